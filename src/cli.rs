@@ -90,7 +90,7 @@ fn run(cli: Cli) -> Result<()> {
     output::set_quiet(cli.quiet);
     let level = if cli.verbose > 1 { PrintLevel::Debug } else { PrintLevel::Info };
     libbpf_log::install((cli.verbose > 0).then_some(tell), level);
-    cli.command.run(program)
+    cli.command.run()
 }
 
 /// A reader that went away (`tccc list | head -1`) is not an error.

@@ -5,7 +5,6 @@ pub mod output;
 mod process;
 pub mod script;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -17,7 +16,7 @@ use crate::lab::cost::{self, Jobs};
 use crate::lab::machine;
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::{self, Pool, workers};
-use crate::lab::results::OpenResultDir;
+use crate::lab::results::{Finished, OpenResultDir};
 use crate::lab::work::{Begun, Forecast, Outcome, Progress, Work};
 use crate::model::run::{HostRecord, RunRecord};
 use crate::scenario::Ns2Spec;
@@ -43,7 +42,7 @@ pub fn check(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// What is left of a part when these runs are finished, as [`crate::lab::runner::forecast`] for the kernel.
-pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, jobs: Jobs) -> Forecast {
+pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, jobs: Jobs) -> Forecast {
     let time = |run: &PlannedRun| Duration::from_secs_f64(cost::packets(&plan.cells[run.cell]) / PACKETS_PER_S);
     pool::forecast(part, finished, jobs, &time)
 }

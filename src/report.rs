@@ -76,15 +76,8 @@ pub fn load(directory: &Path) -> Result<Report> {
 /// Shape: in the order asked; directories that are parts of one experiment come as one report, and the simulator's runs
 /// of a scenario are in the kernel's report of it; two directories that hold the same run count once.
 /// Errors: as [`load`], but a directory without a finished run is an error only where no other one has any; parts of one
-/// experiment that were made with different kernels, tools or objects.
-pub fn load_all(paths: &[PathBuf]) -> Result<Loaded> {
-    load_parts(paths, false)
-}
-
-/// The same, where parts that were made with different programs may be joined.
-///
-/// Errors: as [`load_all`], which refuses such parts.
-pub fn load_parts(paths: &[PathBuf], may_mix: bool) -> Result<Loaded> {
+/// experiment that were made with different kernels, tools or objects, unless they may be mixed.
+pub fn load_all(paths: &[PathBuf], may_mix: bool) -> Result<Loaded> {
     let (directories, left_out) = join::read_all(paths, may_mix)?;
     let mut reports = directories.iter().map(judge::report::of).collect::<Result<Vec<Report>>>()?;
     rerun::take_in_reruns(&mut reports);

@@ -11,6 +11,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use tokio::sync::Semaphore;
 
 mod audience;
 mod exporter;
@@ -115,7 +116,8 @@ pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr,
             }
         };
         let trials = settings.trials.map(trials::TrialShelf::new);
-        let served = Served::new(gate, shelf, (asks, trials), pulse);
+        let streams = Arc::new(Semaphore::new(routes::STREAMS_MAX));
+        let served = Arc::new(Served { gate, shelf, asks, trials, streams, pulse });
         began(address, &notices);
         let answered = ending(stop, || answer(listener, routes::router(served), connections, stop));
         answered.and(join(watching)).and(join(exporter))

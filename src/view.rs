@@ -49,10 +49,10 @@ pub fn run(source: &mut dyn EventSource, settings: Settings, stop: &AtomicBool) 
     let mut terminal = term::TerminalGuard::take()?;
     let mut app = App::new(settings.theme);
     let mut drawn: Option<Instant> = None;
-    while !stop.load(Ordering::Relaxed) && !app.is_done() {
+    while !stop.load(Ordering::Relaxed) && !app.is_done {
         app.take_in(source)?;
         let is_due = drawn.is_none_or(|at| at.elapsed() >= settings.refresh);
-        let is_asked = app.take_redraw();
+        let is_asked = std::mem::take(&mut app.wants_redraw);
         if is_due || is_asked {
             if is_due {
                 app.refresh(source);
@@ -83,7 +83,7 @@ pub fn draw(frame: &mut Frame, app: &mut App) {
         View::Flow(socket) => flow::draw(frame, app, areas.body, socket),
         View::Summary => summary::draw(frame, app, areas.body),
     }
-    if app.shows_help() {
+    if app.shows_help {
         help::draw(frame, app, areas.body);
     }
 }

@@ -21,7 +21,6 @@ mod recipe;
 mod sandbox;
 mod setting;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
@@ -33,11 +32,10 @@ use self::image::Image;
 use self::modules::Workshop;
 use self::process::{CONSOLE, Launch};
 use self::setting::{GuestSetting, Measured};
-use crate::failure::Failure;
 use crate::lab::cost::{self, Jobs};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::{self, Pool, workers};
-use crate::lab::results::{OpenResultDir, RunFolder};
+use crate::lab::results::{Finished, OpenResultDir, RunFolder};
 use crate::lab::work::{Begun, Forecast, Outcome, Progress, Work};
 use crate::model::run::{HostRecord, RunRecord, RunStatus};
 use crate::scenario::{Cell, Scenario};
@@ -68,7 +66,7 @@ pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>)
 }
 
 /// What is left of a part when these runs are finished, as [`crate::lab::runner::forecast`] for the kernel.
-pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, jobs: Jobs) -> Forecast {
+pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, jobs: Jobs) -> Forecast {
     pool::forecast(part, finished, jobs, &|run| expected(&plan.cells[run.cell]))
 }
 
@@ -226,7 +224,7 @@ fn check_same_tools(earlier: &HostRecord, now: &HostRecord, results: &OpenResult
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::FailureKind;
+    use crate::failure::{Failure, FailureKind};
     use crate::kernel::congestion::OF_LINUX;
     use crate::lab::plan::Choices;
     use crate::lab::plan::tests::{TEXT, planned};

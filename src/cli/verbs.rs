@@ -36,71 +36,53 @@ mod trials;
 mod unload;
 mod upgrade;
 
-/// The verbs, in the order a newcomer meets them; each one's help stands at its arguments.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    List(list::Args),
-    Show(show::Args),
-    Load(load::Args),
-    Confirm(confirm::Args),
-    Unload(unload::Args),
-    Status(status::Args),
-    Apply(apply::Args),
-    Policy(policy::Args),
-    Explain(explain::Args),
-    Upgrade(upgrade::Args),
-    Rollback(upgrade::Rollback),
-    Sockets(sockets::Args),
-    Trace(trace::Args),
-    Top(top::Args),
-    Serve(serve::Args),
-    Run(run::Args),
-    Report(report::Args),
-    Link(Box<link::Args>),
-    Doctor(doctor::Args),
-    New(new::Args),
-    Check(check::Args),
-    Completions(completions::Args),
-    Traffic(traffic::Args),
-    Guard(guard::Args),
-    Inside(inside::Args),
-    Ring(ring::Args),
-    Assets(assets::Args),
+macro_rules! verbs {
+    ($($verb:ident: $args:ty,)+) => {
+        /// The verbs, in the order a newcomer meets them; each one's help stands at its arguments.
+        #[derive(Debug, Subcommand)]
+        pub enum Command {
+            $($verb($args),)+
+        }
+
+        impl Command {
+            /// Runs the verb.
+            ///
+            /// Errors: those of the verb.
+            pub fn run(self) -> Result<()> {
+                match self {
+                    $(Command::$verb(args) => args.run(),)+
+                }
+            }
+        }
+    };
 }
 
-impl Command {
-    /// Runs the verb of this program.
-    ///
-    /// Errors: those of the verb.
-    pub fn run(self, program: fn() -> clap::Command) -> Result<()> {
-        match self {
-            Command::List(args) => args.run(),
-            Command::Show(args) => args.run(),
-            Command::Load(args) => args.run(),
-            Command::Confirm(args) => args.run(),
-            Command::Unload(args) => args.run(),
-            Command::Status(args) => args.run(),
-            Command::Apply(args) => args.run(),
-            Command::Policy(args) => args.run(),
-            Command::Explain(args) => args.run(),
-            Command::Upgrade(args) => args.run(),
-            Command::Rollback(args) => args.run(),
-            Command::Sockets(args) => args.run(),
-            Command::Trace(args) => args.run(),
-            Command::Top(args) => args.run(),
-            Command::Serve(args) => args.run(),
-            Command::Run(args) => run::run(&args),
-            Command::Report(args) => report::run(&args),
-            Command::Link(args) => link::run(&args),
-            Command::Doctor(args) => args.run(),
-            Command::New(args) => args.run(),
-            Command::Check(args) => args.run(),
-            Command::Completions(args) => args.run(program()),
-            Command::Traffic(args) => args.run(),
-            Command::Guard(args) => args.run(),
-            Command::Inside(args) => args.run(),
-            Command::Ring(args) => args.run(),
-            Command::Assets(args) => args.run(program()),
-        }
-    }
+verbs! {
+    List: list::Args,
+    Show: show::Args,
+    Load: load::Args,
+    Confirm: confirm::Args,
+    Unload: unload::Args,
+    Status: status::Args,
+    Apply: apply::Args,
+    Policy: policy::Args,
+    Explain: explain::Args,
+    Upgrade: upgrade::Args,
+    Rollback: upgrade::Rollback,
+    Sockets: sockets::Args,
+    Trace: trace::Args,
+    Top: top::Args,
+    Serve: serve::Args,
+    Run: run::Args,
+    Report: report::Args,
+    Link: Box<link::Args>,
+    Doctor: doctor::Args,
+    New: new::Args,
+    Check: check::Args,
+    Completions: completions::Args,
+    Traffic: traffic::Args,
+    Guard: guard::Args,
+    Inside: inside::Args,
+    Ring: ring::Args,
+    Assets: assets::Args,
 }

@@ -1,6 +1,5 @@
 //! Runs that do not disturb each other, several at once: those of the simulator and of virtual time.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -10,6 +9,7 @@ use anyhow::Result;
 
 use crate::lab::cost::Jobs;
 use crate::lab::plan::PlannedRun;
+use crate::lab::results::Finished;
 use crate::lab::work::{Forecast, Progress, interrupted};
 
 /// How often a call that waits for runs looks up.
@@ -31,11 +31,11 @@ pub fn workers(jobs: Jobs) -> u32 {
 /// What is left of a part when these runs are finished; `time` is what one run takes a processor.
 pub fn forecast(
     part: &[&PlannedRun],
-    finished: &BTreeSet<String>,
+    finished: &Finished,
     jobs: Jobs,
     time: &dyn Fn(&PlannedRun) -> Duration,
 ) -> Forecast {
-    let to_do: Vec<&&PlannedRun> = part.iter().filter(|run| !finished.contains(&run.id)).collect();
+    let to_do = finished.left(part);
     let all: Duration = to_do.iter().map(|run| time(run)).sum();
     let at_once = to_do.len().min(workers(jobs) as usize);
     let expected = all / workers(jobs).min(processors());

@@ -9,13 +9,18 @@ use super::plan::{Plan, PlannedRun};
 use super::pool::processors;
 use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, RunStatus};
 
+/// The tools of an engine with their versions, and this program.
+pub(crate) fn versions<const N: usize>(tools: [(&str, String); N]) -> BTreeMap<String, String> {
+    let own = ("tccc", env!("CARGO_PKG_VERSION").to_owned());
+    tools.into_iter().chain([own]).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 impl Plan {
     /// The record of this host with an engine that builds its own links; the version of this program joins the tools.
     ///
     /// Errors: the kernel does not tell its release.
     pub(crate) fn host_record<const N: usize>(&self, tools: [(&str, String); N]) -> Result<HostRecord> {
         let kernel = nix::sys::utsname::uname().context("read the kernel's release")?;
-        let own = ("tccc", env!("CARGO_PKG_VERSION").to_owned());
         Ok(HostRecord {
             schema: RESULT_SCHEMA,
             engine: self.engine,
@@ -27,7 +32,7 @@ impl Plan {
             offloads: "off".to_owned(),
             profile: self.profile.name().to_owned(),
             sysctls: BTreeMap::new(),
-            tools: tools.into_iter().chain([own]).map(|(name, value)| (name.to_owned(), value)).collect(),
+            tools: versions(tools),
             algorithms: BTreeMap::new(),
             calibration: Vec::new(),
         })

@@ -126,29 +126,6 @@ impl OpenResultDir {
         Ok(())
     }
 
-    /// Runs that need not be made again, by id.
-    ///
-    /// Errors: a folder of a run cannot be read.
-    pub fn finished(&self) -> Result<BTreeSet<String>> {
-        OpenResultDir::finished_in(&self.path)
-    }
-
-    /// The same of a directory that is only looked at; none where there is no such directory.
-    ///
-    /// Errors: a folder of a run cannot be read.
-    pub fn finished_in(path: &Path) -> Result<BTreeSet<String>> {
-        let mut finished = BTreeSet::new();
-        let entries = match fs::read_dir(path.join("runs")) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(finished),
-            other => other.context("list the finished runs")?,
-        };
-        for entry in entries {
-            let record: Option<RunRecord> = read_json(&entry?.path().join("run.json"))?;
-            finished.extend(record.filter(|record| record.status == RunStatus::Done).map(|record| record.id));
-        }
-        Ok(finished)
-    }
-
     /// Writes what is known about the machine and its path.
     ///
     /// Errors: the directory cannot be written.
@@ -188,6 +165,39 @@ impl OpenResultDir {
     fn unused_id(&self, id: &str) -> String {
         let mut ids = (1..).map(|number| format!("{id}{number}"));
         ids.find(|id| !self.path.join("runs").join(id).exists()).expect("the numbers do not end")
+    }
+}
+
+/// What earlier calls left in a result directory.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// Ids of the runs that need not be made again.
+    pub ids: BTreeSet<String>,
+    /// Where they were made; none when there is none of them.
+    pub host: Option<HostRecord>,
+}
+
+impl Finished {
+    /// Reads a directory; nothing is finished where there is no such directory.
+    ///
+    /// Errors: a folder of a run, or the record of the host, cannot be read.
+    pub fn read(path: &Path) -> Result<Finished> {
+        let mut ids = BTreeSet::new();
+        let entries = match fs::read_dir(path.join("runs")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Finished::default()),
+            other => other.context("list the finished runs")?,
+        };
+        for entry in entries {
+            let record: Option<RunRecord> = read_json(&entry?.path().join("run.json"))?;
+            ids.extend(record.filter(|record| record.status == RunStatus::Done).map(|record| record.id));
+        }
+        let host = if ids.is_empty() { None } else { read_json(&path.join("host.json"))? };
+        Ok(Finished { ids, host })
+    }
+
+    /// The runs of a part that are left to make.
+    pub fn left<'a>(&self, part: &[&'a PlannedRun]) -> Vec<&'a PlannedRun> {
+        part.iter().copied().filter(|run| !self.ids.contains(&run.id)).collect()
     }
 }
 
@@ -337,9 +347,9 @@ mod tests {
         let results = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap();
         assert_eq!(listing(place.path()), ["one", "two-failed1"]);
         assert_eq!(results.unused_id("two-failed"), "two-failed2");
-        assert_eq!(results.finished().unwrap(), BTreeSet::from(["one".to_owned()]));
+        assert_eq!(Finished::read(place.path()).unwrap().ids, BTreeSet::from(["one".to_owned()]));
         results.begin("two").unwrap().finish(&record("two", RunStatus::Done), &[]).unwrap();
-        assert_eq!(results.finished().unwrap().len(), 2);
+        assert_eq!(Finished::read(place.path()).unwrap().ids.len(), 2);
     }
 
     #[test]

@@ -7,17 +7,15 @@ mod patience;
 mod queue;
 mod together;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
 use self::attempt::Bench;
-use self::paths::{Earlier, Paths, distinct_paths};
+use self::paths::{Earlier, Paths};
 use self::queue::Queue;
 use self::together::Together;
 use crate::emulate::Network;
-use crate::failure::Failure;
 use crate::kernel::cgroup::{self, RunCgroup};
 use crate::kernel::privilege;
 use crate::lab::algorithms::Algorithms;
@@ -28,16 +26,19 @@ use crate::lab::follow::Follower;
 use crate::lab::machine;
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::processors;
-use crate::lab::results::OpenResultDir;
+use crate::lab::record::versions;
+use crate::lab::results::{Finished, OpenResultDir};
 use crate::lab::schedule;
 use crate::lab::traffic::bulk::iperf3_version;
 use crate::lab::work::{Begun, Forecast, Outcome, Progress, Work};
 use crate::model::run::{Calibration, HostRecord};
 
-/// What is left of a part when these runs are finished.
-pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, jobs: Jobs) -> Forecast {
-    let to_do: Vec<&PlannedRun> = part.iter().copied().filter(|run| !finished.contains(&run.id)).collect();
-    let paths = distinct_paths(plan, &to_do);
+/// What is left of a part when these runs are finished, and the paths that they measured need no other measurement.
+pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, jobs: Jobs) -> Forecast {
+    let to_do = finished.left(part);
+    let has_same_tools =
+        |host: &&HostRecord| iperf3_version().is_ok_and(|iperf3| host.tools == versions([("iperf3", iperf3)]));
+    let paths = Earlier::of(finished.host.as_ref().filter(has_same_tools)).leaves(plan, &to_do);
     let measuring: Duration = paths.iter().map(|run| cost::calibration_time(&plan.cells[run.cell])).sum();
     let wanted = to_do.iter().map(|run| queue::wanted(plan, run)).collect();
     let (runs, at_once) = schedule::time_and_most(wanted, Vec::new(), RunLimit::of(jobs, processors()));
@@ -83,7 +84,7 @@ pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress
         algorithms: algorithms.digests(),
         ..plan.host_record([("iperf3", iperf3)])?
     };
-    let earlier = if finished.is_empty() { None } else { results.host()? };
+    let Finished { ids: finished, host: earlier } = finished;
     if let Some(earlier) = &earlier {
         check_same_host(earlier, &host, &results)?;
     }
@@ -141,7 +142,7 @@ fn joined(mut earlier: HostRecord, now: HostRecord) -> HostRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::FailureKind;
+    use crate::failure::{Failure, FailureKind};
     use crate::lab::plan::tests::{TEXT, planned};
 
     fn host(kernel: &str, digest: &str) -> HostRecord {

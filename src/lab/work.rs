@@ -1,6 +1,5 @@
 //! A part of a plan to run, by any engine: what it is asked for, what it tells, and what is left to say.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use super::busy::Others;
 use super::cost::Jobs;
 use super::part::Part;
 use super::plan::{Plan, PlannedRun};
-use super::results::OpenResultDir;
+use super::results::{Finished, OpenResultDir};
 use crate::failure::Failure;
 use crate::scenario::Scenario;
 
@@ -31,14 +30,13 @@ pub struct Work<'a> {
 /// Work whose result directory is open.
 pub(crate) struct Begun<'a> {
     pub results: OpenResultDir,
-    /// Ids of the runs that earlier calls finished.
-    pub finished: BTreeSet<String>,
+    pub finished: Finished,
     /// The runs of the part that are left to make.
     pub to_do: Vec<&'a PlannedRun>,
 }
 
-/// What an engine forecasts for a part of a plan beside the runs that are finished.
-pub(crate) type Forecaster = fn(&Plan, &[&PlannedRun], &BTreeSet<String>, Jobs) -> Forecast;
+/// What an engine forecasts for a part of a plan beside what is finished.
+pub(crate) type Forecaster = fn(&Plan, &[&PlannedRun], &Finished, Jobs) -> Forecast;
 
 impl<'a> Work<'a> {
     /// Opens the result directory, finds what is left to do, and tells it.
@@ -48,10 +46,10 @@ impl<'a> Work<'a> {
     pub(crate) fn begin(&self, forecast: Forecaster, tell: &mut dyn FnMut(Progress)) -> Result<Begun<'a>> {
         let results = OpenResultDir::open(&self.out, self.plan, &self.scenario.text)?;
         results.keep_files(&self.scenario.files)?;
-        let finished = results.finished()?;
+        let finished = Finished::read(&self.out)?;
         let part = self.part.runs(self.scenario, self.plan)?;
         tell(Progress::Begins(forecast(self.plan, &part, &finished, self.jobs)));
-        let to_do = part.into_iter().filter(|run| !finished.contains(&run.id)).collect();
+        let to_do = finished.left(&part);
         Ok(Begun { results, finished, to_do })
     }
 }

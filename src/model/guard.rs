@@ -11,9 +11,9 @@ mod sample_ratio;
 pub use estimate::{
     ArmSums, CONNECTIONS_MIN, EVENTS_MIN, Effect, Estimate, FOLDS, NotYet, PEER_FOLDS_MIN, Sums, estimate,
 };
-pub use forecast::{FOLDS_TYPICAL, ForecastPlan, SPREAD_DEFAULT, detectable, spread};
+pub use forecast::{FOLDS_TYPICAL, ForecastPlan, SPREAD_DEFAULT, detectable};
 pub use look::{ALPHA, Limit, LimitVerdict, Look, MIXTURE_SD, Worse, exceeds, look};
-pub use sample_ratio::{MISMATCH, sample_ratio_e, sample_ratio_p};
+pub use sample_ratio::{MISMATCH, sample_ratio_e};
 
 #[cfg(test)]
 mod tests;

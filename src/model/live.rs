@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::trace::arrival::{Arrival, Fact, RuleArm};
 use crate::trace::event::{Event, EventKind};
 
@@ -50,18 +52,18 @@ pub struct Live {
 }
 
 /// What was seen and what was not, since the source began.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Counts {
+    pub closed: u64,
     pub events: u64,
     /// Events the tracer could not send.
     pub dropped: u64,
     /// Events of sockets beyond [`SOCKETS_MAX`].
     pub untracked: u64,
-    /// Processes whose network namespace the last sweep could not look at.
-    pub hidden: u64,
-    pub closed: u64,
     /// Names of owners, cgroups and arms for which there was no room.
     pub unnamed: u64,
+    /// Processes whose network namespace the last sweep could not look at.
+    pub hidden: u64,
 }
 
 impl Live {

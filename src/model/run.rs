@@ -165,7 +165,7 @@ pub struct FlowRecord {
     /// Label that identifies the variant: the algorithm, or the algorithm with its changed tunables.
     pub variant: String,
     /// Whether it is what the sweep compares, and not traffic beside that. Older records lack it.
-    #[serde(default = "compared_unless_said")]
+    #[serde(default = "unless_said")]
     pub compared: bool,
     /// Socket cookie of the sender, to find its events.
     pub socket: Option<u64>,
@@ -190,7 +190,7 @@ pub struct FlowRecord {
     pub completions: Vec<Completion>,
     /// Whether its receiver acknowledged selectively. Without, the kernel's own count of what was delivered is a guess
     /// from duplicate ACKs, which runs ahead of the truth, so that what was acknowledged counts instead.
-    #[serde(default = "sack_unless_said")]
+    #[serde(default = "unless_said")]
     pub tcp_sack: bool,
     /// Whether it sent datagrams at a constant rate: it has no socket to trace and is no part of a comparison.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -208,13 +208,9 @@ pub struct Completion {
     pub done: bool,
 }
 
-/// For records of before traffic beside the compared flows was told apart: all of it counts.
-pub fn compared_unless_said() -> bool {
-    true
-}
-
-/// For records of before flows could do without selective acknowledgements.
-pub fn sack_unless_said() -> bool {
+/// For records of before traffic beside the compared flows was told apart, and of before flows could do without selective
+/// acknowledgements.
+pub fn unless_said() -> bool {
     true
 }
 

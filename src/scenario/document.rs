@@ -19,13 +19,12 @@ use std::time::Duration;
 use self::files::Files;
 use self::report::Measured;
 use self::table::{Reader, Result, syntax};
-use self::value::{Read, Value};
+use self::value::Read;
 use super::algorithm;
-use super::spec::{Cell, DURATION_MAX, Profile};
-use super::virtual_time::{VIRTUAL_MAX, VirtualSpec};
+use super::spec::{Cell, DURATION_MAX};
+use super::virtual_time::VirtualSpec;
 use super::whole::Scenario;
 use crate::model::run::{At, Engine};
-use crate::units::format_duration;
 use crate::written::Mistake;
 
 /// Fine enough to see each round of a path with 100 ms or more, coarse enough that a 100 s run stays under a megabyte.
@@ -65,12 +64,6 @@ pub fn parse(file: &str, text: &str, purpose: Purpose) -> Result<Scenario> {
     };
     let scenario = scenario.map_err(|mistake| unknown().unwrap_or(mistake))?;
     Ok(Scenario { cells, files: files.into_texts(), ..scenario })
-}
-
-impl Read for Profile {
-    fn read(value: &Value<'_>) -> Result<Self> {
-        value.word(&[("paper", Profile::Paper), ("native", Profile::Native)])
-    }
 }
 
 impl Reader<'_> {
@@ -150,17 +143,10 @@ impl Reader<'_> {
 
     fn virtual_time(&self) -> Result<VirtualSpec> {
         let table = self.document().table("virtual")?;
-        let read = |key, most: Duration| -> Result<Option<Duration>> {
-            let Some(value) = table.get(key) else { return Ok(None) };
-            let time = Duration::read(&value)?;
-            let range = || format!("outside 0s..{}", format_duration(most));
-            if time > most { Err(value.refuse(range())) } else { Ok(Some(time)) }
-        };
         let usual = VirtualSpec::default();
-        let [spread_max, delay_max] = VIRTUAL_MAX;
         Ok(VirtualSpec {
-            start_spread: read("start_spread", spread_max)?.unwrap_or(usual.start_spread),
-            host_delay: read("host_delay", delay_max)?.unwrap_or(usual.host_delay),
+            start_spread: table.get("start_spread").map_or(Ok(usual.start_spread), |value| value.time())?,
+            host_delay: table.get("host_delay").map_or(Ok(usual.host_delay), |value| value.time())?,
         })
     }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
-use crate::model::run::{At, compared_unless_said};
+use crate::model::run::{At, unless_said};
 use crate::path::route::LinkSpec;
 use crate::units::{BitsPerSec, Bytes, Share, duration_text, some_duration_text};
 
@@ -23,8 +24,11 @@ pub const VARIANT: &str = "variant";
 pub const ALGORITHM: &str = "algorithm";
 
 /// Under which socket conditions a scenario runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray, ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Profile {
     /// The conditions of the papers' simulator, as far as a kernel can give them
     #[default]
@@ -36,10 +40,7 @@ pub enum Profile {
 impl Profile {
     /// The word scenarios, options and reports use.
     pub fn name(self) -> &'static str {
-        match self {
-            Profile::Paper => "paper",
-            Profile::Native => "native",
-        }
+        self.into()
     }
 }
 
@@ -57,7 +58,7 @@ pub struct FlowSpec {
     pub algorithm: String,
     /// Whether it is what the sweep compares: it is of the variant, or it runs the swept algorithm. All are where
     /// nothing is compared.
-    #[serde(default = "compared_unless_said")]
+    #[serde(default = "unless_said")]
     pub compared: bool,
     /// Tunables of a catalogue algorithm that differ from its defaults.
     pub tunables: BTreeMap<String, String>,
@@ -68,7 +69,7 @@ pub struct FlowSpec {
     /// Initial cwnd, packets.
     pub initial_cwnd: Option<u32>,
     /// Whether it asks for selective acknowledgements; Reno without them is NewReno.
-    #[serde(default = "is_on")]
+    #[serde(default = "unless_said")]
     pub tcp_sack: bool,
     /// Whether it asks for explicit congestion notification.
     #[serde(default)]
@@ -88,8 +89,9 @@ pub struct FlowSpec {
 }
 
 /// Who sends a bulk flow on a real kernel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Sender {
     /// iperf3, which counts from the first data, in whole seconds.
     #[default]
@@ -141,10 +143,6 @@ pub type Asked = (String, BTreeMap<String, String>);
 
 /// What stands for the algorithm of a flow that has none.
 pub const UDP: &str = "udp";
-
-fn is_on() -> bool {
-    true
-}
 
 impl FlowSpec {
     /// Its algorithm with its tunables.

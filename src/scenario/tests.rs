@@ -325,7 +325,7 @@ fn selection_is_read_and_its_mistakes_are_named() {
         Scenario::parse("x.toml", &text).map(|scenario| scenario.selection.unwrap())
     };
     let selection = with("parameter = \"loss\"\nmin = [\"delivered_pkts\"]").unwrap();
-    assert_eq!(selection.goals(), [("delivered_pkts", Goal::Min)]);
+    assert_eq!(selection.goals, [("delivered_pkts".to_owned(), Goal::Min)]);
     let head = GOOD.matches('\n').count() + 1;
     let refused = |selection: &str, line: usize, field: &str, what: &str| {
         let error = with(selection).unwrap_err();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::model::live::Live;
 use crate::model::live::histogram::BOUNDS_US;
+use crate::model::live::{Counts, Live};
 use crate::trace::source::EventSource;
 
 /// One event of the stream: its name, and its data as JSON on one line.
@@ -37,12 +37,8 @@ pub(super) struct Status {
     /// Time between two frames: who hears nothing for much longer has lost the connection.
     refresh_ms: f64,
     open: usize,
-    closed: u64,
-    events: u64,
-    dropped: u64,
-    untracked: u64,
-    unnamed: u64,
-    hidden: u64,
+    #[serde(flatten)]
+    counts: Counts,
     notices: Vec<String>,
     /// Place and speed of a recording.
     playback: Option<Playing>,
@@ -57,7 +53,6 @@ struct Playing {
 
 impl Status {
     pub(super) fn of(live: &Live, source: &mut dyn EventSource, refresh: Duration) -> Status {
-        let counts = live.counts();
         let playback = source.playback().map(|playback| {
             let (begin, end) = playback.span_ns();
             Playing { begin_ms: millis(begin), end_ms: millis(end), speed: playback.speed() }
@@ -67,12 +62,7 @@ impl Status {
             now_ms: millis(source.now_ns()),
             refresh_ms: refresh.as_secs_f64() * 1e3,
             open: live.open_sockets(),
-            closed: counts.closed,
-            events: counts.events,
-            dropped: counts.dropped,
-            untracked: counts.untracked,
-            unnamed: counts.unnamed,
-            hidden: counts.hidden,
+            counts: live.counts(),
             notices: source.notices(),
             playback,
         }

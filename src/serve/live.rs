@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use bytes::Bytes;
+use serde::Deserialize;
 use tokio::sync::oneshot;
 
 use super::audience::{Audience, Joined};
@@ -48,10 +49,15 @@ pub(super) enum Ask {
     Join(PageView, oneshot::Sender<Joined>),
     /// The past of these sockets.
     Past(PastQuantity, Vec<u64>, oneshot::Sender<Bytes>),
-    /// A recording: from this moment on, milliseconds.
-    Seek(f64),
-    /// A recording: so fast.
-    Speed(f64),
+    Play(Play),
+}
+
+/// How a recording is played.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Play {
+    speed: Option<f64>,
+    /// From this moment on.
+    seek_ms: Option<f64>,
 }
 
 /// Makes the source on the thread that watches it.
@@ -85,27 +91,24 @@ impl Watching {
         refresh: Duration,
         shelf: Shelf,
     ) -> Watching {
-        let [overview, sockets, algorithms] = [(); 3].map(|()| Audience::new());
-        let (live, table, flows) = (Live::default(), SocketTable::default(), BTreeMap::new());
         let sampler = source.playback().map(|playback| {
             let (begin_ns, end_ns) = playback.span_ns();
             let step_ns = end_ns.saturating_sub(begin_ns) / overview::SLOTS as u64;
             *shelf.overview() = Overview::new(step_ns.clamp(RECORDED_STEP_NS, overview::STEP_NS));
             Sampler::default()
         });
-        let was_restarted = false;
         Watching {
             source,
-            live,
+            live: Live::default(),
             asks,
             refresh,
             shelf,
-            table,
-            overview,
-            sockets,
-            algorithms,
-            flows,
-            was_restarted,
+            table: SocketTable::default(),
+            overview: Audience::new(),
+            sockets: Audience::new(),
+            algorithms: Audience::new(),
+            flows: BTreeMap::new(),
+            was_restarted: false,
             sampler,
         }
     }
@@ -151,15 +154,10 @@ impl Watching {
             // Who asked may have gone.
             Ask::Join(view, to) => drop(self.join(view).map(|joined| to.send(joined))),
             Ask::Past(quantity, sockets, to) => drop(to.send(past::document(&self.live, quantity, &sockets))),
-            Ask::Seek(at_ms) => {
-                if let Some(playback) = self.source.playback() {
-                    playback.seek((at_ms.max(0.0) * 1e6) as u64);
-                }
-            }
-            Ask::Speed(speed) => {
-                if let Some(playback) = self.source.playback() {
-                    playback.set_speed(speed);
-                }
+            Ask::Play(Play { speed, seek_ms }) => {
+                let Some(playback) = self.source.playback() else { return };
+                speed.into_iter().for_each(|speed| playback.set_speed(speed));
+                seek_ms.into_iter().for_each(|at_ms| playback.seek((at_ms.max(0.0) * 1e6) as u64));
             }
         }
     }
@@ -315,7 +313,7 @@ mod tests {
         let (log, stop) = (Arc::clone(&source.log), Arc::clone(&source.stop));
         let (watching, asks) = watching(source);
         for _ in 0..2 * ASKS_PER_TURN + 3 {
-            asks.try_send(Ask::Seek(0.0)).unwrap();
+            asks.try_send(Ask::Play(Play { seek_ms: Some(0.0), ..Play::default() })).unwrap();
         }
         watching.run(&stop, &Pulse::default()).unwrap();
         let full = "s".repeat(ASKS_PER_TURN);

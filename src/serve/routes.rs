@@ -12,20 +12,19 @@ use axum::routing::{get, post};
 use axum::{Router, http};
 use bytes::Bytes;
 use futures_util::stream;
-use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::audience::Joined;
 use super::exporter::Shelf;
 use super::gate::{self, Gate, Refusal};
-use super::live::{Ask, PageView};
+use super::live::{Ask, PageView, Play};
 use super::pulse::Pulse;
 use super::trials::{self, History};
 use super::{metrics, page, past};
 
 /// Pages that are shown at the same time.
-const STREAMS_MAX: usize = 128;
+pub(super) const STREAMS_MAX: usize = 128;
 /// What a page says in one request.
 const BODY_BYTES: usize = 1024;
 /// Nothing but our own files, and no script in the page itself.
@@ -49,19 +48,9 @@ pub(super) struct Served {
     pub asks: Option<SyncSender<Ask>>,
     /// None: the page shows no trials.
     pub trials: Option<trials::TrialShelf>,
+    /// Room for pages.
     pub streams: Arc<Semaphore>,
     pub pulse: Pulse,
-}
-
-impl Served {
-    pub(super) fn new(
-        gate: Gate,
-        shelf: Option<Shelf>,
-        (asks, trials): (Option<SyncSender<Ask>>, Option<trials::TrialShelf>),
-        pulse: Pulse,
-    ) -> Arc<Served> {
-        Arc::new(Served { gate, shelf, asks, trials, streams: Arc::new(Semaphore::new(STREAMS_MAX)), pulse })
-    }
 }
 
 type Shared = State<Arc<Served>>;
@@ -176,25 +165,15 @@ async fn show_past(State(served): Shared, RawQuery(query): RawQuery) -> Response
     }
 }
 
-#[derive(Deserialize)]
-struct Play {
-    speed: Option<f64>,
-    seek_ms: Option<f64>,
-}
-
 async fn play(State(served): Shared, body: Body) -> Response {
     let bytes = to_bytes(body, BODY_BYTES).await.unwrap_or_default();
     let Ok(wanted) = serde_json::from_slice::<Play>(&bytes) else {
         return said(StatusCode::BAD_REQUEST, "expected an object with `speed` or `seek_ms`");
     };
-    let asks = wanted.speed.map(Ask::Speed).into_iter().chain(wanted.seek_ms.map(Ask::Seek));
-    for ask in asks {
-        let sent = served.asks.as_ref().map(|asks| asks.try_send(ask));
-        if !matches!(sent, Some(Ok(()))) {
-            return busy();
-        }
+    match served.asks.as_ref().map(|asks| asks.try_send(Ask::Play(wanted))) {
+        Some(Ok(())) => StatusCode::NO_CONTENT.into_response(),
+        _ => busy(),
     }
-    StatusCode::NO_CONTENT.into_response()
 }
 
 /// What is known of trials; nothing where the server tells nothing of them. With `seen=NAME` the earlier looks of the guard

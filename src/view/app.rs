@@ -200,17 +200,4 @@ impl App {
     pub fn view(&self) -> View {
         self.view
     }
-
-    pub fn shows_help(&self) -> bool {
-        self.shows_help
-    }
-
-    pub fn is_done(&self) -> bool {
-        self.is_done
-    }
-
-    /// Whether something changed that should be seen at once; asked once.
-    pub fn take_redraw(&mut self) -> bool {
-        std::mem::take(&mut self.wants_redraw)
-    }
 }

@@ -3,13 +3,13 @@
 use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use anyhow::Result;
 use tccc::emulate::topology::Topology;
 
-use super::tccc;
+use super::{poll_until, tccc};
 
 /// Datagrams beyond the rate over a link with a long queue, copies, and packets that are held back for longer than others
 /// stay in the queue. The datagrams begin when the other flow has its connections: none is made through a full queue.
@@ -118,6 +118,14 @@ pub fn descendants(pid: u32) -> Vec<u32> {
 pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// Kills a process, and waits until its descendants are gone as well.
+pub fn kill_with_descendants(child: &mut Child) {
+    let started = descendants(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    poll_until(Duration::from_secs(20), "its processes are gone", || !started.iter().any(|pid| is_alive(*pid)));
 }
 
 /// Sends numbered packets from one node to another, few enough at a time that no queue fills; returns those that arrive.

@@ -8,19 +8,21 @@ mod guest;
 pub mod host;
 pub mod need;
 mod netlink;
+mod owned;
 mod said;
 pub mod state;
 pub mod tun;
 pub mod verdict;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use tccc::kernel::netns::Netns;
 
 pub use host::HostSnapshot;
+pub use owned::Owned;
 pub use said::Said;
 
 /// Skips the test unless this host has every need listed; stands at the top of a test that returns nothing.
@@ -72,8 +74,18 @@ pub fn run(code: i32, arguments: &str) -> Said {
 #[track_caller]
 pub fn check(code: i32, command: &mut Command) -> Said {
     let output = command.output().expect("the command starts");
-    assert_eq!(output.status.code(), Some(code), "{command:?}: {}{}", stdout(&output), stderr(&output));
-    Said { output, command: format!("{command:?}") }
+    Said::of(code, format!("{command:?}"), output)
+}
+
+/// Starts a command whose output [`end`] collects.
+pub fn begin(command: &mut Command) -> Owned {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts").into()
+}
+
+/// Waits for a command that [`begin`] started; the test fails unless it ends with `code`.
+#[track_caller]
+pub fn end(code: i32, command: Owned) -> Said {
+    Said::of(code, format!("process {}", command.id()), command.output())
 }
 
 pub fn stdout(output: &Output) -> String {

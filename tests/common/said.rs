@@ -8,9 +8,9 @@ use serde_json::Value;
 /// A command's output after it ended with the code that the test expects.
 #[derive(Debug)]
 pub struct Said {
-    pub output: Output,
+    output: Output,
     /// What was started, for the messages of a test that fails.
-    pub command: String,
+    command: String,
 }
 
 impl Deref for Said {
@@ -22,6 +22,14 @@ impl Deref for Said {
 }
 
 impl Said {
+    /// The output of a command, which must have ended with `code`.
+    #[track_caller]
+    pub fn of(code: i32, command: String, output: Output) -> Said {
+        let (said, erred) = (super::stdout(&output), super::stderr(&output));
+        assert_eq!(output.status.code(), Some(code), "{command}: {said}{erred}");
+        Said { output, command }
+    }
+
     pub fn stdout(&self) -> String {
         super::stdout(self)
     }

@@ -5,16 +5,18 @@ use std::io::Write as _;
 
 /// Appends `verdict: SITUATION ALGORITHM sound|failed` to the file named in `TCCC_VERDICT_LOG`, if there is one.
 pub fn record(situation: &str, algorithm: &str, is_sound: bool) {
-    let Some(log) = std::env::var_os("TCCC_VERDICT_LOG") else { return };
     let word = if is_sound { "sound" } else { "failed" };
-    let mut log = OpenOptions::new().create(true).append(true).open(log).expect("the log can be opened");
-    // One write a line: several threads append.
-    log.write_all(format!("verdict: {situation} {algorithm} {word}\n").as_bytes()).expect("the log can be written");
+    append(&format!("verdict: {situation} {algorithm} {word}\n"));
 }
 
 /// Appends `feature: NAME: WORDS` to the same file: what this kernel can do of a feature.
 pub fn record_feature(name: &str, words: &str) {
+    append(&format!("feature: {name}: {words}\n"));
+}
+
+fn append(line: &str) {
     let Some(log) = std::env::var_os("TCCC_VERDICT_LOG") else { return };
     let mut log = OpenOptions::new().create(true).append(true).open(log).expect("the log can be opened");
-    log.write_all(format!("feature: {name}: {words}\n").as_bytes()).expect("the log can be written");
+    // One write a line: several threads append.
+    log.write_all(line.as_bytes()).expect("the log can be written");
 }

@@ -23,7 +23,6 @@ mod native;
 mod pair;
 mod properties;
 mod reno;
-mod rounds;
 mod state_layout;
 mod swift;
 mod tahoe;

@@ -2,26 +2,19 @@
 
 use serde_json::Value;
 
-use crate::common::{Said, check, tccc};
+use crate::common::{check, run, tccc};
 use crate::mistakes::uncounted;
-
-fn run(arguments: &str) -> Said {
-    let output = tccc().args(arguments.split_whitespace()).output().unwrap();
-    Said { output, command: arguments.to_owned() }
-}
 
 #[track_caller]
 fn refused(arguments: &str, code: i32, expected: &str) {
-    let output = run(arguments);
-    let said = output.stderr();
-    assert_eq!(output.status.code(), Some(code), "{arguments}: {said}");
-    assert_eq!(said.trim_end(), expected, "{arguments}");
-    assert!(output.stdout.is_empty(), "{arguments} printed a result");
+    let said = run(code, arguments);
+    assert_eq!(said.stderr().trim_end(), expected, "{arguments}");
+    assert!(said.stdout.is_empty(), "{arguments} printed a result");
 }
 
 #[track_caller]
 fn document(arguments: &str) -> Value {
-    let document = crate::common::run(0, arguments).json();
+    let document = run(0, arguments).json();
     assert_eq!(document["schema"], 1);
     document
 }
@@ -33,14 +26,14 @@ fn list_shows_carried_and_kernel_algorithms() {
     let from = |id: &str| algorithms.iter().find(|line| line["id"] == id).map(|line| line["from"].as_str().unwrap());
     assert_eq!(from("dtcp"), Some("tccc"));
     assert_eq!(from("reno"), Some("kernel"));
-    let table = run("list").stdout();
+    let table = run(0, "list").stdout();
     assert!(table.lines().any(|line| line.starts_with("dtcp ") && line.contains("Discrete TCP")), "{table}");
 }
 
 #[test]
 fn list_and_show_have_one_word_for_the_risk_and_its_reason() {
     let list = document("list -o json");
-    let table = run("list").stdout();
+    let table = run(0, "list").stdout();
     assert!(table.lines().next().unwrap().contains("risk"), "{table}");
     for line in list["algorithms"].as_array().unwrap().iter().filter(|line| line["from"] == "tccc") {
         let (id, word) = (line["id"].as_str().unwrap(), line["risk"].as_str().unwrap());
@@ -49,7 +42,7 @@ fn list_and_show_have_one_word_for_the_risk_and_its_reason() {
         assert_eq!(line["code"].as_str().unwrap().len(), 16, "{id}");
     }
     let shown = document("show dtcp -o json");
-    let card = run("show dtcp").stdout();
+    let card = run(0, "show dtcp").stdout();
     let (word, sentence) = (shown["risk"]["level"].as_str().unwrap(), shown["risk"]["sentence"].as_str().unwrap());
     let section = card.split("\nRisk\n").nth(1).unwrap().split("\n\nTunables").next().unwrap();
     assert!(section.starts_with(&format!("  {word}: ")) && section.contains(sentence), "{section}");
@@ -64,9 +57,8 @@ fn list_and_show_have_one_word_for_the_risk_and_its_reason() {
 #[test]
 fn high_risk_becomes_no_default_without_a_word_of_the_operator() {
     let refused = |arguments: &str, why: &str| {
-        let output = run(arguments);
+        let output = run(2, arguments);
         let said = output.stderr();
-        assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
         assert!(output.stdout.is_empty() && said.starts_with("tccc: error: cannot make \""), "{said}");
         assert!(said.contains(why) && said.contains("`--confirm 10m`") && said.contains("`--accept-risk`"), "{said}");
     };
@@ -81,7 +73,7 @@ fn high_risk_becomes_no_default_without_a_word_of_the_operator() {
     object.push(0);
     std::fs::write(&own, object).unwrap();
     refused(&format!("load {} --default", own.display()), unmeasured);
-    let card = run(&format!("show {}", own.display())).stdout();
+    let card = run(0, &format!("show {}", own.display())).stdout();
     assert!(card.contains(&format!("\nRisk\n  {unmeasured}\n")), "{card}");
     for line in document("list -o json")["algorithms"].as_array().unwrap() {
         let is_high = line["from"] == "tccc" && (line["risk"] == "high" || line["risk"] == "not measured");
@@ -89,10 +81,9 @@ fn high_risk_becomes_no_default_without_a_word_of_the_operator() {
             refused(&format!("load {} --default", line["id"].as_str().unwrap()), ": its risk is ");
         }
         if !is_high && line["patented"] == true {
-            let output = run(&format!("load {} --default", line["id"].as_str().unwrap()));
-            let said = output.stderr();
-            assert_eq!(output.status.code(), Some(2), "{said}");
-            assert!(said.contains(" the default: it is patented") && said.contains("add `--accept-risk`"), "{said}");
+            run(2, &format!("load {} --default", line["id"].as_str().unwrap()))
+                .stderr_has(" the default: it is patented")
+                .stderr_has("add `--accept-risk`");
         }
     }
 }
@@ -109,17 +100,10 @@ fn policy_names_the_risk_and_needs_a_trial_where_it_is_high() {
         std::fs::write(&file, rule).unwrap();
     };
     policy(&format!("use = \"{high}\""));
-    let checked = run(&format!("policy check {}", file.display()));
-    let said = checked.stdout();
-    assert!(said.contains(&format!("risk of \"{high}\": high: ")), "{said}{}", checked.stderr());
+    run(0, &format!("policy check {}", file.display())).stdout_has(format!("risk of \"{high}\": high: "));
     for more in ["", " --dry-run"] {
-        let output = run(&format!("policy apply {}{more}", file.display()));
-        let said = output.stderr();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(
-            said.contains("its risk is high: ") && said.contains("`--trial 10m`") && said.contains("`--accept-risk`"),
-            "{said}"
-        );
+        let said = run(2, &format!("policy apply {}{more}", file.display()));
+        said.stderr_has("its risk is high: ").stderr_has("`--trial 10m`").stderr_has("`--accept-risk`");
     }
 }
 
@@ -127,13 +111,13 @@ fn policy_names_the_risk_and_needs_a_trial_where_it_is_high() {
 fn patented_algorithm_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = crate::common::patented_object(folder.path());
-    let text = run(&format!("show {}", path.display())).stdout();
+    let text = run(0, &format!("show {}", path.display())).stdout();
     assert!(text.lines().next().unwrap().ends_with(" [patented]"), "{text}");
     assert!(text.contains("\nPatents\n  1. The text says"), "{text}");
     assert_eq!(document(&format!("show {} -o json", path.display()))["patented"], true);
     assert_eq!(document("show dtcp -o json")["patented"], false);
     let list = document("list -o json");
-    let table = run("list").stdout();
+    let table = run(0, "list").stdout();
     for line in list["algorithms"].as_array().unwrap() {
         let id = line["id"].as_str().unwrap();
         let row = table.lines().find(|row| row.split_whitespace().next() == Some(id)).unwrap();
@@ -145,7 +129,7 @@ fn patented_algorithm_says_so() {
 
 #[test]
 fn show_prints_every_part_of_the_card() {
-    let text = run("show dtcp").stdout();
+    let text = run(0, "show dtcp").stdout();
     for heading in ["Source", "Equations", "Differs", "Tunables", "Phases", "State", "Callbacks"] {
         assert!(text.lines().any(|line| line.starts_with(heading)), "no {heading} in {text}");
     }
@@ -173,7 +157,7 @@ fn wrong_words_are_refused_before_rights_are_asked_for() {
         "load reno",
     ];
     let transcript = commands.map(|arguments| {
-        let said = crate::common::run(2, arguments);
+        let said = run(2, arguments);
         assert!(said.stdout.is_empty(), "{arguments} printed a result");
         format!("$ tccc {arguments}\n{}", said.stderr())
     });
@@ -224,9 +208,8 @@ fn what_stderr_does_not_take_changes_no_exit_code() {
     assert_eq!(code_of("run nosuch.toml"), [Some(2); 2], "an error with its hint");
     assert_eq!(code_of("load"), [Some(2); 2], "a refusal of the options");
     let other_network = "run scenarios/smoke/loss-sweep.toml scenarios/smoke/loss-sweep.toml --engine ns2 --dry-run";
-    let told = run(other_network);
-    assert!(!told.stderr.is_empty());
-    assert_eq!(code_of(other_network), [told.status.code(); 2], "a note");
+    run(2, other_network).stderr_has("tccc: note: ");
+    assert_eq!(code_of(other_network), [Some(2); 2], "a note");
 }
 
 #[test]
@@ -240,8 +223,7 @@ fn flags_are_explained_by_clap_with_exit_code_2() {
         "list -o xml",
         "nonsense",
     ] {
-        let output = run(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments}");
+        let output = run(2, arguments);
         assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{arguments}");
     }
 }
@@ -250,7 +232,7 @@ fn flags_are_explained_by_clap_with_exit_code_2() {
 fn every_verb_has_help_with_an_example() {
     let verbs = ["list", "show", "load", "unload", "status", "doctor", "new", "check", "completions"];
     for verb in verbs {
-        let text = run(&format!("{verb} --help")).stdout();
+        let text = run(0, &format!("{verb} --help")).stdout();
         assert!(text.contains("Example: `tccc"), "{text}");
         assert!(text.lines().next().unwrap().chars().count() < 70, "{text}");
     }
@@ -262,11 +244,11 @@ fn every_help_ends_with_the_exit_codes() {
     let verbs = ", list, show, load, confirm, unload, status, apply, policy, policy apply, explain, upgrade, \
                  rollback, sockets, trace, top, serve, run, report, link, doctor, new, check, completions";
     for verb in verbs.split(", ") {
-        let text = run(&format!("{verb} --help")).stdout();
+        let text = run(0, &format!("{verb} --help")).stdout();
         let (_, codes) = text.split_once("Exit codes:\n").unwrap_or_else(|| panic!("{text}"));
         let numbers: Vec<&str> = codes.lines().filter_map(|line| line.split_whitespace().next()).collect();
         assert!(["0", "1", "2", "3", "4", "5"].iter().all(|code| numbers.contains(code)), "{text}");
-        let short = run(&format!("{verb} -h")).stdout();
+        let short = run(0, &format!("{verb} -h")).stdout();
         assert!(!short.contains("Exit codes"), "{short}");
     }
 }
@@ -274,15 +256,15 @@ fn every_help_ends_with_the_exit_codes() {
 #[test]
 fn completions_know_the_verbs() {
     for shell in ["bash", "zsh", "fish"] {
-        let script = run(&format!("completions {shell}")).stdout();
+        let script = run(0, &format!("completions {shell}")).stdout();
         assert!(script.contains("unload") && script.contains("doctor"), "{shell}");
     }
 }
 
 #[test]
 fn doctor_gives_a_fix_for_whatever_is_missing() {
-    let output = run("doctor -o json");
-    let document: Value = output.json();
+    let output = tccc().args(["doctor", "-o", "json"]).output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let can_load = document["can_load"].as_bool().unwrap();
     assert_eq!(output.status.code(), Some(if can_load { 0 } else { 4 }));
     for line in document["checks"].as_array().unwrap() {
@@ -297,8 +279,7 @@ fn link_by_netem_is_refused_where_the_kernel_has_none() {
     let out = place.path().join("results");
     let arguments = format!("run scenarios/smoke/loss-sweep.toml --link netem --out {}", out.display());
     if tccc::kernel::probe::has_netem() {
-        let output = run(&format!("{arguments} --dry-run"));
-        assert!(output.status.success(), "{}", output.stderr());
+        run(0, &format!("{arguments} --dry-run"));
     } else {
         let expected = "tccc: error: cannot emulate the links: this kernel has no netem qdisc\n  \
                         hint: the user-space link needs none: `--link tunlink`";

@@ -2,27 +2,27 @@
 /* CUBIC's equations under names of their own, for tests/host/cubic.rs. */
 #include "../../bpf/cc/bpf_cubic.bpf.c"
 
-u32 host_time_to_origin(u32 missing, u32 scale)
+u32 host_time_to_origin(const u32 *of)
 {
-	return time_to_origin(missing, scale);
+	return time_to_origin(of[0], of[1]);
 }
 
-u32 host_window_at(u32 t, u32 k, u32 origin, u32 scale)
+u32 host_window_at(const u32 *of)
 {
-	return window_at(t, k, origin, scale);
+	return window_at(of[0], of[1], of[2], of[3]);
 }
 
-u32 host_response_scale(u32 scale, u32 give_up, u32 cut, u32 cut_in_use)
+u32 host_response_scale(const u32 *of)
 {
-	return response_scale(scale, give_up, cut, cut_in_use);
+	return response_scale(of[0], of[1], of[2], of[3]);
 }
 
-u32 host_friendly_scale(u32 kept)
+u32 host_friendly_scale(const u32 *of)
 {
-	return friendly_scale_of(kept);
+	return friendly_scale_of(of[0]);
 }
 
-u32 host_count_towards(u32 target, u32 cwnd)
+u32 host_count_towards(const u32 *of)
 {
-	return count_towards(target, cwnd);
+	return count_towards(of[0], of[1]);
 }

@@ -292,6 +292,14 @@ fn assigned(line: &str) -> (String, toml::Value) {
     table.into_iter().next().unwrap()
 }
 
+/// In a base with a mistake of its own, a field could be refused for that mistake.
+#[test]
+fn every_base_is_a_scenario() {
+    let bench = Bench::new();
+    let mistakes: Vec<String> = bench.bases.iter().filter_map(|it| Some(bench.read(it).err()?.to_string())).collect();
+    assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+}
+
 #[test]
 fn every_example_is_read() {
     let bench = Bench::new();

@@ -15,8 +15,9 @@ mod untargeted;
 use std::fs;
 use std::path::Path;
 
-use crate::lab::results::{Directory, SCENARIO, run};
+use crate::lab::results::{Directory, SCENARIO, position, run};
 use tccc::failure::{Failure, FailureKind};
+use tccc::model::notice::Notice;
 use tccc::model::run::{RunRecord, RunStatus};
 use tccc::report::{self, Cell, Format, Report, Verdict};
 
@@ -30,7 +31,15 @@ fn cell<'a>(report: &'a Report, metric: &str, loss: &str, variant: &str) -> &'a 
 }
 
 fn causes(cell: &Cell) -> String {
-    cell.notices.iter().map(|notice| notice.cause.as_str()).collect::<Vec<_>>().join("; ")
+    said(&cell.notices)
+}
+
+fn notices(report: &Report) -> String {
+    said(&report.notices)
+}
+
+fn said(notices: &[Notice]) -> String {
+    notices.iter().map(|notice| notice.cause.as_str()).collect::<Vec<_>>().join("; ")
 }
 
 #[test]
@@ -92,27 +101,22 @@ fn plots_show_the_median_run_of_each_cell() {
     let report = load(&Directory::complete());
     assert_eq!(report.plots.len(), 3);
     let lines = &report.plots[2].lines;
-    assert_eq!(
-        lines.iter().map(|line| line.run.as_str()).collect::<Vec<_>>(),
-        ["loss-1pct-SACK-0", "loss-1pct-Other-0"]
-    );
+    let runs: Vec<&str> = lines.iter().map(|line| line.run.as_str()).collect();
+    assert_eq!(runs, ["loss-1pct-SACK-0", "loss-1pct-Other-0"]);
     assert_eq!(lines[0].points.first().map(|point| point.0), Some(0.0));
 }
 
 #[test]
 fn one_run_has_no_interval_and_says_so() {
     let directory = Directory::of(SCENARIO);
-    directory.add(&run("1%", "SACK", 0, 5000));
-    directory.add(&run("1%", "Other", 0, 7500));
+    directory.add_each(&["1%"], 1, &[("SACK", 5000), ("Other", 7500)], 0);
     let report = load(&directory);
     let other = cell(&report, "delivered_pkts", "1%", "Other");
     assert_eq!(other.measured.as_ref().unwrap().ci95, None);
     assert_eq!(other.ratio_to_baseline.as_ref().unwrap().ci95, None);
     assert_eq!(causes(other), "1 run only: no interval can be given");
     assert!(causes(cell(&report, "delivered_pkts", "0", "SACK")).contains("no finished run"));
-    let left_out =
-        report.notices.iter().any(|notice| notice.cause.contains("cells of the scenario have no finished run"));
-    assert!(left_out, "{:?}", report.notices);
+    assert!(notices(&report).contains("cells of the scenario have no finished run"), "{:?}", report.notices);
 }
 
 #[test]
@@ -174,7 +178,7 @@ fn interrupted_runs_and_torn_events_are_left_out_with_a_notice() {
     let torn = format!("no event\n{}", &text[..text.len() - 40]);
     fs::write(&events, torn).unwrap();
     let report = load(&directory);
-    let all: String = report.notices.iter().map(|notice| format!("{}\n", notice.cause)).collect();
+    let all = notices(&report);
     assert!(all.contains("run \"x\" was not finished"), "{all}");
     assert!(all.contains("\"loss-0-SACK-0\" end in the middle of a line"), "{all}");
     assert!(all.contains("1 unreadable lines in the events of run \"loss-0-SACK-0\""), "{all}");
@@ -217,10 +221,9 @@ fn traffic_beside_the_compared_flow_is_not_part_of_its_numbers() {
 
 #[test]
 fn failed_run_without_flows_is_told_where_nothing_is_swept() {
-    let place = tempfile::tempdir().unwrap();
     let plain = SCENARIO.split("[variant").next().unwrap().split("[report]").next().unwrap();
     let scenario = plain.replace("name = \"data\"", "name = \"data\"\nalgorithm = \"reno\"");
-    let directory = Directory::new(place.path(), &scenario);
+    let directory = Directory::of(&scenario);
     let mut done = run("1%", "reno", 0, 5000);
     done.at.remove("variant");
     directory.add(&done);
@@ -238,22 +241,20 @@ fn failed_run_without_flows_is_told_where_nothing_is_swept() {
 /// that its flows do not have.
 #[test]
 fn nothing_is_awaited_where_everything_ran() {
-    let place = tempfile::tempdir().unwrap();
     let plain =
         SCENARIO.split("[variant").next().unwrap().replace("loss = [\"0\", \"0.1%\", \"1%\"]", "keep = [512, 768]");
     let flow = "name = \"data\"\nalgorithm = \"dtcp\"\ntunables = { keep_avoidance = \"$keep\" }";
     let plain = plain.replace("loss = \"$loss\"\n", "").replace("name = \"data\"", flow);
     let scenario = format!("{plain}[report]\nmetrics = [\"delivered_pkts\", \"fct_mean_s\"]\n");
-    let directory = Directory::new(place.path(), &scenario);
+    let directory = Directory::of(&scenario);
     for keep in ["512", "768"] {
         let mut record = run("1%", &format!("dtcp keep_avoidance={keep}"), 0, 5000);
-        (record.at, record.id) = ([("keep".to_owned(), keep.to_owned())].into(), keep.to_owned());
+        (record.at, record.id) = (position([("keep", keep)]), keep.to_owned());
         directory.add(&record);
     }
     let report = load(&directory);
-    let causes: Vec<&str> = report.notices.iter().map(|notice| notice.cause.as_str()).collect();
-    assert!(!causes.iter().any(|cause| cause.contains("no finished run")), "{causes:?}");
-    assert!(causes.iter().any(|cause| cause.contains("fct_mean_s")), "{causes:?}");
+    let said = notices(&report);
+    assert!(!said.contains("no finished run") && said.contains("fct_mean_s"), "{said}");
     assert_eq!(report.cells.iter().filter(|cell| cell.measured.is_some()).count(), 2);
 }
 
@@ -261,8 +262,8 @@ fn nothing_is_awaited_where_everything_ran() {
 fn run_without_events_is_said() {
     let directory = Directory::complete();
     fs::remove_file(directory.folder("loss-0-SACK-0").join("events.jsonl")).unwrap();
-    let said = |notice: &tccc::model::notice::Notice| notice.cause == "run \"loss-0-SACK-0\" has no events.jsonl";
-    assert!(load(&directory).notices.iter().any(said));
+    let said = notices(&load(&directory));
+    assert!(said.split("; ").any(|cause| cause == "run \"loss-0-SACK-0\" has no events.jsonl"), "{said}");
 }
 
 #[test]
@@ -275,16 +276,15 @@ fn runs_of_another_profile_are_not_judged() {
     assert!(report.cells.iter().all(|cell| cell.verdict == Verdict::NotComparable));
     let other = cell(&report, "delivered_pkts", "1%", "Other");
     assert_eq!(other.verdict_reason, "measured under the profile native, which is not the scenario's");
-    assert!(report.notices.iter().any(|notice| notice.cause.contains("are for paper: no verdicts")));
+    assert!(notices(&report).contains("are for paper: no verdicts"));
 }
 
 #[test]
 fn check_fails_for_an_expected_cell_without_a_run() {
-    let place = tempfile::tempdir().unwrap();
     // Nothing published: the row is there for its expected ratio alone.
     let [head, rest] = SCENARIO.split_once("[[published]]").map(<[&str; 2]>::from).unwrap();
     let expected = rest.split_once("[[expected]]").unwrap().1;
-    let directory = Directory::new(place.path(), &format!("{head}[[expected]]{expected}"));
+    let directory = Directory::of(&format!("{head}[[expected]]{expected}"));
     for (loss, other) in [("0", 5000), ("0.1%", 6200)] {
         directory.add(&run(loss, "SACK", 0, 5000));
         directory.add(&run(loss, "Other", 0, other));
@@ -319,40 +319,30 @@ fn broken_directories_are_refused_with_the_reason() {
     refuses(remove("scenario.toml"), FailureKind::Usage, "is not a result directory: it has no scenario.toml");
     refuses(remove("host.json"), FailureKind::Usage, "is not a result directory: it has no host.json");
     refuses(remove("plan.json"), FailureKind::Usage, "is not a result directory: it has no plan.json");
-    refuses(
-        write("host.json", r#"{"schema":99,"new":true}"#),
-        FailureKind::Failed,
-        "it has schema 99, and this tccc reads up to 1",
-    );
+    let later = write("host.json", r#"{"schema":99,"new":true}"#);
+    refuses(later, FailureKind::Failed, "it has schema 99, and this tccc reads up to 1");
     refuses(write("host.json", "[]"), FailureKind::Failed, "host.json");
     refuses(write("host.json", ""), FailureKind::Failed, "it ends too early");
     refuses(write("plan.json", "{"), FailureKind::Failed, "it ends too early");
     refuses(write("scenario.toml", "title = 3"), FailureKind::Usage, "scenario.toml:1: title");
     refuses(|d| fs::remove_dir_all(d.path.join("runs")).unwrap(), FailureKind::Failed, "it has no finished run");
-    refuses(
-        |d| {
-            let file = d.folder("loss-0-SACK-0").join("run.json");
-            let bytes = fs::read(&file).unwrap();
-            fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
-        },
-        FailureKind::Failed,
-        "loss-0-SACK-0/run.json\": it ends too early",
-    );
-    refuses(
-        |d| fs::write(d.path.join("scenario.toml"), SCENARIO.replace("\"goodput_bps\"", "\"speed\"")).unwrap(),
-        FailureKind::Usage,
-        "report.metrics = \"speed\": expected one of delivered_pkts",
-    );
+    let cut = |d: &Directory| {
+        let file = d.folder("loss-0-SACK-0").join("run.json");
+        let bytes = fs::read(&file).unwrap();
+        fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    };
+    refuses(cut, FailureKind::Failed, "loss-0-SACK-0/run.json\": it ends too early");
+    let speed = SCENARIO.replace("\"goodput_bps\"", "\"speed\"");
+    let unknown = |d: &Directory| fs::write(d.path.join("scenario.toml"), speed).unwrap();
+    refuses(unknown, FailureKind::Usage, "report.metrics = \"speed\": expected one of delivered_pkts");
 }
 
 #[test]
-fn text_report_is_as_in_the_snapshot() {
-    insta::assert_snapshot!(report::render(&load(&Directory::complete()), Format::Text).unwrap());
-}
-
-#[test]
-fn markdown_report_is_as_in_the_snapshot() {
-    insta::assert_snapshot!(report::render(&load(&Directory::complete()), Format::Markdown).unwrap());
+fn reports_are_as_in_the_snapshots() {
+    let report = load(&Directory::complete());
+    for (name, format) in [("text_report", Format::Text), ("markdown_report", Format::Markdown)] {
+        insta::assert_snapshot!(format!("{name}_is_as_in_the_snapshot"), report::render(&report, format).unwrap());
+    }
 }
 
 #[test]

@@ -75,37 +75,20 @@ impl Session {
 }
 
 #[test]
-fn table_in_80_by_24_is_as_in_the_snapshot() {
-    insta::assert_snapshot!(Session::begin(80, 24).picture());
-}
-
-#[test]
-fn table_in_200_by_50_is_as_in_the_snapshot() {
-    insta::assert_snapshot!(Session::begin(200, 50).picture());
-}
-
-#[test]
-fn flow_in_80_by_24_is_as_in_the_snapshot() {
-    let mut session = Session::begin(80, 24);
-    session.type_text("/dtcp goodput>1mbit").press(&[KeyCode::Enter, KeyCode::Enter]);
-    insta::assert_snapshot!(session.picture());
-}
-
-#[test]
-fn flow_in_200_by_50_is_as_in_the_snapshot() {
-    let mut session = Session::begin(200, 50);
-    session.type_text("/dtcp goodput>1mbit").press(&[KeyCode::Enter, KeyCode::Enter]);
-    insta::assert_snapshot!(session.picture());
-}
-
-#[test]
-fn algorithms_in_80_by_24_are_as_in_the_snapshot() {
-    insta::assert_snapshot!(Session::begin(80, 24).type_text("a").picture());
-}
-
-#[test]
-fn help_in_80_by_24_is_as_in_the_snapshot() {
-    insta::assert_snapshot!(Session::begin(80, 24).type_text("?").picture());
+fn views_are_as_in_the_snapshots() {
+    const FLOW: &str = "/dtcp goodput>1mbit";
+    for (name, size, keys, more) in [
+        ("table_in_80_by_24_is_as_in_the_snapshot", [80, 24], "", 0),
+        ("table_in_200_by_50_is_as_in_the_snapshot", [200, 50], "", 0),
+        ("flow_in_80_by_24_is_as_in_the_snapshot", [80, 24], FLOW, 2),
+        ("flow_in_200_by_50_is_as_in_the_snapshot", [200, 50], FLOW, 2),
+        ("algorithms_in_80_by_24_are_as_in_the_snapshot", [80, 24], "a", 0),
+        ("help_in_80_by_24_is_as_in_the_snapshot", [80, 24], "?", 0),
+    ] {
+        let mut session = Session::begin(size[0], size[1]);
+        session.type_text(keys).press(&[KeyCode::Enter; 2][..more]);
+        insta::assert_snapshot!(name, session.picture());
+    }
 }
 
 /// Every view in every size, the smallest and the absurd too.

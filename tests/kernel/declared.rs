@@ -4,14 +4,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
 
 use nix::mount::{MsFlags, mount};
 use serde_json::Value;
 
-use crate::common::{host_has, tccc};
+use crate::common::{begin, end, host_has, tccc};
 use crate::lab::policy::{Lab, with_lab};
-use crate::lab::sandbox::{Said, assert_nothing_left, check, default, registered, run, stderr, stdout};
+use crate::lab::sandbox::{Said, assert_nothing_left, check, default, registered, run, stdout};
 
 const POLICY: &str = "version = 1\n[[rule]]\nname = \"all\"\nuse = \"ldk_a\"\n";
 
@@ -125,14 +124,9 @@ fn two_at_once_make_the_same_host() {
         let names = ["ldk_a", "ldk_b", "ldk_c", "ldk_d"];
         let text: String = names.iter().map(|name| format!("[algorithm.{name}]\nuse = \"dtcp\"\n")).collect();
         declare(lab, &[("tccc.toml", &format!("version = 1\n{text}"))]);
-        let start = || {
-            let mut command = tccc();
-            command.arg("apply").arg("--config").arg(lab.folder().join("tccc"));
-            command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
-        };
+        let start = || begin(tccc().arg("apply").arg("--config").arg(lab.folder().join("tccc")));
         for child in [start(), start()] {
-            let output = child.wait_with_output().unwrap();
-            assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+            end(0, child);
         }
         assert_eq!(registered(), names);
         assert_settled(lab);

@@ -4,23 +4,44 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::common::verdict::record_feature;
-use crate::common::{host_has, needs, poll_until};
-use crate::lab::sandbox::{default, in_sandbox, network, run, stderr, stdout};
+use crate::common::{host_has, poll_until, test_alone};
+use crate::lab::group::Group;
+use crate::lab::sandbox::{BPF, default, in_sandbox, network, run, without};
 use crate::lab::socket::algorithm_of;
 use crate::lab::trace::Connection;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
 use serde_json::Value;
-use tccc::kernel::cgroup;
 
 /// Generous for a busy host, and for a guest whose instructions are emulated.
 const LIMIT: Duration = Duration::from_secs(60);
 const NAME: &str = "ldk_feature";
+/// What is recorded of a feature that works without exception.
+const YES: &str = "yes";
+
+/// Runs the test of a feature in a sandbox, and records the words that it returns; a skipped test is recorded as skipped.
+fn try_feature(feature: &str, host_has_needs: bool, test: impl FnOnce() -> &'static str + Send) {
+    let mut words = "skipped";
+    in_sandbox(host_has_needs, || words = test());
+    record_feature(feature, words);
+}
+
+#[test]
+fn feature_whose_needs_are_missing_is_recorded_as_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let [verdicts, skips] = ["verdicts", "skips"].map(|name| folder.path().join(name));
+    let mut test = test_alone(module_path!(), "load");
+    test.env("TCCC_VERDICT_LOG", &verdicts).env("TCCC_SKIP_LOG", &skips).env_remove("TCCC_REQUIRE");
+    without(&[BPF], 0, &mut test);
+    assert_eq!(fs::read_to_string(verdicts).unwrap(), "feature: load: skipped\n");
+    let skipped = fs::read_to_string(skips).unwrap();
+    assert!(skipped.contains("features::load: needs root: "), "{skipped}");
+}
 
 /// A listening socket of the loopback interface and its connections.
 struct Server {
@@ -46,25 +67,11 @@ impl Server {
     }
 }
 
-/// A policy file that is gone at the end.
-struct PolicyFile {
-    _folder: tempfile::TempDir,
-    path: PathBuf,
-}
-
-impl PolicyFile {
-    fn new(rules: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("policy.toml");
-        fs::write(&path, format!("version = 1\n{rules}")).unwrap();
-        PolicyFile { _folder: folder, path }
-    }
-}
-
-fn apply(rules: &str, options: &str) -> String {
-    let file = PolicyFile::new(rules);
-    let output = run(0, &format!("policy apply {} {options}", file.path.display()));
-    stdout(&output) + &stderr(&output)
+fn apply(rules: &str, options: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.toml");
+    fs::write(&file, format!("version = 1\n{rules}")).unwrap();
+    run(0, &format!("policy apply {} {options}", file.display()));
 }
 
 fn shown(arguments: &str) -> Value {
@@ -73,27 +80,27 @@ fn shown(arguments: &str) -> Value {
 
 #[test]
 fn load() {
-    in_sandbox(host_has!(root, struct_ops, bpffs), || {
+    try_feature("load", host_has!(root, struct_ops, bpffs), || {
         run(0, &format!("load dtcp --as {NAME}"));
         let netns = network();
         Connection::open(&netns, NAME).transfer();
         run(0, &format!("unload {NAME}"));
+        YES
     });
-    record_feature("load", "yes");
 }
 
 #[test]
 fn companion() {
-    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
+    try_feature("companion (TCP option)", host_has!(root, struct_ops, bpffs, cgroup2), || {
         run(0, &format!("load mswift --as {NAME}"));
         run(0, &format!("unload {NAME}"));
+        YES
     });
-    record_feature("companion (TCP option)", "yes");
 }
 
 #[test]
 fn policy_by_port() {
-    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
+    try_feature("policy", host_has!(root, struct_ops, bpffs, cgroup2), || {
         let server = Server::new();
         let rule = format!("[[rule]]\nname = \"in\"\nlocal_port = {}\nuse = \"dtcp\"\n", server.address.port());
         let before = server.algorithms();
@@ -102,57 +109,31 @@ fn policy_by_port() {
         assert_eq!(shown("policy show")["counts"]["arms"][0][0]["set"], 1);
         run(0, "policy remove");
         assert_eq!(server.algorithms(), before);
+        YES
     });
-    record_feature("policy", "yes");
-}
-
-/// A cgroup that this process is in as long as the value lives.
-struct Inside {
-    path: PathBuf,
-    before: PathBuf,
-}
-
-impl Inside {
-    fn enter(name: &str) -> Self {
-        let mount = cgroup::mount_point().unwrap();
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap();
-        let before = own.lines().find_map(|line| line.strip_prefix("0::/")).expect("a cgroup v2");
-        let (path, before) = (mount.join(name), mount.join(before));
-        fs::create_dir(&path).unwrap();
-        join(&path);
-        Inside { path, before }
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        join(&self.before);
-        let _ = fs::remove_dir(&self.path);
-    }
-}
-
-fn join(cgroup: &Path) {
-    fs::write(cgroup.join("cgroup.procs"), std::process::id().to_string()).unwrap();
 }
 
 #[test]
 fn policy_by_unit() {
-    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
+    try_feature("policy by systemd unit", host_has!(root, struct_ops, bpffs, cgroup2), || {
         apply("[[rule]]\nname = \"unit\"\nunit = \"ldk-feature.service\"\nuse = \"dtcp\"\n", "");
         for _ in 0..2 {
-            let inside = Inside::enter("ldk-feature.service");
-            assert_eq!(Server::new().algorithms(), ["dtcp", "dtcp"], "the unit is built again each time");
-            drop(inside);
+            let unit = Group::create("/ldk-feature.service");
+            assert_eq!(
+                unit.inside(|| Server::new().algorithms()),
+                ["dtcp", "dtcp"],
+                "the unit is built again each time"
+            );
         }
         assert_eq!(Server::new().algorithms().map(|name| name == "dtcp"), [false, false]);
         run(0, "policy remove");
+        YES
     });
-    record_feature("policy by systemd unit", "yes");
 }
 
 #[test]
 fn live_move() {
-    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
+    try_feature("policy on open connections", host_has!(root, struct_ops, bpffs, cgroup2), || {
         let server = Server::new();
         let [client, accepted] = server.connect();
         let before = algorithm_of(&client);
@@ -161,31 +142,26 @@ fn live_move() {
         assert_eq!([algorithm_of(&client), algorithm_of(&accepted)], ["dtcp".to_owned(), before.clone()]);
         run(0, "policy remove --live");
         assert_eq!(algorithm_of(&client), before);
+        YES
     });
-    record_feature("policy on open connections", "yes");
 }
 
 #[test]
 fn upgrade_and_rollback() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    let mut word = "yes";
-    in_sandbox(true, || {
+    try_feature("upgrade, rollback", host_has!(root, struct_ops, bpffs, cgroup2), || {
         run(0, &format!("load dtcp --as {NAME}"));
-        let said = stderr(&run(0, &format!("upgrade {NAME} --set keep_avoidance=896")));
-        if said.contains("cannot swap code under a name") {
-            word = "with a gap for those who ask by name";
-        }
+        let said = run(0, &format!("upgrade {NAME} --set keep_avoidance=896")).stderr();
         run(0, &format!("rollback {NAME}"));
         let netns = network();
         Connection::open(&netns, NAME).transfer();
         run(0, &format!("unload {NAME}"));
+        if said.contains("cannot swap code under a name") { "with a gap for those who ask by name" } else { YES }
     });
-    record_feature("upgrade, rollback", word);
 }
 
 #[test]
 fn lease() {
-    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
+    try_feature("trial on a lease", host_has!(root, struct_ops, bpffs, cgroup2), || {
         let before = default();
         run(0, &format!("load dtcp --as {NAME} --default --confirm 8s"));
         assert_eq!(Server::new().algorithms(), [NAME, NAME]);
@@ -194,13 +170,13 @@ fn lease() {
         kill(Pid::from_raw(guard as i32), Signal::SIGKILL).unwrap();
         poll_until(LIMIT, "the kernel takes it back", || Server::new().algorithms().iter().all(|it| *it == before));
         run(0, "unload --all");
+        YES
     });
-    record_feature("trial on a lease", "yes");
 }
 
 #[test]
 fn guard() {
-    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
+    try_feature("guard", host_has!(root, struct_ops, bpffs, cgroup2), || {
         let server = Server::new();
         let rule = format!("[[rule]]\nname = \"in\"\nlocal_port = {}\nuse = \"dtcp\"\n", server.address.port());
         apply(&rule, "--trial 5m --guard abnormal_ends<1%");
@@ -220,6 +196,6 @@ fn guard() {
         poll_until(LIMIT, "the incident is written", || incident.is_file());
         assert_ne!(server.algorithms()[1], "dtcp");
         run(0, "unload --all");
+        YES
     });
-    record_feature("guard", "yes");
 }

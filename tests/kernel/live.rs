@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::{inhabit, needs, poll_until, tccc};
-use crate::lab::trace::{Connection, loopback_netns, only};
+use crate::lab::trace::{Connection, loopback_netns, only, tcp_info};
 use nix::libc;
 use nix::sys::socket::{SockaddrStorage, connect};
 use tccc::model::live::Live;
@@ -87,7 +87,7 @@ fn recording_of_a_killed_process_has_the_counts_of_the_kernel() {
     recorder.kill().unwrap();
     let said = recorder.wait_with_output().unwrap().stderr;
     assert_eq!(String::from_utf8_lossy(&said), "", "samples were taken as asked, and not by packet instead");
-    let info = crate::lab::trace::tcp_info(&connection.client);
+    let info = tcp_info(&connection.client);
     let (events, _, damage, tail) = recorded(&file).unwrap();
     let last = ours(&events).unwrap();
     assert_eq!((last.delivered_pkts, last.retrans_pkts), (info.delivered_pkts, info.retrans_pkts));

@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use crate::common::{HostSnapshot, needs, poll_until};
-use crate::lab::pair::{Cgroup, Lab, OC1, PairOption, Seen, State, T1, Tamper, registered, registered_in};
+use crate::lab::group::Group;
+use crate::lab::pair::{Lab, OC1, PairOption, Seen, State, T1, Tamper, registered, registered_in};
 use libbpf_rs::query::ProgInfoIter;
 
 const RTT: Duration = Duration::from_millis(100);
@@ -181,7 +182,7 @@ fn peer_without_the_program_gets_marks_and_returns_nothing() {
     let _alone = EVERY_PEER.write().unwrap_or_else(PoisonError::into_inner);
     let before = HostSnapshot::take(&["mswk", "pair"]);
     poll_until(Duration::from_secs(60), "no other test has the program attached", is_attached_by_nobody);
-    let cgroup = Cgroup::create("mswk_sender");
+    let cgroup = Group::create("/mswk_sender");
     let mswift = registered_in(&cgroup, "mswift", "mswk_alone");
     check_fallback("no program", || {
         let seen = Lab::new(OC1, RTT).transfer_from(Some(&cgroup), mswift.name(), BYTES);

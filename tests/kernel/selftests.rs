@@ -4,12 +4,10 @@
 //! `cargo xtask selftests` fetches the sources, compiles them, and runs this.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path as File, PathBuf};
 
 use crate::common::{HostSnapshot, needs};
-use crate::lab::trace::Connection;
-use crate::transfer::lab::{LIMIT, Path, carry};
+use crate::transfer::lab::{Path, carry};
 use tccc::catalog;
 use tccc::kernel::probe::Features;
 use tccc::loader::{self, Request};
@@ -44,10 +42,7 @@ fn carries_data(file: &File, features: &Features) -> Result<(), String> {
     let request = Request { name: NAME, ..Request::of(&algorithm) };
     let registered = loader::register(&request, features).map_err(|error| format!("{error:#}"))?;
     let path = Path::build(&[]);
-    let listener = path.sides[1].run(|| Ok(TcpListener::bind("10.77.0.2:0")?)).unwrap();
-    let connection = Connection::between(&path.sides[0], listener, registered.name());
-    connection.server.set_read_timeout(Some(LIMIT)).unwrap();
-    connection.client.set_write_timeout(Some(LIMIT)).unwrap();
+    let connection = path.connect(registered.name());
     carry(&connection, BYTES, |client| assert_eq!(crate::transfer::lab::algorithm_of(client), NAME));
     path.close(connection);
     registered.unregister().unwrap();

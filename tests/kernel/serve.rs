@@ -5,11 +5,12 @@ mod arms;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{HostSnapshot, needs, poll_until, tccc, test_alone};
-use crate::lab::serve::{Answer, SOON, Server, read_answer};
+use crate::common::{HostSnapshot, Owned, check, needs, poll_until, tccc, test_alone};
+use crate::lab::group::{self, Group};
+use crate::lab::serve::{Answer, SOON, Server};
 use crate::lab::trace::{Connection, loopback_netns, tcp_info};
 use nix::libc;
 use tccc::kernel::netns::Netns;
@@ -24,13 +25,8 @@ fn server(netns: &Netns, port: u16, arguments: &[&str]) -> Server {
     netns.run(|| Ok(Server::start(command))).unwrap()
 }
 
-fn ask(netns: &Netns, server: &Server, path: &str, headers: &str) -> Answer {
-    let mut stream = netns.run(|| Ok(TcpStream::connect(("127.0.0.1", server.address.port()))?)).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    read_answer(&text)
+fn ask(netns: &Netns, server: &Server, path: &str, headers: &[&str]) -> Answer {
+    netns.run(|| Ok(server.ask(&format!("GET {path} HTTP/1.1"), headers))).unwrap()
 }
 
 /// The sum of a metric over its series that have all these labels.
@@ -45,9 +41,7 @@ struct Scraper(BufReader<TcpStream>);
 
 impl Scraper {
     fn connect(netns: &Netns, server: &Server) -> Scraper {
-        let stream = netns.run(|| Ok(TcpStream::connect(("127.0.0.1", server.address.port()))?)).unwrap();
-        stream.set_read_timeout(Some(SOON)).unwrap();
-        Scraper(BufReader::new(stream))
+        Scraper(BufReader::new(netns.run(|| Ok(server.connect())).unwrap()))
     }
 
     fn scrape(&mut self) -> String {
@@ -88,7 +82,7 @@ fn allow_files(process: u32, files: libc::rlim_t) -> libc::rlim_t {
 fn scrape(netns: &Netns, server: &Server, what: &str, mut is_so: impl FnMut(&str) -> bool) -> String {
     let mut metrics = String::new();
     poll_until(SOON, what, || {
-        metrics = ask(netns, server, "/metrics", "").body;
+        metrics = ask(netns, server, "/metrics", &[]).body;
         is_so(&metrics)
     });
     metrics
@@ -186,7 +180,7 @@ fn short_connections_are_counted_whole_and_no_event_is_sent() {
 fn connections_of_a_removed_cgroup_stay_counted() {
     needs!(root, btf, cgroup2);
     if let Some(cgroup) = std::env::var_os("TCCC_SERVE_CGROUP") {
-        std::fs::write(Path::new(&cgroup).join("cgroup.procs"), "0").unwrap();
+        group::join(cgroup.as_ref());
         let address = format!("127.0.0.1:{}", std::env::var("TCCC_SERVE_PORT").unwrap());
         Connection::open_at(&loopback_netns(), "reno", &address).send(BYTES);
         return;
@@ -198,17 +192,11 @@ fn connections_of_a_removed_cgroup_stay_counted() {
     let port = listener.local_addr().unwrap().port();
     let server = server(&netns, port, &["--metrics-only", "--listen", "127.0.0.1:0"]);
     let acked = |text: &str| sum(text, "tccc_acked_bytes_total", &["algorithm=\"reno\""]);
-    let mount = tccc::kernel::cgroup::mount_point().unwrap();
     for n in 1..=3 {
-        let cgroup = mount.join(format!("tccc-serve-{}-{n}", std::process::id()));
-        std::fs::create_dir(&cgroup).unwrap();
-        let output = test_alone(module_path!(), "connections_of_a_removed_cgroup_stay_counted")
-            .env("TCCC_SERVE_CGROUP", &cgroup)
-            .env("TCCC_SERVE_PORT", port.to_string())
-            .output()
-            .unwrap();
-        poll_until(SOON, "the cgroup is removed", || std::fs::remove_dir(&cgroup).is_ok());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let cgroup = Group::create(&format!("/tccc-serve-{}-{n}", std::process::id()));
+        let mut test = test_alone(module_path!(), "connections_of_a_removed_cgroup_stay_counted");
+        check(0, test.env("TCCC_SERVE_CGROUP", cgroup.path()).env("TCCC_SERVE_PORT", port.to_string()));
+        drop(cgroup);
         scrape(&netns, &server, "what it sent", |text| acked(text) >= (n * BYTES) as f64);
     }
     let mut sweeps = std::collections::BTreeSet::new();
@@ -263,7 +251,7 @@ fn prometheus_finds_no_fault_and_scrapes_it() {
     let checked = promtool.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&checked.stderr);
     assert!(checked.status.success() && said.is_empty(), "{said}");
-    let openmetrics = ask(&netns, &server, "/metrics", "Accept: application/openmetrics-text; version=1.0.0\r\n");
+    let openmetrics = ask(&netns, &server, "/metrics", &["Accept: application/openmetrics-text; version=1.0.0"]);
     assert!(
         openmetrics.head.contains("application/openmetrics-text") && openmetrics.body.trim_end().ends_with("# EOF")
     );
@@ -280,7 +268,7 @@ fn prometheus_finds_no_fault_and_scrapes_it() {
 
 /// A Prometheus that scrapes one server; ended when dropped.
 struct Prometheus {
-    process: Child,
+    _process: Owned,
     port: u16,
 }
 
@@ -298,8 +286,7 @@ impl Prometheus {
         command.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
         command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = netns.run(|| Ok(command.spawn()?)).unwrap();
-        Prometheus { process, port }
+        Prometheus { _process: netns.run(|| Ok(command.spawn()?)).unwrap().into(), port }
     }
 
     fn ask(&self, netns: &Netns, path: &str) -> Option<String> {
@@ -312,13 +299,6 @@ impl Prometheus {
     }
 }
 
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 #[test]
 fn other_addresses_than_loopback_need_the_token_that_is_printed() {
     needs!(root, btf);
@@ -328,11 +308,11 @@ fn other_addresses_than_loopback_need_the_token_that_is_printed() {
     let said = server.said();
     assert!(said.contains("plain HTTP is not private"), "{said}");
     let token = said.split("Authorization: Bearer ").nth(1).unwrap().split('`').next().unwrap().to_owned();
-    assert_eq!(ask(&netns, &server, "/metrics", "").status, 401);
-    assert_eq!(ask(&netns, &server, "/metrics", "Authorization: Bearer 0123456789abcdef\r\n").status, 401);
-    let shown = ask(&netns, &server, "/metrics", &format!("Authorization: Bearer {token}\r\n"));
+    assert_eq!(ask(&netns, &server, "/metrics", &[]).status, 401);
+    assert_eq!(ask(&netns, &server, "/metrics", &["Authorization: Bearer 0123456789abcdef"]).status, 401);
+    let shown = ask(&netns, &server, "/metrics", &[&format!("Authorization: Bearer {token}")]);
     assert_eq!((shown.status, shown.body.contains("tccc_build_info")), (200, true));
-    let page = ask(&netns, &server, "/", "");
+    let page = ask(&netns, &server, "/", &[]);
     assert_eq!((page.status, page.body.contains("metrics-only")), (404, true));
 }
 

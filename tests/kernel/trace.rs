@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use crate::common::{HostSnapshot, needs, poll_until, tccc, test_alone};
+use crate::common::{HostSnapshot, check, needs, poll_until, tccc, test_alone};
+use crate::lab::group::{self, Group};
 use crate::lab::socket::path_of;
 use crate::lab::trace::{
     Connection, Crowd, LossyPath, Observed, loopback_netns, only, programs_of, tcp_info, transfer,
@@ -218,32 +219,25 @@ fn live_filter_passes_only(netns: &Netns, filter: &Filter, (mut wanted, mut othe
 fn cgroup_filter_takes_everything_below_it() {
     needs!(root, btf, cgroup2);
     if let Some(cgroup) = std::env::var_os("TCCC_TRACE_CGROUP") {
-        std::fs::write(std::path::Path::new(&cgroup).join("cgroup.procs"), "0").unwrap();
+        group::join(cgroup.as_ref());
         transfer(&loopback_netns(), "reno", 1 << 20);
         return;
     }
     let before = HostSnapshot::take(&["tccc-trace"]);
-    let outer = tccc::kernel::cgroup::mount_point().unwrap().join(format!("tccc-trace-{}", std::process::id()));
-    let inner = outer.join("inner");
-    std::fs::create_dir_all(&inner).unwrap();
-    let id = tccc::kernel::cgroup::find(&outer).unwrap();
+    let inner = Group::create(&format!("/tccc-trace-{}/inner", std::process::id()));
+    let id = tccc::kernel::cgroup::find(inner.path().parent().unwrap()).unwrap();
     let mut observed = Observed::start(
         &Filter { cgroups: BTreeSet::from([id]), ..Filter::default() },
         Duration::from_millis(1),
         RING_BYTES,
     );
-    let status = test_alone(module_path!(), "cgroup_filter_takes_everything_below_it")
-        .env("TCCC_TRACE_CGROUP", &inner)
-        .output()
-        .unwrap();
-    let inner_id = tccc::kernel::cgroup::find(&inner).unwrap();
+    let mut test = test_alone(module_path!(), "cgroup_filter_takes_everything_below_it");
+    check(0, test.env("TCCC_TRACE_CGROUP", inner.path()));
     transfer(&loopback_netns(), "reno", 1 << 20);
     poll_until(SOON, "both ends close", || observed.poll().iter().filter(|e| e.kind == EventKind::Close).count() == 2);
     let cgroups: BTreeSet<u64> = observed.events.iter().map(|event| event.cgroup).collect();
-    std::fs::remove_dir(&inner).unwrap();
-    std::fs::remove_dir(&outer).unwrap();
-    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stdout));
-    assert_eq!(cgroups, BTreeSet::from([inner_id]));
+    assert_eq!(cgroups, BTreeSet::from([inner.id()]));
+    drop(inner);
     before.assert_unchanged();
 }
 
@@ -377,7 +371,5 @@ fn sockets_of(netns: &Netns, algorithm: &str) -> serde_json::Value {
     let place = path_of(netns);
     let arguments = ["sockets", "--netns", &place, "--algorithm", algorithm, "-o", "json"];
     // A namespace is found by the threads that live in it.
-    let output = netns.run(|| Ok(tccc().args(arguments).output()?)).unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    netns.run(|| Ok(check(0, tccc().args(arguments)))).unwrap().json()
 }

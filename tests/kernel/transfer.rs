@@ -33,7 +33,7 @@ fn carry_soundly(connection: &Connection, subject: &Subject) {
 
 /// A transfer over a path that loses packets.
 fn survive_loss<L>(path: Path<L>, subject: &Subject) {
-    let connection = path.connect(subject);
+    let connection = path.connect(subject.name());
     // Chance may leave a transfer without a loss, or with reductions that were all taken back.
     let is_reduced = (0..TRIES).any(|_| {
         carry_soundly(&connection, subject);
@@ -67,7 +67,7 @@ fn every_algorithm_survives_an_outage_with_timeouts() {
     needs!(root, struct_ops, tun);
     for_every_algorithm(|subject| {
         let path = Path::build(&[]);
-        let connection = path.connect(subject);
+        let connection = path.connect(subject.name());
         let mut is_over = false;
         carry(&connection, 8 * MEGABYTE, |client| {
             if !is_over && assert_sound(client, subject.name()).delivered_pkts > 50 {
@@ -94,7 +94,7 @@ fn every_algorithm_takes_back_reductions_for_reordered_packets() {
     for_every_algorithm(|subject| {
         let path = Path::build(&[]);
         path.wire.conditions.late_every.store(50, Relaxed);
-        let connection = path.connect(subject);
+        let connection = path.connect(subject.name());
         // Whether a reduction is undone depends on which packets are late: most transfers have one, not all.
         let is_undone = (0..TRIES).any(|_| {
             carry_soundly(&connection, subject);
@@ -110,7 +110,7 @@ fn every_algorithm_takes_back_spurious_timeouts() {
     needs!(root, struct_ops, tun);
     for_every_algorithm(|subject| {
         let path = Path::build(&[]);
-        let connection = path.connect(subject);
+        let connection = path.connect(subject.name());
         let (mut has_threshold, mut is_over) = (false, false);
         let mut watch = |client: &TcpStream| {
             let info = assert_sound(client, subject.name());
@@ -152,7 +152,7 @@ fn every_algorithm_restarts_after_idle_time() {
     needs!(root, struct_ops, tun);
     for_every_algorithm(|subject| {
         let path = Path::build(&[("net.ipv4.tcp_slow_start_after_idle", "1")]);
-        let connection = path.connect(subject);
+        let connection = path.connect(subject.name());
         carry_soundly(&connection, subject);
         // Three timeouts of silence are two halvings at least.
         poll_until(LIMIT, "three timeouts pass", || {
@@ -195,7 +195,7 @@ fn every_algorithm_answers_congestion_marks() {
     for_every_algorithm(|subject| {
         let path = Path::build(&[("net.ipv4.tcp_ecn", "1")]);
         path.wire.conditions.marked_every.store(50, Relaxed);
-        let connection = path.connect(subject);
+        let connection = path.connect(subject.name());
         let mut states = BTreeSet::new();
         carry(&connection, MEGABYTE, |client| {
             states.insert(assert_sound(client, subject.name()).ca_state);
@@ -233,7 +233,7 @@ fn every_algorithm_takes_over_a_live_socket_and_gives_it_back() {
         let path = Path::build(&[]);
         path.wire.conditions.lost_permille.store(10, Relaxed);
         path.wire.conditions.late_every.store(60, Relaxed);
-        let connection = path.connect(subject);
+        let connection = path.connect(subject.name());
         let mut switches = 0;
         carry(&connection, MEGABYTE, |client| {
             let name = ["reno", subject.name(), &subject.other][switches % 3];

@@ -10,10 +10,11 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::{host_has, inhabit, poll_until, tccc};
+use crate::common::{STATE_FOLDER, host_has, inhabit, poll_until, tccc};
+use crate::lab::policy::traffic::Carried;
 use crate::lab::sandbox::{available, check, run};
 use crate::lab::trial::{BEFORE, Lab, SOON, in_lab, last_trial, on_trial, processes, start, status};
-use crowd::{Crowd, Seen};
+use crowd::Crowd;
 
 /// Variable for the number that the requirement names; CI has time for fewer.
 const CONNECTIONS: &str = "TCCC_TRIAL_CONNECTIONS";
@@ -81,15 +82,15 @@ fn transfers_stand_whatever_is_done_to_them() {
     });
 }
 
-fn report(count: usize, treated: &Seen, control: &Seen) {
+fn report(count: usize, treated: &Carried, control: &Carried) {
     let bytes = treated.bytes + control.bytes;
     println!(
         "{count} connections, {} MiB checked; longest stall {:?}, of those left alone {:?}",
         bytes >> 20,
-        treated.stall,
-        control.stall
+        treated.longest,
+        control.longest
     );
-    assert!(treated.stall <= control.stall + RTO, "{treated:?} {control:?}");
+    assert!(treated.longest <= control.longest + RTO, "{treated:?} {control:?}");
 }
 
 /// A second rule gets a guard, and its connections are reset: everything goes back to the policy before.
@@ -116,5 +117,5 @@ fn trip(lab: &Lab) {
     poll_until(SOON, "the guard trips", || on_trial().is_null());
     poll_until(SOON, "its guard ends", || processes().is_empty());
     assert_eq!((last_trial().0.as_str(), &status()["policy"]["generation"]), ("reverted", &before));
-    assert!(Path::new(crate::common::STATE_FOLDER).join("incidents").is_dir());
+    assert!(Path::new(STATE_FOLDER).join("incidents").is_dir());
 }

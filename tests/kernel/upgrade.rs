@@ -6,16 +6,7 @@ mod killed;
 mod refused;
 mod swap;
 
-use serde_json::Value;
-
-use crate::lab::sandbox::status;
-
-/// What `tccc status` says of a name.
-#[track_caller]
-fn instance(name: &str) -> Value {
-    let found = status().into_iter().find(|instance| instance["name"] == name);
-    found.unwrap_or_else(|| panic!("{name} is listed"))
-}
+use crate::lab::sandbox::instance;
 
 /// Open connections by the generation of their code, for the code of a name and the one before.
 #[track_caller]

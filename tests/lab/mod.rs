@@ -1,6 +1,7 @@
 //! Places to test in: namespaces, links, connections, servers, terminals and results, each of the test's own.
 #![allow(dead_code, reason = "each test binary uses its own part of this module")]
 
+pub mod group;
 pub mod link;
 pub mod pair;
 pub mod policy;

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::num::NonZeroU16;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -15,13 +15,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::Pid;
 
-use crate::common::{TCCC, poll_until, test_alone};
+use crate::common::{Owned, TCCC, poll_until, test_alone};
 
 const SOON: Duration = Duration::from_secs(30);
 
 /// A running program and its terminal.
 pub struct Session {
-    child: Child,
+    child: Owned,
     terminal: File,
     /// Kept open, so that the terminal outlives the program.
     _other_end: File,
@@ -74,7 +74,7 @@ impl Session {
                 Ok(())
             });
         }
-        let child = command.spawn().unwrap();
+        let child = command.spawn().unwrap().into();
         fcntl(&pty.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
         // SAFETY: the descriptor is owned and given away.
         let terminal = unsafe { File::from_raw_fd(pty.master.into_raw_fd()) };
@@ -159,12 +159,5 @@ impl Session {
         assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None, "the mouse was not given back");
         assert!(self.is_as_before(), "the modes of the terminal were not given back");
         status.unwrap().code()
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -79,6 +79,15 @@ impl Directory {
         fs::write(folder.join("events.jsonl"), lines.join("\n") + "\n").unwrap();
     }
 
+    /// Writes a run of each variant at each loss and repeat; a variant delivers as many packets, and `more` a repeat.
+    pub fn add_each(&self, losses: &[&str], repeats: u32, variants: &[(&str, u64)], more: u64) {
+        for (loss, repeat) in losses.iter().flat_map(|loss| (0..repeats).map(move |repeat| (loss, repeat))) {
+            for (variant, delivered) in variants {
+                self.add(&run(loss, variant, repeat, delivered + more * u64::from(repeat)));
+            }
+        }
+    }
+
     /// The folder beside which nothing else is.
     pub fn place(&self) -> &Path {
         self.place.as_ref().expect("a place of its own").path()
@@ -90,6 +99,11 @@ impl Directory {
     }
 }
 
+/// The place of a run in a sweep.
+pub fn position<const N: usize>(at: [(&str, &str); N]) -> BTreeMap<String, String> {
+    at.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
+
 /// One run with one flow.
 pub fn run(loss: &str, variant: &str, repeat: u32, delivered_pkts: u64) -> RunRecord {
     let socket = 100 + u64::from(repeat);
@@ -97,7 +111,7 @@ pub fn run(loss: &str, variant: &str, repeat: u32, delivered_pkts: u64) -> RunRe
     RunRecord {
         schema: RESULT_SCHEMA,
         id: format!("loss-{}-{variant}-{repeat}", loss.replace('%', "pct")),
-        at: BTreeMap::from([("loss".to_owned(), loss.to_owned()), ("variant".to_owned(), variant.to_owned())]),
+        at: position([("loss", loss), ("variant", variant)]),
         repeat,
         seed: 7000 + u64::from(repeat),
         engine: Engine::Kernel,

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -72,6 +73,16 @@ fn hide_bpffs() {
     }
 }
 
+/// What [`fill_run`] fills `/run` with.
+pub const BALLAST: &str = "/run/ballast";
+
+/// Gives the sandbox's `/run` this size, and leaves no byte of it free.
+pub fn fill_run(size: &str) {
+    mount(NONE, "/run", NONE, MsFlags::MS_REMOUNT, Some(format!("size={size}").as_str())).unwrap();
+    let mut file = fs::OpenOptions::new().create(true).append(true).open(BALLAST).unwrap();
+    while file.write_all(&[0; 4096]).is_ok() {}
+}
+
 /// No record, no pin, no folder for either.
 pub fn assert_nothing_left() {
     for place in ["/run/tccc", "/sys/fs/bpf/tccc"] {
@@ -122,4 +133,11 @@ pub fn status() -> Vec<Value> {
     let document = run(0, "status -o json").json();
     assert_eq!(document["schema"], 1);
     document["instances"].as_array().unwrap().clone()
+}
+
+/// What `tccc status` says of a name.
+#[track_caller]
+pub fn instance(name: &str) -> Value {
+    let found = status().into_iter().find(|instance| instance["name"] == name);
+    found.unwrap_or_else(|| panic!("{name} is listed"))
 }

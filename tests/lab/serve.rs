@@ -2,18 +2,18 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::poll_until;
+use crate::common::{Owned, poll_until};
 
 /// Longest wait for anything of a busy machine.
 pub const SOON: Duration = Duration::from_secs(60);
 
 /// A server; ended when dropped.
 pub struct Server {
-    pub process: Child,
+    pub process: Owned,
     pub address: SocketAddr,
     said: Arc<Mutex<String>>,
 }
@@ -30,7 +30,8 @@ pub struct Answer {
 impl Server {
     /// Starts it on a free port and waits until it serves.
     pub fn start(mut command: Command) -> Server {
-        let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut process = Owned::from(process);
         let said = Arc::new(Mutex::new(String::new()));
         collect(process.stderr.take().unwrap(), Arc::clone(&said));
         let mut address = None;
@@ -90,13 +91,6 @@ impl Server {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

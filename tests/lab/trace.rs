@@ -60,15 +60,6 @@ impl Connection {
         Connection { client, server, address }
     }
 
-    /// The same with the algorithm of the host, which no program chose.
-    #[allow(dead_code, reason = "tests of a policy alone use it")]
-    pub fn between_default(client: &Netns, listener: TcpListener) -> Connection {
-        let address = listener.local_addr().unwrap();
-        let client = client.run(|| Ok(TcpStream::connect(address)?)).unwrap();
-        let (server, _) = listener.accept().unwrap();
-        Connection { client, server, address }
-    }
-
     /// Sends `bytes` from the client and waits until they have arrived.
     pub fn send(&mut self, bytes: usize) {
         let (sent, mut received) = (vec![7; bytes], vec![0; bytes]);
@@ -205,6 +196,8 @@ impl Observed {
 #[allow(dead_code, reason = "each test binary reads its own fields")]
 pub struct TcpInfo {
     pub ca_state: u8,
+    /// ECN was negotiated.
+    pub has_ecn: bool,
     pub rto_us: u32,
     pub mss_bytes: u32,
     pub since_sent_ms: u32,
@@ -212,6 +205,10 @@ pub struct TcpInfo {
     pub ssthresh_pkts: u32,
     pub cwnd_pkts: u32,
     pub retrans_pkts: u32,
+    /// Bytes per second; all ones: none is set.
+    pub pacing_rate: u64,
+    /// Bytes per second; all ones: the application set none.
+    pub max_pacing_rate: u64,
     pub bytes_acked: u64,
     pub min_rtt_us: u32,
     pub delivered_pkts: u32,
@@ -226,6 +223,7 @@ pub fn tcp_info(stream: &TcpStream) -> TcpInfo {
     let word = |at| info.word(at);
     TcpInfo {
         ca_state: info.byte(1),
+        has_ecn: info.byte(5) & 8 != 0,
         rto_us: word(8),
         mss_bytes: word(16),
         since_sent_ms: word(44),
@@ -233,6 +231,8 @@ pub fn tcp_info(stream: &TcpStream) -> TcpInfo {
         ssthresh_pkts: word(76),
         cwnd_pkts: word(80),
         retrans_pkts: word(100),
+        pacing_rate: info.wide(104),
+        max_pacing_rate: info.wide(112),
         bytes_acked: info.wide(120),
         min_rtt_us: word(148),
         delivered_pkts: word(192),

@@ -1,24 +1,20 @@
 //! A network namespace whose connections a policy decides, trials of it, and the processes that guard them.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rand_pcg::Pcg32;
-use rand_pcg::rand_core::Rng as _;
 use serde_json::Value;
 use tccc::kernel::netns::Netns;
 use tccc::kernel::sysctl;
 
 use crate::common::{TCCC, poll_until, tccc};
+use crate::lab::policy::Pair;
+use crate::lab::policy::traffic::Traffic;
 use crate::lab::sandbox::{Said, check, in_sandbox, network, run};
 pub use crate::lab::socket::algorithm_of;
 use crate::lab::socket::path_of;
@@ -43,9 +39,11 @@ pub fn in_lab(host_has_needs: bool, test: impl FnOnce(&Lab) + Send) {
         let netns = network();
         sysctl::write(&netns, "net.ipv4.tcp_congestion_control", DEFAULT).unwrap();
         let lab = Lab { netns, folder: tempfile::tempdir().unwrap() };
-        let stream = Stream::start(&lab.netns);
+        let [client, server] = lab.connect();
+        let traffic = Traffic::begin(vec![Pair { client, server }]);
         test(&lab);
-        stream.assert_whole();
+        traffic.goes_on(1);
+        traffic.end();
         poll_until(SOON, "every process of tccc ends", || processes().is_empty());
     });
 }
@@ -114,58 +112,6 @@ pub fn connect(netns: &Netns) -> [TcpStream; 2] {
         Ok([client, listener.accept()?.0])
     });
     ends.unwrap()
-}
-
-/// A connection that carries bytes from before a test to its end.
-struct Stream {
-    stop: Arc<AtomicBool>,
-    ends: Option<[JoinHandle<u64>; 2]>,
-}
-
-/// Its threads would keep the mount namespace of a test that failed, with all that is pinned there.
-impl Drop for Stream {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Stream {
-    fn start(netns: &Netns) -> Stream {
-        const PIECE: usize = 8192;
-        const PAUSE: Duration = Duration::from_millis(2);
-        let [mut client, mut server] = connect(netns);
-        let stop = Arc::new(AtomicBool::new(false));
-        let is_over = Arc::clone(&stop);
-        let sender = std::thread::spawn(move || {
-            let (mut random, mut piece, mut sent) = (Pcg32::new(15, 0), [0; PIECE], 0);
-            while !is_over.load(Ordering::Relaxed) {
-                random.fill_bytes(&mut piece);
-                client.write_all(&piece).expect("the connection takes bytes");
-                sent += PIECE as u64;
-                std::thread::sleep(PAUSE); // the rate of the traffic, not a wait
-            }
-            client.shutdown(Shutdown::Write).unwrap();
-            let _ = client.read(&mut [0]);
-            sent
-        });
-        let receiver = std::thread::spawn(move || {
-            let (mut random, mut expected, mut piece, mut received) = (Pcg32::new(15, 0), [0; PIECE], [0; PIECE], 0);
-            while server.read_exact(&mut piece).is_ok() {
-                random.fill_bytes(&mut expected);
-                assert!(piece == expected, "bytes changed after {received}");
-                received += PIECE as u64;
-            }
-            received
-        });
-        Stream { stop, ends: Some([sender, receiver]) }
-    }
-
-    fn assert_whole(mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let ends = self.ends.take().expect("they are joined once");
-        let [sent, received] = ends.map(|end| end.join().expect("the connection stands"));
-        assert!(sent == received && sent > 0, "{received} bytes of {sent} arrived");
-    }
 }
 
 /// `tccc status -o json`.

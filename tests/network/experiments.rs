@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::experiment::{
-    OVERLOADED, TEN_A_ROUND_TRIP, TINY, assert_ten_a_round_trip, descendants, finished, is_alive, late_connection,
+    OVERLOADED, TEN_A_ROUND_TRIP, TINY, assert_ten_a_round_trip, finished, kill_with_descendants, late_connection,
     numbers_that_arrive, place, run_command, unfinished,
 };
 use crate::common::need::quiet_attempt;
-use crate::common::{HostSnapshot, needs, poll_until};
+use crate::common::{HostSnapshot, begin, end, needs, poll_until};
 use anyhow::Result;
 use tccc::emulate::netns::Namespaces;
 use tccc::emulate::tunlink::TunLink;
@@ -39,16 +39,21 @@ fn measured(scenario: &Path, out: &Path) -> Option<Output> {
     Some(output)
 }
 
-fn record(bytes: &[u8]) -> RunRecord {
-    serde_json::from_slice(bytes).unwrap()
+/// Runs the text of a scenario; the records of its runs. None: as [`measured`].
+fn measured_records(scenario: &str) -> Option<Vec<RunRecord>> {
+    let (_place, file, out) = place();
+    fs::write(&file, scenario).unwrap();
+    measured(&file, &out)?;
+    Some(done(&out))
 }
 
-fn done(out: &Path) -> Vec<RunRecord> {
-    let records = finished(out).into_iter().map(|(_, bytes)| record(&bytes));
+/// Records of the runs that were measured, by their ids.
+pub fn done(out: &Path) -> Vec<RunRecord> {
+    let records = finished(out).into_iter().map(|(_, bytes)| serde_json::from_slice::<RunRecord>(&bytes).unwrap());
     records.filter(|record| record.status == RunStatus::Done).collect()
 }
 
-fn events(out: &Path, record: &RunRecord) -> Vec<Event> {
+pub fn events(out: &Path, record: &RunRecord) -> Vec<Event> {
     let text = fs::read_to_string(out.join("runs").join(&record.id).join("events.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -56,13 +61,8 @@ fn events(out: &Path, record: &RunRecord) -> Vec<Event> {
 #[test]
 fn own_sender_sends_what_it_sends_in_virtual_time() {
     needs!(root, struct_ops, cgroup2);
-    let folder = tempfile::tempdir().unwrap();
-    let (scenario, out) = (folder.path().join("ten.toml"), folder.path().join("out"));
-    fs::write(&scenario, TEN_A_ROUND_TRIP).unwrap();
-    if measured(&scenario, &out).is_none() {
-        return;
-    }
-    let flow = &done(&out)[0].flows[0];
+    let Some(records) = measured_records(TEN_A_ROUND_TRIP) else { return };
+    let flow = &records[0].flows[0];
     assert_ten_a_round_trip(flow.received_bytes, flow.mss_bytes.into());
 }
 
@@ -70,13 +70,8 @@ fn own_sender_sends_what_it_sends_in_virtual_time() {
 #[test]
 fn own_sender_begins_to_count_before_its_connection_is_made() {
     needs!(root, struct_ops, cgroup2);
-    let folder = tempfile::tempdir().unwrap();
-    let (scenario, out) = (folder.path().join("late.toml"), folder.path().join("out"));
-    fs::write(&scenario, late_connection("tccc")).unwrap();
-    if measured(&scenario, &out).is_none() {
-        return;
-    }
-    let flow = &done(&out)[0].flows[0];
+    let Some(records) = measured_records(&late_connection("tccc")) else { return };
+    let flow = &records[0].flows[0];
     assert!(flow.begin_s.unwrap() < 0.5, "{flow:?}");
     assert!((4.5e6..5.8e6).contains(&flow.goodput_bps), "two of three seconds at 8 Mbit/s: {flow:?}");
     let packets = flow.goodput_bps * 3.0 / 8.0 / f64::from(flow.mss_bytes);
@@ -134,10 +129,7 @@ fn killed_experiment_leaves_nothing_and_resumes_without_repeating() {
     let (reached, began) = (finished(&out).len(), Instant::now());
     let ended = &mut || finished(&out).len() >= reached + 2 || child.try_wait().unwrap().is_some();
     poll_until(Duration::from_secs(90), "the moment has come", || began.elapsed() >= moment || ended());
-    let owned = descendants(child.id());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    poll_until(Duration::from_secs(5), "its processes are gone", || owned.iter().all(|pid| !is_alive(*pid)));
+    kill_with_descendants(&mut child);
     let kept = finished(&out);
     let attempt = || run_command(&scenario, &out).args(part).output().unwrap();
     let Some(again) = quiet_attempt(ATTEMPTS, attempt) else { return };
@@ -160,20 +152,12 @@ fn killed_experiment_leaves_nothing_and_resumes_without_repeating() {
 fn interrupted_experiment_says_how_to_resume() {
     needs!(root, struct_ops, cgroup2, iperf3);
     let (_place, scenario, out) = place();
-    let child = run_command(&scenario, &out)
-        .args(["--jobs", "1", "--only", "variant=capped"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = begin(run_command(&scenario, &out).args(["--jobs", "1", "--only", "variant=capped"]));
     poll_until(Duration::from_secs(60), "a run began", || {
         fs::read_dir(out.join("runs")).is_ok_and(|mut folders| folders.next().is_some())
     });
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGINT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(5), "{said}");
-    assert!(said.contains("interrupted; finished runs are kept") && said.contains("resumes it"), "{said}");
+    end(5, child).stderr_has("interrupted; finished runs are kept").stderr_has("resumes it");
 }
 
 /// A dumbbell with everything that can be sent on it: bulk flows, transfers of a size with a connection each and over one,
@@ -216,13 +200,8 @@ fn dumbbell_carries_bulk_flows_transfers_and_datagrams_side_by_side() {
 #[test]
 fn datagrams_count_once_and_no_longer_than_their_flow_lasts() {
     needs!(root, struct_ops, cgroup2, iperf3);
-    let (_place, scenario, out) = place();
-    fs::write(&scenario, OVERLOADED).unwrap();
-    if measured(&scenario, &out).is_none() {
-        return;
-    }
-    let record = &done(&out)[0];
-    let cbr = record.flows.iter().find(|flow| flow.datagrams).unwrap();
+    let Some(records) = measured_records(OVERLOADED) else { return };
+    let cbr = records[0].flows.iter().find(|flow| flow.datagrams).unwrap();
     // 1 Mbit/s carries 750 packets of 500 bytes in 3 s, a fifth of them copies; 1500 were sent.
     assert!((400..=750).contains(&cbr.delivered_pkts), "{cbr:?}");
     // Up to 200 more came after the end; the others found a full queue, twice if they were copied.

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::{HostSnapshot, check, needs, poll_until, tccc};
+use crate::common::{HostSnapshot, begin, check, end, needs, poll_until, run, tccc};
 use crate::lab::link::{Arrival, Lab, MTU, limited, link_cpu_time, plain, receive_during, survivors};
 use crate::lab::socket::path_of;
 use statrs::distribution::{Binomial, DiscreteCDF};
@@ -244,10 +244,7 @@ fn verb_refuses_wrong_input_by_name_range_and_next_step() {
         (format!("--between 4194999 {far} --delay 1ms"), "no network namespace of process 4194999"),
     ];
     for (arguments, expected) in cases {
-        let output = tccc().arg("link").args(arguments.split(' ')).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
-        assert!(said.contains(expected), "{arguments}: {said}");
+        run(2, &format!("link {arguments}")).stderr_has(expected);
         assert!(sides.iter().all(|side| !has_interface(side, "tccc0").unwrap()), "{arguments} left an interface");
     }
 }
@@ -259,7 +256,7 @@ fn verb_prints_what_it_carried_as_json_and_leaves_nothing() {
     let mut command = tccc();
     command.args(["link", "--between", &path_of(&sides[0]), &format!("{}:lnkb", path_of(&sides[1]))]);
     command.args(["--rate", "10mbit", "--delay", "2ms", "--reverse-loss", "100%", "-o", "json"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = begin(&mut command);
     poll_until(PROMPT, "both interfaces", || {
         has_interface(&sides[0], "tccc0").unwrap() && has_interface(&sides[1], "lnkb").unwrap()
     });
@@ -273,9 +270,7 @@ fn verb_prints_what_it_carried_as_json_and_leaves_nothing() {
     assert_eq!(far.recv(&mut [0; 8]).unwrap(), 5);
     far.send_to(b"back", "10.79.1.1:7000").unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::SIGTERM).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let summary = end(0, child).json();
     assert_eq!((&summary["schema"], &summary["driver"]), (&1.into(), &"tunlink".into()));
     let [there, back] = [&summary["directions"][0], &summary["directions"][1]];
     assert_eq!((&there["sent_pkts"], &there["sent_bytes"]), (&1.into(), &33.into()));

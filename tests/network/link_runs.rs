@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::common::need::quiet_attempt;
 use crate::common::{HostSnapshot, needs, tccc};
-use tccc::model::run::{LinkCounters, RunRecord, RunStatus};
+use crate::experiments::{done, events};
+use tccc::model::run::{LinkCounters, RunRecord};
 use tccc::trace::event::Event;
 
 /// A busy host makes runs late until they are given up; so often the same directory is resumed.
@@ -18,21 +19,11 @@ fn run(place: &Path, name: &str, scenario: &str) -> Option<Vec<(RunRecord, Vec<E
     let attempt = || tccc().arg("run").arg(&file).arg("--out").arg(&out).args(["--link", "tunlink"]).output().unwrap();
     let output = quiet_attempt(ATTEMPTS, attempt)?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(finished_runs(&out))
-}
-
-fn finished_runs(out: &Path) -> Vec<(RunRecord, Vec<Event>)> {
-    let folders = fs::read_dir(out.join("runs")).unwrap().flatten().map(|folder| folder.path());
-    let read = |folder: &Path| -> (RunRecord, Vec<Event>) {
-        let events = fs::read_to_string(folder.join("events.jsonl")).unwrap();
-        let record = fs::read(folder.join("run.json")).unwrap();
-        let events = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        (serde_json::from_slice(&record).unwrap(), events)
+    let with_events = |record: RunRecord| {
+        let events = events(&out, &record);
+        (record, events)
     };
-    let mut runs: Vec<_> = folders.map(|folder| read(&folder)).collect();
-    runs.retain(|(record, _)| record.status == RunStatus::Done);
-    runs.sort_by(|a, b| a.0.id.cmp(&b.0.id));
-    runs
+    Some(done(&out).into_iter().map(with_events).collect())
 }
 
 /// What the two directions of the only link did.

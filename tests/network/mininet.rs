@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::common::experiment::{descendants, finished, is_alive, numbers_that_arrive, unfinished};
+use crate::common::experiment::{
+    descendants, finished, is_alive, kill_with_descendants, numbers_that_arrive, unfinished,
+};
 use crate::common::need::quiet_attempt;
 use crate::common::{HostSnapshot, TCCC, host_has, needs, poll_until, tccc};
 use crate::lab::sandbox::{check, in_sandbox, run, stdout};
@@ -56,7 +58,7 @@ fn killed_experiment_leaves_nothing_of_mininet_and_resumes() {
     let mut first = start();
     poll_until(Duration::from_secs(60), "Mininet's hosts are there", || hosts(first.id()).len() >= 2);
     kill(Pid::from_raw(hosts(first.id())[0] as i32), Signal::SIGSTOP).unwrap();
-    kill_and_await_the_end_of_all(&mut first);
+    kill_with_descendants(&mut first);
     // At any moment of a run.
     let mut second = until_a_run_begins(&start, &out);
     let moment = Duration::from_millis(u64::from(SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_millis()) * 4);
@@ -64,7 +66,7 @@ fn killed_experiment_leaves_nothing_of_mininet_and_resumes() {
     let began = Instant::now();
     let is_over = &mut || began.elapsed() >= moment || second.try_wait().unwrap().is_some();
     poll_until(Duration::from_secs(90), "the moment has come", is_over);
-    kill_and_await_the_end_of_all(&mut second);
+    kill_with_descendants(&mut second);
     let kept = finished(&out);
     let attempt = || until_a_run_begins(&start, &out).wait_with_output().unwrap();
     let Some(whole) = quiet_attempt(ATTEMPTS, attempt) else { return };
@@ -104,13 +106,6 @@ fn until_a_run_begins(start: &dyn Fn() -> Child, out: &Path) -> Child {
 fn hosts(pid: u32) -> Vec<u32> {
     let arguments = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     descendants(pid).into_iter().filter(|pid| arguments(pid).contains("mininet:")).collect()
-}
-
-fn kill_and_await_the_end_of_all(child: &mut Child) {
-    let started = descendants(child.id());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    poll_until(Duration::from_secs(20), "its processes are gone", || !started.iter().any(|pid| is_alive(*pid)));
 }
 
 #[test]

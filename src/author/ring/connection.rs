@@ -1,12 +1,14 @@
 //! One connection of one algorithm, driven round trip by round trip.
 
+use std::ops::{Deref, DerefMut};
+
 use super::kernel::Kernel;
-use super::native::{INFINITE_SSTHRESH, Native, Socket, state};
+use super::native::{CongestionControl as _, INFINITE_SSTHRESH, Native, Socket, state};
 use super::operations::{self, Operation, Start};
 
 /// A connection with its clock; it begins with a full window in flight.
 pub struct Connection<'n> {
-    pub kernel: Kernel<Socket<'n>>,
+    kernel: Kernel<Socket<'n>>,
     now_us: u64,
 }
 
@@ -19,12 +21,12 @@ impl<'n> Connection<'n> {
 
     /// The window, packets.
     pub fn cwnd(&self) -> u32 {
-        self.kernel.tcp.snd_cwnd
+        self.tcp.snd_cwnd
     }
 
     /// The threshold, packets.
     pub fn ssthresh(&self) -> u32 {
-        self.kernel.tcp.snd_ssthresh
+        self.tcp.snd_ssthresh
     }
 
     pub fn now_us(&self) -> u64 {
@@ -34,6 +36,7 @@ impl<'n> Connection<'n> {
     /// Time passes and nothing arrives.
     pub fn wait(&mut self, us: u64) {
         self.now_us += us;
+        self.kernel.cc.set_clock(self.now_us * 1000);
     }
 
     pub fn apply(&mut self, operation: Operation) {
@@ -47,7 +50,7 @@ impl<'n> Connection<'n> {
 
     /// Everything in flight is acknowledged packet by packet over one round trip, and as much as allowed is sent.
     pub fn round(&mut self, rtt_us: u32) {
-        let packets = self.kernel.tcp.packets_out;
+        let packets = self.tcp.packets_out;
         let end_us = self.now_us + u64::from(rtt_us);
         for packet in 1..=packets {
             self.now_us = end_us - u64::from(rtt_us) * u64::from(packets - packet) / u64::from(packets);
@@ -59,14 +62,28 @@ impl<'n> Connection<'n> {
     pub fn lose(&mut self) {
         self.apply(Operation::Lose);
         self.recover();
-        assert_eq!(self.kernel.tcp.ca_state, state::OPEN);
+        assert_eq!(self.tcp.ca_state, state::OPEN);
     }
 
     /// The end of a reduction that was not spurious.
     pub fn recover(&mut self) {
-        self.kernel.undo_retrans = 1;
-        let tcp = &mut self.kernel.tcp;
+        self.undo_retrans = 1;
+        let tcp = &mut self.tcp;
         (tcp.lost_out, tcp.sacked_out, tcp.retrans_out) = (0, 0, 0);
-        self.kernel.leave();
+        self.leave();
+    }
+}
+
+impl<'n> Deref for Connection<'n> {
+    type Target = Kernel<Socket<'n>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.kernel
+    }
+}
+
+impl DerefMut for Connection<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.kernel
     }
 }

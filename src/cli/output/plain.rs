@@ -4,23 +4,27 @@ use std::io::{self, Write};
 
 use crate::plain::plain;
 
-/// Writes rows of equal length; the first is the header.
+/// Writes a table below its header.
 ///
 /// Cells hold words of other programs, whose control characters must not reach the terminal.
-pub fn write_columns(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<()> {
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
-    let columns = rows.first().map_or(0, Vec::len);
+pub fn write_columns<const N: usize>(
+    out: &mut impl Write,
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> io::Result<()> {
+    let rows: Vec<[String; N]> =
+        [row(header)].into_iter().chain(rows).map(|row| row.map(|cell| plain(&cell))).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let widths: [usize; N] = std::array::from_fn(width);
     for row in &rows {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}")).collect();
+        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         writeln!(out, "{}", cells.join("  ").trim_end())?;
     }
     Ok(())
 }
 
-pub fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
-    cells.map(str::to_owned).to_vec()
+pub fn row<const N: usize>(cells: [&str; N]) -> [String; N] {
+    cells.map(str::to_owned)
 }
 
 /// A title as tables show it: what is patented says so.

@@ -9,6 +9,7 @@ use clap_complete::Shell;
 
 use crate::author::bpftool;
 use crate::catalog;
+use crate::cli::program;
 
 /// Write manual pages, completions and object files for a package
 #[derive(Debug, clap::Args)]
@@ -22,15 +23,15 @@ impl Args {
     /// Writes `man/*.1`, `completions/*` and, for bpftool, `objects/ID.bpf.o`.
     ///
     /// Errors: the folder cannot be written; clang is missing.
-    pub fn run(&self, program: clap::Command) -> Result<()> {
+    pub fn run(&self) -> Result<()> {
         let folder = |name: &str| {
             let folder = self.folder.join(name);
             fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display())).map(|()| folder)
         };
-        write_manual(program.clone(), &folder("man")?)?;
+        write_manual(&folder("man")?)?;
         let completions = folder("completions")?;
         for shell in Shell::value_variants() {
-            clap_complete::generate_to(*shell, &mut program.clone(), "tccc", &completions)
+            clap_complete::generate_to(*shell, &mut program(), "tccc", &completions)
                 .with_context(|| format!("write into {}", completions.display()))?;
         }
         let objects = folder("objects")?;
@@ -45,7 +46,7 @@ impl Args {
 }
 
 /// One page for the program, and one for each verb that its help lists.
-fn write_manual(program: clap::Command, folder: &Path) -> Result<()> {
-    let program = program.disable_help_subcommand(true);
+fn write_manual(folder: &Path) -> Result<()> {
+    let program = program().disable_help_subcommand(true);
     clap_mangen::generate_to(program, folder).with_context(|| format!("write into {}", folder.display()))
 }

@@ -9,54 +9,44 @@ pub struct Needs {
     pub verb: &'static str,
     /// Without one of these it is refused.
     pub always: &'static [Capability],
-    /// What else some uses need, and which.
-    pub sometimes: &'static [(&'static [Capability], &'static str)],
+    pub sometimes: &'static [Sometimes],
 }
+
+/// What else some uses need, and which.
+type Sometimes = (&'static [Capability], &'static str);
 
 const LOADING: &[Capability] = &[Bpf, Perfmon, NetAdmin];
 /// Entering namespaces and opening programs by their numbers take the large one, which stands for the two small ones.
 const LOOKING: &[Capability] = &[SysAdmin];
-const MOUNTING: (&[Capability], &str) = (&[SysAdmin], "to mount the BPF file system where none is mounted");
+const MOUNTING: Sometimes = (&[SysAdmin], "to mount the BPF file system where none is mounted");
 
 /// Every verb that needs something at some time, and those that need nothing.
 pub const NEEDS: [Needs; 20] = [
-    Needs { verb: "list", always: &[], sometimes: &[] },
-    Needs { verb: "show", always: &[], sometimes: &[(LOADING, "to tell what the verifier says")] },
-    Needs { verb: "load", always: LOADING, sometimes: &[MOUNTING] },
-    Needs {
-        verb: "confirm",
-        always: &[],
-        sometimes: &[(LOADING, "for what a policy tries"), (&[SysAdmin], "for an upgrade")],
-    },
-    Needs { verb: "unload", always: LOADING, sometimes: &[(&[SysPtrace], "to name other users' processes")] },
-    Needs {
-        verb: "status",
-        always: &[],
-        sometimes: &[(&[SysAdmin], "to look at tables by their numbers, at costs and drift")],
-    },
-    Needs {
-        verb: "apply",
-        always: LOADING,
-        sometimes: &[MOUNTING, (&[SysAdmin], "for an upgrade, and for rules with `netns`")],
-    },
-    Needs { verb: "policy check", always: &[], sometimes: &[] },
-    Needs {
-        verb: "policy apply",
-        always: LOADING,
-        sometimes: &[MOUNTING, (&[SysAdmin], "for `--live`, and for rules with `netns`")],
-    },
-    Needs { verb: "policy remove", always: LOADING, sometimes: &[(&[SysAdmin], "for `--live`")] },
-    Needs { verb: "explain", always: LOOKING, sometimes: &[] },
-    Needs { verb: "upgrade", always: &[NetAdmin, SysAdmin], sometimes: &[] },
-    Needs { verb: "rollback", always: &[NetAdmin, SysAdmin], sometimes: &[] },
-    Needs { verb: "sockets", always: LOOKING, sometimes: &[(&[SysPtrace], "to name other users' processes")] },
-    Needs { verb: "trace", always: &[Bpf, Perfmon], sometimes: &[(&[SysAdmin], "to see idle sockets, and to record")] },
-    Needs { verb: "top", always: &[Bpf, Perfmon], sometimes: &[(&[SysAdmin], "to see idle sockets")] },
-    Needs { verb: "serve", always: LOOKING, sometimes: &[] },
-    Needs { verb: "run", always: &FOR_EXPERIMENT, sometimes: &[] },
-    Needs { verb: "link", always: &FOR_LINK, sometimes: &[] },
-    Needs { verb: "doctor", always: &[], sometimes: &[] },
+    needs("list", &[], &[]),
+    needs("show", &[], &[(LOADING, "to tell what the verifier says")]),
+    needs("load", LOADING, &[MOUNTING]),
+    needs("confirm", &[], &[(LOADING, "for what a policy tries"), (&[SysAdmin], "for an upgrade")]),
+    needs("unload", LOADING, &[(&[SysPtrace], "to name other users' processes")]),
+    needs("status", &[], &[(&[SysAdmin], "to look at tables by their numbers, at costs and drift")]),
+    needs("apply", LOADING, &[MOUNTING, (&[SysAdmin], "for an upgrade, and for rules with `netns`")]),
+    needs("policy check", &[], &[]),
+    needs("policy apply", LOADING, &[MOUNTING, (&[SysAdmin], "for `--live`, and for rules with `netns`")]),
+    needs("policy remove", LOADING, &[(&[SysAdmin], "for `--live`")]),
+    needs("explain", LOOKING, &[]),
+    needs("upgrade", &[NetAdmin, SysAdmin], &[]),
+    needs("rollback", &[NetAdmin, SysAdmin], &[]),
+    needs("sockets", LOOKING, &[(&[SysPtrace], "to name other users' processes")]),
+    needs("trace", &[Bpf, Perfmon], &[(&[SysAdmin], "to see idle sockets, and to record")]),
+    needs("top", &[Bpf, Perfmon], &[(&[SysAdmin], "to see idle sockets")]),
+    needs("serve", LOOKING, &[]),
+    needs("run", &FOR_EXPERIMENT, &[]),
+    needs("link", &FOR_LINK, &[]),
+    needs("doctor", &[], &[]),
 ];
+
+const fn needs(verb: &'static str, always: &'static [Capability], sometimes: &'static [Sometimes]) -> Needs {
+    Needs { verb, always, sometimes }
+}
 
 /// The paragraph below a verb's help; `also` is what the table does not say.
 pub fn of(verb: &str, also: &str) -> String {

@@ -5,6 +5,8 @@ use std::io;
 use anyhow::Result;
 use clap_complete::Shell;
 
+use crate::cli::program;
+
 /// Print the completion script of a shell
 ///
 /// Example: `tccc completions bash > /etc/bash_completion.d/tccc`
@@ -19,9 +21,9 @@ impl Args {
     /// Prints the script.
     ///
     /// Errors: none; a closed pipe ends it.
-    pub fn run(&self, mut program: clap::Command) -> Result<()> {
+    pub fn run(&self) -> Result<()> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut program, "tccc", &mut script);
+        clap_complete::generate(self.shell, &mut program(), "tccc", &mut script);
         io::Write::write_all(&mut io::stdout().lock(), &script)?;
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! `tccc doctor`: what this host can do and what it lacks, with the fix for each.
 
+use std::io::{self, Write};
+
 use anyhow::Result;
 
 use serde::Serialize;
@@ -39,7 +41,7 @@ impl Args {
         let mut checks = checks::all();
         checks.extend(virtual_time::checks::all());
         let document = Document { can_load: checks::can_load(&checks), checks };
-        self.output.print(&document, |out, document| write_columns(out, &rows(&document.checks)))?;
+        self.output.print(&document, write_table)?;
         if document.can_load {
             return Ok(());
         }
@@ -49,9 +51,8 @@ impl Args {
     }
 }
 
-fn rows(checks: &[HostCheck]) -> Vec<Vec<String>> {
-    let mut rows = vec![row(["", "what", "found", "needed for", "fix"])];
-    rows.extend(checks.iter().map(|check| {
+fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
+    let rows = document.checks.iter().map(|check| {
         let mark = match (check.is_met, check.weight) {
             (true, _) => "yes",
             (false, checks::Weight::Needed) => "NO",
@@ -59,6 +60,6 @@ fn rows(checks: &[HostCheck]) -> Vec<Vec<String>> {
         };
         let fix = if check.is_met { "" } else { &check.fix };
         row([mark, check.what, &check.found, check.needed_for, fix])
-    }));
-    rows
+    });
+    write_columns(out, ["", "what", "found", "needed for", "fix"], rows)
 }

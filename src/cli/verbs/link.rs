@@ -156,32 +156,34 @@ pub struct Reverse {
     pub reverse_ack_loss: Option<Share>,
 }
 
-/// Carries packets until told to stop, then prints the counters.
-///
-/// Errors: no such namespace; a value out of its range; an interface name that is taken; not permitted; an interface
-/// was taken away meanwhile.
-/// Side effects: two interfaces for as long as it runs.
-pub fn run(args: &Args) -> Result<()> {
-    let config = config_of(args);
-    config.check()?;
-    let ends = [end_of(&args.between[0])?, end_of(&args.between[1])?];
-    let names = ends.each_ref().map(|(name, _)| name.clone());
-    check_free(&ends)?;
-    if args.dry_run {
-        return print_plan(&names, &config);
+impl Args {
+    /// Carries packets until told to stop, then prints the counters.
+    ///
+    /// Errors: no such namespace; a value out of its range; an interface name that is taken; not permitted; an interface
+    /// was taken away meanwhile.
+    /// Side effects: two interfaces for as long as it runs.
+    pub fn run(&self) -> Result<()> {
+        let config = config_of(self);
+        config.check()?;
+        let ends = [end_of(&self.between[0])?, end_of(&self.between[1])?];
+        let names = ends.each_ref().map(|(name, _)| name.clone());
+        check_free(&ends)?;
+        if self.dry_run {
+            return print_plan(&names, &config);
+        }
+        privilege::require("join namespaces by a link", &privilege::FOR_LINK)?;
+        let mut stop = stop_signal()?;
+        let link = TunLink.connect(&config, ends.map(|(_, end)| end))?;
+        link.start();
+        link.notices().iter().for_each(|notice| warn(&notice.to_string(), None));
+        note(&format!("link between {} and {} is up; Ctrl-C ends it", names[0], names[1]));
+        let started = Instant::now();
+        wait_for_end(link.as_ref(), &mut stop, self.duration)?;
+        let summary = Summary::new(names, link.as_ref(), started.elapsed());
+        self.output.print(&summary, |out, summary| summary.write_table(out))?;
+        let is_stopped = link.notices().into_iter().find(|notice| matches!(notice, LinkNotice::Stopped(_)));
+        is_stopped.map_or(Ok(()), |notice| Err(Failure::failed(notice.to_string()).into()))
     }
-    privilege::require("join namespaces by a link", &privilege::FOR_LINK)?;
-    let mut stop = stop_signal()?;
-    let link = TunLink.connect(&config, ends.map(|(_, end)| end))?;
-    link.start();
-    link.notices().iter().for_each(|notice| warn(&notice.to_string(), None));
-    note(&format!("link between {} and {} is up; Ctrl-C ends it", names[0], names[1]));
-    let started = Instant::now();
-    wait_for_end(link.as_ref(), &mut stop, args.duration)?;
-    let summary = Summary::new(names, link.as_ref(), started.elapsed());
-    args.output.print(&summary, |out, summary| summary.write_table(out))?;
-    let is_stopped = link.notices().into_iter().find(|notice| matches!(notice, LinkNotice::Stopped(_)));
-    is_stopped.map_or(Ok(()), |notice| Err(Failure::failed(notice.to_string()).into()))
 }
 
 /// `NS[:IF]` as it is shown, and the end it means; a path may hold no `:` of its own.

@@ -1,5 +1,7 @@
 //! `tccc list`: every algorithm this binary knows, and the kernel's own.
 
+use std::io::{self, Write};
+
 use anyhow::Result;
 
 use serde::Serialize;
@@ -56,7 +58,7 @@ impl Args {
     ///
     /// Errors: stdout is closed.
     pub fn run(&self) -> Result<()> {
-        self.output.print(&gather(), |out, document| write_columns(out, &rows(document)))
+        self.output.print(&gather(), write_table)
     }
 }
 
@@ -91,9 +93,8 @@ fn other(name: &str) -> AlgorithmLine {
     AlgorithmLine { id: name.to_owned(), title, source, patented, registered: true, risk, code: None, from }
 }
 
-fn rows(document: &Document) -> Vec<Vec<String>> {
-    let mut rows = vec![row(["algorithm", "registered", "risk", "title", "source"])];
-    rows.extend(document.algorithms.iter().map(|line| {
+fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
+    let rows = document.algorithms.iter().map(|line| {
         let is_default = document.default.as_ref() == Some(&line.id);
         let registered = match (line.registered, is_default) {
             (true, true) => "default",
@@ -102,6 +103,6 @@ fn rows(document: &Document) -> Vec<Vec<String>> {
         };
         let risk = line.risk.map_or("-".to_owned(), |risk| risk.to_string());
         row([&line.id, registered, &risk, &marked_title(&line.title, line.patented), &line.source])
-    }));
-    rows
+    });
+    write_columns(out, ["algorithm", "registered", "risk", "title", "source"], rows)
 }

@@ -38,37 +38,39 @@ pub struct Args {
     pub mixed: bool,
 }
 
-/// Loads, renders and writes the reports.
-///
-/// Errors: as [`report::load`]; the file cannot be written; with `--check` a cell outside its range or
-/// without the measurement that is expected.
-/// Side effects: writes `--out`.
-pub fn run(args: &Args) -> Result<()> {
-    let incidents = args.directories.iter().filter(|path| incident::is_incident(path)).count();
-    if incidents == args.directories.len() && !args.check {
-        return put(args, &incident::render(&args.directories, format_of(args))?);
-    }
-    if incidents > 0 {
-        let refusal = Failure::usage("cannot report incidents together with anything else or `--check`");
-        return Err(refusal.hint("report them one after the other").into());
-    }
-    let recordings = args.directories.iter().filter(|path| recording::is_recording(path)).count();
-    if recordings == args.directories.len() && !args.check {
-        return put(args, &recording::render(&args.directories, format_of(args))?);
-    }
-    if recordings > 0 {
-        let refusal = Failure::usage("cannot report recordings together with result directories or `--check`");
-        return Err(refusal.hint("report them one after the other").into());
-    }
-    let Loaded { reports, left_out } = report::load_parts(&args.directories, args.mixed)?;
-    for path in &left_out {
-        let what = format!("\"{}\" has no finished run and is left out of the report", path.display());
-        crate::cli::output::warn(&what, None);
-    }
-    put(args, &report::render_all(&reports, format_of(args))?)?;
-    match report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| args.check) {
-        Some(outside) => Err(outside.into()),
-        None => Ok(()),
+impl Args {
+    /// Loads, renders and writes the reports.
+    ///
+    /// Errors: as [`report::load`]; the file cannot be written; with `--check` a cell outside its range or
+    /// without the measurement that is expected.
+    /// Side effects: writes `--out`.
+    pub fn run(&self) -> Result<()> {
+        let incidents = self.directories.iter().filter(|path| incident::is_incident(path)).count();
+        if incidents == self.directories.len() && !self.check {
+            return put(self, &incident::render(&self.directories, format_of(self))?);
+        }
+        if incidents > 0 {
+            let refusal = Failure::usage("cannot report incidents together with anything else or `--check`");
+            return Err(refusal.hint("report them one after the other").into());
+        }
+        let recordings = self.directories.iter().filter(|path| recording::is_recording(path)).count();
+        if recordings == self.directories.len() && !self.check {
+            return put(self, &recording::render(&self.directories, format_of(self))?);
+        }
+        if recordings > 0 {
+            let refusal = Failure::usage("cannot report recordings together with result directories or `--check`");
+            return Err(refusal.hint("report them one after the other").into());
+        }
+        let Loaded { reports, left_out } = report::load_all(&self.directories, self.mixed)?;
+        for path in &left_out {
+            let what = format!("\"{}\" has no finished run and is left out of the report", path.display());
+            crate::cli::output::warn(&what, None);
+        }
+        put(self, &report::render_all(&reports, format_of(self))?)?;
+        match report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| self.check) {
+            Some(outside) => Err(outside.into()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -33,22 +33,24 @@ use crate::policy::change;
 
 pub use self::args::Args;
 
-/// Runs every scenario, prints its plan, or explains what one can have.
-///
-/// Errors: a scenario with a mistake, and what every scenario needs of this host, before anything runs; of several
-/// scenarios those that could not be run, after all the others; see [`crate::lab::runner::run`]; runs that could not be
-/// measured.
-/// Side effects: those of [`crate::lab::runner::run`]; the result directories.
-pub fn run(args: &Args) -> Result<()> {
-    if let Some(field) = &args.explain {
-        return explain::run(field.as_deref(), args.output);
-    }
-    args.check()?;
-    let planned = all_planned(args)?;
-    match args.block {
-        _ if args.dry_run && args.output == Format::Json => blocks::print(&planned, args),
-        None => carry_out(planned, &args.part(), args.out.as_deref(), args),
-        Some(number) => run_block(number as usize, planned, args),
+impl Args {
+    /// Runs every scenario, prints its plan, or explains what one can have.
+    ///
+    /// Errors: a scenario with a mistake, and what every scenario needs of this host, before anything runs; of several
+    /// scenarios those that could not be run, after all the others; see [`crate::lab::runner::run`]; runs that could not be
+    /// measured.
+    /// Side effects: those of [`crate::lab::runner::run`]; the result directories.
+    pub fn run(&self) -> Result<()> {
+        if let Some(field) = &self.explain {
+            return explain::run(field.as_deref(), self.output);
+        }
+        self.check()?;
+        let planned = all_planned(self)?;
+        match self.block {
+            _ if self.dry_run && self.output == Format::Json => blocks::print(&planned, self),
+            None => carry_out(planned, &self.part(), self.out.as_deref(), self),
+            Some(number) => run_block(number as usize, planned, self),
+        }
     }
 }
 

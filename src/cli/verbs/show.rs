@@ -11,7 +11,7 @@ use super::capabilities;
 use super::load::find;
 use crate::catalog::risk::{HIGH_FROM, Level, MEDIUM_FROM, Risk, RiskFigure};
 use crate::catalog::{Algorithm, Card, StateLayout, Tunable};
-use crate::cli::output::plain::{marked_title, row, write_columns};
+use crate::cli::output::plain::{marked_title, write_columns};
 use crate::cli::output::{Format, note};
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
@@ -147,11 +147,11 @@ fn write_risk(out: &mut impl Write, risk: &Risk) -> io::Result<()> {
     if !risk.of_this_code {
         writeln!(out, "  measured for another version of its code\n")?;
     }
-    let mut rows = vec![row(["  figure", "ratio", "runs", "risk"])];
-    rows.extend(risk.figures.iter().map(|figure| {
-        row([&format!("  {}", figure.what()), &figure.value(), &runs(figure), &figure.level().to_string()])
-    }));
-    write_columns(out, &rows)?;
+    let rows = risk
+        .figures
+        .iter()
+        .map(|figure| [format!("  {}", figure.what()), figure.value(), runs(figure), figure.level().to_string()]);
+    write_columns(out, ["  figure", "ratio", "runs", "risk"], rows)?;
     writeln!(
         out,
         "\n  Ratios are to Reno on the same path, beside CUBIC to CUBIC. Medium is {MEDIUM_FROM} times worse, high {HIGH_FROM} times."
@@ -168,11 +168,10 @@ fn write_tunables(out: &mut impl Write, tunables: &[Tunable]) -> io::Result<()> 
         return writeln!(out, "\nTunables\n  none");
     }
     writeln!(out, "\nTunables")?;
-    let mut rows = vec![row(["  name", "default", "range (unit)", "why"])];
-    rows.extend(tunables.iter().map(|tunable| {
-        row([&format!("  {}", tunable.name), &tunable.default.to_string(), &tunable.range(), &tunable.why])
-    }));
-    write_columns(out, &rows)
+    let rows = tunables.iter().map(|tunable| {
+        [format!("  {}", tunable.name), tunable.default.to_string(), tunable.range(), tunable.why.clone()]
+    });
+    write_columns(out, ["  name", "default", "range (unit)", "why"], rows)
 }
 
 fn write_state(out: &mut impl Write, state: &StateLayout) -> io::Result<()> {
@@ -185,13 +184,12 @@ fn write_state(out: &mut impl Write, state: &StateLayout) -> io::Result<()> {
 
 fn write_callbacks(out: &mut impl Write, shown: &Document) -> io::Result<()> {
     writeln!(out, "\nCallbacks")?;
-    let mut rows = vec![row(["  callback", "program", "verifier cost (instructions)"])];
-    rows.extend(shown.callbacks.iter().map(|callback| {
+    let rows = shown.callbacks.iter().map(|callback| {
         let absent = if shown.no_cost.is_some() { "-" } else { "not used on this kernel" };
         let cost = callback.verified_instructions.map_or(absent.to_owned(), |count| count.to_string());
-        row([&format!("  {}", callback.member), callback.program, &cost])
-    }));
-    write_columns(out, &rows)?;
+        [format!("  {}", callback.member), callback.program.to_owned(), cost]
+    });
+    write_columns(out, ["  callback", "program", "verifier cost (instructions)"], rows)?;
     match &shown.no_cost {
         Some(why) => writeln!(out, "  no verifier cost: {why}"),
         None => Ok(()),

@@ -15,7 +15,7 @@ use serde::Serialize;
 use self::foreign::Foreign;
 use self::selection::{PolicyStatus, ends_within_s};
 use super::capabilities;
-use super::unload::holder_rows;
+use super::unload::write_holders;
 use crate::cli::output::plain::{row, write_columns};
 use crate::cli::output::{Format, note};
 use crate::declaration::{self, difference};
@@ -259,7 +259,7 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
     if document.instances.is_empty() {
         writeln!(out, "nothing is loaded; the default algorithm is \"{}\"", document.default)?;
     } else {
-        write_columns(out, &rows(&document.instances))?;
+        write_instances(out, &document.instances)?;
     }
     for line in &document.instances {
         line.drift.iter().try_for_each(|what| writeln!(out, "\"{}\": {what}", line.name))?;
@@ -291,9 +291,8 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
     }
 }
 
-fn rows(lines: &[InstanceLine]) -> Vec<Vec<String>> {
-    let mut rows = vec![row(["name", "algorithm", "kept by", "generation", "since", "sockets", "tunables set"])];
-    rows.extend(lines.iter().map(|line| {
+fn write_instances(out: &mut impl Write, lines: &[InstanceLine]) -> io::Result<()> {
+    let rows = lines.iter().map(|line| {
         let kept = match (line.owner_pid, line.is_default) {
             (Some(pid), _) => format!("run (pid {pid})"),
             (None, true) => format!("{}, default", line.standing),
@@ -309,8 +308,8 @@ fn rows(lines: &[InstanceLine]) -> Vec<Vec<String>> {
         let set: Vec<String> = line.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let set = if set.is_empty() { "none".to_owned() } else { set.join(" ") };
         row([&line.name, &algorithm, &kept, &generation, &or_dash(line.since.clone()), &sockets, &set])
-    }));
-    rows
+    });
+    write_columns(out, ["name", "algorithm", "kept by", "generation", "since", "sockets", "tunables set"], rows)
 }
 
 fn write_details(out: &mut impl Write, line: &InstanceLine) -> io::Result<()> {
@@ -324,7 +323,7 @@ fn write_details(out: &mut impl Write, line: &InstanceLine) -> io::Result<()> {
     }
     if let Some(holders) = line.holders.as_ref().filter(|holders| !holders.is_empty()) {
         writeln!(out, "\nsockets with \"{}\":", line.name)?;
-        write_columns(out, &holder_rows(holders))?;
+        write_holders(out, holders)?;
     }
     if let Some(Attachment { program, cgroup }) = &line.companion {
         writeln!(out, "\"{}\": \"{program}\" is attached to the cgroup {}", line.name, cgroup.display())?;

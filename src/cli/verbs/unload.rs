@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::capabilities;
-use crate::cli::output::plain::{row, write_columns};
+use crate::cli::output::plain::write_columns;
 use crate::cli::output::{note, warn};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
@@ -188,7 +188,7 @@ fn print_done(out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {
     let name = &unloaded.name;
     if !unloaded.holders.is_empty() {
         writeln!(out, "sockets with \"{name}\":")?;
-        write_columns(out, &holder_rows(&unloaded.holders))?;
+        write_holders(out, &unloaded.holders)?;
     }
     if let Some(default) = &unloaded.default_restored {
         writeln!(out, "default algorithm: \"{default}\" again")?;
@@ -203,15 +203,12 @@ fn print_done(out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {
     Ok(())
 }
 
-pub fn holder_rows(holders: &[Holder]) -> Vec<Vec<String>> {
-    let mut rows = vec![row(["pid", "command", "sockets", "listening", "netns"])];
-    rows.extend(holders.iter().map(|holder| {
-        let pid = holder.pid.map_or("-".into(), |pid| pid.to_string());
-        let [sockets, listening, netns] =
-            [holder.sockets.to_string(), holder.listening.to_string(), holder.netns.to_string()];
-        row([&pid, &holder.command, &sockets, &listening, &netns])
-    }));
-    rows
+pub fn write_holders(out: &mut impl Write, holders: &[Holder]) -> io::Result<()> {
+    let rows = holders.iter().map(|Holder { pid, command, sockets, listening, netns, .. }| {
+        let pid = pid.map_or("-".into(), |pid| pid.to_string());
+        [pid, command.clone(), sockets.to_string(), listening.to_string(), netns.to_string()]
+    });
+    write_columns(out, ["pid", "command", "sockets", "listening", "netns"], rows)
 }
 
 fn end_orphans(out: &mut impl Write) -> Result<()> {

@@ -16,7 +16,7 @@ use crate::model::run::{At, Calibration, HostRecord};
 use crate::scenario::Cell;
 
 /// The first run on each distinct path.
-pub fn distinct_paths<'a>(plan: &Plan, runs: &[&'a PlannedRun]) -> Vec<&'a PlannedRun> {
+fn distinct_paths<'a>(plan: &Plan, runs: &[&'a PlannedRun]) -> Vec<&'a PlannedRun> {
     let cell = |run: &PlannedRun| &plan.cells[run.cell];
     let mut first: Vec<&PlannedRun> = Vec::new();
     for run in runs {
@@ -101,6 +101,12 @@ impl<'a> Earlier<'a> {
         Earlier { calibration, boot: machine::boot() }
     }
 
+    /// The first run on each distinct path that is left to measure.
+    pub fn leaves<'r>(&self, plan: &Plan, to_do: &[&'r PlannedRun]) -> Vec<&'r PlannedRun> {
+        let paths = distinct_paths(plan, to_do).into_iter();
+        paths.filter(|run| !self.has(plan, &plan.cells[run.cell])).collect()
+    }
+
     /// Whether the path of a cell was measured in this boot and was what the scenario asks.
     ///
     /// A call measures each path once. One that resumes it in the same boot does not measure it again. Whether links are late
@@ -173,6 +179,10 @@ mod tests {
             |calibration: &[Calibration], cell| Earlier { calibration, boot: Some("now".to_owned()) }.has(&plan, cell);
         let good = [rate.clone(), rtt(true)];
         assert!(has(&good, lossy) && !has(&good, clean) && !has(&[], lossy));
+        let to_do: Vec<&PlannedRun> = plan.runs.iter().collect();
+        let left = Earlier { calibration: &good, boot: Some("now".to_owned()) }.leaves(&plan, &to_do);
+        assert_eq!(left.iter().map(|run| &*plan.cells[run.cell].at["loss"]).collect::<Vec<_>>(), ["0"]);
+        assert_eq!(Earlier::default().leaves(&plan, &to_do).len(), 2);
         assert!(!has(&[rate.clone(), rtt(false)], lossy), "it was not what the scenario asks");
         assert!(!has(&[rate.clone(), old(Some("then"))], lossy), "the machine has booted since");
         assert!(!has(&[rate.clone(), old(None)], lossy), "an older file does not say when");

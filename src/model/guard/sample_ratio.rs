@@ -1,6 +1,5 @@
 //! Whether the arms have the shares that the split gives them. If not, the instrument is broken and nothing is judged.
 
-use statrs::distribution::{ChiSquared, ContinuousCDF};
 use statrs::function::gamma::ln_gamma;
 
 /// The e-value from which on the arms do not have their shares: a false alarm in at most one of 1,000 trials.
@@ -10,31 +9,15 @@ pub const MISMATCH: f64 = 1000.0;
 /// The alternatives' standard deviation is √(p (1 - p) / 1001): 0.9 points for a share of 10 %.
 const CONCENTRATION: f64 = 1000.0;
 
-/// Probability of shares at least as far from the expected ones, for one look at the end.
-///
-/// [`sample_ratio_e`] is for looking again and again.
-///
-/// Shape: one count and one share per arm in the same order; shares on any common scale. Counts are of what was split:
-/// connections, or peers when the split is by peer.
-/// None: fewer than two arms with a share, different lengths, a share that is negative or not a number, nothing counted,
-/// or a count in an arm without a share.
-/// Source: K. Pearson, Philosophical Magazine 50(302), 1900 (chi-square, goodness of fit).
-pub fn sample_ratio_p(observed: &[u64], expected_share: &[f64]) -> Option<f64> {
-    let arms = arms(observed, expected_share)?;
-    let total: f64 = arms.iter().map(|(count, _)| count).sum();
-    let square = |(count, share): &(f64, f64)| (count - total * share).powi(2) / (total * share);
-    let chi_square: f64 = arms.iter().map(square).sum();
-    let distribution = ChiSquared::new((arms.len() - 1) as f64).ok()?;
-    (total > 0.0).then(|| distribution.sf(chi_square))
-}
-
 /// E-value of the arms not having the expected shares; it may be looked at after every connection.
 ///
 /// The likelihood of the counts under Dirichlet-distributed shares around the expected ones, over that under the
 /// expected shares. From [`MISMATCH`] on, stop judging.
 ///
-/// Shape: as in [`sample_ratio_p`], with counts since the shares last changed.
-/// None: as in [`sample_ratio_p`], except that nothing counted is the e-value 1.
+/// Shape: one count and one share per arm in the same order, since the shares last changed; shares on any common scale.
+/// Counts are of what was split: connections, or peers when the split is by peer. Nothing counted is the e-value 1.
+/// None: fewer than two arms with a share, different lengths, a share that is negative or not a number, or a count in an
+/// arm without a share.
 /// Source: M. Lindon, A. Malek, "Anytime-valid inference for multinomial count data", NeurIPS 2022.
 pub fn sample_ratio_e(observed: &[u64], expected_share: &[f64]) -> Option<f64> {
     let arms = arms(observed, expected_share)?;

@@ -146,18 +146,8 @@ fn limit_on_the_value_needs_connections_and_events() {
 }
 
 #[test]
-fn p_value_of_shares_agrees_with_the_printed_table() {
-    // Chi-square 3.841 with one degree of freedom leaves 5 %: 1,000 tosses, 31 heads too many.
-    let p = sample_ratio_p(&[531, 469], &[0.5, 0.5]).unwrap();
-    assert!((p - 0.0499).abs() < 0.0005, "{p}");
-    assert_eq!(sample_ratio_p(&[531, 469], &[5.0, 5.0]), Some(p));
-}
-
-#[test]
 fn shares_that_cannot_be_tested_have_no_evidence() {
-    let check = |observed: &[u64], shares: &[f64]| {
-        assert_eq!((sample_ratio_p(observed, shares), sample_ratio_e(observed, shares)), (None, None));
-    };
+    let check = |observed: &[u64], shares: &[f64]| assert_eq!(sample_ratio_e(observed, shares), None);
     check(&[], &[]);
     check(&[10], &[1.0]);
     check(&[10, 10], &[1.0]);
@@ -165,7 +155,7 @@ fn shares_that_cannot_be_tested_have_no_evidence() {
     check(&[10, 10], &[1.0, -1.0]);
     check(&[10, 10], &[f64::NAN, 1.0]);
     check(&[10, 10], &[f64::INFINITY, 1.0]);
-    assert_eq!((sample_ratio_p(&[0, 0], &[0.5, 0.5]), sample_ratio_e(&[0, 0], &[0.5, 0.5])), (None, Some(1.0)));
+    assert_eq!(sample_ratio_e(&[0, 0], &[0.5, 0.5]), Some(1.0));
     assert!(sample_ratio_e(&[10, 10, 0], &[0.5, 0.5, 0.0]).unwrap() <= 1.0, "an arm without a share is left out");
     assert!(sample_ratio_e(&[u64::MAX / 2, 0], &[0.5, 0.5]).unwrap() > MISMATCH, "evidence stays a number");
 }
@@ -185,19 +175,6 @@ fn forecast_follows_the_plan() {
     }
     assert_eq!(at(ForecastPlan { spread: 0.0, ..plan }, 1), None);
     assert_eq!(at(ForecastPlan { spread: 500.0, ..plan }, 1), None, "no effect is large enough");
-}
-
-#[test]
-fn spread_is_measured_from_enough_connections() {
-    let flows = |count: usize| (0..count).map(|flow| ((flow % 2 * 2) as f64, 10.0)).collect::<Vec<_>>();
-    // Numerators 0 and 2 with mean 1 deviate by 1 each.
-    let measured = spread(&flows(1000), Effect::LogRatio).unwrap();
-    assert!((measured - 1.0).abs() < 1e-3, "{measured}");
-    let of_mean = spread(&flows(1000), Effect::Difference).unwrap();
-    assert!((of_mean - 0.1).abs() < 1e-3, "{of_mean}");
-    assert_eq!(spread(&flows(99), Effect::LogRatio), None);
-    assert_eq!(spread(&[(0.0, 10.0); 1000], Effect::LogRatio), None);
-    assert_eq!(spread(&[(1.0, 10.0); 1000], Effect::LogRatio), None, "no spread at all");
 }
 
 /// Folds with whole events and denominators from nothing to very much.

@@ -146,11 +146,4 @@ impl Socket {
     pub fn retrans_ratio(&self) -> Option<f64> {
         self.slow.growth(&Moment::from(&self.latest)).retrans_ratio()
     }
-
-    /// Share of all packets of the connection's life that were retransmitted.
-    ///
-    /// None: nothing was sent.
-    pub fn retrans_ratio_of_life(&self) -> Option<f64> {
-        super::meter::retrans_ratio(self.latest.delivered_pkts.into(), self.latest.retrans_pkts.into())
-    }
 }

@@ -7,7 +7,6 @@ use super::algorithm::LiveAlgorithm;
 use super::histogram::Histogram;
 use super::meter::retrans_ratio;
 use super::socket::Socket;
-use crate::trace::event::CaState;
 
 /// What the open sockets of one algorithm do at this moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,17 +27,6 @@ pub struct Summary<'a> {
     pub ns_per_call: Option<f64>,
     /// The same, for each callback.
     pub callback_ns: Vec<(&'a str, f64)>,
-}
-
-/// Place of a congestion state in [`Summary::ca_states`].
-fn place(state: CaState) -> usize {
-    match state {
-        CaState::Open => 0,
-        CaState::Disorder => 1,
-        CaState::Cwr => 2,
-        CaState::Recovery => 3,
-        CaState::Loss => 4,
-    }
 }
 
 impl Live {
@@ -76,7 +64,7 @@ impl<'a> Summary<'a> {
 
     fn add(&mut self, socket: &Socket, now_ns: u64) {
         self.sockets += 1;
-        self.ca_states[place(socket.latest.ca_state)] += 1;
+        self.ca_states[socket.latest.ca_state as usize] += 1;
         self.goodput_bps += socket.goodput_bps(now_ns).unwrap_or(0.0);
         self.received_bps += socket.received_bps(now_ns).unwrap_or(0.0);
     }

@@ -10,8 +10,8 @@ pub type At = BTreeMap<String, String>;
 
 /// What the empty path measured before an experiment, beside what was asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
 pub struct Calibration {
+    #[serde(flatten, with = "words")]
     pub quantity: Quantity,
     /// Unit of the two values: "bit/s", "us", "ratio".
     pub unit: String,
@@ -22,8 +22,10 @@ pub struct Calibration {
     /// Whether the measurement lies in the range.
     pub within: bool,
     /// Measurements it took, this one included: those before lay outside. 0 in files that do not say.
+    #[serde(default)]
     pub attempts: u32,
     /// The boot of the machine that it was measured in: a resume in the same boot does not measure it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
 }
 
@@ -69,38 +71,29 @@ impl From<&str> for Quantity {
     }
 }
 
-/// A calibration as files have it.
-#[derive(Serialize, Deserialize)]
-struct Written {
-    quantity: String,
-    /// Where the words can be read in another way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    path: Option<Quantity>,
-    unit: String,
-    asked: f64,
-    measured: f64,
-    allowed: [f64; 2],
-    within: bool,
-    #[serde(default)]
-    attempts: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    boot: Option<String>,
-}
+/// A quantity as files have it.
+mod words {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-impl From<Written> for Calibration {
-    fn from(written: Written) -> Self {
-        let Written { quantity, path, unit, asked, measured, allowed, within, attempts, boot } = written;
-        let quantity = path.unwrap_or_else(|| quantity.as_str().into());
-        Calibration { quantity, unit, asked, measured, allowed, within, attempts, boot }
+    use super::Quantity;
+
+    #[derive(Serialize, Deserialize)]
+    struct Written {
+        quantity: String,
+        /// Where the words can be read in another way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<Quantity>,
     }
-}
 
-impl From<Calibration> for Written {
-    fn from(calibration: Calibration) -> Self {
-        let Calibration { quantity, unit, asked, measured, allowed, within, attempts, boot } = calibration;
+    pub fn serialize<S: Serializer>(quantity: &Quantity, to: S) -> Result<S::Ok, S::Error> {
         let words = quantity.to_string();
-        let path = (Quantity::from(words.as_str()) != quantity).then_some(quantity);
-        Written { quantity: words, path, unit, asked, measured, allowed, within, attempts, boot }
+        let path = (Quantity::from(words.as_str()) != *quantity).then(|| quantity.clone());
+        Written { quantity: words, path }.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Quantity, D::Error> {
+        let Written { quantity, path } = Written::deserialize(from)?;
+        Ok(path.unwrap_or_else(|| quantity.as_str().into()))
     }
 }
 

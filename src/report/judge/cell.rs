@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 
 use super::bound::Bound;
 use super::interval::{self, IntervalKind};
@@ -252,8 +253,9 @@ impl Ratio {
 }
 
 /// Whether measured and target agree; [`super::verdict`] says what is compared.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Verdict {
     /// In the range.
     Within,
@@ -262,17 +264,14 @@ pub enum Verdict {
     /// Nothing to compare with, or nothing measured.
     #[default]
     #[serde(rename = "not comparable")]
+    #[strum(serialize = "not comparable")]
     NotComparable,
 }
 
 impl Verdict {
     /// The word of tables and files.
     pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Within => "within",
-            Verdict::Outside => "outside",
-            Verdict::NotComparable => "not comparable",
-        }
+        self.into()
     }
 }
 

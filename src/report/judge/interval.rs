@@ -7,6 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
+use strum::IntoStaticStr;
 
 use crate::model::stats::{self, UPPER_TAIL};
 
@@ -18,8 +19,9 @@ const RESAMPLES: usize = 4000;
 const SEED: u64 = 1979;
 
 /// How an interval was computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum IntervalKind {
     /// [`stats::students_interval`]: too few runs to resample.
     Student,
@@ -30,10 +32,7 @@ pub enum IntervalKind {
 impl IntervalKind {
     /// The word of files.
     pub fn name(self) -> &'static str {
-        match self {
-            IntervalKind::Student => "student",
-            IntervalKind::Bootstrap => "bootstrap",
-        }
+        self.into()
     }
 }
 

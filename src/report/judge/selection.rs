@@ -115,16 +115,16 @@ impl<'a> Contest<'a> {
     /// A metric competes at the places where any value has it: a fairness of two flows not where there is one.
     fn new(spec: &'a SelectionSpec, values: &'a [String], cells: &'a [Cell]) -> Self {
         let mut contest = Contest { spec, values, criteria: Vec::new(), measured: Vec::new() };
-        for (metric, goal) in spec.goals() {
+        for (metric, goal) in &spec.goals {
             let mut places: BTreeMap<At, Vec<Option<&Measured>>> = BTreeMap::new();
-            for cell in cells.iter().filter(|cell| cell.metric == metric && cell.measured.is_some()) {
+            for cell in cells.iter().filter(|cell| cell.metric == *metric && cell.measured.is_some()) {
                 let mut place = cell.at.clone();
                 let Some(value) = place.remove(&spec.parameter) else { continue };
                 let Some(index) = values.iter().position(|known| *known == value) else { continue };
                 places.entry(place).or_insert_with(|| vec![None; values.len()])[index] = cell.measured.as_ref();
             }
             for (place, measured) in places {
-                contest.criteria.push(Criterion { metric: metric.to_owned(), goal, place });
+                contest.criteria.push(Criterion { metric: metric.clone(), goal: *goal, place });
                 contest.measured.push(measured);
             }
         }
@@ -133,8 +133,8 @@ impl<'a> Contest<'a> {
 
     fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
-        for (metric, _) in self.spec.goals() {
-            if !self.criteria.iter().any(|criterion| criterion.metric == metric) {
+        for (metric, _) in &self.spec.goals {
+            if !self.criteria.iter().any(|criterion| criterion.metric == *metric) {
                 missing.push(format!("{metric} has no value anywhere"));
             }
         }
@@ -172,17 +172,17 @@ impl<'a> Contest<'a> {
             normalised(&row.iter().map(|mean| criterion.goal.merit(*mean)).collect::<Vec<_>>())
         };
         let normalised: Vec<Vec<f64>> = means.iter().zip(&self.criteria).map(merits).collect();
-        let of_metric = |(metric, _): (&str, Goal)| {
+        let of_metric = |(metric, _): &(String, Goal)| {
             let rows: Vec<&Vec<f64>> = self
                 .criteria
                 .iter()
                 .zip(&normalised)
-                .filter_map(|(criterion, row)| (criterion.metric == metric).then_some(row))
+                .filter_map(|(criterion, row)| (criterion.metric == *metric).then_some(row))
                 .collect();
             let mean = |index: usize| rows.iter().map(|row| row[index]).sum::<f64>() / rows.len() as f64;
             (0..self.values.len()).map(mean).collect::<Vec<f64>>()
         };
-        let scores: Vec<Vec<f64>> = self.spec.goals().into_iter().map(of_metric).collect();
+        let scores: Vec<Vec<f64>> = self.spec.goals.iter().map(of_metric).collect();
         let sum = |index: usize| scores.iter().map(|row| row[index]).sum();
         Standing { cumulative: (0..self.values.len()).map(sum).collect(), normalised, scores }
     }

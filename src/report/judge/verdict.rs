@@ -136,9 +136,8 @@ impl Found {
 mod tests {
     use super::*;
 
-    fn measured(mean: f64) -> Measured {
-        Measured::of(vec![mean; 3], 0).unwrap()
-    }
+    const OPEN: &str = "known as a bound only: runs ended before";
+    const ALONE: &str = "its baseline is not measured here";
 
     fn expectation(value: f64, plus_minus: f64) -> Expectation {
         Expectation { value, plus_minus, basis: "model".into() }
@@ -153,125 +152,103 @@ mod tests {
         Ratio { measured: None, pairs: 0, ..ratio(1.0, expected, published) }
     }
 
-    fn evidence(measured: Option<&Measured>, ratio: Option<&Ratio>) -> Cell {
-        let (measured, ratio_to_baseline) = (measured.cloned(), ratio.cloned());
+    /// Three runs with this mean, of which so many were cut off.
+    fn cell(mean: f64, cut_off: usize, ratio_to_baseline: Option<Ratio>) -> Cell {
+        let measured = Measured::of(vec![mean; 3], cut_off);
         Cell { unit: "pkts".into(), measured, ratio_to_baseline, ..Cell::default() }
     }
 
-    fn judge(cell: Cell) -> (Verdict, String) {
-        super::judge(&cell, Terms { tolerance: 0.1, ..Terms::default() })
+    fn judge(cell: &Cell) -> (Verdict, String) {
+        super::judge(cell, Terms { tolerance: 0.1, ..Terms::default() })
+    }
+
+    #[track_caller]
+    fn check(cell: Cell, verdict: Verdict, reason: &str) {
+        assert_eq!(judge(&cell), (verdict, reason.to_owned()));
     }
 
     #[test]
     fn expected_ratio_decides_over_published_ratio() {
-        let mean = measured(21_500.0);
         let ratio = ratio(1.26, Some(expectation(1.24, 0.10)), Some(1.43));
-        let (verdict, reason) = judge(evidence(Some(&mean), Some(&ratio)));
-        assert_eq!((verdict, reason.as_str()), (Verdict::Within, "ratio 1.26, expected 1.24 ± 0.10"));
+        check(cell(21_500.0, 0, Some(ratio)), Verdict::Within, "ratio 1.26, expected 1.24 ± 0.10");
     }
 
     #[test]
     fn every_expectation_must_hold_and_the_missed_one_is_named() {
-        let mean = measured(12_000.0);
         let ratio = ratio(1.26, Some(expectation(1.24, 0.10)), None);
-        let value = expectation(21_500.0, 2_150.0);
-        let (verdict, reason) = judge(Cell { expected: Some(value), ..evidence(Some(&mean), Some(&ratio)) });
-        assert_eq!(verdict, Verdict::Outside);
-        assert_eq!(reason, "mean 12 000 pkts, expected 21 500 ± 2 150 pkts");
+        let expected = Some(expectation(21_500.0, 2_150.0));
+        let missed = Cell { expected, ..cell(12_000.0, 0, Some(ratio)) };
+        check(missed, Verdict::Outside, "mean 12 000 pkts, expected 21 500 ± 2 150 pkts");
     }
 
     #[test]
     fn published_numbers_count_only_without_expectation_and_the_ratio_first() {
-        let mean = measured(30_000.0);
-        let near = ratio(1.40, None, Some(1.43));
-        let with_value = |ratio| Cell { published: Some(22_818.0), ..evidence(Some(&mean), ratio) };
-        assert_eq!(judge(with_value(Some(&near))).0, Verdict::Within);
-        let (verdict, reason) = judge(with_value(None));
-        assert_eq!((verdict, reason.as_str()), (Verdict::Outside, "mean 30 000 pkts, published 22 818 pkts ± 10 %"));
+        let with_value = |ratio| Cell { published: Some(22_818.0), ..cell(30_000.0, 0, ratio) };
+        assert_eq!(judge(&with_value(Some(ratio(1.40, None, Some(1.43))))).0, Verdict::Within);
+        check(with_value(None), Verdict::Outside, "mean 30 000 pkts, published 22 818 pkts ± 10 %");
     }
 
-    /// The value was compared with the published one instead, and a part of an experiment was `within` or `outside`.
+    /// The published value was compared instead, and a part of an experiment was `within` or `outside`.
     #[test]
-    fn expected_ratio_without_a_baseline_is_not_comparable() {
-        let mean = measured(22_800.0);
-        let lone = lone(Some(expectation(1.24, 0.10)), None);
-        let only_ratio = || Cell { published: Some(22_818.0), ..evidence(Some(&mean), Some(&lone)) };
-        assert_eq!(judge(only_ratio()), (Verdict::NotComparable, "its baseline is not measured here".into()));
-        let value = expectation(22_800.0, 100.0);
-        let both = Cell { expected: Some(value), ..only_ratio() };
-        assert_eq!(judge(both), (Verdict::NotComparable, "its baseline is not measured here".into()));
-        let value = expectation(21_000.0, 100.0);
-        let (verdict, reason) = judge(Cell { expected: Some(value), ..only_ratio() });
-        assert_eq!(verdict, Verdict::Outside, "one that is missed decides");
-        assert_eq!(reason, "mean 22 800 pkts, expected 21 000 ± 100 pkts");
-    }
-
-    /// The published value was compared instead.
-    #[test]
-    fn expected_saving_without_a_baseline_is_not_comparable() {
-        let mean = measured(22_800.0);
-        let saving = Cell { published: Some(22_818.0), ..evidence(Some(&mean), None) };
-        let terms = Terms { lacks_baseline: true, ..Terms::default() };
-        assert_eq!(super::judge(&saving, terms), (Verdict::NotComparable, "its baseline is not measured here".into()));
-    }
-
-    #[test]
-    fn published_ratio_without_a_baseline_is_not_comparable() {
-        let mean = measured(22_800.0);
-        let mut lone = lone(None, Some(1.43));
-        let with = |ratio: &Ratio| judge(Cell { published: Some(22_818.0), ..evidence(Some(&mean), Some(ratio)) });
-        assert_eq!(with(&lone), (Verdict::NotComparable, "its baseline is not measured here".into()));
-        lone.pairs = 3;
-        assert_eq!(with(&lone), (Verdict::NotComparable, "its baseline is 0 here".into()));
-        lone.published = None;
-        assert_eq!(with(&lone).0, Verdict::Within, "without a published ratio the value counts");
+    fn ratio_or_saving_without_a_baseline_is_not_comparable() {
+        let part = |ratio| Cell { published: Some(22_818.0), ..cell(22_800.0, 0, ratio) };
+        let expected = || part(Some(lone(Some(expectation(1.24, 0.10)), None)));
+        check(expected(), Verdict::NotComparable, ALONE);
+        let met = Cell { expected: Some(expectation(22_800.0, 100.0)), ..expected() };
+        check(met, Verdict::NotComparable, ALONE);
+        // A value that is missed decides.
+        let missed = Cell { expected: Some(expectation(21_000.0, 100.0)), ..expected() };
+        check(missed, Verdict::Outside, "mean 22 800 pkts, expected 21 000 ± 100 pkts");
+        let of_saving = Terms { lacks_baseline: true, ..Terms::default() };
+        assert_eq!(super::judge(&part(None), of_saving), (Verdict::NotComparable, ALONE.into()));
+        let published = lone(None, Some(1.43));
+        check(part(Some(published.clone())), Verdict::NotComparable, ALONE);
+        let of_nothing = Ratio { pairs: 3, ..published };
+        check(part(Some(of_nothing.clone())), Verdict::NotComparable, "its baseline is 0 here");
+        let by_value = part(Some(Ratio { published: None, ..of_nothing }));
+        assert_eq!(judge(&by_value).0, Verdict::Within, "without a published ratio the value counts");
     }
 
     #[test]
     fn cut_off_mean_is_outside_only_above_its_range() {
-        let judged = |mean: f64| {
-            let cut_off = Measured::of(vec![mean; 3], 1).unwrap();
-            let expected = expectation(20_000.0, 1_000.0);
-            judge(Cell { expected: Some(expected), ..evidence(Some(&cut_off), None) })
-        };
-        let open = (Verdict::NotComparable, "known as a bound only: runs ended before".to_owned());
-        assert_eq!(judged(15_000.0), open);
-        assert_eq!(judged(20_500.0), open, "longer runs may lead out of the range again");
         let outside = "mean ≥ 25 000 pkts, expected 20 000 ± 1 000 pkts";
-        assert_eq!(judged(25_000.0), (Verdict::Outside, outside.into()));
+        // Of 20 500, longer runs may lead out of the range again.
+        for (mean, verdict, reason) in [
+            (15_000.0, Verdict::NotComparable, OPEN),
+            (20_500.0, Verdict::NotComparable, OPEN),
+            (25_000.0, Verdict::Outside, outside),
+        ] {
+            check(Cell { expected: Some(expectation(20_000.0, 1_000.0)), ..cell(mean, 1, None) }, verdict, reason);
+        }
     }
 
     #[test]
     fn cut_off_ratio_is_outside_only_where_longer_runs_lead_further_away() {
-        let mean = measured(1.0);
-        let judged = |value: f64, cut_off: usize, baseline_cut_off: usize| {
-            let of = Ratio { cut_off, baseline_cut_off, ..ratio(value, Some(expectation(1.0, 0.1)), None) };
-            judge(evidence(Some(&mean), Some(&of)))
+        let of = |value: f64, cut_off: usize, baseline_cut_off: usize| {
+            let ratio = Ratio { cut_off, baseline_cut_off, ..ratio(value, Some(expectation(1.0, 0.1)), None) };
+            cell(1.0, 0, Some(ratio))
         };
-        let open = (Verdict::NotComparable, "known as a bound only: runs ended before".to_owned());
-        assert_eq!(judged(0.61, 2, 0), open);
-        assert_eq!(judged(1.42, 0, 1), open);
-        assert_eq!(judged(1.0, 2, 1), open, "with both sides cut off nothing is known");
-        assert_eq!([judged(1.0, 2, 0), judged(1.0, 0, 2)], [open.clone(), open.clone()]);
-        assert_eq!(judged(1.42, 2, 0), (Verdict::Outside, "ratio ≥ 1.42, expected 1.00 ± 0.10".into()));
-        assert_eq!(judged(0.61, 0, 1), (Verdict::Outside, "ratio ≤ 0.610, expected 1.00 ± 0.10".into()));
-        assert_eq!(judged(0.61, 0, 0).0, Verdict::Outside);
+        // With both sides cut off nothing is known.
+        for (value, cut_off, baseline_cut_off) in [(0.61, 2, 0), (1.42, 0, 1), (1.0, 2, 1), (1.0, 2, 0), (1.0, 0, 2)] {
+            check(of(value, cut_off, baseline_cut_off), Verdict::NotComparable, OPEN);
+        }
+        check(of(1.42, 2, 0), Verdict::Outside, "ratio ≥ 1.42, expected 1.00 ± 0.10");
+        check(of(0.61, 0, 1), Verdict::Outside, "ratio ≤ 0.610, expected 1.00 ± 0.10");
+        assert_eq!(judge(&of(0.61, 0, 0)).0, Verdict::Outside);
     }
 
     #[test]
     fn miss_that_the_interval_does_not_rule_out_says_so() {
-        let noisy = Measured::of(vec![20_000.0, 24_000.0, 28_000.0], 0).unwrap();
-        let expected = expectation(21_500.0, 2_000.0);
-        let (verdict, reason) = judge(Cell { expected: Some(expected), ..evidence(Some(&noisy), None) });
-        assert_eq!(verdict, Verdict::Outside);
-        assert_eq!(reason, "mean 24 000 pkts, expected 21 500 ± 2 000 pkts, which its 95 % interval reaches");
+        let measured = Measured::of(vec![20_000.0, 24_000.0, 28_000.0], 0);
+        let noisy = Cell { measured, expected: Some(expectation(21_500.0, 2_000.0)), ..cell(0.0, 0, None) };
+        let reason = "mean 24 000 pkts, expected 21 500 ± 2 000 pkts, which its 95 % interval reaches";
+        check(noisy, Verdict::Outside, reason);
     }
 
     #[test]
     fn nothing_measured_or_nothing_to_meet_is_not_comparable() {
-        let mean = measured(1.0);
-        assert_eq!(judge(evidence(Some(&mean), None)).0, Verdict::NotComparable);
-        let published = Cell { published: Some(1.0), ..evidence(None, None) };
-        assert_eq!(judge(published), (Verdict::NotComparable, "not measured".into()));
+        assert_eq!(judge(&cell(1.0, 0, None)).0, Verdict::NotComparable);
+        let published = Cell { measured: None, published: Some(1.0), ..cell(1.0, 0, None) };
+        check(published, Verdict::NotComparable, "not measured");
     }
 }

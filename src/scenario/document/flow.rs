@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use strum::{IntoStaticStr, VariantArray};
+
 use super::link::BESIDE;
 use super::table::{Reader, Result, Table};
 use super::value::{Read, Switch, Text};
@@ -21,6 +23,13 @@ const FLOWS_MAX: usize = 256;
 const CONNECTIONS_MAX: u32 = 10_000;
 /// Smallest packet of a UDP flow: IPv4 and UDP headers and our number.
 const PACKET_MIN: u64 = 36;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub(super) enum Protocol {
+    Tcp,
+    Udp,
+}
 
 /// A flow as it is written.
 pub(super) struct Flow<'t> {
@@ -47,9 +56,7 @@ impl<'t> Reader<'t> {
     pub(super) fn written_flows(&self) -> Result<Vec<Flow<'t>>> {
         let mut flows = Vec::new();
         for table in self.document().tables("flow")? {
-            let protocol =
-                table.get("protocol").map(|value| value.word(&[("tcp", true), ("udp", false)])).transpose()?;
-            let is_tcp = protocol.unwrap_or(true);
+            let is_tcp = table.read("protocol")? != Some(Protocol::Udp);
             flows.push(Flow { name: name(&table)?, is_tcp, compared: is_tcp, table });
         }
         match self.variant(&flows)? {
@@ -175,7 +182,7 @@ impl Flow<'_> {
         if self.table.has("size") {
             return Err(value.refuse_field("a flow with `size` is always sent by tccc"));
         }
-        value.word(&[("iperf3", Sender::Iperf3), ("tccc", Sender::Tccc)])
+        Sender::read(&value)
     }
 
     /// Start and length: within the run, and whole seconds where iperf3 counts them.

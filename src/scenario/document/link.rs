@@ -9,7 +9,7 @@ use crate::path::change::Change;
 use crate::path::loss::{LossModel, LossText};
 use crate::path::rate_trace::{RateText, RateTrace};
 use crate::path::route::LinkSpec;
-use crate::scenario::reference::ONE_WAY;
+use crate::scenario::reference::{CHANGE_REVERSE, ONE_WAY};
 use crate::units::{BitsPerSec, ParseError, QueueSize};
 use crate::written::Mistake;
 
@@ -18,9 +18,6 @@ const NODE_NAME_LENGTH: usize = 8;
 
 /// Where files come from.
 pub(super) const BESIDE: &str = "a scenario's files are in its own folder, or below it";
-
-/// What a change can change, in each direction.
-const CHANGED: [&str; 4] = ["rate", "delay", "loss", "up"];
 
 /// A link as it is written.
 pub(super) struct Link<'t> {
@@ -150,8 +147,11 @@ impl LinkChange<'_> {
         if at >= run {
             return Err(value.refuse(format!("expected less than the {}s of a run", run.as_secs())));
         }
-        if !CHANGED.iter().any(|field| self.there.has(field) || self.back.has(field)) {
-            return Err(value.refuse_field("expected rate, delay, loss or up beside it"));
+        let fields = CHANGE_REVERSE.fields();
+        if !fields.iter().any(|(field, _)| self.there.has(field.name) || self.back.has(field.name)) {
+            let names: Vec<&str> = fields.iter().map(|(field, _)| field.name).collect();
+            let (others, last) = names.split_at(names.len() - 1);
+            return Err(value.refuse_field(format!("expected {} or {} beside it", others.join(", "), last[0])));
         }
         let both = self.back.over(&self.there);
         let of = |field: &str| match side {

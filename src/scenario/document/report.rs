@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use strum::{IntoStaticStr, VariantArray};
 
 use super::table::{Reader, Result, Table};
 use super::value::{Read, Value};
@@ -49,8 +50,8 @@ pub struct Published {
 }
 
 /// What a published or expected number is of.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Of {
     /// The metric itself.
     #[default]
@@ -74,12 +75,6 @@ pub struct Expected {
     /// Allowed distance from each of `values`, in the same shape and unit.
     pub plus_minus: BTreeMap<String, Vec<f64>>,
     pub basis: String,
-}
-
-impl Read for Of {
-    fn read(value: &Value<'_>) -> Result<Self> {
-        value.word(&[("value", Of::Value), ("ratio", Of::Ratio), ("saved", Of::Saved)])
-    }
 }
 
 /// What is measured: what the parts of a report refer to.

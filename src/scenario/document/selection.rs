@@ -1,6 +1,7 @@
 //! `[selection]`: which sweep variable a scenario chooses a value of, and by which metrics.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use strum::{IntoStaticStr, VariantArray};
 
 use super::report::{Measured, ReportSpec, metric};
 use super::table::{Reader, Result};
@@ -13,43 +14,27 @@ use crate::scenario::spec::{ALGORITHM, VARIANT};
 pub struct SelectionSpec {
     /// The sweep variable whose values compete.
     pub parameter: String,
-    /// Metrics of which more is better.
-    pub max: Vec<String>,
-    /// Metrics of which less is better.
-    pub min: Vec<String>,
-    /// Ratios that are best at one, such as a share over that of another flow.
-    pub near_one: Vec<String>,
+    /// Every metric with its goal, in the order of the keys and of each list.
+    pub goals: Vec<(String, Goal)>,
 }
 
-/// When a metric counts as good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// When a metric counts as good. The words are keys of `[selection]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Goal {
     /// More is better.
     Max,
     /// Less is better.
     Min,
-    /// One is best.
+    /// One is best, such as for a share over that of another flow.
     NearOne,
 }
 
 impl Goal {
-    /// The key of `[selection]`.
-    pub fn key(self) -> &'static str {
-        match self {
-            Goal::Max => "max",
-            Goal::Min => "min",
-            Goal::NearOne => "near_one",
-        }
-    }
-
     /// For people.
     pub fn name(self) -> &'static str {
-        match self {
-            Goal::Max => "max",
-            Goal::Min => "min",
-            Goal::NearOne => "near 1",
-        }
+        if self == Goal::NearOne { "near 1" } else { self.into() }
     }
 
     /// How good a mean is: more is better, on a scale of its own.
@@ -65,37 +50,28 @@ impl Goal {
     }
 }
 
-impl SelectionSpec {
-    /// Every metric with its goal, in the order of the keys and of each list.
-    pub fn goals(&self) -> Vec<(&str, Goal)> {
-        let lists = [(&self.max, Goal::Max), (&self.min, Goal::Min), (&self.near_one, Goal::NearOne)];
-        lists.into_iter().flat_map(|(list, goal)| list.iter().map(move |name| (name.as_str(), goal))).collect()
-    }
-}
-
 impl Reader<'_> {
     /// The parameter must be swept, and the metrics shown.
     pub(super) fn selection(&self, measured: &Measured, report: &ReportSpec) -> Result<Option<SelectionSpec>> {
         let Some(value) = self.document().get("selection") else { return Ok(None) };
         let table = value.table()?;
         let parameter = parameter(&table.need("parameter")?, measured)?;
-        let mut seen: Vec<String> = Vec::new();
-        let mut read = |goal: Goal| {
-            let criterion = |item: &Value<'_>| {
+        let mut goals: Vec<(String, Goal)> = Vec::new();
+        for &goal in Goal::VARIANTS {
+            let Some(value) = table.get(goal.into()) else { continue };
+            value.list(|item| {
                 let name = criterion(item, goal, report)?;
-                if seen.contains(&name) {
+                if goals.iter().any(|(listed, _)| *listed == name) {
                     return Err(item.refuse_field(format!("\"{name}\" is listed twice")));
                 }
-                seen.push(name.clone());
-                Ok(name)
-            };
-            table.get(goal.key()).map_or(Ok(Vec::new()), |value| value.list(criterion))
-        };
-        let (max, min, near_one) = (read(Goal::Max)?, read(Goal::Min)?, read(Goal::NearOne)?);
-        if seen.is_empty() {
+                goals.push((name, goal));
+                Ok(())
+            })?;
+        }
+        if goals.is_empty() {
             return Err(value.refuse_field("expected a metric in max, min or near_one"));
         }
-        Ok(Some(SelectionSpec { parameter, max, min, near_one }))
+        Ok(Some(SelectionSpec { parameter, goals }))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
+use strum::{IntoStaticStr, VariantArray};
 
 use super::report::{Measured, Of, Published, ReportSpec, metric};
 use super::table::{Reader, Result, Table};
@@ -42,7 +43,8 @@ pub struct FigureSpec {
 }
 
 /// How values over the sweep are drawn.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Draw {
     /// Lines where x is a number, else bars.
     #[default]
@@ -79,12 +81,6 @@ impl Places {
     /// Whether they are all places there are.
     pub fn are_all(&self) -> bool {
         self.0.is_empty()
-    }
-}
-
-impl Read for Draw {
-    fn read(value: &Value<'_>) -> Result<Self> {
-        value.word(&[("auto", Draw::Auto), ("lines", Draw::Lines), ("bars", Draw::Bars)])
     }
 }
 

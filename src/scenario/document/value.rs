@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
+use strum::VariantArray;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::flow::Protocol;
+use super::report::Of;
+use super::shown::Draw;
 use super::table::{Reader, Result, Table};
 use crate::nearest::nearest;
 use crate::path::acks::AckHold;
@@ -15,8 +19,9 @@ use crate::path::loss::LossText;
 use crate::path::rate_trace::RateText;
 use crate::path::reorder::Reorder;
 use crate::plain::shown;
-use crate::scenario::reference::Field;
-use crate::units::{BitsPerSec, Bytes, ParseError, QueueSize, Share, parse_duration};
+use crate::scenario::reference::{Field, Kind};
+use crate::scenario::spec::{Profile, Sender};
+use crate::units::{BitsPerSec, Bytes, ParseError, QueueSize, Share, format_duration, parse_duration};
 use crate::written::{Mistake, given};
 
 /// A value under its name, for one cell.
@@ -232,12 +237,24 @@ impl<'t> Value<'t> {
         expected.unwrap_or_else(|| "expected a whole number".to_owned())
     }
 
+    /// A time in the range of its field.
+    pub fn time(&self) -> Result<Duration> {
+        let time = Duration::read(self)?;
+        match self.field.map(|field| &field.kind) {
+            Some(Kind::Time(Some([low, high]))) if !(*low..=*high).contains(&time) => {
+                let [low, high] = [*low, *high].map(format_duration);
+                Err(self.refuse(format!("outside {low}..{high}")))
+            }
+            _ => Ok(time),
+        }
+    }
+
     /// One of a few words.
-    pub fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T> {
+    pub fn word<T: Copy + VariantArray + Into<&'static str>>(&self) -> Result<T> {
         let given = self.text()?.unwrap_or_default();
-        let found = words.iter().find(|(word, _)| *word == given);
-        found.map(|(_, meaning)| *meaning).ok_or_else(|| {
-            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let found = T::VARIANTS.iter().find(|&&meaning| meaning.into() == given);
+        found.copied().ok_or_else(|| {
+            let words: Vec<&str> = T::VARIANTS.iter().map(|&meaning| meaning.into()).collect();
             let mut mistake = self.refuse(format!("expected {}", words.join(" or ")));
             mistake.suggest(nearest(&given, words));
             mistake
@@ -261,6 +278,17 @@ macro_rules! read_from_text {
     )*};
 }
 read_from_text!(BitsPerSec, Bytes, QueueSize, Share, RateText, Reorder, AckHold);
+
+macro_rules! read_word {
+    ($($name:ty),*) => {$(
+        impl Read for $name {
+            fn read(value: &Value<'_>) -> Result<Self> {
+                value.word()
+            }
+        }
+    )*};
+}
+read_word!(Profile, Protocol, Sender, Of, Draw);
 
 impl Read for Duration {
     fn read(value: &Value<'_>) -> Result<Self> {

@@ -135,8 +135,9 @@ sections! {
 
     /// A change on the way back.
     CHANGE_REVERSE {}
-    from CHANGE [rate, delay, up]: Means("as the change says");
+    from CHANGE [rate, delay]: Means("as the change says");
     from CHANGE [loss]: AS_BEFORE;
+    from CHANGE [up]: Means("as the change says");
 
     /// Pairs of hosts around one bottleneck.
     DUMBBELL {

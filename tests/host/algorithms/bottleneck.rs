@@ -1,53 +1,36 @@
 //! A connection through one bottleneck with an endless queue: ACKs are spaced by its rate.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 
-use tccc::catalog;
-
-use crate::algorithms::kernel::{Acked, Kernel};
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Socket, Tcp};
-use crate::algorithms::operations::{self, Operation};
+use crate::algorithms::connection::Connection;
+use crate::algorithms::native::{self, CongestionControl, Native};
 
 pub const MSS_BYTES: u32 = 1448;
 
 /// A sender whose window alone limits it; every packet is acknowledged by itself.
 pub struct Flow<'n> {
-    pub kernel: Kernel<Socket<'n>>,
+    connection: Connection<'n>,
     /// When each packet in flight was sent, oldest first.
     sent_us: VecDeque<u64>,
-    now_us: u64,
     rtt_us: u64,
     gap_us: u64,
+}
+
+impl Flow<'static> {
+    /// With the defaults.
+    pub fn of(id: &str, cwnd: u32, ssthresh: u32, path: [u64; 2]) -> Self {
+        Flow::new(native::find(id), cwnd, ssthresh, path)
+    }
 }
 
 impl<'n> Flow<'n> {
     /// `path` is the round trip without queue and the gap between packets, microseconds.
     pub fn new(native: &'n Native, cwnd: u32, ssthresh: u32, path: [u64; 2]) -> Self {
-        let clamp = INFINITE_SSTHRESH;
-        let tcp = Tcp { snd_cwnd: cwnd, snd_ssthresh: ssthresh, snd_cwnd_clamp: clamp, ..Tcp::default() };
-        let now_us = 1_000_000;
-        let mut socket = native.socket(0xaa);
-        socket.set_clock(now_us * 1000);
-        let kernel = Kernel::new(socket, Tcp { is_cwnd_limited: 1, mss_cache: MSS_BYTES, ..tcp });
-        let mut flow = Flow { kernel, sent_us: VecDeque::new(), now_us, rtt_us: path[0], gap_us: path[1] };
-        flow.send();
-        flow
-    }
-
-    pub fn cwnd(&self) -> u32 {
-        self.kernel.tcp.snd_cwnd
-    }
-
-    pub fn now_us(&self) -> u64 {
-        self.now_us
-    }
-
-    pub fn field(&self, id: &str, name: &str) -> u64 {
-        native::field(&self.kernel.cc, id, name)
-    }
-
-    pub fn phase(&self, id: &str) -> &'static str {
-        catalog::find(id).unwrap().layout.phase_name(&self.kernel.cc.private()).unwrap()
+        let mut connection = Connection::over(native, cwnd, ssthresh);
+        connection.wait(1_000_000);
+        let sent_us = VecDeque::from(vec![connection.now_us(); connection.tcp.packets_out as usize]);
+        Flow { connection, sent_us, rtt_us: path[0], gap_us: path[1] }
     }
 
     /// The route is another one: its round trip without queue, microseconds.
@@ -56,8 +39,8 @@ impl<'n> Flow<'n> {
     }
 
     pub fn run_for(&mut self, time_us: u64) {
-        let end_us = self.now_us + time_us;
-        self.run_until(|flow| flow.now_us >= end_us);
+        let end_us = self.now_us() + time_us;
+        self.run_until(|flow| flow.now_us() >= end_us);
     }
 
     pub fn run_until(&mut self, is_enough: impl Fn(&Self) -> bool) {
@@ -67,55 +50,81 @@ impl<'n> Flow<'n> {
         }
     }
 
-    /// A reduction, over at once; the loss was a real one.
-    pub fn lose(&mut self) {
-        self.kernel.enter_recovery();
-        self.kernel.undo_retrans = 1;
-        self.kernel.leave();
+    pub fn run_until_delivered(&mut self, packets: u32) {
+        self.run_until(|flow| flow.tcp.delivered >= packets);
     }
 
-    pub fn time_out(&mut self) {
-        operations::apply(&mut self.kernel, Operation::TimeOut, self.now_us * 1000);
+    /// The largest of so many windows, one at the end of each of these times.
+    pub fn largest_window(&mut self, times: usize, time_us: u64) -> u32 {
+        let windows = (0..times).map(|_| {
+            self.run_for(time_us);
+            self.cwnd()
+        });
+        windows.max().expect("a window")
+    }
+
+    /// A reduction, over at once; the loss was a real one.
+    pub fn lose(&mut self) {
+        self.enter_recovery();
+        self.recover();
+    }
+
+    /// A message of one packet arrives; the window was never the limit.
+    pub fn deliver_message(&mut self) {
+        (self.tcp.is_cwnd_limited, self.tcp.max_packets_out) = (0, 1);
+        self.tcp.delivered += 1;
+        let rtt_us = self.rtt_us as u32;
+        self.connection.acknowledge(1, Some(rtt_us));
     }
 
     /// Everything is acknowledged, then nothing happens for a time.
     pub fn rest(&mut self, time_us: u64) {
-        self.kernel.tcp.is_cwnd_limited = 0;
+        self.tcp.is_cwnd_limited = 0;
         while !self.sent_us.is_empty() {
             self.acknowledge();
         }
-        self.kernel.tcp.is_cwnd_limited = 1;
-        self.set_clock(self.now_us + time_us);
+        self.tcp.is_cwnd_limited = 1;
+        self.wait(time_us);
         self.send();
-    }
-
-    fn set_clock(&mut self, now_us: u64) {
-        self.now_us = now_us;
-        self.kernel.cc.set_clock(now_us * 1000);
     }
 
     /// The oldest packet's ACK arrives: a round trip after its sending, or a gap after the ACK before.
     fn acknowledge(&mut self) {
         let sent_us = self.sent_us.pop_front().expect("something is in flight");
-        self.set_clock((sent_us + self.rtt_us).max(self.now_us + self.gap_us));
-        let tcp = &mut self.kernel.tcp;
+        let wait_us = (sent_us + self.rtt_us).saturating_sub(self.now_us()).max(self.gap_us);
+        self.wait(wait_us);
+        let rtt_us = (self.now_us() - sent_us) as u32;
+        let tcp = &mut self.tcp;
         tcp.snd_una += 1;
         tcp.packets_out -= 1;
         tcp.delivered += 1;
-        tcp.srtt_us = 8 * (self.now_us - sent_us) as u32;
-        let acked = Acked { delivered: 1, in_order: 1, lost: 0, rtt_us: Some((self.now_us - sent_us) as u32) };
-        self.kernel.acked(acked);
-        self.kernel.control(acked);
+        tcp.srtt_us = 8 * rtt_us;
+        self.connection.acknowledge(1, Some(rtt_us));
     }
 
     fn send(&mut self) {
-        self.kernel.cc.min_tso_segs(&mut self.kernel.tcp);
-        let tcp = &mut self.kernel.tcp;
+        let now_us = self.now_us();
+        self.call(|cc, tcp| cc.min_tso_segs(tcp));
+        let tcp = &mut self.connection.tcp;
         while tcp.packets_out < tcp.snd_cwnd {
             tcp.packets_out += 1;
             tcp.snd_nxt += 1;
-            self.sent_us.push_back(self.now_us);
+            self.sent_us.push_back(now_us);
         }
         tcp.max_packets_out = tcp.packets_out;
+    }
+}
+
+impl<'n> Deref for Flow<'n> {
+    type Target = Connection<'n>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.connection
+    }
+}
+
+impl DerefMut for Flow<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.connection
     }
 }

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 
 use crate::algorithms::bottleneck::Flow;
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Socket, event, state};
-use crate::algorithms::operations::{self, Start};
+use crate::algorithms::connection::{Connection, RESUMPTIONS};
+use crate::algorithms::native::{self, INFINITE_SSTHRESH, Native, Socket, state};
 use crate::algorithms::path;
 use crate::algorithms::sender::{Round, Sender};
 use crate::compile;
@@ -26,22 +26,11 @@ fn cube_root(value: u64) -> u32 {
     function(value)
 }
 
-fn one_to_one(name: &str, value: u32) -> u32 {
+/// A function of cubic.c, each of which takes an array.
+fn equation<const N: usize>(name: &str, of: [u32; N]) -> u32 {
     // SAFETY: the signature of cubic.c.
-    let function: extern "C" fn(u32) -> u32 = unsafe { equations().function(name) };
-    function(value)
-}
-
-fn of_two(name: &str, one: u32, two: u32) -> u32 {
-    // SAFETY: the signature of cubic.c.
-    let function: extern "C" fn(u32, u32) -> u32 = unsafe { equations().function(name) };
-    function(one, two)
-}
-
-fn of_four(name: &str, of: [u32; 4]) -> u32 {
-    // SAFETY: the signature of cubic.c.
-    let function: extern "C" fn(u32, u32, u32, u32) -> u32 = unsafe { equations().function(name) };
-    function(of[0], of[1], of[2], of[3])
+    let function: extern "C" fn(*const u32) -> u32 = unsafe { equations().function(name) };
+    function(of.as_ptr())
 }
 
 fn check_cube_root(value: u64) {
@@ -72,7 +61,7 @@ proptest! {
     #[test]
     fn time_to_origin_is_within_a_millisecond(missing in 0..=INFINITE_SSTHRESH, shift in 0..31u32, scale in 1..=10_240u32) {
         let missing = missing >> shift;
-        let k = f64::from(of_two("host_time_to_origin", missing, scale));
+        let k = f64::from(equation("host_time_to_origin", [missing, scale]));
         let reference = (f64::from(missing) * 1024.0 / f64::from(scale)).cbrt() * 1024.0;
         let reference = reference.min(f64::from(TIME_MAX));
         prop_assert!((-0.01..=1.01).contains(&(reference - k)), "{k} for {reference}");
@@ -84,7 +73,7 @@ proptest! {
         times in (0..=TIME_MAX, 0..=TIME_MAX), shift in 0..22u32, origin in 1..=INFINITE_SSTHRESH, scale in 1..=10_240u32,
     ) {
         let (t, k) = (times.0 >> shift, times.1 >> shift);
-        let window = f64::from(of_four("host_window_at", [t, k, origin, scale]));
+        let window = f64::from(equation("host_window_at", [t, k, origin, scale]));
         let seconds = (f64::from(t) - f64::from(k)) / 1024.0;
         let change = f64::from(scale) / 1024.0 * seconds.powi(3);
         let reference = (f64::from(origin) + change).clamp(0.0, f64::from(u32::MAX));
@@ -95,7 +84,7 @@ proptest! {
     /// C' with its cut and C with its own give average windows whose ratio is 1 - delta: RFC 9438, section 5.
     #[test]
     fn response_function_is_lowered_by_delta(give_up in 0..=512u32, cut in 102..=512u32, cut_in_use in 102..=512u32) {
-        let scale = of_four("host_response_scale", [410, give_up, cut, cut_in_use]);
+        let scale = equation("host_response_scale", [410, give_up, cut, cut_in_use]);
         let b = |cut: u32| f64::from(cut) / 1024.0;
         let average = |scale: f64, cut: u32| (scale * (4.0 - b(cut)) / (4.0 * b(cut))).powf(0.25);
         let exact = 410.0 * (average(1.0, cut) / average(1.0, cut_in_use) * (1.0 - b(give_up))).powi(4);
@@ -104,7 +93,7 @@ proptest! {
 
     #[test]
     fn count_is_at_most_a_window_and_leads_to_the_target(target: u32, cwnd in 1..=INFINITE_SSTHRESH) {
-        let count = of_two("host_count_towards", target, cwnd);
+        let count = equation("host_count_towards", [target, cwnd]);
         if target > cwnd {
             prop_assert_eq!(count, cwnd / (target - cwnd));
         } else {
@@ -115,7 +104,7 @@ proptest! {
     /// All switches off, the family is bpf_cubic; so every combination comes from one object.
     #[test]
     fn cct_without_its_parts_is_bpf_cubic(seed: u64, lost in 0..60u32, marked in 0..20u32, late in 0..20u32) {
-        static OFF: OnceLock<Native> = OnceLock::new();
+        static OFF: OnceLock<&Native> = OnceLock::new();
         let off = ["with_ss=0", "with_lo=0", "with_erfc=0", "hystart=1", "beta=717"];
         let off = OFF.get_or_init(|| native::tuned("cct", &off));
         let rounds = |socket: Socket| {
@@ -130,8 +119,8 @@ proptest! {
 #[test]
 fn response_scale_has_the_specification_s_numbers() {
     let check = |settings: &[&str], id: &str, expected: f64| {
-        let native = native::tuned(id, settings);
-        let scale = Flow::new(&native, 10, INFINITE_SSTHRESH, [1000, 1]).field(id, "scale") as f64 / 1024.0;
+        let flow = Connection::over(native::tuned(id, settings), 10, INFINITE_SSTHRESH);
+        let scale = flow.field("scale") as f64 / 1024.0;
         assert!((scale - expected).abs() < 0.003, "{id}: {scale} for {expected}");
     };
     check(&[], "bpf_cubic", 0.4);
@@ -146,46 +135,42 @@ fn response_scale_has_the_specification_s_numbers() {
 #[test]
 fn friendly_scale_is_the_kernel_s() {
     for (kept, expected) in [(717, 15), (819, 23), (512, 8), (1, 2), (1023, 5458)] {
-        assert_eq!(one_to_one("host_friendly_scale", kept), expected, "{kept}");
+        assert_eq!(equation("host_friendly_scale", [kept]), expected, "{kept}");
     }
-}
-
-/// ssthresh after a loss in congestion avoidance and in slow start.
-fn cuts(native: &Native, cwnd: u32) -> [u32; 2] {
-    [2, INFINITE_SSTHRESH].map(|ssthresh| {
-        let mut kernel = operations::connect(native.socket(0xaa), Start { cwnd, ssthresh, clamp: INFINITE_SSTHRESH });
-        kernel.enter_recovery();
-        kernel.tcp.snd_ssthresh
-    })
 }
 
 #[test]
 fn cut_is_beta_in_every_phase_and_window() {
     let windows = (2..2000).chain([65_535, 1 << 20, INFINITE_SSTHRESH - 1]);
-    let families = [("bpf_cubic", "", 717, 717), ("bpf_cubic", "beta=819", 819, 819), ("cct_lo", "", 666, 666)];
-    // Without limits a loss in slow start is an ordinary one, but for the reconstruction alone.
-    let parts = [("cct_ss", "", 819, 819), ("erfc", "", 819, 819), ("cct", "", 666, 666)];
-    let alone = [("cct_ss", "hystart=0", 819, 896), ("cct", "hystart=0", 666, 896)];
-    for (id, setting, in_avoidance, in_slow_start) in families.into_iter().chain(parts).chain(alone) {
-        let native = native::tuned(id, if setting.is_empty() { &[] } else { std::slice::from_ref(&setting) });
+    let check = |id: &str, settings: &[&str], in_avoidance: u64, in_slow_start: u64| {
+        let native = native::tuned(id, settings);
         for cwnd in windows.clone() {
-            let kept = |share: u64| ((u64::from(cwnd) * share / 1024) as u32).max(2);
-            assert_eq!(cuts(&native, cwnd), [kept(in_avoidance), kept(in_slow_start)], "{id} {setting} at {cwnd}");
+            for (ssthresh, share) in [(2, in_avoidance), (INFINITE_SSTHRESH, in_slow_start)] {
+                let kept = ((u64::from(cwnd) * share / 1024) as u32).max(2);
+                let found = Connection::over(native, cwnd, ssthresh).reduce();
+                assert_eq!(found, kept, "{id} {settings:?} at {cwnd} with threshold {ssthresh}");
+            }
         }
-    }
+    };
+    check("bpf_cubic", &[], 717, 717);
+    check("bpf_cubic", &["beta=819"], 819, 819);
+    check("cct_lo", &[], 666, 666);
+    // Without limits a loss in slow start is an ordinary one, but for the reconstruction alone.
+    check("cct_ss", &[], 819, 819);
+    check("erfc", &[], 819, 819);
+    check("cct", &[], 666, 666);
+    check("cct_ss", &["hystart=0"], 819, 896);
+    check("cct", &["hystart=0"], 666, 896);
 }
 
 #[test]
 fn fast_convergence_lowers_w_max_only_after_a_lower_loss() {
     let check = |settings: &[&str], second: u32, expected: u64| {
-        let native = native::tuned("bpf_cubic", settings);
-        let mut tcp = native::Tcp { snd_cwnd: 1000, snd_ssthresh: 2, ..native::Tcp::default() };
-        let mut socket = native.socket(0xaa);
-        socket.init(&mut tcp);
-        socket.ssthresh(&mut tcp);
-        tcp.snd_cwnd = second;
-        socket.ssthresh(&mut tcp);
-        assert_eq!(native::field(&socket, "bpf_cubic", "w_max"), expected, "{settings:?} {second}");
+        let mut flow = Connection::over(native::tuned("bpf_cubic", settings), 1000, 2);
+        flow.lose();
+        flow.tcp.snd_cwnd = second;
+        flow.lose();
+        assert_eq!(flow.field("w_max"), expected, "{settings:?} {second}");
     };
     check(&[], 1000, 1000);
     check(&[], 1001, 1001);
@@ -198,8 +183,7 @@ fn fast_convergence_lowers_w_max_only_after_a_lower_loss() {
 #[test]
 fn window_follows_the_curve_in_time() {
     for (beta, kept) in [("beta=717", 717.0), ("beta=819", 819.0)] {
-        let native = native::tuned("bpf_cubic", &["tcp_friendliness=0", beta]);
-        let mut flow = Flow::new(&native, 400, 2, [100_000, 1]);
+        let mut flow = Flow::new(native::tuned("bpf_cubic", &["tcp_friendliness=0", beta]), 400, 2, [100_000, 1]);
         flow.run_for(500_000);
         let w_max = f64::from(flow.cwnd());
         flow.lose();
@@ -219,53 +203,47 @@ fn window_follows_the_curve_in_time() {
 #[test]
 fn small_windows_grow_as_reno_with_the_same_cut() {
     for (id, kept) in [("bpf_cubic", 717.0_f64), ("cct_lo", 666.0)] {
-        let mut flow = Flow::new(native::find(id), 40, 2, [10_000, 1]);
+        let mut flow = Flow::of(id, 40, 2, [10_000, 1]);
         flow.lose();
-        let begin = f64::from(flow.kernel.tcp.snd_ssthresh);
+        let begin = f64::from(flow.ssthresh());
         let slope = 3.0 * (1024.0 - kept) / (1024.0 + kept);
         flow.run_for(500_000);
         let expected = begin + 50.0 * slope;
         assert!((f64::from(flow.cwnd()) - expected).abs() < 2.5, "{id}: {} for {expected}", flow.cwnd());
-        assert_eq!(flow.phase(id), "reno_friendly");
+        assert_eq!(flow.phase(), "reno_friendly");
     }
-}
-
-const HYSTART_RTT_US: u64 = 40_000;
-/// 200 packets in a round trip.
-const HYSTART_GAP_US: u64 = 200;
-
-fn slow_start_exit(settings: &[&str]) -> Option<u32> {
-    exit_on([HYSTART_RTT_US, HYSTART_GAP_US], &native::tuned("bpf_cubic", settings))
 }
 
 /// Where slow start ends on a path without losses; none when it does not by 2000 packets.
 fn exit_on(path: [u64; 2], native: &Native) -> Option<u32> {
     let mut flow = Flow::new(native, 10, INFINITE_SSTHRESH, path);
-    flow.run_until(|flow| flow.kernel.tcp.snd_ssthresh < INFINITE_SSTHRESH || flow.cwnd() > 2000);
-    Some(flow.kernel.tcp.snd_ssthresh).filter(|&ssthresh| ssthresh < INFINITE_SSTHRESH)
+    flow.run_until(|flow| flow.ssthresh() < INFINITE_SSTHRESH || flow.cwnd() > 2000);
+    Some(flow.ssthresh()).filter(|&ssthresh| ssthresh < INFINITE_SSTHRESH)
 }
 
 #[test]
 fn hystart_ends_slow_start_by_each_detector() {
+    // 200 packets in a round trip.
+    let exit = |settings: &[&str]| exit_on([40_000, 200], native::tuned("bpf_cubic", settings));
     // The round that began with 160 packets: its 102nd ACK comes more than half a round trip after its first.
-    assert_eq!(slow_start_exit(&["hystart_detect=1"]), Some(160 + 101));
-    assert_eq!(slow_start_exit(&[]), Some(160 + 101));
+    assert_eq!(exit(&["hystart_detect=1"]), Some(160 + 101));
+    assert_eq!(exit(&[]), Some(160 + 101));
     // The round of 640: its first packets were sent when 320 were in flight, 120 more than the path holds.
-    assert_eq!(slow_start_exit(&["hystart_detect=2"]), Some(640 + 8));
-    assert_eq!(slow_start_exit(&["hystart_detect=0"]), None);
-    assert_eq!(slow_start_exit(&["hystart=0"]), None);
-    assert_eq!(slow_start_exit(&["hystart_low_window=65535"]), None);
-    assert!((500..600).contains(&slow_start_exit(&["hystart_low_window=500"]).unwrap()));
-    assert_eq!(slow_start_exit(&["hystart_detect=1", "hystart_ack_delta_us=100"]), None, "no gap is that short");
+    assert_eq!(exit(&["hystart_detect=2"]), Some(640 + 8));
+    for off in ["hystart_detect=0", "hystart=0", "hystart_low_window=65535"] {
+        assert_eq!(exit(&[off]), None, "{off}");
+    }
+    assert!((500..600).contains(&exit(&["hystart_low_window=500"]).unwrap()));
+    assert_eq!(exit(&["hystart_detect=1", "hystart_ack_delta_us=100"]), None, "no gap is that short");
 }
 
 #[test]
 fn cct_ss_leaves_slow_start_between_its_limits() {
     for (rtt_us, gap_us) in [(40_000, 200), (100_000, 100), (20_000, 1_000), (200_000, 1_500), (5_000, 50)] {
-        let mut flow = Flow::new(native::find("cct_ss"), 10, INFINITE_SSTHRESH, [rtt_us, gap_us]);
-        flow.run_until(|flow| flow.kernel.tcp.snd_ssthresh < INFINITE_SSTHRESH || flow.cwnd() > 20_000);
-        let [lower, upper, buffer] = ["l", "u", "s_hat"].map(|name| flow.field("cct_ss", name));
-        let exit = u64::from(flow.kernel.tcp.snd_ssthresh);
+        let mut flow = Flow::of("cct_ss", 10, INFINITE_SSTHRESH, [rtt_us, gap_us]);
+        flow.run_until(|flow| flow.ssthresh() < INFINITE_SSTHRESH || flow.cwnd() > 20_000);
+        let [lower, upper, buffer] = flow.fields(["l", "u", "s_hat"]);
+        let exit = u64::from(flow.ssthresh());
         assert!((lower..=upper).contains(&exit), "left at {exit}, limits {lower} and {upper}");
         let path = rtt_us / gap_us;
         assert!(upper.abs_diff(path + buffer) <= 1 + path / 50, "U {upper} for {path} and S-hat {buffer}");
@@ -280,12 +258,12 @@ fn cct_without_limits_leaves_slow_start_as_hystart_does() {
     const PATHS: [[u64; 2]; 3] = [[80_000, 2_400], [60_000, 6_000], [100_000, 2_100]];
     let exits = |id: &str, settings: &[&str]| {
         let native = native::tuned(id, settings);
-        PATHS.map(|path| exit_on(path, &native))
+        PATHS.map(|path| exit_on(path, native))
     };
     let hystart = exits("bpf_cubic", &["beta=819"]);
     assert!(hystart.iter().all(|exit| exit.is_some_and(|exit| exit < 200)), "{hystart:?}");
     for id in ["cct_ss", "cct"] {
-        assert_eq!(PATHS.map(|path| exit_on(path, native::find(id))), hystart, "{id}");
+        assert_eq!(exits(id, &[]), hystart, "{id}");
         for off in ["hystart=0", "hystart_detect=1", "hystart_low_window=65535"] {
             assert_eq!(exits(id, &[off]), [None; 3], "{id} {off}");
         }
@@ -298,93 +276,77 @@ fn cct_with_limits_leaves_slow_start_by_them() {
     let alone = native::tuned("cct_ss", &["hystart=0"]);
     for path in [[40_000, 200], [100_000, 100], [200_000, 1_500]] {
         let exit = exit_on(path, native::find("cct_ss"));
-        assert!(exit.is_some());
-        assert_eq!(exit, exit_on(path, &alone), "{path:?}");
+        assert!(exit.is_some(), "{path:?}");
+        assert_eq!(exit, exit_on(path, alone), "{path:?}");
     }
 }
 
 /// A connection in slow start that has limits and has not reached them.
 fn with_limits() -> Flow<'static> {
-    let mut flow = Flow::new(native::find("cct_ss"), 10, INFINITE_SSTHRESH, [40_000, 200]);
-    flow.run_until(|flow| flow.field("cct_ss", "u") > 0);
-    assert!(flow.kernel.tcp.in_slow_start() && u64::from(flow.cwnd()) < flow.field("cct_ss", "l"));
+    let mut flow = Flow::of("cct_ss", 10, INFINITE_SSTHRESH, [40_000, 200]);
+    flow.run_until(|flow| flow.field("u") > 0);
+    assert!(flow.tcp.in_slow_start() && u64::from(flow.cwnd()) < flow.field("l"));
     flow
 }
 
+/// A window below the limits overflowed the path, so they are too large.
 #[test]
-fn cct_ss_keeps_no_more_than_the_upper_limit_after_a_loss() {
-    let mut flow = with_limits();
-    let upper = flow.field("cct_ss", "u") as u32;
-    flow.kernel.tcp.snd_cwnd = 5 * upper;
-    flow.kernel.enter_recovery();
-    assert_eq!(flow.kernel.tcp.snd_ssthresh, upper);
-}
-
-/// The path overflowed below the limits, so they are too large.
-#[test]
-fn cct_ss_cuts_by_beta_at_a_loss_below_the_lower_limit() {
-    let mut flow = with_limits();
-    let cwnd = flow.cwnd();
-    flow.kernel.enter_recovery();
-    assert_eq!(flow.kernel.tcp.snd_ssthresh, cwnd * 819 / 1024);
-    let mut flow = with_limits();
-    let lower = flow.field("cct_ss", "l") as u32;
-    flow.kernel.tcp.snd_cwnd = lower;
-    flow.kernel.enter_recovery();
-    assert_eq!(flow.kernel.tcp.snd_ssthresh, lower * 896 / 1024);
+fn cct_ss_cuts_by_beta_below_the_lower_limit_and_keeps_no_more_than_the_upper() {
+    let flow = with_limits();
+    let (cwnd, [lower, upper]) = (flow.cwnd(), flow.fields(["l", "u"]).map(|limit| limit as u32));
+    for (cwnd, kept) in [(cwnd, cwnd * 819 / 1024), (lower, lower * 896 / 1024), (5 * upper, upper)] {
+        let mut flow = with_limits();
+        flow.tcp.snd_cwnd = cwnd;
+        assert_eq!(flow.reduce(), kept, "{cwnd} packets, limits {lower} and {upper}");
+    }
 }
 
 #[test]
 fn cct_ss_forgets_all_but_the_lowest_rtt_at_a_timeout() {
     let mut flow = with_limits();
-    let (cwnd, upper) = (flow.cwnd(), flow.field("cct_ss", "u"));
+    let (cwnd, upper) = (flow.cwnd(), flow.field("u"));
     flow.time_out();
-    assert_eq!(flow.kernel.tcp.snd_ssthresh, cwnd * 819 / 1024, "a timeout is an ordinary one");
-    assert_eq!(["b_hat", "s_hat", "l", "u"].map(|name| flow.field("cct_ss", name)), [0; 4]);
-    assert_eq!(flow.field("cct_ss", "min_rtt_us"), 40_000);
-    flow.kernel.undo();
-    assert_eq!((flow.field("cct_ss", "u"), flow.field("cct_ss", "l")), (upper, upper * 896 / 1024));
+    assert_eq!(flow.ssthresh(), cwnd * 819 / 1024, "a timeout is an ordinary one");
+    assert_eq!(flow.fields(["b_hat", "s_hat", "l", "u"]), [0; 4]);
+    assert_eq!(flow.field("min_rtt_us"), 40_000);
+    flow.undo();
+    assert_eq!(flow.fields(["u", "l"]), [upper, upper * 896 / 1024]);
 }
 
 #[test]
 fn undo_restores_w_max_with_cct_lo_only() {
     for (id, expected) in [("bpf_cubic", 40), ("cct_lo", 0)] {
-        let start = Start { cwnd: 40, ssthresh: 2, clamp: INFINITE_SSTHRESH };
-        let mut kernel = operations::connect(native::find(id).socket(0), start);
-        kernel.enter_recovery();
-        assert_eq!(native::field(&kernel.cc, id, "w_max"), 40);
-        kernel.undo();
-        assert_eq!((kernel.tcp.snd_cwnd, native::field(&kernel.cc, id, "w_max")), (40, expected));
+        let mut flow = Connection::avoiding(id, 40);
+        flow.enter_recovery();
+        assert_eq!(flow.field("w_max"), 40);
+        flow.undo();
+        assert_eq!((flow.cwnd(), flow.field("w_max")), (40, expected));
     }
 }
 
 #[test]
 fn timeout_forgets_the_curve() {
-    let mut flow = Flow::new(native::find("bpf_cubic"), 40, 2, [40_000, 1]);
+    let mut flow = Flow::of("bpf_cubic", 40, 2, [40_000, 1]);
     flow.lose();
     flow.run_for(400_000);
-    assert!(flow.field("bpf_cubic", "w_max") > 0);
+    assert!(flow.field("w_max") > 0);
     flow.time_out();
-    let forgotten = ["w_max", "k", "origin", "epoch_us", "min_rtt_us", "cnt"];
-    assert_eq!(forgotten.map(|name| flow.field("bpf_cubic", name)), [0; 6]);
-    assert_eq!(flow.kernel.tcp.ca_state, state::LOSS);
+    assert_eq!(flow.fields(["w_max", "k", "origin", "epoch_us", "min_rtt_us", "cnt"]), [0; 6]);
+    assert_eq!(flow.tcp.ca_state, state::LOSS);
 }
 
 /// Both forms in which a kernel tells of idle time: the curve continues where it stood.
 #[test]
 fn cubic_after_idle_does_not_jump() {
-    type Resume = fn(&mut Flow);
-    let by_event: Resume = |flow| flow.kernel.cc.cwnd_event(&mut flow.kernel.tcp, event::TX_START);
-    let by_callback: Resume = |flow| flow.kernel.cc.cwnd_event_tx_start(&mut flow.kernel.tcp);
-    for resume in [by_event, by_callback] {
-        let mut flow = Flow::new(native::find("bpf_cubic"), 200, 2, [50_000, 1]);
+    for resume in RESUMPTIONS {
+        let mut flow = Flow::of("bpf_cubic", 200, 2, [50_000, 1]);
         flow.run_for(300_000);
         flow.lose();
         flow.run_for(2_000_000);
-        let (epoch, cwnd) = (flow.field("bpf_cubic", "epoch_us"), flow.cwnd());
+        let (epoch, cwnd) = (flow.field("epoch_us"), flow.cwnd());
         flow.rest(30_000_000);
         resume(&mut flow);
-        let shift = flow.field("bpf_cubic", "epoch_us") - epoch;
+        let shift = flow.field("epoch_us") - epoch;
         assert!((30_000_000..30_200_000).contains(&shift), "shifted by {shift} us");
         flow.run_for(100_000);
         assert!(flow.cwnd() <= cwnd + 4, "{} after {cwnd}", flow.cwnd());

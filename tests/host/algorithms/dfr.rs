@@ -1,84 +1,66 @@
-//! Delayed Fast Recovery against its event table: `bpf/cc/dfr.bpf.c`, and the connection that msack's tests drive too.
+//! Delayed Fast Recovery against its event table: `bpf/cc/dfr.bpf.c`, and the steps that msack's tests take too.
 
-use tccc::catalog::{self, StateValue};
-
-use crate::algorithms::kernel::{Acked, Kernel};
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Socket, event, state};
-use crate::algorithms::operations::{self, Operation, Start};
+use crate::algorithms::connection::Connection;
+use crate::algorithms::kernel::Acked;
+use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, event, state};
+use crate::algorithms::operations::Operation;
 use crate::algorithms::path::{Fate, Path, Transmission};
 use crate::algorithms::sender::Sender;
 
 /// Bit of `in_ack_event` for an echoed congestion mark (`CA_ACK_ECE`).
 const ACK_ECE: u32 = 1 << 2;
 
-/// A connection whose ACKs come one by one, in the kernel's order: callbacks first, then losses are marked.
-pub struct Connection<'n> {
-    pub kernel: Kernel<Socket<'n>>,
-    id: String,
-    now_us: u64,
-}
-
-impl<'n> Connection<'n> {
-    pub fn new(native: &'n Native, cwnd: u32, ssthresh: u32) -> Self {
-        let start = Start { cwnd, ssthresh, clamp: INFINITE_SSTHRESH };
-        let kernel = operations::connect(native.socket(0xaa), start);
-        Connection { kernel, id: native.id.clone(), now_us: 0 }
+impl Connection<'_> {
+    /// An ACK that acknowledges nothing new. ACKs come in the kernel's order: callbacks first, then losses are marked.
+    pub fn hear(&mut self, rtt_us: Option<u32>) {
+        self.call(|cc, tcp| cc.in_ack_event(tcp, 0));
+        self.acked(Acked { rtt_us, ..Acked::default() });
     }
 
-    /// So much later, an ACK that acknowledges nothing new.
-    pub fn ack(&mut self, after_us: u64, rtt_us: Option<u32>) {
-        self.ack_with(after_us, rtt_us, 0);
-    }
-
-    fn ack_with(&mut self, after_us: u64, rtt_us: Option<u32>, flags: u32) {
-        self.now_us += after_us;
-        self.kernel.cc.set_clock(self.now_us * 1000);
-        self.kernel.cc.in_ack_event(&mut self.kernel.tcp, flags);
-        self.kernel.acked(Acked { rtt_us, ..Acked::default() });
-    }
-
-    pub fn marked_ack(&mut self) {
-        self.ack_with(0, None, ACK_ECE);
+    /// An ACK that echoes a congestion mark.
+    pub fn hear_mark(&mut self) {
+        self.call(|cc, tcp| cc.in_ack_event(tcp, ACK_ECE));
+        self.acked(Acked::default());
     }
 
     /// So many packets are marked as lost, of those in flight or retransmitted; recovery begins if it has not.
-    pub fn lose(&mut self, packets: u32) {
-        let tcp = &mut self.kernel.tcp;
+    pub fn mark_lost(&mut self, packets: u32) {
+        let tcp = &mut self.tcp;
         tcp.lost_out = (tcp.lost_out + packets).min(tcp.packets_out);
         tcp.lost += packets;
-        if self.kernel.tcp.ca_state != state::RECOVERY {
-            self.enter_recovery();
+        if tcp.ca_state != state::RECOVERY {
+            self.begin_recovery();
         }
     }
 
-    pub fn enter_recovery(&mut self) {
-        self.kernel.enter_recovery();
+    fn begin_recovery(&mut self) {
+        self.enter_recovery();
         // The retransmission is not known to be unnecessary.
-        self.kernel.undo_retrans = 1;
+        self.undo_retrans = 1;
     }
 
     /// A loss and the next ACK, whose callbacks are the first to see it when recovery goes on.
-    pub fn lose_and_ack(&mut self, packets: u32) {
-        self.lose(packets);
-        self.ack(0, None);
+    fn mark_lost_and_ack(&mut self, packets: u32) {
+        self.mark_lost(packets);
+        self.hear(None);
     }
 
     /// Everything up to this packet is acknowledged, and recovery is over if it waited for no more.
     pub fn acknowledge_to(&mut self, packet: u32) {
-        let tcp = &mut self.kernel.tcp;
+        let tcp = &mut self.tcp;
         tcp.snd_una = packet;
         tcp.packets_out = tcp.snd_nxt.wrapping_sub(packet);
         (tcp.lost_out, tcp.retrans_out) = (0, 0);
-        self.ack(0, None);
-        if self.kernel.is_recovered() {
-            self.kernel.leave();
+        self.hear(None);
+        if self.is_recovered() {
+            self.leave();
         }
     }
 
     /// Recovery is over, and if nothing is left in flight the next window is.
-    pub fn recover(&mut self) {
-        self.acknowledge_to(self.kernel.high_seq);
-        let tcp = &mut self.kernel.tcp;
+    pub fn end_recovery(&mut self) {
+        self.acknowledge_to(self.high_seq);
+        let tcp = &mut self.tcp;
         assert_eq!(tcp.ca_state, state::OPEN);
         if tcp.packets_out == 0 {
             tcp.snd_nxt = tcp.snd_una.wrapping_add(tcp.snd_cwnd);
@@ -86,138 +68,94 @@ impl<'n> Connection<'n> {
         }
     }
 
-    pub fn time_out(&mut self) {
-        operations::apply(&mut self.kernel, Operation::TimeOut, self.now_us * 1000);
-    }
-
-    pub fn ssthresh(&self) -> u32 {
-        self.kernel.tcp.snd_ssthresh
-    }
-
-    fn value(&self, name: &str) -> StateValue {
-        let private = self.kernel.cc.private();
-        let fields = catalog::find(&self.id).unwrap().layout.decode(&private);
-        let is_named = |field: &str| field.strip_prefix("dfr.").unwrap_or(field) == name;
-        fields.into_iter().find(|(field, _)| is_named(field)).expect("a field of the state").1
-    }
-
-    pub fn number(&self, name: &str) -> u64 {
-        match self.value(name) {
-            StateValue::Unsigned(value) => value,
-            other => panic!("{name} is {other}"),
-        }
-    }
-
     pub fn verdict(&self) -> String {
         self.value("verdict").to_string().trim_start_matches("VERDICT_").to_lowercase()
     }
 
-    pub fn phase(&self) -> &'static str {
-        catalog::find(&self.id).unwrap().layout.phase_name(&self.kernel.cc.private()).unwrap()
-    }
-
     pub fn is_first_loss(&self) -> bool {
-        self.number("first_loss") == 1
+        self.field("first_loss") == 1
     }
 }
 
-fn dfr(cwnd: u32, ssthresh: u32) -> Connection<'static> {
-    Connection::new(native::find("dfr"), cwnd, ssthresh)
+pub type Step = fn(&mut Connection);
+
+pub const LOSE: Step = |flow| flow.mark_lost(1);
+const LOSE_AND_ACK: Step = |flow| flow.mark_lost_and_ack(1);
+pub const TIME_OUT: Step = |flow| flow.time_out();
+pub const MARK: Step = |flow| flow.hear_mark();
+/// The kernel begins a reduction outside of recovery.
+pub const REDUCE: Step = |flow| flow.enter_cwr();
+const UNDO: Step = |flow| flow.undo();
+const END: Step = |flow| flow.end_recovery();
+/// A first loss, which is forgiven.
+const FORGIVE: Step = |flow| {
+    flow.mark_lost_and_ack(1);
+    assert_eq!((flow.ssthresh(), counters(flow)), (40, [1, 0, 0]));
+};
+
+fn dfr(cwnd: u32, ssthresh: u32, steps: &[Step]) -> Connection<'static> {
+    let mut flow = Connection::of("dfr", cwnd, ssthresh);
+    steps.iter().for_each(|step| step(&mut flow));
+    flow
 }
 
 /// postponed, cut, rtos.
-fn counters(connection: &Connection) -> [u64; 3] {
-    ["postponed", "cut", "rtos"].map(|name| connection.number(name))
-}
-
-/// A connection of 40 packets in linear growth whose first loss was forgiven.
-fn postponed() -> Connection<'static> {
-    let mut connection = dfr(40, 20);
-    connection.lose(1);
-    connection.ack(0, None);
-    assert_eq!((connection.ssthresh(), counters(&connection)), (40, [1, 0, 0]));
-    connection
+fn counters(flow: &Connection) -> [u64; 3] {
+    flow.fields(["postponed", "cut", "rtos"])
 }
 
 #[test]
 fn first_loss_keeps_the_window_whatever_it_is() {
     for cwnd in [1, 2, 3, 40, 65_535, INFINITE_SSTHRESH] {
         for ssthresh in [2, INFINITE_SSTHRESH] {
-            let mut connection = dfr(cwnd, ssthresh);
-            connection.lose(1);
-            assert_eq!(connection.ssthresh(), cwnd.max(2));
-            assert_eq!((connection.verdict().as_str(), connection.phase()), ("postponed", "postponed"));
-            assert_eq!((counters(&connection), connection.is_first_loss()), ([1, 0, 0], false));
-            connection.recover();
-            assert_eq!(connection.kernel.tcp.snd_cwnd, cwnd.max(2));
+            let mut flow = dfr(cwnd, ssthresh, &[LOSE]);
+            assert_eq!(flow.ssthresh(), cwnd.max(2));
+            assert_eq!((flow.verdict().as_str(), flow.phase()), ("postponed", "postponed"));
+            assert_eq!((counters(&flow), flow.is_first_loss()), ([1, 0, 0], false));
+            flow.end_recovery();
+            assert_eq!(flow.cwnd(), cwnd.max(2));
         }
     }
-}
-
-#[test]
-fn window_beyond_any_threshold_is_kept_as_the_largest_one() {
-    let mut connection = dfr(INFINITE_SSTHRESH, INFINITE_SSTHRESH);
-    connection.kernel.tcp.snd_cwnd = INFINITE_SSTHRESH + 1;
-    connection.lose(1);
-    assert_eq!(connection.ssthresh(), INFINITE_SSTHRESH);
+    let widen: Step = |flow| flow.tcp.snd_cwnd = INFINITE_SSTHRESH + 1;
+    let beyond = dfr(INFINITE_SSTHRESH, INFINITE_SSTHRESH, &[widen, LOSE]);
+    assert_eq!(beyond.ssthresh(), INFINITE_SSTHRESH, "a window beyond any threshold");
 }
 
 #[test]
 fn second_loss_in_recovery_halves_the_window_at_its_beginning_once() {
-    let mut connection = postponed();
-    connection.kernel.tcp.snd_cwnd = 31;
-    for cut in [1, 1, 1] {
-        connection.lose_and_ack(1);
-        assert_eq!((connection.ssthresh(), counters(&connection)), (20, [1, cut, 0]));
+    let mut flow = dfr(40, 20, &[FORGIVE]);
+    flow.tcp.snd_cwnd = 31;
+    for _ in 0..3 {
+        flow.mark_lost_and_ack(1);
+        assert_eq!((flow.ssthresh(), counters(&flow)), (20, [1, 1, 0]));
     }
-    assert_eq!((connection.verdict().as_str(), connection.phase()), ("cut", "recovery"));
-    connection.recover();
-    assert_eq!((connection.kernel.tcp.snd_cwnd, connection.is_first_loss()), (20, true));
-}
-
-#[test]
-fn postponed_cut_leaves_two_packets() {
+    assert_eq!((flow.verdict().as_str(), flow.phase()), ("cut", "recovery"));
+    flow.end_recovery();
+    assert_eq!((flow.cwnd(), flow.is_first_loss()), (20, true));
     for cwnd in 1..5 {
-        let mut connection = dfr(cwnd, 2);
-        connection.lose(1);
-        connection.lose_and_ack(1);
-        assert_eq!(connection.ssthresh(), 2, "of {cwnd}");
+        assert_eq!(dfr(cwnd, 2, &[LOSE, LOSE_AND_ACK]).ssthresh(), 2, "of {cwnd}");
     }
 }
-
-type Step = fn(&mut Connection);
-
-const LOSE: Step = |connection| connection.lose(1);
-const LOSE_AND_ACK: Step = |connection| connection.lose_and_ack(1);
-const TIME_OUT: Step = |connection| connection.time_out();
-const MARK: Step = |connection| connection.marked_ack();
-/// A first loss, which is forgiven.
-const FORGIVE: Step = |connection| {
-    connection.lose(1);
-    connection.ack(0, None);
-    assert_eq!((connection.ssthresh(), counters(connection)), (40, [1, 0, 0]));
-};
 
 /// A connection of 40 packets in linear growth: what happens to it, its threshold afterwards, the counters, and the verdict.
 #[test]
 fn verdicts_follow_the_event_table() {
     let check = |what: &str, steps: &[Step], ssthresh: u32, counted: [u64; 3], verdict: &str| {
-        let mut connection = dfr(40, 20);
-        steps.iter().for_each(|step| step(&mut connection));
-        let found = (connection.ssthresh(), counters(&connection), connection.verdict());
+        let flow = dfr(40, 20, steps);
+        let found = (flow.ssthresh(), counters(&flow), flow.verdict());
         assert_eq!(found, (ssthresh, counted, verdict.to_owned()), "{what}");
         let is_cut = verdict == "cut" || verdict == "mark";
-        assert_eq!(connection.phase() == "recovery", is_cut, "{what}");
-        assert!(connection.is_first_loss() || verdict == "postponed", "{what}: the next loss is a first one");
+        assert_eq!(flow.phase() == "recovery", is_cut, "{what}");
+        assert!(flow.is_first_loss() || verdict == "postponed", "{what}: the next loss is a first one");
     };
-    let lose_two: Step = |connection| connection.lose(2);
+    let lose_two: Step = |flow| flow.mark_lost(2);
     check("two losses at once halve at once", &[lose_two], 20, [0, 1, 0], "cut");
-    let begin: Step = |connection| connection.enter_recovery();
+    let begin: Step = |flow| flow.begin_recovery();
     check("a loss that is marked later is the first", &[begin, LOSE_AND_ACK], 40, [1, 0, 0], "postponed");
     check("the one after it is not", &[begin, LOSE_AND_ACK, LOSE_AND_ACK], 20, [1, 1, 0], "cut");
-    let leave: Step = |connection| {
-        connection.kernel.set_state(state::OPEN);
-        connection.kernel.tcp.lost_out = 0;
+    let leave: Step = |flow| {
+        flow.set_state(state::OPEN);
+        flow.tcp.lost_out = 0;
     };
     check("a recovery before the window has passed is cut", &[FORGIVE, leave, LOSE], 20, [1, 1, 0], "cut");
     for times in 1..=3 {
@@ -225,143 +163,113 @@ fn verdicts_follow_the_event_table() {
         check("timeouts halve a kept window once", &forgiven_then(TIME_OUT), 20, [1, 0, 1], "timeout");
         check("marks cut a kept window once", &forgiven_then(MARK), 20, [1, 1, 0], "mark");
     }
-    let shrink: Step = |connection| {
-        connection.kernel.tcp.snd_cwnd = 30;
-        connection.ack(0, None);
+    let shrink: Step = |flow| {
+        flow.tcp.snd_cwnd = 30;
+        flow.hear(None);
     };
     let in_force = [FORGIVE, LOSE_AND_ACK, shrink, TIME_OUT];
     check("a timeout inside a cut recovery halves the window in force", &in_force, 15, [1, 1, 1], "timeout");
-    let complete: Step = |connection| connection.kernel.tcp.snd_una = connection.kernel.high_seq;
+    let complete: Step = |flow| flow.tcp.snd_una = flow.high_seq;
     check("a timeout when recovery is complete counts once", &[FORGIVE, complete, TIME_OUT], 20, [1, 0, 1], "timeout");
-    let shrink_mtu: Step = |connection| {
-        connection.kernel.tcp.retrans_out = 1;
-        operations::apply(&mut connection.kernel, Operation::ShrinkMtu, 0);
-        assert_eq!(connection.kernel.tcp.ca_state, state::LOSS);
+    let shrink_mtu: Step = |flow| {
+        flow.tcp.retrans_out = 1;
+        flow.apply(Operation::ShrinkMtu);
+        assert_eq!(flow.tcp.ca_state, state::LOSS);
     };
     check("a shrunken MTU inside recovery is no timeout", &[FORGIVE, shrink_mtu], 40, [1, 0, 0], "postponed");
     check("a loss told with a mark is cut", &[MARK, LOSE], 20, [0, 1, 0], "mark");
-    let reduce: Step = |connection| connection.kernel.enter_cwr();
-    check("a mark cuts", &[MARK, reduce], 20, [0, 1, 0], "mark");
-    let lose_more: Step = |connection| {
-        connection.lose_and_ack(3);
-        assert_eq!(connection.kernel.tcp.ca_state, state::RECOVERY);
+    check("a mark cuts", &[MARK, REDUCE], 20, [0, 1, 0], "mark");
+    let lose_more: Step = |flow| {
+        flow.mark_lost_and_ack(3);
+        assert_eq!(flow.tcp.ca_state, state::RECOVERY);
     };
-    check("losses after a mark cut no more", &[MARK, reduce, LOSE, lose_more], 20, [0, 1, 0], "mark");
+    check("losses after a mark cut no more", &[MARK, REDUCE, LOSE, lose_more], 20, [0, 1, 0], "mark");
+    // A tail loss probe repaired a loss, or the own host dropped a packet.
+    check("a reduction without mark or recovery is cut as a loss", &[REDUCE], 20, [0, 1, 0], "cut");
 }
 
 #[test]
 fn loss_counter_may_wrap() {
     for lost in [u32::MAX - 1, u32::MAX] {
-        let mut connection = dfr(40, 20);
-        connection.kernel.tcp.lost = lost;
-        connection.kernel.tcp.lost_out = 1;
-        connection.enter_recovery();
-        connection.kernel.tcp.lost = lost.wrapping_add(1);
-        connection.ack(0, None);
-        assert_eq!(counters(&connection), [1, 1, 0]);
+        let mut flow = dfr(40, 20, &[]);
+        (flow.tcp.lost, flow.tcp.lost_out) = (lost, 1);
+        flow.begin_recovery();
+        flow.tcp.lost = lost.wrapping_add(1);
+        flow.hear(None);
+        assert_eq!(counters(&flow), [1, 1, 0]);
     }
 }
 
 #[test]
 fn loss_after_a_clean_window_is_a_first_one_at_any_sequence_number() {
     for una in [0, u32::MAX - 39, u32::MAX - 20, u32::MAX / 2 - 20] {
-        let mut connection = dfr(40, 20);
-        let tcp = &mut connection.kernel.tcp;
-        (tcp.snd_una, tcp.snd_nxt) = (una, una.wrapping_add(40));
-        connection.lose(1);
-        connection.acknowledge_to(una.wrapping_add(39));
-        assert!(!connection.is_first_loss(), "39 of 40 packets are acknowledged");
-        connection.acknowledge_to(una.wrapping_add(40));
-        assert!(connection.is_first_loss());
-        connection.lose(1);
-        assert_eq!((connection.ssthresh(), counters(&connection)), (40, [2, 0, 0]));
+        let mut flow = dfr(40, 20, &[]);
+        (flow.tcp.snd_una, flow.tcp.snd_nxt) = (una, una.wrapping_add(40));
+        flow.mark_lost(1);
+        flow.acknowledge_to(una.wrapping_add(39));
+        assert!(!flow.is_first_loss(), "39 of 40 packets are acknowledged");
+        flow.acknowledge_to(una.wrapping_add(40));
+        assert!(flow.is_first_loss());
+        flow.mark_lost(1);
+        assert_eq!((flow.ssthresh(), counters(&flow)), (40, [2, 0, 0]));
+    }
+}
+
+/// A connection of 40 packets with this threshold: what happens to it, then its window and threshold.
+#[test]
+fn reductions_end_at_these_windows() {
+    const NONE: u32 = INFINITE_SSTHRESH;
+    let spurious: Step = |flow| {
+        flow.tcp.snd_cwnd = 33;
+        flow.undo_retrans = 0;
+    };
+    let lose_two: Step = |flow| flow.mark_lost(2);
+    let check = |what: &str, ssthresh: u32, steps: &[Step], expected: (u32, u32)| {
+        let flow = dfr(40, ssthresh, steps);
+        assert_eq!((flow.windows(), flow.is_first_loss()), (expected, true), "{what}, threshold {ssthresh}");
+    };
+    for ssthresh in [100, NONE] {
+        check("slow start goes on after a forgiven loss", ssthresh, &[LOSE, END], (40, ssthresh));
+        check("slow start ends after a cut", ssthresh, &[LOSE, LOSE_AND_ACK, END], (20, 20));
+    }
+    for ssthresh in [20, NONE] {
+        check("a reduction without mark or recovery", ssthresh, &[REDUCE, END], (20, 20));
+        check("a timeout", ssthresh, &[TIME_OUT], (1, 20));
+    }
+    for (ssthresh, after_cut, after_forgiven) in [(20, 30, 40), (NONE, NONE, NONE)] {
+        check("an undone cut", ssthresh, &[lose_two, UNDO], (40, after_cut));
+        check("an undone forgiven loss", ssthresh, &[LOSE, spurious, END], (40, after_forgiven));
     }
 }
 
 #[test]
-fn slow_start_goes_on_after_a_forgiven_loss_and_ends_after_a_cut() {
-    for ssthresh in [100, INFINITE_SSTHRESH] {
-        let mut forgiven = dfr(40, ssthresh);
-        forgiven.lose(1);
-        assert_eq!(forgiven.ssthresh(), 40);
-        forgiven.recover();
-        assert_eq!((forgiven.kernel.tcp.snd_cwnd, forgiven.ssthresh()), (40, ssthresh));
-        let mut cut = dfr(40, ssthresh);
-        cut.lose(1);
-        cut.lose_and_ack(1);
-        cut.recover();
-        assert_eq!((cut.kernel.tcp.snd_cwnd, cut.ssthresh()), (20, 20));
-    }
-}
-
-#[test]
-fn timeout_halves_and_the_next_loss_is_a_first_one() {
+fn timeout_has_its_verdict_phase_and_counter() {
     for ssthresh in [INFINITE_SSTHRESH, 20] {
-        let mut connection = dfr(41, ssthresh);
-        connection.time_out();
-        assert_eq!((connection.kernel.tcp.snd_cwnd, connection.ssthresh()), (1, 20));
-        assert_eq!((connection.verdict().as_str(), connection.phase()), ("timeout", "loss"));
-        assert_eq!((counters(&connection), connection.is_first_loss()), ([0, 0, 1], true));
-    }
-}
-
-#[test]
-fn reduction_without_mark_or_recovery_is_cut_as_a_loss() {
-    // A tail loss probe repaired a loss, or the own host dropped a packet.
-    for ssthresh in [20, INFINITE_SSTHRESH] {
-        let mut connection = dfr(40, ssthresh);
-        connection.kernel.enter_cwr();
-        assert_eq!((connection.ssthresh(), counters(&connection)), (20, [0, 1, 0]));
-        assert_eq!(connection.verdict(), "cut");
-        connection.recover();
-        assert_eq!((connection.kernel.tcp.snd_cwnd, connection.ssthresh()), (20, 20));
-    }
-}
-
-#[test]
-fn undo_takes_a_cut_back_and_the_next_loss_is_a_first_one() {
-    for (ssthresh, prior) in [(20, 30), (INFINITE_SSTHRESH, INFINITE_SSTHRESH)] {
-        let mut connection = dfr(40, ssthresh);
-        connection.lose(2);
-        connection.kernel.undo();
-        assert_eq!((connection.kernel.tcp.snd_cwnd, connection.ssthresh()), (40, prior));
-        assert!(connection.is_first_loss());
-    }
-}
-
-#[test]
-fn undo_of_a_forgiven_loss_restores_the_window_and_slow_start() {
-    for (ssthresh, after) in [(20, 40), (INFINITE_SSTHRESH, INFINITE_SSTHRESH)] {
-        let mut connection = dfr(40, ssthresh);
-        connection.lose(1);
-        connection.kernel.tcp.snd_cwnd = 33;
-        connection.kernel.undo_retrans = 0;
-        connection.recover();
-        assert_eq!((connection.kernel.tcp.snd_cwnd, connection.ssthresh()), (40, after));
-        assert!(connection.is_first_loss());
+        let flow = dfr(41, ssthresh, &[TIME_OUT]);
+        assert_eq!((flow.windows(), flow.verdict().as_str(), flow.phase()), ((1, 20), "timeout", "loss"));
+        assert_eq!(counters(&flow), [0, 0, 1]);
     }
 }
 
 #[test]
 fn restart_after_idle_makes_the_next_loss_a_first_one() {
-    let mut connection = postponed();
-    connection.kernel.set_state(state::OPEN);
+    let mut flow = dfr(40, 20, &[FORGIVE]);
+    flow.set_state(state::OPEN);
     for other in [event::TX_START, event::COMPLETE_CWR] {
-        connection.kernel.cc.cwnd_event(&mut connection.kernel.tcp, other);
-        assert!(!connection.is_first_loss());
+        flow.call(|cc, tcp| cc.cwnd_event(tcp, other));
+        assert!(!flow.is_first_loss());
     }
-    connection.kernel.restart_after_idle(1, 10);
-    assert!(connection.is_first_loss());
+    flow.restart_after_idle(1, 10);
+    assert!(flow.is_first_loss());
 }
 
 #[test]
 fn growth_is_renos() {
-    let mut connection = dfr(18, 20);
-    operations::apply(&mut connection.kernel, Operation::Ack { packets: 12, rtt_us: 40_000 }, 0);
-    assert_eq!((connection.kernel.tcp.snd_cwnd, connection.kernel.tcp.snd_cwnd_cnt), (20, 10));
-    assert_eq!(connection.phase(), "slow_start");
-    operations::apply(&mut connection.kernel, Operation::Ack { packets: 10, rtt_us: 40_000 }, 0);
-    assert_eq!((connection.kernel.tcp.snd_cwnd, connection.phase()), (21, "avoidance"));
+    let mut flow = dfr(18, 20, &[]);
+    for (packets, cwnd, credit, phase) in [(12, 20, 10, "slow_start"), (10, 21, 0, "avoidance")] {
+        flow.ack(packets, 40_000);
+        assert_eq!((flow.cwnd(), flow.tcp.snd_cwnd_cnt, flow.phase()), (cwnd, credit, phase));
+    }
 }
 
 /// The windows after a recovery from so many losses in one window of 40 packets, on a whole path.
@@ -382,7 +290,7 @@ fn windows_after(lost: &'static [u32]) -> Vec<u32> {
 
 #[test]
 fn path_with_one_loss_in_a_window_keeps_it_and_with_two_halves_it() {
-    assert_eq!(windows_after(&[]).iter().min(), Some(&41));
-    assert_eq!(windows_after(&[5]).iter().min(), Some(&40));
-    assert_eq!(windows_after(&[5, 20]).iter().min(), Some(&20));
+    for (lost, lowest) in [(&[] as &[u32], 41), (&[5], 40), (&[5, 20], 20)] {
+        assert_eq!(windows_after(lost).iter().min(), Some(&lowest), "{lost:?}");
+    }
 }

@@ -2,7 +2,6 @@
 
 use crate::algorithms::connection::Connection;
 use crate::algorithms::native::{self, INFINITE_SSTHRESH};
-use crate::algorithms::operations::Operation;
 
 /// w and b(w) of each whole a(w) from 1 on: the program of RFC 3649, appendix B, in Rust.
 fn rfc_table() -> Vec<(u32, f64)> {
@@ -21,18 +20,16 @@ fn rfc_table() -> Vec<(u32, f64)> {
 
 /// Growth by one window acknowledged.
 fn growth(id: &str, cwnd: u32) -> u32 {
-    let mut connection = Connection::of(id, cwnd, 2);
+    let mut connection = Connection::avoiding(id, cwnd);
     connection.ack(cwnd, 100_000);
     connection.cwnd() - cwnd
 }
 
 /// At a loss in avoidance.
 fn cut(id: &str, cwnd: u32) -> u32 {
-    let mut connection = Connection::of(id, cwnd, 2);
+    let mut connection = Connection::avoiding(id, cwnd);
     connection.ack(1, 100_000);
-    let cwnd = connection.cwnd();
-    connection.apply(Operation::Lose);
-    cwnd - connection.ssthresh()
+    connection.cwnd() - connection.reduce()
 }
 
 #[test]
@@ -64,8 +61,7 @@ fn highspeed_is_reno_up_to_38_packets_and_ends_with_its_table() {
     for cwnd in 4..=38 {
         assert_eq!((growth("bpf_highspeed", cwnd), cut("bpf_highspeed", cwnd)), (1, cwnd / 2), "{cwnd}");
     }
-    assert_eq!(growth("bpf_highspeed", 94_718), 73);
-    assert_eq!(growth("bpf_highspeed", 2_000_000), 73);
+    assert_eq!([94_718, 2_000_000].map(|cwnd| growth("bpf_highspeed", cwnd)), [73, 73]);
 }
 
 #[test]
@@ -85,8 +81,7 @@ fn highspeed_grows_in_slow_start_as_reno() {
     let mut connection = Connection::of("bpf_highspeed", 100, INFINITE_SSTHRESH);
     connection.ack(100, 100_000);
     assert_eq!(connection.cwnd(), 200);
-    connection.apply(Operation::Lose);
-    assert_eq!(connection.ssthresh(), 100, "b is unknown before the first ACK of avoidance");
+    assert_eq!(connection.reduce(), 100, "b is unknown before the first ACK of avoidance");
 }
 
 #[test]
@@ -111,12 +106,10 @@ fn scalable_grows_by_one_packet_per_hundred_and_as_reno_below() {
     for (cwnd, expected) in [(10, 1), (99, 1), (100, 1), (500, 5), (10_000, 100)] {
         assert_eq!(growth("bpf_scalable", cwnd), expected, "{cwnd}");
     }
-    let native = native::tuned("bpf_scalable", &["ack_count=50", "cut=512"]);
-    let mut connection = Connection::over(&native, 1000, 2);
+    let mut connection = Connection::over(native::tuned("bpf_scalable", &["ack_count=50", "cut=512"]), 1000, 2);
     connection.ack(1000, 100_000);
     assert_eq!(connection.cwnd(), 1020);
-    connection.apply(Operation::Lose);
-    assert_eq!(connection.ssthresh(), 510);
+    assert_eq!(connection.reduce(), 510);
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! Hybla against its equations: `bpf/cc/bpf_hybla.bpf.c`.
 
 use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Tcp};
+use crate::algorithms::native::{self, INFINITE_SSTHRESH, Native};
 use crate::algorithms::operations::Operation;
 
 /// A connection whose smoothed RTT is known from the first ACK on; that ACK grows nothing.
 fn with_rtt(native: &Native, cwnd: u32, ssthresh: u32, rtt_us: u32) -> Connection<'_> {
-    let mut connection = Connection::over(native, cwnd, ssthresh);
-    connection.apply(Operation::Limit { by_window: false });
-    connection.kernel.tcp.max_packets_out = 0;
+    let mut connection = Connection::over(native, cwnd, ssthresh).after(&[Operation::Limit { by_window: false }]);
+    connection.tcp.max_packets_out = 0;
     connection.ack(1, rtt_us);
     connection.apply(Operation::Limit { by_window: true });
     assert_eq!(connection.cwnd(), cwnd);
@@ -22,16 +21,16 @@ fn rho_is_the_rtt_over_25_ms_and_one_at_least() {
         assert_eq!(connection.field("rho"), rho, "in eighths, at {rtt_us} us");
     }
     let native = native::tuned("bpf_hybla", &["rtt0_ms=50"]);
-    assert_eq!(with_rtt(&native, 100, 50, 200_000).field("rho"), 32);
+    assert_eq!(with_rtt(native, 100, 50, 200_000).field("rho"), 32);
 }
 
 #[test]
 fn only_the_lowest_rtt_counts() {
     let mut connection = with_rtt(native::find("bpf_hybla"), 100, 50, 100_000);
-    connection.ack(1, 300_000);
-    assert_eq!(connection.field("rho"), 32);
-    connection.ack(1, 75_000);
-    assert_eq!(connection.field("rho"), 24);
+    for (rtt_us, rho) in [(300_000, 32), (75_000, 24)] {
+        connection.ack(1, rtt_us);
+        assert_eq!(connection.field("rho"), rho);
+    }
 }
 
 #[test]
@@ -49,7 +48,7 @@ fn every_power_is_within_half_of_its_last_digit() {
     let native = native::tuned("bpf_hybla", &["window_max=16777216"]);
     for eighths in 8..=136u32 {
         let rtt_us = eighths * 25_000 / 8;
-        let mut connection = with_rtt(&native, 200, INFINITE_SSTHRESH, rtt_us);
+        let mut connection = with_rtt(native, 200, INFINITE_SSTHRESH, rtt_us);
         connection.ack(100, rtt_us);
         let exponent = f64::from(eighths) / 8.0;
         let power = (exponent.min(16.0 + exponent.fract())).exp2();
@@ -78,7 +77,7 @@ fn linear_growth_is_rho_squared_per_window() {
 #[test]
 fn window_of_a_long_path_grows_to_the_kernels_clamp_and_no_further() {
     let tuned = native::tuned("bpf_hybla", &["window_max=1000"]);
-    for (native, window_max) in [(native::find("bpf_hybla"), 65_535), (&tuned, 1_000)] {
+    for (native, window_max) in [(native::find("bpf_hybla"), 65_535), (tuned, 1_000)] {
         let mut connection = with_rtt(native, 100, INFINITE_SSTHRESH, 600_000);
         for _ in 0..20 {
             connection.ack(1, 600_000);
@@ -99,7 +98,7 @@ fn rate_after_a_second_does_not_depend_on_the_rtt() {
     let rate = |rtt_us: u32| {
         let mut connection = with_rtt(native::find("bpf_hybla"), 8 * rtt_us / 25_000, 2, rtt_us);
         for _ in 0..1_000_000 / rtt_us {
-            let in_flight = connection.kernel.tcp.packets_out;
+            let in_flight = connection.tcp.packets_out;
             connection.ack(in_flight, rtt_us);
         }
         f64::from(connection.cwnd()) * 1e6 / f64::from(rtt_us)
@@ -118,20 +117,14 @@ fn disturbed_rounds_grow_as_reno() {
 
 #[test]
 fn first_window_is_rho_of_an_unused_connection_alone() {
-    let window = |packets_out: u32, rtt_us: u32, clamp: u32| {
-        let mut tcp = Tcp {
-            snd_cwnd: 10,
-            snd_ssthresh: INFINITE_SSTHRESH,
-            snd_cwnd_clamp: clamp,
-            srtt_us: 8 * rtt_us,
-            packets_out,
-            ..Tcp::default()
-        };
-        native::find("bpf_hybla").socket(0xaa).init(&mut tcp);
-        tcp.snd_cwnd
-    };
-    assert_eq!(window(0, 600_000, INFINITE_SSTHRESH), 24);
-    assert_eq!(window(0, 600_000, 15), 15);
-    assert_eq!(window(0, 25_000, INFINITE_SSTHRESH), 10);
-    assert_eq!(window(5, 600_000, INFINITE_SSTHRESH), 10);
+    for (packets_out, rtt_us, clamp, expected) in [
+        (0, 600_000, INFINITE_SSTHRESH, 24),
+        (0, 600_000, 15, 15),
+        (0, 25_000, INFINITE_SSTHRESH, 10),
+        (5, 600_000, INFINITE_SSTHRESH, 10),
+    ] {
+        let connection = Connection::of("bpf_hybla", 10, INFINITE_SSTHRESH)
+            .switched(|tcp| (tcp.packets_out, tcp.srtt_us, tcp.snd_cwnd_clamp) = (packets_out, 8 * rtt_us, clamp));
+        assert_eq!(connection.cwnd(), expected, "{packets_out} packets out, {rtt_us} us, at most {clamp}");
+    }
 }

@@ -3,10 +3,8 @@
 use proptest::prelude::*;
 
 use crate::algorithms::bottleneck::Flow;
-use crate::algorithms::kernel::Kernel;
-use crate::algorithms::native::{self, Socket};
-use crate::algorithms::operations::{self, Operation};
-use crate::algorithms::rounds::{connection, lose, round};
+use crate::algorithms::connection::Connection;
+use crate::algorithms::operations::Operation;
 
 const ID: &str = "bpf_illinois";
 const BASE_US: u32 = 20_000;
@@ -15,18 +13,16 @@ const RTT_US: u64 = 40_000;
 const THETA: usize = 5;
 
 /// Growth per window and cut at a loss.
-fn parameters(kernel: &Kernel<Socket>) -> [f64; 2] {
-    ["alpha", "beta"].map(|name| native::field(&kernel.cc, ID, name) as f64 / 1024.0)
+fn parameters(flow: &Connection) -> [f64; 2] {
+    ["alpha", "beta"].map(|name| flow.field(name) as f64 / 1024.0)
 }
 
 /// After a round of this mean delay, on a path whose longest delay is known.
 fn at_delay(da_us: u32, dm_us: u32) -> [f64; 2] {
-    let mut kernel = connection(native::find(ID), 1000);
-    round(&mut kernel, &[BASE_US, BASE_US + dm_us]);
-    for _ in 0..THETA {
-        round(&mut kernel, &[BASE_US + da_us]);
-    }
-    parameters(&kernel)
+    let mut flow = Connection::avoiding(ID, 1000);
+    flow.end_round(&[BASE_US, BASE_US + dm_us]);
+    flow.end_rounds(THETA, &[BASE_US + da_us]);
+    parameters(&flow)
 }
 
 /// Equations (1) and (2) with the paper's constants.
@@ -63,22 +59,20 @@ fn extremes_are_the_constants() {
 
 #[test]
 fn fast_growth_comes_back_after_five_short_rounds() {
-    let mut kernel = connection(native::find(ID), 1000);
-    round(&mut kernel, &[BASE_US, 2 * BASE_US]);
-    round(&mut kernel, &[2 * BASE_US]);
-    let slow = parameters(&kernel)[0];
-    for _ in 1..THETA {
-        round(&mut kernel, &[BASE_US]);
-        assert_eq!(parameters(&kernel)[0], slow);
+    let mut flow = Connection::avoiding(ID, 1000);
+    flow.end_round(&[BASE_US, 2 * BASE_US]);
+    flow.end_round(&[2 * BASE_US]);
+    let slow = parameters(&flow)[0];
+    for short in 1..=THETA {
+        flow.end_round(&[BASE_US]);
+        assert_eq!(parameters(&flow)[0], if short < THETA { slow } else { 10.0 });
     }
-    round(&mut kernel, &[BASE_US]);
-    assert_eq!(parameters(&kernel)[0], 10.0);
 }
 
 #[test]
 fn empty_path_adds_ten_packets_a_round_and_loses_an_eighth() {
     // Without a gap between ACKs: an RTT that rises by microseconds is the longest queue there ever was.
-    let mut flow = Flow::new(native::find(ID), 100, 2, [RTT_US, 0]);
+    let mut flow = Flow::of(ID, 100, 2, [RTT_US, 0]);
     flow.run_for(RTT_US);
     let mut reference = f64::from(flow.cwnd());
     for _ in 0..20 {
@@ -95,34 +89,25 @@ fn empty_path_adds_ten_packets_a_round_and_loses_an_eighth() {
 /// On a path of 100 packets: beside ten a round at first, less than one with the longest queue so far.
 #[test]
 fn growth_slows_down_as_the_queue_grows() {
-    let mut flow = Flow::new(native::find(ID), 50, 2, [RTT_US, 400]);
+    let mut flow = Flow::of(ID, 50, 2, [RTT_US, 400]);
     flow.run_until(|flow| flow.cwnd() >= 200);
     flow.lose(); // half: the queue was the longest
     assert_eq!(flow.cwnd(), 100);
     let paces = [120, 140, 160, 180].map(|from| {
         flow.run_until(|flow| flow.cwnd() >= from);
-        native::field(&flow.kernel.cc, ID, "alpha")
+        flow.field("alpha")
     });
     assert!(paces.is_sorted_by(|a, b| a > b), "{paces:?}");
 }
 
 #[test]
 fn small_windows_and_timeouts_are_reno_s() {
-    let mut kernel = connection(native::find(ID), 14);
-    round(&mut kernel, &[BASE_US]);
-    assert_eq!(parameters(&kernel), [1.0, 0.5]);
-    lose(&mut kernel);
-    assert_eq!(kernel.tcp.snd_cwnd, 7);
-    let mut kernel = connection(native::find(ID), 100);
-    round(&mut kernel, &[BASE_US]);
-    operations::apply(&mut kernel, Operation::TimeOut, 0);
-    assert_eq!(parameters(&kernel), [1.0, 0.5]);
-}
-
-/// A cut of half is the first one: nothing is known of the path's delays yet.
-#[test]
-fn loss_in_the_first_slow_start_halves() {
-    let mut kernel = connection(native::find(ID), 100);
-    lose(&mut kernel);
-    assert_eq!(kernel.tcp.snd_cwnd, 50);
+    let (mut small, mut timed_out) = (Connection::avoiding(ID, 14), Connection::avoiding(ID, 100));
+    small.end_round(&[BASE_US]);
+    timed_out.end_round(&[BASE_US]);
+    timed_out.apply(Operation::TimeOut);
+    assert_eq!([&small, &timed_out].map(parameters), [[1.0, 0.5]; 2]);
+    assert_eq!(small.reduce(), 7);
+    // Nothing is known of the path's delays yet.
+    assert_eq!(Connection::avoiding(ID, 100).reduce(), 50, "the first cut is half");
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock};
 
 pub use tccc::author::ring::native::*;
-use tccc::catalog::{self, StateValue};
+use tccc::catalog;
 
 use crate::compile;
 
@@ -43,11 +43,11 @@ pub fn load(source: &Path) -> Native {
     Library::of(source.to_owned()).load()
 }
 
-/// One algorithm of `bpf/cc` with these settings, as `--set` takes them, in a copy whose tunables nobody else uses.
-pub fn tuned(id: &str, settings: &[&str]) -> Native {
+/// One algorithm of `bpf/cc` with these settings, as `--set` takes them, in a copy of its own for the rest of the process.
+pub fn tuned(id: &str, settings: &[&str]) -> &'static Native {
     let mut native = LIBRARIES[id].load();
     set(&mut native, settings);
-    native
+    Box::leak(Box::new(native))
 }
 
 /// The same for as long as the value lives, in a copy that other tests use before and after: for many cases in a row.
@@ -62,8 +62,7 @@ pub fn borrowed(id: &str, settings: &[&str]) -> MutexGuard<'static, Native> {
     native
 }
 
-/// Changes tunables of a copy, as `--set` does.
-pub fn set(native: &mut Native, settings: &[&str]) {
+fn set(native: &mut Native, settings: &[&str]) {
     for setting in catalog::find(&native.id).unwrap().settings(settings).unwrap() {
         native.set(&setting.name, &setting.bytes);
     }
@@ -83,14 +82,4 @@ pub fn every() -> &'static [Native] {
 /// The algorithm with this id among [`every`].
 pub fn find(id: &str) -> &'static Native {
     every().iter().find(|native| native.id == id).expect("an algorithm of bpf/cc")
-}
-
-/// A field of the private state, by the algorithm's own name for it.
-pub fn field(socket: &Socket, id: &str, name: &str) -> u64 {
-    let private = socket.private();
-    let fields = catalog::find(id).unwrap().layout.decode(&private);
-    match fields.into_iter().find(|(field, _)| *field == name) {
-        Some((_, StateValue::Unsigned(value))) => value,
-        other => panic!("{name} is {other:?}"),
-    }
 }

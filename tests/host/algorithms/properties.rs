@@ -6,7 +6,7 @@ use tccc::author::ring::property::{Property, history};
 use tccc::catalog;
 
 use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, CongestionControl};
+use crate::algorithms::native::{self, CongestionControl, event};
 use crate::algorithms::operations::{self, Operation};
 use crate::algorithms::path;
 use crate::algorithms::reno::Reno;
@@ -77,6 +77,22 @@ proptest! {
         let odds = [lost, marked, late];
         let native = native::find("bpf_reno").socket(0);
         prop_assert_eq!(rounds(native, path::random(seed, odds)), rounds(Reno, path::random(seed, odds)));
+    }
+}
+
+#[test]
+fn events_that_an_algorithm_does_not_name_change_nothing() {
+    for (id, others) in [
+        ("adaptive", [event::TX_START, event::COMPLETE_CWR, event::LOSS]),
+        ("dtcp", [event::TX_START, event::COMPLETE_CWR, event::CWND_RESTART]),
+    ] {
+        for other in others {
+            let mut flow = Connection::of(id, 1000, 20);
+            flow.sample(&[10_000]);
+            let before = (flow.tcp.clone(), flow.cc.private());
+            flow.call(|cc, tcp| cc.cwnd_event(tcp, other));
+            assert_eq!((flow.tcp.clone(), flow.cc.private()), before, "{id} at event {other}");
+        }
     }
 }
 

@@ -20,16 +20,16 @@ const NS2: [&str; 8] = [
 fn settled<'n>(mut connection: Connection<'n>, cwnd: u32) -> Connection<'n> {
     connection.round(BASE_US);
     connection.round(BASE_US);
-    connection.kernel.tcp.snd_cwnd = cwnd;
+    connection.tcp.snd_cwnd = cwnd;
     connection.round(BASE_US);
-    connection.kernel.tcp.snd_cwnd = cwnd;
+    connection.tcp.snd_cwnd = cwnd;
     connection
 }
 
 /// The change of a window of 20 by a round of this RTT. A decision is made by the first ACK of the round after it.
 fn change(connection: &mut Connection, rtt_us: u32) -> i64 {
     connection.round(rtt_us);
-    connection.kernel.tcp.snd_cwnd = 20;
+    connection.tcp.snd_cwnd = 20;
     connection.ack(1, rtt_us);
     i64::from(connection.cwnd()) - 20
 }
@@ -49,7 +49,7 @@ fn papers_difference_is_the_share_of_the_rtt_and_rounded_to_the_nearest() {
     let native = native::tuned("bpf_vegas", &["diff_over_rtt=1"]);
     // Diff = 20 (RTT - 100) / RTT packets: 1.5 and more from 108.2 ms on, 4.5 and more from 129.1 ms on.
     for (rtt_ms, expected) in [(108, 1), (109, 0), (129, 0), (130, -1)] {
-        let mut connection = settled(Connection::over(&native, 20, 10), 20);
+        let mut connection = settled(Connection::over(native, 20, 10), 20);
         assert_eq!(change(&mut connection, rtt_ms * 1000), expected, "{rtt_ms} ms");
     }
 }
@@ -70,16 +70,15 @@ fn slow_start_ends_at_the_window_of_the_actual_rate() {
 #[test]
 fn ns2_grows_every_other_round_and_leaves_an_eighth_lower() {
     let native = native::tuned("bpf_vegas", &NS2);
-    let mut connection = Connection::over(&native, 10, INFINITE_SSTHRESH);
-    let mut windows = Vec::new();
-    for _ in 0..4 {
+    let mut connection = Connection::over(native, 10, INFINITE_SSTHRESH);
+    let windows = [(); 4].map(|()| {
         connection.round(BASE_US);
-        windows.push(connection.cwnd());
-    }
+        connection.cwnd()
+    });
     assert!(windows[0] > 10 && windows[1] - windows[0] <= 1 && windows[3] - windows[2] <= 1, "{windows:?}");
     assert!(windows[2] > windows[1] + windows[1] / 2, "{windows:?}");
     let before = connection.cwnd();
-    while connection.ssthresh() == INFINITE_SSTHRESH || connection.kernel.tcp.in_slow_start() {
+    while connection.ssthresh() == INFINITE_SSTHRESH || connection.tcp.in_slow_start() {
         connection.ack(1, 4 * BASE_US);
         assert!(connection.now_us() < 100_000_000);
         connection.wait(1);
@@ -91,14 +90,9 @@ fn ns2_grows_every_other_round_and_leaves_an_eighth_lower() {
 #[test]
 fn loss_halves_and_ns2_keeps_three_quarters_but_not_at_a_timeout() {
     let native = native::tuned("bpf_vegas", &NS2);
-    let cut = |mut connection: Connection, operation| {
-        connection.apply(operation);
-        connection.ssthresh()
-    };
-    assert_eq!(cut(Connection::of("bpf_vegas", 40, 20), Operation::Lose), 20);
-    assert_eq!(cut(Connection::of("bpf_vegas", 40, 20), Operation::TimeOut), 20);
-    assert_eq!(cut(Connection::over(&native, 40, 20), Operation::Lose), 30);
-    assert_eq!(cut(Connection::over(&native, 40, 20), Operation::TimeOut), 20);
+    let cut = |native, operation| Connection::over(native, 40, 20).after(&[operation]).ssthresh();
+    assert_eq!([native::find("bpf_vegas"), native].map(|native| cut(native, Operation::Lose)), [20, 30]);
+    assert_eq!([native::find("bpf_vegas"), native].map(|native| cut(native, Operation::TimeOut)), [20, 20]);
 }
 
 #[test]
@@ -118,14 +112,12 @@ fn base_rtt_is_forgotten_after_nothing_was_in_flight_and_not_at_other_events() {
     const NONE: u64 = 0xffff_ffff;
     for (what, base) in [(event::TX_START, NONE), (event::CWND_RESTART, NONE), (event::COMPLETE_CWR, 100_000)] {
         let mut connection = settled(Connection::of("bpf_vegas", 20, 10), 20);
-        let kernel = &mut connection.kernel;
-        kernel.cc.cwnd_event(&mut kernel.tcp, what);
-        assert_eq!(connection.field("delay.base_rtt_us"), base);
+        connection.call(|cc, tcp| cc.cwnd_event(tcp, what));
+        assert_eq!(connection.field("base_rtt_us"), base);
     }
     let mut connection = settled(Connection::of("bpf_vegas", 20, 10), 20);
-    let kernel = &mut connection.kernel;
-    kernel.cc.cwnd_event_tx_start(&mut kernel.tcp);
-    assert_eq!(connection.field("delay.base_rtt_us"), NONE);
+    connection.call(|cc, tcp| cc.cwnd_event_tx_start(tcp));
+    assert_eq!(connection.field("base_rtt_us"), NONE);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn bandwidth_is_packets_over_time_and_the_window_its_product_with_the_lowest_rtt
 #[test]
 fn a_sample_counts_an_eighth_in_each_of_two_filters() {
     let mut connection = measured();
-    let (once, twice) = (connection.field("bw_once"), connection.field("bw"));
+    let [once, twice] = connection.fields(["bw_once", "bw"]);
     // Twice the rate for one interval, that is beyond 80 ms.
     let before = connection.field("delivered_mark");
     while connection.field("delivered_mark") == before {
@@ -61,10 +61,10 @@ fn rtts_are_rounded_up_to_whole_ticks() {
     for (tick, rtt_us, expected) in
         [(1, 40_700, 40_700), (4000, 40_700, 44_000), (4000, 44_000, 44_000), (10_000, 1, 10_000)]
     {
-        let native = native::tuned("bpf_westwood", &[&format!("rtt_tick_us={tick}")]);
-        let mut connection = Connection::over(&native, 200, 100);
+        let mut connection =
+            Connection::over(native::tuned("bpf_westwood", &[&format!("rtt_tick_us={tick}")]), 200, 100);
         connection.ack(1, rtt_us);
-        assert_eq!(["rtt_us", "min_rtt_us"].map(|name| connection.field(name)), [expected; 2]);
+        assert_eq!(connection.fields(["rtt_us", "min_rtt_us"]), [expected; 2]);
     }
 }
 
@@ -72,8 +72,7 @@ fn rtts_are_rounded_up_to_whole_ticks() {
 #[test]
 fn window_after_a_loss_has_the_rtt_in_whole_ticks() {
     for (tick, window) in [("rtt_tick_us=1", 40..=41), ("rtt_tick_us=4000", 43..=44)] {
-        let native = native::tuned("bpf_westwood", &[tick]);
-        let mut connection = Connection::over(&native, 200, 100);
+        let mut connection = Connection::over(native::tuned("bpf_westwood", &[tick]), 200, 100);
         deliver(&mut connection, 1000, 10, 41_000);
         connection.lose();
         assert!(window.contains(&connection.cwnd()), "{} with {tick}", connection.cwnd());
@@ -92,18 +91,16 @@ fn timeout_sets_the_threshold_and_measures_the_lowest_rtt_anew() {
 
 #[test]
 fn without_a_sample_a_loss_halves() {
-    let mut connection = Connection::of("bpf_westwood", 40, 20);
-    connection.lose();
-    assert_eq!(connection.cwnd(), 20);
-    let mut connection = Connection::of("bpf_westwood", 40, 20);
-    connection.apply(Operation::TimeOut);
-    assert_eq!(connection.ssthresh(), 20);
+    let [mut lost, mut timed_out] = [(); 2].map(|()| Connection::of("bpf_westwood", 40, 20));
+    lost.lose();
+    timed_out.time_out();
+    assert_eq!((lost.cwnd(), timed_out.ssthresh()), (20, 20));
 }
 
 #[test]
 fn window_after_a_loss_is_no_larger_than_before() {
     let mut connection = measured();
-    connection.kernel.tcp.snd_cwnd = 50;
+    connection.tcp.snd_cwnd = 50;
     connection.lose();
     assert!((79..=80).contains(&connection.ssthresh()), "{}", connection.ssthresh());
     assert_eq!(connection.cwnd(), 50);
@@ -113,9 +110,8 @@ fn window_after_a_loss_is_no_larger_than_before() {
 fn undone_reduction_stays_undone() {
     let mut connection = measured();
     let cwnd = connection.cwnd();
-    connection.apply(Operation::Lose);
-    connection.apply(Operation::Undo);
-    let kernel = &mut connection.kernel;
-    kernel.cc.cwnd_event(&mut kernel.tcp, event::COMPLETE_CWR);
+    connection = connection.after(&[Operation::Lose, Operation::Undo]);
+    let flow = &mut connection;
+    flow.call(|cc, tcp| cc.cwnd_event(tcp, event::COMPLETE_CWR));
     assert_eq!(connection.cwnd(), cwnd);
 }

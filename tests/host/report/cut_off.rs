@@ -10,11 +10,10 @@ const EXPECTED: &str = "[[expected]]\nmetric = \"fct_mean_s\"\nof = \"ratio\"\no
                         values = { Other = [1, 1, 1] }\nplus_minus = { Other = [0.1, 0.1, 0.1] }\nbasis = \"b\"\n";
 
 /// The other takes 6 s of the baseline's 10: to its end, cut off, and with the baseline cut off too.
-fn reported() -> (tempfile::TempDir, report::Report) {
-    let place = tempfile::tempdir().unwrap();
+fn reported() -> report::Report {
     let own = SCENARIO.split("[[published]]").next().unwrap();
     let own = own.replace("\"delivered_pkts\", \"goodput_bps\", \"srtt_p50_us\"", "\"fct_mean_s\"");
-    let directory = Directory::new(place.path(), &format!("{own}{EXPECTED}"));
+    let directory = Directory::of(&format!("{own}{EXPECTED}"));
     for (loss, [baseline_done, other_done]) in [("0", [true, true]), ("0.1%", [true, false]), ("1%", [false, false])] {
         for (variant, took_s, done) in [("SACK", 10.0, baseline_done), ("Other", 6.0, other_done)] {
             for repeat in 0..3 {
@@ -24,14 +23,13 @@ fn reported() -> (tempfile::TempDir, report::Report) {
             }
         }
     }
-    let report = load(&directory);
-    (place, report)
+    load(&directory)
 }
 
 /// A transfer that never ended was said to take less time than the baseline's, because its runs were the shorter ones.
 #[test]
 fn ratio_of_cut_off_runs_is_a_bound_in_tables_and_sentences() {
-    let (_place, report) = reported();
+    let report = reported();
     let standing = report.findings.iter().find(|finding| finding.about == About::Baseline).unwrap();
     let said = "Other is below SACK at loss 0 (0.600); cannot be told above or below SACK at loss 0.1% (≥ 0.600) and \
                 loss 1%: runs ended before";
@@ -45,7 +43,7 @@ fn ratio_of_cut_off_runs_is_a_bound_in_tables_and_sentences() {
 
 #[test]
 fn ratio_of_cut_off_runs_below_what_is_expected_is_not_judged() {
-    let (_place, report) = reported();
+    let report = reported();
     let judged = |loss: &str| {
         let other = cell(&report, "fct_mean_s", loss, "Other");
         let ratio = other.ratio_to_baseline.as_ref().unwrap();

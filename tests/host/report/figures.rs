@@ -2,27 +2,26 @@
 
 use tccc::report::{self, Format};
 
-use crate::lab::results::{Directory, SCENARIO, run};
+use crate::lab::results::{Directory, SCENARIO};
+use crate::report::load;
 
+const LOSSES: [&str; 3] = ["0", "0.1%", "1%"];
 const SHOWN: &str = include_str!("../../fixtures/scenarios/figures.toml");
 
-fn shown() -> (tempfile::TempDir, report::Report) {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), &format!("{SCENARIO}{SHOWN}"));
-    for loss in ["0", "0.1%", "1%"] {
-        for repeat in 0..5 {
-            directory.add(&run(loss, "SACK", repeat, 6000 + u64::from(repeat)));
-            directory.add(&run(loss, "Other", repeat, 9000 + 2 * u64::from(repeat)));
-        }
-    }
-    let report = report::load(&directory.path).unwrap();
-    (place, report)
+fn shown() -> report::Report {
+    let directory = Directory::of(&format!("{SCENARIO}{SHOWN}"));
+    directory.add_each(&LOSSES, 5, &[("SACK", 6000)], 1);
+    directory.add_each(&LOSSES, 5, &[("Other", 9000)], 2);
+    load(&directory)
+}
+
+fn page(report: &report::Report) -> String {
+    report::render(report, Format::Html).unwrap()
 }
 
 #[test]
 fn page_draws_the_figures_the_scenario_asks_for_and_no_others() {
-    let (_place, report) = shown();
-    let page = report::render(&report, Format::Html).unwrap();
+    let page = page(&shown());
     assert_eq!(page.matches("<svg ").count(), 3);
     for title in ["Packets by error rate (as Figure 3)", "Gain", "Sequence"] {
         assert!(page.contains(&format!("<figcaption><b>{title}.</b>")), "{title}");
@@ -36,8 +35,7 @@ fn page_draws_the_figures_the_scenario_asks_for_and_no_others() {
 
 #[test]
 fn page_is_one_file_without_script_and_loads_nothing() {
-    let (_place, report) = shown();
-    let page = report::render(&report, Format::Html).unwrap();
+    let page = page(&shown());
     for word in ["<script", "<link", "src=", "url(", "@import", "http:", "https:", "javascript:", " onclick"] {
         assert!(!page.contains(word), "{word}");
     }
@@ -45,7 +43,7 @@ fn page_is_one_file_without_script_and_loads_nothing() {
 
 #[test]
 fn known_difference_stands_beside_its_cells_or_the_whole_report() {
-    let (_place, report) = shown();
+    let report = shown();
     let has = |notices: &[tccc::model::notice::Notice], cause: &str| notices.iter().any(|one| one.cause == cause);
     let of_vegas = |cell: &&report::Cell| has(&cell.notices, "the source's Vegas counts no header bytes");
     let cells: Vec<&report::Cell> = report.cells.iter().filter(of_vegas).collect();
@@ -59,7 +57,7 @@ fn known_difference_stands_beside_its_cells_or_the_whole_report() {
 
 #[test]
 fn five_runs_are_resampled_and_say_so() {
-    let (_place, report) = shown();
+    let report = shown();
     let cell = report.cells.iter().find(|cell| cell.variant == "Other" && cell.at["loss"] == "0").unwrap();
     let measured = cell.measured.as_ref().unwrap();
     let ([low, high], [median_low, median_high]) = (measured.ci95.unwrap(), measured.median_ci95.unwrap());
@@ -73,8 +71,8 @@ fn five_runs_are_resampled_and_say_so() {
 
 #[test]
 fn page_says_whether_published_ratios_hold_and_how_variants_stand() {
-    let (_place, report) = shown();
-    let page = report::render(&report, Format::Html).unwrap();
+    let report = shown();
+    let page = page(&report);
     let held = "delivered, Other over SACK: the published ratio holds within 10 % at loss 0.1% and loss 1% and \
                 not elsewhere; at loss 0:";
     assert!(page.contains("Do the published numbers hold on Linux?") && page.contains(held), "{:?}", report.findings);
@@ -88,11 +86,8 @@ fn page_says_whether_published_ratios_hold_and_how_variants_stand() {
 #[test]
 fn metric_without_a_figure_of_its_own_is_drawn_over_the_sweep() {
     let directory = Directory::of(SCENARIO);
-    for loss in ["0", "0.1%", "1%"] {
-        directory.add(&run(loss, "SACK", 0, 6000));
-        directory.add(&run(loss, "Other", 0, 9000));
-    }
-    let page = report::render(&report::load(&directory.path).unwrap(), Format::Html).unwrap();
+    directory.add_each(&LOSSES, 1, &[("SACK", 6000), ("Other", 9000)], 0);
+    let page = page(&load(&directory));
     let goodput = page.split("<figcaption><b>goodput:</b>").nth(1).unwrap().split("</figure>").next().unwrap();
     assert_eq!(goodput.matches("<polyline").count(), 2);
     assert!(goodput.contains(">loss</text>") && goodput.contains(">0.1%</text>"), "{goodput}");

@@ -53,7 +53,7 @@ fn blocks(made: &[(usize, &str)]) -> (tempfile::TempDir, Vec<PathBuf>) {
 
 #[track_caller]
 fn only(paths: &[PathBuf]) -> Report {
-    let mut reports = report::load_all(paths).unwrap().reports;
+    let mut reports = report::load_all(paths, false).unwrap().reports;
     assert_eq!(reports.len(), 1);
     reports.remove(0)
 }
@@ -136,7 +136,7 @@ fn parts_made_with_different_programs_are_refused_unless_asked_for() {
     for (said, change) in changes {
         let (place, paths) = blocks(&[(1, "a"), (2, "b")]);
         change_host(&paths[1], change);
-        let error = report::load_all(&paths).unwrap_err();
+        let error = report::load_all(&paths, false).unwrap_err();
         let failure: &Failure = error.downcast_ref().unwrap();
         assert_eq!(failure.kind, FailureKind::Usage);
         assert!(failure.what.contains(said), "{failure}");

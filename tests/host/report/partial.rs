@@ -54,9 +54,7 @@ fn variable_that_does_not_vary_stands_in_the_header() {
 /// Where only a published ratio is given, the published value was compared instead.
 #[test]
 fn published_ratio_without_the_baseline_is_not_judged() {
-    let place = tempfile::tempdir().unwrap();
-    let published = SCENARIO.split("[[expected]]").next().unwrap();
-    let directory = Directory::new(place.path(), published);
+    let directory = Directory::of(SCENARIO.split("[[expected]]").next().unwrap());
     directory.add(&run("0.1%", "Other", 0, 22_800));
     let report = load(&directory);
     let other = cell(&report, "delivered_pkts", "0.1%", "Other");

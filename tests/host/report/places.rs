@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tccc::report::{self, Format};
 
-use crate::lab::results::{Directory, run};
+use crate::lab::results::{Directory, position, run};
 use crate::report::load;
 
 /// Two algorithms, each beside both.
@@ -13,13 +13,12 @@ const SCENARIO: &str = include_str!("../../fixtures/scenarios/places.toml");
 /// Every variable with the variant's value was taken for the variant: each beside itself had no place.
 #[test]
 fn variable_with_the_value_of_the_variant_stays_part_of_the_place() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), SCENARIO);
+    let directory = Directory::of(SCENARIO);
     for (algorithm, delivered) in [("reno", 10_000), ("cubic", 15_000)] {
         for (rival, repeat) in (0..3).flat_map(|repeat| [("reno", repeat), ("cubic", repeat)]) {
             let mut record = run("0", algorithm, repeat, delivered + delivered / 100 * u64::from(repeat));
             record.id = format!("{algorithm}-{rival}-{repeat}");
-            record.at = [("algorithm", algorithm), ("rival", rival)].map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+            record.at = position([("algorithm", algorithm), ("rival", rival)]);
             let mut beside = record.flows[0].clone();
             (beside.name, beside.compared) = ("beside".into(), false);
             (beside.variant, beside.socket) = (rival.into(), Some(200));

@@ -4,7 +4,8 @@ use std::fs;
 
 use tccc::report::{self, Format};
 
-use crate::lab::results::{Directory, run};
+use crate::lab::results::{Directory, position, run};
+use crate::report::load;
 
 /// Three values of a tunable, chosen by what is carried and what is lost.
 const SCENARIO: &str = include_str!("../../fixtures/scenarios/selection.toml");
@@ -13,13 +14,13 @@ const SCENARIO: &str = include_str!("../../fixtures/scenarios/selection.toml");
 const RUNS: [(&str, u64, u64); 3] = [("512", 20_000, 100), ("717", 24_000, 200), ("819", 25_000, 1_000)];
 const SCATTER: [u64; 3] = [0, 600, 300];
 
-fn directory(place: &std::path::Path) -> Directory {
-    let directory = Directory::new(place, SCENARIO);
+fn directory() -> Directory {
+    let directory = Directory::of(SCENARIO);
     for (keep, delivered, lost) in RUNS {
         for (repeat, scatter) in SCATTER.into_iter().enumerate() {
             let mut record = run("0", "other", repeat as u32, delivered + scatter);
             record.id = format!("keep-{keep}-{repeat}");
-            record.at = [("algorithm", "other"), ("keep", keep)].map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+            record.at = position([("algorithm", "other"), ("keep", keep)]);
             record.flows[0].lost_pkts = lost + scatter / 10;
             directory.add(&record);
         }
@@ -29,8 +30,7 @@ fn directory(place: &std::path::Path) -> Directory {
 
 #[test]
 fn choice_of_a_parameter_is_as_in_the_snapshot() {
-    let place = tempfile::tempdir().unwrap();
-    let report = report::load(&directory(place.path()).path).unwrap();
+    let report = load(&directory());
     let text = report::render(&report, Format::Text).unwrap();
     let (_, chosen) = text.split_once("\nChoice of").unwrap();
     insta::with_settings!({ snapshot_path => "../snapshots" }, {
@@ -43,8 +43,7 @@ fn choice_of_a_parameter_is_as_in_the_snapshot() {
 
 #[test]
 fn choice_stands_in_every_document_with_its_sentence() {
-    let place = tempfile::tempdir().unwrap();
-    let report = report::load(&directory(place.path()).path).unwrap();
+    let report = load(&directory());
     let markdown = report::render(&report, Format::Markdown).unwrap();
     assert!(markdown.contains("### Choice of keep: cumulative performance"), "{markdown}");
     assert!(markdown.contains("\nchosen: keep = 717 with 1.71"), "{markdown}");
@@ -62,12 +61,11 @@ fn choice_stands_in_every_document_with_its_sentence() {
 
 #[test]
 fn choice_with_a_missing_cell_names_it_and_fails_the_check() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = directory(place.path());
+    let directory = directory();
     for repeat in 0..3 {
         fs::remove_dir_all(directory.folder(&format!("keep-717-{repeat}"))).unwrap();
     }
-    let report = report::load(&directory.path).unwrap();
+    let report = load(&directory);
     let text = report::render(&report, Format::Text).unwrap();
     assert!(text.contains("nothing is chosen for keep: not measured: utilisation_ratio at keep 717"), "{text}");
     let failure = report::check(&[report]).unwrap();
@@ -76,24 +74,23 @@ fn choice_with_a_missing_cell_names_it_and_fails_the_check() {
 
 #[test]
 fn run_that_ends_before_it_converges_is_marked_wherever_its_time_stands() {
-    let place = tempfile::tempdir().unwrap();
     let (head, rest) = SCENARIO.split_once("[[flow]]").unwrap();
     let (flow, _) = rest.split_once("[report]").unwrap();
     let second = flow.replace("data", "second");
     let report =
         "[report]\nmetrics = [\"convergence_s\"]\n[selection]\nparameter = \"keep\"\nmin = [\"convergence_s\"]\n";
-    let directory = Directory::new(place.path(), &format!("{head}[[flow]]{flow}[[flow]]{second}{report}"));
+    let directory = Directory::of(&format!("{head}[[flow]]{flow}[[flow]]{second}{report}"));
     // The second flow gets as much as the first, or half of it: two thirds of its fair share.
     for (keep, delivered) in [("512", 20_000), ("717", 20_000), ("819", 10_000)] {
         let mut record = run("0", "other", 0, 20_000);
         record.id = format!("keep-{keep}");
-        record.at = [("algorithm", "other"), ("keep", keep)].map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+        record.at = position([("algorithm", "other"), ("keep", keep)]);
         let mut second = record.flows[0].clone();
         (second.name, second.socket, second.delivered_pkts) = ("second".into(), Some(200), delivered);
         record.flows.push(second);
         directory.add(&record);
     }
-    let report = report::load(&directory.path).unwrap();
+    let report = load(&directory);
     let waited: Vec<(f64, usize)> =
         report.cells.iter().map(|cell| cell.measured.as_ref().unwrap()).map(|m| (m.mean, m.cut_off)).collect();
     // The last event of the directory's flows comes 99 s after the first.

@@ -43,7 +43,7 @@ fn shards_of_one_experiment_are_one_report() {
     let (place, paths) = directories(&[&[0, 3], &[1], &[2, 4]]);
     let whole = [place.path().to_owned()];
     for given in [&paths[..], &whole[..]] {
-        let reports = report::load_all(given).unwrap().reports;
+        let reports = report::load_all(given, false).unwrap().reports;
         assert_eq!(reports.len(), 1);
         assert_eq!(values(&reports[0]), [9000.0, 9100.0, 9200.0, 9300.0, 9400.0]);
         let merged =
@@ -55,17 +55,17 @@ fn shards_of_one_experiment_are_one_report() {
 #[test]
 fn the_same_runs_twice_or_made_otherwise_stand_side_by_side() {
     let (_place, paths) = directories(&[&[0, 1, 2], &[0, 1, 2]]);
-    let reports = report::load_all(&paths).unwrap().reports;
+    let reports = report::load_all(&paths, false).unwrap().reports;
     assert_eq!(reports.len(), 2, "a run that is in both is not counted twice");
     change_host(&paths[1], |host| host.link = "netem".into());
-    let reports = report::load_all(&paths).unwrap().reports;
+    let reports = report::load_all(&paths, false).unwrap().reports;
     let text = report::render_all(&reports, Format::Text).unwrap();
     assert!(text.contains("Side by side: delivered") && text.contains("overlap"), "{text}");
     assert!(text.contains("All reports: their cells by verdict"));
     let page = report::render_all(&reports, Format::Html).unwrap();
     assert!(page.contains("<h1>2 reports</h1>") && page.contains("href=\"#r1\"") && page.contains("id=\"r1\""));
     assert!(page.find("Side by side").unwrap() < page.find("id=\"r0\"").unwrap(), "what is common comes first");
-    assert_eq!(report::load_all(&[paths[0].clone(), paths[0].clone()]).unwrap().reports.len(), 1, "named twice");
+    assert_eq!(report::load_all(&[paths[0].clone(), paths[0].clone()], false).unwrap().reports.len(), 1, "named twice");
 }
 
 /// Directories of which the first is the kernel's and the others are the simulator's.
@@ -87,7 +87,7 @@ fn simulated(parts: &[&[u32]]) -> (tempfile::TempDir, Vec<PathBuf>) {
 #[test]
 fn runs_of_the_simulator_are_a_column_of_the_kernels_report() {
     let (_place, paths) = simulated(&[&[0, 1, 2], &[0, 1, 2]]);
-    let reports = report::load_all(&paths).unwrap().reports;
+    let reports = report::load_all(&paths, false).unwrap().reports;
     assert_eq!(reports.len(), 1);
     let text = report::render_all(&reports, Format::Text).unwrap();
     assert!(text.contains("re-run") && text.contains("ns2 2.35, seed 7"), "{text}");
@@ -95,7 +95,7 @@ fn runs_of_the_simulator_are_a_column_of_the_kernels_report() {
     let rerun = cell.rerun.as_ref().unwrap();
     assert_eq!((rerun.engine, rerun.measured.mean), (Engine::Ns2, 9100.0));
     assert!((rerun.ratio_to_baseline.unwrap() - 9100.0 / 6100.0).abs() < 1e-9);
-    assert_eq!(report::load_all(&paths[1..]).unwrap().reports.len(), 1, "alone it is a report of its own");
+    assert_eq!(report::load_all(&paths[1..], false).unwrap().reports.len(), 1, "alone it is a report of its own");
 }
 
 /// They were told by the scenario's name alone, and stood beside numbers of other paths and conditions.
@@ -103,7 +103,7 @@ fn runs_of_the_simulator_are_a_column_of_the_kernels_report() {
 fn runs_of_the_simulator_under_another_profile_or_text_are_a_report_of_their_own() {
     let (_place, paths) = simulated(&[&[0, 1, 2], &[0, 1, 2]]);
     let apart = || {
-        let reports = report::load_all(&paths).unwrap().reports;
+        let reports = report::load_all(&paths, false).unwrap().reports;
         let reruns = reports.iter().flat_map(|report| &report.cells).filter(|cell| cell.rerun.is_some()).count();
         (reports.len(), reruns > 0)
     };
@@ -122,7 +122,7 @@ fn second_simulation_of_the_same_cells_is_a_report_of_its_own() {
     let (_place, paths) = simulated(&[&[0, 1, 2], &[0, 1, 2], &[0, 1, 2]]);
     fs::write(paths[2].join("plan.json"), r#"{"schema":1,"scenario":"table-2","seed":8}"#).unwrap();
     Directory::at(&paths[2]).add(&run("1%", "Other", 0, 12_000));
-    let reports = report::load_all(&paths).unwrap().reports;
+    let reports = report::load_all(&paths, false).unwrap().reports;
     let engines: Vec<Engine> = reports.iter().map(|report| report.host.engine).collect();
     assert_eq!((engines, reports[1].seed), (vec![Engine::Kernel, Engine::Ns2], 8));
     assert_eq!(reports[0].reruns, ["ns2 2.35, seed 7"]);
@@ -144,7 +144,7 @@ fn directory_without_a_finished_run_is_left_out_and_named() {
     let measuring = Directory::new(&place.path().join("part2"), SCENARIO).path;
     fs::remove_file(measuring.join("host.json")).unwrap();
     let given = [place.path().to_owned()];
-    let loaded = report::load_all(&given).unwrap();
+    let loaded = report::load_all(&given, false).unwrap();
     assert_eq!((loaded.reports.len(), &loaded.left_out[..]), (1, &[paths[1].clone(), measuring.clone()][..]));
 
     let place = given[0].to_str().unwrap();

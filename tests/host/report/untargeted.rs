@@ -9,8 +9,7 @@ use crate::report::load;
 #[test]
 fn report_without_anything_published_or_expected_has_no_verdicts() {
     let directory = Directory::of(SCENARIO.split("[[published]]").next().unwrap());
-    directory.add(&run("1%", "SACK", 0, 6000));
-    directory.add(&run("1%", "Other", 0, 9000));
+    directory.add_each(&["1%"], 1, &[("SACK", 6000), ("Other", 9000)], 0);
     let report = load(&directory);
     for format in [Format::Text, Format::Markdown, Format::Html] {
         let text = report::render(&report, format).unwrap();

@@ -1,29 +1,18 @@
 //! Algorithms with a companion program: attached with them, listed, and gone with them; the receiving side alone.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter};
-use tccc::kernel::cgroup;
-
 use crate::common::{host_has, poll_until};
+use crate::lab::group::Group;
+use crate::lab::pair::attached;
 use crate::lab::sandbox::{assert_nothing_left, available, in_sandbox, run, status, stdout};
-
-/// Attachments of the program to cgroups, whoever holds them.
-fn attachments() -> usize {
-    let ours: Vec<u32> =
-        ProgInfoIter::default().filter(|program| program.name == "pair_delta").map(|program| program.id).collect();
-    let is_live = |info: &LinkTypeInfo| matches!(info, LinkTypeInfo::Cgroup(cgroup) if cgroup.cgroup_id != 0);
-    LinkInfoIter::default().filter(|link| ours.contains(&link.prog_id) && is_live(&link.info)).count()
-}
 
 /// Runs a test that ends with as many attachments as it began with.
 fn with_attachments(host_has_needs: bool, test: impl FnOnce(usize) + Send) {
     in_sandbox(host_has_needs, || {
-        let before = attachments();
+        let before = attached().len();
         test(before);
-        poll_until(Duration::from_secs(5), "the kernel detaches", || attachments() == before);
+        poll_until(Duration::from_secs(5), "the kernel detaches", || attached().len() == before);
     });
 }
 
@@ -34,10 +23,10 @@ fn companion_comes_and_goes_with_its_algorithm() {
             .stdout_has("attach \"pair_delta\" to the cgroup ")
             .stdout_has("pin it at /sys/fs/bpf/tccc/companions/ldk_pair");
         assert_nothing_left();
-        assert_eq!(attachments(), before);
+        assert_eq!(attached().len(), before);
         let said = stdout(&run(0, "load mswift --as ldk_pair"));
         assert!(said.starts_with("\"ldk_pair\" companion: \"pair_delta\" attached to the cgroup "), "{said}");
-        assert_eq!(attachments(), before + 1);
+        assert_eq!(attached().len(), before + 1);
         let instance = &status()[0];
         assert_eq!((instance["standing"].as_str(), instance["receiver"].as_bool()), (Some("pinned"), Some(false)));
         assert_eq!(instance["companion"]["program"], "pair_delta");
@@ -45,7 +34,7 @@ fn companion_comes_and_goes_with_its_algorithm() {
         run(1, "load mswift --as ldk_pair --receiver")
             .stderr_has("\"ldk_pair\" is loaded already: its companion receives too");
         run(0, "load mswift --as ldk_pair --replace --set estimate_divisor=2");
-        assert_eq!((attachments(), status()[0]["generation"].as_u64()), (before + 1, Some(2)));
+        assert_eq!((attached().len(), status()[0]["generation"].as_u64()), (before + 1, Some(2)));
         run(0, "unload ldk_pair --dry-run").stdout_has("detach \"pair_delta\" from the cgroup ");
         run(0, "unload ldk_pair");
     });
@@ -59,7 +48,7 @@ fn receiver_registers_nothing_and_is_listed() {
             .stdout_lacks("register");
         run(0, "load mswift --as ldk_end --receiver");
         assert!(!available().contains(&"ldk_end".to_owned()));
-        assert_eq!(attachments(), before + 1);
+        assert_eq!(attached().len(), before + 1);
         let instance = &status()[0];
         assert_eq!((instance["standing"].as_str(), instance["receiver"].as_bool()), (Some("pinned"), Some(true)));
         assert_eq!(
@@ -87,25 +76,15 @@ fn what_makes_no_sense_is_refused() {
     });
 }
 
-/// A cgroup that is removed at the end.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
 fn companion_in_a_cgroup_that_went_is_drift() {
     with_attachments(host_has!(root, struct_ops, bpffs, cgroup2), |before| {
-        let folder = Folder(cgroup::mount_point().unwrap().join("ldk_companion"));
-        fs::create_dir(&folder.0).unwrap();
+        let group = Group::create("/ldk_companion");
         run(0, "load mswift --as ldk_cgroup --cgroup /ldk_companion");
-        assert_eq!(status()[0]["companion"]["cgroup"], folder.0.to_str().unwrap());
-        assert_eq!(attachments(), before + 1);
-        drop(folder);
-        poll_until(Duration::from_secs(5), "the attachment goes with its cgroup", || attachments() == before);
+        assert_eq!(status()[0]["companion"]["cgroup"], group.path().to_str().unwrap());
+        assert_eq!(attached().len(), before + 1);
+        drop(group);
+        poll_until(Duration::from_secs(5), "the attachment goes with its cgroup", || attached().len() == before);
         let drift = status()[0]["drift"].to_string();
         assert!(drift.contains("its companion program is no longer attached"), "{drift}");
         run(0, "unload ldk_cgroup");

@@ -1,30 +1,21 @@
 //! Hosts that are full, or whose clock is another: each command fails with a reason, and leaves the host as it was.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
 
 use crate::common::{host_has, poll_until, tccc};
-use crate::lab::sandbox::{available, check, default, in_sandbox, run, status, stdout};
+use crate::lab::sandbox::{BALLAST, available, check, default, fill_run, in_sandbox, run, status, stdout};
 
 const NONE: Option<&str> = None;
-const BALLAST: &str = "/run/ballast";
-
-/// Leaves no byte free below /run, which becomes small.
-fn fill() {
-    mount(NONE, "/run", NONE, MsFlags::MS_REMOUNT, Some("size=256k")).unwrap();
-    let mut file = OpenOptions::new().create(true).append(true).open(BALLAST).unwrap();
-    while file.write_all(&[0; 4096]).is_ok() {}
-}
 
 #[test]
 fn full_run_refuses_what_is_new_and_lets_everything_be_undone() {
     in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let before = (available(), default());
-        fill();
+        fill_run("256k");
         for command in ["load dtcp --as ldk_full", "load dtcp --as ldk_full --default", "load mswift --as ldk_full"] {
             run(1, command).stderr_has("cannot keep records in /run/tccc: no space left on device");
             assert_eq!((available(), default()), before, "{command}");
@@ -33,7 +24,7 @@ fn full_run_refuses_what_is_new_and_lets_everything_be_undone() {
         fs::remove_file(BALLAST).unwrap();
         run(0, "load dtcp --as ldk_full --default");
         let loaded = (available(), default());
-        fill();
+        fill_run("256k");
         for command in ["upgrade ldk_full bpf_reno", "load dtcp --as ldk_more", "load dtcp --as ldk_full --replace"] {
             run(1, command).stderr_has("cannot keep records in /run/tccc: no space left on device");
             assert_eq!((available(), default()), loaded, "{command}");

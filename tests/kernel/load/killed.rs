@@ -104,8 +104,7 @@ fn killed_run_unregisters_by_itself_where_links_exist() {
         }
         let mut child = inner("register_and_wait");
         poll_until(Duration::from_secs(20), "the run registers", || available().contains(&"ldk_run".to_owned()));
-        let refusal = run(1, "unload ldk_run");
-        assert!(crate::lab::sandbox::stderr(&refusal).contains("a tccc run uses it"));
+        run(1, "unload ldk_run").stderr_has("a tccc run uses it");
         child.kill().unwrap();
         child.wait().unwrap();
         poll_until(Duration::from_secs(5), "the kernel unregisters", || !available().contains(&"ldk_run".to_owned()));

@@ -37,8 +37,7 @@ fn stopped_load_keeps_others_from_its_own_name_alone() {
                 run(5, "load dtcp --as ldk_stop").stderr_has(stopped.refusal("\"ldk_stop\""));
                 assert!(begin.elapsed() >= PATIENCE);
             }
-            let output = stopped.go_on();
-            assert!(output.status.success(), "{point}: {}", stderr(&output));
+            stopped.go_on();
             assert_eq!(default(), "ldk_stop");
             run(0, "unload ldk_stop");
             assert_eq!(default(), before, "{point}");
@@ -66,7 +65,7 @@ fn frozen_load_is_named_with_its_cgroup() {
         assert!(said.contains(&why), "{said}");
         assert!(said.contains(&format!("hint: `echo 0 > {place}/cgroup.freeze` lets it go on")), "{said}");
         freeze("0");
-        assert!(frozen.go_on().status.success());
+        frozen.go_on();
         run(0, "unload --all");
     });
 }

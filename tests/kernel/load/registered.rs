@@ -9,8 +9,8 @@ use tccc::kernel::probe::Features;
 use tccc::kernel::{bpf, struct_ops};
 use tccc::loader::{self, LoadOptions, Request};
 
-use crate::common::host_has;
-use crate::lab::sandbox::{available, default, in_sandbox, network, run, status, stderr, stdout};
+use crate::common::{host_has, patented_object, poll_until};
+use crate::lab::sandbox::{assert_nothing_left, available, default, in_sandbox, network, run, status, stderr, stdout};
 use crate::lab::trace::Connection;
 
 #[test]
@@ -35,7 +35,7 @@ fn loaded_algorithm_carries_traffic_and_goes() {
 fn patented_algorithm_is_loaded_with_a_note() {
     in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let folder = tempfile::tempdir().unwrap();
-        let object = crate::common::patented_object(folder.path());
+        let object = patented_object(folder.path());
         run(0, &format!("load {} --as ldk_owned --dry-run", object.display()))
             .stderr_has("note: \"ldk_owned\" is patented, for research alone: 1. The text says");
         let as_default = format!("load {} --as ldk_owned --default --dry-run", object.display());
@@ -54,7 +54,7 @@ fn drain_waits_until_sockets_close() {
         let connection = Connection::open(&network, "ldk_drain");
         std::thread::scope(|scope| {
             let unload = scope.spawn(|| run(0, "unload ldk_drain --drain 30s"));
-            crate::common::poll_until(std::time::Duration::from_secs(20), "it is unregistered", || {
+            poll_until(std::time::Duration::from_secs(20), "it is unregistered", || {
                 !available().contains(&"ldk_drain".to_owned())
             });
             drop(connection);
@@ -196,7 +196,7 @@ fn dry_runs_change_nothing() {
         run(0, "load dtcp --as ldk_dry --default --dry-run")
             .stdout_has("register \"ldk_dry\" with the kernel and pin it at /sys/fs/bpf/tccc/links/ldk_dry")
             .stdout_has("set net.ipv4.tcp_congestion_control from");
-        crate::lab::sandbox::assert_nothing_left();
+        assert_nothing_left();
         run(0, "load dtcp --as ldk_dry");
         run(0, "unload ldk_dry --dry-run").stdout_has("remove the pin /sys/fs/bpf/tccc/links/ldk_dry");
         assert!(available().contains(&"ldk_dry".to_owned()));

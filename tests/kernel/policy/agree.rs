@@ -19,7 +19,7 @@ use tccc::policy::table::{Resolved, RuleTables};
 use tccc::units::prefix::Prefix;
 
 use crate::common::host_has;
-use crate::lab::policy::group::Group;
+use crate::lab::group::Group;
 use crate::lab::policy::pair::listen_at;
 use crate::lab::policy::{Ends, Lab, NAME, Pair, named_netns, with_lab};
 

@@ -5,8 +5,8 @@ use std::fs;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount, umount2};
 
-use crate::common::{host_has, tccc};
-use crate::lab::policy::{Lab, all, programs, show, with_lab};
+use crate::common::{host_has, poll_until, tccc};
+use crate::lab::policy::{Lab, SOON, all, programs, show, with_lab};
 use crate::lab::sandbox::{assert_nothing_left, check, run, stderr, stdout};
 
 const RECORD: &str = "/run/tccc/policy/record.json";
@@ -109,9 +109,7 @@ fn policy_whose_pins_are_gone_is_told() {
                 true => umount2(BPFFS, MntFlags::empty()).unwrap(),
                 false => fs::remove_dir_all(PINS).unwrap(),
             }
-            crate::common::poll_until(crate::lab::policy::SOON, "the policy ends with its last pin", || {
-                programs() == 0
-            });
+            poll_until(SOON, "the policy ends with its last pin", || programs() == 0);
             assert_decided_by(lab, "reno");
             run(0, "status").stdout_has("parts of a policy that decides nothing are left");
             assert!(show()["generation"].is_null());

@@ -1,8 +1,9 @@
 //! Who else chooses an algorithm: programs, listeners, routes; and algorithms that are gone.
 
-use crate::common::host_has;
-use crate::lab::policy::{Ends, Lab, count, remove, show, with_lab};
-use crate::lab::sandbox::{run, stdout};
+use crate::common::{host_has, poll_until};
+use crate::lab::policy::pair::choose;
+use crate::lab::policy::{Ends, Lab, SOON, count, remove, show, with_lab};
+use crate::lab::sandbox::{available, run, status, stdout};
 
 const RULE: &str = "[[rule]]\nname = \"only\"\nuse = \"cubic\"\n";
 
@@ -37,7 +38,6 @@ fn choice_of_a_program_is_respected_unless_the_rule_overrides_it() {
         lab.apply(of_bbr);
         assert_eq!(algorithms(lab, &by_listener), ["reno", "cubic"]);
         assert_eq!(algorithms(lab, &by_client), ["cubic", "reno"]);
-        remove();
     });
 }
 
@@ -47,10 +47,9 @@ fn later_choice_of_a_program_stays() {
     with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply(&format!("{RULE}override = true\n"));
         let mut pair = lab.pair(&Ends::new("127.0.0.1", "127.0.0.2"));
-        crate::lab::policy::pair::choose(&pair.client, "bbr").unwrap();
+        choose(&pair.client, "bbr").unwrap();
         pair.exchange(100_000);
         assert_eq!(pair.algorithms(), ["bbr", "cubic"]);
-        remove();
     });
 }
 
@@ -74,7 +73,6 @@ fn route_is_overridden_and_reported_unless_it_locks() {
         run(0, "policy show")
             .stdout_has("\n1 connections got another algorithm than their route names")
             .stdout_has("\n1 connections were refused: their route locks the algorithm");
-        remove();
     });
 }
 
@@ -91,9 +89,7 @@ fn missing_algorithm_is_counted_and_harms_no_connection() {
         run(1, "unload ldk_gone --dry-run").stderr_has("rule \"only\" of the policy gives it to connections");
         // As a crash of whoever held it, or another tool, would do it.
         std::fs::remove_file("/sys/fs/bpf/tccc/links/ldk_gone").unwrap();
-        crate::common::poll_until(crate::lab::policy::SOON, "it is unregistered", || {
-            !crate::lab::sandbox::available().contains(&"ldk_gone".to_owned())
-        });
+        poll_until(SOON, "it is unregistered", || !available().contains(&"ldk_gone".to_owned()));
         let mut pair = lab.pair(&plain);
         pair.exchange(1 << 20);
         assert_eq!(pair.algorithms(), ["reno", "reno"]);
@@ -129,7 +125,7 @@ fn algorithms_of_rules_come_and_go_with_the_policy() {
         run(0, "load bpf_veno");
         lab.apply("[[rule]]\nname = \"v\"\nuse = \"bpf_veno\"\n");
         assert_eq!(stdout(&remove()), "the policy is removed\n");
-        assert_eq!(crate::lab::sandbox::status().len(), 1);
+        assert_eq!(status().len(), 1);
         run(0, "unload bpf_veno");
     });
 }

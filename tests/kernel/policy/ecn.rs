@@ -1,17 +1,16 @@
 //! Algorithms that want ECN: whether it is negotiated for exactly the connections that get one.
 
-use std::net::SocketAddr;
-
 use crate::common::{host_has, tccc};
-use crate::lab::policy::group::Group;
+use crate::lab::group::Group;
 use crate::lab::policy::object::{NEEDS_ECN, compile};
-use crate::lab::policy::pair::{TcpInfo, connect_from, listen_at};
+use crate::lab::policy::pair::{address, join, listen_at};
 use crate::lab::policy::{Ends, Lab, Pair, remove, with_lab};
 use crate::lab::sandbox::{check, run};
+use crate::lab::trace::tcp_info;
 
 /// Whether client and server agreed on ECN.
 fn has_ecn(pair: &Pair) -> [bool; 2] {
-    [&pair.client, &pair.server].map(|end| TcpInfo::of(end).options & TcpInfo::ECN != 0)
+    [&pair.client, &pair.server].map(|end| tcp_info(end).has_ecn)
 }
 
 /// What the server does without a policy: refuse, or take what the client asks for.
@@ -99,11 +98,9 @@ fn part_of_a_split_asks_for_ecn_and_the_rest_does_not() {
             "{server}[[rule]]\nname = \"part\"\nremote_port = 4433\nsplit = {{ ldk_ecn = 30, keep = 70 }}\n"
         ));
         let treated = lab.inside(|| {
-            let listener = listen_at("127.0.0.1:4433".parse().unwrap(), false, None);
-            let to = listener.local_addr().unwrap();
+            let listener = listen_at(address("127.0.0.1:4433"), false, None);
             let is_treated = |number: u16| {
-                let client = connect_from(SocketAddr::from(([127, 0, 0, 2], 20_000 + number)), to, None);
-                let pair = Pair { client, server: listener.accept().unwrap().0 };
+                let pair = join(([127, 0, 0, 2], 20_000 + number), &listener);
                 let is_treated = pair.algorithms()[0] == "ldk_ecn";
                 assert_eq!(has_ecn(&pair), [is_treated; 2], "port {number}");
                 is_treated

@@ -5,8 +5,9 @@ use std::os::fd::AsRawFd;
 use serde_json::Value;
 
 use crate::common::host_has;
-use crate::lab::policy::group::Group;
-use crate::lab::policy::{Ends, NAME, remove, with_lab};
+use crate::lab::group::Group;
+use crate::lab::policy::pair::{address, join, listen_at};
+use crate::lab::policy::{Ends, NAME, named_netns, remove, show, with_lab};
 use crate::lab::sandbox::{run, stdout};
 
 const RULES: &str = include_str!("../../fixtures/policies/explained.toml");
@@ -78,12 +79,8 @@ fn open_connection_is_explained_by_process_descriptor_and_ends() {
 fn accepted_connection_of_a_service_is_explained_as_incoming() {
     with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply(RULES);
-        let listener =
-            lab.inside(|| crate::lab::policy::pair::listen_at("127.0.0.2:4433".parse().unwrap(), false, None));
-        let client = lab.inside(|| {
-            crate::lab::policy::pair::connect_from("127.0.0.1:0".parse().unwrap(), listener.local_addr().unwrap(), None)
-        });
-        let pair = crate::lab::policy::Pair { client, server: listener.accept().unwrap().0 };
+        let listener = lab.inside(|| listen_at(address("127.0.0.2:4433"), false, None));
+        let pair = lab.inside(|| join(address("127.0.0.1"), &listener));
         let server = &explain(&format!("{}:{}", std::process::id(), pair.server.as_raw_fd()))[0];
         assert_eq!((server["direction"].as_str(), by(server, "now")[0]), (Some("in"), "web"));
         assert_eq!(by(server, "decided"), by(server, "now"));
@@ -92,7 +89,6 @@ fn accepted_connection_of_a_service_is_explained_as_incoming() {
         let share = if arm == "cubic" { "7 %" } else { "93 %" };
         assert!(text.contains(&format!("rule \"web\", arm {arm}; had reno before")), "{text}");
         assert!(text.contains(&format!("rule \"web\" gives arm {arm}, {share} of its connections")), "{text}");
-        remove();
     });
 }
 
@@ -132,7 +128,6 @@ fn connection_that_is_not_open_is_explained_by_what_is_told_of_it() {
         for cgroup in ["/ldk_tccc.service", "ldk_tccc.service", group.path().to_str().unwrap()] {
             check(&format!("{ends} --cgroup {cgroup}"), "service", &[]);
         }
-        remove();
     });
 }
 
@@ -140,20 +135,19 @@ fn connection_that_is_not_open_is_explained_by_what_is_told_of_it() {
 #[test]
 fn connections_are_explained_while_a_namespace_of_a_rule_is_gone() {
     with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
-        drop(crate::lab::policy::named_netns("ldk_brief"));
+        drop(named_netns("ldk_brief"));
         lab.apply("[[rule]]\nname = \"brief\"\nnetns = \"ldk_brief\"\nuse = \"bbr\"\n[[rule]]\nname = \"rest\"\nuse = \"cubic\"\n");
         nix::mount::umount("/run/netns/ldk_brief").unwrap();
         std::fs::remove_file("/run/netns/ldk_brief").unwrap();
         let pair = lab.pair(&Ends::new("127.0.0.1", "127.0.0.2"));
         assert_eq!(pair.algorithms(), ["cubic", "cubic"]);
-        let drift = crate::lab::policy::show()["drift"].to_string();
+        let drift = show()["drift"].to_string();
         assert!(drift.contains("for the network namespace \\\"ldk_brief\\\", which is gone"), "{drift}");
         let one = &explain(&format!("{}:{}", std::process::id(), pair.client.as_raw_fd()))[0];
         assert_eq!(
             (by(one, "now")[0], passed_over(one)),
             ("rest", vec!["brief is for another network namespace".into()])
         );
-        remove();
     });
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::common::host_has;
 use crate::lab::policy::fault::{Stopped, killed_at, points};
 use crate::lab::policy::{Ends, Lab, Pair, all, programs, show, with_lab};
-use crate::lab::sandbox::{assert_nothing_left, registered, run, stderr, stdout};
+use crate::lab::sandbox::{assert_nothing_left, registered, run, stdout};
 
 fn plain(lab: &Lab) -> Pair {
     lab.pair(&Ends::new("127.0.0.1", "127.0.0.2"))
@@ -105,8 +105,7 @@ fn command_beside_one_that_is_stopped_says_so_after_ten_seconds() {
         assert_status_is_true(lab, "while it is stopped");
         lab.policy(5, "apply", &all("reno")).stderr_has(stopped.refusal("the policy"));
         assert_eq!(plain(lab).algorithms(), ["cubic", "cubic"]);
-        let output = stopped.go_on();
-        assert!(output.status.success(), "{}", stderr(&output));
+        stopped.go_on();
         assert_status_is_true(lab, "after it went on");
         assert_eq!(show()["generation"], 2);
         Stopped::at("apply.pinned", &["policy", "apply", "--accept-risk", file.to_str().unwrap()]).kill();

@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 
-use nix::libc;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, socket};
+use nix::sys::socket::sockopt::TcpFastOpenConnect;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket};
 
 use crate::common::host_has;
-use crate::lab::policy::group::Group;
-use crate::lab::policy::pair::{connect_from, listen_at};
+use crate::lab::group::Group;
+use crate::lab::policy::pair::{address, join, listen_at};
 use crate::lab::policy::{Ends, Lab, Pair, count, remove, show, with_lab};
 
 /// Which end a rule that gives `cubic` to what it matches decided.
@@ -107,7 +107,6 @@ fn prefix_matches_ipv4_on_a_dual_stack_socket() {
         check("::ffff:127.9.0.9", "::ffff:127.9.0.1", true, Hit::Both);
         check("::ffff:127.0.0.1", "::ffff:127.8.0.1", true, Hit::None);
         check("::1", "::1", true, Hit::None);
-        remove();
     });
 }
 
@@ -123,7 +122,7 @@ fn connections_by_cookie_and_by_fast_open_are_decided() {
         set("net.ipv4.tcp_syncookies", "1");
         set("net.ipv4.tcp_fastopen", "1543"); // both sides, without a cookie and without being asked
         let mut pair = lab.inside(|| {
-            let listener = listen_at("127.0.0.1:0".parse().unwrap(), false, None);
+            let listener = listen_at(address("127.0.0.1"), false, None);
             let client = connect_fast_open(listener.local_addr().unwrap());
             (&client).write_all(&[7]).unwrap();
             let server = listener.accept().unwrap().0;
@@ -132,20 +131,13 @@ fn connections_by_cookie_and_by_fast_open_are_decided() {
         });
         pair.exchange(1000);
         assert_eq!(Hit::of(pair.algorithms()), Hit::Both);
-        remove();
     });
 }
 
 /// Connects with the first byte that is sent.
 fn connect_fast_open(to: SocketAddr) -> TcpStream {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
-    let one: libc::c_int = 1;
-    // SAFETY: the descriptor is open; the number is as long as the call expects and outlives it.
-    let answer = unsafe {
-        let at = (&raw const one).cast();
-        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, at, 4)
-    };
-    assert_eq!(answer, 0);
+    setsockopt(&socket, TcpFastOpenConnect, &true).unwrap();
     connect(socket.as_raw_fd(), &SockaddrStorage::from(to)).unwrap();
     TcpStream::from(socket)
 }
@@ -170,7 +162,6 @@ fn list_of_prefixes_in_a_file_matches() {
         ] {
             check(to, expected);
         }
-        remove();
     });
 }
 
@@ -196,7 +187,6 @@ fn first_of_sixty_four_rules_that_matches_decides() {
         assert_eq!(shown["counts"]["unmatched"], 7 + 2, "{shown}");
         assert!(lab.policy(2, "apply", &[rules.concat(), rules[0].replace("r0", "r64")].concat()).stdout.is_empty());
         assert_eq!(show()["generation"], 1, "a file with 65 rules changes nothing");
-        remove();
     });
 }
 
@@ -227,7 +217,6 @@ fn cgroups_match_with_all_below_them() {
         lab.apply(&rule("cgroup = \"/ldk_tccc.slice/web.service/worker one\""));
         assert_eq!(in_group(lab, &before), Hit::Both, "a name with a blank");
         assert_eq!(Hit::of(lab.algorithms("127.0.0.1", "127.0.0.1")), Hit::None, "outside of every rule's cgroup");
-        remove();
     });
 }
 
@@ -237,11 +226,8 @@ fn accepted_connection_has_the_cgroup_of_its_listener() {
     with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply(&rule("unit = \"ldk_tccc.socket\""));
         let group = Group::create("/ldk_tccc.socket");
-        let listener = group.inside(|| lab.inside(|| listen_at("127.0.0.1:0".parse().unwrap(), false, None)));
-        let to = listener.local_addr().unwrap();
-        let client = lab.inside(|| connect_from("127.0.0.1:0".parse().unwrap(), to, None));
-        let server = listener.accept().unwrap().0;
-        let pair = Pair { client, server };
+        let listener = group.inside(|| lab.inside(|| listen_at(address("127.0.0.1"), false, None)));
+        let pair = lab.inside(|| join(address("127.0.0.1"), &listener));
         assert_eq!(Hit::of(pair.algorithms()), Hit::Server);
         remove();
         drop((pair, listener));

@@ -11,7 +11,7 @@ use tccc::kernel::{bpf, cgroup};
 
 use crate::common::{host_has, state, tccc};
 use crate::lab::policy::{Lab, all, remove, show, with_lab};
-use crate::lab::sandbox::{self, BPF, NET_ADMIN, PERFMON, SYS_ADMIN, check, run, stderr, stdout};
+use crate::lab::sandbox::{self, BALLAST, BPF, NET_ADMIN, PERFMON, SYS_ADMIN, check, fill_run, run, stderr, stdout};
 
 const NONE: Option<&str> = None;
 
@@ -85,7 +85,6 @@ fn program_that_allows_no_other_beside_it_is_named() {
             libbpf_sys::bpf_prog_attach(program.as_raw_fd(), root.as_raw_fd(), libbpf_sys::BPF_CGROUP_SOCK_OPS, 0)
         };
         assert!(answer < 0);
-        remove();
     });
 }
 
@@ -169,7 +168,6 @@ fn policy_is_shown_without_rights_as_far_as_it_is_known() {
             assert!(said.contains("policy: its pins may not be looked at: only root can"), "{said}");
             assert!(!said.contains("there is no policy") && !said.contains("decides nothing"), "{said}");
         }
-        remove();
     });
 }
 
@@ -212,7 +210,6 @@ fn missing_and_read_only_file_systems_are_said() {
         refused(lab, 4, &["no cgroup v2 is mounted, which programs for sockets need", "hint: mount it: "]);
         assert_eq!(show()["generation"], 1);
         run(0, "status");
-        remove();
     });
 }
 
@@ -220,27 +217,17 @@ fn missing_and_read_only_file_systems_are_said() {
 fn full_record_folder_leaves_the_policy_before() {
     with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply(&all("cubic"));
-        let fill = || {
-            mount(NONE, "/run", NONE, MsFlags::MS_REMOUNT, Some("size=128k")).unwrap();
-            while fs::OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open("/run/ballast")
-                .and_then(|mut file| std::io::Write::write_all(&mut file, &[0; 4096]))
-                .is_ok()
-            {}
-        };
-        fill();
+        fill_run("128k");
         refused(lab, 1, &["cannot keep records in /run/tccc", "no space left on device"]);
         lab.policy(1, "apply", &all("bbr")).stderr_has("cannot keep records in /run/tccc");
         assert_eq!(show()["generation"], 1);
         assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.1"), ["cubic", "cubic"]);
-        fs::remove_file("/run/ballast").unwrap();
+        fs::remove_file(BALLAST).unwrap();
         lab.apply(&all("bbr"));
         assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.1"), ["bbr", "bbr"]);
-        fill();
+        fill_run("128k");
         run(0, "policy remove"); // takes no room
-        fs::remove_file("/run/ballast").unwrap();
+        fs::remove_file(BALLAST).unwrap();
     });
 }
 

@@ -10,9 +10,10 @@ use std::process::{Child, Stdio};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use tccc::kernel::cgroup;
 
-use crate::common::{host_has, poll_until, test_alone};
-use crate::lab::policy::group::{self, Group};
-use crate::lab::policy::{Ends, Lab, Pair, SOON, remove, show, with_lab};
+use crate::common::{host_has, poll_until, run, test_alone};
+use crate::lab::group::{self, Group};
+use crate::lab::policy::pair::{address, join};
+use crate::lab::policy::{Ends, Lab, SOON, count, remove, show, with_lab};
 
 const UNIT: &str = "ldk_tccc.service";
 const RULE: &str = "[[rule]]\nname = \"unit\"\nunit = \"ldk_tccc.service\"\nuse = \"cubic\"\n";
@@ -44,10 +45,9 @@ fn hundred_restarts_leave_no_connection_without_its_rule_and_no_id_behind() {
             drop(pair);
             group::remove(&slice.path().join(UNIT));
         }
-        assert_eq!(crate::lab::policy::count(&show(), 0, 0, "set"), 200);
+        assert_eq!(count(&show(), 0, 0, "set"), 200);
         poll_until(SOON, "ids of cgroups that are gone are forgotten", || known_ids() == begin);
         assert_eq!(show()["counts"]["missed_cgroups"], 0);
-        remove();
     });
 }
 
@@ -66,7 +66,6 @@ fn path_that_is_made_after_the_policy_matches() {
                 std::mem::forget(group);
             }
         }
-        remove();
     });
 }
 
@@ -107,12 +106,10 @@ fn cgroups_without_room_are_counted() {
         let group = Group::create(&format!("/{UNIT}"));
         assert_eq!(group.inside(|| lab.algorithms("127.0.0.1", "127.0.0.1")), ["reno", "reno"]);
         assert_eq!(show()["counts"]["missed_cgroups"], 1);
-        let said = crate::lab::sandbox::stdout(&crate::lab::sandbox::run(0, "policy show"));
-        assert!(said.contains("\n1 cgroups found no room: rules by cgroup did not match in them"), "{said}");
+        run(0, "policy show").stdout_has("\n1 cgroups found no room: rules by cgroup did not match in them");
         // Another generation counts anew.
         lab.apply(RULE);
         assert_eq!(group.inside(|| lab.algorithms("127.0.0.1", "127.0.0.1")), ["cubic", "cubic"]);
-        remove();
     });
 }
 
@@ -163,15 +160,13 @@ fn restless_service() {
     });
     let slice = cgroup::mount_point().unwrap().join("ldk_tccc.slice");
     let listener = TcpListener::bind("127.0.0.9:0").unwrap();
-    let to = listener.local_addr().unwrap();
     let mut starts = 0;
     while is_closed.try_recv().is_err() {
         let unit = slice.join(UNIT);
         std::fs::create_dir(&unit).unwrap();
         group::join(&unit);
-        let client = crate::lab::policy::pair::connect_from("127.0.0.1:0".parse().unwrap(), to, None);
+        let pair = join(address("127.0.0.1"), &listener);
         group::join(&slice);
-        let pair = Pair { client, server: listener.accept().unwrap().0 };
         let [client, _] = pair.algorithms();
         assert!(client == "cubic" || client == "bbr", "start {starts}: {client}");
         drop(pair);

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::common::host_has;
-use crate::lab::policy::pair::{algorithm_of, connect_from, listen_at};
-use crate::lab::policy::{Pair, count, remove, show, total, with_lab};
+use crate::lab::policy::pair::{address, algorithm_of, join, listen_at};
+use crate::lab::policy::{count, remove, show, total, with_lab};
 
 const CONNECTIONS: u32 = 20_000;
 
@@ -13,13 +13,8 @@ const CONNECTIONS: u32 = 20_000;
 /// `client`: address and port by number.
 fn count_cubic(lab: &crate::lab::policy::Lab, client: impl Fn(u32) -> SocketAddr) -> u64 {
     lab.inside(|| {
-        let listener = listen_at("127.0.0.1:0".parse().unwrap(), false, None);
-        let to = listener.local_addr().unwrap();
-        let is_cubic = |number: u32| {
-            let client = connect_from(client(number), to, None);
-            let pair = Pair { client, server: listener.accept().unwrap().0 };
-            u64::from(algorithm_of(&pair.server) == "cubic")
-        };
+        let listener = listen_at(address("127.0.0.1"), false, None);
+        let is_cubic = |number: u32| u64::from(algorithm_of(&join(client(number), &listener).server) == "cubic");
         (0..CONNECTIONS).map(is_cubic).sum()
     })
 }
@@ -64,7 +59,6 @@ fn shares_are_within_the_binomial_interval_and_counts_are_exact() {
             let share = got as f64 / f64::from(CONNECTIONS);
             assert_binomial((share * f64::from(draws)).round() as u64, draws, percent / 100.0);
         }
-        remove();
     });
 }
 
@@ -72,13 +66,9 @@ fn shares_are_within_the_binomial_interval_and_counts_are_exact() {
 fn arms(lab: &crate::lab::policy::Lab) -> Vec<[bool; 2]> {
     const PAIRS: u16 = 2_000;
     lab.inside(|| {
-        let listener = listen_at("127.0.0.1:4433".parse().unwrap(), false, None);
-        let to = listener.local_addr().unwrap();
-        let arm = |number: u16| {
-            let client = connect_from(SocketAddr::from(([127, 0, 0, 3], 30_000 + number)), to, None);
-            let pair = Pair { client, server: listener.accept().unwrap().0 };
-            pair.algorithms().map(|name| name == "cubic")
-        };
+        let listener = listen_at(address("127.0.0.1:4433"), false, None);
+        let arm =
+            |number: u16| join(([127, 0, 0, 3], 30_000 + number), &listener).algorithms().map(|name| name == "cubic");
         (0..PAIRS).map(arm).collect()
     })
 }
@@ -107,7 +97,6 @@ fn connection_is_in_the_same_arm_under_every_generation() {
         remove();
         lab.apply(&rules(30.0));
         assert!(arms(lab) == first, "after the policy was removed");
-        remove();
     });
 }
 
@@ -127,6 +116,5 @@ fn arms_of_every_size_get_their_share() {
         for arm in 0..names.len() {
             assert_binomial(total(&show(), 0, arm), CONNECTIONS, 0.25);
         }
-        remove();
     });
 }

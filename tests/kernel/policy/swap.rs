@@ -1,6 +1,5 @@
 //! One generation takes the place of another: between two connections, whole or not at all.
 
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -8,11 +7,11 @@ use tccc::policy::change;
 use tccc::policy::file;
 use tccc::policy::generation::GenerationRole;
 
-use crate::common::{host_has, tccc};
-use crate::lab::policy::pair::{connect_from, listen_at};
+use crate::common::{Owned, begin, host_has, poll_until, state, tccc};
+use crate::lab::policy::pair::{address, join, listen_at};
 use crate::lab::policy::traffic::Traffic;
-use crate::lab::policy::{Ends, Lab, Pair, all, programs, remove, show, with_lab};
-use crate::lab::sandbox::{available, run, stderr, stdout};
+use crate::lab::policy::{Ends, Lab, SOON, all, programs, show, with_lab};
+use crate::lab::sandbox::{assert_nothing_left, available, run, stderr, stdout};
 
 const SWAPS: u32 = 210;
 /// After every sixteen connections, so that the swaps get the processors too.
@@ -22,11 +21,9 @@ const PAUSE: Duration = Duration::from_millis(8);
 fn connect_until(lab: &Lab, stops: &AtomicBool, allowed: &[&str]) -> u64 {
     let mut made = 0;
     lab.inside(|| {
-        let listener = listen_at("127.0.0.1:0".parse().unwrap(), false, None);
-        let to = listener.local_addr().unwrap();
+        let listener = listen_at(address("127.0.0.1"), false, None);
         while !stops.load(Ordering::Relaxed) {
-            let client = connect_from("127.0.0.1:0".parse().unwrap(), to, None);
-            let mut pair = Pair { client, server: listener.accept().unwrap().0 };
+            let mut pair = join(address("127.0.0.1"), &listener);
             let names = pair.algorithms();
             assert!(names.iter().all(|name| allowed.contains(&name.as_str())), "connection {made}: {names:?}");
             if made % 16 == 0 {
@@ -51,7 +48,7 @@ fn connections_under_two_hundred_swaps_are_all_decided_and_none_is_reset() {
         let open = (0..40).map(|_| lab.pair(&Ends::new("127.0.0.1", "127.0.0.2"))).collect();
         let traffic = Traffic::begin(open);
         let stops = AtomicBool::new(false);
-        let (begin, programs_before) = (std::time::Instant::now(), programs());
+        let (started, programs_before) = (std::time::Instant::now(), programs());
         let made = std::thread::scope(|scope| {
             let connecting = scope.spawn(|| connect_until(lab, &stops, &["cubic", "bbr"]));
             for swap in 1..=SWAPS {
@@ -60,16 +57,13 @@ fn connections_under_two_hundred_swaps_are_all_decided_and_none_is_reset() {
             stops.store(true, Ordering::Relaxed);
             connecting.join().unwrap()
         });
-        let elapsed = begin.elapsed();
+        let elapsed = started.elapsed();
         let (pairs, carried) = traffic.end();
         println!("{SWAPS} swaps in {elapsed:?}: {made} connections, {} MB, {:?}", carried.bytes >> 20, carried.longest);
         assert!(made > 1000);
         pairs.iter().for_each(|pair| assert_eq!(pair.algorithms(), ["cubic", "cubic"], "open ones keep theirs"));
         assert_eq!(show()["generation"], SWAPS + 1);
-        crate::common::poll_until(crate::lab::policy::SOON, "only one generation is left", || {
-            programs() <= programs_before
-        });
-        remove();
+        poll_until(SOON, "only one generation is left", || programs() <= programs_before);
     });
 }
 
@@ -79,9 +73,9 @@ fn policy_that_cannot_be_applied_leaves_the_one_before() {
         lab.apply(&all("cubic"));
         let plain = Ends::new("127.0.0.1", "127.0.0.2");
         let check = |code: i32, rules: &str, says: &str| {
-            let before = crate::common::state::lines();
+            let before = state::lines();
             lab.policy(code, "apply", rules).stderr_has(says);
-            assert_eq!(crate::common::state::lines(), before);
+            assert_eq!(state::lines(), before);
             assert_eq!(lab.pair(&plain).algorithms(), ["cubic", "cubic"]);
             assert_eq!(show()["generation"], 1);
         };
@@ -95,20 +89,12 @@ fn policy_that_cannot_be_applied_leaves_the_one_before() {
         check(2, &with("[[rule]]\nname = \"a\"\nremote_port = 0\nuse = \"bbr\"\n"), "expected a port from 1 to 65535");
         check(2, "", "expected 1 to 64 rules");
         assert!(!available().contains(&"dtcp".to_owned()), "what was loaded for a refused file is unloaded");
-        remove();
     });
 }
 
-fn start(lab: &Lab, name: &str, algorithm: &str) -> Child {
+fn start(lab: &Lab, name: &str, algorithm: &str) -> Owned {
     let file = lab.file(name, &format!("version = 1\n{}", all(algorithm)));
-    let mut command: Command = tccc();
-    command
-        .args(["policy", "apply", "--accept-risk"])
-        .arg(file)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+    begin(tccc().args(["policy", "apply", "--accept-risk"]).arg(file))
 }
 
 /// Both load what they name, and one of them loads what the other names as well.
@@ -120,7 +106,7 @@ fn two_that_apply_at_once_come_one_after_another() {
         {
             let both = [start(lab, "one.toml", one), start(lab, "other.toml", other)];
             for child in both {
-                let output = child.wait_with_output().unwrap();
+                let output = child.output();
                 assert!(output.status.success(), "{one} and {other}: {}", stderr(&output));
             }
             let shown = show();
@@ -131,7 +117,6 @@ fn two_that_apply_at_once_come_one_after_another() {
                 available().into_iter().filter(|name| (name == "dtcp" || name == "tahoe") && name != winner).collect();
             assert!(unneeded.is_empty(), "round {round}: {unneeded:?} is named by no rule");
         }
-        remove();
     });
 }
 
@@ -142,9 +127,9 @@ fn apply_and_remove_at_once_leave_one_of_both() {
         for round in 0..6 {
             lab.apply(&all("cubic"));
             let applying = start(lab, "one.toml", "dtcp");
-            let removing = Command::spawn(tccc().args(["policy", "remove"]).stdout(Stdio::null())).unwrap();
+            let removing = begin(tccc().args(["policy", "remove"]));
             for child in [applying, removing] {
-                let output = child.wait_with_output().unwrap();
+                let output = child.output();
                 assert!(output.status.success(), "round {round}: {}", stderr(&output));
             }
             let decides = show()["generation"].is_u64();
@@ -152,14 +137,13 @@ fn apply_and_remove_at_once_leave_one_of_both() {
             assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.2"), [expected, expected], "round {round}");
             assert_eq!(available().contains(&"dtcp".to_owned()), decides, "round {round}");
         }
-        remove();
     });
 }
 
 #[test]
 fn dry_runs_and_looks_change_nothing() {
     with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
-        let nothing = crate::common::state::lines();
+        let nothing = state::lines();
         let said = stdout(&lab.policy(0, "apply --dry-run --live", &all("dtcp")));
         let expected =
             ["load \"dtcp\"", "write the record /run/tccc/policy/record.json", "attach a policy at the cgroup "];
@@ -173,11 +157,11 @@ fn dry_runs_and_looks_change_nothing() {
         assert!(show()["policy"].is_null());
         assert_eq!(stdout(&run(0, "policy remove --dry-run")), "there is no policy\n");
         assert_eq!(stdout(&run(0, "policy remove")), "there is no policy\n");
-        assert_eq!(crate::common::state::lines(), nothing);
-        crate::lab::sandbox::assert_nothing_left();
+        assert_eq!(state::lines(), nothing);
+        assert_nothing_left();
 
         lab.apply(&all("dtcp"));
-        let applied = crate::common::state::lines();
+        let applied = state::lines();
         lab.policy(0, "apply --dry-run", &all("bbr"))
             .stdout_has("\n  replace generation 1 of the policy at the cgroup ");
         let said = stdout(&run(0, "policy remove --dry-run --live"));
@@ -189,9 +173,9 @@ fn dry_runs_and_looks_change_nothing() {
         lab.policy(1, "diff --exit-code", &all("bbr")).stdout_has("\n-use = \"dtcp\"\n+use = \"bbr\"\n");
         let toml = stdout(&run(0, "policy show -o toml"));
         assert_eq!(lab.policy(0, "diff", toml.strip_prefix("version = 1\n").unwrap()).stdout, b"");
-        assert_eq!(crate::common::state::lines(), applied);
+        assert_eq!(state::lines(), applied);
         assert_eq!(show()["generation"], 1);
         run(0, "unload --all");
-        assert_eq!(crate::common::state::lines(), nothing);
+        assert_eq!(state::lines(), nothing);
     });
 }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
 use serde_json::Value;
 use tccc::kernel::netns::Netns;
 
 use super::{Prometheus, scrape, server, sum};
-use crate::common::{host_has, poll_until, tccc};
-use crate::lab::sandbox::{self, Said, check, stderr, stdout};
+use crate::common::{begin, end, host_has, poll_until, tccc};
+use crate::lab::sandbox::{self, Said, check};
 use crate::lab::serve::{SOON, Server};
 use crate::lab::socket::path_of;
 use crate::lab::trace::Connection;
@@ -58,15 +59,22 @@ fn sockets_show_the_arms(port: u16) {
     assert!(String::from_utf8_lossy(&table.stdout).lines().skip(1).all(|line| line.contains(RULE)));
 }
 
+/// A connection whose ends choose no algorithm.
+fn connect(netns: &Netns, listener: &TcpListener) -> Connection {
+    let address = listener.local_addr().unwrap();
+    let client = netns.run(|| Ok(TcpStream::connect(address)?)).unwrap();
+    Connection { client, server: listener.accept().unwrap().0, address }
+}
+
 /// A policy was applied while the server ran: connections of its rule were counted without it.
 #[test]
 fn rule_and_arm_reach_metrics_sockets_and_trace_and_go_with_the_policy() {
     sandbox::in_sandbox(host_has!(root, btf, bpffs, cgroup2, prometheus), || {
         let netns = sandbox::network();
         let folder = tempfile::tempdir().unwrap();
-        let listener = netns.run(|| Ok(std::net::TcpListener::bind("127.0.0.1:0")?)).unwrap();
+        let listener = netns.run(|| Ok(TcpListener::bind("127.0.0.1:0")?)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let open = || Connection::between_default(&netns, listener.try_clone().unwrap());
+        let open = || connect(&netns, &listener);
         let mut early = open();
         early.send(BYTES);
         let server = server(&netns, port, &["--listen", "127.0.0.1:0"]);
@@ -155,22 +163,20 @@ fn trace_names_the_arms(connections: &mut [Connection], (folder, port): (&Path, 
     let (file, port) = (folder.join("arms.tccc"), port.to_string());
     let start = |arguments: &[&str]| {
         let mut command = tccc();
-        command.args(["trace", "--port", &port, "--interval", "50ms", "--duration", "4s"]).args(arguments);
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+        begin(command.args(["trace", "--port", &port, "--interval", "50ms", "--duration", "4s"]).args(arguments))
     };
     let live = start(&["--rule", RULE, "-o", "jsonl"]);
     let recorder = start(&["--record", file.to_str().unwrap()]);
-    let begin = std::time::Instant::now();
+    let started = std::time::Instant::now();
     poll_until(SOON, "traffic while they trace", || {
         connections.iter_mut().for_each(|connection| connection.send(100));
-        begin.elapsed() >= std::time::Duration::from_secs(4)
+        started.elapsed() >= std::time::Duration::from_secs(4)
     });
-    let [live, recorded] = [live, recorder].map(|child| child.wait_with_output().unwrap());
-    assert!(live.status.success() && recorded.status.success(), "{}{}", stderr(&live), stderr(&recorded));
+    let [live, _] = [live, recorder].map(|child| end(0, child));
     let replay =
         |options: &[&str]| check(0, tccc().args(["trace", "-o", "jsonl", "--replay"]).arg(&file).args(options));
-    for output in [live, replay(&["--rule", RULE]).output] {
-        let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for text in [live.stdout(), replay(&["--rule", RULE]).stdout()] {
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let arms: std::collections::BTreeSet<&str> = lines.iter().filter_map(|line| line["arm"].as_str()).collect();
         assert!(lines.iter().all(|line| line["rule"] == RULE), "a line of another rule");
         assert_eq!(arms.into_iter().collect::<Vec<_>>(), ["keep", "reno"], "of {} lines", lines.len());

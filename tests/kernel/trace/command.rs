@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-use crate::common::{HostSnapshot, TCCC, needs, poll_until, tccc};
+use crate::common::{HostSnapshot, TCCC, begin, check, end, needs, poll_until, run, tccc};
 use crate::lab::socket::path_of;
 use crate::lab::trace::{loopback_netns, programs_of, transfer};
 
@@ -29,23 +29,18 @@ fn trace_prints_a_stream_and_sums_up() {
     needs!(root, btf);
     let netns = loopback_netns();
     let place = path_of(&netns);
-    let child = tccc()
-        .args(["trace", "--netns", &place, "--interval", "1ms", "--duration", "3s", "-o", "jsonl"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let options = ["--interval", "1ms", "--duration", "3s", "-o", "jsonl"];
+    let child = begin(tccc().args(["trace", "--netns", &place]).args(options));
     poll_until(SOON, "the tracer is attached", || programs_of(child.id()).len() >= 2);
     let client = transfer(&netns, "reno", 16 << 20);
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
-    let lines = String::from_utf8(output.stdout).unwrap();
-    let events: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said = end(0, child);
+    let events: Vec<serde_json::Value> =
+        said.stdout().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(events.iter().all(|event| event["schema"] == 1));
     let of_open = events.iter().any(|event| event["tcp_state"] == "ESTABLISHED");
-    assert!(of_open, "{events:?} {}", String::from_utf8_lossy(&output.stderr));
+    assert!(of_open, "{events:?} {}", said.stderr());
     assert!(events.iter().any(|event| event["kind"] == "close" && event["local"] == client.to_string().as_str()));
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let told = said.stderr();
     assert!(told.contains("events in 3"), "{told}");
     let cost =
         told.split_once("looking at the sockets took ").and_then(|(_, rest)| rest.split_once(" % of a processor"));
@@ -63,12 +58,9 @@ fn a_user_without_capabilities_is_told_which() {
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).unwrap();
     for (verb, capabilities) in [("trace", "CAP_BPF, CAP_PERFMON"), ("sockets", "CAP_SYS_ADMIN")] {
-        let output = Command::new(&program).arg(verb).uid(65534).gid(65534).output().unwrap();
-        assert_eq!(output.status.code(), Some(4), "{verb}");
-        let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        let says = format!("sockets: this process lacks {capabilities}\n");
-        assert!(message.contains(&says) && message.contains("hint: "), "{message}");
-        assert!(output.stdout.is_empty(), "{verb} prints to stdout before it is refused");
+        let said = check(4, Command::new(&program).arg(verb).uid(65534).gid(65534));
+        said.stderr_has(format!("sockets: this process lacks {capabilities}\n")).stderr_has("hint: ");
+        assert!(said.stdout.is_empty(), "{verb} prints to stdout before it is refused");
     }
     let places = ["/proc/self/ns/net", "/proc/self/ns/net:other"];
     let link = [&["link", "--delay", "1ms", "--between"], &places[..]].concat();
@@ -77,17 +69,13 @@ fn a_user_without_capabilities_is_told_which() {
         (&["sockets", "--netns", "1"], "cannot open the network namespace \"1\": permission denied"),
     ];
     for (arguments, says) in cases {
-        let output = Command::new(&program).args(arguments).uid(65534).gid(65534).output().unwrap();
-        let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {message}");
-        assert!(message.contains(says) && message.contains("hint: "), "{arguments:?}: {message}");
+        let said = check(4, Command::new(&program).args(arguments).uid(65534).gid(65534));
+        said.stderr_has(says).stderr_has("hint: ");
     }
 }
 
 #[test]
 fn algorithm_that_nobody_registered_is_named() {
     needs!(root, btf);
-    let output = tccc().args(["sockets", "--algorithm", "trace_nope"]).output().unwrap();
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && message.contains("no algorithm \"trace_nope\" is registered"), "{message}");
+    run(0, "sockets --algorithm trace_nope").stderr_has("no algorithm \"trace_nope\" is registered");
 }

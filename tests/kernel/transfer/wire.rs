@@ -16,6 +16,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rand_pcg::Pcg32;
 use rand_pcg::rand_core::Rng;
 
+use crate::lab::pair::tamper::set_header_checksum;
+
 /// One way.
 const DELAY: Duration = Duration::from_millis(5);
 /// What a late packet takes in addition: so many packets overtake it that it counts as lost.
@@ -147,10 +149,5 @@ fn mark(packet: &mut [u8]) {
         return;
     }
     packet[1] |= ECN;
-    packet[10..12].fill(0);
-    let words = packet[..header].chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
-    let sum: u32 = words.sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    packet[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    set_header_checksum(&mut packet[..header]);
 }

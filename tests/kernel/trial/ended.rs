@@ -7,8 +7,10 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
 use crate::common::{host_has, inhabit, poll_until};
-use crate::lab::sandbox::{available, run, stdout};
-use crate::lab::trial::{BEFORE, DEFAULT, Lab, SOON, TRIED, guard, in_lab, is_gone, last_trial, on_trial, status};
+use crate::lab::sandbox::{assert_nothing_left, available, run, stdout};
+use crate::lab::trial::{
+    BEFORE, DEFAULT, Lab, SOON, TRIED, algorithm_of, guard, in_lab, is_gone, last_trial, on_trial, processes, status,
+};
 
 /// Connections that the only rule decided so far, by what became of them.
 fn counted() -> [u64; 2] {
@@ -91,7 +93,7 @@ fn ended_trial_without_a_policy_before_leaves_nothing() {
             run(0, end);
             assert!(is_gone(guard), "{end}");
             assert_eq!(lab.given(), DEFAULT);
-            crate::lab::sandbox::assert_nothing_left();
+            assert_nothing_left();
         }
     });
 }
@@ -117,7 +119,7 @@ fn live_trial_moves_open_connections_there_and_back() {
                 lab.apply_before();
             }
             let open = lab.connect();
-            let algorithms = || open.each_ref().map(crate::lab::trial::algorithm_of);
+            let algorithms = || open.each_ref().map(algorithm_of);
             let was = algorithms();
             lab.apply(0, &format!("use = \"{TRIED}\""), "--trial 1m --live");
             assert_eq!(algorithms(), [TRIED, TRIED]);
@@ -133,8 +135,8 @@ fn live_trial_moves_open_connections_there_and_back() {
 fn trial_that_cannot_begin_leaves_nothing() {
     in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply(2, "use = \"no_such\"", "--trial 1m").stderr_has("unknown algorithm \"no_such\"");
-        assert!(crate::lab::trial::processes().is_empty());
-        crate::lab::sandbox::assert_nothing_left();
+        assert!(processes().is_empty());
+        assert_nothing_left();
         poll_until(Duration::ZERO, "nothing is decided", || lab.given() == DEFAULT);
     });
 }

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::libc;
@@ -17,7 +16,7 @@ use tccc::units::{BitsPerSec, QueueSize};
 use crate::common::{STATE_FOLDER, host_has, poll_until, tccc};
 use crate::lab::policy::object::compile_text;
 use crate::lab::pty::Session;
-use crate::lab::sandbox::{check, run, stdout};
+use crate::lab::sandbox::{assert_nothing_left, check, run, stdout};
 use crate::lab::trial::{BEFORE, DEFAULT, Lab, SOON, algorithm_of, in_lab, last_trial, on_trial, processes, status};
 use crate::trial::link::Link;
 use crate::trial::steps::begin;
@@ -147,7 +146,7 @@ fn absolute_limit_reverts_where_nothing_can_be_written_too() {
         assert_eq!(lab.given(), DEFAULT);
         poll_until(SOON, "the guard ends", || processes().is_empty());
         assert!(incidents().is_empty());
-        crate::lab::sandbox::assert_nothing_left();
+        assert_nothing_left();
     });
 }
 
@@ -174,31 +173,8 @@ fn rule_that_freezes_stays_as_it_is_with_its_evidence() {
 /// A sender that always keeps so many packets in flight that a short queue loses a part of them.
 const GREEDY: &str = include_str!("../../fixtures/objects/greedy.bpf.c.in");
 
-/// Transfers of so many bytes to each peer in turn, a few at a time.
-fn transfer_many(lab: &Lab, link: &Link, connections: usize, bytes: usize) {
-    const WORKERS: usize = 4;
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..WORKERS {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= connections {
-                        return;
-                    }
-                    let listener = link.listen(link.addresses[number % link.addresses.len()]);
-                    let address = listener.local_addr().unwrap();
-                    let mut client = lab.netns.run(|| Ok(TcpStream::connect(address)?)).unwrap();
-                    let mut server = listener.accept().unwrap().0;
-                    std::thread::scope(|scope| {
-                        scope.spawn(|| client.write_all(&vec![7; bytes]).unwrap());
-                        server.read_exact(&mut vec![0; bytes]).unwrap();
-                    });
-                }
-            });
-        }
-    });
-}
+/// Transfers at a time.
+const WORKERS: usize = 4;
 
 fn short_queue() -> Direction {
     Direction {
@@ -220,7 +196,7 @@ fn algorithm_that_loses_more_packets_is_taken_back() {
         check(0, tccc().args(["policy", "apply"]).arg(&file)).stdout_has("rule \"web\", retransmitted<1.2x:");
         until_it_counts();
         let begin = Instant::now();
-        transfer_many(lab, &link, 1_400, 90_000);
+        link.transfer(&lab.netns, WORKERS, &[90_000; 1_400], drop);
         println!("1,400 transfers in {:?}", begin.elapsed());
         poll_until(2 * LOOK + SOON, "the limit is crossed", || on_trial().is_null());
         let (result, why) = last_trial();
@@ -247,7 +223,7 @@ fn equal_algorithm_stays() {
         until_it_counts();
         let (begin, mut rounds) = (Instant::now(), 0);
         while begin.elapsed() < Duration::from_secs(seconds) {
-            transfer_many(lab, &link, 400, 40_000);
+            link.transfer(&lab.netns, WORKERS, &[40_000; 400], drop);
             rounds += 1;
         }
         poll_until(LOOK + SOON, "a look at all of them", || {

@@ -1,6 +1,8 @@
 //! A link to many peers: addresses of a second namespace, behind a user-space link with loss or a short queue.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tccc::emulate::tunlink::TunLink;
@@ -13,7 +15,7 @@ use tccc::units::{BitsPerSec, QueueSize, Share};
 const INTERFACES: [&str; 2] = ["kgt0", "kgt1"];
 
 pub struct Link {
-    pub peers: Netns,
+    peers: Netns,
     pub addresses: Vec<Ipv4Addr>,
     _link: Box<dyn tccc::emulate::Link>,
 }
@@ -48,8 +50,32 @@ impl Link {
         Link { peers: far, addresses, _link: link }
     }
 
-    pub fn listen(&self, address: Ipv4Addr) -> TcpListener {
-        let address = SocketAddr::V4(SocketAddrV4::new(address, 0));
-        self.peers.run(|| Ok(TcpListener::bind(address)?)).unwrap()
+    /// Transfers of these sizes, to each peer in turn and so many at a time; returns what `keep` makes of both ends.
+    pub fn transfer<T: Send>(
+        &self,
+        netns: &Netns,
+        workers: usize,
+        sizes: &[usize],
+        keep: impl Fn([TcpStream; 2]) -> T + Sync,
+    ) -> Vec<T> {
+        let next = AtomicUsize::new(0);
+        let one = || {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let bytes = *sizes.get(number)?;
+            let peer = self.addresses[number % self.addresses.len()];
+            let listener = self.peers.run(|| Ok(TcpListener::bind((peer, 0))?)).unwrap();
+            let mut client = netns.run(|| Ok(TcpStream::connect(listener.local_addr()?)?)).unwrap();
+            let mut server = listener.accept().unwrap().0;
+            std::thread::scope(|scope| {
+                scope.spawn(|| client.write_all(&vec![7; bytes]).unwrap());
+                server.read_exact(&mut vec![0; bytes]).unwrap();
+            });
+            Some(keep([client, server]))
+        };
+        std::thread::scope(|scope| {
+            let work = || std::iter::from_fn(one).collect::<Vec<T>>();
+            let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+        })
     }
 }

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::common::{host_has, poll_until, tccc};
+use crate::common::{Owned, begin, host_has, poll_until, tccc};
 use crate::lab::sandbox::{assert_nothing_left, available, check, run, stderr, stdout};
 use crate::lab::trial::{
     BEFORE, DEFAULT, Lab, SOON, TRIED, guard, in_lab, is_gone, kill_all, last_trial, on_trial, processes, start, status,
@@ -43,15 +42,14 @@ fn one_trial_goes_on_at_a_time() {
     });
 }
 
-fn said(child: Child) -> (bool, String) {
-    let output = child.wait_with_output().unwrap();
+fn said(command: Owned) -> (bool, String) {
+    let output = command.output();
     (output.status.success(), stdout(&output) + &stderr(&output))
 }
 
 /// Starts the same command twice; the first entry is of the one that succeeded.
 fn twice(arguments: &[&std::ffi::OsStr]) -> [String; 2] {
-    let start = || tccc().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut both = [start(), start()].map(said);
+    let mut both = [(), ()].map(|()| begin(tccc().args(arguments))).map(said);
     both.sort_by_key(|(is_done, _)| !is_done);
     assert_eq!([both[0].0, both[1].0], [true, false], "{both:?}");
     both.map(|(_, text)| text)
@@ -76,9 +74,7 @@ fn of_two_commands_at_once_one_does_it() {
         // The end and the confirmation: one of them, and what it says is what holds.
         for _ in 0..4 {
             lab.try_policy("1m");
-            let [abort, confirm] = [&["policy", "abort"][..], &["confirm"]]
-                .map(|it| tccc().args(it).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
-                .map(said);
+            let [abort, confirm] = [&["policy", "abort"][..], &["confirm"]].map(|it| begin(tccc().args(it))).map(said);
             assert_ne!(abort.0, confirm.0, "{abort:?} {confirm:?}");
             assert_eq!(lab.given(), if confirm.0 { TRIED } else { BEFORE });
             assert_eq!(last_trial().0, if confirm.0 { "kept" } else { "reverted" });

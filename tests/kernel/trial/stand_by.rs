@@ -1,13 +1,12 @@
 //! The process that stands by: it clears what a dead guard left, without a command of anybody.
 
-use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::common::{host_has, poll_until, tccc};
-use crate::lab::sandbox::{available, run, stderr};
+use crate::common::{begin, end, host_has, poll_until, tccc};
+use crate::lab::sandbox::{available, run};
 use crate::lab::systemd::Manager;
 use crate::lab::trial::{BEFORE, SOON, TRIED, guard, in_lab, last_trial, on_trial, processes, shorten_lease, status};
 
@@ -15,34 +14,14 @@ use crate::lab::trial::{BEFORE, SOON, TRIED, guard, in_lab, last_trial, on_trial
 const LEASE: Duration = Duration::from_secs(6);
 const WATCHDOG: Duration = Duration::from_secs(4);
 
-/// It stands by until it is ended, or until the test fails: it would hold what is pinned in the test's file systems.
-struct StandBy(Option<Child>);
-
-impl StandBy {
-    fn end(mut self, signals: impl FnOnce(Pid)) -> Output {
-        let child = self.0.take().expect("it is ended once");
-        signals(Pid::from_raw(child.id() as i32));
-        child.wait_with_output().unwrap()
-    }
-}
-
-impl Drop for StandBy {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
 #[test]
 fn what_dead_guards_left_is_cleared_as_soon_as_their_time_is_over() {
     in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let manager = Manager::new();
         let mut command = tccc();
-        command.args(["guard", "--stand-by"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(["guard", "--stand-by"]);
         manager.manage(&mut command, Some(WATCHDOG));
-        let stand_by = StandBy(Some(command.spawn().unwrap()));
+        let stand_by = begin(&mut command);
         assert_eq!(manager.next(SOON).unwrap().lines().collect::<Vec<_>>(), ["READY=1", "STATUS=standing by"]);
         assert_eq!(manager.next(WATCHDOG).as_deref().map(str::trim), Some("WATCHDOG=1"));
 
@@ -62,19 +41,12 @@ fn what_dead_guards_left_is_cleared_as_soon_as_their_time_is_over() {
         poll_until(SOON, "it is unloaded", || !available().contains(&"ldk_late".to_owned()));
         run(0, "policy remove");
 
-        let output = stand_by.end(|pid| {
-            kill(pid, Signal::SIGTERM).unwrap();
-            // Signs of life have filled the socket; the process waits until they are read.
-            poll_until(SOON, "the end is announced", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
-        });
-        let said = stderr(&output);
-        assert!(output.status.success(), "{said}");
-        for note in [
-            "tccc: note: the trial of the policy is over: its guard died, and the lease was over\n",
-            "tccc: note: \"ldk_late\" is unloaded: nobody confirmed it in time\n",
-        ] {
-            assert!(said.contains(note), "{said}");
-        }
+        kill(Pid::from_raw(stand_by.id() as i32), Signal::SIGTERM).unwrap();
+        // Signs of life have filled the socket; the process waits until they are read.
+        poll_until(SOON, "the end is announced", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
+        end(0, stand_by)
+            .stderr_has("tccc: note: the trial of the policy is over: its guard died, and the lease was over\n")
+            .stderr_has("tccc: note: \"ldk_late\" is unloaded: nobody confirmed it in time\n");
         assert!(processes().is_empty());
     });
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::lab::socket::RawTcpInfo;
 use nix::libc;
@@ -18,7 +18,7 @@ use tccc::trial::arms::{Arms, GuardCell};
 
 use crate::common::{host_has, inhabit, poll_until};
 use crate::lab::sandbox::run;
-use crate::lab::trial::{BEFORE, Lab, SOON, algorithm_of, in_lab};
+use crate::lab::trial::{BEFORE, SOON, algorithm_of, in_lab};
 use crate::trial::link::Link;
 
 /// Numbers of the arms in labels: the rule's first, and those that keep.
@@ -118,37 +118,6 @@ fn cells_of(arms: &Arms) -> Cells {
     cells.collect()
 }
 
-/// Connections of several peers: each sends a number of bytes of its own.
-fn transfer(lab: &Lab, link: &Link, connections: usize) -> Vec<[TcpStream; 2]> {
-    const WORKERS: usize = 16;
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        let work = || {
-            let mut made = Vec::new();
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= connections {
-                    return made;
-                }
-                let listener = link.listen(link.addresses[number % link.addresses.len()]);
-                made.push(transfer_one(&lab.netns, &listener, 1 + number * 997 % 90_000));
-            }
-        };
-        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
-    })
-}
-
-fn transfer_one(netns: &Netns, listener: &TcpListener, bytes: usize) -> [TcpStream; 2] {
-    let mut client = netns.run(|| Ok(TcpStream::connect(listener.local_addr()?)?)).unwrap();
-    let mut server = listener.accept().unwrap().0;
-    std::thread::scope(|scope| {
-        scope.spawn(|| client.write_all(&vec![7; bytes]).unwrap());
-        server.read_exact(&mut vec![0; bytes]).unwrap();
-    });
-    [client, server]
-}
-
 #[test]
 fn sums_of_a_sweep_are_those_of_the_sockets() {
     const CONNECTIONS: usize = 320;
@@ -156,7 +125,9 @@ fn sums_of_a_sweep_are_those_of_the_sockets() {
         let link = Link::lossy(&lab.netns, 32);
         lab.apply(0, &format!("split = {{ {BEFORE} = 40, keep = 60 }}"), "");
         let arms = arms();
-        let open = transfer(lab, &link, CONNECTIONS);
+        // Each sends a number of bytes of its own.
+        let sizes: Vec<usize> = (0..CONNECTIONS).map(|number| 1 + number * 997 % 90_000).collect();
+        let open = link.transfer(&lab.netns, 16, &sizes, |ends| ends);
         let clients: Vec<&TcpStream> = open.iter().map(|[client, _]| client).collect();
         poll_until(SOON, "everything is acknowledged", || clients.iter().all(|client| info(client).is_quiet));
         let mut expected: Cells =

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::lab::socket::connect_with;
-use serde_json::Value;
 use tccc::catalog::{self, Setting};
 use tccc::kernel::netns::Netns;
 use tccc::kernel::probe::Features;
@@ -17,7 +16,7 @@ use tccc::policy::rule::Portion;
 use tccc::trial::upgrade::{self, UpgradeTrial};
 
 use crate::common::{host_has, poll_until, tccc};
-use crate::lab::sandbox::{assert_nothing_left, available, default, run, stdout};
+use crate::lab::sandbox::{assert_nothing_left, available, default, instance, run, stdout};
 use crate::lab::trial::{
     Lab, SOON, algorithm_of, connect, guard, in_lab, is_gone, last_trial, on_trial, processes, start, status,
 };
@@ -42,11 +41,6 @@ fn tried(lab: &Lab) -> usize {
     names.iter().filter(|name| *name == TRIAL_NAME).count()
 }
 
-fn instance() -> Value {
-    let instances = status()["instances"].as_array().unwrap().clone();
-    instances.into_iter().find(|it| it["name"] == NAME).expect("it is loaded")
-}
-
 #[test]
 fn upgrade_on_trial_is_confirmed_aborted_or_over() {
     in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
@@ -63,7 +57,7 @@ fn upgrade_on_trial_is_confirmed_aborted_or_over() {
             let guard = guard();
             end();
             poll_until(SOON, "the guard ends", || is_gone(guard));
-            assert_eq!((tried(lab), instance()["generation"].as_u64()), (0, Some(1)));
+            assert_eq!((tried(lab), instance(NAME)["generation"].as_u64()), (0, Some(1)));
             assert_eq!((available().contains(&TRIAL_NAME.to_owned()), last_trial().0.as_str()), (false, "reverted"));
         }
         begin("--trial 1m");
@@ -71,7 +65,7 @@ fn upgrade_on_trial_is_confirmed_aborted_or_over() {
         assert_eq!((tried(lab), algorithm_of(&open[0]).as_str()), (CONNECTIONS, TRIAL_NAME));
         assert_eq!(stdout(&run(0, "confirm")), format!("the upgrade of \"{NAME}\" is confirmed and stays\n"));
         assert_eq!((tried(lab), algorithm_of(&open[0]).as_str()), (0, TRIAL_NAME), "open connections keep it");
-        let now = instance();
+        let now = instance(NAME);
         assert_eq!((now["generation"].as_u64(), now["previous_generation"].as_u64()), (Some(2), Some(1)));
         assert_eq!(now["tunables"]["keep_avoidance"], 896);
         assert!(!available().contains(&TRIAL_NAME.to_owned()) && !Path::new("/sys/fs/bpf/tccc/policy").exists());
@@ -100,7 +94,7 @@ fn upgrade_on_trial_divides_what_rules_give() {
         let count = names.iter().filter(|name| *name == TRIAL_NAME).count();
         assert!((60..140).contains(&count) && names.iter().all(|name| name.starts_with(NAME)), "{names:?}");
         run(0, "confirm");
-        assert_eq!((lab.given().as_str(), instance()["generation"].as_u64()), (NAME, Some(2)));
+        assert_eq!((lab.given().as_str(), instance(NAME)["generation"].as_u64()), (NAME, Some(2)));
         assert_eq!(status()["policy"]["generation"], 1, "the policy before");
         run(0, "policy remove");
         run(0, &format!("unload {NAME}"));
@@ -125,14 +119,14 @@ fn confirmation_of_an_upgrade_killed_at_each_step_is_carried_out_once() {
             assert!(!killed.wait().unwrap().success(), "{point} was not reached");
             poll_until(SOON, "the guard ends", || processes().is_empty());
             assert_eq!((tried(lab), on_trial().is_null()), (0, true), "{point}");
-            let now = instance();
+            let now = instance(NAME);
             assert_eq!(
                 (now["generation"].as_u64(), now["previous_generation"].as_u64()),
                 (Some(2), Some(1)),
                 "{point}"
             );
             run(0, &format!("rollback {NAME}"));
-            assert!(instance()["tunables"].as_object().unwrap().is_empty(), "{point}: the code before is kept");
+            assert!(instance(NAME)["tunables"].as_object().unwrap().is_empty(), "{point}: the code before is kept");
             run(0, "unload --all");
             assert_nothing_left();
         }
@@ -178,11 +172,11 @@ fn upgrade_without_links_leaves_no_gap_for_rules_and_the_default() {
         let bridge = |number: u32| BTreeSet::from([NAME.to_owned(), format!("{NAME}_g{number}")]);
         let seen = watched(lab, || drop(upgrade::at_once(&other, &features, false).unwrap()));
         assert_eq!(seen, bridge(2));
-        let now = instance();
+        let now = instance(NAME);
         assert_eq!((now["generation"].as_u64(), now["tunables"]["keep_avoidance"].as_i64()), (Some(2), Some(896)));
         let seen = watched(lab, || drop(upgrade::rollback(NAME, &features, false).unwrap()));
         assert_eq!(seen, bridge(3));
-        let now = instance();
+        let now = instance(NAME);
         assert_eq!((now["generation"].as_u64(), now["tunables"].as_object().map(|it| it.len())), (Some(3), Some(0)));
         assert_eq!((default().as_str(), lab.given().as_str()), (NAME, NAME));
         assert_eq!(status()["instances"].as_array().unwrap().len(), 1, "no bridge is left");
@@ -204,7 +198,7 @@ fn upgrade_on_trial_without_links_can_be_confirmed() {
         let seen = watched(lab, || upgrade::conclude(NAME, TRIAL_NAME, &features).unwrap());
         assert_eq!(seen, BTreeSet::from([NAME.to_owned(), TRIAL_NAME.to_owned()]));
         poll_until(SOON, "the guard ends", || processes().is_empty());
-        let now = instance();
+        let now = instance(NAME);
         assert_eq!((now["generation"].as_u64(), now["tunables"]["keep_avoidance"].as_i64()), (Some(2), Some(896)));
         assert_eq!((default().as_str(), lab.given().as_str(), on_trial().is_null()), (NAME, NAME, true));
         assert!(!available().contains(&TRIAL_NAME.to_owned()));

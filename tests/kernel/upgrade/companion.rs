@@ -7,25 +7,10 @@ use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter, ProgInfoQueryOp
 use tccc::kernel::cgroup;
 
 use crate::common::host_has;
-use crate::lab::policy::group::Group;
+use crate::lab::group::Group;
+use crate::lab::pair::attached;
 use crate::lab::policy::{Ends, with_lab};
-use crate::lab::sandbox::{run, stdout};
-use crate::upgrade::instance;
-
-/// Every cgroup to which the companion is attached.
-fn attached() -> Vec<u64> {
-    let ours: Vec<u32> =
-        ProgInfoIter::default().filter(|program| program.name == "pair_delta").map(|program| program.id).collect();
-    let place = |info: LinkTypeInfo| match info {
-        LinkTypeInfo::Cgroup(cgroup) => cgroup.cgroup_id,
-        _ => 0,
-    };
-    LinkInfoIter::default()
-        .filter(|link| ours.contains(&link.prog_id))
-        .map(|link| place(link.info))
-        .filter(|&id| id != 0)
-        .collect()
-}
+use crate::lab::sandbox::{instance, run, stdout};
 
 /// Maps that the attached companion uses.
 fn maps() -> BTreeSet<u32> {

@@ -8,7 +8,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket};
 use tccc::kernel::netns::Netns;
 
 use crate::common::{host_has, inhabit};
-use crate::lab::policy::pair::{algorithm_of, connect_from, listen_at};
+use crate::lab::policy::pair::{address, algorithm_of, join, listen_at};
 use crate::lab::policy::{Ends, Pair, named_netns, with_lab};
 use crate::lab::sandbox::{default, run, stderr, stdout};
 use crate::upgrade::by_generation;
@@ -49,12 +49,8 @@ fn default_of_the_host_follows() {
 fn listener_that_chose_nothing_follows_the_default_after_an_upgrade() {
     with_lab(host_has!(root, struct_ops, bpffs), |_| {
         run(0, "load dtcp --as ldk_def --default");
-        let listener = listen_at("127.0.0.1:0".parse().unwrap(), false, None);
-        let accepted = || {
-            let to = listener.local_addr().unwrap();
-            let client = connect_from("127.0.0.1:0".parse().unwrap(), to, None);
-            algorithm_of(&Pair { client, server: listener.accept().unwrap().0 }.server)
-        };
+        let listener = listen_at(address("127.0.0.1"), false, None);
+        let accepted = || algorithm_of(&join(address("127.0.0.1"), &listener).server);
         assert_eq!(accepted(), "ldk_def");
         run(0, "upgrade ldk_def").stdout_lacks("listening sockets");
         assert_eq!(accepted(), "ldk_def");

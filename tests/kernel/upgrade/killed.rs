@@ -6,8 +6,7 @@ use tccc::kernel::{bpf, cgroup};
 use crate::common::host_has;
 use crate::lab::policy::fault::{Stopped, killed_at, points};
 use crate::lab::policy::{Ends, Lab, Pair, with_lab};
-use crate::lab::sandbox::{assert_nothing_left, run, stdout};
-use crate::upgrade::instance;
+use crate::lab::sandbox::{assert_nothing_left, instance, run, stdout};
 
 const NAME: &str = "ldk_kill";
 

@@ -7,8 +7,7 @@ use tccc::loader::{self, Request};
 use crate::common::{host_has, state, tccc};
 use crate::lab::policy::object::compile;
 use crate::lab::policy::with_lab;
-use crate::lab::sandbox::{check, run, stdout};
-use crate::upgrade::instance;
+use crate::lab::sandbox::{check, instance, run, stdout};
 
 #[test]
 fn what_cannot_be_upgraded_is_said() {

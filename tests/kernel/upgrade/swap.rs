@@ -8,11 +8,11 @@ use tccc::kernel::struct_ops;
 
 use crate::common::{host_has, poll_until, tccc};
 use crate::lab::policy::object::compile;
-use crate::lab::policy::pair::choose;
+use crate::lab::policy::pair::{address, choose, join, listen_at};
 use crate::lab::policy::traffic::Traffic;
 use crate::lab::policy::{Ends, Lab, Pair, SOON, remove, with_lab};
-use crate::lab::sandbox::{check, run, stdout};
-use crate::upgrade::{by_generation, instance};
+use crate::lab::sandbox::{check, instance, run, stdout};
+use crate::upgrade::by_generation;
 
 const UPGRADES: u32 = 20;
 const FLOWS: usize = 110;
@@ -80,14 +80,8 @@ fn name_is_never_missing_while_flows_go_on() {
 fn listener_gives_the_new_code_to_what_it_accepts() {
     with_lab(host_has!(root, struct_ops, bpffs), |lab| {
         run(0, "load dtcp --as ldk_listen");
-        let listener = lab
-            .inside(|| crate::lab::policy::pair::listen_at("127.0.0.3:0".parse().unwrap(), false, Some("ldk_listen")));
-        let accept = || {
-            let to = listener.local_addr().unwrap();
-            let client =
-                lab.inside(|| crate::lab::policy::pair::connect_from("127.0.0.1:0".parse().unwrap(), to, None));
-            Pair { client, server: listener.accept().unwrap().0 }
-        };
+        let listener = lab.inside(|| listen_at(address("127.0.0.3"), false, Some("ldk_listen")));
+        let accept = || lab.inside(|| join(address("127.0.0.1"), &listener));
         let mut before = accept();
         run(0, "upgrade ldk_listen").stdout_has("\n1 listening sockets and 0 open connections have it now\n");
         let after = accept();

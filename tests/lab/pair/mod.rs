@@ -1,17 +1,16 @@
 //! A path of known rate and round trip, a transfer over it, and everything the wire and the sender's algorithm showed.
 
-mod tamper;
+pub mod tamper;
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::{IoSliceMut, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use libbpf_rs::query::{LinkInfo, LinkInfoIter, LinkTypeInfo, ProgInfoIter};
 use nix::sys::socket::sockopt::{RcvBufForce, ReceiveTimestampns};
 use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, RecvMsg, SockFlag, SockProtocol, SockType, recvmsg, setsockopt,
@@ -20,10 +19,10 @@ use nix::sys::socket::{
 use tccc::catalog;
 use tccc::emulate::tunlink::TunLink;
 use tccc::emulate::{Link, LinkDriver, LinkEnd};
-use tccc::kernel::cgroup;
 use tccc::kernel::netlink::add_address;
 use tccc::kernel::netns::Netns;
 use tccc::kernel::probe::Features;
+use tccc::kernel::sysctl;
 use tccc::loader::{Registration, Request, register};
 use tccc::path::{Direction, LinkConfig};
 use tccc::trace::event::{Event, EventKind};
@@ -31,6 +30,7 @@ use tccc::trace::filter::Filter;
 use tccc::trace::live::{Sampling, Tracer};
 use tccc::units::{BitsPerSec, QueueSize};
 
+use crate::lab::group::Group;
 use crate::lab::socket::connect_with;
 pub use tamper::Tamper;
 use tamper::{Rewrite, Wire};
@@ -91,7 +91,7 @@ impl Lab {
     fn on(sides: [Netns; 2], path: Path) -> Lab {
         for (n, side) in sides.iter().enumerate() {
             add_address(side, &format!("pair{n}"), ADDRESSES[n].into(), 24).unwrap();
-            side.run(set_buffers).unwrap();
+            SETTINGS.iter().for_each(|(name, value)| sysctl::write(side, name, value).unwrap());
         }
         Lab { sides, _path: path }
     }
@@ -102,7 +102,7 @@ impl Lab {
     }
 
     /// As [`Lab::transfer`], with the sender's socket alone in a cgroup.
-    pub fn transfer_from(&self, cgroup: Option<&Cgroup>, algorithm: &str, bytes: usize) -> Seen {
+    pub fn transfer_from(&self, cgroup: Option<&Group>, algorithm: &str, bytes: usize) -> Seen {
         let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
         let filter = Filter { netns: Some(BTreeSet::from([self.sides[0].inode()])), ..Filter::default() };
         let tracer = Tracer::start(&filter, Sampling::ByPacket(Duration::ZERO), 64 << 20).unwrap();
@@ -123,9 +123,8 @@ impl Lab {
                 }
             });
             let started = Instant::now();
-            let inside = cgroup.map(Cgroup::enter);
-            let sent = self.sides[0].run(|| connect_with(address, algorithm)).unwrap();
-            drop(inside);
+            let connect = || self.sides[0].run(|| connect_with(address, algorithm)).unwrap();
+            let sent = cgroup.map_or_else(connect, |cgroup| cgroup.inside(connect));
             let received = scope.spawn(|| receive(&listener, bytes));
             (&sent).write_all(&vec![7; bytes]).unwrap();
             received.join().unwrap();
@@ -183,14 +182,11 @@ impl Lab {
 }
 
 /// Large windows, and nothing remembered of an earlier connection.
-fn set_buffers() -> anyhow::Result<()> {
-    for (name, value) in
-        [("tcp_rmem", "4096 8388608 67108864"), ("tcp_wmem", "4096 8388608 67108864"), ("tcp_no_metrics_save", "1")]
-    {
-        fs::write(format!("/proc/sys/net/ipv4/{name}"), value)?;
-    }
-    Ok(())
-}
+const SETTINGS: [(&str, &str); 3] = [
+    ("net.ipv4.tcp_rmem", "4096 8388608 67108864"),
+    ("net.ipv4.tcp_wmem", "4096 8388608 67108864"),
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+];
 
 /// What a program asks for, bytes per second: TCP paces the socket from now on.
 pub fn limit_pacing(socket: &impl AsRawFd, rate: u64) {
@@ -347,47 +343,20 @@ impl Seen {
     }
 }
 
-/// A cgroup of the test's own; removed when dropped.
-pub struct Cgroup {
-    pub path: PathBuf,
-}
-
-/// This process is in the cgroup for as long as the value lives: sockets belong to the cgroup that makes them.
-struct Inside {
-    before: PathBuf,
-}
-
-impl Cgroup {
-    pub fn create(name: &str) -> Cgroup {
-        let path = cgroup::mount_point().unwrap().join(name);
-        fs::create_dir(&path).unwrap();
-        Cgroup { path }
-    }
-
-    fn enter(&self) -> Inside {
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap();
-        let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap();
-        let before = cgroup::mount_point().unwrap().join(own);
-        fs::write(self.path.join("cgroup.procs"), "0").unwrap();
-        Inside { before }
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        fs::write(self.before.join("cgroup.procs"), "0").unwrap();
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.path);
-    }
+/// Every cgroup to which the companion program is attached by a link, whoever holds it.
+pub fn attached() -> Vec<u64> {
+    let programs = ProgInfoIter::default().filter(|program| program.name == "pair_delta");
+    let ours: Vec<u32> = programs.map(|program| program.id).collect();
+    let place = |link: LinkInfo| match link.info {
+        LinkTypeInfo::Cgroup(cgroup) if ours.contains(&link.prog_id) => Some(cgroup.cgroup_id),
+        _ => None,
+    };
+    LinkInfoIter::default().filter_map(place).filter(|&id| id != 0).collect()
 }
 
 /// Registers an algorithm of the catalogue for as long as the value lives, its companion in one cgroup alone.
-pub fn registered_in(cgroup: &Cgroup, id: &str, name: &str) -> Registration {
-    let request = Request { name, cgroup: Some(&cgroup.path), ..Request::of(catalog::find(id).unwrap()) };
+pub fn registered_in(cgroup: &Group, id: &str, name: &str) -> Registration {
+    let request = Request { name, cgroup: Some(cgroup.path()), ..Request::of(catalog::find(id).unwrap()) };
     register(&request, &Features::probe().unwrap()).unwrap()
 }
 

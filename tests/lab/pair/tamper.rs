@@ -2,11 +2,9 @@
 //! every block of options.
 
 use std::collections::VecDeque;
-use std::ffi::c_short;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -18,9 +16,9 @@ use rand_pcg::rand_core::Rng as _;
 use tccc::kernel::netlink::set_up;
 use tccc::kernel::netns::Netns;
 
-use super::{IPV4_BYTES, MARK, REPLY};
+use crate::common::tun;
 
-nix::ioctl_write_int!(set_interface, b'T', 202);
+use super::{IPV4_BYTES, MARK, REPLY};
 
 /// What happens to the eight bytes of each reply.
 pub type Tamper = fn(&mut [u8; 8]);
@@ -37,7 +35,7 @@ pub struct Wire {
 impl Wire {
     /// Packets pass without a rate; those from the second end to the first take `delay`.
     pub fn between(sides: &[Netns; 2], names: [&str; 2], delay: Duration, rewrite: Rewrite) -> Wire {
-        let devices = [0, 1].map(|n| sides[n].run(|| Ok(tun(names[n]))).unwrap());
+        let devices = [0, 1].map(|n| sides[n].run(|| Ok(tun::open(names[n])?)).unwrap());
         for n in [0, 1] {
             set_up(&sides[n], names[n]).unwrap();
         }
@@ -57,23 +55,6 @@ impl Drop for Wire {
             let _ = thread.join();
         }
     }
-}
-
-fn tun(name: &str) -> File {
-    #[repr(C)]
-    struct Request {
-        name: [u8; 16],
-        flags: c_short,
-        rest: [u8; 22],
-    }
-    let device = OpenOptions::new().read(true).write(true).custom_flags(nix::libc::O_NONBLOCK).open("/dev/net/tun");
-    let device = device.unwrap();
-    let mut request =
-        Request { name: [0; 16], flags: (nix::libc::IFF_TUN | nix::libc::IFF_NO_PI) as c_short, rest: [0; 22] };
-    request.name[..name.len()].copy_from_slice(name.as_bytes());
-    // SAFETY: the descriptor is open and the request is a whole `struct ifreq` that outlives the call.
-    unsafe { set_interface(device.as_raw_fd(), &raw const request as u64) }.unwrap();
-    device
 }
 
 fn carry(devices: [File; 2], delay: Duration, mut rewrite: Rewrite, stop: &AtomicBool) {
@@ -173,9 +154,7 @@ fn replace_options(packet: &mut Vec<u8>, random: &mut Pcg32) {
     packet[IPV4_BYTES + 12] = 15 << 4 | packet[IPV4_BYTES + 12] & 0xf;
     let length = packet.len() as u16;
     packet[2..4].copy_from_slice(&length.to_be_bytes());
-    packet[10..12].fill(0);
-    let header = header_sum(&packet[..IPV4_BYTES]);
-    packet[10..12].copy_from_slice(&header.to_be_bytes());
+    set_header_checksum(&mut packet[..IPV4_BYTES]);
     set_checksum(packet);
 }
 
@@ -213,9 +192,11 @@ fn broken_option(random: &mut Pcg32) -> Vec<u8> {
     }
 }
 
-/// IPv4's, over a header whose own field is zero.
-fn header_sum(header: &[u8]) -> u16 {
-    folded(header.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum())
+/// Puts the checksum into a header of IPv4.
+pub fn set_header_checksum(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let sum = folded(header.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum());
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 fn folded(mut sum: u32) -> u16 {

@@ -1,15 +1,15 @@
 //! The program under test, killed or stopped at a point of its own.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tccc::fault::{POINTS, VARIABLE};
 
-use crate::common::{poll_until, tccc};
-use crate::lab::sandbox::{Said, stderr, stdout};
+use crate::common::{Owned, begin, poll_until, tccc};
+use crate::lab::sandbox::{stderr, stdout};
 
 /// A command comes to its point within this time.
 const SOON: Duration = Duration::from_secs(30);
@@ -32,16 +32,15 @@ pub fn killed_at(point: &str, words: &[&str]) {
 }
 
 /// A command that stops itself at a point.
-pub struct Stopped(Option<Child>);
+pub struct Stopped(Owned);
 
 impl Stopped {
     #[track_caller]
     pub fn at(point: &str, words: &[&str]) -> Self {
         let mut command = tccc();
         command.args(words).env(VARIABLE, format!("{point}:stop"));
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let stat = format!("/proc/{}/stat", child.id());
-        let stopped = Stopped(Some(child));
+        let stopped = Stopped(begin(&mut command));
+        let stat = format!("/proc/{}/stat", stopped.pid());
         poll_until(SOON, "the command stops", || {
             std::fs::read_to_string(&stat)
                 .is_ok_and(|text| text.rsplit_once(") ").is_some_and(|it| it.1.starts_with('T')))
@@ -51,7 +50,7 @@ impl Stopped {
 
     /// Its number.
     pub fn pid(&self) -> u32 {
-        self.0.as_ref().expect("it is not ended").id()
+        self.0.id()
     }
 
     /// How a command that waits for this one fails.
@@ -63,29 +62,21 @@ impl Stopped {
         )
     }
 
-    /// Lets it go on, and waits until it ends.
-    pub fn go_on(self) -> Said {
-        self.end(Signal::SIGCONT)
+    /// Lets it go on, and waits until it ends; the test fails unless it succeeds.
+    #[track_caller]
+    pub fn go_on(self) {
+        let output = self.end(Signal::SIGCONT);
+        assert!(output.status.success(), "the command that was stopped: {}{}", stdout(&output), stderr(&output));
     }
 
     /// Kills it where it stands.
+    #[track_caller]
     pub fn kill(self) {
-        self.end(Signal::SIGKILL);
+        assert_eq!(self.end(Signal::SIGKILL).status.signal(), Some(Signal::SIGKILL as i32));
     }
 
-    fn end(mut self, signal: Signal) -> Said {
-        let child = self.0.take().expect("it is ended once");
-        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
-        Said { output: child.wait_with_output().unwrap(), command: "the stopped command".to_owned() }
-    }
-}
-
-impl Drop for Stopped {
-    /// A test that failed leaves nobody who holds its file systems.
-    fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+    fn end(self, signal: Signal) -> Output {
+        kill(Pid::from_raw(self.pid() as i32), signal).unwrap();
+        self.0.output()
     }
 }

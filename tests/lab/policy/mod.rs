@@ -3,7 +3,6 @@
 //! Its default algorithm is `reno`; rules of the tests give `cubic` or `bbr`, which every kernel of the matrix has.
 
 pub mod fault;
-pub mod group;
 pub mod object;
 pub mod pair;
 pub mod traffic;
@@ -42,13 +41,19 @@ pub struct Lab {
     folder: TempDir,
 }
 
-/// Runs a test in a sandbox with a lab; afterwards no program of a policy may be left in the kernel.
+/// Runs a test in a sandbox with a lab, and removes the policy that it leaves; afterwards no program of a policy may be left in
+/// the kernel.
 pub fn with_lab(host_has_needs: bool, test: impl FnOnce(&Lab) + Send) {
     if !host_has_needs {
         return;
     }
     let before = (programs(), maps());
-    sandbox::in_sandbox(true, || test(&Lab::create()));
+    sandbox::in_sandbox(true, || {
+        test(&Lab::create());
+        if Path::new("/sys/fs/bpf/tccc/policy/link").exists() {
+            remove();
+        }
+    });
     poll_until(SOON, "the policy's programs and maps leave the kernel", || {
         programs() <= before.0 && maps() <= before.1
     });

@@ -4,7 +4,6 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::lab::socket::RawTcpInfo;
 pub use crate::lab::socket::{algorithm_of, choose};
 use nix::libc;
 use nix::sys::socket::sockopt::{Ipv6V6Only, Linger, ReuseAddr};
@@ -120,6 +119,13 @@ pub fn listen_at(at: SocketAddr, is_dual: bool, chooses: Option<&str>) -> TcpLis
     socket.into()
 }
 
+/// A connection from any port of an address to whoever listens, which accepts it.
+#[track_caller]
+pub fn join(from: impl Into<SocketAddr>, listener: &TcpListener) -> Pair {
+    let client = connect_from(from.into(), listener.local_addr().unwrap(), None);
+    Pair { client, server: listener.accept().unwrap().0 }
+}
+
 /// A client; an IPv6 one connects to IPv4 by the mapped address.
 #[track_caller]
 pub fn connect_from(from: SocketAddr, to: SocketAddr, chooses: Option<&str>) -> TcpStream {
@@ -129,31 +135,4 @@ pub fn connect_from(from: SocketAddr, to: SocketAddr, chooses: Option<&str>) -> 
     bind(socket.as_raw_fd(), &SockaddrStorage::from(from)).unwrap_or_else(|error| panic!("bind to {from}: {error}"));
     connect(socket.as_raw_fd(), &SockaddrStorage::from(to)).unwrap_or_else(|error| panic!("{from} to {to}: {error}"));
     socket.into()
-}
-
-/// The parts of `struct tcp_info` that the tests look at.
-#[derive(Debug, Clone, Copy)]
-pub struct TcpInfo {
-    /// Bits, such as [`TcpInfo::ECN`].
-    pub options: u8,
-    /// Bytes per second; all ones: none is set.
-    pub pacing_rate: u64,
-    /// Bytes per second; all ones: the application set none.
-    pub max_pacing_rate: u64,
-}
-
-impl TcpInfo {
-    /// ECN was negotiated.
-    pub const ECN: u8 = 8;
-
-    pub fn of(socket: &impl AsRawFd) -> Self {
-        const OPTIONS_AT: usize = 5;
-        const PACING_RATE_AT: usize = 104;
-        let info = RawTcpInfo::of(socket);
-        TcpInfo {
-            options: info.byte(OPTIONS_AT),
-            pacing_rate: info.wide(PACING_RATE_AT),
-            max_pacing_rate: info.wide(PACING_RATE_AT + 8),
-        }
-    }
 }

@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::Pair;
+use crate::common::poll_until;
+use crate::lab::trial::SOON;
 
 /// Bytes of one round of a flow: they fit into the buffers of both sockets.
 const PIECE: usize = 16 << 10;
@@ -17,6 +19,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Connections that carry bytes both ways, one after another, in the background.
 pub struct Traffic {
     stops: Arc<AtomicBool>,
+    /// Rounds of all flows so far.
+    rounds: Arc<AtomicUsize>,
     workers: Vec<JoinHandle<(Vec<Pair>, Carried)>>,
 }
 
@@ -31,24 +35,34 @@ pub struct Carried {
 impl Traffic {
     /// Begins on all of them.
     pub fn begin(mut pairs: Vec<Pair>) -> Self {
-        let stops = Arc::new(AtomicBool::new(false));
+        let (stops, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let each = pairs.len().div_ceil(WORKERS).max(1);
         let mut workers = Vec::new();
         while !pairs.is_empty() {
             let own = pairs.split_off(pairs.len() - each.min(pairs.len()));
-            let stops = Arc::clone(&stops);
-            workers.push(std::thread::spawn(move || carry(own, &stops)));
+            let (stops, rounds) = (Arc::clone(&stops), Arc::clone(&rounds));
+            workers.push(std::thread::spawn(move || carry(own, &stops, &rounds)));
         }
-        Traffic { stops, workers }
+        Traffic { stops, rounds, workers }
+    }
+
+    /// Waits until there were so many more rounds.
+    #[track_caller]
+    pub fn goes_on(&self, rounds: usize) {
+        let before = self.rounds.load(Ordering::Relaxed);
+        poll_until(SOON, "bytes are carried", || {
+            assert!(!self.workers.iter().any(JoinHandle::is_finished), "a connection ended");
+            self.rounds.load(Ordering::Relaxed) >= before + rounds
+        });
     }
 
     /// Ends, and gives the connections back.
     ///
     /// Panics: a connection was reset, or a byte was not what was sent.
-    pub fn end(self) -> (Vec<Pair>, Carried) {
+    pub fn end(mut self) -> (Vec<Pair>, Carried) {
         self.stops.store(true, Ordering::Relaxed);
         let (mut pairs, mut all) = (Vec::new(), Carried::default());
-        for worker in self.workers {
+        for worker in std::mem::take(&mut self.workers) {
             let (own, carried) = worker.join().expect("every byte arrives");
             pairs.extend(own);
             all = Carried { bytes: all.bytes + carried.bytes, longest: all.longest.max(carried.longest) };
@@ -57,7 +71,14 @@ impl Traffic {
     }
 }
 
-fn carry(mut pairs: Vec<Pair>, stops: &AtomicBool) -> (Vec<Pair>, Carried) {
+/// Its threads would keep the mount namespace of a test that failed, with all that is pinned there.
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.stops.store(true, Ordering::Relaxed);
+    }
+}
+
+fn carry(mut pairs: Vec<Pair>, stops: &AtomicBool, rounds: &AtomicUsize) -> (Vec<Pair>, Carried) {
     let mut carried = Carried::default();
     let mut piece = vec![0; PIECE];
     while !stops.load(Ordering::Relaxed) {
@@ -75,6 +96,7 @@ fn carry(mut pairs: Vec<Pair>, stops: &AtomicBool) -> (Vec<Pair>, Carried) {
             }
             carried.bytes += 2 * PIECE as u64;
             carried.longest = carried.longest.max(begin.elapsed());
+            rounds.fetch_add(1, Ordering::Relaxed);
         }
     }
     (pairs, carried)

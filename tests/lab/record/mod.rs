@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use tccc::trace::event::Event;
 use tccc::trace::record::read::{BlockContent, RecordingReader, Want};
 use tccc::trace::record::{MAGIC, Tail};
 
-use crate::common::{poll_until, tccc};
+use crate::common::{Owned, poll_until, tccc};
 use crate::lab::socket::path_of;
 use crate::lab::trace::LossyPath;
 #[allow(unused_imports, reason = "each test binary uses its own part of this module")]
@@ -77,7 +76,7 @@ impl Flows {
     pub fn recorder(&self, file: &Path, interval: &str) -> Recorder {
         let place = self.place();
         let arguments = ["--quiet", "trace", "--interval", interval, "--netns", &place, "--record"];
-        Recorder(tccc().args(arguments).arg(file).spawn().unwrap())
+        Recorder(tccc().args(arguments).arg(file).spawn().unwrap().into())
     }
 
     /// Waits until every sender is in the recording; reading it again and again would take the flows' processor, so
@@ -107,7 +106,7 @@ impl Drop for Flows {
 }
 
 /// A running recorder; one that is not killed before is killed with the value.
-pub struct Recorder(Child);
+pub struct Recorder(Owned);
 
 impl Recorder {
     #[allow(dead_code, reason = "not every test asks what it takes of a processor")]
@@ -119,13 +118,6 @@ impl Recorder {
     pub fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

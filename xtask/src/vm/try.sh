@@ -76,12 +76,17 @@ not_loaded() {
 	esac
 }
 
-# The commands and files of the operator's page, tccc(7), by their number.
+# The commands and files of the operator's page, tccc(7), by their number; fails when there is no such block or it is empty.
 block() {
-	zcat /usr/share/man/man7/tccc.7.gz | awk -v wanted="$1" '/^\.nf/ { n++; on = 1; next } /^\.fi/ { on = 0 } on && n == wanted'
+	zcat /usr/share/man/man7/tccc.7.gz | awk -v wanted="$1" '
+		/^\.nf/ { n++; on = 1; next }
+		/^\.fi/ { on = 0 }
+		on && n == wanted { print; filled = filled || /[^ \t]/ }
+		END { exit !filled }'
 }
 must_follow() {
-	must sh -e -c "$(block "$1")"
+	commands=$(block "$1") || die "block $1 of tccc(7) is empty"
+	must sh -e -c "$commands"
 }
 # A service with connections of its own, by the name that the page uses.
 start_nginx() {
@@ -111,7 +116,7 @@ explained() {
 operators_page() {
 	must tccc doctor
 	must_follow 2
-	block 3 >/etc/tccc/policies/web.toml
+	block 3 >/etc/tccc/policies/web.toml || die "block 3 of tccc(7) is empty"
 	start_nginx
 	must_follow 4
 	must_say web tccc status

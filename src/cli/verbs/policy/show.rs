@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::cli::output::plain::{row, write_columns};
+use crate::cli::output::plain::write_columns;
 use crate::cli::output::{self, warn};
 use crate::policy::change::{self, PolicyStanding};
 use crate::policy::counts::{ArmCounts, PolicyCounts};
@@ -90,7 +90,7 @@ fn write_table(out: &mut impl Write, generation: &GenerationRecord, counts: Opti
     let file = generation.file.as_ref().map_or(String::new(), |file| format!(" from {}", file.display()));
     let GenerationRecord { number, since, cgroup, .. } = generation;
     writeln!(out, "policy generation {number}{file}, since {since}, at the cgroup {}\n", cgroup.display())?;
-    let mut rows = vec![row(["rule", "for", "gets", "share", "connections", "set", "kept", "left alone", "refused"])];
+    let mut rows = Vec::new();
     for (at, rule) in generation.policy.rules.iter().enumerate() {
         for (place, arm) in rule.split.arms.iter().enumerate() {
             let count = counts.and_then(|counts| counts.arms.get(at)?.get(place));
@@ -98,7 +98,7 @@ fn write_table(out: &mut impl Write, generation: &GenerationRecord, counts: Opti
             let [name, conditions] =
                 if is_first { [rule.name.clone(), conditions(rule)] } else { [String::new(), String::new()] };
             let number = |of: fn(&ArmCounts) -> u64| count.map_or("-".to_owned(), |count| of(count).to_string());
-            rows.push(vec![
+            rows.push([
                 name,
                 conditions,
                 arm.treatment.to_string(),
@@ -111,7 +111,8 @@ fn write_table(out: &mut impl Write, generation: &GenerationRecord, counts: Opti
             ]);
         }
     }
-    write_columns(out, &rows)?;
+    let header = ["rule", "for", "gets", "share", "connections", "set", "kept", "left alone", "refused"];
+    write_columns(out, header, rows)?;
     let Some(counts) = counts else { return Ok(()) };
     writeln!(out, "\nno rule: {} connections", counts.unmatched)?;
     let sum = |of: fn(&ArmCounts) -> u64| counts.arms.iter().flatten().map(of).sum::<u64>();

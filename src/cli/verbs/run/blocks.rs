@@ -12,6 +12,7 @@ use super::planned::Planned;
 use crate::catalog;
 use crate::lab::block::blocks;
 use crate::lab::cost::{self, Jobs};
+use crate::lab::results::Finished;
 use crate::model::run::Engine;
 
 const SCHEMA: u32 = 1;
@@ -60,7 +61,7 @@ pub(super) fn all(planned: &[Planned], args: &Args) -> Result<Vec<Numbered>> {
         let chosen = args.part().runs(&one.scenario, &one.plan)?;
         for block in blocks(&chosen) {
             // With as many at once as this host carries, the order would be another on another host.
-            let forecast = args.forecast_by(Jobs::Fixed(1), one, &block.runs, &BTreeSet::new());
+            let forecast = args.forecast_by(Jobs::Fixed(1), one, &block.runs, &Finished::default());
             let traffic = block.runs.iter().map(|run| cost::load_bps(&one.plan.cells[run.cell]));
             all.push(Numbered {
                 n: 0,

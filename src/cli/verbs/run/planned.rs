@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::lab::cost::Jobs;
 use crate::lab::part::Part;
 use crate::lab::plan::{Plan, PlannedRun};
-use crate::lab::results::OpenResultDir;
+use crate::lab::results::Finished;
 use crate::lab::runner;
 use crate::lab::work::Forecast;
 use crate::model::run::Engine;
@@ -93,7 +93,7 @@ pub struct Planned {
 impl Args {
     /// What is left to do of a plan.
     pub fn forecast(&self, one: &Planned, runs: &[&PlannedRun]) -> Result<Forecast> {
-        Ok(self.forecast_by(self.jobs, one, runs, &OpenResultDir::finished_in(&one.out)?))
+        Ok(self.forecast_by(self.jobs, one, runs, &Finished::read(&one.out)?))
     }
 
     /// The file that says how far all these plans are. None: it is not asked for.
@@ -106,13 +106,7 @@ impl Args {
     }
 
     /// What these runs take with so many at once, where some are finished.
-    pub fn forecast_by(
-        &self,
-        jobs: Jobs,
-        one: &Planned,
-        runs: &[&PlannedRun],
-        finished: &BTreeSet<String>,
-    ) -> Forecast {
+    pub fn forecast_by(&self, jobs: Jobs, one: &Planned, runs: &[&PlannedRun], finished: &Finished) -> Forecast {
         match self.engine {
             Engine::Kernel => runner::forecast(&one.plan, runs, finished, jobs),
             Engine::Virtual => virtual_time::forecast(&one.plan, runs, finished, jobs),

@@ -29,15 +29,24 @@ fn direction() -> Direction {
     }
 }
 
+/// One in a hundred packets is lost, and nothing else bounds them.
+fn lossy() -> Direction {
+    Direction { rate: None, loss: Share(0.01).into(), ..direction() }
+}
+
+/// A direction with room for so many packets.
+fn shape(direction: &Direction, packets: u32) -> Shaper {
+    Shaper::new(direction, QueueLimit::Packets(packets))
+}
+
 fn lost_packets(seed: u64, loss: f64, packets: u64) -> Vec<u64> {
-    let mut shaper =
-        Shaper::new(&Direction { rate: None, loss: Share(loss).into(), seed, ..direction() }, QueueLimit::Packets(1));
+    let mut shaper = shape(&Direction { loss: Share(loss).into(), seed, ..lossy() }, 1);
     (0..packets).filter(|&n| shaper.admit(n * MS, 1500) == PacketVerdict::Lost).collect()
 }
 
 #[test]
 fn packet_into_an_idle_link_is_due_after_serialisation_and_delay() {
-    let mut shaper = Shaper::new(&direction(), QueueLimit::Packets(3));
+    let mut shaper = shape(&direction(), 3);
     assert_eq!(shaper.admit(5 * MS, 1500), PacketVerdict::Due(5 * MS + FULL_PACKET + 50 * MS));
     assert_eq!(shaper.admit(500 * MS, 750), PacketVerdict::Due(500 * MS + FULL_PACKET / 2 + 50 * MS));
     assert_eq!(shaper.max_queue_pkts(), 0);
@@ -45,7 +54,7 @@ fn packet_into_an_idle_link_is_due_after_serialisation_and_delay() {
 
 #[test]
 fn burst_fills_the_queue_behind_the_packet_being_serialised() {
-    let mut shaper = Shaper::new(&direction(), QueueLimit::Packets(3));
+    let mut shaper = shape(&direction(), 3);
     for n in 1..=4 {
         assert_eq!(shaper.admit(MS, 1500), PacketVerdict::Due(MS + n * FULL_PACKET + 50 * MS));
     }
@@ -58,7 +67,7 @@ fn burst_fills_the_queue_behind_the_packet_being_serialised() {
 
 #[test]
 fn packets_of_low_priority_find_the_queue_full_earlier() {
-    let mut shaper = Shaper::new(&Direction { queue_low: Some(1), ..direction() }, QueueLimit::Packets(3));
+    let mut shaper = shape(&Direction { queue_low: Some(1), ..direction() }, 3);
     // One is serialised, one waits: no place is left for a third of low priority.
     for _ in 0..2 {
         assert!(matches!(shaper.admit_as(MS, 1500, LOW), PacketVerdict::Due(_)));
@@ -68,26 +77,21 @@ fn packets_of_low_priority_find_the_queue_full_earlier() {
         assert_eq!(shaper.admit(MS, 1500), PacketVerdict::Due(MS + n * FULL_PACKET + 50 * MS));
     }
     assert_eq!(shaper.admit(MS, 1500), PacketVerdict::Overflow);
-    assert!(shaper.minds_priority() && !Shaper::new(&direction(), QueueLimit::Packets(3)).minds_priority());
+    assert!(shaper.minds_priority() && !shape(&direction(), 3).minds_priority());
 }
 
 #[test]
 fn byte_queue_counts_bytes() {
     let mut shaper = Shaper::new(&direction(), QueueLimit::Bytes(2_000));
-    assert!(matches!(shaper.admit(0, 1500), PacketVerdict::Due(_)));
-    assert!(matches!(shaper.admit(0, 1500), PacketVerdict::Due(_)));
-    assert_eq!(shaper.admit(0, 501), PacketVerdict::Overflow);
-    assert!(matches!(shaper.admit(0, 500), PacketVerdict::Due(_)));
-    assert_eq!(shaper.admit(0, 1), PacketVerdict::Overflow);
+    for (bytes, fits) in [(1500, true), (1500, true), (501, false), (500, true), (1, false)] {
+        assert_eq!(shaper.admit(0, bytes) != PacketVerdict::Overflow, fits, "{bytes} bytes");
+    }
 }
 
 #[test]
 fn rate_does_not_drift_when_a_packet_takes_no_whole_number_of_nanoseconds() {
     let rate = BitsPerSec(7_000_001);
-    let mut shaper = Shaper::new(
-        &Direction { rate: Some(rate), delay: Duration::ZERO, ..direction() },
-        QueueLimit::Packets(100_000),
-    );
+    let mut shaper = shape(&Direction { rate: Some(rate), delay: Duration::ZERO, ..direction() }, 100_000);
     let last = (0..50_000).map(|_| shaper.admit(0, 1500)).last().unwrap();
     let exact = 50_000u128 * 1500 * 8 * NANOS_PER_SEC / u128::from(rate.0);
     assert_eq!(last, PacketVerdict::Due(exact as u64));
@@ -115,8 +119,8 @@ fn packets_lost_at_a_small_loss_are_lost_at_a_larger_one() {
 
 #[test]
 fn jitter_neither_reorders_nor_changes_the_loss() {
-    let jittered = Direction { rate: None, jitter: Duration::from_millis(5), loss: Share(0.01).into(), ..direction() };
-    let mut shaper = Shaper::new(&jittered, QueueLimit::Packets(1));
+    let jittered = Direction { jitter: Duration::from_millis(5), ..lossy() };
+    let mut shaper = shape(&jittered, 1);
     let (mut last, mut lost, mut delays) = (0, Vec::new(), Vec::new());
     for n in 0..10_000u64 {
         match shaper.admit(n * 10 * MS, 1500) {
@@ -145,8 +149,8 @@ fn assert_share(what: &str, drawn: usize, share: f64) {
 fn packets_held_back_are_the_asked_share_and_the_same_for_equal_seeds() {
     let reorder = Some("share=2%,by=7ms".parse().unwrap());
     let held = |seed| {
-        let direction = Direction { rate: None, reorder, loss: Share(0.01).into(), seed, ..direction() };
-        let mut shaper = Shaper::new(&direction, QueueLimit::Packets(1));
+        let direction = Direction { reorder, seed, ..lossy() };
+        let mut shaper = shape(&direction, 1);
         let due = |n: &u64| match shaper.admit(n * MS, 1500) {
             PacketVerdict::Due(due) if due == n * MS + 57 * MS => true,
             PacketVerdict::Due(due) => {
@@ -166,7 +170,7 @@ fn packets_held_back_are_the_asked_share_and_the_same_for_equal_seeds() {
 #[test]
 fn copies_are_the_asked_share_follow_their_packet_and_need_a_place() {
     let direction = Direction { duplicate: Share(0.03), ..direction() };
-    let mut shaper = Shaper::new(&direction, QueueLimit::Packets(3));
+    let mut shaper = shape(&direction, 3);
     let mut copies = 0;
     for n in 0..100_000 {
         let PacketVerdict::Due(due) = shaper.admit(n * 10 * MS, 1500) else { panic!("an idle link") };
@@ -177,7 +181,7 @@ fn copies_are_the_asked_share_follow_their_packet_and_need_a_place() {
     }
     assert_share("copies", copies, 0.03);
     let always = Direction { duplicate: Share(1.0), ..direction };
-    let mut shaper = Shaper::new(&always, QueueLimit::Packets(1));
+    let mut shaper = shape(&always, 1);
     shaper.admit(0, 1500);
     assert!(matches!(shaper.admit_copy(0, 1500), Some(PacketVerdict::Due(_))));
     assert_eq!(shaper.admit(0, 1500), PacketVerdict::Overflow);
@@ -186,7 +190,7 @@ fn copies_are_the_asked_share_follow_their_packet_and_need_a_place() {
 #[test]
 fn copy_of_a_packet_of_low_priority_finds_its_share_of_the_queue() {
     let direction = Direction { duplicate: Share(1.0), queue_low: Some(2), ..direction() };
-    let mut shaper = Shaper::new(&direction, QueueLimit::Packets(9));
+    let mut shaper = shape(&direction, 9);
     let mut low = || {
         [Some(shaper.admit_as(0, 1500, LOW)), shaper.admit_copy(0, 1500)]
             .map(|one| one == Some(PacketVerdict::Overflow))
@@ -208,7 +212,7 @@ fn what_happens_to_a_packet_by_chance_depends_on_its_number_alone() {
     };
     let verdicts = |loss: f64| -> Vec<_> {
         let direction = Direction { loss: Share(loss).into(), ..random.clone() };
-        let mut shaper = Shaper::new(&direction, QueueLimit::Packets(1));
+        let mut shaper = shape(&direction, 1);
         (0..5_000).map(|n| [Some(shaper.admit(n * 20 * MS, 1500)), shaper.admit_copy(n * 20 * MS, 1500)]).collect()
     };
     let (without, with) = (verdicts(0.0), verdicts(0.1));
@@ -220,7 +224,7 @@ fn what_happens_to_a_packet_by_chance_depends_on_its_number_alone() {
 #[test]
 fn packets_behind_as_many_as_asked_are_marked_and_no_others() {
     let marks = |mark| {
-        let mut shaper = Shaper::new(&direction(), QueueLimit::Packets(3)).with_mark(Some(mark));
+        let mut shaper = shape(&direction(), 3).with_mark(Some(mark));
         let mut admit = |at: u64| {
             shaper.admit(at, 1500);
             shaper.marks_last()
@@ -235,14 +239,9 @@ fn packets_behind_as_many_as_asked_are_marked_and_no_others() {
 
 #[test]
 fn reordering_and_copies_lose_the_same_packets() {
-    let direction = Direction {
-        rate: None,
-        reorder: Some("share=5%,by=7ms".parse().unwrap()),
-        duplicate: Share(0.05),
-        loss: Share(0.01).into(),
-        ..direction()
-    };
-    let mut shaper = Shaper::new(&direction, QueueLimit::Packets(1));
+    let reorder = Some("share=5%,by=7ms".parse().unwrap());
+    let direction = Direction { reorder, duplicate: Share(0.05), ..lossy() };
+    let mut shaper = shape(&direction, 1);
     let is_lost = |n: &u64| {
         let verdict = shaper.admit(n * MS, 1500);
         let _ = shaper.admit_copy(n * MS, 1500);
@@ -260,7 +259,7 @@ fn changes_come_at_their_moments_after_the_start_and_not_before() {
         at(3, Change { up: Some(false), ..Change::default() }),
         at(4, Change { up: Some(true), loss: Some(Share(1.0).into()), ..Change::default() }),
     ];
-    let mut shaper = Shaper::new(&Direction { changes, ..direction() }, QueueLimit::Packets(3));
+    let mut shaper = shape(&Direction { changes, ..direction() }, 3);
     let mut after = |ms: u64| match shaper.admit(ms * MS, 1500) {
         PacketVerdict::Due(due) => Some(due - ms * MS),
         _ => None,
@@ -285,7 +284,7 @@ fn changes_come_at_their_moments_after_the_start_and_not_before() {
 fn trace_takes_the_place_of_its_mean_when_the_link_is_started() {
     let trace = RateTrace::new("x".into(), vec![10, 10, 30]).unwrap();
     let direction = Direction { rate: Some(trace.mean()), trace: Some(trace), ..direction() };
-    let mut shaper = Shaper::new(&direction, QueueLimit::Packets(3));
+    let mut shaper = shape(&direction, 3);
     assert_eq!(shaper.admit(0, 1500), PacketVerdict::Due(10 * MS + 50 * MS), "three packets in 30 ms");
     shaper.start(100 * MS);
     let due = |ms: u64| PacketVerdict::Due((100 + ms + 50) * MS);
@@ -298,8 +297,7 @@ fn trace_takes_the_place_of_its_mean_when_the_link_is_started() {
 
 #[test]
 fn reseed_starts_the_pattern_anew() {
-    let mut shaper =
-        Shaper::new(&Direction { rate: None, loss: Share(0.01).into(), ..direction() }, QueueLimit::Packets(1));
+    let mut shaper = shape(&lossy(), 1);
     for n in 0..777 {
         shaper.admit(n * MS, 100);
     }
@@ -318,7 +316,7 @@ proptest! {
         jitter in 0u64..5,
     ) {
         let jitter = Duration::from_millis(jitter);
-        let mut shaper = Shaper::new(&Direction { rate: Some(BitsPerSec(rate)), jitter, ..direction() }, QueueLimit::Packets(limit));
+        let mut shaper = shape(&Direction { rate: Some(BitsPerSec(rate)), jitter, ..direction() }, limit);
         let (mut now, mut last_due, mut carried_bits, mut first) = (0, 0, 0u128, None);
         for (gap, bytes) in packets {
             now += gap;

@@ -1,7 +1,8 @@
 //! The guard of msack, which the paper does not have: where it cuts, and what it forgives.
 
-use super::{LONG_RTT_US, RTT_US, counters, msack, paper, steady, tell, tuned};
-use crate::algorithms::dfr::Connection;
+use super::{LONG_RTT_US, RTT_US, counters, msack, paper, steady, tell};
+
+use crate::algorithms::connection::Connection;
 use crate::algorithms::native::{self, Native};
 
 /// As it is loaded by default.
@@ -24,15 +25,16 @@ fn row(connection: &mut Connection, acks: usize, losses: u32) -> Vec<String> {
 fn guard_cuts_at_the_overflow_of_a_slowly_filled_queue_at_any_window() {
     for capacity in [20, 50, 80, 400, 10_000] {
         let at_overflow = |native: &Native| {
-            let mut connection = Connection::new(native, capacity, 20);
+            let mut connection = Connection::over(native, capacity, 20);
             for queued in 0..=capacity {
                 let rtt_us = (u64::from(RTT_US) * u64::from(capacity + queued) / u64::from(capacity)) as u32;
-                let tcp = &mut connection.kernel.tcp;
+                let tcp = &mut connection.tcp;
                 tcp.snd_cwnd = capacity + queued;
                 (tcp.snd_una, tcp.snd_nxt) = (tcp.snd_nxt, tcp.snd_nxt + tcp.snd_cwnd);
-                connection.ack(1_000, Some(rtt_us));
+                connection.wait(1_000);
+                connection.hear(Some(rtt_us));
             }
-            connection.lose(1);
+            connection.mark_lost(1);
             (connection.verdict(), connection.ssthresh())
         };
         let is_hidden = capacity >= 50;
@@ -47,10 +49,10 @@ fn guard_cuts_at_the_overflow_of_a_slowly_filled_queue_at_any_window() {
 fn guard_cuts_from_three_queued_packets_on() {
     for (cwnd, forgiven_us, cut_us) in [(40, 10_810, 10_811), (400, 10_075, 10_076), (35, 10_937, 10_938)] {
         for (rtt_us, expected) in [(9_000, "random"), (RTT_US, "random"), (forgiven_us, "random"), (cut_us, "guard")] {
-            let mut connection = Connection::new(native::find("msack"), cwnd, 20);
-            connection.ack(0, Some(RTT_US));
-            connection.ack(0, Some(rtt_us));
-            connection.lose(1);
+            let mut connection = Connection::over(native::find("msack"), cwnd, 20);
+            connection.hear(Some(RTT_US));
+            connection.hear(Some(rtt_us));
+            connection.mark_lost(1);
             assert_eq!(connection.verdict(), expected, "{rtt_us} us at {cwnd} packets");
             let kept = if expected == "guard" { cwnd / 2 } else { cwnd };
             assert_eq!(connection.ssthresh(), kept, "{rtt_us} us at {cwnd} packets");
@@ -80,32 +82,25 @@ fn guard_counts_losses_and_not_the_acks_that_tell_of_them() {
     for (acks, losses) in [(8, 1), (4, 2), (2, 4), (1, 8)] {
         let mut connection = guarded();
         assert_eq!(row(&mut connection, acks, losses), vec!["random"; acks], "{losses} losses an ACK");
-        assert_eq!((connection.ssthresh(), connection.number("budget")), (40, 0));
+        assert_eq!((connection.ssthresh(), connection.field("budget")), (40, 0));
         assert_eq!(row(&mut connection, 1, 1), ["guard"], "{losses} losses an ACK");
         assert_eq!((connection.ssthresh(), connection.phase()), (20, "recovery"));
-        assert_eq!(connection.number("budget"), 8_000, "a cut fills the budget");
+        assert_eq!(connection.field("budget"), 8_000, "a cut fills the budget");
     }
     assert_eq!(row(&mut guarded(), 1, 9), ["guard"], "more at once than the budget holds");
 }
 
 #[test]
 fn guard_forgives_over_recoveries_what_delivered_packets_earned() {
-    let mut connection = guarded();
-    row(&mut connection, 8, 1);
-    connection.recover();
-    connection.kernel.tcp.delivered += 99;
-    let mut early = guarded();
-    row(&mut early, 8, 1);
-    early.recover();
-    early.kernel.tcp.delivered += 99;
-    assert_eq!(row(&mut early, 1, 1), ["guard"], "99 packets earn less than one loss at 1 %");
-    connection.kernel.tcp.delivered += 1;
-    assert_eq!(row(&mut connection, 2, 1), ["random", "guard"]);
-    let mut long = guarded();
-    row(&mut long, 8, 1);
-    long.recover();
-    long.kernel.tcp.delivered = long.kernel.tcp.delivered.wrapping_add(u32::MAX);
-    assert_eq!(row(&mut long, 9, 1)[7..], ["random", "guard"], "no more than eight are earned");
+    // At 1 %; no more than eight are earned.
+    for (delivered, earned) in [(99, 0), (100, 1), (u32::MAX, 8)] {
+        let mut connection = guarded();
+        row(&mut connection, 8, 1);
+        connection.end_recovery();
+        connection.tcp.delivered = connection.tcp.delivered.wrapping_add(delivered);
+        let expected = [&["random"; 8][..earned], &["guard"]].concat();
+        assert_eq!(row(&mut connection, earned + 1, 1), expected, "{delivered} packets");
+    }
 }
 
 #[test]
@@ -118,24 +113,22 @@ fn guard_s_budget_outlasts_a_postponed_cut_and_is_full_after_a_timeout() {
     let mut timeout = guarded();
     row(&mut timeout, 8, 1);
     timeout.time_out();
-    timeout.recover();
+    timeout.end_recovery();
     assert_eq!(row(&mut timeout, 8, 1), ["random"; 8]);
 }
 
 #[test]
 fn guard_has_tunables() {
     assert_eq!(row(&mut msack(), 100, 1), vec!["random"; 100], "the paper has none");
-    let mut native = tuned(&["guard=1", "guard_losses=3", "guard_share=0"]);
-    {
-        let mut connection = steady(&native);
-        connection.kernel.tcp.delivered += 1_000_000;
-        assert_eq!(row(&mut connection, 4, 1), ["random", "random", "random", "guard"]);
-    }
+    const THREE: [&str; 3] = ["guard=1", "guard_losses=3", "guard_share=0"];
+    let mut connection = steady(native::tuned("msack", &THREE));
+    connection.tcp.delivered += 1_000_000;
+    assert_eq!(row(&mut connection, 4, 1), ["random", "random", "random", "guard"]);
     for (queue, rtt_us, expected) in [(1, 10_256, "random"), (1, 10_257, "guard"), (65_535, 11_000, "random")] {
-        native::set(&mut native, &[&format!("guard_queue={queue}")]);
-        let mut connection = steady(&native);
-        connection.ack(0, Some(rtt_us));
-        connection.lose(1);
+        let queue_setting = format!("guard_queue={queue}");
+        let mut connection = steady(native::tuned("msack", &[&THREE[..], &[&queue_setting]].concat()));
+        connection.hear(Some(rtt_us));
+        connection.mark_lost(1);
         assert_eq!(connection.verdict(), expected, "{rtt_us} us, {queue} packets");
     }
 }

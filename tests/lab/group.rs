@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tccc::kernel::cgroup;
 
 use crate::common::poll_until;
 
-use super::SOON;
+/// How long processes may take to leave a cgroup on a busy host.
+const SOON: Duration = Duration::from_secs(30);
 
 /// A cgroup with everything below it; removed when dropped.
 #[derive(Debug)]
