@@ -11,6 +11,7 @@ use crate::common::needs;
 use crate::lab::link::{Lab, MTU, limited, link_cpu_time, plain, receive_during};
 use tccc::emulate::tunlink::TunLink;
 use tccc::model::run::LinkCounters;
+use tccc::model::stats::median;
 use tccc::units::{QueueSize, Share};
 
 /// One run of one row.
@@ -94,24 +95,19 @@ fn ten_links_run(mbit: f64, time: Duration) -> Run {
     total
 }
 
-fn median(runs: &[Run], value: impl Fn(&Run) -> f64) -> f64 {
-    let mut values: Vec<f64> = runs.iter().map(value).collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn print_row(name: &str, runs: &[Run]) {
-    let late = |n: usize| median(runs, |run| run.late_us[n]);
+    let middle = |value: &dyn Fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>()).unwrap();
+    let late = |n: usize| middle(&|run| run.late_us[n]);
     println!(
         "{name:<18} {:>8.2} {:>9.2} {:>7.1} {:>7.1} {:>8.1} {:>8.0} {:>6.1} {:>7.3} {:>7.0} {:>3}",
-        median(runs, |run| run.offered_mbit),
-        median(runs, |run| run.delivered_mbit),
+        middle(&|run| run.offered_mbit),
+        middle(&|run| run.delivered_mbit),
         late(0),
         late(1),
         late(2),
         late(3),
-        median(runs, |run| run.cpu_percent),
-        median(runs, |run| run.loss_percent),
+        middle(&|run| run.cpu_percent),
+        middle(&|run| run.loss_percent),
         runs.iter().map(|run| run.failed_pkts).sum::<u64>(),
         runs.len()
     );

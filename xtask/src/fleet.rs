@@ -101,7 +101,7 @@ pub fn check() -> Result<()> {
     properties::report_is_written(&trial)?;
     trial.run_whole(&whole)?;
     properties::blocks_are_of_one_plan(&trial, &whole)?;
-    properties::is_same_result(&properties::report(&trial)?, &properties::report_of(&whole)?)?;
+    properties::is_same_result(&properties::report_of(&trial.results())?, &properties::report_of(&whole)?)?;
     properties::block_twice_counts_once(&trial)?;
     properties::mixed_versions_are_refused(&trial)?;
     cluster.end()?;
@@ -115,7 +115,7 @@ fn grid_in_virtual_time(faults: Faults) -> Result<()> {
     let words = words(&[&[GRID], &VIRTUAL]);
     let mut trial = Trial::prepare(&cluster, words, GRID_BLOCKS, faults, USER)?;
     let whole = submit_twice(&mut trial)?;
-    properties::is_same_result(&properties::report(&trial)?, &whole)?;
+    properties::is_same_result(&properties::report_of(&trial.results())?, &whole)?;
     cluster.end()?;
     println!("the cluster's report is that of one machine");
     Ok(())
@@ -129,7 +129,7 @@ fn grid_on_the_kernel(faults: Faults) -> Result<()> {
     let words = words(&[&[GRID]]);
     let mut trial = Trial::prepare(&cluster, words, GRID_BLOCKS, faults, ROOT)?;
     let whole = submit_twice(&mut trial)?;
-    properties::is_like_result(&properties::report(&trial)?, &whole)?;
+    properties::is_like_result(&properties::report_of(&trial.results())?, &whole)?;
     cluster.end()?;
     host::has_no_leftovers()?;
     demo::compare(&before)?;

@@ -197,7 +197,7 @@ fn words(saved: &str) -> impl Iterator<Item = String> {
     let line = saved.lines().next().unwrap_or_default();
     let command = line.split_once(":=").map_or("", |(_, command)| command);
     let command = command.split(';').next().unwrap_or_default();
-    command.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>().into_iter()
+    command.split_whitespace().skip(1).map(str::to_owned)
 }
 
 fn compiler_flags(saved: &str) -> Vec<String> {
@@ -216,11 +216,7 @@ fn linker_flags(saved: &str) -> Vec<String> {
 /// The headers that an object's rule names, below the tree.
 fn headers_in(saved: &str) -> impl Iterator<Item = String> {
     let names = saved.split_whitespace().filter(|word| word.ends_with(".h")).map(|word| word.trim_start_matches("./"));
-    names
-        .filter(|name| !name.starts_with('/') && !name.contains(TRIAL))
-        .map(str::to_owned)
-        .collect::<Vec<_>>()
-        .into_iter()
+    names.filter(|name| !name.starts_with('/') && !name.contains(TRIAL)).map(str::to_owned)
 }
 
 /// The folder appears whole, by renaming.

@@ -139,16 +139,13 @@ fn obstacle() -> Option<&'static str> {
 fn go_without(missing: &[Package], why: &str) -> Result<()> {
     let names: Vec<&str> = missing.iter().map(|package| package.name.as_str()).collect();
     let by_hand = format!("`apt-get install {}` as root", names.join(" "));
-    let text = format!("{} missing, and {why}: {by_hand}", count_text(names.len()));
+    let count = if names.len() == 1 { "1 package is".to_owned() } else { format!("{} packages are", names.len()) };
+    let text = format!("{count} missing, and {why}: {by_hand}");
     if missing.iter().all(|package| SKIPPABLE.contains(&package.name.as_str())) {
         eprintln!("xtask: setup: {text}; without, some tests are skipped");
         return Ok(());
     }
     Err(Unmet(text).into())
-}
-
-fn count_text(packages: usize) -> String {
-    if packages == 1 { "1 package is".into() } else { format!("{packages} packages are") }
 }
 
 fn missing(purpose: Purpose) -> Vec<Package> {

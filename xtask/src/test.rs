@@ -95,8 +95,7 @@ fn privileged(program: &str) -> Result<Count> {
         return run_libtest(process::cargo("test"), &["--test", program], &["--test-threads=1"]);
     }
     let mut list = process::cargo("test");
-    select(&mut list, &["--test", program]);
-    let listed = process::output("list the tests", list.args(["--", "--list"]))?;
+    let listed = process::output("list the tests", list.args(["--workspace", "--test", program, "--", "--list"]))?;
     let mut count = Count::default();
     let tests = listed.lines().filter(|line| line.ends_with(": test")).count();
     count.skip(tests, format!("the {program} ring needs root"));
@@ -106,8 +105,14 @@ fn privileged(program: &str) -> Result<Count> {
 /// Runs test programs by `cargo test` and counts what they say.
 fn run_libtest(mut command: Command, programs: &[&str], options: &[&str]) -> Result<Count> {
     let log = skip_log(programs.last().expect("some test program"))?;
-    select(&mut command, programs);
-    command.args(["--no-fail-fast", "--"]).args(options).env("TCCC_SKIP_LOG", &log).stdout(Stdio::piped());
+    // One package alone would be built again, with the features that it alone asks for.
+    command
+        .arg("--workspace")
+        .args(programs)
+        .args(["--no-fail-fast", "--"])
+        .args(options)
+        .env("TCCC_SKIP_LOG", &log)
+        .stdout(Stdio::piped());
     let mut child = command.spawn().context("start `cargo test`")?;
     let mut reader = LibtestReader::default();
     for line in BufReader::new(child.stdout.take().expect("stdout is piped")).split(b'\n') {
@@ -132,11 +137,6 @@ fn skip_log(ring: &str) -> Result<PathBuf> {
     let log = folder.join(format!("skips-{ring}.log"));
     fs::write(&log, "").with_context(|| format!("write {}", log.display()))?;
     Ok(log)
-}
-
-/// Some test programs. One package alone would be built again, with the features that it alone asks for.
-fn select(command: &mut Command, programs: &[&str]) {
-    command.arg("--workspace").args(programs);
 }
 
 /// Builds for the kernel, checks the rules, drives every algorithm over the simulated paths: `cargo xtask check`.

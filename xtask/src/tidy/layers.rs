@@ -106,17 +106,14 @@ fn used_paths(file: &SourceFile, module: &str) -> Vec<(usize, String)> {
         code.push_str(if *is_test { "" } else { line });
         code.push('\n');
     }
+    let own = if parent.is_empty() { String::new() } else { format!("{parent}::") };
     let mut paths = Vec::new();
-    for (at, _) in code.match_indices("crate::") {
-        let line = code[..at].matches('\n').count();
-        paths.extend(expand(&code[at + "crate::".len()..]).into_iter().map(|path| (line, path)));
-    }
     // Indented `super` belongs to a module inside the file.
-    for (at, _) in code.match_indices("\nuse super::") {
-        let line = 1 + code[..at].matches('\n').count();
-        let prefix = if parent.is_empty() { String::new() } else { format!("{parent}::") };
-        paths
-            .extend(expand(&code[at + "\nuse super::".len()..]).into_iter().map(|path| (line, prefix.clone() + &path)));
+    for (begin, prefix) in [("crate::", ""), ("\nuse super::", &own)] {
+        for (at, _) in code.match_indices(begin) {
+            let line = code[..=at].matches('\n').count();
+            paths.extend(expand(&code[at + begin.len()..]).iter().map(|path| (line, format!("{prefix}{path}"))));
+        }
     }
     paths
 }

@@ -10,34 +10,25 @@ use anyhow::{Context, Result, bail};
 use super::packages::Packages;
 use crate::process;
 
-/// A kernel as a person names it.
+/// A kernel as a person names it: `newest`, or the newest package of a series, for example `6.12`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
-    /// The newest package of a series, for example `6.12`.
-    Series(String),
-    /// The newest package of all.
-    Newest,
-}
+pub struct Choice(String);
 
 impl FromStr for Choice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_series = text.split('.').count() == 2 && text.split('.').all(|part| part.parse::<u32>().is_ok());
-        match text {
-            "newest" => Ok(Choice::Newest),
-            _ if is_series => Ok(Choice::Series(text.to_owned())),
-            _ => Err(format!("{text:?} is neither `newest` nor a series such as 6.1 or 6.12")),
+        match is_series || text == "newest" {
+            true => Ok(Choice(text.to_owned())),
+            false => Err(format!("{text:?} is neither `newest` nor a series such as 6.1 or 6.12")),
         }
     }
 }
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Choice::Series(series) => f.write_str(series),
-            Choice::Newest => f.write_str("newest"),
-        }
+        f.write_str(&self.0)
     }
 }
 
@@ -98,11 +89,9 @@ fn packages_of(choice: &Choice, names: &[String]) -> Result<Vec<String>> {
 }
 
 impl Choice {
+    /// Whether a version is one of the series; `newest` has no numbers that it could lack.
     fn takes(&self, version: &[u32]) -> bool {
-        match self {
-            Choice::Newest => true,
-            Choice::Series(series) => version.starts_with(&numbers(series)),
-        }
+        version.starts_with(&numbers(&self.0))
     }
 }
 
