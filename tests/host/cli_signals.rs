@@ -5,15 +5,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use crate::common::{TCCC, poll_until};
-use crate::lab::serve::{SOON, Server};
-use nix::sys::signal::{SigHandler, Signal, kill, signal};
-use nix::unistd::Pid;
-
-const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--replay", "tests/fixtures/recording-format-1.tccc"];
-
-fn send(server: &Server, signal: Signal) {
-    kill(Pid::from_raw(server.process.id() as i32), signal).unwrap();
-}
+use crate::lab::serve::{SERVE, SOON, Server};
+use nix::sys::signal::{SigHandler, Signal, signal};
 
 /// Waits until it ends; the exit code, none where the signal killed it.
 fn end(server: &mut Server) -> Option<i32> {
@@ -34,7 +27,7 @@ fn end_of_the_session_ends_the_work_in_order() {
     // SAFETY: between fork and exec only `sigaction` is called, which is async-signal-safe.
     unsafe { command.pre_exec(|| Ok(signal(Signal::SIGHUP, SigHandler::SigDfl).map(drop)?)) };
     let mut server = Server::start(command);
-    send(&server, Signal::SIGHUP);
+    server.signal(Signal::SIGHUP);
     assert_eq!(end(&mut server), Some(0), "{}", server.said());
 }
 
@@ -47,8 +40,8 @@ fn what_was_started_to_outlive_its_session_does() {
     let signals = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
     let hangup = 1 << (Signal::SIGHUP as u32 - 1);
     assert_eq!(u64::from_str_radix(signals.trim(), 16).unwrap() & hangup, hangup, "still ignored");
-    send(&server, Signal::SIGHUP);
+    server.signal(Signal::SIGHUP);
     assert_eq!(server.get("/").status, 200);
-    send(&server, Signal::SIGTERM);
+    server.signal(Signal::SIGTERM);
     assert_eq!(end(&mut server), Some(0), "{}", server.said());
 }

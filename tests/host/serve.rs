@@ -6,16 +6,14 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::{Said, TCCC, check, poll_until, tccc};
-use crate::lab::serve::{SOON, Server, read_answer};
+use crate::lab::serve::{RECORDING, SERVE, SOON, Server, TOKEN, read_answer};
 
-const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recording-format-1.tccc");
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// What many clients may cost beside what the server takes at rest.
 const MANY_CLIENTS_BYTES: u64 = 48 << 20;
 
 fn server(arguments: &[&str]) -> Server {
     let mut command = tccc();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING]).args(arguments);
+    command.args(SERVE).args(arguments);
     Server::start(command)
 }
 
@@ -186,8 +184,7 @@ fn a_thousand_idle_connections_cost_little_and_are_let_go() {
 fn few_descriptors_make_few_connections() {
     const FILES: usize = 64;
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -n {FILES} && exec \"$0\" \"$@\""), TCCC]);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING]);
+    command.args(["-c", &format!("ulimit -n {FILES} && exec \"$0\" \"$@\""), TCCC]).args(SERVE);
     let server = Server::start(command);
     let mut idle: Vec<TcpStream> = (0..=FILES / 2).map(|_| server.connect()).collect();
     let mut told = String::new();
@@ -206,18 +203,11 @@ fn a_query_of_a_hundred_megabytes_is_refused_after_its_first_kilobytes() {
     let server = server(&[]);
     assert_eq!(server.get("/").status, 200);
     let before = server.peak_bytes();
-    let mut stream = server.connect();
-    let mut reader = stream.try_clone().unwrap();
-    let answer = std::thread::spawn(move || {
-        let mut answer = Vec::new();
-        let _ = reader.read_to_end(&mut answer); // what was not read of the request resets the connection
-        String::from_utf8_lossy(&answer).into_owned()
+    let (sent, answer) = server.exchange(|mut stream| {
+        stream.write_all(b"GET /?").unwrap();
+        let piece = vec![b'a'; 1 << 20];
+        (0..100).take_while(|_| stream.write_all(&piece).is_ok()).count()
     });
-    stream.write_all(b"GET /?").unwrap();
-    let piece = vec![b'a'; 1 << 20];
-    let sent = (0..100).take_while(|_| stream.write_all(&piece).is_ok()).count();
-    drop(stream);
-    let answer = answer.join().unwrap();
     assert!(sent < 100, "all of it was taken");
     assert!(answer.is_empty() || answer.contains("431") || answer.contains("414"), "{answer}");
     assert!(server.peak_bytes() - before < 8 << 20);
@@ -261,7 +251,7 @@ fn trials_and_incidents_are_told_to_whoever_has_the_token() {
     let file = state.path().join("token");
     std::fs::write(&file, TOKEN).unwrap();
     let mut command = tccc();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING, "--trials", "--token-file"]).arg(&file);
+    command.args(SERVE).args(["--trials", "--token-file"]).arg(&file);
     command.env("STATE_DIRECTORY", state.path());
     let server = Server::start(command);
     let bearer = format!("Authorization: Bearer {TOKEN}");

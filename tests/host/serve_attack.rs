@@ -8,11 +8,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::common::{needs, tccc};
-use crate::lab::serve::{Answer, SOON, Server, read_answer};
+use crate::lab::serve::{Answer, SERVE, SOON, Server, TOKEN, read_answer};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 const TREE: &str = env!("CARGO_MANIFEST_DIR");
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// Variable for how hard the scanner tries: `--version-all` has every probe it knows, and takes a minute.
 const PROBES: &str = "TCCC_NMAP_PROBES";
 /// What attackers may cost beside what the server takes at rest.
@@ -31,8 +30,7 @@ impl Target {
         let token = folder.path().join("token");
         std::fs::write(&token, TOKEN).unwrap();
         let mut command = tccc();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--replay"]);
-        command.arg(format!("{TREE}/tests/fixtures/recording-format-1.tccc")).arg("--token-file").arg(&token);
+        command.args(SERVE).arg("--token-file").arg(&token);
         let server = Server::start(command);
         assert_eq!(server.get("/").status, 200);
         let before = server.peak_bytes();
@@ -51,15 +49,8 @@ impl Target {
 
     /// Sends bytes and the end of them; what came back, also where the connection was reset.
     fn send(&self, bytes: &[u8]) -> String {
-        let mut stream = self.server.connect();
-        let mut reader = stream.try_clone().unwrap();
-        let answer = std::thread::spawn(move || {
-            let mut answer = Vec::new();
-            let _ = reader.read_to_end(&mut answer); // what was not read of the request resets the connection
-            String::from_utf8_lossy(&answer).into_owned()
-        });
-        let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
-        answer.join().unwrap()
+        let write = |mut stream: TcpStream| stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
+        self.server.exchange(write).1
     }
 }
 
@@ -155,15 +146,10 @@ fn pipelined_requests_are_answered_in_order_and_cost_no_memory() {
     const REQUESTS: usize = 2_000;
     let target = Target::start();
     let many = (head("GET /metrics", "") + &head("GET /nothing", "")).repeat(REQUESTS / 2);
-    let (mut stream, last) = (target.server.connect(), head("GET /", "Connection: close\r\n"));
-    let mut reader = stream.try_clone().unwrap();
-    let answers = std::thread::spawn(move || {
-        let mut text = String::new();
-        reader.read_to_string(&mut text).unwrap();
-        text
-    });
-    stream.write_all((many + &last).as_bytes()).unwrap();
-    let answers = statuses(&answers.join().unwrap());
+    let all = many + &head("GET /", "Connection: close\r\n");
+    let (written, answers) = target.server.exchange(|mut stream| stream.write_all(all.as_bytes()));
+    written.unwrap();
+    let answers = statuses(&answers);
     let wrong = answers.iter().zip([401, 404].iter().cycle()).position(|(given, due)| given != due);
     assert_eq!((answers.len(), wrong, answers.last()), (REQUESTS + 1, Some(REQUESTS), Some(&200)));
     let deaf: Vec<TcpStream> = (0..20)

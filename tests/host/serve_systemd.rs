@@ -8,29 +8,22 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::common::{TCCC, needs, poll_until, tccc};
-use crate::lab::serve::{SOON, Server};
+use crate::lab::serve::{RECORDING, SERVE, SOON, Server};
 use crate::lab::systemd::{Manager, with_sockets};
 use nix::sys::resource::{Resource, rlim_t};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-
-const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recording-format-1.tccc");
+use nix::sys::signal::Signal;
 
 fn replay(mut command: Command) -> Command {
     command.args(["serve", "--replay", RECORDING]);
     command
 }
 
-fn signal(server: &Server, signal: Signal) {
-    kill(Pid::from_raw(server.process.id() as i32), signal).unwrap();
-}
-
 #[test]
 fn readiness_and_end_are_told_and_the_watchdog_gets_signs() {
     const WATCHDOG: Duration = Duration::from_secs(2);
     let manager = Manager::new();
-    let mut command = replay(tccc());
-    command.args(["--listen", "127.0.0.1:0"]);
+    let mut command = tccc();
+    command.args(SERVE);
     manager.manage(&mut command, Some(WATCHDOG));
     let mut server = Server::start(command);
     let told = manager.next(SOON).unwrap();
@@ -40,11 +33,11 @@ fn readiness_and_end_are_told_and_the_watchdog_gets_signs() {
         assert_eq!(manager.next(WATCHDOG).as_deref().map(str::trim), Some("WATCHDOG=1"));
     }
     assert_eq!(server.get("/healthz").status, 200);
-    signal(&server, Signal::SIGSTOP);
+    server.signal(Signal::SIGSTOP);
     while manager.next(WATCHDOG).is_some() {} // what was told before it stopped
-    signal(&server, Signal::SIGCONT);
+    server.signal(Signal::SIGCONT);
     assert_eq!(manager.next(SOON).as_deref().map(str::trim), Some("WATCHDOG=1"));
-    signal(&server, Signal::SIGTERM);
+    server.signal(Signal::SIGTERM);
     assert!(server.process.wait().unwrap().success());
     poll_until(SOON, "the end is announced", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
 }
@@ -52,8 +45,8 @@ fn readiness_and_end_are_told_and_the_watchdog_gets_signs() {
 #[test]
 fn server_without_a_watchdog_tells_its_readiness_alone() {
     let manager = Manager::new();
-    let mut command = replay(tccc());
-    command.args(["--listen", "127.0.0.1:0"]);
+    let mut command = tccc();
+    command.args(SERVE);
     manager.manage(&mut command, None);
     let server = Server::start(command);
     assert!(manager.next(SOON).unwrap().starts_with("READY=1\n"));

@@ -8,6 +8,12 @@ use std::time::Duration;
 
 use crate::common::{Owned, poll_until};
 
+/// A recording.
+pub const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recording-format-1.tccc");
+/// What serves it on a free port.
+pub const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING];
+/// A token that nobody guesses.
+pub const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// Longest wait for anything of a busy machine.
 pub const SOON: Duration = Duration::from_secs(60);
 
@@ -50,6 +56,23 @@ impl Server {
     /// What it said on stderr so far.
     pub fn said(&self) -> String {
         self.said.lock().unwrap().clone()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.process.id() as i32), signal).unwrap();
+    }
+
+    /// Writes to a connection while its answers are read; what `write` returns, and what came back, also where the
+    /// connection was reset.
+    pub fn exchange<R>(&self, write: impl FnOnce(TcpStream) -> R) -> (R, String) {
+        let stream = self.connect();
+        let mut reader = stream.try_clone().unwrap();
+        let answer = std::thread::spawn(move || {
+            let mut answer = Vec::new();
+            let _ = reader.read_to_end(&mut answer); // what was not read of the request resets the connection
+            String::from_utf8_lossy(&answer).into_owned()
+        });
+        (write(stream), answer.join().unwrap())
     }
 
     pub fn connect(&self) -> TcpStream {
