@@ -4,7 +4,7 @@
 //!
 //! | layer | module | what it is | may use |
 //! | --- | --- | --- | --- |
-//! | 0 | [`units`], [`failure`], [`plain`], [`nearest`], [`bounded`], [`btf`], [`fault`] | quantities with their unit; failures with hint and exit code; text, files and type information of others; the word that was meant; where tests let a process die | std |
+//! | 0 | [`units`], [`failure`], [`plain`], [`nearest`], [`bounded`], [`btf`], [`fault`], [`scratch`] | quantities with their unit; failures with hint and exit code; text, files and type information of others; the word that was meant; where tests let a process die; folders that go with their process | std |
 //! | 1 | [`written`] | TOML files that people write, read with lines and every mistake at once | units |
 //! | 1 | [`path`] | what a link does to packets: rates, delays, queues, losses, changes by time | units |
 //! | 1 | [`trace::event`], [`catalog`] | the event all consumers share; the algorithms this binary carries | units |
@@ -32,6 +32,7 @@ pub mod fault;
 pub mod nearest;
 pub mod path;
 pub mod plain;
+pub mod scratch;
 pub mod units;
 pub mod written;
 

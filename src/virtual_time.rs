@@ -19,13 +19,12 @@ mod modules;
 pub mod process;
 mod recipe;
 mod sandbox;
-mod scratch;
 mod setting;
 
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use self::algorithms::Modules;
 use self::guest::Guest;
@@ -33,7 +32,6 @@ use self::image::Image;
 use self::modules::Workshop;
 use self::process::{CONSOLE, Launch};
 use self::setting::{GuestSetting, Measured};
-use crate::failure::Failure;
 use crate::lab::cost::{self, Jobs};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::{self, Pool, workers};
@@ -42,6 +40,8 @@ use crate::lab::work::{Begun, Forecast, Outcome, Progress, Work};
 use crate::model::run::{HostRecord, RunRecord, RunStatus};
 use crate::scenario::{Cell, Scenario};
 
+/// The modules of tccc in the guest's kernel, which every tccc builds from its own source.
+const LABORATORY: &str = "laboratory";
 /// The start of every run by the guest's wall clock: results have no other, because equal runs give equal files.
 const STARTED: &str = "2001-09-09T01:46:40.000Z";
 /// The folder of a run that the guest shares; gone once the run is over.
@@ -191,7 +191,7 @@ fn keep_host(results: &OpenResultDir, plan: &Plan, guest: &Guest, modules: &Modu
         ("guest source digest", facts.source_sha256.clone()),
         ("guest recipe", facts.recipe.clone()),
         ("guest compiler", facts.compiler.clone()),
-        ("laboratory", modules.laboratory.digest.clone()),
+        (LABORATORY, modules.laboratory.digest.clone()),
     ];
     let mut host = HostRecord {
         kernel: format!("{} (User Mode Linux)", facts.release),
@@ -202,29 +202,50 @@ fn keep_host(results: &OpenResultDir, plan: &Plan, guest: &Guest, modules: &Modu
         ..plan.host_record(tools)?
     };
     if let Some(earlier) = results.host()? {
-        if earlier.tools != host.tools {
-            let what =
-                format!("\"{}\" has runs of another guest or tccc, and this would add some", results.path().display());
-            return Err(Failure::usage(what).hint("choose another directory with `--out DIR`").into());
-        }
-        check_same_algorithms(&earlier, &host)?;
+        check_same_tools(&earlier, &host, results)?;
+        results.check_same_algorithms(&earlier, &host)?;
         host.algorithms.extend(earlier.algorithms);
     }
     results.write_host(&host)
 }
 
-/// A directory holds runs of one version of each algorithm.
-fn check_same_algorithms(earlier: &HostRecord, now: &HostRecord) -> Result<()> {
-    let differs = |(id, digest): &(&String, &String)| now.algorithms.get(*id).is_some_and(|other| other != *digest);
-    let Some((id, _)) = earlier.algorithms.iter().find(differs) else { return Ok(()) };
-    let what = format!("the directory has runs of another version of {id}");
-    Err(Failure::usage(what).hint("choose another directory with `--out DIR`").into())
+/// A directory holds runs of one guest and one tccc. Another host may have that guest; all have this tccc.
+fn check_same_tools(earlier: &HostRecord, now: &HostRecord, results: &OpenResultDir) -> Result<()> {
+    for (name, is) in &now.tools {
+        let was = earlier.tools.get(name).map_or("(none)", String::as_str);
+        let what = format!("the {name}");
+        let is_ours = ["tccc", LABORATORY].contains(&name.as_str());
+        ensure!(was == is || !is_ours, results.refuse_mixture(&what, was, is));
+        ensure!(was == is, results.refuse_host(&what, was, is));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::{Failure, FailureKind};
     use crate::kernel::congestion::OF_LINUX;
+    use crate::lab::plan::Choices;
+    use crate::lab::plan::tests::{TEXT, planned};
+
+    #[test]
+    fn resume_with_another_guest_is_for_another_host() {
+        let plan = planned(&Choices::default()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let results = OpenResultDir::open(folder.path(), &plan, TEXT).unwrap();
+        let host = |guest: &str, laboratory: &str| {
+            plan.host_record([("guest", guest.into()), (LABORATORY, laboratory.into())]).unwrap()
+        };
+        let earlier = host("aa", "cc");
+        let refusal = |now| check_same_tools(&earlier, &now, &results).unwrap_err().downcast::<Failure>().unwrap();
+        let guest = refusal(host("bb", "cc"));
+        assert_eq!(guest.kind, FailureKind::Unmet);
+        assert!(guest.what.ends_with("has runs of the guest aa, and this would add some of bb"), "{guest}");
+        let laboratory = refusal(host("aa", "dd"));
+        assert_eq!(laboratory.kind, FailureKind::Usage, "{laboratory}");
+        check_same_tools(&earlier, &earlier, &results).unwrap();
+    }
 
     /// The configuration names most of them by other words.
     #[test]

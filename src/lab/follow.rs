@@ -53,7 +53,7 @@ impl Follower {
                 Ok(tracer) => tracer,
                 Err(error) => return drop(to_starter.send(Err(error))),
             };
-            let _ = to_starter.send(Ok(tracer.watcher()));
+            let _ = to_starter.send(Ok(tracer.watcher().clone()));
             while !until.load(Ordering::Relaxed) {
                 // Bytes that are no event cannot come from our own program of the same build. A run that misses its
                 // last event because of them fails (`measure::flow_record`).

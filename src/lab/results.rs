@@ -71,6 +71,22 @@ impl OpenResultDir {
         Failure::usage(what).hint(ANOTHER_PLACE)
     }
 
+    /// The same where another host has what the earlier runs had: a cluster's engine then takes another node.
+    pub(crate) fn refuse_host(&self, what: &str, earlier: &str, now: &str) -> Failure {
+        let hint = format!("run it on a host with {what} {earlier}, or {ANOTHER_PLACE}");
+        Failure::unmet(self.refuse_mixture(what, earlier, now).what).hint(hint)
+    }
+
+    /// Checks that no algorithm is another one than in the earlier runs.
+    pub(crate) fn check_same_algorithms(&self, earlier: &HostRecord, now: &HostRecord) -> Result<()> {
+        for (name, digest) in &now.algorithms {
+            if let Some(other) = earlier.algorithms.get(name).filter(|other| *other != digest) {
+                return Err(self.refuse_mixture(&format!("\"{name}\" with digest"), other, digest).into());
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that the directory can take the results of a plan, without touching anything.
     ///
     /// Errors: it is no directory; it holds another plan, or files of something else.
@@ -108,10 +124,6 @@ impl OpenResultDir {
             write_whole(&path, file.text.as_bytes())?;
         }
         Ok(())
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Writes what is known about the machine and its path.

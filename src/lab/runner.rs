@@ -16,7 +16,6 @@ use self::paths::{Earlier, Paths};
 use self::queue::Queue;
 use self::together::Together;
 use crate::emulate::Network;
-use crate::failure::Failure;
 use crate::kernel::cgroup::{self, RunCgroup};
 use crate::kernel::privilege;
 use crate::lab::algorithms::Algorithms;
@@ -122,21 +121,10 @@ pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress
 
 /// One result directory is of one kernel, one driver and the same objects: anything else would be a mixture.
 fn check_same_host(earlier: &HostRecord, now: &HostRecord, results: &OpenResultDir) -> Result<()> {
-    if earlier.kernel != now.kernel {
-        // A cluster's engine takes another node after this kind of failure.
-        let refusal = Failure::unmet(results.refuse_mixture("kernel", &earlier.kernel, &now.kernel).what);
-        let hint =
-            format!("run it on a host with kernel {}, or choose another directory with `--out DIR`", earlier.kernel);
-        return Err(refusal.hint(hint).into());
-    }
+    ensure!(earlier.kernel == now.kernel, results.refuse_host("kernel", &earlier.kernel, &now.kernel));
     ensure!(earlier.network == now.network, results.refuse_mixture("network", &earlier.network, &now.network));
     ensure!(earlier.link == now.link, results.refuse_mixture("link driver", &earlier.link, &now.link));
-    for (name, digest) in &now.algorithms {
-        if let Some(other) = earlier.algorithms.get(name).filter(|other| *other != digest) {
-            return Err(results.refuse_mixture(&format!("\"{name}\" with digest"), other, digest).into());
-        }
-    }
-    Ok(())
+    results.check_same_algorithms(earlier, now)
 }
 
 /// The record of a resumed experiment: what was measured for its earlier runs stays; what was not as asked, on which no
@@ -154,7 +142,7 @@ fn joined(mut earlier: HostRecord, now: HostRecord) -> HostRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::FailureKind;
+    use crate::failure::{Failure, FailureKind};
     use crate::lab::plan::tests::{TEXT, planned};
 
     fn host(kernel: &str, digest: &str) -> HostRecord {

@@ -142,16 +142,6 @@ impl Tracer {
         Ok(count)
     }
 
-    /// Events that could not be sent since the start.
-    pub fn dropped(&self) -> u64 {
-        self.watcher.dropped()
-    }
-
-    /// The same by the reason: the ring was full, or the socket is beyond [`SOCKETS_MAX`].
-    pub fn drops(&self) -> [u64; 2] {
-        self.watcher.drops()
-    }
-
     /// What is less precise or costs more than it should on this kernel, and why.
     pub fn notices(&self) -> &[String] {
         &self.notices
@@ -162,22 +152,9 @@ impl Tracer {
         self.clock.as_ref().map(Clock::cost)
     }
 
-    /// Follows one more network namespace; see [`Watcher::watch_netns`].
-    ///
-    /// Errors: as [`Watcher::watch_netns`].
-    pub fn watch_netns(&self, inode: u32) -> Result<()> {
-        self.watcher.watch_netns(inode)
-    }
-
-    /// Follows a network namespace no more; see [`Watcher::unwatch_netns`].
-    ///
-    /// Errors: as [`Watcher::unwatch_netns`].
-    pub fn unwatch_netns(&self, inode: u32) -> Result<()> {
-        self.watcher.unwatch_netns(inode)
-    }
-
-    pub fn watcher(&self) -> Watcher {
-        self.watcher.clone()
+    /// Which namespaces it follows and what it dropped; a clone goes to another thread.
+    pub fn watcher(&self) -> &Watcher {
+        &self.watcher
     }
 }
 
@@ -236,7 +213,8 @@ impl Watcher {
         self.drops().iter().sum()
     }
 
-    fn drops(&self) -> [u64; 2] {
+    /// The same by the reason: the ring was full, or the socket is beyond [`SOCKETS_MAX`].
+    pub fn drops(&self) -> [u64; 2] {
         [RING_FULL, NO_PLACE].map(|reason| {
             let count = self.maps.dropped.lookup(&reason.to_ne_bytes(), MapFlags::ANY);
             let count = count.ok().flatten().and_then(|bytes| bytes.try_into().ok());

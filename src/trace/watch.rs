@@ -107,7 +107,7 @@ impl Watch {
     }
 
     fn take_dropped(&mut self, take: &mut dyn FnMut(Arrival)) {
-        let [full, unfollowed] = self.tracer.drops();
+        let [full, unfollowed] = self.tracer.watcher().drops();
         let dropped = full + unfollowed;
         if dropped != self.dropped {
             self.dropped = dropped;

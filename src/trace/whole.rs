@@ -30,7 +30,7 @@ pub struct Whole {
 #[derive(PartialEq)]
 enum Stage {
     Foresight,
-    BlockContent,
+    Content,
     Over,
 }
 
@@ -47,7 +47,7 @@ impl Whole {
 
     fn foresee(&mut self, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         let Some(content) = self.reader.next(Want::Facts)? else {
-            self.stage = Stage::BlockContent;
+            self.stage = Stage::Content;
             return self.reader.rewind();
         };
         let BlockContent::Facts(facts) = content else { return Ok(()) };

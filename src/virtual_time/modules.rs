@@ -12,9 +12,9 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::guest::{self, Guest};
-use super::scratch::Scratch;
 use crate::catalog::source::SOURCES;
 use crate::failure::Failure;
+use crate::scratch::Scratch;
 
 /// Raised when the way of compiling changes, so that older modules are not taken.
 const WAY: u32 = 1;

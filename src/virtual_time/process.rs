@@ -20,7 +20,7 @@ use super::guest::Guest;
 use super::image::libraries;
 use super::job::{END, WELL};
 use super::sandbox::{self, Reach};
-use super::scratch::Scratch;
+use crate::scratch::Scratch;
 
 /// What the guest's console said, in the shared folder.
 pub const CONSOLE: &str = "console.txt";

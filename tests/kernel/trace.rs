@@ -45,7 +45,7 @@ fn transfer_gives_open_samples_and_close() {
     assert!(samples.iter().any(|sample| sample.srtt_us.is_some() && sample.min_rtt_us <= sample.srtt_us));
     assert_eq!(events.last().unwrap().kind, EventKind::Close);
     assert!(events.iter().all(|event| event.algorithm == "reno" && event.socket == events[0].socket));
-    assert_eq!(observed.tracer.dropped(), 0);
+    assert_eq!(observed.tracer.watcher().dropped(), 0);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn samples_by_clock_are_of_what_moves_and_cost_no_packet() {
         let ticks = now.ticks - before.ticks;
         ticks > 5 && now.looks - before.looks < 4 * ticks
     });
-    assert_eq!(observed.tracer.dropped(), 0);
+    assert_eq!(observed.tracer.watcher().dropped(), 0);
 }
 
 /// A host may have a hundred thousand connections beside the one that is asked for.
@@ -255,14 +255,14 @@ fn namespaces_come_and_go_under_one_tracer() {
     let mut observed = Observed::start(&filter, Duration::from_millis(1), RING_BYTES);
     let unseen = transfer(&first, "reno", 1 << 20);
     let mut early = Connection::open(&second, "reno");
-    observed.tracer.watch_netns(first.inode()).unwrap();
+    observed.tracer.watcher().watch_netns(first.inode()).unwrap();
     let seen = transfer(&first, "reno", 1 << 20);
     observed.until_closed(seen);
-    let watcher = observed.tracer.watcher();
+    let watcher = observed.tracer.watcher().clone();
     let inode = second.inode();
     std::thread::spawn(move || watcher.watch_netns(inode).unwrap()).join().unwrap();
-    observed.tracer.unwatch_netns(first.inode()).unwrap();
-    observed.tracer.unwatch_netns(first.inode()).unwrap();
+    observed.tracer.watcher().unwatch_netns(first.inode()).unwrap();
+    observed.tracer.watcher().unwatch_netns(first.inode()).unwrap();
     let gone = transfer(&first, "reno", 1 << 20);
     early.send(1 << 20);
     let early_client = early.client.local_addr().unwrap();
@@ -271,7 +271,7 @@ fn namespaces_come_and_go_under_one_tracer() {
     assert!(observed.events.iter().all(|event| event.local != unseen || event.netns != first.inode()));
     assert!(observed.events.iter().all(|event| event.local != gone || event.netns != first.inode()));
     let everything = Tracer::start(&Filter::default(), Sampling::ByPacket(SOON), RING_BYTES).unwrap();
-    assert!(everything.watch_netns(1).is_err());
+    assert!(everything.watcher().watch_netns(1).is_err());
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn ring_overflow_is_counted() {
     let netns = loopback_netns();
     let mut observed = Observed::start(&only(&netns), Duration::ZERO, RING_BYTES_MIN);
     transfer(&netns, "reno", 8 << 20);
-    assert!(observed.tracer.dropped() > 0);
+    assert!(observed.tracer.watcher().dropped() > 0);
     let in_ring = observed.poll().len();
     assert!((1..=RING_BYTES_MIN as usize / 272).contains(&in_ring), "{in_ring} events of a full ring");
 }

@@ -1,13 +1,17 @@
 //! Recipes for many hosts: a container image, a DaemonSet and an Indexed Job of Kubernetes, a role of Ansible.
 
+use std::fs;
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
-use super::tools;
+use super::{remove, tools};
 use crate::process;
 
 const IMAGE: &str = "tccc:local";
+/// What the ConfigMap of the DaemonSet holds, and what it holds to undo that.
+const DECLARED: &str = "version = 1\n\n[algorithm.dtcp]\n";
+const NOTHING: &str = "version = 1\n";
 
 /// Checks DaemonSet and Job against the schema of Kubernetes, and the role by Ansible's linter; both without network.
 ///
@@ -26,21 +30,82 @@ pub fn check() -> Result<()> {
     process::run("dist", &mut lint)
 }
 
-/// Builds the image from the unpacked tarball, has it verify and run with the DaemonSet's capabilities, and removes it.
+/// Builds the image from the unpacked tarball, and has it declare, show and undo what it loads, as the DaemonSet does.
 ///
-/// Errors: not root; podman cannot build or run here; the program fails inside.
+/// Errors: not root; podman cannot build or run here; the program fails inside; a step leaves something behind.
+/// Side effects: an image of podman, a BPF file system and records of their own, which are removed at the end.
 pub fn try_image(folder: &Path) -> Result<()> {
     ensure!(process::is_root(), "the image runs as root does on a node: run `cargo xtask dist --try-image` as root");
-    let podman = || process::program("podman");
+    let place = process::target().join("dist/node");
+    let podman = |words: &[&str]| process::run("dist", process::program("podman").args(words));
     let file = folder.join("Containerfile");
-    process::run("dist", podman().args(["build", "--tag", IMAGE, "--file"]).arg(file).arg(folder))?;
-    let run = |words: &[&str]| {
-        let mut run = podman();
-        run.args(["run", "--rm", "--read-only", "--network", "host", "--security-opt", "seccomp=unconfined"]);
-        run.args(["--cap-drop", "ALL", "--cap-add", "BPF,PERFMON,NET_ADMIN", "--volume", "/sys/fs/bpf:/sys/fs/bpf"]);
-        process::run("dist", run.args(["--volume", "/sys/fs/cgroup:/sys/fs/cgroup:ro", IMAGE]).args(words))
-    };
-    let tried = run(&["show", "dtcp"]).and_then(|()| run(&["doctor"]));
-    process::run("dist", podman().args(["image", "rm", "--force", IMAGE]))?;
+    podman(&["build", "--tag", IMAGE, "--file", &file.to_string_lossy(), &folder.to_string_lossy()])?;
+    let tried = Node::make(&place).and_then(|node| node.try_all());
+    podman(&["image", "rm", "--force", IMAGE])?;
     tried
+}
+
+/// What a container sees of a node, in a folder.
+struct Node<'a>(&'a Path);
+
+impl Node<'_> {
+    fn make(place: &Path) -> Result<Node<'_>> {
+        remove(place)?;
+        for name in ["pins", "records", "history"] {
+            let folder = place.join(name);
+            fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+        }
+        process::run("dist", process::program("mount").args(["-t", "bpf", "bpf"]).arg(place.join("pins")))?;
+        Ok(Node(place))
+    }
+
+    fn declare(&self, text: &str) -> Result<()> {
+        fs::write(self.0.join("10-site.toml"), text).context("write what is declared")?;
+        self.run(&["apply"])
+    }
+
+    /// Runs the image with the capabilities and folders of the DaemonSet.
+    ///
+    /// runc, because crun refuses hosts with both versions of cgroups; limits that any host can set.
+    fn run(&self, words: &[&str]) -> Result<()> {
+        let mut run = process::program("podman");
+        run.args(["--runtime", "runc", "run", "--rm", "--read-only", "--network", "host"]);
+        run.args(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]);
+        run.args(["--security-opt", "seccomp=unconfined", "--cap-drop", "ALL", "--cap-add", "BPF,PERFMON,NET_ADMIN"]);
+        for (name, to) in [
+            ("10-site.toml", "/etc/tccc/10-site.toml:ro"),
+            ("pins", "/sys/fs/bpf"),
+            ("records", "/run/tccc"),
+            ("history", "/var/lib/tccc"),
+        ] {
+            run.arg("--volume").arg(format!("{}:{to}", self.0.join(name).display()));
+        }
+        process::run("dist", run.args(["--volume", "/sys/fs/cgroup:/sys/fs/cgroup:ro", IMAGE]).args(words))
+    }
+
+    fn try_all(&self) -> Result<()> {
+        self.declare(DECLARED)?;
+        for words in [&["doctor"][..], &["status"], &["show", "dtcp"]] {
+            self.run(words)?;
+        }
+        ensure!(registered()?.contains("dtcp"), "dtcp is declared, and the kernel does not list it");
+        self.declare(NOTHING)?;
+        ensure!(!registered()?.contains("dtcp"), "dtcp is declared no more, and the kernel lists it");
+        let left = fs::read_dir(self.0.join("pins")).context("look for pins")?.count();
+        ensure!(left == 0, "{left} pins are left");
+        eprintln!("xtask: dist: the image loaded what was declared, and undid it; nothing is left");
+        Ok(())
+    }
+}
+
+impl Drop for Node<'_> {
+    fn drop(&mut self) {
+        let _ = process::run("dist", process::program("umount").arg(self.0.join("pins")));
+        let _ = remove(self.0);
+    }
+}
+
+fn registered() -> Result<String> {
+    let file = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    fs::read_to_string(file).with_context(|| format!("read {file}"))
 }

@@ -12,6 +12,8 @@ use crate::process;
 ///
 /// Errors: a crate has a licence or a source that is not allowed; the bill names no crate.
 pub fn check(folder: &Path) -> Result<()> {
+    // The rules look at the crates for every platform, of which a build has fetched its own alone.
+    process::run("dist", process::cargo("fetch").arg("--locked"))?;
     // Advisories are a database on the network that changes by itself: a release asks it, a build does not.
     let rules = process::workspace().join("xtask/package/deny.toml");
     let mut deny = tools::DENY.command()?;

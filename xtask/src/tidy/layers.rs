@@ -12,6 +12,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plain", &[]),
     ("nearest", &[]),
     ("bounded", &[]),
+    ("scratch", &[]),
     ("btf", &[]),
     ("fault", &[]),
     ("path", &[]),
@@ -39,7 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("cli::output", &["catalog", "kernel", "loader", "policy", "state", "trace", "trace::event", "trace::arrival"]),
 ];
 /// Layer 0: quantities and failures.
-const EVERYBODY: [&str; 7] = ["units", "failure", "plain", "nearest", "bounded", "btf", "fault"];
+const EVERYBODY: [&str; 8] = ["units", "failure", "plain", "nearest", "bounded", "btf", "fault", "scratch"];
 /// Sees everything, but for what the table says of its parts.
 const TOP: [&str; 3] = ["cli", "main", "lib"];
 

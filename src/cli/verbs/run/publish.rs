@@ -9,12 +9,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use tempfile::TempDir;
 
 use crate::bounded;
 use crate::failure::Failure;
 use crate::lab::plan::Plan;
 use crate::model::run::{Block, BlockPlan};
+use crate::scratch::Scratch;
 
 /// Written last.
 const MARK: &str = "plan.json";
@@ -25,7 +25,7 @@ const BYTES_MAX: u64 = 1 << 30;
 pub(super) struct Publication {
     block: Block,
     place: PathBuf,
-    scratch: TempDir,
+    scratch: Scratch,
 }
 
 impl Publication {
@@ -38,7 +38,7 @@ impl Publication {
             return check_same_plan(&place, &block).map(|()| None);
         }
         fs::create_dir_all(folder).with_context(|| format!("create \"{}\"", folder.display()))?;
-        let scratch = tempfile::Builder::new().prefix("tccc-block-").tempdir().context("make a scratch directory")?;
+        let scratch = Scratch::create(&std::env::temp_dir())?;
         Ok(Some(Publication { block, place, scratch }))
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, Result, bail};
 
 /// How their names begin.
-const PREFIX: &str = "tccc-virtual-";
+const PREFIX: &str = "tccc-scratch-";
 /// How often a new folder may be taken for an abandoned one before its maker holds it.
 const TRIES: u32 = 10;
 
