@@ -212,8 +212,8 @@ pub struct Completion {
     pub done: bool,
 }
 
-/// For records of before traffic beside the compared flows was told apart, and of before flows could do without selective
-/// acknowledgements.
+/// For records of before traffic beside the compared flows was told apart, and of before flows could do without
+/// selective acknowledgements.
 pub fn unless_said() -> bool {
     true
 }

@@ -159,8 +159,8 @@ pub struct Reverse {
 impl Args {
     /// Carries packets until told to stop, then prints the counters.
     ///
-    /// Errors: no such namespace; a value out of its range; an interface name that is taken; not permitted; an interface
-    /// was taken away meanwhile.
+    /// Errors: no such namespace; a value out of its range; an interface name that is taken; not permitted; an
+    /// interface was taken away meanwhile.
     /// Side effects: two interfaces for as long as it runs.
     pub fn run(&self) -> Result<()> {
         let config = config_of(self);

@@ -37,8 +37,8 @@ impl Args {
     /// Runs every scenario, prints its plan, or explains what one can have.
     ///
     /// Errors: a scenario with a mistake, and what every scenario needs of this host, before anything runs; of several
-    /// scenarios those that could not be run, after all the others; see [`crate::lab::runner::run`]; runs that could not be
-    /// measured.
+    /// scenarios those that could not be run, after all the others; see [`crate::lab::runner::run`]; runs that could
+    /// not be measured.
     /// Side effects: those of [`crate::lab::runner::run`]; the result directories.
     pub fn run(&self) -> Result<()> {
         if let Some(field) = &self.explain {

@@ -20,8 +20,8 @@ pub struct ForecastPlan {
     pub treated_share: f64,
     /// Time until the deadline.
     pub seconds: f64,
-    /// Spread of one connection's contribution to the metric: the standard deviation of N - R·D over the mean of N, where
-    /// R is ΣN/ΣD. For a difference of means it is divided by the mean of D instead.
+    /// Spread of one connection's contribution to the metric: the standard deviation of N - R·D over the mean of N,
+    /// where R is ΣN/ΣD. For a difference of means it is divided by the mean of D instead.
     pub spread: f64,
 }
 

@@ -16,8 +16,8 @@ const CONCENTRATION: f64 = 1000.0;
 ///
 /// Shape: one count and one share per arm in the same order, since the shares last changed; shares on any common scale.
 /// Counts are of what was split: connections, or peers when the split is by peer. Nothing counted is the e-value 1.
-/// None: fewer than two arms with a share, different lengths, a share that is negative or not a number, or a count in an
-/// arm without a share.
+/// None: fewer than two arms with a share, different lengths, a share that is negative or not a number, or a count in
+/// an arm without a share.
 /// Source: M. Lindon, A. Malek, "Anytime-valid inference for multinomial count data", NeurIPS 2022.
 pub fn sample_ratio_e(observed: &[u64], expected_share: &[f64]) -> Option<f64> {
     let arms = arms(observed, expected_share)?;
