@@ -51,13 +51,16 @@ pub fn all() -> &'static [Algorithm] {
 ///
 /// Errors: there is none; the hint names the nearest one.
 pub fn find(id: &str) -> Result<&'static Algorithm, Failure> {
-    if let Some(found) = all().iter().find(|algorithm| algorithm.id == id) {
-        return Ok(found);
-    }
-    let near = nearest(id, all().iter().map(|algorithm| algorithm.id.as_str()));
+    all().iter().find(|algorithm| algorithm.id == id).ok_or_else(|| unknown(id, &[]))
+}
+
+/// The failure of an id that neither the catalogue nor these names of the kernel have.
+pub fn unknown(id: &str, kernel: &[&str]) -> Failure {
+    let ids = all().iter().map(|algorithm| algorithm.id.as_str());
+    let near = nearest(id, ids.chain(kernel.iter().copied()));
     let near = near.map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-    let hint = format!("{near}`tccc list` shows all {}", all().len());
-    Err(Failure::usage(format!("unknown algorithm \"{}\"", id.escape_debug())).hint(hint))
+    let hint = format!("{near}`tccc list` shows all of them");
+    Failure::usage(format!("unknown algorithm \"{}\"", id.escape_debug())).hint(hint)
 }
 
 /// Whether a text names an object file instead of an algorithm of the catalogue: a path, `FILE.o` or `FILE.o:TABLE`.
@@ -89,11 +92,9 @@ pub fn open(path: &Path) -> Result<Algorithm, Failure> {
     let (file, table) = split_table(path);
     let refuse = |why: &str| Failure::usage(format!("cannot read \"{}\": {why}", file.display()));
     let bytes = bounded::read(file, OBJECT_BYTES_MAX).map_err(|error| refuse(&bounded::reason(&error)))?;
-    object::read(bytes.into(), table).map_err(|why| {
-        refuse(&why).hint(match file.extension() {
-            Some(c) if c == "c" => "it is C source: compile it, then name the object, which ends in .bpf.o",
-            _ => "an object ends in .bpf.o; `tccc new ID` makes a folder in which `make` compiles one",
-        })
+    object::read(bytes.into(), table).map_err(|why| match file.extension() {
+        Some(c) if c == "c" => refuse(&why).hint("it is C source: compile it, and name the object, FILE.bpf.o"),
+        _ => refuse(&why),
     })
 }
 

@@ -57,10 +57,15 @@ pub(crate) fn find(
             let settings = algorithm.settings_of(tunables).map_err(Unusable::Tunables)?;
             Ok(Found::Ours(algorithm, settings))
         }
-        Err(_) if engine_has(engine, id).map_err(Unusable::Unknown)? => {
-            no_tunables(id, tunables).map(|()| Found::Elsewhere).map_err(Unusable::Tunables)
+        Err(_) => {
+            let kernel = names_of_kernel(engine).map_err(Unusable::Unknown)?;
+            let kernel: Vec<&str> = kernel.iter().map(String::as_str).collect();
+            if kernel.contains(&id) {
+                return no_tunables(id, tunables).map(|()| Found::Elsewhere).map_err(Unusable::Tunables);
+            }
+            let unknown = object_file(engine, id).unwrap_or_else(|| catalog::unknown(id, &kernel));
+            Err(Unusable::Algorithm(unknown))
         }
-        Err(unknown) => Err(Unusable::Algorithm(object_file(engine, id).unwrap_or(unknown))),
     }
 }
 
@@ -119,11 +124,11 @@ fn no_tunables(id: &str, tunables: &BTreeMap<String, String>) -> Result<(), Fail
     Err(Failure::usage(what).hint("`tccc list` shows those with tunables"))
 }
 
-/// Whether the kernel that an engine runs has an algorithm of its own of this name.
-fn engine_has(engine: Engine, name: &str) -> Result<bool> {
+/// The algorithms that the kernel of an engine has of its own.
+fn names_of_kernel(engine: Engine) -> Result<Vec<String>> {
     match engine {
-        Engine::Virtual => Ok(congestion::OF_LINUX.contains(&name)),
-        Engine::Kernel | Engine::Ns2 => kernel_has(name),
+        Engine::Virtual => Ok(congestion::OF_LINUX.map(str::to_owned).to_vec()),
+        Engine::Kernel | Engine::Ns2 => congestion::available(),
     }
 }
 

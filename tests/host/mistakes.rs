@@ -13,8 +13,3 @@ pub fn each<'c>(good: &str, changes: &'c str) -> impl Iterator<Item = (&'c str, 
         (change, [&good[..at], &added, &good[at + removed.len()..]].concat())
     })
 }
-
-/// What is said, with `N` for the number of algorithms.
-pub fn uncounted(said: &str) -> String {
-    said.replace(&format!("shows all {}\n", tccc::catalog::all().len()), "shows all N\n")
-}
