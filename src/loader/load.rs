@@ -53,7 +53,10 @@ pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Res
         congestion::check_settable()?;
     }
     let store = Store::of_host();
-    check_free(request.name, options, &store, features)?; // refused before the verifier works
+    // Refused before the verifier works. Under the lock, because another command may just be removing the name.
+    let looking = (!options.dry_run).then(|| store.lock_name(request.name)).transpose()?;
+    check_free(request.name, options, &store, features)?;
+    drop(looking);
     let verified = match options.dry_run {
         true => verify(request, features)?,
         false => verify_logged(request, features, Successor::default())?,
