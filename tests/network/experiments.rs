@@ -64,6 +64,8 @@ fn own_sender_sends_what_it_sends_in_virtual_time() {
     let Some(records) = measured_records(TEN_A_ROUND_TRIP) else { return };
     let flow = &records[0].flows[0];
     assert_ten_a_round_trip(flow.received_bytes, flow.mss_bytes.into());
+    let others = records[0].others_share;
+    assert!(others.is_some_and(|share| (0.0..=1.0).contains(&share)), "what others used is not recorded: {others:?}");
 }
 
 /// iperf3 would begin to count when its connection is made.
