@@ -22,8 +22,10 @@ pub struct BusyWatch {
     /// Also what interrupts took: most are of the packets that are measured.
     idle: u64,
     stolen: u64,
-    /// This process and all that it started.
+    /// This process and all that it started, with what interrupts took meanwhile.
     own: u64,
+    /// All other processes but the kernel's threads, which carry the packets that are measured.
+    foreign: u64,
     /// Name and time of every other process, by its number.
     others: BTreeMap<i32, (String, u64)>,
 }
@@ -31,7 +33,7 @@ pub struct BusyWatch {
 /// Shares of all processors over a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Others {
-    /// All that is not idle and not this process's.
+    /// All that is not idle and not this process's; at least what other processes and guests are known to use.
     pub share: f64,
     /// The largest users by name, largest first.
     who: Vec<(String, f64)>,
@@ -53,9 +55,11 @@ impl BusyWatch {
         let time = |stat: &Stat| stat.utime + stat.stime;
         // A child that has ended stands in its parent's.
         let of_ended = |stat: &Stat| u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
-        let own = own.iter().map(|stat| time(stat) + of_ended(stat)).sum();
+        let whole = |stat: &Stat| time(stat) + of_ended(stat);
+        let own = own.iter().map(whole).sum();
+        let foreign = others.iter().filter(|stat| !is_of_kernel(stat)).map(whole).sum();
         let others = others.into_iter().map(|stat| (stat.pid, (stat.comm.clone(), time(&stat)))).collect();
-        Ok(BusyWatch { total, idle, stolen, own, others })
+        Ok(BusyWatch { total, idle, stolen, own, foreign, others })
     }
 
     /// What others took since then.
@@ -69,14 +73,16 @@ impl BusyWatch {
         let total = now.total.saturating_sub(self.total).max(1) as f64;
         let share = |later: u64, earlier: u64| later.saturating_sub(earlier) as f64 / total;
         let used = 1.0 - share(now.idle, self.idle) - share(now.own, self.own);
+        let stolen = share(now.stolen, self.stolen);
+        let known = stolen + share(now.foreign, self.foreign);
         let before = |pid: &i32| self.others.get(pid).map_or(0, |(_, ticks)| *ticks);
         let mut who: Vec<(String, f64)> =
             now.others.iter().map(|(pid, (name, ticks))| (name.clone(), share(*ticks, before(pid)))).collect();
-        who.push(("other guests of the hypervisor".to_owned(), share(now.stolen, self.stolen)));
+        who.push(("other guests of the hypervisor".to_owned(), stolen));
         who.retain(|(_, share)| *share >= WORTH_NAMING);
         who.sort_by(|a, b| b.1.total_cmp(&a.1));
         who.truncate(NAMED);
-        Others { share: used.max(0.0), who }
+        Others { share: used.max(known), who }
     }
 }
 
@@ -93,6 +99,12 @@ impl fmt::Display for Others {
         let who: Vec<String> = self.who.iter().map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();
         if who.is_empty() { Ok(()) } else { write!(f, " ({})", who.join(", ")) }
     }
+}
+
+/// Whether a process is a thread of the kernel: kthreadd or a child of it.
+fn is_of_kernel(stat: &Stat) -> bool {
+    const KTHREADD: i32 = 2;
+    [stat.pid, stat.ppid].contains(&KTHREADD)
 }
 
 /// This process and everything below it.
@@ -115,7 +127,7 @@ mod tests {
     fn others_are_all_but_idle_time_and_our_own() {
         let watch = |total, idle, stolen, own, ticks| {
             let others = BTreeMap::from([(7, ("rustc".to_owned(), ticks)), (8, ("quiet".to_owned(), 5))]);
-            BusyWatch { total, idle, stolen, own, others }
+            BusyWatch { total, idle, stolen, own, foreign: ticks + 5, others }
         };
         let others = watch(1000, 500, 0, 100, 50).until(&watch(1200, 560, 20, 140, 110));
         assert!((others.share - 0.5).abs() < 1e-9 && others.disturb());
@@ -123,6 +135,21 @@ mod tests {
         assert_eq!(others.to_string(), text);
         let quiet = watch(1000, 500, 0, 100, 50).until(&watch(1200, 600, 0, 200, 50));
         assert_eq!((quiet.disturb(), quiet.to_string()), (false, "others use 0 % of the processors".to_owned()));
+    }
+
+    /// Interrupts count as idle time and again in the process that they interrupt.
+    #[test]
+    fn interrupts_hide_neither_other_guests_nor_other_processes() {
+        let watch = |idle, stolen, own, foreign| BusyWatch {
+            total: 1000 + idle,
+            idle,
+            stolen,
+            own,
+            foreign,
+            others: BTreeMap::new(),
+        };
+        let others = watch(0, 0, 0, 0).until(&watch(800, 60, 300, 20));
+        assert!((others.share - 0.1).abs() < 1e-9, "{others:?}");
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn record_skip(test: &str, need: &str, why: &str) {
 ///
 /// Panics: each attempt was late although nobody else used the processors.
 pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Output> {
-    const DELAYED: [&str; 2] = ["could not be measured", "the host did not become quiet"];
+    const DELAYED: [&str; 2] = ["could not be measured", "the path is not what the scenario asks"];
     let watch = BusyWatch::begin().unwrap();
     let mut said = String::new();
     for _ in 0..attempts {
