@@ -45,21 +45,11 @@ impl Args {
     /// without the measurement that is expected.
     /// Side effects: writes `--out`.
     pub fn run(&self) -> Result<()> {
-        let incidents = self.directories.iter().filter(|path| incident::is_incident(path)).count();
-        if incidents == self.directories.len() && !self.check {
+        if self.are_all("incidents", incident::is_incident)? {
             return put(self, &incident::render(&self.directories, format_of(self))?);
         }
-        if incidents > 0 {
-            let refusal = Failure::usage("cannot report incidents together with anything else or `--check`");
-            return Err(refusal.hint("report them one after the other").into());
-        }
-        let recordings = self.directories.iter().filter(|path| recording::is_recording(path)).count();
-        if recordings == self.directories.len() && !self.check {
+        if self.are_all("recordings", recording::is_recording)? {
             return put(self, &recording::render(&self.directories, format_of(self))?);
-        }
-        if recordings > 0 {
-            let refusal = Failure::usage("cannot report recordings together with result directories or `--check`");
-            return Err(refusal.hint("report them one after the other").into());
         }
         let Loaded { reports, left_out } = report::load_all(&self.directories, self.mixed)?;
         for path in &left_out {
@@ -70,6 +60,20 @@ impl Args {
         match report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| self.check) {
             Some(outside) => Err(outside.into()),
             None => Ok(()),
+        }
+    }
+
+    /// Whether all paths are of one kind, which has a report of its own.
+    ///
+    /// Errors: some are and others are not; they are, and `--check` has nothing to check.
+    fn are_all(&self, kind: &str, is: fn(&Path) -> bool) -> Result<bool> {
+        match self.directories.iter().filter(|path| is(path)).count() {
+            0 => Ok(false),
+            count if count == self.directories.len() && !self.check => Ok(true),
+            _ => {
+                let refusal = Failure::usage(format!("cannot report {kind} together with anything else or `--check`"));
+                Err(refusal.hint("report them one after the other").into())
+            }
         }
     }
 }
