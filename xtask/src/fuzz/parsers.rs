@@ -4,13 +4,16 @@
 mod names;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -51,6 +54,7 @@ type Parser = (&'static str, &'static str);
 /// What runs of one parser have cost, and the most that a corpus of them covers.
 #[derive(Default, Serialize, Deserialize)]
 struct Total {
+    /// Processor time.
     seconds: u64,
     inputs: u64,
     edges: u64,
@@ -170,10 +174,10 @@ fn look(parser: &str, program: &Path, seconds: u32) -> Result<Total> {
     command.arg(format!("-timeout={INPUT_SECONDS}")).arg(format!("-rss_limit_mb={MEMORY_MB}"));
     command.arg(format!("-artifact_prefix={}/", folder.display()));
     command.args(["-print_final_stats=1", "-detect_leaks=0", "-reload=0", "-print_funcs=0"]).arg(&corpus);
-    let log = said(&mut command, &folder.join("log"))?;
+    let (log, took) = said(&mut command, &folder.join("log"))?;
     let mut total = Total::read(&folder);
     total.add(Total {
-        seconds: u64::from(seconds),
+        seconds: took.as_secs(),
         inputs: last_number(&log, "stat::number_of_executed_units:").unwrap_or(0),
         edges: last_number(&log, " cov:").unwrap_or(0),
         corpus: fs::read_dir(&corpus).map_or(0, Iterator::count),
@@ -182,15 +186,22 @@ fn look(parser: &str, program: &Path, seconds: u32) -> Result<Total> {
     Ok(total)
 }
 
-/// What the target said, which is kept in a file too.
+/// What the target said, which stays in a file too, and its processor time.
 ///
 /// Errors: it found an input; the message has the command that reads the input again.
-fn said(command: &mut Command, log: &Path) -> Result<String> {
-    let output = command.output().with_context(|| format!("start {}", command.get_program().to_string_lossy()))?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    fs::write(log, &said).with_context(|| format!("write {}", log.display()))?;
-    if output.status.success() {
-        return Ok(said);
+fn said(command: &mut Command, log: &Path) -> Result<(String, Duration)> {
+    let writer = File::create(log).with_context(|| format!("write {}", log.display()))?;
+    let mut target = command
+        .stdout(Stdio::null())
+        .stderr(writer)
+        .spawn()
+        .with_context(|| format!("start {}", command.get_program().to_string_lossy()))?;
+    let took = processor_time(&target)?;
+    let status = target.wait().context("wait for the target")?;
+    let said = fs::read(log).with_context(|| format!("read {}", log.display()))?;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    if status.success() {
+        return Ok((said, took));
     }
     let variables = command.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
     let variables =
@@ -201,6 +212,14 @@ fn said(command: &mut Command, log: &Path) -> Result<String> {
     let why = said.lines().find(tells).unwrap_or("no reason given");
     let again = format!("{}{} {input}", variables.collect::<String>(), command.get_program().to_string_lossy());
     bail!("{why}\n    all it said: {}\n    again: {again}", log.display())
+}
+
+/// Waits until a child has ended, and says how much processor time it took. The child is left to be waited for.
+fn processor_time(child: &Child) -> Result<Duration> {
+    let pid = i32::try_from(child.id()).context("number of the target")?;
+    waitid(Id::Pid(Pid::from_raw(pid)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).context("wait for the target")?;
+    let stat = procfs::process::Process::new(pid).and_then(|process| process.stat()).context("read its time")?;
+    Ok(Duration::from_secs((stat.utime + stat.stime) / procfs::ticks_per_second()))
 }
 
 fn last_number(log: &str, word: &str) -> Option<u64> {
