@@ -33,7 +33,10 @@ pub fn load_receiver(request: &Request, options: LoadOptions, features: &Feature
         ..record_of(request, 0)
     };
     let store = Store::of_host();
+    // As in [`super::load()`]: another command may just be removing the name.
+    let looking = (!options.dry_run).then(|| store.lock_name(request.name)).transpose()?;
     check_free(request.name, &store, features)?;
+    drop(looking);
     let companion = LoadedCompanion::verify(wanted, request.name, None)?;
     let mut changes = vec![format!("write the record {}/{}.json", crate::state::FOLDER, request.name)];
     changes.extend(attachment(&record, &pins));

@@ -142,8 +142,7 @@ impl Store {
 
     /// None: the last process that left is removing the folder.
     fn enter(&self) -> Result<Option<Presence>> {
-        self.make_folders().map_err(|error| self.refused(&error))?;
-        let file = match self.open_lock(PRESENCE) {
+        let file = match self.make_folders().and_then(|()| self.open_lock(PRESENCE)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             other => other.map_err(|error| self.refused(&error))?,
         };
@@ -212,10 +211,18 @@ impl Drop for Presence {
         }
         let is_lock = |entry: &fs::DirEntry| entry.file_name() == LOCKS;
         if fs::read_dir(folder).is_ok_and(|entries| entries.flatten().all(|entry| is_lock(&entry))) {
-            let _ = fs::remove_dir_all(folder.join(LOCKS));
+            remove_locks(&folder.join(LOCKS));
             let _ = fs::remove_dir(folder); // systemd may keep it
         }
     }
+}
+
+/// Called with the presence locked. It goes last: until then nobody else comes in, and what is there afterwards is theirs.
+fn remove_locks(folder: &Path) {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    files.filter(|path| !path.ends_with(PRESENCE)).for_each(|path| drop(fs::remove_file(path)));
+    let _ = fs::remove_file(folder.join(PRESENCE));
+    let _ = fs::remove_dir(folder);
 }
 
 /// Removes files that a killed process did not come to rename, while nobody writes any.
