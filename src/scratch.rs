@@ -1,16 +1,15 @@
 //! Folders that a run needs for a while: gone when dropped, and swept by the next run when their process was killed.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, DirEntry, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail};
 
-/// How their names begin.
-const PREFIX: &str = "tccc-scratch-";
-/// How often a new folder may be taken for an abandoned one before its maker holds it.
-const TRIES: u32 = 10;
+/// How often another process may have a folder's name, or take the folder for an abandoned one before its maker holds it.
+const TRIES: u32 = 100;
 
 /// A folder for this user alone, held by a lock: what is not locked belongs to nobody.
 #[derive(Debug)]
@@ -26,14 +25,17 @@ impl Scratch {
     /// Side effects: a folder, until the value is dropped.
     pub fn create(place: &Path) -> Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        sweep(place);
+        let prefix = prefix();
+        sweep(place, &prefix);
         for _ in 0..TRIES {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let folder = place.join(format!("{PREFIX}{}-{number}", std::process::id()));
-            let created = DirBuilder::new().mode(0o700).create(&folder);
-            created.with_context(|| format!("create \"{}\"", folder.display()))?;
+            let folder = place.join(format!("{prefix}{}-{number}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&folder) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue, // of a container that shares the place
+                created => created.with_context(|| format!("create \"{}\"", folder.display()))?,
+            }
             let Ok(held) = File::open(&folder) else { continue }; // another process swept it just now
-            held.lock().with_context(|| format!("hold \"{}\"", folder.display()))?;
+            let _ = held.lock(); // where the file system has no locks, nobody gets one to sweep with
             if folder.exists() {
                 return Ok(Scratch { folder, _held: held });
             }
@@ -52,12 +54,19 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes the folders that nobody holds; others' users keep theirs.
-fn sweep(place: &Path) {
-    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        let Ok(folder) = File::open(entry.path()) else { continue };
-        if is_ours && folder.try_lock().is_ok() {
+/// How the names of this host's folders begin: a lock on a folder of NFS is known to its own host only.
+fn prefix() -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("tccc-scratch-{}-", host.trim().replace('/', "_"))
+}
+
+/// Removes the folders that nobody holds; those of other users stay.
+fn sweep(place: &Path, prefix: &str) {
+    let is_ours = |entry: &DirEntry| {
+        entry.file_name().to_string_lossy().starts_with(prefix) && entry.file_type().is_ok_and(|it| it.is_dir())
+    };
+    for entry in fs::read_dir(place).into_iter().flatten().flatten().filter(is_ours) {
+        if File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok()) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -71,13 +80,29 @@ mod tests {
     fn folder_that_nobody_holds_is_swept_and_others_stay() {
         let place = tempfile::tempdir().unwrap();
         let mine = Scratch::create(place.path()).unwrap();
-        let left = place.path().join(format!("{PREFIX}1-0"));
+        let left = place.path().join(format!("{}1-0", prefix()));
         fs::create_dir_all(left.join("uml")).unwrap();
-        fs::create_dir(place.path().join("other")).unwrap();
+        let others = ["other", "tccc-scratch-another.host-1-0"].map(|name| place.path().join(name));
+        others.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        // Opening it would wait for a writer.
+        nix::unistd::mkfifo(&place.path().join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let second = Scratch::create(place.path()).unwrap();
         assert!(!left.exists() && mine.path().exists() && second.path().exists());
-        assert!(place.path().join("other").exists());
+        assert!(others.iter().all(|folder| folder.exists()));
         drop((mine, second));
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn name_that_is_taken_is_passed_over() {
+        let place = tempfile::tempdir().unwrap();
+        for number in 0..TRIES / 2 {
+            fs::create_dir(place.path().join(format!("{}{}-{number}", prefix(), std::process::id()))).unwrap();
+        }
+        let held = fs::read_dir(place.path()).unwrap().flatten().map(|entry| File::open(entry.path()).unwrap());
+        let held: Vec<File> = held.inspect(|folder| folder.lock().unwrap()).collect();
+        let made = Scratch::create(place.path()).unwrap();
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), held.len() + 1);
+        drop(made);
     }
 }
