@@ -33,7 +33,7 @@ use crate::lab::traffic::bulk::iperf3_version;
 use crate::lab::work::{Begun, Forecast, Outcome, Progress, Work};
 use crate::model::run::{Calibration, HostRecord};
 
-/// What is left of a part when these runs are finished, and the paths that they measured need no other measurement.
+/// What is left of a part when these runs are finished. A path that their call measured is not measured again.
 pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, jobs: Jobs) -> Forecast {
     let to_do = finished.left(part);
     let has_same_tools =
@@ -130,6 +130,9 @@ fn check_same_host(earlier: &HostRecord, now: &HostRecord, results: &OpenResultD
 /// The record of a resumed experiment: what was measured for its earlier runs stays; what was not as asked, on which no
 /// run was made, only until it is measured again.
 fn joined(mut earlier: HostRecord, now: HostRecord) -> HostRecord {
+    if earlier.tools != now.tools {
+        earlier.calibration.iter_mut().for_each(|old| old.boot = None); // the new tools measure anew
+    }
     let is_again = |old: &Calibration| now.calibration.iter().any(|new| new.quantity == old.quantity);
     earlier.calibration.retain(|old| old.within || !is_again(old));
     earlier.calibration.extend(now.calibration);

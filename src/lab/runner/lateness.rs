@@ -47,9 +47,13 @@ pub fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
     overflow_by_stall(cell, links, stall_us)
 }
 
-/// A link without a rate, beside one that has one, and what this host dropped there: the path would not drop it.
+/// A link that never has a rate, and how many packets this host dropped there, if another link of the path has one: a link
+/// without a rate has no queue that could be full.
 fn drops_without_a_queue<'a>(cell: &Cell, links: &'a [LinkRecord]) -> Option<(&'a str, u64)> {
-    let has_rate = |number: usize, side: usize| queue_time(cell, &Hop { link: number, side }).is_some();
+    let has_rate = |link: usize, side: usize| {
+        let direction = Hop { link, side }.direction(&cell.links);
+        direction.rate.is_some() || direction.changes.iter().any(|change| change.rate.is_some())
+    };
     let hops = || links.iter().enumerate().flat_map(|(number, link)| [0, 1].map(|side| (number, side, link)));
     let dropped = |(number, side, link): (usize, usize, &'a LinkRecord)| {
         let dropped = link.counters[side].overflow_pkts;
