@@ -3,7 +3,7 @@
 //! Each function enters the namespace on a thread of its own and returns when the kernel has answered.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -11,7 +11,7 @@ use futures_util::TryStreamExt;
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, State};
-use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder, new_connection};
+use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, new_connection};
 
 use crate::kernel::netns::Netns;
 
@@ -92,15 +92,6 @@ pub fn is_operational(netns: &Netns, name: &str) -> Result<bool> {
     .with_context(|| format!("ask for the state of \"{name}\""))
 }
 
-/// Sets the largest IP packet an interface carries, bytes.
-///
-/// Errors: no such interface; outside what the device allows; not permitted.
-pub fn set_mtu(netns: &Netns, name: &str, mtu: u32) -> Result<()> {
-    let message = LinkUnspec::new_with_name(name).mtu(mtu).build();
-    with_handle(netns, async |handle| handle.link().set(message).execute().await.map_err(refused))
-        .with_context(|| format!("set the MTU of \"{name}\" to {mtu}"))
-}
-
 /// Deletes an interface, and with it its veth peer.
 ///
 /// Errors: no such interface; not permitted.
@@ -118,24 +109,6 @@ pub fn add_address(netns: &Netns, name: &str, address: IpAddr, prefix_length: u8
         request.execute().await.map_err(refused)
     })
     .with_context(|| format!("add the address {address}/{prefix_length} to \"{name}\""))
-}
-
-/// Adds a route to a prefix by a gateway of the same address family; 0.0.0.0/0 is the default route.
-///
-/// Errors: the gateway is not reachable; the route exists; mixed address families; not permitted.
-pub fn add_route(netns: &Netns, destination: (IpAddr, u8), gateway: IpAddr) -> Result<()> {
-    let (prefix, length) = destination;
-    let message = match (prefix, gateway) {
-        (IpAddr::V4(prefix), IpAddr::V4(gateway)) => {
-            RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(prefix, length).gateway(gateway).build()
-        }
-        (IpAddr::V6(prefix), IpAddr::V6(gateway)) => {
-            RouteMessageBuilder::<Ipv6Addr>::new().destination_prefix(prefix, length).gateway(gateway).build()
-        }
-        _ => bail!("add a route to {prefix}/{length}: gateway {gateway} is of the other address family"),
-    };
-    with_handle(netns, async |handle| handle.route().add(message).execute().await.map_err(refused))
-        .with_context(|| format!("add a route to {prefix}/{length} by {gateway}"))
 }
 
 /// Whether the namespace has an interface of that name.

@@ -36,8 +36,6 @@ pub struct OpsTable {
     pub wants_ecn: bool,
     /// Callback to number of its program.
     pub programs: BTreeMap<String, u32>,
-    /// Holders other than descriptors and pins: the kernel's own estimate of sockets and defaults that use it.
-    pub users: u32,
 }
 
 /// What one program cost so far; counted only while the kernel's BPF statistics are on.
@@ -78,7 +76,6 @@ pub fn table_of(map: OwnedFd, features: &Features) -> Option<OpsTable> {
         by_link: info.map_flags & libbpf_sys::BPF_F_LINK != 0,
         wants_ecn: features.slots.get("flags").and_then(|slot| word(slot.offset)).is_some_and(|it| it & NEEDS_ECN != 0),
         programs: programs.collect(),
-        users: word(0)?,
         map,
     })
 }

@@ -213,7 +213,7 @@ impl Watcher {
         self.drops().iter().sum()
     }
 
-    /// The same by the reason: the ring was full, or the socket is beyond [`SOCKETS_MAX`].
+    /// The same by reason: the ring was full, or the socket is beyond [`SOCKETS_MAX`].
     pub fn drops(&self) -> [u64; 2] {
         [RING_FULL, NO_PLACE].map(|reason| {
             let count = self.maps.dropped.lookup(&reason.to_ne_bytes(), MapFlags::ANY);

@@ -51,10 +51,6 @@ pub struct Damage {
 }
 
 impl Damage {
-    pub fn is_any(&self) -> bool {
-        *self != Damage::default()
-    }
-
     /// What is missing, in sentences for people.
     pub fn notices(&self, was_cut: bool) -> Vec<String> {
         let Damage { blocks, events, unknown, rest_bytes } = self;
