@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::store::Summary;
-use super::summary::{ENGINES, cells, is_same_place, latest, place, report_of, runs, told, way};
+use super::summary::{ENGINES, cells, is_same_point, latest, point, report_of, runs, told, way};
 
 pub const DOCUMENT: &str = "scenarios/RESULTS.md";
 /// What was measured before results left summaries in the tree.
@@ -31,33 +31,53 @@ paper has every value. [claims.md](claims.md) judges the papers' claims, and [ag
 
 ## All scenarios
 
-Verdicts count cells with a published or expected value, of the engine with the most runs.
+The last two columns count cells of the engine with the most runs. `as expected` judges by the range that the scenario
+expects on Linux, with its reason, and by the published number where it states no range. `as published` always judges by the
+paper's ratio to the baseline, or its value where it gives no ratio: within 10 %.
 
 ";
 
 fn overview(papers: &[(&str, Vec<Summary>)]) -> String {
     let mut text = String::from(
-        "| scenario | seed | runs of each cell: real kernel | virtual time | verdicts within |\n\
-         | --- | ---: | ---: | ---: | ---: |\n",
+        "| scenario | seed | runs of each cell: real kernel | virtual time | as expected | as published |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for (paper, summaries) in papers {
         for (name, reports) in summaries {
             let [kernel, virtual_] = ENGINES.map(|(_, engine)| report_of(reports, engine).map_or("-".to_owned(), runs));
             let seed = told(&reports[0]["seed"]);
             text += &format!(
-                "| [{paper}/{name}]({paper}/{name}.toml) | {seed} | {kernel} | {virtual_} | {} |\n",
-                verdicts(latest(reports))
+                "| [{paper}/{name}]({paper}/{name}.toml) | {seed} | {kernel} | {virtual_} | {} | {} |\n",
+                share(latest(reports), as_expected),
+                share(latest(reports), as_published)
             );
         }
     }
     text
 }
 
-/// How many cells are as published or expected, of those that have either.
-fn verdicts(report: &Value) -> String {
-    let count = |verdict: &str| cells(report).filter(|cell| cell["verdict"] == verdict).count();
-    let (within, outside) = (count("within"), count("outside"));
-    if within + outside == 0 { "-".to_owned() } else { format!("{within} of {}", within + outside) }
+/// `6 of 9` cells that can be judged.
+fn share(report: &Value, holds: fn(&Value) -> Option<bool>) -> String {
+    let judged: Vec<bool> = cells(report).filter_map(holds).collect();
+    let holding = judged.iter().filter(|holds| **holds).count();
+    if judged.is_empty() { "-".to_owned() } else { format!("{holding} of {}", judged.len()) }
+}
+
+/// Whether a cell's verdict is `within`; none without one.
+fn as_expected(cell: &Value) -> Option<bool> {
+    let is = |verdict: &str| cell["verdict"] == verdict;
+    (is("within") || is("outside")).then(|| is("within"))
+}
+
+/// Whether a cell is as published, whatever the scenario expects of it; none where nothing is published or measured.
+fn as_published(cell: &Value) -> Option<bool> {
+    const TOLERANCE: f64 = 0.1;
+    let ratio = &cell["ratio_to_baseline"];
+    let (published, measured) = match ratio["published"].as_f64() {
+        Some(published) => (published, &ratio["measured"]),
+        None => (cell["published"].as_f64()?, &cell["measured"]["mean"]),
+    };
+    Some((measured.as_f64()? - published).abs() <= TOLERANCE * published.abs())
 }
 
 /// The published and measured ratios of a scenario; empty where none is published.
@@ -71,18 +91,18 @@ fn ratios(scenario: &str, reports: &[Value]) -> String {
     let first = &reports[0];
     let mut text = format!("\n### {scenario}: {}\n\n", told(&first["title"]));
     reports.iter().for_each(|report| text += &format!("- {}\n", way(report)));
-    text += &format!("- ratios over {}\n\n| place | variant | metric | published |", told(&first["baseline"]));
+    text += &format!("- ratios over {}\n\n| at | variant | metric | published |", told(&first["baseline"]));
     ENGINES.iter().for_each(|(heading, _)| text += &format!(" {heading} |"));
     text += "\n| --- | --- | --- | ---: | ---: | ---: |\n";
     for cell in all {
-        let same = |other: &&Value| other["metric"] == cell["metric"] && is_same_place(other, cell);
+        let same = |other: &&Value| other["metric"] == cell["metric"] && is_same_point(other, cell);
         let [kernel, virtual_] = ENGINES.map(|(_, engine)| {
             let there = report_of(reports, engine).and_then(|report| cells(report).find(same));
             there.map_or("-".to_owned(), |cell| ratio(&cell["ratio_to_baseline"]))
         });
         text += &format!(
             "| {} | {} | `{}` | {} | {kernel} | {virtual_} |\n",
-            place(cell),
+            point(cell),
             told(&cell["variant"]),
             told(&cell["metric"]),
             significant(cell["ratio_to_baseline"]["published"].as_f64()),
@@ -126,7 +146,16 @@ mod tests {
             text.ends_with("| loss 1% | DTCP | `m` | 1.43 | 1.20 (1.10 to 1.30) | 1.25 (1.10 to 1.30) |\n"),
             "{text}"
         );
-        assert_eq!(verdicts(&reports[0]), "1 of 1");
+        assert_eq!(share(&reports[0], as_expected), "1 of 1");
+        assert_eq!(share(&reports[0], as_published), "0 of 1", "1.20 is further from 1.43 than 10 %");
+    }
+
+    #[test]
+    fn value_is_as_published_only_where_there_is_no_ratio() {
+        let cell = json!({ "published": 100.0, "measured": { "mean": 109.0 }, "ratio_to_baseline": null });
+        assert_eq!(as_published(&cell), Some(true));
+        let unmeasured = json!({ "published": 100.0, "measured": null });
+        assert_eq!((as_published(&unmeasured), as_expected(&unmeasured)), (None, None));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub fn section(name: &str, reports: &[Value]) -> String {
     let source = &first["source"];
     let mut text = format!("## {name}: {}\n\n", told(&first["title"]));
     if let Some(paper) = source["paper"].as_str() {
-        let place = source["place"].as_str().map_or(String::new(), |place| format!(", {place}"));
+        let place = source["where"].as_str().map_or(String::new(), |place| format!(", {place}"));
         text += &format!("{paper}{place}. ");
     }
     text += &format!("Claim: {}\n\n", told(&first["claim"]));
@@ -114,38 +114,36 @@ fn table<'a>(metric: &str, reports: &'a [Value]) -> String {
     let (columns, simulated) = (ENGINES.map(|(_, engine)| cells_of(engine)), cells_of(SIMULATOR));
     let mut rows: Vec<&Value> = Vec::new();
     for cell in columns.iter().flatten() {
-        if !rows.iter().any(|row| is_same_place(row, cell)) {
+        if !rows.iter().any(|row| is_same_point(row, cell)) {
             rows.push(cell);
         }
     }
     let unit = rows.first().map_or(String::new(), |cell| told(&cell["unit"]));
-    let mut text = format!(
-        "\n`{metric}` [{unit}]\n\n| place | variant | published | ns-2 | {} | {} |\n",
-        ENGINES[0].0, ENGINES[1].0
-    );
+    let mut text =
+        format!("\n`{metric}` [{unit}]\n\n| at | variant | published | ns-2 | {} | {} |\n", ENGINES[0].0, ENGINES[1].0);
     text += "| --- | --- | ---: | ---: | ---: | ---: |\n";
     for row in rows.iter().filter(|row| !row["measured"].is_null()) {
         let at = |cells: &Vec<&'a Value>| -> &'a Value {
-            cells.iter().find(|cell| is_same_place(cell, row)).copied().unwrap_or(&NOTHING)
+            cells.iter().find(|cell| is_same_point(cell, row)).copied().unwrap_or(&NOTHING)
         };
         let ([kernel, virtual_], simulated) = (columns.each_ref().map(at), at(&simulated));
         let again = [&simulated["measured"], &virtual_["rerun"]["measured"], &kernel["rerun"]["measured"]];
         let again = again.into_iter().find(|measured| !measured.is_null()).unwrap_or(&NOTHING);
         let [again, kernel, virtual_] = [again, &kernel["measured"], &virtual_["measured"]].map(shown);
         let published = row["published"].as_f64().map_or("-".to_owned(), number);
-        let (place, variant) = (place(row), told(&row["variant"]));
-        text += &format!("| {place} | {variant} | {published} | {again} | {kernel} | {virtual_} |\n");
+        let (point, variant) = (point(row), told(&row["variant"]));
+        text += &format!("| {point} | {variant} | {published} | {again} | {kernel} | {virtual_} |\n");
     }
     text
 }
 
-/// Whether two cells are of one variant at one place, even if one scenario calls it a variant and one an algorithm.
-pub fn is_same_place(one: &Value, other: &Value) -> bool {
-    one["variant"] == other["variant"] && place(one) == place(other)
+/// Whether two cells are of one variant at one point, even if one scenario calls it a variant and one an algorithm.
+pub fn is_same_point(one: &Value, other: &Value) -> bool {
+    one["variant"] == other["variant"] && point(one) == point(other)
 }
 
 /// The values of the sweep, without the one that names the variant.
-pub fn place(cell: &Value) -> String {
+pub fn point(cell: &Value) -> String {
     let at = cell["at"].as_object().into_iter().flatten();
     let others = at.filter(|(_, value)| **value != cell["variant"]);
     let values: Vec<String> = others.map(|(name, value)| format!("{name} {}", told(value))).collect();
