@@ -34,7 +34,7 @@ pub use judge::report::{Host, REPORT_SCHEMA, Report};
 pub use judge::selection::{Candidate, Criterion, Selection};
 pub use judge::windows::{Line, WindowPlot};
 
-use judge::cell::place_name;
+use judge::cell::point_name;
 use judge::rerun;
 use read::directory::ResultDir;
 use read::join;
@@ -131,11 +131,11 @@ fn check_measured(expected: &[&Cell]) -> Option<Failure> {
     let missing: Vec<&&Cell> = expected.iter().filter(is_missing).collect();
     let first = missing.first()?;
     let (count, all) = (missing.len(), expected.len());
-    let place = place_name(&first.at);
+    let point = point_name(&first.at);
     let baseline = missing.iter().any(|cell| cell.lacks_baseline());
     let whose = if baseline { " of their own or of their baseline" } else { "" };
     let what =
-        format!("{count} of {all} cells with an expectation have no finished run{whose}: {} at {place}", first.metric);
+        format!("{count} of {all} cells with an expectation have no finished run{whose}: {} at {point}", first.metric);
     Some(Failure::outside(what).hint("`tccc run` on the same directory measures them"))
 }
 

@@ -67,7 +67,7 @@ impl Notice {
                 "in {} a flow began more than {more_than_s} s after its time: its connections are made over the path itself",
                 runs(late)
             ),
-            "each flow counts for its length from its own first data on: flows that should share the path did so for less",
+            "each counts from its own first data, so they shared the path for less time; `sender = \"tccc\"` is on time",
         )
     }
 

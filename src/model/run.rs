@@ -212,8 +212,7 @@ pub struct Completion {
     pub done: bool,
 }
 
-/// For records of before traffic beside the compared flows was told apart, and of before flows could do without
-/// selective acknowledgements.
+/// What a field means in old records that lack it: every flow was compared, and had selective acknowledgements.
 pub fn unless_said() -> bool {
     true
 }

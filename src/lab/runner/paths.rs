@@ -69,7 +69,7 @@ impl Paths {
                 continue;
             }
             tell(Progress::Calibrating(place(cell)));
-            let measure = || calibrate::calibrate(cell, &topology, seed, &path_place(plan, cell));
+            let measure = || calibrate::calibrate(cell, &topology, seed, &path_point(plan, cell));
             let measured = patience.measure(measure, work.stop, tell)?;
             paths.wrong.extend(calibrate::outside(&measured).map(|_| run.cell));
             let in_this_boot = |one| Calibration { boot: earlier.boot.clone(), ..one };
@@ -112,7 +112,7 @@ impl<'a> Earlier<'a> {
     /// A call measures each path once. One that resumes it in the same boot does not measure it again. Whether links are late
     /// is seen in every run.
     fn has(&self, plan: &Plan, cell: &Cell) -> bool {
-        let at = path_place(plan, cell);
+        let at = path_point(plan, cell);
         let is_on_it = |other: &&Cell| at.iter().all(|(name, value)| other.at.get(name) == Some(value));
         let is_unique = plan.cells.iter().filter(is_on_it).all(|other| has_same_path(other, cell));
         let mut measured = self.calibration.iter().filter(|one| one.quantity.at == at).peekable();
@@ -122,7 +122,7 @@ impl<'a> Earlier<'a> {
 }
 
 /// What tells a cell's path from the plan's other paths; empty when all are one.
-fn path_place(plan: &Plan, cell: &Cell) -> At {
+fn path_point(plan: &Plan, cell: &Cell) -> At {
     let same: Vec<&Cell> = plan.cells.iter().filter(|other| has_same_path(other, cell)).collect();
     let tells = |name: &str, value: &str| {
         let has = |other: &Cell| other.at.get(name).is_some_and(|other| other == value);
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn path_is_told_by_what_tells_it_from_others() {
         let plan = plan();
-        let places: BTreeSet<At> = plan.cells.iter().map(|cell| path_place(&plan, cell)).collect();
+        let places: BTreeSet<At> = plan.cells.iter().map(|cell| path_point(&plan, cell)).collect();
         let loss = |value: &str| At::from([("loss".to_owned(), value.to_owned())]);
         assert_eq!(places, BTreeSet::from([loss("0"), loss("1%")]));
     }

@@ -41,7 +41,7 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Whether a place of the sweep is on this path.
+    /// Whether a point of the sweep is on this path.
     pub fn is_at(&self, at: &At) -> bool {
         self.at.iter().all(|(name, value)| at.get(name) == Some(value))
     }

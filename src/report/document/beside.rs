@@ -7,7 +7,7 @@ use super::part::Tally;
 use super::table::{Column, Role, Row, Table};
 use crate::model::stats;
 use crate::report::judge::bound::Bound;
-use crate::report::judge::cell::{Cell, Measured, Verdict, grouped, place_name};
+use crate::report::judge::cell::{Cell, Measured, Verdict, grouped, point_name};
 use crate::report::judge::number::Scale;
 use crate::report::judge::report::Report;
 
@@ -109,8 +109,8 @@ impl<'a> SideBySide<'a> {
             here.into_iter().rev().for_each(|(index, cell)| same[index] = Some(cell));
             Some((first, same))
         };
-        let places = grouped(of_metric.into_iter(), |(_, cell)| (&cell.at, &cell.variant));
-        let rows = places.into_iter().filter_map(row).collect();
+        let points = grouped(of_metric.into_iter(), |(_, cell)| (&cell.at, &cell.variant));
+        let rows = points.into_iter().filter_map(row).collect();
         let (scale, series) = (metric::scale_of(&all), metric::series_of(&all));
         SideBySide { metric, labels, scale, series, rows }
     }
@@ -118,7 +118,7 @@ impl<'a> SideBySide<'a> {
     fn table(&self) -> Table {
         let (rows, scale) = (&self.rows, self.scale);
         let mut columns = vec![
-            Column::of("place", Role::Word, rows, |(cell, _)| Some(place_name(&cell.place()))),
+            Column::of("at", Role::Word, rows, |(cell, _)| Some(point_name(&cell.point()))),
             Column::of(self.series, Role::Name, rows, |(cell, _)| Some(cell.variant.clone())),
             Column::of("published", Role::Number, rows, |(cell, _)| Some(scale.show(cell.published?)))
                 .unit(scale.unit()),

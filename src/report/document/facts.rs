@@ -6,7 +6,7 @@ use super::{calibration, metric, nodes};
 use crate::model::metrics::Metric;
 use crate::model::run::Engine;
 use crate::plain::count;
-use crate::report::judge::cell::{common_place, each_once, place_name};
+use crate::report::judge::cell::{common_point, each_once, point_name};
 use crate::report::judge::interval::{self, IntervalKind};
 use crate::report::judge::report::Report;
 
@@ -24,7 +24,7 @@ pub fn header(report: &Report) -> Vec<(String, String)> {
     facts.push(("kernel", format!("{}, {}", host.kernel, count(host.cpus as usize, "processor"))));
     facts.push(("path", format!("link {}, network {}, offloads {}", host.link, host.network, host.offloads)));
     facts.push(("profile", report.profile.clone()));
-    facts.push(("every cell", place_name(&common_place(&report.cells))));
+    facts.push(("every cell", point_name(&common_point(&report.cells))));
     facts.extend([("tools", named(&host.tools)), ("algorithms", named(&host.algorithms))]);
     facts.extend(report.reruns.iter().map(|rerun| ("re-run", rerun.clone())));
     facts.push(("seed", report.seed.to_string()));

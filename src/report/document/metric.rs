@@ -3,7 +3,7 @@
 use super::table::{Column, Role, Row, Table};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
-use crate::report::judge::cell::{Cell, Measured, Numbers, common_place, each_once, place_name};
+use crate::report::judge::cell::{Cell, Measured, Numbers, common_point, each_once, point_name};
 use crate::report::judge::number::{self, Scale};
 use crate::report::judge::report::Report;
 use crate::report::judge::selection::{Candidate, Criterion, Selection};
@@ -68,8 +68,8 @@ fn lines<'a>(cells: &[&'a Cell]) -> Vec<Line<'a>> {
 /// The table of one metric; its notes grow the list of all.
 pub fn table(report: &Report, metric: &str, notes: &mut Vec<Notice>) -> Table {
     let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.metric == metric).collect();
-    let common = common_place(&report.cells);
-    let variables = cells.first().map(|cell| cell.place().into_keys()).into_iter().flatten();
+    let common = common_point(&report.cells);
+    let variables = cells.first().map(|cell| cell.point().into_keys()).into_iter().flatten();
     let variables: Vec<String> = variables.filter(|name| !common.contains_key(name)).collect();
     let lines = lines(&cells);
     let word = |name: &String| Column::of(name, Role::Word, &lines, |(_, cell)| cell.at.get(name).cloned());
@@ -134,11 +134,11 @@ fn numbers(
 }
 
 fn rows(lines: &[Line<'_>], variables: &[String]) -> Vec<Row> {
-    let place = |(_, cell): &Line<'_>| -> Vec<String> {
+    let point = |(_, cell): &Line<'_>| -> Vec<String> {
         variables.iter().filter_map(|name| cell.at.get(name).cloned()).collect()
     };
-    let places: Vec<Vec<String>> = lines.iter().map(place).collect();
-    let starts_group = |index: usize| index > 0 && places[index] != places[index - 1];
+    let points: Vec<Vec<String>> = lines.iter().map(point).collect();
+    let starts_group = |index: usize| index > 0 && points[index] != points[index - 1];
     // Groups of one row would only space it out.
     let is_grouped = !(1..lines.len()).all(starts_group);
     let row = |(index, (_, cell)): (usize, &Line<'_>)| Row {
@@ -165,7 +165,7 @@ fn references(notices: &[Notice], notes: &mut Vec<Notice>) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// The choice of a parameter: per metric its mean at each place and its score, then the sum; none while cells are missing.
+/// The choice of a parameter: per metric its mean at each point and its score, then the sum; none while cells are missing.
 pub fn of_selection(selection: &Selection) -> Option<Table> {
     let values = &selection.values;
     let number =
@@ -186,16 +186,16 @@ pub fn of_selection(selection: &Selection) -> Option<Table> {
     (!values.is_empty()).then(|| Table::new("", caption, columns, vec![Row::default(); values.len()]))
 }
 
-/// The means of a metric at one place where it competes.
+/// The means of a metric at one point where it competes.
 fn means(selection: &Selection, index: usize, criterion: &Criterion) -> Column {
     let metric = criterion.metric.as_str();
     let (title, unit) = Metric::find(metric).map_or((metric, ""), |found| (found.title, found.unit));
     let scale = Scale::of(unit, selection.values.iter().flat_map(|one| one.measured[index].values.iter().copied()));
-    // Only what tells the places apart.
-    let mut place = criterion.place.clone();
-    place.retain(|name, value| selection.criteria.iter().any(|other| other.place.get(name) != Some(value)));
-    let place = if place.is_empty() { String::new() } else { format!(" at {}", place_name(&place)) };
-    let title = format!("{title}{place}, {}", criterion.goal.name());
+    // Only what tells the points apart.
+    let mut point = criterion.point.clone();
+    point.retain(|name, value| selection.criteria.iter().any(|other| other.point.get(name) != Some(value)));
+    let point = if point.is_empty() { String::new() } else { format!(" at {}", point_name(&point)) };
+    let title = format!("{title}{point}, {}", criterion.goal.name());
     let show = |one: &Candidate| Some(mean_with_margin(&one.measured[index], scale));
     Column::of(title, Role::Number, &selection.values, show).unit(scale.unit())
 }

@@ -5,7 +5,7 @@ use super::table::Table;
 use super::{Content, facts, metric, tally};
 use crate::model::notice::Notice;
 use crate::report::figures::{self as drawings, terminal};
-use crate::report::judge::cell::{Cell, Verdict, place_name, title_of};
+use crate::report::judge::cell::{Cell, Verdict, point_name, title_of};
 use crate::report::judge::finding::{About, Finding};
 use crate::report::judge::report::Report;
 use crate::report::judge::selection;
@@ -100,11 +100,11 @@ pub fn figures(content: &Content<'_>) -> Vec<Part> {
     headed("figures", "Figures", drawings::figures(content.report).into_iter().map(Part::Figure).collect())
 }
 
-/// The windows of the place that shows most, for a terminal.
+/// The windows of the point that shows most, for a terminal.
 pub fn windows(content: &Content<'_>) -> Vec<Part> {
     let Some(telling) = plots::telling(&content.report.plots) else { return Vec::new() };
-    let place = telling.place_name();
-    let at = if place.is_empty() { place } else { format!(" at {place}") };
+    let point = telling.point_name();
+    let at = if point.is_empty() { point } else { format!(" at {point}") };
     let heading = Part::Heading { id: "", text: format!("cwnd [pkts] over time{at}") };
     let plot = Part::Plot(terminal::terminal(telling));
     let others = other_windows(&content.report.plots, content.report.figures.is_empty()).map(Part::Sentence);
@@ -121,10 +121,10 @@ fn list(marks: Marks, what: &'static str, items: Vec<Item>) -> Option<List> {
     (!items.is_empty()).then_some(List { question: "", what, marks, items })
 }
 
-/// What a cell is, for a sentence: its metric, variant and place.
+/// What a cell is, for a sentence: its metric, variant and point.
 fn name_of(cell: &Cell) -> String {
-    let place = place_name(&cell.place());
-    let at = if place.is_empty() { place } else { format!(" at {place}") };
+    let point = point_name(&cell.point());
+    let at = if point.is_empty() { point } else { format!(" at {point}") };
     format!("{}, {}{at}", title_of(&cell.metric), cell.variant)
 }
 
@@ -132,10 +132,10 @@ fn name_of(cell: &Cell) -> String {
 fn other_windows(plots: &[WindowPlot], all: bool) -> Option<String> {
     let others = match plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").count() {
         0 | 1 => return None,
-        2 => "1 other place is".to_owned(),
-        places => format!("{} other places are", places - 1),
+        2 => "1 other point of the sweep is".to_owned(),
+        points => format!("{} other points of the sweep are", points - 1),
     };
-    let drawn = if all { "every place" } else { "the places that a [[figure]] over time asks for" };
+    let drawn = if all { "every point" } else { "the points that a [[figure]] over time asks for" };
     Some(format!("{others} not shown: `tccc report DIR -o html` draws {drawn}"))
 }
 
@@ -144,13 +144,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_of_other_places_are_said_to_be_elsewhere() {
-        let plot = |quantity| WindowPlot { place: Default::default(), quantity, lines: Vec::new() };
-        assert_eq!(other_windows(&[plot("cwnd_pkts"), plot("srtt_us"), plot("srtt_us")], true), None, "one place");
+    fn windows_of_other_points_are_said_to_be_elsewhere() {
+        let plot = |quantity| WindowPlot { point: Default::default(), quantity, lines: Vec::new() };
+        assert_eq!(other_windows(&[plot("cwnd_pkts"), plot("srtt_us"), plot("srtt_us")], true), None, "one point");
         let windows = [(); 3].map(|()| plot("cwnd_pkts"));
         let drawn = "not shown: `tccc report DIR -o html` draws";
-        assert_eq!(other_windows(&windows[..2], true), Some(format!("1 other place is {drawn} every place")));
-        let chosen = "the places that a [[figure]] over time asks for";
-        assert_eq!(other_windows(&windows, false), Some(format!("2 other places are {drawn} {chosen}")));
+        assert_eq!(
+            other_windows(&windows[..2], true),
+            Some(format!("1 other point of the sweep is {drawn} every point"))
+        );
+        let chosen = "the points that a [[figure]] over time asks for";
+        assert_eq!(other_windows(&windows, false), Some(format!("2 other points of the sweep are {drawn} {chosen}")));
     }
 }

@@ -76,7 +76,7 @@ pub struct Row {
     /// Its verdict, for colour.
     pub verdict: Verdict,
     pub reason: String,
-    /// The first row of another place in the sweep.
+    /// The first row of another point in the sweep.
     pub starts_group: bool,
     /// Where its name leads to; empty where it does not.
     pub link: String,

@@ -5,14 +5,14 @@ use super::figure::{Figure, legend_of, titled, variants};
 use super::positions::{self, BARS_SPREAD, Positions};
 use crate::model::metrics::Metric;
 use crate::model::run::At;
-use crate::report::judge::cell::{Cell, Numbers, Verdict, each_once, place_name, title_of};
+use crate::report::judge::cell::{Cell, Numbers, Verdict, each_once, point_name, title_of};
 use crate::report::judge::number::Scale;
 use crate::report::judge::report::Report;
-use crate::scenario::{Draw, FigureSpec, Of, Places};
+use crate::scenario::{Draw, FigureSpec, Of, Points};
 
 /// From this ratio of largest to smallest value on, differences between the small ones cannot be seen on one axis.
 const PANEL_RANGE: f64 = 12.0;
-/// Charts beside each other, and how many places can have one.
+/// Charts beside each other, and how many points can have one.
 const ABREAST: usize = 3;
 const MOST_PANELS: usize = 9;
 const HEIGHT: f64 = 340.0;
@@ -48,7 +48,7 @@ impl<'a> Drawn<'a> {
 
     /// What a pointer shows about the cell.
     fn title(&self, what: &str, scale: Scale) -> String {
-        let mut lines = vec![format!("{}, {}", self.cell.variant, place_name(&self.cell.place())), what.to_owned()];
+        let mut lines = vec![format!("{}, {}", self.cell.variant, point_name(&self.cell.point())), what.to_owned()];
         if let Some(measured) = self.of.measured {
             let interval = self.of.ci95.map(|[low, high]| format!(" ({} to {})", scale.show(low), scale.show(high)));
             let n = self.cell.measured.as_ref().map_or(0, |measured| measured.n);
@@ -108,25 +108,25 @@ fn y_axis(drawn: &[&Drawn<'_>], (title, scale): (String, Scale), log: bool) -> A
     Axis::numbers(title, ends, log, &move |value| scale.show_short(value))
 }
 
-/// One metric where the scenario does not say how: lines over the variable with the most numbers, else every place
+/// One metric where the scenario does not say how: lines over the variable with the most numbers, else every point
 /// beside the next.
 pub fn of_metric(report: &Report, metric: &str) -> Figure {
     let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.metric == metric).collect();
     let drawn: Vec<Drawn<'_>> = cells.iter().map(|cell| Drawn::new(report, cell, Of::Value)).collect();
-    let places = places_of(&drawn).len();
+    let points = points_of(&drawn).len();
     let is_wide = range(&drawn) >= PANEL_RANGE;
     match positions::telling_variable(&cells) {
-        Some((x, log_x)) if !is_wide || places > MOST_PANELS => {
+        Some((x, log_x)) if !is_wide || points > MOST_PANELS => {
             let title = title_of(metric).to_owned();
             let y = metric.to_owned();
             let log_y = is_wide && drawn.iter().flat_map(Drawn::values).all(|value| value > 0.0);
-            let (of, draw, at) = (Of::Value, Draw::Lines, Places::default());
+            let (of, draw, at) = (Of::Value, Draw::Lines, Points::default());
             let spec =
                 FigureSpec { title, place: None, x, y, of, draw, log_x, log_y, together: false, until: None, at };
             let figure = over_variable(report, &spec);
             Figure { explanation: format!("{}. {}", what(metric), figure.explanation), ..figure }
         }
-        _ => over_places(report, metric, &drawn),
+        _ => over_points(report, metric, &drawn),
     }
 }
 
@@ -134,33 +134,33 @@ fn what(metric: &str) -> &str {
     Metric::find(metric).map_or(metric, |metric| metric.what)
 }
 
-/// The places of the sweep that are drawn, by name.
-fn places_of(drawn: &[Drawn<'_>]) -> Vec<String> {
-    each_once(drawn.iter().map(|one| place_name(&one.cell.place())))
+/// The points of the sweep that are drawn, by name.
+fn points_of(drawn: &[Drawn<'_>]) -> Vec<String> {
+    each_once(drawn.iter().map(|one| point_name(&one.cell.point())))
 }
 
-/// One metric over all places of the sweep, variants side by side. Where the largest value would press all others to
-/// the ground, each place has a chart and an axis of its own; where there is one place, the variants have names below.
-fn over_places(report: &Report, metric: &str, drawn: &[Drawn<'_>]) -> Figure {
+/// One metric over all points of the sweep, variants side by side. Where the largest value would press all others to
+/// the ground, each point has a chart and an axis of its own; where there is one point, the variants have names below.
+fn over_points(report: &Report, metric: &str, drawn: &[Drawn<'_>]) -> Figure {
     let unit = drawn.first().map_or("", |one| one.cell.unit.as_str());
     let scale = scale_of(drawn, unit, Of::Value);
     let title = title_of(metric);
     let legend = legend_of(report, |variant| drawn.iter().any(|one| one.cell.variant == variant));
-    let places = places_of(drawn);
-    let is_one = places.len() == 1;
-    let chart = |places: &[String]| {
-        let here = |one: &&Drawn<'_>| places.contains(&place_name(&one.cell.place()));
+    let points = points_of(drawn);
+    let is_one = points.len() == 1;
+    let chart = |points: &[String]| {
+        let here = |one: &&Drawn<'_>| points.contains(&point_name(&one.cell.point()));
         let drawn: Vec<&Drawn<'_>> = drawn.iter().filter(here).collect();
         let wide = if is_one { BARS_SPREAD / 3.0 } else { BARS_SPREAD / legend.len().max(1) as f64 };
         let x = |one: &Drawn<'_>| {
-            let place = places.iter().position(|place| *place == place_name(&one.cell.place())).unwrap_or(0);
+            let point = points.iter().position(|point| *point == point_name(&one.cell.point())).unwrap_or(0);
             let index = legend.iter().position(|(series, _)| *series == one.series).unwrap_or(0) as f64;
-            if is_one { index } else { place as f64 + (index + 0.5) * wide - BARS_SPREAD / 2.0 }
+            if is_one { index } else { point as f64 + (index + 0.5) * wide - BARS_SPREAD / 2.0 }
         };
         let names: Vec<String> = legend.iter().map(|(_, name)| name.clone()).collect();
         Chart {
             heading: None,
-            x: Axis::names(String::new(), if is_one { &names } else { places }),
+            x: Axis::names(String::new(), if is_one { &names } else { points }),
             y: y_axis(&drawn, (title.to_owned(), scale), false),
             shapes: drawn
                 .iter()
@@ -168,11 +168,11 @@ fn over_places(report: &Report, metric: &str, drawn: &[Drawn<'_>]) -> Figure {
                 .collect(),
         }
     };
-    let apart = (2..=MOST_PANELS).contains(&places.len()) && range(drawn) >= PANEL_RANGE;
+    let apart = (2..=MOST_PANELS).contains(&points.len()) && range(drawn) >= PANEL_RANGE;
     let charts = if apart {
-        places.iter().map(|place| chart(std::slice::from_ref(place))).collect()
+        points.iter().map(|point| chart(std::slice::from_ref(point))).collect()
     } else {
-        vec![chart(&places)]
+        vec![chart(&points)]
     };
     let layout = Layout { abreast: if apart { ABREAST } else { 1 }, height: HEIGHT, stacked: false };
     let explanation = format!("{}. {}", what(metric), explained(drawn));
@@ -199,9 +199,9 @@ pub fn over_variable(report: &Report, spec: &FigureSpec) -> Figure {
     let unit = drawn.first().map_or("", |one| one.cell.unit.as_str());
     let scale = scale_of(&drawn, unit, spec.of);
     let x = Positions::new(spec, &drawn.iter().map(|one| one.cell).collect::<Vec<_>>());
-    let others = each_once(drawn.iter().map(|one| other_place(one.cell, &spec.x)));
+    let others = each_once(drawn.iter().map(|one| other_point(one.cell, &spec.x)));
     let chart = |other: &At| {
-        let here: Vec<&Drawn<'_>> = drawn.iter().filter(|one| other_place(one.cell, &spec.x) == *other).collect();
+        let here: Vec<&Drawn<'_>> = drawn.iter().filter(|one| other_point(one.cell, &spec.x) == *other).collect();
         chart_over(spec, &x, &here, (other, scale))
     };
     let layout = Layout { abreast: if others.len() > 1 { 2 } else { 1 }, height: HEIGHT, stacked: false };
@@ -240,7 +240,7 @@ fn chart_over(spec: &FigureSpec, x: &Positions, here: &[&Drawn<'_>], (other, sca
             shapes.extend(marks.into_iter().filter(|shape| !x.bars || !matches!(shape, Shape::Mark { .. })));
         }
     }
-    let heading = place_name(other);
+    let heading = point_name(other);
     let over = if spec.of == Of::Ratio { " over the baseline's" } else { "" };
     Chart {
         heading: (!heading.is_empty()).then_some((heading, None)),
@@ -251,8 +251,8 @@ fn chart_over(spec: &FigureSpec, x: &Positions, here: &[&Drawn<'_>], (other, sca
 }
 
 /// Everything of a cell's position but its variant and one variable.
-fn other_place(cell: &Cell, variable: &str) -> At {
-    let mut place = cell.place();
-    place.remove(variable);
-    place
+fn other_point(cell: &Cell, variable: &str) -> At {
+    let mut point = cell.point();
+    point.remove(variable);
+    point
 }

@@ -33,25 +33,25 @@ struct View<'a> {
     log_y: bool,
 }
 
-/// The windows of every place, a chart per variant.
+/// The windows of every point, a chart per variant.
 pub fn windows(report: &Report) -> Vec<Figure> {
     let plots: Vec<&WindowPlot> = report.plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").collect();
     let figure = |plot: &&WindowPlot| {
-        let place = plot.place_name();
-        let title = if place.is_empty() { "cwnd over time".to_owned() } else { format!("cwnd over time, {place}") };
+        let point = plot.point_name();
+        let title = if point.is_empty() { "cwnd over time".to_owned() } else { format!("cwnd over time, {point}") };
         let view = View::new(report, plot, None)?;
         Some(Figure { folded: plots.len() > MANY, ..view.stacked(title, plot) })
     };
     plots.iter().filter_map(figure).collect()
 }
 
-/// The figures that a scenario asks for, one per place.
+/// The figures that a scenario asks for, one per point.
 pub fn of_spec(report: &Report, spec: &FigureSpec) -> Vec<Figure> {
-    let plots = report.plots.iter().filter(|plot| plot.quantity == spec.y && spec.at.contain(&plot.place));
+    let plots = report.plots.iter().filter(|plot| plot.quantity == spec.y && spec.at.contain(&plot.point));
     let plots: Vec<WindowPlot> = plots.map(|plot| chosen(plot, spec)).filter(|plot| !plot.lines.is_empty()).collect();
     let figure = |plot: &WindowPlot| {
-        let place = plot.place_name();
-        let title = if plots.len() > 1 { format!("{}, {place}", titled(spec)) } else { titled(spec) };
+        let point = plot.point_name();
+        let title = if plots.len() > 1 { format!("{}, {point}", titled(spec)) } else { titled(spec) };
         let mut view = View::new(report, plot, spec.until.map(|until| until.as_secs_f64()))?;
         view.log_y = spec.log_y;
         let figure = if spec.together { view.together(title, plot) } else { view.stacked(title, plot) };

@@ -1,4 +1,4 @@
-//! A cell of a report: what is published, expected and measured of one metric of one variant at one place.
+//! A cell of a report: what is published, expected and measured of one metric of one variant at one point.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,7 +16,7 @@ use crate::model::stats;
 /// The metric that is one of the path and not of the flows.
 const PATH_METRIC: &str = "utilisation_ratio";
 
-/// One metric of one variant at one place of the sweep.
+/// One metric of one variant at one point of the sweep.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Cell {
     /// Sweep variable to value, the variant included.
@@ -24,7 +24,7 @@ pub struct Cell {
     /// The variable of `at` whose value the variant is.
     #[serde(skip)]
     pub series: String,
-    /// Whether its runs are those of the other variants at its place, too: the variants are flows of one run.
+    /// Whether its runs are those of the other variants at its point, too: the variants are flows of one run.
     #[serde(skip)]
     pub shares_runs: bool,
     /// The row's variant or algorithm.
@@ -56,10 +56,10 @@ pub struct Cell {
 
 impl Cell {
     /// Its position without the variant.
-    pub fn place(&self) -> At {
-        let mut place = self.at.clone();
-        place.remove(&self.series);
-        place
+    pub fn point(&self) -> At {
+        let mut point = self.at.clone();
+        point.remove(&self.series);
+        point
     }
 
     /// Whether the scenario says what it should give.
@@ -108,7 +108,7 @@ impl Cell {
     /// Whether both are the same number of the same path, and nothing is said of either that is not said of the other.
     pub fn has_path_of(&self, other: &Cell) -> bool {
         let is_plain = |cell: &Cell| cell.is_of_path() && cell.measured.is_some() && !cell.has_target();
-        is_plain(self) && is_plain(other) && self.place() == other.place() && self.measured == other.measured
+        is_plain(self) && is_plain(other) && self.point() == other.point() && self.measured == other.measured
     }
 
     /// Whether it has a run, and its expected ratio none of the baseline to divide by.
@@ -205,8 +205,8 @@ impl Measured {
 
 /// Variables of the sweep with their value where it is the same in every cell: the header has them, not each row and
 /// sentence.
-pub fn common_place(cells: &[Cell]) -> At {
-    let mut common = cells.first().map(Cell::place).unwrap_or_default();
+pub fn common_point(cells: &[Cell]) -> At {
+    let mut common = cells.first().map(Cell::point).unwrap_or_default();
     common.retain(|name, value| cells.iter().all(|cell| cell.at.get(name) == Some(value)));
     common
 }
@@ -215,7 +215,7 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// A cell divided by the baseline's cell of the same place.
+/// A cell divided by the baseline's cell of the same point.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Ratio {
     /// Published over published.
@@ -280,9 +280,9 @@ pub fn title_of(metric: &str) -> &str {
     Metric::find(metric).map_or(metric, |metric| metric.title)
 }
 
-/// A place for headings: `loss 1%, rtt 40ms`; empty without a sweep.
-pub fn place_name(place: &At) -> String {
-    place.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+/// A point for headings: `loss 1%, rtt 40ms`; empty without a sweep.
+pub fn point_name(point: &At) -> String {
+    point.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Each value once, in the order they come.

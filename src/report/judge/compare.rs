@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use anyhow::Result;
 
 use super::cell::{Cell, Expectation, Measured, Ratio};
-use super::index::{Index, Key, place_of};
+use super::index::{Index, Key, point_of};
 use super::verdict::{self, Terms};
 use super::views::views;
 use super::{interval, notices};
@@ -24,7 +24,7 @@ const DEFAULT_METRICS: [&str; 2] = ["delivered_pkts", "goodput_bps"];
 /// The cells of a report and what concerns them all.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Compared {
-    /// By metric, then place in the sweep, then variant.
+    /// By metric, then point in the sweep, then variant.
     pub cells: Vec<Cell>,
     /// What concerns the whole report.
     pub notices: Vec<Notice>,
@@ -93,7 +93,7 @@ impl<'a> Comparison<'a> {
 
     fn sample_run(&mut self, metrics: &[&'static Metric], record: &RunRecord, over_time: &[Flow]) {
         for (variant, view) in views(self.index, record, over_time) {
-            let key = Key { place: place_of(self.scenario(), &record.at), variant };
+            let key = Key { point: point_of(self.scenario(), &record.at), variant };
             for metric in metrics {
                 let Some(value) = metric.value(&view) else { continue };
                 let sample = Sample { repeat: record.repeat, seed: record.seed, value };
@@ -112,8 +112,8 @@ impl<'a> Comparison<'a> {
         let mut cells = Vec::new();
         for metric in metrics {
             let rows = self.rows(metric);
-            for place in &self.index.places {
-                let key = |variant: &String| Key { place: place.clone(), variant: variant.clone() };
+            for point in &self.index.points {
+                let key = |variant: &String| Key { point: point.clone(), variant: variant.clone() };
                 cells.extend(rows.iter().map(|variant| self.cell(metric, key(variant))));
             }
         }
@@ -196,12 +196,12 @@ impl<'a> Comparison<'a> {
 
     /// Where a cell lies: [`Comparison::position`] taken apart.
     fn key(&self, cell: &Cell) -> Key {
-        Key { place: cell.place(), variant: cell.variant.clone() }
+        Key { point: cell.point(), variant: cell.variant.clone() }
     }
 
     /// The whole position of a cell, the variant included.
     fn position(&self, key: &Key) -> At {
-        let mut at = key.place.clone();
+        let mut at = key.point.clone();
         at.insert(self.series().to_owned(), key.variant.clone());
         at
     }
@@ -216,7 +216,8 @@ impl<'a> Comparison<'a> {
         self.scenario().values_of(over).iter().position(|known| *known == value)
     }
 
-    /// The published value and its place; of one that says what is saved, the baseline's measured mean less it.
+    /// The published value and its place in the source. Where that says what is saved: the baseline's measured mean
+    /// less it.
     fn published(&self, metric: &'static Metric, key: &Key) -> Option<(f64, &str)> {
         let saved = || {
             let (saved, place) = self.published_of(metric, key, Of::Saved)?;
@@ -234,10 +235,10 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// What the baseline measured at the same place.
+    /// What the baseline measured at the same point.
     fn mean_of_baseline(&self, metric: &'static Metric, key: &Key) -> Option<f64> {
         let baseline = self.scenario().report.baseline.clone()?;
-        let below = Key { place: key.place.clone(), variant: baseline };
+        let below = Key { point: key.point.clone(), variant: baseline };
         let values: Vec<f64> = self.samples_of(metric, &below).iter().map(|sample| sample.value.value).collect();
         stats::mean(&values)
     }
@@ -265,7 +266,7 @@ impl<'a> Comparison<'a> {
     /// The cell over the baseline's, from the runs both have; none for the baseline itself and with nothing to divide.
     fn ratio(&self, metric: &'static Metric, key: &Key) -> Option<Ratio> {
         let baseline = self.scenario().report.baseline.clone().filter(|baseline| *baseline != key.variant)?;
-        let below = Key { place: key.place.clone(), variant: baseline };
+        let below = Key { point: key.point.clone(), variant: baseline };
         let pairs: Vec<(MetricValue, MetricValue)> =
             pairs(self.samples_of(metric, key), self.samples_of(metric, &below));
         let values: Vec<(f64, f64)> = pairs.iter().map(|(above, below)| (above.value, below.value)).collect();

@@ -11,12 +11,12 @@
 use serde::Serialize;
 
 use super::bound::Bound;
-use super::cell::{Cell, common_place, grouped, place_name, title_of};
+use super::cell::{Cell, common_point, grouped, point_name, title_of};
 use super::number::{self, Scale};
 use crate::model::run::At;
 use crate::scenario::{DEFAULT_TOLERANCE, Scenario};
 
-/// So many places of the sweep are named in a sentence; more are counted.
+/// So many points of the sweep are named in a sentence; more are counted.
 const NAMED: usize = 3;
 
 /// What a finding is about.
@@ -29,7 +29,7 @@ pub enum About {
     Baseline,
 }
 
-/// One metric of one variant over the places of the sweep.
+/// One metric of one variant over the points of the sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
     /// What it is about.
@@ -52,7 +52,7 @@ pub fn findings(scenario: &Scenario, cells: &[Cell], judged: bool) -> Vec<Findin
     let baseline = scenario.report.baseline.as_deref();
     let tolerance = scenario.report.tolerance.unwrap_or(DEFAULT_TOLERANCE).0;
     let mut findings = Vec::new();
-    let common = common_place(cells);
+    let common = common_point(cells);
     for group in grouped(cells.iter(), |cell| (&cell.metric, &cell.variant)) {
         findings.extend(if judged { published(&group, baseline, tolerance, &common) } else { None });
         findings.extend(baseline.and_then(|baseline| beside(&group, baseline, &common)));
@@ -61,15 +61,15 @@ pub fn findings(scenario: &Scenario, cells: &[Cell], judged: bool) -> Vec<Findin
 }
 
 /// Where a cell is, but for what is the same in every cell.
-fn place_beyond(common: &At, cell: &Cell) -> String {
-    let mut place = cell.place();
-    place.retain(|name, _| !common.contains_key(name));
-    place_name(&place)
+fn point_beyond(common: &At, cell: &Cell) -> String {
+    let mut point = cell.point();
+    point.retain(|name, _| !common.contains_key(name));
+    point_name(&point)
 }
 
-/// Published and measured at one place.
+/// Published and measured at one point.
 struct Compared {
-    place: String,
+    point: String,
     published: f64,
     measured: f64,
     ci95: Option<[f64; 2]>,
@@ -85,8 +85,8 @@ impl Compared {
         let one = if baseline.is_some() { cell.ratio() } else { cell.value() };
         let (published, measured) = (one.published?, one.measured?);
         let scale = if baseline.is_some() { Scale::Ratio } else { Scale::of(&cell.unit, [published, measured]) };
-        let place = place_beyond(common, cell);
-        Some(Compared { place, published, measured, ci95: one.ci95, bound: one.bound, scale })
+        let point = point_beyond(common, cell);
+        Some(Compared { point, published, measured, ci95: one.ci95, bound: one.bound, scale })
     }
 
     fn holds(&self, tolerance: f64) -> bool {
@@ -116,7 +116,7 @@ impl Compared {
     /// `at loss 1%: measured 1.20 (1.18 to 1.23), published 1.43, a smaller effect`.
     fn missed(&self) -> String {
         let Compared { scale, .. } = *self;
-        let at = if self.place.is_empty() { String::new() } else { format!("at {}: ", self.place) };
+        let at = if self.point.is_empty() { String::new() } else { format!("at {}: ", self.point) };
         let ends = self.ci95.map(|[low, high]| format!(" ({} to {})", scale.show(low), scale.show(high)));
         format!(
             "{at}measured {}{}, published {}, {}",
@@ -141,12 +141,12 @@ fn published(group: &[&Cell], baseline: Option<&str>, tolerance: f64, common: &A
         None => ("value", String::new()),
     };
     let within = number::percent(tolerance);
-    let places = |all: &[&Compared]| named(&all.iter().map(|one| one.place.as_str()).collect::<Vec<_>>());
+    let at = |all: &[&Compared]| named(&all.iter().map(|one| one.point.as_str()).collect::<Vec<_>>());
     let holds = match (held.len(), missed.len()) {
         (0, 0) => return None,
-        (_, 0) => format!("holds within {within}{}", places(&held)),
+        (_, 0) => format!("holds within {within}{}", at(&held)),
         (0, _) => format!("does not hold within {within}"),
-        _ => format!("holds within {within}{} and not elsewhere", places(&held)),
+        _ => format!("holds within {within}{} and not elsewhere", at(&held)),
     };
     let mut misses: Vec<String> = missed.iter().take(NAMED).map(|one| one.missed()).collect();
     misses.extend((missed.len() > NAMED).then(|| format!("and so at {} more", missed.len() - NAMED)));
@@ -169,8 +169,8 @@ fn beside(group: &[&Cell], baseline: &str, common: &At) -> Option<Finding> {
     let own = group.iter().filter(|cell| !cell.is_of_path());
     let all: Vec<Beside> = own.filter_map(|cell| Beside::of(cell, common)).collect();
     let said = |standing: Standing| {
-        let places: Vec<&Beside> = all.iter().filter(|one| one.standing == standing).collect();
-        (!places.is_empty()).then(|| standing.said(baseline, &places, all.len()))
+        let points: Vec<&Beside> = all.iter().filter(|one| one.standing == standing).collect();
+        (!points.is_empty()).then(|| standing.said(baseline, &points, all.len()))
     };
     let said: Vec<String> = Standing::ALL.into_iter().filter_map(said).collect();
     (!all.is_empty()).then(|| Finding {
@@ -182,9 +182,9 @@ fn beside(group: &[&Cell], baseline: &str, common: &At) -> Option<Finding> {
     })
 }
 
-/// How a variant stands beside the baseline at one place.
+/// How a variant stands beside the baseline at one point.
 struct Beside {
-    place: String,
+    point: String,
     ratio: f64,
     bound: Bound,
     standing: Standing,
@@ -212,34 +212,34 @@ impl Beside {
             Bound::Exact => Standing::Level,
             _ => Standing::Open,
         };
-        Some(Beside { place: place_beyond(common, cell), ratio, bound, standing })
+        Some(Beside { point: point_beyond(common, cell), ratio, bound, standing })
     }
 
-    /// `loss 1% (1.42)`; only the place where nothing is known of the ratio.
+    /// `loss 1% (1.42)`; only the point where nothing is known of the ratio.
     fn named(&self) -> String {
         if self.bound == Bound::Nothing {
-            return self.place.clone();
+            return self.point.clone();
         }
-        format!("{} ({})", self.place, self.bound.signed(&shown(self.ratio))).trim().to_owned()
+        format!("{} ({})", self.point, self.bound.signed(&shown(self.ratio))).trim().to_owned()
     }
 }
 
 impl Standing {
     const ALL: [Standing; 4] = [Standing::Above, Standing::Below, Standing::Level, Standing::Open];
 
-    /// `is above SACK at loss 1% (1.42)`; many places are counted, with the range of their ratios.
-    fn said(self, baseline: &str, places: &[&Beside], all: usize) -> String {
+    /// `is above SACK at loss 1% (1.42)`; many points are counted, with the range of their ratios.
+    fn said(self, baseline: &str, points: &[&Beside], all: usize) -> String {
         let (word, why) = match self {
             Standing::Above => ("is above", ""),
             Standing::Below => ("is below", ""),
             Standing::Level => ("cannot be told apart from", ""),
             Standing::Open => ("cannot be told above or below", ": runs ended before"),
         };
-        if places.len() > NAMED {
-            return format!("{word} {baseline} at {} of {all} places{}{why}", places.len(), self.range(places));
+        if points.len() > NAMED {
+            return format!("{word} {baseline} at {} of {all} points{}{why}", points.len(), self.range(points));
         }
-        let here = listed(&places.iter().map(|one| one.named()).collect::<Vec<_>>());
-        let at = match (here.is_empty(), places[0].place.is_empty()) {
+        let here = listed(&points.iter().map(|one| one.named()).collect::<Vec<_>>());
+        let at = match (here.is_empty(), points[0].point.is_empty()) {
             (true, _) => "",
             (false, true) => " ",
             (false, false) => " at ",
@@ -248,13 +248,13 @@ impl Standing {
     }
 
     /// ` (1.10 to 1.42)`; of bounds the one that holds for all.
-    fn range(self, places: &[&Beside]) -> String {
-        let ratios = || places.iter().map(|one| one.ratio);
+    fn range(self, points: &[&Beside]) -> String {
+        let ratios = || points.iter().map(|one| one.ratio);
         let ends = [ratios().fold(f64::INFINITY, f64::min), ratios().fold(f64::NEG_INFINITY, f64::max)];
         let [low, high] = ends.map(shown);
         match self {
             Standing::Open => String::new(),
-            _ if places.iter().all(|one| one.bound == Bound::Exact) => format!(" ({low} to {high})"),
+            _ if points.iter().all(|one| one.bound == Bound::Exact) => format!(" ({low} to {high})"),
             Standing::Below => format!(" ({})", Bound::Upper.signed(&high)),
             _ => format!(" ({})", Bound::Lower.signed(&low)),
         }
@@ -267,12 +267,12 @@ fn shown(ratio: f64) -> String {
     if text == "1.00" && !difference.ends_with("0.00 %") { difference } else { text }
 }
 
-/// Places after a verb: ` at loss 1%`; nothing where there is no sweep.
-fn named(places: &[&str]) -> String {
-    match places {
+/// Points after a verb: ` at loss 1%`; nothing where there is no sweep.
+fn named(points: &[&str]) -> String {
+    match points {
         [] | [""] => String::new(),
-        places if places.len() <= NAMED => format!(" at {}", listed(places)),
-        places => format!(" at {} places", places.len()),
+        points if points.len() <= NAMED => format!(" at {}", listed(points)),
+        points => format!(" at {} points", points.len()),
     }
 }
 
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn standing_beside_the_baseline_names_few_places_and_counts_many() {
+    fn standing_beside_the_baseline_names_few_points_and_counts_many() {
         let above = |loss: &str| cell(loss, 1.0, 1.2, [1.1, 1.3]);
         let cells = [above("1%"), cell("2%", 1.0, 0.9996, [0.9992, 0.9999]), cell("3%", 1.0, 1.1, [0.9, 1.3])];
         let group: Vec<&Cell> = cells.iter().collect();
@@ -351,7 +351,7 @@ mod tests {
         let many: Vec<Cell> = ["1%", "2%", "3%", "4%"].map(above).into();
         let group: Vec<&Cell> = many.iter().chain(&cells[2..]).collect();
         let sentence = beside(&group, "old", &At::new()).unwrap().sentence;
-        assert!(sentence.starts_with("new is above old at 4 of 5 places (1.20 to 1.20); cannot"), "{sentence}");
+        assert!(sentence.starts_with("new is above old at 4 of 5 points (1.20 to 1.20); cannot"), "{sentence}");
         let mut without = above("1%");
         without.at.remove("loss");
         assert_eq!(beside(&[&without], "old", &At::new()).unwrap().sentence, "new is above old (1.20)");
@@ -388,13 +388,13 @@ mod tests {
     }
 
     #[test]
-    fn many_places_with_cut_off_runs_have_the_bound_that_holds_for_all() {
+    fn many_points_with_cut_off_runs_have_the_bound_that_holds_for_all() {
         let mut cells: Vec<Cell> = ["1%", "2%", "3%", "4%"].map(|loss| cell(loss, 1.0, 1.2, [1.1, 1.3])).into();
         cells[2] = cut([1, 0], cell("3%", 1.0, 1.5, [1.4, 1.6]));
         let said = |cells: &[Cell]| beside(&cells.iter().collect::<Vec<_>>(), "old", &At::new()).unwrap().sentence;
-        assert_eq!(said(&cells), "new is above old at 4 of 4 places (≥ 1.20)");
+        assert_eq!(said(&cells), "new is above old at 4 of 4 points (≥ 1.20)");
         let open: Vec<Cell> = cells.into_iter().map(|cell| cut([0, 1], cell)).collect();
-        assert_eq!(said(&open), "new cannot be told above or below old at 4 of 4 places: runs ended before");
+        assert_eq!(said(&open), "new cannot be told above or below old at 4 of 4 points: runs ended before");
     }
 
     #[test]

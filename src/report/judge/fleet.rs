@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::compare::metrics_of;
-use super::index::{Index, place_of};
+use super::index::{Index, point_of};
 use super::views::views;
 use crate::model::metrics::Metric;
 use crate::model::run::{At, Machine, RunStatus};
@@ -44,7 +44,7 @@ pub struct Node {
     pub shift: Option<Shift>,
 }
 
-/// A difference of means at the same places, as a share of the mean there.
+/// A difference of means at the same points, as a share of the mean there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Shift {
     /// 0 where the machine gives what the others give.
@@ -55,7 +55,7 @@ pub struct Shift {
     pub n: usize,
 }
 
-/// Values of one metric, each as a share of the mean at its place, by machine.
+/// Values of one metric, each as a share of the mean at its point, by machine.
 type Shares<'a> = BTreeMap<&'a str, Vec<f64>>;
 
 /// The machines of a report. None: there is nothing to tell apart, neither blocks nor machines.
@@ -91,17 +91,17 @@ fn compared(index: &Index<'_>) -> Option<(&'static Metric, String)> {
     Some((metric, baseline.or(index.variants.first())?.clone()))
 }
 
-/// What each machine measured at the places that several machines measured.
+/// What each machine measured at the points that several machines measured.
 fn shares<'a>(index: &Index<'a>, metric: &Metric, variant: &str) -> Shares<'a> {
-    let mut by_place: BTreeMap<At, Vec<(&str, f64)>> = BTreeMap::new();
+    let mut by_point: BTreeMap<At, Vec<(&str, f64)>> = BTreeMap::new();
     for run in index.done() {
         let Some(machine) = run.machine.as_deref() else { continue };
         let value = views(index, &run.record, &[]).remove(variant).and_then(|view| metric.value(&view));
-        let place = by_place.entry(place_of(index.scenario(), &run.record.at)).or_default();
-        place.extend(value.map(|value| (machine, value.value)));
+        let point = by_point.entry(point_of(index.scenario(), &run.record.at)).or_default();
+        point.extend(value.map(|value| (machine, value.value)));
     }
     let mut shares = Shares::new();
-    for values in by_place.into_values().filter(|values| values.iter().any(|(machine, _)| *machine != values[0].0)) {
+    for values in by_point.into_values().filter(|values| values.iter().any(|(machine, _)| *machine != values[0].0)) {
         let mean = values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
         for (machine, value) in values.into_iter().filter(|_| mean != 0.0) {
             shares.entry(machine).or_default().push(value / mean);

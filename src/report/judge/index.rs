@@ -1,4 +1,4 @@
-//! What a directory holds by place and position, so that nothing is searched for once per cell.
+//! What a directory holds by point and position, so that nothing is searched for once per cell.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,15 +10,15 @@ use crate::scenario::{self, Scenario};
 /// Where a cell lies: the sweep without the compared variable, and the variant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    pub place: At,
+    pub point: At,
     pub variant: String,
 }
 
-/// The runs of a directory by place, and the cells of its scenario by position.
+/// The runs of a directory by point, and the cells of its scenario by position.
 pub struct Index<'a> {
     pub directory: &'a ResultDir,
-    /// Every place of the sweep, in the scenario's order.
-    pub places: Vec<At>,
+    /// Every point of the sweep, in the scenario's order.
+    pub points: Vec<At>,
     /// The variants that the scenario measures, in its order.
     pub variants: Vec<String>,
     runs: HashMap<At, Vec<&'a StoredRun>>,
@@ -32,7 +32,7 @@ impl<'a> Index<'a> {
         let scenario = &*directory.scenario;
         let mut runs: HashMap<At, Vec<&StoredRun>> = HashMap::new();
         for run in &directory.runs {
-            runs.entry(place_of(scenario, &run.record.at)).or_default().push(run);
+            runs.entry(point_of(scenario, &run.record.at)).or_default().push(run);
         }
         let labels = |cell: &scenario::Cell| -> Vec<String> {
             match scenario.series_variable() {
@@ -40,15 +40,15 @@ impl<'a> Index<'a> {
                 None => cell.flows.iter().map(|flow| cell.label(flow)).collect(),
             }
         };
-        let (mut places, mut seen) = (Vec::new(), HashSet::new());
+        let (mut points, mut seen) = (Vec::new(), HashSet::new());
         let (mut variants, mut planned) = (Vec::new(), HashSet::new());
         for cell in &scenario.cells {
-            let place = place_of(scenario, &cell.at);
-            if seen.insert(place.clone()) {
-                places.push(place.clone());
+            let point = point_of(scenario, &cell.at);
+            if seen.insert(point.clone()) {
+                points.push(point.clone());
             }
             for variant in labels(cell) {
-                planned.insert(Key { place: place.clone(), variant: variant.clone() });
+                planned.insert(Key { point: point.clone(), variant: variant.clone() });
                 variants.push(variant);
             }
         }
@@ -57,7 +57,7 @@ impl<'a> Index<'a> {
             None => each_once(variants.into_iter()),
         };
         let cells = scenario.cells.iter().map(|cell| (&cell.at, cell)).collect();
-        Index { directory, places, variants, runs, cells, planned }
+        Index { directory, points, variants, runs, cells, planned }
     }
 
     /// The scenario.
@@ -65,14 +65,14 @@ impl<'a> Index<'a> {
         &self.directory.scenario
     }
 
-    /// The runs of a place, however they ended.
-    pub fn runs_at(&self, place: &At) -> &[&'a StoredRun] {
-        self.runs.get(place).map_or(&[], Vec::as_slice)
+    /// The runs of a point, however they ended.
+    pub fn runs_at(&self, point: &At) -> &[&'a StoredRun] {
+        self.runs.get(point).map_or(&[], Vec::as_slice)
     }
 
     /// The runs of a cell, however they ended.
     pub fn runs_of(&self, key: &Key) -> Vec<&'a RunRecord> {
-        let runs = self.runs_at(&key.place).iter().map(|run| &run.record);
+        let runs = self.runs_at(&key.point).iter().map(|run| &run.record);
         runs.filter(|record| self.may_be_of(record, &key.variant)).collect()
     }
 
@@ -95,17 +95,17 @@ impl<'a> Index<'a> {
         self.cells.get(at).copied()
     }
 
-    /// Whether the scenario runs this variant at this place.
+    /// Whether the scenario runs this variant at this point.
     pub fn is_planned(&self, key: &Key) -> bool {
         self.planned.contains(key)
     }
 }
 
 /// The part of a position that is not the compared variable.
-pub fn place_of(scenario: &Scenario, at: &At) -> At {
-    let mut place = at.clone();
+pub fn point_of(scenario: &Scenario, at: &At) -> At {
+    let mut point = at.clone();
     if let Some(series) = scenario.series_variable() {
-        place.remove(series);
+        point.remove(series);
     }
-    place
+    point
 }

@@ -49,7 +49,7 @@ pub struct Report {
     pub calibration: Vec<Calibration>,
     /// The variant others are divided by.
     pub baseline: Option<String>,
-    /// One per metric, place in the sweep and variant.
+    /// One per metric, point in the sweep and variant.
     pub cells: Vec<Cell>,
     /// What they say about the published numbers and beside the baseline, in sentences.
     pub findings: Vec<Finding>,

@@ -1,7 +1,7 @@
 //! The choice of a parameter: which value of a sweep is best by several metrics together, and how sure that is.
 //!
 //! "Cumulative performance": each metric's mean is min-max normalised over the values, 1 for the best and 0 for the
-//! worst, at each place of the sweep; the mean over the places is the metric's score; the sum of the scores decides.
+//! worst, at each point of the sweep; the mean over the points is the metric's score; the sum of the scores decides.
 //! How sure the choice is, resampling tells: the runs of every cell are drawn again with replacement (the metrics of a
 //! run together), and the share of such draws that a value wins stands beside it. With few runs that share is on the
 //! bold side: five runs vary more than their own resamples do.
@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
-use super::cell::{Cell, Measured, each_once, place_name};
+use super::cell::{Cell, Measured, each_once, point_name};
 use crate::model::run::At;
 use crate::model::stats;
 use crate::scenario::{Goal, Scenario, SelectionSpec};
@@ -33,7 +33,7 @@ pub struct Selection {
     pub parameter: String,
     /// How it is chosen, and whose procedure that is where the scenario has a source.
     pub procedure: String,
-    /// What decides: one per metric and place.
+    /// What decides: one per metric and point.
     pub criteria: Vec<Criterion>,
     /// The values in the sweep's order; empty while cells are missing.
     pub values: Vec<Candidate>,
@@ -45,7 +45,7 @@ pub struct Selection {
     pub missing: Vec<String>,
 }
 
-/// One metric at one place of the sweep.
+/// One metric at one point of the sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Criterion {
     /// Name of the metric.
@@ -53,7 +53,7 @@ pub struct Criterion {
     /// When it is good.
     pub goal: Goal,
     /// The rest of the sweep, the variant included.
-    pub place: At,
+    pub point: At,
 }
 
 /// One value of the parameter.
@@ -112,19 +112,19 @@ struct Contest<'a> {
 }
 
 impl<'a> Contest<'a> {
-    /// A metric competes at the places where any value has it: a fairness of two flows not where there is one.
+    /// A metric competes at the points where any value has it: a fairness of two flows not where there is one.
     fn new(spec: &'a SelectionSpec, values: &'a [String], cells: &'a [Cell]) -> Self {
         let mut contest = Contest { spec, values, criteria: Vec::new(), measured: Vec::new() };
         for (metric, goal) in &spec.goals {
-            let mut places: BTreeMap<At, Vec<Option<&Measured>>> = BTreeMap::new();
+            let mut points: BTreeMap<At, Vec<Option<&Measured>>> = BTreeMap::new();
             for cell in cells.iter().filter(|cell| cell.metric == *metric && cell.measured.is_some()) {
-                let mut place = cell.at.clone();
-                let Some(value) = place.remove(&spec.parameter) else { continue };
+                let mut point = cell.at.clone();
+                let Some(value) = point.remove(&spec.parameter) else { continue };
                 let Some(index) = values.iter().position(|known| *known == value) else { continue };
-                places.entry(place).or_insert_with(|| vec![None; values.len()])[index] = cell.measured.as_ref();
+                points.entry(point).or_insert_with(|| vec![None; values.len()])[index] = cell.measured.as_ref();
             }
-            for (place, measured) in places {
-                contest.criteria.push(Criterion { metric: metric.clone(), goal: *goal, place });
+            for (point, measured) in points {
+                contest.criteria.push(Criterion { metric: metric.clone(), goal: *goal, point });
                 contest.measured.push(measured);
             }
         }
@@ -140,7 +140,7 @@ impl<'a> Contest<'a> {
         }
         for (criterion, measured) in self.criteria.iter().zip(&self.measured) {
             let without = self.values.iter().zip(measured).filter(|(_, measured)| measured.is_none());
-            let at = place_name(&criterion.place);
+            let at = point_name(&criterion.point);
             let at = if at.is_empty() { at } else { format!(", {at}") };
             let parameter = &self.spec.parameter;
             missing.extend(without.map(|(value, _)| format!("{} at {parameter} {value}{at}", criterion.metric)));
@@ -204,14 +204,14 @@ impl<'a> Contest<'a> {
         Some(wins.into_iter().map(|wins| wins as f64 / RESAMPLES as f64).collect())
     }
 
-    /// Means of runs drawn with replacement: one draw per place and value, the same for all its metrics.
+    /// Means of runs drawn with replacement: one draw per point and value, the same for all its metrics.
     fn drawn_means(&self, rows: &[Vec<&Measured>], most: usize, random: &mut Pcg64Mcg) -> Vec<Vec<f64>> {
         let mut draws: BTreeMap<(&At, usize), Vec<u32>> = BTreeMap::new();
         let mut means = Vec::new();
         for (criterion, row) in self.criteria.iter().zip(rows) {
             let mean = |(index, measured): (usize, &&Measured)| {
                 let draw = draws
-                    .entry((&criterion.place, index))
+                    .entry((&criterion.point, index))
                     .or_insert_with(|| (0..most).map(|_| random.next_u32()).collect());
                 // A number of 32 bits to an index below n, as evenly as 2^32 divides.
                 let drawn = |number: &u32| measured.values[((u64::from(*number) * measured.n as u64) >> 32) as usize];
@@ -297,7 +297,7 @@ mod tests {
         }
     }
 
-    /// Three values at two places; friendliness at one place only.
+    /// Three values at two points; friendliness at one point only.
     fn cells() -> Vec<Cell> {
         let mut cells = Vec::new();
         for (share, goodput, lost) in [("1", 10.0, 5.0), ("2", 20.0, 5.0), ("3", 15.0, 25.0)] {
@@ -319,7 +319,7 @@ mod tests {
     fn scores_are_as_worked_by_hand() {
         let selection = chosen(&cells());
         let scores: Vec<&[f64]> = selection.values.iter().map(|one| one.scores.as_slice()).collect();
-        // Goodput 10, 20, 15: 0, 1, 0.5 at one place, nothing told apart at the other: half of it.
+        // Goodput 10, 20, 15: 0, 1, 0.5 at one point, nothing told apart at the other: half of it.
         // Lost 5, 5, 25, less is better: 1, 1, 0. Merit of the ratios 0.5, 0.25, 1: 1/3, 0, 1.
         let expected = [[0.0, 1.0, 1.0 / 3.0], [0.5, 1.0, 0.0], [0.25, 0.0, 1.0]];
         for (scores, expected) in scores.iter().zip(expected) {

@@ -1,4 +1,4 @@
-//! What happened behind the numbers: windows and other quantities over time, of one representative run per place and
+//! What happened behind the numbers: windows and other quantities over time, of one representative run per point and
 //! variant.
 //!
 //! Representative is the run whose first metric is the median of its cell (the lower middle of an even number), so that
@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use anyhow::Result;
 
-use super::cell::{each_once, place_name};
+use super::cell::{each_once, point_name};
 use super::compare;
 use super::index::{Index, Key};
 use super::views::views;
@@ -49,20 +49,20 @@ pub struct Line {
     pub losses: Vec<f64>,
 }
 
-/// One quantity over time at one place of the sweep.
+/// One quantity over time at one point of the sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowPlot {
-    /// The place.
-    pub place: At,
+    /// The point.
+    pub point: At,
     /// Name of the quantity, one of [`flow::SERIES`].
     pub quantity: &'static str,
     /// One or more lines per variant.
     pub lines: Vec<Line>,
 }
 
-/// Reads the representative runs of every place: their windows, and what the scenario's figures draw beside.
+/// Reads the representative runs of every point: their windows, and what the scenario's figures draw beside.
 ///
-/// Shape: all windows first, in the order of the places.
+/// Shape: all windows first, in the order of the points.
 /// Errors: as [`compare::metrics_of`]; events that cannot be read.
 pub fn windows(index: &Index<'_>) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
     let scenario = index.scenario();
@@ -72,10 +72,10 @@ pub fn windows(index: &Index<'_>) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
     let quantities = quantities(scenario);
     let mut notices = Vec::new();
     let mut plots: Vec<Vec<WindowPlot>> = vec![Vec::new(); quantities.len()];
-    for place in &index.places {
+    for point in &index.points {
         let mut lines: Vec<Vec<Line>> = vec![Vec::new(); quantities.len()];
         for variant in &index.variants {
-            let key = Key { place: place.clone(), variant: variant.clone() };
+            let key = Key { point: point.clone(), variant: variant.clone() };
             let Some(chosen) = representative(index, &key, metric) else { continue };
             let stored = chosen.run.events()?;
             notices.extend(stored.notices);
@@ -86,7 +86,7 @@ pub fn windows(index: &Index<'_>) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
         }
         for ((plots, lines), quantity) in plots.iter_mut().zip(lines).zip(&quantities) {
             if !lines.is_empty() {
-                plots.push(WindowPlot { place: place.clone(), quantity: quantity.name, lines });
+                plots.push(WindowPlot { point: point.clone(), quantity: quantity.name, lines });
             }
         }
     }
@@ -135,7 +135,7 @@ impl Chosen<'_> {
 fn representative<'a>(index: &Index<'a>, key: &Key, metric: Option<&Metric>) -> Option<Chosen<'a>> {
     let mut runs: Vec<(f64, &StoredRun, Vec<&FlowRecord>)> = Vec::new();
     let is_own = |run: &&&StoredRun| index.may_be_of(&run.record, &key.variant);
-    let done = index.runs_at(&key.place).iter().filter(|run| run.record.status == RunStatus::Done);
+    let done = index.runs_at(&key.point).iter().filter(|run| run.record.status == RunStatus::Done);
     for run in done.filter(is_own) {
         let Some(view) = views(index, &run.record, &[]).remove(&key.variant) else { continue };
         let value = metric.and_then(|metric| metric.value(&view)).map_or(0.0, |value| value.value);
@@ -203,16 +203,16 @@ impl WindowPlot {
     }
 
     /// Where it is: `loss 1%`.
-    pub fn place_name(&self) -> String {
-        place_name(&self.place)
+    pub fn point_name(&self) -> String {
+        point_name(&self.point)
     }
 }
 
-/// The windows of the place that shows most: the one with the highest values of its variables, loss before all others.
+/// The windows of the point that shows most: the one with the highest values of its variables, loss before all others.
 pub fn telling(plots: &[WindowPlot]) -> Option<&WindowPlot> {
     plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").max_by(|a, b| {
-        let by = |name: &str| quantity(a.place.get(name)).total_cmp(&quantity(b.place.get(name)));
-        let others = a.place.keys().map(|name| by(name)).find(|order| *order != Ordering::Equal);
+        let by = |name: &str| quantity(a.point.get(name)).total_cmp(&quantity(b.point.get(name)));
+        let others = a.point.keys().map(|name| by(name)).find(|order| *order != Ordering::Equal);
         by("loss").then(others.unwrap_or(Ordering::Equal))
     })
 }
@@ -231,7 +231,7 @@ fn quantity(value: Option<&String>) -> f64 {
 mod tests {
     use super::*;
 
-    fn place(loss: &str) -> At {
+    fn point(loss: &str) -> At {
         At::from([("loss".to_owned(), loss.to_owned())])
     }
 
@@ -239,9 +239,9 @@ mod tests {
     fn highest_loss_tells_most() {
         let plots: Vec<WindowPlot> = ["0", "1%", "0.001"]
             .iter()
-            .map(|loss| WindowPlot { place: place(loss), quantity: "cwnd_pkts", lines: vec![] })
+            .map(|loss| WindowPlot { point: point(loss), quantity: "cwnd_pkts", lines: vec![] })
             .collect();
-        assert_eq!(telling(&plots).unwrap().place, place("1%"));
+        assert_eq!(telling(&plots).unwrap().point, point("1%"));
         assert_eq!(telling(&[]), None);
     }
 

@@ -5,7 +5,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::report::judge::cell::{Cell, Measured, place_name};
+use crate::report::judge::cell::{Cell, Measured, point_name};
 use crate::report::judge::report::Report;
 
 /// A cell of its report.
@@ -21,7 +21,7 @@ const COLUMNS: [Column; 33] = [
     ("scenario", |row| Some(row.report.scenario.clone())),
     ("metric", |row| Some(row.cell.metric.clone())),
     ("unit", |row| Some(row.cell.unit.clone())),
-    ("place", |row| Some(place_name(&row.cell.place()))),
+    ("place", |row| Some(point_name(&row.cell.point()))),
     ("variant", |row| Some(row.cell.variant.clone())),
     ("published", |row| number(row.cell.published?)),
     ("published_place", |row| row.cell.published_place.clone()),

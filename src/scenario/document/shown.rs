@@ -38,8 +38,8 @@ pub struct FigureSpec {
     pub together: bool,
     /// Where a figure over time ends.
     pub until: Option<Duration>,
-    /// Only these places of the sweep.
-    pub at: Places,
+    /// Only these points of the sweep.
+    pub at: Points,
 }
 
 /// How values over the sweep are drawn.
@@ -64,21 +64,21 @@ pub struct DifferenceSpec {
     pub advice: String,
     /// Only these metrics; all where it is empty.
     pub metrics: Vec<String>,
-    /// Only these places of the sweep; the whole report where it is empty.
-    pub at: Places,
+    /// Only these points of the sweep; the whole report where it is empty.
+    pub at: Points,
 }
 
-/// Places of the sweep: of each variable that is named, the values that are meant.
+/// Points of the sweep: of each variable that is named, the values that are meant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Places(pub BTreeMap<String, Vec<String>>);
+pub struct Points(pub BTreeMap<String, Vec<String>>);
 
-impl Places {
-    /// Whether a place is among them; a variable that the place does not have excludes nothing.
+impl Points {
+    /// Whether a point is among them; a variable that the point does not have excludes nothing.
     pub fn contain(&self, at: &At) -> bool {
         self.0.iter().all(|(name, values)| at.get(name).is_none_or(|value| values.contains(value)))
     }
 
-    /// Whether they are all places there are.
+    /// Whether they are all points there are.
     pub fn are_all(&self) -> bool {
         self.0.is_empty()
     }
@@ -119,17 +119,17 @@ impl Reader<'_> {
                 log_y: is_on("log_y")?,
                 together: is_on("together")?,
                 until: table.read("until")?,
-                at: places(table, measured, published)?,
+                at: points(table, measured, published)?,
             })
         };
         self.document().tables("figure")?.iter().map(read).collect()
     }
 
-    /// Differences are about places that exist.
+    /// Differences are about points that exist.
     pub(super) fn differences(&self, measured: &Measured, published: &[Published]) -> Result<Vec<DifferenceSpec>> {
         let read = |table: &Table<'_>| {
             let metrics = table.get("metrics").map_or(Ok(Vec::new()), |value| value.list(metric))?;
-            let at = places(table, measured, published)?;
+            let at = points(table, measured, published)?;
             Ok(DifferenceSpec { cause: table.needed("cause")?, advice: table.needed("advice")?, metrics, at })
         };
         self.document().tables("difference")?.iter().map(read).collect()
@@ -165,9 +165,9 @@ fn shown_metric(value: &Value<'_>, report: &ReportSpec) -> Result<String> {
     Err(value.refuse(format!("expected one of report.metrics: {}", report.metrics.join(", "))))
 }
 
-/// The places under `at`: of each variable one value or a list of them; variants may be published only.
-fn places(table: &Table<'_>, measured: &Measured, published: &[Published]) -> Result<Places> {
-    let Some(at) = table.get("at") else { return Ok(Places::default()) };
+/// The points under `at`: of each variable one value or a list of them; variants may be published only.
+fn points(table: &Table<'_>, measured: &Measured, published: &[Published]) -> Result<Points> {
+    let Some(at) = table.get("at") else { return Ok(Points::default()) };
     let read = |(name, value): (&str, Value<'_>)| {
         let Some(variable) = measured.sweep.iter().find(|variable| variable.name == name) else {
             let names = measured.names(|_| true);
@@ -183,5 +183,5 @@ fn places(table: &Table<'_>, measured: &Measured, published: &[Published]) -> Re
         let values = value.items().unwrap_or(vec![value.clone()]).iter().map(one).collect::<Result<_, _>>()?;
         Ok((name.to_owned(), values))
     };
-    at.table()?.entries().map(read).collect::<Result<_, _>>().map(Places)
+    at.table()?.entries().map(read).collect::<Result<_, _>>().map(Points)
 }

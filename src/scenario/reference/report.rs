@@ -6,7 +6,7 @@ use Unset::{Means, Needed};
 
 const METRIC: Kind = Is("metric");
 const METRICS: Kind = Is("list of metrics");
-const PLACES: Kind = Is("variables with a value or a list");
+const POINTS: Kind = Is("variables with a value or a list");
 const NUMBERS: Kind = Is("names with lists of numbers");
 const TRUTH: Kind = Is("true or false");
 const NONE: Unset = Means("none");
@@ -94,7 +94,7 @@ sections! {
         ///
         /// Example: place = "figure 2"
         place: Is("text"), NONE;
-        /// Variable of the sweep, or `time` for a figure over the time of each place's median run.
+        /// Variable of the sweep, or `time` for a figure over the time of each point's median run.
         ///
         /// Example: x = "loss"
         x: Is("variable or \"time\""), Needed;
@@ -127,10 +127,10 @@ sections! {
         ///
         /// Example: until = "10s"
         until: Time(None), Means("the whole run");
-        /// Places of the sweep that are drawn.
+        /// Points of the sweep that are drawn.
         ///
         /// Example: at = { loss = ["0%", "1%"] }
-        at: PLACES, Means("every place");
+        at: POINTS, Means("every point");
     }
 
     /// A known reason why numbers differ.
@@ -147,10 +147,10 @@ sections! {
         ///
         /// Example: metrics = ["delivered_pkts"]
         metrics: METRICS, Means("all");
-        /// Places of the sweep that differ.
+        /// Points of the sweep that differ.
         ///
         /// Example: at = { loss = ["0%", "1%"] }
-        at: PLACES, Means("the whole report");
+        at: POINTS, Means("the whole report");
     }
 
     /// The choice of a parameter.
