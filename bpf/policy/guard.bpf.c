@@ -153,7 +153,10 @@ static __always_inline void count_end(struct policy_label *mark, const struct re
 #define ENDING 0x200u	 /* it has ended */
 #define ANNOUNCE_TRIES 4 /* a sweep claims and releases a connection once, and the next sweep is seconds away */
 
-/* Of the one connection that the sweep, a single thread, has claimed. */
+/*
+ * Of the one connection that the sweep, a single thread, has claimed. Not exact: an end that is held up before it writes
+ * here, until the sweep has claimed another connection that ends too, gives that one its own numbers.
+ */
 struct reading last;
 
 struct bpf_iter__bpf_sk_storage_map___guard {

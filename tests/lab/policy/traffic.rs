@@ -6,13 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rand_pcg::Pcg32;
+use rand_pcg::rand_core::Rng as _;
+
 use super::Pair;
 use crate::common::poll_until;
 use crate::lab::trial::SOON;
 
 /// Bytes of one round of a flow: they fit into the buffers of both sockets.
 const PIECE: usize = 16 << 10;
-const WORKERS: usize = 2;
+const WORKERS: usize = 8;
 /// Between two rounds, so that what is tested gets the processors too.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -40,8 +43,8 @@ impl Traffic {
         let mut workers = Vec::new();
         while !pairs.is_empty() {
             let own = pairs.split_off(pairs.len() - each.min(pairs.len()));
-            let (stops, rounds) = (Arc::clone(&stops), Arc::clone(&rounds));
-            workers.push(std::thread::spawn(move || carry(own, &stops, &rounds)));
+            let (stops, rounds, seed) = (Arc::clone(&stops), Arc::clone(&rounds), workers.len() as u64);
+            workers.push(std::thread::spawn(move || carry(own, seed, &stops, &rounds)));
         }
         Traffic { stops, rounds, workers }
     }
@@ -78,15 +81,14 @@ impl Drop for Traffic {
     }
 }
 
-fn carry(mut pairs: Vec<Pair>, stops: &AtomicBool, rounds: &AtomicUsize) -> (Vec<Pair>, Carried) {
+fn carry(mut pairs: Vec<Pair>, seed: u64, stops: &AtomicBool, rounds: &AtomicUsize) -> (Vec<Pair>, Carried) {
     let mut carried = Carried::default();
-    let mut piece = vec![0; PIECE];
+    let (mut random, mut sent, mut piece) = (Pcg32::new(seed, 15), vec![0; PIECE], vec![0; PIECE]);
     while !stops.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE); // the pace of the load, not a wait for a condition
         for pair in &mut pairs {
+            random.fill_bytes(&mut sent);
             let begin = Instant::now();
-            let seed = carried.bytes;
-            let sent: Vec<u8> = (0..PIECE as u64).map(|at| ((seed + at * 31) >> 3) as u8).collect();
             for [from, to] in [[0, 1], [1, 0]] {
                 let ends = [&pair.client, &pair.server];
                 let (mut from, mut to) = (ends[from], ends[to]);
