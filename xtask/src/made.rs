@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tempfile::NamedTempFile;
 
 use crate::process;
@@ -62,11 +62,13 @@ impl Block {
 
 /// The table that tests write into the file which a variable names.
 ///
-/// Errors: a test fails.
+/// Errors: a test fails, or is skipped.
 pub fn table_of(tests: &mut Command, variable: &str) -> Result<String> {
     let file = NamedTempFile::new().context("create the file of a table")?;
     process::run("tests that write a table", tests.env(variable, file.path()))?;
-    fs::read_to_string(file.path()).context("read the table")
+    let table = fs::read_to_string(file.path()).context("read the table")?;
+    ensure!(!table.is_empty(), "the tests that write the table were skipped: they need root");
+    Ok(table)
 }
 
 /// The text with what is between the two marks replaced; none without the marks.

@@ -39,7 +39,7 @@ pub fn fast_tccc() -> PathBuf {
 ///
 /// Errors: it does not build.
 pub fn build_fast_tccc() -> Result<()> {
-    run("build", cargo("build").args(["--quiet", "--release"]))
+    run("build", cargo("build").arg("--release"))
 }
 
 /// Removes a folder that an earlier call may have left.

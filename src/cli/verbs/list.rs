@@ -20,8 +20,8 @@ use crate::state::Store;
 /// against Reno on the paths of scenarios/safety. Where a neighbour, or the host itself, is at least 2 times worse off, it
 /// is high; from 1.25 times on it is medium. The README there has the rule, `tccc show ID` the figures.
 ///
-/// Works without root and on kernels that can load none of them. It then lists the kernel's other
-/// algorithms: its own, and what was registered under other names.
+/// Works without root and on kernels that can load none of them. At the end it lists the kernel's own algorithms, and what
+/// was registered under other names.
 ///
 /// Example: `tccc list -o json`
 #[derive(Debug, clap::Args)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::capabilities;
 use super::load::find;
 use crate::catalog::risk::{HIGH_FROM, Level, MEDIUM_FROM, Risk, RiskFigure};
-use crate::catalog::{Algorithm, Card, StateLayout, Tunable};
+use crate::catalog::{self, Algorithm, Card, StateLayout, Tunable};
 use crate::cli::output::plain::{marked_title, write_columns};
 use crate::cli::output::{Format, note};
 use crate::kernel::privilege;
@@ -81,7 +81,7 @@ impl Args {
 
 /// The algorithm of the catalogue, or the user's file, that was loaded under a name that the catalogue has not.
 fn loaded_from(name: &str) -> Option<String> {
-    let record = Store::of_host().record(name).filter(|record| record.algorithm != name || record.file.is_some())?;
+    let record = Store::of_host().record(name).filter(|_| catalog::find(name).is_err())?;
     note(&record.origin());
     Some(record.file.map_or(record.algorithm, |path| path.display().to_string()))
 }
@@ -179,7 +179,7 @@ fn write_state(out: &mut impl Write, state: &StateLayout) -> io::Result<()> {
     writeln!(out, "\nPhases\n  {}", if phases.is_empty() { "none declared".into() } else { phases.join(", ") })?;
     let fields: Vec<&str> = state.fields.iter().map(|field| field.name.as_str()).collect();
     let fields = if fields.is_empty() { "none declared".into() } else { fields.join(", ") };
-    writeln!(out, "\nState ({} of {} bytes)\n  {fields}", state.size, crate::catalog::STATE_BYTES_MAX)
+    writeln!(out, "\nState ({} of {} bytes)\n  {fields}", state.size, catalog::STATE_BYTES_MAX)
 }
 
 fn write_callbacks(out: &mut impl Write, shown: &Document) -> io::Result<()> {

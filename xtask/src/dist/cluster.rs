@@ -50,6 +50,8 @@ struct Node<'a>(&'a Path);
 
 impl Node<'_> {
     fn make(place: &Path) -> Result<Node<'_>> {
+        // A call that was killed leaves it mounted.
+        let _ = process::program("umount").arg("--quiet").arg(place.join("pins")).status();
         remove(place)?;
         for name in ["pins", "records", "history"] {
             let folder = place.join(name);

@@ -1,6 +1,7 @@
 //! A real Slurm on this machine: munge, the controller and some nodes, all below one folder.
 
 use std::fs::{self, File};
+use std::iter::successors;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -151,17 +152,20 @@ impl Drop for Cluster {
 /// Errors: one does not end.
 fn end_former(folder: &Path) -> Result<()> {
     let marker = marker(&config(folder));
+    let ours = ancestors();
+    let left =
+        || having(&[&marker]).map(|found| found.into_iter().filter(|one| !ours.contains(one)).collect::<Vec<_>>());
     for (how, time) in [("-TERM", LAST_WORDS), ("-KILL", START)] {
-        let left = having(&[&marker])?;
-        if left.is_empty() {
+        let found = left()?;
+        if found.is_empty() {
             return Ok(());
         }
-        println!("a killed cluster left the processes {}: kill {how}", left.join(", "));
-        signal(how, &left);
-        let _ = wait_for("their end", time, || Ok(having(&[&marker])?.is_empty())); // looked at again below
+        println!("a killed cluster left the processes {}: kill {how}", found.join(", "));
+        signal(how, &found);
+        let _ = wait_for("their end", time, || Ok(left()?.is_empty())); // looked at again below
     }
-    let left = having(&[&marker])?;
-    ensure!(left.is_empty(), "the processes {} of a killed cluster do not end", left.join(", "));
+    let found = left()?;
+    ensure!(found.is_empty(), "the processes {} of a killed cluster do not end", found.join(", "));
     Ok(())
 }
 
@@ -184,6 +188,14 @@ fn having(variables: &[&str]) -> Result<Vec<String>> {
         let environment = fs::read(process.join("environ")).unwrap_or_default();
         variables.iter().all(|wanted| environment.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes()))
     })
+}
+
+/// This process and those above it: a developer's shell may have the variable, to look at a cluster.
+fn ancestors() -> Vec<String> {
+    let parent =
+        |pid: &i32| procfs::process::Process::new(*pid).and_then(|process| process.stat()).map(|stat| stat.ppid);
+    let above = successors(i32::try_from(std::process::id()).ok(), |pid| parent(pid).ok());
+    above.map(|pid| pid.to_string()).collect()
 }
 
 /// The processes that have a file open.
