@@ -120,4 +120,18 @@ mod tests {
         let Owner::Process(own) = Owner::this_process() else { panic!("this process is no pin") };
         assert!(!Owner::Process(Process { started: own.started + 1, ..own }).is_alive());
     }
+
+    /// One saw the folder vanish while it entered, and ended with "no such file or directory".
+    #[test]
+    fn locks_of_many_that_come_and_go_are_all_had() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::at(&place.path().join("tccc"));
+        std::thread::scope(|scope| {
+            for worker in 0..3 {
+                let store = &store;
+                scope.spawn(move || (0..3000).for_each(|_| drop(store.lock_name(&format!("dtcp{worker}")).unwrap())));
+            }
+        });
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "who left last removed the folder");
+    }
 }
