@@ -309,7 +309,7 @@ fn write_instances(out: &mut impl Write, lines: &[InstanceLine]) -> io::Result<(
         let set = if set.is_empty() { "none".to_owned() } else { set.join(" ") };
         row([&line.name, &algorithm, &kept, &generation, &or_dash(line.since.clone()), &sockets, &set])
     });
-    write_columns(out, ["name", "algorithm", "kept by", "generation", "since", "sockets", "tunables set"], rows)
+    write_columns(out, ["name", "algorithm", "state", "generation", "since", "sockets", "tunables set"], rows)
 }
 
 fn write_details(out: &mut impl Write, line: &InstanceLine) -> io::Result<()> {

@@ -38,7 +38,8 @@ pub struct HostCheck {
 pub fn all() -> Vec<HostCheck> {
     let types = Types::of_running_kernel();
     let features = types.as_ref().ok().map(Features::of);
-    let mut checks = vec![type_information(types.is_ok()), rights()];
+    let mut checks = vec![type_information(types.is_ok())];
+    checks.extend(rights());
     checks.extend(features.iter().flat_map(of_features));
     checks.extend([bpf_file_system(), cgroups(), place_for_policy(), packet_sockets()]);
     checks.extend(types.iter().map(never_skipped));
@@ -72,18 +73,26 @@ fn type_information(is_met: bool) -> HostCheck {
     HostCheck { needed_for: "load, run, trace, sockets", ..check }
 }
 
-fn rights() -> HostCheck {
-    let mut wanted = privilege::FOR_LOAD.to_vec();
-    wanted.push(Capability::SysAdmin);
+/// Those that loading takes, and the one that most other verbs take.
+fn rights() -> [HostCheck; 2] {
+    let for_load = "load, unload, apply, policy, trace, top";
+    let for_others = "upgrade, sockets, serve, run; costs and drift in status";
+    let [load, others] = [&privilege::FOR_LOAD[..], &[Capability::SysAdmin]].map(right);
+    [
+        needed("rights to load", load.0, load.1, load.2).helps(for_load, load.2),
+        useful("rights for other verbs", others.0, others.1).helps(for_others, others.2),
+    ]
+}
+
+/// Whether this process has capabilities, what it has or lacks, and what to do.
+fn right(wanted: &[Capability]) -> (bool, String, &'static str) {
     let names = |list: &[Capability]| list.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
-    let missing = privilege::missing(&wanted);
-    let found = if missing.is_empty() { names(&wanted) } else { format!("lacks {}", names(&missing)) };
-    let (found, fix) = match privilege::is_confined() {
-        true => (format!("{found} outside its user namespace"), privilege::OUTSIDE),
-        false => (found, "run as root"),
-    };
-    let check = needed("rights of this process", missing.is_empty(), found, fix);
-    HostCheck { needed_for: "load, unload, run, trace, sockets", ..check }
+    let missing = privilege::missing(wanted);
+    let found = if missing.is_empty() { names(wanted) } else { format!("lacks {}", names(&missing)) };
+    match privilege::is_confined() {
+        true => (missing.is_empty(), format!("{found} outside its user namespace"), privilege::OUTSIDE),
+        false => (missing.is_empty(), found, "run as root"),
+    }
 }
 
 fn of_features(features: &Features) -> Vec<HostCheck> {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 
@@ -51,7 +52,7 @@ struct Node<'a>(&'a Path);
 impl Node<'_> {
     fn make(place: &Path) -> Result<Node<'_>> {
         // A call that was killed leaves it mounted.
-        let _ = process::program("umount").arg("--quiet").arg(place.join("pins")).status();
+        let _ = process::program("umount").arg(place.join("pins")).stderr(Stdio::null()).status();
         remove(place)?;
         for name in ["pins", "records", "history"] {
             let folder = place.join(name);
