@@ -136,19 +136,4 @@ agents = { Linux = "TCP/Linux", SACK = "TCP/Sack1", FACK = "TCP/Fack" }
         let refused = Scenario::parse("t.toml", without).unwrap().simulated().unwrap_err();
         assert_eq!(refused.what, "cannot simulate \"t\": it has no [ns2], which names the simulator's agents");
     }
-
-    #[test]
-    fn mistakes_in_the_simulators_table_are_named() {
-        let refused = |from: &str, to: &str| {
-            assert!(TEXT.contains(from), "{from}");
-            Scenario::parse("x.toml", &TEXT.replace(from, to)).unwrap_err().to_string()
-        };
-        let agent = refused("TCP/Sack1", "TCP/Sack1; exit");
-        assert!(agent.contains("ns2.agents.SACK = \"TCP/Sack1; exit\": expected a TCP agent of ns-2"), "{agent}");
-        let link = refused("[[\"r\", \"s\"]]", "[[\"r\", \"x\"]]");
-        assert!(link.contains("ns2.error_models = [\"r\", \"x\"]: no link joins them"), "{link}");
-        let none =
-            refused("agents = { Linux = \"TCP/Linux\", SACK = \"TCP/Sack1\", FACK = \"TCP/Fack\" }", "agents = {}");
-        assert!(none.contains("ns2.agents: expected at least one"), "{none}");
-    }
 }

@@ -3,7 +3,7 @@
 /// The changes of a file, `mistakes/*.diff`, each with the wrong text that it makes.
 ///
 /// A change is lines to take away, which begin with `-`, and lines to put there, which begin with `+`. A blank line stands
-/// between two changes. Of equal lines the first are changed.
+/// between two changes. Of equal lines the first are changed. Any other line, such as one with `#`, is a remark.
 pub fn each<'c>(good: &str, changes: &'c str) -> impl Iterator<Item = (&'c str, String)> {
     changes.trim_end().split("\n\n").map(move |change| {
         let lines = |sign| change.lines().filter_map(move |line| line.strip_prefix(sign));

@@ -24,18 +24,6 @@ fn file_that_is_no_text_is_a_wrong_scenario() {
     assert_eq!(dry_run(2, b"title = \"t\"\n\x7fELF\xff"), expected);
 }
 
-/// The right name below was told to be a slip of the wrong one above.
-#[test]
-fn misspelt_algorithm_is_told_before_the_names_of_published_and_expected_numbers() {
-    let numbers = "values = { dtcp = [1.0, 1.0] }\n";
-    let expected =
-        format!("[[expected]]\nmetric = \"goodput_bps\"\nover = \"rate\"\nbasis = \"b\"\n{numbers}plus_{numbers}");
-    let expected = expected.replace("plus_values", "plus_minus");
-    let said = dry_run(2, GOOD.replacen("\"cubic\"]", "\"dtpc\"]", 1) + &expected);
-    let begin = "tccc: error: x.toml:9: sweep.algorithm: unknown algorithm \"dtpc\"\n";
-    assert!(said.starts_with(begin) && said.contains("did you mean \"dtcp\"?"), "{said}");
-}
-
 #[test]
 fn every_mistake_is_told_with_its_place_what_is_allowed_and_the_next_step() {
     dry_run(0, GOOD);

@@ -94,14 +94,12 @@ fn parking_lot(hops: usize) -> Vec<Made> {
 #[cfg(test)]
 mod tests {
     use crate::path::route::shortest_path;
+    use crate::scenario::tests;
     use crate::scenario::whole::Scenario;
-    use crate::written::Mistake;
     use std::time::Duration;
 
-    fn scenario(shape: &str, from: &str, to: &str) -> Result<Scenario, Box<Mistake>> {
-        let head = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n";
-        let flow = format!("[[flow]]\nname=\"f\"\nfrom=\"{from}\"\nto=\"{to}\"\nalgorithm=\"reno\"\n");
-        Scenario::parse("x.toml", &format!("{head}{shape}{flow}"))
+    fn scenario(shape: &str, from: &str, to: &str) -> Scenario {
+        tests::scenario(1, &(shape.to_owned() + &tests::flow("f", [from, to], tests::RENO)))
     }
 
     /// The nodes on the way, and its one-way delay in milliseconds.
@@ -116,7 +114,7 @@ mod tests {
     fn dumbbell_joins_pairs_over_one_bottleneck() {
         let shape = "[dumbbell]\npairs=2\naccess={rate=\"100mbit\",delay=\"1ms\"}\ns2={delay=\"30ms\"}\n\
                      bottleneck={rate=\"10mbit\",delay=\"20ms\",queue=\"50pkts\"}\n";
-        let scenario = scenario(shape, "s1", "r1").unwrap();
+        let scenario = scenario(shape, "s1", "r1");
         assert_eq!(scenario.cells[0].links.len(), 5);
         assert_eq!(way(&scenario, "s1", "r1"), ("left right r1".into(), 22));
         assert_eq!(way(&scenario, "s2", "r2"), ("left right r2".into(), 51));
@@ -130,7 +128,7 @@ mod tests {
     fn parking_lot_has_one_pair_over_all_and_one_over_each_bottleneck() {
         let shape = "[parking_lot]\nhops=3\naccess={delay=\"1ms\"}\nbottleneck={rate=\"10mbit\",delay=\"10ms\"}\n\
                      hop2={delay=\"50ms\"}\n";
-        let scenario = scenario(shape, "s0", "r0").unwrap();
+        let scenario = scenario(shape, "s0", "r0");
         assert_eq!(way(&scenario, "s0", "r0"), ("n0 n1 n2 n3 r0".into(), 72));
         assert_eq!(way(&scenario, "s1", "r1"), ("n0 n1 r1".into(), 12));
         assert_eq!(way(&scenario, "s3", "r3"), ("n2 n3 r3".into(), 12));
@@ -139,29 +137,6 @@ mod tests {
     #[test]
     fn shape_and_links_of_the_file_make_one_network() {
         let shape = "[[link]]\nends=[\"r1\",\"x\"]\ndelay=\"5ms\"\n[dumbbell]\npairs=1\nbottleneck={delay=\"2ms\"}\n";
-        assert_eq!(way(&scenario(shape, "s1", "x").unwrap(), "s1", "x").1, 7);
-    }
-
-    #[test]
-    fn mistakes_in_a_shape_are_named_where_they_stand() {
-        let refused = |shape: &str| scenario(shape, "s1", "r1").unwrap_err();
-        let told = |shape: &str| refused(shape).to_string();
-        let access = "[dumbbell]\npairs=1\naccess={rate=\"fast\"}\n";
-        assert!(told(access).starts_with("x.toml:9: dumbbell.access.rate = \"fast\""), "{}", told(access));
-        let loss = "[dumbbell]\npairs=1\nbottleneck={loss=\"100%\"}\n";
-        assert!(told(loss).starts_with("x.toml:9: dumbbell.bottleneck.loss = \"100%\""), "{}", told(loss));
-        assert_eq!(told("[dumbbell]\n"), "x.toml:7: dumbbell.pairs: missing: expected a whole number from 1 to 64");
-        assert!(told("[dumbbell]\npairs=0\n").starts_with("x.toml:8: dumbbell.pairs = 0: expected a whole number"));
-        let slip = refused("[dumbbell]\npairs=1\nacces={}\n");
-        assert_eq!((slip.line, slip.hint.as_deref()), (Some(9), Some("did you mean \"access\"?")));
-        assert!(slip.expected.contains("or one link's own: s1, bottleneck, r1"), "{}", slip.expected);
-        let ends = "[dumbbell]\npairs=1\naccess={ends=[\"a\",\"b\"]}\n";
-        assert!(told(ends).contains("x.toml:9: dumbbell.access.ends: the shape says"), "{}", told(ends));
-        assert!(
-            told("[parking_lot]\nhops=99\n").contains("parking_lot.hops = 99: expected a whole number from 1 to 16")
-        );
-        let single = "[dumbbell]\npairs=1\n[link]\nends=[\"r1\",\"x\"]\n";
-        assert!(told(single).starts_with("x.toml:9: link: expected [[link]]"), "it was left out: {}", told(single));
-        assert!(told("").contains("link: expected a [[link]], a [dumbbell] or a [parking_lot]"), "{}", told(""));
+        assert_eq!(way(&scenario(shape, "s1", "x"), "s1", "x").1, 7);
     }
 }
