@@ -382,17 +382,3 @@ fn one_name_explains_all_its_fields_with_their_examples() {
     assert!(["\n[[link]]\n", "\n[variant.NAME]\n", "\nMetrics\n"].iter().all(|part| all.contains(part)), "{all}");
     assert!(all.lines().all(|line| line.chars().count() <= 120), "{all}");
 }
-
-#[test]
-fn name_of_no_field_is_refused_with_what_was_meant() {
-    for (name, meant) in [("los", "did you mean \"loss\"? "), ("nothing_like_it", ""), ("VARIABLE.x", "")] {
-        let output = explain(&[name]);
-        let said = String::from_utf8(output.stderr).unwrap();
-        let expected = format!(
-            "tccc: error: no field or metric has the name \"{name}\"\n  hint: {meant}`tccc run --explain` lists every field\n"
-        );
-        assert_eq!((output.status.code(), said), (Some(2), expected));
-    }
-    let beside = tccc().args(["run", "x.toml", "--explain", "loss"]).output().unwrap();
-    assert_eq!(beside.status.code(), Some(2));
-}

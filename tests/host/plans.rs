@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::experiment::{OVERLOADED, TINY, place, run_command};
+use crate::common::experiment::{OVERLOADED, place, run_command};
 use crate::common::{check, stderr, stdout, tccc};
 
 #[test]
@@ -35,7 +35,6 @@ fn shards_of_a_plan_are_all_of_it() {
     let (first, second) = (ids(&["--shard", "1/2"]), ids(&["--shard", "2/2"]));
     assert_eq!((first.len(), second.len()), (3, 3));
     assert_eq!([first, second].concat(), ids(&[]), "each repeat is a seed, and stays together");
-    check(2, run_command(&scenario, &out).args(["--dry-run", "--shard", "3/2"])).stderr_has("expected I/N");
 }
 
 #[test]
@@ -47,25 +46,6 @@ fn folder_stands_for_its_scenarios() {
         .stdout_has("second: Tiny")
         .stdout_has("tiny: Tiny")
         .stdout_has("2 scenarios: ");
-    let empty = tempfile::tempdir().unwrap();
-    check(2, run_command(empty.path(), &out).arg("--dry-run"));
-}
-
-#[test]
-fn mistakes_end_with_usage_and_the_place() {
-    let (_place, scenario, out) = place();
-    let refused = |text: &str, arguments: &[&str], words: &[&str]| {
-        fs::write(&scenario, text).unwrap();
-        let said = check(2, run_command(&scenario, &out).args(arguments));
-        words.iter().for_each(|words| _ = said.stderr_has(words));
-        assert!(!out.exists());
-    };
-    let queue = TINY.replacen("queue = \"100pkts\"", "queue = \"2xbdp\"", 1);
-    refused(&queue, &[], &["tiny.toml:14: link.queue = \"2xbdp\": expected a number"]);
-    let unknown = TINY.replace("\"dtcp\"", "\"dtcpp\"");
-    refused(&unknown, &[], &["unknown algorithm \"dtcpp\"", "did you mean \"dtcp\""]);
-    refused(TINY, &["--only", "variant=none"], &["it takes capped, open, discrete"]);
-    refused(TINY, &["--jobs", "0"], &["expected auto or a number from 1"]);
 }
 
 #[test]

@@ -249,11 +249,3 @@ fn picture_that_panics() {
     let mut guard = term::TerminalGuard::take().unwrap();
     guard.draw(|_| panic!("told after the terminal is back")).unwrap();
 }
-
-#[test]
-fn top_without_a_terminal_is_refused_with_what_to_use() {
-    let output = crate::common::tccc().arg("top").output().unwrap();
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.contains("this is not a terminal") && message.contains("`tccc sockets`"), "{message}");
-}

@@ -1,7 +1,6 @@
 //! `tccc report` as a user types it: where it writes, and how it ends.
 
 use std::fs;
-use std::path::Path;
 
 use crate::common::{Said, check, tccc};
 use crate::lab::results::Directory;
@@ -23,32 +22,9 @@ fn command_writes_to_stdout_or_to_a_file_by_its_ending() {
 }
 
 #[test]
-fn command_names_why_it_cannot_write() {
-    let directory = Directory::complete();
-    let path = directory.path.to_str().unwrap();
-    for (out, why) in [("none/x.html", "there is no such directory"), ("results", "it is a directory")] {
-        let out = directory.place().join(out);
-        report(2, &[path, "--out", out.to_str().unwrap()])
-            .stderr_has(why)
-            .stderr_has("hint: ")
-            .stderr_lacks("os error");
-    }
-}
-
-#[test]
 fn command_check_ends_with_3_and_still_prints() {
     let directory = Directory::complete();
     let output = report(3, &[directory.path.to_str().unwrap(), "--check", "-o", "csv"]);
     assert!(output.stdout().starts_with("scenario,metric"));
     assert!(output.stderr_has("\n  hint: ").stderr().starts_with("tccc: error: 1 of "), "{output:?}");
-}
-
-#[test]
-fn command_names_what_is_wrong_with_a_directory() {
-    assert_eq!(
-        report(2, &["no-such-directory"]).stderr(),
-        "tccc: error: cannot report \"no-such-directory\": there is no such directory\n  \
-         hint: `tccc run SCENARIO --out DIR` writes a result directory\n"
-    );
-    assert!(!Path::new("no-such-directory").exists());
 }

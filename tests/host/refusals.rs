@@ -1,0 +1,51 @@
+//! Commands that are refused before they do anything: what each says, and its exit code.
+
+use std::fs;
+
+use tccc::catalog;
+
+use crate::common::experiment::TINY;
+use crate::common::{stderr, tccc};
+use crate::lab::results::Directory;
+
+/// The files that the commands name.
+fn files() -> [(&'static str, Vec<u8>); 9] {
+    let object = &catalog::find("dtcp").unwrap().object;
+    let licence = object.windows(4).position(|window| window == b"GPL\0").unwrap();
+    [
+        ("tiny.toml", TINY.into()),
+        ("queue.toml", TINY.replacen("queue = \"100pkts\"", "queue = \"2xbdp\"", 1).into()),
+        ("misspelt.toml", TINY.replace("\"dtcp\"", "\"dtcpp\"").into()),
+        ("text", "hello".into()),
+        ("text.bpf.o", "hello".into()),
+        ("text.bpf.c", "hello".into()),
+        ("latin.bpf.c", b"\xff\xfe".into()),
+        ("bsd.bpf.o", [&object[..licence], b"BSD", &object[licence + 3..]].concat()),
+        ("full/file", "kept".into()),
+    ]
+}
+
+#[test]
+fn each_refusal_says_what_is_wrong_and_changes_nothing() {
+    let directory = Directory::complete();
+    let place = directory.place();
+    for folder in ["empty", "full", "folder.bpf.c"] {
+        fs::create_dir(place.join(folder)).unwrap();
+    }
+    for (name, bytes) in files() {
+        fs::write(place.join(name), bytes).unwrap();
+    }
+    let entries = || fs::read_dir(place).unwrap().count();
+    let before = entries();
+    let transcript = include_str!("refusals.txt").lines().filter(|line| !line.is_empty()).map(|line| {
+        let arguments = line.split(' ').map(|word| word.trim_matches('"'));
+        let output = tccc().args(arguments).current_dir(place).output().unwrap();
+        assert!(output.stdout.is_empty(), "{line} printed a result");
+        format!("$ tccc {line}\n{}exit code {}\n", stderr(&output), output.status.code().unwrap())
+    });
+    insta::assert_snapshot!(transcript.collect::<Vec<_>>().join("\n"));
+    assert_eq!(entries(), before);
+    for (name, bytes) in files() {
+        assert_eq!(fs::read(place.join(name)).unwrap(), bytes, "{name}");
+    }
+}
