@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nix::mount::{MntFlags, MsFlags};
+use procfs::FromRead;
+use procfs::process::{MountInfo, MountInfos};
 
 use super::privilege::{self, Capability};
 use crate::failure::Failure;
@@ -20,9 +22,8 @@ const OURS: &str = "tccc";
 
 /// Where a BPF file system is mounted: the usual place if it is one, else the first.
 pub fn mount() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
-    let places: Vec<&str> = mounts.lines().filter_map(bpffs_place).collect();
-    places.iter().find(|place| **place == USUAL_PLACE).or(places.first()).map(PathBuf::from)
+    let places: Vec<PathBuf> = mounts().map(|mount| mount.mount_point).collect();
+    places.iter().find(|place| *place == Path::new(USUAL_PLACE)).or(places.first()).cloned()
 }
 
 /// Mounts one at the usual place, where none is; returns where one is mounted.
@@ -66,9 +67,8 @@ pub fn mount_phrase() -> Option<String> {
 
 /// Whether the file system at this place was mounted by tccc.
 pub fn is_ours(place: &Path) -> bool {
-    let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
-    let of_place = |line: &&str| bpffs_place(line).is_some_and(|other| Path::new(other) == place);
-    mounts.lines().rfind(of_place).is_some_and(|line| line.split(' ').next() == Some(OURS))
+    let latest = mounts().filter(|mount| mount.mount_point == place).last();
+    latest.is_some_and(|mount| mount.mount_source.as_deref() == Some(OURS))
 }
 
 /// Takes away a file system that tccc mounted, when nothing is pinned in it any more.
@@ -82,9 +82,8 @@ pub fn unmount_ours() {
     }
 }
 
-/// `/proc/thread-self/mounts` lists device, place, kind.
-fn bpffs_place(line: &str) -> Option<&str> {
-    let mut words = line.split(' ').skip(1);
-    let place = words.next()?;
-    (words.next()? == "bpf").then_some(place)
+/// The BPF file systems that this thread sees, the latest last.
+fn mounts() -> impl Iterator<Item = MountInfo> {
+    let mounts = MountInfos::from_file("/proc/thread-self/mountinfo").into_iter().flatten();
+    mounts.filter(|mount| mount.fs_type == "bpf")
 }

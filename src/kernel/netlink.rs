@@ -10,6 +10,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use futures_util::TryStreamExt;
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
+use procfs::FromRead;
+use procfs::net::InterfaceDeviceStatus;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, State};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, new_connection};
 
@@ -139,8 +141,9 @@ pub struct InterfaceCounts {
 ///
 /// Errors: no such interface; not permitted to enter.
 pub fn sent(netns: &Netns, name: &str) -> Result<InterfaceCounts> {
-    let table = netns.run(|| fs::read_to_string("/proc/thread-self/net/dev").context("read the interface counters"))?;
-    parse_sent(&table, name).ok_or_else(|| anyhow!("no interface \"{name}\" in the namespace"))
+    const TABLE: &str = "/proc/thread-self/net/dev";
+    let table = netns.run(|| InterfaceDeviceStatus::from_file(TABLE).context("read the interface counters"))?;
+    sent_of(&table, name).ok_or_else(|| anyhow!("no interface \"{name}\" in the namespace"))
 }
 
 /// Keeps the kernel from giving an interface IPv6 addresses by itself, which would send packets nobody asked for.
@@ -176,14 +179,9 @@ fn interface_index_here(name: &str) -> Result<u32> {
     if_nametoindex(name).map_err(|_| anyhow!("no interface \"{name}\" in the namespace"))
 }
 
-/// Columns of /proc/net/dev before those that count what is sent: bytes, packets, errors, drops.
-const RECEIVE_COLUMNS: usize = 8;
-
-fn parse_sent(table: &str, name: &str) -> Option<InterfaceCounts> {
-    let line = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
-    let mut counters = line.split_whitespace().skip(RECEIVE_COLUMNS).map(|counter| counter.parse().ok());
-    let [bytes, packets, _, drops] = [(); 4].map(|()| counters.next().flatten());
-    Some(InterfaceCounts { bytes: bytes?, packets: packets?, drops: drops? })
+fn sent_of(table: &InterfaceDeviceStatus, name: &str) -> Option<InterfaceCounts> {
+    let device = table.0.get(name)?;
+    Some(InterfaceCounts { bytes: device.sent_bytes, packets: device.sent_packets, drops: device.sent_drop })
 }
 
 /// The kernel's answer as a phrase.
@@ -208,10 +206,11 @@ mod tests {
     #[test]
     fn what_was_sent_is_read_from_its_columns() {
         let table = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
-                     tccc0:21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36\n";
-        assert_eq!(parse_sent(table, "lo"), Some(InterfaceCounts { bytes: 9, packets: 10, drops: 12 }));
-        assert_eq!(parse_sent(table, "tccc0"), Some(InterfaceCounts { bytes: 29, packets: 30, drops: 32 }));
-        assert_eq!(parse_sent(table, "tccc"), None);
+                     tccc0: 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36\n";
+        let table = InterfaceDeviceStatus::from_read(table.as_bytes()).unwrap();
+        assert_eq!(sent_of(&table, "lo"), Some(InterfaceCounts { bytes: 9, packets: 10, drops: 12 }));
+        assert_eq!(sent_of(&table, "tccc0"), Some(InterfaceCounts { bytes: 29, packets: 30, drops: 32 }));
+        assert_eq!(sent_of(&table, "tccc"), None);
     }
 
     #[test]

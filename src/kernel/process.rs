@@ -1,5 +1,6 @@
 //! A process by number and start time, because numbers are used again.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -12,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use procfs::process::Stat;
 use serde::{Deserialize, Serialize};
 
 use super::{cgroup, clock};
@@ -71,11 +73,8 @@ impl Process {
         if numbers(&self.pid.to_string())? != numbers("self")? {
             return None;
         }
-        let environment = fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
-        let value = environment
-            .split(|byte| *byte == 0)
-            .find_map(|variable| std::str::from_utf8(variable).ok()?.strip_prefix(OWNER)?.strip_prefix('='))?;
-        let (pid, started) = value.split_once('-')?;
+        let environment = procfs::process::Process::new(self.pid as i32).and_then(|it| it.environ()).ok()?;
+        let (pid, started) = environment.get(OsStr::new(OWNER))?.to_str()?.split_once('-')?;
         Some(Process { pid: pid.parse().ok()?, started: started.parse().ok()? })
     }
 }
@@ -146,19 +145,16 @@ pub fn end_orphans() -> Result<Vec<Process>> {
     Ok(orphans)
 }
 
-/// Clock ticks from boot to the start of a process: field 22 of its stat file, the 20th after the name, as processes of
-/// every time namespace see it.
-///
-/// None: it is gone, or dead and not yet collected by its parent.
+/// Clock ticks from boot to the start of a process, as processes of every time namespace see it. None: it is gone.
 fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let mut fields = after_name.split_whitespace();
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
-    }
     let ticks_ahead = clock::boottime_offset_ns() / NS_PER_TICK;
-    fields.nth(18)?.parse::<u64>().ok()?.checked_add_signed(-ticks_ahead)
+    stat(pid)?.starttime.checked_add_signed(-ticks_ahead)
+}
+
+/// What the kernel shows of a process. None: it is gone, or dead and not yet collected by its parent.
+fn stat(pid: u32) -> Option<Stat> {
+    let stat = procfs::process::Process::new(pid as i32).and_then(|process| process.stat()).ok()?;
+    (!matches!(stat.state, 'Z' | 'X')).then_some(stat)
 }
 
 /// Why a process does not go on.
@@ -175,10 +171,8 @@ pub enum Condition {
 
 impl Condition {
     pub fn of(pid: u32) -> Self {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let letter = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-        match (letter, cgroup::frozen(pid)) {
-            (None | Some('Z' | 'X'), _) => Condition::Gone,
+        match (stat(pid).map(|stat| stat.state), cgroup::frozen(pid)) {
+            (None, _) => Condition::Gone,
             (_, Some(folder)) => Condition::Frozen(folder),
             (Some('T'), None) => Condition::Stopped,
             (Some('t'), None) => Condition::Traced,

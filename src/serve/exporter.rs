@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bytes::Bytes;
 
 use super::metrics::{self, Own, Shown};
@@ -193,13 +193,8 @@ fn own() -> Own {
     use nix::sys::resource::{UsageWho, getrusage};
     let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     let cpu_s = getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |it| seconds(it.user_time()) + seconds(it.system_time()));
-    Own { cpu_s, resident_bytes: resident_bytes().unwrap_or(0) }
-}
-
-fn resident_bytes() -> Result<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").context("read the size of this process")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("find the size of this process")?;
-    Ok(line.trim().trim_end_matches(" kB").parse::<u64>().context("read the size of this process")? * 1024)
+    let status = procfs::process::Process::myself().and_then(|process| process.status()).ok();
+    Own { cpu_s, resident_bytes: status.and_then(|status| status.vmrss).unwrap_or(0) * 1024 }
 }
 
 fn kernel_release() -> String {
