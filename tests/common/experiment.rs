@@ -7,6 +7,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use anyhow::Result;
+use procfs::process::Process;
 use tccc::emulate::topology::Topology;
 
 use super::{poll_until, tccc};
@@ -105,19 +106,15 @@ pub fn unfinished(out: &Path) -> Vec<String> {
 
 /// Children of a process, theirs, and so on, by the kernel's list.
 pub fn descendants(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let children: Vec<u32> = lists
-        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
-        .collect();
+    let tasks = Process::new(pid as i32).and_then(|process| process.tasks()).into_iter().flatten().flatten();
+    let children: Vec<u32> = tasks.filter_map(|task| task.children().ok()).flatten().collect();
     let below = children.iter().flat_map(|child| descendants(*child)).collect();
     [children, below].concat()
 }
 
 /// Whether a process still runs.
 pub fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+    Process::new(pid as i32).is_ok_and(|process| process.is_alive())
 }
 
 /// Kills a process, and waits until its descendants are gone as well.

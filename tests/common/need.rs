@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use procfs::process::Process;
 use tccc::lab::busy::BusyWatch;
 
 use super::netlink;
@@ -102,10 +103,8 @@ pub fn root() -> Probe {
     if !nix::unistd::geteuid().is_root() {
         return Err(format!("user {} runs the tests, not root", nix::unistd::geteuid()));
     }
-    let status = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or("0").trim();
-    let effective = u64::from_str_radix(effective, 16).map_err(|error| error.to_string())?;
-    match WANTED.iter().find(|(bit, _)| effective & (1 << bit) == 0) {
+    let status = Process::myself().and_then(|process| process.status()).map_err(|error| error.to_string())?;
+    match WANTED.iter().find(|(bit, _)| status.capeff & (1 << bit) == 0) {
         Some((_, name)) => Err(format!("{name} is missing from the effective capabilities")),
         None => Ok(()),
     }

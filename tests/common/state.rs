@@ -24,14 +24,10 @@ pub fn algorithms() -> Vec<String> {
     setting("tcp_available_congestion_control").split_whitespace().map(str::to_owned).collect()
 }
 
-/// The first mount of a kind of file system ("bpf", "cgroup2"); `/proc/self/mounts` lists device, place, kind.
+/// The first mount of a kind of file system ("bpf", "cgroup2").
 pub fn mounted(kind: &str) -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    mounts.lines().find_map(|mount| {
-        let mut words = mount.split(' ').skip(1);
-        let place = words.next()?;
-        (words.next()? == kind).then(|| PathBuf::from(place))
-    })
+    let mounts = procfs::process::Process::myself().and_then(|process| process.mountinfo()).ok()?;
+    mounts.into_iter().find(|mount| mount.fs_type == kind).map(|mount| mount.mount_point)
 }
 
 fn setting(name: &str) -> String {

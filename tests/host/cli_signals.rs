@@ -1,12 +1,12 @@
 //! The end of a session, which a server over a recording hears like any verb that works until it is stopped.
 
-use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use crate::common::{TCCC, poll_until};
 use crate::lab::serve::{SERVE, SOON, Server};
 use nix::sys::signal::{SigHandler, Signal, signal};
+use procfs::process::Process;
 
 /// Waits until it ends; the exit code, none where the signal killed it.
 fn end(server: &mut Server) -> Option<i32> {
@@ -36,10 +36,9 @@ fn what_was_started_to_outlive_its_session_does() {
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", TCCC]).args(SERVE);
     let mut server = Server::start(command);
-    let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
-    let signals = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    let status = Process::new(server.process.id() as i32).and_then(|process| process.status()).unwrap();
     let hangup = 1 << (Signal::SIGHUP as u32 - 1);
-    assert_eq!(u64::from_str_radix(signals.trim(), 16).unwrap() & hangup, hangup, "still ignored");
+    assert_eq!(status.sigign & hangup, hangup, "still ignored");
     server.signal(Signal::SIGHUP);
     assert_eq!(server.get("/").status, 200);
     server.signal(Signal::SIGTERM);

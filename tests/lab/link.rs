@@ -219,11 +219,7 @@ pub fn wall_nanos() -> u64 {
 
 /// CPU time of all link threads of this process so far.
 pub fn link_cpu_time() -> Duration {
-    let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
-    let nanos = threads.filter_map(|thread| {
-        let name = fs::read_to_string(thread.path().join("comm")).ok()?;
-        let times = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        (name.trim() == "tunlink").then(|| times.split(' ').next()?.parse::<u64>().ok())?
-    });
-    Duration::from_nanos(nanos.sum())
+    let threads = procfs::process::Process::myself().and_then(|process| process.tasks()).unwrap().flatten();
+    let links = threads.filter(|thread| thread.stat().is_ok_and(|stat| stat.comm == "tunlink"));
+    Duration::from_nanos(links.filter_map(|thread| Some(thread.schedstat().ok()?.sum_exec_runtime)).sum())
 }

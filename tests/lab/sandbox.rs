@@ -9,6 +9,8 @@ use std::process::Command;
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use procfs::FromRead;
+use procfs::process::MountInfos;
 use serde_json::Value;
 
 use crate::common::HostSnapshot;
@@ -64,12 +66,9 @@ pub fn in_sandbox_with(host_has_needs: bool, bpffs: Bpffs, test: impl FnOnce() +
 
 /// A host may have one mounted; the test decides whether it is there.
 fn hide_bpffs() {
-    let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap();
-    for line in mounts.lines() {
-        let words: Vec<&str> = line.split(' ').collect();
-        if words[2] == "bpf" {
-            nix::mount::umount(words[1]).expect("the host's BPF file system can be left out");
-        }
+    let mounts = MountInfos::from_file("/proc/thread-self/mountinfo").unwrap();
+    for mount in mounts.into_iter().filter(|mount| mount.fs_type == "bpf") {
+        nix::mount::umount(&mount.mount_point).expect("the host's BPF file system can be left out");
     }
 }
 

@@ -114,9 +114,8 @@ impl Server {
 
     /// Most memory it ever took, bytes.
     pub fn peak_bytes(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+        let process = procfs::process::Process::new(self.process.id() as i32);
+        process.and_then(|process| process.status()).unwrap().vmhwm.unwrap() << 10
     }
 }
 

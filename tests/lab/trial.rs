@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use procfs::process::{Process, all_processes};
 use serde_json::Value;
 use tccc::kernel::netns::Netns;
 use tccc::kernel::sysctl;
@@ -152,20 +153,18 @@ pub fn shorten_lease(lease: Duration) {
 
 /// A dead process that nobody has collected yet is gone as well.
 pub fn is_gone(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+    !Process::new(pid.as_raw()).is_ok_and(|process| process.is_alive())
 }
 
 /// Processes of tccc in this mount namespace.
 pub fn processes() -> Vec<Pid> {
     let mounts = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     let own = mounts("thread-self");
-    let numbers = fs::read_dir("/proc").unwrap().flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
-    let ours = numbers.filter(|pid: &i32| {
-        let program = fs::read_link(format!("/proc/{pid}/exe"));
-        program.is_ok_and(|program| program == Path::new(TCCC)) && mounts(&pid.to_string()) == own
+    let ours = all_processes().unwrap().flatten().filter(|process| {
+        let is_tccc = process.exe().is_ok_and(|program| program == Path::new(TCCC));
+        is_tccc && mounts(&process.pid.to_string()) == own && process.is_alive()
     });
-    ours.map(Pid::from_raw).filter(|&pid| !is_gone(pid)).collect()
+    ours.map(|process| Pid::from_raw(process.pid)).collect()
 }
 
 /// `kill -9` of everything of tccc.

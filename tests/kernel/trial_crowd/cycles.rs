@@ -35,9 +35,7 @@ fn objects() -> BTreeSet<(&'static str, u32, String)> {
 
 /// Memory of this process, kilobytes.
 fn memory_kb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
+    procfs::process::Process::myself().and_then(|process| process.status()).unwrap().vmrss.unwrap()
 }
 
 #[test]

@@ -40,11 +40,8 @@ impl Stopped {
         let mut command = tccc();
         command.args(words).env(VARIABLE, format!("{point}:stop"));
         let stopped = Stopped(begin(&mut command));
-        let stat = format!("/proc/{}/stat", stopped.pid());
-        poll_until(SOON, "the command stops", || {
-            std::fs::read_to_string(&stat)
-                .is_ok_and(|text| text.rsplit_once(") ").is_some_and(|it| it.1.starts_with('T')))
-        });
+        let process = procfs::process::Process::new(stopped.pid() as i32).unwrap();
+        poll_until(SOON, "the command stops", || process.stat().is_ok_and(|stat| stat.state == 'T'));
         stopped
     }
 
