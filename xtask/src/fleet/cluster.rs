@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use procfs::process::{FDTarget, Process, all_processes};
 
 use crate::process;
 
@@ -185,33 +186,31 @@ fn signal<'a>(signal: &str, processes: impl IntoIterator<Item = &'a String>) {
 /// The processes whose environment has all of these.
 fn having(variables: &[&str]) -> Result<Vec<String>> {
     processes(|process| {
-        let environment = fs::read(process.join("environ")).unwrap_or_default();
+        let environment = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
         variables.iter().all(|wanted| environment.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes()))
     })
 }
 
 /// This process and those above it: a developer's shell may have the variable, to look at a cluster.
 fn ancestors() -> Vec<String> {
-    let parent =
-        |pid: &i32| procfs::process::Process::new(*pid).and_then(|process| process.stat()).map(|stat| stat.ppid);
+    let parent = |pid: &i32| Process::new(*pid).and_then(|process| process.stat()).map(|stat| stat.ppid);
     let above = successors(i32::try_from(std::process::id()).ok(), |pid| parent(pid).ok());
     above.map(|pid| pid.to_string()).collect()
 }
 
 /// The processes that have a file open.
 fn having_open(file: &Path) -> Result<Vec<String>> {
-    processes(|process| {
-        let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-        open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|one| one == file)
-    })
+    let wanted = FDTarget::Path(file.to_owned());
+    processes(|process| process.fd().into_iter().flatten().flatten().any(|one| one.target == wanted))
 }
 
 /// The processes that work in a folder, or whose command or environment names a place in it.
 pub(super) fn users_of(folder: &Path) -> Result<Vec<String>> {
     processes(|process| {
-        let texts = ["environ", "cmdline"].map(|file| fs::read(process.join(file)).unwrap_or_default());
-        let works_there = fs::read_link(process.join("cwd")).is_ok_and(|place| place.starts_with(folder));
-        works_there || texts.iter().any(|text| names(&String::from_utf8_lossy(text), folder))
+        let read = |file: &str| fs::read(format!("/proc/{}/{file}", process.pid)).unwrap_or_default();
+        let works_there = process.cwd().is_ok_and(|place| place.starts_with(folder));
+        let names_it = |file| names(&String::from_utf8_lossy(&read(file)), folder);
+        works_there || names_it("environ") || names_it("cmdline")
     })
 }
 
@@ -220,10 +219,9 @@ fn names(text: &str, folder: &Path) -> bool {
     text.split(['\0', '=', ':']).any(|word| Path::new(word).starts_with(folder))
 }
 
-fn processes(is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<String>> {
-    let entries = fs::read_dir("/proc").context("list the processes")?;
-    let wanted = entries.flatten().filter(|entry| is_wanted(&entry.path()));
-    Ok(wanted.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+fn processes(is_wanted: impl Fn(&Process) -> bool) -> Result<Vec<String>> {
+    let wanted = all_processes().context("list the processes")?.flatten().filter(is_wanted);
+    Ok(wanted.map(|process| process.pid.to_string()).collect())
 }
 
 /// A job that is requeued begins soon, and a node that is lost is missed soon.
