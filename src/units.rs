@@ -6,6 +6,7 @@ pub mod prefix;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::RangeBounds;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -74,6 +75,17 @@ fn scaled(text: &str, expected: &'static str, units: &[(&'static str, f64)]) -> 
     let scale = units.iter().find(|(known, _)| *known == unit).map(|(_, scale)| scale);
     let refuse = || ParseError::of_units(text, expected, &units.iter().map(|(known, _)| *known).collect::<Vec<_>>());
     Ok(number * scale.ok_or_else(refuse)?)
+}
+
+/// Checks a value of an option against its range.
+///
+/// Errors: it does not read; otherwise what is expected.
+pub fn within<T>(read: Result<T, ParseError>, range: impl RangeBounds<T>, expected: &str) -> Result<T, String>
+where
+    T: PartialOrd,
+{
+    let value = read?;
+    range.contains(&value).then_some(value).ok_or_else(|| expected.to_owned())
 }
 
 /// Splits "12.5mbit" into 12.5 and "mbit".

@@ -12,7 +12,7 @@ use crate::loader::confirm::{self, UndoGuard};
 use crate::state::Store;
 use crate::trial::journal::KERNEL_LOG;
 use crate::trial::{self, end};
-use crate::units::{format_duration, parse_duration};
+use crate::units::{format_duration, parse_duration, within};
 
 /// Shortest trial: a person has to see what happens.
 const TRIAL_MIN: Duration = Duration::from_secs(5);
@@ -83,10 +83,6 @@ pub fn start_guard(name: &str, patience: Duration) -> Result<UndoGuard> {
 ///
 /// Errors: no time, or out of that range.
 pub fn parse_trial(text: &str) -> Result<Duration, String> {
-    let trial = parse_duration(text).map_err(|error| error.to_string())?;
-    if trial < TRIAL_MIN || trial > TRIAL_MAX {
-        let [low, high] = [TRIAL_MIN, TRIAL_MAX].map(format_duration);
-        return Err(format!("{text} is out of range: {low} to {high}"));
-    }
-    Ok(trial)
+    let [low, high] = [TRIAL_MIN, TRIAL_MAX].map(format_duration);
+    within(parse_duration(text), TRIAL_MIN..=TRIAL_MAX, &format!("{text} is out of range: {low} to {high}"))
 }

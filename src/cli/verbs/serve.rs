@@ -34,7 +34,7 @@ use crate::trace::rules::OfRules;
 use crate::trace::source::EventSource;
 use crate::trace::watch::{self, Watch};
 use crate::trial::journal;
-use crate::units::parse_duration;
+use crate::units::{parse_duration, within};
 
 /// Where it listens unless told otherwise.
 const USUAL_PLACE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9444);
@@ -281,6 +281,5 @@ fn registered(features: &Features) -> Vec<Registered> {
 }
 
 fn parse_sweep(text: &str) -> Result<Duration, String> {
-    let sweep = parse_duration(text).map_err(|error| error.to_string())?;
-    (SWEEPS[0]..=SWEEPS[1]).contains(&sweep).then_some(sweep).ok_or_else(|| "expected 100ms to 1h".to_owned())
+    within(parse_duration(text), SWEEPS[0]..=SWEEPS[1], "expected 100ms to 1h")
 }

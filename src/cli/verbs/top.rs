@@ -15,7 +15,7 @@ use crate::trace::replay::Replay;
 use crate::trace::rules::OfRules;
 use crate::trace::source::EventSource;
 use crate::trace::watch::{self, Watch};
-use crate::units::parse_duration;
+use crate::units::{parse_duration, within};
 use crate::view::theme::Theme;
 use crate::view::{self, Settings};
 
@@ -84,7 +84,5 @@ fn theme() -> Theme {
 }
 
 pub(super) fn parse_refresh(text: &str) -> Result<Duration, String> {
-    let refresh = parse_duration(text).map_err(|error| error.to_string())?;
-    let is_allowed = (REFRESH[0]..=REFRESH[1]).contains(&refresh);
-    is_allowed.then_some(refresh).ok_or_else(|| "expected 100ms to 60s".to_owned())
+    within(parse_duration(text), REFRESH[0]..=REFRESH[1], "expected 100ms to 60s")
 }

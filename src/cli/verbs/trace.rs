@@ -21,7 +21,7 @@ use crate::trace::rules::OfRules;
 use crate::trace::source::EventSource;
 use crate::trace::watch::{Watch, WatchSettings};
 use crate::trace::whole::Whole;
-use crate::units::{Bytes, format_duration, parse_duration};
+use crate::units::{Bytes, format_duration, parse_duration, within};
 
 mod sink;
 
@@ -182,16 +182,11 @@ pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
 }
 
 pub fn parse_length(text: &str) -> Result<Duration, String> {
-    let length = parse_duration(text).map_err(|error| error.to_string())?;
-    let is_allowed = (Duration::from_millis(1)..=DURATION_MAX).contains(&length);
-    is_allowed.then_some(length).ok_or_else(|| "expected 1ms to 8760h".to_owned())
+    within(parse_duration(text), Duration::from_millis(1)..=DURATION_MAX, "expected 1ms to 8760h")
 }
 
 pub(super) fn parse_ring(text: &str) -> Result<u32, String> {
-    let size: Bytes = text.parse().map_err(|error: crate::units::ParseError| error.to_string())?;
-    let allowed = u64::from(RING_BYTES_MIN)..=u64::from(RING_BYTES_MAX);
-    allowed
-        .contains(&size.0)
-        .then(|| (size.0 as u32).next_power_of_two())
-        .ok_or_else(|| "expected 4KiB to 1GiB".to_owned())
+    let [least, most] = [RING_BYTES_MIN, RING_BYTES_MAX].map(|bytes| Bytes(bytes.into()));
+    let size = within(text.parse(), least..=most, "expected 4KiB to 1GiB")?;
+    Ok((size.0 as u32).next_power_of_two())
 }

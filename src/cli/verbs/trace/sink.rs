@@ -11,10 +11,10 @@ use crate::trace::arrival::{Arrival, Fact};
 use crate::trace::live::SOCKETS_MAX;
 use crate::trace::record::{Recorder, Rotation};
 use crate::trace::source::EventSource;
-use crate::units::Bytes;
+use crate::units::{Bytes, within};
 
 /// Smallest file of a rotation: some blocks.
-const ROTATE_BYTES_MIN: u64 = 1 << 20;
+const ROTATE_SIZE_MIN: Bytes = Bytes(1 << 20);
 
 /// Whether, where and how a recording is kept.
 #[derive(Debug, clap::Args)]
@@ -117,8 +117,7 @@ impl Sink {
 }
 
 fn parse_rotate_size(text: &str) -> Result<Bytes, String> {
-    let size: Bytes = text.parse().map_err(|error: crate::units::ParseError| error.to_string())?;
-    (size.0 >= ROTATE_BYTES_MIN).then_some(size).ok_or_else(|| "expected 1MiB or more".to_owned())
+    within(text.parse(), ROTATE_SIZE_MIN.., "expected 1MiB or more")
 }
 
 #[cfg(test)]
