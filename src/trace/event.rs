@@ -13,7 +13,7 @@ pub mod schema;
 
 use bytes::{AlgorithmName, ByteLayout, BytesPerSec, Endpoint, Plain, Unless};
 pub use bytes::{DecodeError, EVENT_BYTES, PRIVATE_BYTES};
-pub(crate) use field::{ColumnPlace, FieldType, FieldValue, Show, column, private_digits};
+pub(crate) use field::{ColumnPlace, FieldType, FieldValue, Show, column, private_digits, with_room};
 
 /// Version of the byte layout; equal to `TCCC_EVENT_VERSION`.
 pub const EVENT_VERSION: u32 = 1;

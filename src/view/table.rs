@@ -9,7 +9,7 @@ use super::app::App;
 use super::{number, paint};
 use crate::model::live::listing::{SocketColumn, SocketValue};
 use crate::model::live::{Live, socket::Socket};
-use crate::trace::event::CaState;
+use crate::trace::event::{CaState, with_room};
 
 /// How a column is shown: heading, width, and the rank by which it finds room.
 struct Shown {
@@ -24,27 +24,29 @@ const fn shown(column: SocketColumn, heading: &'static str, width: u16, rank: u8
 }
 
 static SHOWN: [Shown; 18] = [
-    shown(SocketColumn::Peer, "peer", 21, 0),
-    shown(SocketColumn::Process, "process", 16, 3),
-    shown(SocketColumn::Cgroup, "cgroup", 22, 6),
-    shown(SocketColumn::Algorithm, "algorithm", 11, 1),
-    shown(SocketColumn::Rule, "rule", 12, 2),
-    shown(SocketColumn::Arm, "arm", 11, 2),
-    shown(SocketColumn::Phase, "phase", 11, 4),
-    shown(SocketColumn::CaState, "ca_state", 8, 1),
-    shown(SocketColumn::Cwnd, "cwnd pkts", 9, 1),
-    shown(SocketColumn::Ssthresh, "ssthresh", 8, 5),
-    shown(SocketColumn::Srtt, "srtt", 7, 1),
-    shown(SocketColumn::MinRtt, "min_rtt", 7, 5),
-    shown(SocketColumn::Goodput, "goodput/s", 9, 1),
-    shown(SocketColumn::Retrans, "retrans", 7, 1),
-    shown(SocketColumn::Received, "received/s", 10, 8),
-    shown(SocketColumn::Inflight, "inflight", 8, 9),
-    shown(SocketColumn::Local, "local", 21, 10),
-    shown(SocketColumn::Age, "age", 6, 9),
+    shown(SocketColumn::Peer, "peer", 21, 1),
+    shown(SocketColumn::Process, "process", 16, 4),
+    shown(SocketColumn::Cgroup, "cgroup", 22, 7),
+    shown(SocketColumn::Algorithm, "algorithm", 11, 2),
+    shown(SocketColumn::Rule, "rule", 12, 3),
+    shown(SocketColumn::Arm, "arm", 11, 3),
+    shown(SocketColumn::Phase, "phase", 11, 5),
+    shown(SocketColumn::CaState, "ca_state", 8, 2),
+    shown(SocketColumn::Cwnd, "cwnd pkts", 9, 2),
+    shown(SocketColumn::Ssthresh, "ssthresh", 8, 6),
+    shown(SocketColumn::Srtt, "srtt", 7, 2),
+    shown(SocketColumn::MinRtt, "min_rtt", 7, 6),
+    shown(SocketColumn::Goodput, "goodput/s", 9, 2),
+    shown(SocketColumn::Retrans, "retrans", 7, 2),
+    shown(SocketColumn::Received, "received/s", 10, 9),
+    shown(SocketColumn::Inflight, "inflight", 8, 10),
+    shown(SocketColumn::Local, "local", 21, 11),
+    shown(SocketColumn::Age, "age", 6, 10),
 ];
+/// The column that sorts finds room right after the first.
+const SORTING_RANK: u8 = 1;
 /// Sparklines find room before this rank, and take what is left up to this width.
-const SPARK_RANK: u8 = 7;
+const SPARK_RANK: u8 = 8;
 const SPARK_WIDTHS: [u16; 2] = [12, 40];
 /// Time that a sparkline covers.
 const SPARK_NS: u64 = 60_000_000_000;
@@ -92,34 +94,18 @@ fn scroll(app: &mut App, rows: usize) {
 
 /// Takes columns by rank while they fit; the one that sorts is always there. Without a policy there are no rules and arms.
 fn fit(width: u16, sorting: SocketColumn, has_arms: bool) -> Fitted {
-    let is_offered = |place: usize| has_arms || !matches!(SHOWN[place].column, SocketColumn::Rule | SocketColumn::Arm);
-    let mut free = (width + GAP).saturating_sub(SIGN_WIDTH); // no gap after the last
-    let mut chosen = [false; SHOWN.len()];
-    let mut take = |place: usize, free: &mut u16| {
-        let needed = SHOWN[place].width + GAP;
-        if !chosen[place] && needed <= *free {
-            (chosen[place], *free) = (true, *free - needed);
-        }
-    };
-    let sorting = SHOWN.iter().position(|shown| shown.column == sorting).unwrap_or(0);
-    take(0, &mut free);
-    take(sorting, &mut free);
-    let mut spark = 0;
-    for rank in 1..=10 {
-        if rank == SPARK_RANK && free >= 2 * (SPARK_WIDTHS[0] + GAP) {
-            spark = SPARK_WIDTHS[0];
-            free -= 2 * (spark + GAP);
-        }
-        (0..SHOWN.len())
-            .filter(|&place| SHOWN[place].rank == rank && is_offered(place))
-            .for_each(|place| take(place, &mut free));
-    }
-    if spark > 0 {
-        spark = (spark + free / 2).min(SPARK_WIDTHS[1]);
-    }
-    let columns: Vec<&Shown> = SHOWN.iter().zip(chosen).filter(|(_, is)| *is).map(|(shown, _)| shown).collect();
-    let hidden = (0..SHOWN.len()).filter(|&place| is_offered(place) && !chosen[place]).count();
-    Fitted { columns, spark, hidden }
+    let is_of_policy = |shown: &Shown| matches!(shown.column, SocketColumn::Rule | SocketColumn::Arm);
+    let is_offered = |shown: &&Shown| has_arms || shown.column == sorting || !is_of_policy(shown);
+    let offered: Vec<&Shown> = SHOWN.iter().filter(is_offered).collect();
+    let rank = |shown: &Shown| if shown.column == sorting { SORTING_RANK } else { shown.rank };
+    let needs = offered.iter().map(|shown| (rank(shown), usize::from(shown.width + GAP)));
+    let sparks = (SPARK_RANK, usize::from(2 * (SPARK_WIDTHS[0] + GAP)));
+    let free = (width + GAP).saturating_sub(SIGN_WIDTH); // no gap after the last
+    let (is_shown, left) = with_room(&needs.chain([sparks]).collect::<Vec<_>>(), free.into());
+    let has_sparks = is_shown[offered.len()];
+    let spark = if has_sparks { (SPARK_WIDTHS[0] + left as u16 / 2).min(SPARK_WIDTHS[1]) } else { 0 };
+    let columns: Vec<&Shown> = offered.iter().zip(is_shown).filter(|(_, is)| *is).map(|(shown, _)| *shown).collect();
+    Fitted { spark, hidden: offered.len() - columns.len(), columns }
 }
 
 fn draw_headings(buffer: &mut Buffer, app: &App, fitted: &Fitted, line: Rect) -> Vec<(SocketColumn, Rect)> {

@@ -6,10 +6,12 @@
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::LazyLock;
 
+use terminal_size::{Width, terminal_size_of};
+
 use super::naming::Words;
 use super::note;
 use crate::trace::arrival::RuleArm;
-use crate::trace::event::{ColumnPlace, Event, EventField, EventKind, FieldType, FieldValue, column};
+use crate::trace::event::{ColumnPlace, Event, EventField, EventKind, FieldType, FieldValue, column, with_room};
 
 /// One socket at one moment, with the words for its private state and its arm of a policy.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +36,8 @@ enum Get {
     Row(for<'a> fn(&Row<'a>) -> Option<FieldValue<'a>>),
 }
 
+/// Between two columns.
+const GAP: &str = "  ";
 /// Columns that say nothing in a single sweep.
 const OF_STREAM: [&str; 3] = ["time_s", "kind", "prior_ca_state"];
 
@@ -94,24 +98,13 @@ impl EventTable {
         Self::fitting(shown.map(|column| (column, widest(column))), limit)
     }
 
-    /// Takes columns by rank while they fit into `limit` characters; rank 0 is always there.
+    /// Takes columns by rank while they fit into `limit` characters.
     fn fitting(columns: impl Iterator<Item = (&'static EventColumn, usize)>, limit: usize) -> Self {
         let all: Vec<_> = columns.map(|(column, width)| (column, width.max(column.name.len()))).collect();
-        let mut ranks: Vec<u8> = all.iter().map(|(column, _)| column.shown.rank).collect();
-        ranks.sort_unstable();
-        let mut chosen: Vec<usize> = Vec::new();
-        let mut taken = 0;
-        for rank in ranks.into_iter().collect::<std::collections::BTreeSet<u8>>() {
-            for (index, (_, width)) in all.iter().enumerate().filter(|(_, (column, _))| column.shown.rank == rank) {
-                if rank == 0 || taken + width < limit {
-                    chosen.push(index);
-                    taken += width + 2;
-                }
-            }
-        }
-        chosen.sort_unstable();
-        let hidden = all.len() - chosen.len();
-        EventTable { columns: chosen.into_iter().map(|index| all[index]).collect(), hidden }
+        let needs: Vec<_> = all.iter().map(|(column, width)| (column.shown.rank, width + GAP.len())).collect();
+        let (is_shown, _) = with_room(&needs, limit.saturating_add(GAP.len() - 1));
+        let columns: Vec<_> = all.iter().zip(is_shown).filter(|(_, is)| *is).map(|(column, _)| *column).collect();
+        EventTable { hidden: all.len() - columns.len(), columns }
     }
 
     pub fn write_header(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -125,7 +118,7 @@ impl EventTable {
     fn write_line(&self, out: &mut dyn Write, text: impl Fn(&EventColumn) -> String) -> io::Result<()> {
         let cells: Vec<String> =
             self.columns.iter().map(|&(column, width)| format!("{:<width$}", text(column))).collect();
-        writeln!(out, "{}", cells.join("  ").trim_end())
+        writeln!(out, "{}", cells.join(GAP).trim_end())
     }
 }
 
@@ -157,12 +150,5 @@ pub fn line_limit() -> usize {
     if !stdout.is_terminal() {
         return usize::MAX;
     }
-    terminal_width(&stdout).unwrap_or(80)
-}
-
-fn terminal_width(terminal: &impl std::os::fd::AsRawFd) -> Option<usize> {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: TIOCGWINSZ writes one winsize to the address given, which lives through the call.
-    let answer = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
-    (answer == 0 && size.ws_col > 0).then(|| usize::from(size.ws_col))
+    terminal_size_of(&stdout).map_or(80, |(Width(columns), _)| columns.into())
 }

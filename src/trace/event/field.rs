@@ -69,6 +69,22 @@ pub(crate) const fn column(position: usize, rank: u8, width: usize) -> ColumnPla
     ColumnPlace { position, rank, width }
 }
 
+/// The columns of a table that find room: the lowest ranks first, among equals from the left. Rank 0 is always there.
+///
+/// Shape: the rank of each column and the room it takes; whether each is shown, and the room that is left.
+pub(crate) fn with_room(columns: &[(u8, usize)], mut room: usize) -> (Vec<bool>, usize) {
+    let mut is_shown = vec![false; columns.len()];
+    let mut by_rank: Vec<usize> = (0..columns.len()).collect();
+    by_rank.sort_by_key(|&index| columns[index].0);
+    for index in by_rank {
+        let (rank, needed) = columns[index];
+        if rank == 0 || needed <= room {
+            (is_shown[index], room) = (true, room.saturating_sub(needed));
+        }
+    }
+    (is_shown, room)
+}
+
 /// A type that a field can have.
 pub(crate) trait Show {
     const TYPE: FieldType;
