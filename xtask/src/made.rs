@@ -71,6 +71,14 @@ pub fn table_of(tests: &mut Command, variable: &str) -> Result<String> {
     Ok(table)
 }
 
+/// A table in Markdown of cells between ` | `; the heading of a column of numbers ends with a colon.
+pub fn table(head: &str, rows: impl IntoIterator<Item = String>) -> String {
+    let rule = |cell: &str| if cell.ends_with(':') { "---:" } else { "---" };
+    let rule: Vec<&str> = head.split(" | ").map(rule).collect();
+    let head = head.trim_end_matches(':').replace(": |", " |");
+    [head, rule.join(" | ")].into_iter().chain(rows).map(|line| format!("| {line} |\n")).collect()
+}
+
 /// The text with what is between the two marks replaced; none without the marks.
 fn replaced(text: &str, begin: &str, table: &str) -> Option<String> {
     let begin = text.find(begin)? + begin.len();

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::Arguments;
-use crate::made::Block;
+use crate::made::{self, Block};
 use crate::process;
 
 use names::NAMES;
@@ -258,11 +258,9 @@ impl Total {
 fn table(totals: &Totals) -> String {
     let row = |(name, what): Parser| {
         let Total { seconds, inputs, edges, corpus } = &totals[name];
-        format!("| `{name}` | {what} | {inputs} | {edges} | {corpus} | {:.1} |\n", *seconds as f64 / 60.0)
+        format!("`{name}` | {what} | {inputs} | {edges} | {corpus} | {:.1}", *seconds as f64 / 60.0)
     };
-    let head =
-        "| parser | what it reads | inputs | edges | corpus | minutes |\n| --- | --- | ---: | ---: | ---: | ---: |\n";
-    NAMES.into_iter().map(row).fold(head.to_owned(), |table, row| table + &row)
+    made::table("parser | what it reads | inputs: | edges: | corpus: | minutes:", NAMES.into_iter().map(row))
 }
 
 #[cfg(test)]

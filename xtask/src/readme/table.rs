@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::made::Block;
+use crate::made::{self, Block};
 use crate::process;
 
 pub const TABLE: Block = Block { document: "README.md", command: "cargo xtask readme --bless" };
@@ -22,15 +22,14 @@ const CLOSE: f64 = 5.0;
 pub fn rows(lines: &[Value]) -> Result<String> {
     let words: Value = serde_json::from_str(WORDS).context("read the words of the README's table")?;
     let ports = fs::read_to_string(process::workspace().join(PORTS)).with_context(|| format!("read {PORTS}"))?;
-    let mut table = String::from("| algorithm | idea | source | verdict | risk |\n| --- | --- | --- | --- | --- |\n");
-    for line in lines.iter().filter(|line| line["from"] == "tccc") {
+    let rows = lines.iter().filter(|line| line["from"] == "tccc").map(|line| {
         let text = |name: &str| line[name].as_str().unwrap_or_default();
         let id = text("id");
         let idea = words[id]["idea"].as_str().unwrap_or_else(|| idea_of_title(text("title")));
         let verdict = words[id]["verdict"].as_str().or_else(|| verdict_of_port(&ports, id)).unwrap_or("-");
-        table += &format!("| `{id}` | {idea} | {} | {verdict} | {} |\n", short(text("source")), text("risk"));
-    }
-    Ok(table)
+        format!("`{id}` | {idea} | {} | {verdict} | {}", short(text("source")), text("risk"))
+    });
+    Ok(made::table("algorithm | idea | source | verdict | risk", rows))
 }
 
 /// What follows the name in a title: the idea of an algorithm for which nobody wrote a shorter one.

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::store::Summary;
-use super::summary::{ENGINES, cells, is_same_point, latest, point, report_of, runs, told, way};
+use super::summary::{ENGINES, cells, decimals, is_same_point, latest, point, report_of, runs, told, way};
+use crate::made;
 
 pub const DOCUMENT: &str = "scenarios/RESULTS.md";
 /// What was measured before results left summaries in the tree.
@@ -38,22 +39,16 @@ paper's ratio to the baseline, or its value where it gives no ratio: within 10 %
 ";
 
 fn overview(papers: &[(&str, Vec<Summary>)]) -> String {
-    let mut text = String::from(
-        "| scenario | seed | runs of each cell: real kernel | virtual time | as expected | as published |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: |\n",
-    );
-    for (paper, summaries) in papers {
-        for (name, reports) in summaries {
-            let [kernel, virtual_] = ENGINES.map(|(_, engine)| report_of(reports, engine).map_or("-".to_owned(), runs));
-            let seed = told(&reports[0]["seed"]);
-            text += &format!(
-                "| [{paper}/{name}]({paper}/{name}.toml) | {seed} | {kernel} | {virtual_} | {} | {} |\n",
-                share(latest(reports), as_expected),
-                share(latest(reports), as_published)
-            );
-        }
-    }
-    text
+    let rows = papers.iter().flat_map(|(paper, summaries)| summaries.iter().map(move |summary| (paper, summary)));
+    let rows = rows.map(|(paper, (name, reports))| {
+        let [kernel, virtual_] = ENGINES.map(|(_, engine)| report_of(reports, engine).map_or("-".to_owned(), runs));
+        let seed = told(&reports[0]["seed"]);
+        let [expected, published] = [as_expected, as_published].map(|holds| share(latest(reports), holds));
+        let scenario = format!("{paper}/{name}");
+        format!("[{scenario}]({scenario}.toml) | {seed} | {kernel} | {virtual_} | {expected} | {published}")
+    });
+    let head = "scenario | seed: | runs of each cell: real kernel: | virtual time: | as expected: | as published:";
+    made::table(head, rows)
 }
 
 /// `6 of 9` cells that can be judged.
@@ -91,24 +86,19 @@ fn ratios(scenario: &str, reports: &[Value]) -> String {
     let first = &reports[0];
     let mut text = format!("\n### {scenario}: {}\n\n", told(&first["title"]));
     reports.iter().for_each(|report| text += &format!("- {}\n", way(report)));
-    text += &format!("- ratios over {}\n\n| at | variant | metric | published |", told(&first["baseline"]));
-    ENGINES.iter().for_each(|(heading, _)| text += &format!(" {heading} |"));
-    text += "\n| --- | --- | --- | ---: | ---: | ---: |\n";
-    for cell in all {
+    text += &format!("- ratios over {}\n\n", told(&first["baseline"]));
+    let rows = all.into_iter().map(|cell| {
         let same = |other: &&Value| other["metric"] == cell["metric"] && is_same_point(other, cell);
         let [kernel, virtual_] = ENGINES.map(|(_, engine)| {
             let there = report_of(reports, engine).and_then(|report| cells(report).find(same));
             there.map_or("-".to_owned(), |cell| ratio(&cell["ratio_to_baseline"]))
         });
-        text += &format!(
-            "| {} | {} | `{}` | {} | {kernel} | {virtual_} |\n",
-            point(cell),
-            told(&cell["variant"]),
-            told(&cell["metric"]),
-            significant(cell["ratio_to_baseline"]["published"].as_f64()),
-        );
-    }
-    text
+        let [variant, metric] = ["variant", "metric"].map(|name| told(&cell[name]));
+        let published = significant(cell["ratio_to_baseline"]["published"].as_f64());
+        format!("{} | {variant} | `{metric}` | {published} | {kernel} | {virtual_}", point(cell))
+    });
+    let [kernel, virtual_] = ENGINES.map(|(heading, _)| heading);
+    text + &made::table(&format!("at | variant | metric | published: | {kernel}: | {virtual_}:"), rows)
 }
 
 /// `1.21 (1.19 to 1.24)`.
@@ -122,9 +112,7 @@ fn ratio(ratio: &Value) -> String {
 
 /// Three significant digits.
 fn significant(number: Option<f64>) -> String {
-    let Some(number) = number else { return "-".to_owned() };
-    let before = if number == 0.0 { 0 } else { number.abs().log10().floor() as i32 };
-    format!("{number:.*}", (2 - before).clamp(0, 6) as usize)
+    number.map_or("-".to_owned(), |number| format!("{number:.*}", decimals(number, 3)))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::made;
+
 /// The simulator's name as an engine.
 const SIMULATOR: &str = "ns2";
 /// Headings of the engines' columns, and the names of engines in a report.
@@ -82,15 +84,14 @@ fn sentences(report: &Value, metrics: &[String]) -> Vec<String> {
 
 /// The scores by which a parameter is chosen.
 fn selection(selection: &Value) -> String {
-    let mut text = format!("\n`{}`: {}\n\n", told(&selection["parameter"]), told(&selection["procedure"]));
-    text += "| value | score | chosen in so many of the resamples |\n| ---: | ---: | ---: |\n";
-    for one in selection["values"].as_array().into_iter().flatten() {
+    let rows = selection["values"].as_array().into_iter().flatten().map(|one| {
         let is_best = one["value"] == selection["winner"];
         let mark = if is_best { "**" } else { "" };
         let [score, wins] = ["cumulative", "wins"].map(|name| one[name].as_f64().unwrap_or_default());
-        text += &format!("| {mark}{}{mark} | {mark}{score:.3}{mark} | {:.1} % |\n", told(&one["value"]), 100.0 * wins);
-    }
-    text
+        format!("{mark}{}{mark} | {mark}{score:.3}{mark} | {:.1} %", told(&one["value"]), 100.0 * wins)
+    });
+    let text = format!("\n`{}`: {}\n\n", told(&selection["parameter"]), told(&selection["procedure"]));
+    text + &made::table("value: | score: | chosen in so many of the resamples:", rows)
 }
 
 /// The metrics with published numbers; without any the first of the report.
@@ -119,10 +120,7 @@ fn table<'a>(metric: &str, reports: &'a [Value]) -> String {
         }
     }
     let unit = rows.first().map_or(String::new(), |cell| told(&cell["unit"]));
-    let mut text =
-        format!("\n`{metric}` [{unit}]\n\n| at | variant | published | ns-2 | {} | {} |\n", ENGINES[0].0, ENGINES[1].0);
-    text += "| --- | --- | ---: | ---: | ---: | ---: |\n";
-    for row in rows.iter().filter(|row| !row["measured"].is_null()) {
+    let rows = rows.iter().filter(|row| !row["measured"].is_null()).map(|row| {
         let at = |cells: &Vec<&'a Value>| -> &'a Value {
             cells.iter().find(|cell| is_same_point(cell, row)).copied().unwrap_or(&NOTHING)
         };
@@ -132,9 +130,10 @@ fn table<'a>(metric: &str, reports: &'a [Value]) -> String {
         let [again, kernel, virtual_] = [again, &kernel["measured"], &virtual_["measured"]].map(shown);
         let published = row["published"].as_f64().map_or("-".to_owned(), number);
         let (point, variant) = (point(row), told(&row["variant"]));
-        text += &format!("| {point} | {variant} | {published} | {again} | {kernel} | {virtual_} |\n");
-    }
-    text
+        format!("{point} | {variant} | {published} | {again} | {kernel} | {virtual_}")
+    });
+    let head = format!("at | variant | published: | ns-2: | {}: | {}:", ENGINES[0].0, ENGINES[1].0);
+    format!("\n`{metric}` [{unit}]\n\n{}", made::table(&head, rows))
 }
 
 /// Whether two cells are of one variant at one point, even if one scenario calls it a variant and one an algorithm.
@@ -163,16 +162,20 @@ fn with_half(mean: f64, half: f64) -> String {
     if half == 0.0 {
         return format!("{} ± 0", number(mean));
     }
-    let decimals = (1 - half.abs().log10().floor() as i32).clamp(0, 6) as usize;
+    let decimals = decimals(half, 2);
     format!("{mean:.decimals$} ± {half:.decimals$}")
 }
 
 /// Four significant digits, or a whole number.
 fn number(value: f64) -> String {
-    let digits = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
-    let decimals = (3 - digits).clamp(0, 6) as usize;
-    let text = format!("{value:.decimals$}");
+    let text = format!("{value:.*}", decimals(value, 4));
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Decimals with which a number shows so many significant digits.
+pub fn decimals(value: f64, digits: i32) -> usize {
+    let before = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
+    (digits - before).clamp(0, 6) as usize
 }
 
 pub fn told(value: &Value) -> String {

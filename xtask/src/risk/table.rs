@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::question::Question;
+use crate::made;
 use crate::process;
 
 const FILE: &str = "scenarios/safety/risk.json";
@@ -107,13 +108,12 @@ impl RiskTable {
 
     /// A row an algorithm, a column a question: of several cells the worst.
     pub fn markdown(&self, questions: &[Question]) -> String {
-        let heads: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
-        let mut text = format!("| algorithm | {} |\n| --- |{}\n", heads.join(" | "), " ---: |".repeat(heads.len()));
-        for (id, entry) in &self.algorithms {
+        let heads: String = questions.iter().map(|question| format!(" | {}:", question.id)).collect();
+        let row = |(id, entry): (&String, &Entry)| {
             let cells: Vec<String> = questions.iter().map(|question| worst(question, entry)).collect();
-            text += &format!("| `{id}` | {} |\n", cells.join(" | "));
-        }
-        text
+            format!("`{id}` | {}", cells.join(" | "))
+        };
+        made::table(&format!("algorithm{heads}"), self.algorithms.iter().map(row))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::count::{Count, LibtestReader};
+use crate::made;
 
 /// Everything that one kernel's tests said.
 #[derive(Debug, Default)]
@@ -83,18 +84,15 @@ pub fn table(modules: &[&str], columns: &[Verdicts]) -> String {
     }
     let row = |name: &str, cell: &dyn Fn(&Verdicts) -> String| {
         let cells: Vec<String> = columns.iter().map(cell).collect();
-        format!("| {name} | {} |\n", cells.join(" | "))
+        format!("{name} | {}", cells.join(" | "))
     };
-    let mut text = row("feature", &|column| column.version.clone());
-    text += &format!("| --- |{}\n", " --- |".repeat(columns.len()));
-    text += &row("algorithms", &Verdicts::algorithms);
-    for name in features {
-        text += &row(name, &|column| column.feature(name).to_owned());
-    }
-    text += &row("all tests", &|column| {
+    let mut rows = vec![row("algorithms", &Verdicts::algorithms)];
+    rows.extend(features.iter().map(|name| row(name, &|column| column.feature(name).to_owned())));
+    rows.push(row("all tests", &|column| {
         let Count { passed, failed, skipped, .. } = column.count;
         format!("{passed} passed, {failed} failed, {skipped} skipped")
-    });
+    }));
+    let mut text = made::table(&row("feature", &|column| column.version.clone()), rows);
     let situations: BTreeSet<&String> =
         columns.iter().flat_map(|column| column.sound.values()).flat_map(BTreeMap::keys).collect();
     let situations: Vec<String> =
