@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 pub fn workspace() -> PathBuf {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
@@ -111,6 +112,13 @@ pub fn output(step: &str, command: &mut Command) -> Result<String> {
         bail!("{step}: `{}` ended with {}: {said}", shown(command), output.status);
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a program and returns the JSON that it printed on stdout.
+///
+/// Errors: as [`output`]; it printed no JSON.
+pub fn json(step: &str, command: &mut Command) -> Result<Value> {
+    serde_json::from_str(&output(step, command)?).with_context(|| format!("{step}: read JSON of `{}`", shown(command)))
 }
 
 /// The command as a person would type it.

@@ -62,8 +62,7 @@ pub fn write(lines: &[Value]) -> Result<()> {
 ///
 /// Errors: the program cannot be run; it prints no JSON.
 pub fn listed(tccc: &Path) -> Result<Vec<Value>> {
-    let text = process::output("list the algorithms", process::program(tccc).args(["list", "-o", "json"]))?;
-    let document: Value = serde_json::from_str(&text).context("read the list")?;
+    let document = process::json("list the algorithms", process::program(tccc).args(["list", "-o", "json"]))?;
     Ok(document["algorithms"].as_array().cloned().unwrap_or_default())
 }
 

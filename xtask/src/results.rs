@@ -201,11 +201,7 @@ fn reports(out: &Path, scenario: &str) -> Result<Vec<Value>> {
         return Ok(Vec::new());
     }
     let mut command = process::program(process::fast_tccc());
-    let output = command.arg("report").args(there).args(["-o", "json"]).output().context("start tccc")?;
-    if !output.status.success() {
-        bail!("tccc report: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    match serde_json::from_slice(&output.stdout).context("read a report")? {
+    match process::json("read the results", command.arg("report").args(there).args(["-o", "json"]))? {
         Value::Array(reports) => Ok(reports),
         report => Ok(vec![report]),
     }

@@ -178,8 +178,7 @@ impl Campaign<'_> {
 
     fn figures(&self, question: &Question, out: &Path) -> Result<Vec<(String, Figure)>> {
         let mut command = process::program(process::fast_tccc());
-        let text = process::output("read the results", command.arg("report").arg(out).args(["-o", "json"]))?;
-        let report: Value = serde_json::from_str(&text).context("read a report")?;
+        let report = process::json("read the results", command.arg("report").arg(out).args(["-o", "json"]))?;
         let cells = report["cells"].as_array().into_iter().flatten();
         let cells = cells.filter(|cell| cell["metric"] == question.metric.as_str());
         let cells = cells.filter(|cell| cell["measured"]["n"].as_u64().is_some_and(|runs| runs > 0));

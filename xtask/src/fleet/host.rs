@@ -1,8 +1,6 @@
 //! What experiments on the kernel could leave on this host.
 
-use std::process::Command;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::Value;
 
 use crate::process;
@@ -17,9 +15,8 @@ pub(super) fn has_no_leftovers() -> Result<()> {
 
 /// Algorithms without their process, and the cgroups and processes of dead runs.
 fn leftovers() -> Result<[Value; 3]> {
-    let mut status = Command::new(process::tccc());
-    let status = process::output("look for what is left", status.args(["status", "-o", "json"]))?;
-    let mut status: Value = serde_json::from_str(&status).context("read what is left")?;
+    let mut status = process::program(process::tccc());
+    let mut status = process::json("look for what is left", status.args(["status", "-o", "json"]))?;
     if let Some(instances) = status["instances"].as_array_mut() {
         instances.retain(|instance| instance["standing"] == "leftover");
     }

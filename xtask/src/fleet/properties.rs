@@ -20,7 +20,7 @@ const VERSION: &str = "\"tccc\": \"";
 pub(super) fn blocks_are_of_one_plan(trial: &Trial<'_>, whole: &Path) -> Result<()> {
     let mut dry = process::program(process::tccc());
     dry.arg("run").args(&trial.words).args(["--dry-run", "-o", "json"]);
-    let plan: Value = serde_json::from_str(&process::output("print the plan", &mut dry)?).context("read the plan")?;
+    let plan = process::json("print the plan", &mut dry)?;
     let blocks = plan["blocks"].as_array().context("the plan has no blocks")?;
     let mut runs = BTreeSet::new();
     for (number, planned) in (1..).zip(blocks) {
@@ -161,9 +161,7 @@ fn cells(report: &Value) -> Result<BTreeMap<String, Value>> {
 
 /// The report of a folder as data.
 pub(super) fn report_of(results: &Path) -> Result<Value> {
-    let text =
-        process::output("report", Command::new(process::tccc()).arg("report").arg(results).args(["-o", "json"]))?;
-    serde_json::from_str(&text).context("read the report")
+    process::json("report", process::program(process::tccc()).arg("report").arg(results).args(["-o", "json"]))
 }
 
 fn call_report(trial: &Trial<'_>, options: &[&str]) -> Result<Output> {
