@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{holds_within, netlink, state};
-
-/// How long the kernel may take to finish what it tears down in the background.
-const SETTLING: Duration = Duration::from_secs(5);
+use super::{netlink, state};
 
 /// Everything tccc could leave behind on a host, one line each.
 ///
@@ -40,20 +37,14 @@ impl HostSnapshot {
     /// Fails the test when something was left behind or taken away.
     #[track_caller]
     pub fn assert_unchanged(&self) {
-        if let Some(change) = self.change_after(SETTLING) {
+        if let Some(change) = self.change_after(state::SETTLING) {
             panic!("the host is not as before: {change}");
         }
     }
 
     /// What was left behind or taken away, once the host had `settling` to become as it was.
     pub fn change_after(&self, settling: Duration) -> Option<String> {
-        if holds_within(settling, || current_lines(self.names.as_deref()) == self.lines) {
-            return None;
-        }
-        let now = current_lines(self.names.as_deref());
-        let left: Vec<_> = now.difference(&self.lines).collect();
-        let gone: Vec<_> = self.lines.difference(&now).collect();
-        Some(format!("left behind {left:?}, missing {gone:?}"))
+        state::change(&self.lines, settling, || current_lines(self.names.as_deref()))
     }
 }
 

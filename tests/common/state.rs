@@ -3,6 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the kernel may take to finish what it tears down in the background.
+pub const SETTLING: Duration = Duration::from_secs(5);
 
 /// Registered algorithms, the default algorithm, pins, named namespaces, cgroups of tccc, interfaces: one line each.
 pub fn lines() -> BTreeSet<String> {
@@ -17,6 +22,18 @@ pub fn lines() -> BTreeSet<String> {
         cgroups.iter().filter(|path| path.is_dir()).map(|path| line("cgroup", path)).filter(|line| is_ours(line)),
     );
     lines
+}
+
+/// What was left behind or taken away since `before`, once the host had `settling` to become as it was.
+pub fn change(before: &BTreeSet<String>, settling: Duration, lines: impl Fn() -> BTreeSet<String>) -> Option<String> {
+    let (deadline, mut now) = (Instant::now() + settling, lines());
+    while now != *before && Instant::now() < deadline {
+        // The kernel tells nobody when it has torn down the last of it.
+        thread::sleep(Duration::from_millis(5));
+        now = lines();
+    }
+    let [left, gone] = [now.difference(before), before.difference(&now)].map(Iterator::collect::<Vec<_>>);
+    (now != *before).then(|| format!("left behind {left:?}, missing {gone:?}"))
 }
 
 /// Names of the registered algorithms, in the kernel's order.

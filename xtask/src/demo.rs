@@ -17,8 +17,6 @@ use crate::web;
 const SCENARIO: &str = "scenarios/smoke/loss-sweep.toml";
 /// How often the list of registered algorithms is read while the experiment runs.
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
-/// How long the kernel may take to finish what it tears down in the background.
-const SETTLING: Duration = Duration::from_secs(5);
 
 /// Runs the demonstration: `cargo xtask demo`.
 ///
@@ -106,16 +104,8 @@ fn watch_algorithms(is_over: &AtomicBool) -> BTreeSet<String> {
 ///
 /// Errors: something is left behind, or missing.
 pub fn compare(before: &BTreeSet<String>) -> Result<()> {
-    let deadline = Instant::now() + SETTLING;
-    let mut now = host_state::lines();
-    while now != *before && Instant::now() < deadline {
-        thread::sleep(WATCH_INTERVAL);
-        now = host_state::lines();
-    }
-    let left: Vec<_> = now.difference(before).cloned().collect();
-    let gone: Vec<_> = before.difference(&now).cloned().collect();
-    if !(left.is_empty() && gone.is_empty()) {
-        bail!("the host is not as before: left behind {left:?}, missing {gone:?}; `tccc status` shows what is ours");
+    if let Some(change) = host_state::change(before, host_state::SETTLING, host_state::lines) {
+        bail!("the host is not as before: {change}; `tccc status` shows what is ours");
     }
     println!("the host is as before: algorithms, default, pins, namespaces, cgroups, interfaces");
     Ok(())
