@@ -22,7 +22,6 @@ pub struct Choices {
     /// Seed of everything random.
     pub seed: Option<u64>,
     pub profile: Option<Profile>,
-    /// What carries it out.
     pub engine: Engine,
 }
 
@@ -45,7 +44,6 @@ pub struct Plan {
     /// Version of this file.
     pub schema: u32,
     pub scenario: String,
-    /// What carries it out.
     #[serde(default)]
     pub engine: Engine,
     pub profile: Profile,

@@ -101,9 +101,7 @@ pub struct Stall {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     pub p50: f64,
-    /// 99th percentile.
     pub p99: f64,
-    /// 99.9th percentile.
     pub p999: f64,
     pub max: f64,
 }
@@ -131,7 +129,6 @@ pub struct RunRecord {
     pub repeat: u32,
     /// Seed of the links in this run; the simulator's own seed where that made the run.
     pub seed: u64,
-    /// What carried it out.
     #[serde(default)]
     pub engine: Engine,
     pub status: RunStatus,

@@ -88,7 +88,6 @@ pub struct PairedRatio {
     pub n: usize,
     /// Mean of the first over mean of the second.
     pub ratio: f64,
-    /// Its 95 % interval.
     pub ci95: Option<[f64; 2]>,
 }
 

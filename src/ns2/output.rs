@@ -19,7 +19,6 @@ const DATAGRAM_HEADER_BYTES: u32 = 28;
 /// TCP's number for an established connection.
 const ESTABLISHED: u8 = 1;
 
-/// A simulated run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
     /// Flows in the scenario's order.

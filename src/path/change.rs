@@ -33,7 +33,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         self.rate.is_none() && self.delay.is_none() && self.loss.is_none() && self.up.is_none()
     }

@@ -56,7 +56,6 @@ pub struct Bursts {
 pub struct LossPositions {
     /// As it was written: `trace:losses.txt`.
     pub name: String,
-    /// How many there are.
     pub count: usize,
     /// SHA-256 of the numbers: a plan keeps this in their place.
     pub sha256: String,

@@ -29,7 +29,6 @@ pub struct RateTrace {
     pub name: String,
     /// How many opportunities there are.
     pub opportunities: usize,
-    /// Length, milliseconds.
     pub length_ms: u32,
     /// SHA-256 of the moments: a plan keeps this in their place.
     pub sha256: String,

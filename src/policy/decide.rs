@@ -10,9 +10,7 @@ use super::table::Resolved;
 /// A connection as a rule sees it. What is not known counts as matching.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionView {
-    /// This end.
     pub local: SocketAddr,
-    /// The other end.
     pub remote: SocketAddr,
     pub way: Option<Way>,
     /// Path of its cgroup below the mount.

@@ -47,9 +47,7 @@ pub struct Sight {
     pub netns: u32,
     /// The kernel's cookie of the network namespace.
     pub netns_cookie: u64,
-    /// This end.
     pub local: SocketAddr,
-    /// The other end.
     pub remote: SocketAddr,
     /// Something listens on its local port: others began it.
     pub is_in: bool,

@@ -80,7 +80,6 @@ pub struct FlowSpec {
     /// How long it sends; none until the run ends or all is sent.
     #[serde(default, with = "some_duration_text")]
     pub duration: Option<Duration>,
-    /// What it sends.
     #[serde(default)]
     pub sends: Sends,
     /// Who sends it, where it has neither a size nor a rate.

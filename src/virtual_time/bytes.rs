@@ -8,13 +8,11 @@ pub(super) mod compile;
 
 /// A value that is encoded little endian.
 pub trait Bytes: Sized {
-    /// Appends the value's bytes.
     fn append_to(&self, bytes: &mut Vec<u8>);
 
     /// Decodes a value and leaves the bytes that follow; none when there are too few.
     fn take_from(bytes: &mut &[u8]) -> Option<Self>;
 
-    /// The value's bytes.
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.append_to(&mut bytes);

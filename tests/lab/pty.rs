@@ -58,7 +58,6 @@ impl Session {
         Self::start_command(columns, rows, command)
     }
 
-    /// Starts any command.
     pub fn start_command(columns: u16, rows: u16, mut command: Command) -> Session {
         let pty = openpty(&size(columns, rows), None).unwrap();
         let before = tcgetattr(&pty.slave).unwrap();

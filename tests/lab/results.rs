@@ -93,7 +93,6 @@ impl Directory {
         self.place.as_ref().expect("a place of its own").path()
     }
 
-    /// Folder of a run.
     pub fn folder(&self, id: &str) -> PathBuf {
         self.path.join("runs").join(id)
     }

@@ -11,7 +11,6 @@ use nix::unistd::Pid;
 
 use crate::common::{Owned, poll_until};
 
-/// A recording.
 pub const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recording-format-1.tccc");
 /// What serves it on a free port.
 pub const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING];

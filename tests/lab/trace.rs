@@ -216,7 +216,6 @@ pub struct TcpInfo {
     pub bytes_sent: u64,
 }
 
-/// Reads `TCP_INFO`.
 pub fn tcp_info(stream: &TcpStream) -> TcpInfo {
     let info = RawTcpInfo::of(stream);
     assert!(info.length >= 208, "TCP_INFO of {} bytes does not say what was sent", info.length);

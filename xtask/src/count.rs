@@ -38,7 +38,6 @@ impl Count {
         *self.reasons.entry(reason.into()).or_default() += times;
     }
 
-    /// Records one failure.
     pub fn fail(&mut self, name: impl Into<String>) {
         self.failed += 1;
         self.failures.push(name.into());

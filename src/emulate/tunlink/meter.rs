@@ -22,7 +22,6 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Counters at zero.
     pub fn new() -> Self {
         let lateness = Histogram::new_with_bounds(1, LATENESS_MAX, LATENESS_DIGITS);
         let lateness = lateness.expect("the bounds are constants that the histogram accepts");

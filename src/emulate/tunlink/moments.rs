@@ -7,7 +7,6 @@ const RESOLUTION: u64 = 1_000_000;
 /// Most moments kept of each kind: two minutes of a queue that is always full, or of stalls.
 const KEPT: usize = 1 << 17;
 
-/// The moments so far.
 #[derive(Debug, Clone)]
 pub struct MomentsRecord {
     moments: Moments,

@@ -11,7 +11,6 @@ pub struct BlockPlan {
     /// Version of this file.
     pub schema: u32,
     pub scenario: String,
-    /// What carried it out.
     pub engine: Engine,
     /// `paper` or `native`.
     pub profile: String,

@@ -47,7 +47,6 @@ impl Tally {
     /// The verdicts in the order of the counts.
     pub const VERDICTS: [Verdict; 3] = [Verdict::Within, Verdict::Outside, Verdict::NotComparable];
 
-    /// As one sentence.
     pub fn sentence(&self) -> String {
         let [within, outside, not_comparable] = self.counts;
         let reasons = if self.reasons.is_empty() { String::new() } else { format!(" ({})", self.reasons) };
@@ -67,7 +66,6 @@ pub enum Marks {
     Bullets,
 }
 
-/// A list.
 pub struct List {
     /// What it answers, where a page asks.
     pub question: &'static str,

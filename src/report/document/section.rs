@@ -95,7 +95,6 @@ pub fn notes(content: &Content<'_>) -> Vec<Part> {
     headed("notes", "Notes", numbered.into_iter().chain(others).map(Part::List).collect())
 }
 
-/// Drawings.
 pub fn figures(content: &Content<'_>) -> Vec<Part> {
     headed("figures", "Figures", drawings::figures(content.report).into_iter().map(Part::Figure).collect())
 }

@@ -16,7 +16,6 @@ pub enum Role {
     Notes,
 }
 
-/// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     pub title: String,
@@ -82,7 +81,6 @@ pub struct Row {
     pub link: String,
 }
 
-/// A table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     /// Its place on a page; empty where no link leads to it.

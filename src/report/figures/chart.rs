@@ -18,7 +18,6 @@ pub struct Chart {
     pub shapes: Vec<Shape>,
 }
 
-/// One axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     /// What it shows, with its unit.

@@ -29,7 +29,6 @@ pub struct Cell {
     pub shares_runs: bool,
     /// The row's variant or algorithm.
     pub variant: String,
-    /// Name of the metric.
     pub metric: String,
     /// Unit of every value here that is not a ratio.
     pub unit: String,
@@ -133,7 +132,6 @@ pub struct Numbers<'a> {
 /// A number to be met.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Expectation {
-    /// The number.
     pub value: f64,
     /// Allowed distance.
     pub plus_minus: f64,
@@ -144,9 +142,7 @@ pub struct Expectation {
 /// A cell in another engine's runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rerun {
-    /// Which engine.
     pub engine: Engine,
-    /// What its runs gave.
     pub measured: Measured,
     /// The same divided by its own baseline.
     pub ratio_to_baseline: Option<f64>,
@@ -160,13 +156,11 @@ pub struct Rerun {
 pub struct Measured {
     /// Number of runs.
     pub n: usize,
-    /// Their mean.
     pub mean: f64,
     /// 95 % interval of the mean; none under three runs.
     pub ci95: Option<[f64; 2]>,
     /// How that interval was computed.
     pub ci95_kind: Option<IntervalKind>,
-    /// Their median.
     pub median: f64,
     /// 95 % bootstrap interval of the median; none under five runs.
     pub median_ci95: Option<[f64; 2]>,
@@ -226,7 +220,6 @@ pub struct Ratio {
     pub measured: Option<f64>,
     /// Fieller's 95 % interval over the pairs; none under three pairs, and of a ratio without bounds.
     pub ci95: Option<[f64; 2]>,
-    /// Number of pairs.
     pub pairs: usize,
     /// Pairs whose own run ended before what the metric waits for: the ratio is then a lower bound.
     #[serde(skip_serializing_if = "is_zero")]

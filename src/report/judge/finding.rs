@@ -32,11 +32,8 @@ pub enum About {
 /// One metric of one variant over the points of the sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// What it is about.
     pub about: About,
-    /// Name of the metric.
     pub metric: String,
-    /// The variant.
     pub variant: String,
     /// Whether it holds wherever it was measured; none where nothing was to hold.
     #[serde(skip_serializing_if = "Option::is_none")]

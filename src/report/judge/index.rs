@@ -27,7 +27,6 @@ pub struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    /// Indexes a directory.
     pub fn new(directory: &'a ResultDir) -> Index<'a> {
         let scenario = &*directory.scenario;
         let mut runs: HashMap<At, Vec<&StoredRun>> = HashMap::new();
@@ -60,7 +59,6 @@ impl<'a> Index<'a> {
         Index { directory, points, variants, runs, cells, planned }
     }
 
-    /// The scenario.
     pub fn scenario(&self) -> &'a Scenario {
         &self.directory.scenario
     }

@@ -88,7 +88,6 @@ pub struct Host {
     pub network: String,
     /// Offloads on the path.
     pub offloads: String,
-    /// Number of processors.
     pub cpus: u32,
     /// Tool to version.
     pub tools: BTreeMap<String, String>,

@@ -48,7 +48,6 @@ pub struct Selection {
 /// One metric at one point of the sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Criterion {
-    /// Name of the metric.
     pub metric: String,
     /// When it is good.
     pub goal: Goal,

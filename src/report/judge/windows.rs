@@ -33,11 +33,9 @@ const USUAL_MARGIN: f64 = 1.6;
 /// One flow of a representative run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Its variant.
     pub variant: String,
     /// Its name in the scenario.
     pub flow: String,
-    /// Name of the run.
     pub run: String,
     /// Repeats to choose from.
     pub runs: usize,
@@ -52,7 +50,6 @@ pub struct Line {
 /// One quantity over time at one point of the sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowPlot {
-    /// The point.
     pub point: At,
     /// Name of the quantity, one of [`flow::SERIES`].
     pub quantity: &'static str,

@@ -44,7 +44,6 @@ pub struct StoredRun {
     pub machine: Option<String>,
 }
 
-/// A result directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResultDir {
     /// Where it is; of several that were merged the first.

@@ -21,7 +21,6 @@ pub fn small(folder: &Path, name: &str, ssthresh: u32, [body, member, value]: [&
     compile_text(folder, name, &text.replace("BODY", body).replace("MEMBER", member).replace("VALUE", value))
 }
 
-/// Compiles a text.
 pub fn compile_text(folder: &Path, name: &str, text: &str) -> PathBuf {
     let (source, object) = (folder.join(format!("{name}.bpf.c")), folder.join(format!("{name}.bpf.o")));
     std::fs::write(&source, text).unwrap();

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 /// Separates the files of an input that stands for several: ASCII's record separator.
 const FILE_END: u8 = 0x1e;
 
-/// One parser.
 pub struct Parser {
     /// As in `names.rs`.
     pub name: &'static str,

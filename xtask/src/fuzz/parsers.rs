@@ -254,7 +254,6 @@ impl Total {
     }
 }
 
-/// The table in Markdown.
 fn table(totals: &Totals) -> String {
     let row = |(name, what): Parser| {
         let Total { seconds, inputs, edges, corpus } = &totals[name];

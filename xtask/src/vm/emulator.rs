@@ -62,7 +62,6 @@ fn has_virtualization(processor: &str) -> bool {
 /// A QEMU that can be started.
 #[derive(Debug, Clone)]
 pub struct Emulator {
-    /// The program.
     pub program: PathBuf,
     /// Where its firmware lies, when that is not where it looks itself.
     pub firmware: Vec<PathBuf>,
