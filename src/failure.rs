@@ -1,8 +1,6 @@
 //! A failure that a caller decides by: what failed and why, the next step, and the exit code it leads to.
 //!
-//! Everything else is plain `anyhow` with context. Layer 0: standard library only.
-
-use std::fmt;
+//! Everything else is plain `anyhow` with context. Layer 0: no I/O.
 
 /// Exit codes of `tccc`, as the command surface fixes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +18,8 @@ pub enum FailureKind {
 }
 
 /// A failure with its exit code and, where one is known, the next step.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
 pub struct Failure {
     /// Decides the exit code.
     pub kind: FailureKind,
@@ -62,11 +61,3 @@ impl Failure {
         self
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for Failure {}

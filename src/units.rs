@@ -10,6 +10,7 @@ use std::ops::RangeBounds;
 use std::str::FromStr;
 use std::time::Duration;
 
+use derive_more::Display;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::plain::shown;
@@ -173,13 +174,16 @@ impl fmt::Display for Share {
 }
 
 /// The size of a drop-tail queue in the unit it was asked in.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Display)]
 pub enum QueueSize {
     /// Packets of any size.
+    #[display("{_0}pkts")]
     Packets(u32),
     /// Bytes on the wire.
+    #[display("{_0}B")]
     Bytes(u64),
     /// Multiples of the path's bandwidth-delay product (rate times both one-way delays of this link).
+    #[display("{_0}bdp")]
     Bdp(f64),
 }
 
@@ -204,17 +208,8 @@ impl FromStr for QueueSize {
     }
 }
 
-impl fmt::Display for QueueSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            QueueSize::Packets(n) => write!(f, "{n}pkts"),
-            QueueSize::Bytes(n) => write!(f, "{n}B"),
-            QueueSize::Bdp(x) => write!(f, "{x}bdp"),
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
+#[display("{_0}B")]
 pub struct Bytes(pub u64);
 
 impl FromStr for Bytes {
@@ -236,12 +231,6 @@ impl Bytes {
         let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
         let whole = units.into_iter().find(|(shift, _)| self.0 != 0 && self.0.is_multiple_of(1 << shift));
         whole.map_or(self.to_string(), |(shift, unit)| format!("{}{unit}", self.0 >> shift))
-    }
-}
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}B", self.0)
     }
 }
 

@@ -1,7 +1,6 @@
 //! What the private state of an algorithm holds, field by field, so that any of it can be printed by name.
 
-use std::fmt;
-
+use derive_more::Display;
 use serde::{Deserialize, Serialize};
 
 use crate::btf::{Btf, Encoding, Member, Type, TypeKind};
@@ -74,29 +73,15 @@ pub struct StateLayout {
     pub fields: Vec<Field>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Display, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum StateValue {
     Bool(bool),
     Unsigned(u64),
     Signed(i64),
     Text(String),
+    #[display("[{}]", _0.iter().map(StateValue::to_string).collect::<Vec<_>>().join(", "))]
     List(Vec<StateValue>),
-}
-
-impl fmt::Display for StateValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StateValue::Bool(value) => write!(f, "{value}"),
-            StateValue::Unsigned(value) => write!(f, "{value}"),
-            StateValue::Signed(value) => write!(f, "{value}"),
-            StateValue::Text(value) => f.write_str(value),
-            StateValue::List(values) => {
-                let values: Vec<String> = values.iter().map(StateValue::to_string).collect();
-                write!(f, "[{}]", values.join(", "))
-            }
-        }
-    }
 }
 
 impl StateLayout {

@@ -1,8 +1,7 @@
 //! Links and what builds them: the traits [`LinkDriver`] and [`Link`].
 
-use std::fmt;
-
 use anyhow::Result;
+use derive_more::Display;
 
 use crate::kernel::netns::Netns;
 use crate::model::run::LinkCounters;
@@ -51,19 +50,11 @@ pub trait Link: Send + Sync {
 }
 
 /// What a reader of a link's numbers has to know: one sentence.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Display)]
 pub enum LinkNotice {
     /// It works less well than it should: no real-time priority, no seed.
     Lacking(String),
     /// It carries nothing any more: an interface was taken away.
+    #[display("the link stopped: {_0}")]
     Stopped(String),
-}
-
-impl fmt::Display for LinkNotice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LinkNotice::Lacking(what) => f.write_str(what),
-            LinkNotice::Stopped(what) => write!(f, "the link stopped: {what}"),
-        }
-    }
 }

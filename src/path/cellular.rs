@@ -5,10 +5,10 @@
 //! cellular networks" (Sprout), NSDI 2013, section 3.1: packets are delivered by a Poisson process whose rate moves by
 //! Brownian motion, and which, once at zero, stays there for a while.
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use derive_more::Display;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
@@ -34,7 +34,8 @@ const LENGTH_RANGE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs
 const NAMES: [&str; 3] = ["mean", "seed", "length"];
 
 /// What a generated trace is drawn from.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Display)]
+#[display("cellular:mean={mean},seed={seed},length={}", format_duration(*length))]
 pub struct Cellular {
     /// Rate that it has on average; chance leaves the trace within a few parts in a hundred of it.
     pub mean: BitsPerSec,
@@ -68,12 +69,6 @@ impl FromStr for Cellular {
             return Err(format!("expected 1 to {most} packets of {OPPORTUNITY_BYTES} bytes in its length"));
         }
         Ok(model)
-    }
-}
-
-impl fmt::Display for Cellular {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cellular:mean={},seed={},length={}", self.mean, self.seed, format_duration(self.length))
     }
 }
 

@@ -1,9 +1,9 @@
 //! How a direction of a link loses packets by itself, apart from its queue: the models, as text and as numbers. Pure.
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use derive_more::Display;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::named::{Named, needed};
@@ -12,7 +12,7 @@ use crate::plain::shown;
 use crate::units::{ParseError, Share};
 
 /// What decides whether a packet that enters a direction is lost.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Display, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum LossModel {
     /// Every packet with this probability, whatever became of the others.
@@ -22,6 +22,7 @@ pub enum LossModel {
     /// Runs of losses with a share and a mean length.
     Bursts(Bursts),
     /// The packets with these numbers.
+    #[display("{}", shown(&_0.name))]
     Positions(LossPositions),
 }
 
@@ -30,7 +31,8 @@ pub enum LossModel {
 ///
 /// Source: E. Gilbert, "Capacity of a burst-noise channel", 1960; E. Elliott, "Estimates of error rates for codes on
 /// burst-noise channels", 1963; tc-netem(8).
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Display)]
+#[display("gilbert:p={},r={},1-h={},1-k={}", to_bad.exact(), to_good.exact(), bad_loss.exact(), good_loss.exact())]
 pub struct Gilbert {
     /// `p`: from good to bad.
     pub to_bad: Share,
@@ -43,7 +45,8 @@ pub struct Gilbert {
 }
 
 /// Runs of losses: each run's length is geometric with this mean, and so is the way to the next.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Display)]
+#[display("bursts:loss={},mean={mean_pkts}", loss.exact())]
 pub struct Bursts {
     /// Share of all packets that is lost.
     pub loss: Share,
@@ -170,13 +173,6 @@ impl FromStr for Gilbert {
     }
 }
 
-impl fmt::Display for Gilbert {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [p, r, h, k] = [self.to_bad, self.to_good, self.bad_loss, self.good_loss].map(Share::exact);
-        write!(f, "gilbert:p={p},r={r},1-h={h},1-k={k}")
-    }
-}
-
 impl FromStr for Bursts {
     type Err = String;
 
@@ -198,12 +194,6 @@ impl FromStr for Bursts {
     }
 }
 
-impl fmt::Display for Bursts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "bursts:loss={},mean={}", self.loss.exact(), self.mean_pkts)
-    }
-}
-
 impl Bursts {
     /// The same as a model of two states.
     pub(crate) fn gilbert(&self) -> Gilbert {
@@ -211,17 +201,6 @@ impl Bursts {
         // loss = p / (p + r)
         let to_bad = (self.loss.0 * to_good / (1.0 - self.loss.0)).min(1.0);
         Gilbert { to_bad: Share(to_bad), to_good: Share(to_good), bad_loss: Share(1.0), good_loss: Share(0.0) }
-    }
-}
-
-impl fmt::Display for LossModel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LossModel::Independent(share) => write!(f, "{share}"),
-            LossModel::Gilbert(model) => write!(f, "{model}"),
-            LossModel::Bursts(model) => write!(f, "{model}"),
-            LossModel::Positions(trace) => f.write_str(&shown(&trace.name)),
-        }
     }
 }
 

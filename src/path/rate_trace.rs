@@ -1,10 +1,10 @@
 //! Rates that vary as a trace says: a list of moments at which a packet can be delivered, in mahimahi's format. Pure.
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use derive_more::Display;
 use serde::{Deserialize, Serialize};
 
 use super::cellular::Cellular;
@@ -23,7 +23,8 @@ const EXPECTED: &str = "a rate with bit, kbit, mbit or gbit, such as 10mbit, tra
 
 /// Moments at which up to 1500 bytes are delivered; what nobody uses is lost. The last moment is the length, after
 /// which the trace begins again.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Display, Serialize, Deserialize)]
+#[display("{}", shown(name))]
 pub struct RateTrace {
     /// As it was written: `trace:lte.trace`.
     pub name: String,
@@ -40,12 +41,6 @@ pub struct RateTrace {
 impl PartialEq for RateTrace {
     fn eq(&self, other: &Self) -> bool {
         (&self.name, &self.sha256) == (&other.name, &other.sha256)
-    }
-}
-
-impl fmt::Display for RateTrace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shown(&self.name))
     }
 }
 

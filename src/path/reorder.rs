@@ -1,8 +1,9 @@
 //! Packets that are held back so that later ones overtake them: plain data.
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+
+use derive_more::Display;
 
 use super::named::{Named, needed};
 use super::range::DELAY_MAX;
@@ -13,7 +14,8 @@ const NAMES: [&str; 2] = ["share", "by"];
 const SHARE_MAX: f64 = 0.5;
 
 /// A share of packets, each by itself, takes longer by a time; whatever leaves the queue meanwhile overtakes them.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Display)]
+#[display("share={},by={}", share.exact(), format_duration(*by))]
 pub struct Reorder {
     /// Share of packets that is held back.
     pub share: Share,
@@ -43,12 +45,6 @@ fn read(text: &str) -> Result<Reorder, String> {
         return Err(format!("share = \"{}\": expected more than 0% and at most 50%", share.exact()));
     }
     Ok(Reorder { share, by: needed(named.with("by", time)?, "by", "by=5ms")? })
-}
-
-impl fmt::Display for Reorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "share={},by={}", self.share.exact(), format_duration(self.by))
-    }
 }
 
 serde_as_text!(Reorder => ToString::to_string);

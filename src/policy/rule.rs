@@ -62,10 +62,11 @@ pub struct Match {
     pub current: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, derive_more::Display, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CgroupName {
     /// By its path below the cgroup v2 mount: `/system.slice/nginx.service`.
+    #[display("{}", _0.display())]
     Path(PathBuf),
     /// By the name of a systemd unit, wherever it is: `nginx.service`.
     Unit(String),
@@ -100,17 +101,19 @@ pub struct Arm {
     pub portion: Portion,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Treatment {
     /// The algorithm it would have without a policy.
+    #[display("keep")]
     Keep,
     /// An algorithm by its kernel name.
     Algorithm(String),
 }
 
 /// A share of connections in hundredths of a percent: 500 is 5 %.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, derive_more::Display, Serialize, Deserialize)]
+#[display("{} %", self.percent())]
 pub struct Portion(pub u16);
 
 /// What decides which arm of a split a connection is in; the kernel program has the same numbers.
@@ -141,7 +144,8 @@ pub struct RuleTrial {
     pub steps: Vec<RolloutStep>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display, Serialize, Deserialize)]
+#[display("{portion} for {}", format_duration(*duration))]
 pub struct RolloutStep {
     /// Share of the rule's connections that get the algorithm.
     pub portion: Portion,
@@ -228,12 +232,6 @@ impl Portion {
     }
 }
 
-impl fmt::Display for Portion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} %", self.percent())
-    }
-}
-
 impl GuardMetric {
     /// All of them, in the order they are shown.
     pub const ALL: [GuardMetric; 5] = [
@@ -278,12 +276,6 @@ impl Treatment {
     }
 }
 
-impl fmt::Display for Treatment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.algorithm().unwrap_or("keep"))
-    }
-}
-
 impl fmt::Display for Ports {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0.start(), self.0.end()) {
@@ -306,15 +298,6 @@ impl FromStr for Ports {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let range = port(first)?..=port(last)?;
         if range.is_empty() { Err(refuse()) } else { Ok(Ports(range)) }
-    }
-}
-
-impl fmt::Display for CgroupName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CgroupName::Path(path) => path.display().fmt(f),
-            CgroupName::Unit(name) => f.write_str(name),
-        }
     }
 }
 
@@ -341,12 +324,6 @@ impl fmt::Display for GuardLimit {
             (Allowed::Absolute(bits), GuardMetric::Goodput) => f.write_str(&BitsPerSec(bits as u64).exact()),
             (Allowed::Absolute(value), GuardMetric::Timeouts | GuardMetric::RttInflation) => write!(f, "{value}"),
         }
-    }
-}
-
-impl fmt::Display for RolloutStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} for {}", self.portion, format_duration(self.duration))
     }
 }
 

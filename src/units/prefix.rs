@@ -1,13 +1,15 @@
 //! An address prefix as people write it: `10.0.0.0/8`, `fd00::/8`, or one address.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
+
+use derive_more::Display;
 
 use super::ParseError;
 
 /// An address with the number of leading bits that must be equal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Display)]
+#[display("{address}/{bits}")]
 pub struct Prefix {
     address: IpAddr,
     bits: u8,
@@ -57,12 +59,6 @@ impl FromStr for Prefix {
             return Err(refuse("zeros after the prefix, such as 10.0.0.0/8"));
         }
         Ok(prefix)
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.bits)
     }
 }
 

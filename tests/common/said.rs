@@ -1,24 +1,17 @@
 //! What a command wrote, and what a test expects of it.
 
-use std::ops::Deref;
 use std::process::Output;
 
+use derive_more::Deref;
 use serde_json::Value;
 
 /// A command's output after it ended with the code that the test expects.
-#[derive(Debug)]
+#[derive(Debug, Deref)]
 pub struct Said {
+    #[deref]
     output: Output,
     /// What was started, for the messages of a test that fails.
     command: String,
-}
-
-impl Deref for Said {
-    type Target = Output;
-
-    fn deref(&self) -> &Output {
-        &self.output
-    }
 }
 
 impl Said {

@@ -1,13 +1,16 @@
 //! One connection of one algorithm, driven round trip by round trip.
 
-use std::ops::{Deref, DerefMut};
+use derive_more::{Deref, DerefMut};
 
 use super::kernel::Kernel;
 use super::native::{CongestionControl as _, INFINITE_SSTHRESH, Native, Socket, state};
 use super::operations::{self, Operation, Start};
 
 /// A connection with its clock; it begins with a full window in flight.
+#[derive(Deref, DerefMut)]
 pub struct Connection<'n> {
+    #[deref]
+    #[deref_mut]
     kernel: Kernel<Socket<'n>>,
     now_us: u64,
 }
@@ -71,19 +74,5 @@ impl<'n> Connection<'n> {
         let tcp = &mut self.tcp;
         (tcp.lost_out, tcp.sacked_out, tcp.retrans_out) = (0, 0, 0);
         self.leave();
-    }
-}
-
-impl<'n> Deref for Connection<'n> {
-    type Target = Kernel<Socket<'n>>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.kernel
-    }
-}
-
-impl DerefMut for Connection<'_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.kernel
     }
 }

@@ -1,8 +1,8 @@
 //! The effect of a treatment, estimated from the sums of both arms.
 
-use std::fmt;
 use std::ops::{AddAssign, Sub};
 
+use derive_more::Display;
 use serde::Serialize;
 
 /// Number of groups that peers are divided into.
@@ -58,22 +58,26 @@ pub struct Estimate {
     pub folds: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Display, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotYet {
     /// The smaller arm has fewer than [`CONNECTIONS_MIN`] connections.
+    #[display("{seen} of {CONNECTIONS_MIN} connections in the smaller arm")]
     FewConnections {
         /// Connections of the smaller arm.
         seen: u64,
     },
     /// Both arms together have fewer than [`EVENTS_MIN`] events.
+    #[display("{seen:.0} of {EVENTS_MIN} events in both arms")]
     FewEvents {
         /// Events of both arms.
         seen: f64,
     },
     /// The peers, or those with events, are in fewer than [`PEER_FOLDS_MIN`] folds.
+    #[display("data from {folds} of {PEER_FOLDS_MIN} groups of peers")]
     FewPeers { folds: usize },
     /// All folds give the same effect, or a sum is not a number: there is no spread to judge by.
+    #[display("no difference between any peers to judge by")]
     NoSpread,
 }
 
@@ -228,16 +232,5 @@ impl Sub for Sums {
 
     fn sub(self, other: Sums) -> Sums {
         Sums { numerator: self.numerator - other.numerator, denominator: self.denominator - other.denominator }
-    }
-}
-
-impl fmt::Display for NotYet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotYet::FewConnections { seen } => write!(f, "{seen} of {CONNECTIONS_MIN} connections in the smaller arm"),
-            NotYet::FewEvents { seen } => write!(f, "{seen:.0} of {EVENTS_MIN} events in both arms"),
-            NotYet::FewPeers { folds } => write!(f, "data from {folds} of {PEER_FOLDS_MIN} groups of peers"),
-            NotYet::NoSpread => f.write_str("no difference between any peers to judge by"),
-        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use derive_more::Display;
+
 use super::Live;
 use super::listing::{SocketColumn, SocketValue};
 use super::socket::Socket;
@@ -20,17 +22,12 @@ enum Word {
 }
 
 /// A word that says nothing about a socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Display)]
+#[display("\"{given}\": expected {expected}")]
 pub struct NotAWord {
     pub given: String,
     /// What would have been accepted, as a phrase.
     pub expected: String,
-}
-
-impl std::fmt::Display for NotAWord {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "\"{}\": expected {}", self.given, self.expected)
-    }
 }
 
 impl Words {

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use derive_more::Display;
 
 use super::blocks::Sorted;
 use super::directory::{ResultDir, no_finished_run};
@@ -96,6 +97,8 @@ impl Groups {
 }
 
 /// What two parts of one experiment were made with, where it is not the same.
+#[derive(Display)]
+#[display("{what} {} and {}", values[0], values[1])]
 struct Different {
     /// `kernel`, or the name of a tool or an algorithm.
     what: String,
@@ -109,12 +112,6 @@ impl Different {
         let what =
             format!("cannot report parts made with different {what}: {first} in \"{one}\", {second} in \"{other}\"");
         Failure::usage(what).hint("report them one by one, or add `--mixed` to join them nevertheless")
-    }
-}
-
-impl std::fmt::Display for Different {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} and {}", self.what, self.values[0], self.values[1])
     }
 }
 

@@ -10,24 +10,15 @@ pub(super) const FAMILY: usize = 104;
 const INET: u16 = 2;
 const INET6: u16 = 10;
 /// Bytes that are not an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Fewer bytes than one event has.
+    #[error("event of {0} bytes: expected {EVENT_BYTES}")]
     Short(usize),
     /// A kind or address family that this version does not know.
+    #[error("event with unknown {0} {1}")]
     Unknown(&'static str, u32),
 }
-
-impl std::fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            DecodeError::Short(got) => write!(f, "event of {got} bytes: expected {EVENT_BYTES}"),
-            DecodeError::Unknown(what, value) => write!(f, "event with unknown {what} {value}"),
-        }
-    }
-}
-
-impl std::error::Error for DecodeError {}
 
 type Bytes = [u8; EVENT_BYTES];
 

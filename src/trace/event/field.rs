@@ -1,8 +1,9 @@
 //! What the outputs show of an event: the values of its fields, their types, and the columns.
 
 use std::borrow::Cow;
-use std::fmt::{self, Display};
 use std::net::SocketAddr;
+
+use derive_more::Display;
 
 use super::bytes::PRIVATE_BYTES;
 
@@ -15,30 +16,18 @@ pub(crate) enum FieldType {
     Text,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Display)]
 pub(crate) enum FieldValue<'a> {
     U32(u32),
     U64(u64),
     /// Shown with six decimal places.
+    #[display("{_0:.6}")]
     Real(f64),
     Truth(bool),
     Text(Cow<'a, str>),
     End(SocketAddr),
+    #[display("{}", private_digits(_0).map(char::from).collect::<String>())]
     Private(&'a [u8; PRIVATE_BYTES]),
-}
-
-impl Display for FieldValue<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FieldValue::U32(value) => value.fmt(f),
-            FieldValue::U64(value) => value.fmt(f),
-            FieldValue::Real(value) => write!(f, "{value:.6}"),
-            FieldValue::Truth(value) => value.fmt(f),
-            FieldValue::Text(value) => f.write_str(value),
-            FieldValue::End(value) => value.fmt(f),
-            FieldValue::Private(state) => f.write_str(&private_digits(state).map(char::from).collect::<String>()),
-        }
-    }
 }
 
 impl<'a> From<&'a str> for FieldValue<'a> {

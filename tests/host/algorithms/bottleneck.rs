@@ -1,7 +1,8 @@
 //! A connection through one bottleneck with an endless queue: ACKs are spaced by its rate.
 
 use std::collections::VecDeque;
-use std::ops::{Deref, DerefMut};
+
+use derive_more::{Deref, DerefMut};
 
 use crate::algorithms::connection::Connection;
 use crate::algorithms::native::{self, CongestionControl, Native};
@@ -9,7 +10,10 @@ use crate::algorithms::native::{self, CongestionControl, Native};
 pub const MSS_BYTES: u32 = 1448;
 
 /// A sender whose window alone limits it; every packet is acknowledged by itself.
+#[derive(Deref, DerefMut)]
 pub struct Flow<'n> {
+    #[deref]
+    #[deref_mut]
     connection: Connection<'n>,
     /// When each packet in flight was sent, oldest first.
     sent_us: VecDeque<u64>,
@@ -112,19 +116,5 @@ impl<'n> Flow<'n> {
             self.sent_us.push_back(now_us);
         }
         tcp.max_packets_out = tcp.packets_out;
-    }
-}
-
-impl<'n> Deref for Flow<'n> {
-    type Target = Connection<'n>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.connection
-    }
-}
-
-impl DerefMut for Flow<'_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.connection
     }
 }

@@ -1,7 +1,6 @@
 //! A connection of an algorithm of `bpf/cc`, with its private fields by name.
 
-use std::ops::{Deref, DerefMut};
-
+use derive_more::{Deref, DerefMut};
 use tccc::author::ring::connection;
 use tccc::catalog::{self, StateValue};
 
@@ -10,7 +9,10 @@ use crate::algorithms::native::{self, CongestionControl, Native, Socket, Tcp, ev
 use crate::algorithms::operations::Operation;
 
 /// A connection with its clock; it begins with a full window in flight.
+#[derive(Deref, DerefMut)]
 pub struct Connection<'n> {
+    #[deref]
+    #[deref_mut]
     connection: connection::Connection<'n>,
     id: &'n str,
 }
@@ -122,19 +124,5 @@ impl<'n> Connection<'n> {
     /// So many rounds that had these samples.
     pub fn end_rounds(&mut self, rounds: usize, rtts_us: &[u32]) {
         (0..rounds).for_each(|_| self.end_round(rtts_us));
-    }
-}
-
-impl<'n> Deref for Connection<'n> {
-    type Target = connection::Connection<'n>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.connection
-    }
-}
-
-impl DerefMut for Connection<'_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.connection
     }
 }
