@@ -1,4 +1,4 @@
-//! Folders that a run needs for a while: gone when dropped, and swept by the next run when their process was killed.
+//! Temporary folders, removed when dropped. If their process is killed, the next run removes them.
 
 use std::fs::{self, DirBuilder, DirEntry, File};
 use std::io::ErrorKind;
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail};
 
-/// How often another process may have a folder's name, or take the folder for an abandoned one before its maker holds it.
+/// How often a name may be taken, or a new folder be removed by another process before it is locked.
 const TRIES: u32 = 100;
 
-/// A folder for this user alone, held by a lock: what is not locked belongs to nobody.
+/// A folder only for this user, held by a lock. Folders that are not locked may be removed.
 #[derive(Debug)]
 pub struct Scratch {
     folder: PathBuf,
@@ -19,10 +19,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Creates one in a folder, after it has removed there what killed processes left.
-    ///
-    /// Errors: the folder cannot be written.
-    /// Side effects: a folder, until the value is dropped.
+    /// Creates a folder in `place`, and removes what killed processes left there.
     pub fn create(place: &Path) -> Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let prefix = prefix();
@@ -31,11 +28,11 @@ impl Scratch {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             let folder = place.join(format!("{prefix}{}-{number}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&folder) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue, // of a container that shares the place
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue, // by a container that shares the place
                 created => created.with_context(|| format!("create \"{}\"", folder.display()))?,
             }
             let Ok(held) = File::open(&folder) else { continue }; // another process swept it just now
-            let _ = held.lock(); // where the file system has no locks, nobody gets one to sweep with
+            let _ = held.lock(); // without locks in the file system, nobody can lock the folder to remove it
             if folder.exists() {
                 return Ok(Scratch { folder, _held: held });
             }
@@ -50,17 +47,17 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder); // the next run sweeps what stays
+        let _ = fs::remove_dir_all(&self.folder); // the next run removes the rest
     }
 }
 
-/// How the names of this host's folders begin: a lock on a folder of NFS is known to its own host only.
+/// Prefix of this host's folders; other hosts do not see its locks on NFS.
 fn prefix() -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("tccc-scratch-{}-", host.trim().replace('/', "_"))
 }
 
-/// Removes the folders that nobody holds; those of other users stay.
+/// Removes this user's folders that nobody holds.
 fn sweep(place: &Path, prefix: &str) {
     let is_ours = |entry: &DirEntry| {
         entry.file_name().to_string_lossy().starts_with(prefix) && entry.file_type().is_ok_and(|it| it.is_dir())

@@ -1,4 +1,4 @@
-//! One file per verb: its arguments and `run`; no logic that a test cannot reach through the library.
+//! One file per verb: its arguments and `run`. Logic that needs a test belongs in the library.
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -35,19 +35,17 @@ mod traffic;
 mod trials;
 mod unload;
 mod upgrade;
+mod watched;
 
 macro_rules! verbs {
     ($($verb:ident: $args:ty,)+) => {
-        /// The verbs, in the order a newcomer meets them; each one's help stands at its arguments.
+        /// Verbs in the order in which a newcomer needs them; the help of each is the comment on its arguments.
         #[derive(Debug, Subcommand)]
         pub enum Command {
             $($verb($args),)+
         }
 
         impl Command {
-            /// Runs the verb.
-            ///
-            /// Errors: those of the verb.
             pub fn run(self) -> Result<()> {
                 match self {
                     $(Command::$verb(args) => args.run(),)+

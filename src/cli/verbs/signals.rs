@@ -1,13 +1,33 @@
 //! The signals that ask a program to end.
 
 use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
+use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 
-/// Those that this process shall listen for: Ctrl-C, `kill`, and the end of its terminal or SSH session, unless it was
-/// started to outlive that (`nohup`).
+/// Exit code of a process ended by its second Ctrl-C.
+const INTERRUPTED: i32 = 128 + SIGINT;
+
+/// SIGINT, SIGTERM and, unless `nohup` ignores it, SIGHUP.
 pub fn that_end() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(SIGHUP))
+}
+
+/// A flag that the first signal sets. A second SIGINT or SIGTERM ends the process, in case its reader takes nothing.
+///
+/// A second SIGHUP does not: the kernel and the shell each send one when a session ends.
+pub fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in that_end() {
+        if signal != SIGHUP {
+            flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop)).context("watch for Ctrl-C")?;
+        }
+        flag::register(signal, Arc::clone(&stop)).context("watch for Ctrl-C")?;
+    }
+    Ok(stop)
 }
 
 fn is_ignored(signal: i32) -> bool {

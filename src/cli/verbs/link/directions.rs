@@ -1,4 +1,4 @@
-//! The two directions that the options of `tccc link` mean.
+//! The two directions that the options of `tccc link` describe.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::path::{Direction, LinkConfig, trace_file};
 use crate::plain::shown;
 use crate::units::{BitsPerSec, parse_duration};
 
-/// A rate, and the trace it is the mean of.
+/// A fixed rate, or the mean of a trace with the trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateChoice {
     rate: BitsPerSec,
@@ -23,11 +23,11 @@ pub struct ChangeChoice {
     back: Change,
 }
 
-/// The configuration that the options mean; fields are checked later.
+/// Does not check ranges; [`LinkConfig::check`] does.
 pub fn config_of(args: &Args) -> LinkConfig {
     let rate = args.trace.as_ref().or(args.rate.as_ref());
     let reverse = &args.reverse;
-    let back = reverse.reverse_rate.as_ref().or(rate);
+    let back_rate = reverse.reverse_rate.as_ref().or(rate);
     let number = |choice: Option<&RateChoice>| choice.map(|choice| choice.rate);
     let trace = |choice: Option<&RateChoice>| choice.and_then(|choice| choice.trace.clone());
     let there = Direction {
@@ -47,25 +47,25 @@ pub fn config_of(args: &Args) -> LinkConfig {
         seed: args.seed,
     };
     let back = Direction {
-        rate: number(back),
-        trace: trace(back),
+        rate: number(back_rate),
+        trace: trace(back_rate),
         delay: reverse.reverse_delay.unwrap_or(args.delay),
         jitter: reverse.reverse_jitter.unwrap_or(args.jitter),
         queue: reverse.reverse_queue.unwrap_or(args.queue),
-        queue_low: None,
         mark: reverse.reverse_mark.or(args.mark),
-        loss: reverse.reverse_loss.clone().unwrap_or_else(|| args.loss.clone()),
+        queue_low: None,
+        loss: reverse.reverse_loss.as_ref().unwrap_or(&args.loss).clone(),
+        changes: changes_back(args),
         reorder: reverse.reverse_reorder.or(args.reorder),
         duplicate: reverse.reverse_duplicate.unwrap_or(args.duplicate),
         acks: reverse.reverse_acks.or(args.acks),
         ack_loss: reverse.reverse_ack_loss.unwrap_or(args.ack_loss),
-        changes: changes_back(args),
         seed: args.seed.wrapping_add(1),
     };
     LinkConfig { directions: [there, back], mtu: args.mtu }
 }
 
-/// What has an option of its own for the way back changes there only when the change says so.
+/// A field with its own reverse option ignores changes of both directions.
 fn changes_back(args: &Args) -> Vec<Change> {
     let back = |ChangeChoice { both, back }: &ChangeChoice| Change {
         at: both.at,
@@ -77,7 +77,7 @@ fn changes_back(args: &Args) -> Vec<Change> {
     args.change.iter().map(back).filter(|change| !change.is_empty()).collect()
 }
 
-/// Reads a rate, with the file that it may name.
+/// Reads the file that a rate may name, too.
 pub fn parse_rate(text: &str) -> Result<RateChoice, String> {
     Ok(match text.parse()? {
         RateText::Rate(rate) => RateChoice { rate, trace: None },
@@ -86,7 +86,7 @@ pub fn parse_rate(text: &str) -> Result<RateChoice, String> {
     })
 }
 
-/// Reads a file of delivery opportunities.
+/// Reads a file of delivery times.
 pub fn parse_trace(file: &str) -> Result<RateChoice, String> {
     let read = RateTrace::read(format!("{FILE_PREFIX}{file}"), &trace_file::read(Path::new(file))?);
     read.map(with_mean).map_err(|why| format!("{}: {why}", shown(file)))
@@ -96,7 +96,7 @@ fn with_mean(trace: RateTrace) -> RateChoice {
     RateChoice { rate: trace.mean(), trace: Some(trace) }
 }
 
-/// Reads a loss model, with the file that it may name.
+/// Reads the file that a loss model may name, too.
 pub fn parse_loss(text: &str) -> Result<LossModel, String> {
     match text.parse()? {
         LossText::Model(model) => Ok(model),
@@ -134,22 +134,22 @@ pub fn parse_change(text: &str) -> Result<ChangeChoice, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use std::time::Duration;
+
+    use clap::Parser;
 
     use super::*;
     use crate::units::{QueueSize, Share};
 
     #[derive(Parser)]
-    struct Command {
+    struct LinkCommand {
         #[command(flatten)]
         args: Args,
     }
 
     fn config(options: &[&str]) -> LinkConfig {
         let fixed = ["link", "--between", "a", "b", "--delay", "5ms"];
-        config_of(&Command::try_parse_from(fixed.iter().chain(options)).map(|command| command.args).unwrap())
+        config_of(&LinkCommand::try_parse_from(fixed.iter().chain(options)).map(|command| command.args).unwrap())
     }
 
     #[test]
@@ -214,12 +214,16 @@ mod tests {
 
     #[test]
     fn changes_that_do_not_read_name_the_word() {
-        let refused = |text: &str| parse_change(text).unwrap_err();
-        assert!(refused("rate=5mbit").contains("expected a time"));
-        assert!(refused("2s").starts_with("nothing changes: expected rate=…"));
-        assert!(refused("2s rate=5").starts_with("rate = \"5\": expected a rate"));
-        assert!(refused("2s reverse-loss=2").starts_with("loss = \"2\": expected a share"));
-        assert!(refused("2s off").starts_with("\"off\": expected rate=…"));
-        assert!(refused("2s up=no").starts_with("\"up=no\": expected"));
+        for (text, refusal) in [
+            ("rate=5mbit", "\"rate=5mbit\": expected a time"),
+            ("2s", "nothing changes: expected rate=…"),
+            ("2s rate=5", "rate = \"5\": expected a rate"),
+            ("2s reverse-loss=2", "loss = \"2\": expected a share"),
+            ("2s off", "\"off\": expected rate=…"),
+            ("2s up=no", "\"up=no\": expected"),
+        ] {
+            let said = parse_change(text).unwrap_err();
+            assert!(said.starts_with(refusal), "{said}");
+        }
     }
 }

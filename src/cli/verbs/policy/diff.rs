@@ -5,31 +5,28 @@ use std::io::{self, Write as _};
 use anyhow::Result;
 use similar::TextDiff;
 
-use super::file::File;
+use super::file::PolicyFile;
 use crate::policy::change;
 use crate::policy::file::write;
 
-/// Lines around a difference.
-const CONTEXT: usize = 3;
+const CONTEXT_LINES: usize = 3;
 
-/// Show how a file differs from the policy that decides now
+/// Show how a file differs from the policy in force
 ///
-/// Both are written in one form, so that comments and the order of fields make no difference. Prints nothing where the
-/// rules are the same.
+/// Compares the rules in one canonical form, so comments and the order of fields make no difference. Prints nothing if the
+/// rules are the same. Changes nothing.
 ///
 /// Example: `tccc policy diff web.toml`
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    file: File,
-    /// End with 1 where they differ
+    file: PolicyFile,
+    /// Exit with 1 if they differ
     #[arg(long)]
     exit_code: bool,
 }
 
 impl Args {
-    /// Compares, and prints a unified diff.
-    ///
     /// Errors: mistakes in the file; the record of the policy cannot be read.
     pub fn run(&self) -> Result<()> {
         let policy = self.file.read()?;
@@ -38,7 +35,8 @@ impl Args {
         let diff = TextDiff::from_lines(&now, &then);
         let file = self.file.file.display().to_string();
         let mut unified = diff.unified_diff();
-        io::stdout().lock().write_all(unified.context_radius(CONTEXT).header("now", &file).to_string().as_bytes())?;
+        let text = unified.context_radius(CONTEXT_LINES).header("now", &file).to_string();
+        io::stdout().lock().write_all(text.as_bytes())?;
         if self.exit_code && now != then {
             io::stdout().flush()?;
             std::process::exit(1);

@@ -1,33 +1,30 @@
-//! The argument that names the file of a policy.
+//! The argument that names a policy file.
 
 use std::path::PathBuf;
 
 use crate::failure::Failure;
 use crate::policy::rule::Policy;
 
-/// The file of a policy.
 #[derive(Debug, clap::Args)]
-pub(super) struct File {
+pub(super) struct PolicyFile {
     /// File with the rules; scenarios/policy/README.md describes it
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }
 
-impl File {
-    /// Reads it.
-    ///
-    /// Errors: every mistake in it.
+impl PolicyFile {
+    /// Errors: every mistake in the file.
     pub fn read(&self) -> Result<Policy, Failure> {
         Ok(crate::policy::file::read(&self.file)?)
     }
 
-    /// Its absolute path, which means the same to whoever looks at the policy later.
+    /// The absolute path, which is recorded for commands in other folders.
     pub fn path(&self) -> PathBuf {
         std::path::absolute(&self.file).unwrap_or_else(|_| self.file.clone())
     }
 
-    /// A failure about a rule, with the file before it.
-    pub fn blamed(&self, error: anyhow::Error) -> anyhow::Error {
+    /// Puts the file's name before a failure about one of its rules.
+    pub fn blame(&self, error: anyhow::Error) -> anyhow::Error {
         match error.downcast::<Failure>() {
             Ok(failure) => Failure { what: format!("{}: {}", self.file.display(), failure.what), ..failure }.into(),
             Err(error) => error.context(self.file.display().to_string()),

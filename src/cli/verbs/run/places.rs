@@ -1,4 +1,4 @@
-//! Where results go, and how a call that was interrupted goes on there.
+//! Where results go, and how an interrupted call is resumed there.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -6,8 +6,8 @@ use std::time::SystemTime;
 use super::planned::Planned;
 use crate::failure::Failure;
 
-/// The result directories: as asked, or new ones named after scenario and time; below one for several scenarios, by
-/// their names, and by their folders too where names are the same. Returns the `--out` that leads to the same again.
+/// Sets the result directories: `out`, or a new one named after scenario and time. Several scenarios get one below it each,
+/// by their names, and by their folders too if names are equal. Returns the `--out` that leads to the same directories.
 pub(super) fn name_places(out: Option<&Path>, planned: &mut [Planned]) -> PathBuf {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let now = now.trim_end_matches('Z').replace(':', "-");
@@ -18,20 +18,18 @@ pub(super) fn name_places(out: Option<&Path>, planned: &mut [Planned]) -> PathBu
     };
     let base = out.map_or_else(|| Path::new("runs").join(new), Path::to_owned);
     for one in planned {
-        one.out = if names.len() == 1 { base.clone() } else { below(&base, one, &names) };
+        one.out.clone_from(&base);
+        if names.len() > 1 {
+            let name = &one.scenario.name;
+            let is_shared = names.iter().filter(|other| *other == name).count() > 1;
+            let folder = Path::new(&one.scenario.file).parent().and_then(Path::file_name).filter(|_| is_shared);
+            one.out.extend(folder.into_iter().chain([name.as_ref()]));
+        }
     }
     base
 }
 
-/// The directory of one of several scenarios.
-fn below(base: &Path, one: &Planned, names: &[String]) -> PathBuf {
-    let name = &one.scenario.name;
-    let folder = Path::new(&one.scenario.file).parent().and_then(Path::file_name);
-    let is_alone = names.iter().filter(|other| *other == name).count() == 1;
-    folder.filter(|_| !is_alone).map_or(base.to_owned(), |folder| base.join(folder)).join(name)
-}
-
-/// The failure of a call that was stopped from outside, with the next step unless it has its own.
+/// Adds how to resume the call, unless the failure has its own hint.
 pub(super) fn resumable(error: anyhow::Error, base: &Path) -> anyhow::Error {
     let Some(failure) = error.downcast_ref::<Failure>().filter(|failure| failure.hint.is_none()) else {
         return error;
@@ -48,18 +46,14 @@ mod tests {
     use crate::lab::work::interrupted;
     use crate::scenario::Scenario;
 
-    fn planned(files: &[&str]) -> Vec<Planned> {
+    /// The base directory of these scenarios, and the directory of each.
+    fn places(out: Option<&Path>, files: &[&str]) -> (PathBuf, Vec<PathBuf>) {
         let one = |file: &&str| {
             let scenario = Scenario::parse(file, TEXT).unwrap();
             let plan = Plan::new(&scenario, &Choices::default()).unwrap();
             Planned { out: PathBuf::new(), scenario, plan }
         };
-        files.iter().map(one).collect()
-    }
-
-    /// The base that these scenarios have, and their directories.
-    fn places(out: Option<&Path>, files: &[&str]) -> (PathBuf, Vec<PathBuf>) {
-        let mut planned = planned(files);
+        let mut planned: Vec<Planned> = files.iter().map(one).collect();
         let base = name_places(out, &mut planned);
         (base, planned.into_iter().map(|one| one.out).collect())
     }
@@ -74,8 +68,7 @@ mod tests {
         assert!(base.to_string_lossy().starts_with("runs/a-") && places == [base.clone()], "{base:?}: {places:?}");
     }
 
-    /// Of several scenarios the hint named the directory of the one that was interrupted: the same call with that began
-    /// anew below it.
+    /// For several scenarios, the hint used to name the directory of the interrupted one, below which a new call started.
     #[test]
     fn directory_that_an_interrupted_call_names_leads_to_the_same_places() {
         for files in [&["p/a.toml"][..], &["p/a.toml", "q/a.toml", "b.toml"]] {

@@ -1,4 +1,4 @@
-//! Stopping: a signal ends the call; an experiment that stops itself, because none of its runs works, ends alone.
+//! A signal stops the whole call. An experiment that stops itself, because none of its runs works, ends alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::cli::verbs::signals;
 
-/// The two flags: a signal sets both, an experiment only the one that it is given.
+/// A signal sets both flags, an experiment only `flag`.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: Arc<AtomicBool>,
@@ -15,14 +15,11 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Listens for the signals that ask a program to end.
-    ///
-    /// Errors: the kernel refuses a handler.
-    /// Side effects: handlers of these signals, for as long as the process lives.
+    /// Side effects: signal handlers for the rest of the process.
     pub fn listen() -> Result<Stop> {
         let stop = Stop::default();
         for signal in signals::that_end() {
-            // `renew` counts on this order, which is that of their calls.
+            // `renew` relies on this order, in which the handlers are called.
             for flag in [&stop.asked, &stop.flag] {
                 signal_hook::flag::register(signal, Arc::clone(flag)).context("listen for signals")?;
             }
@@ -30,7 +27,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// What an experiment looks at.
+    /// The flag that an experiment polls.
     pub fn flag(&self) -> &AtomicBool {
         &self.flag
     }
@@ -40,8 +37,8 @@ impl Stop {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Lets the next experiment begin, unless a signal came: one that comes meanwhile is not lost, because it sets
-    /// `asked` first.
+    /// Lets the next experiment begin, unless a signal came. A signal during this call is not lost, because it sets `asked`
+    /// first.
     pub fn renew(&self) {
         self.flag.store(false, Ordering::SeqCst);
         if self.is_asked() {
