@@ -102,7 +102,7 @@ pub enum Encoding {
 }
 
 /// Where the types and their names are in the binary form.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct TypeIndex {
     /// Offset of each type; the first one has id 1.
     types: Vec<u32>,
@@ -134,7 +134,7 @@ impl TypeIndex {
 }
 
 /// Types of one binary form.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct TypeSection<'a> {
     bytes: &'a [u8],
     index: Cow<'a, TypeIndex>,
@@ -168,8 +168,8 @@ impl<'a> TypeSection<'a> {
 #[derive(Debug)]
 pub struct Btf<'a> {
     own: TypeSection<'a>,
-    /// The kernel's types, if `own` has those of a module.
-    base: Option<TypeSection<'a>>,
+    /// The kernel's types if `own` has those of a module, else empty.
+    base: TypeSection<'a>,
 }
 
 /// Names; the offsets of a module's names continue where the kernel's end.
@@ -198,24 +198,24 @@ impl<'a> Btf<'a> {
     ///
     /// `None` if it is damaged or of a later format, or has too many bytes of names.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
-        Self::checked(TypeSection { bytes, index: Cow::Owned(TypeIndex::of(bytes)?) }, None)
+        Self::checked(TypeSection { bytes, index: Cow::Owned(TypeIndex::of(bytes)?) }, TypeSection::default())
     }
 
     /// Uses an existing index, and does not check the names.
     pub fn indexed(bytes: &'a [u8], index: &'a TypeIndex) -> Self {
-        Btf { own: TypeSection { bytes, index: Cow::Borrowed(index) }, base: None }
+        Btf { own: TypeSection { bytes, index: Cow::Borrowed(index) }, base: TypeSection::default() }
     }
 
     /// Adds the types of a kernel module, whose ids continue those of the kernel.
     ///
     /// `None` as for [`Btf::parse`].
     pub fn continued(self, bytes: &'a [u8]) -> Option<Self> {
-        Self::checked(TypeSection { bytes, index: Cow::Owned(TypeIndex::of(bytes)?) }, Some(self.own))
+        Self::checked(TypeSection { bytes, index: Cow::Owned(TypeIndex::of(bytes)?) }, self.own)
     }
 
-    fn checked(own: TypeSection<'a>, base: Option<TypeSection<'a>>) -> Option<Self> {
+    fn checked(own: TypeSection<'a>, base: TypeSection<'a>) -> Option<Self> {
         let btf = Btf { own, base };
-        let (first, strings) = (btf.base_count(), btf.strings());
+        let (first, strings) = (btf.base.index.types.len(), btf.strings());
         let mut room = NAMES_MAX;
         for number in 0..btf.own.index.types.len() {
             let name = strings.text(btf.get((first + number) as u32 + 1)?.name_at)?;
@@ -224,12 +224,8 @@ impl<'a> Btf<'a> {
         Some(btf)
     }
 
-    fn base_count(&self) -> usize {
-        self.base.as_ref().map_or(0, |base| base.index.types.len())
-    }
-
     fn strings(&self) -> Strings<'a> {
-        Strings { base: self.base.as_ref().map_or(&[], TypeSection::strings), own: self.own.strings() }
+        Strings { base: self.base.strings(), own: self.own.strings() }
     }
 
     pub fn get(&self, id: u32) -> Option<Type<'a>> {
@@ -237,9 +233,9 @@ impl<'a> Btf<'a> {
         let Some(place) = (id as usize).checked_sub(1) else {
             return Some(Type { kind: TypeKind::Other, size_or_type: 0, flag: false, extra: &[], name_at: 0, strings });
         };
-        match (place.checked_sub(self.base_count()), &self.base) {
-            (None, Some(base)) => base.get(place, strings),
-            (beyond, _) => self.own.get(beyond?, strings),
+        match place.checked_sub(self.base.index.types.len()) {
+            Some(beyond) => self.own.get(beyond, strings),
+            None => self.base.get(place, strings),
         }
     }
 
@@ -250,9 +246,8 @@ impl<'a> Btf<'a> {
 
     /// Faster than filtering [`Btf::iter`], because it reads little of the other types.
     pub fn of_kind(&self, kind: TypeKind) -> impl Iterator<Item = Type<'a>> + '_ {
-        let parts = self.base.iter().chain([&self.own]);
         let strings = self.strings();
-        parts.flat_map(move |part| part.of_kind(kind, strings))
+        [&self.base, &self.own].into_iter().flat_map(move |section| section.of_kind(kind, strings))
     }
 
     /// Also finds a flavour of the name (`name___flavour`), as libbpf does.

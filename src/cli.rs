@@ -58,13 +58,9 @@ fn documented(command: clap::Command, verb: &str) -> clap::Command {
     })
 }
 
-fn parse() -> Result<Cli, clap::Error> {
-    let matches = program().try_get_matches()?;
-    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program()))
-}
-
 pub fn main() -> ExitCode {
-    let cli = match parse() {
+    let read = |matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program()));
+    let cli = match program().try_get_matches().and_then(read) {
         Ok(cli) => cli,
         Err(refusal) => {
             print_refusal(&refusal);

@@ -35,36 +35,32 @@
 //! 5. [`cli`]: add an option to `tccc link`. [`model`]: add a counter if it counts packets. [`ns2`]: refuse it.
 //! 6. Add it to `tests/fixtures/scenarios/link-everything.toml`, and its mistakes to `tests/host/mistakes`.
 
+pub mod author;
 pub mod bounded;
 pub mod btf;
-pub mod failure;
-pub mod fault;
-pub mod nearest;
-pub mod path;
-pub mod plain;
-pub mod scratch;
-pub mod units;
-pub mod written;
-
 pub mod catalog;
-pub mod kernel;
-pub mod trace;
-
-pub mod loader;
-pub mod model;
-pub mod policy;
-pub mod state;
-
-pub mod author;
+pub mod cli;
 pub mod declaration;
 pub mod emulate;
+pub mod failure;
+pub mod fault;
+pub mod kernel;
 pub mod lab;
+pub mod loader;
+pub mod model;
+pub mod nearest;
 pub mod ns2;
+pub mod path;
+pub mod plain;
+pub mod policy;
 pub mod report;
 pub mod scenario;
+pub mod scratch;
 pub mod serve;
+pub mod state;
+pub mod trace;
 pub mod trial;
+pub mod units;
 pub mod view;
 pub mod virtual_time;
-
-pub mod cli;
+pub mod written;

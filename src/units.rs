@@ -80,6 +80,17 @@ pub fn within<T: PartialOrd>(
     range.contains(&value).then_some(value).ok_or_else(|| expected.to_owned())
 }
 
+/// Makes a parser for an option whose time must be in a range.
+pub fn time_within(
+    low: &'static str,
+    high: &'static str,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
+    move |text| {
+        let [from, to] = [low, high].map(|end| parse_duration(end).expect("the range is two times"));
+        within(parse_duration(text), from..=to, &format!("expected {low} to {high}"))
+    }
+}
+
 /// Splits "12.5mbit" into 12.5 and "mbit".
 fn number_and_unit<'a>(text: &'a str, expected: &'static str) -> Result<(f64, &'a str), ParseError> {
     let text = text.trim();

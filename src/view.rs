@@ -76,6 +76,6 @@ pub fn draw(frame: &mut Frame, app: &mut App) {
         View::Summary => summary::draw(frame, app, body),
     }
     if app.shows_help {
-        help::draw(frame, app, body);
+        help::draw(frame, body);
     }
 }

@@ -6,7 +6,7 @@ use ratatui::style::{Color, Style};
 use ratatui::widgets::canvas::{Canvas, Line, Points};
 
 use super::app::App;
-use super::paint;
+use super::{paint, theme};
 
 /// Every plot has the same width for its scale, so that the time axes of several plots align.
 const SCALE_WIDTH: u16 = 8;
@@ -38,7 +38,7 @@ impl Plot<'_> {
         if area.height < 2 || area.width <= SCALE_WIDTH {
             return;
         }
-        paint::text(frame.buffer_mut(), paint::line(area, 0), self.title, app.theme.heading());
+        paint::text(frame.buffer_mut(), paint::line(area, 0), self.title, theme::HEADING);
         let area = paint::below(area, 1);
         let top = self.series.iter().flat_map(|series| &series.points).map(|point| point.1).fold(0.0, f64::max);
         let top = if top > 0.0 { top * 1.05 } else { 1.0 };

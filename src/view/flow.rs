@@ -7,7 +7,7 @@ use ratatui::style::{Modifier, Style};
 
 use super::app::{App, SPANS_NS};
 use super::chart::{self, Plot, PlotSeries};
-use super::{number, paint};
+use super::{number, paint, theme};
 use crate::model::live::history::{MarkKind, Past};
 use crate::model::live::socket::Socket;
 use crate::trace::event::CaState;
@@ -41,7 +41,7 @@ pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect, socket: u64) {
         (plots, paint::below(below, plots.height))
     };
     Timeline::new(app, socket).draw(frame, plots);
-    draw_state(frame.buffer_mut(), app, &lines, state_area);
+    draw_state(frame.buffer_mut(), &lines, state_area);
 }
 
 /// Endpoints, owner and present values.
@@ -85,7 +85,7 @@ fn draw_facts(buffer: &mut Buffer, app: &App, socket: &Socket, area: Rect) {
         ),
     ];
     let second = if is_alarming { app.theme.alarm() } else { Style::new() };
-    paint::lines(buffer, area, lines.iter().zip([app.theme.heading(), second, Style::new(), Style::new()]));
+    paint::lines(buffer, area, lines.iter().zip([theme::HEADING, second, Style::new(), Style::new()]));
 }
 
 /// A flow over the visible time span.
@@ -224,7 +224,7 @@ fn wrapped(words: &[String], width: u16) -> Vec<String> {
     lines
 }
 
-fn draw_state(buffer: &mut Buffer, app: &App, lines: &[String], area: Rect) {
+fn draw_state(buffer: &mut Buffer, lines: &[String], area: Rect) {
     let shown = usize::from(area.height).saturating_sub(1);
     let more = match (lines.len(), lines.len().saturating_sub(shown)) {
         (0, _) => ": none known".to_owned(),
@@ -233,6 +233,6 @@ fn draw_state(buffer: &mut Buffer, app: &App, lines: &[String], area: Rect) {
         (_, hidden) => format!(" ({hidden} more lines)"),
     };
     let title = format!(" private state of the algorithm{more}");
-    paint::text(buffer, paint::line(area, 0), &title, app.theme.heading());
+    paint::text(buffer, paint::line(area, 0), &title, theme::HEADING);
     paint::lines(buffer, paint::below(area, 1), lines.iter().map(|line| (line, Style::new())));
 }

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::app::{App, ReplayPosition, View};
-use super::{number, paint};
+use super::{number, paint, theme};
 
 /// Draws the lines and returns the rest of the screen. A notice takes a line only if there is one.
 pub(super) fn draw(frame: &mut Frame, app: &App) -> Rect {
@@ -14,7 +14,7 @@ pub(super) fn draw(frame: &mut Frame, app: &App) -> Rect {
     let (first, second) = (paint::line(screen, 0), paint::line(screen, 1));
     let foot = paint::line(screen, screen.height.saturating_sub(1));
     let buffer = frame.buffer_mut();
-    let bar = app.theme.bar();
+    let bar = theme::BAR;
     [first, foot].into_iter().for_each(|line| buffer.set_style(line, bar));
     let clock = app.replay.map_or_else(String::new, |replay| position_text(&replay));
     let room = usize::from(first.width).saturating_sub(clock.chars().count() + 1);
@@ -58,14 +58,13 @@ fn lost_text(app: &App) -> String {
     let counts = app.live.counts();
     let count = |number: u64| number::count(number as f64);
     let mut text = format!("{} events, {} dropped", count(counts.events), count(counts.dropped));
-    if counts.untracked > 0 {
-        text += &format!(", {} of sockets beyond the limit", count(counts.untracked));
-    }
-    if counts.unnamed > 0 {
-        text += &format!(", {} names beyond the limit", count(counts.unnamed));
-    }
-    if counts.hidden > 0 {
-        text += &format!(", {} hidden", counts.hidden);
+    let more = [
+        (counts.untracked, "of sockets beyond the limit"),
+        (counts.unnamed, "names beyond the limit"),
+        (counts.hidden, "hidden"),
+    ];
+    for (number, what) in more.into_iter().filter(|(number, _)| *number > 0) {
+        text += &format!(", {} {what}", count(number));
     }
     text
 }

@@ -5,8 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::widgets::{Clear, Widget};
 
-use super::app::App;
-use super::paint;
+use super::{paint, theme};
 
 const WIDTH: u16 = 76;
 
@@ -34,14 +33,14 @@ const LINES: [&str; 21] = [
     " hidden: processes whose network namespace may not be entered.",
 ];
 
-pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect) {
+pub(super) fn draw(frame: &mut Frame, area: Rect) {
     let (width, height) = (WIDTH.min(area.width), (LINES.len() as u16).min(area.height));
     let place = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     let buffer = frame.buffer_mut();
     Clear.render(area, buffer);
     let style = |(row, line): (usize, &&str)| {
         let is_heading = !line.starts_with("  ") && row < 15;
-        if is_heading { app.theme.heading() } else { Style::new() }
+        if is_heading { theme::HEADING } else { Style::new() }
     };
     paint::lines(buffer, place, LINES.iter().enumerate().map(|line| (line.1, style(line))));
 }

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use super::app::App;
-use super::{number, paint};
+use super::{number, paint, theme};
 use crate::model::live::histogram::{BOUNDS_US, Histogram};
 use crate::model::live::summary::Summary;
 use crate::trace::event::CaState;
@@ -46,7 +46,7 @@ pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect) {
     }
     let chosen = app.chosen_index(&summaries);
     let rows = (summaries.len() as u16).min(area.height.saturating_sub(1) / 2);
-    draw_row(buffer, paint::line(area, 0), " algorithm", app.theme.heading(), |(name, ..)| (*name).to_owned());
+    draw_row(buffer, paint::line(area, 0), " algorithm", theme::HEADING, |(name, ..)| (*name).to_owned());
     let top = (chosen + 1).saturating_sub(rows.into());
     for (row, summary) in summaries.iter().skip(top).take(rows.into()).enumerate() {
         let line = paint::line(area, row as u16 + 1);
@@ -88,7 +88,7 @@ fn draw_chosen(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
         format!(" cost of a call: {costs}"),
         format!(" RTT samples of the last 30 to 60 s: {}", number::grouped(summary.rtt.total())),
     ];
-    paint::lines(buffer, area, lines.iter().zip([app.theme.heading(), Style::new(), Style::new()]));
+    paint::lines(buffer, area, lines.iter().zip([theme::HEADING, Style::new(), Style::new()]));
     draw_histogram(buffer, app, summary, paint::below(area, 3));
 }
 

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use super::app::App;
-use super::{number, paint};
+use super::{number, paint, theme};
 use crate::model::live::listing::{SocketColumn, SocketValue};
 use crate::model::live::{Live, socket::Socket};
 use crate::trace::event::{CaState, with_room};
@@ -119,11 +119,11 @@ impl FittedTable {
         let (places, [goodput, cwnd, rest]) = self.places(line);
         for (it, place) in self.columns.iter().zip(&places) {
             let is_sorting = it.column == app.listing.by;
-            let style = if is_sorting { app.theme.chosen() } else { app.theme.heading() };
+            let style = if is_sorting { theme::CHOSEN } else { theme::HEADING };
             draw_cell(buffer, *place, it.column, it.heading, style);
         }
-        paint::text(buffer, goodput, "goodput, 60s", app.theme.heading());
-        paint::text(buffer, cwnd, "cwnd, 60s", app.theme.heading());
+        paint::text(buffer, goodput, "goodput, 60s", theme::HEADING);
+        paint::text(buffer, cwnd, "cwnd, 60s", theme::HEADING);
         if self.hidden > 0 && rest.width >= 4 {
             paint::right(buffer, rest, &format!("+{}", self.hidden), app.theme.faint());
         }

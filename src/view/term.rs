@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
@@ -25,7 +24,11 @@ impl TerminalGuard {
     /// Errors: raw mode cannot be enabled; the terminal cannot be drawn to.
     /// Side effects: raw mode, the alternate screen and mouse reports until the value is dropped.
     pub fn take() -> Result<TerminalGuard> {
-        restore_before_panics();
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            restore();
+            before(panic);
+        }));
         IS_TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode().context("switch the terminal to single keys")?;
         let open = || {
@@ -67,15 +70,4 @@ fn restore() {
         let _ = execute!(screen, DisableMouseCapture, LeaveAlternateScreen, Show);
     }
     let _ = disable_raw_mode();
-}
-
-fn restore_before_panics() {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            restore();
-            before(panic);
-        }));
-    });
 }

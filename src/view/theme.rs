@@ -16,6 +16,11 @@ const VERMILLION: Color = Color::Indexed(202);
 const GREEN: Color = Color::Indexed(36);
 const GREY: Color = Color::Indexed(245);
 
+/// First and last line of the screen.
+pub const BAR: Style = Style::new().add_modifier(Modifier::REVERSED);
+pub const HEADING: Style = Style::new().add_modifier(Modifier::BOLD);
+pub const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED.union(Modifier::BOLD));
+
 impl Theme {
     pub fn new(has_colour: bool, has_braille: bool) -> Theme {
         Theme { has_colour, has_braille }
@@ -23,19 +28,6 @@ impl Theme {
 
     fn colour(self, colour: Color) -> Style {
         if self.has_colour { Style::new().fg(colour) } else { Style::new() }
-    }
-
-    /// First and last line of the screen.
-    pub fn bar(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
-    }
-
-    pub fn heading(self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
-    }
-
-    pub fn chosen(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD)
     }
 
     pub fn alarm(self) -> Style {

@@ -9,7 +9,7 @@ use crate::kernel::bpf;
 use crate::policy::label::Labels;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{self, PolicyRecord};
-use crate::policy::rule::{Arm, RULE_NAME_MAX, Rule};
+use crate::policy::rule::{Arm, Rule};
 use crate::state::Store;
 use crate::trace::arms::{FindLabels, LabelMap, Labelled, ReadArms};
 use crate::trace::arrival::RuleArm;
@@ -72,16 +72,4 @@ impl ArmNames {
         }
         Ok(&self.names)
     }
-}
-
-/// Those of these rules that no generation of this host's policy has.
-pub fn unknown_rules(rules: &[String]) -> Vec<&String> {
-    let record = PolicyRecord::read(&Store::of_host()).unwrap_or_default();
-    let has = |name: &str| record.generations.iter().flat_map(|it| &it.policy.rules).any(|rule| rule.name == name);
-    rules.iter().filter(|name| !has(name)).collect()
-}
-
-pub fn parse_rule(text: &str) -> Result<String, String> {
-    let is_name = (1..=RULE_NAME_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
-    is_name.then(|| text.to_owned()).ok_or_else(|| format!("expected the name of a rule, 1 to {RULE_NAME_MAX} bytes"))
 }

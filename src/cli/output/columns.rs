@@ -39,7 +39,8 @@ const GAP: &str = "  ";
 /// Columns that only a stream shows, not a single sweep.
 const OF_STREAM: [&str; 3] = ["time_s", "kind", "prior_ca_state"];
 
-static COLUMNS: LazyLock<Vec<EventColumn>> = LazyLock::new(|| {
+/// All columns of a stream, in their order.
+pub(crate) static COLUMNS: LazyLock<Vec<EventColumn>> = LazyLock::new(|| {
     let of_event = |field: &EventField| {
         let EventField { name, kind, shown, value, .. } = *field;
         EventColumn { name, kind, shown, value: ColumnValue::Event(value) }
@@ -106,17 +107,11 @@ impl EventTable {
         EventTable { hidden: all.len() - columns.len(), columns }
     }
 
-    pub fn write_header(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.write_line(out, |column| column.name.to_owned())
-    }
-
-    pub fn write_row(&self, out: &mut dyn Write, row: &EventRow) -> io::Result<()> {
-        self.write_line(out, |column| text(column, row))
-    }
-
-    fn write_line(&self, out: &mut dyn Write, text: impl Fn(&EventColumn) -> String) -> io::Result<()> {
+    /// Writes the header, or a row.
+    pub fn write_line(&self, out: &mut dyn Write, row: Option<&EventRow>) -> io::Result<()> {
+        let cell = |column: &EventColumn| row.map_or_else(|| column.name.to_owned(), |row| text(column, row));
         let cells: Vec<String> =
-            self.columns.iter().map(|&(column, width)| format!("{:<width$}", text(column))).collect();
+            self.columns.iter().map(|&(column, width)| format!("{:<width$}", cell(column))).collect();
         writeln!(out, "{}", cells.join(GAP).trim_end())
     }
 }
@@ -133,11 +128,6 @@ pub fn note_hidden(EventTable { columns, hidden }: &EventTable) {
         let all = hidden + columns.len();
         note(&format!("{hidden} of {all} columns do not fit this terminal; `| less -S` or another -o shows all"));
     }
-}
-
-/// All columns of a stream, for CSV and Parquet.
-pub(crate) fn all() -> &'static [EventColumn] {
-    &COLUMNS
 }
 
 /// Width of the terminal, characters; unlimited if stdout is not a terminal.

@@ -61,6 +61,9 @@ pub fn print(filter: &Filter, selection: &ArmSelection) -> Result<(usize, Seen)>
     Ok((document.end(&seen)?, seen))
 }
 
+/// Each thread's own copy of the naming, which needs no lock.
+type KnownWords = HashMap<String, Arc<StateWords>>;
+
 struct SocketsDocument<'a> {
     selection: &'a ArmSelection,
     naming: Mutex<Naming>,
@@ -73,7 +76,7 @@ impl SocketsDocument<'_> {
     fn write_pieces(&self, from: &Mutex<Receiver<Vec<u8>>>) -> Result<()> {
         let mut result = Ok(());
         let mut text = Vec::new();
-        let mut words = HashMap::new();
+        let mut words = KnownWords::new();
         loop {
             let piece = from.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(piece) = piece else { return result };
@@ -84,12 +87,7 @@ impl SocketsDocument<'_> {
         }
     }
 
-    fn write_piece(
-        &self,
-        piece: &[u8],
-        text: &mut Vec<u8>,
-        words: &mut HashMap<String, Arc<StateWords>>,
-    ) -> Result<()> {
+    fn write_piece(&self, piece: &[u8], text: &mut Vec<u8>, words: &mut KnownWords) -> Result<()> {
         let mut sockets = 0;
         for bytes in piece.chunks_exact(EVENT_BYTES) {
             let event = Event::decode(bytes).context("decode a socket")?;

@@ -39,7 +39,6 @@ fn put_state(out: &mut Vec<u8>, words: &StateWords, event: &Event) {
         out.extend_from_slice(key);
         match value {
             StateValue::Unsigned(value) => put_number(out, value),
-            StateValue::Bool(value) => put(out, truth(value)),
             other => serde_json::to_writer(&mut *out, &other).expect(MEMORY),
         }
     }
@@ -49,7 +48,7 @@ fn put_value(out: &mut Vec<u8>, value: &FieldValue) {
     match value {
         FieldValue::U32(value) => put_number(out, *value),
         FieldValue::U64(value) => put_number(out, *value),
-        FieldValue::Truth(value) => put(out, truth(*value)),
+        FieldValue::Truth(value) => put(out, if *value { "true" } else { "false" }),
         FieldValue::Text(text) => put_text(out, Some(text)),
         FieldValue::End(end) => put_address(out, *end),
         FieldValue::Private(state) => {
@@ -63,10 +62,6 @@ fn put_value(out: &mut Vec<u8>, value: &FieldValue) {
 
 fn put_text(out: &mut Vec<u8>, text: Option<&str>) {
     serde_json::to_writer(out, &text).expect(MEMORY);
-}
-
-fn truth(value: bool) -> &'static str {
-    if value { "true" } else { "false" }
 }
 
 fn put(out: &mut Vec<u8>, text: &str) {

@@ -10,7 +10,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::columns::{self, EventColumn, EventRow};
+use super::columns::{COLUMNS, EventColumn, EventRow};
 use crate::trace::event::{FieldType, FieldValue};
 
 /// Rows in a row group.
@@ -73,7 +73,7 @@ impl<W: Write + Send> Writer<W> {
             let field = format!("optional {physical} {} {logical};", column.name);
             (ColumnBuffer { values, present: Vec::new() }, field)
         };
-        let (columns, fields): (Vec<ColumnBuffer>, Vec<String>) = columns::all().iter().map(new).unzip();
+        let (columns, fields): (Vec<ColumnBuffer>, Vec<String>) = COLUMNS.iter().map(new).unzip();
         let schema = parse_message_type(&format!("message event {{ {} }}", fields.join(" ")))?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::LZ4_RAW)
@@ -84,7 +84,7 @@ impl<W: Write + Send> Writer<W> {
     }
 
     pub fn write(&mut self, row: &EventRow) -> io::Result<()> {
-        for (column, shown) in self.columns.iter_mut().zip(columns::all()) {
+        for (column, shown) in self.columns.iter_mut().zip(COLUMNS.iter()) {
             // An empty text is written as null.
             let value = shown.value(row).filter(|value| *value != FieldValue::from(""));
             let is_present = value.is_some_and(|value| column.values.push(&value));
@@ -162,7 +162,7 @@ mod tests {
         }
         writer.finish().unwrap();
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
-        let place = |name: &str| columns::all().iter().position(|column| column.name == name).unwrap();
+        let place = |name: &str| COLUMNS.iter().position(|column| column.name == name).unwrap();
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
         assert_eq!((rows.len(), reader.num_row_groups()), (GROUP_ROWS + 10, 2));
         assert_eq!(rows[3].get_ulong(place("socket")).unwrap(), u64::MAX - 3);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn every_column_has_the_type_of_its_quantity() {
-        let texts = columns::all().iter().filter(|column| column.kind == FieldType::Text).map(|column| column.name);
+        let texts = COLUMNS.iter().filter(|column| column.kind == FieldType::Text).map(|column| column.name);
         let expected = "kind prior_ca_state local remote algorithm phase ca_state tcp_state rule arm state";
         assert_eq!(texts.collect::<Vec<_>>().join(" "), expected);
     }

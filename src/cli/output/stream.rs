@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, StdoutLock, Write};
 use anyhow::Result;
 use clap::ValueEnum;
 
-use super::columns::{self, EventColumn, EventRow, EventTable, line_limit, note_hidden};
+use super::columns::{COLUMNS, EventColumn, EventRow, EventTable, line_limit, note_hidden};
 use super::naming::Naming;
 use super::{SCHEMA, json, parquet};
 use crate::failure::Failure;
@@ -50,13 +50,13 @@ impl EventStream {
             StreamFormat::Table => {
                 let (table, mut out) = (EventTable::of_stream(line_limit()), BufWriter::new(lock()));
                 note_hidden(&table);
-                table.write_header(&mut out)?;
+                table.write_line(&mut out, None)?;
                 Printer::Table(table, out)
             }
             StreamFormat::Jsonl => Printer::Lines(BufWriter::new(lock())),
             StreamFormat::Csv => {
                 let mut out = csv::Writer::from_writer(lock());
-                out.write_record(columns::all().iter().map(|column| column.name)).map_err(io_error)?;
+                out.write_record(COLUMNS.iter().map(|column| column.name)).map_err(io_error)?;
                 Printer::Csv(Box::new(out))
             }
             StreamFormat::Parquet if io::stdout().is_terminal() => {
@@ -92,7 +92,7 @@ impl EventStream {
         let words = self.naming.words(&event.algorithm).as_ref();
         let row = EventRow { event, words, given: self.arms.arm(event.socket), time_s };
         match &mut self.printer {
-            Printer::Table(table, out) => table.write_row(out, &row),
+            Printer::Table(table, out) => table.write_line(out, Some(&row)),
             Printer::Lines(out) => {
                 let mut line = format!("{{\"schema\":{SCHEMA},").into_bytes();
                 json::write_members(row.event, row.words, row.given, &mut line);
@@ -101,7 +101,7 @@ impl EventStream {
             }
             Printer::Csv(out) => {
                 let cell = |column: &EventColumn| column.value(&row).map_or_else(String::new, |it| it.to_string());
-                out.write_record(columns::all().iter().map(cell)).map_err(io_error)
+                out.write_record(COLUMNS.iter().map(cell)).map_err(io_error)
             }
             Printer::Parquet(out) => out.write(&row),
         }

@@ -93,12 +93,8 @@ impl Args {
                 |line: &&mut DifferenceLine| line.error.is_some() && !left.iter().any(|it| it.what == line.what);
             lines.iter_mut().filter(is_gone).for_each(|line| (line.done, line.error) = (true, None));
         }
-        self.print(&declaration, lines)
-    }
-
-    fn print(&self, declaration: &Declaration, lines: Vec<DifferenceLine>) -> Result<()> {
         let undone = lines.iter().filter(|line| !line.done).count();
-        let Declaration { folder, files, .. } = declaration;
+        let Declaration { folder, files, .. } = &declaration;
         let document = ApplyDocument { folder, files, differences: lines };
         self.output.print(&document, |out, document| write_lines(out, document, self.dry_run))?;
         io::stdout().flush()?;

@@ -8,17 +8,18 @@ pub struct Needs {
     /// Such as `policy apply`.
     pub verb: &'static str,
     /// The verb is refused without one of these.
-    pub always: &'static [Capability],
+    pub always: Names,
     pub sometimes: &'static [Sometimes],
     /// Further sentences for the help.
     also: &'static str,
 }
 
+type Names = &'static [Capability];
 /// Further capabilities, and what they are needed for.
-type Sometimes = (&'static [Capability], &'static str);
+type Sometimes = (Names, &'static str);
 
 /// Entering namespaces and opening programs by number need CAP_SYS_ADMIN, which includes the BPF capabilities.
-const INSPECT: &[Capability] = &[SysAdmin];
+const INSPECT: Names = &[SysAdmin];
 const MOUNT: Sometimes = (&[SysAdmin], "to mount the BPF file system if it is not mounted");
 const NAME_PROCESSES: Sometimes = (&[SysPtrace], "to name other users' processes");
 const REPLAY: &str = " A replay needs none.";
@@ -51,12 +52,7 @@ pub const NEEDS: [Needs; 20] = [
     needs("doctor", &[], &[], ""),
 ];
 
-const fn needs(
-    verb: &'static str,
-    always: &'static [Capability],
-    sometimes: &'static [Sometimes],
-    also: &'static str,
-) -> Needs {
+const fn needs(verb: &'static str, always: Names, sometimes: &'static [Sometimes], also: &'static str) -> Needs {
     Needs { verb, always, sometimes, also }
 }
 

@@ -12,6 +12,7 @@ use crate::author::report::{Check, CheckGroup, Inspection, Outcome};
 use crate::catalog;
 use crate::cli::output::{OutputFormat, write_json};
 use crate::failure::Failure;
+use crate::plain::plain_lines;
 
 const NAME_WIDTH: usize = 18;
 /// Findings printed for each check.
@@ -102,14 +103,14 @@ fn write_check(out: &mut impl Write, check: &Check) -> io::Result<()> {
         Outcome::Failed => "FAILED",
         Outcome::Skipped => "skipped",
     };
-    let details: Vec<String> = check.details.iter().map(|detail| crate::plain::plain_lines(detail)).collect();
-    let (name, first) = (&check.name, details.first().map_or("", String::as_str));
-    writeln!(out, "{}", format!("{name:NAME_WIDTH$} {outcome:7} {first}").trim_end())?;
-    for detail in details.iter().skip(1).take(DETAILS_SHOWN - 1) {
-        writeln!(out, "{:NAME_WIDTH$} {:7} {detail}", "", "")?;
-    }
-    if details.len() > DETAILS_SHOWN {
-        writeln!(out, "{:NAME_WIDTH$} {:7} and {} more: `-o json` has all", "", "", details.len() - DETAILS_SHOWN)?;
+    let mut details: Vec<String> = check.details.iter().map(|detail| plain_lines(detail)).collect();
+    let more = details.len().saturating_sub(DETAILS_SHOWN);
+    details.truncate(DETAILS_SHOWN);
+    details.extend((more > 0).then(|| format!("and {more} more: `-o json` has all")));
+    details.resize(details.len().max(1), String::new());
+    let first = [(check.name.as_str(), outcome)].into_iter();
+    for ((name, outcome), detail) in first.chain(std::iter::repeat(("", ""))).zip(details) {
+        writeln!(out, "{}", format!("{name:NAME_WIDTH$} {outcome:7} {detail}").trim_end())?;
     }
     Ok(())
 }

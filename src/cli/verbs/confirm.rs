@@ -11,11 +11,9 @@ use crate::loader::confirm::{self, UndoGuard};
 use crate::state::Store;
 use crate::trial::journal::KERNEL_LOG;
 use crate::trial::{self, end};
-use crate::units::{format_duration, parse_duration, within};
 
-/// A person needs some time to see what happens.
-const TRIAL_MIN: Duration = Duration::from_secs(5);
-const TRIAL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Shortest and longest trial; a person needs some time to see what happens.
+pub const TRIALS: [&str; 2] = ["5s", "30d"];
 
 /// Keep what is on trial: a policy, an upgrade, or what `tccc load --confirm` loaded
 ///
@@ -72,10 +70,4 @@ fn undo_at(name: &str, until_ns: u64) -> Result<()> {
 pub fn start_guard(name: &str, patience: Duration) -> Result<UndoGuard> {
     // /proc/self/exe is this program even if its path now holds another file.
     UndoGuard::start(Command::new("/proc/self/exe").args(["confirm", name, "--undo-at"]), patience)
-}
-
-/// Reads a time between [`TRIAL_MIN`] and [`TRIAL_MAX`].
-pub fn parse_trial(text: &str) -> Result<Duration, String> {
-    let [low, high] = [TRIAL_MIN, TRIAL_MAX].map(format_duration);
-    within(parse_duration(text), TRIAL_MIN..=TRIAL_MAX, &format!("{text} is out of range: {low} to {high}"))
 }

@@ -134,7 +134,9 @@ impl Args {
                 Ok(ExplainTarget::Process { pid, descriptor })
             }
             [local, remote] => {
-                let end = |text: &str| text.parse::<SocketAddr>().map(canonical).map_err(|_| refuse(text));
+                // Connections are listed with an IPv4 address instead of its mapped IPv6 form.
+                let canonical = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
+                let end = |text: &str| text.parse().map(canonical).map_err(|_| refuse(text));
                 Ok(ExplainTarget::Ends { local: end(local)?, remote: end(remote)? })
             }
             _ => Err(refuse(&self.what.join(" "))),
@@ -179,11 +181,6 @@ impl Args {
         };
         Ok(policy.explain(connection, netns.map(|netns| netns.inode()), None))
     }
-}
-
-/// Turns an IPv4-mapped IPv6 address into the IPv4 address, which is how connections are listed.
-fn canonical(end: SocketAddr) -> SocketAddr {
-    SocketAddr::new(end.ip().to_canonical(), end.port())
 }
 
 /// The path of a cgroup as rules write it.

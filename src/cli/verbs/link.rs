@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::signals::stop_flag;
-use super::trace::parse_length;
+use super::trace::DURATIONS;
 use crate::cli::output::{OutputFormat, note, warn};
 use crate::emulate::tunlink::TunLink;
 use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
@@ -17,15 +17,12 @@ use crate::kernel::netlink::{check_interface_name, has_interface};
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege;
 use crate::model::run::LinkCounters;
-use crate::path::acks::AckHold;
-use crate::path::loss::LossModel;
-use crate::path::reorder::Reorder;
 use crate::path::{Direction, LinkConfig};
-use crate::units::{QueueSize, Share, format_duration, parse_duration};
+use crate::units::{Share, format_duration, time_within};
 
 mod directions;
 
-use directions::{ChangeChoice, RateChoice, config_of, parse_change, parse_loss, parse_rate, parse_trace};
+use directions::{config_of, parse_change};
 
 const DEFAULT_INTERFACE: &str = "tccc0";
 /// How often it looks for a signal, and whether the link still works.
@@ -43,114 +40,121 @@ const POLL: Duration = Duration::from_millis(100);
 pub struct Args {
     /// The two namespaces, each with an interface name after `:`
     #[arg(long, num_args = 2, required = true, value_names = ["NS1[:IF]", "NS2[:IF]"])]
-    pub between: Vec<String>,
-    /// Rate of both directions, such as 10mbit; unlimited by default
-    ///
-    /// trace:FILE delivers at the times in a file, as --trace does. cellular:mean=10mbit,seed=1 delivers as a synthetic
-    /// cellular link, drawn from the seed.
-    #[arg(long, value_parser = parse_rate)]
-    pub rate: Option<RateChoice>,
+    between: Vec<String>,
+    #[command(flatten)]
+    fields: LinkFields,
     /// Rate of both directions from a file of delivery times
     ///
     /// In mahimahi's format: each line is a time in milliseconds at which 1500 bytes can be delivered. The file repeats.
-    #[arg(long, value_name = "FILE", conflicts_with = "rate", value_parser = parse_trace)]
-    pub trace: Option<RateChoice>,
-    /// One-way delay of both directions, such as 50ms
-    #[arg(long, value_parser = parse_duration)]
-    pub delay: Duration,
-    /// Largest random addition to the delay, uniformly distributed; packets keep their order
-    #[arg(long, value_parser = parse_duration, default_value = "0ms")]
-    pub jitter: Duration,
-    /// Drop-tail queue: 50pkts, 64kB or 1bdp
-    #[arg(long, default_value = "50pkts")]
-    pub queue: QueueSize,
-    /// Mark packets that find this much in the queue: 20pkts, 16kB or 0.2bdp
-    ///
-    /// Marks only packets that allow explicit congestion notification (ECN).
-    #[arg(long, value_name = "QUEUE")]
-    pub mark: Option<QueueSize>,
-    /// Loss of both directions, such as 1%
-    ///
-    /// 1% loses each packet independently. gilbert:p=1%,r=25%,1-h=100%,1-k=0% has two states, named as in tc-netem.
-    /// bursts:loss=1%,mean=4 has runs of losses. positions:3,17 loses the packets with these numbers, counted from 1.
-    /// trace:FILE reads the numbers from a file, one a line.
-    #[arg(long, default_value = "0%", value_parser = parse_loss)]
-    pub loss: LossModel,
+    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
+    trace: Option<String>,
     /// Seed of the random losses; the reverse direction uses the next number
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    seed: u64,
     /// Largest IP packet, bytes
     #[arg(long, default_value_t = 1500)]
-    pub mtu: u32,
-    /// Delay a share of the packets, such as share=1%,by=5ms
-    ///
-    /// Later packets overtake the delayed ones.
-    #[arg(long, value_name = "REORDER")]
-    pub reorder: Option<Reorder>,
-    /// Share of packets to send twice, such as 1%
-    #[arg(long, value_name = "SHARE", default_value = "0%")]
-    pub duplicate: Share,
-    /// Hold pure TCP ACKs and release them together, such as aggregated:time=5ms,pkts=16
-    ///
-    /// aggregated releases all after this time, or when this many wait. thinned:time=5ms,pkts=4 releases only the newest of
-    /// each connection. compressed:time=20ms,share=1% holds them only at times: this share of the ACKs begins a hold.
-    #[arg(long, value_name = "ACKS")]
-    pub acks: Option<AckHold>,
-    /// Share of pure TCP ACKs to drop, such as 1%
-    #[arg(long, value_name = "SHARE", default_value = "0%")]
-    pub ack_loss: Share,
+    mtu: u32,
     /// Change the link after a time, such as "30s rate=5mbit delay=80ms"; may be repeated
     ///
     /// Both directions: rate=…, delay=…, loss=…, up or down. Only the reverse direction: reverse-rate=…, reverse-delay=…,
     /// reverse-loss=…. A link that is down drops what enters it.
     #[arg(long, value_name = "CHANGE", value_parser = parse_change)]
-    pub change: Vec<ChangeChoice>,
+    change: Vec<toml::Table>,
     /// Stop after this time, such as 10s
-    #[arg(long, value_parser = parse_length)]
-    pub duration: Option<Duration>,
+    #[arg(long, value_parser = time_within(DURATIONS[0], DURATIONS[1]))]
+    duration: Option<Duration>,
     /// Print what would be created; create nothing
     #[arg(long)]
-    pub dry_run: bool,
+    dry_run: bool,
     /// How to print the result
     #[arg(short, long, value_enum, default_value = "table")]
-    pub output: OutputFormat,
+    output: OutputFormat,
     #[command(flatten)]
-    pub reverse: ReverseArgs,
+    reverse: ReverseFields,
 }
 
-#[derive(Debug, Default, clap::Args)]
+/// Options named like the fields of a `[[link]]`, for both directions.
+#[derive(Debug, clap::Args, Serialize)]
+struct LinkFields {
+    /// Rate of both directions, such as 10mbit; unlimited by default
+    ///
+    /// trace:FILE delivers at the times in a file, as --trace does. cellular:mean=10mbit,seed=1 delivers as a synthetic
+    /// cellular link, drawn from the seed.
+    #[arg(long)]
+    rate: Option<String>,
+    /// One-way delay of both directions, such as 50ms
+    #[arg(long)]
+    delay: String,
+    /// Largest random addition to the delay, uniformly distributed; packets keep their order
+    #[arg(long, default_value = "0ms")]
+    jitter: String,
+    /// Drop-tail queue: 50pkts, 64kB or 1bdp
+    #[arg(long, default_value = "50pkts")]
+    queue: String,
+    /// Mark packets that find this much in the queue: 20pkts, 16kB or 0.2bdp
+    ///
+    /// Marks only packets that allow explicit congestion notification (ECN).
+    #[arg(long, value_name = "QUEUE")]
+    mark: Option<String>,
+    /// Loss of both directions, such as 1%
+    ///
+    /// 1% loses each packet independently. gilbert:p=1%,r=25%,1-h=100%,1-k=0% has two states, named as in tc-netem.
+    /// bursts:loss=1%,mean=4 has runs of losses. positions:3,17 loses the packets with these numbers, counted from 1.
+    /// trace:FILE reads the numbers from a file, one a line.
+    #[arg(long, default_value = "0%")]
+    loss: String,
+    /// Delay a share of the packets, such as share=1%,by=5ms
+    ///
+    /// Later packets overtake the delayed ones.
+    #[arg(long)]
+    reorder: Option<String>,
+    /// Share of packets to send twice, such as 1%
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    duplicate: String,
+    /// Hold pure TCP ACKs and release them together, such as aggregated:time=5ms,pkts=16
+    ///
+    /// aggregated releases all after this time, or when this many wait. thinned:time=5ms,pkts=4 releases only the newest of
+    /// each connection. compressed:time=20ms,share=1% holds them only at times: this share of the ACKs begins a hold.
+    #[arg(long)]
+    acks: Option<String>,
+    /// Share of pure TCP ACKs to drop, such as 1%
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    ack_loss: String,
+}
+
+#[derive(Debug, clap::Args, Serialize)]
 #[command(next_help_heading = "From the second namespace to the first, if different")]
-pub struct ReverseArgs {
+struct ReverseFields {
     /// Rate in the reverse direction
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
-    pub reverse_rate: Option<RateChoice>,
+    #[arg(long, value_name = "RATE")]
+    reverse_rate: Option<String>,
     /// One-way delay in the reverse direction
-    #[arg(long, value_name = "DELAY", value_parser = parse_duration)]
-    pub reverse_delay: Option<Duration>,
+    #[arg(long, value_name = "DELAY")]
+    reverse_delay: Option<String>,
     /// Jitter in the reverse direction
-    #[arg(long, value_name = "JITTER", value_parser = parse_duration)]
-    pub reverse_jitter: Option<Duration>,
+    #[arg(long, value_name = "JITTER")]
+    reverse_jitter: Option<String>,
     /// Queue of the reverse direction
     #[arg(long, value_name = "QUEUE")]
-    pub reverse_queue: Option<QueueSize>,
+    reverse_queue: Option<String>,
     /// Marking threshold in the reverse direction
     #[arg(long, value_name = "QUEUE")]
-    pub reverse_mark: Option<QueueSize>,
+    reverse_mark: Option<String>,
     /// Loss in the reverse direction
-    #[arg(long, value_name = "LOSS", value_parser = parse_loss)]
-    pub reverse_loss: Option<LossModel>,
+    #[arg(long, value_name = "LOSS")]
+    reverse_loss: Option<String>,
     /// Packets to delay in the reverse direction
     #[arg(long, value_name = "REORDER")]
-    pub reverse_reorder: Option<Reorder>,
+    reverse_reorder: Option<String>,
     /// Share of packets to send twice in the reverse direction
     #[arg(long, value_name = "SHARE")]
-    pub reverse_duplicate: Option<Share>,
+    reverse_duplicate: Option<String>,
     /// Pure TCP ACKs to hold in the reverse direction
     #[arg(long, value_name = "ACKS")]
-    pub reverse_acks: Option<AckHold>,
+    reverse_acks: Option<String>,
     /// Share of pure TCP ACKs to drop in the reverse direction
     #[arg(long, value_name = "SHARE")]
-    pub reverse_ack_loss: Option<Share>,
+    reverse_ack_loss: Option<String>,
 }
 
 impl Args {
@@ -158,7 +162,7 @@ impl Args {
     /// was removed while the link was up.
     /// Side effects: two interfaces for as long as it runs.
     pub fn run(&self) -> Result<()> {
-        let config = config_of(self);
+        let config = config_of(self)?;
         config.check()?;
         let ends = [end_of(&self.between[0])?, end_of(&self.between[1])?];
         let names = ends.each_ref().map(|(name, _)| name.clone());
@@ -174,7 +178,16 @@ impl Args {
         note(&format!("link between {} and {} is up; Ctrl-C ends it", names[0], names[1]));
         let started = Instant::now();
         self.wait_for_end(link.as_ref(), &stop);
-        let summary = LinkSummary::new(names, link.as_ref(), started.elapsed());
+        let [there, back] = link.counters();
+        let [first, second] = names;
+        let there = DirectionSummary { from: first.clone(), to: second.clone(), counters: there };
+        let back = DirectionSummary { from: second, to: first, counters: back };
+        let summary = LinkSummary {
+            driver: TunLink.name(),
+            duration_s: started.elapsed().as_secs_f64(),
+            directions: [there, back],
+            notices: link.notices().iter().map(ToString::to_string).collect(),
+        };
         self.output.print(&summary, |out, summary| summary.write_table(out))?;
         let is_stopped = link.notices().into_iter().find(|notice| matches!(notice, LinkNotice::Stopped(_)));
         is_stopped.map_or(Ok(()), |notice| Err(Failure::failed(notice.to_string()).into()))
@@ -266,18 +279,6 @@ struct DirectionSummary {
 }
 
 impl LinkSummary {
-    fn new([first, second]: [String; 2], link: &dyn Link, time: Duration) -> Self {
-        let [there, back] = link.counters();
-        let there = DirectionSummary { from: first.clone(), to: second.clone(), counters: there };
-        let back = DirectionSummary { from: second, to: first, counters: back };
-        LinkSummary {
-            driver: TunLink.name(),
-            duration_s: time.as_secs_f64(),
-            directions: [there, back],
-            notices: link.notices().iter().map(ToString::to_string).collect(),
-        }
-    }
-
     fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
         for DirectionSummary { from, to, counters } in &self.directions {
             let mbit = counters.sent_bytes as f64 * 8.0 / self.duration_s / 1e6;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::confirm::{parse_trial, start_guard};
+use super::confirm::{TRIALS, start_guard};
 use super::guard::{forecast, guard_command};
 use super::risk::{Acceptance, AlgorithmRisk, is_given_unasked, note_patents};
 use crate::catalog::{self, Algorithm};
@@ -22,7 +22,7 @@ use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
 use crate::state::Store;
 use crate::trial::{self, TrialPlan, end, overlay};
-use crate::units::format_duration;
+use crate::units::{format_duration, time_within};
 
 /// Register an algorithm with the kernel, until `tccc unload`
 ///
@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
     /// Undo everything after this time, such as 60s, unless you run `tccc confirm` first
-    #[arg(long, value_name = "TIME", conflicts_with = "replace", value_parser = parse_trial)]
+    #[arg(long, value_name = "TIME", conflicts_with = "replace", value_parser = time_within(TRIALS[0], TRIALS[1]))]
     confirm: Option<Duration>,
     #[command(flatten)]
     share: TrialShare,

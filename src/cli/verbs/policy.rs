@@ -1,8 +1,6 @@
 //! `tccc policy`: which connections of this host get which algorithm.
 
 mod apply;
-mod check;
-mod diff;
 mod file;
 mod remove;
 mod show;
@@ -23,26 +21,18 @@ pub struct Args {
     command: PolicyCommand,
 }
 
-#[derive(Debug, clap::Subcommand)]
-enum PolicyCommand {
-    Check(check::Args),
-    Apply(apply::Args),
-    Show(show::Args),
-    Diff(diff::Args),
-    Remove(remove::Args),
+verbs!(PolicyCommand {
+    Check: file::CheckArgs,
+    Apply: apply::Args,
+    Show: show::Args,
+    Diff: file::DiffArgs,
+    Remove: remove::Args,
     #[command(flatten)]
-    Steer(steer::Steer),
-}
+    Steer: steer::Steer,
+});
 
 impl Args {
-    pub fn run(&self) -> Result<()> {
-        match &self.command {
-            PolicyCommand::Check(args) => args.run(),
-            PolicyCommand::Apply(args) => args.run(),
-            PolicyCommand::Show(args) => args.run(),
-            PolicyCommand::Diff(args) => args.run(),
-            PolicyCommand::Remove(args) => args.run(),
-            PolicyCommand::Steer(command) => command.run(),
-        }
+    pub fn run(self) -> Result<()> {
+        self.command.run()
     }
 }

@@ -6,11 +6,9 @@ mod blocks;
 mod dry;
 mod ending;
 mod explain;
-mod places;
 mod planned;
 mod progress;
 mod publish;
-mod stop;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -20,11 +18,10 @@ use anyhow::Result;
 use self::backend::Call;
 use self::dry::print_plans;
 use self::ending::Ending;
-use self::places::{name_places, resumable};
-use self::planned::{Planned, all_planned};
+use self::planned::{Planned, all_planned, name_places, resumable};
 use self::progress::Display;
 use self::publish::Publication;
-use self::stop::Stop;
+use super::signals::Stop;
 use crate::cli::output::{OutputFormat, note, warn};
 use crate::lab::machine;
 use crate::lab::part::Part;
@@ -82,13 +79,13 @@ fn carry_out(mut planned: Vec<Planned>, part: &Part, out: Option<&Path>, args: &
     if args.dry_run {
         return print_plans(&planned, part, args);
     }
-    args.check_host()?;
+    let backend = args.backend(&planned)?;
     if args.engine == Engine::Kernel {
         warn_of_policy();
     }
     let stop = Stop::listen()?;
     let file = args.progress_file(&planned, part)?;
-    let call = Call { part, jobs: args.jobs, backend: args.backend(&planned)?, file, stop: stop.flag() };
+    let call = Call { part, jobs: args.jobs, backend, file, stop: stop.flag() };
     let mut ending = Ending::default();
     for (index, one) in planned.iter().enumerate() {
         let nth = if planned.len() > 1 { format!(" ({} of {})", index + 1, planned.len()) } else { String::new() };

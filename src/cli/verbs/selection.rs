@@ -5,10 +5,12 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::cli::output::arms::{parse_rule, unknown_rules};
 use crate::cli::output::warn;
 use crate::failure::Failure;
 use crate::kernel::{cgroup, congestion, netns::Netns};
+use crate::policy::record::PolicyRecord;
+use crate::policy::rule::RULE_NAME_MAX;
+use crate::state::Store;
 use crate::trace::filter::{ALGORITHM_NAME_MAX, Filter};
 use crate::units::prefix::Prefix;
 
@@ -56,7 +58,9 @@ impl SocketSelection {
     }
 
     pub fn warn_of_unknown_rules(&self) {
-        for name in unknown_rules(&self.rule) {
+        let record = PolicyRecord::read(&Store::of_host()).unwrap_or_default();
+        let rules = || record.generations.iter().flat_map(|generation| &generation.policy.rules);
+        for name in self.rule.iter().filter(|name| !rules().any(|rule| rule.name == **name)) {
             warn(&format!("the policy has no rule \"{name}\""), Some("`tccc policy show` lists the rules"));
         }
     }
@@ -98,4 +102,9 @@ fn parse_port(text: &str) -> Result<u16, String> {
 fn parse_algorithm(text: &str) -> Result<String, String> {
     let is_name = (1..=ALGORITHM_NAME_MAX).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic());
     is_name.then(|| text.to_owned()).ok_or_else(|| format!("expected a name of 1 to {ALGORITHM_NAME_MAX} characters"))
+}
+
+fn parse_rule(text: &str) -> Result<String, String> {
+    let is_name = (1..=RULE_NAME_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
+    is_name.then(|| text.to_owned()).ok_or_else(|| format!("expected the name of a rule, 1 to {RULE_NAME_MAX} bytes"))
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use anyhow::{Context, Result};
 
 use super::signals::stop_flag;
 use super::systemd;
-use super::top::parse_refresh;
 use super::trials::HostTrials;
 use super::watched::WatchedSource;
 use crate::cli::output::arms::find_labels;
@@ -29,11 +28,9 @@ use crate::serve::{
 use crate::state::Store;
 use crate::trace::cost;
 use crate::trial::journal;
-use crate::units::{parse_duration, within};
+use crate::units::time_within;
 
 const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9444);
-/// Shortest and longest interval between sweeps.
-const SWEEPS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3600)];
 /// Enough characters of a digest to distinguish versions.
 const DIGEST_SHOWN: usize = 12;
 
@@ -66,10 +63,11 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["replay", "interval", "ring", "refresh"])]
     metrics_only: bool,
     /// Time between sweeps over all connections for /metrics
-    #[arg(long, value_name = "TIME", default_value = "5s", conflicts_with = "replay", value_parser = parse_sweep)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time_within("100ms", "1h"))]
+    #[arg(conflicts_with = "replay")]
     sweep: Duration,
     /// Time between two updates of the page
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_refresh)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time_within("100ms", "60s"))]
     refresh: Duration,
     /// Also show the trials and incidents of this host with --replay; without --replay they are always shown
     #[arg(long, requires = "replay")]
@@ -88,13 +86,15 @@ impl Args {
         let token = self.token(is_loopback)?;
         let source = (!self.metrics_only).then(|| self.source.opener()).transpose()?;
         let created = token.clone().filter(|_| self.token_file.is_none());
+        let own_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+        let shows_trials = !self.metrics_only && (self.source.replay.is_none() || self.trials);
         let settings = serve::Settings {
             listen,
-            names: self.names(),
+            names: self.host.iter().cloned().chain(own_name).collect(),
             token,
             exporter: self.exporter()?,
             source,
-            trials: self.trials(),
+            trials: shows_trials.then(|| Arc::new(HostTrials::new()) as Arc<dyn Trials>),
             refresh: self.refresh,
             pulse: Pulse::default(),
         };
@@ -148,14 +148,11 @@ impl Args {
         }
     }
 
-    fn names(&self) -> Vec<String> {
-        let own = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-        self.host.iter().cloned().chain(own).collect()
-    }
-
     fn token(&self, is_loopback: bool) -> Result<Option<Token>> {
         if let Some(file) = &self.token_file {
-            let text = bounded_text(file).with_context(|| format!("read the token from \"{}\"", file.display()))?;
+            let mut text = String::new(); // a pipe may have more than a token
+            let read = File::open(file).and_then(|it| it.take(2 * serve::TOKEN_MAX as u64).read_to_string(&mut text));
+            read.with_context(|| format!("read the token from \"{}\"", file.display()))?;
             let refuse = |why| Failure::usage(format!("cannot take the token from \"{}\": {why}", file.display()));
             return Ok(Some(Token::parse(&text).map_err(refuse)?));
         }
@@ -170,18 +167,6 @@ impl Args {
         let (filter, rules) = (self.source.selection.filter()?, self.source.selection.rules());
         Ok(Some(ExporterSettings { filter, rules, labels: find_labels(), every: self.sweep, look: look(), warn }))
     }
-
-    fn trials(&self) -> Option<Arc<dyn Trials>> {
-        let are_shown = !self.metrics_only && (self.source.replay.is_none() || self.trials);
-        are_shown.then(|| Arc::new(HostTrials::new()) as Arc<dyn Trials>)
-    }
-}
-
-/// Reads a file or a pipe, but not much more than the longest token.
-fn bounded_text(file: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    File::open(file)?.take(2 * serve::TOKEN_MAX as u64).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// Reads what is registered, what decides about new connections, and the cost of callbacks; omits what it cannot read.
@@ -190,7 +175,11 @@ fn look() -> Look {
     Box::new(move || {
         let costs = features.as_ref().and_then(|features| cost::costs(features).ok()).unwrap_or_default();
         let registered = features.as_ref().map(registered).unwrap_or_default();
-        (Situation { registered, default: congestion::default().ok(), policy: policy_now(), ended: trial_end() }, costs)
+        let ended = journal::last().map(|end| {
+            let result = if end.result == TrialResult::Kept { "kept" } else { "reverted" };
+            format!("trial of {} was {result}: {}", end.subject.phrase(), end.why)
+        });
+        (Situation { registered, default: congestion::default().ok(), policy: policy_now(), ended }, costs)
     })
 }
 
@@ -216,15 +205,6 @@ fn policy_now() -> Option<PolicyNow> {
     Some(PolicyNow { generation: generation.number, trial: title, arms: arms.collect() })
 }
 
-fn trial_end() -> Option<String> {
-    let end = journal::last()?;
-    let result = match end.result {
-        TrialResult::Kept => "kept",
-        TrialResult::Reverted => "reverted",
-    };
-    Some(format!("trial of {} was {result}: {}", end.subject.phrase(), end.why))
-}
-
 fn registered(features: &Features) -> Vec<Registered> {
     let ours = survey::instances(&Store::of_host(), features).unwrap_or_default();
     let release = nix::sys::utsname::uname();
@@ -241,8 +221,4 @@ fn registered(features: &Features) -> Vec<Registered> {
         }
     });
     registered.collect()
-}
-
-fn parse_sweep(text: &str) -> Result<Duration, String> {
-    within(parse_duration(text), SWEEPS[0]..=SWEEPS[1], "expected 100ms to 1h")
 }

@@ -1,7 +1,6 @@
 //! `tccc sockets`: one sweep over all TCP sockets.
 
 use std::io::{self, BufWriter, Write};
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -45,9 +44,7 @@ impl Args {
             OutputFormat::Table => {
                 let mut sweep = snapshot::sweep(&filter)?;
                 sweep.sockets.retain(|socket| chosen.passes(chosen.labelled.arm(socket.socket)));
-                sweep
-                    .sockets
-                    .sort_by_cached_key(|socket| (socket.netns, sort_key(socket.local), sort_key(socket.remote)));
+                sweep.sockets.sort_by_key(|socket| (socket.netns, socket.local, socket.remote));
                 write_table(&mut BufWriter::new(io::stdout().lock()), &sweep.sockets, &chosen)?;
                 (sweep.sockets.len(), sweep.seen)
             }
@@ -75,15 +72,6 @@ impl Args {
     }
 }
 
-/// Sorts IPv4 before IPv6, then by number, then by port.
-fn sort_key(end: SocketAddr) -> (bool, u128, u16) {
-    let number = match end.ip() {
-        IpAddr::V4(address) => address.to_bits().into(),
-        IpAddr::V6(address) => address.to_bits(),
-    };
-    (end.is_ipv6(), number, end.port())
-}
-
 fn write_table(out: &mut dyn Write, sockets: &[Event], chosen: &ArmSelection) -> io::Result<()> {
     let mut naming = Naming::default();
     let words: Vec<Arc<StateWords>> = sockets.iter().map(|socket| naming.words(&socket.algorithm).clone()).collect();
@@ -94,7 +82,7 @@ fn write_table(out: &mut dyn Write, sockets: &[Event], chosen: &ArmSelection) ->
     let rows: Vec<EventRow> = sockets.iter().zip(words.iter().map(Arc::as_ref)).map(row).collect();
     let table = EventTable::of_rows(&rows, line_limit());
     note_hidden(&table);
-    table.write_header(out)?;
-    rows.iter().try_for_each(|row| table.write_row(out, row))?;
+    table.write_line(out, None)?;
+    rows.iter().try_for_each(|row| table.write_line(out, Some(row)))?;
     out.flush()
 }

@@ -216,35 +216,33 @@ fn costs(instance: &Instance) -> BTreeMap<String, f64> {
 
 /// Differences from what the record says.
 fn drift(instance: &Instance, default: &str) -> Vec<String> {
-    let mut drift = Vec::new();
     let Some(record) = &instance.record else {
         return vec!["its record is lost or cannot be read: tunables and the default before it are not known".into()];
     };
     // An interrupted `unload` has already restored the default itself.
     let is_leftover = instance.standing() == Standing::Leftover;
     let was_default = record.previous_default.as_ref().is_some_and(|previous| !is_leftover || previous != default);
-    if was_default && default != instance.name {
-        drift.push(format!("it was made the default, which now is \"{default}\""));
-    }
-    if confirm::is_overdue(instance) {
-        drift.push("nobody confirmed it in time, and the process that would undo it was killed: unload it".into());
-    }
-    if !instance.is_as_recorded() {
-        let what = "other code is registered than its record says: a replacement was interrupted; load it again";
-        drift.push(what.into());
-    }
-    if instance.is_held_elsewhere() {
-        drift.push("its pin is not in the BPF file system mounted here, or a process holds its link".into());
-    } else if record.owner == Owner::Pinned && !instance.has_link_pin && !instance.has_map_pin && !record.receiver {
-        drift.push("its pin is gone".into());
-    }
-    if record.companion.is_some() && !instance.is_companion_attached && record.owner == Owner::Pinned {
-        drift.push("its companion program is no longer attached: it finds no pairs; load it again".into());
-    }
-    if !instance.is_receiver() && !instance.is_registered {
-        drift.push("it is no longer registered".into());
-    }
-    drift
+    let is_pinned = record.owner == Owner::Pinned;
+    let has_pin = instance.has_link_pin || instance.has_map_pin || record.receiver;
+    let is_elsewhere = instance.is_held_elsewhere();
+    let has_companion = record.companion.is_none() || instance.is_companion_attached;
+    let other_default = format!("it was made the default, which now is \"{default}\"");
+    let drift = [
+        (was_default && default != instance.name, other_default.as_str()),
+        (
+            confirm::is_overdue(instance),
+            "nobody confirmed it in time, and the process that would undo it was killed: unload it",
+        ),
+        (
+            !instance.is_as_recorded(),
+            "other code is registered than its record says: a replacement was interrupted; load it again",
+        ),
+        (is_elsewhere, "its pin is not in the BPF file system mounted here, or a process holds its link"),
+        (!is_elsewhere && is_pinned && !has_pin, "its pin is gone"),
+        (is_pinned && !has_companion, "its companion program is no longer attached: it finds no pairs; load it again"),
+        (!instance.is_receiver() && !instance.is_registered, "it is no longer registered"),
+    ];
+    drift.into_iter().filter(|(is_so, _)| *is_so).map(|(_, what)| what.to_owned()).collect()
 }
 
 fn write_table(out: &mut impl Write, document: &StatusDocument) -> io::Result<()> {

@@ -8,12 +8,9 @@ use anyhow::Result;
 use super::signals::stop_flag;
 use super::watched::WatchedSource;
 use crate::failure::Failure;
-use crate::units::{parse_duration, within};
+use crate::units::time_within;
 use crate::view::theme::Theme;
 use crate::view::{self, ViewSettings};
-
-/// Shortest and longest interval between pictures.
-const REFRESH: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
 /// Watch every TCP connection of this host, or a recording, in the terminal
 ///
@@ -24,7 +21,7 @@ const REFRESH: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Time between two updates of the screen
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_refresh)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time_within("100ms", "60s"))]
     refresh: Duration,
     #[command(flatten)]
     source: WatchedSource,
@@ -50,8 +47,4 @@ fn theme() -> Theme {
     let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let terminal = std::env::var("TERM").unwrap_or_default();
     Theme::new(has_colour && terminal != "dumb", terminal != "linux")
-}
-
-pub(super) fn parse_refresh(text: &str) -> Result<Duration, String> {
-    within(parse_duration(text), REFRESH[0]..=REFRESH[1], "expected 100ms to 60s")
 }

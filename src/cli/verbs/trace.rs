@@ -19,7 +19,7 @@ use crate::trace::rules::OfRules;
 use crate::trace::source::EventSource;
 use crate::trace::watch::{Watch, WatchSettings};
 use crate::trace::whole::Whole;
-use crate::units::{Bytes, format_duration, parse_duration, within};
+use crate::units::{Bytes, format_duration, parse_duration, time_within, within};
 
 mod sink;
 
@@ -27,8 +27,8 @@ use sink::{Sink, SinkSeen};
 
 /// Longest sampling interval.
 const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Longest `--duration`: a year.
-const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Range of `--duration`, up to a year.
+pub(super) const DURATIONS: [&str; 2] = ["1ms", "8760h"];
 /// Longest time without output of waiting events.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_interval)]
     interval: Duration,
     /// How long to trace; by default until Ctrl-C
-    #[arg(long, value_name = "TIME", value_parser = parse_length)]
+    #[arg(long, value_name = "TIME", value_parser = time_within(DURATIONS[0], DURATIONS[1]))]
     duration: Option<Duration>,
     /// Ring buffer between kernel and reader, rounded up to a power of two
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_ring)]
@@ -155,10 +155,6 @@ pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text).map_err(|error| error.to_string())?;
     let is_allowed = interval.is_zero() || (Duration::from_micros(1)..=INTERVAL_MAX).contains(&interval);
     is_allowed.then_some(interval).ok_or_else(|| "expected 0s for every packet, or 1us to 24h".to_owned())
-}
-
-pub fn parse_length(text: &str) -> Result<Duration, String> {
-    within(parse_duration(text), Duration::from_millis(1)..=DURATION_MAX, "expected 1ms to 8760h")
 }
 
 pub(super) fn parse_ring(text: &str) -> Result<u32, String> {

@@ -163,13 +163,10 @@ fn remove_policy(out: &mut impl Write) -> Result<bool> {
 
 /// `2 sockets and 1 listening socket`.
 fn counted(holders: &[Holder]) -> String {
-    let sockets: usize = holders.iter().map(|holder| holder.sockets).sum();
-    let listening: usize = holders.iter().map(|holder| holder.listening).sum();
-    match (sockets, listening) {
-        (_, 0) => count(sockets, "socket"),
-        (0, _) => count(listening, "listening socket"),
-        _ => format!("{} and {}", count(sockets, "socket"), count(listening, "listening socket")),
-    }
+    let sockets = holders.iter().map(|holder| holder.sockets).sum();
+    let listening = holders.iter().map(|holder| holder.listening).sum();
+    let kinds = [(sockets, "socket"), (listening, "listening socket")].into_iter().filter(|(number, _)| *number > 0);
+    kinds.map(|(number, noun)| count(number, noun)).collect::<Vec<_>>().join(" and ")
 }
 
 fn print_done(out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {

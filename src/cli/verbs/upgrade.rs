@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::confirm::parse_trial;
+use super::confirm::TRIALS;
 use super::guard::{forecast, guard_command};
 use super::load::{TrialShare, find};
 use super::risk::{Acceptance, AlgorithmRisk, is_given_unasked};
@@ -20,7 +20,7 @@ use crate::policy::change;
 use crate::policy::rule::Portion;
 use crate::state::Record;
 use crate::trial::upgrade::{self, Done, UpgradeTrial};
-use crate::units::format_duration;
+use crate::units::{format_duration, time_within};
 
 /// To update sockets and defaults in every network namespace.
 const RIGHTS: [Capability; 2] = [Capability::NetAdmin, Capability::SysAdmin];
@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long = "set", value_name = "TUNABLE=VALUE")]
     settings: Vec<String>,
     /// Try it for this time, such as 10m; undone unless you run `tccc confirm` first
-    #[arg(long, value_name = "TIME", value_parser = parse_trial)]
+    #[arg(long, value_name = "TIME", value_parser = time_within(TRIALS[0], TRIALS[1]))]
     trial: Option<Duration>,
     #[command(flatten)]
     share: TrialShare,

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::file::PolicyFile;
 use crate::catalog;
 use crate::cli::output::note;
-use crate::cli::verbs::confirm::parse_trial;
+use crate::cli::verbs::confirm::TRIALS;
 use crate::cli::verbs::guard::{forecast, guard_command};
 use crate::cli::verbs::risk::{Acceptance, AlgorithmRisk, note_patents};
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Policy, RuleTrial, Treatment};
 use crate::policy::sweep::Moves;
 use crate::trial::{self, TrialPlan};
-use crate::units::format_duration;
+use crate::units::{format_duration, time_within};
 
 /// Replace the policy with the rules in a file
 ///
@@ -36,7 +36,7 @@ pub struct Args {
     #[command(flatten)]
     file: PolicyFile,
     /// Undo everything after this time, such as 10m, unless you run `tccc confirm` first
-    #[arg(long, value_name = "TIME", value_parser = parse_trial)]
+    #[arg(long, value_name = "TIME", value_parser = time_within(TRIALS[0], TRIALS[1]))]
     trial: Option<Duration>,
     /// End the trial when a rule's connections cross this limit, such as retransmitted<1.2x; may be repeated
     #[arg(long = "guard", value_name = "LIMIT", requires = "trial")]

@@ -35,7 +35,7 @@ pub enum Steer {
 }
 
 impl Steer {
-    pub(super) fn run(&self) -> Result<()> {
+    pub fn run(&self) -> Result<()> {
         let mut out = io::stdout().lock();
         match self {
             Steer::Pause => {

@@ -81,21 +81,16 @@ fn document(IncidentInFolder { folder, incident }: &IncidentInFolder) -> Vec<Par
     parts.push(heading("The rules on trial"));
     parts.push(Part::Code(incident.policy.clone()));
     parts.push(heading("The time before"));
-    parts.extend(recording(folder, incident));
-    parts
-}
-
-fn recording(folder: &Path, incident: &Incident) -> Vec<Part> {
     let Some(last) = incident.recordings.last() else {
-        return vec![Part::Sentence("No recording was kept.".to_owned())];
+        parts.push(Part::Sentence("No recording was kept.".to_owned()));
+        return parts;
     };
-    let files = incident.recordings.join(", ");
-    let file = folder.join(last);
+    let (files, file) = (incident.recordings.join(", "), folder.join(last));
     let file = file.display();
-    vec![
-        Part::Sentence(format!("Every connection before the limit was crossed is recorded in {files}.")),
-        Part::Code(format!("tccc top --replay {file}\ntccc serve --replay {file} --trials\ntccc report {file}\n")),
-    ]
+    let commands = format!("tccc top --replay {file}\ntccc serve --replay {file} --trials\ntccc report {file}\n");
+    parts.push(Part::Sentence(format!("Every connection before the limit was crossed is recorded in {files}.")));
+    parts.push(Part::Code(commands));
+    parts
 }
 
 fn heading(text: impl Into<String>) -> Part {

@@ -52,29 +52,26 @@ impl LinkChoice {
 }
 
 impl Args {
-    /// Checks the requirements of the engine that no scenario changes.
-    pub fn check_host(&self) -> Result<()> {
-        match self.engine {
-            Engine::Kernel => runner::check_host().map(drop),
-            Engine::Virtual => Guest::find().map(drop),
-            Engine::Ns2 => ns2::version().map(drop),
-        }
-    }
-
+    /// Errors: this host lacks a requirement of the engine, the links or the network.
     pub(super) fn backend(&self, planned: &[Planned]) -> Result<Backend> {
         Ok(match self.engine {
-            Engine::Kernel if self.network == NetworkChoice::Mininet => {
-                Backend::Kernel(Box::new(Mininet::on_this_host(self.link.driver(planned)?)?))
+            Engine::Kernel => {
+                runner::check_host()?;
+                let links = self.link.driver(planned)?;
+                Backend::Kernel(match self.network {
+                    NetworkChoice::Netns => Box::new(Namespaces::new(links)),
+                    NetworkChoice::Mininet => Box::new(Mininet::on_this_host(links)?),
+                })
             }
-            Engine::Kernel => Backend::Kernel(Box::new(Namespaces::new(self.link.driver(planned)?))),
             Engine::Virtual => {
+                let guest = Guest::find()?;
                 if !virtual_time::is_caged() {
                     let what = "this kernel has no Landlock: nothing but your own rights holds a guest back";
                     warn(what, Some("run files of others elsewhere; `tccc doctor` has more"));
                 }
-                Backend::Virtual(Box::new(Guest::find()?))
+                Backend::Virtual(Box::new(guest))
             }
-            Engine::Ns2 => Backend::Ns2,
+            Engine::Ns2 => ns2::version().map(|_| Backend::Ns2)?,
         })
     }
 }

@@ -157,14 +157,11 @@ mod tests {
         ]
     "#;
 
-    fn cell() -> Cell {
-        scenario(8, TEXT).cells.remove(0)
-    }
-
     /// Every flow used to be shown as sending for the whole run.
     #[test]
     fn flow_is_shown_with_what_it_sends_and_when() {
-        let shown: Vec<String> = cell().flows.iter().map(|flow| flow_text(flow, &flow.algorithm)).collect();
+        let flows = &scenario(8, TEXT).cells[0].flows;
+        let shown: Vec<String> = flows.iter().map(|flow| flow_text(flow, &flow.algorithm)).collect();
         let expected = [
             "bulk by reno",
             "part by reno (from 1s, for 3s)",
@@ -182,6 +179,6 @@ mod tests {
             "m-r: 12mbit, 20ms, queue 0.5bdp = 20pkts; back 12mbit, 20ms, queue 30000B = 20pkts = 0.50bdp",
             "r-x: no limit of the rate, 5ms, queue 50pkts",
         ];
-        assert_eq!(link_lines(&cell()), expected);
+        assert_eq!(link_lines(&scenario(8, TEXT).cells[0]), expected);
     }
 }

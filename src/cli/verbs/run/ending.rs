@@ -85,47 +85,55 @@ impl Ending {
 mod tests {
     use super::*;
 
-    #[test]
-    fn scenario_that_fails_leaves_the_others_and_decides_the_end() {
+    fn late() -> Result<Outcome> {
+        Ok(Outcome { late: vec!["c-r1".into()], ..Outcome::default() })
+    }
+
+    fn error(failure: Failure) -> Result<Outcome> {
+        Err(failure.into())
+    }
+
+    /// Adds each outcome in turn and compares the failure of the whole call: exit code, and the beginning of its text.
+    fn check(outcomes: Vec<(Result<Outcome>, FailureKind, &str)>) {
         let mut ending = Ending::default();
-        ending.take("a", Ok(Outcome::default()), false).unwrap();
-        assert_eq!(ending.failure(1), None);
-        ending.take("b", Err(Failure::outside("the path is wrong: s-r rate").into()), false).unwrap();
-        let failure = ending.failure(2).unwrap();
-        assert_eq!(failure.kind, FailureKind::Outside);
-        assert!(failure.what.starts_with("1 of 2 scenarios ask for a path") && failure.what.contains("b: the path"));
-        ending.take("c", Ok(Outcome { late: vec!["c-r1".into()], ..Outcome::default() }), false).unwrap();
-        let hint = "run again with the same `--out` and `--jobs 1`";
-        assert_eq!(ending.failure(3), Some(Failure::again("1 runs could not be measured: c-r1").hint(hint)));
-        let failed = Outcome { failed: vec![("c-r2".into(), "iperf3 ended".into())], ..Outcome::default() };
-        ending.take("c", Ok(failed), false).unwrap();
-        assert_eq!(ending.failure(3).unwrap().kind, FailureKind::Failed);
-        ending.take("d", Err(anyhow::anyhow!("write the record: disk full")), false).unwrap();
-        assert_eq!(ending.failure(4).unwrap().what, "1 of 4 scenarios failed: d: write the record: disk full");
+        for (number, (outcome, kind, what)) in (1..).zip(outcomes) {
+            ending.take(&format!("s{number}"), outcome, false).unwrap();
+            let failure = ending.failure(number).unwrap();
+            assert!(failure.kind == kind && failure.what.starts_with(what), "{failure:?}");
+        }
     }
 
     /// An initial ssthresh that this kernel cannot set used to stop the other scenarios of the folder.
     #[test]
-    fn scenario_that_asks_for_what_this_host_lacks_leaves_the_others_and_decides_the_end() {
+    fn scenario_that_fails_leaves_the_others_and_decides_the_end() {
+        let failed = Outcome { failed: vec![("c-r2".into(), "iperf3 ended".into())], ..Outcome::default() };
+        let full = || Err(anyhow::Error::msg("disk full"));
+        let unmet = anyhow::Error::from(Failure::unmet("no struct_ops links").hint("use a newer kernel"));
+        check(vec![
+            (error(Failure::outside("the path is wrong")), FailureKind::Outside, "the path is wrong"),
+            (
+                error(Failure::outside("as well")),
+                FailureKind::Outside,
+                "2 of 2 scenarios ask for a path that this host",
+            ),
+            (late(), FailureKind::Again, "1 runs could not be measured: c-r1"),
+            (Ok(failed), FailureKind::Failed, "2 runs could not be measured: c-r1, c-r2"),
+            (full(), FailureKind::Failed, "1 of 5 scenarios failed: s5: disk full"),
+        ]);
+        let lacking = "s1: set the conditions: no struct_ops links";
+        check(vec![
+            (
+                Err(unmet.context("set the conditions")),
+                FailureKind::Unmet,
+                &format!("1 of 1 scenarios ask for what this host lacks: {lacking}"),
+            ),
+            (late(), FailureKind::Unmet, &format!("1 of 2 scenarios ask for what this host lacks: {lacking}")),
+            (full(), FailureKind::Failed, &format!("2 of 3 scenarios failed: {lacking}; s3: disk full")),
+        ]);
         let mut ending = Ending::default();
-        let unmet = Failure::unmet("no struct_ops links").hint("use a newer kernel");
-        ending.take("a", Err(anyhow::Error::from(unmet).context("set the conditions")), false).unwrap();
-        ending.take("b", Err(Failure::outside("the path is wrong").into()), false).unwrap();
-        ending.take("c", Ok(Outcome { late: vec!["c-r1".into()], ..Outcome::default() }), false).unwrap();
-        let failure = ending.failure(3).unwrap();
-        assert_eq!((failure.kind, failure.hint.as_deref()), (FailureKind::Unmet, Some("use a newer kernel")));
-        let lacking = "a: set the conditions: no struct_ops links";
-        assert_eq!(failure.what, format!("1 of 3 scenarios ask for what this host lacks: {lacking}"));
-        ending.take("d", Err(anyhow::Error::msg("disk full")), false).unwrap();
-        let failure = ending.failure(4).unwrap();
-        assert_eq!(failure.kind, FailureKind::Failed);
-        assert_eq!(failure.what, format!("2 of 4 scenarios failed: {lacking}; d: disk full"));
-    }
-
-    #[test]
-    fn wish_to_stop_ends_the_call() {
-        let mut ending = Ending::default();
-        let stopped = ending.take("a", Err(Failure::failed("interrupted").into()), true);
+        ending.take("a", Ok(Outcome::default()), false).unwrap();
+        assert_eq!(ending.failure(1), None);
+        let stopped = ending.take("a", error(Failure::failed("interrupted")), true);
         assert_eq!(stopped.unwrap_err().to_string(), "interrupted");
     }
 }

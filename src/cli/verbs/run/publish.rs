@@ -115,25 +115,29 @@ mod tests {
         Block { plan: plan.into(), n, of: 9, machine: Machine::default() }
     }
 
-    fn work(publication: &Publication, text: &str) {
+    fn begin(folder: &Path, n: usize, plan: &str) -> Result<Option<Publication>> {
+        Publication::begin(folder, block(n, plan))
+    }
+
+    /// Begins and writes results with this text.
+    fn work(folder: &Path, text: &str) -> Publication {
+        let publication = begin(folder, 7, "aa").unwrap().unwrap();
         let plan = Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), &Choices::default()).unwrap();
         fs::create_dir_all(publication.scratch().join("runs/a")).unwrap();
         fs::write(publication.scratch().join("runs/a/run.json"), text).unwrap();
         fs::write(publication.scratch().join(PLAN), serde_json::to_vec(&plan).unwrap()).unwrap();
+        publication
     }
 
     #[test]
     fn block_is_published_once_and_whole() {
         let folder = tempfile::tempdir().unwrap();
-        let begin = || Publication::begin(folder.path(), block(7, "aa")).unwrap();
-        let (first, second) = (begin().unwrap(), begin().unwrap());
-        work(&first, "first");
-        work(&second, "second");
+        let [first, second] = ["first", "second"].map(|text| work(folder.path(), text));
         let place = first.publish(["a".to_owned()]).unwrap();
         assert_eq!(place, folder.path().join("block-00007"));
         assert_eq!(second.publish(["a".to_owned()]).unwrap(), place);
         assert_eq!(fs::read_to_string(place.join("runs/a/run.json")).unwrap(), "first");
-        assert!(begin().is_none(), "it is there already");
+        assert!(begin(folder.path(), 7, "aa").unwrap().is_none(), "it is there already");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
         let plan: BlockPlan = read(&place).unwrap();
         assert_eq!((plan.runs, plan.block), (vec!["a".to_owned()], block(7, "aa")));
@@ -142,23 +146,20 @@ mod tests {
 
     /// A block published by an older version or with another `--runs` used to count as this one.
     #[test]
-    fn block_of_another_plan_is_refused_everywhere() {
+    fn block_of_another_plan_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Publication::begin(folder.path(), block(7, "aa")).unwrap().unwrap();
-        work(&first, "first");
-        first.publish([]).unwrap();
-        let error = Publication::begin(folder.path(), block(7, "bb")).err().unwrap();
+        work(folder.path(), "first").publish([]).unwrap();
+        let error = begin(folder.path(), 7, "bb").err().unwrap();
         assert_eq!(error.downcast_ref::<Failure>().unwrap().kind, FailureKind::Usage);
         assert!(error.to_string().ends_with("is of another plan"), "{error}");
-        assert!(Publication::begin(folder.path(), block(8, "bb")).unwrap().is_some());
+        assert!(begin(folder.path(), 8, "bb").unwrap().is_some());
     }
 
     #[test]
     fn work_that_is_given_up_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let given_up = Publication::begin(folder.path(), block(1, "aa")).unwrap().unwrap();
+        let given_up = work(folder.path(), "half");
         let scratch = given_up.scratch();
-        work(&given_up, "half");
         drop(given_up);
         assert!(!scratch.exists() && fs::read_dir(folder.path()).unwrap().count() == 0);
     }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::parse_length;
+use super::DURATIONS;
 use crate::cli::output::stream::EventStream;
 use crate::trace::arrival::{Arrival, Fact};
 use crate::trace::live::SOCKETS_MAX;
 use crate::trace::record::{Recorder, Rotation};
 use crate::trace::source::EventSource;
-use crate::units::{Bytes, within};
+use crate::units::{Bytes, time_within, within};
 
 /// Smallest file of a rotation: a few blocks.
 const ROTATE_SIZE_MIN: Bytes = Bytes(1 << 20);
@@ -26,7 +26,7 @@ pub struct RecordingArgs {
     #[arg(long, value_name = "SIZE", requires = "record", value_parser = parse_rotate_size)]
     rotate_size: Option<Bytes>,
     /// Begin another file at this age
-    #[arg(long, value_name = "TIME", requires = "record", value_parser = parse_length)]
+    #[arg(long, value_name = "TIME", requires = "record", value_parser = time_within(DURATIONS[0], DURATIONS[1]))]
     rotate_age: Option<Duration>,
     /// Number of older files to keep
     #[arg(long, value_name = "N", requires = "record", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=9999))]
