@@ -8,11 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::guest;
-use crate::host_state;
-use crate::process;
 use crate::setup::{self, SetupPurpose};
-use crate::web;
+use crate::{guest, host_state, process, web};
 
 const SCENARIO: &str = "scenarios/smoke/loss-sweep.toml";
 /// Pause between two readings of the registered algorithms.
