@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 
 use anyhow::{Context, Result};
@@ -54,11 +54,15 @@ pub fn build() -> Result<()> {
     process::run("build the tests", process::cargo("test").args(["--workspace", "--no-run"]))
 }
 
-/// Runs all rings, and `also`. The host ring and `also` run at low priority beside the kernel ring, whose tests mostly wait.
+/// Runs all rings, and `also`. First `also` and then the host ring run beside the kernel ring, whose tests mostly wait.
 /// The network ring measures links and runs alone.
 pub fn count_all<T: Send>(also: impl FnOnce() -> T + Send) -> Result<(TestCount, T)> {
     let (kernel, host, also) = thread::scope(|scope| {
-        let beside = scope.spawn(|| (run_libtest(process::patient(&process::cargo("test")), &HOST, &[]), also()));
+        let beside = scope.spawn(|| {
+            let also = also();
+            process::be_patient();
+            (count_ring(TestRing::Host), also)
+        });
         let kernel = count_ring(TestRing::Kernel);
         let (host, also) = beside.join().expect("tests return what is wrong");
         (kernel, host, also)
@@ -71,7 +75,7 @@ pub fn count_all<T: Send>(also: impl FnOnce() -> T + Send) -> Result<(TestCount,
 
 fn count_ring(ring: TestRing) -> Result<TestCount> {
     match ring {
-        TestRing::Host => run_libtest(process::cargo("test"), &HOST, &[]),
+        TestRing::Host => run_libtest(&HOST, &[]),
         TestRing::Kernel => privileged("kernel"),
         TestRing::Network => privileged("network"),
     }
@@ -80,7 +84,7 @@ fn count_ring(ring: TestRing) -> Result<TestCount> {
 /// Runs a test program one test at a time, or counts its tests as skips without root.
 fn privileged(program: &str) -> Result<TestCount> {
     if process::is_root() {
-        return run_libtest(process::cargo("test"), &["--test", program], &["--test-threads=1"]);
+        return run_libtest(&["--test", program], &["--test-threads=1"]);
     }
     let mut list = process::cargo("test");
     let listed = process::output("list the tests", list.args(["--workspace", "--test", program, "--", "--list"]))?;
@@ -91,8 +95,9 @@ fn privileged(program: &str) -> Result<TestCount> {
 }
 
 /// Runs test programs by `cargo test` and counts their results.
-fn run_libtest(mut command: Command, programs: &[&str], options: &[&str]) -> Result<TestCount> {
+fn run_libtest(programs: &[&str], options: &[&str]) -> Result<TestCount> {
     let log = skip_log(programs.last().expect("some test program"))?;
+    let mut command = process::cargo("test");
     command
         .arg("--workspace")
         .args(programs)

@@ -17,7 +17,7 @@ use crate::{guest, process};
 const PATIENCE: Duration = Duration::from_secs(570);
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// Time limit for the end of a cancelled task.
-const CANCEL: Duration = Duration::from_secs(20);
+const CANCEL: Duration = Duration::from_secs(60);
 /// The program of the tasks. `@FAULTS@` is `placed` for [`Faults::Placed`], else empty.
 const WRAPPER: &str = include_str!("wrapper.sh");
 
