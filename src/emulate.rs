@@ -1,4 +1,4 @@
-//! How a scenario's network is built: the traits [`Network`], [`LinkDriver`] and [`Link`], and what stands behind them.
+//! Builds a scenario's network: the traits [`Network`], [`LinkDriver`] and [`Link`] and their implementations.
 
 pub(crate) mod layout;
 mod link;
@@ -17,12 +17,12 @@ use self::topology::Topology;
 
 pub use self::link::{Link, LinkDriver, LinkEnd, LinkNotice};
 
-/// A way to build networks: namespaces of our own, or Mininet's.
+/// A way to build networks: our own namespaces, or Mininet.
 pub trait Network: Send + Sync {
-    /// The network's name as reports show it: `netns`, `mininet`.
+    /// The name in reports: `netns`, `mininet`.
     fn name(&self) -> &'static str;
 
-    /// The name of what builds its links, as reports show it: `netem`, `tunlink`.
+    /// The name of the link driver in reports: `netem`, `tunlink`.
     fn link_driver(&self) -> &'static str;
 
     /// Builds a layout: namespaces with their settings, links up, addresses and routes in place.

@@ -1,4 +1,4 @@
-//! Links and what builds them: the traits [`LinkDriver`] and [`Link`].
+//! The traits [`LinkDriver`], which builds links, and [`Link`].
 
 use anyhow::Result;
 use derive_more::Display;
@@ -7,21 +7,20 @@ use crate::kernel::netns::Netns;
 use crate::model::run::LinkCounters;
 use crate::path::LinkConfig;
 
-/// Where one end of a link shall appear.
+/// Where a driver creates one end of a link.
 #[derive(Debug)]
 pub struct LinkEnd {
-    /// The namespace the interface is created in.
     pub netns: Netns,
-    /// The interface's name, at most 15 characters.
+    /// At most 15 characters.
     pub interface: String,
 }
 
 /// A way to build links: the kernel's netem, or the user-space emulator.
 pub trait LinkDriver: Send + Sync {
-    /// The driver's name as reports show it: `netem`, `tunlink`.
+    /// The name in reports: `netem`, `tunlink`.
     fn name(&self) -> &'static str;
 
-    /// Creates the two interfaces (up, no address, no route) and starts carrying packets between them.
+    /// Creates the two interfaces (up, no address, no route) and starts to carry packets between them.
     ///
     /// Errors: not permitted; an interface of that name exists; the host lacks what the driver needs.
     /// Side effects: two interfaces that live as long as the returned link.
@@ -30,31 +29,29 @@ pub trait LinkDriver: Send + Sync {
 
 /// A link that carries packets until it is dropped.
 pub trait Link: Send + Sync {
-    /// What each direction carried, dropped and how late it was, since the last call of [`Link::restart_counters`].
+    /// Counts of each direction since the last call of [`Link::restart_counters`].
     fn counters(&self) -> [LinkCounters; 2];
 
-    /// Starts the counters anew, so that calibration traffic does not count with the run.
+    /// Sets the counters to zero, so that calibration traffic does not count with the run.
     fn restart_counters(&self);
 
-    /// Starts the random numbers anew from this seed pair, so that a run's first packet is the seed's first packet; what
-    /// changes by time is as before [`Link::start`].
-    fn reseed(&self, seeds: [u64; 2]);
+    /// Restarts the random numbers from these seeds, so that a run's first packet is the seed's first packet. Timed
+    /// changes are off until [`Link::start`]. Does nothing on a link without randomness.
+    fn reseed(&self, _seeds: [u64; 2]) {}
 
-    /// Begins what changes by time: the moment of this call is 0 of every rate trace and every change.
-    fn start(&self);
+    /// Starts timed changes: this moment is 0 of every rate trace and every change. Does nothing on a link without them.
+    fn start(&self) {}
 
-    /// What a reader of the link's numbers has to know.
-    ///
-    /// Shape: in the order they arose; empty for a link that works as it should.
+    /// What a reader of the link's numbers has to know, in the order of its occurrence; empty for a link that works.
     fn notices(&self) -> Vec<LinkNotice>;
 }
 
-/// What a reader of a link's numbers has to know: one sentence.
+/// One sentence for a reader of a link's numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Display)]
 pub enum LinkNotice {
-    /// It works less well than it should: no real-time priority, no seed.
+    /// The link works less well than it should: it has no real-time priority, or no seed.
     Lacking(String),
-    /// It carries nothing any more: an interface was taken away.
+    /// The link carries no more packets, because an interface was deleted.
     #[display("the link stopped: {_0}")]
     Stopped(String),
 }

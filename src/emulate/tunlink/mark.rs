@@ -1,13 +1,11 @@
-//! Congestion marks in the header of an IP packet (RFC 3168): from "capable" to "experienced".
+//! Congestion marks in IP headers (RFC 3168): ECN-capable becomes congestion experienced.
 
-/// The two bits in IPv4's second byte, and in the second half of IPv6's first two.
+/// In IPv4's second byte; in IPv6, four bits higher.
 const ECN_BITS: u8 = 0b11;
 const CHECKSUM: std::ops::Range<usize> = 10..12;
 const IPV4_HEADER: usize = 20;
 
-/// Marks a packet whose ends understand marks; returns whether it is marked now.
-///
-/// A packet that is neither IPv4 nor IPv6, or whose ends do not understand marks, stays as it is.
+/// Marks an ECN-capable packet; returns whether it is marked now. Any other packet stays as it is.
 pub fn mark_congestion(packet: &mut [u8]) -> bool {
     match packet {
         [first, ..] if *first >> 4 == 4 && packet.len() >= IPV4_HEADER => mark_ipv4(packet),
@@ -26,7 +24,7 @@ fn mark_ipv4(packet: &mut [u8]) -> bool {
         return false;
     }
     packet[1] |= ECN_BITS;
-    // HC' = ~(~HC + ~m + m')  RFC 1624, 3; only the low byte of the first word differs
+    // HC' = ~(~HC + ~m + m')  RFC 1624, 3; only the low byte of the first word changes
     let checksum = u16::from_be_bytes([packet[CHECKSUM.start], packet[CHECKSUM.start + 1]]);
     let word = |low: u8| u32::from(u16::from_be_bytes([packet[0], low]));
     let sum = u32::from(!checksum) + (0xffff - word(old)) + word(packet[1]);
@@ -40,7 +38,7 @@ fn mark_ipv4(packet: &mut [u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// A header with a right checksum, by the definition: the sum of all words is all ones.
+    /// The sum of all words of a header with a correct checksum is all ones.
     fn ipv4(service: u8, identification: u16) -> Vec<u8> {
         let mut header = vec![0x45, service, 5, 220, 0, 0, 0x40, 0, 64, 6, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2];
         header[4..6].copy_from_slice(&identification.to_be_bytes());

@@ -1,11 +1,10 @@
-//! The priority that a packet's header asks for (RFC 2474).
+//! The priority in a packet's header (RFC 2474).
 
-/// Class selector 1: what may be dropped first (RFC 3662).
+/// Class selector 1: packets that may be dropped first (RFC 3662).
 const LOW: u8 = 8;
-/// The two bits beside it are for congestion marks.
+/// The two lowest bits are for congestion marks.
 const CONGESTION_BITS: u32 = 2;
 
-/// Whether an IPv4 or IPv6 packet is of low priority.
 pub fn is_low(packet: &[u8]) -> bool {
     let [first, second, ..] = packet else { return false };
     let service = match first >> 4 {
