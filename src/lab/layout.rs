@@ -1,4 +1,4 @@
-//! The network of a run, computed from its plan: names, addresses, settings and routes.
+//! Computes the network of a run from its plan: names, addresses, settings and routes.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -12,8 +12,8 @@ use crate::kernel::sysctl;
 use crate::path::route::{LinkSpec, shortest_path};
 use crate::scenario::{FlowSpec, Profile};
 
-/// What every node of an experiment gets, whatever the profile: IPv4 only (the kernel's own IPv6 packets would
-/// meet the link's loss), and reno for control connections, because the host's default would leak in.
+/// Settings of every node under any profile. IPv6 is off, because the kernel's own IPv6 packets would take part in the
+/// link's loss. Control connections use reno, because the host's default would leak in.
 const SETTINGS: [(&str, &str); 4] = [
     ("net.ipv6.conf.all.disable_ipv6", "1"),
     ("net.ipv6.conf.default.disable_ipv6", "1"),
@@ -21,28 +21,27 @@ const SETTINGS: [(&str, &str); 4] = [
     ("net.ipv4.tcp_congestion_control", "reno"),
 ];
 
-/// What the profile `paper` adds: the conditions of the papers' simulator, as far as a kernel has a setting for them.
+/// Settings that the profile `paper` adds: the conditions of the papers' simulator, as far as the kernel can set them.
 const PAPER_SETTINGS: [(&str, &str); 11] = [
     ("net.ipv4.tcp_sack", "1"),
     ("net.ipv4.tcp_timestamps", "0"),    // 40 header bytes
-    ("net.ipv4.tcp_recovery", "0"),      // three duplicate ACKs in kernels that still can; the newest have RACK alone
+    ("net.ipv4.tcp_recovery", "0"), // three duplicate ACKs, in kernels that still support it; the newest only have RACK
     ("net.ipv4.tcp_early_retrans", "0"), // no tail loss probe
     ("net.ipv4.tcp_frto", "0"),
     ("net.ipv4.tcp_dsack", "0"), // no undo
     ("net.ipv4.tcp_ecn", "0"),
-    ("net.ipv4.tcp_no_metrics_save", "1"), // every run starts from nothing
+    ("net.ipv4.tcp_no_metrics_save", "1"), // no run inherits state
     ("net.ipv4.tcp_slow_start_after_idle", "0"),
-    ("net.ipv4.tcp_rmem", "4096 16777216 67108864"), // never the receiver's window
+    ("net.ipv4.tcp_rmem", "4096 16777216 67108864"), // the receiver's window is no limit
     ("net.ipv4.tcp_wmem", "4096 4194304 67108864"),
 ];
 
-/// Settings that decide how TCP behaves whether they were set or come with the host: recorded as the namespaces have
-/// them.
+/// Settings that the host decides and that change TCP's behaviour; they are recorded, but not set.
 const RECORDED: [&str; 4] =
     ["net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_adv_win_scale", "net.ipv4.tcp_moderate_rcvbuf"];
 
 impl Plan {
-    /// The network of a run, seeds of its links included.
+    /// The network of a run with the seeds of its links.
     pub fn layout(&self, run: &PlannedRun) -> Layout {
         let (cell, profile) = (&self.cells[run.cell], self.profile);
         let mut names: Vec<&str> = Vec::new();
@@ -71,7 +70,7 @@ impl Plan {
     }
 }
 
-/// Settings of every namespace under a profile, name to value.
+/// Name and value of the settings of every namespace under a profile.
 fn settings(profile: Profile) -> impl Iterator<Item = (String, String)> {
     let profiled = match profile {
         Profile::Paper => &PAPER_SETTINGS[..],
@@ -80,8 +79,8 @@ fn settings(profile: Profile) -> impl Iterator<Item = (String, String)> {
     SETTINGS.iter().chain(profiled).map(|(name, value)| (name.to_string(), value.to_string()))
 }
 
-/// What the flows ask of a node that its namespace decides: selective acknowledgements of what it sends, and ECN of
-/// what it sends (1: asks for it) or receives (2: grants it). The scenario's reader made sure that they agree.
+/// Settings of a node's namespace that its flows decide: SACK for what it sends, and ECN for what it sends (1, requests)
+/// or receives (2, accepts). The scenario's reader has checked that the flows agree.
 fn asked_by_flows(flows: &[FlowSpec], node: &str) -> Vec<(String, String)> {
     let sends: Vec<&FlowSpec> = flows.iter().filter(|flow| flow.is_tcp() && flow.from == node).collect();
     let sack = sends.first().map(|flow| ("net.ipv4.tcp_sack", if flow.tcp_sack { "1" } else { "0" }));
@@ -93,7 +92,7 @@ fn asked_by_flows(flows: &[FlowSpec], node: &str) -> Vec<(String, String)> {
     sack.into_iter().chain(ecn).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// One route from a node to every other node's own address.
+/// One route from a node to every other node's loopback address.
 fn routes(links: &[LinkSpec], names: &[&str], from: &str, profile: Profile) -> Vec<RouteLayout> {
     let others = names.iter().enumerate().filter(|(_, to)| **to != from);
     let routes = others.filter_map(|(index, to)| {
@@ -109,25 +108,24 @@ fn routes(links: &[LinkSpec], names: &[&str], from: &str, profile: Profile) -> V
     routes.collect()
 }
 
-/// Address of a link's end: 10.x.y.z with four addresses a link.
+/// 10.x.y.z, with four addresses for each link.
 fn link_address(link: usize, side: usize) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 0)) + 4 * link as u32 + 1 + side as u32)
 }
 
-/// A node's own address, from a range kept for tests of networks.
+/// A node's loopback address, from a range reserved for network tests.
 ///
 /// Source: RFC 2544 and RFC 6815, 198.18.0.0/15.
 fn node_address(index: usize) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 0, 1)) + index as u32)
 }
 
-/// Name of an interface: which link, and where it leads.
+/// Names an interface by its link and the node to which it leads.
 fn interface(link: usize, to: &str) -> String {
     format!("l{link}-{to}")
 }
 
-/// The settings of a network's first node as they are, set or inherited, name to value; those this kernel lacks are
-/// absent.
+/// Name and value of the first node's settings, set or inherited, without those that this kernel lacks.
 ///
 /// Errors: a setting cannot be read.
 pub fn settings_in_force(topology: &Topology) -> Result<BTreeMap<String, String>> {
