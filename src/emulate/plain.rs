@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result};
 
-use super::link::{Link, LinkDriver, LinkEnd, LinkNotice};
 use super::wires::{END_MAC, ETHERNET_HEADER, wait_until_operational};
+use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
 use crate::kernel::netlink::{
     InterfaceCounts, VethEnd, create_veth, delete_interface, sent, set_up, stop_ipv6_autoconfiguration,
 };

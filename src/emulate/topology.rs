@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use anyhow::{Result, anyhow};
 
 use super::layout::{EndLayout, Layout, LinkLayout, NodeLayout};
-use super::link::{Link, LinkEnd};
+use crate::emulate::{Link, LinkEnd};
 use crate::kernel::netns::Netns;
 use crate::kernel::{offload, sysctl};
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::link::LinkEnd;
+use crate::emulate::LinkEnd;
 use crate::kernel::netlink::{
     VethEnd, create_veth, delete_interface, is_operational, sent, set_up, stop_ipv6_autoconfiguration,
 };

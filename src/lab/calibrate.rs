@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::emulate::Link;
 use crate::emulate::topology::{Node, Topology};
 use crate::failure::Failure;
 use crate::lab::plan::mix;
@@ -95,7 +94,7 @@ pub fn outside(measured: &[Calibration]) -> Option<Failure> {
 }
 
 /// Such as `s-r rate measured 18mbit, asked 20mbit, allowed 19.6mbit to 20.4mbit`.
-pub fn describe(one: &Calibration) -> String {
+fn describe(one: &Calibration) -> String {
     let text = |value: f64| match one.unit.as_str() {
         "bit/s" => BitsPerSec(value.round() as u64).to_string(),
         "us" => format!("{:.3}ms", value / 1e3),
@@ -257,7 +256,8 @@ impl CalibratedPath<'_> {
             settle: expected.patience(Duration::from_millis(100)),
         };
         let (sent, arrivals) = receiver.count(from, &stream)?;
-        let counters: Vec<LinkCounters> = self.way.there.iter().map(|hop| self.counters(hop)).collect();
+        let of_hop = |hop: &Hop| self.topology.links[hop.link].counters()[hop.side].clone();
+        let counters: Vec<LinkCounters> = self.way.there.iter().map(of_hop).collect();
         let overflow: u64 = counters.iter().map(|counters| counters.overflow_pkts).sum();
         let copies: u64 = counters.iter().map(|counters| counters.duplicated_pkts).sum();
         let offered = sent.saturating_sub(overflow);
@@ -266,11 +266,6 @@ impl CalibratedPath<'_> {
         let (asked, allowed) = expected_ratio(&models, offered)?;
         let measured = lost as f64 / offered.max(1) as f64;
         Ok(self.calibration("loss", "ratio", [asked, measured], allowed))
-    }
-
-    fn counters(&self, hop: &Hop) -> LinkCounters {
-        let link: &dyn Link = self.topology.links[hop.link].as_ref();
-        link.counters()[hop.side].clone()
     }
 
     /// The rate at which packets of the MTU arrive while more are sent than fit.
@@ -328,26 +323,20 @@ mod tests {
 
     #[test]
     fn path_over_two_links_adds_delays_and_multiplies_what_passes() {
-        let asked = expected_of(
+        let path = expected_of(
             "[[link]]\nends=[\"a\",\"b\"]\nrate=\"10mbit\"\ndelay=\"10ms\"\nqueue=\"50pkts\"\n\
              [[link]]\nends=[\"b\",\"c\"]\nrate=\"10mbit\"\ndelay=\"5ms\"\nloss=\"10%\"\nreverse={delay=\"1ms\"}\n",
         );
-        assert!((asked.loss - 0.1).abs() < 1e-12);
-        assert_eq!(asked.rate_bps, Some(9e6));
-        assert_eq!(asked.queue_pkts, 50);
+        assert_eq!((path.rate_bps, path.queue_pkts, (path.loss * 1e12).round()), (Some(9e6), 50, 1e11));
         let serialisation = Duration::from_secs_f64(4.0 * 64.0 * 8.0 / 10e6);
-        assert_eq!(asked.rtt, Duration::from_millis(26) + serialisation);
-    }
-
-    #[test]
-    fn probes_wait_for_what_is_held_back_and_are_as_far_apart_as_a_slow_link_needs() {
-        let asked = expected_of(
+        assert_eq!(path.rtt, Duration::from_millis(26) + serialisation);
+        let path = expected_of(
             "[[link]]\nends=[\"a\",\"b\"]\nrate=\"8kbit\"\ndelay=\"10ms\"\nreorder=\"share=25%,by=500ms\"\n\
              [[link]]\nends=[\"b\",\"c\"]\ndelay=\"5ms\"\nreverse={reorder=\"share=50%,by=20ms\"}\n",
         );
-        assert_eq!((asked.held_back, asked.in_order), (Duration::from_millis(520), 0.375));
-        assert_eq!(asked.serialisation, Duration::from_millis(64));
-        assert_eq!(asked.patience(Duration::ZERO), Duration::from_millis(30 + 2 * 64 + 520));
+        let ms = Duration::from_millis;
+        assert_eq!((path.held_back, path.in_order, path.serialisation), (ms(520), 0.375, ms(64)));
+        assert_eq!(path.patience(Duration::ZERO), ms(30 + 2 * 64 + 520), "probes wait for packets that are held back");
     }
 
     #[test]

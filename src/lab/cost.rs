@@ -223,10 +223,6 @@ mod tests {
     use super::*;
     use crate::scenario::tests::{RENO, cell, flow, link, scenario};
 
-    fn link_of(rest: &str) -> String {
-        link(["a", "b"], rest)
-    }
-
     #[test]
     fn one_run_starts_whatever_it_costs_and_more_as_they_fit() {
         let limit = RunLimit::of(Jobs::Auto, 2);
@@ -252,44 +248,45 @@ mod tests {
 
     #[test]
     fn saturated_link_counts_less_unless_its_queue_is_short() {
-        let load = |rate: &str, queue: &str| {
-            let link = format!("rate=\"{rate}\"\ndelay=\"10ms\"\nqueue=\"{queue}\"");
-            load_bps(&cell(&(link_of(&link) + &flow("f", ["a", "b"], RENO))))
-        };
-        assert_eq!(load("50mbit", "100pkts"), 20e6);
-        assert_eq!(load("50mbit", "10pkts"), 50e6);
-        assert_eq!(load("5mbit", "100pkts"), 5e6);
-        assert_eq!(load("500mbit", "1000pkts"), 80e6, "two on two processors");
+        for (rate, queue, load) in [
+            ("50mbit", "100pkts", 20e6),
+            ("50mbit", "10pkts", 50e6),
+            ("5mbit", "100pkts", 5e6),
+            ("500mbit", "1000pkts", 80e6), // two on two processors
+        ] {
+            let link = link(["a", "b"], &format!("rate=\"{rate}\"\ndelay=\"10ms\"\nqueue=\"{queue}\""));
+            assert_eq!(load_bps(&cell(&(link + &flow("f", ["a", "b"], RENO)))), load, "{rate} {queue}");
+        }
     }
 
     /// Without this limit the forecast was six days, and the guest's memory overflowed its number.
     #[test]
     fn flow_that_no_link_limits_is_limited_by_its_buffers() {
-        let sent = traffic_bps(&cell(&(link_of("delay=\"10ms\"") + &flow("f", ["a", "b"], RENO))));
+        let sent = traffic_bps(&cell(&(link(["a", "b"], "delay=\"10ms\"") + &flow("f", ["a", "b"], RENO))));
         assert!((sent / (8.0 * 67_108_864.0 / 20e-3) - 1.0).abs() < 1e-9, "{sent}");
     }
 
     /// The forecast was once the duration: an hour for twenty minutes.
     #[test]
     fn transfer_takes_as_long_as_its_bytes_and_no_longer_than_the_duration() {
-        let seconds = |size: &str, loss: &str| {
-            let link = link_of(&format!("rate=\"8mbit\"\ndelay=\"10ms\"\nloss=\"{loss}\""));
+        for (size, loss, seconds) in [("10MB", "0", 10), ("1GB", "0", 300), ("10MB", "1%", 300)] {
+            let link = link(["a", "b"], &format!("rate=\"8mbit\"\ndelay=\"10ms\"\nloss=\"{loss}\""));
             let flow = flow("f", ["a", "b"], &format!("{RENO}\nsize=\"{size}\""));
-            run_time(&scenario(300, &(link + &flow)).cells[0]).as_secs()
-        };
-        assert_eq!(seconds("10MB", "0"), 10);
-        assert_eq!(seconds("1GB", "0"), 300);
-        assert_eq!(seconds("10MB", "1%"), 300);
+            assert_eq!(run_time(&scenario(300, &(link + &flow)).cells[0]).as_secs(), seconds, "{size} {loss}");
+        }
     }
 
     #[test]
     fn flows_that_share_a_link_cost_what_it_carries() {
-        let flow = |name: &str, from: &str| flow(name, [from, "c"], RENO);
         let narrow = |ends: [&str; 2], rate: &str| link(ends, &format!("rate=\"{rate}\"\ndelay=\"10ms\""));
         let path = narrow(["a", "b"], "50mbit") + &narrow(["b", "c"], "20mbit");
-        let cost = |flows: &str| traffic_bps(&cell(&format!("{path}{flows}")));
-        assert_eq!(cost(&flow("one", "a")), 40e6, "20 Mbit/s over two links");
-        assert_eq!(cost(&(flow("one", "b") + &flow("two", "b"))), 20e6);
-        assert_eq!(cost(&(flow("one", "a") + &flow("two", "a") + &flow("three", "a"))), 50e6 + 20e6);
+        for (froms, cost) in [
+            (&["a"][..], 40e6), // 20 Mbit/s over two links
+            (&["b", "b"], 20e6),
+            (&["a", "a", "a"], 50e6 + 20e6),
+        ] {
+            let flows = froms.iter().enumerate().map(|(number, from)| flow(&format!("f{number}"), [from, "c"], RENO));
+            assert_eq!(traffic_bps(&cell(&(path.clone() + &flows.collect::<String>()))), cost, "{froms:?}");
+        }
     }
 }

@@ -210,10 +210,6 @@ mod tests {
         flow_record(flow, ["reno".into(), "reno".into()], report, &events, run)
     }
 
-    fn record(events: &[Event]) -> Result<FlowRecord> {
-        record_of(&flow(Sends::Bulk), &TrafficReport::Bulk(REPORT), events)
-    }
-
     #[test]
     fn transfers_are_summed_and_each_is_timed() {
         let begun = |port, at_ms: u64, last_ms: Option<u64>, received_bytes| Transferred {
@@ -253,53 +249,54 @@ mod tests {
         assert!((record.goodput_bps - 8.0 * 972.0 * 10.0).abs() < 1e-6);
     }
 
+    fn close(time_ms: u64, delivered_pkts: u32) -> Event {
+        Event { kind: EventKind::Close, ..event(time_ms, delivered_pkts) }
+    }
+
     #[test]
     fn delivered_is_counted_from_the_first_data_for_the_length_asked() {
         // The first data is acknowledged at 500 ms and left at 400 ms, so the window ends at 1400 ms,
         // half-way between two samples; the handshake and the cookie do not count.
         let events = [event(100, 1), event(500, 2), event(600, 4), event(1300, 82), event(1500, 102), event(1700, 200)];
-        let record = record(&events).unwrap();
-        assert_eq!(record.delivered_pkts, 90);
+        let record = record_of(&flow(Sends::Bulk), &TrafficReport::Bulk(REPORT), &events).unwrap();
         assert_eq!((record.lost_pkts, record.mss_bytes, record.socket), (8, 1500, Some(7)));
-        assert_eq!((record.goodput_bps, record.begin_s), (4000.0, Some(0.35)));
-    }
-
-    /// The connection took 400 ms of its second, which count.
-    #[test]
-    fn flow_of_our_own_sender_is_counted_from_the_moment_that_the_scenario_says() {
-        let close = Event { kind: EventKind::Close, ..event(1050, 60) };
-        let events = [event(500, 2), event(600, 4), event(1040, 52), close];
-        let report = TransferReport { begun_ns: Some(50_000_000), receiver_s: 1.0, ..REPORT };
-        let record = record_of(&flow(Sends::Bulk), &TrafficReport::Bulk(report), &events).unwrap();
-        assert_eq!((record.delivered_pkts, record.begin_s), (58, Some(0.0)));
-        assert_eq!(record.goodput_bps, 8000.0);
+        assert_eq!((record.delivered_pkts, record.goodput_bps, record.begin_s), (90, 4000.0, Some(0.35)));
     }
 
     #[test]
-    fn flow_without_selective_acknowledgements_counts_what_was_acknowledged() {
+    fn sender_sack_and_end_decide_what_counts() {
         let acked = |time_ms, delivered, packets: u64| Event {
             bytes_acked: OPENING_BYTES + packets * 1500,
             ..event(time_ms, delivered)
         };
-        let events = [acked(100, 1, 0), acked(500, 4, 2), acked(1300, 900, 40), acked(1500, 990, 60)];
-        let flow = FlowSpec { tcp_sack: false, ..flow(Sends::Bulk) };
-        assert_eq!(record_of(&flow, &TrafficReport::Bulk(REPORT), &events).unwrap().delivered_pkts, 50);
-    }
-
-    #[test]
-    fn flow_that_ends_early_counts_what_it_delivered() {
-        let close = Event { kind: EventKind::Close, ..event(900, 52) };
-        let record = record(&[event(100, 1), event(500, 4), close]).unwrap();
-        assert_eq!(record.delivered_pkts, 50);
-        assert!((record.active_s - 0.5).abs() < 1e-9);
+        let own = TransferReport { begun_ns: Some(50_000_000), receiver_s: 1.0, ..REPORT };
+        let without_sack = FlowSpec { tcp_sack: false, ..flow(Sends::Bulk) };
+        for (flow, report, events, delivered_pkts, active_s) in [
+            // Our own sender's flow begins when the scenario says: the connection took 400 ms of its second.
+            (&flow(Sends::Bulk), own, vec![event(500, 2), event(600, 4), event(1040, 52), close(1050, 60)], 58, 1.0),
+            // A flow that ends early counts what it delivered.
+            (&flow(Sends::Bulk), REPORT, vec![event(100, 1), event(500, 4), close(900, 52)], 50, 0.5),
+            // Without SACK, acknowledged bytes count.
+            (
+                &without_sack,
+                REPORT,
+                vec![acked(100, 1, 0), acked(500, 4, 2), acked(1300, 900, 40), acked(1500, 990, 60)],
+                50,
+                1.1,
+            ),
+        ] {
+            let record = record_of(flow, &TrafficReport::Bulk(report), &events).unwrap();
+            assert_eq!(record.delivered_pkts, delivered_pkts);
+            assert!((record.active_s - active_s).abs() < 1e-9, "{}", record.active_s);
+        }
     }
 
     #[test]
     fn flow_whose_data_or_end_was_not_seen_is_an_error() {
-        let error = |events: &[Event]| record(events).unwrap_err().to_string();
-        let unended = error(&[event(100, 1), event(500, 4), event(900, 52)]);
+        let bulk = |events: &[Event]| record_of(&flow(Sends::Bulk), &TrafficReport::Bulk(REPORT), events);
+        let unended = bulk(&[event(100, 1), event(500, 4), event(900, 52)]).unwrap_err().to_string();
         assert_eq!(unended, "the tracer did not see the end of flow \"data\"");
-        let empty = error(&[event(100, 1), event(300, 2)]);
+        let empty = bulk(&[event(100, 1), event(300, 2)]).unwrap_err().to_string();
         assert!(empty.starts_with("the tracer saw no data of flow \"data\": "), "{empty}");
     }
 }

@@ -93,8 +93,8 @@ pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress
     let outside = calibrate::outside(&paths.calibration);
     let (to_do, left_out): (Vec<_>, Vec<_>) = to_do.into_iter().partition(|run| paths.carry(plan, run));
     if !to_do.is_empty() || earlier.is_none() {
-        host =
-            HostRecord { offloads: paths.offloads(), sysctls: paths.sysctls, calibration: paths.calibration, ..host };
+        let offloads = paths.offloads.into_iter().collect::<Vec<_>>().join("; ");
+        host = HostRecord { offloads, sysctls: paths.sysctls, calibration: paths.calibration, ..host };
         results.write_host(&earlier.map_or(host.clone(), |earlier| joined(earlier, host)))?;
     }
     match &outside {

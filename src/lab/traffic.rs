@@ -7,7 +7,7 @@
 pub mod child;
 pub(crate) mod datagrams;
 pub(crate) mod ends;
-pub(crate) mod iperf3;
+pub mod iperf3;
 mod messages;
 pub(crate) mod own;
 mod process;

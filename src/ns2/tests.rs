@@ -44,25 +44,22 @@ fn script_has_the_path_the_agents_and_their_times() {
 }
 
 #[test]
-fn agent_that_selects_an_algorithm_does_so_when_its_flow_starts() {
+fn agent_selects_its_algorithm_and_the_scenario_decides_error_models_and_receivers() {
     let text = script(TEXT, 1);
-    assert!(text.contains("$ns at 0.0 \"$tcp(0) select_ca cubic; $source(0) start\""), "{text}");
-    assert!(text.contains("set tcp(0) [new Agent/TCP/Linux]\n"), "{text}");
-    assert!(text.contains("$tcp(0) set window_ 1000000\n"), "{text}");
-}
-
-#[test]
-fn error_models_are_where_the_scenario_says_also_without_loss() {
+    for line in [
+        "$ns at 0.0 \"$tcp(0) select_ca cubic; $source(0) start\"",
+        "set tcp(0) [new Agent/TCP/Linux]\n",
+        "$tcp(0) set window_ 1000000\n",
+    ] {
+        assert!(text.contains(line), "no \"{line}\" in:\n{text}");
+    }
     let text = script(&TEXT.replace("[ns2]", "[ns2]\nerror_models = [[\"b\", \"a\"], [\"a\", \"b\"]]"), 0);
     let models =
         ["$model set rate_ 0.0\n$ns lossmodel $model $node(b) $node(a)", "rate_ 0.01\n$ns lossmodel $model $node(a)"];
-    let places: Vec<usize> = models.map(|model| text.find(model).unwrap()).to_vec();
-    assert!(places[0] < places[1], "{text}");
-}
-
-#[test]
-fn native_receivers_delay_acknowledgements() {
-    assert!(script(&TEXT.replace("\"paper\"", "\"native\""), 0).contains("Agent/TCPSink/Sack1/DelAck"));
+    let places = models.map(|model| text.find(model).unwrap());
+    assert!(places[0] < places[1], "also without loss, in the scenario's order: {text}");
+    let native = script(&TEXT.replace("\"paper\"", "\"native\""), 0);
+    assert!(native.contains("Agent/TCPSink/Sack1/DelAck"), "native receivers delay acknowledgements");
 }
 
 /// [`TEXT`] with a flow of datagrams.

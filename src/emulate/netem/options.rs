@@ -1,5 +1,7 @@
 //! The bytes of netem's TCA_OPTIONS by linux/pkt_sched.h: a `tc_netem_qopt`, then attributes.
 
+use rtnetlink::packet_core::{DefaultNla, Emitable, NlasIterator};
+
 use crate::path::loss::Gilbert;
 
 /// Attributes after the fixed part.
@@ -14,8 +16,6 @@ const TCA_NETEM_PRNG_SEED: u16 = 14;
 const NETEM_LOSS_GE: u16 = 2;
 /// `struct tc_netem_qopt`: latency, limit, loss, gap, duplicate, jitter.
 const FIXED_LEN: usize = 24;
-const ATTRIBUTE_HEADER: usize = 4;
-const ATTRIBUTE_ALIGN: usize = 4;
 /// The kernel's packet lengths include the Ethernet header; a link's rate does not.
 const ETHERNET_OVERHEAD: i32 = -14;
 
@@ -90,23 +90,15 @@ impl NetemOptions {
 
 /// Whether options that the kernel sent back contain a seed; kernels before 6.6 have none.
 pub fn has_seed(options: &[u8]) -> bool {
-    let mut rest = options.get(FIXED_LEN..).unwrap_or_default();
-    while let [len_low, len_high, kind_low, kind_high, ..] = *rest {
-        if u16::from_ne_bytes([kind_low, kind_high]) == TCA_NETEM_PRNG_SEED {
-            return true;
-        }
-        let len = usize::from(u16::from_ne_bytes([len_low, len_high])).max(ATTRIBUTE_HEADER);
-        rest = rest.get(len.next_multiple_of(ATTRIBUTE_ALIGN)..).unwrap_or_default();
-    }
-    false
+    let attributes = NlasIterator::new(options.get(FIXED_LEN..).unwrap_or_default());
+    attributes.flatten().any(|attribute| attribute.kind() == TCA_NETEM_PRNG_SEED)
 }
 
 fn push(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    let len = (ATTRIBUTE_HEADER + value.len()) as u16;
-    bytes.extend_from_slice(&len.to_ne_bytes());
-    bytes.extend_from_slice(&kind.to_ne_bytes());
-    bytes.extend_from_slice(value);
-    bytes.resize(bytes.len().next_multiple_of(ATTRIBUTE_ALIGN), 0);
+    let attribute = DefaultNla::new(kind, value.to_vec());
+    let start = bytes.len();
+    bytes.resize(start + attribute.buffer_len(), 0);
+    attribute.emit(&mut bytes[start..]);
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ mod tests {
         {
             meter.sent(100, left_at, left_at - late_by);
         }
-        [5 * MS, 5 * MS + 1, 7 * MS].map(|at| meter.overflowed(at));
+        [5 * MS, 5 * MS + 1, 7 * MS].into_iter().for_each(|at| meter.overflowed(at));
         let stall = |end_ns, length_ns| Stall { end_ns, length_ns };
         let stalls = vec![stall(50 * MS + 20_000, 9 * MS), stall(60 * MS, 2 * MS)];
         assert_eq!(meter.counters().moments, Some(Moments { stalls, overflows_ns: vec![5 * MS, 7 * MS] }));

@@ -195,10 +195,7 @@ mod tests {
     #[test]
     fn trace_begins_when_it_is_told_to() {
         let mut serialiser = traced(&[0, 4], 100 * MS);
-        assert_eq!(
-            leave(&mut serialiser, &[(100, 1500), (100, 1500), (100, 1500), (100, 1500)]),
-            [100.0, 104.0, 104.0, 108.0]
-        );
+        assert_eq!(leave(&mut serialiser, &[(100, 1500); 4]), [100.0, 104.0, 104.0, 108.0]);
     }
 
     proptest! {

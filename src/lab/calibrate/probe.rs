@@ -1,6 +1,7 @@
 //! Probes of a path by UDP packets of our own: the receiver echoes or counts them.
 
 use std::io::ErrorKind;
+use std::mem;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -108,8 +109,7 @@ impl ProbeReceiver {
     }
 
     fn take_arrivals(&self) -> Result<Vec<Instant>> {
-        let mut arrivals = self.arrivals.lock().map_err(|_| anyhow!("the receiving thread ended badly"))?;
-        Ok(std::mem::take(&mut *arrivals))
+        self.arrivals.lock().map(|mut arrivals| mem::take(&mut *arrivals)).map_err(|_| anyhow!("the receiver panicked"))
     }
 }
 

@@ -37,7 +37,7 @@ pub struct Paths {
     pub calibration: Vec<Calibration>,
     /// One cell of each path that differs from the scenario.
     wrong: Vec<usize>,
-    offloads: BTreeSet<String>,
+    pub offloads: BTreeSet<String>,
     pub sysctls: BTreeMap<String, String>,
     pub notices: BTreeSet<String>,
 }
@@ -83,10 +83,6 @@ impl Paths {
     /// Whether the path of a run is as the scenario asks.
     pub fn carry(&self, plan: &Plan, run: &PlannedRun) -> bool {
         !self.wrong.iter().any(|&cell| has_same_path(&plan.cells[cell], &plan.cells[run.cell]))
-    }
-
-    pub fn offloads(&self) -> String {
-        self.offloads.iter().map(String::as_str).collect::<Vec<_>>().join("; ")
     }
 }
 

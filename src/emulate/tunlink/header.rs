@@ -1,5 +1,9 @@
-//! Congestion marks in IP headers (RFC 3168): ECN-capable becomes congestion experienced.
+//! Congestion marks (RFC 3168) and priority (RFC 2474) in IP headers.
 
+/// Class selector 1: packets that may be dropped first (RFC 3662).
+const LOW: u8 = 8;
+/// The two lowest bits are for congestion marks.
+const CONGESTION_BITS: u32 = 2;
 /// In IPv4's second byte; in IPv6, four bits higher.
 const ECN_BITS: u8 = 0b11;
 const CHECKSUM: std::ops::Range<usize> = 10..12;
@@ -28,10 +32,23 @@ fn mark_ipv4(packet: &mut [u8]) -> bool {
     let checksum = u16::from_be_bytes([packet[CHECKSUM.start], packet[CHECKSUM.start + 1]]);
     let word = |low: u8| u32::from(u16::from_be_bytes([packet[0], low]));
     let sum = u32::from(!checksum) + (0xffff - word(old)) + word(packet[1]);
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let folded = (folded & 0xffff) + (folded >> 16);
-    packet[CHECKSUM].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    packet[CHECKSUM].copy_from_slice(&(!fold(sum)).to_be_bytes());
     true
+}
+
+fn fold(sum: u32) -> u16 {
+    let folded = (sum & 0xffff) + (sum >> 16);
+    ((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+pub fn is_low(packet: &[u8]) -> bool {
+    let [first, second, ..] = packet else { return false };
+    let service = match first >> 4 {
+        4 => *second,
+        6 => first << 4 | second >> 4,
+        _ => return false,
+    };
+    service >> CONGESTION_BITS == LOW
 }
 
 #[cfg(test)]
@@ -48,10 +65,7 @@ mod tests {
     }
 
     fn sum(header: &[u8]) -> u16 {
-        let words = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
-        let sum: u32 = words.sum();
-        let folded = (sum & 0xffff) + (sum >> 16);
-        ((folded & 0xffff) + (folded >> 16)) as u16
+        fold(header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum())
     }
 
     #[test]
@@ -70,13 +84,25 @@ mod tests {
 
     #[test]
     fn ipv6_has_the_bits_elsewhere_and_anything_else_stays() {
-        let mut capable = [0x60, 0x2f, 1, 2];
-        assert!(mark_congestion(&mut capable));
-        assert_eq!(capable, [0x60, 0x3f, 1, 2]);
-        let mut other = [0x60, 0x0f, 1, 2];
-        assert!(!mark_congestion(&mut other));
-        assert_eq!(other, [0x60, 0x0f, 1, 2]);
-        assert!(!mark_congestion(&mut [0x45, 0x02]), "cut off");
-        assert!(!mark_congestion(&mut []));
+        for (before, after) in [
+            (&[0x60, 0x2f, 1, 2][..], &[0x60, 0x3f, 1, 2][..]),
+            (&[0x60, 0x0f, 1, 2], &[0x60, 0x0f, 1, 2]),
+            (&[0x45, 0x02], &[0x45, 0x02]), // cut off
+            (&[], &[]),
+        ] {
+            let mut packet = before.to_vec();
+            assert_eq!((mark_congestion(&mut packet), packet.as_slice()), (before != after, after));
+        }
+    }
+
+    #[test]
+    fn class_selector_1_is_low_with_any_congestion_mark() {
+        for mark in 0..4 {
+            assert!(is_low(&[0x45, 0x20 | mark, 0]));
+            assert!(is_low(&[0x62, mark << 4, 0]));
+        }
+        for other in [&[0x45, 0x00][..], &[0x45, 0x28], &[0x60, 0x20], &[0x55, 0x20], &[0x45], &[]] {
+            assert!(!is_low(other), "{other:?}");
+        }
     }
 }
