@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tccc::lab::traffic::bulk;
+use tccc::lab::traffic::iperf3;
 use tccc::model::live::filter::Words;
 use tccc::model::run::Engine;
 use tccc::ns2::output;
@@ -164,7 +164,7 @@ pub fn iperf3() -> Vec<Vec<u8>> {
 }
 
 pub fn read_iperf3(bytes: &[u8], _scratch: &Path) {
-    let mut files = parts(bytes).map(text);
-    let (sender, receiver) = (files.next().unwrap_or_default(), files.next().unwrap_or_default());
-    let _ = bulk::read_reports([&sender, &receiver], "reno", Duration::from_secs(2));
+    let mut files = parts(bytes).map(|part| text(part).into_owned());
+    let outputs = [files.next().unwrap_or_default(), files.next().unwrap_or_default()];
+    let _ = iperf3::report(&outputs, "reno", Duration::from_secs(2));
 }
