@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use anyhow::Result;
 
 use crate::kernel::bpf;
-use crate::policy::label::Labels;
+use crate::policy::label::LabelReader;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{self, PolicyRecord};
 use crate::policy::rule::{Arm, Rule};
@@ -16,12 +16,12 @@ use crate::trace::arrival::RuleArm;
 
 /// Reads the arm of each connection; `None` while there is no policy.
 pub fn read_arms() -> ReadArms {
-    let mut labels: Option<Labels> = None;
+    let mut labels: Option<LabelReader> = None;
     let mut names = ArmNames::of_host();
     Box::new(move || {
-        if !labels.as_ref().is_some_and(Labels::is_current) {
+        if !labels.as_ref().is_some_and(LabelReader::is_current) {
             labels = None; // closes the labels of a removed policy before it looks for others
-            labels = Labels::open()?;
+            labels = LabelReader::open()?;
         }
         let Some(labels) = &labels else { return Ok(None) };
         // The record names a number before any label uses it, so the names are read last.

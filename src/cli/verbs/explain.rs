@@ -258,7 +258,7 @@ impl<'a> PolicyOnHost<'a> {
             arm: decision.decided.map(|(_, arm)| arm.treatment.to_string()),
             share: decision.decided.map(|(_, arm)| arm.portion.fraction()),
             portion: decision.decided.map(|(_, arm)| arm.portion),
-            passed_over: over.map(|(rule, why)| PassedOver { rule: rule.name.clone(), because: why.into() }).collect(),
+            passed_over: over.map(|(rule, why)| PassedOver { rule: rule.name.clone(), because: why }).collect(),
         }
     }
 }

@@ -114,8 +114,8 @@ pub fn guard_command() -> Command {
 
 /// Prints which effects the guard can detect at this host's rate of connections.
 pub fn forecast(out: &mut impl Write, policy: &Policy, patience: Option<Duration>) -> io::Result<()> {
-    let guarded = policy.rules.iter().filter_map(|rule| Some((rule, rule.trial.as_ref()?)));
-    let guarded: Vec<_> = guarded.filter(|(_, trial)| trial.is_guarded()).collect();
+    let guarded = policy.rules.iter().filter(|rule| rule.is_guarded());
+    let guarded: Vec<_> = guarded.filter_map(|rule| Some((rule, rule.trial.as_ref()?))).collect();
     if guarded.is_empty() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::failure::{Failure, FailureKind};
-use crate::lab::work::Outcome;
+use crate::lab::work::WorkOutcome;
 
 #[derive(Debug, Default)]
 pub struct Ending {
@@ -19,7 +19,7 @@ pub struct Ending {
 
 impl Ending {
     /// Errors: those of the scenario, if the call is `stopped` and no other scenario follows.
-    pub fn take(&mut self, name: &str, result: Result<Outcome>, stopped: bool) -> Result<()> {
+    pub fn take(&mut self, name: &str, result: Result<WorkOutcome>, stopped: bool) -> Result<()> {
         match result {
             Ok(outcome) => {
                 self.has_failed |= !outcome.failed.is_empty();
@@ -85,16 +85,16 @@ impl Ending {
 mod tests {
     use super::*;
 
-    fn late() -> Result<Outcome> {
-        Ok(Outcome { late: vec!["c-r1".into()], ..Outcome::default() })
+    fn late() -> Result<WorkOutcome> {
+        Ok(WorkOutcome { late: vec!["c-r1".into()], ..WorkOutcome::default() })
     }
 
-    fn error(failure: Failure) -> Result<Outcome> {
+    fn error(failure: Failure) -> Result<WorkOutcome> {
         Err(failure.into())
     }
 
     /// Adds each outcome in turn and compares the failure of the whole call: exit code, and the beginning of its text.
-    fn check(outcomes: Vec<(Result<Outcome>, FailureKind, &str)>) {
+    fn check(outcomes: Vec<(Result<WorkOutcome>, FailureKind, &str)>) {
         let mut ending = Ending::default();
         for (number, (outcome, kind, what)) in (1..).zip(outcomes) {
             ending.take(&format!("s{number}"), outcome, false).unwrap();
@@ -106,7 +106,7 @@ mod tests {
     /// An initial ssthresh that this kernel cannot set used to stop the other scenarios of the folder.
     #[test]
     fn scenario_that_fails_leaves_the_others_and_decides_the_end() {
-        let failed = Outcome { failed: vec![("c-r2".into(), "iperf3 ended".into())], ..Outcome::default() };
+        let failed = WorkOutcome { failed: vec![("c-r2".into(), "iperf3 ended".into())], ..WorkOutcome::default() };
         let full = || Err(anyhow::Error::msg("disk full"));
         let unmet = anyhow::Error::from(Failure::unmet("no struct_ops links").hint("use a newer kernel"));
         check(vec![
@@ -131,7 +131,7 @@ mod tests {
             (full(), FailureKind::Failed, &format!("2 of 3 scenarios failed: {lacking}; s3: disk full")),
         ]);
         let mut ending = Ending::default();
-        ending.take("a", Ok(Outcome::default()), false).unwrap();
+        ending.take("a", Ok(WorkOutcome::default()), false).unwrap();
         assert_eq!(ending.failure(1), None);
         let stopped = ending.take("a", error(Failure::failed("interrupted")), true);
         assert_eq!(stopped.unwrap_err().to_string(), "interrupted");
