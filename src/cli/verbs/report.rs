@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::failure::Failure;
-use crate::report::{self, Format, Loaded};
+use crate::report::{self, Loaded, ReportFormat};
 
 mod incident;
 pub mod recording;
@@ -26,7 +26,7 @@ pub struct Args {
     pub directories: Vec<PathBuf>,
     /// What to write; by default what the name of --out ends in, else text
     #[arg(short, long, value_enum)]
-    pub output: Option<Format>,
+    pub output: Option<ReportFormat>,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -94,14 +94,14 @@ fn unchecked(left_out: &[PathBuf]) -> Option<Failure> {
 }
 
 /// The format asked for, or the one the file's name ends in.
-fn format_of(args: &Args) -> Format {
+fn format_of(args: &Args) -> ReportFormat {
     let ending = args.out.as_ref().and_then(|file| file.extension()).and_then(|ending| ending.to_str());
     args.output.unwrap_or(match ending {
-        Some("html" | "htm") => Format::Html,
-        Some("md") => Format::Markdown,
-        Some("csv") => Format::Csv,
-        Some("json") => Format::Json,
-        _ => Format::Text,
+        Some("html" | "htm") => ReportFormat::Html,
+        Some("md") => ReportFormat::Markdown,
+        Some("csv") => ReportFormat::Csv,
+        Some("json") => ReportFormat::Json,
+        _ => ReportFormat::Text,
     })
 }
 

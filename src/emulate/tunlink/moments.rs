@@ -1,6 +1,6 @@
 //! When packets left late and when the queue was full, for judging whether the one led to the other.
 
-use crate::model::run::{Moments, STALL_MIN_NS, Stall};
+use crate::model::run::{LinkMoments, STALL_MIN_NS, Stall};
 
 /// Moments closer than this are one, nanoseconds.
 const RESOLUTION: u64 = 1_000_000;
@@ -9,13 +9,13 @@ const KEPT: usize = 1 << 17;
 
 #[derive(Debug, Clone)]
 pub struct MomentsRecord {
-    moments: Moments,
+    moments: LinkMoments,
     is_whole: bool,
 }
 
 impl Default for MomentsRecord {
     fn default() -> Self {
-        MomentsRecord { moments: Moments::default(), is_whole: true }
+        MomentsRecord { moments: LinkMoments::default(), is_whole: true }
     }
 }
 
@@ -46,7 +46,7 @@ impl MomentsRecord {
     }
 
     /// What was noted; none when there was too much.
-    pub fn moments(&self) -> Option<Moments> {
+    pub fn moments(&self) -> Option<LinkMoments> {
         self.is_whole.then(|| self.moments.clone())
     }
 
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(record.moments().unwrap().stalls, [stall(50 * MS + 20_000, 9 * MS), stall(60 * MS, 2 * MS)]);
         [5 * MS, 5 * MS + 1, 7 * MS].iter().for_each(|at| record.overflowed(*at));
         assert_eq!(record.moments().unwrap().overflows_ns, [5 * MS, 7 * MS]);
-        assert_eq!(record.restarted().moments(), Some(Moments::default()));
+        assert_eq!(record.restarted().moments(), Some(LinkMoments::default()));
     }
 
     #[test]
@@ -82,6 +82,6 @@ mod tests {
         let mut record = MomentsRecord::default();
         (0..=KEPT as u64).for_each(|number| record.overflowed(number * MS));
         assert_eq!(record.moments(), None);
-        assert_eq!(record.restarted().moments(), Some(Moments::default()));
+        assert_eq!(record.restarted().moments(), Some(LinkMoments::default()));
     }
 }

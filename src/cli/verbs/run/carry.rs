@@ -117,7 +117,7 @@ impl Call<'_> {
             display.say(&format!("tccc: warning: {notice}"));
         }
         let report = report::load(out)?;
-        let text = report::render(&report, report::Format::Text)?;
+        let text = report::render(&report, report::ReportFormat::Text)?;
         io::stdout().write_all(text.as_bytes())?;
         writeln!(io::stdout(), "\nresults: {}", out.display())?;
         Ok(outcome)

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use crate::bounded;
 use crate::failure::Failure;
 use crate::lab::plan::Plan;
-use crate::model::run::{Block, BlockPlan};
+use crate::model::run::{BlockPlan, PlanBlock};
 use crate::scratch::Scratch;
 
 /// Written last.
@@ -23,7 +23,7 @@ const BYTES_MAX: u64 = 1 << 30;
 
 /// Where the results of a block go.
 pub(super) struct Publication {
-    block: Block,
+    block: PlanBlock,
     place: PathBuf,
     scratch: Scratch,
 }
@@ -32,7 +32,7 @@ impl Publication {
     /// Begins; none when the block is published already.
     ///
     /// Errors: the folder has this block of another plan; the folder, or one for the work, cannot be made.
-    pub fn begin(folder: &Path, block: Block) -> Result<Option<Self>> {
+    pub fn begin(folder: &Path, block: PlanBlock) -> Result<Option<Self>> {
         let place = folder.join(format!("block-{:05}", block.n));
         if place.join(MARK).exists() {
             return check_same_plan(&place, &block).map(|()| None);
@@ -77,7 +77,7 @@ impl Publication {
 }
 
 /// A block is there already only if it is of the same plan.
-fn check_same_plan(place: &Path, block: &Block) -> Result<()> {
+fn check_same_plan(place: &Path, block: &PlanBlock) -> Result<()> {
     let held: Option<BlockPlan> = read(place).ok();
     if held.is_some_and(|held| (&held.block.plan, held.block.of) == (&block.plan, block.of)) {
         return Ok(());
@@ -119,8 +119,8 @@ mod tests {
                         [[link]]\nends=[\"s\",\"r\"]\n\
                         [[flow]]\nname=\"data\"\nfrom=\"s\"\nto=\"r\"\nalgorithm=\"reno\"\n";
 
-    fn block(n: usize, plan: &str) -> Block {
-        Block { plan: plan.into(), n, of: 9, machine: Machine::default() }
+    fn block(n: usize, plan: &str) -> PlanBlock {
+        PlanBlock { plan: plan.into(), n, of: 9, machine: Machine::default() }
     }
 
     fn work(publication: &Publication, text: &str) {
