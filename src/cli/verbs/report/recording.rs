@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::model::recap::{FlowRecap, Recap};
 use crate::plain::plain;
-use crate::report::Format;
+use crate::report::ReportFormat;
 use crate::report::drawing::{Column, Part, Role, Row, Table, text as terminal};
 use crate::trace::arrival::Fact;
 use crate::trace::record::read::{BlockContent, Damage, RecordingReader, Want};
