@@ -1,4 +1,4 @@
-//! libFuzzer over one algorithm: how it is built, where it begins, and what it found.
+//! Builds and runs libFuzzer over one algorithm.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,41 +8,30 @@ use anyhow::{Context, Result, bail};
 use super::subject::Subject;
 use crate::failure::Failure;
 
-const FLAGS: [&str; 8] = [
-    "-g",
-    "-O1",
-    "-DTCCC_HOST",
-    "-Wall",
-    "-Wextra",
-    "-Wno-unused-parameter",
-    "-fsanitize=fuzzer,undefined,address",
-    "-fno-sanitize-recover=all",
-];
-/// Longer inputs than this hold more operations than the target takes.
+const FLAGS: &str = "-g -O1 -DTCCC_HOST -Wall -Wextra -Wno-unused-parameter -fsanitize=fuzzer,undefined,address \
+                     -fno-sanitize-recover=all";
+/// The target ignores the rest of a longer input.
 const INPUT_BYTES_MAX: usize = 2048;
 
 pub struct Fuzzed {
     pub runs: u64,
-    /// Edges of the program that some input of the corpus takes.
+    /// Edges of the program that the corpus covers.
     pub edges: u64,
-    /// The first input that breaks something.
     pub crash: Option<Crash>,
 }
 
-/// An input that breaks something.
+/// The first input that fails.
 pub struct Crash {
-    /// The file that holds it.
     pub input: PathBuf,
-    /// The program that takes it as argument.
+    /// The program that takes `input` as its argument.
     pub program: PathBuf,
-    /// What the sanitizer or the check said.
+    /// The message of the sanitizer or the check.
     pub why: String,
 }
 
-/// Builds the target of one algorithm below a folder and lets it look for so many seconds.
+/// Builds the fuzz target of one algorithm below `folder` and runs it for some seconds.
 ///
-/// Errors: clang or its fuzzer is missing (unmet); the compiler refuses the file; the fuzzer ends without a word on what
-/// it did.
+/// Errors: clang or its fuzzer is missing (unmet); the compiler rejects the file; the fuzzer ends without statistics.
 pub fn fuzz(subject: &Subject, folder: &Path, seconds: u32) -> Result<Fuzzed> {
     let folder = folder.join(&subject.id);
     let corpus = folder.join("corpus");
@@ -69,7 +58,7 @@ fn build(subject: &Subject, folder: &Path) -> Result<PathBuf> {
     subject.write_tunables(folder)?;
     let program = folder.join("target");
     let mut clang = Command::new("clang");
-    clang.args(FLAGS).arg("-o").arg(&program);
+    clang.args(FLAGS.split(' ')).arg("-o").arg(&program);
     clang.args(subject.bench.include_flags());
     clang.arg("-I").arg(folder).arg(subject.bench.host("fuzz.c")).arg(&subject.source);
     let unmet = |what: String| Failure::unmet(what).hint("install the packages clang and libclang-rt-dev");
@@ -104,9 +93,9 @@ fn last_number(log: &str, word: &str) -> Option<u64> {
     after.split_whitespace().next()?.parse().ok()
 }
 
-/// Operations of bpf/host/fuzz.c.
+/// The operations of bpf/host/fuzz.c, in its order.
 #[derive(Clone, Copy)]
-enum Operation {
+enum FuzzOperation {
     Ack,
     Lose,
     Mark,
@@ -116,11 +105,11 @@ enum Operation {
     Idle,
 }
 
-/// The first inputs: connections as they are, in the words of bpf/host/fuzz.c.
+/// The first inputs: realistic connections, encoded for bpf/host/fuzz.c.
 fn seeds() -> Vec<Vec<u8>> {
-    use Operation::{Ack, Idle, Leave, Lose, Mark, Timeout, Undo};
+    use FuzzOperation::{Ack, Idle, Leave, Lose, Mark, Timeout, Undo};
     let round = [Ack; 8];
-    let lives: [&[Operation]; 6] = [
+    let lives: [&[FuzzOperation]; 6] = [
         &[Lose, Ack, Ack, Leave],
         &[Mark, Ack, Leave],
         &[Timeout, Ack, Ack, Leave],
@@ -131,17 +120,17 @@ fn seeds() -> Vec<Vec<u8>> {
     lives.iter().map(|life| connection([&round[..], life, &round, life, &round].concat())).collect()
 }
 
-/// A window of 10 without threshold and clamp, then the operations, 20 ms apart.
-fn connection(operations: Vec<Operation>) -> Vec<u8> {
-    const TUNABLES_AS_THEY_ARE: u8 = 0;
-    let mut bytes = vec![TUNABLES_AS_THEY_ARE];
+/// Starts with a window of 10 packets, no threshold and no clamp; the operations are 20 ms apart.
+fn connection(operations: Vec<FuzzOperation>) -> Vec<u8> {
+    const DEFAULT_TUNABLES: u8 = 0;
+    let mut bytes = vec![DEFAULT_TUNABLES];
     for number in [0x7fff_fffe, 9, 0x7fff_fffe, 1440] {
         push_number(&mut bytes, number);
     }
     for operation in operations {
         push_number(&mut bytes, 20_000);
         bytes.push(operation as u8);
-        if let Operation::Ack = operation {
+        if let FuzzOperation::Ack = operation {
             push_number(&mut bytes, 10);
             push_number(&mut bytes, 40_001);
             bytes.extend([0, 0]);
@@ -150,7 +139,7 @@ fn connection(operations: Vec<Operation>) -> Vec<u8> {
     bytes
 }
 
-/// The length in bits, then the bytes, the highest first.
+/// Writes the length in bits, then the bytes, big-endian.
 fn push_number(bytes: &mut Vec<u8>, number: u64) {
     let bits = 64 - number.leading_zeros();
     bytes.push(bits as u8);

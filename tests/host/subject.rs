@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
-use tccc::author::compile::Bench;
+use tccc::author::compile::BuildFolder;
 pub use tccc::author::subject::Subject;
 use tccc::catalog;
 
@@ -13,9 +13,9 @@ fn in_tree(path: &str) -> PathBuf {
 }
 
 /// The headers, for as long as the test runs.
-fn bench() -> &'static Bench {
-    static BENCH: OnceLock<Bench> = OnceLock::new();
-    BENCH.get_or_init(|| Bench::set_up(Path::new("none")).expect("the headers are written"))
+fn bench() -> &'static BuildFolder {
+    static BENCH: OnceLock<BuildFolder> = OnceLock::new();
+    BENCH.get_or_init(|| BuildFolder::set_up(Path::new("none")).expect("the headers are written"))
 }
 
 /// Those that `TCCC_ALGORITHMS` names, separated by spaces; every file of `bpf/cc` when it is not set.

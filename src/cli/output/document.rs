@@ -19,7 +19,7 @@ use crate::trace::arms::Labelled;
 use crate::trace::arrival::RuleArm;
 use crate::trace::event::{EVENT_BYTES, Event};
 use crate::trace::filter::Filter;
-use crate::trace::snapshot::{self, Seen};
+use crate::trace::snapshot::{self, SweptNamespaces};
 
 /// Pieces of the kernel's answer that wait to be written, at most: 16 MB of them.
 const PIECES_MAX: usize = 512;
@@ -43,7 +43,7 @@ impl Chosen {
 ///
 /// Shape of the document: sockets in no order, as the kernel's table has none; a socket a line.
 /// Errors: as [`snapshot::sweep`]; stdout cannot be written.
-pub fn print(filter: &Filter, chosen: &Chosen) -> Result<(usize, Seen)> {
+pub fn print(filter: &Filter, chosen: &Chosen) -> Result<(usize, SweptNamespaces)> {
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().context("open stdout")?);
     let document = Document::new(stdout, chosen);
     let (to, from) = mpsc::sync_channel::<Vec<u8>>(PIECES_MAX);
@@ -130,7 +130,7 @@ impl<'a> Document<'a> {
     }
 
     /// Writes what is known only at the end; returns how many sockets there are.
-    fn end(self, seen: &Seen) -> io::Result<usize> {
+    fn end(self, seen: &SweptNamespaces) -> io::Result<usize> {
         let Out { mut file, sockets } = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
         if sockets == 0 {
             write!(file, "{{\"schema\":{SCHEMA},\"sockets\":[")?;

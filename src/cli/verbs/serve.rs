@@ -25,7 +25,8 @@ use crate::policy::change;
 use crate::policy::record::{PolicyRecord, TrialResult};
 use crate::policy::rule::Rule;
 use crate::serve::{
-    self, ArmShare, ExporterSettings, Listen, Look, MakeSource, PolicyNow, Pulse, Registered, Situation, Token, Trials,
+    self, AccessToken, ArmShare, ExporterSettings, Listen, MakeSource, PolicyNow, Pulse, ReadSituation, Registered,
+    Situation, Trials,
 };
 use crate::state::Store;
 use crate::trace::cost;
@@ -105,7 +106,7 @@ impl Args {
         let token = self.token(is_loopback)?;
         let is_made = self.token_file.is_none();
         let shown = token.clone().filter(|_| is_made);
-        let settings = serve::Settings {
+        let settings = serve::ServerSettings {
             listen,
             names: self.names(),
             token,
@@ -150,7 +151,7 @@ impl Args {
     }
 
     /// Says where it is, and to whom it answers; what must be known is not left out by `--quiet`.
-    fn say(&self, address: SocketAddr, made: Option<&Token>) {
+    fn say(&self, address: SocketAddr, made: Option<&AccessToken>) {
         let what = if self.metrics_only { "/metrics" } else { "" };
         note(&format!("serving http://{address}{what}, until Ctrl-C"));
         if !address.ip().is_loopback() {
@@ -171,13 +172,13 @@ impl Args {
         self.host.iter().cloned().chain(own).collect()
     }
 
-    fn token(&self, is_loopback: bool) -> Result<Option<Token>> {
+    fn token(&self, is_loopback: bool) -> Result<Option<AccessToken>> {
         if let Some(file) = &self.token_file {
             let text = bounded_text(file).with_context(|| format!("read the token from \"{}\"", file.display()))?;
             let refuse = |why| Failure::usage(format!("cannot take the token from \"{}\": {why}", file.display()));
-            return Ok(Some(Token::parse(&text).map_err(refuse)?));
+            return Ok(Some(AccessToken::parse(&text).map_err(refuse)?));
         }
-        (!is_loopback).then(Token::make).transpose()
+        (!is_loopback).then(AccessToken::make).transpose()
     }
 
     fn exporter(&self) -> Result<Option<ExporterSettings>> {
@@ -221,7 +222,7 @@ fn replay(file: &Path, rules: BTreeSet<String>) -> Result<Box<dyn EventSource>> 
 }
 
 /// Looks what connections are set to, and what callbacks of algorithms cost.
-fn look() -> Look {
+fn look() -> ReadSituation {
     let features = Features::probe().ok();
     Box::new(move || {
         // What cannot be looked at is not shown.

@@ -16,7 +16,7 @@ use crate::cli::output::{Format, note, warn};
 use crate::kernel::privilege::{self, Capability};
 use crate::plain::count;
 use crate::trace::event::Event;
-use crate::trace::snapshot::{self, Seen};
+use crate::trace::snapshot::{self, SweptNamespaces};
 
 /// Show every TCP connection once: window, RTT, algorithm, its state
 ///
@@ -64,7 +64,7 @@ impl Args {
         Chosen { labelled: labelled.unwrap_or_default(), rules: self.selection.rules() }
     }
 
-    fn say_what_is_missing(&self, shown: usize, seen: &Seen) {
+    fn say_what_is_missing(&self, shown: usize, seen: &SweptNamespaces) {
         let is_empty = shown == 0;
         // A process that root may not look at mostly lives in a namespace that was seen all the same.
         let matters =

@@ -12,7 +12,7 @@ use crate::cli::output::SCHEMA;
 use crate::kernel::clock;
 use crate::policy::record::{PolicyRecord, RuleState, TrialEnd, TrialRecord};
 use crate::policy::rule::{Arm, GuardLimit, OnFail, RolloutStep, Rule, Undecided};
-use crate::serve::{History, Trials};
+use crate::serve::{TrialHistory, Trials};
 use crate::state::Store;
 use crate::trial::incident::{self, DOCUMENT};
 use crate::trial::judge::{ArmSeen, RuleJudgement};
@@ -107,7 +107,7 @@ impl HostTrials {
         HostTrials { store: Store::of_host() }
     }
 
-    fn trial(&self, history: History<'_>) -> Result<Option<TrialLine>> {
+    fn trial(&self, history: TrialHistory<'_>) -> Result<Option<TrialLine>> {
         let record = PolicyRecord::read(&self.store)?;
         let Some(trial) = record.trial.as_ref().or(record.next_trial.as_ref()) else { return Ok(None) };
         let now_ns = clock::boottime_ns()?;
@@ -137,7 +137,7 @@ impl HostTrials {
 }
 
 impl Trials for HostTrials {
-    fn now(&self, history: History<'_>) -> Vec<u8> {
+    fn now(&self, history: TrialHistory<'_>) -> Vec<u8> {
         let (trial, problem) = match self.trial(history) {
             Ok(trial) => (trial, None),
             Err(why) => (None, Some(format!("{why:#}"))),
@@ -171,10 +171,10 @@ fn seconds(nanoseconds: u64) -> f64 {
     Duration::from_nanos(nanoseconds).as_secs_f64()
 }
 
-fn wanted_history(view: TrialView, history: History<'_>) -> Option<Vec<LookPoint>> {
+fn wanted_history(view: TrialView, history: TrialHistory<'_>) -> Option<Vec<LookPoint>> {
     match history {
-        History::Since(seen) if seen != view.now_ns.to_string() => Some(view.history),
-        History::Since(_) | History::Without => None,
+        TrialHistory::Since(seen) if seen != view.now_ns.to_string() => Some(view.history),
+        TrialHistory::Since(_) | TrialHistory::Without => None,
     }
 }
 
@@ -253,14 +253,14 @@ mod tests {
         HostTrials { store: Store::at(folder) }
     }
 
-    fn told(trials: &HostTrials, history: History<'_>) -> Value {
+    fn told(trials: &HostTrials, history: TrialHistory<'_>) -> Value {
         serde_json::from_slice(&trials.now(history)).unwrap()
     }
 
     #[test]
     fn running_trial_is_told_with_its_steps_limits_and_what_follows() {
         let folder = tempfile::tempdir().unwrap();
-        let trial = told(&host(folder.path()), History::Without)["trial"].clone();
+        let trial = told(&host(folder.path()), TrialHistory::Without)["trial"].clone();
         assert_eq!((&trial["title"], &trial["guard_lives"]), (&"the policy".into(), &true.into()));
         let rule = &trial["rules"][0];
         assert_eq!((rule["steps"].as_array().unwrap().len(), &rule["step"]), (3, &1.into()));
@@ -274,10 +274,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let host = host(folder.path());
         let looks = |history| told(&host, history)["trial"]["history"].as_array().map(Vec::len);
-        let whole = looks(History::Since("0"));
+        let whole = looks(TrialHistory::Since("0"));
         assert!(whole > Some(100), "{whole:?}");
-        let seen = told(&host, History::Without)["trial"]["seen"].as_str().unwrap().to_owned();
-        assert_eq!((looks(History::Since(&seen)), looks(History::Without)), (None, None));
+        let seen = told(&host, TrialHistory::Without)["trial"]["seen"].as_str().unwrap().to_owned();
+        assert_eq!((looks(TrialHistory::Since(&seen)), looks(TrialHistory::Without)), (None, None));
     }
 
     #[test]
@@ -285,10 +285,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let host = host(folder.path());
         fs::remove_file(folder.path().join("policy/trial.json")).unwrap();
-        let trial = told(&host, History::Since("0"))["trial"].clone();
+        let trial = told(&host, TrialHistory::Since("0"))["trial"].clone();
         assert_eq!((&trial["seen"], &trial["rules"][0]["arms"][0]["arm"]), (&Value::Null, &"dtcp".into()));
         fs::write(folder.path().join("policy/record.json"), "{").unwrap();
-        let document = told(&host, History::Without);
+        let document = told(&host, TrialHistory::Without);
         assert!(document["trial"].is_null() && document["problem"].as_str().unwrap().contains("damaged"), "{document}");
     }
 }

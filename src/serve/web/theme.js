@@ -1,10 +1,10 @@
-// Dark or light: as the system says, until somebody chooses.
+// The dark or light theme: that of the system until the user chooses.
 
 const KEY = "tccc-theme";
 const NEXT = { auto: "dark", dark: "light", light: "auto" };
 const SIGNS = { auto: "◐ Auto", dark: "● Dark", light: "○ Light" };
 
-/** Makes the button work; `changed` is called when colours change. */
+/** Connects the button; `changed` is called when colours change. */
 export function followTheme(button, changed) {
   const apply = (theme) => {
     document.documentElement.dataset.theme = theme;
@@ -23,7 +23,7 @@ export function followTheme(button, changed) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
 }
 
-/** A colour of the style sheet by its name. */
+/** A colour of the style sheet. */
 export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }

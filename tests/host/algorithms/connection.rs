@@ -4,8 +4,8 @@ use derive_more::{Deref, DerefMut};
 use tccc::author::ring::connection;
 use tccc::catalog::{self, StateValue};
 
-use crate::algorithms::kernel::{Acked, Kernel};
-use crate::algorithms::native::{self, CongestionControl, Native, Socket, Tcp, event};
+use crate::algorithms::kernel::{Acked, SimulatedKernel};
+use crate::algorithms::native::{self, CongestionControl, Native, NativeSocket, Tcp, event};
 use crate::algorithms::operations::Operation;
 
 /// A connection with its clock; it begins with a full window in flight.
@@ -13,7 +13,7 @@ use crate::algorithms::operations::Operation;
 pub struct Connection<'n> {
     #[deref]
     #[deref_mut]
-    connection: connection::Connection<'n>,
+    connection: connection::SimulatedConnection<'n>,
     id: &'n str,
 }
 
@@ -37,7 +37,7 @@ impl Connection<'static> {
 
 impl<'n> Connection<'n> {
     pub fn over(native: &'n Native, cwnd: u32, ssthresh: u32) -> Self {
-        Connection { connection: connection::Connection::over(native, cwnd, ssthresh), id: &native.id }
+        Connection { connection: connection::SimulatedConnection::over(native, cwnd, ssthresh), id: &native.id }
     }
 
     /// One that comes from another algorithm, with these changes to its fields.
@@ -94,8 +94,8 @@ impl<'n> Connection<'n> {
     }
 
     /// A callback by itself.
-    pub fn call<R>(&mut self, callback: impl FnOnce(&mut Socket<'n>, &mut Tcp) -> R) -> R {
-        let kernel: &mut Kernel<_> = self;
+    pub fn call<R>(&mut self, callback: impl FnOnce(&mut NativeSocket<'n>, &mut Tcp) -> R) -> R {
+        let kernel: &mut SimulatedKernel<_> = self;
         callback(&mut kernel.cc, &mut kernel.tcp)
     }
 

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use crate::algorithms::bottleneck::Flow;
 use crate::algorithms::connection::{Connection, RESUMPTIONS};
-use crate::algorithms::native::{self, INFINITE_SSTHRESH, Native, Socket, state};
+use crate::algorithms::native::{self, INFINITE_SSTHRESH, Native, NativeSocket, state};
 use crate::algorithms::path;
-use crate::algorithms::sender::{Round, Sender};
+use crate::algorithms::sender::{Round, SimulatedSender};
 use crate::compile;
 
 /// floor(cbrt(2^64 - 1)), the end of every time on the curve, 1/1024 s.
@@ -107,9 +107,9 @@ proptest! {
         static OFF: OnceLock<&Native> = OnceLock::new();
         let off = ["with_ss=0", "with_lo=0", "with_erfc=0", "hystart=1", "beta=717"];
         let off = OFF.get_or_init(|| native::tuned("cct", &off));
-        let rounds = |socket: Socket| {
+        let rounds = |socket: NativeSocket| {
             let mut rounds: Vec<Round> = Vec::new();
-            Sender::new(socket, path::random(seed, [lost, marked, late])).run(|round, _| rounds.push(round.clone()));
+            SimulatedSender::new(socket, path::random(seed, [lost, marked, late])).run(|round, _| rounds.push(round.clone()));
             rounds
         };
         prop_assert_eq!(rounds(off.socket(0)), rounds(native::find("bpf_cubic").socket(0)));

@@ -4,8 +4,8 @@ use crate::algorithms::connection::Connection;
 use crate::algorithms::kernel::Acked;
 use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, event, state};
 use crate::algorithms::operations::Operation;
-use crate::algorithms::path::{Fate, Path, Transmission};
-use crate::algorithms::sender::Sender;
+use crate::algorithms::path::{Fate, SimulatedPath, Transmission};
+use crate::algorithms::sender::SimulatedSender;
 
 /// Bit of `in_ack_event` for an echoed congestion mark (`CA_ACK_ECE`).
 const ACK_ECE: u32 = 1 << 2;
@@ -277,10 +277,10 @@ fn windows_after(lost: &'static [u32]) -> Vec<u32> {
     let fate = move |sent: &Transmission| {
         if !sent.is_again && lost.contains(&sent.packet) { Fate::Lost } else { Fate::Arrives }
     };
-    let start = Path { initial_cwnd: 40, initial_ssthresh: 40, ..Path::quiet("losses", 6) };
-    let path = Path { fate: Box::new(fate), ..start };
+    let start = SimulatedPath { initial_cwnd: 40, initial_ssthresh: 40, ..SimulatedPath::quiet("losses", 6) };
+    let path = SimulatedPath { fate: Box::new(fate), ..start };
     let mut windows = Vec::new();
-    Sender::new(native::find("dfr").socket(0), path).run(|round, _| {
+    SimulatedSender::new(native::find("dfr").socket(0), path).run(|round, _| {
         if round.ca_state == state::OPEN {
             windows.push(round.cwnd);
         }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::algorithms::bottleneck::{Flow, MSS_BYTES};
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Socket, state};
+use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, NativeSocket, state};
 
 const T1: f64 = 1_544_000.0;
 const OC1: f64 = 51_840_000.0;
@@ -58,14 +58,14 @@ const DT_AT: usize = 16;
 const PAIRS_SENT_AT: usize = 23;
 
 /// What the companion program does when it marked the first four packets: `pairs` of them as pairs.
-fn send_pairs(socket: &mut Socket, pairs: u8) {
+fn send_pairs(socket: &mut NativeSocket, pairs: u8) {
     let ends = [2u32, 4].map(u32::to_ne_bytes).concat();
     socket.share(SECOND_END_AT, &ends);
     socket.share(PAIRS_SENT_AT, &[pairs]);
 }
 
 /// What it does with a reply.
-fn reply(socket: &mut Socket, dt_us: u32) {
+fn reply(socket: &mut NativeSocket, dt_us: u32) {
     socket.share(DT_AT, &dt_us.to_ne_bytes());
 }
 
@@ -290,7 +290,7 @@ fn replayed_interval_counts_once_a_pair() {
 }
 
 /// What TCP hands down at once for a pacing rate: tcp_tso_autosize at the usual sk_pacing_shift of 10.
-fn handed_down(socket: &Socket) -> u64 {
+fn handed_down(socket: &NativeSocket) -> u64 {
     socket.pacing_rate() >> 10
 }
 

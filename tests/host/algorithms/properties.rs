@@ -10,7 +10,7 @@ use crate::algorithms::native::{self, CongestionControl, event};
 use crate::algorithms::operations::{self, Operation};
 use crate::algorithms::path;
 use crate::algorithms::reno::Reno;
-use crate::algorithms::sender::{Round, Sender};
+use crate::algorithms::sender::{Round, SimulatedSender};
 
 fn config() -> ProptestConfig {
     ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() }
@@ -69,9 +69,9 @@ proptest! {
 
     #[test]
     fn bpf_reno_is_reno_on_random_paths(seed: u64, lost in 0..60u32, marked in 0..20u32, late in 0..20u32) {
-        fn rounds<C: CongestionControl>(cc: C, path: path::Path) -> Vec<Round> {
+        fn rounds<C: CongestionControl>(cc: C, path: path::SimulatedPath) -> Vec<Round> {
             let mut rounds = Vec::new();
-            Sender::new(cc, path).run(|round, _| rounds.push(round.clone()));
+            SimulatedSender::new(cc, path).run(|round, _| rounds.push(round.clone()));
             rounds
         }
         let odds = [lost, marked, late];
