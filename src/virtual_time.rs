@@ -86,7 +86,7 @@ pub(crate) fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)
     if to_do.is_empty() {
         return Ok(Outcome::default());
     }
-    let workshop = Workshop::open(guest)?;
+    let workshop = Workshop::open(guest, work.stop)?;
     let cells = to_do.iter().map(|run| &plan.cells[run.cell]);
     let modules = Modules::prepare(&workshop, work.scenario, cells)?;
     keep_host(&results, plan, guest, &modules)?;

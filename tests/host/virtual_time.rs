@@ -1,7 +1,9 @@
 //! `tccc run --engine virtual`: the same to the byte, held to one folder, any algorithm file, refused where it cannot be had.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +13,8 @@ use crate::common::experiment::{TEN_A_ROUND_TRIP, assert_ten_a_round_trip, finis
 use crate::common::{needs, poll_until, tccc};
 use crate::lab::virtual_time::{Bench, record, scenario};
 use nix::sys::signal::{self, Signal};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use serde_json::Value;
 
 /// How long the runs of one test may take on a busy host.
@@ -152,6 +155,33 @@ fn interrupted_experiment_goes_on_where_it_was() {
     assert!(finished(&bench.out("parts")).len() < 30, "it was interrupted");
     let parts = files(&bench.runs("parts", "--runs 30"));
     assert!(parts == files(&bench.runs("whole", "--runs 30")), "in parts it is the same");
+}
+
+/// It compiled on for as long as there was something to compile, until a cluster killed it and its scratch folders stayed.
+#[test]
+fn interrupted_compilation_starts_no_further_compiler_and_leaves_nothing() {
+    needs!(guest);
+    let bench = Bench::new(&scenario("mine.bpf.c", "1%"));
+    let folder = bench.folder.path();
+    let never_compiled = format!("{}/* {} */\n", renamed("dtcp", "mine"), folder.display());
+    bench.write("mine.bpf.c", &never_compiled);
+    let gcc =
+        format!("#!/bin/sh\necho >> {0}/calls\ncat {0}/gate\nPATH=${{PATH#*:}} exec gcc \"$@\"\n", folder.display());
+    bench.write("gcc", &gcc);
+    fs::set_permissions(folder.join("gcc"), Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(folder.join("tmp")).unwrap();
+    let gate = folder.join("gate");
+    mkfifo(&gate, Mode::S_IRWXU).unwrap();
+    let path = format!("{}:{}", folder.display(), env::var("PATH").unwrap());
+    let mut command = bench.command("out", "");
+    let mut begun = command.env("PATH", path).env("TMPDIR", folder.join("tmp")).stderr(Stdio::null()).spawn().unwrap();
+    let calls = || fs::read(folder.join("calls")).unwrap_or_default().len();
+    poll_until(PATIENCE, "a compiler is started", || calls() > 0);
+    signal::kill(Pid::from_raw(begun.id() as i32), Signal::SIGTERM).unwrap();
+    fs::write(gate, "").unwrap();
+    assert_eq!(begun.wait().unwrap().code(), Some(5));
+    assert_eq!(calls(), 1);
+    assert_eq!(fs::read_dir(folder.join("tmp")).unwrap().count(), 0);
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub fn check() -> Result<()> {
 }
 
 fn fuzz(algorithms: &[String], seconds: u32) -> Result<()> {
-    let mut test = process::patient(process::tests_of(["--test", "host"], "fuzz::").arg("--ignored"));
-    test.env("TCCC_ALGORITHMS", algorithms.join(" ")).env("TCCC_FUZZ_SECONDS", seconds.to_string());
+    let mut test = process::tests_of(["--test", "host"], "fuzz::");
+    test.arg("--ignored").env("TCCC_ALGORITHMS", algorithms.join(" ")).env("TCCC_FUZZ_SECONDS", seconds.to_string());
     process::run("fuzz", &mut test)
 }

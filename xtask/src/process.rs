@@ -78,11 +78,10 @@ pub fn tests_of(target: [&str; 2], module: &str) -> Command {
     command
 }
 
-/// The same with less claim to the processors than anything else has.
-pub fn patient(command: &Command) -> Command {
-    let mut patient = program("nice");
-    patient.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
-    patient
+/// Gives this thread, and the programs that it starts from now on, the lowest priority.
+pub fn be_patient() {
+    // SAFETY: it only takes a number. On Linux it changes the calling thread alone.
+    unsafe { nix::libc::nice(19) };
 }
 
 /// Whether this program can be started and answers `--version`.

@@ -38,6 +38,6 @@ pub fn check() -> Result<()> {
 }
 
 fn prove(algorithms: &[String]) -> Result<String> {
-    let mut test = process::patient(process::tests_of(["--test", "host"], "prove::").arg("--ignored"));
-    made::table_of(test.env("TCCC_ALGORITHMS", algorithms.join(" ")), "TCCC_PROVE_TABLE")
+    let mut test = process::tests_of(["--test", "host"], "prove::");
+    made::table_of(test.arg("--ignored").env("TCCC_ALGORITHMS", algorithms.join(" ")), "TCCC_PROVE_TABLE")
 }

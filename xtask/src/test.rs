@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 
 use anyhow::{Context, Result};
@@ -61,13 +61,17 @@ pub fn build() -> Result<()> {
     process::run("build the tests", process::cargo("test").args(["--workspace", "--no-run"]))
 }
 
-/// Runs all rings, and `also` something else. The host ring and that run beside the kernel ring, whose tests wait more than
-/// they compute, and leave it the processors that it wants. The network ring measures links, and runs alone.
+/// Runs all rings, and `also` something else. `also` and then the host ring run beside the kernel ring, whose tests mostly
+/// wait. The network ring measures links, and runs alone.
 ///
 /// Errors: the tests do not build.
 pub fn count_all<T: Send>(also: impl FnOnce() -> T + Send) -> Result<(Count, T)> {
     let (kernel, host, also) = thread::scope(|scope| {
-        let beside = scope.spawn(|| (run_libtest(process::patient(&process::cargo("test")), &HOST, &[]), also()));
+        let beside = scope.spawn(|| {
+            let also = also();
+            process::be_patient();
+            (count_ring(Ring::Host), also)
+        });
         let kernel = count_ring(Ring::Kernel);
         let (host, also) = beside.join().expect("tests return what is wrong");
         (kernel, host, also)
@@ -83,7 +87,7 @@ pub fn count_all<T: Send>(also: impl FnOnce() -> T + Send) -> Result<(Count, T)>
 /// Errors: they do not build.
 fn count_ring(ring: Ring) -> Result<Count> {
     match ring {
-        Ring::Host => run_libtest(process::cargo("test"), &HOST, &[]),
+        Ring::Host => run_libtest(&HOST, &[]),
         Ring::Kernel => privileged("kernel"),
         Ring::Network => privileged("network"),
     }
@@ -92,7 +96,7 @@ fn count_ring(ring: Ring) -> Result<Count> {
 /// Runs a test program whose tests need root, one at a time.
 fn privileged(program: &str) -> Result<Count> {
     if process::is_root() {
-        return run_libtest(process::cargo("test"), &["--test", program], &["--test-threads=1"]);
+        return run_libtest(&["--test", program], &["--test-threads=1"]);
     }
     let mut list = process::cargo("test");
     let listed = process::output("list the tests", list.args(["--workspace", "--test", program, "--", "--list"]))?;
@@ -103,8 +107,9 @@ fn privileged(program: &str) -> Result<Count> {
 }
 
 /// Runs test programs by `cargo test` and counts what they say.
-fn run_libtest(mut command: Command, programs: &[&str], options: &[&str]) -> Result<Count> {
+fn run_libtest(programs: &[&str], options: &[&str]) -> Result<Count> {
     let log = skip_log(programs.last().expect("some test program"))?;
+    let mut command = process::cargo("test");
     // One package alone would be built again, with the features that it alone asks for.
     command
         .arg("--workspace")

@@ -241,7 +241,7 @@ fn configuration(folder: &Path, nodes: usize) -> Result<String> {
          SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/slurmd-%n.pid\n\
          SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/slurmd-%n.log\n\
          ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nMpiDefault=none\n\
-         SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nReturnToService=2\nKillWait=5\n\
+         SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nReturnToService=2\n\
          SchedulerParameters=batch_sched_delay=0,sched_interval=1\nMailProg=/bin/true\n\
          SlurmdTimeout=6\nMessageTimeout=5\n\
          {nodes}PartitionName={PARTITION} Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"

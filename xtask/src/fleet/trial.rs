@@ -17,7 +17,7 @@ use crate::{guest, process};
 const PATIENCE: Duration = Duration::from_secs(570);
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// A cancelled task may take so long to end.
-const CANCEL: Duration = Duration::from_secs(20);
+const CANCEL: Duration = Duration::from_secs(60);
 /// The program of the tasks. Each notes where it starts, and has a folder of its own for what it leaves behind.
 const WRAPPER: &str = r#"#!/bin/sh
 case "$* " in
