@@ -8,19 +8,12 @@ use crate::catalog::Algorithm;
 /// The callbacks that the kernel requires; any one of each row is enough.
 const NEEDED: [&[&str]; 3] = [&["ssthresh"], &["undo_cwnd"], &["cong_avoid", "cong_control", "cong_control___2"]];
 
-/// One rule, applied to one algorithm.
-pub struct LintRule {
-    /// The name in the output of `tccc check`.
-    pub name: &'static str,
-    pub faults: Vec<String>,
-}
-
 /// Applies all rules. An object that was not written for tccc has to meet only the kernel's rules.
 ///
-/// Shape: in the order of an algorithm's file.
-pub fn rules(algorithm: &Algorithm, file: &Path, source: Option<&str>) -> Vec<LintRule> {
+/// Shape: name and faults of each rule, in the order of an algorithm's file.
+pub fn rules(algorithm: &Algorithm, file: &Path, source: Option<&str>) -> Vec<(&'static str, Vec<String>)> {
     let mut rules = Vec::new();
-    let mut rule = |name, faults| rules.push(LintRule { name, faults });
+    let mut rule = |name, faults| rules.push((name, faults));
     let describes_itself = describes_itself(algorithm);
     if describes_itself || source.is_some() {
         rule("header", header_faults(algorithm, source));

@@ -91,12 +91,9 @@ impl Inspection<'_> {
             self.check_object(&algorithm, None, &mut checks);
             let why = "needs the source, FILE.bpf.c: this is an object";
             let properties = Property::ALL.map(|property| (CheckGroup::Properties, property.name()));
-            for (group, name) in
-                properties.into_iter().chain([(CheckGroup::Fuzzer, "fuzzer"), (CheckGroup::Proof, "proof")])
-            {
-                if self.wants(group) {
-                    self.add(&mut checks, name, || Err(Failure::unmet(why).into()));
-                }
+            let others = [(CheckGroup::Fuzzer, "fuzzer"), (CheckGroup::Proof, "proof")];
+            for (group, name) in properties.into_iter().chain(others) {
+                self.add_of(group, &mut checks, name, || Err(Failure::unmet(why).into()));
             }
             return Ok((algorithm.id, checks));
         }
@@ -124,14 +121,9 @@ impl Inspection<'_> {
         if self.wants(CheckGroup::Properties) {
             self.check_native(&bench, &source, &object, &mut checks);
         }
-        let subject = Subject::new(&source, &algorithm, &bench);
-        if self.wants(CheckGroup::Fuzzer) {
-            let seconds = self.fuzz.as_secs() as u32;
-            self.add(&mut checks, "fuzzer", || fuzz(&subject, seconds));
-        }
-        if self.wants(CheckGroup::Proof) {
-            self.add(&mut checks, "proof", || prove(&subject));
-        }
+        let (subject, seconds) = (Subject::new(&source, &algorithm, &bench), self.fuzz.as_secs() as u32);
+        self.add_of(CheckGroup::Fuzzer, &mut checks, "fuzzer", || fuzz(&subject, seconds));
+        self.add_of(CheckGroup::Proof, &mut checks, "proof", || prove(&subject));
         Ok((algorithm.id, checks))
     }
 
@@ -143,6 +135,12 @@ impl Inspection<'_> {
     fn stem(&self) -> String {
         let name = self.file.file_name().unwrap_or_default().to_string_lossy();
         name.trim_end_matches(SOURCE_ENDING).to_owned()
+    }
+
+    fn add_of(&mut self, group: CheckGroup, checks: &mut Vec<Check>, name: &str, check: impl FnOnce() -> CheckResult) {
+        if self.wants(group) {
+            self.add(checks, name, check);
+        }
     }
 
     fn add(&mut self, checks: &mut Vec<Check>, name: &str, check: impl FnOnce() -> CheckResult) {
@@ -159,18 +157,14 @@ impl Inspection<'_> {
     }
 
     fn check_object(&mut self, algorithm: &Algorithm, source: Option<&str>, checks: &mut Vec<Check>) {
-        if self.wants(CheckGroup::Rules) {
-            for rule in lint::rules(algorithm, self.file, source) {
-                self.add(checks, rule.name, || Ok(Findings::Faults(rule.faults)));
-            }
-            if source.is_none() && !lint::describes_itself(algorithm) {
-                let why = "the object was not written for tccc: it has no header to check";
-                self.add(checks, "header", || Err(Failure::unmet(why).into()));
-            }
+        for (rule, faults) in lint::rules(algorithm, self.file, source) {
+            self.add_of(CheckGroup::Rules, checks, rule, || Ok(Findings::Faults(faults)));
         }
-        if self.wants(CheckGroup::Verifier) {
-            self.add(checks, "verifier", || verify(algorithm));
+        if source.is_none() && !lint::describes_itself(algorithm) {
+            let why = "the object was not written for tccc: it has no header to check";
+            self.add_of(CheckGroup::Rules, checks, "header", || Err(Failure::unmet(why).into()));
         }
+        self.add_of(CheckGroup::Verifier, checks, "verifier", || verify(algorithm));
     }
 
     fn check_native(&mut self, bench: &BuildFolder, source: &Path, object: &Path, checks: &mut Vec<Check>) {

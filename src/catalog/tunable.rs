@@ -98,16 +98,6 @@ impl Tunable {
         Some(i128::from_le_bytes(wide))
     }
 
-    /// The lowest and highest value of the type.
-    fn limits(&self) -> (i128, i128) {
-        let bits = 8 * self.size as u32;
-        match self.kind {
-            TunableKind::Bool => (0, 1),
-            TunableKind::Unsigned => (0, (1 << bits) - 1),
-            TunableKind::Signed => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
-        }
-    }
-
     /// Fills in the numbers and texts of a tag `default|low|high|unit|why`.
     ///
     /// None: a part is missing, a number is malformed, or the default, range and type contradict each other.
@@ -118,7 +108,12 @@ impl Tunable {
         self.high = number(parts.next()?)?;
         self.unit = parts.next()?.to_owned();
         self.why = parts.next()?.to_owned();
-        let (least, most) = self.limits();
+        let bits = 8 * self.size as u32;
+        let (least, most) = match self.kind {
+            TunableKind::Bool => (0, 1),
+            TunableKind::Unsigned => (0, (1 << bits) - 1),
+            TunableKind::Signed => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        };
         let ordered = least <= self.low && self.low <= self.default && self.default <= self.high && self.high <= most;
         ordered.then_some(self)
     }

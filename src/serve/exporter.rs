@@ -168,7 +168,8 @@ impl Exporter {
         overview.note_situation(counted.time_ns, situation.clone());
         drop(overview);
         let dropped = Some(self.shelf.dropped.load(Ordering::Relaxed)).filter(|&events| events != u64::MAX);
-        let (own, kernel, failed_sweeps) = (own(), kernel_release(), self.failed_sweeps);
+        let release = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
+        let (own, kernel, failed_sweeps) = (own(), release.unwrap_or_default(), self.failed_sweeps);
         self.shelf.put(Scrape { counted, situation, costs, dropped, sweep_s, failed_sweeps, own, kernel });
         Ok(())
     }
@@ -180,10 +181,6 @@ fn own() -> ProcessUsage {
     let cpu_s = getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |it| seconds(it.user_time()) + seconds(it.system_time()));
     let status = procfs::process::Process::myself().and_then(|process| process.status()).ok();
     ProcessUsage { cpu_s, resident_bytes: status.and_then(|status| status.vmrss).unwrap_or(0) * 1024 }
-}
-
-fn kernel_release() -> String {
-    nix::sys::utsname::uname().map_or_else(|_| String::new(), |name| name.release().to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl AccessToken {
         let token = text.trim();
         let is_plain = token.chars().all(|c| c.is_ascii_alphanumeric() || "-._~+/=".contains(c));
         if !(is_plain && (TOKEN_MIN..=TOKEN_MAX).contains(&token.len())) {
-            return Err(format!("expected {TOKEN_MIN} to {TOKEN_MAX} letters, digits and signs of \"-._~+/=\""));
+            return Err(format!("expected {TOKEN_MIN} to {TOKEN_MAX} letters, digits and characters of \"-._~+/=\""));
         }
         Ok(AccessToken(token.to_owned()))
     }
@@ -119,34 +119,25 @@ impl RequestGate {
         if headers.get(header::ORIGIN).is_some_and(|origin| !origin.to_str().is_ok_and(is_own)) {
             return Err(WRONG_ORIGIN);
         }
-        if is_open { Ok(()) } else { self.check_token(headers) }
-    }
-
-    fn check_token(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let Some(token) = &self.token else { return Ok(()) };
-        match given_token(headers) {
-            None => Err(NO_TOKEN),
-            Some(given) if token.is(given) => Ok(()),
-            Some(_) => Err(WRONG_TOKEN),
+        match (&self.token, given_token(headers)) {
+            (Some(_), None) if !is_open => Err(NO_TOKEN),
+            (Some(token), Some(given)) if !is_open && !token.is(given) => Err(WRONG_TOKEN),
+            _ => Ok(()),
         }
     }
 
     /// Whether `Host` names this server. Addresses are accepted because only names can be rebound.
     fn goes_by(&self, host: &str) -> bool {
-        let name = without_port(host);
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) && !name.ends_with(':') => name,
+            _ => host,
+        };
         let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         let is_listed = |name: &str| self.names.iter().any(|own| own.eq_ignore_ascii_case(name));
         match address {
             Ok(address) => !self.is_loopback || address.is_loopback() || is_listed(name),
             Err(_) => name.eq_ignore_ascii_case("localhost") || is_listed(name),
         }
-    }
-}
-
-fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) && !name.ends_with(':') => name,
-        _ => host,
     }
 }
 

@@ -52,9 +52,9 @@ pub(super) struct ProcessUsage {
 
 pub(super) fn openmetrics(shown: &Scrape) -> String {
     let mut ours = Registry::with_prefix("tccc");
-    ours.register_collector(Box::new(Ours(shown.clone())));
+    ours.register_collector(Box::new(shown.clone()));
     let mut process = Registry::default();
-    process.register_collector(Box::new(ProcessMetrics(shown.own)));
+    process.register_collector(Box::new(shown.own));
     let mut text = String::new();
     let written = encode_registry(&mut text, &ours)
         .and_then(|()| encode_registry(&mut text, &process))
@@ -66,25 +66,19 @@ pub(super) fn openmetrics(shown: &Scrape) -> String {
 type SeriesLabels = Vec<(&'static str, String)>;
 type LabelledValue = (SeriesLabels, f64);
 
-#[derive(Debug)]
-struct Ours(Scrape);
-
-#[derive(Debug)]
-struct ProcessMetrics(ProcessUsage);
-
-impl Collector for ProcessMetrics {
+impl Collector for ProcessUsage {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut to = Families(&mut encoder);
-        to.counter("process_cpu_seconds", "Time on processors of this process", [(vec![], self.0.cpu_s)])?;
-        let resident = [(vec![], self.0.resident_bytes as f64)];
+        to.counter("process_cpu_seconds", "Time on processors of this process", [(vec![], self.cpu_s)])?;
+        let resident = [(vec![], self.resident_bytes as f64)];
         to.gauge("process_resident_memory_bytes", "Memory of this process", resident)
     }
 }
 
-impl Collector for Ours {
+impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut to = Families(&mut encoder);
-        let groups = merged(&self.0.counted.groups);
+        let groups = merged(&self.counted.groups);
         self.encode_infos(&mut to)?;
         self.encode_arms(&mut to)?;
         encode_counts(&mut to, &groups)?;
@@ -94,19 +88,19 @@ impl Collector for Ours {
     }
 }
 
-impl Ours {
+impl Scrape {
     fn encode_infos(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
-        let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("kernel", self.0.kernel.clone())];
+        let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("kernel", self.kernel.clone())];
         to.info("build", "Version of this program and of the kernel", [build])?;
-        let algorithms = self.0.situation.registered.iter().map(|it| {
+        let algorithms = self.situation.registered.iter().map(|it| {
             let generation = it.generation.map(|it| it.to_string()).unwrap_or_default();
             let (name, version, source) = (it.name.clone(), it.version.clone(), it.source.to_owned());
             vec![("name", name), ("version", version), ("source", source), ("generation", generation)]
         });
         to.info("algorithm", "Algorithms that connections can choose", algorithms)?;
         let mut sockets: BTreeMap<&str, u64> =
-            self.0.situation.registered.iter().map(|it| (it.name.as_str(), 0)).collect();
-        for group in &self.0.counted.groups {
+            self.situation.registered.iter().map(|it| (it.name.as_str(), 0)).collect();
+        for group in &self.counted.groups {
             *sockets.entry(&group.algorithm).or_default() += group.sockets;
         }
         let sockets = sockets.into_iter().map(|(name, count)| (vec![("name", name.to_owned())], count as f64));
@@ -115,16 +109,16 @@ impl Ours {
 
     fn encode_arms(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
         let labels = |rule: &str, arm: &str| vec![("rule", rule.to_owned()), ("arm", arm.to_owned())];
-        let generation = self.0.situation.policy.as_ref().map_or(0, |policy| policy.generation);
+        let generation = self.situation.policy.as_ref().map_or(0, |policy| policy.generation);
         let help = "Number of the policy's generation that decides; 0: there is no policy";
         to.gauge("policy_generation", help, [(SeriesLabels::new(), f64::from(generation))])?;
-        let arms = || self.0.situation.policy.iter().flat_map(|policy| &policy.arms);
+        let arms = || self.situation.policy.iter().flat_map(|policy| &policy.arms);
         let shares = arms().map(|it| (labels(&it.rule, &it.arm), it.share));
         to.gauge("arm_share_ratio", "Share of a rule's connections that the policy gives an arm", shares)?;
         let trials = arms().map(|it| (labels(&it.rule, &it.arm), f64::from(u8::from(it.on_trial))));
         to.gauge("arm_on_trial", "Whether the rule of an arm is on trial", trials)?;
         let mut sockets: BTreeMap<(&str, &str), u64> = arms().map(|it| ((&*it.rule, &*it.arm), 0)).collect();
-        for group in &self.0.counted.groups {
+        for group in &self.counted.groups {
             if let Some(given) = &group.arm {
                 *sockets.entry((&given.rule, &given.arm)).or_default() += group.sockets;
             }
@@ -135,7 +129,7 @@ impl Ours {
 
     fn encode_costs(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
         let labels = |it: &CallbackCost| vec![("algorithm", it.algorithm.clone()), ("op", it.callback.clone())];
-        let costs = &self.0.costs;
+        let costs = &self.costs;
         let time = costs.iter().map(|it| (labels(it), it.nanoseconds as f64 / NANOS_PER_SECOND));
         let help = "Time in callbacks of algorithms; only while kernel.bpf_stats_enabled is 1";
         to.counter("callback_duration_seconds", help, time)?;
@@ -150,15 +144,15 @@ impl Ours {
     /// Encodes what the numbers lack and what they cost.
     fn encode_honesty(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
         let one = |value: f64| [(SeriesLabels::new(), value)];
-        if let Some(dropped) = self.0.dropped {
+        if let Some(dropped) = self.dropped {
             to.counter("events_dropped", "Events of the web page's tracer that did not fit", one(dropped as f64))?;
         }
-        let uncounted = one(self.0.counted.uncounted as f64);
+        let uncounted = one(self.counted.uncounted as f64);
         to.counter("uncounted", "Times a connection could not be counted: too many groups, or no memory", uncounted)?;
-        let hidden = one(self.0.counted.hidden as f64);
+        let hidden = one(self.counted.hidden as f64);
         to.gauge("hidden_processes", "Processes whose network namespace could not be looked at", hidden)?;
-        to.gauge("sweep_duration_seconds", "Time of the latest sweep over all sockets", one(self.0.sweep_s))?;
-        let failed = one(self.0.failed_sweeps as f64);
+        to.gauge("sweep_duration_seconds", "Time of the latest sweep over all sockets", one(self.sweep_s))?;
+        let failed = one(self.failed_sweeps as f64);
         to.counter("failed_sweeps", "Sweeps that failed: the counts are from the last that succeeded", failed)
     }
 }

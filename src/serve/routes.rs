@@ -127,7 +127,7 @@ async fn show_health(State(served): SharedServer) -> Response {
 
 async fn show_metrics(State(served): SharedServer, headers: HeaderMap) -> Response {
     let Some(shelf) = &served.shelf else {
-        return said(StatusCode::NOT_FOUND, "a recording has no metrics: they are of a host as it is");
+        return said(StatusCode::NOT_FOUND, "a recording has no metrics: only a live host has them");
     };
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_openmetrics = accepted.contains("application/openmetrics-text");
@@ -136,7 +136,7 @@ async fn show_metrics(State(served): SharedServer, headers: HeaderMap) -> Respon
             let content_type = if is_openmetrics { metrics::OPENMETRICS } else { metrics::PLAIN_TEXT };
             ([(header::CONTENT_TYPE, content_type)], text).into_response()
         }
-        None => said(StatusCode::SERVICE_UNAVAILABLE, "the first sweep goes on: try again in a moment"),
+        None => said(StatusCode::SERVICE_UNAVAILABLE, "the first sweep is still running: try again in a moment"),
     }
 }
 
@@ -192,7 +192,7 @@ async fn show_incident(State(served): SharedServer, Path(name): Path<String>) ->
     let incident = served.trials.clone().map(|trials| tokio::task::spawn_blocking(move || trials.incident(&name)));
     match futures_util::future::OptionFuture::from(incident).await {
         Some(Ok(Some(document))) => json(document),
-        _ => said(StatusCode::NOT_FOUND, "there is no incident of that name"),
+        _ => said(StatusCode::NOT_FOUND, "there is no incident with that name"),
     }
 }
 

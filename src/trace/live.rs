@@ -78,7 +78,7 @@ impl Tracer {
         }
         Tracer::load(filter, (true, interval, ring_bytes), has).or_else(|refused| {
             let mut tracer = Tracer::load(filter, (false, interval, ring_bytes), has)?;
-            let notice = format!("samples are taken by packet, which costs more: by a timer, {refused:#}");
+            let notice = format!("sampling is by packet, which costs more, because the timer failed: {refused:#}");
             tracer.notices.push(notice);
             Ok(tracer)
         })
@@ -102,7 +102,14 @@ impl Tracer {
         let events = MapHandle::try_from(&skel.maps.tccc_events).context("hold the ring")?;
         let (ring, decoded) = build_ring(&events)?;
         let links = attach(&skel)?;
-        let clock = is_by_clock.then(|| start_clock(&skel, filter)).transpose()?;
+        let start_clock = || {
+            // A tracepoint registers the sockets that open meanwhile.
+            let by_namespace = skel.progs.tccc_meet.attach().context("attach the tracer's socket iterator")?;
+            let by_process = skel.progs.tccc_meet_file.attach().context("attach the tracer's file iterator")?;
+            tick::meet_all(&by_namespace, &by_process, filter)?;
+            SampleTimer::begin(&skel)
+        };
+        let clock = is_by_clock.then(start_clock).transpose()?;
         Ok(Tracer { ring, decoded, watcher, notices, clock, _events: events, _links: links })
     }
 
@@ -226,14 +233,6 @@ fn set_times(open: &mut OpenTcpTraceSkel<'_>, interval: Duration, ring_bytes: u3
     Ok(())
 }
 
-/// Registers the open sockets, then starts the timer. A tracepoint registers sockets that open meanwhile.
-fn start_clock(skel: &TcpTraceSkel<'_>, filter: &Filter) -> Result<SampleTimer> {
-    let by_namespace = skel.progs.tccc_meet.attach().context("attach the tracer's socket iterator")?;
-    let by_process = skel.progs.tccc_meet_file.attach().context("attach the tracer's file iterator")?;
-    tick::meet_all(&by_namespace, &by_process, filter)?;
-    SampleTimer::begin(skel)
-}
-
 /// Disables the programs whose tracepoint this kernel lacks; returns notices.
 ///
 /// Errors: the tracepoint for packets is missing and needed.
@@ -247,9 +246,9 @@ fn leave_out_missing(
     }
     let progs = &mut open.progs;
     let optional = [
-        (&mut progs.tccc_tcp_state, "inet_sock_set_state", "connections have no open and close events"),
-        (&mut progs.tccc_ca_state, "tcp_cong_state_set", "a state change is seen at the packet after it"),
-        (&mut progs.tccc_retransmit, "tcp_retransmit_skb", "a retransmission is seen at the packet after it"),
+        (&mut progs.tccc_tcp_state, "inet_sock_set_state", "there are no open and close events"),
+        (&mut progs.tccc_ca_state, "tcp_cong_state_set", "a state change is seen only at the next packet"),
+        (&mut progs.tccc_retransmit, "tcp_retransmit_skb", "a retransmission is seen only at the next packet"),
     ];
     Ok(program::leave_out_missing(optional, has))
 }

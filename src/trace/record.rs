@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::arrival::{Arrival, Fact};
+use super::event::EVENT_BYTES;
 use super::event::schema::Schema;
-use super::event::{EVENT_BYTES, Event};
 use crate::failure::Failure;
 use crate::kernel::clock;
 
@@ -137,7 +137,10 @@ impl Recorder {
         match arrival {
             Arrival::Event(event) => {
                 self.total += 1;
-                self.part.add_event(event);
+                let part = &mut self.part;
+                part.events.extend_from_slice(&event.encode());
+                part.span = [part.span[0].min(event.time_ns), part.span[1].max(event.time_ns)];
+                part.waiting_since.get_or_insert_with(Instant::now);
             }
             Arrival::Fact(fact) => {
                 if let Fact::Dropped { events, .. } = fact {
@@ -227,12 +230,6 @@ impl RecordingFile {
         first.extend(block::pack(BlockKind::Head as u8, &serde_json::to_vec(head)?, 1, [0, 0]));
         part.put(&first).with_context(|| format!("write the recording \"{}\"", path.display()))?;
         Ok(part)
-    }
-
-    fn add_event(&mut self, event: &Event) {
-        self.events.extend_from_slice(&event.encode());
-        self.span = [self.span[0].min(event.time_ns), self.span[1].max(event.time_ns)];
-        self.waiting_since.get_or_insert_with(Instant::now);
     }
 
     fn add_fact(&mut self, fact: &Fact) -> Result<()> {

@@ -27,12 +27,8 @@ pub(super) fn is_possible(kernel: &Types, has_tracepoint: impl Fn(&str) -> bool)
         .all(|function| kernel.has(TypeKind::Function, function))
         && ["tcp_cong_state_set", "inet_sock_set_state", "tcp_retransmit_skb"].into_iter().all(has_tracepoint)
         && privilege::missing(&[Capability::SysAdmin]).is_empty()
-        && !is_realtime()
-}
-
-/// Whether this is a real-time kernel, on which timers of BPF programs are refused or fail.
-fn is_realtime() -> bool {
-    nix::sys::utsname::uname().is_ok_and(|name| name.version().to_string_lossy().contains("PREEMPT_RT"))
+        // On a real-time kernel, timers of BPF programs are refused or fail.
+        && nix::sys::utsname::uname().is_ok_and(|name| !name.version().to_string_lossy().contains("PREEMPT_RT"))
 }
 
 /// Registers every open socket with the tracer.

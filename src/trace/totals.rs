@@ -85,8 +85,8 @@ impl CountingProgram {
         let progs = &mut open.progs;
         let (state, tcp_state) = (&mut progs.tccc_tot_ca, &mut progs.tccc_tot_tcp);
         let optional = [
-            (state, "tcp_cong_state_set", "time in congestion states is known to the length of a sweep only"),
-            (tcp_state, "inet_sock_set_state", "connections between two sweeps are not counted"),
+            (state, "tcp_cong_state_set", "time in congestion states is precise only to the length of a sweep"),
+            (tcp_state, "inet_sock_set_state", "connections that open and close between two sweeps are not counted"),
         ];
         let notices = program::leave_out_missing(optional, |name| program::has_tracepoint(&kernel, name));
         let skel = open.load().map_err(program::explain_refusal)?;

@@ -101,16 +101,6 @@ impl Watch {
             }
         }
     }
-
-    fn take_dropped(&mut self, take: &mut dyn FnMut(Arrival)) {
-        let [full, unfollowed] = self.tracer.watcher().drops();
-        let dropped = full + unfollowed;
-        if dropped != self.dropped {
-            self.dropped = dropped;
-            let unfollowed = Some(unfollowed);
-            take(Arrival::Fact(Fact::Dropped { time_ns: self.now_ns(), events: dropped, unfollowed }));
-        }
-    }
 }
 
 impl EventSource for Watch {
@@ -125,7 +115,12 @@ impl EventSource for Watch {
                 take(Arrival::Event(event));
             }
             self.take_gathered(take);
-            self.take_dropped(take);
+            let [full, unfollowed] = self.tracer.watcher().drops();
+            if full + unfollowed != self.dropped {
+                self.dropped = full + unfollowed;
+                let (time_ns, unfollowed) = (self.now_ns(), Some(unfollowed));
+                take(Arrival::Fact(Fact::Dropped { time_ns, events: self.dropped, unfollowed }));
+            }
             if Instant::now() >= deadline {
                 return Ok(());
             }

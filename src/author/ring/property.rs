@@ -111,18 +111,14 @@ impl AlgorithmUnderTest<'_> {
         let subject = std::cell::RefCell::new(&mut self);
         run(runner, (operations::start(), operations::operations(), shares), |(start, list, shares)| {
             let mut subject = subject.borrow_mut();
-            subject.tune(&shares);
+            let algorithm = subject.algorithm;
+            for (tunable, share) in algorithm.tunables.iter().zip(&shares) {
+                let value = tunable.low + ((tunable.high - tunable.low) as f64 * share) as i128;
+                subject.native.set(&tunable.name, &tunable.encode(value));
+            }
             subject.check_history(start, &list);
             Ok(())
         })
-    }
-
-    /// Sets each tunable to the value at this share of its range.
-    fn tune(&mut self, shares: &[f64]) {
-        for (tunable, share) in self.algorithm.tunables.iter().zip(shares) {
-            let value = tunable.low + ((tunable.high - tunable.low) as f64 * share) as i128;
-            self.native.set(&tunable.name, &tunable.encode(value));
-        }
     }
 
     fn check_init(&self, runner: &mut TestRunner) -> Result<(), String> {

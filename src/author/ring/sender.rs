@@ -94,17 +94,13 @@ impl<C: CongestionControl> SimulatedSender<C> {
         while self.round <= self.path.rounds {
             self.step();
             while self.round <= self.path.rounds && self.kernel.tcp.snd_una >= self.round_end {
-                watch(&self.end_of_round(), &self.kernel.cc);
+                let Tcp { snd_cwnd: cwnd, snd_ssthresh, ca_state, .. } = self.kernel.tcp;
+                let ssthresh = Some(snd_ssthresh).filter(|&ssthresh| ssthresh < INFINITE_SSTHRESH);
+                watch(&Round { cwnd, ssthresh, ca_state, now_us: self.now_us }, &self.kernel.cc);
                 self.round += 1;
                 self.round_end = self.kernel.tcp.snd_nxt.max(self.round_end + 1);
             }
         }
-    }
-
-    fn end_of_round(&self) -> Round {
-        let tcp = &self.kernel.tcp;
-        let ssthresh = Some(tcp.snd_ssthresh).filter(|&ssthresh| ssthresh < INFINITE_SSTHRESH);
-        Round { cwnd: tcp.snd_cwnd, ssthresh, ca_state: tcp.ca_state, now_us: self.now_us }
     }
 
     /// Processes the next arrival. If no packet is on its way, the sender times out or resumes.
@@ -136,7 +132,9 @@ impl<C: CongestionControl> SimulatedSender<C> {
         if is_sample {
             self.kernel.tcp.srtt_us = 8 * rtt_us as u32;
         }
-        if self.is_in_order() {
+        let tcp = &self.kernel.tcp;
+        // Every packet on the scoreboard is on its first way.
+        if self.received.is_empty() && tcp.sacked_out + tcp.lost_out + tcp.retrans_out == 0 {
             self.kernel.tcp.packets_out = self.packets.len() as u32;
         } else {
             acked.lost = self.mark_lost();
@@ -178,12 +176,6 @@ impl<C: CongestionControl> SimulatedSender<C> {
         self.kernel.tcp.snd_una = self.receiver_next;
         self.kernel.tcp.delivered += acked.delivered;
         acked
-    }
-
-    /// Whether every packet on the scoreboard is on its first way.
-    fn is_in_order(&self) -> bool {
-        let tcp = &self.kernel.tcp;
-        self.received.is_empty() && tcp.sacked_out + tcp.lost_out + tcp.retrans_out == 0
     }
 
     fn mark_lost(&mut self) -> u32 {
@@ -259,8 +251,10 @@ impl<C: CongestionControl> SimulatedSender<C> {
 
     /// Sends as much as the window and the application allow, lost packets first.
     fn transmit(&mut self) {
+        self.is_paused |= self.path.pause_after.is_some_and(|round| self.round > round);
+        let limit = if self.is_paused { 0 } else { self.path.application_limit };
         let mut next_lost = 0;
-        let mut is_window_full = true;
+        let mut is_limited = true;
         while self.kernel.tcp.in_flight() < self.kernel.tcp.snd_cwnd {
             let rest = self.packets.iter().skip(next_lost);
             let lost = match self.kernel.tcp.lost_out {
@@ -270,19 +264,21 @@ impl<C: CongestionControl> SimulatedSender<C> {
             if let Some(index) = lost {
                 self.send_again(index);
                 next_lost = index + 1;
-            } else if self.application_has_data() {
+            } else if self.kernel.tcp.packets_out < limit {
                 self.send_new();
             } else {
-                is_window_full = false;
+                is_limited = false;
                 break;
             }
         }
-        self.validate_window(is_window_full);
-    }
-
-    fn application_has_data(&mut self) -> bool {
-        self.is_paused |= self.path.pause_after.is_some_and(|round| self.round > round);
-        !self.is_paused && self.kernel.tcp.packets_out < self.path.application_limit
+        // Notes for a round whether the window, not the application, limits the sender.
+        let tcp = &mut self.kernel.tcp;
+        let is_over = tcp.snd_una >= self.usage_end;
+        if is_over || is_limited || (tcp.is_cwnd_limited == 0 && tcp.packets_out > tcp.max_packets_out) {
+            tcp.is_cwnd_limited = u32::from(is_limited);
+            tcp.max_packets_out = tcp.packets_out;
+            self.usage_end = tcp.snd_nxt;
+        }
     }
 
     fn send_new(&mut self) {
@@ -320,16 +316,5 @@ impl<C: CongestionControl> SimulatedSender<C> {
         };
         let arrival = (self.now_us + rtt_us + delay_us, self.transmissions, packet, self.now_us, is_marked);
         self.arrivals.push(Reverse(arrival));
-    }
-
-    /// Notes for a round whether the window, not the application, limits the sender.
-    fn validate_window(&mut self, is_limited: bool) {
-        let tcp = &mut self.kernel.tcp;
-        let is_over = tcp.snd_una >= self.usage_end;
-        if is_over || is_limited || (tcp.is_cwnd_limited == 0 && tcp.packets_out > tcp.max_packets_out) {
-            tcp.is_cwnd_limited = u32::from(is_limited);
-            tcp.max_packets_out = tcp.packets_out;
-            self.usage_end = tcp.snd_nxt;
-        }
     }
 }

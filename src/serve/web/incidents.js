@@ -68,7 +68,7 @@ export class IncidentView extends Still {
     const known = await ask(path);
     if (this.isClosed) return;
     if (!known) {
-      setText(this.host.querySelector(".says"), "There is no incident of that name.");
+      setText(this.host.querySelector(".says"), "There is no incident with that name.");
       return;
     }
     const { incident, folder } = known;

@@ -17,16 +17,6 @@ pub struct FieldPlace {
     pub size: usize,
 }
 
-/// Converts a name to that in C, which splits endpoints and has the rate in bytes.
-fn name_in_c(name: &str) -> &str {
-    match name {
-        "local" => "local_addr",
-        "remote" => "remote_addr",
-        "pacing_rate_bps" => "pacing_rate",
-        same => same,
-    }
-}
-
 /// The layout of the events in a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schema {
@@ -42,6 +32,13 @@ impl Schema {
     /// This version's layout.
     pub fn own() -> Schema {
         let place = |name: &str, offset, size| FieldPlace { name: name.to_owned(), offset, size };
+        // C splits endpoints and has the rate in bytes.
+        let name_in_c = |name| match name {
+            "local" => "local_addr",
+            "remote" => "remote_addr",
+            "pacing_rate_bps" => "pacing_rate",
+            same => same,
+        };
         let of_event = |field: &EventField| place(name_in_c(field.name), field.place[0], field.place[1]);
         let mut fields: Vec<FieldPlace> = Event::FIELDS.iter().map(of_event).collect();
         let of_ends =
@@ -62,10 +59,10 @@ impl Schema {
     pub fn reading(&self) -> Result<Reading, String> {
         let own = Schema::own();
         if self.byte_order != own.byte_order {
-            return Err(format!("its bytes are in {}-endian order, which this processor is not", self.byte_order));
+            return Err(format!("its events are {}-endian, and this processor is not", self.byte_order));
         }
         if !(1..=RECORD_BYTES_MAX).contains(&self.bytes) || self.fields.len() > FIELDS_MAX {
-            return Err(format!("events of {} bytes with {} fields are none of ours", self.bytes, self.fields.len()));
+            return Err(format!("events of {} bytes with {} fields are not from tccc", self.bytes, self.fields.len()));
         }
         let mut moves = Vec::new();
         for place in &own.fields {
@@ -77,7 +74,7 @@ impl Schema {
             };
             let is_inside = theirs.offset.checked_add(theirs.size).is_some_and(|end| end <= self.bytes);
             if theirs.size != place.size || !is_inside {
-                return Err(format!("the field \"{}\" of its events has no place of its size", place.name));
+                return Err(format!("the field \"{}\" of its events has another size or lies outside", place.name));
             }
             moves.push((theirs.offset, place.offset, place.size));
         }
@@ -162,7 +159,7 @@ mod tests {
             schema.reading().unwrap_err()
         };
         assert!(refusal(|it| it.byte_order = "middle".into()).contains("middle-endian"));
-        assert!(refusal(|it| it.bytes = 0).contains("none of ours"));
+        assert!(refusal(|it| it.bytes = 0).contains("not from tccc"));
         assert!(refusal(|it| it.fields[0].offset = usize::MAX).contains("time_ns"));
         assert!(refusal(|it| it.fields[3].size = 7).contains("pacing_rate"));
         assert!(refusal(|it| it.fields.remove(1).size = 0).contains("no field \"socket\""));

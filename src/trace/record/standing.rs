@@ -73,18 +73,14 @@ impl StandingFacts {
                 }
             }
             Fact::Swept { begin_ns, hidden, netns, .. } => {
+                // The close event of a missing socket was dropped, or came before an older row of a sweep.
                 let netns: HashSet<u32> = netns.iter().copied().collect();
-                self.forget_unseen(*begin_ns, |inode| *hidden == 0 || netns.contains(&inode));
+                let was_swept = |inode| *hidden == 0 || netns.contains(&inode);
+                self.sockets.retain(|_, socket| socket.seen_ns >= *begin_ns || !was_swept(socket.netns));
+                let known: HashSet<u64> = self.sockets.values().map(|socket| socket.cgroup).collect();
+                self.cgroups.retain(|cgroup, _| known.contains(cgroup));
             }
             Fact::Cost { .. } => {}
         }
-    }
-
-    /// Forgets the sockets that a sweep did not find, and the cgroups without sockets. The close event of such a socket was
-    /// dropped, or came before an older row of a sweep.
-    fn forget_unseen(&mut self, begin_ns: u64, was_swept: impl Fn(u32) -> bool) {
-        self.sockets.retain(|_, socket| socket.seen_ns >= begin_ns || !was_swept(socket.netns));
-        let known: HashSet<u64> = self.sockets.values().map(|socket| socket.cgroup).collect();
-        self.cgroups.retain(|cgroup, _| known.contains(cgroup));
     }
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::catalog::{FieldKind, Phase, StateField, StateLayout};
 use crate::model::live::samples::{SECOND, sample};
 use crate::trace::arrival::RuleArm;
-use crate::trace::event::EventKind;
+use crate::trace::event::{Event, EventKind};
 
 fn head() -> Head {
     Head {

@@ -89,16 +89,6 @@ impl Ledger {
             self.gone.insert(key, (group.clone(), since));
             true
         });
-        self.carry_left(now);
-        groups.extend(self.left.iter().map(|(group, _)| group.clone()));
-        self.let_go(&groups);
-        groups.extend(self.carried.values().cloned());
-        groups.sort_by(CountedGroup::order);
-        groups
-    }
-
-    /// Forgets groups of removed policies that were shown long enough.
-    fn carry_left(&mut self, now: Instant) {
         for (group, since) in std::mem::take(&mut self.left) {
             if now.saturating_duration_since(since) < SHOWN_GONE {
                 self.left.push((group, since));
@@ -106,6 +96,11 @@ impl Ledger {
                 self.carry(&group);
             }
         }
+        groups.extend(self.left.iter().map(|(group, _)| group.clone()));
+        self.let_go(&groups);
+        groups.extend(self.carried.values().cloned());
+        groups.sort_by(CountedGroup::order);
+        groups
     }
 
     fn name(&mut self, groups: &mut [CountedGroup]) {
