@@ -36,7 +36,7 @@ pub fn fuzz(subject: &Subject, folder: &Path, seconds: u32) -> Result<Fuzzed> {
     let folder = folder.join(&subject.id);
     let corpus = folder.join("corpus");
     std::fs::create_dir_all(&corpus).context("make a folder for the fuzzer's inputs")?;
-    for (index, seed) in seeds().into_iter().enumerate() {
+    for (index, seed) in seeds().enumerate() {
         std::fs::write(corpus.join(format!("seed-{index}")), seed).context("write the fuzzer's first inputs")?;
     }
     let program = build(subject, &folder)?;
@@ -94,43 +94,33 @@ fn last_number(log: &str, word: &str) -> Option<u64> {
 }
 
 /// The operations of bpf/host/fuzz.c, in its order.
-#[derive(Clone, Copy)]
-enum FuzzOperation {
-    Ack,
-    Lose,
-    Mark,
-    Timeout,
-    Leave,
-    Undo,
-    Idle,
-}
+const OPERATIONS: [&str; 7] = ["ack", "lose", "mark", "timeout", "leave", "undo", "idle"];
+const LIVES: [&str; 6] = [
+    "lose ack ack leave",
+    "mark ack leave",
+    "timeout ack ack leave",
+    "lose ack undo leave",
+    "timeout undo leave",
+    "idle",
+];
 
 /// The first inputs: realistic connections, encoded for bpf/host/fuzz.c.
-fn seeds() -> Vec<Vec<u8>> {
-    use FuzzOperation::{Ack, Idle, Leave, Lose, Mark, Timeout, Undo};
-    let round = [Ack; 8];
-    let lives: [&[FuzzOperation]; 6] = [
-        &[Lose, Ack, Ack, Leave],
-        &[Mark, Ack, Leave],
-        &[Timeout, Ack, Ack, Leave],
-        &[Lose, Ack, Undo, Leave],
-        &[Timeout, Undo, Leave],
-        &[Idle],
-    ];
-    lives.iter().map(|life| connection([&round[..], life, &round, life, &round].concat())).collect()
+fn seeds() -> impl Iterator<Item = Vec<u8>> {
+    let round = "ack ".repeat(8);
+    LIVES.into_iter().map(move |life| connection(&format!("{round}{life} {round}{life} {round}")))
 }
 
 /// Starts with a window of 10 packets, no threshold and no clamp; the operations are 20 ms apart.
-fn connection(operations: Vec<FuzzOperation>) -> Vec<u8> {
+fn connection(operations: &str) -> Vec<u8> {
     const DEFAULT_TUNABLES: u8 = 0;
     let mut bytes = vec![DEFAULT_TUNABLES];
     for number in [0x7fff_fffe, 9, 0x7fff_fffe, 1440] {
         push_number(&mut bytes, number);
     }
-    for operation in operations {
+    for operation in operations.split_whitespace() {
         push_number(&mut bytes, 20_000);
-        bytes.push(operation as u8);
-        if let FuzzOperation::Ack = operation {
+        bytes.push(OPERATIONS.iter().position(|known| *known == operation).expect("an operation of fuzz.c") as u8);
+        if operation == "ack" {
             push_number(&mut bytes, 10);
             push_number(&mut bytes, 40_001);
             bytes.extend([0, 0]);

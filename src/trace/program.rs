@@ -20,36 +20,20 @@ mod skeleton {
 }
 pub(super) use skeleton::{OpenTcpTraceSkel, TcpTraceSkel};
 
-/// Bits of `filters` in the kernel program.
-const FILTER_PORT: u32 = 1;
-const FILTER_ADDRESS: u32 = 2;
-const FILTER_ALGORITHM: u32 = 4;
-const FILTER_CGROUP: u32 = 8;
-const FILTER_NETNS: u32 = 16;
-
 /// Limit of the network namespaces that a tracer follows at the same time.
 const NETNS_MAX: u32 = 4096;
 
 /// The programs that sample single sockets at each packet.
-pub(super) const BY_PACKET: &[&str] = &["tccc_tcp_state", "tccc_ca_state", "tccc_retransmit", "tccc_packet"];
+pub(super) const BY_PACKET: &str = "tccc_tcp_state tccc_ca_state tccc_retransmit tccc_packet";
 /// The programs that sample single sockets by a timer.
-pub(super) const BY_TIMER: &[&str] =
-    &["tccc_tcp_state", "tccc_ca_state", "tccc_retransmit", "tccc_begin", "tccc_meet", "tccc_meet_file"];
-pub(super) const SWEEP: &[&str] = &["tccc_sweep"];
+pub(super) const BY_TIMER: &str = "tccc_tcp_state tccc_ca_state tccc_retransmit tccc_begin tccc_meet tccc_meet_file";
+pub(super) const SWEEP: &str = "tccc_sweep";
 /// The programs that add up the sockets of each group.
-pub(super) const TOTALS: &[&str] = &["tccc_tot_ca", "tccc_tot_tcp", "tccc_tot_sweep"];
+pub(super) const TOTALS: &str = "tccc_tot_ca tccc_tot_tcp tccc_tot_sweep";
 /// Maps of [`BY_PACKET`] and [`BY_TIMER`].
-const SAMPLING_MAPS: [&str; 8] = [
-    "tccc_events",
-    "tccc_flows",
-    "tccc_free_flows",
-    "tccc_places",
-    "tccc_ticking",
-    "tccc_sock_copy",
-    "tccc_generation",
-    "tccc_dropped",
-];
-const TOTALS_MAPS: [&str; 5] = ["tccc_totals", "tccc_tot_begin", "tccc_tot_socks", "tccc_tot_state", "tccc_labels"];
+const SAMPLING_MAPS: &str = "tccc_events tccc_flows tccc_free_flows tccc_places tccc_ticking tccc_sock_copy \
+                             tccc_generation tccc_dropped";
+const TOTALS_MAPS: &str = "tccc_totals tccc_tot_begin tccc_tot_socks tccc_tot_state tccc_labels";
 
 /// Opens the object with these programs, their maps, and room for the filter's values.
 ///
@@ -57,7 +41,7 @@ const TOTALS_MAPS: [&str; 5] = ["tccc_totals", "tccc_tot_begin", "tccc_tot_socks
 pub(super) fn open<'a>(
     object: &'a mut MaybeUninit<OpenObject>,
     filter: &Filter,
-    programs: &[&str],
+    programs: &str,
 ) -> Result<OpenTcpTraceSkel<'a>> {
     libbpf_log::install_if_none();
     let mut skel = skeleton::TcpTraceSkelBuilder::default().open(object).context("open the tracer's program")?;
@@ -71,14 +55,13 @@ pub(super) fn open<'a>(
     if filter.netns.is_some() {
         set_room(&mut skel.maps.tccc_f_netns, NETNS_MAX as usize)?;
     }
-    let is_among = |names: &[&str], name: &OsStr| names.iter().any(|it| name == OsStr::new(it));
+    let is_among = |names: &str, name: &OsStr| names.split(' ').any(|it| name == OsStr::new(it));
     for mut program in skel.open_object_mut().progs_mut() {
         program.set_autoload(is_among(programs, program.name()));
     }
-    let unused =
-        [(programs == BY_PACKET || programs == BY_TIMER, &SAMPLING_MAPS[..]), (programs == TOTALS, &TOTALS_MAPS[..])];
-    for (_, names) in unused.into_iter().filter(|(is_used, _)| !is_used) {
-        for mut map in skel.open_object_mut().maps_mut().filter(|map| is_among(names, map.name())) {
+    let used = [([BY_PACKET, BY_TIMER].contains(&programs), SAMPLING_MAPS), (programs == TOTALS, TOTALS_MAPS)];
+    for (_, unused) in used.into_iter().filter(|(is_used, _)| !is_used) {
+        for mut map in skel.open_object_mut().maps_mut().filter(|map| is_among(unused, map.name())) {
             map.set_autocreate(false).context("leave out an unused map")?;
         }
     }
@@ -89,24 +72,15 @@ pub(super) fn open<'a>(
 ///
 /// Errors: more network namespaces than can be followed.
 pub(super) fn fill_filter(skel: &TcpTraceSkel<'_>, filter: &Filter) -> Result<()> {
-    let set = |map: &dyn MapCore, key: &[u8]| map.update(key, &[1], MapFlags::ANY).context("set the tracer's filter");
-    for port in &filter.ports {
-        set(&skel.maps.tccc_f_ports, &port.to_ne_bytes())?;
+    fn set<K: AsRef<[u8]>>(map: &impl MapCore, mut keys: impl Iterator<Item = K>) -> Result<()> {
+        keys.try_for_each(|key| map.update(key.as_ref(), &[1], MapFlags::ANY)).context("set the tracer's filter")
     }
-    for prefix in &filter.addresses {
-        let (address, bits) = prefix.mapped();
-        set(&skel.maps.tccc_f_addrs, &address_key(address, bits))?;
-    }
-    for algorithm in &filter.algorithms {
-        set(&skel.maps.tccc_f_algos, &algorithm_key(algorithm))?;
-    }
-    for cgroup in &filter.cgroups {
-        set(&skel.maps.tccc_f_cgroups, &cgroup.to_ne_bytes())?;
-    }
-    for inode in filter.netns.iter().flatten() {
-        set(&skel.maps.tccc_f_netns, &inode.to_ne_bytes())?;
-    }
-    Ok(())
+    let maps = &skel.maps;
+    set(&maps.tccc_f_ports, filter.ports.iter().map(|port| port.to_ne_bytes()))?;
+    set(&maps.tccc_f_addrs, filter.addresses.iter().map(|prefix| address_key(prefix.mapped())))?;
+    set(&maps.tccc_f_algos, filter.algorithms.iter().map(|algorithm| algorithm_key(algorithm)))?;
+    set(&maps.tccc_f_cgroups, filter.cgroups.iter().map(|cgroup| cgroup.to_ne_bytes()))?;
+    set(&maps.tccc_f_netns, filter.netns.iter().flatten().map(|inode| inode.to_ne_bytes()))
 }
 
 /// Turns the kernel's refusal into an unmet need.
@@ -136,13 +110,11 @@ pub(super) fn leave_out_missing<const N: usize>(
         .collect()
 }
 
+/// `filters` of the kernel program.
 fn filter_bits(filter: &Filter) -> u32 {
-    let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
-    bit(!filter.ports.is_empty(), FILTER_PORT)
-        | bit(!filter.addresses.is_empty(), FILTER_ADDRESS)
-        | bit(!filter.algorithms.is_empty(), FILTER_ALGORITHM)
-        | bit(!filter.cgroups.is_empty(), FILTER_CGROUP)
-        | bit(filter.netns.is_some(), FILTER_NETNS)
+    let Filter { ports, addresses, algorithms, cgroups, netns } = filter;
+    let lists = [ports.is_empty(), addresses.is_empty(), algorithms.is_empty(), cgroups.is_empty(), netns.is_none()];
+    lists.into_iter().enumerate().map(|(bit, is_unused)| u32::from(!is_unused) << bit).sum()
 }
 
 fn set_room(map: &mut OpenMapMut<'_>, entries: usize) -> Result<()> {
@@ -150,7 +122,7 @@ fn set_room(map: &mut OpenMapMut<'_>, entries: usize) -> Result<()> {
 }
 
 /// `struct address_key`: prefix bits, then the address in network byte order.
-fn address_key(address: Ipv6Addr, bits: u32) -> [u8; 20] {
+fn address_key((address, bits): (Ipv6Addr, u32)) -> [u8; 20] {
     let mut key = [0; 20];
     key[..4].copy_from_slice(&bits.to_ne_bytes());
     key[4..].copy_from_slice(&address.octets());
