@@ -43,7 +43,7 @@ pub(super) fn open<'a>(
     filter: &Filter,
     programs: &str,
 ) -> Result<OpenTcpTraceSkel<'a>> {
-    libbpf_log::install_if_none();
+    libbpf_log::start();
     let mut skel = skeleton::TcpTraceSkelBuilder::default().open(object).context("open the tracer's program")?;
     let rodata = skel.maps.rodata_data.as_mut().context("find the tracer's settings")?;
     rodata.filters = filter_bits(filter);
