@@ -15,18 +15,18 @@ use crate::trace::arrival::RuleArm;
 struct SentSocket {
     handle: u32,
     is_seen: bool,
-    named: Option<Named>,
-    values: Option<Values>,
+    named: Option<SentName>,
+    values: Option<SentValues>,
 }
 
 /// The parts of a name that can change: algorithm, whether owner and cgroup are known, arm, first seen.
-type Named = (String, bool, bool, Option<Arc<RuleArm>>, u64);
+type SentName = (String, bool, bool, Option<Arc<RuleArm>>, u64);
 
 /// Phase, ca_state, numbers, share of retransmissions, whether closed.
 ///
 /// The numbers are cwnd, ssthresh and inflight in packets, srtt and min_rtt in microseconds, goodput and received in bits
 /// per second.
-type Values = (u8, &'static str, [Option<u64>; 7], Option<f32>, bool);
+type SentValues = (u8, &'static str, [Option<u64>; 7], Option<f32>, bool);
 
 #[derive(Serialize)]
 struct TableFrame<'a, N, V> {
@@ -85,12 +85,12 @@ impl SocketTable {
     }
 }
 
-fn named_of(live: &Live, socket: &Socket) -> Named {
+fn named_of(live: &Live, socket: &Socket) -> SentName {
     let (has_owner, has_cgroup) = (live.owner(socket).is_some(), live.cgroup(socket).is_some());
     (socket.latest.algorithm.clone(), has_owner, has_cgroup, live.arm(socket).cloned(), socket.first_ns)
 }
 
-fn values_of(live: &Live, socket: &Socket) -> Values {
+fn values_of(live: &Live, socket: &Socket) -> SentValues {
     let (event, now) = (&socket.latest, live.now_ns());
     let [goodput, received] = [socket.goodput_bps(now), socket.received_bps(now)].map(|bps| bps.map(|bps| bps as u64));
     let packets = [Some(event.cwnd_pkts), event.ssthresh_pkts, Some(event.inflight_pkts)];
@@ -114,7 +114,7 @@ fn name<'a>(live: &'a Live, socket: &'a Socket, handle: u32) -> impl Serialize {
 }
 
 /// Handle, name of the phase, and the values.
-fn row<'a>(live: &'a Live, socket: &'a Socket, handle: u32, values: Values) -> impl Serialize {
+fn row<'a>(live: &'a Live, socket: &'a Socket, handle: u32, values: SentValues) -> impl Serialize {
     let (phase, ca_state, numbers, retrans, is_closed) = values;
     let [cwnd, ssthresh, inflight, srtt, min_rtt, goodput, received] = numbers;
     let phase = live.phase_name(&socket.latest.algorithm, phase);

@@ -11,7 +11,7 @@ mod bytes;
 mod field;
 pub mod schema;
 
-use bytes::{AlgorithmName, AsIs, ByteLayout, BytesPerSec, Endpoint, Unless};
+use bytes::{AddressAndPort, AlgorithmName, AsIs, ByteLayout, BytesPerSec, Unless};
 pub use bytes::{DecodeError, EVENT_BYTES, PRIVATE_BYTES};
 pub(crate) use field::{ColumnPlace, FieldType, FieldValue, Show, column, private_digits, with_room};
 
@@ -171,8 +171,8 @@ event! {
     /// Inode of the network namespace.
     netns: u32 = 48 AsIs, column(29, 3, 10);
     uid: u32 = 100 AsIs, column(6, ColumnPlace::MACHINE, 0);
-    local: SocketAddr = 120 Endpoint(offset::local_port), column(7, 0, 21);
-    remote: SocketAddr = 136 Endpoint(offset::remote_port), column(8, 0, 21);
+    local: SocketAddr = 120 AddressAndPort(offset::local_port), column(7, 0, 21);
+    remote: SocketAddr = 136 AddressAndPort(offset::remote_port), column(8, 0, 21);
     /// Kernel name of the congestion control algorithm.
     algorithm: String = 152 AlgorithmName, column(9, 0, 0);
     cwnd_pkts: u32 = 52 AsIs, column(11, 0, 0);

@@ -141,9 +141,9 @@ impl ByteLayout<String> for AlgorithmName {
 }
 
 /// An address of the event's family, and the offset of its port.
-pub(super) struct Endpoint(pub usize);
+pub(super) struct AddressAndPort(pub usize);
 
-impl ByteLayout<SocketAddr> for Endpoint {
+impl ByteLayout<SocketAddr> for AddressAndPort {
     const SIZE: usize = 16;
 
     fn read(&self, bytes: &EventBytes, at: usize) -> Result<SocketAddr, DecodeError> {
