@@ -118,7 +118,7 @@ pub fn read_words(bytes: &[u8], _scratch: &Path) {
     if let Err(refusal) = SocketFilter::parse(&text) {
         let _ = format!("{refusal:?}");
     }
-    let _ = (serve::Token::parse(&text), catalog::check_name(&text), catalog::find(&text));
+    let _ = (serve::AccessToken::parse(&text), catalog::check_name(&text), catalog::find(&text));
     for algorithm in catalog::all().iter().take(3) {
         let _ = algorithm.settings(&[&*text]);
     }
