@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::cli::output::{note, warn};
 use crate::failure::Failure;
-use crate::report::{self, ReportFormat, Loaded};
+use crate::report::{self, Loaded, ReportFormat};
 
 mod incident;
 mod recording;

@@ -23,7 +23,8 @@ use crate::policy::change;
 use crate::policy::record::{PolicyRecord, TrialResult};
 use crate::policy::rule::Rule;
 use crate::serve::{
-    self, ArmShare, ExporterSettings, Listen, ReadSituation, PolicyNow, Pulse, Registered, Situation, AccessToken, Trials,
+    self, AccessToken, ArmShare, ExporterSettings, Listen, PolicyNow, Pulse, ReadSituation, Registered, Situation,
+    Trials,
 };
 use crate::state::Store;
 use crate::trace::cost;

@@ -9,7 +9,9 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::policy::rule::{Allowed, GuardLimit, GuardMetric};
 use crate::report::ReportFormat;
-use crate::report::drawing::{self, Axis, Chart, Column, Figure, Layout, Element, Role, TableRow, Shape, Table};
+use crate::report::drawing::{
+    self, Axis, Chart, ChartLayout, ChartShape, Column, Element, Figure, Role, Table, TableRow,
+};
 use crate::trial::incident::{self, DOCUMENT, Incident};
 use crate::trial::judge::{ArmSeen, LimitJudgement, LimitState, RuleJudgement};
 use crate::trial::view::{LimitPoint, LookPoint};
@@ -204,7 +206,7 @@ fn figure(limit: &LimitJudgement, allowed: Allowed, points: &[(f64, LimitPoint)]
         title: format!("{}: {}", limit.arm, limit.limit),
         explanation: "each look of the guard since the trial began".to_owned(),
         legend: legend[..drawn].iter().map(|(series, name)| (*series, (*name).to_owned())).collect(),
-        layout: Layout { abreast: 1, height: HEIGHT, stacked: false },
+        layout: ChartLayout { abreast: 1, height: HEIGHT, stacked: false },
         charts,
         folded: false,
     })
@@ -221,7 +223,7 @@ fn chart(title: &str, lines: Vec<(usize, Vec<(f64, f64)>)>, (log, show): (bool, 
     let mut x = Axis::numbers("minutes".to_owned(), [0.0, to], false, &|value| format!("{value:.0}"));
     x.ends = [from.min(to), to.max(from + 1.0)];
     x.ticks.retain(|(value, _)| (x.ends[0]..=x.ends[1]).contains(value));
-    let shapes = lines.into_iter().map(|(series, points)| Shape::Line { series, points }).collect();
+    let shapes = lines.into_iter().map(|(series, points)| ChartShape::Line { series, points }).collect();
     Chart { heading: None, x, y: Axis::numbers(title.to_owned(), y, log, show), shapes }
 }
 
