@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 
 use super::theme::Theme;
 use crate::model::live::Live;
-use crate::model::live::filter::Words;
+use crate::model::live::filter::SocketFilter;
 use crate::model::live::listing::{Listing, SocketColumn};
 use crate::model::live::summary::Summary;
 use crate::trace::source::EventSource;
@@ -142,9 +142,9 @@ impl App {
 
     /// Applies the filter as typed so far; an invalid one leaves the list unchanged.
     pub(super) fn apply_typed(&mut self) {
-        match Words::parse(&self.typed) {
+        match SocketFilter::parse(&self.typed) {
             Ok(words) => {
-                (self.listing.words, self.refusal) = (words, None);
+                (self.listing.filter, self.refusal) = (words, None);
                 self.relist();
             }
             Err(refusal) => self.refusal = Some(refusal.to_string()),

@@ -19,7 +19,7 @@ use crate::trace::arms::Labelled;
 use crate::trace::arrival::RuleArm;
 use crate::trace::event::{EVENT_BYTES, Event};
 use crate::trace::filter::Filter;
-use crate::trace::snapshot::{self, Seen};
+use crate::trace::snapshot::{self, SweptNamespaces};
 
 /// Most pieces of the kernel's answer that wait to be written: 16 MB.
 const PIECES_MAX: usize = 512;
@@ -42,7 +42,7 @@ impl ArmSelection {
 ///
 /// Shape of the document: one socket a line, in the order of the kernel's table.
 /// Errors: as [`snapshot::sweep`]; stdout cannot be written.
-pub fn print(filter: &Filter, selection: &ArmSelection) -> Result<(usize, Seen)> {
+pub fn print(filter: &Filter, selection: &ArmSelection) -> Result<(usize, SweptNamespaces)> {
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().context("open stdout")?);
     let document = SocketsDocument { selection, naming: Mutex::default(), out: Mutex::new((stdout, 0)) };
     let (to, from) = mpsc::sync_channel::<Vec<u8>>(PIECES_MAX);
@@ -121,7 +121,7 @@ impl SocketsDocument<'_> {
     }
 
     /// Ends the document; returns the number of sockets in it.
-    fn end(self, seen: &Seen) -> io::Result<usize> {
+    fn end(self, seen: &SweptNamespaces) -> io::Result<usize> {
         let (mut file, sockets) = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
         if sockets == 0 {
             write!(file, "{{\"schema\":{SCHEMA},\"sockets\":[")?;

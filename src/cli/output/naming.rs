@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::arms::read_arms;
-use crate::catalog::{self, Field, StateLayout};
+use crate::catalog::{self, StateField, StateLayout};
 use crate::kernel::btf::{RUNNING_KERNEL, module_types};
 use crate::loader::survey;
 use crate::state::Store;
@@ -27,7 +27,7 @@ pub struct Naming {
 pub struct StateWords {
     layout: StateLayout,
     /// The fields except the phase, each with its JSON key `"name":`; empty if the layout is unknown.
-    pub fields: Vec<(Vec<u8>, Field)>,
+    pub fields: Vec<(Vec<u8>, StateField)>,
 }
 
 impl Naming {
@@ -56,7 +56,7 @@ impl Naming {
 impl StateWords {
     pub fn of(layout: StateLayout) -> Self {
         let named = layout.fields.iter().filter(|field| field.name != "phase").cloned();
-        let key = |field: &Field| format!("{}:", serde_json::Value::from(field.name.as_str())).into_bytes();
+        let key = |field: &StateField| format!("{}:", serde_json::Value::from(field.name.as_str())).into_bytes();
         StateWords { fields: named.map(|field| (key(&field), field)).collect(), layout }
     }
 
@@ -66,7 +66,7 @@ impl StateWords {
 
     /// `name=value name=value`.
     pub fn phrase(&self, event: &Event) -> Option<String> {
-        let value = |field: &Field| Some(format!("{}={}", field.name, field.value(&event.private_state)?));
+        let value = |field: &StateField| Some(format!("{}={}", field.name, field.value(&event.private_state)?));
         let words: Vec<String> = self.fields.iter().filter_map(|(_, field)| value(field)).collect();
         (!words.is_empty()).then(|| words.join(" "))
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::author::report::{Check, CheckGroup, Inspection, Outcome};
+use crate::author::report::{Check, CheckGroup, CheckOutcome, Inspection};
 use crate::catalog;
 use crate::cli::output::{OutputFormat, write_json};
 use crate::failure::Failure;
@@ -75,7 +75,7 @@ impl Args {
         let (algorithm, checks) = inspection.run()?;
         written?;
         let count = |outcome| checks.iter().filter(|check| check.outcome == outcome).count();
-        let [passed, failed, skipped] = [Outcome::Passed, Outcome::Failed, Outcome::Skipped].map(count);
+        let [passed, failed, skipped] = [CheckOutcome::Passed, CheckOutcome::Failed, CheckOutcome::Skipped].map(count);
         let mut out = io::stdout().lock();
         if is_table {
             writeln!(out, "\"{algorithm}\": {passed} passed, {failed} failed, {skipped} skipped")?;
@@ -99,9 +99,9 @@ fn ring() -> Result<Command> {
 
 fn write_check(out: &mut impl Write, check: &Check) -> io::Result<()> {
     let outcome = match check.outcome {
-        Outcome::Passed => "passed",
-        Outcome::Failed => "FAILED",
-        Outcome::Skipped => "skipped",
+        CheckOutcome::Passed => "passed",
+        CheckOutcome::Failed => "FAILED",
+        CheckOutcome::Skipped => "skipped",
     };
     let mut details: Vec<String> = check.details.iter().map(|detail| plain_lines(detail)).collect();
     let more = details.len().saturating_sub(DETAILS_SHOWN);

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::cli::output::{note, warn};
 use crate::failure::Failure;
-use crate::report::{self, Format, Loaded};
+use crate::report::{self, Loaded, ReportFormat};
 
 mod incident;
 mod recording;
@@ -28,9 +28,9 @@ pub struct Args {
     /// Result directories of `tccc run`, directories that hold some, recordings of `tccc trace --record`, or incidents
     #[arg(required = true, value_name = "DIR|FILE")]
     directories: Vec<PathBuf>,
-    /// Format [default: that of the extension of --out, else text]
+    /// ReportFormat [default: that of the extension of --out, else text]
     #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    output: Option<ReportFormat>,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -82,14 +82,14 @@ impl Args {
         Ok(())
     }
 
-    fn format(&self) -> Format {
+    fn format(&self) -> ReportFormat {
         let extension = self.out.as_ref().and_then(|file| file.extension()).and_then(|extension| extension.to_str());
         self.output.unwrap_or(match extension {
-            Some("html" | "htm") => Format::Html,
-            Some("md") => Format::Markdown,
-            Some("csv") => Format::Csv,
-            Some("json") => Format::Json,
-            _ => Format::Text,
+            Some("html" | "htm") => ReportFormat::Html,
+            Some("md") => ReportFormat::Markdown,
+            Some("csv") => ReportFormat::Csv,
+            Some("json") => ReportFormat::Json,
+            _ => ReportFormat::Text,
         })
     }
 }

@@ -25,7 +25,7 @@ use super::signals::Stop;
 use crate::cli::output::{OutputFormat, note, warn};
 use crate::lab::machine;
 use crate::lab::part::Part;
-use crate::model::run::{Block, Engine};
+use crate::model::run::{Engine, PlanBlock};
 use crate::policy::change;
 
 pub use self::args::Args;
@@ -63,7 +63,7 @@ fn run_block(number: usize, planned: Vec<Planned>, args: &Args) -> Result<()> {
     let Some(folder) = args.publish.as_ref().filter(|_| !args.dry_run) else {
         return carry_out(planned, &part, args.out.as_deref(), args);
     };
-    let own = Block { plan, n: number, of, machine: machine::machine() };
+    let own = PlanBlock { plan, n: number, of, machine: machine::machine() };
     let Some(publication) = Publication::begin(folder, own)? else {
         note(&format!("block {number} is in \"{}\" already", folder.display()));
         return Ok(());

@@ -23,7 +23,8 @@ use crate::policy::change;
 use crate::policy::record::{PolicyRecord, TrialResult};
 use crate::policy::rule::Rule;
 use crate::serve::{
-    self, ArmShare, ExporterSettings, Listen, Look, PolicyNow, Pulse, Registered, Situation, Token, Trials,
+    self, AccessToken, ArmShare, ExporterSettings, Listen, PolicyNow, Pulse, ReadSituation, Registered, Situation,
+    Trials,
 };
 use crate::state::Store;
 use crate::trace::cost;
@@ -88,7 +89,7 @@ impl Args {
         let created = token.clone().filter(|_| self.token_file.is_none());
         let own_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
         let shows_trials = !self.metrics_only && (self.source.replay.is_none() || self.trials);
-        let settings = serve::Settings {
+        let settings = serve::ServerSettings {
             listen,
             names: self.host.iter().cloned().chain(own_name).collect(),
             token,
@@ -133,7 +134,7 @@ impl Args {
     }
 
     /// Prints the address and a new token; `--quiet` does not suppress the token.
-    fn announce(&self, address: SocketAddr, created: Option<&Token>) {
+    fn announce(&self, address: SocketAddr, created: Option<&AccessToken>) {
         let what = if self.metrics_only { "/metrics" } else { "" };
         note(&format!("serving http://{address}{what}, until Ctrl-C"));
         if !address.ip().is_loopback() {
@@ -142,21 +143,21 @@ impl Args {
                 Some("listen on 127.0.0.1 and come through `ssh -L 9444:127.0.0.1:9444`, or put a TLS proxy before it"),
             );
         }
-        if let Some(token) = created.map(Token::text) {
+        if let Some(token) = created.map(AccessToken::text) {
             tell(&format!("tccc: note: the token, shown only now: {token}\n"));
             tell(&format!("  hint: open http://{address}/#token={token}, or send `Authorization: Bearer {token}`\n"));
         }
     }
 
-    fn token(&self, is_loopback: bool) -> Result<Option<Token>> {
+    fn token(&self, is_loopback: bool) -> Result<Option<AccessToken>> {
         if let Some(file) = &self.token_file {
             let mut text = String::new(); // a pipe may have more than a token
             let read = File::open(file).and_then(|it| it.take(2 * serve::TOKEN_MAX as u64).read_to_string(&mut text));
             read.with_context(|| format!("read the token from \"{}\"", file.display()))?;
             let refuse = |why| Failure::usage(format!("cannot take the token from \"{}\": {why}", file.display()));
-            return Ok(Some(Token::parse(&text).map_err(refuse)?));
+            return Ok(Some(AccessToken::parse(&text).map_err(refuse)?));
         }
-        (!is_loopback).then(Token::make).transpose()
+        (!is_loopback).then(AccessToken::make).transpose()
     }
 
     fn exporter(&self) -> Result<Option<ExporterSettings>> {
@@ -170,7 +171,7 @@ impl Args {
 }
 
 /// Reads what is registered, what decides about new connections, and the cost of callbacks; omits what it cannot read.
-fn look() -> Look {
+fn look() -> ReadSituation {
     let features = Features::probe().ok();
     Box::new(move || {
         let costs = features.as_ref().and_then(|features| cost::costs(features).ok()).unwrap_or_default();

@@ -14,7 +14,7 @@ use crate::cli::output::{OutputFormat, note, warn};
 use crate::kernel::privilege::{self, Capability};
 use crate::plain::count;
 use crate::trace::event::Event;
-use crate::trace::snapshot::{self, Seen};
+use crate::trace::snapshot::{self, SweptNamespaces};
 
 /// Show every TCP connection once: window, RTT, algorithm, its state
 ///
@@ -54,7 +54,7 @@ impl Args {
         Ok(())
     }
 
-    fn report_missing(&self, shown: usize, seen: &Seen) {
+    fn report_missing(&self, shown: usize, seen: &SweptNamespaces) {
         let is_empty = shown == 0;
         // Other processes usually show the namespace of a process that even root may not inspect.
         let matters =

@@ -18,7 +18,7 @@ use crate::trace::record::{Head, Recorder};
 use crate::trace::rules::OfRules;
 use crate::trace::source::EventSource;
 use crate::trace::watch::{Watch, WatchSettings};
-use crate::trace::whole::Whole;
+use crate::trace::whole::WholeRecording;
 use crate::units::{Bytes, format_duration, parse_duration, time_within, within};
 
 mod sink;
@@ -107,7 +107,7 @@ impl Args {
     }
 
     fn replay(&self, file: &Path) -> Result<()> {
-        let mut source = Whole::open(file, self.selection.filter()?, self.selection.rules())?;
+        let mut source = WholeRecording::open(file, self.selection.filter()?, self.selection.rules())?;
         let format = self.output.unwrap_or(StreamFormat::Table);
         let stream = EventStream::begin(format, source.now_ns(), Naming::of_recording())?;
         let seen = self.follow(&mut source, Sink::new(None, Some(stream)), &AtomicBool::new(false))?;

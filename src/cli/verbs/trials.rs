@@ -11,7 +11,7 @@ use crate::cli::output::SCHEMA;
 use crate::kernel::clock;
 use crate::policy::record::{PolicyRecord, TrialRecord};
 use crate::policy::rule::{Arm, GuardLimit, RolloutStep, Rule};
-use crate::serve::{History, Trials};
+use crate::serve::{TrialHistory, Trials};
 use crate::state::Store;
 use crate::trial::incident::{self, DOCUMENT, Incident};
 use crate::trial::judge::{ArmSeen, RuleJudgement};
@@ -32,7 +32,7 @@ impl HostTrials {
         HostTrials { store: Store::of_host() }
     }
 
-    fn trial(&self, history: History<'_>) -> Result<Option<Value>> {
+    fn trial(&self, history: TrialHistory<'_>) -> Result<Option<Value>> {
         let record = PolicyRecord::read(&self.store)?;
         let Some(trial) = record.trial.as_ref().or(record.next_trial.as_ref()) else { return Ok(None) };
         let now_ns = clock::boottime_ns()?;
@@ -42,7 +42,7 @@ impl HostTrials {
         let view = view.as_ref();
         let lease_ns = trial::lease_of(trial).ok().flatten().or(view.map(|view| view.lease_until_ns));
         let rules = policy.rules.iter().filter_map(|rule| rule_value(rule, trial, view, now_ns));
-        let looks = view.filter(|view| matches!(history, History::Since(seen) if seen != view.now_ns.to_string()));
+        let looks = view.filter(|view| matches!(history, TrialHistory::Since(seen) if seen != view.now_ns.to_string()));
         Ok(Some(json!({
             "title": trial.subject.phrase(),
             // In commands.
@@ -70,7 +70,7 @@ impl HostTrials {
 }
 
 impl Trials for HostTrials {
-    fn now(&self, history: History<'_>) -> Vec<u8> {
+    fn now(&self, history: TrialHistory<'_>) -> Vec<u8> {
         let (trial, problem) = match self.trial(history) {
             Ok(trial) => (trial, None),
             Err(why) => (None, Some(format!("{why:#}"))),
@@ -176,14 +176,14 @@ mod tests {
         HostTrials { store: Store::at(folder) }
     }
 
-    fn document(trials: &HostTrials, history: History<'_>) -> Value {
+    fn document(trials: &HostTrials, history: TrialHistory<'_>) -> Value {
         serde_json::from_slice(&trials.now(history)).unwrap()
     }
 
     #[test]
     fn running_trial_is_shown_with_its_steps_limits_and_what_follows() {
         let folder = tempfile::tempdir().unwrap();
-        let trial = document(&host(folder.path()), History::Without)["trial"].clone();
+        let trial = document(&host(folder.path()), TrialHistory::Without)["trial"].clone();
         assert_eq!((&trial["title"], &trial["guard_lives"]), (&"the policy".into(), &true.into()));
         let rule = &trial["rules"][0];
         assert_eq!((rule["steps"].as_array().unwrap().len(), &rule["step"]), (3, &1.into()));
@@ -197,10 +197,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let host = host(folder.path());
         let looks = |history| document(&host, history)["trial"]["history"].as_array().map(Vec::len);
-        let whole = looks(History::Since("0"));
+        let whole = looks(TrialHistory::Since("0"));
         assert!(whole > Some(100), "{whole:?}");
-        let seen = document(&host, History::Without)["trial"]["seen"].as_str().unwrap().to_owned();
-        assert_eq!((looks(History::Since(&seen)), looks(History::Without)), (None, None));
+        let seen = document(&host, TrialHistory::Without)["trial"]["seen"].as_str().unwrap().to_owned();
+        assert_eq!((looks(TrialHistory::Since(&seen)), looks(TrialHistory::Without)), (None, None));
     }
 
     #[test]
@@ -208,10 +208,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let host = host(folder.path());
         fs::remove_file(folder.path().join("policy/trial.json")).unwrap();
-        let trial = document(&host, History::Since("0"))["trial"].clone();
+        let trial = document(&host, TrialHistory::Since("0"))["trial"].clone();
         assert_eq!((&trial["seen"], &trial["rules"][0]["arms"][0]["arm"]), (&Value::Null, &"dtcp".into()));
         fs::write(folder.path().join("policy/record.json"), "{").unwrap();
-        let document = document(&host, History::Without);
+        let document = document(&host, TrialHistory::Without);
         assert!(document["trial"].is_null() && document["problem"].as_str().unwrap().contains("damaged"), "{document}");
     }
 }

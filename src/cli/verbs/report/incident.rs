@@ -8,8 +8,10 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::policy::rule::{Allowed, GuardLimit, GuardMetric};
-use crate::report::Format;
-use crate::report::drawing::{self, Axis, Chart, Column, Figure, Layout, Part, Role, Row, Shape, Table};
+use crate::report::ReportFormat;
+use crate::report::drawing::{
+    self, Axis, Chart, ChartLayout, ChartShape, Column, Element, Figure, Role, Table, TableRow,
+};
 use crate::trial::incident::{self, DOCUMENT, Incident};
 use crate::trial::judge::{ArmSeen, LimitJudgement, LimitState, RuleJudgement};
 use crate::trial::view::{LimitPoint, LookPoint};
@@ -35,16 +37,16 @@ pub fn is_incident(path: &Path) -> bool {
 }
 
 /// Errors: an incident cannot be read; the format is CSV.
-pub fn render(paths: &[PathBuf], format: Format) -> Result<String> {
+pub fn render(paths: &[PathBuf], format: ReportFormat) -> Result<String> {
     let incidents = paths.iter().map(|path| read(path)).collect::<Result<Vec<IncidentInFolder>>>()?;
     let documents = || incidents.iter().map(document);
     match format {
-        Format::Json if incidents.len() == 1 => Ok(serde_json::to_string_pretty(&incidents[0])? + "\n"),
-        Format::Json => Ok(serde_json::to_string_pretty(&incidents)? + "\n"),
-        Format::Text => Ok(drawing::text::written(documents())),
-        Format::Markdown => Ok(drawing::markdown::written(documents())),
-        Format::Html => Ok(drawing::html::written(TITLE, documents())),
-        Format::Csv => {
+        ReportFormat::Json if incidents.len() == 1 => Ok(serde_json::to_string_pretty(&incidents[0])? + "\n"),
+        ReportFormat::Json => Ok(serde_json::to_string_pretty(&incidents)? + "\n"),
+        ReportFormat::Text => Ok(drawing::text::written(documents())),
+        ReportFormat::Markdown => Ok(drawing::markdown::written(documents())),
+        ReportFormat::Html => Ok(drawing::html::written(TITLE, documents())),
+        ReportFormat::Csv => {
             let refusal = Failure::usage("cannot report an incident as csv");
             Err(refusal.hint("choose `-o text`, `-o markdown`, `-o html` or `-o json`").into())
         }
@@ -58,7 +60,7 @@ fn read(path: &Path) -> Result<IncidentInFolder> {
     Ok(IncidentInFolder { folder, incident })
 }
 
-fn document(IncidentInFolder { folder, incident }: &IncidentInFolder) -> Vec<Part> {
+fn document(IncidentInFolder { folder, incident }: &IncidentInFolder) -> Vec<Element> {
     let [host, kernel] = &incident.host;
     let mut facts = vec![
         ("when", incident.at.clone()),
@@ -69,9 +71,9 @@ fn document(IncidentInFolder { folder, incident }: &IncidentInFolder) -> Vec<Par
     facts.extend(incident.file.iter().map(|file| ("policy file", file.display().to_string())));
     facts.push(("folder", folder.display().to_string()));
     let mut parts = vec![
-        Part::Title(TITLE.to_owned()),
-        Part::Sentence(format!("{}.", incident.why)),
-        Part::Facts(facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()),
+        Element::Title(TITLE.to_owned()),
+        Element::Sentence(format!("{}.", incident.why)),
+        Element::Facts(facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()),
     ];
     let mut first = 0;
     for rule in &incident.rules {
@@ -79,26 +81,26 @@ fn document(IncidentInFolder { folder, incident }: &IncidentInFolder) -> Vec<Par
         first += rule.limits.len();
     }
     parts.push(heading("The rules on trial"));
-    parts.push(Part::Code(incident.policy.clone()));
+    parts.push(Element::Code(incident.policy.clone()));
     parts.push(heading("The time before"));
     let Some(last) = incident.recordings.last() else {
-        parts.push(Part::Sentence("No recording was kept.".to_owned()));
+        parts.push(Element::Sentence("No recording was kept.".to_owned()));
         return parts;
     };
     let (files, file) = (incident.recordings.join(", "), folder.join(last));
     let file = file.display();
     let commands = format!("tccc top --replay {file}\ntccc serve --replay {file} --trials\ntccc report {file}\n");
-    parts.push(Part::Sentence(format!("Every connection before the limit was crossed is recorded in {files}.")));
-    parts.push(Part::Code(commands));
+    parts.push(Element::Sentence(format!("Every connection before the limit was crossed is recorded in {files}.")));
+    parts.push(Element::Code(commands));
     parts
 }
 
-fn heading(text: impl Into<String>) -> Part {
-    Part::Heading { id: "", text: text.into() }
+fn heading(text: impl Into<String>) -> Element {
+    Element::Heading { id: "", text: text.into() }
 }
 
 /// A table of the rule's arms, then each limit. `first` is the index of its first limit in a look.
-fn of_rule(rule: &RuleJudgement, history: &[LookPoint], first: usize) -> Vec<Part> {
+fn of_rule(rule: &RuleJudgement, history: &[LookPoint], first: usize) -> Vec<Element> {
     let arms = &rule.arms;
     let column =
         |title: &str, show: &dyn Fn(&ArmSeen) -> String| Column::of(title, Role::Number, arms, |arm| Some(show(arm)));
@@ -111,20 +113,20 @@ fn of_rule(rule: &RuleJudgement, history: &[LookPoint], first: usize) -> Vec<Par
     columns.extend(GuardMetric::ALL.map(of_metric));
     let mut parts = vec![
         heading(format!("Rule {}", rule.rule)),
-        Part::Table(Table::new("", String::new(), columns, vec![Row::default(); arms.len()])),
+        Element::Table(Table::new("", String::new(), columns, vec![TableRow::default(); arms.len()])),
     ];
     if rule.is_broken {
         let broken = "The arms do not have the shares of the split, so nothing is judged.";
-        parts.push(Part::Sentence(broken.to_owned()));
+        parts.push(Element::Sentence(broken.to_owned()));
     }
     for (at, limit) in rule.limits.iter().enumerate() {
         let points: Vec<(f64, LimitPoint)> =
             history.iter().filter_map(|point| Some((point.at_s, *point.limits.get(first + at)?))).collect();
         let allowed = limit.limit.parse::<GuardLimit>().ok().map(|limit| limit.allowed);
         parts.push(heading(format!("{}: {}", limit.arm, limit.limit)));
-        parts.push(Part::Sentence(sentences(limit)));
-        parts.extend(allowed.and_then(|allowed| figure(limit, allowed, &points)).map(Part::Figure));
-        parts.push(Part::Table(looks(limit, matches!(allowed, Some(Allowed::Relative(_))), &points)));
+        parts.push(Element::Sentence(sentences(limit)));
+        parts.extend(allowed.and_then(|allowed| figure(limit, allowed, &points)).map(Element::Figure));
+        parts.push(Element::Table(looks(limit, matches!(allowed, Some(Allowed::Relative(_))), &points)));
     }
     parts
 }
@@ -167,7 +169,7 @@ fn looks(limit: &LimitJudgement, is_relative: bool, points: &[(f64, LimitPoint)]
         number("interval", &interval),
         number("e-value of harm", &|point| point.e_worse.map(evidence)),
     ];
-    Table::new("", String::new(), columns, vec![Row::default(); points.len()])
+    Table::new("", String::new(), columns, vec![TableRow::default(); points.len()])
 }
 
 /// Charts of the metric in both arms, of their ratio and its limit, and of the evidence and its threshold.
@@ -204,7 +206,7 @@ fn figure(limit: &LimitJudgement, allowed: Allowed, points: &[(f64, LimitPoint)]
         title: format!("{}: {}", limit.arm, limit.limit),
         explanation: "each look of the guard since the trial began".to_owned(),
         legend: legend[..drawn].iter().map(|(series, name)| (*series, (*name).to_owned())).collect(),
-        layout: Layout { abreast: 1, height: HEIGHT, stacked: false },
+        layout: ChartLayout { abreast: 1, height: HEIGHT, stacked: false },
         charts,
         folded: false,
     })
@@ -221,7 +223,7 @@ fn chart(title: &str, lines: Vec<(usize, Vec<(f64, f64)>)>, (log, show): (bool, 
     let mut x = Axis::numbers("minutes".to_owned(), [0.0, to], false, &|value| format!("{value:.0}"));
     x.ends = [from.min(to), to.max(from + 1.0)];
     x.ticks.retain(|(value, _)| (x.ends[0]..=x.ends[1]).contains(value));
-    let shapes = lines.into_iter().map(|(series, points)| Shape::Line { series, points }).collect();
+    let shapes = lines.into_iter().map(|(series, points)| ChartShape::Line { series, points }).collect();
     Chart { heading: None, x, y: Axis::numbers(title.to_owned(), y, log, show), shapes }
 }
 
