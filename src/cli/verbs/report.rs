@@ -28,7 +28,7 @@ pub struct Args {
     /// Result directories of `tccc run`, directories that hold some, recordings of `tccc trace --record`, or incidents
     #[arg(required = true, value_name = "DIR|FILE")]
     directories: Vec<PathBuf>,
-    /// ReportFormat [default: that of the extension of --out, else text]
+    /// Format [default: that of the extension of --out, else text]
     #[arg(short, long, value_enum)]
     output: Option<ReportFormat>,
     /// Write to this file instead of standard output
