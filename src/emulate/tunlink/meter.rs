@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::model::run::{Lateness, LinkCounters, Moments, STALL_MIN_NS, Stall};
+use crate::model::run::{Lateness, LinkCounters, LinkMoments, STALL_MIN_NS, Stall};
 
 /// Lateness above this, nanoseconds, counts as this.
 const LATENESS_MAX: u64 = 60_000_000_000;
@@ -20,7 +20,7 @@ pub struct Meter {
     pub counts: LinkCounters,
     pub reordered_pkts: u64,
     lateness: Histogram<u64>,
-    moments: Moments,
+    moments: LinkMoments,
     /// Whether there were too many moments to keep.
     lacks_moments: bool,
 }
@@ -29,7 +29,7 @@ impl Meter {
     pub fn new() -> Self {
         let lateness = Histogram::new_with_bounds(1, LATENESS_MAX, LATENESS_DIGITS);
         let lateness = lateness.expect("the bounds are constants that the histogram accepts");
-        let (counts, moments) = (LinkCounters::default(), Moments::default());
+        let (counts, moments) = (LinkCounters::default(), LinkMoments::default());
         Meter { counts, reordered_pkts: 0, lateness, moments, lacks_moments: false }
     }
 
@@ -123,7 +123,7 @@ mod tests {
         [5 * MS, 5 * MS + 1, 7 * MS].into_iter().for_each(|at| meter.overflowed(at));
         let stall = |end_ns, length_ns| Stall { end_ns, length_ns };
         let stalls = vec![stall(50 * MS + 20_000, 9 * MS), stall(60 * MS, 2 * MS)];
-        assert_eq!(meter.counters().moments, Some(Moments { stalls, overflows_ns: vec![5 * MS, 7 * MS] }));
+        assert_eq!(meter.counters().moments, Some(LinkMoments { stalls, overflows_ns: vec![5 * MS, 7 * MS] }));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::lab::cost::{longest_round_trip, queue_time};
 use crate::lab::traffic::ends::FlowEnds;
 use crate::lab::traffic::report::TrafficReport;
-use crate::model::run::{LinkCounters, LinkRecord, Moments, STALL_MIN_NS, Stall};
+use crate::model::run::{LinkCounters, LinkMoments, LinkRecord, STALL_MIN_NS, Stall};
 use crate::path::route::Hop;
 use crate::scenario::Cell;
 
@@ -100,7 +100,7 @@ fn overflow_by_stall(cell: &Cell, links: &[LinkRecord], stall_us: f64) -> Option
 /// Whether a queue was full during a stall that is longer than the queue lasts, or in its wake.
 ///
 /// `None` if the moments were not recorded, or if the queue is too short for the shortest recorded stall.
-fn follows_a_stall(queue: Option<&Moments>, links: &[LinkRecord], [drained, wake]: [Duration; 2]) -> Option<bool> {
+fn follows_a_stall(queue: Option<&LinkMoments>, links: &[LinkRecord], [drained, wake]: [Duration; 2]) -> Option<bool> {
     if drained.as_nanos() < u128::from(STALL_MIN_NS) {
         return None;
     }
@@ -178,9 +178,9 @@ mod tests {
         let mut record = record(0, overflows.len() as u64, [100.0, longest_us]);
         record.counters[1].overflow_pkts = 0;
         record.counters[0].moments =
-            Some(Moments { stalls: Vec::new(), overflows_ns: overflows.iter().map(|at| at * MS).collect() });
+            Some(LinkMoments { stalls: Vec::new(), overflows_ns: overflows.iter().map(|at| at * MS).collect() });
         let stalls = stalls.iter().map(stall).collect();
-        record.counters[1].moments = Some(Moments { stalls, overflows_ns: Vec::new() });
+        record.counters[1].moments = Some(LinkMoments { stalls, overflows_ns: Vec::new() });
         lateness(&cell(), &[record])
     }
 
