@@ -1,8 +1,9 @@
 //! Socket conditions of a scenario's senders: window cap, initial ssthresh, initial cwnd, imposed by our sock_ops program.
 
+use std::fs::File;
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -73,7 +74,8 @@ impl Conditions {
             }
             false => None,
         };
-        let program = skel.progs.tccc_conditions.attach_cgroup(cgroup.as_fd().as_raw_fd());
+        let folder = File::open(cgroup.path()).context("open the cgroup")?;
+        let program = skel.progs.tccc_conditions.attach_cgroup(folder.as_raw_fd());
         Ok(Conditions {
             _program: program.context("attach the socket conditions program to the cgroup")?,
             _setter: setter,

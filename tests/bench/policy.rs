@@ -17,7 +17,7 @@ use tccc::kernel::netns::Netns;
 use tccc::kernel::struct_ops::{self, Statistics};
 use tccc::kernel::{bpf, cgroup, netlink};
 use tccc::model::stats::students_interval;
-use tccc::policy::program::{self, LoadedPolicy, Setup};
+use tccc::policy::program::{self, LoadedPolicy};
 use tccc::policy::rule::{Arm, Match, Policy, Portion, Ports, Rule, Split, SplitBy, Treatment};
 use tccc::policy::table::{Resolved, RuleTables};
 use tccc::units::prefix::Prefix;
@@ -66,7 +66,7 @@ fn decision_costs_less_than_a_microsecond() {
 fn candidates() -> Vec<Candidate> {
     let candidate = |name: &str, rules: Vec<Rule>, must_hold: bool| {
         let tables = RuleTables::of(&Policy { rules }, &Resolved::default());
-        let loaded = program::load(&tables, &Setup::default()).unwrap();
+        let loaded = program::load(&tables, 0, None, None).unwrap();
         Candidate { name: name.to_owned(), loaded, costs: Vec::new(), must_hold }
     };
     let elsewhere = || Match { remote_port: vec![Ports(1..=1)], ..Match::default() };

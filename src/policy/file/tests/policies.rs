@@ -36,7 +36,7 @@ pub(super) fn any_policy() -> impl Strategy<Value = Policy> {
 fn any_rule() -> impl Strategy<Value = Rule> {
     let name = "[a-zA-Z0-9_.-]{0,30}";
     let treatment = prop_oneof![
-        prop_oneof![Just(Treatment::Keep), any_algorithm()].prop_map(whole).prop_map(|split| (split, Vec::new())),
+        prop_oneof![Just(Treatment::Keep), any_algorithm()].prop_map(|treatment| (whole(treatment), Vec::new())),
         any_split().prop_map(|split| (split, Vec::new())),
         any_steps(),
     ];
@@ -73,7 +73,7 @@ fn any_by() -> impl Strategy<Value = SplitBy> {
 }
 
 fn whole(treatment: Treatment) -> Split {
-    Split { arms: vec![Arm { treatment, portion: Portion::ALL }], by: SplitBy::Connection }
+    Split { arms: Arm::with_rest(treatment, Portion::ALL), by: SplitBy::Connection }
 }
 
 /// Cuts between 0 and 100 % give the arms' shares.
