@@ -12,7 +12,8 @@ mod whole;
 pub use self::entry::{Entry, entries, find};
 pub use self::field::{Field, Kind, Section, Unset};
 pub(super) use self::flow::ONLY_TCP;
-pub(super) use self::path::{CHANGE_REVERSE, ONE_WAY};
+pub(super) use self::path::CHANGE_REVERSE;
+pub(crate) use self::path::ONE_WAY;
 pub(super) use self::whole::DOCUMENT;
 
 /// The next step after a mistake in a field.

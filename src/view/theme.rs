@@ -1,4 +1,4 @@
-//! Colours that people with any colour vision tell apart, and signs that need none.
+//! Colours that people with any colour vision can distinguish.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
@@ -9,15 +9,19 @@ pub struct Theme {
     has_braille: bool,
 }
 
-/// The colours of Okabe and Ito, in the 256 that terminals have.
+/// The palette of Okabe and Ito, in the terminal's 256 colours.
 const BLUE: Color = Color::Indexed(32);
 const ORANGE: Color = Color::Indexed(214);
 const VERMILLION: Color = Color::Indexed(202);
 const GREEN: Color = Color::Indexed(36);
 const GREY: Color = Color::Indexed(245);
 
+/// First and last line of the screen.
+pub const BAR: Style = Style::new().add_modifier(Modifier::REVERSED);
+pub const HEADING: Style = Style::new().add_modifier(Modifier::BOLD);
+pub const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED.union(Modifier::BOLD));
+
 impl Theme {
-    /// With or without colours; braille dots where the terminal's font has them.
     pub fn new(has_colour: bool, has_braille: bool) -> Theme {
         Theme { has_colour, has_braille }
     }
@@ -26,27 +30,10 @@ impl Theme {
         if self.has_colour { Style::new().fg(colour) } else { Style::new() }
     }
 
-    /// The head and the foot of the screen.
-    pub fn bar(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
-    }
-
-    /// Names of columns and parts.
-    pub fn heading(self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
-    }
-
-    /// The chosen row or column.
-    pub fn chosen(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD)
-    }
-
-    /// Something that a reader must not miss.
     pub fn alarm(self) -> Style {
         self.colour(VERMILLION).add_modifier(Modifier::BOLD)
     }
 
-    /// What is less important.
     pub fn faint(self) -> Style {
         if self.has_colour { Style::new().fg(GREY) } else { Style::new().add_modifier(Modifier::DIM) }
     }

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -14,6 +15,7 @@ use sha2::{Digest, Sha256};
 use super::guest::{self, Guest};
 use crate::catalog::source::SOURCES;
 use crate::failure::Failure;
+use crate::lab::work::interrupted;
 use crate::scratch::Scratch;
 
 /// Raised when the way of compiling changes, so that older modules are not taken.
@@ -50,17 +52,19 @@ pub fn source_of(id: &str) -> Option<AlgorithmSource<'static>> {
 pub struct Workshop<'a> {
     guest: &'a Guest,
     shelf: PathBuf,
-    bench: OnceCell<Bench>,
+    bench: OnceCell<Bench<'a>>,
+    /// Set from outside: the next program is not started.
+    stop: &'a AtomicBool,
 }
 
 impl<'a> Workshop<'a> {
     /// Opens the folder in which modules are kept.
     ///
     /// Errors: it cannot be made.
-    pub fn open(guest: &'a Guest) -> Result<Self> {
+    pub fn open(guest: &'a Guest, stop: &'a AtomicBool) -> Result<Self> {
         let shelf = guest::cache()?.join("modules");
         fs::create_dir_all(&shelf).with_context(|| format!("create \"{}\"", shelf.display()))?;
-        Ok(Workshop { guest, shelf, bench: OnceCell::new() })
+        Ok(Workshop { guest, shelf, bench: OnceCell::new(), stop })
     }
 
     /// The laboratory: links, traffic and tracer.
@@ -86,7 +90,7 @@ impl<'a> Workshop<'a> {
         let file = self.shelf.join(format!("{}.ko", &kept[..32]));
         if !file.exists() {
             if self.bench.get().is_none() {
-                let bench = Bench::set_up(self.guest)?;
+                let bench = Bench::set_up(self.guest, self.stop)?;
                 self.bench.get_or_init(|| bench);
             }
             let bench = self.bench.get().expect("it was set up");
@@ -121,23 +125,25 @@ fn hex(digest: Sha256) -> String {
 }
 
 /// The kernel's headers and our sources, laid out for the compiler; gone when dropped.
-struct Bench {
+struct Bench<'a> {
     folder: Scratch,
     compiler_flags: Vec<String>,
     linker_flags: Vec<String>,
+    stop: &'a AtomicBool,
 }
 
-impl Bench {
-    fn set_up(guest: &Guest) -> Result<Self> {
+impl<'a> Bench<'a> {
+    fn set_up(guest: &Guest, stop: &'a AtomicBool) -> Result<Self> {
         let bench = Bench {
             folder: Scratch::create(&std::env::temp_dir())?,
             compiler_flags: guest.facts.compiler_flags.clone(),
             linker_flags: guest.facts.linker_flags.clone(),
+            stop,
         };
         fs::create_dir(bench.kernel()).with_context(|| format!("create \"{}\"", bench.kernel().display()))?;
         let mut tar = Command::new("tar");
         tar.arg("--extract").arg("--file").arg(guest.headers()).arg("--directory").arg(bench.kernel());
-        carry_out(&mut tar, "unpack the guest's headers")?;
+        bench.carry_out(&mut tar, "unpack the guest's headers")?;
         for (file, text) in SOURCES {
             bench.write(file, text)?;
         }
@@ -176,7 +182,7 @@ impl Bench {
         let module = self.folder.path().join(format!("{name}.ko"));
         let mut linker = Command::new("ld");
         linker.current_dir(self.kernel()).args(&self.linker_flags).arg("-o").arg(&module).args(&objects);
-        carry_out(&mut linker, "put a module together")?;
+        self.carry_out(&mut linker, "put a module together")?;
         Ok(module)
     }
 
@@ -191,8 +197,34 @@ impl Bench {
         compiler.args(names.map(|(name, value)| format!("-D{name}=\"{value}\"")));
         compiler.arg(format!("-D__KBUILD_MODNAME=kmod_{module}"));
         compiler.arg("-c").arg(source).arg("-o").arg(&object);
-        carry_out(&mut compiler, "compile")?;
+        self.carry_out(&mut compiler, "compile")?;
         Ok(object)
+    }
+
+    /// Runs a program. Its output is part of the error.
+    ///
+    /// Errors: `stop` is set; the program is missing (unmet) or fails.
+    fn carry_out(&self, command: &mut Command, what: &str) -> Result<()> {
+        let is_stopped = || self.stop.load(Ordering::Relaxed);
+        if is_stopped() {
+            return Err(interrupted());
+        }
+        let program = command.get_program().to_string_lossy().into_owned();
+        let output = match command.stdin(Stdio::null()).output() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let failure = Failure::unmet(format!("cannot {what}: there is no {program} here"));
+                return Err(failure.hint("`apt-get install gcc binutils tar xz-utils`").into());
+            }
+            other => other.with_context(|| format!("{what}: start {program}"))?,
+        };
+        match output.status.success() {
+            true => Ok(()),
+            false if is_stopped() => Err(interrupted()), // the signal ended the program too
+            false => {
+                let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                bail!("{what}: {program} ended with {}:\n{said}", output.status)
+            }
+        }
     }
 }
 
@@ -211,20 +243,3 @@ __visible struct module __this_module __section(\".gnu.linkonce.this_module\") =
 	.arch = MODULE_ARCH_INIT,
 };
 ";
-
-/// Runs a program; what it says is part of its failure.
-fn carry_out(command: &mut Command, what: &str) -> Result<()> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = match command.stdin(Stdio::null()).output() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let failure = Failure::unmet(format!("cannot {what}: there is no {program} here"));
-            return Err(failure.hint("`apt-get install gcc binutils tar xz-utils`").into());
-        }
-        other => other.with_context(|| format!("{what}: start {program}"))?,
-    };
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        bail!("{what}: {program} ended with {}:\n{said}", output.status);
-    }
-    Ok(())
-}

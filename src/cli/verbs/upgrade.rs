@@ -1,4 +1,4 @@
-//! `tccc upgrade` and `tccc rollback`: other code under a name that is loaded, without a gap; and back.
+//! `tccc upgrade` and `tccc rollback`: replace the code under a loaded name without a gap, and restore it.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::capabilities;
-use super::confirm::parse_trial;
+use super::confirm::TRIALS;
 use super::guard::{forecast, guard_command};
 use super::load::{TrialShare, find};
-use super::risk::{Acceptance, Given, is_given_unasked};
+use super::risk::{Acceptance, AlgorithmRisk, is_given_unasked};
 use crate::cli::output::note;
 use crate::failure::Failure;
 use crate::kernel::privilege::{self, Capability};
@@ -23,72 +22,68 @@ use crate::policy::rule::Portion;
 use crate::policy::sweep::Refreshes;
 use crate::state::Record;
 use crate::trial::upgrade::{self, UpgradeTrial};
-use crate::units::format_duration;
+use crate::units::{format_duration, time_within};
 
-/// What it takes: sockets and defaults of every network namespace are pointed to the code.
+/// To update sockets and defaults in every network namespace.
 const RIGHTS: [Capability; 2] = [Capability::NetAdmin, Capability::SysAdmin];
 
 /// Replace the code of a loaded algorithm without a gap
 ///
-/// New connections get the new code; defaults of network namespaces and listening sockets are pointed to it. Connections
-/// that are open keep the old code until they close, unless `--sockets` is given. The old code stays in the kernel for
-/// `tccc rollback`. A kernel without struct_ops links (before 6.4) cannot swap code. There the new code is loaded beside the
-/// old one first, and a program that asks for the name during the change gets an error.
+/// New connections get the new code, also from listening sockets and the defaults of network namespaces. Open connections
+/// keep the old code until they close, unless `--sockets` is given. `tccc rollback` restores the old code, which stays in the
+/// kernel. A kernel before 6.4 has no struct_ops links and cannot swap code; a program that asks for the name during the
+/// change then gets an error.
 ///
-/// If the name is the default, or a rule gives it, this first prints what the new code does to its neighbours. Code whose risk is
-/// high, or not measured, needs `--trial` or `--accept-risk` there.
+/// If the name is the default or a rule gives it, this first prints what the new code does to its neighbours. Code whose risk
+/// is high or not measured then needs `--trial` or `--accept-risk`.
 ///
-/// With `--trial` a part of the new connections gets the new code, under a name of its own, until `tccc confirm`.
+/// With `--trial`, some of the new connections get the new code, under its own name, until `tccc confirm`.
 ///
 /// Example: `tccc upgrade dtcp --set keep_avoidance=896 --trial 10m --guard 'retransmitted<1.2x'`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("upgrade", ""))]
 pub struct Args {
-    /// The name under which it is loaded
+    /// The name of the loaded algorithm
     name: String,
-    /// The new code: an algorithm of `tccc list`, or an object file; by default the algorithm that the name has
+    /// The new code: an algorithm of `tccc list`, or an object file; by default the present algorithm
     #[arg(value_name = "ID|FILE.bpf.o")]
     algorithm: Option<String>,
-    /// Value of a tunable, in its own unit; may be given several times
+    /// Value of a tunable, in its own unit; may be repeated
     #[arg(long = "set", value_name = "TUNABLE=VALUE")]
     settings: Vec<String>,
-    /// Try it for this time, such as 10m; undone unless you run `tccc confirm` before
-    #[arg(long, value_name = "TIME", value_parser = parse_trial)]
+    /// Try it for this time, such as 10m; undone unless you run `tccc confirm` first
+    #[arg(long, value_name = "TIME", value_parser = time_within(TRIALS[0], TRIALS[1]))]
     trial: Option<Duration>,
     #[command(flatten)]
     share: TrialShare,
     #[command(flatten)]
     acceptance: Acceptance,
-    /// Also give open connections the new code; they keep their window and begin anew with the algorithm's own state
+    /// Also give open connections the new code; they keep their window but lose the algorithm's private state
     #[arg(long, conflicts_with = "trial")]
     sockets: bool,
-    /// Print each change that would be made; make none
+    /// Print each change; make none
     #[arg(short = 'n', long)]
     dry_run: bool,
 }
 
-/// Put back the code that an upgrade replaced
+/// Restore the code that an upgrade replaced
 ///
 /// New connections get that code, as with `tccc upgrade`. A second rollback undoes the first.
 ///
 /// Example: `tccc rollback dtcp`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("rollback", ""))]
 pub struct Rollback {
-    /// The name under which it is loaded
+    /// The name of the loaded algorithm
     name: String,
     /// Also give open connections that code
     #[arg(long)]
     sockets: bool,
-    /// Print each change that would be made; make none
+    /// Print each change; make none
     #[arg(short = 'n', long)]
     dry_run: bool,
 }
 
 impl Args {
-    /// Upgrades, and says what was done.
-    ///
-    /// Errors: the name is not loaded; wrong words; the kernel's refusal.
+    /// Errors: the name is not loaded; a wrong argument; a refusal of the kernel.
     pub fn run(&self) -> Result<()> {
         privilege::require(&format!("upgrade \"{}\"", self.name), &RIGHTS)?;
         let features = Features::probe()?;
@@ -131,10 +126,8 @@ impl Args {
         note(&format!("undone in {time} unless `tccc confirm {name}` follows"));
         Ok(())
     }
-}
 
-impl Args {
-    /// Says what is risked where connections get the new code unasked.
+    /// Notes the risk if connections get the new code unasked.
     ///
     /// Errors: the risk is high, and neither accepted nor on trial.
     fn admit(&self, request: &Request, record: &Record) -> Result<(), Failure> {
@@ -143,15 +136,11 @@ impl Args {
             return Ok(());
         }
         let what = format!("upgrade \"{}\", which connections get unasked", self.name);
-        let is_allowed = self.acceptance.accepts || self.trial.is_some();
-        Given::new(&self.name, request.algorithm, request.settings).admit(
-            &what,
-            "try it with `--trial 10m`",
-            is_allowed,
-        )
+        let risk = AlgorithmRisk::new(&self.name, request.algorithm, request.settings);
+        risk.admit(&what, "try it with `--trial 10m`", self.acceptance.accepts || self.trial.is_some())
     }
 
-    /// The tunables: without another algorithm those that the name has now, unless they are given anew.
+    /// The present tunables unless the algorithm changes, overridden by `--set`.
     fn settings(&self, record: &Record) -> Vec<String> {
         let is_given = |name: &str| self.settings.iter().any(|text| text.split('=').next() == Some(name));
         let kept = record.tunables.iter().filter(|(name, _)| self.algorithm.is_none() && !is_given(name));
@@ -160,8 +149,6 @@ impl Args {
 }
 
 impl Rollback {
-    /// Rolls back, and says what was done.
-    ///
     /// Errors: the name is not loaded; no earlier code is kept.
     pub fn run(&self) -> Result<()> {
         privilege::require(&format!("roll back \"{}\"", self.name), &RIGHTS)?;
@@ -176,8 +163,8 @@ impl Rollback {
     }
 }
 
+/// An absolute path contains `/`, so [`find`] takes it for a file.
 fn path_text(file: &PathBuf) -> String {
-    // With a `/` in it, so that it is taken for a file.
     std::path::absolute(file).unwrap_or_else(|_| file.clone()).display().to_string()
 }
 

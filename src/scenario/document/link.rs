@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use super::table::{Reader, Result, Table};
+use super::files::Files;
+use super::table::{Reader, Result, Table, syntax};
 use super::value::{Read, Value};
-use crate::path::Direction;
+use crate::model::run::At;
 use crate::path::change::Change;
 use crate::path::loss::{LossModel, LossText};
 use crate::path::rate_trace::{RateText, RateTrace};
 use crate::path::route::LinkSpec;
+use crate::path::{Direction, LinkConfig};
 use crate::scenario::reference::{CHANGE_REVERSE, ONE_WAY};
 use crate::units::{BitsPerSec, ParseError, QueueSize};
 use crate::written::Mistake;
@@ -90,11 +92,16 @@ impl<'t> Link<'t> {
         })
     }
 
-    fn spec(&self, run: Duration, mtu: u32) -> Result<LinkSpec> {
-        let mut spec = LinkSpec { ends: self.ends.clone(), directions: [self.direction(0)?, self.direction(1)?] };
-        for (side, direction) in spec.directions.iter_mut().enumerate() {
+    fn directions(&self, run: Duration) -> Result<[Direction; 2]> {
+        let mut directions = [self.direction(0)?, self.direction(1)?];
+        for (side, direction) in directions.iter_mut().enumerate() {
             self.add_changes(run, side, direction)?;
         }
+        Ok(directions)
+    }
+
+    fn spec(&self, run: Duration, mtu: u32) -> Result<LinkSpec> {
+        let spec = LinkSpec { ends: self.ends.clone(), directions: self.directions(run)? };
         if let Some(out) = spec.config(mtu).out_of_range() {
             return Err(self.refuse(out.direction, out.field, out.wrong));
         }
@@ -194,6 +201,17 @@ fn rate(value: &Value<'_>) -> Result<(BitsPerSec, Option<RateTrace>)> {
         RateText::File(_) => value.refuse(why).or_hint(BESIDE),
         _ => value.refuse(why),
     })
+}
+
+/// Reads the one `[[link]]` of a text, which needs no `ends`. Ranges other than those of its changes are not checked.
+///
+/// Errors: the first mistake.
+pub fn read_link(text: &str, mtu: u32) -> Result<LinkConfig> {
+    let (files, nowhere) = (Files::anywhere(), At::new());
+    let whole = syntax("", text)?;
+    let reader = Reader { file: "", text, whole: &whole, files: &files, at: &nowhere };
+    let table = reader.document().tables("link")?.swap_remove(0);
+    Ok(LinkConfig { directions: Link::new(Default::default(), table)?.directions(Duration::MAX)?, mtu })
 }
 
 impl<'t> Reader<'t> {

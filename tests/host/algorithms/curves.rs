@@ -5,18 +5,18 @@ use std::fmt::Write;
 use tccc::catalog;
 
 use crate::algorithms::native::{self, Native};
-use crate::algorithms::path::{self, Path};
-use crate::algorithms::sender::Sender;
+use crate::algorithms::path::{self, SimulatedPath};
+use crate::algorithms::sender::SimulatedSender;
 
 /// Width of the widest bar.
 const BAR: u32 = 60;
 const STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
 
-fn curve(native: &Native, path: Path) -> String {
+fn curve(native: &Native, path: SimulatedPath) -> String {
     let layout = &catalog::find(&native.id).unwrap().layout;
     let name = path.name;
     let mut rounds = Vec::new();
-    Sender::new(native.socket(0), path).run(|round, socket| {
+    SimulatedSender::new(native.socket(0), path).run(|round, socket| {
         let phase = layout.phase_name(&socket.private()).unwrap_or("?").to_owned();
         rounds.push((round.clone(), phase));
     });
