@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use super::blocks::Blocks;
-use super::scenarios::Scenarios;
+use super::scenarios::{OF_ALL_RUNS, Scenarios};
 use crate::bounded;
 use crate::failure::Failure;
 use crate::model::notice::Notice;
@@ -29,8 +29,6 @@ const LONGEST_RUN_NS: u64 = 7 * 24 * 3600 * 1_000_000_000;
 const FILE_BYTES_MAX: u64 = 4 << 30;
 /// Hint for a broken record of one run.
 const OF_A_RUN: &str = "remove that run's folder and `tccc run` on the same directory repeats it";
-/// Hint for a broken record of the whole directory.
-pub(super) const OF_ALL_RUNS: &str = "restore a copy of this file, or measure again: `tccc run` with a new --out";
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {

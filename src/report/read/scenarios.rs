@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::directory::OF_ALL_RUNS;
 use crate::bounded;
 use crate::failure::Failure;
 use crate::scenario::{Scenario, ScenarioFile};
+
+/// Hint for a broken record of the whole directory.
+pub(super) const OF_ALL_RUNS: &str = "restore a copy of this file, or measure again: `tccc run` with a new --out";
 
 /// Text, name and seed from the plan, and whether the simulator ran it.
 type ScenarioKey = (String, String, u64, bool);
