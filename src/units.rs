@@ -137,7 +137,7 @@ impl fmt::Display for BitsPerSec {
 }
 
 /// A share between 0 and 1: a loss probability, a tolerance.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
 pub struct Share(pub f64);
 
 impl FromStr for Share {

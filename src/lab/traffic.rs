@@ -22,7 +22,7 @@ use anyhow::Result;
 
 use self::ends::{Bed, Ends};
 use self::report::TrafficReport;
-use crate::scenario::{Sender, Sends};
+use crate::scenario::{BulkSender, Sends};
 
 /// One flow as it is sent: its processes and its files.
 #[derive(Debug)]
@@ -40,7 +40,9 @@ impl Traffic {
     /// Side effects: a process that ends with the returned value.
     pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Traffic> {
         match ends.flow.sends {
-            Sends::Bulk if ends.flow.sender == Sender::Iperf3 => Ok(Traffic::Bulk(bulk::Transfer::listen(ends, bed)?)),
+            Sends::Bulk if ends.flow.sender == BulkSender::Iperf3 => {
+                Ok(Traffic::Bulk(bulk::Transfer::listen(ends, bed)?))
+            }
             Sends::Bulk | Sends::Transfers { .. } | Sends::Messages { .. } | Sends::Datagrams { .. } => {
                 Ok(Traffic::Own(own::Own::listen(ends, bed)?))
             }

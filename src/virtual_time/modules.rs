@@ -1,6 +1,6 @@
-//! The guest's kernel modules: the laboratory and the algorithms, compiled from the sources that this program carries.
+//! The guest's kernel modules: the laboratory and the algorithms, compiled from the sources inside this program.
 //!
-//! A module is kept by the digest of everything that it is made of, so that a changed source gives a new one by itself.
+//! Modules are cached by a digest of everything that they are made of, so a changed source is compiled again.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -16,31 +16,30 @@ use crate::catalog::source::SOURCES;
 use crate::failure::Failure;
 use crate::scratch::Scratch;
 
-/// Raised when the way of compiling changes, so that older modules are not taken.
+/// Raised when the way of compiling changes, so that older modules are not used.
 const WAY: u32 = 1;
-/// What stands before an algorithm's file.
+/// Included before the file of an algorithm.
 const NATIVE: &str = "guest/native.h";
-/// Warnings of the kernel's own set that an algorithm's file was not written for.
+/// Turns off warnings of the kernel that an algorithm's file was not written for.
 const ALGORITHM_FLAGS: [&str; 3] = ["-Wno-unused", "-Wno-missing-prototypes", "-Wno-declaration-after-statement"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// The name by which the guest's kernel knows it.
+    /// Name in the guest's kernel.
     pub name: String,
     pub file: PathBuf,
-    /// Digest of its sources, without the guest's.
+    /// Digest of our sources, without the guest's headers.
     pub digest: String,
 }
 
-/// An algorithm's file.
 #[derive(Debug, Clone, Copy)]
 pub struct AlgorithmSource<'a> {
-    /// What messages call it.
+    /// Name for messages.
     pub file: &'a str,
     pub text: &'a str,
 }
 
-/// The source of an algorithm of the catalogue; none where it has none of that name.
+/// The source of an algorithm of the catalogue.
 pub fn source_of(id: &str) -> Option<AlgorithmSource<'static>> {
     let name = format!("cc/{id}.bpf.c");
     SOURCES.iter().find(|(file, _)| *file == name).map(|(file, text)| AlgorithmSource { file, text })
@@ -50,48 +49,50 @@ pub fn source_of(id: &str) -> Option<AlgorithmSource<'static>> {
 pub struct Workshop<'a> {
     guest: &'a Guest,
     shelf: PathBuf,
-    bench: OnceCell<Bench>,
+    build: OnceCell<ModuleBuild<'a>>,
 }
 
 impl<'a> Workshop<'a> {
-    /// Opens the folder in which modules are kept.
+    /// Opens the cache of modules.
     ///
-    /// Errors: it cannot be made.
+    /// Errors: its folder cannot be created.
     pub fn open(guest: &'a Guest) -> Result<Self> {
         let shelf = guest::cache()?.join("modules");
         fs::create_dir_all(&shelf).with_context(|| format!("create \"{}\"", shelf.display()))?;
-        Ok(Workshop { guest, shelf, bench: OnceCell::new() })
+        Ok(Workshop { guest, shelf, build: OnceCell::new() })
     }
 
-    /// The laboratory: links, traffic and tracer.
+    /// Compiles links, traffic and tracer.
     ///
     /// Errors: the compiler is missing (unmet) or refuses it.
     pub fn laboratory(&self) -> Result<Module> {
         let parts = SOURCES.iter().filter(|(file, _)| file.starts_with("guest/") && file.ends_with(".c"));
-        let parts: Vec<Part> = parts.map(|(file, text)| Part { file, text, flags: &[] }).collect();
+        let parts: Vec<_> = parts.map(|(file, text)| ModulePart { file, text, flags: &[] }).collect();
         self.module("tccc_lab", &parts)
     }
 
-    /// An algorithm as a module of this name.
+    /// Compiles an algorithm as a module of this name.
     ///
     /// Errors: the compiler is missing (unmet) or refuses the file.
     pub fn algorithm(&self, name: &str, source: AlgorithmSource<'_>) -> Result<Module> {
-        self.module(name, &[Part { file: source.file, text: source.text, flags: &ALGORITHM_FLAGS }])
+        self.module(name, &[ModulePart { file: source.file, text: source.text, flags: &ALGORITHM_FLAGS }])
     }
 
-    fn module(&self, name: &str, parts: &[Part<'_>]) -> Result<Module> {
+    fn module(&self, name: &str, parts: &[ModulePart<'_>]) -> Result<Module> {
         let digest = digest_of(parts);
         let kept =
             hex(Sha256::new().chain_update(&self.guest.facts.kernel_sha256).chain_update(&digest).chain_update(name));
         let file = self.shelf.join(format!("{}.ko", &kept[..32]));
         if !file.exists() {
-            if self.bench.get().is_none() {
-                let bench = Bench::set_up(self.guest)?;
-                self.bench.get_or_init(|| bench);
-            }
-            let bench = self.bench.get().expect("it was set up");
-            let fresh = bench.compile(name, parts)?;
-            // Another tccc may put the same module there: it appears whole, by renaming.
+            let build = match self.build.get() {
+                Some(build) => build,
+                None => {
+                    let build = ModuleBuild::set_up(self.guest)?;
+                    self.build.get_or_init(|| build)
+                }
+            };
+            let fresh = build.compile(name, parts)?;
+            // Another tccc may add the same module, so it appears as a whole by renaming.
             let partial = self.shelf.join(format!("{kept}.{}", std::process::id()));
             fs::copy(&fresh, &partial).with_context(|| format!("keep \"{}\"", partial.display()))?;
             fs::rename(&partial, &file).with_context(|| format!("keep \"{}\"", file.display()))?;
@@ -100,14 +101,14 @@ impl<'a> Workshop<'a> {
     }
 }
 
-struct Part<'a> {
+struct ModulePart<'a> {
     file: &'a str,
     text: &'a str,
     flags: &'static [&'static str],
 }
 
 /// Digest of the files and of every header they may include.
-fn digest_of(parts: &[Part<'_>]) -> String {
+fn digest_of(parts: &[ModulePart<'_>]) -> String {
     let headers = SOURCES.iter().filter(|(file, _)| file.ends_with(".h"));
     let texts = headers.map(|(_, text)| *text).chain(parts.iter().map(|part| part.text));
     let digest = texts.fold(Sha256::new().chain_update(WAY.to_le_bytes()), |digest, text| {
@@ -120,35 +121,30 @@ fn hex(digest: Sha256) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The kernel's headers and our sources, laid out for the compiler; gone when dropped.
-struct Bench {
+/// A folder with the kernel's headers and our sources, which is removed when this is dropped.
+struct ModuleBuild<'a> {
+    guest: &'a Guest,
     folder: Scratch,
-    compiler_flags: Vec<String>,
-    linker_flags: Vec<String>,
 }
 
-impl Bench {
-    fn set_up(guest: &Guest) -> Result<Self> {
-        let bench = Bench {
-            folder: Scratch::create(&std::env::temp_dir())?,
-            compiler_flags: guest.facts.compiler_flags.clone(),
-            linker_flags: guest.facts.linker_flags.clone(),
-        };
-        fs::create_dir(bench.kernel()).with_context(|| format!("create \"{}\"", bench.kernel().display()))?;
+impl<'a> ModuleBuild<'a> {
+    fn set_up(guest: &'a Guest) -> Result<Self> {
+        let build = ModuleBuild { guest, folder: Scratch::create(&std::env::temp_dir())? };
+        fs::create_dir(build.kernel()).with_context(|| format!("create \"{}\"", build.kernel().display()))?;
         let mut tar = Command::new("tar");
-        tar.arg("--extract").arg("--file").arg(guest.headers()).arg("--directory").arg(bench.kernel());
+        tar.arg("--extract").arg("--file").arg(guest.headers()).arg("--directory").arg(build.kernel());
         carry_out(&mut tar, "unpack the guest's headers")?;
         for (file, text) in SOURCES {
-            bench.write(file, text)?;
+            build.write(file, text)?;
         }
-        Ok(bench)
+        Ok(build)
     }
 
     fn kernel(&self) -> PathBuf {
         self.folder.path().join("kernel")
     }
 
-    /// Writes a source where its path below `bpf` says.
+    /// Writes a source to its path below `bpf`.
     fn write(&self, file: &str, text: &str) -> Result<PathBuf> {
         let path = self.folder.path().join("bpf").join(file);
         if let Some(folder) = path.parent() {
@@ -158,25 +154,25 @@ impl Bench {
         Ok(path)
     }
 
-    /// Compiles a module's files, what every module has, and puts them together.
-    fn compile(&self, name: &str, parts: &[Part<'_>]) -> Result<PathBuf> {
+    fn compile(&self, name: &str, parts: &[ModulePart<'_>]) -> Result<PathBuf> {
         let mut objects = Vec::new();
         for (number, part) in parts.iter().enumerate() {
             let path = self.write(&format!("module/{name}-{number}.c"), part.text)?;
             let native = self.folder.path().join("bpf").join(NATIVE);
-            let include = if part.flags.is_empty() { Vec::new() } else { vec!["-include".into(), native] };
             let mut flags: Vec<PathBuf> = part.flags.iter().map(PathBuf::from).collect();
-            flags.extend(include);
+            if !flags.is_empty() {
+                flags.extend(["-include".into(), native]);
+            }
             objects.push(self.object(name, &path, &flags).with_context(|| format!("compile \"{}\"", part.file))?);
         }
         let own = self.write(&format!("module/{name}.mod.c"), OWN_PART)?;
-        objects.push(self.object(name, &own, &[]).context("compile what every module has")?);
+        objects.push(self.object(name, &own, &[]).context("compile the common part of modules")?);
         let common = self.kernel().join("scripts/module-common.c");
-        objects.push(self.object(name, &common, &[]).context("compile what every module has")?);
+        objects.push(self.object(name, &common, &[]).context("compile the common part of modules")?);
         let module = self.folder.path().join(format!("{name}.ko"));
         let mut linker = Command::new("ld");
-        linker.current_dir(self.kernel()).args(&self.linker_flags).arg("-o").arg(&module).args(&objects);
-        carry_out(&mut linker, "put a module together")?;
+        linker.current_dir(self.kernel()).args(&self.guest.facts.linker_flags).arg("-o").arg(&module).args(&objects);
+        carry_out(&mut linker, "link a module")?;
         Ok(module)
     }
 
@@ -184,11 +180,10 @@ impl Bench {
         let object = source.with_extension("o");
         let own = self.folder.path().join("bpf");
         let mut compiler = Command::new("gcc");
-        compiler.current_dir(self.kernel()).args(&self.compiler_flags).args(flags);
+        compiler.current_dir(self.kernel()).args(&self.guest.facts.compiler_flags).args(flags);
         compiler.arg("-I").arg(own.join("include")).arg("-I").arg(own.join("guest"));
         compiler.arg(format!("-ffile-prefix-map={}=.", self.folder.path().display()));
-        let names = [("KBUILD_BASENAME", module), ("KBUILD_MODNAME", module)];
-        compiler.args(names.map(|(name, value)| format!("-D{name}=\"{value}\"")));
+        compiler.args(["KBUILD_BASENAME", "KBUILD_MODNAME"].map(|name| format!("-D{name}=\"{module}\"")));
         compiler.arg(format!("-D__KBUILD_MODNAME=kmod_{module}"));
         compiler.arg("-c").arg(source).arg("-o").arg(&object);
         carry_out(&mut compiler, "compile")?;
@@ -196,7 +191,7 @@ impl Bench {
     }
 }
 
-/// What the kernel's own build adds to every module.
+/// Source that the kernel's build adds to every module.
 ///
 /// Source: scripts/mod/modpost.c of Linux 6.12, `add_header`.
 const OWN_PART: &str = "#include <linux/module.h>
@@ -212,7 +207,7 @@ __visible struct module __this_module __section(\".gnu.linkonce.this_module\") =
 };
 ";
 
-/// Runs a program; what it says is part of its failure.
+/// Errors: the program is missing (unmet), or fails; then the error has its output.
 fn carry_out(command: &mut Command, what: &str) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.stdin(Stdio::null()).output() {

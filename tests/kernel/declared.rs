@@ -182,7 +182,7 @@ fn policy_that_its_guard_took_back_is_not_applied_again() {
         apply(lab, 0, "");
         assert_settled(lab);
         run(0, "policy abort");
-        apply(lab, 1, "").stdout_has("its trial was taken back at");
+        apply(lab, 1, "").stdout_has("its trial was reverted at");
         fs::write(lab.folder().join("tccc/p/web.toml"), policy.replace("50%", "60%")).unwrap();
         apply(lab, 0, "");
         run(0, "policy abort");

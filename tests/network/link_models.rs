@@ -7,7 +7,7 @@ use crate::lab::link::{Lab, MTU, plain, receive_during, survivors, wall_nanos};
 use tccc::emulate::netem::Netem;
 use tccc::emulate::tunlink::TunLink;
 use tccc::path::Direction;
-use tccc::path::change::Change;
+use tccc::path::change::DirectionChange;
 use tccc::path::loss::{LossModel, LossText};
 use tccc::path::rate_trace::RateTrace;
 use tccc::units::{QueueSize, Share};
@@ -47,11 +47,11 @@ fn every_loss_model_takes_the_same_packets_from_equal_seeds_and_counts_its_runs(
 #[test]
 fn link_changes_at_its_moments_and_counts_what_it_drops_while_down() {
     needs!(root);
-    let at = |millis, change: Change| Change { at: Duration::from_millis(millis), ..change };
+    let at = |millis, change: DirectionChange| DirectionChange { at: Duration::from_millis(millis), ..change };
     let changes = vec![
-        at(300, Change { delay: Some(Duration::from_millis(60)), ..Change::default() }),
-        at(600, Change { up: Some(false), ..Change::default() }),
-        at(900, Change { up: Some(true), ..Change::default() }),
+        at(300, DirectionChange { delay: Some(Duration::from_millis(60)), ..DirectionChange::default() }),
+        at(600, DirectionChange { up: Some(false), ..DirectionChange::default() }),
+        at(900, DirectionChange { up: Some(true), ..DirectionChange::default() }),
     ];
     let lab = Lab::new(&TunLink, [Direction { changes, ..plain(SHORT) }, plain(SHORT)]);
     let (mut sender, receiver) = lab.udp(0);

@@ -12,7 +12,7 @@ use super::risk::Given;
 use crate::catalog;
 use crate::cli::output::{Format, note, tell};
 use crate::declaration::carry_out::{self, Tools};
-use crate::declaration::difference::{self, Cure, Difference, Step};
+use crate::declaration::difference::{self, ApplyStep, Cure, Difference};
 use crate::declaration::{self, Declaration};
 use crate::failure::Failure;
 use crate::kernel::privilege;
@@ -116,10 +116,10 @@ impl Args {
 /// Errors: the risk of one is high or not measured, and the declaration does not accept it.
 fn check_risks(declaration: &Declaration, differences: &[Difference]) -> Result<()> {
     let comes =
-        |wanted: fn(&Step) -> bool| differences.iter().any(|it| matches!(&it.cure, Cure::Step(it) if wanted(it)));
-    let default = declaration.default.iter().filter(|_| comes(|step| matches!(step, Step::SetDefault(_))));
+        |wanted: fn(&ApplyStep) -> bool| differences.iter().any(|it| matches!(&it.cure, Cure::Step(it) if wanted(it)));
+    let default = declaration.default.iter().filter(|_| comes(|step| matches!(step, ApplyStep::SetDefault(_))));
     let of_default = default.map(|name| (name.clone(), "make", "the default"));
-    let policy = declaration.policy.as_ref().filter(|_| comes(|step| *step == Step::ApplyPolicy));
+    let policy = declaration.policy.as_ref().filter(|_| comes(|step| *step == ApplyStep::ApplyPolicy));
     let policy = policy.map(|declared| declared.policy.clone()).unwrap_or_default();
     let unguarded = Policy { rules: policy.rules.into_iter().filter(|rule| rule.trial.is_none()).collect() };
     let of_rules = resolve::algorithms(&unguarded).into_iter().map(|name| (name, "give", "to connections"));
@@ -148,7 +148,7 @@ fn forgive_what_another_did(lines: &mut [DifferenceLine], left: &[Difference]) {
     }
 }
 
-fn line(difference: &Difference, mut carry_out: impl FnMut(&Step) -> Result<()>) -> DifferenceLine {
+fn line(difference: &Difference, mut carry_out: impl FnMut(&ApplyStep) -> Result<()>) -> DifferenceLine {
     let what = difference.what.clone();
     match &difference.cure {
         Cure::Person(why) => {
@@ -156,7 +156,7 @@ fn line(difference: &Difference, mut carry_out: impl FnMut(&Step) -> Result<()>)
         }
         Cure::Step(step) => {
             let error = carry_out(step).err().map(|error| format!("{error:#}"));
-            DifferenceLine { what, change: Some(step.phrase()), waits_for: None, done: error.is_none(), error }
+            DifferenceLine { what, change: Some(step.to_string()), waits_for: None, done: error.is_none(), error }
         }
     }
 }

@@ -15,7 +15,7 @@ use super::{compare, objects};
 use crate::model::notice::Notice;
 use crate::model::run::{Calibration, Engine};
 use crate::report::read::directory::ResultDir;
-use crate::scenario::{FigureSpec, Source};
+use crate::scenario::{FigureSpec, SourceSpec};
 
 /// Version of `report -o json`.
 pub const REPORT_SCHEMA: u32 = 1;
@@ -32,7 +32,7 @@ pub struct Report {
     /// What the scenario shows.
     pub claim: String,
     /// Where published numbers come from.
-    pub source: Option<Source>,
+    pub source: Option<SourceSpec>,
     /// `paper` or `native`.
     pub profile: String,
     /// Machine and tools.

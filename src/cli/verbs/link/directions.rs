@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Args;
-use crate::path::change::Change;
+use crate::path::change::DirectionChange;
 use crate::path::loss::{FILE_PREFIX, LossModel, LossPositions, LossText};
 use crate::path::rate_trace::{RateText, RateTrace};
 use crate::path::{Direction, LinkConfig, trace_file};
@@ -19,8 +19,8 @@ pub struct RateChoice {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangeChoice {
-    both: Change,
-    back: Change,
+    both: DirectionChange,
+    back: DirectionChange,
 }
 
 /// The configuration that the options mean; fields are checked later.
@@ -66,8 +66,8 @@ pub fn config_of(args: &Args) -> LinkConfig {
 }
 
 /// What has an option of its own for the way back changes there only when the change says so.
-fn changes_back(args: &Args) -> Vec<Change> {
-    let back = |ChangeChoice { both, back }: &ChangeChoice| Change {
+fn changes_back(args: &Args) -> Vec<DirectionChange> {
+    let back = |ChangeChoice { both, back }: &ChangeChoice| DirectionChange {
         at: both.at,
         rate: back.rate.or(both.rate.filter(|_| args.reverse.reverse_rate.is_none())),
         delay: back.delay.or(both.delay.filter(|_| args.reverse.reverse_delay.is_none())),
@@ -113,7 +113,8 @@ pub fn parse_change(text: &str) -> Result<ChangeChoice, String> {
         "expected rate=…, delay=…, loss=…, reverse-rate=…, reverse-delay=…, reverse-loss=…, up or down";
     let mut words = text.split_whitespace();
     let at = parse_duration(words.next().unwrap_or_default()).map_err(|error| error.to_string())?;
-    let (mut both, mut back) = (Change { at, ..Change::default() }, Change { at, ..Change::default() });
+    let (mut both, mut back) =
+        (DirectionChange { at, ..DirectionChange::default() }, DirectionChange { at, ..DirectionChange::default() });
     for word in words {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
         let change = if name.starts_with("reverse-") { &mut back } else { &mut both };

@@ -9,7 +9,7 @@ use crate::cli::output::Format;
 use crate::failure::Failure;
 use crate::model::metrics::METRICS;
 use crate::nearest::nearest;
-use crate::scenario::reference::{self, Entry, Kind, Unset};
+use crate::scenario::reference::{self, FieldEntry, Kind, Unset};
 
 /// Widest line.
 const LINE: usize = 100;
@@ -62,7 +62,7 @@ struct Metric {
 /// Errors: nothing has the name; stdout cannot be written.
 pub fn run(name: Option<&str>, output: Format) -> Result<()> {
     let all = reference::entries();
-    let found: Vec<&Entry> = match name {
+    let found: Vec<&FieldEntry> = match name {
         None => all.iter().filter(|entry| !entry.is_repeated).collect(),
         Some(name) => named(name, &all)?,
     };
@@ -82,7 +82,7 @@ pub fn run(name: Option<&str>, output: Format) -> Result<()> {
 /// The fields that a name means.
 ///
 /// Errors: neither a field nor a metric has the name.
-fn named<'a>(name: &str, all: &'a [Entry]) -> Result<Vec<&'a Entry>, Failure> {
+fn named<'a>(name: &str, all: &'a [FieldEntry]) -> Result<Vec<&'a FieldEntry>, Failure> {
     let found = reference::find(name, all);
     if found.is_empty() && !METRICS.iter().any(|metric| metric.name == name) {
         let names = all.iter().flat_map(|entry| [entry.path.as_str(), entry.field.name]);
@@ -95,8 +95,8 @@ fn named<'a>(name: &str, all: &'a [Entry]) -> Result<Vec<&'a Entry>, Failure> {
 }
 
 /// The fields, in the place of each table its own.
-fn with_own_fields<'a>(found: &[&Entry], all: &'a [Entry]) -> Vec<&'a Entry> {
-    let is_of = |entry: &Entry, one: &Entry| match one.field.section() {
+fn with_own_fields<'a>(found: &[&FieldEntry], all: &'a [FieldEntry]) -> Vec<&'a FieldEntry> {
+    let is_of = |entry: &FieldEntry, one: &FieldEntry| match one.field.section() {
         Some(_) => one.path == entry.place(),
         None => one.path == entry.path,
     };
@@ -104,7 +104,7 @@ fn with_own_fields<'a>(found: &[&Entry], all: &'a [Entry]) -> Vec<&'a Entry> {
 }
 
 /// Fields by the table that they are in.
-fn sections(chosen: &[&Entry], all: &[Entry]) -> Vec<Section> {
+fn sections(chosen: &[&FieldEntry], all: &[FieldEntry]) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     for entry in chosen {
         let holder = all.iter().find(|other| other.path == entry.place());
@@ -117,7 +117,7 @@ fn sections(chosen: &[&Entry], all: &[Entry]) -> Vec<Section> {
     sections
 }
 
-fn heading(holder: &Entry) -> String {
+fn heading(holder: &FieldEntry) -> String {
     match holder.field.kind {
         Kind::Tables(_) => format!("[[{}]]", holder.path),
         _ => format!("[{}]", holder.path),
@@ -125,7 +125,7 @@ fn heading(holder: &Entry) -> String {
 }
 
 impl Section {
-    fn new(section: String, holder: Option<&Entry>, first: Field) -> Self {
+    fn new(section: String, holder: Option<&FieldEntry>, first: Field) -> Self {
         let text = holder.map_or("The top of the file.".to_owned(), |holder| holder.field.text());
         let examples = holder.map_or(Vec::new(), |holder| holder.field.examples().collect());
         Section { section, text, examples, fields: vec![first] }
@@ -147,7 +147,7 @@ impl Section {
 }
 
 impl Field {
-    fn new(entry: &Entry) -> Self {
+    fn new(entry: &FieldEntry) -> Self {
         let [from, to] = entry.field.kind.range().map_or([None, None], |range| range.map(Some));
         let (default, default_is_value) = match entry.unset {
             Unset::Needed => (None, false),

@@ -252,12 +252,12 @@ fn reordering_and_copies_lose_the_same_packets() {
 
 #[test]
 fn changes_come_at_their_moments_after_the_start_and_not_before() {
-    let at = |seconds, change: Change| Change { at: Duration::from_secs(seconds), ..change };
+    let at = |seconds, change: DirectionChange| DirectionChange { at: Duration::from_secs(seconds), ..change };
     let changes = vec![
-        at(1, Change { rate: Some(BitsPerSec(1_000_000)), ..Change::default() }),
-        at(2, Change { delay: Some(Duration::from_millis(5)), ..Change::default() }),
-        at(3, Change { up: Some(false), ..Change::default() }),
-        at(4, Change { up: Some(true), loss: Some(Share(1.0).into()), ..Change::default() }),
+        at(1, DirectionChange { rate: Some(BitsPerSec(1_000_000)), ..DirectionChange::default() }),
+        at(2, DirectionChange { delay: Some(Duration::from_millis(5)), ..DirectionChange::default() }),
+        at(3, DirectionChange { up: Some(false), ..DirectionChange::default() }),
+        at(4, DirectionChange { up: Some(true), loss: Some(Share(1.0).into()), ..DirectionChange::default() }),
     ];
     let mut shaper = shape(&Direction { changes, ..direction() }, 3);
     let mut after = |ms: u64| match shaper.admit(ms * MS, 1500) {
