@@ -1,6 +1,6 @@
-//! What an operator declares in `/etc/tccc/*.toml`, and making the host so: `tccc apply`.
+//! Applies the declaration in `/etc/tccc/*.toml` to the host: `tccc apply`.
 //!
-//! [`file`] reads it, [`difference`] compares it with the host, [`carry_out`] changes the host.
+//! [`file`] reads the declaration, [`difference`] compares the host with it, and [`carry_out`] changes the host.
 
 pub mod carry_out;
 pub mod difference;
@@ -17,17 +17,16 @@ use crate::policy::rule::Policy;
 
 pub const FOLDER: &str = "/etc/tccc";
 
-/// Everything that the files of a folder declare together.
+/// The files of a folder together.
 #[derive(Debug, Default)]
 pub struct Declaration {
     pub folder: PathBuf,
-    /// Its files, in the order they are read.
+    /// In the order in which they were read.
     pub files: Vec<PathBuf>,
-    /// The default algorithm of this host; none: it is not declared.
+    /// The default algorithm of this host.
     pub default: Option<String>,
-    /// The policy; none: no policy is declared.
     pub policy: Option<DeclaredPolicy>,
-    /// The algorithms by their kernel names.
+    /// By the name in the kernel.
     pub algorithms: BTreeMap<String, Declared>,
 }
 
@@ -40,15 +39,14 @@ pub struct DeclaredPolicy {
 #[derive(Debug)]
 pub struct Declared {
     pub algorithm: Cow<'static, Algorithm>,
-    /// The object file, where it is not one of the catalogue.
+    /// The object file, if the algorithm is not from the catalogue.
     pub file: Option<PathBuf>,
-    /// Tunables with another value than their default.
     pub settings: Vec<Setting>,
-    /// Where its companion is attached; none: where it is without being told.
+    /// Where the companion program is attached. `None`: at the default place.
     pub cgroup: Option<PathBuf>,
-    /// Only the receiving side is wanted.
+    /// Load only the companion of the receiving side.
     pub receiver: bool,
-    /// It may be given to connections that did not ask for it although its risk is high.
+    /// Connections that did not ask for it may get it, although its risk is high.
     pub accepts_risk: bool,
 }
 
@@ -65,7 +63,7 @@ impl Declared {
 }
 
 impl Declaration {
-    /// Whether a file belongs to this declaration: it is below its folder.
+    /// Whether a file is in the folder of this declaration.
     pub fn owns(&self, file: &Path) -> bool {
         file.starts_with(&self.folder)
     }

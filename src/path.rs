@@ -1,6 +1,6 @@
-//! What a link does to packets, as plain data: rates, delays, queues, losses, and what changes by time.
+//! The properties of links as plain data: rates, delays, queues, losses, and changes over time.
 //!
-//! Pure, and known to whoever builds links: the emulator, netem, and virtual time.
+//! Pure. The emulator, netem and virtual time build links from it.
 
 pub mod acks;
 mod cellular;

@@ -138,7 +138,7 @@ pub(crate) fn without_zeros(text: &str) -> &str {
 }
 
 /// A share between 0 and 1: a loss probability, a tolerance.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
 pub struct Share(pub f64);
 
 impl FromStr for Share {

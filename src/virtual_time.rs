@@ -1,8 +1,8 @@
-//! A plan run in virtual time: Linux' own TCP in a guest whose clock stands still while it computes.
+//! Runs a plan in virtual time: with Linux' own TCP in a guest whose clock stops while it computes.
 //!
-//! Each run is a guest of its own: a kernel as one process of this host, bound to a processor, without privilege. Links,
-//! traffic and tracer are in its kernel; this program is its first process ([`inside`]). The same binary, guest,
-//! scenario and seed give the same results to the byte, however busy the host is.
+//! Each run has its own guest, which is a kernel as one unprivileged process, bound to a processor. Links, traffic and
+//! tracer are in the guest's kernel, and this program is its first process ([`inside`]). The same binary, guest, scenario
+//! and seed give the same results byte for byte, however busy the host is.
 
 mod algorithms;
 mod archive;
@@ -22,6 +22,7 @@ mod sandbox;
 mod setting;
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -31,55 +32,53 @@ use self::guest::Guest;
 use self::image::Image;
 use self::modules::Workshop;
 use self::process::{CONSOLE, Launch};
-use self::setting::{GuestSetting, Measured};
+use self::setting::{GuestResults, GuestSetting};
 use crate::lab::cost::{self, Jobs};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::{self, Pool, workers};
-use crate::lab::results::{Finished, OpenResultDir, RunFolder};
+use crate::lab::results::{Finished, OpenResultDir};
 use crate::lab::work::{Forecast, OpenedWork, Progress, Work, WorkOutcome};
 use crate::model::run::{HostRecord, RunRecord, RunStatus};
 use crate::scenario::{Cell, Scenario};
 
-/// The modules of tccc in the guest's kernel, which every tccc builds from its own source.
+/// Name of the guest's module with links, traffic and tracer, in the record of tools.
 const LABORATORY: &str = "laboratory";
-/// The start of every run by the guest's wall clock: results have no other, because equal runs give equal files.
+/// The start of every run on the guest's wall clock. Results have no real time, so that equal runs give equal files.
 const STARTED: &str = "2001-09-09T01:46:40.000Z";
-/// The folder of a run that the guest shares; gone once the run is over.
+/// The folder in a run's folder that the guest shares. It is removed after the run.
 const SHARED: &str = "guest";
-/// What a guest takes before and after its traffic.
+/// Forecast: time of a guest before and after its traffic.
 const START: Duration = Duration::from_millis(150);
-/// What a packet takes over one link, acknowledgement included, on the 2.4 GHz processor this was written on.
+/// Forecast: time of a packet and its acknowledgement over one link, measured on a 2.4 GHz processor.
 const PACKET: Duration = Duration::from_nanos(1_500);
-/// A guest may take so many times its forecast, and so much more, before it counts as hanging.
+/// A guest hangs if it takes longer than this factor times its forecast, plus this time.
 const PATIENCE: (u32, Duration) = (20, Duration::from_secs(60));
 
-/// Whether this host can hold a guest to its folder.
+/// Whether this host can confine a guest to its folder.
 pub fn is_caged() -> bool {
     sandbox::is_available()
 }
 
-/// Checks that virtual time has what every cell asks for.
-///
-/// Errors: the first field that it does not have, with its place.
+/// Errors: the first field that virtual time does not support, with its place.
 pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
     cells.into_iter().try_for_each(|cell| limits::check(scenario, cell))
 }
 
-/// What is left of a part when these runs are finished, as [`crate::lab::runner::forecast`] for the kernel.
+/// Forecast of the runs that are not finished, as [`crate::lab::runner::forecast`] for the kernel.
 pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, jobs: Jobs) -> Forecast {
     pool::forecast(part, finished, jobs, &|run| expected(&plan.cells[run.cell]))
 }
 
-/// How long one run of a cell takes.
+/// Forecast of one run, real time.
 fn expected(cell: &Cell) -> Duration {
     START + PACKET.mul_f64(cost::packets(cell))
 }
 
-/// Runs what is left of a plan.
+/// Makes the runs of a plan that are not finished.
 ///
-/// Errors: the guest lacks what a flow asks; the compiler is missing or refuses a module; the directory holds another
-/// plan, or runs of another guest; `stop` was set; every run fails.
-/// Side effects: processes that do not outlive the call; the result directory; modules in the user's cache.
+/// Errors: the guest does not support a flow; the compiler is missing or refuses a module; the directory has another plan,
+/// or runs of another guest; `stop` was set; every run fails.
+/// Side effects: processes that end with the call; the result directory; modules in the user's cache.
 pub(crate) fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)) -> Result<WorkOutcome> {
     let OpenedWork { results, to_do, .. } = work.begin(forecast, tell)?;
     let plan = work.plan;
@@ -109,7 +108,6 @@ pub(crate) fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)
     }
 }
 
-/// What all runs share.
 struct Laboratory<'a> {
     plan: &'a Plan,
     results: &'a OpenResultDir,
@@ -120,69 +118,58 @@ struct Laboratory<'a> {
 }
 
 impl Laboratory<'_> {
-    /// Makes one run and keeps it, whatever came of it; an interrupted one is not kept.
+    /// Makes one run and keeps it, even if it failed. An interrupted run is not kept.
     fn make(&self, run: &PlannedRun, worker: usize, is_stopped: &dyn Fn() -> bool) -> Result<()> {
         let folder = self.results.begin(&run.id)?;
-        match self.measure(run, &folder, worker, is_stopped) {
-            Ok(measured) => {
-                let record = self.record(run, RunStatus::Done, None, &measured);
-                fs::remove_dir_all(folder.path().join(SHARED)).context("remove the guest's folder")?;
-                folder.finish(&record, &measured.events)
+        let shared = folder.path().join(SHARED);
+        let error = match self.measure(run, &shared, worker, is_stopped) {
+            Ok(GuestResults { flows, links, events }) => {
+                fs::remove_dir_all(&shared).context("remove the guest's folder")?;
+                let record = RunRecord { flows, links, ..self.record(run, RunStatus::Done) };
+                return folder.finish(&record, &events);
             }
-            Err(error) if is_stopped() => Err(error),
-            Err(error) => {
-                let why = format!("{error:#}");
-                let record = self.record(run, RunStatus::Failed, Some(why), &Measured::default());
-                let shared = folder.path().join(SHARED);
-                let _ = fs::rename(shared.join(CONSOLE), folder.path().join(CONSOLE)); // there is none before its start
-                let _ = fs::remove_dir_all(shared);
-                folder.finish(&record, &[])?;
-                Err(error)
-            }
+            Err(error) => error,
+        };
+        if !is_stopped() {
+            let record = RunRecord { why: Some(format!("{error:#}")), ..self.record(run, RunStatus::Failed) };
+            let _ = fs::rename(shared.join(CONSOLE), folder.path().join(CONSOLE)); // missing before the start
+            let _ = fs::remove_dir_all(shared);
+            folder.finish(&record, &[])?;
         }
+        Err(error)
     }
 
     fn measure(
         &self,
         run: &PlannedRun,
-        folder: &RunFolder,
+        shared: &Path,
         worker: usize,
         is_stopped: &dyn Fn() -> bool,
-    ) -> Result<Measured> {
-        let cell = &self.plan.cells[run.cell];
-        let shared = folder.path().join(SHARED);
-        fs::create_dir(&shared).with_context(|| format!("create \"{}\"", shared.display()))?;
+    ) -> Result<GuestResults> {
+        fs::create_dir(shared).with_context(|| format!("create \"{}\"", shared.display()))?;
         let setting = GuestSetting::new(self.plan, run, self.modules)?;
-        setting.write(&shared)?;
+        setting.write(shared)?;
         let launch = Launch {
             guest: self.guest,
             image: &self.image.file,
-            folder: &shared,
+            folder: shared,
             seed: run.seed,
             processor: self.processors[worker % self.processors.len()],
-            memory_mb: setting.memory_mb(),
-            limit: expected(cell) * PATIENCE.0 + PATIENCE.1,
+            memory_mb: setting.memory_mb,
+            limit: expected(&self.plan.cells[run.cell]) * PATIENCE.0 + PATIENCE.1,
         };
         launch.run(is_stopped)?;
-        setting.read(&shared)
+        setting.read(shared)
     }
 
-    fn record(&self, run: &PlannedRun, status: RunStatus, why: Option<String>, measured: &Measured) -> RunRecord {
-        RunRecord {
-            id: self.results.id_of(run, status),
-            status,
-            why,
-            flows: measured.flows.clone(),
-            links: measured.links.clone(),
-            events_dropped: measured.events_dropped,
-            ..self.plan.record(run, STARTED.to_owned())
-        }
+    fn record(&self, run: &PlannedRun, status: RunStatus) -> RunRecord {
+        RunRecord { id: self.results.id_of(run, status), status, ..self.plan.record(run, STARTED.to_owned()) }
     }
 }
 
-/// Writes what the runs are made with, or checks that it is what the earlier ones were made with.
+/// Records the tools of the runs, or checks that earlier runs had the same.
 ///
-/// Nothing of this host is in it: equal runs give equal files on any machine.
+/// The record does not mention this host, so that equal runs give equal files on any machine.
 fn keep_host(results: &OpenResultDir, plan: &Plan, guest: &Guest, modules: &Modules) -> Result<()> {
     let facts = &guest.facts;
     let tools = [
@@ -209,7 +196,7 @@ fn keep_host(results: &OpenResultDir, plan: &Plan, guest: &Guest, modules: &Modu
     results.write_host(&host)
 }
 
-/// A directory holds runs of one guest and one tccc. Another host may have that guest; all have this tccc.
+/// A result directory has runs of one guest and one tccc. With another guest, another host may continue it.
 fn check_same_tools(earlier: &HostRecord, now: &HostRecord, results: &OpenResultDir) -> Result<()> {
     for (name, is) in &now.tools {
         let was = earlier.tools.get(name).map_or("(none)", String::as_str);
@@ -247,7 +234,7 @@ mod tests {
         check_same_tools(&earlier, &earlier, &results).unwrap();
     }
 
-    /// The configuration names most of them by other words.
+    /// The configuration has other names for most of them.
     #[test]
     fn every_algorithm_of_the_guest_can_be_chosen() {
         let config = recipe::CONFIGURATION.iter().find(|file| file.name == "config").unwrap().text;

@@ -1,10 +1,10 @@
-//! Makes the host what is declared, step by step. A step that fails does not keep those after it from being tried.
+//! Changes the host to the declared state, step by step. After a failed step, the following steps are still tried.
 
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::difference::Step;
+use super::difference::ApplyStep;
 use super::{Declaration, Declared, DeclaredPolicy};
 use crate::kernel::probe::Features;
 use crate::loader::{self, LoadOptions, load};
@@ -14,42 +14,41 @@ use crate::policy::record::TrialSubject;
 use crate::state::{DeclaredIn, Record, Store};
 use crate::trial::{self, TrialPlan};
 
-/// What carrying out needs besides the declaration.
+/// What the steps need besides the declaration.
 pub struct Tools<'a> {
-    /// What this kernel can do.
     pub features: &'a Features,
-    /// This program with the words that make it call [`crate::trial::guard::run`].
+    /// The command that runs [`crate::trial::guard::run`] in a process of its own.
     pub guard: &'a mut dyn FnMut() -> Command,
 }
 
-/// Makes one change.
+/// Makes the change of one step.
 ///
-/// Errors: those of the verb that makes the same change by hand.
+/// Errors: those of the verb for the same change.
 /// Side effects: those of that verb.
-pub fn carry_out(step: &Step, declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> {
+pub fn carry_out(step: &ApplyStep, declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> {
     let features = tools.features;
     match step {
-        Step::Load(name) => load_declared(name, declaration, features),
-        Step::Reload(name) => {
+        ApplyStep::Load(name) => load_declared(name, declaration, features),
+        ApplyStep::Reload(name) => {
             loader::unload(name, features)?;
             load_declared(name, declaration, features)
         }
-        Step::Upgrade(name) => {
+        ApplyStep::Upgrade(name) => {
             loader::upgrade::upgrade(&declared(declaration, name)?.request(name), features)?;
             keep(name, declaration)
         }
-        Step::Keep(name) => keep(name, declaration),
-        Step::ApplyPolicy => apply_policy(declaration, tools),
-        Step::RemovePolicy => change::remove(false).map(drop),
-        Step::SetDefault(name) => {
+        ApplyStep::Keep(name) => keep(name, declaration),
+        ApplyStep::ApplyPolicy => apply_policy(declaration, tools),
+        ApplyStep::RemovePolicy => change::remove(false).map(drop),
+        ApplyStep::SetDefault(name) => {
             loader::make_default(name)?;
             keep(name, declaration)
         }
-        Step::RestoreDefault(name) => {
+        ApplyStep::RestoreDefault(name) => {
             loader::give_back_default(name, features)?;
             keep(name, declaration)
         }
-        Step::Unload(name) => loader::unload(name, features).map(drop),
+        ApplyStep::Unload(name) => loader::unload(name, features).map(drop),
     }
 }
 
@@ -64,7 +63,7 @@ fn load_declared(name: &str, declaration: &Declaration, features: &Features) -> 
     keep(name, declaration)
 }
 
-/// Notes what is declared of a name, so that it is undone when it is declared no more, and not before.
+/// Records that a name is declared. `tccc apply` undoes it once it is no longer declared.
 fn keep(name: &str, declaration: &Declaration) -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;

@@ -1,9 +1,10 @@
-//! How the host differs from what is declared, and the step that makes it so.
+//! Compares the host with the declaration, and finds the step that removes each difference.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
+use derive_more::Display;
 
 use super::{Declaration, Declared, DeclaredPolicy};
 use crate::kernel::probe::Features;
@@ -16,61 +17,49 @@ use crate::policy::{change, file};
 use crate::state::{Attachment, DeclaredIn, Record, Store};
 use crate::trial::{self, journal};
 
-/// One thing that is not as it is declared.
+/// One difference between the host and the declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// How it is, and how it is declared: one phrase.
+    /// The actual and the declared state, as one phrase.
     pub what: String,
-    /// What makes it as declared.
     pub cure: Cure,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cure {
-    /// A step of [`super::carry_out`].
-    Step(Step),
-    /// Nothing that may be done without a person: why.
+    Step(ApplyStep),
+    /// Only a person may change this. The text says why, or what to do.
     Person(String),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+/// A change of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Display)]
+pub enum ApplyStep {
+    #[display("load \"{_0}\"")]
     Load(String),
-    /// Unload what is left of it or is otherwise than declared, then load it.
+    #[display("unload \"{_0}\" and load it as declared")]
     Reload(String),
-    /// Put other code, or other tunables, under a loaded name.
+    /// Replaces the code or the tunables of a loaded algorithm.
+    #[display("upgrade \"{_0}\"")]
     Upgrade(String),
-    /// Keep an algorithm that a policy loaded, whatever becomes of the policy.
+    /// Keeps an algorithm that a policy loaded.
+    #[display("keep \"{_0}\" loaded when the policy is removed")]
     Keep(String),
+    #[display("apply the policy")]
     ApplyPolicy,
-    /// Remove a policy that was declared and is no more.
+    #[display("remove the policy")]
     RemovePolicy,
+    #[display("make \"{_0}\" the default")]
     SetDefault(String),
-    /// Put the default back that was there before this one.
+    #[display("restore the default that was replaced by \"{_0}\"")]
     RestoreDefault(String),
-    /// Unload what was declared and is no more.
+    #[display("unload \"{_0}\"")]
     Unload(String),
 }
 
-impl Step {
-    pub fn phrase(&self) -> String {
-        match self {
-            Step::Load(name) => format!("load \"{name}\""),
-            Step::Reload(name) => format!("unload \"{name}\" and load it as declared"),
-            Step::Upgrade(name) => format!("upgrade \"{name}\""),
-            Step::Keep(name) => format!("keep \"{name}\" loaded when the policy goes"),
-            Step::ApplyPolicy => "apply the policy".to_owned(),
-            Step::RemovePolicy => "remove the policy".to_owned(),
-            Step::SetDefault(name) => format!("make \"{name}\" the default"),
-            Step::RestoreDefault(name) => format!("put the default back that was there before \"{name}\""),
-            Step::Unload(name) => format!("unload \"{name}\""),
-        }
-    }
-}
-
-/// Everything that is not as declared, in the order in which it is to be changed.
+/// All differences, in the order of their steps.
 ///
-/// Errors: the kernel has no TCP or shows no type information; a record is damaged.
+/// Errors: the kernel has no TCP or no type information; a record is damaged.
 pub fn between(declaration: &Declaration, features: &Features) -> Result<Vec<Difference>> {
     let store = Store::of_host();
     let instances = survey::instances(&store, features)?;
@@ -84,18 +73,17 @@ pub fn between(declaration: &Declaration, features: &Features) -> Result<Vec<Dif
     }
     differences.extend(of_policy(declaration)?);
     differences.extend(of_default(declaration, &now, &instances)?);
-    let undeclared = |it: &&Instance| {
+    let is_undeclared = |it: &&Instance| {
         declared_here(declaration, it.record.as_ref()).is_some() && !declaration.algorithms.contains_key(&it.name)
     };
-    let undeclared = instances
-        .iter()
-        .filter(undeclared)
-        .map(|it| step(format!("\"{}\" is loaded and is no longer declared", it.name), Step::Unload(it.name.clone())));
-    differences.extend(undeclared);
+    let unload = |Instance { name, .. }: &Instance| {
+        step(format!("\"{name}\" is loaded and is no longer declared"), ApplyStep::Unload(name.clone()))
+    };
+    differences.extend(instances.iter().filter(is_undeclared).map(unload));
     Ok(differences)
 }
 
-fn step(what: String, step: Step) -> Difference {
+fn step(what: String, step: ApplyStep) -> Difference {
     Difference { what, cure: Cure::Step(step) }
 }
 
@@ -103,7 +91,7 @@ fn person(what: String, why: impl Into<String>) -> Difference {
     Difference { what, cure: Cure::Person(why.into()) }
 }
 
-/// What an earlier `tccc apply` of the same folder noted of it.
+/// The note of an earlier `tccc apply` of the same folder.
 fn declared_here<'a>(declaration: &Declaration, record: Option<&'a Record>) -> Option<&'a DeclaredIn> {
     record?.declared.as_ref().filter(|declared| declared.folder == declaration.folder)
 }
@@ -117,9 +105,9 @@ fn of_algorithm(
     let Some(instance) = loaded else {
         if available.iter().any(|other| other == name) {
             let what = format!("\"{name}\" is registered, but not by tccc");
-            return Some(person(what, "who registered it must remove it, or declare yours under another name"));
+            return Some(person(what, "remove it with the program that registered it, or declare another name"));
         }
-        return Some(step(format!("\"{name}\" is not loaded"), Step::Load(name.to_owned())));
+        return Some(step(format!("\"{name}\" is not loaded"), ApplyStep::Load(name.to_owned())));
     };
     let name = name.to_owned();
     match instance.standing() {
@@ -127,30 +115,30 @@ fn of_algorithm(
             let pid = instance.owner_pid().unwrap_or_default();
             return Some(person(format!("\"{name}\" is registered by a tccc run (pid {pid})"), "wait until it ends"));
         }
-        Standing::Leftover => return Some(step(format!("parts of \"{name}\" are left"), Step::Reload(name))),
+        Standing::Leftover => return Some(step(format!("parts of \"{name}\" are left"), ApplyStep::Reload(name))),
         Standing::Pinned => {}
     }
     let Some(record) = &instance.record else {
-        return Some(step(format!("the record of \"{name}\" is lost"), Step::Reload(name)));
+        return Some(step(format!("the record of \"{name}\" is lost"), ApplyStep::Reload(name)));
     };
     if record.unconfirmed.is_some() {
-        let hint = format!("`tccc confirm {name}`, or wait until it is undone");
-        return Some(person(format!("\"{name}\" waits to be confirmed"), hint));
+        let hint = format!("`tccc confirm {name}`, or wait until it is reverted");
+        return Some(person(format!("\"{name}\" is not confirmed yet"), hint));
     }
     if record.receiver != declared.receiver || !is_where_declared(declared, record.companion.as_ref()) {
-        return Some(step(format!("the companion of \"{name}\" is not as declared"), Step::Reload(name)));
+        return Some(step(format!("the companion of \"{name}\" is not as declared"), ApplyStep::Reload(name)));
     }
     if record.companion.is_some() && !instance.is_companion_attached {
-        return Some(step(format!("the companion of \"{name}\" is no longer attached"), Step::Reload(name)));
+        return Some(step(format!("the companion of \"{name}\" is no longer attached"), ApplyStep::Reload(name)));
     }
-    let change = if features.link_update { Step::Upgrade(name.clone()) } else { Step::Reload(name.clone()) };
+    let change = if features.link_update { ApplyStep::Upgrade(name.clone()) } else { ApplyStep::Reload(name.clone()) };
     if record.digest != loader::digest(&declared.algorithm.object) || !instance.is_as_recorded() {
         return Some(step(format!("\"{name}\" has other code than declared"), change));
     }
     if let Some(what) = other_tunables(declared, record) {
         return Some(step(format!("\"{name}\" has {what}"), change));
     }
-    record.with_policy.then(|| step(format!("\"{name}\" is loaded for the policy alone"), Step::Keep(name)))
+    record.with_policy.then(|| step(format!("\"{name}\" is loaded only for the policy"), ApplyStep::Keep(name)))
 }
 
 fn is_where_declared(declared: &Declared, attachment: Option<&Attachment>) -> bool {
@@ -158,7 +146,7 @@ fn is_where_declared(declared: &Declared, attachment: Option<&Attachment>) -> bo
     attachment.is_some_and(|attachment| cgroup::resolve(place).is_ok_and(|path| path == attachment.cgroup))
 }
 
-/// Which tunables have another value than declared: `keep_avoidance=768, declared 896`.
+/// Tunables with another value than declared, such as `keep_avoidance=768, declared 896`.
 fn other_tunables(declared: &Declared, record: &Record) -> Option<String> {
     let tunables = &declared.algorithm.tunables;
     let wanted = |name: &str| declared.settings.iter().find(|it| it.name == name).map(|it| it.value);
@@ -177,7 +165,7 @@ fn of_policy(declaration: &Declaration) -> Result<Option<Difference>> {
     let Some(DeclaredPolicy { file, policy }) = &declaration.policy else {
         let undeclared = standing.generation.filter(is_ours);
         let what = "the policy is no longer declared";
-        return Ok(undeclared.map(|_| step(what.to_owned(), Step::RemovePolicy)));
+        return Ok(undeclared.map(|_| step(what.to_owned(), ApplyStep::RemovePolicy)));
     };
     let now = standing.generation.map(|it| it.policy);
     let is_same = now.as_ref().is_some_and(|now| is_same(policy, now));
@@ -185,32 +173,32 @@ fn of_policy(declaration: &Declaration) -> Result<Option<Difference>> {
         return Ok(None);
     }
     let what = match &now {
-        None => format!("no policy decides, and {} is declared", file.display()),
+        None => format!("no policy is applied, and {} is declared", file.display()),
         Some(_) if is_same => format!("the policy: {}", standing.drift.join("; ")),
-        Some(_) => format!("the policy that decides is not the one of {}", file.display()),
+        Some(_) => format!("the applied policy is not that of {}", file.display()),
     };
     Ok(Some(match why_not_now(policy)? {
         Some(why) => person(what, why),
-        None => step(what, Step::ApplyPolicy),
+        None => step(what, ApplyStep::ApplyPolicy),
     }))
 }
 
-/// Why a policy is not applied although it is declared.
+/// The reason not to apply a declared policy.
 fn why_not_now(policy: &Policy) -> Result<Option<String>> {
     if let Some(trial) = trial::current()? {
         return Ok(Some(format!("{} is on trial: confirm or abort it first", trial.subject.phrase())));
     }
     let digest = file::digest(policy);
-    let taken_back = journal::last().filter(|end| {
+    let reverted = journal::last().filter(|end| {
         let is_it = end.subject == TrialSubject::Policy && end.policy.as_deref() == Some(digest.as_str());
         is_it && end.result == TrialResult::Reverted
     });
-    Ok(taken_back.map(|end| {
-        format!("its trial was taken back at {}: {}; change the file, or use `tccc policy apply`", end.at, end.why)
+    Ok(reverted.map(|end| {
+        format!("its trial was reverted at {}: {}; change the file, or use `tccc policy apply`", end.at, end.why)
     }))
 }
 
-/// Whether a policy decides as declared, wherever its trial has come to.
+/// Whether a policy is the declared one, at any step of its trial.
 fn is_same(declared: &Policy, now: &Policy) -> bool {
     let pairs = declared.rules.iter().zip(&now.rules);
     declared.rules.len() == now.rules.len() && pairs.into_iter().all(|(one, other)| is_same_rule(one, other))
@@ -234,27 +222,24 @@ fn of_default(declaration: &Declaration, now: &str, instances: &[Instance]) -> R
     }
     if let Some(wanted) = &declaration.default {
         let what = format!("the default is \"{now}\", declared \"{wanted}\"");
-        return Ok((now != wanted).then(|| step(what, Step::SetDefault(wanted.clone()))));
+        return Ok((now != wanted).then(|| step(what, ApplyStep::SetDefault(wanted.clone()))));
     }
     let set_by_us = |it: &&Instance| {
         it.name == now && declared_here(declaration, it.record.as_ref()).is_some_and(|declared| declared.default)
     };
     let stays = instances.iter().find(set_by_us).filter(|it| declaration.algorithms.contains_key(&it.name));
-    Ok(stays.map(|it| {
-        step(
-            format!("\"{}\" is the default, and a default is no longer declared", it.name),
-            Step::RestoreDefault(it.name.clone()),
-        )
+    Ok(stays.map(|Instance { name, .. }| {
+        let what = format!("\"{name}\" is the default, and a default is no longer declared");
+        step(what, ApplyStep::RestoreDefault(name.clone()))
     }))
 }
 
-/// What differs, where the folder has files; nothing where it has none.
+/// As [`between`], for a folder that may be missing.
 ///
 /// Errors: as [`super::file::read`] and [`between`].
 pub fn of_host(folder: &Path, features: &Features) -> Result<Vec<Difference>> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
-    let declaration = super::file::read(folder)?;
-    between(&declaration, features)
+    between(&super::file::read(folder)?, features)
 }

@@ -1,7 +1,7 @@
-//! Reads the files of a declaration: every mistake at once, each with its file, line and field.
+//! Reads the files of a declaration, and reports every mistake at once, each with its file, line and field.
 //!
-//! The files of the folder are read in the order of their names. A field of a later file takes the place of the same field of
-//! an earlier one, so that `90-local.toml` overrides `10-site.toml`. `scenarios/policy/declared/README.md` describes the fields.
+//! The files of the folder are read in the order of their names. A field of a later file overrides the same field of an
+//! earlier one, so `90-local.toml` overrides `10-site.toml`. `scenarios/policy/declared/README.md` describes the fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,68 +23,78 @@ const ALGORITHM_FIELDS: [&str; 5] = ["use", "tunables", "cgroup", "receiver", "a
 const DEFAULT: &str = "the name of a declared algorithm, such as \"dtcp\"";
 const USE: &str = "an algorithm of `tccc list`, or the path of an object file";
 
-/// A text of a file, with the place to name when it turns out to be wrong.
+/// A text, with the place for a mistake that is found later.
 #[derive(Debug, Clone)]
-struct Given {
+struct PlacedText {
     text: String,
     at: Mistake,
 }
 
 #[derive(Debug, Default)]
-struct Entry {
-    /// Where it is named first.
+struct AlgorithmEntry {
+    /// The first place of its table.
     at: Option<Mistake>,
-    code: Option<Given>,
-    tunables: BTreeMap<String, Given>,
+    code: Option<PlacedText>,
+    tunables: BTreeMap<String, PlacedText>,
     cgroup: Option<PathBuf>,
     receiver: bool,
     accepts_risk: bool,
 }
 
 #[derive(Debug, Default)]
-struct SoFar {
-    default: Option<Given>,
-    policy: Option<Given>,
-    algorithms: BTreeMap<String, Entry>,
+struct PartialDeclaration {
+    default: Option<PlacedText>,
+    policy: Option<PlacedText>,
+    algorithms: BTreeMap<String, AlgorithmEntry>,
     mistakes: Vec<Mistake>,
 }
 
-/// Reads the files of a folder.
-///
-/// Errors: the folder cannot be read; somebody else than root can change a file; every mistake in the files, and in the
+impl PlacedText {
+    /// A path, resolved against a folder.
+    fn below(self, folder: &Path) -> Self {
+        PlacedText { text: folder.join(&self.text).display().to_string(), ..self }
+    }
+}
+
+/// Errors: the folder cannot be read; a user other than root can change a file; every mistake in the files, and in the
 /// policy that they name.
 pub fn read(folder: &Path) -> Result<Declaration, Failure> {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let files = files_of(&folder)?;
     trusted::check(&folder)?;
     files.iter().try_for_each(|file| trusted::check(file))?;
-    let mut so_far = SoFar::default();
+    let mut so_far = PartialDeclaration::default();
     for file in &files {
         so_far.file(file);
     }
     so_far.check_named()?;
-    let policy = so_far.policy.take().and_then(|given| so_far.read_policy(&given));
-    let algorithms = std::mem::take(&mut so_far.algorithms);
-    let algorithms: BTreeMap<String, Declared> =
-        algorithms.into_iter().filter_map(|(name, entry)| Some((name, so_far.declared(entry)?))).collect();
-    let default = so_far.default.take();
-    if let Some(given) = default.as_ref().filter(|given| !algorithms.contains_key(&given.text)) {
-        let hint = Some(format!("declare it: [algorithm.{}]", given.text));
+    let PartialDeclaration { default, policy, algorithms, mut mistakes } = so_far;
+    let policy = policy.and_then(|PlacedText { text, .. }| match read_policy(Path::new(&text)) {
+        Ok(policy) => Some(DeclaredPolicy { file: text.into(), policy }),
+        Err(found) => {
+            mistakes.extend(found.mistakes);
+            None
+        }
+    });
+    let declared = |(name, entry)| Some((name, declared(entry, &mut mistakes)?));
+    let algorithms: BTreeMap<String, Declared> = algorithms.into_iter().filter_map(declared).collect();
+    if let Some(PlacedText { text, at }) = default.as_ref().filter(|default| !algorithms.contains_key(&default.text)) {
+        let hint = Some(format!("declare it: [algorithm.{text}]"));
         let expected = format!("expected {DEFAULT}; the kernel's own are set by sysctl.d");
-        so_far.mistakes.push(Mistake { expected, hint, ..given.at.clone() });
+        mistakes.push(Mistake { expected, hint, ..at.clone() });
     }
-    if !so_far.mistakes.is_empty() {
-        let first = so_far.mistakes[0].file.clone();
-        return Err(Mistakes::sorted(&first, so_far.mistakes, REFERENCE).into());
+    match mistakes.first().map(|first| first.file.clone()) {
+        Some(first) => Err(Mistakes::sorted(&first, mistakes, REFERENCE).into()),
+        None => Ok(Declaration { folder, files, default: default.map(|default| default.text), policy, algorithms }),
     }
-    Ok(Declaration { folder, files, default: default.map(|given| given.text), policy, algorithms })
 }
 
-/// The files of the folder, sorted by name.
+/// Sorted by name.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = fs::read_dir(folder).map_err(|error| {
         let what = format!("cannot read the folder {}: {}", folder.display(), bounded::reason(&error));
-        Failure::usage(what).hint("write what you want into a file there, such as tccc.toml; `man 7 tccc` shows how")
+        Failure::usage(what)
+            .hint("write a declaration into a file there, such as tccc.toml; `man 7 tccc` has an example")
     })?;
     let files = entries.flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
@@ -92,7 +102,7 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-impl SoFar {
+impl PartialDeclaration {
     fn file(&mut self, path: &Path) {
         let file = path.display().to_string();
         let text = match text::read(path) {
@@ -106,7 +116,7 @@ impl SoFar {
         }
     }
 
-    /// Refuses files that the folder's files name and that somebody else can change.
+    /// Errors: another user can change a file that the declaration names.
     fn check_named(&self) -> Result<(), Failure> {
         let codes = self.algorithms.values().filter_map(|entry| entry.code.as_ref());
         codes.filter_map(|code| catalog::file_of(&code.text)).try_for_each(trusted::check)?;
@@ -117,49 +127,30 @@ impl SoFar {
         let lists = trusted::lists_of(&text::read(file).unwrap_or_default());
         lists.iter().try_for_each(|list| trusted::check(&folder.join(list)))
     }
-
-    fn read_policy(&mut self, given: &Given) -> Option<DeclaredPolicy> {
-        let file = PathBuf::from(&given.text);
-        match read_policy(&file) {
-            Ok(policy) => Some(DeclaredPolicy { file, policy }),
-            Err(mistakes) => {
-                self.mistakes.extend(mistakes.mistakes);
-                None
-            }
-        }
-    }
-
-    /// Finds the code, and checks the tunables against it.
-    fn declared(&mut self, entry: Entry) -> Option<Declared> {
-        let code = entry.code?;
-        let mut refuse = |at: &Mistake, failure: Failure| {
-            self.mistakes.push(Mistake { expected: failure.what, hint: failure.hint, ..at.clone() });
-        };
-        let (algorithm, file) = match find(&code.text) {
-            Ok(found) => found,
-            Err(failure) => {
-                refuse(&code.at, failure);
-                return None;
-            }
-        };
-        let mut settings = Vec::new();
-        for (name, given) in &entry.tunables {
-            match algorithm.settings(&[format!("{name}={}", given.text)]) {
-                Ok(setting) => settings.extend(setting),
-                Err(failure) => refuse(&given.at, failure),
-            }
-        }
-        let at = entry.at.unwrap_or(code.at);
-        if algorithm.companion.is_none() && (entry.cgroup.is_some() || entry.receiver) {
-            let what = format!("\"{}\" has no companion program: expected neither cgroup nor receiver", algorithm.id);
-            refuse(&at, Failure::usage(what));
-        }
-        let Entry { cgroup, receiver, accepts_risk, .. } = entry;
-        Some(Declared { algorithm, file, settings, cgroup, receiver, accepts_risk })
-    }
 }
 
-/// An algorithm of the catalogue, or an object file.
+/// Finds the code of an algorithm, and checks its tunables.
+fn declared(entry: AlgorithmEntry, mistakes: &mut Vec<Mistake>) -> Option<Declared> {
+    let AlgorithmEntry { at, code, tunables, cgroup, receiver, accepts_risk } = entry;
+    let code = code?;
+    let mut refuse = |at: &Mistake, failure: Failure| {
+        mistakes.push(Mistake { expected: failure.what, hint: failure.hint, ..at.clone() });
+    };
+    let (algorithm, file) = find(&code.text).map_err(|failure| refuse(&code.at, failure)).ok()?;
+    let mut settings = Vec::new();
+    for (name, PlacedText { text, at }) in &tunables {
+        match algorithm.settings(&[format!("{name}={text}")]) {
+            Ok(setting) => settings.extend(setting),
+            Err(failure) => refuse(at, failure),
+        }
+    }
+    if algorithm.companion.is_none() && (cgroup.is_some() || receiver) {
+        let what = format!("\"{}\" has no companion program: expected neither cgroup nor receiver", algorithm.id);
+        refuse(&at.unwrap_or(code.at), Failure::usage(what));
+    }
+    Some(Declared { algorithm, file, settings, cgroup, receiver, accepts_risk })
+}
+
 fn find(text: &str) -> Result<(Cow<'static, Algorithm>, Option<PathBuf>), Failure> {
     if text.contains('/') {
         let file = PathBuf::from(text);
@@ -169,7 +160,7 @@ fn find(text: &str) -> Result<(Cow<'static, Algorithm>, Option<PathBuf>), Failur
 }
 
 impl Reader<'_> {
-    fn declaration(&mut self, folder: &Path, so_far: &mut SoFar) {
+    fn declaration(&mut self, folder: &Path, so_far: &mut PartialDeclaration) {
         let Some(document) = self.syntax() else { return };
         let document = TomlTable::whole(&document);
         if !self.is_known_version(&document, &FIELDS) {
@@ -177,12 +168,11 @@ impl Reader<'_> {
         }
         self.refuse_unknown(&document, &FIELDS);
         if let Some(field) = document.field("default") {
-            so_far.default = self.given(&field, DEFAULT).or(so_far.default.take());
+            so_far.default = self.placed(&field, DEFAULT).or(so_far.default.take());
         }
         if let Some(field) = document.field("policy") {
-            let given = self.given(&field, "the path of a policy file");
-            let whole = given.map(|given| Given { text: folder.join(&given.text).display().to_string(), ..given });
-            so_far.policy = whole.or(so_far.policy.take());
+            let policy = self.placed(&field, "the path of a policy file").map(|policy| policy.below(folder));
+            so_far.policy = policy.or(so_far.policy.take());
         }
         let Some(field) = document.field("algorithm") else { return };
         let Some(table) = field.table() else {
@@ -202,17 +192,15 @@ impl Reader<'_> {
         }
     }
 
-    fn algorithm(&mut self, name: &str, table: &TomlTable<'_>, folder: &Path, entry: &mut Entry) {
+    fn algorithm(&mut self, name: &str, table: &TomlTable<'_>, folder: &Path, entry: &mut AlgorithmEntry) {
         self.refuse_unknown(table, &ALGORITHM_FIELDS);
         let place = self.place(table.span.start, &table.name);
         entry.at.get_or_insert_with(|| place.clone());
-        let code = table.field("use").and_then(|field| self.given(&field, USE)).map(|given| {
-            match catalog::is_object_file(&given.text) {
-                true => Given { text: folder.join(&given.text).display().to_string(), ..given },
-                false => given,
-            }
-        });
-        entry.code = code.or(entry.code.take()).or(Some(Given { text: name.to_owned(), at: place }));
+        let code = table
+            .field("use")
+            .and_then(|field| self.placed(&field, USE))
+            .map(|code| if catalog::is_object_file(&code.text) { code.below(folder) } else { code });
+        entry.code = code.or(entry.code.take()).or(Some(PlacedText { text: name.to_owned(), at: place }));
         if let Some(field) = table.field("tunables") {
             self.tunables(&field, &mut entry.tunables);
         }
@@ -227,7 +215,7 @@ impl Reader<'_> {
         }
     }
 
-    fn tunables(&mut self, field: &Field<'_>, tunables: &mut BTreeMap<String, Given>) {
+    fn tunables(&mut self, field: &Field<'_>, tunables: &mut BTreeMap<String, PlacedText>) {
         let Some(table) = field.table() else {
             self.refuse(field, "expected a table such as { keep_avoidance = 896 }");
             return;
@@ -242,17 +230,17 @@ impl Reader<'_> {
                 }
             };
             let at = self.place(field.value.span().start, &field.name);
-            tunables.insert(name.to_owned(), Given { text, at });
+            tunables.insert(name.to_owned(), PlacedText { text, at });
         }
     }
 
-    /// A text in quotes, with its place.
-    fn given(&mut self, field: &Field<'_>, expected: &str) -> Option<Given> {
+    /// Reads a text in quotes.
+    fn placed(&mut self, field: &Field<'_>, expected: &str) -> Option<PlacedText> {
         let text = self.text(field, expected)?.to_owned();
-        Some(Given { text, at: self.place(field.value.span().start, &field.name) })
+        Some(PlacedText { text, at: self.place(field.value.span().start, &field.name) })
     }
 
-    /// A place to name in a mistake that is found later.
+    /// A place for a mistake that is found later.
     fn place(&self, offset: usize, field: &str) -> Mistake {
         let (line, field) = (Some(self.line_of(offset)), field.to_owned());
         Mistake { file: self.file.to_owned(), line, field, given: None, expected: String::new(), hint: None }

@@ -1,4 +1,4 @@
-//! Whether files can be trusted that decide what runs in the kernel: only root, or who reads them, can have written them.
+//! Checks that only root, or the user of this process, can change the files that decide what runs in the kernel.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,19 +8,18 @@ use nix::unistd::{getegid, geteuid};
 
 use crate::failure::Failure;
 
-/// In a folder with this bit only the owner of a file can replace it.
+/// In a folder with this bit, only its owner can replace a file.
 const STICKY: u32 = 0o1000;
-/// Bits of a mode that let a group, and everybody, write.
 const GROUP_WRITES: u32 = 0o020;
 const ALL_WRITE: u32 = 0o002;
 
-/// Refuses a file that somebody else can change, by itself or by a folder above it. One that is missing is not refused here.
+/// Accepts a missing file.
 ///
-/// Errors: says which file or folder, why, and the command that repairs it.
+/// Errors: another user can change the file or a folder above it; the hint has the command that repairs this.
 pub(super) fn check(path: &Path) -> Result<(), Failure> {
     let Ok(real) = path.canonicalize() else { return Ok(()) };
     check_above(&real)?;
-    // A link leads elsewhere: who can replace it decides, too.
+    // The path may be a symbolic link, which must not be replaceable either.
     match path.parent().and_then(|folder| folder.canonicalize().ok()) {
         Some(folder) if !real.starts_with(&folder) => check_above(&folder),
         _ => Ok(()),
@@ -34,23 +33,21 @@ fn check_above(real: &Path) -> Result<(), Failure> {
         let refuse = |why: &str, hint: String| Err(Failure::usage(format!("cannot trust {shown}: {why}")).hint(hint));
         if meta.uid() != 0 && meta.uid() != geteuid().as_raw() {
             let why = format!("its owner is user {}, not root", meta.uid());
-            return refuse(&why, format!("look at what it says, then `chown root: {shown}`"));
+            return refuse(&why, format!("check its content, then `chown root: {shown}`"));
         }
         let is_shared_folder = meta.is_dir() && meta.mode() & STICKY != 0;
         let has_foreign_group = meta.gid() != 0 && meta.gid() != getegid().as_raw();
         let by_group = meta.mode() & GROUP_WRITES != 0 && has_foreign_group;
         if !is_shared_folder && (meta.mode() & ALL_WRITE != 0 || by_group) {
             let who = if by_group { format!("group {}", meta.gid()) } else { "every user".to_owned() };
-            return refuse(
-                &format!("{who} can write to it"),
-                format!("look at what it says, then `chmod go-w {shown}`"),
-            );
+            let hint = format!("check its content, then `chmod go-w {shown}`");
+            return refuse(&format!("{who} can write to it"), hint);
         }
     }
     Ok(())
 }
 
-/// Lists of prefixes that a policy names, each relative to the policy's folder.
+/// Paths of the prefix lists that a policy names, relative to its folder.
 pub(super) fn lists_of(policy: &str) -> Vec<String> {
     let document: toml::Table = policy.parse().unwrap_or_default();
     let rules = document.get("rule").and_then(toml::Value::as_array).into_iter().flatten();

@@ -9,14 +9,14 @@ use crate::catalog::NAME_LENGTH_MAX;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Registration, Request};
 use crate::model::run::Engine;
-use crate::scenario::algorithm::{Found, Unusable, find, kernel_has};
-use crate::scenario::{Asked, FlowSpec};
+use crate::scenario::algorithm::{Unusable, find, kernel_has};
+use crate::scenario::{AlgorithmRequest, FlowSpec};
 
 /// The kernel has every algorithm of an experiment until this is dropped.
 #[derive(Debug)]
 pub struct PreparedAlgorithms {
     /// Request to the kernel's name.
-    names: BTreeMap<Asked, String>,
+    names: BTreeMap<AlgorithmRequest, String>,
     registered: Vec<Registration>,
     cgroup: PathBuf,
 }
@@ -50,9 +50,9 @@ impl PreparedAlgorithms {
         self.registered.iter().map(|one| (one.name().to_owned(), one.record().digest.clone())).collect()
     }
 
-    fn make_available(&mut self, (id, tunables): &Asked) -> Result<String> {
+    fn make_available(&mut self, (id, tunables): &AlgorithmRequest) -> Result<String> {
         let found = find(Engine::Kernel, id, tunables, "").map_err(Unusable::into_failure)?;
-        let Found::Ours(algorithm, settings) = found else { return Ok(id.clone()) };
+        let Some((algorithm, settings)) = found else { return Ok(id.clone()) };
         let features = Features::probe()?;
         let own = own_name(id, self.registered.len());
         let name = if kernel_has(id)? { &own } else { id };

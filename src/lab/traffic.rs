@@ -24,7 +24,7 @@ use anyhow::{Context, Result};
 use self::ends::{Bed, FlowEnds, slack};
 use self::process::NodeProcess;
 use self::report::TrafficReport;
-use crate::scenario::{Sender, Sends};
+use crate::scenario::{BulkSender, Sends};
 
 /// The receiver of a flow and, once it has started, its sender.
 #[derive(Debug)]
@@ -81,5 +81,5 @@ impl FlowProcesses {
 }
 
 fn uses_iperf3(ends: &FlowEnds<'_>) -> bool {
-    matches!(ends.flow.sends, Sends::Bulk) && ends.flow.sender == Sender::Iperf3
+    matches!(ends.flow.sends, Sends::Bulk) && ends.flow.sender == BulkSender::Iperf3
 }

@@ -1,4 +1,4 @@
-//! What a link does to pure acknowledgements beside carrying them: it holds them and lets them go together. Plain data.
+//! Holding pure acknowledgements at the end of a link, so that they leave together. Plain data.
 //!
 //! Wi-Fi and receive offload aggregate ACKs, access networks thin them, and queues compress them (RFC 3449, RFC 2760).
 
@@ -6,38 +6,38 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::named::{Named, needed};
-use super::range::DELAY_MAX;
-use crate::plain::shown;
-use crate::units::{ParseError, Share, format_duration, parse_duration, serde_as_text};
+use strum::{Display, EnumString};
 
-/// Most ACKs that a link holds, and the number where none is given.
+use super::named::{NamedValues, parse};
+use super::range::some_delay;
+use crate::plain::shown;
+use crate::units::{ParseError, Share, format_duration, serde_as_text};
+
+/// Most ACKs that a link holds, and the default of `pkts`.
 pub const HELD_MAX: u32 = 1_000;
-/// A single ACK is not held.
 const HELD_MIN: u32 = 2;
 
-/// Why and how a link holds pure ACKs at its end, after the delay.
+/// Batches of pure ACKs at the end of a link, after the delay.
 ///
-/// The first ACK of a batch is held for `time`. Every ACK that comes meanwhile waits with it. They leave back to back
-/// when the time is over, when `pkts` have come, or when any other packet comes, which leaves behind them: order is kept.
+/// The first ACK of a batch is held for `time`, and every later ACK waits with it. They leave back to back when the time
+/// is over, when `pkts` wait, or when any other packet arrives, which then leaves behind them. So the order stays the same.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AckHold {
-    /// Which of the three it is.
     pub kind: AckKind,
-    /// Longest that an ACK is held.
+    /// Longest time that an ACK is held.
     pub time: Duration,
-    /// Number of ACKs at which the batch leaves without waiting any longer.
+    /// Number of ACKs at which a batch leaves before its time.
     pub pkts: u32,
-    /// Share of the ACKs that are not held which begin a batch.
+    /// Probability that an ACK outside a batch begins one.
     pub share: Share,
 }
 
-/// What the batches are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum AckKind {
     /// Every ACK is held, and all of a batch leave.
     Aggregated,
-    /// Every ACK is held, and only the newest one of each flow leaves.
+    /// Every ACK is held, and only the newest of each flow leaves.
     Thinned,
     /// Some ACKs begin a batch, and all of it leave.
     Compressed,
@@ -51,38 +51,21 @@ impl FromStr for AckHold {
     /// Reads `aggregated:time=5ms,pkts=16`, `thinned:time=5ms,pkts=4` or `compressed:time=20ms,share=1%`.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let (kind, values) = text.split_once(':').unwrap_or((text, ""));
-        let read = match kind {
-            "aggregated" => gathered(AckKind::Aggregated, values),
-            "thinned" => gathered(AckKind::Thinned, values),
-            "compressed" => compressed(values),
-            _ => return Err(ParseError::new(text, EXPECTED)),
-        };
-        read.map_err(|why| ParseError::because(text, why))
+        let kind = kind.parse().map_err(|_| ParseError::new(text, EXPECTED))?;
+        read(kind, values).map_err(|why| ParseError::because(text, why))
     }
 }
 
-fn gathered(kind: AckKind, values: &str) -> Result<AckHold, String> {
-    let named = Named::split(values, ["time", "pkts"])?;
-    let time = needed(named.with("time", time)?, "time", "time=5ms")?;
-    let pkts = named.with("pkts", pkts)?.unwrap_or(HELD_MAX);
-    Ok(AckHold { kind, time, pkts, share: Share(1.0) })
-}
-
-fn compressed(values: &str) -> Result<AckHold, String> {
-    let named = Named::split(values, ["time", "share"])?;
-    let time = needed(named.with("time", time)?, "time", "time=20ms")?;
-    let share: Share = needed(named.value("share")?, "share", "share=1%")?;
+fn read(kind: AckKind, values: &str) -> Result<AckHold, String> {
+    let is_compressed = kind == AckKind::Compressed;
+    let named = NamedValues::split(values, ["time", if is_compressed { "share" } else { "pkts" }])?;
+    let time = named.required("time", "time=5ms", some_delay)?;
+    let pkts = named.optional("pkts", pkts)?.unwrap_or(HELD_MAX);
+    let share = if is_compressed { named.required("share", "share=1%", parse)? } else { Share(1.0) };
     if share.0 <= 0.0 {
         return Err(format!("share = \"{}\": expected more than 0%", share.exact()));
     }
-    Ok(AckHold { kind: AckKind::Compressed, time, pkts: HELD_MAX, share })
-}
-
-fn time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    let is_allowed = !time.is_zero() && time <= DELAY_MAX;
-    let expected = || format!("\"{text}\": expected more than 0us and at most {}", format_duration(DELAY_MAX));
-    is_allowed.then_some(time).ok_or_else(expected)
+    Ok(AckHold { kind, time, pkts, share })
 }
 
 fn pkts(text: &str) -> Result<u32, String> {
@@ -92,11 +75,10 @@ fn pkts(text: &str) -> Result<u32, String> {
 
 impl fmt::Display for AckHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (time, pkts) = (format_duration(self.time), self.pkts);
+        write!(f, "{}:time={},", self.kind, format_duration(self.time))?;
         match self.kind {
-            AckKind::Aggregated => write!(f, "aggregated:time={time},pkts={pkts}"),
-            AckKind::Thinned => write!(f, "thinned:time={time},pkts={pkts}"),
-            AckKind::Compressed => write!(f, "compressed:time={time},share={}", self.share.exact()),
+            AckKind::Compressed => write!(f, "share={}", self.share.exact()),
+            _ => write!(f, "pkts={}", self.pkts),
         }
     }
 }

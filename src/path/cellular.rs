@@ -1,5 +1,5 @@
-//! A synthetic trace of a cellular link: no measurement of any network, but the process that one paper fitted to such
-//! measurements, drawn from a seed. Pure.
+//! A synthetic trace of a cellular link. It is not a measurement, but is drawn from a process that a paper fitted to
+//! measurements. Pure.
 //!
 //! Source: K. Winstein, A. Sivaraman, H. Balakrishnan, "Stochastic forecasts achieve high throughput and low delay over
 //! cellular networks" (Sprout), NSDI 2013, section 3.1: packets are delivered by a Poisson process whose rate moves by
@@ -12,36 +12,32 @@ use derive_more::Display;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
-use super::named::{Named, needed};
+use super::named::{NamedValues, parse};
 use super::rate_trace::{OPPORTUNITY_BYTES, RateTrace};
 use super::trace_file::NUMBERS_MAX;
 use crate::plain::shown;
 use crate::units::{BitsPerSec, format_duration, parse_duration};
 
-/// Ticks of the rate, as Sprout has them.
+/// Interval at which the rate changes, as in Sprout.
 const TICK_MS: u32 = 20;
-/// Noise of the rate, in means per square root of a second: Sprout's 200 packets/s, over the middle of its range of 0
-/// to 1000.
+/// Noise of the rate, in means per square root of a second: Sprout's 200 packets/s over 500, the middle of its range.
 const NOISE: f64 = 0.4;
-/// Highest rate, in means: the end of that range.
+/// Highest rate, in means: Sprout's 1000 packets/s over 500.
 const HIGHEST: f64 = 2.0;
 /// Rate of the escape from an outage, per second.
 const ESCAPE: f64 = 1.0;
-/// Length where none is given.
+/// Default length.
 const LENGTH: Duration = Duration::from_secs(60);
-/// Shortest and longest length.
 const LENGTH_RANGE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3600)];
-const NAMES: [&str; 3] = ["mean", "seed", "length"];
 
-/// What a generated trace is drawn from.
 #[derive(Debug, Clone, Copy, PartialEq, Display)]
 #[display("cellular:mean={mean},seed={seed},length={}", format_duration(*length))]
 pub struct Cellular {
-    /// Rate that it has on average; chance leaves the trace within a few parts in a hundred of it.
+    /// The mean rate of a trace differs from this by a few percent.
     pub mean: BitsPerSec,
     /// Equal seeds give equal traces.
     pub seed: u64,
-    /// Length after which it repeats.
+    /// The trace repeats after this time.
     pub length: Duration,
 }
 
@@ -50,18 +46,18 @@ impl FromStr for Cellular {
 
     /// Reads `mean=10mbit,seed=1` or `mean=10mbit,seed=1,length=120s`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let named = Named::split(text, NAMES)?;
+        let named = NamedValues::split(text, ["mean", "seed", "length"])?;
         let seed = |text: &str| text.parse().map_err(|_| format!("\"{}\": expected a whole number", shown(text)));
         let [shortest, longest] = LENGTH_RANGE;
         let length = |text: &str| {
-            let time = parse_duration(text).map_err(|error| error.to_string())?;
+            let time = parse_duration(text)?;
             let (low, high) = (format_duration(shortest), format_duration(longest));
             (shortest..=longest).contains(&time).then_some(time).ok_or(format!("\"{text}\" is outside {low}..{high}"))
         };
         let model = Cellular {
-            mean: needed(named.value("mean")?, "mean", "mean=10mbit")?,
-            seed: needed(named.with("seed", seed)?, "seed", "seed=1")?,
-            length: named.with("length", length)?.unwrap_or(LENGTH),
+            mean: named.required("mean", "mean=10mbit", parse)?,
+            seed: named.required("seed", "seed=1", seed)?,
+            length: named.optional("length", length)?.unwrap_or(LENGTH),
         };
         let opportunities = model.packets_per_second() * model.length.as_secs_f64();
         let most = NUMBERS_MAX / 2;
@@ -77,9 +73,9 @@ impl Cellular {
         self.mean.0 as f64 / f64::from(8 * OPPORTUNITY_BYTES)
     }
 
-    /// The trace of this seed.
+    /// Draws the trace.
     ///
-    /// Errors: chance gave no opportunity at all, which only few expected ones can.
+    /// Errors: it has no opportunity, which is possible if only few are expected.
     pub fn trace(&self) -> Result<RateTrace, String> {
         let mut draws = Pcg64::seed_from_u64(self.seed);
         let ticks = (self.length.as_millis() as u32).div_ceil(TICK_MS);
@@ -97,12 +93,12 @@ impl Cellular {
                 }
             }
         }
-        // An outage at its end is part of it, although the last opportunity comes before.
+        // An outage at the end counts, although the last opportunity is before it.
         Ok(RateTrace { length_ms: ticks * TICK_MS, ..RateTrace::new(self.to_string(), times)? })
     }
 }
 
-/// The rate in every tick, in means: reflected nowhere, held at its highest, and stuck at zero until it escapes.
+/// The rate in every tick, in means. It is cut off at the highest rate, and stays at 0 until it escapes.
 fn brownian(draws: &mut Pcg64, ticks: u32) -> Vec<f64> {
     let tick = f64::from(TICK_MS) / 1e3;
     let stays = (-ESCAPE * tick).exp();
@@ -114,7 +110,7 @@ fn brownian(draws: &mut Pcg64, ticks: u32) -> Vec<f64> {
         rate
     };
     let mut rates: Vec<f64> = (0..ticks).map(step).collect();
-    // The first rate is above 0 whatever is drawn, so that there is something to scale.
+    // The first rate is above 0, so that the trace can be scaled.
     rates[0] = rates[0].max(f64::MIN_POSITIVE);
     rates
 }
@@ -137,12 +133,8 @@ fn normal(draws: &mut Pcg64) -> f64 {
 mod tests {
     use super::*;
 
-    fn cellular(text: &str) -> Cellular {
-        text.parse().unwrap()
-    }
-
     fn trace(seed: u64) -> RateTrace {
-        cellular(&format!("mean=12mbit,seed={seed}")).trace().unwrap()
+        format!("mean=12mbit,seed={seed}").parse::<Cellular>().unwrap().trace().unwrap()
     }
 
     /// Opportunities in every second.

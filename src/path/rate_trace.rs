@@ -1,4 +1,4 @@
-//! Rates that vary as a trace says: a list of moments at which a packet can be delivered, in mahimahi's format. Pure.
+//! A rate that follows a trace: a list of times at which a packet can be delivered, in mahimahi's format. Pure.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,28 +12,27 @@ use super::trace_file;
 use crate::plain::shown;
 use crate::units::{BitsPerSec, ParseError};
 
-/// What one opportunity delivers, bytes of IP packets.
+/// Bytes of IP packets that one opportunity delivers.
 ///
 /// Source: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", 2015; the manual page of mm-link.
 pub(crate) const OPPORTUNITY_BYTES: u32 = 1500;
-/// Latest moment of a trace, milliseconds: a day.
+/// Latest time in a trace, milliseconds: a day.
 const LAST_MAX: u64 = 86_400_000;
 const EXPECTED: &str = "a rate with bit, kbit, mbit or gbit, such as 10mbit, trace:FILE or \
                         cellular:mean=10mbit,seed=1";
 
-/// Moments at which up to 1500 bytes are delivered; what nobody uses is lost. The last moment is the length, after
-/// which the trace begins again.
+/// Opportunities: times at which up to 1500 bytes are delivered. An unused opportunity is lost. The trace repeats after
+/// its last time.
 #[derive(Debug, Clone, Display, Serialize, Deserialize)]
 #[display("{}", shown(name))]
 pub struct RateTrace {
     /// As it was written: `trace:lte.trace`.
     pub name: String,
-    /// How many opportunities there are.
     pub opportunities: usize,
     pub length_ms: u32,
-    /// SHA-256 of the moments: a plan keeps this in their place.
+    /// SHA-256 of the times. A plan has this instead of the times.
     pub sha256: String,
-    /// Milliseconds from the start, ascending; empty where only the plan was read.
+    /// Milliseconds from the start, ascending. Empty if the trace was read from a plan.
     #[serde(skip)]
     pub times_ms: Arc<[u32]>,
 }
@@ -45,38 +44,31 @@ impl PartialEq for RateTrace {
 }
 
 impl RateTrace {
-    /// The moments under a name.
+    /// `times_ms` are ascending.
     ///
-    /// Errors: none; one before its predecessor; all at 0, which has no length.
+    /// Errors: no time is above 0, so the trace has no length.
     pub fn new(name: String, times_ms: Vec<u32>) -> Result<Self, String> {
-        if let Some(pair) = times_ms.windows(2).find(|pair| pair[0] > pair[1]) {
-            return Err(format!("{} after {}: expected times in order", pair[1], pair[0]));
-        }
         let length_ms = times_ms.last().copied().filter(|last| *last > 0);
         let length_ms = length_ms.ok_or_else(|| "expected at least one time above 0".to_owned())?;
         let sha256 = trace_file::digest(times_ms.iter().map(|time| u64::from(*time)));
         Ok(RateTrace { name, opportunities: times_ms.len(), length_ms, sha256, times_ms: times_ms.into() })
     }
 
-    /// Reads mahimahi's format: one time in milliseconds a line, each an opportunity, as often as it is listed.
+    /// Reads mahimahi's format: one opportunity per line, with its time in milliseconds.
     ///
     /// Errors: those of [`trace_file::numbers`] and [`RateTrace::new`].
     pub fn read(name: String, text: &str) -> Result<Self, String> {
-        let numbers = trace_file::numbers(text, 0..=LAST_MAX)?;
-        if let Some(pair) = numbers.windows(2).find(|pair| pair[0].1 > pair[1].1) {
-            let [(_, before), (line, number)] = [pair[0], pair[1]];
-            return Err(format!("line {line}: {number} after {before}: expected times in order"));
-        }
-        RateTrace::new(name, numbers.into_iter().map(|(_, number)| number as u32).collect())
+        let numbers = trace_file::numbers(text, 0..=LAST_MAX, (u64::le, "times in order"))?;
+        RateTrace::new(name, numbers.into_iter().map(|number| number as u32).collect())
     }
 
-    /// What it delivers on average over its length when every opportunity is used.
+    /// Mean rate if every opportunity is used.
     pub fn mean(&self) -> BitsPerSec {
         let bits = self.opportunities as f64 * f64::from(8 * OPPORTUNITY_BYTES);
         BitsPerSec((bits / f64::from(self.length_ms) * 1e3).round() as u64)
     }
 
-    /// Bits that it delivers up to this moment when every opportunity is used, round after round.
+    /// Bits delivered up to this time if every opportunity is used.
     pub fn bits_by(&self, time: Duration) -> f64 {
         let millis = time.as_millis() as u64;
         let (rounds, rest) = (millis / u64::from(self.length_ms), (millis % u64::from(self.length_ms)) as u32);
@@ -85,14 +77,14 @@ impl RateTrace {
         opportunities as f64 * f64::from(8 * OPPORTUNITY_BYTES)
     }
 
-    /// Longest time without an opportunity, from one round into the next too.
+    /// Longest time without an opportunity, also across a repetition.
     pub fn longest_gap(&self) -> Duration {
         let within = self.times_ms.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
-        let between = self.times_ms.first().copied().unwrap_or(0); // a round ends with its last opportunity
+        let between = self.times_ms.first().copied().unwrap_or(0); // the trace ends with its last opportunity
         Duration::from_millis(within.max(between).into())
     }
 
-    /// Most opportunities within any time of this length.
+    /// Upper bound for the opportunities in any interval of this length.
     pub fn most_within(&self, time: Duration) -> u64 {
         let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         let rounds = u64::from(millis / self.length_ms);
@@ -105,16 +97,16 @@ impl RateTrace {
             }
             most = most.max(last - first + 1);
         }
-        // A window over the end of one round and the beginning of the next holds at most twice as many.
+        // An interval across a repetition holds at most twice as many.
         rounds * self.opportunities as u64 + 2 * most as u64
     }
 }
 
-/// A rate as it is written: a number, a trace in a file that is still to be read, or one that is generated.
+/// A rate as it is written. A trace is not yet read or generated.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RateText {
     Rate(BitsPerSec),
-    /// The trace in the file of this name.
+    /// Name of a trace file.
     File(String),
     Cellular(Cellular),
 }
@@ -161,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn longest_gap_may_lie_between_two_rounds() {
+    fn longest_gap_may_be_across_a_repetition() {
         let gap = |text: &str| trace(text).longest_gap().as_millis();
         assert_eq!([gap("0\n5\n5\n20\n"), gap("30\n35\n"), gap("7\n")], [15, 30, 7]);
     }
 
     #[test]
-    fn bits_by_a_moment_count_every_opportunity_so_far() {
+    fn bits_by_a_time_count_every_opportunity_so_far() {
         let trace = trace("5\n10\n");
         let opportunities = |millis| trace.bits_by(Duration::from_millis(millis)) / 12_000.0;
         assert_eq!([4, 5, 10, 14, 15, 10_000].map(opportunities), [0.0, 1.0, 2.0, 2.0, 3.0, 2000.0]);
@@ -184,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn trace_survives_a_plan_without_its_moments() {
+    fn trace_survives_a_plan_without_its_times() {
         let whole = trace("5\n10\n");
         let read: RateTrace = serde_json::from_str(&serde_json::to_string(&whole).unwrap()).unwrap();
         assert_eq!((read == whole, read.times_ms.len()), (true, 0));

@@ -1,25 +1,23 @@
-//! Packets that are held back so that later ones overtake them: plain data.
+//! Reordering: packets that are held back, so that later ones overtake them. Plain data.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use derive_more::Display;
 
-use super::named::{Named, needed};
-use super::range::DELAY_MAX;
-use crate::units::{ParseError, Share, format_duration, parse_duration, serde_as_text};
+use super::named::{NamedValues, parse};
+use super::range::some_delay;
+use crate::units::{ParseError, Share, format_duration, serde_as_text};
 
-const NAMES: [&str; 2] = ["share", "by"];
-/// Of more than these, those that are not held back would be the exception, and the delay another one.
+/// With more, most packets would be held back, which is a longer delay rather than reordering.
 const SHARE_MAX: f64 = 0.5;
 
-/// A share of packets, each by itself, takes longer by a time; whatever leaves the queue meanwhile overtakes them.
+/// Each packet is held back with probability `share`. Packets that leave the queue meanwhile overtake it.
 #[derive(Debug, Clone, Copy, PartialEq, Display)]
 #[display("share={},by={}", share.exact(), format_duration(*by))]
 pub struct Reorder {
-    /// Share of packets that is held back.
     pub share: Share,
-    /// How much longer they take.
+    /// How much longer these packets take.
     pub by: Duration,
 }
 
@@ -33,18 +31,12 @@ impl FromStr for Reorder {
 }
 
 fn read(text: &str) -> Result<Reorder, String> {
-    let named = Named::split(text, NAMES)?;
-    let time = |text: &str| {
-        let time = parse_duration(text).map_err(|error| error.to_string())?;
-        let most = format_duration(DELAY_MAX);
-        let is_allowed = !time.is_zero() && time <= DELAY_MAX;
-        is_allowed.then_some(time).ok_or(format!("\"{text}\": expected more than 0us and at most {most}"))
-    };
-    let share: Share = needed(named.value("share")?, "share", "share=1%")?;
+    let named = NamedValues::split(text, ["share", "by"])?;
+    let share: Share = named.required("share", "share=1%", parse)?;
     if share.0 <= 0.0 || share.0 > SHARE_MAX {
         return Err(format!("share = \"{}\": expected more than 0% and at most 50%", share.exact()));
     }
-    Ok(Reorder { share, by: needed(named.with("by", time)?, "by", "by=5ms")? })
+    Ok(Reorder { share, by: named.required("by", "by=5ms", some_delay)? })
 }
 
 serde_as_text!(Reorder => ToString::to_string);

@@ -1,4 +1,4 @@
-//! Links between nodes, and which of them lie on the way from one node to another.
+//! Links between nodes, and the shortest path between two nodes.
 
 use std::collections::VecDeque;
 
@@ -6,48 +6,46 @@ use serde::{Deserialize, Serialize};
 
 use super::link::{Direction, LinkConfig};
 
-/// A link of the path: which nodes it joins and what each direction does to packets.
+/// A link between two nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkSpec {
     pub ends: [String; 2],
-    /// From the first end to the second, and back. Seeds are 0 here; each run has its own.
+    /// From the first end to the second, and back. The seeds are 0, because each run has its own.
     pub directions: [Direction; 2],
 }
 
 impl LinkSpec {
-    /// The link's name in results: `s-r`.
+    /// The name in results, such as `s-r`.
     pub fn name(&self) -> String {
         format!("{}-{}", self.ends[0], self.ends[1])
     }
 
-    /// The link as a driver builds it.
     pub fn config(&self, mtu: u32) -> LinkConfig {
         LinkConfig { directions: self.directions.clone(), mtu }
     }
 }
 
-/// One link on the way, in the direction it is crossed.
+/// One link of a path, in the direction of travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
-    /// Index of the link in the scenario.
+    /// Index in the links of the scenario.
     pub link: usize,
-    /// The direction: 0 from the link's first end to its second, 1 back.
+    /// 0 from the first end to the second, 1 back.
     pub side: usize,
 }
 
 impl Hop {
-    /// What this hop does to packets.
     pub fn direction<'a>(&self, links: &'a [LinkSpec]) -> &'a Direction {
         &links[self.link].directions[self.side]
     }
 
-    /// The node this hop leads to.
+    /// The node that the hop leads to.
     pub fn towards<'a>(&self, links: &'a [LinkSpec]) -> &'a str {
         &links[self.link].ends[1 - self.side]
     }
 }
 
-/// The way with fewest links between two nodes; among equals the one whose links stand first in the scenario.
+/// The path with the fewest links between two nodes. Among equals, the links that come first in the scenario are taken.
 ///
 /// None: the nodes are not joined.
 pub fn shortest_path(links: &[LinkSpec], from: &str, to: &str) -> Option<Vec<Hop>> {
@@ -70,24 +68,20 @@ pub fn shortest_path(links: &[LinkSpec], from: &str, to: &str) -> Option<Vec<Hop
     None
 }
 
-/// The way of packets between two nodes and that of their answers, which may take other links of as short a way.
+/// The path from one node to another, and the path back, which may have other links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// From the first node to the second.
     pub there: Vec<Hop>,
-    /// From the second to the first.
     pub back: Vec<Hop>,
 }
 
 impl RoundTrip {
-    /// As [`shortest_path`], both ways.
-    ///
     /// None: the nodes are not joined.
     pub fn between(links: &[LinkSpec], from: &str, to: &str) -> Option<RoundTrip> {
         Some(RoundTrip { there: shortest_path(links, from, to)?, back: shortest_path(links, to, from)? })
     }
 
-    /// What its hops do to packets, one after the other.
+    /// The direction of each hop, in order.
     pub fn directions<'a>(&self, links: &'a [LinkSpec]) -> impl Iterator<Item = &'a Direction> {
         self.there.iter().chain(&self.back).map(move |hop| hop.direction(links))
     }
@@ -113,6 +107,7 @@ mod tests {
         assert_eq!(names(&links, "a", "c").as_deref(), Some("b c"));
         assert_eq!(shortest_path(&links, "b", "c"), Some(vec![Hop { link: 1, side: 1 }]));
         assert_eq!(shortest_path(&links, "a", "a"), Some(Vec::new()));
+        assert_eq!(shortest_path(&links[..2], "a", "d"), None, "they are not joined");
     }
 
     #[test]
@@ -122,10 +117,5 @@ mod tests {
         assert_eq!(names(&links, "a", "d").as_deref(), Some("b d"));
         assert_eq!(way.back.iter().map(|hop| hop.towards(&links)).collect::<Vec<_>>(), ["c", "a"]);
         assert_eq!(way.directions(&links).count(), 4);
-    }
-
-    #[test]
-    fn nodes_that_are_not_joined_have_no_path() {
-        assert_eq!(shortest_path(&[link("a", "b"), link("c", "d")], "a", "d"), None);
     }
 }

@@ -1,6 +1,5 @@
-//! A value that changes at known moments, asked for at moments that never go back.
+//! A value that changes at known times. Queries never go back in time.
 
-/// The value of now and those to come.
 #[derive(Debug)]
 pub struct Steps<T> {
     current: T,
@@ -10,12 +9,12 @@ pub struct Steps<T> {
 }
 
 impl<T> Steps<T> {
-    /// A value that stays.
+    /// A value that never changes.
     pub fn fixed(value: T) -> Self {
         Steps { current: value, next_at: u64::MAX, to_come: Vec::new() }
     }
 
-    /// A value that changes to each of these at its moment; ascending.
+    /// The changes are ascending in time.
     pub fn new(value: T, changes: impl Iterator<Item = (u64, T)>) -> Self {
         let mut to_come: Vec<(u64, T)> = changes.collect();
         to_come.reverse();
@@ -23,13 +22,12 @@ impl<T> Steps<T> {
         Steps { current: value, next_at, to_come }
     }
 
-    /// The value at this moment.
     pub fn at(&mut self, time: u64) -> &T {
         self.pass(time);
         &self.current
     }
 
-    /// Goes on to this moment; whether the value changed.
+    /// Advances to this time. Returns whether the value changed.
     pub fn pass(&mut self, time: u64) -> bool {
         if time < self.next_at {
             return false;
@@ -41,12 +39,12 @@ impl<T> Steps<T> {
         true
     }
 
-    /// The value of the moment asked for last.
+    /// The value at the latest query.
     pub fn current(&self) -> &T {
         &self.current
     }
 
-    /// When it changes next; the end of time when it does not.
+    /// Time of the next change, or `u64::MAX`.
     pub fn next_at(&self) -> u64 {
         self.next_at
     }

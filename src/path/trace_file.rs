@@ -1,4 +1,4 @@
-//! Files of numbers, one a line: read within bounds, so that no file can use up the memory, and every mistake has its line.
+//! Reads files of numbers, one per line. Sizes are limited, so that no file can exhaust the memory.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -8,13 +8,11 @@ use sha2::{Digest, Sha256};
 use crate::bounded;
 use crate::plain::shown;
 
-/// Largest file that is read, bytes: a day of deliveries at 1 Mbit/s.
+/// Largest file, bytes: a day of deliveries at 1 Mbit/s.
 pub const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Most numbers of a file.
+/// Most numbers in a file.
 pub const NUMBERS_MAX: usize = 4_000_000;
 
-/// A file's text.
-///
 /// Errors: no such file; not a regular file; larger than [`FILE_BYTES_MAX`]; not UTF-8 text.
 pub fn read(path: &Path) -> Result<String, String> {
     let refuse = |why: String| format!("cannot read \"{}\": {why}", path.display());
@@ -22,11 +20,16 @@ pub fn read(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| refuse("it is not text".into()))
 }
 
-/// The numbers of a text, one a line; blank lines and lines that begin with `#` are left out.
+/// Reads one number per line. Skips blank lines and lines that begin with `#`.
 ///
-/// Errors: a line that is no number of the range, with its number; more than [`NUMBERS_MAX`] of them.
-pub fn numbers(text: &str, range: RangeInclusive<u64>) -> Result<Vec<(usize, u64)>, String> {
-    let mut numbers = Vec::new();
+/// Errors: the first line with anything but a number in the range, or with one that is not `in_order` after the number
+/// before it, where `order` is expected; more than [`NUMBERS_MAX`] numbers.
+pub fn numbers(
+    text: &str,
+    range: RangeInclusive<u64>,
+    (in_order, order): (fn(&u64, &u64) -> bool, &str),
+) -> Result<Vec<u64>, String> {
+    let mut numbers: Vec<u64> = Vec::new();
     for (line, written) in (1..).zip(text.lines()) {
         let written = written.trim();
         if written.is_empty() || written.starts_with('#') {
@@ -39,12 +42,15 @@ pub fn numbers(text: &str, range: RangeInclusive<u64>) -> Result<Vec<(usize, u64
         if numbers.len() == NUMBERS_MAX {
             return Err(format!("line {line}: expected at most {NUMBERS_MAX} numbers"));
         }
-        numbers.push((line, number));
+        if let Some(before) = numbers.last().filter(|before| !in_order(before, &number)) {
+            return Err(format!("line {line}: {number} after {before}: expected {order}"));
+        }
+        numbers.push(number);
     }
     Ok(numbers)
 }
 
-/// A number that tells numbers apart from others: SHA-256 over each as eight little-endian bytes, hexadecimal.
+/// SHA-256 over each number as eight little-endian bytes, in hexadecimal.
 pub fn digest(numbers: impl Iterator<Item = u64>) -> String {
     let mut hash = Sha256::new();
     numbers.for_each(|number| hash.update(number.to_le_bytes()));
@@ -58,9 +64,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_with_their_lines() {
-        assert_eq!(numbers("# losses\n3\n\n 17 \r\n", 1..=99), Ok(vec![(2, 3), (4, 17)]));
-        let refused = |text: &str| numbers(text, 1..=99).unwrap_err();
+    fn numbers_are_read_or_refused_with_their_line() {
+        let read = |text: &str| numbers(text, 1..=99, (u64::le, "times in order"));
+        assert_eq!(read("# losses\n3\n\n 17 \r\n"), Ok(vec![3, 17]));
+        let refused = |text: &str| read(text).unwrap_err();
+        assert_eq!(refused("# times\n3\n2"), "line 3: 2 after 3: expected times in order");
         assert_eq!(refused("3\n100"), "line 2: \"100\": expected a whole number from 1 to 99");
         assert_eq!(refused("-1"), "line 1: \"-1\": expected a whole number from 1 to 99");
         assert!(refused("1\nNaN").starts_with("line 2: \"NaN\""));
@@ -77,19 +85,12 @@ mod tests {
         std::os::unix::fs::symlink("/dev/zero", path("endless")).unwrap();
         assert!(refused("endless").ends_with("it is not a regular file"));
         nix::unistd::mkfifo(&path("waits"), nix::sys::stat::Mode::S_IRUSR).unwrap();
-        assert!(refused("waits").ends_with("it is not a regular file"), "a pipe without a writer is not waited for");
+        assert!(refused("waits").ends_with("it is not a regular file"), "a pipe without a writer does not block");
         File::create(path("large")).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
         assert!(refused("large").ends_with("it is larger than 16 MiB"));
         fs::write(path("binary"), [0xff, 0xfe]).unwrap();
         assert!(refused("binary").ends_with("it is not text"));
         fs::write(path("good"), "1\n2\n").unwrap();
         assert_eq!(read(&path("good")).unwrap(), "1\n2\n");
-    }
-
-    #[test]
-    fn digest_tells_other_numbers_apart() {
-        assert_eq!(digest([1, 2].into_iter()), digest([1, 2].into_iter()));
-        assert_ne!(digest([1, 2].into_iter()), digest([1, 3].into_iter()));
-        assert_eq!(digest(std::iter::empty()).len(), 64);
     }
 }

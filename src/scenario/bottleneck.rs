@@ -1,4 +1,4 @@
-//! The narrowest link of a cell: pure.
+//! The bottleneck of a cell. Pure.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::path::route::{Hop, shortest_path};
 use crate::scenario::spec::{Cell, FlowSpec};
 
 impl Cell {
-    /// The link direction that limits these flows while the flows of a run count, and every flow that crosses it.
+    /// The link direction with the lowest mean rate on the path of these flows, and every flow that crosses it.
     ///
-    /// Of several equally narrow ones the first on the way.
+    /// Among equal rates, the first on the path counts.
     ///
-    /// None: no flow of these names, flows that are limited at different links, a way without a rate, or a rate that
-    /// varies where the records do not say when the flows began.
+    /// None: no flow has one of these names; the flows have different bottlenecks; a path has no rate; the rate varies and
+    /// the records do not say when the flows began.
     pub fn bottleneck(&self, flows: &[&str], records: &[FlowRecord]) -> Option<Bottleneck> {
         let span = self.span(records);
         let counted = span.unwrap_or([Duration::ZERO, self.duration]);
@@ -35,8 +35,8 @@ impl Cell {
         })
     }
 
-    /// From when to when the flows of a run count: as long as the run, but later by what the first packets took, which
-    /// differs between flows.
+    /// The time in which the flows of a run count. It is as long as the run, but begins with the first packets, which take
+    /// a different time for each flow.
     ///
     /// None: a record does not say when its flow began.
     fn span(&self, records: &[FlowRecord]) -> Option<[Duration; 2]> {
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(cell.bottleneck(&[], &[]), None);
     }
 
-    /// Utilisations above 1 were shown: what a flow delivered in its time was held against another time of the link.
+    /// Reports had utilisations above 1, because flow and link were compared over different times.
     #[test]
     fn capacity_is_that_of_the_time_in_which_the_flows_count() {
         let link = link(["a", "b"], "rate=\"2mbit\"\nchange=[{at=\"1s\",rate=\"10mbit\"}]");

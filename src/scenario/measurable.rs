@@ -1,6 +1,6 @@
-//! Metrics that a scenario asks for and that its flows can never give: told before hours of runs, not by empty tables.
+//! Finds metrics that the flows of a scenario can never have, before hours of runs end in an empty table.
 //!
-//! No mistake: what else was asked can be measured.
+//! These are warnings, because the other metrics can be measured.
 
 use crate::model::metrics::Metric;
 use crate::scenario::spec::{Cell, FlowSpec, Sends};
@@ -8,7 +8,7 @@ use crate::scenario::whole::Scenario;
 use crate::written::Mistake;
 
 impl Scenario {
-    /// Those of `report.metrics` that can have no value in any cell, whatever the runs give: where, why and what to do.
+    /// A warning for each of `report.metrics` that cannot have a value in any cell.
     pub fn unmeasurable(&self) -> Vec<Mistake> {
         let metrics = self.report.metrics.iter().enumerate();
         metrics.filter_map(|(index, name)| self.why_unmeasurable(index, name)).collect()
@@ -28,7 +28,7 @@ impl Scenario {
         Some(*mistake.or_hint(next))
     }
 
-    /// The TCP flows of each variant that a cell measures, and those beside it.
+    /// For each variant that a cell measures, its TCP flows and the other TCP flows.
     fn variants_of<'a>(&self, cell: &'a Cell) -> Vec<(Vec<&'a FlowSpec>, Vec<&'a FlowSpec>)> {
         let flows = || cell.flows.iter().filter(|flow| flow.is_tcp());
         if self.series_variable().is_some() {
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn metric_that_no_flow_can_give_is_told_with_its_place() {
+    fn metric_that_no_flow_can_have_is_reported_with_its_place() {
         let bulk = flow("bulk", "algorithm=\"$algorithm\"");
         let short = flow("short", "algorithm=\"reno\"\nsize=\"9kB\"");
         let noise = flow("noise", "protocol=\"udp\"\nrate=\"1mbit\"");
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn metric_that_some_cell_can_give_is_taken() {
+    fn metric_that_some_cell_can_have_is_accepted() {
         let swept = |rest: &str| format!("{SWEEP}{}", flow("bulk", &format!("algorithm=\"$algorithm\"\n{rest}")));
         let short = flow("short", "algorithm=\"reno\"\nsize=\"9kB\"");
         assert_eq!(check("fct_mean_s", &swept("size=\"1MB\"")), []);

@@ -1,4 +1,4 @@
-//! What of a scenario the simulator ns-2 can run: which of its agents stands for which variant, and the cells of those.
+//! The cells of a scenario that the simulator ns-2 can run.
 
 use super::document::ns2::Ns2Spec;
 use super::spec::{Cell, FlowSpec, Sends, Variable};
@@ -6,10 +6,10 @@ use super::whole::Scenario;
 use crate::failure::Failure;
 
 impl Scenario {
-    /// The scenario as the simulator runs it: the cells whose flows all have an agent, and those of agents that the
-    /// file has no variant for, which are in all else like the baseline's.
+    /// The scenario for the simulator: the cells whose flows all have an agent, and further cells for agents that are no
+    /// variant of the file. These further cells are otherwise like those of the baseline.
     ///
-    /// What is expected of the algorithms on a kernel is not expected of the simulator and left out.
+    /// Expected numbers are left out, because they are for algorithms on a kernel.
     ///
     /// Errors: no `[ns2]`, or no cell with agents for all its flows.
     pub fn simulated(&self) -> Result<Scenario, Failure> {
@@ -38,7 +38,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Adds the cells of agents that stand for nothing in the file.
+    /// Adds cells for agents that are no variant of the file.
     fn add_only_simulated(&mut self, spec: &Ns2Spec, series: &str) {
         let labels = |cell: &Cell| cell.flows.iter().map(|flow| cell.label(flow)).collect::<Vec<_>>();
         let known: Vec<String> = self.cells.iter().flat_map(labels).collect();
@@ -56,7 +56,7 @@ impl Scenario {
     }
 }
 
-/// The same cell under another name of the compared variable.
+/// The same cell with another value of the compared variable.
 fn renamed(cell: &Cell, series: &str, name: &str) -> Cell {
     let mut cell = cell.clone();
     cell.at.insert(series.to_owned(), name.to_owned());
@@ -70,42 +70,25 @@ fn renamed(cell: &Cell, series: &str, name: &str) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::tests;
 
-    const TEXT: &str = r#"
-title = "t"
-claim = "c"
-profile = "paper"
-duration = "1s"
-runs = 1
-seed = 1
-[sweep]
-variant = ["Linux", "SACK", "DTCP"]
-loss = ["0", "1%"]
-[[link]]
-ends = ["s", "r"]
-loss = "$loss"
-[[flow]]
-name = "data"
-from = "s"
-to = "r"
-[variant.SACK]
-algorithm = "reno"
-window_cap = 50
-[variant.Linux]
-algorithm = "reno"
-initial_ssthresh = 40
-[variant.DTCP]
-algorithm = "dtcp"
-[report]
-baseline = "SACK"
-[ns2]
-error_models = [["r", "s"]]
-agents = { Linux = "TCP/Linux", SACK = "TCP/Sack1", FACK = "TCP/Fack" }
-"#;
+    const AGENTS: &str = "[ns2]\nagents={Linux=\"TCP/Linux\",SACK=\"TCP/Sack1\",FACK=\"TCP/Fack\"}\n";
+
+    /// A flow of three variants; `beside` adds to the scenario, and `only` to two of the variants.
+    fn compared(beside: &str, only: &str) -> Scenario {
+        let sweep = "[sweep]\nvariant=[\"Linux\",\"SACK\",\"DTCP\"]\nloss=[\"0\",\"1%\"]\n";
+        let variants = format!(
+            "[variant.SACK]\nalgorithm=\"reno\"\nwindow_cap=50\n{only}\n\
+             [variant.Linux]\nalgorithm=\"reno\"\ninitial_ssthresh=40\n{only}\n\
+             [variant.DTCP]\nalgorithm=\"dtcp\"\n[report]\nbaseline=\"SACK\"\n"
+        );
+        let link = tests::link(["s", "r"], "loss=\"$loss\"");
+        tests::scenario(1, &[sweep, &link, &tests::flow("data", ["s", "r"], ""), &variants, beside].concat())
+    }
 
     #[test]
     fn simulated_scenario_has_the_cells_with_agents_and_those_only_the_simulator_has() {
-        let scenario = Scenario::parse("t.toml", TEXT).unwrap();
+        let scenario = compared(&format!("{AGENTS}error_models=[[\"r\",\"s\"]]\n"), "");
         assert_eq!(scenario.ns2.as_ref().unwrap().error_models, Some(vec![["r".to_owned(), "s".to_owned()]]));
         let simulated = scenario.simulated().unwrap();
         assert_eq!(simulated.values_of("variant"), ["Linux", "SACK", "FACK"]);
@@ -118,22 +101,17 @@ agents = { Linux = "TCP/Linux", SACK = "TCP/Sack1", FACK = "TCP/Fack" }
 
     #[test]
     fn flows_beside_need_an_agent_too() {
-        let beside = TEXT.replace(
-            "[variant.SACK]",
-            "[[flow]]\nname=\"beside\"\nfrom=\"s\"\nto=\"r\"\nalgorithm=\"cubic\"\n[variant.SACK]\nflows=[\"data\"]",
-        );
-        let beside = beside.replace("[variant.Linux]", "[variant.Linux]\nflows=[\"data\"]");
-        let refused = Scenario::parse("t.toml", &beside).unwrap().simulated().unwrap_err();
+        let beside = tests::flow("beside", ["s", "r"], "algorithm=\"cubic\"");
+        let compared = |agents: &str| compared(&(beside.clone() + agents), "flows=[\"data\"]");
+        let refused = compared(AGENTS).simulated().unwrap_err();
         assert_eq!(refused.hint.as_deref(), Some("[ns2] has agents for Linux, SACK, FACK"));
-        let named = beside.replace("SACK = \"TCP/Sack1\"", "SACK = \"TCP/Sack1\", cubic = \"TCP/Linux cubic\"");
-        let simulated = Scenario::parse("t.toml", &named).unwrap().simulated().unwrap();
+        let simulated = compared(&AGENTS.replace("={", "={cubic=\"TCP/Linux cubic\",")).simulated().unwrap();
         assert_eq!(simulated.values_of("variant"), ["Linux", "SACK", "FACK"], "cubic is not compared");
     }
 
     #[test]
     fn scenario_without_agents_cannot_be_simulated() {
-        let (without, _) = TEXT.split_once("[ns2]").unwrap();
-        let refused = Scenario::parse("t.toml", without).unwrap().simulated().unwrap_err();
-        assert_eq!(refused.what, "cannot simulate \"t\": it has no [ns2], which names the simulator's agents");
+        let refused = compared("", "").simulated().unwrap_err();
+        assert_eq!(refused.what, "cannot simulate \"x\": it has no [ns2], which names the simulator's agents");
     }
 }

@@ -1,6 +1,6 @@
-//! Every section and field of a scenario file, each declared once with its text.
+//! Declares every section and field of a scenario file, with its text.
 //!
-//! The reader accepts no other field. `tccc run --explain` and `scenarios/REFERENCE.md` show the same declarations.
+//! The reader accepts no other field. `tccc run --explain` and `scenarios/REFERENCE.md` show these declarations.
 
 mod entry;
 mod field;
@@ -9,14 +9,14 @@ mod path;
 mod report;
 mod whole;
 
-pub use self::entry::{Entry, entries, find};
-pub use self::field::{Field, Kind, Section, Unset};
+pub use self::entry::{FieldEntry, entries, find};
+pub use self::field::{Kind, ScenarioField, ScenarioSection, Unset};
 pub(super) use self::flow::ONLY_TCP;
 pub(super) use self::path::CHANGE_REVERSE;
 pub(crate) use self::path::ONE_WAY;
 pub(super) use self::whole::DOCUMENT;
 
-/// The next step after a mistake in a field.
+/// The hint of a mistake that has no hint of its own.
 pub(super) fn hint(field: &str) -> String {
     match find(field, &entries()).as_slice() {
         [] => "`tccc run --explain` lists every field".to_owned(),
@@ -24,5 +24,5 @@ pub(super) fn hint(field: &str) -> String {
     }
 }
 
-/// A section whose fields have names of the file's own.
-pub(super) static OPEN: Section = Section { own: &[], shared: &[] };
+/// A section in which the file chooses the names of all fields.
+pub(super) static OPEN: ScenarioSection = ScenarioSection { own: &[], shared: &[] };

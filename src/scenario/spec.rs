@@ -1,4 +1,4 @@
-//! The plain parts of a scenario: what flows send, the cells of a sweep, and under which conditions they run.
+//! The plain data of a scenario: flows, cells of the sweep, and profiles.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,19 +11,18 @@ use crate::model::run::{At, unless_said};
 use crate::path::route::LinkSpec;
 use crate::units::{BitsPerSec, Bytes, Share, duration_text, some_duration_text};
 
-/// Most runs of a cell.
 pub const RUNS_MAX: u32 = 10_000;
-/// Longest run: what iperf3 can time.
+/// Longest run that iperf3 can time.
 pub const DURATION_MAX: Duration = Duration::from_secs(86_400);
-/// Most runs of a scenario's plan.
+/// Most runs of all cells together.
 pub const PLANNED_RUNS_MAX: usize = 100_000;
 
-/// Sweep variable that names the bundles of `[variant.NAME]`.
+/// Sweep variable with the names of `[variant.NAME]`.
 pub const VARIANT: &str = "variant";
-/// Sweep variable by which scenarios without variants compare algorithms.
+/// Sweep variable that scenarios without variants compare.
 pub const ALGORITHM: &str = "algorithm";
 
-/// Under which socket conditions a scenario runs.
+/// Socket settings of all flows.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray, ValueEnum,
 )]
@@ -38,17 +37,16 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The word scenarios, options and reports use.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Tolerance of a verdict where the scenario states none: one 100 s run with random loss scatters by about 8 %.
+/// Default of `report.tolerance`. One run of 100 s with random loss scatters by about 8 %.
 pub const DEFAULT_TOLERANCE: Share = Share(0.10);
 
-/// A transfer between two nodes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A flow between two nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowSpec {
     /// Unique in the scenario.
     pub name: String,
@@ -56,70 +54,67 @@ pub struct FlowSpec {
     pub to: String,
     /// Catalogue id, or the kernel's name of one of its own algorithms.
     pub algorithm: String,
-    /// Whether it is what the sweep compares: it is of the variant, or it runs the swept algorithm. All are where
-    /// nothing is compared.
+    /// Whether the report compares it: the variant applies to it, or it runs the swept algorithm. Without variants and
+    /// a swept algorithm, all TCP flows are compared.
     #[serde(default = "unless_said")]
     pub compared: bool,
     /// Tunables of a catalogue algorithm that differ from its defaults.
     pub tunables: BTreeMap<String, String>,
-    /// Largest cwnd, packets; as in the papers' simulator also the initial ssthresh.
+    /// Largest cwnd, packets. As in the papers' simulator, it is also the initial ssthresh.
     pub window_cap: Option<u32>,
-    /// Initial ssthresh, packets, without a cap.
+    /// Packets. `None` if there is a `window_cap`.
     pub initial_ssthresh: Option<u32>,
-    /// Initial cwnd, packets.
+    /// Packets.
     pub initial_cwnd: Option<u32>,
-    /// Whether it asks for selective acknowledgements; Reno without them is NewReno.
     #[serde(default = "unless_said")]
     pub tcp_sack: bool,
-    /// Whether it asks for explicit congestion notification.
     #[serde(default)]
     pub ecn: bool,
-    /// When it starts, from the start of the run.
+    /// Time after the start of the run.
     #[serde(with = "duration_text")]
     pub start: Duration,
-    /// How long it sends; none until the run ends or all is sent.
+    /// `None`: until the run ends or everything is sent.
     #[serde(default, with = "some_duration_text")]
     pub duration: Option<Duration>,
     #[serde(default)]
     pub sends: Sends,
-    /// Who sends it, where it has neither a size nor a rate.
+    /// BulkSender of a flow that has neither a size nor a rate.
     #[serde(default, skip_serializing_if = "is_iperf3")]
-    pub sender: Sender,
+    pub sender: BulkSender,
 }
 
-/// Who sends a bulk flow on a real kernel.
+/// Program that sends a bulk flow on a real kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Sender {
-    /// iperf3, which counts from the first data, in whole seconds.
+pub enum BulkSender {
+    /// Counts in whole seconds, from the first data.
     #[default]
     Iperf3,
-    /// Our own sender, which counts from the flow's `start`, whenever its connection is made.
+    /// Counts from the flow's `start`, even if the connection is made later.
     Tccc,
 }
 
-fn is_iperf3(sender: &Sender) -> bool {
-    *sender == Sender::Iperf3
+fn is_iperf3(sender: &BulkSender) -> bool {
+    *sender == BulkSender::Iperf3
 }
 
-/// What a flow sends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sends {
-    /// As much as its algorithm lets it, over one TCP connection.
+    /// As much as the algorithm allows, over one TCP connection.
     #[default]
     Bulk,
-    /// So many bytes over a TCP connection of their own, so many times.
+    /// `count` transfers, each over a TCP connection of its own.
     Transfers {
         /// Payload of each connection.
         size: Bytes,
         count: u32,
-        /// From the start of one to the start of the next, whether that one is done or not.
+        /// From the start of one to the start of the next, even if the first is not done.
         #[serde(with = "duration_text")]
         interval: Duration,
     },
-    /// So many bytes, so many times, over one TCP connection that stays open between them.
+    /// `count` messages over one TCP connection that stays open between them.
     Messages {
         /// Payload of each.
         size: Bytes,
@@ -130,31 +125,29 @@ pub enum Sends {
     },
     /// UDP packets at a constant rate.
     Datagrams {
-        /// Rate in whole IP packets.
+        /// Rate including IP headers.
         rate: BitsPerSec,
-        /// Length of each IP packet.
+        /// Length of each IP packet, headers included.
         packet_bytes: u32,
     },
 }
 
-/// An algorithm with its tunables, as a flow asks for it.
-pub type Asked = (String, BTreeMap<String, String>);
+/// An algorithm with the tunables that a flow sets.
+pub type AlgorithmRequest = (String, BTreeMap<String, String>);
 
-/// What stands for the algorithm of a flow that has none.
+/// [`FlowSpec::algorithm`] of a UDP flow.
 pub const UDP: &str = "udp";
 
 impl FlowSpec {
-    /// Its algorithm with its tunables.
-    pub fn asked(&self) -> Asked {
+    pub fn asked(&self) -> AlgorithmRequest {
         (self.algorithm.clone(), self.tunables.clone())
     }
 
-    /// Whether it has an algorithm.
     pub fn is_tcp(&self) -> bool {
         !matches!(self.sends, Sends::Datagrams { .. })
     }
 
-    /// How many connections, or sockets, it takes.
+    /// Number of sockets at the sender.
     pub fn connections(&self) -> u32 {
         match self.sends {
             Sends::Transfers { count, .. } => count,
@@ -162,38 +155,33 @@ impl FlowSpec {
         }
     }
 
-    /// How long it may send in a run of this length.
+    /// Longest time that it sends in a run of this length.
     pub fn length(&self, run: Duration) -> Duration {
         self.duration.unwrap_or(run.saturating_sub(self.start))
     }
 
-    /// Whether it is the flow that the file calls so, or a copy of it.
+    /// Whether it is the flow with this name in the file, or a copy of it.
     pub fn is_of(&self, written: &str) -> bool {
         is_copy_or_itself(&self.name, written)
     }
 }
 
-/// Whether a flow is the one of that name, or one of its numbered copies.
 pub(super) fn is_copy_or_itself(flow: &str, written: &str) -> bool {
     let number = flow.strip_prefix(written).and_then(|rest| rest.strip_prefix('-'));
     flow == written || number.is_some_and(|number| !number.is_empty() && number.chars().all(|c| c.is_ascii_digit()))
 }
 
-/// A sweep variable and the values it takes, in the file's order, as text.
+/// A sweep variable. Its values are texts, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variable {
-    /// Name, as `$name` refers to it.
     pub name: String,
-    /// Values as written.
     pub values: Vec<String>,
 }
 
-/// One combination of the sweep with everything resolved.
+/// One combination of sweep values, with every `$name` replaced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Sweep variable to value.
     pub at: At,
-    /// Length of one run.
     #[serde(with = "duration_text")]
     pub duration: Duration,
     /// Largest IP packet, bytes.
@@ -203,7 +191,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The label of one flow in comparisons: its variant, else its algorithm with its changed tunables.
+    /// Label of a flow in comparisons: its variant, else its algorithm with the tunables that it sets.
     pub fn label(&self, flow: &FlowSpec) -> String {
         if let Some(variant) = self.at.get(VARIANT).filter(|_| flow.compared) {
             return variant.clone();
@@ -216,10 +204,35 @@ impl Cell {
     }
 }
 
-/// A file that a scenario names: a trace.
+/// A trace or source file that a scenario names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScenarioFile {
-    /// Its path from the scenario's folder, never out of it.
+    /// Path relative to the folder of the scenario, never outside of it.
     pub name: String,
     pub text: String,
 }
+
+/// `[virtual]`: times that vary by themselves on a real host. In virtual time they are drawn from the seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VirtualSpec {
+    /// Longest random delay of a flow after its start.
+    #[serde(with = "duration_text")]
+    pub start_spread: Duration,
+    /// Longest random delay of a packet inside its node. Packets stay in order.
+    ///
+    /// Source: S. Floyd, V. Jacobson, "Traffic phase effects in packet-switched gateways", 1991: a processing time of
+    /// up to one service time of the bottleneck removes these effects. ns-2 calls it `overhead_`.
+    #[serde(with = "duration_text")]
+    pub host_delay: Duration,
+}
+
+/// Roughly the time that a process takes to start, and that a host takes for a packet.
+impl Default for VirtualSpec {
+    fn default() -> Self {
+        VirtualSpec { start_spread: Duration::from_millis(10), host_delay: Duration::from_micros(10) }
+    }
+}
+
+/// Largest start spread and host delay.
+pub const VIRTUAL_MAX: [Duration; 2] = [Duration::from_secs(10), Duration::from_millis(100)];

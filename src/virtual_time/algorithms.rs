@@ -1,4 +1,4 @@
-//! The modules of an experiment: the laboratory, and every algorithm that a flow asks for and the guest's kernel lacks.
+//! The modules of an experiment: the laboratory, and every algorithm of a flow that the guest's kernel lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +8,23 @@ use super::modules::{AlgorithmSource, Module, Workshop, source_of};
 use crate::catalog::{self, NAME_LENGTH_MAX};
 use crate::failure::Failure;
 use crate::scenario::algorithm::source;
-use crate::scenario::{Asked, Cell, FlowSpec, Scenario};
+use crate::scenario::{AlgorithmRequest, Cell, FlowSpec, Scenario};
 
-/// The modules of an experiment, compiled.
 pub struct Modules {
     /// Links, traffic and tracer.
     pub laboratory: Module,
-    /// Of our algorithms; the kernel's own need none.
-    algorithms: BTreeMap<Asked, Configured>,
+    /// The kernel's own algorithms need no module.
+    algorithms: BTreeMap<AlgorithmRequest, Configured>,
 }
 
-/// A module with its parameters, as the kernel takes them.
-#[derive(PartialEq)]
+/// A module with its parameters, as the kernel reads them.
 pub struct Configured {
     pub module: Module,
     pub parameters: String,
 }
 
 impl Modules {
-    /// Compiles what the cells ask for, or takes it from the cache.
+    /// Compiles the modules that the cells need, or takes them from the cache.
     ///
     /// Errors: a tunable is refused; the compiler is missing or refuses a file.
     pub fn prepare<'a>(
@@ -50,32 +48,32 @@ impl Modules {
         Ok(modules)
     }
 
-    /// What a flow asks for; none where that is the kernel's own, or the flow has no algorithm.
+    /// None: the flow runs the kernel's own algorithm, or sends datagrams.
     pub fn of(&self, flow: &FlowSpec) -> Option<&Configured> {
         self.algorithms.get(&flow.asked()).filter(|_| flow.is_tcp())
     }
 
-    /// The guest's name of what a flow asks for.
+    /// Name of a flow's algorithm in the guest's kernel.
     pub fn name_of<'a>(&'a self, flow: &'a FlowSpec) -> &'a str {
         self.of(flow).map_or(&flow.algorithm, |configured| &configured.module.name)
     }
 
-    /// Digest of each of our files, by the name under which it runs.
+    /// Digest of each of our algorithms, by its name in the guest's kernel.
     pub fn digests(&self) -> BTreeMap<String, String> {
         let modules = self.algorithms.values().map(|configured| &configured.module);
         modules.map(|module| (module.name.clone(), module.digest.clone())).collect()
     }
 }
 
-/// The name under which an algorithm registers without tunables: its id.
+/// The id of a catalogue algorithm or source file. An algorithm without tunables registers under it.
 pub fn id_of(algorithm: &str) -> &str {
     source::id_of(algorithm).unwrap_or(algorithm)
 }
 
-/// The guest's name of everything that the flows of a scenario ask for: the kernel loads a module once under each name.
+/// A different name in the guest's kernel for every request, because the kernel loads a module only once under a name.
 ///
-/// The same for every part of an experiment, and for one that is continued.
-fn names(all: &BTreeSet<Asked>) -> BTreeMap<Asked, String> {
+/// The names are the same in every part of an experiment, and after a resume.
+fn names(all: &BTreeSet<AlgorithmRequest>) -> BTreeMap<AlgorithmRequest, String> {
     let mut used: BTreeMap<&str, u32> = BTreeMap::new();
     let named = all.iter().map(|asked| {
         let id = id_of(&asked.0);
@@ -87,7 +85,7 @@ fn names(all: &BTreeSet<Asked>) -> BTreeMap<Asked, String> {
     named.collect()
 }
 
-/// The source of an algorithm of ours, or of the user's own, and its tunables as the kernel takes them.
+/// The source of an algorithm of the catalogue or of the user, and its tunables as module parameters.
 fn described<'a>(scenario: &'a Scenario, flow: &'a FlowSpec) -> Result<Option<(AlgorithmSource<'a>, String)>, Failure> {
     let file = flow.algorithm.as_str();
     if source::is_source(file) {
@@ -106,7 +104,7 @@ mod tests {
 
     #[test]
     fn every_set_of_tunables_has_a_name_that_fits_the_kernel() {
-        let asked = |algorithm: &str, value: Option<u32>| -> Asked {
+        let asked = |algorithm: &str, value: Option<u32>| -> AlgorithmRequest {
             let tunables = value.map(|value| ("beta".to_owned(), value.to_string()));
             (algorithm.to_owned(), tunables.into_iter().collect())
         };

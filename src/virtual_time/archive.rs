@@ -1,10 +1,10 @@
-//! The archive that a kernel unpacks as its first file system: cpio in the `newc` form, written in memory.
+//! Writes the archive that a kernel unpacks as its first file system: cpio in the `newc` format.
 
-/// A folder or a device has no content; a file is at most this long, the form's own limit.
+/// Longest file of the format, bytes.
 const LONGEST: usize = u32::MAX as usize;
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
-/// The form pads names and contents to this many bytes.
+/// Names and contents are padded to this many bytes.
 const PADDING: usize = 4;
 
 /// An archive under construction.
@@ -15,20 +15,20 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Adds an empty folder; its parents must be there.
+    /// Adds an empty folder. Its parents must already be in the archive.
     pub fn folder(&mut self, path: &str) {
         self.entry(path, FOLDER, &[]);
     }
 
-    /// Adds a file that may be run.
+    /// Adds an executable file.
     ///
-    /// Panics: the file is longer than four gigabytes, which no kernel unpacks.
+    /// Panics: the file is longer than 4 GiB.
     pub fn program(&mut self, path: &str, content: &[u8]) {
         assert!(content.len() <= LONGEST, "{path} fits into the archive");
         self.entry(path, PROGRAM, content);
     }
 
-    /// The archive with its end mark.
+    /// Adds the end mark.
     pub fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         self.bytes

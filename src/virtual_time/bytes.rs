@@ -1,16 +1,17 @@
-//! Encodes and decodes structs as the laboratory in the guest kernel does: the bytes of their fields without padding.
+//! Encodes and decodes structs as the laboratory in the guest kernel does: little endian, without padding.
 
-/// The native compiler of the host ring, for tests that compare C of `bpf/guest` with its Rust.
+use std::time::Duration;
+
+/// Compiles C of `bpf/guest`, for tests that compare it with Rust.
 #[cfg(test)]
 #[path = "../../tests/host/compile.rs"]
 #[allow(dead_code, reason = "the algorithms' tests use the rest")]
 pub(super) mod compile;
 
-/// A value that is encoded little endian.
-pub trait Bytes: Sized {
+pub trait GuestBytes: Sized {
     fn append_to(&self, bytes: &mut Vec<u8>);
 
-    /// Decodes a value and leaves the bytes that follow; none when there are too few.
+    /// Decodes a value and removes its bytes from the front. `None`: too few bytes.
     fn take_from(bytes: &mut &[u8]) -> Option<Self>;
 
     fn to_bytes(&self) -> Vec<u8> {
@@ -22,7 +23,7 @@ pub trait Bytes: Sized {
 
 macro_rules! numbers {
     ($($number:ty),*) => {$(
-        impl Bytes for $number {
+        impl GuestBytes for $number {
             fn append_to(&self, bytes: &mut Vec<u8>) {
                 bytes.extend(self.to_le_bytes());
             }
@@ -38,7 +39,11 @@ macro_rules! numbers {
 
 numbers!(u8, u32, i32, u64);
 
-impl<T: Bytes + Default + Copy, const N: usize> Bytes for [T; N] {
+pub fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+impl<T: GuestBytes + Default + Copy, const N: usize> GuestBytes for [T; N] {
     fn append_to(&self, bytes: &mut Vec<u8>) {
         self.iter().for_each(|one| one.append_to(bytes));
     }
@@ -52,7 +57,7 @@ impl<T: Bytes + Default + Copy, const N: usize> Bytes for [T; N] {
     }
 }
 
-/// Structs with the same layout as in C. [`assert_same_in_c`] compares their `LAYOUT` in a test.
+/// Declares structs that have the same layout in C. A test passes `LAYOUT` to [`assert_same_in_c`].
 macro_rules! structs {
     ($($(#[$about:meta])* $name:ident in C: $c_name:literal { $($field:ident: $kind:ty),* $(,)? })*) => {
         $(
@@ -61,19 +66,19 @@ macro_rules! structs {
             #[repr(C)]
             pub struct $name { $(pub $field: $kind),* }
 
-            impl $crate::virtual_time::bytes::Bytes for $name {
+            impl $crate::virtual_time::bytes::GuestBytes for $name {
                 fn append_to(&self, bytes: &mut Vec<u8>) {
-                    $($crate::virtual_time::bytes::Bytes::append_to(&self.$field, bytes);)*
+                    $($crate::virtual_time::bytes::GuestBytes::append_to(&self.$field, bytes);)*
                 }
 
                 fn take_from(bytes: &mut &[u8]) -> Option<Self> {
-                    let read = $name { $($field: $crate::virtual_time::bytes::Bytes::take_from(bytes)?),* };
+                    let read = $name { $($field: $crate::virtual_time::bytes::GuestBytes::take_from(bytes)?),* };
                     Some(read)
                 }
             }
         )*
 
-        /// The offset of every field and the size of every struct: the expression in C, and its value here.
+        /// The offset of every field and the size of every struct: the expression in C, and its value in Rust.
         #[cfg(test)]
         pub const LAYOUT: &[(&str, usize)] = &[
             $($((concat!("offsetof(struct ", $c_name, ", ", stringify!($field), ")"), std::mem::offset_of!($name, $field)),)*
@@ -83,9 +88,7 @@ macro_rules! structs {
 }
 pub(super) use structs;
 
-/// Asserts that expressions in C have these values, where `bpf/guest/lab.h` is included.
-///
-/// Panics: with the first that differs.
+/// Panics: an expression has another value in C, with `bpf/guest/lab.h` included.
 #[cfg(test)]
 pub fn assert_same_in_c(expressions: &[(&str, usize)]) {
     let header = compile::in_tree("bpf/guest/lab.h");

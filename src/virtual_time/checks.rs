@@ -1,4 +1,4 @@
-//! What virtual time needs of this host: its lines of `tccc doctor`.
+//! The needs of virtual time, as lines of `tccc doctor`.
 
 use std::env;
 
@@ -7,28 +7,28 @@ use super::sandbox;
 use crate::failure::Failure;
 use crate::kernel::probe::checks::{HostCheck, Weight};
 
-/// What compiles and links the guest's modules.
+/// Programs that compile and link the guest's modules.
 const PROGRAMS: [&str; 4] = ["gcc", "ld", "tar", "xz"];
 const ENGINE: &str = "`tccc run --engine virtual`";
 
-/// Looks at everything; asks, and changes nothing.
+/// Checks the host without changing it.
 pub fn all() -> Vec<HostCheck> {
-    vec![guest(), compiler(), cage()]
-}
-
-fn guest() -> HostCheck {
-    let found = Guest::find();
-    let (found, fix) = match &found {
+    let (found, fix) = match Guest::find() {
         Ok(guest) => (format!("Linux {}", guest.facts.release), String::new()),
         Err(error) => {
             let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hint.clone());
             (format!("{error}"), hint.unwrap_or_default())
         }
     };
-    check("guest of virtual time", fix.is_empty(), (found, ENGINE, fix))
+    let guest = check("guest of virtual time", fix.is_empty(), (found, ENGINE, fix));
+    let is_met = sandbox::is_available();
+    let found = if is_met { "Landlock" } else { "no Landlock" }.to_owned();
+    let fix = "a kernel with CONFIG_SECURITY_LANDLOCK, of Linux 6.2 or later".to_owned();
+    let sandbox = check("sandbox of the guest's process", is_met, (found, "keeping a guest in its folder", fix));
+    vec![guest, compiler(), sandbox]
 }
 
-/// A guest's modules are compiled when an algorithm changed.
+/// The modules are compiled again when an algorithm changes.
 fn compiler() -> HostCheck {
     let paths = env::var_os("PATH").unwrap_or_default();
     let is_there = |program: &&str| env::split_paths(&paths).any(|folder| folder.join(program).is_file());
@@ -36,13 +36,6 @@ fn compiler() -> HostCheck {
     let found = if missing.is_empty() { there.join(", ") } else { format!("no {}", missing.join(", ")) };
     let fix = "`apt-get install gcc binutils tar xz-utils`".to_owned();
     check("compiler of the guest's modules", missing.is_empty(), (found, ENGINE, fix))
-}
-
-fn cage() -> HostCheck {
-    let is_met = sandbox::is_available();
-    let found = if is_met { "Landlock" } else { "no Landlock" }.to_owned();
-    let fix = "a kernel with CONFIG_SECURITY_LANDLOCK, of Linux 6.2 or later".to_owned();
-    check("sandbox of the guest's process", is_met, (found, "keeping a guest in its folder", fix))
 }
 
 fn check(what: &'static str, is_met: bool, (found, needed_for, fix): (String, &'static str, String)) -> HostCheck {

@@ -1,17 +1,16 @@
-//! Flows of a guest: encodes the requests to the laboratory, and decodes its reports and events. Pure.
+//! Flows of a guest: encodes requests to the laboratory, and decodes its reports and events. Pure.
 //!
-//! Written in this order: every flow's [`GuestFlow::requests`] to `/proc/tccc/flows`, [`watch_request`] to
-//! `/proc/tccc/events`, then [`run_ns`] to `/proc/tccc/run`. Read afterwards: [`reports`], [`events`], [`begin_ns`].
+//! Before the run, the guest's first process writes every flow's [`GuestFlow::requests`] to `/proc/tccc/flows`,
+//! [`watch_request`] to `/proc/tccc/events`, then [`run_ns`] to `/proc/tccc/run`. Afterwards it reads all three files.
 //! `bpf/guest/lab.h` has the same structs in C.
 
-use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::errno::Errno;
 
-use super::bytes::Bytes;
+use super::bytes::{GuestBytes, nanos};
 use crate::emulate::layout::Layout;
 use crate::failure::Failure;
 use crate::lab::cost;
@@ -20,197 +19,172 @@ use crate::lab::traffic::datagrams::UDP_HEADER_BYTES;
 use crate::lab::traffic::ends::{FIRST_SENDER_PORT, FIRST_SERVER_PORT, slack};
 use crate::lab::traffic::own::QUIET;
 use crate::lab::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
-use crate::scenario::{Cell, FlowSpec, Sender, Sends};
+use crate::scenario::{BulkSender, Cell, FlowSpec, Sends};
 use crate::trace::event::{EVENT_BYTES, EVENT_VERSION, Event};
 use crate::trace::live::LOSS_GAPS_PER_INTERVAL;
 
 mod layout;
 
-use layout::{ALGORITHM_NAME, FlowReport, Request, RunReport, WatchReport, WatchRequest};
+use layout::{ALGORITHM_NAME, FlowReport, FlowRequest, RunReport, WatchReport, WatchRequest};
 
-/// How many datagrams of one flow a guest can count: `DATAGRAMS_MAX` of `traffic.c`.
+/// Limit of datagrams per flow: `DATAGRAMS_MAX` of `traffic.c`.
 const DATAGRAMS_MAX: u128 = 1 << 28;
-/// Keeps the seeds of start moments apart from those of links.
+/// Makes the random start times independent of the random numbers of links.
 const START_STREAM: u64 = 0x0073_7461_7274;
 
 /// A flow of a cell, as a guest sends it.
 #[derive(Debug, Clone)]
 pub struct GuestFlow<'a> {
     pub flow: &'a FlowSpec,
-    /// Place of the node that sends among the layout's nodes.
-    pub from: usize,
-    /// Place of the node that receives.
-    pub to: usize,
-    /// The guest's name of its algorithm; empty for datagrams.
-    algorithm: String,
-    /// Its place among the cell's flows.
-    index: usize,
-    addresses: [Ipv4Addr; 2],
-    /// Local port of its first connection.
-    sender_port: u16,
-    /// From the start of the run, spread included.
-    start: Duration,
-    length: Duration,
-    hold_up: Duration,
+    /// Name of its algorithm in the guest's kernel; `udp` for datagrams.
+    pub algorithm: String,
+    /// Indices of the sending and the receiving node in the layout.
+    nodes: [usize; 2],
+    /// The request to both ends, except for [`FlowRequest::end`].
+    request: FlowRequest,
 }
 
-/// What the tracer saw.
+/// What the tracer recorded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Traced {
     /// In order of time.
     pub events: Vec<Event>,
-    /// Events that found no memory.
+    /// Events that were lost because their memory was full.
     pub dropped: u64,
 }
 
-/// The first flow of more datagrams than a guest can count, and why it cannot have it.
-///
-/// None: a guest can have all of the cell's flows.
+/// The first flow with more datagrams than a guest can count.
 pub fn uncountable(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
     cell.flows.iter().find_map(|flow| {
         let Sends::Datagrams { rate, packet_bytes } = flow.sends else { return None };
         let count = flow.length(cell.duration).as_nanos() / u128::from(gap_ns(rate.0, packet_bytes).max(1));
-        let what = format!("it gives {count} datagrams, a guest of virtual time counts {DATAGRAMS_MAX}");
+        let what = format!("it sends {count} datagrams, and a guest of virtual time counts at most {DATAGRAMS_MAX}");
         (count >= DATAGRAMS_MAX).then(|| (flow, Failure::usage(what).hint("lower `rate`, or shorten the flow")))
     })
 }
 
-/// The flows of a run in the cell's order; `algorithms` are the guest's names of their algorithms, in the same order.
+/// The flows of a run in the order of the cell. `algorithms` are their algorithms' names in the guest's kernel.
 ///
-/// Each begins at a seeded moment up to the scenario's `start_spread` after its start.
+/// Each flow has a random delay of up to `start_spread` after its start.
 ///
 /// Errors: a node is missing from the layout; an algorithm's name is too long.
 pub fn flows<'a>(
     plan: &'a Plan,
     run: &PlannedRun,
     layout: &Layout,
-    algorithms: &[String],
+    algorithms: impl IntoIterator<Item = String>,
 ) -> Result<Vec<GuestFlow<'a>>> {
     let cell = &plan.cells[run.cell];
     let spread = plan.virtual_time.unwrap_or_default().start_spread;
-    let mut sender_port = FIRST_SENDER_PORT;
+    let mut from_port = u32::from(FIRST_SENDER_PORT);
     let mut flows = Vec::new();
-    for (index, (flow, algorithm)) in cell.flows.iter().zip(algorithms).enumerate() {
-        if algorithm.len() >= ALGORITHM_NAME {
-            bail!("an algorithm's name has at most {} characters, \"{algorithm}\" has more", ALGORITHM_NAME - 1);
-        }
-        let [from, to] = [node(layout, &flow.from)?, node(layout, &flow.to)?];
-        flows.push(GuestFlow {
-            flow,
-            from,
-            to,
-            algorithm: if flow.is_tcp() { algorithm.clone() } else { String::new() },
-            index,
-            addresses: [from, to].map(|node| layout.nodes[node].address),
-            sender_port,
-            start: flow.start + offset(spread, mix(run.seed ^ START_STREAM, index as u64)),
-            length: flow.length(cell.duration),
-            hold_up: cost::hold_up(cell, flow),
-        });
-        sender_port += flow.connections() as u16;
+    for ((index, flow), algorithm) in (0..).zip(&cell.flows).zip(algorithms) {
+        let node = |name: &str| {
+            let place = layout.nodes.iter().position(|node| node.name == name);
+            place.with_context(|| format!("find node \"{name}\" in the layout"))
+        };
+        let nodes = [node(&flow.from)?, node(&flow.to)?];
+        let [from_address, to_address] = nodes.map(|node| layout.nodes[node].address.octets());
+        let start = flow.start + offset(spread, mix(run.seed ^ START_STREAM, index.into()));
+        let request = FlowRequest {
+            start_ns: nanos(start),
+            length_ns: nanos(flow.length(cell.duration)),
+            from_start: (flow.sender == BulkSender::Tccc).into(),
+            settle_ns: if flow.is_tcp() { 0 } else { nanos(QUIET + cost::hold_up(cell, flow)) },
+            flow: index,
+            window_cap: flow.window_cap.unwrap_or(0),
+            initial_ssthresh: flow.initial_ssthresh.unwrap_or(0),
+            initial_cwnd: flow.initial_cwnd.unwrap_or(0),
+            netns: nodes[0] as u32 + 1, // as in events: the index of the node, from 1
+            from_address,
+            to_address,
+            from_port,
+            to_port: u32::from(FIRST_SERVER_PORT) + index,
+            algorithm: if flow.is_tcp() { name_bytes(&algorithm)? } else { Default::default() },
+            ..sent(&flow.sends)
+        };
+        flows.push(GuestFlow { flow, algorithm, nodes, request });
+        from_port += flow.connections();
     }
     Ok(flows)
 }
 
-fn node(layout: &Layout, name: &str) -> Result<usize> {
-    let place = layout.nodes.iter().position(|node| node.name == name);
-    place.with_context(|| format!("find node \"{name}\" in the layout"))
+fn name_bytes(algorithm: &str) -> Result<[u8; ALGORITHM_NAME]> {
+    if algorithm.len() >= ALGORITHM_NAME {
+        bail!("an algorithm's name has at most {} characters, \"{algorithm}\" has more", ALGORITHM_NAME - 1);
+    }
+    let mut name = [0; ALGORITHM_NAME];
+    name[..algorithm.len()].copy_from_slice(algorithm.as_bytes());
+    Ok(name)
 }
 
-/// A time from zero to the whole spread. The bias of the remainder is below 1e-9.
+/// The part of a request that says what the flow sends.
+fn sent(sends: &Sends) -> FlowRequest {
+    let (sends, bytes, count, interval_ns) = match *sends {
+        Sends::Bulk => (layout::SENDS_BULK, 0, 1, 0),
+        Sends::Transfers { size, count, interval } => (layout::SENDS_TRANSFERS, size.0, count, nanos(interval)),
+        Sends::Messages { size, count, interval } => (layout::SENDS_MESSAGES, size.0, count, nanos(interval)),
+        Sends::Datagrams { rate, packet_bytes } => {
+            let payload = u64::from(packet_bytes - UDP_HEADER_BYTES);
+            (layout::SENDS_DATAGRAMS, payload, 1, gap_ns(rate.0, packet_bytes))
+        }
+    };
+    FlowRequest { sends, bytes, count, interval_ns, ..FlowRequest::default() }
+}
+
+/// A time from zero to `spread`, inclusive. The bias of the remainder is below 1e-9.
 fn offset(spread: Duration, random: u64) -> Duration {
     Duration::from_nanos(random % (nanos(spread) + 1))
 }
 
-/// From one datagram to the next; the same number as in [`crate::lab::traffic::datagrams`].
+/// Time between two datagrams, the same as in [`crate::lab::traffic::datagrams`].
 fn gap_ns(rate_bps: u64, packet_bytes: u32) -> u64 {
     nanos(Duration::from_secs_f64(8.0 * f64::from(packet_bytes) / rate_bps as f64))
 }
 
-fn nanos(time: Duration) -> u64 {
-    time.as_nanos() as u64
-}
-
 impl GuestFlow<'_> {
-    /// The requests of the receiver and then of the sender, each with the place of the node that writes it.
+    /// The requests of the receiver and then of the sender, each with the index of its node.
     pub fn requests(&self) -> [(usize, Vec<u8>); 2] {
-        let of_end = |end| Request { end, ..self.request() }.to_bytes();
-        [(self.to, of_end(layout::END_RECEIVES)), (self.from, of_end(layout::END_SENDS))]
+        let of_end = |end| FlowRequest { end, ..self.request }.to_bytes();
+        let [from, to] = self.nodes;
+        [(to, of_end(layout::END_RECEIVES)), (from, of_end(layout::END_SENDS))]
     }
 
-    /// Local ports of its connections, in the order in which they start.
-    pub fn sender_ports(&self) -> Range<u16> {
-        self.sender_port..self.sender_port + self.flow.connections() as u16
+    /// Local ports of its connections, in the order of their start.
+    fn sender_ports(&self) -> Range<u32> {
+        self.request.from_port..self.request.from_port + self.flow.connections()
     }
 
-    /// The events of its senders, in order.
+    /// The events of its senders, in order of time.
     pub fn events<'e>(&self, events: &'e [Event]) -> Vec<&'e Event> {
         let ports = self.sender_ports();
-        events.iter().filter(|event| ports.contains(&event.local.port())).collect()
+        events.iter().filter(|event| ports.contains(&event.local.port().into())).collect()
     }
 
-    /// The request without its end.
-    fn request(&self) -> Request {
-        let (sends, bytes, count, interval_ns) = match self.flow.sends {
-            Sends::Bulk => (layout::SENDS_BULK, 0, 1, 0),
-            Sends::Transfers { size, count, interval } => (layout::SENDS_TRANSFERS, size.0, count, nanos(interval)),
-            Sends::Messages { size, count, interval } => (layout::SENDS_MESSAGES, size.0, count, nanos(interval)),
-            Sends::Datagrams { rate, packet_bytes } => {
-                let payload = u64::from(packet_bytes - UDP_HEADER_BYTES);
-                (layout::SENDS_DATAGRAMS, payload, 1, gap_ns(rate.0, packet_bytes))
-            }
-        };
-        Request { sends, bytes, count, interval_ns, ..self.conditions() }
-    }
-
-    /// The request without what the flow sends.
-    fn conditions(&self) -> Request {
-        let mut algorithm = [0; ALGORITHM_NAME];
-        algorithm[..self.algorithm.len()].copy_from_slice(self.algorithm.as_bytes());
-        Request {
-            start_ns: nanos(self.start),
-            length_ns: nanos(self.length),
-            from_start: (self.flow.sender == Sender::Tccc).into(),
-            settle_ns: if self.flow.is_tcp() { 0 } else { nanos(QUIET + self.hold_up) },
-            flow: self.index as u32,
-            window_cap: self.flow.window_cap.unwrap_or(0),
-            initial_ssthresh: self.flow.initial_ssthresh.unwrap_or(0),
-            initial_cwnd: self.flow.initial_cwnd.unwrap_or(0),
-            netns: self.netns(),
-            from_address: self.addresses[0].octets(),
-            to_address: self.addresses[1].octets(),
-            from_port: self.sender_port.into(),
-            to_port: u32::from(FIRST_SERVER_PORT) + self.index as u32,
-            algorithm,
-            ..Request::default()
-        }
-    }
-
-    /// The events' number of the sender's network namespace: the node's place, from 1.
-    fn netns(&self) -> u32 {
-        self.from as u32 + 1
-    }
-
-    /// Errors: the flow failed, or was given up; it ran another algorithm.
+    /// Errors: the flow failed or was not done; it ran another algorithm.
     fn report(&self, report: &FlowReport, transfers: &[layout::TransferReport]) -> Result<TrafficReport> {
-        ensure!(report.is_done != 0, "it was not over at the end of the run");
+        ensure!(report.is_done != 0, "it was not done at the end of the run");
         ensure!(report.error == 0, "{}", Errno::from_raw(-report.error).desc());
         Ok(match self.flow.sends {
-            Sends::Bulk => TrafficReport::Bulk(self.bulk(report)?),
+            Sends::Bulk => {
+                let ran = String::from_utf8_lossy(&report.algorithm);
+                let (ran, asked) = (ran.trim_end_matches('\0'), &self.algorithm);
+                ensure!(ran == asked, "it ran \"{ran}\" instead of \"{asked}\"");
+                let (received_bytes, receiver_s) = (report.received_bytes, report.counted_ns as f64 / 1e9);
+                let begun_ns = (self.flow.sender == BulkSender::Tccc).then_some(report.first_ns);
+                TrafficReport::Bulk(TransferReport { received_bytes, receiver_s, begun_ns })
+            }
             Sends::Transfers { size, .. } | Sends::Messages { size, .. } => {
                 TrafficReport::Transfers(transfers.iter().map(|one| transferred(one, size.0)).collect())
             }
-            Sends::Datagrams { .. } => TrafficReport::Datagrams(datagrams(report)),
+            Sends::Datagrams { .. } => TrafficReport::Datagrams(Datagrams {
+                latest: Duration::from_nanos(report.latest_ns),
+                lost_pkts: report.sent_pkts.saturating_sub(report.arrived_pkts),
+                received_pkts: report.received_pkts,
+                received_bytes: report.received_bytes,
+                active_s: report.last_ns.saturating_sub(report.first_ns) as f64 / 1e9,
+            }),
         })
-    }
-
-    fn bulk(&self, report: &FlowReport) -> Result<TransferReport> {
-        let name: Vec<u8> = report.algorithm.iter().copied().take_while(|&byte| byte != 0).collect();
-        let algorithm = String::from_utf8_lossy(&name).into_owned();
-        ensure!(algorithm == self.algorithm, "it ran \"{algorithm}\" where \"{}\" was asked", self.algorithm);
-        let (received_bytes, receiver_s) = (report.received_bytes, report.counted_ns as f64 / 1e9);
-        let begun_ns = (self.flow.sender == Sender::Tccc).then_some(report.first_ns);
-        Ok(TransferReport { received_bytes, receiver_s, begun_ns })
     }
 }
 
@@ -225,61 +199,50 @@ fn transferred(one: &layout::TransferReport, size: u64) -> Transferred {
     }
 }
 
-fn datagrams(report: &FlowReport) -> Datagrams {
-    Datagrams {
-        latest: Duration::from_nanos(report.latest_ns),
-        lost_pkts: report.sent_pkts.saturating_sub(report.arrived_pkts),
-        received_pkts: report.received_pkts,
-        received_bytes: report.received_bytes,
-        active_s: report.last_ns.saturating_sub(report.first_ns) as f64 / 1e9,
-    }
-}
-
-/// The request to `/proc/tccc/events`: the interval of samples, and the most memory that events may take.
+/// The request to `/proc/tccc/events`: interval of the samples, and memory for events.
 pub fn watch_request(interval: Duration, bytes_max: u64) -> Vec<u8> {
     let loss_gap_ns = nanos(interval) / u64::from(LOSS_GAPS_PER_INTERVAL);
     WatchRequest { interval_ns: nanos(interval), loss_gap_ns, bytes_max }.to_bytes()
 }
 
-/// The request to `/proc/tccc/run`, nanoseconds: how long flows may send, and how long they may then take to end.
+/// The request to `/proc/tccc/run`, nanoseconds: how long flows may send, and how long they may take to end after that.
 pub fn run_ns(flows: &[GuestFlow<'_>]) -> [u64; 2] {
-    let end = flows.iter().map(|flow| flow.start + flow.length).max().unwrap_or_default();
-    [nanos(end), nanos(slack(end))]
+    let end_ns = flows.iter().map(|flow| flow.request.start_ns + flow.request.length_ns).max().unwrap_or_default();
+    [end_ns, nanos(slack(Duration::from_nanos(end_ns)))]
 }
 
-/// Decodes `/proc/tccc/flows`: a report of each flow, in their order.
+/// Decodes `/proc/tccc/flows`, which has a report of each flow, in their order.
 ///
-/// Errors: the bytes end too early or go on; a flow failed, was given up, or ran another algorithm.
+/// Errors: too few or too many bytes; a flow failed, was not done, or ran another algorithm.
 pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<TrafficReport>> {
     const TOO_EARLY: &str = "the guest's reports of flows end too early";
     let mut reports = Vec::new();
     for flow in flows {
         let report = FlowReport::take_from(&mut bytes).context(TOO_EARLY)?;
-        let transfers: Option<Vec<layout::TransferReport>> =
-            (0..report.transfers).map(|_| Bytes::take_from(&mut bytes)).collect();
-        let told = flow.report(&report, &transfers.context(TOO_EARLY)?);
-        reports.push(told.with_context(|| format!("send flow \"{}\"", flow.flow.name))?);
+        let transfers: Option<Vec<_>> = (0..report.transfers).map(|_| GuestBytes::take_from(&mut bytes)).collect();
+        let read = flow.report(&report, &transfers.context(TOO_EARLY)?);
+        reports.push(read.with_context(|| format!("send flow \"{}\"", flow.flow.name))?);
     }
-    ensure!(bytes.is_empty(), "the guest reports more flows than it was told of");
+    ensure!(bytes.is_empty(), "the guest reports more flows than were requested");
     Ok(reports)
 }
 
 /// Decodes `/proc/tccc/events`.
 ///
-/// Errors: the events have another version; the bytes are no events.
+/// Errors: another version of events; malformed bytes.
 pub fn events(mut bytes: &[u8]) -> Result<Traced> {
-    let report = WatchReport::take_from(&mut bytes).context("the guest's events have no beginning")?;
+    let report = WatchReport::take_from(&mut bytes).context("the guest's events have no header")?;
     if (report.version, report.event_bytes as usize) != (EVENT_VERSION, EVENT_BYTES) {
-        bail!("the guest's events are of version {}, {EVENT_VERSION} was expected", report.version);
+        bail!("the guest's events have version {}, {EVENT_VERSION} was expected", report.version);
     }
-    ensure!(bytes.len().is_multiple_of(EVENT_BYTES), "the guest's last event is not whole");
+    ensure!(bytes.len().is_multiple_of(EVENT_BYTES), "the guest's last event is incomplete");
     let events = bytes.chunks_exact(EVENT_BYTES).map(Event::decode).collect::<Result<_, _>>();
     Ok(Traced { events: events.context("read the guest's events")?, dropped: report.dropped })
 }
 
-/// Decodes `/proc/tccc/run`: when the run began, on the clock of the events.
+/// Decodes `/proc/tccc/run`: the start of the run on the clock of the events.
 ///
-/// Errors: the bytes end too early; no run was made.
+/// Errors: too few bytes; there was no run.
 pub fn begin_ns(mut bytes: &[u8]) -> Result<u64> {
     let report = RunReport::take_from(&mut bytes).context("the guest's report of its run ends too early")?;
     ensure!(report.begin_ns != 0, "the guest made no run");

@@ -1,38 +1,37 @@
-//! The guest of virtual time: a kernel built by `cargo xtask virtual`, with the headers its modules are compiled against.
+//! The guest of virtual time: a kernel built by `cargo xtask virtual`, with the headers for its modules.
 
 use std::env;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::recipe;
+use super::{job, recipe};
 use crate::failure::Failure;
 
-/// The variable of the environment that names the folder of another guest.
+/// Environment variable with the folder of another guest.
 const FOLDER_VARIABLE: &str = "TCCC_GUEST";
-/// Where packages put it.
+/// Folder in packages.
 const INSTALLED: &str = "/usr/lib/tccc/guest";
-/// Digits of the recipe's digest in the name of a folder.
+/// Digits of the recipe's digest in the name of the folder.
 const DIGITS: usize = 16;
 
-/// What a guest was built of.
+/// How a guest was built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Digest of patches, configuration and list of headers: [`recipe::digest`].
+    /// [`recipe::digest`] of the build.
     pub recipe: String,
     /// `uname -r` in the guest.
     pub release: String,
-    /// Debian's package of the source.
+    /// Debian package of the source.
     pub package: String,
     pub version: String,
     pub source_sha256: String,
     pub kernel_sha256: String,
     pub compiler: String,
-    /// How a module's file is compiled, in the folder of the headers.
+    /// For a file of a module, in the folder of the headers.
     pub compiler_flags: Vec<String>,
-    /// How its objects become one.
+    /// For the objects of a module.
     pub linker_flags: Vec<String>,
 }
 
@@ -43,11 +42,11 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// The guest of this program's recipe.
+    /// Finds the guest that was built with this program's recipe.
     ///
-    /// Errors: none is built (unmet); one is, of another recipe; it cannot be read.
+    /// Errors: there is no guest (unmet), or one with another recipe (unmet); it cannot be read.
     pub fn find() -> Result<Guest> {
-        const BUILD: &str = "`cargo xtask virtual` builds it, in two minutes and without root";
+        const BUILD: &str = "`cargo xtask virtual` builds it in two minutes, without root";
         let named = env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
         let places = match &named {
             Some(folder) => vec![folder.clone()],
@@ -55,45 +54,40 @@ impl Guest {
         };
         let Some(folder) = places.into_iter().find(|folder| folder.join("guest.json").exists()) else {
             let what = match named {
-                Some(folder) => format!("{FOLDER_VARIABLE} names \"{}\", where no guest is", folder.display()),
+                Some(folder) => format!("{FOLDER_VARIABLE} names \"{}\", which has no guest", folder.display()),
                 None => "the guest of virtual time is not built".to_owned(),
             };
             return Err(Failure::unmet(what).hint(BUILD).into());
         };
-        let guest = Guest::open(&folder)?;
+        let facts = job::read(&folder.join("guest.json"))?;
+        let guest = Guest { folder: folder.canonicalize().context("find the guest")?, facts };
         if guest.facts.recipe != recipe::digest() {
-            let what = format!("the guest in \"{}\" was built of other patches than this tccc has", folder.display());
+            let what =
+                format!("the guest in \"{}\" was built with other patches than those of this tccc", folder.display());
             return Err(Failure::unmet(what).hint(BUILD).into());
         }
         Ok(guest)
     }
 
-    fn open(folder: &Path) -> Result<Guest> {
-        let file = folder.join("guest.json");
-        let bytes = fs::read(&file).with_context(|| format!("read \"{}\"", file.display()))?;
-        let facts = serde_json::from_slice(&bytes).with_context(|| format!("read \"{}\"", file.display()))?;
-        Ok(Guest { folder: folder.canonicalize().context("find the guest")?, facts })
-    }
-
-    /// The kernel: a program.
+    /// The kernel, which is a program.
     pub fn kernel(&self) -> PathBuf {
         self.folder.join("linux")
     }
 
-    /// The archive of the headers.
+    /// Archive of the kernel headers.
     pub fn headers(&self) -> PathBuf {
         self.folder.join("headers.tar.xz")
     }
 }
 
-/// Where this user's guest and modules are kept; `cargo xtask virtual` keeps the guest there.
+/// This user's folder for guest and modules.
 ///
-/// Errors: there is no home (unmet).
+/// Errors: there is no home directory (unmet).
 pub fn cache() -> Result<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
     let cache = cache.ok_or_else(|| {
-        Failure::unmet("there is no home in which to keep the guest of virtual time").hint("set XDG_CACHE_HOME")
+        Failure::unmet("there is no home directory for the guest of virtual time").hint("set XDG_CACHE_HOME")
     })?;
     Ok(cache.join("tccc"))
 }

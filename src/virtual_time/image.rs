@@ -1,4 +1,4 @@
-//! The first file system of a guest: this program as its first process, and the libraries that it runs with.
+//! The first file system of a guest: this program as its first process, and the libraries that it needs.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr};
@@ -14,32 +14,30 @@ use anyhow::{Context, Result};
 use super::archive::Archive;
 use super::guest;
 
-/// Images of other builds of this program that are kept.
+/// Number of images of other builds to keep.
 const KEPT: usize = 3;
 
-/// An image that no other tccc removes while this value lives.
+/// An image. No other tccc removes it while this value exists.
 #[derive(Debug)]
 pub struct Image {
     pub file: PathBuf,
     _held: File,
 }
 
-/// The image of this very program, made unless it is kept already.
+/// The image of this program, from the cache if possible.
 ///
-/// Errors: the program or a library of it cannot be read; the cache cannot be written.
+/// Errors: the program or a library cannot be read; the cache cannot be written.
 /// Side effects: one file in the user's cache.
 pub fn prepare() -> Result<Image> {
     prepare_with(&std::env::current_exe().context("find this program")?, &libraries())
 }
 
-/// The image whose first process is this program, with all libraries that it needs.
-///
-/// Errors: see [`prepare`].
+/// As [`prepare`], with another program as the first process.
 pub fn prepare_with(program: &Path, libraries: &[PathBuf]) -> Result<Image> {
     let folder = guest::cache()?.join("images");
     fs::create_dir_all(&folder).with_context(|| format!("create \"{}\"", folder.display()))?;
     let met = fs::metadata(program).with_context(|| format!("look at \"{}\"", program.display()))?;
-    // What tells builds apart without reading a hundred megabytes.
+    // Distinguishes builds without reading a hundred megabytes.
     let mark = format!("{:x}-{:x}-{:x}{:09x}", met.ino(), met.size(), met.mtime(), met.mtime_nsec());
     let file = folder.join(format!("{mark}.cpio"));
     loop {
@@ -54,7 +52,7 @@ pub fn prepare_with(program: &Path, libraries: &[PathBuf]) -> Result<Image> {
     }
 }
 
-/// The image, held; none where it is not there, or went just before it was held.
+/// Locks an image. `None`: it is missing, or was removed before the lock.
 fn hold(file: &Path) -> Result<Option<Image>> {
     let held = match File::open(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -90,18 +88,18 @@ fn within(path: &Path) -> String {
     path.to_string_lossy().trim_start_matches('/').to_owned()
 }
 
-/// A program without what only a debugger reads; as it is where nothing here can leave that out.
+/// A program without debug information, if `strip` is installed.
 fn stripped(program: &Path, folder: &Path) -> Result<Vec<u8>> {
     let stripped = folder.join(format!("stripped.{}", std::process::id()));
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(&stripped).arg(program).stdin(Stdio::null()).stderr(Stdio::null());
     let is_done = strip.status().is_ok_and(|status| status.success());
     let bytes = fs::read(if is_done { &stripped } else { program }).context("read the guest's first program");
-    let _ = fs::remove_file(&stripped); // there is none where strip failed
+    let _ = fs::remove_file(&stripped); // missing if strip failed
     bytes
 }
 
-/// The libraries in this process and their loader, by the names under which they are looked for.
+/// Paths of the libraries in this process, and of their loader.
 pub fn libraries() -> Vec<PathBuf> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, names: *mut libc::c_void) -> libc::c_int {
         // SAFETY: the loader passes a valid record, and the vector that the caller below lent.
@@ -116,7 +114,7 @@ pub fn libraries() -> Vec<PathBuf> {
     let mut names: Vec<PathBuf> = Vec::new();
     // SAFETY: the function above matches what the loader calls, and the vector outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut names).cast()) };
-    names.retain(|name| name.is_absolute()); // the program has no name, the kernel's part no path
+    names.retain(|name| name.is_absolute()); // the program has no name, and the vDSO no path
     names
 }
 
@@ -124,7 +122,7 @@ fn forget_others(folder: &Path, newest: &Path) -> Result<()> {
     let mut others = Vec::new();
     for entry in fs::read_dir(folder).context("list the images")? {
         let entry = entry.context("list the images")?;
-        // Any other file is one that another tccc is writing.
+        // Another tccc may be writing any other file.
         let is_image = entry.path().extension().is_some_and(|ending| ending == "cpio");
         if is_image && entry.path() != newest {
             others.push((entry.metadata().and_then(|it| it.modified()).ok(), entry.path()));

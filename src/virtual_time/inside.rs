@@ -1,6 +1,7 @@
-//! The first process of a guest: mounts, loads, builds the network, starts the laboratory, hands over what it says.
+//! The first process of a guest: it mounts file systems, loads modules, builds the network, starts the laboratory, and
+//! copies the results to the shared folder.
 //!
-//! Everything here runs in the guest, as its root. It ends by switching the guest off, whatever happened.
+//! All of this runs in the guest, as root. At the end it always switches the guest off.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -12,7 +13,7 @@ use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 
-use super::job::{END, EVENTS, FLOWS, Job, LINKS, OUTPUT, Program, RUN, WELL};
+use super::job::{self, END, EVENTS, ExperimentJob, FLOWS, JOB, LINKS, OUTPUT, PROGRAM, Program, RUN, WELL};
 use crate::emulate::layout::LinkLayout;
 use crate::emulate::netns::build;
 use crate::emulate::{LinkEnd, wires};
@@ -20,12 +21,12 @@ use crate::failure::Failure;
 use crate::kernel::netlink::{VethEnd, create_veth, set_up};
 use crate::kernel::netns::Netns;
 
-/// The folder that the host gave.
+/// Mount point of the shared folder.
 const SHARED: &str = "/job";
-/// The laboratory's files.
+/// Folder of the laboratory's files.
 const LABORATORY: &str = "/proc/tccc";
-/// What TCP's buffers may hold, whatever the guest's memory: more than any guest has in all, in pages, so that the kernel
-/// never holds a flow back for it; and for each socket, in bytes, what Linux 6.12 gives where there is enough memory.
+/// Limits of TCP's buffers that do not depend on the guest's memory. All sockets together have more pages than any guest
+/// has, so that the kernel never throttles a flow. Each socket has the bytes that Linux 6.12 gives it with enough memory.
 const TCP_BUFFERS: [(&str, &str); 3] =
     [("tcp_mem", "4194304 4194304 4194304"), ("tcp_rmem", "4096 131072 6291456"), ("tcp_wmem", "4096 16384 4194304")];
 
@@ -42,15 +43,10 @@ pub fn run() -> Result<()> {
         Err(error) => format!("{error:#}"),
     };
     if fs::write(Path::new(SHARED).join(END), &told).is_err() || told != WELL {
-        println_to_console(&told); // the folder may not be the host's
+        let _ = writeln!(std::io::stderr(), "{told}"); // the host keeps the console's output
     }
     nix::unistd::sync();
     reboot(RebootMode::RB_POWER_OFF).map(|never| match never {}).context("switch the guest off")
-}
-
-/// The host keeps what the console said.
-fn println_to_console(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}"); // there is nobody else to tell
 }
 
 fn prepare() -> Result<()> {
@@ -66,10 +62,10 @@ fn prepare() -> Result<()> {
 
 fn work() -> Result<()> {
     let shared = Path::new(SHARED);
-    if let Some(program) = Program::read(shared)? {
-        return run_program(&program, shared);
+    if shared.join(PROGRAM).exists() {
+        return run_program(&job::read(&shared.join(PROGRAM))?, shared);
     }
-    let job = Job::read(shared)?;
+    let job: ExperimentJob = job::read(&shared.join(JOB))?;
     for load in &job.modules {
         let module = File::open(shared.join(&load.file)).with_context(|| format!("open \"{}\"", load.file))?;
         let parameters = std::ffi::CString::new(load.parameters.as_str()).context("name a module's parameters")?;
@@ -77,7 +73,7 @@ fn work() -> Result<()> {
             .with_context(|| format!("load \"{}\" with \"{}\"", load.file, load.parameters))?;
     }
     let built = build(&job.layout, &mut connect)?;
-    // There is no IPv6 in the guest, which every profile turns off.
+    // Every profile turns IPv6 off, and the guest has none.
     if let Some(name) = built.lacking.iter().find(|name| !name.starts_with("net.ipv6.")) {
         bail!("the guest's kernel has no {name}, which the scenario's profile sets");
     }
@@ -88,7 +84,7 @@ fn work() -> Result<()> {
             .run(|| tell(&request.to, &bytes))
             .with_context(|| format!("tell the laboratory of \"{}\" on node \"{}\"", request.file, node.name))?;
     }
-    tell(RUN, &job.run_ns.map(u64::to_le_bytes).concat()).context("let the time pass")?;
+    tell(RUN, &job.run_ns.map(u64::to_le_bytes).concat()).context("start the run")?;
     for file in [RUN, LINKS, FLOWS, EVENTS] {
         hand_over(file, shared)?;
     }
@@ -105,20 +101,19 @@ fn run_program(program: &Program, shared: &Path) -> Result<()> {
     Ok(())
 }
 
-/// One write is one request.
+/// Each request must be a single write.
 fn tell(file: &str, bytes: &[u8]) -> Result<()> {
     fs::write(Path::new(LABORATORY).join(file), bytes)
         .with_context(|| format!("write {} bytes to \"{file}\"", bytes.len()))
 }
 
 fn hand_over(file: &str, shared: &Path) -> Result<()> {
-    let mut from =
-        File::open(Path::new(LABORATORY).join(file)).with_context(|| format!("open the laboratory's {file}"))?;
-    let mut to = File::create(shared.join(file)).with_context(|| format!("create \"{file}\""))?;
-    std::io::copy(&mut from, &mut to).with_context(|| format!("hand over \"{file}\"")).map(drop)
+    let from = File::open(Path::new(LABORATORY).join(file));
+    let copied = from.and_then(|mut from| std::io::copy(&mut from, &mut File::create(shared.join(file))?));
+    copied.with_context(|| format!("copy the laboratory's \"{file}\"")).map(drop)
 }
 
-/// A pair of interfaces. The laboratory learns later what happens to packets between them.
+/// Creates a pair of interfaces. A later request tells the laboratory the properties of the link.
 fn connect(link: &LinkLayout, ends: [LinkEnd; 2]) -> Result<Netns> {
     let end = |number: usize| {
         let LinkEnd { netns, interface } = &ends[number];

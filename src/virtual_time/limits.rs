@@ -1,4 +1,4 @@
-//! What a guest cannot have, found before it starts.
+//! Checks for what a guest does not support, before it starts.
 
 use anyhow::Result;
 
@@ -11,15 +11,13 @@ use crate::lab::cost;
 use crate::scenario::algorithm::source;
 use crate::scenario::{Cell, FlowSpec, Scenario, Sends};
 
-/// The most that a flow may send where no link has a rate: a minute of a processor for a second, as the forecast counts.
-const UNHELD_BPS: f64 = 400e9;
+/// Highest rate of a flow whose links have no rate, bits per second. By the forecast, one second then takes a minute.
+const RATE_MAX_BPS: f64 = 400e9;
 
-/// Checks that a guest can have a cell.
-///
-/// Errors: the first field that it cannot have, with its place.
+/// Errors: the first field that a guest does not support, with its place.
 pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
     for flow in cell.flows.iter().filter(|flow| flow.is_tcp()) {
-        if let Some(failure) = impossible(&flow.algorithm) {
+        if let Some(failure) = unsupported(&flow.algorithm) {
             return Err(scenario.mistake_in_flow(cell, flow, "algorithm", failure).into());
         }
     }
@@ -28,7 +26,7 @@ pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
             return Err(scenario.mistake_in_link(cell, spec, (direction, field), why).into());
         }
     }
-    if let Some((flow, failure)) = unheld(cell) {
+    if let Some((flow, failure)) = unlimited(cell) {
         return Err(scenario.mistake_in_flow(cell, flow, "from", failure).into());
     }
     match flow::uncountable(cell) {
@@ -37,15 +35,15 @@ pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
     }
 }
 
-/// The first flow without end that neither a rate nor its window holds back, and why that cannot be.
+/// The first flow without end that neither a rate nor its window limits.
 ///
-/// A guest has no processor whose speed would: packets without number would leave at one moment.
-fn unheld(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
+/// The speed of a processor does not limit it either, so its packets would all leave at the same time.
+fn unlimited(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
     let endless = cell.flows.iter().filter(|flow| flow.is_tcp() && matches!(flow.sends, Sends::Bulk));
     let (flow, bps) =
-        endless.filter_map(|flow| Some((flow, cost::window_bps(cell, flow)?))).find(|one| one.1 > UNHELD_BPS)?;
+        endless.filter_map(|flow| Some((flow, cost::window_bps(cell, flow)?))).find(|one| one.1 > RATE_MAX_BPS)?;
     let round_trip = humantime::format_duration(cost::round_trip(cell, flow));
-    let (bps, most) = (bps / 1e9, UNHELD_BPS / 1e9);
+    let (bps, most) = (bps / 1e9, RATE_MAX_BPS / 1e9);
     let what = format!(
         "no link from here on has a rate, and with a round trip of {round_trip} flow \"{}\" could send {bps:.0} Gbit/s; \
          virtual time takes at most {most:.0} Gbit/s",
@@ -57,18 +55,16 @@ fn unheld(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
     ))
 }
 
-/// Why a guest cannot have an algorithm that exists.
-///
-/// None: it can.
-fn impossible(algorithm: &str) -> Option<Failure> {
+/// Why a guest does not support an existing algorithm.
+fn unsupported(algorithm: &str) -> Option<Failure> {
     if source::is_source(algorithm) {
         let id = id_of(algorithm);
-        let what = format!("\"{algorithm}\": the guest's kernel has an algorithm of its own that is called \"{id}\"");
+        let what = format!("\"{algorithm}\": the guest's kernel has its own algorithm of the name \"{id}\"");
         return OF_LINUX.contains(&id).then(|| Failure::usage(what).hint("give the file another name"));
     }
     let companion = catalog::find(algorithm).ok()?.companion.as_ref()?;
     let what = format!(
-        "\"{algorithm}\" needs its companion program \"{}\" beside it, which is BPF, and the guest of virtual time has none",
+        "\"{algorithm}\" needs its companion program \"{}\", and the guest of virtual time cannot run BPF programs",
         companion.program
     );
     Some(Failure::usage(what).hint("`--engine kernel` runs it"))
@@ -81,9 +77,9 @@ mod tests {
     use super::*;
     use crate::scenario::tests::{self, RENO, scenario};
 
-    /// They named the flow or the link, and neither file nor line.
+    /// The messages had neither file nor line.
     #[test]
-    fn what_a_guest_cannot_hold_is_refused_with_its_line() {
+    fn what_a_guest_does_not_support_is_refused_with_its_line() {
         let folder = tempfile::tempdir().unwrap();
         let many: String = (1..=2_200_000).map(|number| format!("{number}\n")).collect();
         fs::write(folder.path().join("many.txt"), many).unwrap();
@@ -106,11 +102,11 @@ mod tests {
         let later = format!("change=[{{at=\"1s\",{losses}}}]");
         assert!(refused(&later, tcp).starts_with(&expected("11: link.change", why)));
         let datagrams = refused("", "protocol=\"udp\"\npacket=\"36B\"\nrate=\"10gbit\"");
-        assert!(datagrams.starts_with(&expected("18: flow.rate", "it gives ")), "{datagrams}");
+        assert!(datagrams.starts_with(&expected("18: flow.rate", "it sends ")), "{datagrams}");
     }
 
     #[test]
-    fn flow_that_nothing_holds_back_is_refused() {
+    fn flow_without_any_limit_is_refused() {
         let check = |link: &str, flow: &str| {
             let scenario = scenario(10, &(tests::link(["a", "b"], link) + &tests::flow("f", ["a", "b"], flow)));
             check(&scenario, &scenario.cells[0]).map_err(|error| error.to_string())
@@ -125,8 +121,8 @@ mod tests {
 
     #[test]
     fn own_file_that_hides_an_algorithm_of_the_guest_is_refused() {
-        assert!(impossible("cubic.bpf.c").unwrap().what.contains("algorithm of its own that is called \"cubic\""));
-        assert!(impossible("mine.bpf.c").is_none() && impossible("dtcp").is_none());
-        assert!(impossible("mswift").unwrap().what.contains("companion program"));
+        assert!(unsupported("cubic.bpf.c").unwrap().what.contains("its own algorithm of the name \"cubic\""));
+        assert!(unsupported("mine.bpf.c").is_none() && unsupported("dtcp").is_none());
+        assert!(unsupported("mswift").unwrap().what.contains("companion program"));
     }
 }

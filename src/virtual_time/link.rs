@@ -1,60 +1,46 @@
-//! Links of a guest: the bytes that configure one direction by `/proc/tccc/links`, and its counters read back. Pure.
+//! Links of a guest: encodes the request that configures one direction, and decodes its counters. Pure.
 //!
-//! `bpf/guest/lab.h` has the same structs in C. Random numbers start from the same generators as the emulator's, so that
-//! one seed loses the same packets in both.
+//! Both go through `/proc/tccc/links`. `bpf/guest/lab.h` has the same structs in C. The random number generators are those
+//! of the emulator, so that with one seed both lose the same packets.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rand_pcg::Pcg64;
 use serde::Deserialize;
+use strum::VariantArray;
 
-use super::bytes::Bytes;
+use super::bytes::{GuestBytes, nanos};
 use crate::failure::Failure;
 use crate::model::run::LinkCounters;
 use crate::path::acks::{self, AckKind};
-use crate::path::change::Change;
-use crate::path::draws::Stream;
+use crate::path::change::DirectionChange;
+use crate::path::draws::RandomStream;
 use crate::path::loss::LossModel;
 use crate::path::{Direction, LinkConfig, QueueLimit};
 use crate::units::Share;
 
 mod layout;
 
-use layout::{AckHold, Counters, Generator, LIMIT_BYTES, LIMIT_PKTS, Limit, Loss, Request, Step};
+use layout::{AckHold, Counters, Generator, LIMIT_BYTES, LIMIT_PKTS, Limit, LinkRequest, Loss, STREAMS, TimedValue};
 pub use layout::{DEVICE_NAME, REQUEST_BYTES_MAX};
 
-/// A packet is lost, held back or copied when a number of 53 random bits is below the share of this.
+/// A packet is lost, held back or copied if 53 random bits are below the share times this.
 const WHOLE_SHARE: f64 = (1u64 << 53) as f64;
 
-/// The generators of a direction, in the order of `enum tccc_stream`.
-const STREAMS: [Stream; 8] = [
-    Stream::Loss,
-    Stream::State,
-    Stream::Jitter,
-    Stream::Reorder,
-    Stream::Duplicate,
-    Stream::AckLoss,
-    Stream::AckHold,
-    Stream::Host,
-];
-
-/// One direction of a link, and the device by which the guest sends into it.
+/// One direction of a link, with the device that sends into it.
 #[derive(Debug, Clone, Copy)]
 pub struct Outlet<'a> {
-    /// The device's name in the namespace of whoever writes the request.
+    /// Its name in the namespace of the request.
     pub device: &'a str,
     pub config: &'a LinkConfig,
-    /// Which of its directions, 0 or 1.
+    /// Index of the direction in `config`.
     pub direction: usize,
-    /// Longest delay inside the host before a packet reaches the link. Delays are uniform and keep the order.
+    /// Longest random delay inside the host before the link. Packets stay in order.
     pub host_delay: Duration,
 }
 
-/// Checks that a guest can have a link.
-///
-/// Errors: a field is outside its range, or has more numbers than a request to the guest holds; the message names the
-/// field.
+/// Errors: a field is out of range, or has more numbers than fit into a request to the guest.
 pub fn check(config: &LinkConfig) -> Result<()> {
     config.check()?;
     match too_many_numbers(config) {
@@ -63,25 +49,21 @@ pub fn check(config: &LinkConfig) -> Result<()> {
     }
 }
 
-/// The first field that has more numbers than a request to the guest holds: its direction, its name, and why not.
-///
-/// None: there is no such field.
+/// The first field with more numbers than fit into a request to the guest: its direction, its name, and the reason.
 pub fn too_many_numbers(config: &LinkConfig) -> Option<(usize, &'static str, Failure)> {
     config.directions.iter().enumerate().find_map(|(number, direction)| {
         let models = direction.changes.iter().filter_map(|change| change.loss.as_ref());
         let positions = || std::iter::once(&direction.loss).chain(models).map(|model| position_count(model) as u64);
         let opportunities = direction.trace.as_ref().map_or(0, |trace| trace.times_ms.len() as u64);
         let arrays = [("loss", positions().sum::<u64>() * 8), ("rate", opportunities * 4)];
-        // Half of a request for each: the rest of it is small.
+        // Each may take half of a request. The rest of the request is small.
         let (field, bytes) = arrays.into_iter().find(|(_, bytes)| *bytes > REQUEST_BYTES_MAX / 2)?;
-        let what = format!("its numbers take {bytes} bytes, a guest of virtual time holds {}", REQUEST_BYTES_MAX / 2);
+        let what = format!("its numbers take {bytes} bytes, a guest of virtual time allows {}", REQUEST_BYTES_MAX / 2);
         Some((number, field, Failure::usage(what).hint("use a shorter trace, or `--engine kernel`")))
     })
 }
 
 impl Outlet<'_> {
-    /// The request that configures the direction.
-    ///
     /// Errors: those of [`check`]; the device's name is too long.
     pub fn request(&self) -> Result<Vec<u8>> {
         check(self.config)?;
@@ -99,7 +81,7 @@ impl Outlet<'_> {
             steps(direction, |change| change.loss.as_ref().map(&mut add_loss)),
         ];
         let opportunities = direction.trace.as_ref().map_or(&[][..], |trace| &trace.times_ms);
-        let request = Request {
+        let request = LinkRequest {
             step_counts: steps.each_ref().map(|steps| steps.len() as u64),
             loss_count: losses.len() as u64,
             position_count: positions.len() as u64,
@@ -116,15 +98,15 @@ impl Outlet<'_> {
     }
 
     /// The request without its arrays.
-    fn head(&self, direction: &Direction) -> Result<Request> {
+    fn head(&self, direction: &Direction) -> Result<LinkRequest> {
         let mut device = [0; DEVICE_NAME];
         if self.device.is_empty() || self.device.len() >= DEVICE_NAME {
-            bail!("a device's name has 1 to {} characters, \"{}\" has not", DEVICE_NAME - 1, self.device);
+            bail!("a device's name has 1 to {} characters, unlike \"{}\"", DEVICE_NAME - 1, self.device);
         }
         device[..self.device.len()].copy_from_slice(self.device.as_bytes());
         let limits = self.config.queue_limits()?;
         let reorder = direction.reorder.filter(|reorder| !reorder.by.is_zero());
-        Ok(Request {
+        Ok(LinkRequest {
             device,
             rate_bps: direction.rate.map_or(0, |rate| rate.0),
             delay_ns: nanos(direction.delay),
@@ -138,15 +120,15 @@ impl Outlet<'_> {
             queue: limit(limits[self.direction]),
             queue_low: direction.queue_low.map_or(Limit::default(), |most| limit(QueueLimit::Packets(most))),
             mark: self.config.mark_limit(self.direction).map_or(Limit::default(), limit),
-            generators: generators(direction.seed, STREAMS)?,
-            ..Request::default()
+            generators: generators(direction.seed)?,
+            ..LinkRequest::default()
         })
     }
 }
 
-/// Reads the counters of all directions of a guest, in the order in which they were configured.
+/// Decodes the counters of all directions, in the order of their requests.
 ///
-/// Errors: the bytes end within a direction.
+/// Errors: too few bytes.
 pub fn counters(mut bytes: &[u8]) -> Result<Vec<LinkCounters>> {
     let mut links = Vec::new();
     while !bytes.is_empty() {
@@ -180,13 +162,9 @@ fn next_counters(bytes: &mut &[u8]) -> Option<LinkCounters> {
     })
 }
 
-fn nanos(time: Duration) -> u64 {
-    time.as_nanos() as u64
-}
-
-/// The smallest number that is not drawn with this share: x / 2^53 < share wherever x < share * 2^53, rounded up.
+/// The smallest number of 53 bits that is not below the share: x / 2^53 < share if and only if x < ceil(share * 2^53).
 ///
-/// Exact: the product only changes the share's exponent, and is at most 2^53.
+/// The product is exact, because it only changes the exponent of the share.
 fn threshold(share: Share) -> u64 {
     (share.0 * WHOLE_SHARE).ceil() as u64
 }
@@ -203,8 +181,8 @@ fn ack_hold(hold: acks::AckHold) -> AckHold {
     AckHold { time_ns: nanos(hold.time), pkts: hold.pkts.into(), share: threshold(hold.share), newest }
 }
 
-fn steps(direction: &Direction, mut value: impl FnMut(&Change) -> Option<u64>) -> Vec<Step> {
-    let step = |change: &Change| Some(Step { at_ns: nanos(change.at), value: value(change)? });
+fn steps(direction: &Direction, mut value: impl FnMut(&DirectionChange) -> Option<u64>) -> Vec<TimedValue> {
+    let step = |change: &DirectionChange| Some(TimedValue { at_ns: nanos(change.at), value: value(change)? });
     direction.changes.iter().filter_map(step).collect()
 }
 
@@ -215,7 +193,7 @@ fn position_count(model: &LossModel) -> usize {
     }
 }
 
-/// A loss model, whose positions are added to those of others.
+/// Encodes a loss model. Its positions are appended to those of other models.
 fn loss(model: &LossModel, positions: &mut Vec<u64>) -> Loss {
     match (model, model.gilbert()) {
         (LossModel::Positions(trace), _) => {
@@ -237,16 +215,17 @@ fn loss(model: &LossModel, positions: &mut Vec<u64>) -> Loss {
     }
 }
 
-/// What a generator consists of, as rand_pcg writes it.
+/// The state of a generator, as rand_pcg serialises it.
 #[derive(Deserialize)]
 struct Parts {
     state: u128,
     increment: u128,
 }
 
-fn generators<const N: usize>(seed: u64, streams: [Stream; N]) -> Result<[Generator; N]> {
-    let mut generators = [Generator::default(); N];
-    for (generator, stream) in generators.iter_mut().zip(streams) {
+/// In the order of `enum tccc_stream`.
+fn generators(seed: u64) -> Result<[Generator; STREAMS]> {
+    let mut generators = [Generator::default(); STREAMS];
+    for (generator, stream) in generators.iter_mut().zip(RandomStream::VARIANTS) {
         *generator = generator_of(&stream.generator(seed)).context("read a generator's state")?;
     }
     Ok(generators)

@@ -1,11 +1,11 @@
-//! A guest as a process of this host: one processor, a sandbox, a limit of real time, and its last words.
+//! Runs a guest as a process of this host: on one processor, in a sandbox, and within a limit of real time.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,37 +22,34 @@ use super::job::{END, WELL};
 use super::sandbox::{self, Reach};
 use crate::scratch::Scratch;
 
-/// What the guest's console said, in the shared folder.
+/// Output of the guest's console, in the shared folder.
 pub const CONSOLE: &str = "console.txt";
-/// Where the memory of guests is: a file system in memory.
+/// A file system in memory, for the memory of guests.
 const MEMORY: &str = "/dev/shm";
-/// The guest's wall clock at its start, nanoseconds: 2001-09-09T01:46:40Z.
+/// The guest's wall clock at its start, nanoseconds. It is 2001-09-09T01:46:40Z.
 const START_NS: u64 = 1_000_000_000_000_000_000;
-/// How often a call that waits for a guest looks whether to go on.
+/// Interval at which a call that waits for a guest checks whether to stop it.
 const LOOK_UP: Duration = Duration::from_millis(100);
-/// Lines of the console that are last words.
+/// Lines of the console in an error.
 const LAST_LINES: usize = 6;
 
-/// A guest that is to be started.
+/// A guest to start.
 #[derive(Debug)]
 pub struct Launch<'a> {
     pub guest: &'a Guest,
     pub image: &'a Path,
-    /// The folder that it shares, with its job.
+    /// The shared folder, which has the job.
     pub folder: &'a Path,
-    /// Of every random number in it.
+    /// Seed of every random number in the guest.
     pub seed: u64,
-    /// The processor that it is bound to.
     pub processor: usize,
-    /// Memory, megabytes; what it does not touch costs nothing.
+    /// Memory in megabytes. Pages that the guest does not touch cost nothing.
     pub memory_mb: u32,
-    /// Real time that it may take.
+    /// Limit of real time.
     pub limit: Duration,
 }
 
 /// The processors that this process may use.
-///
-/// Errors: the kernel does not say.
 pub fn processors() -> Result<Vec<usize>> {
     let set = sched_getaffinity(Pid::from_raw(0)).context("ask for the processors of this process")?;
     Ok((0..CpuSet::count()).filter(|&number| set.is_set(number).unwrap_or(false)).collect())
@@ -61,11 +58,11 @@ pub fn processors() -> Result<Vec<usize>> {
 impl Launch<'_> {
     /// Runs the guest to its end.
     ///
-    /// Errors: it cannot be started; it was out of time; `is_stopped`; its job failed, with its own words; it crashed.
-    /// Side effects: a process that ends with this one, and a folder in memory for as long as it runs.
+    /// Errors: it cannot be started, takes too long, is stopped, or crashes; its job fails, with the guest's error.
+    /// Side effects: a process that ends with this one, and a folder in memory while it runs.
     pub fn run(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
         let memory = memory()?;
-        // Their own paths may have characters that separate a kernel's options.
+        // The real paths may contain characters that separate kernel options.
         symlink(self.image, memory.path().join("image")).context("link the guest's first file system")?;
         let folder = self.folder.canonicalize().context("find the guest's folder")?;
         symlink(folder, memory.path().join("job")).context("link the guest's folder")?;
@@ -76,23 +73,19 @@ impl Launch<'_> {
             folder: self.folder.to_owned(),
         };
         let console = File::create(self.folder.join(CONSOLE)).context("create the guest's console")?;
-        let (tell, told) = mpsc::channel();
+        let (sender, states) = mpsc::channel();
         let status = thread::scope(|scope| {
-            scope.spawn(|| self.start_and_wait(&reach, console, tell));
-            self.attend(&told, is_stopped)
+            // A thread of its own, because the binding and the sandbox are permanent. The guest ends with it.
+            scope.spawn(move || {
+                let ended = self.bind_and_start(&reach, console).and_then(|mut child| {
+                    let _ = sender.send(GuestState::Started(Pid::from_raw(child.id() as i32)));
+                    child.wait().context("wait for the guest")
+                });
+                let _ = sender.send(GuestState::Ended(ended)); // the receiver waits for this
+            });
+            self.attend(&states, is_stopped)
         })?;
         self.verdict(status)
-    }
-
-    /// In a thread of its own: it is bound and held for good, and the guest dies with it.
-    fn start_and_wait(&self, reach: &Reach, console: File, tell: Sender<Word>) {
-        let started = self.bind_and_start(reach, console);
-        let mut child = match started {
-            Ok(child) => child,
-            Err(error) => return drop(tell.send(Word::Ended(Err(error)))), // who asked listens to the end
-        };
-        let _ = tell.send(Word::Started(Pid::from_raw(child.id() as i32)));
-        let _ = tell.send(Word::Ended(child.wait().context("wait for the guest")));
     }
 
     fn bind_and_start(&self, reach: &Reach, console: File) -> Result<Child> {
@@ -105,8 +98,8 @@ impl Launch<'_> {
         // SAFETY: two system calls, which do not allocate and take no lock.
         unsafe {
             command.pre_exec(|| {
-                // The guest's memory begins where its heap would: with random addresses its size differs from run to run.
-                // A container may forbid it, and nothing that a run measures depends on that size.
+                // The guest's memory begins at its heap, so with random addresses its size differs between runs. A container
+                // may forbid this call; no result depends on that size.
                 let _ = personality::set(Persona::ADDR_NO_RANDOMIZE);
                 prctl::set_pdeathsig(Signal::SIGKILL).map_err(Into::into)
             })
@@ -124,38 +117,36 @@ impl Launch<'_> {
         command.arg(format!("uml_dir={}/uml/", memory.display()));
         command.arg("time-travel=inf-cpu").arg(format!("time-travel-start={START_NS}"));
         command.args(["rdinit=/init", "quiet", "panic=-1", "con=null", "con0=null,fd:1"]);
-        // Packets are freed in the order in which they were sent: with more of them on a page, fewer lists are changed.
+        // Packets are freed in the order of sending. With more of them on a page, fewer lists change.
         command.arg("slub_min_order=5");
-        // The first file system is mapped from a file, and its memory is good for nothing else.
+        // The first file system is mapped from a file, so its memory cannot be used for anything else.
         command.args(["retain_initrd", "--", "inside"]);
         command
     }
 
-    fn attend(&self, told: &mpsc::Receiver<Word>, is_stopped: &dyn Fn() -> bool) -> Result<ExitStatus> {
+    /// Waits for the end of the guest, and kills it if it is stopped or takes too long.
+    fn attend(&self, states: &mpsc::Receiver<GuestState>, is_stopped: &dyn Fn() -> bool) -> Result<ExitStatus> {
         let deadline = Instant::now() + self.limit;
-        let (mut guest, mut why) = (None, None);
+        let (mut running, mut why) = (None, None);
         loop {
-            match told.recv_timeout(LOOK_UP) {
-                Ok(Word::Started(pid)) => guest = Some(pid),
-                Ok(Word::Ended(status)) => return why.map_or(status, Err),
-                Err(RecvTimeoutError::Disconnected) => bail!("the thread of the guest ended badly"),
+            match states.recv_timeout(LOOK_UP) {
+                Ok(GuestState::Started(pid)) => running = Some(pid),
+                Ok(GuestState::Ended(status)) => return why.map_or(status, Err),
+                Err(RecvTimeoutError::Disconnected) => bail!("the thread of the guest panicked"),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let reason = match (is_stopped(), Instant::now() >= deadline) {
-                (true, _) => Some("interrupted".to_owned()),
-                (_, true) => {
-                    Some(format!("the guest was not done in {} of real time", humantime::format_duration(self.limit)))
-                }
-                _ => None,
-            };
-            if let (Some(reason), Some(pid), None) = (reason, guest, &why) {
-                let _ = kill(pid, Signal::SIGKILL); // it may have ended just now
-                why = Some(anyhow!("{reason}"));
+            let is_late = Instant::now() >= deadline;
+            if let Some(pid) = running.take_if(|_| is_late || is_stopped()) {
+                let _ = kill(pid, Signal::SIGKILL); // it may have ended already
+                why = Some(match is_stopped() {
+                    true => anyhow!("interrupted"),
+                    false => anyhow!("the guest was not done after {}", humantime::format_duration(self.limit)),
+                });
             }
         }
     }
 
-    /// A guest that was switched off says how its job ended; one that crashed has its console's last words.
+    /// The result that the guest wrote, or the end of its console if it crashed.
     fn verdict(&self, status: ExitStatus) -> Result<()> {
         match fs::read_to_string(self.folder.join(END)) {
             Ok(told) if told == WELL => Ok(()),
@@ -168,22 +159,22 @@ impl Launch<'_> {
     }
 }
 
-/// What the thread of a guest tells.
-enum Word {
+/// Sent by the thread of a guest.
+enum GuestState {
     Started(Pid),
     Ended(Result<ExitStatus>),
 }
 
-/// From the kernel's panic on, or the last lines.
+/// The lines from the kernel's panic on, or the last lines.
 fn last_words(console: &str) -> String {
     let lines: Vec<&str> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let from = lines.iter().position(|line| line.contains("panic") || line.contains("BUG"));
     let from = from.unwrap_or(lines.len().saturating_sub(LAST_LINES));
     let words: Vec<&str> = lines[from..].iter().take(LAST_LINES).copied().collect();
-    if words.is_empty() { "it said nothing".to_owned() } else { words.join("; ") }
+    if words.is_empty() { "its console is empty".to_owned() } else { words.join("; ") }
 }
 
-/// Where a guest's memory is, for as long as it runs.
+/// A folder for the memory of a running guest.
 fn memory() -> Result<Scratch> {
     Scratch::create(&if Path::new(MEMORY).is_dir() { MEMORY.into() } else { std::env::temp_dir() })
 }
@@ -197,6 +188,6 @@ mod tests {
         assert_eq!(last_words("a\n\nb\n"), "a; b");
         let console = "start\nKernel panic - not syncing: no\n\nmore\n";
         assert_eq!(last_words(console), "Kernel panic - not syncing: no; more");
-        assert_eq!(last_words(""), "it said nothing");
+        assert_eq!(last_words(""), "its console is empty");
     }
 }

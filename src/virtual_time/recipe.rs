@@ -1,10 +1,10 @@
-//! What a guest kernel is built of besides the kernel's source: patches, configuration, and the headers that are kept.
+//! The parts of a guest kernel besides the kernel's source: patches, configuration, and the list of headers.
 //!
-//! `cargo xtask virtual` reads this file too: the digest of the recipe tells whether a guest fits this program.
+//! `cargo xtask virtual` includes this file too. The digest shows whether a guest matches this program.
 
 use sha2::{Digest, Sha256};
 
-/// A file of the recipe: its name in `bpf/guest`, and what it holds.
+/// A file in `bpf/guest`.
 pub struct Ingredient {
     pub name: &'static str,
     pub text: &'static str,
@@ -16,7 +16,7 @@ macro_rules! ingredients {
     };
 }
 
-/// Changes to the kernel's source, in the order in which they apply; each says at its head why it is there.
+/// Patches of the kernel's source, in the order in which they apply. Each begins with its reason.
 pub const PATCHES: &[Ingredient] = ingredients![
     "patches/01-clock.patch",
     "patches/02-hz.patch",
@@ -31,7 +31,7 @@ pub const PATCHES: &[Ingredient] = ingredients![
     "patches/11-builtin.patch"
 ];
 
-/// What the smallest configuration of the kernel lacks, and the headers that modules may include.
+/// Additions to the smallest configuration of the kernel, and the headers that modules may include.
 pub const CONFIGURATION: &[Ingredient] = ingredients!["config", "headers.h"];
 
 /// Digest of the recipe, 64 hexadecimal digits.

@@ -1,6 +1,6 @@
-//! What a guest's process may reach of the host: its own program, its first file system, its memory, one folder.
+//! Confines the process of a guest to its own program, its first file system, its memory, and one folder.
 //!
-//! Landlock holds it to that, also if what runs in the guest should take over the guest's kernel. It needs no privilege.
+//! Landlock enforces this, even if code in the guest takes over the guest's kernel. It needs no privilege.
 
 use std::path::{Path, PathBuf};
 
@@ -10,28 +10,28 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, Scope,
 };
 
-/// The oldest Landlock that is worth having, of Linux 6.2: before it a process may cut files that it may not write.
+/// The oldest useful version, of Linux 6.2. Before it, a process may truncate files that it may not write.
 const NEEDED: ABI = ABI::V3;
-/// The newest whose rules are used where the kernel has them: of Linux 6.12, with sockets and signals.
+/// The newest version whose rules are used: of Linux 6.12, with sockets and signals.
 const WANTED: ABI = ABI::V6;
 
-/// What a guest's process needs.
+/// What a guest's process may access.
 #[derive(Debug, Clone)]
 pub struct Reach {
     pub kernel: PathBuf,
     pub image: PathBuf,
     pub memory: PathBuf,
-    /// The folder that it shares with us.
+    /// The shared folder.
     pub folder: PathBuf,
 }
 
-/// Whether this host can hold a guest to what it needs.
+/// Whether this host can confine a guest.
 pub fn is_available() -> bool {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     rules.handle_access(AccessFs::from_all(NEEDED)).and_then(Ruleset::create).is_ok()
 }
 
-/// Holds the calling thread, and what it starts, to the reach for good; on a host without Landlock does nothing.
+/// Confines the calling thread, and the processes that it starts, permanently. Without Landlock it does nothing.
 ///
 /// Errors: the kernel refuses the rules.
 pub fn enter(reach: &Reach, libraries: &[PathBuf]) -> Result<()> {
@@ -39,7 +39,7 @@ pub fn enter(reach: &Reach, libraries: &[PathBuf]) -> Result<()> {
         return Ok(());
     }
     let run = AccessFs::ReadFile | AccessFs::Execute;
-    // No links: what the guest's kernel looks up in its folder must never lead out of it.
+    // Without links, no path that the guest's kernel follows in its folder leads out of it.
     let write = AccessFs::from_all(WANTED) & !(AccessFs::Execute | AccessFs::MakeSym | AccessFs::Refer);
     let read: BitFlags<AccessFs> = AccessFs::ReadFile.into();
     let own = [(reach.kernel.as_path(), run), (&reach.image, read), (&reach.memory, write), (&reach.folder, write)];
@@ -60,7 +60,7 @@ fn rules() -> Result<RulesetCreated> {
     Ok(rules.create()?)
 }
 
-/// A file that is not there cannot be reached either.
+/// A missing file needs no rule.
 fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated> {
     let Ok(opened) = PathFd::new(path) else { return Ok(rules) };
     rules

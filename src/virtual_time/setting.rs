@@ -1,13 +1,13 @@
-//! One run as a guest's job, and the guest's words as a run's results.
+//! Writes a run as the job of a guest, and reads the results of the guest.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::algorithms::{Configured, Modules};
+use super::algorithms::Modules;
 use super::flow::{self, GuestFlow};
-use super::job::{EVENTS, FLOWS, Job, JobRequest, LINKS, Load, RUN};
+use super::job::{self, EVENTS, ExperimentJob, FLOWS, JOB, JobRequest, LINKS, ModuleLoad, RUN};
 use super::link::{self, Outlet};
 use super::modules::Module;
 use crate::emulate::layout::Layout;
@@ -15,132 +15,120 @@ use crate::failure::Failure;
 use crate::lab::cost;
 use crate::lab::measure::{Time, flow_record};
 use crate::lab::plan::{Plan, PlannedRun};
-use crate::model::run::{Engine, FlowRecord, LinkRecord};
+use crate::model::run::{Engine, FlowRecord, LinkCounters, LinkRecord};
 use crate::path::QueueLimit;
-use crate::scenario::Cell;
+use crate::scenario::{Cell, LinkSpec};
 use crate::trace::event::Event;
 
 #[derive(Default)]
-pub struct Measured {
+pub struct GuestResults {
     pub flows: Vec<FlowRecord>,
     pub links: Vec<LinkRecord>,
     pub events: Vec<Event>,
-    pub events_dropped: u64,
 }
 
-/// What a guest's kernel and its first process take.
+/// Memory of a guest's kernel and its first process.
 const GUEST_MB: u64 = 512;
-/// A packet takes so many times its size: its buffer's share, its headers, and the sender's copy.
+/// Memory per byte of a packet: the unused part of its buffer, its headers, and the sender's copy.
 const BYTES_A_BYTE: u64 = 4;
-/// The most memory that the events of a run may take.
+/// Limit of the memory for events.
 const EVENTS_MB: u64 = 256;
 
-/// A run as a guest gets it.
+/// A run, prepared for a guest.
 pub struct GuestSetting<'a> {
     cell: &'a Cell,
-    flows: Vec<GuestFlow<'a>>,
-    names: Vec<String>,
     layout: Layout,
-    laboratory: &'a Module,
-    /// What the cell's flows use, once each.
-    algorithms: Vec<&'a Configured>,
-    /// What the laboratory gets: node, file, bytes.
+    flows: Vec<GuestFlow<'a>>,
+    /// The laboratory and the algorithms of the flows, each with its parameters.
+    modules: Vec<(&'a Module, &'a str)>,
+    /// For the laboratory: index of the node, file, bytes.
     requests: Vec<(usize, &'static str, Vec<u8>)>,
-    run_ns: [u64; 2],
-    memory_mb: u32,
+    /// Megabytes that the guest needs.
+    pub memory_mb: u32,
 }
 
 impl<'a> GuestSetting<'a> {
-    /// Errors: the guest cannot have what a field asks.
+    /// Errors: the guest does not support a field.
     pub fn new(plan: &'a Plan, run: &PlannedRun, modules: &'a Modules) -> Result<Self> {
         let cell = &plan.cells[run.cell];
         let layout = plan.layout(run);
-        let names: Vec<String> = cell.flows.iter().map(|flow| modules.name_of(flow).to_owned()).collect();
-        let flows = flow::flows(plan, run, &layout, &names)?;
+        let names = cell.flows.iter().map(|flow| modules.name_of(flow).to_owned());
+        let flows = flow::flows(plan, run, &layout, names)?;
         let mut requests = link_requests(plan, &layout)?;
         for flow in &flows {
             requests.extend(flow.requests().map(|(node, bytes)| (node, FLOWS, bytes)));
         }
         requests.push((0, EVENTS, flow::watch_request(plan.sample, EVENTS_MB << 20)));
-        let run_ns = flow::run_ns(&flows);
-        let mut algorithms = Vec::new();
+        let mut loads = vec![(&modules.laboratory, "")];
         for configured in cell.flows.iter().filter_map(|flow| modules.of(flow)) {
-            if !algorithms.contains(&configured) {
-                algorithms.push(configured);
+            let load = (&configured.module, configured.parameters.as_str());
+            if !loads.contains(&load) {
+                loads.push(load);
             }
         }
-        let laboratory = &modules.laboratory;
         let on_the_way_mb = BYTES_A_BYTE * bytes_on_the_way(cell, &layout)? / (1 << 20);
         let memory_mb = (GUEST_MB + EVENTS_MB + on_the_way_mb) as u32;
-        Ok(GuestSetting { cell, flows, names, layout, laboratory, algorithms, requests, run_ns, memory_mb })
+        Ok(GuestSetting { cell, layout, flows, modules: loads, requests, memory_mb })
     }
 
-    /// Megabytes that the guest needs.
-    pub fn memory_mb(&self) -> u32 {
-        self.memory_mb
-    }
-
-    /// Puts everything into the folder that the guest shares.
+    /// Writes the job to the folder that the guest shares.
     ///
-    /// Errors: it cannot be written.
+    /// Errors: a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        let mut job =
-            Job { layout: self.layout.clone(), modules: Vec::new(), requests: Vec::new(), run_ns: self.run_ns };
-        let algorithms = self.algorithms.iter().map(|configured| (&configured.module, configured.parameters.as_str()));
-        for (module, parameters) in std::iter::once((self.laboratory, "")).chain(algorithms) {
+        let (layout, run_ns) = (self.layout.clone(), flow::run_ns(&self.flows));
+        let mut job = ExperimentJob { layout, modules: Vec::new(), requests: Vec::new(), run_ns };
+        for (module, parameters) in &self.modules {
             let file = format!("{}.ko", module.name);
-            // A copy: what the guest can write to must not be what the next one loads.
+            // A copy, because the guest can write to the folder.
             fs::copy(&module.file, folder.join(&file))
                 .with_context(|| format!("copy \"{}\"", module.file.display()))?;
-            job.modules.push(Load { file, parameters: parameters.to_owned() });
+            job.modules.push(ModuleLoad { file, parameters: (*parameters).to_owned() });
         }
         for (number, (node, to, bytes)) in self.requests.iter().enumerate() {
             let file = format!("request-{number}");
             fs::write(folder.join(&file), bytes).with_context(|| format!("write \"{file}\""))?;
             job.requests.push(JobRequest { node: *node, to: (*to).to_owned(), file });
         }
-        job.write(folder)
+        job::write(&job, &folder.join(JOB))
     }
 
-    /// Reads what the guest left.
+    /// Reads the results of the guest.
     ///
-    /// Errors: something is missing or cut short; a flow failed.
-    pub fn read(&self, folder: &Path) -> Result<Measured> {
+    /// Errors: a file is missing or too short; a flow failed; events were lost.
+    pub fn read(&self, folder: &Path) -> Result<GuestResults> {
         let read = |name: &str| fs::read(folder.join(name)).with_context(|| format!("read the guest's \"{name}\""));
         let time = Time { links_start_ns: flow::begin_ns(&read(RUN)?)?, length: self.cell.duration };
         let traced = flow::events(&read(EVENTS)?)?;
         if traced.dropped > 0 {
-            let what = format!("the run has {} events more than its {EVENTS_MB} MB hold", traced.dropped);
-            return Err(Failure::failed(what).hint("give `sample` more time, or the run less").into());
+            let what = format!("the run has {} events more than fit into {EVENTS_MB} MB", traced.dropped);
+            return Err(Failure::failed(what).hint("raise `sample`, or shorten the run").into());
         }
         let reports = flow::reports(&read(FLOWS)?, &self.flows)?;
         let mut flows = Vec::new();
-        for ((flow, name), report) in self.flows.iter().zip(&self.names).zip(&reports) {
-            let names = [name.clone(), self.cell.label(flow.flow)];
+        for (flow, report) in self.flows.iter().zip(&reports) {
+            let names = [flow.algorithm.clone(), self.cell.label(flow.flow)];
             flows.push(flow_record(flow.flow, names, report, &flow.events(&traced.events), time)?);
         }
         let links = self.link_records(&read(LINKS)?)?;
-        Ok(Measured { flows, links, events: traced.events, events_dropped: traced.dropped })
+        Ok(GuestResults { flows, links, events: traced.events })
     }
 
     fn link_records(&self, bytes: &[u8]) -> Result<Vec<LinkRecord>> {
         let counters = link::counters(bytes)?;
         if counters.len() != 2 * self.cell.links.len() {
-            bail!("the guest counts {} directions of links, {} were asked", counters.len(), 2 * self.cell.links.len());
+            bail!("the guest counts {} link directions instead of {}", counters.len(), 2 * self.cell.links.len());
         }
         let links = self.cell.links.iter().zip(counters.chunks_exact(2));
-        let driver = Engine::Virtual.name();
-        Ok(links
-            .map(|(spec, both)| LinkRecord {
-                name: spec.name(),
-                driver: driver.to_owned(),
-                counters: [both[0].clone(), both[1].clone()],
-            })
-            .collect())
+        let record = |(spec, both): (&LinkSpec, &[LinkCounters])| LinkRecord {
+            name: spec.name(),
+            driver: Engine::Virtual.name().to_owned(),
+            counters: [both[0].clone(), both[1].clone()],
+        };
+        Ok(links.map(record).collect())
     }
 }
 
-/// Both directions of every link, each on the node that sends into it.
+/// Requests for both directions of every link: the index of the sending node, the file, and the bytes.
 fn link_requests(plan: &Plan, layout: &Layout) -> Result<Vec<(usize, &'static str, Vec<u8>)>> {
     let host_delay = plan.virtual_time.unwrap_or_default().host_delay;
     let mut requests = Vec::new();
@@ -156,7 +144,7 @@ fn link_requests(plan: &Plan, layout: &Layout) -> Result<Vec<(usize, &'static st
     Ok(requests)
 }
 
-/// What all links hold when every queue is full.
+/// Bytes on all links when every queue is full.
 fn bytes_on_the_way(cell: &Cell, layout: &Layout) -> Result<u64> {
     let mut bytes = 0;
     for config in layout.links.iter().map(|link| &link.config) {

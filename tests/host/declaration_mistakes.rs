@@ -119,8 +119,7 @@ fn world_writable_files_are_refused() {
         let path = place.path().join(name).canonicalize().unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         let shown = path.display();
-        let expected =
-            format!("cannot trust {shown}: every user can write to it; look at what it says, then `chmod go-w");
+        let expected = format!("cannot trust {shown}: every user can write to it; check its content, then `chmod go-w");
         let said = refusal(place.path());
         assert!(said.starts_with(&expected) && said.ends_with(&format!("{shown}`")), "{name}: {said}");
     }
@@ -132,7 +131,7 @@ fn files_of_another_owner_or_group_are_refused() {
     let place = of_every_kind();
     chown(place.path().join("policies/p.policy"), Some(NOBODY), None).unwrap();
     let said = refusal(place.path());
-    assert!(said.contains("its owner is user 65534, not root; look at what it says, then `chown root: "), "{said}");
+    assert!(said.contains("its owner is user 65534, not root; check its content, then `chown root: "), "{said}");
     let place = of_every_kind();
     fs::set_permissions(place.path().join("site.toml"), fs::Permissions::from_mode(0o664)).unwrap();
     assert!(!refusal(place.path()).contains("cannot trust"), "root's group may write");

@@ -283,7 +283,7 @@ fn ends_of_a_range_and_every_word_are_taken() {
 fn one_name_explains_all_its_fields_with_their_examples() {
     let shown = |name: &str| String::from_utf8(explain(&[name]).stdout).unwrap();
     let loss = shown("loss");
-    assert!(loss.starts_with("link.loss\n  Packets that are lost before the queue"), "{loss}");
+    assert!(loss.starts_with("link.loss\n  Packet loss before the queue"), "{loss}");
     assert!(loss.contains("\n  example  loss = \"1%\"\n") && loss.contains("\nlink.change.loss\n"), "{loss}");
     assert!(shown("bottleneck.loss").starts_with("dumbbell.bottleneck.loss\n"));
     assert!(shown("dumbbell.s2.delay").contains("\n  value    time from 0us to 10s\n"));

@@ -1,6 +1,6 @@
 //! Features of one direction over real links: loss models, changes over time, rate traces, reordering, duplication.
 
-use tccc::path::change::Change;
+use tccc::path::change::DirectionChange;
 use tccc::path::loss::{LossModel, LossText};
 use tccc::path::rate_trace::RateTrace;
 
@@ -42,11 +42,11 @@ fn every_loss_model_repeats_its_losses_for_equal_seeds_and_counts_its_runs() {
 #[test]
 fn link_changes_on_schedule_and_counts_drops_while_down() {
     needs!(root);
-    let at = |millis, change: Change| Change { at: Duration::from_millis(millis), ..change };
+    let at = |millis, change: DirectionChange| DirectionChange { at: Duration::from_millis(millis), ..change };
     let changes = vec![
-        at(300, Change { delay: Some(Duration::from_millis(60)), ..Change::default() }),
-        at(600, Change { up: Some(false), ..Change::default() }),
-        at(900, Change { up: Some(true), ..Change::default() }),
+        at(300, DirectionChange { delay: Some(Duration::from_millis(60)), ..DirectionChange::default() }),
+        at(600, DirectionChange { up: Some(false), ..DirectionChange::default() }),
+        at(900, DirectionChange { up: Some(true), ..DirectionChange::default() }),
     ];
     let lab = LinkLab::new(&TunLink, [Direction { changes, ..plain(SHORT) }, plain(SHORT)]);
     let (mut sender, receiver) = lab.udp(0);

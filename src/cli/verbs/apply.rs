@@ -11,7 +11,7 @@ use super::risk::AlgorithmRisk;
 use crate::catalog;
 use crate::cli::output::{OutputFormat, note, tell};
 use crate::declaration::carry_out::{self, Tools};
-use crate::declaration::difference::{self, Cure, Difference, Step};
+use crate::declaration::difference::{self, ApplyStep, Cure, Difference};
 use crate::declaration::{self, Declaration};
 use crate::failure::Failure;
 use crate::kernel::privilege;
@@ -81,7 +81,7 @@ impl Args {
         check_risks(&declaration, &differences)?;
         let mut guard = guard_command;
         let mut tools = Tools { features: &features, guard: &mut guard };
-        let mut make = |step: &Step| match self.dry_run {
+        let mut make = |step: &ApplyStep| match self.dry_run {
             true => Ok(false),
             false => carry_out::carry_out(step, &declaration, &mut tools).map(|()| true),
         };
@@ -114,10 +114,10 @@ impl Args {
 /// Errors: a risk is high or not measured, and the declaration does not accept it.
 fn check_risks(declaration: &Declaration, differences: &[Difference]) -> Result<()> {
     let is_due =
-        |wanted: fn(&Step) -> bool| differences.iter().any(|it| matches!(&it.cure, Cure::Step(it) if wanted(it)));
-    let default = declaration.default.iter().filter(|_| is_due(|step| matches!(step, Step::SetDefault(_))));
+        |wanted: fn(&ApplyStep) -> bool| differences.iter().any(|it| matches!(&it.cure, Cure::Step(it) if wanted(it)));
+    let default = declaration.default.iter().filter(|_| is_due(|step| matches!(step, ApplyStep::SetDefault(_))));
     let of_default = default.map(|name| (name.clone(), "make", "the default"));
-    let policy = declaration.policy.as_ref().filter(|_| is_due(|step| *step == Step::ApplyPolicy));
+    let policy = declaration.policy.as_ref().filter(|_| is_due(|step| *step == ApplyStep::ApplyPolicy));
     let policy = policy.map(|declared| declared.policy.clone()).unwrap_or_default();
     let unguarded = Policy { rules: policy.rules.into_iter().filter(|rule| rule.trial.is_none()).collect() };
     let of_rules = resolve::algorithms(&unguarded).into_iter().map(|name| (name, "give", "to connections"));
@@ -139,7 +139,7 @@ fn check_risks(declaration: &Declaration, differences: &[Difference]) -> Result<
 }
 
 /// `make` returns whether it made the change.
-fn line(difference: &Difference, make: &mut impl FnMut(&Step) -> Result<bool>) -> DifferenceLine {
+fn line(difference: &Difference, make: &mut impl FnMut(&ApplyStep) -> Result<bool>) -> DifferenceLine {
     let what = difference.what.clone();
     match &difference.cure {
         Cure::Person(why) => {
@@ -148,7 +148,7 @@ fn line(difference: &Difference, make: &mut impl FnMut(&Step) -> Result<bool>) -
         Cure::Step(step) => {
             let made = make(step);
             let (done, error) = (matches!(made, Ok(true)), made.err().map(|error| format!("{error:#}")));
-            DifferenceLine { what, change: Some(step.phrase()), waits_for: None, done, error }
+            DifferenceLine { what, change: Some(step.to_string()), waits_for: None, done, error }
         }
     }
 }

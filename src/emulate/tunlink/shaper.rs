@@ -10,8 +10,8 @@ use rand_pcg::rand_core::Rng;
 
 use super::serialiser::Serialiser;
 use crate::model::run::LinkCounters;
-use crate::path::change::Change;
-use crate::path::draws::{Losses, Stream, draw};
+use crate::path::change::DirectionChange;
+use crate::path::draws::{Losses, RandomStream, draw};
 use crate::path::loss::LossModel;
 use crate::path::steps::Steps;
 use crate::path::{Direction, QueueLimit};
@@ -114,13 +114,13 @@ impl Shaper {
             serialiser: Serialiser::new(Steps::fixed(None)),
             delay: Steps::fixed(0),
             jitter: nanos(direction.jitter),
-            jitter_draws: Stream::Jitter.generator(direction.seed),
+            jitter_draws: RandomStream::Jitter.generator(direction.seed),
             mark,
             is_marked: false,
-            reorder_draws: Stream::Reorder.generator(direction.seed),
-            duplicate_draws: Stream::Duplicate.generator(direction.seed),
-            ack_loss_draws: Stream::AckLoss.generator(direction.seed),
-            ack_hold_draws: Stream::AckHold.generator(direction.seed),
+            reorder_draws: RandomStream::Reorder.generator(direction.seed),
+            duplicate_draws: RandomStream::Duplicate.generator(direction.seed),
+            ack_loss_draws: RandomStream::AckLoss.generator(direction.seed),
+            ack_hold_draws: RandomStream::AckHold.generator(direction.seed),
             begins_batch: false,
             copy: None,
             direction: direction.clone(),
@@ -137,11 +137,11 @@ impl Shaper {
     pub fn reseed(&mut self, seed: u64) {
         self.follow(u64::MAX);
         self.losses = Losses::new(&self.direction.loss, seed);
-        self.jitter_draws = Stream::Jitter.generator(seed);
-        self.reorder_draws = Stream::Reorder.generator(seed);
-        self.duplicate_draws = Stream::Duplicate.generator(seed);
-        self.ack_loss_draws = Stream::AckLoss.generator(seed);
-        self.ack_hold_draws = Stream::AckHold.generator(seed);
+        self.jitter_draws = RandomStream::Jitter.generator(seed);
+        self.reorder_draws = RandomStream::Reorder.generator(seed);
+        self.duplicate_draws = RandomStream::Duplicate.generator(seed);
+        self.ack_loss_draws = RandomStream::AckLoss.generator(seed);
+        self.ack_hold_draws = RandomStream::AckHold.generator(seed);
     }
 
     /// Starts timed changes: the rate trace and the changes count from this moment.
@@ -154,7 +154,7 @@ impl Shaper {
 
     fn follow(&mut self, begin: u64) {
         let Direction { rate, delay, loss, changes, .. } = &self.direction;
-        let at = |change: &Change| begin.saturating_add(nanos(change.at));
+        let at = |change: &DirectionChange| begin.saturating_add(nanos(change.at));
         let changes = || changes.iter().map(move |change| (at(change), change));
         let rates = changes().filter_map(|(at, change)| Some((at, Some(change.rate?.0))));
         self.serialiser.follow_rate(Steps::new(rate.map(|rate| rate.0), rates));

@@ -74,13 +74,6 @@ fn models_survive_a_plan() {
     assert_ne!(other, model("positions:1,8"));
 }
 
-#[test]
-fn bursts_have_their_share_and_their_mean() {
-    let gilbert = Bursts { loss: Share(0.02), mean_pkts: 5.0 }.gilbert();
-    assert!((gilbert.long_run() - 0.02).abs() < 1e-12);
-    assert!((1.0 / gilbert.to_good.0 - 5.0).abs() < 1e-12);
-}
-
 /// The exact moments for two packets, by hand: the first meets the good state, the second the bad one with p.
 #[test]
 fn expected_losses_start_in_the_good_state() {
@@ -88,6 +81,7 @@ fn expected_losses_start_in_the_good_state() {
     assert!((two.mean - 0.5).abs() < 1e-12, "{two:?}");
     assert_eq!(model("positions:1,2,7").expected(6), ExpectedLosses { mean: 2.0, variance: 0.0 });
     assert_eq!(model("gilbert:p=0%,1-k=10%").expected(100).mean, 10.0);
+    assert!((model("bursts:loss=2%,mean=5").gilbert().unwrap().long_run() - 0.02).abs() < 1e-12);
     let binomial = model("10%").expected(100);
     assert!((binomial.mean - 10.0).abs() < 1e-12 && (binomial.variance - 9.0).abs() < 1e-12);
     // With r = 1-p the state forgets: as independent as can be.

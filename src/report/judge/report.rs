@@ -15,7 +15,7 @@ use super::windows::{self, WindowPlot};
 use crate::model::notice::Notice;
 use crate::model::run::{Calibration, Engine};
 use crate::report::read::directory::ResultDir;
-use crate::scenario::{FigureSpec, Source};
+use crate::scenario::{FigureSpec, SourceSpec};
 
 /// Version of `report -o json`.
 pub const REPORT_SCHEMA: u32 = 1;
@@ -27,8 +27,8 @@ pub struct Report {
     pub scenario: String,
     pub title: String,
     pub claim: String,
-    /// Source of the published numbers.
-    pub source: Option<Source>,
+    /// SourceSpec of the published numbers.
+    pub source: Option<SourceSpec>,
     /// `paper` or `native`.
     pub profile: String,
     pub host: ReportHost,

@@ -1,23 +1,22 @@
-//! An algorithm of the user's own, as a source file beside the scenario: `algorithm = "mine.bpf.c"`. Virtual time alone
-//! compiles it; on a kernel its object is loaded by `tccc load`.
+//! An algorithm of the user, as a source file beside the scenario: `algorithm = "mine.bpf.c"`. Only virtual time compiles
+//! it; on a real kernel, `tccc load` loads its object.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::catalog::NAME_LENGTH_MAX;
 use crate::failure::Failure;
 use crate::nearest::nearest;
 
-/// How the name of such a file ends.
 const ENDING: &str = ".bpf.c";
 
-/// Whether a flow's algorithm is a source file.
 pub fn is_source(algorithm: &str) -> bool {
     algorithm.ends_with(ENDING)
 }
 
-/// The name under which a file's algorithm registers: the file's, without folder and ending.
+/// The name under which a file's algorithm registers: the name of the file without folder and ending.
 ///
-/// Errors: the kernel does not take such a name; says what it takes.
+/// Errors: the kernel does not accept the name.
 pub fn id_of(file: &str) -> Result<&str, String> {
     let name = file.rsplit('/').next().unwrap_or_default().trim_end_matches(ENDING);
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -30,53 +29,51 @@ pub fn id_of(file: &str) -> Result<&str, String> {
     ))
 }
 
-/// Checks that a source file has the tunables that a flow sets, and takes their values. Ranges that are no plain numbers
-/// the guest checks when it loads the module.
+/// Checks the tunables that a flow sets against those of a source file. The guest checks ranges that are not plain numbers,
+/// when it loads the module.
 ///
-/// Errors: a tunable that the file does not declare; a value that is no number, or outside the range.
+/// Errors: a tunable that the file does not declare; a value that is not a number, or out of range.
 pub fn check_tunables(file: &str, text: &str, set: &BTreeMap<String, String>) -> Result<(), Failure> {
-    let known = tunables_of(text);
-    let Some((name, _)) = set.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
-        return check_values(file, text, set);
-    };
-    let failure = Failure::usage(format!("unknown tunable \"{name}\" for \"{file}\""));
-    Err(match (nearest(name, known.iter().copied()), known.is_empty()) {
-        (Some(near), _) => failure.hint(format!("did you mean \"{near}\"?")),
-        (None, true) => failure.hint("the file declares none with TUNABLE"),
-        (None, false) => failure.hint(format!("it declares {}", known.join(", "))),
-    })
-}
-
-/// Parameters of modules are whole numbers and truth values, and separated by blanks.
-fn check_values(file: &str, text: &str, set: &BTreeMap<String, String>) -> Result<(), Failure> {
+    let tunables = tunables_of(text);
     for (name, value) in set {
-        let Ok(number) = value.parse::<i128>() else {
-            if ["true", "false"].contains(&value.as_str()) {
-                continue;
-            }
-            let what = format!("tunable {name} = \"{value}\" for \"{file}\" is not a whole number");
-            return Err(Failure::usage(what).hint("give it in the unit of its TUNABLE"));
+        let Some((_, range)) = tunables.iter().find(|(known, _)| known == name) else {
+            let known: Vec<&str> = tunables.iter().map(|(known, _)| *known).collect();
+            let failure = Failure::usage(format!("unknown tunable \"{name}\" for \"{file}\""));
+            return Err(match (nearest(name, known.iter().copied()), known.is_empty()) {
+                (Some(near), _) => failure.hint(format!("did you mean \"{near}\"?")),
+                (None, true) => failure.hint("the file declares none with TUNABLE"),
+                (None, false) => failure.hint(format!("it declares {}", known.join(", "))),
+            });
         };
-        if let Some((low, high)) = range_of(text, name).filter(|(low, high)| !(low..=high).contains(&&number)) {
-            return Err(Failure::usage(format!("tunable {name} = {number} for \"{file}\" is outside {low}..{high}")));
-        }
+        check_value(file, name, value, range.as_ref())?;
     }
     Ok(())
 }
 
-/// The range that a file declares for a tunable: the fourth and fifth arguments of its `TUNABLE`.
-///
-/// None: they are no plain numbers.
-fn range_of(text: &str, name: &str) -> Option<(i128, i128)> {
-    let declared = text.split("TUNABLE(").skip(1).map(|rest| rest.split(',').map(str::trim).collect::<Vec<_>>());
-    let arguments = declared.into_iter().find(|arguments| arguments.get(1) == Some(&name))?;
-    Some((arguments.get(3)?.parse().ok()?, arguments.get(4)?.parse().ok()?))
+/// Module parameters are whole numbers or truth values, separated by blanks.
+fn check_value(file: &str, name: &str, value: &str, range: Option<&RangeInclusive<i128>>) -> Result<(), Failure> {
+    if ["true", "false"].contains(&value) {
+        return Ok(());
+    }
+    let Ok(number) = value.parse::<i128>() else {
+        let what = format!("tunable {name} = \"{value}\" for \"{file}\" is not a whole number");
+        return Err(Failure::usage(what).hint("give it in the unit of its TUNABLE"));
+    };
+    match range {
+        Some(range) if !range.contains(&number) => {
+            let (low, high) = (range.start(), range.end());
+            Err(Failure::usage(format!("tunable {name} = {number} for \"{file}\" is outside {low}..{high}")))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Names of the tunables: the second argument of every `TUNABLE`.
-fn tunables_of(text: &str) -> Vec<&str> {
-    let declared = text.split("TUNABLE(").skip(1);
-    declared.filter_map(|rest| rest.split(',').nth(1)).map(str::trim).collect()
+/// The name and the range of every `TUNABLE`: its second, fourth and fifth argument. A range of other expressions is `None`.
+fn tunables_of(text: &str) -> Vec<(&str, Option<RangeInclusive<i128>>)> {
+    let declared = text.split("TUNABLE(").skip(1).map(|rest| rest.split(',').map(str::trim).collect::<Vec<_>>());
+    let number = |text: Option<&&str>| text.and_then(|text| text.parse().ok());
+    let range = |arguments: &[&str]| Some(number(arguments.get(3))?..=number(arguments.get(4))?);
+    declared.filter_map(|arguments| Some((*arguments.get(1)?, range(&arguments)))).collect()
 }
 
 #[cfg(test)]

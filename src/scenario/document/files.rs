@@ -1,4 +1,4 @@
-//! Files a scenario names: read once, from its own folder, and kept so that a result directory can hold them too.
+//! Files that a scenario names: read once, from its own folder, and kept for the result directory.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,12 +11,12 @@ use crate::scenario::algorithm::source;
 use crate::scenario::spec::ScenarioFile;
 use crate::units::BitsPerSec;
 
-/// Most bytes of all files together.
+/// Limit for all files together, bytes.
 const BYTES_MAX: usize = 64 << 20;
-/// What a result directory holds already.
+/// Names that a result directory uses for itself.
 const TAKEN: [&str; 5] = ["runs", "lock", "plan.json", "scenario.toml", "host.json"];
 
-/// The files read so far.
+/// The files of a scenario that were read so far.
 #[derive(Debug)]
 pub struct Files {
     /// `None` if files may be anywhere.
@@ -27,7 +27,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// No file yet; names are taken from the folder of this scenario.
+    /// Files are looked up in the folder of this scenario.
     pub fn beside(scenario: &str) -> Self {
         let folder = Path::new(scenario).parent().unwrap_or(Path::new("")).to_owned();
         Files { folder: Some(folder), ..Files::anywhere() }
@@ -38,34 +38,24 @@ impl Files {
         Files { folder: None, texts: RefCell::default(), losses: RefCell::default(), rates: RefCell::default() }
     }
 
-    /// The positions of losses in a file.
+    /// Positions of losses in a file.
     ///
     /// Errors: a name that leads out of the folder; those of [`trace_file::read`] and [`LossPositions::read`].
     pub fn losses(&self, name: &str) -> Result<LossPositions, String> {
-        if let Some(read) = self.losses.borrow().get(name) {
-            return Ok(read.clone());
-        }
-        let read = self.with_text(name, |text| LossPositions::read(name, text))?;
-        self.losses.borrow_mut().insert(name.to_owned(), read.clone());
-        Ok(read)
+        cached(&self.losses, name, || self.with_text(name, |text| LossPositions::read(name, text)))
     }
 
-    /// The rate that a text means: a number, or the mean of a trace and the trace.
+    /// A rate, or a trace with its mean.
     ///
     /// Errors: a name that leads out of the folder; those of [`trace_file::read`] and [`RateTrace::read`].
     pub fn rate(&self, written: &RateText) -> Result<(BitsPerSec, Option<RateTrace>), String> {
-        let (name, file) = match written {
+        let trace = match written {
             RateText::Rate(rate) => return Ok((*rate, None)),
-            RateText::File(file) => (format!("{FILE_PREFIX}{file}"), file),
-            RateText::Cellular(model) => (model.to_string(), &String::new()),
+            RateText::File(file) => cached(&self.rates, file, || {
+                self.with_text(file, |text| RateTrace::read(format!("{FILE_PREFIX}{file}"), text))
+            })?,
+            RateText::Cellular(model) => cached(&self.rates, &model.to_string(), || model.trace())?,
         };
-        let known = self.rates.borrow().get(&name).cloned();
-        let trace = match (known, written) {
-            (Some(trace), _) => trace,
-            (None, RateText::Cellular(model)) => model.trace()?,
-            (None, _) => self.with_text(file, |text| RateTrace::read(name.clone(), text))?,
-        };
-        self.rates.borrow_mut().insert(name, trace.clone());
         Ok((trace.mean(), Some(trace)))
     }
 
@@ -80,12 +70,11 @@ impl Files {
         self.with_text(name, |_| Ok(()))
     }
 
-    /// What was read, by name.
     pub fn into_texts(self) -> Vec<ScenarioFile> {
         self.texts.into_inner()
     }
 
-    /// Reads a file and keeps its text once `read` took it.
+    /// Reads a file, and keeps its text if `read` succeeds.
     fn with_text<T>(&self, name: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<T, String> {
         let path = Path::new(name);
         let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
@@ -103,6 +92,15 @@ impl Files {
         texts.push(ScenarioFile { name: name.to_owned(), text });
         Ok(value)
     }
+}
+
+fn cached<T: Clone>(
+    cache: &RefCell<BTreeMap<String, T>>,
+    name: &str,
+    read: impl FnOnce() -> Result<T, String>,
+) -> Result<T, String> {
+    let known = cache.borrow().get(name).cloned();
+    known.map_or_else(|| read().inspect(|value| drop(cache.borrow_mut().insert(name.to_owned(), value.clone()))), Ok)
 }
 
 #[cfg(test)]

@@ -1,27 +1,26 @@
-//! `[[flow]]` and `[variant.NAME]`: who sends what to whom, by which algorithm and under which conditions.
+//! `[[flow]]`: who sends what to whom, with which algorithm and settings. `[variant.NAME]` overrides fields of flows.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use strum::{IntoStaticStr, VariantArray};
 
 use super::link::BESIDE;
-use super::table::{Reader, Result, Table};
+use super::table::{CellReader, Result, ScenarioTable};
 use super::value::{Read, Switch, Text};
-use super::variant::Settings;
-use crate::path::RATE_RANGE;
 use crate::path::route::LinkSpec;
 use crate::path::route::shortest_path;
 use crate::scenario::algorithm::source;
 use crate::scenario::reference::ONLY_TCP;
-use crate::scenario::spec::{ALGORITHM, FlowSpec, Sender, Sends, UDP};
+use crate::scenario::spec::{ALGORITHM, BulkSender, FlowSpec, Sends, UDP, VARIANT};
 use crate::units::{BitsPerSec, Bytes, format_duration};
 
-/// A flow's name stands in tables and legends.
+/// Longest name of a flow, characters: it must fit into tables and legends.
 const NAME_LENGTH: usize = 32;
-/// Most flows of a cell, and most connections: each takes a port, and processes cost.
+/// Most flows and connections of a cell: each takes a port, and each process costs memory.
 const FLOWS_MAX: usize = 256;
 const CONNECTIONS_MAX: u32 = 10_000;
-/// Smallest packet of a UDP flow: IPv4 and UDP headers and our number.
+/// Smallest packet of a UDP flow, bytes: IPv4 header, UDP header and our packet number.
 const PACKET_MIN: u64 = 36;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
@@ -31,33 +30,29 @@ pub(super) enum Protocol {
     Udp,
 }
 
-/// A flow as it is written.
-pub(super) struct Flow<'t> {
+/// A flow as it is written, before `copies`.
+pub(super) struct WrittenFlow<'t> {
     pub(super) name: String,
     pub(super) is_tcp: bool,
-    /// Its own fields, below those of its variant.
-    pub(super) table: Table<'t>,
-    /// Whether it is what the sweep compares.
+    /// The variant's fields, over the flow's own.
+    pub(super) table: ScenarioTable<'t>,
     compared: bool,
 }
 
-/// When a flow starts, and how long it sends.
-type Times = (Duration, Option<Duration>);
-
-/// What a cell is made of beside its flows.
+/// The rest of the cell.
 struct Around<'a> {
     links: &'a [LinkSpec],
     duration: Duration,
     mtu: u32,
 }
 
-impl<'t> Reader<'t> {
-    /// Every flow, with the variant of the cell over it.
-    pub(super) fn written_flows(&self) -> Result<Vec<Flow<'t>>> {
+impl<'t> CellReader<'t> {
+    /// Every flow, with the fields of the cell's variant.
+    pub(super) fn written_flows(&self) -> Result<Vec<WrittenFlow<'t>>> {
         let mut flows = Vec::new();
         for table in self.document().tables("flow")? {
             let is_tcp = table.read("protocol")? != Some(Protocol::Udp);
-            flows.push(Flow { name: name(&table)?, is_tcp, compared: is_tcp, table });
+            flows.push(WrittenFlow { name: name(&table)?, is_tcp, compared: is_tcp, table });
         }
         match self.variant(&flows)? {
             Some((variant, among)) => {
@@ -69,8 +64,9 @@ impl<'t> Reader<'t> {
                 }
             }
             None => {
-                // Every flow counts as compared where none runs the swept algorithm.
-                let runs_swept = |flow: &Flow<'_>| flow.table.get("algorithm").is_some_and(|it| it.takes(ALGORITHM));
+                // If no flow runs the swept algorithm, all flows are compared.
+                let runs_swept =
+                    |flow: &WrittenFlow<'_>| flow.table.get("algorithm").is_some_and(|it| it.takes(ALGORITHM));
                 if flows.iter().any(runs_swept) {
                     flows.iter_mut().for_each(|flow| flow.compared &= runs_swept(flow));
                 }
@@ -79,7 +75,34 @@ impl<'t> Reader<'t> {
         Ok(flows)
     }
 
-    /// Every flow of the cell, copies included.
+    /// The variant of the cell, and the flows that it names. Checks every variant of the file.
+    fn variant(&self, flows: &[WrittenFlow<'_>]) -> Result<Option<(ScenarioTable<'t>, Option<Vec<String>>)>> {
+        let Some(variants) = self.document().get("variant") else { return Ok(None) };
+        let mut of_cell = None;
+        for (name, value) in variants.table()?.entries() {
+            let variant = value.table()?;
+            settings(&variant)?;
+            if self.at.get(VARIANT).is_some_and(|at| at == name) {
+                of_cell = Some(variant);
+            }
+        }
+        let Some(variant) = of_cell else { return Ok(None) };
+        let tcp: Vec<&str> = flows.iter().filter(|flow| flow.is_tcp).map(|flow| flow.name.as_str()).collect();
+        let names = variant.get("flows").map(|value| {
+            value.list(|item| {
+                let name = String::read(item)?;
+                if tcp.contains(&name.as_str()) {
+                    return Ok(name);
+                }
+                let is_udp = flows.iter().any(|flow| flow.name == name);
+                let why = if is_udp { "it sends datagrams, which have no algorithm" } else { "no flow has this name" };
+                Err(item.refuse(why).or_hint(format!("TCP flows are {}", tcp.join(", "))))
+            })
+        });
+        Ok(Some((variant, names.transpose()?)))
+    }
+
+    /// Every flow of the cell, including copies.
     pub(super) fn flows(&self, links: &[LinkSpec], duration: Duration, mtu: u32) -> Result<Vec<FlowSpec>> {
         let written = self.written_flows()?;
         if written.is_empty() {
@@ -92,7 +115,7 @@ impl<'t> Reader<'t> {
                 around.check_nodes(flow, &spec)?;
                 if flows.iter().any(|other| other.name == spec.name) {
                     let mistake = flow.table.need("name")?.refuse("another flow has this name");
-                    return Err(mistake.or_hint("results tell flows apart by it; `copies = 2` makes two of one flow"));
+                    return Err(mistake.or_hint("names of flows are unique; `copies = 2` makes two of one flow"));
                 }
                 flows.push(spec);
             }
@@ -108,7 +131,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-fn name(table: &Table<'_>) -> Result<String> {
+fn name(table: &ScenarioTable<'_>) -> Result<String> {
     let value = table.need("name")?;
     let name = String::read(&value)?;
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_. ".contains(c));
@@ -118,10 +141,26 @@ fn name(table: &Table<'_>) -> Result<String> {
     Ok(name)
 }
 
-impl Flow<'_> {
-    /// The flow, or its copies: numbered, each with its number for `#` in the names of its nodes.
+/// The fields that a variant can set too; the rest of the flow is left empty.
+fn settings(table: &ScenarioTable<'_>) -> Result<FlowSpec> {
+    let is_on = |key| -> Result<_> { Ok(table.read(key)?.map(|Switch(is_on)| is_on)) };
+    let tunables: BTreeMap<String, Text> = table.read("tunables")?.unwrap_or_default();
+    Ok(FlowSpec {
+        algorithm: table.read("algorithm")?.unwrap_or_default(),
+        tunables: tunables.into_iter().map(|(name, Text(value))| (name, value)).collect(),
+        window_cap: table.read("window_cap")?,
+        initial_ssthresh: table.read("initial_ssthresh")?,
+        initial_cwnd: table.read("initial_cwnd")?,
+        tcp_sack: is_on("tcp_sack")?.unwrap_or(true),
+        ecn: is_on("ecn")?.unwrap_or(false),
+        ..FlowSpec::default()
+    })
+}
+
+impl WrittenFlow<'_> {
+    /// The flow itself, or its numbered copies. In each copy, its number replaces `#` in the names of nodes.
     fn specs(&self, around: &Around<'_>) -> Result<Vec<FlowSpec>> {
-        let copies = self.table.get("copies").map(|value| value.whole()).transpose()?;
+        let copies: Option<u64> = self.table.read("copies")?;
         let spec = self.spec(around)?;
         let Some(copies) = copies else { return Ok(vec![spec]) };
         let copy = |number: u64| {
@@ -139,7 +178,7 @@ impl Flow<'_> {
         let sender = self.sender()?;
         self.check_times(around, sender, (start, length))?;
         let sends = if self.is_tcp { self.sent_by_tcp(around, start)? } else { self.datagrams(around)? };
-        let settings = Settings::read(table)?;
+        let settings = settings(table)?;
         if settings.window_cap.is_some() && settings.initial_ssthresh.is_some() {
             let what = "give either window_cap (which sets both) or initial_ssthresh";
             return Err(table.need("initial_ssthresh")?.refuse_field(what));
@@ -150,65 +189,60 @@ impl Flow<'_> {
             to: table.needed("to")?,
             algorithm: self.algorithm(settings.algorithm)?,
             compared: self.compared,
-            tunables: settings.tunables.into_iter().map(|(name, Text(value))| (name, value)).collect(),
-            window_cap: settings.window_cap,
-            initial_ssthresh: settings.initial_ssthresh,
-            initial_cwnd: settings.initial_cwnd,
-            tcp_sack: settings.tcp_sack,
-            ecn: settings.ecn,
             start,
             duration: length,
             sends,
             sender,
+            ..settings
         })
     }
 
-    fn algorithm(&self, given: Option<String>) -> Result<String> {
+    fn algorithm(&self, given: String) -> Result<String> {
         if !self.is_tcp {
             return Ok(UDP.to_owned());
         }
         let missing = || self.table.missing("algorithm", "missing, and no variant gives it");
-        let algorithm = given.ok_or_else(missing)?;
-        if source::is_source(&algorithm) {
-            let files = self.table.reader.files;
-            let value = self.table.need("algorithm")?;
-            files.source(&algorithm).map_err(|why| value.refuse_field(why).or_hint(BESIDE))?;
+        let value = self.table.get("algorithm").ok_or_else(missing)?;
+        if source::is_source(&given) {
+            self.table.reader.files.source(&given).map_err(|why| value.refuse_field(why).or_hint(BESIDE))?;
         }
-        Ok(algorithm)
+        Ok(given)
     }
 
-    fn sender(&self) -> Result<Sender> {
-        let Some(value) = self.table.get("sender") else { return Ok(Sender::default()) };
+    fn sender(&self) -> Result<BulkSender> {
+        let Some(value) = self.table.get("sender") else { return Ok(BulkSender::default()) };
         if self.table.has("size") {
             return Err(value.refuse_field("a flow with `size` is always sent by tccc"));
         }
-        Sender::read(&value)
+        BulkSender::read(&value)
     }
 
-    /// Start and length: within the run, and whole seconds where iperf3 counts them.
-    fn check_times(&self, around: &Around<'_>, sender: Sender, (start, length): Times) -> Result<()> {
-        let value = |key| self.table.need(key);
+    /// Start and length are within the run, and in whole seconds if iperf3 sends the flow.
+    fn check_times(
+        &self,
+        around: &Around<'_>,
+        sender: BulkSender,
+        (start, length): (Duration, Option<Duration>),
+    ) -> Result<()> {
+        let refuse = |key, expected: &str| Err(self.table.need(key)?.refuse(expected));
         if start >= around.duration {
             let end = format_duration(around.duration);
-            return Err(value("start")?.refuse(format!("expected a time before the end of the run, {end}")));
+            return refuse("start", &format!("expected a time before the end of the run, {end}"));
         }
         let has_size = self.table.has("size");
-        let by_iperf3 = self.is_tcp && !has_size && sender == Sender::Iperf3;
+        let by_iperf3 = self.is_tcp && !has_size && sender == BulkSender::Iperf3;
         if by_iperf3 && start.subsec_nanos() != 0 {
-            return Err(
-                value("start")?.refuse("expected whole seconds before the end of the run, or `sender = \"tccc\"`")
-            );
+            return refuse("start", "expected whole seconds, because iperf3 counts in them, or `sender = \"tccc\"`");
         }
         let Some(length) = length else { return Ok(()) };
         if has_size {
-            return Err(value("duration")?.refuse_field("give either size or duration"));
+            return Err(self.table.need("duration")?.refuse_field("give either size or duration"));
         }
         if length.is_zero() || start + length > around.duration {
-            return Err(value("duration")?.refuse("expected more than 0 and an end before that of the run"));
+            return refuse("duration", "expected more than 0, and an end no later than that of the run");
         }
         if by_iperf3 && length.subsec_nanos() != 0 {
-            return Err(value("duration")?
-                .refuse("expected whole seconds: iperf3 counts in them, `sender = \"tccc\"` does not"));
+            return refuse("duration", "expected whole seconds, because iperf3 counts in them, or `sender = \"tccc\"`");
         }
         Ok(())
     }
@@ -218,56 +252,38 @@ impl Flow<'_> {
         if let Some(value) = table.get("rate").or_else(|| table.get("packet")) {
             return Err(value.refuse_field("only a flow with protocol = \"udp\" has this"));
         }
-        let needs = |beside: &str, key| table.missing(key, format!("{beside} needs this beside it"));
-        let count = table.get("count");
-        let times = count.as_ref().map(|value| value.whole()).transpose()?;
+        let needs = |beside: &str, key| Err(table.missing(key, format!("missing: {beside} needs it")));
+        let count: Option<u32> = table.read("count")?;
         let interval: Option<Duration> = table.read("interval")?;
         let keep_alive: Option<Switch> = table.read("keep_alive")?;
-        let Some(size) = table.read("size")? else {
-            return if count.is_some() { Err(needs("`count`", "size")) } else { self.bulk() };
-        };
-        if size == Bytes(0) {
-            return Err(table.need("size")?.refuse("expected at least 1B"));
-        }
-        let times = times.unwrap_or(1) as u32;
-        match (&count, interval) {
-            (None, _) if keep_alive.is_some() => return Err(needs("`keep_alive`", "count")),
-            (None, Some(_)) => return Err(needs("`interval`", "count")),
-            (Some(_), None) if times > 1 => return Err(needs("`count` above 1", "interval")),
-            (Some(count), Some(interval)) if start + interval * (times - 1) >= around.duration => {
-                return Err(count.refuse("the last of them would start after the end of the run"));
+        let size = table.read("size")?;
+        let times = count.unwrap_or(1);
+        match (size, interval) {
+            (None, _) if count.is_some() => return needs("`count`", "size"),
+            (Some(Bytes(0)), _) => return Err(table.need("size")?.refuse("expected at least 1B")),
+            _ if count.is_none() && keep_alive.is_some() => return needs("`keep_alive`", "count"),
+            (_, Some(_)) if count.is_none() => return needs("`interval`", "count"),
+            (_, None) if times > 1 => return needs("`count` above 1", "interval"),
+            (_, Some(interval)) if start + interval * (times - 1) >= around.duration => {
+                return Err(table.need("count")?.refuse("the last of them would start after the end of the run"));
             }
             _ => {}
         }
         let interval = interval.unwrap_or_default();
-        Ok(match keep_alive {
-            Some(Switch(true)) => Sends::Messages { size, count: times, interval },
-            _ => Sends::Transfers { size, count: times, interval },
+        Ok(match (size, keep_alive) {
+            (None, _) => Sends::Bulk,
+            (Some(size), Some(Switch(true))) => Sends::Messages { size, count: times, interval },
+            (Some(size), _) => Sends::Transfers { size, count: times, interval },
         })
-    }
-
-    /// Neither a size nor a count.
-    fn bulk(&self) -> Result<Sends> {
-        for (key, name) in [("keep_alive", "`keep_alive`"), ("interval", "`interval`")] {
-            if self.table.has(key) {
-                return Err(self.table.missing("count", format!("{name} needs this beside it")));
-            }
-        }
-        Ok(Sends::Bulk)
     }
 
     fn datagrams(&self, around: &Around<'_>) -> Result<Sends> {
         let table = &self.table;
         if let Some(value) = ONLY_TCP.iter().find_map(|key| table.get(key)) {
-            return Err(value.refuse_field("a flow with protocol = \"udp\" has none: it sends at its rate"));
+            return Err(value.refuse_field("a flow with protocol = \"udp\" does not have this"));
         }
         let missing = || table.missing("rate", "missing: a flow with protocol = \"udp\" sends at a rate");
-        let value = table.get("rate").ok_or_else(missing)?;
-        let rate = BitsPerSec::read(&value)?;
-        let [low, high] = RATE_RANGE;
-        if !(low..=high).contains(&rate) {
-            return Err(value.refuse(format!("outside {low}..{high}")));
-        }
+        let rate = BitsPerSec::read(&table.get("rate").ok_or_else(missing)?)?;
         let mtu = u64::from(around.mtu);
         let Some(value) = table.get("packet") else { return Ok(Sends::Datagrams { rate, packet_bytes: around.mtu }) };
         let Bytes(packet) = Bytes::read(&value)?;
@@ -279,8 +295,8 @@ impl Flow<'_> {
 }
 
 impl Around<'_> {
-    /// The ends of a flow, of which each copy may have its own.
-    fn check_nodes(&self, written: &Flow<'_>, flow: &FlowSpec) -> Result<()> {
+    /// Checks the ends of a flow or of one of its copies.
+    fn check_nodes(&self, written: &WrittenFlow<'_>, flow: &FlowSpec) -> Result<()> {
         let mut nodes: Vec<&str> = self.links.iter().flat_map(|link| &link.ends).map(String::as_str).collect();
         nodes.sort_unstable();
         nodes.dedup();
@@ -288,7 +304,7 @@ impl Around<'_> {
             if !nodes.contains(&node.as_str()) {
                 let what = format!("expected a node that a link names: {}", nodes.join(", "));
                 let mut mistake = written.table.need(key)?.refuse(what);
-                mistake.given = Some(format!("\"{node}\"")); // a copy has its own
+                mistake.given = Some(format!("\"{node}\"")); // with the number of the copy
                 return Err(mistake);
             }
         }
@@ -299,33 +315,32 @@ impl Around<'_> {
         if shortest_path(self.links, &flow.from, &flow.to).is_some() {
             return Ok(());
         }
-        let what = format!("no links lead there from \"{}\"", flow.from);
+        let what = format!("no path leads there from \"{}\"", flow.from);
         nodes.retain(|node| *node != flow.from && shortest_path(self.links, &flow.from, node).is_some());
-        let hint = format!("a [[link]] is missing: from \"{}\" they lead to {}", flow.from, nodes.join(", "));
+        let hint = format!("a [[link]] is missing: paths from \"{}\" lead to {}", flow.from, nodes.join(", "));
         let mut mistake = to.refuse(what).or_hint(hint);
         mistake.given = Some(format!("\"{}\"", flow.to));
         Err(mistake)
     }
 }
 
-/// Selective acknowledgements and ECN are asked for by the sender's node, for all that it sends.
-fn check_node_settings(written: &[Flow<'_>], flows: &[FlowSpec]) -> Result<()> {
+/// Selective acknowledgements and ECN are settings of the sending node, so its flows must agree.
+fn check_node_settings(written: &[WrittenFlow<'_>], flows: &[FlowSpec]) -> Result<()> {
     let is_tcp = |flow: &&FlowSpec| flow.is_tcp();
     for flow in flows.iter().filter(is_tcp) {
-        let beside = || flows.iter().filter(is_tcp).filter(|other| other.from == flow.from);
-        let sack_refused = |other: &FlowSpec| {
+        let sack_refused = |other: &&FlowSpec| {
             flow.tcp_sack != other.tcp_sack && (other.from == flow.from || (flow.tcp_sack && other.from == flow.to))
         };
+        let ecn_refused = |other: &&FlowSpec| flow.ecn != other.ecn && other.from == flow.from;
         let clash = [
-            ("tcp_sack", flows.iter().filter(is_tcp).find(|other| sack_refused(other))),
-            ("ecn", beside().find(|other| other.ecn != flow.ecn)),
+            ("tcp_sack", flows.iter().filter(is_tcp).find(sack_refused)),
+            ("ecn", flows.iter().filter(is_tcp).find(ecn_refused)),
         ];
         let Some((key, Some(other))) = clash.into_iter().find(|(_, other)| other.is_some()) else { continue };
         let Some(written) = written.iter().find(|written| flow.is_of(&written.name)) else { continue };
-        let what = format!("flow \"{}\" of the same node says otherwise", other.name);
-        let value = written.table.get(key);
-        let mistake = value.map_or_else(|| written.table.missing(key, &*what), |value| value.refuse_field(&*what));
-        return Err(mistake.or_hint("a node has one setting for all it sends: give the flow a node of its own"));
+        let what = format!("flow \"{}\" of the same node has another value", other.name);
+        let mistake = written.table.refuse_field(key, &what);
+        return Err(mistake.or_hint("all flows that a node sends share this setting: give the flow its own node"));
     }
     Ok(())
 }

@@ -1,12 +1,13 @@
-//! `[[link]]`: the nodes it joins and what each direction does to packets.
+//! `[[link]]`: the nodes that it joins, and the properties of each direction.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::files::Files;
-use super::table::{Reader, Result, Table, syntax};
-use super::value::{Read, Value};
+use super::table::{CellReader, Result, ScenarioTable, syntax};
+use super::value::{Read, ScenarioValue};
 use crate::model::run::At;
-use crate::path::change::Change;
+use crate::path::change::DirectionChange;
 use crate::path::loss::{LossModel, LossText};
 use crate::path::rate_trace::{RateText, RateTrace};
 use crate::path::route::LinkSpec;
@@ -15,27 +16,25 @@ use crate::scenario::reference::{CHANGE_REVERSE, ONE_WAY};
 use crate::units::{BitsPerSec, ParseError, QueueSize};
 use crate::written::Mistake;
 
-/// A node's name becomes part of an interface name, which has at most 15 characters.
+/// Longest name of a node, characters: it becomes part of an interface name, which has at most 15.
 const NODE_NAME_LENGTH: usize = 8;
 
-/// Where files come from.
+/// The hint when a file is refused.
 pub(super) const BESIDE: &str = "a scenario's files are in its own folder, or below it";
 
-/// A link as it is written.
-pub(super) struct Link<'t> {
+pub(super) struct WrittenLink<'t> {
     pub(super) ends: [String; 2],
-    pub(super) there: Table<'t>,
-    /// What it says of the way back.
-    reverse: Table<'t>,
+    pub(super) there: ScenarioTable<'t>,
+    reverse: ScenarioTable<'t>,
 }
 
-impl<'t> Link<'t> {
-    pub(super) fn new(ends: [String; 2], there: Table<'t>) -> Result<Self> {
+impl<'t> WrittenLink<'t> {
+    pub(super) fn new(ends: [String; 2], there: ScenarioTable<'t>) -> Result<Self> {
         let reverse = there.table("reverse")?;
-        Ok(Link { ends, there, reverse })
+        Ok(WrittenLink { ends, there, reverse })
     }
 
-    fn listed(table: Table<'t>) -> Result<Self> {
+    fn listed(table: ScenarioTable<'t>) -> Result<Self> {
         let value = table.need("ends")?;
         let ends = <[String; 2]>::read(&value)?;
         for node in &ends {
@@ -48,16 +47,16 @@ impl<'t> Link<'t> {
         if ends[0] == ends[1] {
             return Err(value.refuse("expected two different nodes"));
         }
-        Link::new(ends, table)
+        WrittenLink::new(ends, table)
     }
 
     /// The value of a field in a direction, 0 or 1.
-    pub(super) fn value(&self, side: usize, field: &str) -> Option<Value<'t>> {
+    pub(super) fn value(&self, side: usize, field: &str) -> Option<ScenarioValue<'t>> {
         self.side(side, field).get(field)
     }
 
-    /// What says of a direction what a field is.
-    fn side(&self, side: usize, field: &str) -> Table<'t> {
+    /// The tables that may set a field of a direction.
+    fn side(&self, side: usize, field: &str) -> ScenarioTable<'t> {
         match side {
             0 => self.there.clone(),
             _ if ONE_WAY.contains(&field) => self.reverse.clone(),
@@ -71,7 +70,7 @@ impl<'t> Link<'t> {
 
     fn direction(&self, side: usize) -> Result<Direction> {
         let open = Direction::default();
-        let rate = self.value(side, "rate").map(|value| rate(&value)).transpose()?;
+        let rate: Option<(BitsPerSec, Option<RateTrace>)> = self.read(side, "rate")?;
         let (rate, trace) = rate.map_or((None, None), |(rate, trace)| (Some(rate), trace));
         let queue_low = self.value(side, "queue_low").map(|value| places(&value)).transpose()?;
         Ok(Direction {
@@ -82,7 +81,7 @@ impl<'t> Link<'t> {
             queue: self.read(side, "queue")?.unwrap_or(open.queue),
             queue_low,
             mark: self.read(side, "mark")?,
-            loss: self.value(side, "loss").map_or(Ok(open.loss), |value| loss(&value))?,
+            loss: self.read(side, "loss")?.unwrap_or(open.loss),
             reorder: self.read(side, "reorder")?,
             duplicate: self.read(side, "duplicate")?.unwrap_or(open.duplicate),
             acks: self.read(side, "acks")?,
@@ -102,17 +101,12 @@ impl<'t> Link<'t> {
 
     fn spec(&self, run: Duration, mtu: u32) -> Result<LinkSpec> {
         let spec = LinkSpec { ends: self.ends.clone(), directions: self.directions(run)? };
-        if let Some(out) = spec.config(mtu).out_of_range() {
-            return Err(self.refuse(out.direction, out.field, out.wrong));
-        }
-        let is_cut = |loss: &LossModel| loss.long_run().0 >= 1.0 && !matches!(loss, LossModel::Positions(_));
-        match spec.directions.iter().position(|direction| is_cut(&direction.loss)) {
-            Some(side) => {
-                let wrong = ParseError::because("", "expected less than 100%: nothing would arrive");
-                Err(self.refuse(side, "loss", wrong))
-            }
-            None => Ok(spec),
-        }
+        let loses_all = |loss: &LossModel| loss.long_run().0 >= 1.0 && !matches!(loss, LossModel::Positions(_));
+        let wrong = spec.config(mtu).out_of_range().or_else(|| {
+            let side = spec.directions.iter().position(|direction| loses_all(&direction.loss))?;
+            Some((side, "loss", ParseError::because("", "expected less than 100%: nothing would arrive")))
+        });
+        wrong.map_or(Ok(spec), |(side, field, wrong)| Err(self.refuse(side, field, wrong)))
     }
 
     fn refuse(&self, side: usize, field: &str, wrong: ParseError) -> Box<Mistake> {
@@ -122,11 +116,10 @@ impl<'t> Link<'t> {
         }
     }
 
-    /// Adds the changes of one direction.
     fn add_changes(&self, run: Duration, side: usize, direction: &mut Direction) -> Result<()> {
         let mut written = Vec::new();
         for there in self.there.tables("change")? {
-            let change = LinkChange { back: there.table("reverse")?, there };
+            let change = WrittenChange { back: there.table("reverse")?, there };
             let spec = change.read(side, &self.reverse, run)?;
             if !spec.is_empty() {
                 direction.changes.push(spec);
@@ -140,19 +133,18 @@ impl<'t> Link<'t> {
     }
 }
 
-/// One of `change`, as it is written.
-struct LinkChange<'t> {
-    there: Table<'t>,
-    back: Table<'t>,
+struct WrittenChange<'t> {
+    there: ScenarioTable<'t>,
+    back: ScenarioTable<'t>,
 }
 
-impl LinkChange<'_> {
-    /// The change of a direction: on the way back, what the link and the change do not set for it apart.
-    fn read(&self, side: usize, reverse: &Table<'_>, run: Duration) -> Result<Change> {
+impl WrittenChange<'_> {
+    /// On the way back, a field of the change applies unless `reverse` of the link or of the change has it.
+    fn read(&self, side: usize, reverse: &ScenarioTable<'_>, run: Duration) -> Result<DirectionChange> {
         let value = self.there.need("at")?;
         let at = Duration::read(&value)?;
         if at >= run {
-            return Err(value.refuse(format!("expected less than the {}s of a run", run.as_secs())));
+            return Err(value.refuse(format!("expected less than {}s, the length of a run", run.as_secs())));
         }
         let fields = CHANGE_REVERSE.fields();
         if !fields.iter().any(|(field, _)| self.there.has(field.name) || self.back.has(field.name)) {
@@ -166,71 +158,81 @@ impl LinkChange<'_> {
             _ if ONE_WAY.contains(&field) || reverse.has(field) => &self.back,
             _ => &both,
         };
-        Ok(Change {
+        Ok(DirectionChange {
             at,
             rate: of("rate").read("rate")?,
             delay: of("delay").read("delay")?,
-            loss: of("loss").get("loss").map(|value| loss(&value)).transpose()?,
+            loss: of("loss").read("loss")?,
             up: of("up").read("up")?,
         })
     }
 }
 
-/// The places for packets of low priority.
-fn places(value: &Value<'_>) -> Result<u32> {
+/// A queue size in packets.
+fn places(value: &ScenarioValue<'_>) -> Result<u32> {
     match QueueSize::read(value)? {
         QueueSize::Packets(places) => Ok(places),
         _ => Err(value.refuse("expected a number with pkts")),
     }
 }
 
-fn loss(value: &Value<'_>) -> Result<LossModel> {
-    match LossText::read(value)? {
-        LossText::Model(model) => Ok(model),
-        LossText::File(name) => {
-            let losses = value.reader.files.losses(&name).map(LossModel::Positions);
-            losses.map_err(|why| value.refuse(why).or_hint(BESIDE))
+/// A list has the numbers of the lost packets.
+impl Read for LossModel {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
+        let text = if value.written.get_ref().is_array() {
+            let positions = value.list(|item| Ok(item.text()?.unwrap_or_default()))?;
+            format!("positions:{}", positions.join(",")).parse().map_err(|error| value.wrong(error))?
+        } else {
+            value.parsed(LossText::from_str)?
+        };
+        match text {
+            LossText::Model(model) => Ok(model),
+            LossText::File(name) => {
+                let losses = value.reader.files.losses(&name).map(LossModel::Positions);
+                losses.map_err(|why| value.refuse(why).or_hint(BESIDE))
+            }
         }
     }
 }
 
-/// A rate, and the trace it is the mean of.
-fn rate(value: &Value<'_>) -> Result<(BitsPerSec, Option<RateTrace>)> {
-    let text = RateText::read(value)?;
-    value.reader.files.rate(&text).map_err(|why| match text {
-        RateText::File(_) => value.refuse(why).or_hint(BESIDE),
-        _ => value.refuse(why),
-    })
+/// A rate, with its trace if it is the mean of one.
+impl Read for (BitsPerSec, Option<RateTrace>) {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
+        let text = value.parsed(RateText::from_str)?;
+        value.reader.files.rate(&text).map_err(|why| match text {
+            RateText::File(_) => value.refuse(why).or_hint(BESIDE),
+            _ => value.refuse(why),
+        })
+    }
 }
 
-/// Reads the one `[[link]]` of a text, which needs no `ends`. Ranges other than those of its changes are not checked.
+/// Reads the one `[[link]]` of a text, which needs no `ends`. Ranges that depend on other fields are not checked.
 ///
 /// Errors: the first mistake.
 pub fn read_link(text: &str, mtu: u32) -> Result<LinkConfig> {
     let (files, nowhere) = (Files::anywhere(), At::new());
     let whole = syntax("", text)?;
-    let reader = Reader { file: "", text, whole: &whole, files: &files, at: &nowhere };
+    let reader = CellReader { file: "", text, whole: &whole, files: &files, at: &nowhere };
     let table = reader.document().tables("link")?.swap_remove(0);
-    Ok(LinkConfig { directions: Link::new(Default::default(), table)?.directions(Duration::MAX)?, mtu })
+    Ok(LinkConfig { directions: WrittenLink::new(Default::default(), table)?.directions(Duration::MAX)?, mtu })
 }
 
-impl<'t> Reader<'t> {
-    /// Every link as it is written: those that are listed, then those that shapes stand for.
-    pub(super) fn written_links(&self) -> Result<Vec<Link<'t>>> {
-        let listed = self.document().tables("link")?.into_iter().map(Link::listed);
+impl<'t> CellReader<'t> {
+    /// The `[[link]]` tables, then the links of topologies.
+    pub(super) fn written_links(&self) -> Result<Vec<WrittenLink<'t>>> {
+        let listed = self.document().tables("link")?.into_iter().map(WrittenLink::listed);
         let mut links = listed.collect::<Result<Vec<_>, _>>()?;
-        links.extend(self.drawn_links()?);
+        links.extend(self.topology_links()?);
         Ok(links)
     }
 
-    /// Every link, with what it leaves out filled in and its values checked.
     pub(super) fn links(&self, run: Duration, mtu: u32) -> Result<Vec<LinkSpec>> {
         let written = self.written_links()?;
         if written.is_empty() {
             return Err(self.document().missing("link", "expected a [[link]], a [dumbbell] or a [parking_lot]"));
         }
         for (index, link) in written.iter().enumerate() {
-            let same = |other: &&Link<'_>| other.ends.iter().all(|end| link.ends.contains(end));
+            let same = |other: &&WrittenLink<'_>| other.ends.iter().all(|end| link.ends.contains(end));
             if let Some(other) = written[..index].iter().find(same) {
                 let line = other.value(0, "ends").map_or(String::new(), |ends| format!(", line {}", ends.line()));
                 let what = format!("another link joins these two nodes{line}");

@@ -1,55 +1,50 @@
-//! `[source]`, `[report]`, `[[published]]` and `[[expected]]`: what a report compares measurements with.
+//! `[source]`, `[report]`, `[[published]]` and `[[expected]]`: the numbers that a report compares measurements with.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
-use super::table::{Reader, Result, Table};
-use super::value::{Read, Value};
-use crate::model::metrics::{METRICS, Metric};
+use super::table::{CellReader, Result, ScenarioTable};
+use super::value::{Read, ScenarioValue};
+use crate::model::metrics::METRICS;
 use crate::nearest::nearest;
 use crate::scenario::spec::{ALGORITHM, Cell, VARIANT, Variable};
 use crate::units::Share;
 use crate::written::Mistake;
 
-/// Where published numbers come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Source {
+pub struct SourceSpec {
     pub paper: String,
     /// Table or figure.
     #[serde(rename = "where")]
     pub place: String,
 }
 
-/// What the report shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReportSpec {
-    /// The variant or algorithm others are compared with.
+    /// Variant or algorithm that ratios divide by.
     pub baseline: Option<String>,
     /// Metrics in the order of the table.
     pub metrics: Vec<String>,
-    /// How far a measurement may lie from its target to be `within`.
+    /// Largest distance from a published number at which a measurement is `within`.
     pub tolerance: Option<Share>,
 }
 
-/// Numbers of the source along one sweep variable.
-///
-/// As a ratio, they are shown where the source has no value of the baseline.
+/// Numbers of the source along one sweep variable. Ratios are shown if the source has no value of the baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Published {
     pub metric: String,
-    /// The metric itself, its ratio to the baseline, or what it saves.
     pub of: Of,
-    /// Table, row, column.
+    /// Table, row and column of the source.
     pub place: String,
-    /// The sweep variable the lists go along.
+    /// The sweep variable that the lists follow.
     pub over: String,
-    /// Variant or algorithm to one number per value of `over`, in its order; NaN where the source has none.
+    /// Variant or algorithm to one number per value of `over`, in its order; NaN if the source has none.
     pub values: BTreeMap<String, Vec<f64>>,
 }
 
-/// What a published or expected number is of.
+/// Meaning of a published or expected number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Of {
@@ -58,7 +53,7 @@ pub enum Of {
     Value,
     /// The metric divided by that of the baseline.
     Ratio,
-    /// By how much the metric is below that of the baseline: shown as the baseline's measured mean less it.
+    /// How far the metric is below that of the baseline. Shown as the baseline's measured mean minus this number.
     Saved,
 }
 
@@ -66,26 +61,24 @@ pub enum Of {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {
     pub metric: String,
-    /// The metric itself, its ratio to the baseline, or what it saves.
     pub of: Of,
-    /// The sweep variable the lists go along.
+    /// The sweep variable that the lists follow.
     pub over: String,
-    /// Variant or algorithm to one number per value of `over`, in its order; NaN where nothing is expected.
+    /// Variant or algorithm to one number per value of `over`, in its order; NaN if nothing is expected.
     pub values: BTreeMap<String, Vec<f64>>,
     /// Allowed distance from each of `values`, in the same shape and unit.
     pub plus_minus: BTreeMap<String, Vec<f64>>,
     pub basis: String,
 }
 
-/// What is measured: what the parts of a report refer to.
-pub(super) struct Measured {
+/// Names that the parts of a report may refer to.
+pub(super) struct MeasuredNames {
     pub(super) sweep: Vec<Variable>,
-    /// The names under which results are compared.
+    /// The compared variants or algorithms: values of that sweep variable, else the labels of the flows.
     labels: Vec<String>,
 }
 
-impl Measured {
-    /// The names are the values of the variable that names them, else the flows' labels.
+impl MeasuredNames {
     pub(super) fn new(sweep: Vec<Variable>, cells: &[Cell]) -> Self {
         let of = |name| sweep.iter().find(|variable| variable.name == name);
         let mut labels = Vec::new();
@@ -98,36 +91,31 @@ impl Measured {
                 }
             }
         }
-        Measured { sweep, labels }
+        MeasuredNames { sweep, labels }
     }
 
-    /// Names of the variables that can be meant.
-    pub(super) fn names(&self, can_be: impl Fn(&str) -> bool) -> String {
-        let names = self.sweep.iter().map(|variable| variable.name.as_str()).filter(|name| can_be(name));
-        names.collect::<Vec<_>>().join(", ")
+    /// Names of the sweep variables.
+    pub(super) fn variables(&self) -> impl Iterator<Item = &str> {
+        self.sweep.iter().map(|variable| variable.name.as_str())
     }
 
-    /// The variable that a value names.
-    pub(super) fn variable(&self, value: &Value<'_>) -> Result<&Variable> {
-        let name = String::read(value)?;
+    /// The sweep variable of this name.
+    pub(super) fn variable(&self, name: &str, refuse: impl FnOnce(String) -> Box<Mistake>) -> Result<&Variable> {
         let found = self.sweep.iter().find(|variable| variable.name == name);
-        found.ok_or_else(|| value.refuse(format!("expected a variable of [sweep]: {}", self.names(|_| true))))
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.variables().collect();
+            refuse(format!("expected a variable of [sweep]: {}", names.join(", ")))
+        })
     }
 
-    /// A name that has to be one of those measured.
-    fn check(&self, name: &str, refuse: impl FnOnce(String) -> Box<Mistake>) -> Result<()> {
-        if self.labels.iter().any(|label| label == name) {
-            return Ok(());
-        }
-        let mut mistake = refuse(format!("expected one that is measured: {}", self.labels.join(", ")));
-        mistake.given = Some(format!("\"{name}\""));
-        mistake.suggest(nearest(name, self.labels.iter().map(String::as_str)));
-        Err(mistake)
+    fn over(&self, table: &ScenarioTable<'_>) -> Result<&Variable> {
+        let value = table.need("over")?;
+        self.variable(&String::read(&value)?, |expected| value.refuse(expected))
     }
 
-    /// The lists of numbers under a key, each as long as the values of the variable that they go along.
-    fn lists(&self, table: &Table<'_>, key: &str, over: &Variable) -> Result<BTreeMap<String, Vec<f64>>> {
-        let read = |(name, value): (&str, Value<'_>)| {
+    /// Reads lists of numbers, each with a number per value of `over`.
+    fn lists(&self, table: &ScenarioTable<'_>, key: &str, over: &Variable) -> Result<BTreeMap<String, Vec<f64>>> {
+        let read = |(name, value): (&str, ScenarioValue<'_>)| {
             let numbers = Vec::<f64>::read(&value)?;
             if numbers.len() != over.values.len() {
                 let (given, needed) = (numbers.len(), over.values.len());
@@ -139,21 +127,12 @@ impl Measured {
     }
 }
 
-/// The name of a metric.
-pub(super) fn metric(value: &Value<'_>) -> Result<String> {
-    let name = String::read(value)?;
-    if Metric::find(&name).is_some() {
-        return Ok(name);
-    }
-    let names = || METRICS.iter().map(|metric| metric.name);
-    let near = nearest(&name, names()).or(names().find(|known| known.starts_with(&name) && !name.is_empty()));
-    let mut mistake = value.refuse(format!("expected one of {}", names().collect::<Vec<_>>().join(", ")));
-    mistake.suggest(near);
-    Err(mistake)
+pub(super) fn metric(value: &ScenarioValue<'_>) -> Result<String> {
+    value.one_of(METRICS.iter().map(|metric| metric.name), "one of")
 }
 
-/// A list of metrics, each once.
-pub(super) fn metrics(value: &Value<'_>) -> Result<Vec<String>> {
+/// Reads a list of different metrics.
+fn metrics(value: &ScenarioValue<'_>) -> Result<Vec<String>> {
     let mut metrics: Vec<String> = Vec::new();
     value.list(|item| {
         let name = metric(item)?;
@@ -166,33 +145,28 @@ pub(super) fn metrics(value: &Value<'_>) -> Result<Vec<String>> {
     Ok(metrics)
 }
 
-impl Reader<'_> {
-    pub(super) fn source(&self) -> Result<Option<Source>> {
-        let document = self.document();
-        if !document.has("source") {
-            return Ok(None);
-        }
-        let table = document.table("source")?;
-        Ok(Some(Source { paper: table.needed("paper")?, place: table.needed("where")? }))
+impl CellReader<'_> {
+    pub(super) fn source(&self) -> Result<Option<SourceSpec>> {
+        let Some(value) = self.document().get("source") else { return Ok(None) };
+        let table = value.table()?;
+        Ok(Some(SourceSpec { paper: table.needed("paper")?, place: table.needed("where")? }))
     }
 
-    pub(super) fn report(&self, measured: &Measured) -> Result<ReportSpec> {
+    pub(super) fn report(&self, measured: &MeasuredNames) -> Result<ReportSpec> {
         let table = self.document().table("report")?;
         let listed = table.get("metrics");
         let metrics = listed.as_ref().map(metrics).transpose()?.unwrap_or_default();
         if let Some(value) = listed.filter(|_| metrics.is_empty()) {
             return Err(value.refuse_field("expected at least one metric; without the field all are shown"));
         }
-        let baseline = table.get("baseline").map(|value| {
-            let name = String::read(&value)?;
-            measured.check(&name, |what| value.refuse(what)).map(|()| name)
-        });
+        let labels = measured.labels.iter().map(String::as_str);
+        let baseline = table.get("baseline").map(|value| value.one_of(labels, "one that is measured:"));
         Ok(ReportSpec { baseline: baseline.transpose()?, metrics, tolerance: table.read("tolerance")? })
     }
 
-    pub(super) fn published(&self, measured: &Measured) -> Result<Vec<Published>> {
-        let read = |table: &Table<'_>| {
-            let over = measured.variable(&table.need("over")?)?;
+    pub(super) fn published(&self, measured: &MeasuredNames) -> Result<Vec<Published>> {
+        let read = |table: &ScenarioTable<'_>| {
+            let over = measured.over(table)?;
             let metric = metric(&table.need("metric")?)?;
             let values = measured.lists(table, "values", over)?;
             if let Some((name, _)) = values.iter().find(|(_, numbers)| numbers.iter().any(|number| *number < 0.0)) {
@@ -205,12 +179,18 @@ impl Reader<'_> {
         self.document().tables("published")?.iter().map(read).collect()
     }
 
-    pub(super) fn expected(&self, measured: &Measured) -> Result<Vec<Expected>> {
-        let read = |table: &Table<'_>| {
-            let over = measured.variable(&table.need("over")?)?;
+    pub(super) fn expected(&self, measured: &MeasuredNames) -> Result<Vec<Expected>> {
+        let read = |table: &ScenarioTable<'_>| {
+            let over = measured.over(table)?;
             let metric = metric(&table.need("metric")?)?;
             for (name, value) in table.need("values")?.table()?.entries() {
-                measured.check(name, |what| value.refuse(what))?;
+                if !measured.labels.iter().any(|label| label == name) {
+                    let labels = measured.labels.join(", ");
+                    let mut mistake = value.refuse(format!("expected one that is measured: {labels}"));
+                    mistake.given = Some(format!("\"{name}\""));
+                    mistake.suggest(nearest(name, measured.labels.iter().map(String::as_str)));
+                    return Err(mistake);
+                }
             }
             let values = measured.lists(table, "values", over)?;
             let plus_minus = measured.lists(table, "plus_minus", over)?;

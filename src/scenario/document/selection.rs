@@ -1,24 +1,23 @@
-//! `[selection]`: which sweep variable a scenario chooses a value of, and by which metrics.
+//! `[selection]`: the sweep variable that a scenario chooses a value of, and the metrics that decide.
 
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
-use super::report::{Measured, ReportSpec, metric};
-use super::table::{Reader, Result};
-use super::value::{Read, Value};
+use super::report::{MeasuredNames, ReportSpec};
+use super::table::{CellReader, Result};
+use super::value::ScenarioValue;
 use crate::model::metrics::Metric;
 use crate::scenario::spec::{ALGORITHM, VARIANT};
 
-/// The parameter to choose and what to choose it by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SelectionSpec {
     /// The sweep variable whose values compete.
     pub parameter: String,
-    /// Every metric with its goal, in the order of the keys and of each list.
+    /// In the order of the keys, then of each list.
     pub goals: Vec<(String, Goal)>,
 }
 
-/// When a metric counts as good. The words are keys of `[selection]`.
+/// Which values of a metric are better: a key of `[selection]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -27,19 +26,16 @@ pub enum Goal {
     Max,
     /// Less is better.
     Min,
-    /// One is best, such as for a share over that of another flow.
+    /// The ratio that is nearest to 1 is best.
     NearOne,
 }
 
 impl Goal {
-    /// For people.
     pub fn name(self) -> &'static str {
         if self == Goal::NearOne { "near 1" } else { self.into() }
     }
 
-    /// How good a mean is: more is better, on a scale of its own.
-    ///
-    /// A ratio r and its inverse are equally far from one, so that min(r, 1/r) counts.
+    /// A number that is larger for a better mean. A ratio r and its inverse count alike, as min(r, 1/r).
     pub fn merit(self, mean: f64) -> f64 {
         match self {
             Goal::Max => mean,
@@ -50,9 +46,9 @@ impl Goal {
     }
 }
 
-impl Reader<'_> {
-    /// The parameter must be swept, and the metrics shown.
-    pub(super) fn selection(&self, measured: &Measured, report: &ReportSpec) -> Result<Option<SelectionSpec>> {
+impl CellReader<'_> {
+    /// Errors: the parameter is not swept, or the report does not show a metric.
+    pub(super) fn selection(&self, measured: &MeasuredNames, report: &ReportSpec) -> Result<Option<SelectionSpec>> {
         let Some(value) = self.document().get("selection") else { return Ok(None) };
         let table = value.table()?;
         let parameter = parameter(&table.need("parameter")?, measured)?;
@@ -75,29 +71,19 @@ impl Reader<'_> {
     }
 }
 
-fn parameter(value: &Value<'_>, measured: &Measured) -> Result<String> {
-    let can_be = |name: &str| ![VARIANT, ALGORITHM].contains(&name);
-    let name = String::read(value)?;
-    match measured.sweep.iter().find(|variable| variable.name == name && can_be(&name)) {
-        Some(variable) if variable.values.len() > 1 => Ok(name),
-        Some(_) => Err(value.refuse("expected a variable of at least two values")),
-        None => {
-            let known = Some(measured.names(can_be)).filter(|names| !names.is_empty());
-            let known = known.unwrap_or("there is none".to_owned());
-            Err(value.refuse(format!("expected a variable of [sweep] that is a parameter: {known}")))
-        }
+fn parameter(value: &ScenarioValue<'_>, measured: &MeasuredNames) -> Result<String> {
+    let parameters = measured.variables().filter(|name| ![VARIANT, ALGORITHM].contains(name));
+    let name = value.one_of(parameters, "a variable of [sweep] that is a parameter:")?;
+    match measured.sweep.iter().any(|variable| variable.name == name && variable.values.len() > 1) {
+        true => Ok(name),
+        false => Err(value.refuse("expected a variable with at least two values")),
     }
 }
 
-fn criterion(value: &Value<'_>, goal: Goal, report: &ReportSpec) -> Result<String> {
-    let name = metric(value)?;
-    let shown = &report.metrics;
-    if !shown.contains(&name) {
-        let what = format!("expected one of report.metrics, so that the choice can be checked: {}", shown.join(", "));
-        return Err(value.refuse(what));
-    }
+fn criterion(value: &ScenarioValue<'_>, goal: Goal, report: &ReportSpec) -> Result<String> {
+    let name = value.one_of(report.metrics.iter().map(String::as_str), "one of report.metrics:")?;
     if goal == Goal::NearOne && Metric::find(&name).is_none_or(|metric| metric.unit != "ratio") {
-        return Err(value.refuse("expected a ratio: only that can be near one"));
+        return Err(value.refuse("expected a ratio: only ratios can be near one"));
     }
     Ok(name)
 }

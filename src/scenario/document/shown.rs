@@ -1,4 +1,4 @@
-//! What a report shows beside its tables: `[[figure]]`, and `[[difference]]`, a known reason why numbers differ.
+//! `[[figure]]`, and `[[difference]]`: a known reason why numbers differ.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
-use super::report::{Measured, Of, Published, ReportSpec, metric};
-use super::table::{Reader, Result, Table};
-use super::value::{Read, Text, Value};
+use super::report::{MeasuredNames, Of, Published, ReportSpec, metric};
+use super::table::{CellReader, Result, ScenarioTable};
+use super::value::{Read, ScenarioValue, Text};
 use crate::model::flow::SERIES;
 use crate::model::run::At;
 use crate::scenario::spec::VARIANT;
@@ -16,29 +16,24 @@ use crate::scenario::spec::VARIANT;
 /// The `x` of a figure over the time of a run.
 pub const TIME: &str = "time";
 
-/// A figure of the report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FigureSpec {
     pub title: String,
-    /// The figure of the source that it is drawn as.
+    /// The figure of the source that this one reproduces.
     pub place: Option<String>,
     /// A variable of the sweep, or [`TIME`].
     pub x: String,
-    /// Over the sweep a metric; over time a series of a flow.
+    /// A metric; in a figure over time, a series of a flow.
     pub y: String,
-    /// Values themselves, or divided by the baseline's.
+    /// [`Of::Value`] or [`Of::Ratio`].
     pub of: Of,
-    /// How values over the sweep are drawn.
     pub draw: Draw,
-    /// Whether x is drawn by its logarithm.
     pub log_x: bool,
-    /// Whether y is drawn by its logarithm.
     pub log_y: bool,
-    /// Whether all variants share one drawing over time; else each has its own, one above the other.
+    /// Whether all variants share one chart over time. If not, each has its own, one above the other.
     pub together: bool,
-    /// Where a figure over time ends.
+    /// End of a figure over time.
     pub until: Option<Duration>,
-    /// Only these points of the sweep.
     pub at: Points,
 }
 
@@ -46,58 +41,59 @@ pub struct FigureSpec {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Draw {
-    /// Lines where x is a number, else bars.
+    /// Lines if x is a number, else bars.
     #[default]
     Auto,
     /// A line per variant, with marks and intervals.
     Lines,
-    /// Bars per variant beside each other, with intervals.
+    /// A bar per variant, side by side, with intervals.
     Bars,
 }
 
-/// A known reason why measured numbers differ from published ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DifferenceSpec {
-    /// The reason, one sentence without its full stop.
+    /// Why numbers differ: one sentence without its full stop.
     pub cause: String,
-    /// What it means for the reader.
+    /// What this means for the reader: one sentence without its full stop.
     pub advice: String,
-    /// Only these metrics; all where it is empty.
+    /// All metrics if it is empty.
     pub metrics: Vec<String>,
-    /// Only these points of the sweep; the whole report where it is empty.
+    /// The whole report if it is empty.
     pub at: Points,
 }
 
-/// Points of the sweep: of each variable that is named, the values that are meant.
+/// Points of the sweep: the chosen values of some variables, and every value of the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Points(pub BTreeMap<String, Vec<String>>);
 
 impl Points {
-    /// Whether a point is among them; a variable that the point does not have excludes nothing.
+    /// A variable that the point does not have excludes nothing.
     pub fn contain(&self, at: &At) -> bool {
         self.0.iter().all(|(name, values)| at.get(name).is_none_or(|value| values.contains(value)))
     }
 
-    /// Whether they are all points there are.
     pub fn are_all(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl Reader<'_> {
-    /// Figures draw what is measured.
+impl CellReader<'_> {
     pub(super) fn figures(
         &self,
-        measured: &Measured,
+        measured: &MeasuredNames,
         report: &ReportSpec,
         published: &[Published],
     ) -> Result<Vec<FigureSpec>> {
-        let read = |table: &Table<'_>| {
-            let (x, of) = (table.needed("x")?, table.read("of")?.unwrap_or_default());
+        let read = |table: &ScenarioTable<'_>| {
+            let x = table.need("x")?.one_of([TIME].into_iter().chain(measured.variables()), "one of")?;
+            let of = table.read("of")?.unwrap_or_default();
             let over_time = x == TIME;
-            check_x(table, measured)?;
             let y = table.need("y")?;
-            let y = if over_time { series(&y)? } else { shown_metric(&y, report)? };
+            let y = match report.metrics.iter().map(String::as_str) {
+                _ if over_time => y.one_of(SERIES.iter().map(|series| series.name), "one of the series of a flow:")?,
+                metrics if metrics.len() > 0 => y.one_of(metrics, "one of report.metrics:")?,
+                _ => metric(&y)?,
+            };
             if of == Of::Saved {
                 return Err(table.need("of")?.refuse("expected value or ratio"));
             }
@@ -125,9 +121,8 @@ impl Reader<'_> {
         self.document().tables("figure")?.iter().map(read).collect()
     }
 
-    /// Differences are about points that exist.
-    pub(super) fn differences(&self, measured: &Measured, published: &[Published]) -> Result<Vec<DifferenceSpec>> {
-        let read = |table: &Table<'_>| {
+    pub(super) fn differences(&self, measured: &MeasuredNames, published: &[Published]) -> Result<Vec<DifferenceSpec>> {
+        let read = |table: &ScenarioTable<'_>| {
             let metrics = table.get("metrics").map_or(Ok(Vec::new()), |value| value.list(metric))?;
             let at = points(table, measured, published)?;
             Ok(DifferenceSpec { cause: table.needed("cause")?, advice: table.needed("advice")?, metrics, at })
@@ -136,45 +131,13 @@ impl Reader<'_> {
     }
 }
 
-/// A figure is over time, or over a variable of the sweep.
-fn check_x(table: &Table<'_>, measured: &Measured) -> Result<()> {
-    let value = table.need("x")?;
-    let x = String::read(&value)?;
-    if x == TIME || measured.sweep.iter().any(|variable| variable.name == x) {
-        return Ok(());
-    }
-    Err(value.refuse(format!("expected {TIME} or a variable of [sweep]: {}", measured.names(|_| true))))
-}
-
-/// The name of a series of a flow.
-fn series(value: &Value<'_>) -> Result<String> {
-    let name = String::read(value)?;
-    if SERIES.iter().any(|series| series.name == name) {
-        return Ok(name);
-    }
-    let names: Vec<&str> = SERIES.iter().map(|series| series.name).collect();
-    Err(value.refuse(format!("expected a series of a flow: {}", names.join(", "))))
-}
-
-/// The name of a metric that the report shows.
-fn shown_metric(value: &Value<'_>, report: &ReportSpec) -> Result<String> {
-    let name = metric(value)?;
-    if report.metrics.is_empty() || report.metrics.contains(&name) {
-        return Ok(name);
-    }
-    Err(value.refuse(format!("expected one of report.metrics: {}", report.metrics.join(", "))))
-}
-
-/// The points under `at`: of each variable one value or a list of them; variants may be published only.
-fn points(table: &Table<'_>, measured: &Measured, published: &[Published]) -> Result<Points> {
+/// Reads `at`, which has a value or a list for each variable. A variant may be published only.
+fn points(table: &ScenarioTable<'_>, measured: &MeasuredNames, published: &[Published]) -> Result<Points> {
     let Some(at) = table.get("at") else { return Ok(Points::default()) };
-    let read = |(name, value): (&str, Value<'_>)| {
-        let Some(variable) = measured.sweep.iter().find(|variable| variable.name == name) else {
-            let names = measured.names(|_| true);
-            return Err(value.refuse_field(format!("expected a variable of [sweep]: {names}")));
-        };
+    let read = |(name, value): (&str, ScenarioValue<'_>)| {
+        let variable = measured.variable(name, |expected| value.refuse_field(expected))?;
         let is_published = |text: &str| name == VARIANT && published.iter().any(|it| it.values.contains_key(text));
-        let one = |item: &Value<'_>| {
+        let one = |item: &ScenarioValue<'_>| {
             let Text(text) = Text::read(item)?;
             let is_known = variable.values.contains(&text) || is_published(&text);
             let known = || format!("expected values of `{name}`: {}", variable.values.join(", "));

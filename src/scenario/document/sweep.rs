@@ -1,48 +1,40 @@
-//! `[sweep]` and `[variant.NAME]`: the variables, their values, and every combination of them.
+//! `[sweep]` and the names of `[variant.NAME]`: the variables, their values, and every combination of these.
 
-use super::table::{Reader, Result};
-use super::value::{Value, names_in};
+use super::table::{CellReader, Result};
+use super::value::{ScenarioValue, names_in};
 use crate::model::run::At;
 use crate::scenario::spec::{Cell, PLANNED_RUNS_MAX, RUNS_MAX, VARIANT, Variable};
 
 /// Every combination of the sweep's values; the last variable varies fastest.
 pub fn combinations(sweep: &[Variable]) -> Vec<At> {
-    sweep.iter().fold(vec![At::new()], |cells, variable| {
-        let extend = |at: &At| {
-            let at = at.clone();
-            variable.values.iter().map(move |value| {
-                let mut at = at.clone();
-                at.insert(variable.name.clone(), value.clone());
-                at
-            })
-        };
-        cells.iter().flat_map(extend).collect::<Vec<_>>()
-    })
+    let mut cells = vec![At::new()];
+    for Variable { name, values } in sweep {
+        let with =
+            |at: &At, value: &String| at.iter().chain([(name, value)]).map(|(n, v)| (n.clone(), v.clone())).collect();
+        cells = cells.iter().flat_map(|at| values.iter().map(move |value| with(at, value))).collect();
+    }
+    cells
 }
 
-impl Reader<'_> {
-    /// The variables and their values. Variants come first, where the sweep does not list them itself.
+impl CellReader<'_> {
+    /// The variable of variants comes first, unless the sweep lists it.
     pub(super) fn read_sweep(&self) -> Result<Vec<Variable>> {
         let document = self.document();
-        let table = |key| document.get(key).map(|value: Value<'_>| value.table()).transpose();
-        let variants: Vec<String> =
-            table("variant")?.iter().flat_map(|table| table.entries()).map(|(name, _)| name.to_owned()).collect();
-        let mut sweep = Vec::new();
-        for (name, value) in table("sweep")?.iter().flat_map(|table| table.entries()) {
-            sweep.push(variable(name, &value, &variants)?);
-        }
+        let variants: Vec<String> = document.table("variant")?.entries().map(|(name, _)| name.to_owned()).collect();
+        let table = document.table("sweep")?;
+        let mut sweep =
+            table.entries().map(|(name, value)| variable(name, &value, &variants)).collect::<Result<Vec<_>>>()?;
         if !variants.is_empty() && !sweep.iter().any(|variable| variable.name == VARIANT) {
             sweep.insert(0, Variable { name: VARIANT.to_owned(), values: variants });
         }
         Ok(sweep)
     }
 
-    /// Runs of all cells together.
+    /// Errors: too many cells, or too many runs in all cells together.
     pub(super) fn check_amount(&self, sweep: &[Variable]) -> Result<()> {
         let cells = sweep.iter().fold(1_usize, |cells, variable| cells.saturating_mul(variable.values.len()));
         if cells > PLANNED_RUNS_MAX {
-            let what =
-                format!("{cells} cells, one for each combination of its values: expected at most {PLANNED_RUNS_MAX}");
+            let what = format!("{cells} cells, one per combination of values: expected at most {PLANNED_RUNS_MAX}");
             return Err(self.document().need("sweep")?.refuse_field(what));
         }
         let Some(value) = self.document().get("runs") else { return Ok(()) };
@@ -50,12 +42,12 @@ impl Reader<'_> {
         if cells.saturating_mul(runs) <= PLANNED_RUNS_MAX {
             return Ok(());
         }
-        let what = format!("{runs} runs of each of {cells} cells are more than {PLANNED_RUNS_MAX} together");
+        let what = format!("{runs} runs of each of {cells} cells are more than {PLANNED_RUNS_MAX} in all");
         let most = (PLANNED_RUNS_MAX / cells).min(RUNS_MAX as usize);
-        Err(value.refuse_field(what).or_hint(format!("at most {most} runs of so many cells")))
+        Err(value.refuse_field(what).or_hint(format!("with so many cells, use at most {most} runs")))
     }
 
-    /// No two values of a variable may mean the same: two cells would measure one thing.
+    /// Refuses two values of a variable that mean the same, because two cells would measure the same.
     pub(super) fn check_distinct(&self, sweep: &[Variable], cells: &[Cell]) -> Result<()> {
         let mut stride = cells.len();
         for variable in sweep {
@@ -63,7 +55,7 @@ impl Reader<'_> {
             let block = stride;
             stride /= values;
             if variable.name == VARIANT {
-                continue; // the same under two names is a way to see the scatter
+                continue; // two equal variants show how much results scatter
             }
             let equal = |one: usize, other: usize| {
                 let mut of_one = (0..cells.len()).filter(|index| index % block / stride == one);
@@ -79,8 +71,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A variable that no field takes.
-    fn check_used(&self, variable: &Value<'_>, name: &str) -> Result<()> {
+    /// Errors: no field refers to the variable.
+    fn check_used(&self, variable: &ScenarioValue<'_>, name: &str) -> Result<()> {
         let document = self.document();
         let mut others = document.entries().filter(|(key, _)| *key != "sweep");
         if others.any(|(_, value)| names_in(value.written.get_ref()).contains(&name)) {
@@ -95,7 +87,7 @@ fn measures_the_same(one: &Cell, other: &Cell) -> bool {
     (&one.links, &one.flows, one.duration, one.mtu) == (&other.links, &other.flows, other.duration, other.mtu)
 }
 
-fn variable(name: &str, value: &Value<'_>, variants: &[String]) -> Result<Variable> {
+fn variable(name: &str, value: &ScenarioValue<'_>, variants: &[String]) -> Result<Variable> {
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         let what = "expected a name of letters, digits and _, so that $name can refer to it";
         return Err(value.refuse_field(what));

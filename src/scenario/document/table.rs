@@ -4,33 +4,30 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::files::Files;
-use super::value::{Read, Value};
+use super::value::{Read, ScenarioValue};
 use crate::model::run::At;
 use crate::nearest::nearest;
-use crate::scenario::reference::{DOCUMENT, Field, OPEN, Section};
+use crate::scenario::reference::{DOCUMENT, OPEN, ScenarioField, ScenarioSection};
 use crate::written::{self, Mistake};
 
-/// What reading gives, or the first mistake.
+/// Reading stops at the first mistake.
 pub type Result<T, E = Box<Mistake>> = std::result::Result<T, E>;
 
-/// Describes every field, and what is around them.
 pub const REFERENCE: &str = "scenarios/REFERENCE.md";
 
-/// A scenario file, and the cell for which it is read.
+/// Reads a scenario file for one cell.
 #[derive(Clone, Copy)]
-pub struct Reader<'t> {
+pub struct CellReader<'t> {
     /// Path of the file, as it was given.
     pub file: &'t str,
     pub text: &'t str,
     pub whole: &'t Spanned<DeTable<'t>>,
     pub files: &'t Files,
-    /// Each variable of the sweep with its value in the cell.
+    /// The cell: each variable of the sweep with its value.
     pub at: &'t At,
 }
 
-/// Reads a text as TOML.
-///
-/// Errors: the first mistake of syntax.
+/// Errors: the first mistake in the TOML syntax.
 pub fn syntax<'t>(file: &'t str, text: &'t str) -> Result<Spanned<DeTable<'t>>> {
     let mut reader = written::Reader::new(file, text, REFERENCE);
     let document = reader.syntax();
@@ -38,16 +35,10 @@ pub fn syntax<'t>(file: &'t str, text: &'t str) -> Result<Spanned<DeTable<'t>>> 
     first.map_or(Ok(document.unwrap_or(Spanned::new(0..0, DeTable::new()))), |first| Err(Box::new(first)))
 }
 
-impl<'t> Reader<'t> {
-    /// The whole file.
-    pub fn document(&self) -> Table<'t> {
+impl<'t> CellReader<'t> {
+    pub fn document(&self) -> ScenarioTable<'t> {
         let layer = Layer { name: String::new(), start: 0, entries: self.whole.get_ref(), section: &DOCUMENT };
-        Table { reader: *self, layers: vec![layer] }
-    }
-
-    /// `[sweep]`; none where there is none, or something else of this name.
-    pub fn sweep(&self) -> Option<Table<'t>> {
-        self.document().get("sweep")?.table().ok()
+        ScenarioTable { reader: *self, layers: vec![layer] }
     }
 
     /// Line of a byte offset, from 1.
@@ -55,7 +46,7 @@ impl<'t> Reader<'t> {
         self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
     }
 
-    /// A mistake without a value to show.
+    /// A mistake without a value.
     pub fn mistake(&self, offset: usize, field: &str, expected: impl Into<String>) -> Box<Mistake> {
         let (file, field) = (self.file.to_owned(), field.to_owned());
         let (line, expected) = (Some(self.line_of(offset)), expected.into());
@@ -63,10 +54,10 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// A table, or several of which the first that has a field gives its value.
+/// One table, or several: the first that has a field gives its value.
 #[derive(Clone)]
-pub struct Table<'t> {
-    pub reader: Reader<'t>,
+pub struct ScenarioTable<'t> {
+    pub reader: CellReader<'t>,
     layers: Vec<Layer<'t>>,
 }
 
@@ -76,13 +67,13 @@ struct Layer<'t> {
     name: String,
     start: usize,
     entries: &'t DeTable<'t>,
-    /// The fields that it may have.
-    section: &'static Section,
+    /// Declares the fields that the table may have.
+    section: &'static ScenarioSection,
 }
 
 impl<'t> Layer<'t> {
-    fn value(&self, reader: Reader<'t>, key: &str, written: &'t Spanned<DeValue<'t>>) -> Value<'t> {
-        Value { reader, name: self.name_of(key), field: self.section.field(key), written }
+    fn value(&self, reader: CellReader<'t>, key: &str, written: &'t Spanned<DeValue<'t>>) -> ScenarioValue<'t> {
+        ScenarioValue { reader, name: self.name_of(key), field: self.section.field(key), written }
     }
 
     fn name_of(&self, key: &str) -> String {
@@ -90,26 +81,24 @@ impl<'t> Layer<'t> {
     }
 }
 
-impl<'t> Table<'t> {
-    /// The table that a value is, where it has none but the fields that it may have.
-    pub fn new(value: &Value<'t>, entries: &'t DeTable<'t>) -> Result<Self> {
-        let section = value.field.and_then(Field::section).unwrap_or(&OPEN);
+impl<'t> ScenarioTable<'t> {
+    /// Errors: a field that the section does not declare.
+    pub fn new(value: &ScenarioValue<'t>, entries: &'t DeTable<'t>) -> Result<Self> {
+        let section = value.field.and_then(ScenarioField::section).unwrap_or(&OPEN);
         let layer = Layer { name: value.name.clone(), start: value.written.span().start, entries, section };
-        Table { reader: value.reader, layers: vec![layer] }.known()
+        ScenarioTable { reader: value.reader, layers: vec![layer] }.known()
     }
 
-    /// A table without a field.
-    pub fn empty(reader: Reader<'t>) -> Self {
-        Table { reader, layers: Vec::new() }
+    pub fn empty(reader: CellReader<'t>) -> Self {
+        ScenarioTable { reader, layers: Vec::new() }
     }
 
-    /// This table, and below it another one that gives what this one leaves out.
-    pub fn over(&self, below: &Table<'t>) -> Self {
-        Table { reader: self.reader, layers: [&self.layers[..], &below.layers[..]].concat() }
+    /// Puts this table over another one, which gives the fields that this one leaves out.
+    pub fn over(&self, below: &ScenarioTable<'t>) -> Self {
+        ScenarioTable { reader: self.reader, layers: [&self.layers[..], &below.layers[..]].concat() }
     }
 
-    /// The value under a key.
-    pub fn get(&self, key: &str) -> Option<Value<'t>> {
+    pub fn get(&self, key: &str) -> Option<ScenarioValue<'t>> {
         self.layers.iter().find_map(|layer| Some(layer.value(self.reader, key, layer.entries.get(key)?)))
     }
 
@@ -117,30 +106,35 @@ impl<'t> Table<'t> {
         self.get(key).is_some()
     }
 
-    /// A field that is not there.
+    /// A mistake for a field that is not in the table.
     pub fn missing(&self, key: &str, expected: impl Into<String>) -> Box<Mistake> {
         let last = self.layers.last();
         let name = last.map_or(key.to_owned(), |layer| layer.name_of(key));
         self.reader.mistake(last.map_or(0, |layer| layer.start), &name, expected)
     }
 
-    /// The value under a key that must be there.
-    pub fn need(&self, key: &str) -> Result<Value<'t>> {
+    /// A mistake in a field that the table may lack.
+    pub fn refuse_field(&self, key: &str, expected: &str) -> Box<Mistake> {
+        self.get(key).map_or_else(|| self.missing(key, expected), |value| value.refuse_field(expected))
+    }
+
+    /// Errors: the field is missing.
+    pub fn need(&self, key: &str) -> Result<ScenarioValue<'t>> {
         self.get(key).ok_or_else(|| self.missing(key, "missing, and it has no default"))
     }
 
-    /// What a value is read as; none where the table leaves it out.
+    /// None: the table leaves the field out.
     pub fn read<T: Read>(&self, key: &str) -> Result<Option<T>> {
         self.get(key).map(|value| T::read(&value)).transpose()
     }
 
-    /// What a value that must be there is read as.
+    /// Errors: the field is missing or cannot be read.
     pub fn needed<T: Read>(&self, key: &str) -> Result<T> {
         T::read(&self.need(key)?)
     }
 
-    /// Every key with its value, in the order of the file.
-    pub fn entries(&self) -> impl Iterator<Item = (&'t str, Value<'t>)> + '_ {
+    /// In the order of the file.
+    pub fn entries(&self) -> impl Iterator<Item = (&'t str, ScenarioValue<'t>)> + '_ {
         self.layers.iter().flat_map(|layer| {
             let of = |(key, written): (&'t Spanned<_>, &'t Spanned<DeValue<'t>>)| {
                 let key: &'t std::borrow::Cow<'t, str> = key.get_ref();
@@ -150,43 +144,35 @@ impl<'t> Table<'t> {
         })
     }
 
-    /// The table under a key; one without any field where there is none.
-    pub fn table(&self, key: &str) -> Result<Table<'t>> {
-        self.get(key).map_or_else(|| Ok(Table::empty(self.reader)), |value| value.table())
+    /// The table under a key, or an empty one.
+    pub fn table(&self, key: &str) -> Result<ScenarioTable<'t>> {
+        self.get(key).map_or_else(|| Ok(ScenarioTable::empty(self.reader)), |value| value.table())
     }
 
-    /// The tables under a key.
-    pub fn tables(&self, key: &str) -> Result<Vec<Table<'t>>> {
+    /// Reads `[[key]]`: no table if the key is missing.
+    pub fn tables(&self, key: &str) -> Result<Vec<ScenarioTable<'t>>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let Some(items) = value.items() else {
             let what = format!("expected [[{}]], in two pairs of brackets: there may be several", value.name);
             return Err(value.refuse_field(what));
         };
-        items.iter().map(Value::table).collect()
+        items.iter().map(ScenarioValue::table).collect()
     }
 
-    /// The table, where it has none but the fields that it may have.
+    /// Errors: a field that no section of the table declares.
     pub fn known(self) -> Result<Self> {
-        let mut keys = self.layers.iter().flat_map(|layer| layer.entries.keys());
-        if keys.all(|key| self.may_have(key.get_ref())) {
-            return Ok(self);
-        }
         let fields = self.layers.iter().flat_map(|layer| layer.section.fields());
         let known: Vec<&str> = fields.map(|(field, _)| field.name).collect();
-        self.check_known(|key| self.may_have(key), &known, || format!("one of {}", known.join(", ")))?;
+        let may_have = |key: &str| self.field(key).is_some() || self.layers.iter().any(|layer| layer.section.is_open());
+        self.check_known(may_have, &known, || format!("one of {}", known.join(", ")))?;
         Ok(self)
     }
 
-    fn may_have(&self, key: &str) -> bool {
-        self.field(key).is_some() || self.layers.iter().any(|layer| layer.section.is_open())
-    }
-
-    /// The declaration of a field.
-    pub fn field(&self, key: &str) -> Option<&'static Field> {
+    pub fn field(&self, key: &str) -> Option<&'static ScenarioField> {
         self.layers.iter().find_map(|layer| layer.section.field(key))
     }
 
-    /// Checks that it has no other fields; `meant` are those that a misspelt one can be.
+    /// Refuses other fields. `meant` are the names that a misspelt field may stand for.
     pub fn check_known(
         &self,
         is_known: impl Fn(&str) -> bool,

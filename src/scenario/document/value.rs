@@ -1,7 +1,8 @@
-//! Values of a scenario file in one cell of its sweep: literals, and texts in which a `$name` stands for another value.
+//! Values of a scenario file in one cell of its sweep: literals, and texts in which `$name` stands for another value.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,57 +13,54 @@ use toml::de::DeValue;
 use super::flow::Protocol;
 use super::report::Of;
 use super::shown::Draw;
-use super::table::{Reader, Result, Table};
+use super::table::{CellReader, Result, ScenarioTable};
 use crate::nearest::nearest;
 use crate::path::acks::AckHold;
-use crate::path::loss::LossText;
-use crate::path::rate_trace::RateText;
 use crate::path::reorder::Reorder;
 use crate::plain::shown;
-use crate::scenario::reference::{Field, Kind};
-use crate::scenario::spec::{Profile, Sender};
+use crate::scenario::reference::{Kind, ScenarioField};
+use crate::scenario::spec::{BulkSender, Profile};
 use crate::units::{BitsPerSec, Bytes, ParseError, QueueSize, Share, format_duration, parse_duration};
 use crate::written::{Mistake, given};
 
-/// A value under its name, for one cell.
+/// The value of a field in one cell.
 #[derive(Clone)]
-pub struct Value<'t> {
-    pub reader: Reader<'t>,
-    /// Dotted name, such as `link.rate`; an item of a list has the list's name.
+pub struct ScenarioValue<'t> {
+    pub reader: CellReader<'t>,
+    /// Dotted name, such as `link.rate`. An item of a list has the name of the list.
     pub name: String,
-    /// What it is; an item of a list has the list's.
-    pub field: Option<&'static Field>,
+    /// Declaration of the field, if there is one. An item of a list has that of the list.
+    pub field: Option<&'static ScenarioField>,
     pub written: &'t Spanned<DeValue<'t>>,
 }
 
-/// A part of a text.
-enum Piece<'a> {
+enum TextPiece<'a> {
     Literal(&'a str),
-    /// What a `$` stands before: a variable of the sweep.
+    /// Name of a sweep variable, without its `$`.
     Name(&'a str),
 }
 
-/// Splits a text at its `$name`s; `$$` stands for one dollar sign.
-fn pieces(text: &str) -> Vec<Piece<'_>> {
+/// Splits a text at each `$name`; `$$` stands for one dollar sign.
+fn pieces(text: &str) -> Vec<TextPiece<'_>> {
     let mut split = text.split('$');
-    let mut pieces = vec![Piece::Literal(split.next().unwrap_or_default())];
+    let mut pieces = vec![TextPiece::Literal(split.next().unwrap_or_default())];
     while let Some(piece) = split.next() {
         if piece.is_empty() {
-            pieces.extend([Piece::Literal("$"), Piece::Literal(split.next().unwrap_or_default())]);
+            pieces.extend([TextPiece::Literal("$"), TextPiece::Literal(split.next().unwrap_or_default())]);
             continue;
         }
         let end = piece.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(piece.len());
         let (name, rest) = piece.split_at(end);
-        pieces.extend([Piece::Name(name), Piece::Literal(rest)]);
+        pieces.extend([TextPiece::Name(name), TextPiece::Literal(rest)]);
     }
     pieces
 }
 
-/// The variables that a value takes, in the order of its text; those of the items of a list and of a table too.
+/// The sweep variables that a value, or any value inside it, refers to.
 pub fn names_in<'a>(value: &'a DeValue<'_>) -> Vec<&'a str> {
     match value {
         DeValue::String(text) => {
-            let name = |piece| if let Piece::Name(name) = piece { Some(name) } else { None };
+            let name = |piece| if let TextPiece::Name(name) = piece { Some(name) } else { None };
             pieces(text).into_iter().filter_map(name).collect()
         }
         DeValue::Array(items) => items.iter().flat_map(|item| names_in(item.get_ref())).collect(),
@@ -71,27 +69,27 @@ pub fn names_in<'a>(value: &'a DeValue<'_>) -> Vec<&'a str> {
     }
 }
 
-impl<'t> Value<'t> {
-    /// A text as it is written, or a number or truth value as text; none for anything else.
+impl<'t> ScenarioValue<'t> {
+    /// A text, number or truth value as text, with `$name` as it is written.
+    ///
+    /// None: any other value.
     pub fn literal(&self) -> Option<Cow<'t, str>> {
         Some(match self.written.get_ref() {
             DeValue::String(text) => Cow::Borrowed(text),
-            DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
-                Ok(number) => number.to_string().into(),
-                Err(_) => Cow::Borrowed(number.as_str()),
-            },
-            DeValue::Float(number) => match number.as_str().parse::<f64>() {
-                Ok(number) => number.to_string().into(),
-                Err(_) => Cow::Borrowed(number.as_str()),
-            },
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                .map_or(Cow::Borrowed(number.as_str()), |number| number.to_string().into()),
+            DeValue::Float(number) => {
+                let read = number.as_str().parse::<f64>();
+                read.map_or(Cow::Borrowed(number.as_str()), |number| number.to_string().into())
+            }
             DeValue::Boolean(is_on) => is_on.to_string().into(),
             DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => return None,
         })
     }
 
-    /// As [`Value::literal`], with each `$name` replaced by its value in the cell.
+    /// As [`ScenarioValue::literal`], with each `$name` replaced by its value in the cell.
     ///
-    /// Errors: a `$name` that is no variable of the sweep.
+    /// Errors: a `$name` that is not a variable of the sweep.
     pub fn text(&self) -> Result<Option<Cow<'t, str>>> {
         match self.literal() {
             Some(text) if self.written.get_ref().is_str() && text.contains('$') => self.replaced(&text).map(Some),
@@ -103,8 +101,8 @@ impl<'t> Value<'t> {
         let mut replaced = String::new();
         for piece in pieces(text) {
             replaced += match piece {
-                Piece::Literal(text) => text,
-                Piece::Name(name) => self.reader.at.get(name).ok_or_else(|| self.unknown_name(name))?,
+                TextPiece::Literal(text) => text,
+                TextPiece::Name(name) => self.reader.at.get(name).ok_or_else(|| self.unknown_name(name))?,
             };
         }
         Ok(replaced.into())
@@ -115,12 +113,11 @@ impl<'t> Value<'t> {
         let known = if known.is_empty() { "there is no [sweep]".to_owned() } else { known.join(", ") };
         let mut mistake = self.mistake(format!("expected a variable of [sweep]: {known}"));
         mistake.given = Some(format!("\"${name}\""));
-        let near = nearest(name, self.reader.at.keys().map(String::as_str));
-        mistake.suggest(near.map(|name| format!("${name}")));
+        mistake.suggest(nearest(name, self.reader.at.keys().map(String::as_str)).map(|name| format!("${name}")));
         mistake
     }
 
-    /// Whether its text takes the value of this variable.
+    /// Whether its text refers to this sweep variable.
     pub fn takes(&self, variable: &str) -> bool {
         names_in(self.written.get_ref()).contains(&variable)
     }
@@ -129,7 +126,7 @@ impl<'t> Value<'t> {
         self.reader.line_of(self.written.span().start)
     }
 
-    /// The value for a message: as it is written, or what it stands for in the cell.
+    /// The value for a message: as it is written, or with each `$name` replaced.
     fn given(&self) -> Option<String> {
         match self.written.get_ref() {
             DeValue::String(text) if text.contains('$') => {
@@ -144,31 +141,33 @@ impl<'t> Value<'t> {
         self.reader.mistake(self.written.span().start, &self.name, expected)
     }
 
-    /// A mistake in the value.
-    pub fn refuse(&self, expected: impl Into<String>) -> Box<Mistake> {
+    fn mistake_near(&self, expected: impl Into<String>, near: Option<impl fmt::Display>) -> Box<Mistake> {
         let mut mistake = self.mistake(expected);
         mistake.given = self.given();
+        mistake.suggest(near);
         self.in_sweep(mistake)
     }
 
-    /// A mistake in the field that is none in its value.
+    /// A mistake that shows the value.
+    pub fn refuse(&self, expected: impl Into<String>) -> Box<Mistake> {
+        self.mistake_near(expected, None::<&str>)
+    }
+
+    /// A mistake that shows the field without its value.
     pub fn refuse_field(&self, expected: impl Into<String>) -> Box<Mistake> {
         self.in_sweep(self.mistake(expected))
     }
 
-    /// A mistake in the value that was found while it was read.
+    /// A mistake that was found when the text was parsed.
     pub fn wrong(&self, error: ParseError) -> Box<Mistake> {
-        let mut mistake = self.mistake(error.expected);
-        mistake.given = self.given();
-        mistake.suggest(error.meant);
-        self.in_sweep(mistake)
+        self.mistake_near(error.expected, error.meant)
     }
 
-    /// Moves a mistake to the sweep where that gives the whole value; where it gives a part, the next step names it.
+    /// Moves a mistake to the line of `[sweep]` if the value is one `$name`; adds a hint if it contains one.
     fn in_sweep(&self, mut mistake: Box<Mistake>) -> Box<Mistake> {
         let Some(text) = self.written.get_ref().as_str() else { return mistake };
         let names = names_in(self.written.get_ref());
-        let sweep = self.reader.sweep();
+        let sweep = self.reader.document().table("sweep").ok();
         let Some((name, variable)) = names.iter().find_map(|name| Some((*name, sweep.as_ref()?.get(name)?))) else {
             return mistake;
         };
@@ -186,22 +185,21 @@ impl<'t> Value<'t> {
         mistake.or_hint(hint)
     }
 
-    /// Its items; none where it is no list.
-    pub fn items(&self) -> Option<Vec<Value<'t>>> {
+    /// None: it is not a list.
+    pub fn items(&self) -> Option<Vec<ScenarioValue<'t>>> {
         let items = self.written.get_ref().as_array()?;
-        Some(items.iter().map(|written| Value { written, ..self.clone() }).collect())
+        Some(items.iter().map(|written| ScenarioValue { written, ..self.clone() }).collect())
     }
 
-    /// A list, of which each item is read.
-    pub fn list<T>(&self, read: impl FnMut(&Value<'t>) -> Result<T>) -> Result<Vec<T>> {
+    /// Reads each item of a list.
+    pub fn list<T>(&self, read: impl FnMut(&ScenarioValue<'t>) -> Result<T>) -> Result<Vec<T>> {
         let items = self.items().ok_or_else(|| self.refuse("expected a list, such as [1, 2]"))?;
         items.iter().map(read).collect()
     }
 
-    /// The value as a table.
-    pub fn table(&self) -> Result<Table<'t>> {
+    pub fn table(&self) -> Result<ScenarioTable<'t>> {
         match self.written.get_ref() {
-            DeValue::Table(entries) => Table::new(self, entries),
+            DeValue::Table(entries) => ScenarioTable::new(self, entries),
             DeValue::Array(_) if !self.name.contains('.') => {
                 let what = format!("expected [{}], in one pair of brackets: there is one", self.name);
                 Err(self.refuse_field(what))
@@ -210,22 +208,24 @@ impl<'t> Value<'t> {
         }
     }
 
-    /// A text that a function reads.
-    pub fn parsed<T>(&self, read: impl FnOnce(&str) -> Result<T, ParseError>) -> Result<T> {
-        let text = self.text()?.unwrap_or_default(); // what is no text reads no better than an empty one
-        read(&text).map_err(|error| self.wrong(error))
+    pub fn parsed<T>(&self, parse: impl FnOnce(&str) -> Result<T, ParseError>) -> Result<T> {
+        let text = self.text()?.unwrap_or_default(); // a list or table is refused as an empty text is
+        parse(&text).map_err(|error| self.wrong(error))
     }
 
-    /// A whole number in the range of its field, also as text, so that a sweep can set it.
-    pub fn whole(&self) -> Result<u64> {
-        let number = self.text()?.and_then(|text| text.parse().ok());
-        let number = number.filter(|number| self.field.is_none_or(|field| field.kind.takes(*number)));
-        number.ok_or_else(|| self.refuse(self.expected_number()))
+    /// The value, if it is in the range that its field declares.
+    fn within<T: PartialOrd>(&self, value: T, range: Option<[T; 2]>, show: impl Fn(T) -> String) -> Result<T> {
+        match range {
+            Some([low, high]) if value < low || value > high => {
+                Err(self.refuse(format!("outside {}..{}", show(low), show(high))))
+            }
+            _ => Ok(value),
+        }
     }
 
-    /// As [`Value::whole`], of a field that no sweep sets.
+    /// A whole number written as a number: the value of a field that no sweep sets.
     pub fn unquoted(&self) -> Result<u64> {
-        let number = self.whole()?;
+        let number = u64::read(self)?;
         if self.written.get_ref().is_str() {
             return Err(self.refuse(format!("{}, without quotes", self.expected_number())));
         }
@@ -237,78 +237,73 @@ impl<'t> Value<'t> {
         expected.unwrap_or_else(|| "expected a whole number".to_owned())
     }
 
-    /// A time in the range of its field.
-    pub fn time(&self) -> Result<Duration> {
-        let time = Duration::read(self)?;
-        match self.field.map(|field| &field.kind) {
-            Some(Kind::Time(Some([low, high]))) if !(*low..=*high).contains(&time) => {
-                let [low, high] = [*low, *high].map(format_duration);
-                Err(self.refuse(format!("outside {low}..{high}")))
-            }
-            _ => Ok(time),
+    /// A text that is one of these names. `expected` introduces them in a message.
+    pub fn one_of<'n>(&self, names: impl IntoIterator<Item = &'n str>, expected: &str) -> Result<String> {
+        let name = String::read(self)?;
+        let names: Vec<&str> = names.into_iter().collect();
+        if names.contains(&name.as_str()) {
+            return Ok(name);
         }
+        let begun = names.iter().copied().find(|known| known.starts_with(&name) && !name.is_empty());
+        let near = nearest(&name, names.iter().copied()).or(begun);
+        let known = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+        Err(self.mistake_near(format!("expected {expected} {known}"), near))
     }
 
-    /// One of a few words.
-    pub fn word<T: Copy + VariantArray + Into<&'static str>>(&self) -> Result<T> {
+    /// One of the words of an enum.
+    fn word<T: Copy + VariantArray + Into<&'static str>>(&self) -> Result<T> {
         let given = self.text()?.unwrap_or_default();
         let found = T::VARIANTS.iter().find(|&&meaning| meaning.into() == given);
         found.copied().ok_or_else(|| {
             let words: Vec<&str> = T::VARIANTS.iter().map(|&meaning| meaning.into()).collect();
-            let mut mistake = self.refuse(format!("expected {}", words.join(" or ")));
-            mistake.suggest(nearest(&given, words));
-            mistake
+            self.mistake_near(format!("expected {}", words.join(" or ")), nearest(&given, words))
         })
     }
 }
 
-/// What a value of a scenario can be read as.
+/// Reads a type from a value of a scenario.
 pub trait Read: Sized {
-    /// Errors: the value is not one of these.
-    fn read(value: &Value<'_>) -> Result<Self>;
+    /// Errors: the value is of another type, malformed, or out of range.
+    fn read(value: &ScenarioValue<'_>) -> Result<Self>;
 }
 
-macro_rules! read_from_text {
-    ($($name:ty),*) => {$(
+macro_rules! read_with {
+    ($read:expr => $($name:ty),*) => {$(
         impl Read for $name {
-            fn read(value: &Value<'_>) -> Result<Self> {
-                value.parsed(<$name>::from_str)
+            fn read(value: &ScenarioValue<'_>) -> Result<Self> {
+                $read(value)
             }
         }
     )*};
 }
-read_from_text!(BitsPerSec, Bytes, QueueSize, Share, RateText, Reorder, AckHold);
+read_with!(|value: &ScenarioValue<'_>| value.parsed(FromStr::from_str) => Bytes, QueueSize, Share, Reorder, AckHold);
+read_with!(ScenarioValue::word => Profile, Protocol, BulkSender, Of, Draw);
+read_with!(whole => u32, u64);
 
-macro_rules! read_word {
-    ($($name:ty),*) => {$(
-        impl Read for $name {
-            fn read(value: &Value<'_>) -> Result<Self> {
-                value.word()
-            }
-        }
-    )*};
+/// A whole number in the range of its field. It may be a text, so that a sweep can set it.
+fn whole<T: TryFrom<u64>>(value: &ScenarioValue<'_>) -> Result<T> {
+    let number = value.text()?.and_then(|text| text.parse().ok());
+    let number = number.filter(|number| value.field.is_none_or(|field| field.kind.takes(*number)));
+    let number = number.and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| value.refuse(value.expected_number()))
 }
-read_word!(Profile, Protocol, Sender, Of, Draw);
 
-impl Read for Duration {
-    fn read(value: &Value<'_>) -> Result<Self> {
-        value.parsed(parse_duration)
+impl Read for BitsPerSec {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
+        let range = value.field.and_then(|field| if let Kind::Rate(range) = field.kind { Some(range) } else { None });
+        value.within(value.parsed(BitsPerSec::from_str)?, range, |rate| rate.to_string())
     }
 }
 
-/// A list stands for the numbers of the packets that are lost.
-impl Read for LossText {
-    fn read(value: &Value<'_>) -> Result<Self> {
-        if value.written.get_ref().is_array() {
-            let positions = value.list(|item| Ok(item.text()?.unwrap_or_default()))?;
-            return format!("positions:{}", positions.join(",")).parse().map_err(|error| value.wrong(error));
-        }
-        value.parsed(LossText::from_str)
+impl Read for Duration {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
+        let range = value.field.and_then(|field| if let Kind::Time(range) = field.kind { range } else { None });
+        value.within(value.parsed(parse_duration)?, range, format_duration)
     }
 }
 
 impl Read for String {
-    fn read(value: &Value<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let text = value.text()?.filter(|_| value.written.get_ref().is_str());
         text.map(Cow::into_owned).ok_or_else(|| value.refuse("expected a text in quotes"))
     }
@@ -318,23 +313,23 @@ impl Read for String {
 pub struct Text(pub String);
 
 impl Read for Text {
-    fn read(value: &Value<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let text = value.text()?.map(|text| Text(text.into_owned()));
         text.ok_or_else(|| value.refuse("expected a text or a number"))
     }
 }
 
 impl Read for bool {
-    fn read(value: &Value<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         value.written.get_ref().as_bool().ok_or_else(|| value.refuse("expected true or false"))
     }
 }
 
-/// On or off: true or false, 1 or 0; also as text, so that a sweep can set it.
+/// 0 or 1, or false or true. It may be a text, so that a sweep can set it.
 pub struct Switch(pub bool);
 
 impl Read for Switch {
-    fn read(value: &Value<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         match value.text()?.as_deref() {
             Some("1" | "true") => Ok(Switch(true)),
             Some("0" | "false") => Ok(Switch(false)),
@@ -344,27 +339,27 @@ impl Read for Switch {
 }
 
 impl Read for f64 {
-    fn read(value: &Value<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let number = value.literal().filter(|_| !value.written.get_ref().is_str());
         number.and_then(|number| number.parse().ok()).ok_or_else(|| value.refuse("expected a number"))
     }
 }
 
 impl Read for [String; 2] {
-    fn read(value: &Value<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let nodes = value.list(String::read)?;
         nodes.try_into().map_err(|_| value.refuse("expected two nodes, such as [\"a\", \"b\"]"))
     }
 }
 
 impl<T: Read> Read for Vec<T> {
-    fn read(value: &Value<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         value.list(T::read)
     }
 }
 
 impl<T: Read> Read for BTreeMap<String, T> {
-    fn read(value: &Value<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let table = value.table()?;
         table.entries().map(|(name, value)| Ok((name.to_owned(), T::read(&value)?))).collect()
     }

@@ -1,54 +1,46 @@
-//! The declarations as a list of fields with their places, to look up and to print.
+//! Lists every declared field with its place in the file.
 
-use super::field::{Field, Section, Unset, is_open};
+use super::field::{ScenarioField, ScenarioSection, Unset, is_open};
 use super::whole::DOCUMENT;
 
 /// A field at one place of the file.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct FieldEntry {
     /// Dotted, such as `link.reverse.rate`.
     pub path: String,
-    pub field: &'static Field,
+    pub field: &'static ScenarioField,
     pub unset: Unset,
-    /// An earlier section has the same fields.
+    section: &'static ScenarioSection,
+    /// An earlier place has the same section.
     pub is_repeated: bool,
 }
 
-/// Every field at every place, those of a table behind the table.
-pub fn entries() -> Vec<Entry> {
-    let mut walk = Walk::default();
-    walk.enter("", &DOCUMENT);
-    walk.entries
+/// Every field at every place. The fields of a table follow the table.
+pub fn entries() -> Vec<FieldEntry> {
+    let mut entries = Vec::new();
+    add("", &DOCUMENT, &mut entries);
+    entries
 }
 
-#[derive(Default)]
-struct Walk {
-    entries: Vec<Entry>,
-    seen: Vec<&'static Section>,
-}
-
-impl Walk {
-    fn enter(&mut self, place: &str, section: &'static Section) {
-        let is_repeated = self.seen.iter().any(|seen| std::ptr::eq(*seen, section));
-        self.seen.push(section);
-        for (field, unset) in section.fields() {
-            let path = if place.is_empty() { field.name.to_owned() } else { format!("{place}.{}", field.name) };
-            self.entries.push(Entry { path: path.clone(), field, unset, is_repeated });
-            if let Some(section) = field.section() {
-                self.enter(&path, section);
-            }
+fn add(place: &str, section: &'static ScenarioSection, entries: &mut Vec<FieldEntry>) {
+    let is_repeated = entries.iter().any(|entry| std::ptr::eq(entry.section, section));
+    for (field, unset) in section.fields() {
+        let path = if place.is_empty() { field.name.to_owned() } else { format!("{place}.{}", field.name) };
+        entries.push(FieldEntry { path: path.clone(), field, unset, section, is_repeated });
+        if let Some(section) = field.section() {
+            add(&path, section, entries);
         }
     }
 }
 
-impl Entry {
-    /// The place of the section that it is in; empty at the top of the file.
+impl FieldEntry {
+    /// The path of the table that has the field; empty at the top of the file.
     pub fn place(&self) -> &str {
         self.path.rsplit_once('.').map_or("", |(place, _)| place)
     }
 
-    /// Whether a dotted name means it: a whole path, or the end of one.
-    fn is_meant(&self, name: &str) -> bool {
+    /// Whether a dotted name is the whole path, or the end of it.
+    fn has_name(&self, name: &str) -> bool {
         let given: Vec<&str> = name.split('.').collect();
         let own: Vec<&str> = self.path.split('.').collect();
         let is_own = |(own, given): (&&str, &&str)| own == given || is_open(own);
@@ -56,10 +48,10 @@ impl Entry {
     }
 }
 
-/// The fields that a name means: all of the name, each once.
-pub fn find<'a>(name: &str, entries: &'a [Entry]) -> Vec<&'a Entry> {
-    let mut found: Vec<&Entry> = Vec::new();
-    for entry in entries.iter().filter(|entry| entry.is_meant(name)) {
+/// The different fields that a dotted name may mean.
+pub fn find<'a>(name: &str, entries: &'a [FieldEntry]) -> Vec<&'a FieldEntry> {
+    let mut found: Vec<&FieldEntry> = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.has_name(name)) {
         if !found.iter().any(|other| std::ptr::eq(other.field, entry.field)) {
             found.push(entry);
         }

@@ -1,4 +1,4 @@
-//! What a section and a field are, and the form in which they are declared.
+//! The types of sections and fields, and the macro that declares them.
 
 use std::time::Duration;
 
@@ -6,76 +6,76 @@ use crate::units::{BitsPerSec, format_duration};
 
 /// A table of a scenario file.
 #[derive(Debug)]
-pub struct Section {
-    pub own: &'static [Field],
-    pub shared: &'static [Shared],
+pub struct ScenarioSection {
+    pub own: &'static [ScenarioField],
+    pub shared: &'static [SharedFields],
 }
 
-/// Fields that a section takes over from another one.
+/// Fields that a section has in common with another one.
 #[derive(Debug)]
-pub struct Shared {
-    pub of: &'static Section,
+pub struct SharedFields {
+    pub of: &'static ScenarioSection,
     pub names: &'static [&'static str],
     pub unset: Unset,
 }
 
-/// A field of a section.
 #[derive(Debug)]
-pub struct Field {
-    /// A name in capitals stands for names that the file chooses.
+pub struct ScenarioField {
+    /// In capitals if the file chooses the name.
     pub name: &'static str,
     pub kind: Kind,
     pub unset: Unset,
-    /// Lines of its doc comment; the last are examples.
-    lines: &'static [&'static str],
+    /// The doc comment. Its last lines are examples.
+    pub lines: &'static [&'static str],
 }
 
-/// What the value of a field is.
+/// Type of a field's value.
 #[derive(Debug)]
 pub enum Kind {
-    /// What these words say.
+    /// A type described by these words.
     Is(&'static str),
     /// One of these words.
     Words(&'static [&'static str]),
-    /// A whole number of a unit: empty, or such as " of packets".
+    /// A whole number with its range and its unit, which is empty or such as " of packets".
     Whole([u64; 2], &'static str),
-    /// A time, in a range where there is a fixed one.
+    /// A time, with its range if that is fixed.
     Time(Option<[Duration; 2]>),
-    /// A size of a queue.
     Queue,
     /// An amount of data.
     Data,
     Share,
     Rate([BitsPerSec; 2]),
-    Table(&'static Section),
-    /// Several tables.
-    Tables(&'static Section),
+    Table(&'static ScenarioSection),
+    Tables(&'static ScenarioSection),
 }
 
-/// What holds where a field is left out.
+/// Meaning of a field that is left out.
 #[derive(Debug, Clone, Copy)]
 pub enum Unset {
-    /// It must be there.
+    /// A mistake.
     Needed,
-    /// It has this value.
+    /// This value.
     Is(&'static str),
-    /// What these words say.
+    /// A default described by these words.
     Means(&'static str),
 }
 
-/// Declares sections with their fields: a doc comment, a name, a kind, and what holds without the field.
+/// Declares sections. Each field has a doc comment with examples, a name, a kind, and a default.
 macro_rules! sections {
     ($(
-        $(#[doc = $about:literal])+
         $section:ident {
             $($(#[doc = $line:literal])+ $name:ident: $kind:expr, $unset:expr;)*
+            $(from $of:ident [$($taken:ident),+]: $taken_unset:expr;)*
         }
-        $(from $of:ident [$($taken:ident),+]: $taken_unset:expr;)*
     )+) => {$(
-        $(#[doc = $about])+
-        pub static $section: super::field::Section = super::field::Section {
-            own: &[$(super::field::Field::new(stringify!($name), $kind, $unset, &[$($line),+])),*],
-            shared: &[$(super::field::Shared {
+        pub static $section: super::field::ScenarioSection = super::field::ScenarioSection {
+            own: &[$(super::field::ScenarioField {
+                name: stringify!($name),
+                kind: $kind,
+                unset: $unset,
+                lines: &[$($line),+],
+            }),*],
+            shared: &[$(super::field::SharedFields {
                 of: &$of,
                 names: &[$(stringify!($taken)),+],
                 unset: $taken_unset,
@@ -87,29 +87,20 @@ pub(super) use sections;
 
 const EXAMPLE: &str = "Example: ";
 
-impl Field {
-    pub const fn new(name: &'static str, kind: Kind, unset: Unset, lines: &'static [&'static str]) -> Self {
-        Field { name, kind, unset, lines }
-    }
-
-    /// What it does.
+impl ScenarioField {
+    /// The doc comment without its examples.
     pub fn text(&self) -> String {
-        let lines = self.lines.iter().map(|line| line.trim());
-        lines.filter(|line| !line.is_empty() && !line.starts_with(EXAMPLE)).collect::<Vec<_>>().join(" ")
+        let lines = self.lines.iter().map(|line| line.trim()).filter(|line| !line.starts_with(EXAMPLE));
+        lines.collect::<Vec<_>>().join(" ")
     }
 
-    /// Lines of a scenario that set it, each with its own value.
+    /// Lines of a scenario that set the field.
     pub fn examples(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.lines.iter().filter_map(|line| line.trim().strip_prefix(EXAMPLE))
     }
 
-    /// Whether its name stands for names that the file chooses.
-    pub fn is_open(&self) -> bool {
-        is_open(self.name)
-    }
-
-    /// The section of a field that holds tables.
-    pub fn section(&self) -> Option<&'static Section> {
+    /// None: the field does not hold tables.
+    pub fn section(&self) -> Option<&'static ScenarioSection> {
         match self.kind {
             Kind::Table(section) | Kind::Tables(section) => Some(section),
             _ => None,
@@ -117,9 +108,9 @@ impl Field {
     }
 }
 
-impl Section {
-    /// Every field with what holds without it.
-    pub fn fields(&self) -> Vec<(&'static Field, Unset)> {
+impl ScenarioSection {
+    /// Every field with its default in this section.
+    pub fn fields(&self) -> Vec<(&'static ScenarioField, Unset)> {
         let own = self.own.iter().map(|field| (field, field.unset));
         let shared = self.shared.iter().flat_map(|shared| {
             let taken = |name| shared.of.field(name).map(|field| (field, shared.unset));
@@ -128,26 +119,26 @@ impl Section {
         own.chain(shared).collect()
     }
 
-    /// The field that a key of the file sets.
-    pub fn field(&self, key: &str) -> Option<&'static Field> {
+    /// The field of a key. Any key means the field with an open name, if there is one.
+    pub fn field(&self, key: &str) -> Option<&'static ScenarioField> {
         let own = self.own.iter().find(|field| field.name == key);
         let shared = || self.shared.iter().find(|shared| shared.names.contains(&key))?.of.field(key);
-        own.or_else(shared).or_else(|| self.own.iter().find(|field| field.is_open()))
+        own.or_else(shared).or_else(|| self.own.iter().find(|field| is_open(field.name)))
     }
 
-    /// Whether the file chooses the names of its fields.
+    /// Whether the file chooses the names of all fields.
     pub fn is_open(&self) -> bool {
-        self.own.iter().all(Field::is_open) && self.shared.is_empty()
+        self.own.iter().all(|field| is_open(field.name)) && self.shared.is_empty()
     }
 }
 
-/// Whether a name stands for names that the file chooses: it is in capitals.
+/// Whether a name is in capitals, so that the file chooses it.
 pub(super) fn is_open(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_uppercase())
 }
 
 impl Kind {
-    /// What a value is, in a few words.
+    /// The type in a few words, for people.
     pub fn name(&self) -> String {
         match self {
             Kind::Is(what) => (*what).to_owned(),
@@ -163,7 +154,7 @@ impl Kind {
         }
     }
 
-    /// The units of its values, of which each has one.
+    /// The units that a value may have.
     pub fn units(&self) -> Option<&'static str> {
         match self {
             Kind::Time(_) => Some("us, ms, s, m, h or d"),
@@ -175,13 +166,15 @@ impl Kind {
         }
     }
 
-    /// What a message says of a whole number; none for other kinds.
+    /// The message for a wrong number.
+    ///
+    /// None: not a [`Kind::Whole`].
     pub fn expected_number(&self) -> Option<String> {
         let Kind::Whole([low, high], of) = self else { return None };
         Some(format!("expected a whole number{of} from {low} to {high}"))
     }
 
-    /// Whether a whole number is in the range.
+    /// Whether a whole number is in the range, if there is one.
     pub fn takes(&self, number: u64) -> bool {
         match self {
             Kind::Whole([low, high], _) => (*low..=*high).contains(&number),

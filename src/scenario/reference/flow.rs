@@ -6,7 +6,7 @@ use Unset::{Means, Needed};
 
 use crate::path::RATE_RANGE;
 
-/// What a flow of datagrams has not.
+/// Fields that a UDP flow cannot have.
 pub(in crate::scenario) const ONLY_TCP: [&str; 12] = [
     "algorithm",
     "tunables",
@@ -22,120 +22,96 @@ pub(in crate::scenario) const ONLY_TCP: [&str; 12] = [
     "sender",
 ];
 
-/// Far above what any path of ours holds.
+/// The upper limit is far above what any emulated path holds.
 const PACKETS: Kind = Whole([1, 1_000_000], " of packets");
 
 sections! {
-    /// Who sends what to whom.
     FLOW {
-        /// Name of the flow in results: 1 to 32 letters, digits, spaces, or one of `-_.`. No other flow has it.
-        ///
+        /// Unique name of the flow in results: 1 to 32 letters, digits, spaces, or one of `-_.`.
         /// Example: name = "data"
         name: Is("text"), Needed;
-        /// Node that sends. A `#` in it is the number of the copy.
-        ///
+        /// Sending node. In a copy, `#` stands for the number of the copy.
         /// Example: from = "s"
         from: Is("node"), Needed;
-        /// Node that receives. Packets take the way with the fewest links. A `#` in it is the number of the copy.
-        ///
+        /// Receiving node. Packets take the path with the fewest links. In a copy, `#` stands for the number of the
+        /// copy.
         /// Example: to = "r"
         to: Is("node"), Needed;
-        /// What the flow is. With `udp` it sends datagrams at a constant rate and has only `rate`, `packet`, `start`,
-        /// `duration` and `copies`.
-        ///
+        /// Transport protocol. A `udp` flow sends datagrams at a constant rate. Besides its name and nodes it has only
+        /// `rate`, `packet`, `start`, `duration` and `copies`.
         /// Example: protocol = "udp"
         protocol: Words(&["tcp", "udp"]), Unset::Is("tcp");
-        /// Congestion control: an id of `tccc list`, a name of the kernel's own, or in virtual time a source file
-        /// beside the scenario.
-        ///
+        /// Congestion control: an id of `tccc list`, the name of an algorithm of the kernel, or in virtual time a
+        /// source file beside the scenario.
         /// Example: algorithm = "cubic"
         /// Example: algorithm = "mine.bpf.c" # in virtual time
         algorithm: Is("text"), Means("that of the variant");
-        /// Tunables of a catalogue algorithm, in the unit and the range that `tccc show ID` lists. Where the unit is
-        /// 1/1024, a share of 0.75 is 768.
-        ///
+        /// Tunables of a catalogue algorithm, in the units and ranges that `tccc show ID` lists. If the unit is 1/1024,
+        /// write 768 for 0.75.
         /// Example: tunables = { keep_avoidance = 768 }
         tunables: Is("names with whole numbers"), Means("the algorithm's defaults");
         /// Largest congestion window. As in the papers' simulator, it is also the initial slow-start threshold.
-        ///
         /// Example: window_cap = 50
         window_cap: PACKETS, Means("no cap");
-        /// Initial slow-start threshold. A flow has this or `window_cap`.
-        ///
+        /// Initial slow-start threshold. A flow has this or `window_cap`, not both.
         /// Example: initial_ssthresh = 50
         initial_ssthresh: PACKETS, Means("infinite");
         /// Initial congestion window.
-        ///
         /// Example: initial_cwnd = 4
         initial_cwnd: PACKETS, Means("the kernel's");
-        /// Whether the flow uses selective acknowledgements. Without them `reno` is NewReno. All flows of a node
-        /// agree.
-        ///
+        /// Whether the flow uses selective acknowledgements. Without them `reno` is NewReno. All flows that a node
+        /// sends have the same value.
         /// Example: tcp_sack = 0
         tcp_sack: Is("0 or 1"), Unset::Is("1");
-        /// Whether the flow uses explicit congestion notification. A link with `mark` then marks its packets. All
-        /// flows of a node agree.
-        ///
+        /// Whether the flow uses explicit congestion notification. A link with `mark` then marks its packets. All flows
+        /// that a node sends have the same value.
         /// Example: ecn = 1
         ecn: Is("0 or 1"), Unset::Is("0");
-        /// Time from the start of the run until the flow starts. Whole seconds where iperf3 sends the flow.
-        ///
+        /// Time from the start of the run until the flow starts, in whole seconds if iperf3 sends the flow.
         /// Example: start = "2s"
         start: Time(None), Unset::Is("0s");
-        /// How long the flow sends. Whole seconds where iperf3 sends the flow. A flow has `size` or `duration`.
-        ///
+        /// How long the flow sends, in whole seconds if iperf3 sends the flow. A flow has `size` or `duration`, not
+        /// both.
         /// Example: duration = "5s"
         duration: Time(None), Means("until the run ends");
-        /// Payload after which the flow is done. Its flow completion time is recorded.
-        ///
+        /// Payload of each connection or message. Its completion time is recorded.
         /// Example: size = "50kB"
         size: Data, Means("no end");
-        /// Number of connections, or of messages with `keep_alive`. It needs a `size`, and above 1 an `interval`.
-        ///
+        /// Number of connections, or of messages with `keep_alive`. It needs `size`, and above 1 also `interval`.
         /// Example: count = 5
         count: Whole([1, 1_000], ""), Unset::Is("1");
-        /// Time from the start of one connection to the start of the next, whether that one is done or not.
-        ///
+        /// Time from the start of one connection to the start of the next, even if the first is not done.
         /// Example: interval = "500ms"
         interval: Time(None), Means("none; `count` above 1 needs it");
-        /// Whether one connection carries all, idle between them, like a web server's connection to one reader. It
-        /// needs a `count`.
-        ///
+        /// Whether all messages use one connection, which is idle between them, like a web server's connection to one
+        /// reader. It needs `count`.
         /// Example: keep_alive = 1
         keep_alive: Is("0 or 1"), Unset::Is("0");
-        /// Who sends a flow without a `size`. iperf3 counts in whole seconds, from its first data. `tccc` counts from the
-        /// flow's `start`, even if the connection is made late because its packets are lost.
-        ///
+        /// Program that sends a flow without a `size`. iperf3 counts in whole seconds, from its first data. `tccc`
+        /// counts from the flow's `start`, even if lost packets delay the connection.
         /// Example: sender = "tccc"
         sender: Words(&["iperf3", "tccc"]), Unset::Is("iperf3");
-        /// Rate of the datagrams, counted in whole IP packets.
-        ///
+        /// Rate of the datagrams, including IP headers.
         /// Example: rate = "500kbit"
         rate: Rate(RATE_RANGE), Means("none; `udp` needs it");
-        /// Length of each datagram with its IP header: 36B to the mtu.
-        ///
+        /// Length of each datagram including its IP header: 36B to the mtu.
         /// Example: packet = "1000B"
         packet: Data, Means("the mtu");
-        /// Number of copies of the flow that run at once, named `name-1`, `name-2` and so on.
-        ///
+        /// Number of copies of the flow that run at the same time, named `name-1`, `name-2` and so on.
         /// Example: copies = 2
         copies: Whole([1, 64], ""), Means("one flow, without a number");
     }
 
-    /// The variants by their names.
     VARIANTS {
-        /// What one variant sets.
-        ///
+        /// Fields that the variant sets.
         /// Example: SACK = { algorithm = "reno", window_cap = 50 }
         NAME: Table(&VARIANT), Means("none");
     }
 
-    /// What one variant sets.
     VARIANT {
-        /// Names of the flows that the variant applies to, each with all its `copies`.
-        ///
+        /// Flows that the variant applies to, by name, each with all its `copies`.
         /// Example: flows = ["data"]
         flows: Is("list of names"), Means("every TCP flow");
+        from FLOW [algorithm, tunables, window_cap, initial_ssthresh, initial_cwnd, tcp_sack, ecn]: Means("as in the flow");
     }
-    from FLOW [algorithm, tunables, window_cap, initial_ssthresh, initial_cwnd, tcp_sack, ecn]: Means("as in the flow");
 }

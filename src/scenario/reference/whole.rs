@@ -10,143 +10,110 @@ use Kind::{Is, Table, Tables, Time, Whole, Words};
 use Unset::{Means, Needed};
 
 use crate::path::MTU_RANGE;
-use crate::scenario::spec::{DURATION_MAX, RUNS_MAX};
-use crate::scenario::virtual_time::VIRTUAL_MAX;
+use crate::scenario::spec::{DURATION_MAX, RUNS_MAX, VIRTUAL_MAX};
 
 const NONE: Unset = Means("none");
 
 sections! {
-    /// The whole file.
     DOCUMENT {
         /// Heading of reports, one line.
-        ///
         /// Example: title = "Reno and Discrete TCP under random loss"
         title: Is("text"), Needed;
         /// What the scenario shows, one sentence.
-        ///
         /// Example: claim = "Random loss costs Discrete TCP less than Reno."
         claim: Is("text"), Needed;
-        /// Socket conditions: `paper` gives those of the papers' simulator, `native` the kernel's own defaults.
-        ///
+        /// Socket settings: `paper` follows the papers' simulator, `native` keeps the kernel's defaults.
         /// Example: profile = "native"
         profile: Words(&["paper", "native"]), Needed;
         /// Length of a run, in whole seconds.
-        ///
         /// Example: duration = "10s"
         duration: Time(Some([Duration::from_secs(1), DURATION_MAX])), Needed;
-        /// Runs of each cell. Three are the fewest with an interval, and five the fewest with a good one. All cells
-        /// together have at most 100000 runs.
-        ///
+        /// Runs of each cell. A confidence interval needs at least 3 runs, a good one at least 5. All cells together
+        /// have at most 100000 runs.
         /// Example: runs = 5
         runs: Whole([1, RUNS_MAX as u64], ""), Needed;
         /// Seed of losses, jitter and the order of runs.
-        ///
         /// Example: seed = 1
         seed: Whole([0, i64::MAX as u64], ""), Needed;
-        /// Interval of the traced samples, above 0 and less than `duration`.
-        ///
+        /// Interval of the traced samples: more than 0 and less than `duration`.
         /// Example: sample = "10ms"
         sample: Time(None), Unset::Is("100ms");
         /// Largest IP packet.
-        ///
         /// Example: mtu = 9000
         mtu: Whole([MTU_RANGE[0] as u64, MTU_RANGE[1] as u64], " of bytes"), Unset::Is("1500");
-        /// Where published numbers come from.
-        ///
+        /// Source of the published numbers.
         /// Example: source = { paper = "DTCP", where = "table 2" }
         source: Table(&SOURCE), NONE;
-        /// What varies. Every combination of values is a cell; the last variable varies fastest. Inside a text
-        /// elsewhere, `$loss` stands for the cell's value of `loss`, and `$$` for a dollar sign.
-        ///
+        /// Variables with their values. Every combination of values is a cell; the last variable varies fastest. In any
+        /// other text, `$loss` stands for the cell's value of `loss`, and `$$` for a dollar sign.
         /// Example: sweep = { algorithm = ["reno", "dtcp"], loss = ["0%", "1%"] }
         sweep: Table(&SWEEP), Means("one cell");
-        /// A link, which names its two nodes. A packet meets loss, queue, rate, delay with jitter, and what holds
-        /// ACKs, in this order.
-        ///
+        /// A link between two nodes. A packet passes its loss, queue, rate, delay with jitter, and ACK hold, in this
+        /// order.
         /// Example: link = [{ ends = ["s", "r"], rate = "20mbit", delay = "20ms", queue = "1bdp" }]
-        link: Tables(&LINK), Means("a topology has links");
+        link: Tables(&LINK), Means("the links of a topology");
         /// A topology of pairs around one bottleneck: `s1`, `s2`, … - `left` - `right` - `r1`, `r2`, …
-        ///
         /// Example: dumbbell = { pairs = 1, bottleneck = { rate = "10mbit", delay = "20ms" } }
         dumbbell: Table(&DUMBBELL), NONE;
         /// A topology of bottlenecks in a row: `n0` - `n1` - `n2` - …
-        ///
         /// Example: parking_lot = { hops = 2, bottleneck = { rate = "10mbit", delay = "10ms" } }
         parking_lot: Table(&PARKING_LOT), NONE;
-        /// A flow from one node to another. A cell has at most 256 flows, copies counted, with 10000 connections
-        /// together.
-        ///
+        /// A flow from one node to another. A cell has at most 256 flows, including copies, and 10000 connections.
         /// Example: flow = [{ name = "data", from = "s", to = "r", algorithm = "reno" }]
         flow: Tables(&FLOW), Needed;
-        /// Bundles of fields under a name, for what differs in more than the algorithm. The sweep's first variable
-        /// `variant` takes every name unless `[sweep]` lists some itself.
-        ///
+        /// Named sets of flow fields, for comparisons that differ in more than the algorithm. The sweep then begins
+        /// with a variable `variant` of all names, unless `[sweep]` lists some.
         /// Example: variant = { SACK = { algorithm = "reno" }, NewReno = { algorithm = "reno", tcp_sack = 0 } }
         variant: Table(&VARIANTS), NONE;
-        /// What the report shows.
-        ///
+        /// Contents of the report.
         /// Example: report = { baseline = "reno", metrics = ["goodput_bps"] }
         report: Table(&REPORT), Means("the defaults of its fields");
-        /// Numbers of the source along one variable of the sweep.
-        ///
+        /// Numbers that the source publishes, along one variable of the sweep.
         /// Example: published = [{ metric = "lost_pkts", place = "table 2", over = "loss", values = { reno = [0, 9] } }]
         published: Tables(&PUBLISHED), NONE;
         /// Numbers that a faithful implementation should give, along one variable of the sweep.
-        ///
         /// Example: expected = []
         expected: Tables(&EXPECTED), NONE;
         /// A figure of the report's page.
-        ///
         /// Example: figure = [{ title = "Goodput against loss", x = "loss", y = "goodput_bps" }]
         figure: Tables(&FIGURE), Means("every metric, and the windows over time");
-        /// A known reason why numbers differ from the source's. It is a note beside them, never a verdict.
-        ///
+        /// A known reason why numbers differ from the source's. It is shown as a note and changes no verdict.
         /// Example: difference = [{ cause = "the source has no RACK", advice = "compare ratios" }]
         difference: Tables(&DIFFERENCE), NONE;
-        /// Choice of a value for one variable of the sweep.
-        ///
+        /// Chooses the best value of one variable of the sweep.
         /// Example: selection = { parameter = "loss", max = ["goodput_bps"] }
-        selection: Table(&SELECTION), Means("nothing is chosen");
-        /// What virtual time adds so that flows do not stay in step.
-        ///
+        selection: Table(&SELECTION), Means("no choice");
+        /// Random times that virtual time adds so that flows do not run in lockstep.
         /// Example: virtual = { start_spread = "10ms", host_delay = "10us" }
         virtual: Table(&VIRTUAL), Means("the defaults of its fields");
-        /// What the simulator ns-2 has to know.
-        ///
+        /// Settings for the simulator ns-2.
         /// Example: ns2 = { agents = { reno = "TCP/Sack1" } }
         ns2: Table(&NS2), Means("ns-2 cannot run the scenario");
     }
 
-    /// What varies.
     SWEEP {
         /// Values of one variable, each a text or a number. A name has letters, digits and underscores.
-        ///
         /// Example: loss = ["0%", "1%"]
         VARIABLE: Is("list of values"), NONE;
     }
 
-    /// What virtual time adds.
     VIRTUAL {
-        /// Each flow starts a seeded time after its `start`, uniform from 0 to this.
-        ///
+        /// Largest random delay of a flow after its `start`, uniform from 0, drawn from the seed.
         /// Example: start_spread = "0s"
         start_spread: Time(Some([Duration::ZERO, VIRTUAL_MAX[0]])), Unset::Is("10ms");
-        /// Each packet leaves a node a seeded time later, uniform from 0 to this, in order.
-        ///
+        /// Largest random delay of a packet inside its node, uniform from 0, drawn from the seed. Packets stay in
+        /// order.
         /// Example: host_delay = "0s"
         host_delay: Time(Some([Duration::ZERO, VIRTUAL_MAX[1]])), Unset::Is("10us");
     }
 
-    /// What ns-2 has to know.
     NS2 {
-        /// Agent of ns-2 for each variant or algorithm. A second word selects an algorithm of TCP/Linux. A name that
-        /// is no variant of the file exists in the simulator only.
-        ///
+        /// Agent of ns-2 for each variant or algorithm. A second word selects an algorithm of TCP/Linux. A name that is
+        /// no variant of the file runs in the simulator only.
         /// Example: agents = { reno = "TCP/Sack1", cubic = "TCP/Linux cubic" }
         agents: Is("names with agents"), Needed;
-        /// Link directions that draw a random number for every packet, in the order in which their error models are
-        /// made.
-        ///
+        /// Link directions with an error model, which draws a random number for every packet, in the order of their
+        /// creation.
         /// Example: error_models = [["s", "r"], ["r", "s"]]
         error_models: Is("list of pairs of nodes"), Means("those that lose packets");
     }

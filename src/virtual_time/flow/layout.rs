@@ -1,8 +1,8 @@
-//! The structs of `/proc/tccc/flows`, `/proc/tccc/events` and `/proc/tccc/run` in `bpf/guest/lab.h`, field by field.
+//! The structs of `/proc/tccc/flows`, `/proc/tccc/events` and `/proc/tccc/run`, as in `bpf/guest/lab.h`.
 
 use super::super::bytes::structs;
 
-/// Room for an algorithm's name with its final zero.
+/// Size of an algorithm's name with its final zero.
 pub const ALGORITHM_NAME: usize = 16;
 
 /// `enum tccc_end`.
@@ -15,8 +15,8 @@ pub const SENDS_MESSAGES: u32 = 3;
 pub const SENDS_DATAGRAMS: u32 = 4;
 
 structs! {
-    /// One end of a flow.
-    Request in C: "tccc_flow_request" {
+    /// Request to one end of a flow.
+    FlowRequest in C: "tccc_flow_request" {
         start_ns: u64,
         length_ns: u64,
         from_start: u64,
@@ -38,7 +38,7 @@ structs! {
         algorithm: [u8; ALGORITHM_NAME],
     }
 
-    /// What both ends of a flow say.
+    /// Report of both ends of a flow.
     FlowReport in C: "tccc_flow_report" {
         received_bytes: u64,
         counted_ns: u64,
@@ -57,7 +57,7 @@ structs! {
         algorithm: [u8; ALGORITHM_NAME],
     }
 
-    /// A transfer or message that was begun.
+    /// Report of a transfer or message that was begun.
     TransferReport in C: "tccc_transfer_report" {
         begun_ns: u64,
         last_ns: u64,
@@ -66,12 +66,11 @@ structs! {
         error: i32,
     }
 
-    /// What the tracer is to do.
+    /// Request to the tracer.
     WatchRequest in C: "tccc_watch_request" { interval_ns: u64, loss_gap_ns: u64, bytes_max: u64 }
 
-    /// What stands before the events.
+    /// Header of the events.
     WatchReport in C: "tccc_watch_report" { dropped: u64, version: u32, event_bytes: u32 }
 
-    /// When the run was.
     RunReport in C: "tccc_run_report" { begin_ns: u64, end_ns: u64, unfinished: u64 }
 }

@@ -1,4 +1,4 @@
-//! The requests' bytes against C, and reports and events as a guest writes them.
+//! Compares requests with C, and decodes reports and events as a guest writes them.
 
 use std::collections::BTreeSet;
 
@@ -19,37 +19,15 @@ fn plan(head: &str, flows: &[&str]) -> Plan {
 
 fn flows_of(plan: &Plan, run: usize) -> Vec<GuestFlow<'_>> {
     let run = &plan.runs[run];
-    let names: Vec<String> = plan.cells[run.cell].flows.iter().map(|flow| flow.algorithm.clone()).collect();
-    flows(plan, run, &plan.layout(run), &names).unwrap()
+    let names = plan.cells[run.cell].flows.iter().map(|flow| flow.algorithm.clone());
+    flows(plan, run, &plan.layout(run), names).unwrap()
 }
 
-fn request(flow: &GuestFlow<'_>) -> Request {
-    Request::take_from(&mut &flow.requests()[1].1[..]).unwrap()
+/// The report of a flow that is done.
+fn done(algorithm: &str) -> FlowReport {
+    let algorithm = name_bytes(algorithm).unwrap();
+    FlowReport { is_done: 1, mss_bytes: 1460, algorithm, ..FlowReport::default() }
 }
-
-fn name(text: &str) -> [u8; ALGORITHM_NAME] {
-    let mut name = [0; ALGORITHM_NAME];
-    name[..text.len()].copy_from_slice(text.as_bytes());
-    name
-}
-
-const DONE: FlowReport = FlowReport {
-    received_bytes: 0,
-    counted_ns: 0,
-    sent_pkts: 0,
-    arrived_pkts: 0,
-    received_pkts: 0,
-    first_ns: 0,
-    last_ns: 0,
-    latest_ns: 0,
-    flow: 0,
-    is_done: 1,
-    error: 0,
-    retrans_pkts: 0,
-    mss_bytes: 1460,
-    transfers: 0,
-    algorithm: [0; ALGORITHM_NAME],
-};
 
 #[test]
 fn structs_have_the_same_bytes_in_c_and_rust() {
@@ -63,35 +41,34 @@ fn structs_have_the_same_bytes_in_c_and_rust() {
         ("TCCC_SENDS_MESSAGES", layout::SENDS_MESSAGES as usize),
         ("TCCC_SENDS_DATAGRAMS", layout::SENDS_DATAGRAMS as usize),
     ]);
-    let size = size_of::<Request>();
-    assert_eq!(Request::default().to_bytes().len(), size, "no padding");
+    assert_eq!(FlowRequest::default().to_bytes().len(), size_of::<FlowRequest>(), "no padding");
     assert_eq!(watch_request(Duration::from_millis(100), 1 << 20).len(), size_of::<WatchRequest>());
 }
 
 #[test]
-fn each_end_writes_the_same_of_a_flow() {
+fn both_ends_get_the_same_request() {
     let plan = plan("", &["algorithm=\"reno\"\nwindow_cap=50\ninitial_cwnd=2\nstart=\"1s\""]);
     let flow = &flows_of(&plan, 0)[0];
     let [(to, received), (from, sent)] = flow.requests();
     assert_eq!((from, to), (0, 1), "s is the first node of the layout, r the second");
-    let read = |bytes: &[u8]| Request::take_from(&mut &bytes[..]).unwrap();
+    let read = |bytes: &[u8]| FlowRequest::take_from(&mut &bytes[..]).unwrap();
     let (received, sent) = (read(&received), read(&sent));
     assert_eq!([received.end, sent.end], [layout::END_RECEIVES, layout::END_SENDS]);
-    assert_eq!(Request { end: sent.end, ..received }, sent);
+    assert_eq!(FlowRequest { end: sent.end, ..received }, sent);
     assert_eq!((sent.sends, sent.count, sent.length_ns, sent.netns), (layout::SENDS_BULK, 1, 9_000_000_000, 1));
     assert_eq!(sent.from_start, 0, "iperf3 counts from the first data");
     assert_eq!((sent.window_cap, sent.initial_cwnd, sent.initial_ssthresh), (50, 2, 0));
     assert_eq!((sent.from_address, sent.to_address), ([198, 18, 0, 1], [198, 18, 0, 2]));
-    assert_eq!((sent.from_port, sent.to_port, sent.algorithm), (20001, 5201, name("reno")));
+    assert_eq!((sent.from_port, sent.to_port, sent.algorithm), (20001, 5201, name_bytes("reno").unwrap()));
 }
 
 #[test]
-fn every_kind_of_flow_is_described() {
+fn every_kind_of_flow_has_its_request() {
     let transfers = "algorithm=\"reno\"\nsize=\"100kB\"\ncount=3\ninterval=\"1s\"";
     let messages = "algorithm=\"reno\"\nsize=\"10kB\"\ncount=4\ninterval=\"2s\"\nkeep_alive=1";
     let datagrams = "protocol=\"udp\"\nrate=\"8mbit\"\npacket=\"1000B\"";
     let plan = plan("", &[transfers, messages, datagrams]);
-    let requests: Vec<Request> = flows_of(&plan, 0).iter().map(request).collect();
+    let requests: Vec<FlowRequest> = flows_of(&plan, 0).iter().map(|flow| flow.request).collect();
     let told: Vec<_> = requests.iter().map(|one| (one.sends, one.bytes, one.count, one.interval_ns)).collect();
     let seconds = |count: u64| count * 1_000_000_000;
     let expected = [
@@ -110,14 +87,14 @@ fn every_kind_of_flow_is_described() {
 fn start_moments_are_seeded_and_within_the_spread() {
     let flow = "algorithm=\"reno\"\nstart=\"1s\"";
     let spread = plan("[virtual]\nstart_spread=\"5ms\"\n", &[flow; 40]);
-    let starts = |run| flows_of(&spread, run).iter().map(|flow| request(flow).start_ns).collect::<Vec<u64>>();
+    let starts = |run| flows_of(&spread, run).iter().map(|flow| flow.request.start_ns).collect::<Vec<u64>>();
     assert_eq!(starts(0), starts(0));
     assert_ne!(starts(0), starts(1), "repeats have seeds of their own");
     let starts = starts(0);
     assert!(starts.iter().all(|start| (1_000_000_000..=1_005_000_000).contains(start)), "{starts:?}");
     assert!(starts.iter().collect::<BTreeSet<_>>().len() > 30, "{starts:?}");
     let none = plan("[virtual]\nstart_spread=\"0s\"\n", &[flow]);
-    assert_eq!(request(&flows_of(&none, 0)[0]).start_ns, 1_000_000_000);
+    assert_eq!(flows_of(&none, 0)[0].request.start_ns, 1_000_000_000);
     assert_eq!(run_ns(&flows_of(&none, 0)), [10_000_000_000, 65_000_000_000]);
 }
 
@@ -126,11 +103,11 @@ fn reports_are_read_in_the_order_of_the_flows() {
     let transfers = "algorithm=\"reno\"\nsize=\"1kB\"\ncount=2\ninterval=\"1s\"";
     let plan = plan("", &["algorithm=\"reno\"", transfers]);
     let flows = flows_of(&plan, 0);
-    let bulk = FlowReport { received_bytes: 500, counted_ns: 2_000_000_000, algorithm: name("reno"), ..DONE };
+    let bulk = FlowReport { received_bytes: 500, counted_ns: 2_000_000_000, ..done("reno") };
     let one = layout::TransferReport { begun_ns: 5, last_ns: 9, received_bytes: 1000, port: 20002, error: 0 };
     let other = layout::TransferReport { last_ns: 0, received_bytes: 0, port: 20003, error: -110, ..one };
     let mut bytes = bulk.to_bytes();
-    FlowReport { flow: 1, transfers: 2, ..DONE }.append_to(&mut bytes);
+    FlowReport { flow: 1, transfers: 2, ..done("reno") }.append_to(&mut bytes);
     one.append_to(&mut bytes);
     other.append_to(&mut bytes);
     let read = reports(&bytes, &flows).unwrap();
@@ -148,15 +125,15 @@ fn flow_that_failed_is_an_error_with_its_name() {
     let plan = plan("", &["algorithm=\"reno\""]);
     let flows = flows_of(&plan, 0);
     let told = |report: FlowReport| format!("{:#}", reports(&report.to_bytes(), &flows).unwrap_err());
-    let good = FlowReport { algorithm: name("reno"), ..DONE };
-    assert_eq!(told(FlowReport { error: -110, ..good }), "send flow \"f0\": Connection timed out");
-    assert_eq!(told(FlowReport { is_done: 0, ..good }), "send flow \"f0\": it was not over at the end of the run");
-    let other = FlowReport { algorithm: name("cubic"), ..DONE };
-    assert_eq!(told(other), "send flow \"f0\": it ran \"cubic\" where \"reno\" was asked");
+    let failed = FlowReport { error: -110, ..done("reno") };
+    assert_eq!(told(failed), "send flow \"f0\": Connection timed out");
+    let late = FlowReport { is_done: 0, ..done("reno") };
+    assert_eq!(told(late), "send flow \"f0\": it was not done at the end of the run");
+    assert_eq!(told(done("cubic")), "send flow \"f0\": it ran \"cubic\" instead of \"reno\"");
 }
 
 #[test]
-fn events_follow_their_version_and_drop_count() {
+fn events_are_read_after_their_header() {
     let head = |version| WatchReport { dropped: 7, version, event_bytes: EVENT_BYTES as u32 }.to_bytes();
     assert_eq!(events(&head(EVENT_VERSION)).unwrap(), Traced { events: Vec::new(), dropped: 7 });
     assert!(events(&head(EVENT_VERSION + 1)).unwrap_err().to_string().contains("version"));
@@ -172,6 +149,6 @@ fn datagrams_beyond_what_a_guest_counts_are_refused() {
     let many = plan("", &["protocol=\"udp\"\nrate=\"10gbit\"\npacket=\"36B\""]);
     let (flow, why) = uncountable(&many.cells[0]).unwrap();
     assert_eq!(flow.name, "f0");
-    assert!(why.what.starts_with("it gives "), "{why}");
+    assert!(why.what.starts_with("it sends "), "{why}");
     assert!(uncountable(&plan("", &["protocol=\"udp\"\nrate=\"1gbit\"\npacket=\"1500B\""]).cells[0]).is_none());
 }

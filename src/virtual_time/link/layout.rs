@@ -1,15 +1,15 @@
-//! The structs of `/proc/tccc/links` in `bpf/guest/lab.h`: the same fields in the same order, of 64 bits each.
+//! The structs of `/proc/tccc/links`, as in `bpf/guest/lab.h`. All numbers have 64 bits.
 
 use super::super::bytes::structs;
 
-/// Room for a device's name with its final zero.
+/// Size of a device's name with its final zero.
 pub const DEVICE_NAME: usize = 16;
 /// Largest request, bytes.
 pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
 
-/// `enum tccc_stream`: how many there are.
-const STREAMS: usize = 8;
-/// `enum tccc_change`: how many there are.
+/// Number of streams in `enum tccc_stream`.
+pub const STREAMS: usize = 8;
+/// Number of kinds in `enum tccc_change`.
 const CHANGES: usize = 4;
 /// `enum tccc_loss_kind`.
 pub const LOSS_INDEPENDENT: u64 = 1;
@@ -20,19 +20,18 @@ pub const LIMIT_PKTS: u64 = 1;
 pub const LIMIT_BYTES: u64 = 2;
 
 structs! {
-    /// A PCG64 generator.
+    /// State of a PCG64 generator.
     Generator in C: "tccc_generator" { state_low: u64, state_high: u64, increment_low: u64, increment_high: u64 }
 
-    /// How much a queue holds.
+    /// Capacity of a queue.
     Limit in C: "tccc_limit" { unit: u64, most: u64 }
 
-    /// Pure acknowledgements that are held and leave together.
     AckHold in C: "tccc_ack_hold" { time_ns: u64, pkts: u64, share: u64, newest: u64 }
 
-    /// A value from a moment on, counted from the start of the run.
-    Step in C: "tccc_step" { at_ns: u64, value: u64 }
+    /// A value from a time on, counted from the start of the run.
+    TimedValue in C: "tccc_step" { at_ns: u64, value: u64 }
 
-    /// Which packets are lost.
+    /// A loss model.
     Loss in C: "tccc_loss" {
         kind: u64,
         good_loss: u64,
@@ -43,8 +42,8 @@ structs! {
         positions: u64,
     }
 
-    /// One direction of a link.
-    Request in C: "tccc_link_request" {
+    /// Request that configures one direction of a link.
+    LinkRequest in C: "tccc_link_request" {
         device: [u8; DEVICE_NAME],
         rate_bps: u64,
         delay_ns: u64,
@@ -65,7 +64,7 @@ structs! {
         opportunity_count: u64,
     }
 
-    /// What a direction did.
+    /// Counters of one direction.
     Counters in C: "tccc_link_counters" {
         received_pkts: u64,
         sent_pkts: u64,
@@ -88,7 +87,7 @@ structs! {
 }
 
 impl Loss {
-    /// A model of a kind that loses nothing.
+    /// A model of a kind, without losses.
     pub fn of(kind: u64) -> Self {
         Loss { kind, ..Loss::default() }
     }

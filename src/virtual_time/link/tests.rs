@@ -1,4 +1,4 @@
-//! The request's bytes against C, and what a guest cannot have.
+//! Compares requests with C, and checks what a guest does not support.
 
 use proptest::prelude::*;
 
@@ -29,13 +29,13 @@ fn structs_and_constants_are_the_same_in_c() {
         ("TCCC_LIMIT_BYTES", LIMIT_BYTES),
     ];
     assert_same_in_c(&[LAYOUT, &constants.map(|(name, value)| (name, value as usize))].concat());
-    let bytes = Request { loss_count: 7, opportunity_count: 9, ..Request::default() }.to_bytes();
-    assert_eq!(bytes.len(), size_of::<Request>(), "no padding");
-    let at = [std::mem::offset_of!(Request, loss_count), std::mem::offset_of!(Request, opportunity_count)];
+    let bytes = LinkRequest { loss_count: 7, opportunity_count: 9, ..LinkRequest::default() }.to_bytes();
+    assert_eq!(bytes.len(), size_of::<LinkRequest>(), "no padding");
+    let at = [std::mem::offset_of!(LinkRequest, loss_count), std::mem::offset_of!(LinkRequest, opportunity_count)];
     assert_eq!(at.map(|at| bytes[at]), [7, 9]);
     let mut rest = &bytes[..];
-    assert_eq!(Request::take_from(&mut rest).map(|request| request.loss_count), Some(7));
-    assert!(rest.is_empty() && Request::take_from(&mut &bytes[1..]).is_none());
+    assert_eq!(LinkRequest::take_from(&mut rest).map(|request| request.loss_count), Some(7));
+    assert!(rest.is_empty() && LinkRequest::take_from(&mut &bytes[1..]).is_none());
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn what_a_guest_cannot_have_is_refused_by_field() {
     let refused = |direction: Direction| check(&config(direction)).unwrap_err().to_string();
     let many = LossPositions::new("trace:x".into(), (1..=3_000_000).collect()).unwrap();
     let loss = LossModel::Positions(many);
-    let what = "loss: its numbers take 24000000 bytes, a guest of virtual time holds 16777216";
+    let what = "loss: its numbers take 24000000 bytes, a guest of virtual time allows 16777216";
     assert_eq!(refused(Direction { loss: loss.clone(), ..Direction::default() }), what);
-    let change = Change { loss: Some(loss), ..Change::default() };
+    let change = DirectionChange { loss: Some(loss), ..DirectionChange::default() };
     assert_eq!(refused(Direction { changes: vec![change], ..Direction::default() }), what);
     let trace = RateTrace::new("trace:x".into(), (0..5_000_000).collect()).unwrap();
     let what = refused(Direction { rate: Some(trace.mean()), trace: Some(trace), ..Direction::default() });
@@ -78,7 +78,7 @@ fn device_without_a_name_or_with_a_long_one_is_refused() {
 }
 
 proptest! {
-    /// A number is below a share wherever it is below the share's threshold.
+    /// A number is below a share if and only if it is below the share's threshold.
     #[test]
     fn threshold_decides_as_the_share_does(share in 0.0f64..=1.0, near in -2i64..=2, scale in 0i32..60) {
         const NUMBERS: u64 = 1 << 53;

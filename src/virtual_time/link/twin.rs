@@ -1,7 +1,7 @@
-//! The link of virtual time beside the emulator: every packet meets the same in both.
+//! Compares the link of virtual time with the emulator: both treat every packet in the same way.
 //!
-//! `bpf/guest/shaper.h` and `line.h` are compiled natively with the undefined-behaviour sanitizer. They read the request
-//! that a guest would get, so that its bytes are compared too.
+//! `bpf/guest/shaper.h` and `line.h` are compiled natively, with the undefined-behaviour sanitizer. They read the request
+//! that a guest gets, so its bytes are tested too.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ use crate::emulate::tunlink::pool::Slot;
 use crate::emulate::tunlink::port::EthernetFrame;
 use crate::emulate::tunlink::shaper::{PacketVerdict, Shaper, Traits};
 use crate::model::run::LinkCounters;
-use crate::path::draws::Stream;
+use crate::path::draws::RandomStream;
 use crate::path::{Direction, LinkConfig};
 use crate::units::Share;
 use crate::virtual_time::bytes::compile;
@@ -27,9 +27,7 @@ use crate::virtual_time::link::{self, Outlet};
 
 mod random;
 
-use random::{Deed, Packet, any_config, any_packets};
-
-type Handle = *mut c_void;
+use random::{Deed, TestPacket, any_config, any_packets};
 
 /// `struct verdict`.
 #[repr(C)]
@@ -60,86 +58,82 @@ const ACK_LOST: u32 = 5;
 const DUE: u32 = 6;
 
 /// `struct tccc_link_counters`.
-type NativeCounters = [u64; 17];
-/// Where the number of positions stands in it.
+#[repr(C)]
+struct NativeCounters([u64; 17]);
+/// Index of the number of positions in the counters.
 const FIRST_LOST_COUNT: usize = 16;
-/// No packet is due.
+/// Returned if no packet is due.
 const NO_PACKET: u64 = u64::MAX;
 
-macro_rules! functions {
-    ($($name:ident($($kind:ty),*) $(-> $result:ty)?),* $(,)?) => {
-        /// The functions of tests/host/link.c.
-        struct Functions {
-            $($name: unsafe extern "C" fn($($kind),*) $(-> $result)?,)*
-            _library: Library,
-        }
+/// The verdict of a packet, whether it was marked, and the verdict of its copy.
+type PacketFate = (PacketVerdict, bool, Option<PacketVerdict>);
 
-        impl Functions {
-            fn load(library: Library) -> Self {
-                // SAFETY: the library was compiled from link.c, whose signatures these are.
+/// One direction in C.
+struct CLink(*mut c_void);
+
+fn library() -> &'static Library {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let (_folder, path) = compile::library(&[&compile::in_tree("tests/host/link.c")]);
+        // SAFETY: the library is ours and runs no code when loaded.
+        unsafe { Library::new(path) }.expect("the link's library loads")
+    })
+}
+
+/// Declares the functions of tests/host/link.c that take a link.
+macro_rules! methods {
+    ($($name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)*) => {
+        impl CLink {
+            $(fn $name(&self, $($argument: $kind),*) $(-> $result)? {
+                // SAFETY: link.c has this signature, the link is live, and what pointers point to outlives the call.
                 unsafe {
-                    Functions {
-                        $($name: *library.get(concat!("host_link_", stringify!($name))).expect(stringify!($name)),)*
-                        _library: library,
-                    }
+                    let name = concat!("host_link_", stringify!($name), "\0");
+                    let function = library().get::<unsafe extern "C" fn(*mut c_void $(, $kind)*) $(-> $result)?>(name);
+                    function.expect(name)(self.0 $(, $argument)*)
                 }
-            }
+            })*
         }
     };
 }
 
-functions! {
-    new(*const u8, u64) -> Handle, free(Handle), reseed(Handle), start(Handle, u64), restart_counters(Handle),
-    arrival(Handle, u64) -> u64, admit(Handle, *const NativeArrival) -> NativeVerdict,
-    admit_copy(Handle, u64, u32) -> NativeVerdict, is_marked(Handle) -> u32, counters(Handle) -> NativeCountersByValue,
-    first_lost(Handle) -> *const u64, line_add(Handle, *const NativeVerdict, u64) -> u64, line_take(Handle, u64) -> u64,
+methods! {
+    free();
+    reseed();
+    start(begin_ns: u64);
+    restart_counters();
+    arrival(now_ns: u64) -> u64;
+    admit(arrival: *const NativeArrival) -> NativeVerdict;
+    admit_copy(arrival_ns: u64, bytes: u32) -> NativeVerdict;
+    is_marked() -> u32;
+    counters() -> NativeCounters;
+    first_lost() -> *const u64;
+    line_add(verdict: *const NativeVerdict, id: u64) -> u64;
+    line_take(now_ns: u64) -> u64;
 }
 
-#[repr(C)]
-struct NativeCountersByValue(NativeCounters);
-
-fn functions() -> &'static Functions {
-    static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
-    FUNCTIONS.get_or_init(|| {
-        let (_folder, path) = compile::library(&[&compile::in_tree("tests/host/link.c")]);
-        // SAFETY: the library is ours and runs no code when loaded.
-        Functions::load(unsafe { Library::new(path) }.expect("the link's library loads"))
-    })
-}
-
-/// What became of a packet: of itself, whether it was marked, and of its copy.
-type Outcome = (PacketVerdict, bool, Option<PacketVerdict>);
-
-/// One direction in C.
-struct Native(Handle);
-
-impl Drop for Native {
+impl Drop for CLink {
     fn drop(&mut self) {
-        // SAFETY: the link is live until here.
-        unsafe { (functions().free)(self.0) }
+        self.free();
     }
 }
 
-impl Native {
-    /// None: the request is refused.
+impl CLink {
+    /// None: the laboratory refuses the request.
     fn read(request: &[u8]) -> Option<Self> {
-        // SAFETY: the bytes are copied within the call.
-        let handle = unsafe { (functions().new)(request.as_ptr(), request.len() as u64) };
-        (!handle.is_null()).then(|| Native(handle))
+        // SAFETY: link.c has this signature, and copies the bytes within the call.
+        let handle = unsafe {
+            let new = library().get::<unsafe extern "C" fn(*const u8, u64) -> *mut c_void>("host_link_new");
+            new.unwrap()(request.as_ptr(), request.len() as u64)
+        };
+        (!handle.is_null()).then(|| CLink(handle))
     }
 
-    fn arrival(&mut self, now: u64) -> u64 {
-        // SAFETY: the link is live.
-        unsafe { (functions().arrival)(self.0, now) }
-    }
-
-    /// Admits a packet and its copy, and lines up those that are due; `id` and the number behind it are theirs.
-    fn carry(&mut self, arrival: u64, packet: &Packet, id: u64) -> (Outcome, u64) {
+    /// Admits a packet and its copy, and queues those that are due as `id` and `id + 1`. Returns how many were reordered.
+    fn carry(&mut self, arrival: u64, packet: &TestPacket, id: u64) -> (PacketFate, u64) {
         let mut reordered = 0;
         let mut line_up = |verdict: NativeVerdict, id: u64| {
             if verdict.kind == DUE {
-                // SAFETY: the link is live.
-                reordered += unsafe { (functions().line_add)(self.0, &raw const verdict, id) };
+                reordered += self.line_add(&raw const verdict, id);
             }
             plain(verdict)
         };
@@ -150,34 +144,23 @@ impl Native {
             bytes: packet.bytes,
             is_low: packet.is_low.into(),
         };
-        // SAFETY: the link is live, and the packet's bytes outlive the call.
-        let verdict = unsafe { (functions().admit)(self.0, &raw const native) };
-        let Some(verdict) = line_up(verdict, id) else { panic!("a packet has a verdict") };
+        let Some(verdict) = line_up(self.admit(&raw const native), id) else { panic!("a packet has a verdict") };
         if !matches!(verdict, PacketVerdict::Due(_)) {
             return ((verdict, false, None), 0);
         }
-        // SAFETY: the link is live.
-        let is_marked = unsafe { (functions().is_marked)(self.0) } != 0;
-        // SAFETY: the link is live.
-        let copy = unsafe { (functions().admit_copy)(self.0, arrival, packet.bytes) };
-        let copy = line_up(copy, id + 1);
+        let is_marked = self.is_marked() != 0;
+        let copy = line_up(self.admit_copy(arrival, packet.bytes), id + 1);
         ((verdict, is_marked, copy), reordered)
     }
 
     fn leaving(&mut self, now: u64) -> Vec<u64> {
-        // SAFETY: the link is live.
-        let take = || unsafe { (functions().line_take)(self.0, now) };
-        std::iter::repeat_with(take).take_while(|id| *id != NO_PACKET).collect()
+        std::iter::repeat_with(|| self.line_take(now)).take_while(|id| *id != NO_PACKET).collect()
     }
 
-    fn counters(&self) -> LinkCounters {
-        // SAFETY: the link is live.
-        let counters = unsafe { (functions().counters)(self.0) }.0;
-        // SAFETY: the link is live and has so many positions.
-        let first_lost = unsafe {
-            let first = (functions().first_lost)(self.0);
-            std::slice::from_raw_parts(first, counters[FIRST_LOST_COUNT] as usize)
-        };
+    fn link_counters(&self) -> LinkCounters {
+        let NativeCounters(counters) = self.counters();
+        // SAFETY: the link has as many positions as its counters say.
+        let first_lost = unsafe { std::slice::from_raw_parts(self.first_lost(), counters[FIRST_LOST_COUNT] as usize) };
         let bytes: Vec<u8> = counters.iter().chain(first_lost).flat_map(|number| number.to_le_bytes()).collect();
         link::counters(&bytes).unwrap().remove(0)
     }
@@ -195,8 +178,8 @@ fn plain(verdict: NativeVerdict) -> Option<PacketVerdict> {
     })
 }
 
-/// One direction in Rust: what [`crate::emulate::tunlink::lane::Lane`] does between its sockets.
-struct Emulated {
+/// One direction in Rust, as in [`crate::emulate::tunlink::lane::Lane`] between its sockets.
+struct RustLink {
     shaper: Shaper,
     gate: AckGate,
     line: ParcelLine,
@@ -207,17 +190,17 @@ struct Emulated {
     last_arrival: u64,
 }
 
-impl Emulated {
+impl RustLink {
     fn new(config: &LinkConfig, host_delay: u64) -> Self {
         let direction = &config.directions[0];
         let limit = config.queue_limits().unwrap()[0];
-        Emulated {
+        RustLink {
             shaper: Shaper::new(direction, limit, config.mark_limit(0)),
             gate: AckGate::new(direction.acks),
             line: ParcelLine::new(),
             counters: LinkCounters::default(),
             seed: direction.seed,
-            host_draws: Stream::Host.generator(direction.seed),
+            host_draws: RandomStream::Host.generator(direction.seed),
             host_delay,
             last_arrival: 0,
         }
@@ -232,7 +215,7 @@ impl Emulated {
         self.last_arrival
     }
 
-    fn carry(&mut self, arrival: u64, packet: &Packet, id: u64) -> (Outcome, u64) {
+    fn carry(&mut self, arrival: u64, packet: &TestPacket, id: u64) -> (PacketFate, u64) {
         self.counters.received_pkts += 1;
         let minds_acks = self.shaper.minds_acks() || self.gate.minds_acks();
         let ack = Ack::of(&packet.header).filter(|_| minds_acks);
@@ -282,19 +265,19 @@ impl Emulated {
     }
 }
 
-/// A frame whose length is its number.
+/// A frame that has its number as its length.
 fn frame(id: u64) -> EthernetFrame {
     EthernetFrame { slot: Slot::default(), len: id as u32, arrival: 0 }
 }
 
-fn both(config: &LinkConfig, host_delay: u64) -> (Native, Emulated) {
+fn both(config: &LinkConfig, host_delay: u64) -> (CLink, RustLink) {
     let outlet = Outlet { device: "veth0", config, direction: 0, host_delay: Duration::from_nanos(host_delay) };
-    let native = Native::read(&outlet.request().unwrap()).expect("the guest takes what Rust writes");
-    (native, Emulated::new(config, host_delay))
+    let native = CLink::read(&outlet.request().unwrap()).expect("the guest reads the request");
+    (native, RustLink::new(config, host_delay))
 }
 
-/// Runs packets through both and compares all that happens. Returns the counters.
-fn compare(config: &LinkConfig, host_delay: u64, packets: &[Packet]) -> LinkCounters {
+/// Sends packets through both and compares all results. Returns the counters.
+fn compare(config: &LinkConfig, host_delay: u64, packets: &[TestPacket]) -> LinkCounters {
     let (mut native, mut emulated) = both(config, host_delay);
     let mut now = 0;
     for (index, packet) in packets.iter().enumerate() {
@@ -302,19 +285,16 @@ fn compare(config: &LinkConfig, host_delay: u64, packets: &[Packet]) -> LinkCoun
         match packet.deed {
             Deed::Nothing => {}
             Deed::Start => {
-                // SAFETY: the link is live.
-                unsafe { (functions().start)(native.0, now) };
+                native.start(now);
                 emulated.shaper.start(now);
             }
             Deed::Reseed => {
-                // SAFETY: the link is live.
-                unsafe { (functions().reseed)(native.0) };
+                native.reseed();
                 emulated.shaper.reseed(emulated.seed);
-                emulated.host_draws = Stream::Host.generator(emulated.seed);
+                emulated.host_draws = RandomStream::Host.generator(emulated.seed);
             }
             Deed::RestartCounters => {
-                // SAFETY: the link is live.
-                unsafe { (functions().restart_counters)(native.0) };
+                native.restart_counters();
                 emulated.shaper.restart_counters();
                 emulated.counters = LinkCounters::default();
             }
@@ -325,7 +305,7 @@ fn compare(config: &LinkConfig, host_delay: u64, packets: &[Packet]) -> LinkCoun
         let id = 2 * index as u64;
         let (one, other) = (native.carry(arrival, packet, id), emulated.carry(arrival, packet, id));
         assert_eq!(one, other, "packet {index} of {packet:?} at {arrival}");
-        assert_eq!(native.counters(), emulated.counters(), "after packet {index}");
+        assert_eq!(native.link_counters(), emulated.counters(), "after packet {index}");
     }
     assert_eq!(native.leaving(u64::MAX - 1), emulated.leaving(u64::MAX - 1), "leaving last");
     emulated.counters()
@@ -334,9 +314,8 @@ fn compare(config: &LinkConfig, host_delay: u64, packets: &[Packet]) -> LinkCoun
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 400 } else { 4_000 }))]
 
-    /// Whatever the link and whatever arrives.
     #[test]
-    fn every_packet_meets_the_same_in_c_and_rust(
+    fn every_packet_is_treated_the_same_in_c_and_rust(
         config in any_config(),
         host_delay in prop_oneof![2 => Just(0), 1 => 1u64..50_000],
         packets in any_packets(1..500),
@@ -344,7 +323,7 @@ proptest! {
         compare(&config, host_delay, &packets);
     }
 
-    /// A request of any bytes is refused, or carries packets without undefined behaviour.
+    /// A request of any bytes is refused, or works without undefined behaviour.
     #[test]
     fn request_of_other_bytes_is_refused_or_harmless(
         config in any_config(),
@@ -363,9 +342,8 @@ proptest! {
             request.truncate(cut.index(request.len()));
         }
         let mut now = 1 << 40;
-        if let Some(mut native) = Native::read(&request) {
-            // SAFETY: the link is live.
-            unsafe { (functions().start)(native.0, now) };
+        if let Some(mut native) = CLink::read(&request) {
+            native.start(now);
             for (index, packet) in packets.iter().enumerate() {
                 now += packet.gap;
                 let arrival = native.arrival(now);
@@ -376,13 +354,13 @@ proptest! {
     }
 }
 
-/// A queue of several pages that fills, drains and fills again.
+/// The queue has several pages, and fills, drains and fills again.
 #[test]
 fn long_queue_is_the_same_in_c_and_rust() {
     let direction = random::steady(100_000_000, 2_000);
     let config = LinkConfig { directions: [direction, Direction::default()], mtu: 1500 };
     let burst = |first_gap: u64, packets: usize| {
-        let mut burst = vec![Packet { bytes: 1500, ..Packet::default() }; packets];
+        let mut burst = vec![TestPacket { bytes: 1500, ..TestPacket::default() }; packets];
         burst[0].gap = first_gap;
         burst
     };
@@ -392,19 +370,19 @@ fn long_queue_is_the_same_in_c_and_rust() {
     assert!(counters.overflow_pkts > 2_000, "{counters:?}");
 }
 
-/// More losses than positions are kept.
+/// There are more losses than kept positions.
 #[test]
 fn first_thousand_losses_are_the_same_in_c_and_rust() {
     let direction = Direction { loss: random::every_other(5_000), ..random::steady(1_000_000_000, 10) };
     let config = LinkConfig { directions: [direction, Direction::default()], mtu: 1500 };
-    let counters = compare(&config, 0, &vec![Packet { gap: 20_000, bytes: 100, ..Packet::default() }; 5_000]);
+    let counters = compare(&config, 0, &vec![TestPacket { gap: 20_000, bytes: 100, ..TestPacket::default() }; 5_000]);
     assert_eq!((counters.lost_pkts, counters.loss_runs, counters.lost_positions.len()), (2_500, Some(2_500), 1_000));
 }
 
-/// Acknowledgements of two flows at every kind of gate, and the counters that show that each was reached.
+/// Sends ACKs of two flows through every kind of hold. The counters show that each was reached.
 #[test]
 fn acknowledgements_are_held_thinned_and_lost_alike_in_c_and_rust() {
-    let packets: Vec<Packet> = (0..4_000u32).map(random::acknowledgement).collect();
+    let packets: Vec<TestPacket> = (0..4_000u32).map(random::acknowledgement).collect();
     let counters = |acks: &str, ack_loss: f64| {
         let acks = Some(acks.parse().unwrap());
         let direction = Direction { acks, ack_loss: Share(ack_loss), ..random::steady(100_000_000, 50) };

@@ -13,7 +13,7 @@ use crate::lab::part::Part;
 use crate::lab::results::OpenResultDir;
 use crate::model::run::Engine;
 use crate::path::{Direction, LinkConfig, QueueLimit};
-use crate::scenario::{Cell, FlowSpec, Sender, Sends};
+use crate::scenario::{BulkSender, Cell, FlowSpec, Sends};
 use crate::units::{BitsPerSec, QueueSize, format_duration};
 
 /// Prints each plan, and the expected time of all.
@@ -71,7 +71,7 @@ fn print_plan(planned: &Planned, part: &Part, args: &Args) -> Result<Duration> {
 fn flow_text(flow: &FlowSpec, runs: &str) -> String {
     let mut details = Vec::new();
     match flow.sends {
-        Sends::Bulk => details.extend((flow.sender == Sender::Tccc).then(|| "sent by tccc".to_owned())),
+        Sends::Bulk => details.extend((flow.sender == BulkSender::Tccc).then(|| "sent by tccc".to_owned())),
         Sends::Datagrams { rate, .. } => details.push(rate.to_string()),
         Sends::Transfers { size, count: 1, .. } => details.push(size.to_string()),
         Sends::Transfers { size, count, interval } => {

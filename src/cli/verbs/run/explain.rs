@@ -9,7 +9,7 @@ use crate::cli::output::OutputFormat;
 use crate::failure::Failure;
 use crate::model::metrics::{METRICS, Metric};
 use crate::nearest::nearest;
-use crate::scenario::reference::{self, Entry, Kind, Unset};
+use crate::scenario::reference::{self, FieldEntry, Kind, Unset};
 
 /// Characters of the widest line.
 const LINE: usize = 100;
@@ -62,7 +62,7 @@ struct MetricCard {
 /// Errors: nothing has the name; stdout cannot be written.
 pub fn run(name: Option<&str>, output: OutputFormat) -> Result<()> {
     let all = reference::entries();
-    let found: Vec<&Entry> = match name {
+    let found: Vec<&FieldEntry> = match name {
         None => all.iter().filter(|entry| !entry.is_repeated).collect(),
         Some(name) => named(name, &all)?,
     };
@@ -75,7 +75,7 @@ pub fn run(name: Option<&str>, output: OutputFormat) -> Result<()> {
 }
 
 /// Errors: neither a field nor a metric has the name.
-fn named<'a>(name: &str, all: &'a [Entry]) -> Result<Vec<&'a Entry>, Failure> {
+fn named<'a>(name: &str, all: &'a [FieldEntry]) -> Result<Vec<&'a FieldEntry>, Failure> {
     let found = reference::find(name, all);
     if found.is_empty() && !METRICS.iter().any(|metric| metric.name == name) {
         let names = all.iter().flat_map(|entry| [entry.path.as_str(), entry.field.name]);
@@ -88,15 +88,15 @@ fn named<'a>(name: &str, all: &'a [Entry]) -> Result<Vec<&'a Entry>, Failure> {
 }
 
 /// Replaces each table by its fields.
-fn with_own_fields<'a>(found: &[&Entry], all: &'a [Entry]) -> Vec<&'a Entry> {
-    let is_of = |entry: &Entry, one: &Entry| match one.field.section() {
+fn with_own_fields<'a>(found: &[&FieldEntry], all: &'a [FieldEntry]) -> Vec<&'a FieldEntry> {
+    let is_of = |entry: &FieldEntry, one: &FieldEntry| match one.field.section() {
         Some(_) => one.path == entry.place(),
         None => one.path == entry.path,
     };
     all.iter().filter(|entry| found.iter().any(|one| is_of(entry, one))).collect()
 }
 
-fn sections(chosen: &[&Entry], all: &[Entry]) -> Vec<SectionCard> {
+fn sections(chosen: &[&FieldEntry], all: &[FieldEntry]) -> Vec<SectionCard> {
     let mut sections: Vec<SectionCard> = Vec::new();
     for entry in chosen {
         let table = all.iter().find(|other| other.path == entry.place());
@@ -134,7 +134,7 @@ impl SectionCard {
 }
 
 impl FieldCard {
-    fn new(Entry { path, field, unset, .. }: &Entry) -> Self {
+    fn new(FieldEntry { path, field, unset, .. }: &FieldEntry) -> Self {
         let [from, to] = field.kind.range().map_or([None, None], |range| range.map(Some));
         let (default, default_is_value) = match unset {
             Unset::Needed => (None, false),

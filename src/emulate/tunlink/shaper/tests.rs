@@ -231,12 +231,12 @@ fn packets_behind_as_many_as_asked_are_marked_and_no_others() {
 
 #[test]
 fn changes_come_at_their_moments_after_the_start_and_not_before() {
-    let change = |at, change: Change| Change { at: Duration::from_secs(at), ..change };
+    let change = |at, change: DirectionChange| DirectionChange { at: Duration::from_secs(at), ..change };
     let changes = vec![
-        change(1, Change { rate: Some(BitsPerSec(1_000_000)), ..Change::default() }),
-        change(2, Change { delay: Some(Duration::from_millis(5)), ..Change::default() }),
-        change(3, Change { up: Some(false), ..Change::default() }),
-        change(4, Change { up: Some(true), loss: Some(Share(1.0).into()), ..Change::default() }),
+        change(1, DirectionChange { rate: Some(BitsPerSec(1_000_000)), ..DirectionChange::default() }),
+        change(2, DirectionChange { delay: Some(Duration::from_millis(5)), ..DirectionChange::default() }),
+        change(3, DirectionChange { up: Some(false), ..DirectionChange::default() }),
+        change(4, DirectionChange { up: Some(true), loss: Some(Share(1.0).into()), ..DirectionChange::default() }),
     ];
     let mut shaper = shape(&Direction { changes, ..direction() }, 3);
     let not_started = shaper.admit(5_000 * MS, 1500);

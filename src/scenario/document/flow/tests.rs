@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::scenario::spec::{Cell, FlowSpec, Sender, Sends};
+use crate::scenario::spec::{BulkSender, Cell, FlowSpec, Sends};
 use crate::scenario::tests::{GOOD, RENO, flow, link, scenario};
 use crate::scenario::whole::Scenario;
 use crate::units::{BitsPerSec, Bytes};
@@ -67,9 +67,9 @@ fn flow_says_what_it_sends() {
 
 #[test]
 fn our_own_sender_counts_in_no_whole_seconds() {
-    assert_eq!(flow_with("start = \"0s\"").sender, Sender::Iperf3);
+    assert_eq!(flow_with("start = \"0s\"").sender, BulkSender::Iperf3);
     let own = flow_with("sender = \"tccc\"\nstart = \"250ms\"\nduration = \"1500ms\"");
-    assert_eq!((own.sender, own.sends), (Sender::Tccc, Sends::Bulk));
+    assert_eq!((own.sender, own.sends), (BulkSender::Tccc, Sends::Bulk));
     // Plans of before have no word of it, and have to be the same.
     assert!(!serde_json::to_string(&flow_with("start = \"0s\"")).unwrap().contains("sender"));
 }

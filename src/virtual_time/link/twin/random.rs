@@ -1,4 +1,4 @@
-//! Links and packets of any kind, within what a scenario may ask for.
+//! Random links and packets, within what a scenario allows.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::path::acks::{AckHold, AckKind};
-use crate::path::change::Change;
+use crate::path::change::DirectionChange;
 use crate::path::loss::{Bursts, Gilbert, LossModel, LossPositions};
 use crate::path::rate_trace::RateTrace;
 use crate::path::reorder::Reorder;
 use crate::path::{Direction, LinkConfig};
 use crate::units::{BitsPerSec, QueueSize, Share};
 
-/// What happens to the link before a packet comes.
+/// An action on the link before a packet arrives.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Deed {
     #[default]
@@ -23,9 +23,9 @@ pub enum Deed {
     RestartCounters,
 }
 
-/// A packet and how long after the one before it comes, nanoseconds.
 #[derive(Debug, Clone, Default)]
-pub struct Packet {
+pub struct TestPacket {
+    /// Nanoseconds since the packet before.
     pub gap: u64,
     pub bytes: u32,
     pub is_low: bool,
@@ -33,7 +33,7 @@ pub struct Packet {
     pub deed: Deed,
 }
 
-/// Numbers whose sizes are equally likely.
+/// Numbers whose lengths in bits are equally likely.
 fn any_size(bits: Range<f64>) -> impl Strategy<Value = u64> {
     bits.prop_map(|bits| bits.exp2() as u64)
 }
@@ -86,7 +86,7 @@ fn any_trace() -> impl Strategy<Value = RateTrace> {
     })
 }
 
-fn any_changes() -> impl Strategy<Value = Vec<Change>> {
+fn any_changes() -> impl Strategy<Value = Vec<DirectionChange>> {
     let change = (
         any_size(10.0..30.0),
         prop::option::of(any_rate()),
@@ -98,7 +98,7 @@ fn any_changes() -> impl Strategy<Value = Vec<Change>> {
         let mut at = Duration::ZERO;
         let change = |(gap, rate, delay, loss, up)| {
             at += Duration::from_nanos(gap);
-            Change { at, rate, delay, loss, up }
+            DirectionChange { at, rate, delay, loss, up }
         };
         changes.into_iter().map(change).collect()
     })
@@ -143,7 +143,7 @@ fn any_direction() -> impl Strategy<Value = Direction> {
     })
 }
 
-/// A link that a scenario may ask for; its second direction makes the round trip longer.
+/// A valid link. Its second direction only adds delay.
 pub fn any_config() -> impl Strategy<Value = LinkConfig> {
     (any_direction(), any_time()).prop_map(|(mut direction, delay)| {
         if let Some(trace) = &direction.trace {
@@ -167,7 +167,7 @@ pub fn any_config() -> impl Strategy<Value = LinkConfig> {
     })
 }
 
-/// The segment of a flow without payload, with this number and these flags; with a time stamp or without options.
+/// A TCP segment without payload, with this sequence number and these flags.
 fn segment(flow: u8, number: u32, flags: u8, has_timestamp: bool) -> Vec<u8> {
     let options: &[u8] = if has_timestamp { &[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2] } else { &[] };
     let length = 40 + options.len() as u8;
@@ -179,7 +179,7 @@ fn segment(flow: u8, number: u32, flags: u8, has_timestamp: bool) -> Vec<u8> {
     packet
 }
 
-/// Headers of acknowledgements, some with a byte changed or cut, and other bytes.
+/// Headers of ACKs, some with a changed byte or cut short, and random bytes.
 fn any_header() -> impl Strategy<Value = Vec<u8>> {
     let flags = prop_oneof![8 => Just(0x10u8), 1 => any::<u8>()];
     let number = prop_oneof![0u32..20, any::<u32>()];
@@ -198,15 +198,15 @@ fn any_header() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Number `n` of a stream of two flows' acknowledgements, every tenth of which is data of one of them.
-pub fn acknowledgement(n: u32) -> Packet {
+/// Packet `n` of a stream of ACKs of two flows. Every tenth packet is data instead.
+pub fn acknowledgement(n: u32) -> TestPacket {
     let flags = if n % 10 == 9 { 0x11 } else { 0x10 };
     let header = segment((n % 2) as u8, n / 3, flags, !n.is_multiple_of(3));
-    Packet { gap: u64::from(n % 7) * 50_000, bytes: 52, header, ..Packet::default() }
+    TestPacket { gap: u64::from(n % 7) * 50_000, bytes: 52, header, ..TestPacket::default() }
 }
 
-/// Bursts and pauses, small packets and the largest that IP has.
-pub fn any_packets(count: Range<usize>) -> impl Strategy<Value = Vec<Packet>> {
+/// Bursts and pauses of packets, from small ones to the largest of IP.
+pub fn any_packets(count: Range<usize>) -> impl Strategy<Value = Vec<TestPacket>> {
     let gap = prop_oneof![4 => Just(0), 2 => any_size(0.0..20.0), 1 => any_size(20.0..31.0)];
     let bytes = prop_oneof![4 => Just(1500), 2 => 20u32..1600, 1 => 20u32..=65_535];
     let deed = prop_oneof![
@@ -216,14 +216,14 @@ pub fn any_packets(count: Range<usize>) -> impl Strategy<Value = Vec<Packet>> {
         1 => Just(Deed::RestartCounters),
     ];
     let packet = (gap, bytes, prop::bool::weighted(0.3), any_header(), deed);
-    let packet = packet.prop_map(|(gap, bytes, is_low, header, deed)| Packet { gap, bytes, is_low, header, deed });
+    let packet = packet.prop_map(|(gap, bytes, is_low, header, deed)| TestPacket { gap, bytes, is_low, header, deed });
     prop::collection::vec(packet, count).prop_map(|mut packets| {
         packets[0].gap += 1_000_000;
         packets
     })
 }
 
-/// A word of a request: small, at a bound, or anything.
+/// A word of a request: small, near a power of two, or anything.
 pub fn any_word() -> impl Strategy<Value = u64> {
     prop_oneof![
         0u64..10,
