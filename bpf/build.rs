@@ -68,12 +68,12 @@ fn main() -> Result<()> {
 /// The slice of the page's files; empty unless all of them are there.
 fn page(top: &Path) -> String {
     let folder = top.join(PAGE_FOLDER);
-    let mut slice = String::from("static FILES: &[File] = &[\n");
+    let mut slice = String::from("static FILES: &[PageFile] = &[\n");
     if PAGE_FILES.iter().all(|(_, _, name)| folder.join(name).is_file()) {
         for (path, content_type, name) in PAGE_FILES {
             let file = folder.join(name);
             slice += &format!(
-                "    File {{ path: {path:?}, content_type: {content_type:?}, content: include_bytes!({file:?}) }},\n"
+                "    PageFile {{ path: {path:?}, content_type: {content_type:?}, content: include_bytes!({file:?}) }},\n"
             );
         }
     }

@@ -1,6 +1,6 @@
-//! What authors of algorithms use: a template outside the tree, and checks that register nothing.
+//! For authors of algorithms: a template to start from, and checks that register nothing.
 //!
-//! The same code holds the algorithms of `bpf/cc` to the same demands: tests and `cargo xtask` call it too.
+//! Tests and `cargo xtask` hold the algorithms of `bpf/cc` to the same checks.
 
 pub mod bpftool;
 pub mod compile;

@@ -1,24 +1,21 @@
-//! Files of others, read within a limit: no file can use up the memory, and none is waited for.
+//! Reads untrusted files within a limit, so that none exhausts memory or blocks.
 //!
 //! Layer 0: standard library only.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Reads a regular file of at most so many bytes.
-///
-/// Errors: the system's; a folder, a pipe or a device; a larger file.
+/// Errors: an I/O error; not a regular file; a file larger than `most` bytes.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    // Before it is opened, because opening a device can have effects.
-    if !path.metadata()?.is_file() {
-        return Err(no_file());
-    }
+    let check = |metadata: Metadata| match metadata.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")),
+    };
+    check(path.metadata()?)?; // before it is opened, because opening a device can have effects
     let file = open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(no_file());
-    }
+    check(file.metadata()?)?;
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
@@ -27,16 +24,12 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file that may be anything: a pipe is not waited for, a terminal does not become ours.
+/// Opens any kind of file without waiting for a pipe, and without adopting a terminal.
 pub fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-fn no_file() -> io::Error {
-    io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")
-}
-
-/// The words for an error: the system's without their number, in lower case.
+/// The error's text in lower case, without the system's error number.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match error.raw_os_error() {

@@ -1,6 +1,6 @@
-//! BPF type information (BTF) of an object file or of the kernel, read without trusting one byte of it.
+//! Reads BPF type information (BTF) of an object file or of the kernel, without trusting any byte of it.
 //!
-//! An index of where each type begins is all that is made at first: the kernel's five megabytes take a few milliseconds.
+//! Parsing only builds an index of where each type begins: the kernel's five megabytes take a few milliseconds.
 //!
 //! Source: Linux, Documentation/bpf/btf.rst.
 //!
@@ -12,16 +12,15 @@ use std::ops::Range;
 const MAGIC: u16 = 0xeb9f;
 const HEADER_BYTES: usize = 24;
 const HEAD_BYTES: usize = 12;
-/// Chains of typedef, const and volatile longer than this are a loop in a damaged file.
+/// A longer chain of typedef, const and volatile is a loop in a damaged file.
 const CHAIN_LIMIT: usize = 32;
-/// Most bytes of the names in one struct or enum, which may all be one long text.
-const PARTS_MAX: usize = 1 << 20;
-/// Longest text, bytes: the header of an algorithm's file is one.
+/// Most bytes of names in one struct or enum, whose members may share one long name.
+const MEMBER_NAMES_MAX: usize = 1 << 20;
+/// Longest text, bytes. The header of an algorithm's file is one text.
 const TEXT_MAX: usize = 64 << 10;
-/// Most bytes of names together. Entries may share one long name: without a bound a small file becomes gigabytes.
+/// Most bytes of all names. Types may share one long name, so that a small file could become gigabytes.
 pub const NAMES_MAX: usize = 16 << 20;
 
-/// The kinds of types that somebody looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TypeKind {
     Int,
@@ -39,12 +38,12 @@ pub enum TypeKind {
     Tag,
     /// A qualifier of the type it refers to.
     Qualifier,
-    /// A kind that nobody has a use for.
+    /// Void, and kinds that are not used.
     Other,
 }
 
 impl TypeKind {
-    /// The kind with this number in the format, and how many bytes follow the head of a type with `count` parts.
+    /// The kind with this number in the format, and the bytes after the head of a type with `count` members.
     fn numbered(number: u32, count: usize) -> Option<(TypeKind, usize)> {
         Some(match number {
             1 => (TypeKind::Int, 4),
@@ -70,7 +69,7 @@ impl TypeKind {
 #[derive(Debug, Clone, Copy)]
 pub struct Type<'a> {
     pub kind: TypeKind,
-    /// Bytes, or the number of the type referred to: which one depends on the kind.
+    /// Bytes, or the id of another type, depending on the kind.
     pub size_or_type: u32,
     flag: bool,
     extra: &'a [u8],
@@ -78,24 +77,23 @@ pub struct Type<'a> {
     strings: Strings<'a>,
 }
 
-/// A member of a struct or union.
 #[derive(Debug, Clone, Copy)]
 pub struct Member<'a> {
     pub name: &'a str,
     pub type_id: u32,
     pub bit_offset: u32,
-    /// Zero: not a bit field.
+    /// Width of a bit field, else 0.
     pub bits: u32,
 }
 
 impl Member<'_> {
-    /// The byte it begins in.
+    /// The byte in which it begins.
     pub fn offset(&self) -> usize {
         self.bit_offset as usize / 8
     }
 }
 
-/// What an integer type says beyond its size.
+/// Of an integer type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Unsigned,
@@ -104,17 +102,15 @@ pub enum Encoding {
 }
 
 /// Where the types and their names are in the binary form.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct TypeIndex {
-    /// Begin of each type; the first has number 1.
+    /// Offset of each type; the first one has id 1.
     types: Vec<u32>,
     strings: Range<usize>,
 }
 
 impl TypeIndex {
-    /// Looks at the head of every type.
-    ///
-    /// None: not type information, of a later format, or cut short.
+    /// `None` for other data, a later format, or a damaged file.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         if u16_at(bytes, 0)? != MAGIC || bytes.get(2)? != &1 {
             return None;
@@ -123,7 +119,7 @@ impl TypeIndex {
         let part = |at: usize| {
             let start = header.checked_add(u32_at(bytes, at)? as usize)?;
             let end = start.checked_add(u32_at(bytes, at + 4)? as usize)?;
-            (end <= bytes.len()).then_some(start..end) // before memory is taken for what is not there
+            (end <= bytes.len()).then_some(start..end) // before memory is reserved for it
         };
         let (types, strings) = (part(8)?, part(16)?);
         let mut places = Vec::with_capacity(types.len() / HEADER_BYTES);
@@ -138,13 +134,13 @@ impl TypeIndex {
 }
 
 /// Types of one binary form.
-#[derive(Debug, Clone)]
-struct Part<'a> {
+#[derive(Debug, Clone, Default)]
+struct TypeSection<'a> {
     bytes: &'a [u8],
     index: Cow<'a, TypeIndex>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> TypeSection<'a> {
     fn strings(&self) -> &'a [u8] {
         &self.bytes[self.index.strings.clone()]
     }
@@ -158,7 +154,6 @@ impl<'a> Part<'a> {
         places.filter_map(move |(place, _)| self.get(place, strings))
     }
 
-    /// The type at this place of the index.
     fn get(&self, place: usize, strings: Strings<'a>) -> Option<Type<'a>> {
         let head = self.bytes.get(*self.index.types.get(place)? as usize..)?;
         let info = u32_at(head, 4)?;
@@ -172,12 +167,12 @@ impl<'a> Part<'a> {
 /// All types of an object or of a kernel; type 0 is void.
 #[derive(Debug)]
 pub struct Btf<'a> {
-    own: Part<'a>,
-    /// Those of the kernel, where `own` are those of its module.
-    base: Option<Part<'a>>,
+    own: TypeSection<'a>,
+    /// The kernel's types if `own` has those of a module, else empty.
+    base: TypeSection<'a>,
 }
 
-/// Names; those of a kernel module continue where the kernel's own end.
+/// Names; the offsets of a module's names continue where the kernel's end.
 #[derive(Debug, Clone, Copy)]
 struct Strings<'a> {
     base: &'a [u8],
@@ -201,26 +196,26 @@ impl<'a> Strings<'a> {
 impl<'a> Btf<'a> {
     /// Reads the contents of a `.BTF` section.
     ///
-    /// None: when it is damaged or of a later format, or its names are too long together.
+    /// `None` if it is damaged or of a later format, or has too many bytes of names.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
-        Self::checked(Part { bytes, index: Cow::Owned(TypeIndex::of(bytes)?) }, None)
+        Self::checked(TypeSection { bytes, index: Cow::Owned(TypeIndex::of(bytes)?) }, TypeSection::default())
     }
 
-    /// Types whose index was made before; their names are not checked.
+    /// Uses an existing index, and does not check the names.
     pub fn indexed(bytes: &'a [u8], index: &'a TypeIndex) -> Self {
-        Btf { own: Part { bytes, index: Cow::Borrowed(index) }, base: None }
+        Btf { own: TypeSection { bytes, index: Cow::Borrowed(index) }, base: TypeSection::default() }
     }
 
-    /// These types and those of a kernel module, which continue their numbers and names.
+    /// Adds the types of a kernel module, whose ids continue those of the kernel.
     ///
-    /// None: as [`Btf::parse`].
+    /// `None` as for [`Btf::parse`].
     pub fn continued(self, bytes: &'a [u8]) -> Option<Self> {
-        Self::checked(Part { bytes, index: Cow::Owned(TypeIndex::of(bytes)?) }, Some(self.own))
+        Self::checked(TypeSection { bytes, index: Cow::Owned(TypeIndex::of(bytes)?) }, self.own)
     }
 
-    fn checked(own: Part<'a>, base: Option<Part<'a>>) -> Option<Self> {
+    fn checked(own: TypeSection<'a>, base: TypeSection<'a>) -> Option<Self> {
         let btf = Btf { own, base };
-        let (first, strings) = (btf.base_count(), btf.strings());
+        let (first, strings) = (btf.base.index.types.len(), btf.strings());
         let mut room = NAMES_MAX;
         for number in 0..btf.own.index.types.len() {
             let name = strings.text(btf.get((first + number) as u32 + 1)?.name_at)?;
@@ -229,44 +224,38 @@ impl<'a> Btf<'a> {
         Some(btf)
     }
 
-    fn base_count(&self) -> usize {
-        self.base.as_ref().map_or(0, |base| base.index.types.len())
-    }
-
     fn strings(&self) -> Strings<'a> {
-        Strings { base: self.base.as_ref().map_or(&[], Part::strings), own: self.own.strings() }
+        Strings { base: self.base.strings(), own: self.own.strings() }
     }
 
-    /// The type with this number.
     pub fn get(&self, id: u32) -> Option<Type<'a>> {
         let strings = self.strings();
         let Some(place) = (id as usize).checked_sub(1) else {
             return Some(Type { kind: TypeKind::Other, size_or_type: 0, flag: false, extra: &[], name_at: 0, strings });
         };
-        match (place.checked_sub(self.base_count()), &self.base) {
-            (None, Some(base)) => base.get(place, strings),
-            (beyond, _) => self.own.get(beyond?, strings),
+        match place.checked_sub(self.base.index.types.len()) {
+            Some(beyond) => self.own.get(beyond, strings),
+            None => self.base.get(place, strings),
         }
     }
 
-    /// All types with their numbers.
+    /// All types with their ids.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Type<'a>)> + '_ {
         (0..).map_while(|id| Some((id, self.get(id)?)))
     }
 
-    /// All types of a kind; of the others little is read.
+    /// Faster than filtering [`Btf::iter`], because it reads little of the other types.
     pub fn of_kind(&self, kind: TypeKind) -> impl Iterator<Item = Type<'a>> + '_ {
-        let parts = self.base.iter().chain([&self.own]);
         let strings = self.strings();
-        parts.flat_map(move |part| part.of_kind(kind, strings))
+        [&self.base, &self.own].into_iter().flat_map(move |section| section.of_kind(kind, strings))
     }
 
-    /// The type of this kind and name, or of a flavour of that name (`name___flavour`), as libbpf matches them.
+    /// Also finds a flavour of the name (`name___flavour`), as libbpf does.
     pub fn find(&self, kind: TypeKind, name: &str) -> Option<Type<'a>> {
         self.of_kind(kind).find(|found| found.is_named(name))
     }
 
-    /// The type behind typedefs and qualifiers.
+    /// Follows typedefs and qualifiers.
     pub fn resolve(&self, mut id: u32) -> Option<Type<'a>> {
         for _ in 0..CHAIN_LIMIT {
             let found = self.get(id)?;
@@ -278,16 +267,14 @@ impl<'a> Btf<'a> {
         None
     }
 
-    /// Number of parameters, when the type is a pointer to a function.
-    ///
-    /// None: any other type.
+    /// Number of parameters of a pointer to a function.
     pub fn parameters(&self, id: u32) -> Option<u8> {
         let pointer = self.resolve(id).filter(|found| found.kind == TypeKind::Ptr)?;
         let target = self.resolve(pointer.size_or_type).filter(|found| found.kind == TypeKind::Prototype)?;
         u8::try_from(target.extra.len() / 8).ok()
     }
 
-    /// The variable with this name: its number and its type.
+    /// The id of the variable with this name, and its type.
     pub fn variable(&self, name: &str) -> Option<(u32, Type<'a>)> {
         let (id, variable) = self.iter().find(|(_, t)| t.kind == TypeKind::Var && t.name() == name)?;
         Some((id, self.resolve(variable.size_or_type)?))
@@ -295,26 +282,25 @@ impl<'a> Btf<'a> {
 
     /// The texts of the tags on a type.
     pub fn tags(&self, id: u32) -> impl Iterator<Item = &'a str> + '_ {
-        let on_it = move |t: &Type| t.kind == TypeKind::Tag && t.size_or_type == id;
-        self.iter().map(|(_, t)| t).filter(on_it).map(|t| t.name())
+        self.of_kind(TypeKind::Tag).filter(move |tag| tag.size_or_type == id).map(|tag| tag.name())
     }
 }
 
 impl<'a> Type<'a> {
-    /// Its name; empty for a type without one.
+    /// Empty for a type without a name.
     pub fn name(&self) -> &'a str {
         self.strings.text(self.name_at).unwrap_or_default()
     }
 
-    /// Whether its name is this one or a flavour of it.
+    /// Whether it has this name or a flavour of it.
     pub fn is_named(&self, name: &str) -> bool {
         let rest = self.strings.bytes_from(self.name_at).and_then(|rest| rest.strip_prefix(name.as_bytes()));
         rest.is_some_and(|after| after.starts_with(b"\0") || after.starts_with(b"___"))
     }
 
-    /// Members of a struct or union; none where their names are too long together.
+    /// Members of a struct or union; `None` if they have too many bytes of names.
     pub fn members(&self) -> Option<Vec<Member<'a>>> {
-        let mut room = PARTS_MAX;
+        let mut room = MEMBER_NAMES_MAX;
         let member = |entry: &'a [u8]| {
             let name = self.strings.text(u32_at(entry, 0)?)?;
             room = room.checked_sub(name.len())?;
@@ -325,9 +311,9 @@ impl<'a> Type<'a> {
         self.extra.chunks_exact(12).map(member).collect()
     }
 
-    /// Names and values of an enum; none for other kinds, or where the names are too long together.
+    /// Names and values of an enum; `None` for other kinds, or too many bytes of names.
     pub fn enumerators(&self) -> Option<Vec<(&'a str, i64)>> {
-        let mut room = PARTS_MAX;
+        let mut room = MEMBER_NAMES_MAX;
         let named = |entry: &'a [u8]| {
             let name = self.strings.text(u32_at(entry, 0)?)?;
             room = room.checked_sub(name.len())?;
@@ -346,7 +332,6 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Whether an integer is signed or a truth value.
     pub fn encoding(&self) -> Encoding {
         match u32_at(self.extra, 0).unwrap_or(0) >> 24 & 0xf {
             1 => Encoding::Signed,
@@ -355,31 +340,29 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Element type and count of an array.
+    /// Element type and count of an array; `None` for other kinds.
     pub fn elements(&self) -> Option<(u32, u32)> {
-        if self.kind != TypeKind::Array {
-            return None;
-        }
-        Some((u32_at(self.extra, 0)?, u32_at(self.extra, 8)?))
+        let array = Some(self.extra).filter(|_| self.kind == TypeKind::Array)?;
+        Some((u32_at(array, 0)?, u32_at(array, 8)?))
     }
 
-    /// Numbers of the variables in a section.
+    /// Ids of the variables in a section.
     pub fn section_variables(&self) -> Vec<u32> {
         self.extra.chunks_exact(12).filter_map(|entry| u32_at(entry, 0)).collect()
     }
 }
 
-/// Little-endian number at an offset; none beyond the end.
+/// Little-endian number at an offset.
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
 }
 
-/// As [`u16_at`], four bytes.
+/// As [`u16_at`], for four bytes.
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
-/// The text from an offset up to the next zero byte; none where it is not UTF-8, not ended, or too long.
+/// The UTF-8 text from an offset to the next zero byte; `None` if it is too long.
 pub fn text_at(bytes: &[u8], at: usize) -> Option<&str> {
     let rest = bytes.get(at..)?;
     let rest = &rest[..rest.len().min(TEXT_MAX)];
@@ -403,7 +386,7 @@ mod tests {
         [bytes, types.to_vec(), strings.into_bytes()].concat()
     }
 
-    /// A file of some megabytes became gigabytes, or took minutes: its entries named one long text again and again.
+    /// A file of a few megabytes used to become gigabytes, because its entries shared one long name.
     #[test]
     fn long_names_that_are_shared_do_not_multiply() {
         let long = "a".repeat(60_000);
@@ -424,19 +407,12 @@ mod tests {
 
     #[test]
     fn damaged_information_is_refused() {
-        assert!(TypeIndex::of(&[]).is_none());
-        assert!(TypeIndex::of(&[0; 64]).is_none());
         let whole = section(&INT, "int");
-        assert!(TypeIndex::of(&whole).is_some() && TypeIndex::of(&whole[..whole.len() - 1]).is_none());
-    }
-
-    /// Memory for 180 million types was taken before the file was found to end.
-    #[test]
-    fn length_beyond_the_file_is_refused_before_memory_is_taken() {
-        let mut head = [MAGIC.to_le_bytes().as_slice(), &[1, 0]].concat();
-        for number in [24u32, 0, u32::MAX, u32::MAX, 0] {
-            head.extend(number.to_le_bytes());
+        let mut long = whole[..HEADER_BYTES].to_vec();
+        long[12..20].fill(0xff); // memory for 180 million types used to be reserved
+        assert!(TypeIndex::of(&whole).is_some());
+        for damaged in [&[][..], &[0; 64], &whole[..whole.len() - 1], &long] {
+            assert!(TypeIndex::of(damaged).is_none(), "{damaged:?}");
         }
-        assert!(TypeIndex::of(&head).is_none());
     }
 }

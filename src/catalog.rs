@@ -1,7 +1,7 @@
-//! Which algorithms exist: read from the type information (BTF) of the embedded objects, or of a user's own.
+//! The available algorithms, read from the type information (BTF) of the embedded objects or of a user's own.
 //!
-//! Layer 1: bytes in, plain data out; the kernel is not asked. No algorithm is named here: the build embeds whatever
-//! lies in `bpf/cc`, and each object describes itself.
+//! Layer 1: bytes in, plain data out, without the kernel. The build embeds every file of `bpf/cc`, and each object
+//! describes itself.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -22,18 +22,18 @@ pub mod tunable;
 
 pub use algorithm::{Algorithm, Callback, Companion};
 pub use card::Card;
-pub use layout::{Field, FieldKind, Phase, STATE_BYTES_MAX, StateLayout, StateValue};
+pub use layout::{FieldKind, Phase, STATE_BYTES_MAX, StateField, StateLayout, StateValue};
 pub use object::{NAME_LENGTH_MAX, OPS_TYPE, check_name};
 pub use tunable::{Setting, Tunable, TunableKind};
 
 /// Stem and object of every algorithm in `bpf/cc`.
 static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/catalog.rs"));
-/// Larger files are refused unread: an algorithm's object has some tens of kilobytes.
+/// Limit for a file. An algorithm's object has some tens of kilobytes.
 const OBJECT_BYTES_MAX: u64 = 16 << 20;
 
-/// The algorithms that this binary carries.
+/// The embedded algorithms.
 ///
-/// Shape: sorted by id; read from their objects at the first call.
+/// Shape: sorted by id.
 pub fn all() -> &'static [Algorithm] {
     static ALL: OnceLock<Vec<Algorithm>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -47,14 +47,14 @@ pub fn all() -> &'static [Algorithm] {
     })
 }
 
-/// The embedded algorithm with this id.
+/// Finds an embedded algorithm.
 ///
 /// Errors: there is none; the hint names the nearest one.
 pub fn find(id: &str) -> Result<&'static Algorithm, Failure> {
     all().iter().find(|algorithm| algorithm.id == id).ok_or_else(|| unknown(id, &[]))
 }
 
-/// The failure of an id that neither the catalogue nor these names of the kernel have.
+/// The failure for an id that is neither embedded nor among the kernel's names.
 pub fn unknown(id: &str, kernel: &[&str]) -> Failure {
     let ids = all().iter().map(|algorithm| algorithm.id.as_str());
     let near = nearest(id, ids.chain(kernel.iter().copied()));
@@ -63,19 +63,17 @@ pub fn unknown(id: &str, kernel: &[&str]) -> Failure {
     Failure::usage(format!("unknown algorithm \"{}\"", id.escape_debug())).hint(hint)
 }
 
-/// Whether a text names an object file instead of an algorithm of the catalogue: a path, `FILE.o` or `FILE.o:TABLE`.
+/// Whether a text names an object file, as a path, `FILE.o` or `FILE.o:TABLE`, and not an embedded algorithm.
 pub fn is_object_file(text: &str) -> bool {
     text.contains('/') || text.ends_with(".o") || text.contains(".o:")
 }
 
-/// The file that `FILE` or `FILE:TABLE` names; none for an id of the catalogue.
+/// The file of `FILE` or `FILE:TABLE`. `None` for the id of an embedded algorithm.
 pub fn file_of(text: &str) -> Option<&Path> {
     is_object_file(text).then(|| split_table(Path::new(text)).0)
 }
 
-/// The file and the ops table that `FILE:TABLE` names.
-///
-/// None for the table: the text is the name of a file as it is, or has no colon.
+/// Splits `FILE:TABLE`. There is no table if the whole text names a file, or has no colon.
 fn split_table(path: &Path) -> (&Path, Option<&str>) {
     let split = path.to_str().and_then(|text| text.rsplit_once(':')).filter(|_| !path.exists());
     match split {
@@ -84,10 +82,10 @@ fn split_table(path: &Path) -> (&Path, Option<&str>) {
     }
 }
 
-/// Reads a user's own object file: `FILE`, or `FILE:TABLE` where it has several ops tables.
+/// Reads a user's own object file: `FILE`, or `FILE:TABLE` if it has several ops tables.
 ///
-/// Errors: it cannot be read, is too large, or is no object with one congestion-control algorithm under the GPL; each
-/// says which.
+/// Errors: the file cannot be read, is too large, or is not an object with one congestion control algorithm under the
+/// GPL.
 pub fn open(path: &Path) -> Result<Algorithm, Failure> {
     let (file, table) = split_table(path);
     let refuse = |why: &str| Failure::usage(format!("cannot read \"{}\": {why}", file.display()));
@@ -98,9 +96,9 @@ pub fn open(path: &Path) -> Result<Algorithm, Failure> {
     })
 }
 
-/// Reads the algorithm of an object with one ops table from its bytes.
+/// Reads an algorithm from the bytes of an object with one ops table.
 ///
-/// Errors: why it is none, as the second half of a sentence.
+/// Errors: the reason, as the second half of a sentence.
 pub fn from_bytes(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Algorithm, String> {
     object::read(bytes.into(), None)
 }

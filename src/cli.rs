@@ -1,4 +1,4 @@
-//! The command line: verbs, which read arguments and call the library, and the output that they share.
+//! The command line: `verbs` reads arguments and calls the library, `output` prints.
 //!
 //! Results go to stdout, everything else to stderr. Only this module writes to stdout.
 
@@ -19,52 +19,48 @@ use output::tell;
 pub use verbs::{Command, capabilities};
 
 /// Lists global options after the command's own.
-const BEHIND: usize = 900;
+const LAST: usize = 900;
 
 /// Published TCP congestion control in the real kernel: load safely, watch live, measure honestly
 #[derive(Debug, Parser)]
 #[command(name = "tccc", version, propagate_version = true, max_term_width = 110)]
 pub struct Cli {
-    /// Print more on stderr: what libbpf says; twice: its debug lines too
-    #[arg(short, long, global = true, display_order = BEHIND, action = clap::ArgAction::Count)]
+    /// Print libbpf's messages on stderr; twice: its debug messages too
+    #[arg(short, long, global = true, display_order = LAST, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// Print only errors on stderr
-    #[arg(short, long, global = true, display_order = BEHIND)]
+    #[arg(short, long, global = true, display_order = LAST)]
     pub quiet: bool,
-    /// What to do
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What an exit code tells whoever called: a person, a script, or the engine of a cluster.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  failed
-  2  wrong request: it fails on every machine, so stop
-  3  measured outside the expected range, or a path that is not what was asked: try another machine
-  4  this machine lacks something: try another machine
-  5  try again: interrupted, another process is in the way, or other work delayed every attempt";
+  2  wrong request: it fails on every machine
+  3  measured outside the expected range, or the path is not as requested: try another machine
+  4  this machine lacks a requirement: try another machine
+  5  try again: interrupted, blocked by another process, or delayed by other load in every attempt";
 
-/// The program as its help, its manual and its completions describe it: exit codes below the help of every verb.
+/// The program as help, manual and completions describe it, with capabilities and exit codes below each verb's help.
 pub fn program() -> clap::Command {
-    with_exit_codes(Cli::command())
+    documented(Cli::command(), "")
 }
 
-fn with_exit_codes(command: clap::Command) -> clap::Command {
-    let own = command.get_after_long_help().map_or(String::new(), |own| format!("{own}\n\n"));
-    command.after_long_help(own + EXIT_CODES).mut_subcommands(with_exit_codes)
+/// `verb` is empty for the program itself.
+fn documented(command: clap::Command, verb: &str) -> clap::Command {
+    let needs = capabilities::paragraph(verb).map_or(String::new(), |needs| format!("{needs}\n\n"));
+    command.after_long_help(needs + EXIT_CODES).mut_subcommands(|sub| {
+        let name = format!("{verb} {}", sub.get_name());
+        documented(sub, name.trim_start())
+    })
 }
 
-/// The arguments of this process.
-fn parse() -> Result<Cli, clap::Error> {
-    let matches = program().try_get_matches()?;
-    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program()))
-}
-
-/// Runs the command this process was started with and says how it went.
 pub fn main() -> ExitCode {
-    let cli = match parse() {
+    let read = |matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program()));
+    let cli = match program().try_get_matches().and_then(read) {
         Ok(cli) => cli,
         Err(refusal) => {
             print_refusal(&refusal);
@@ -78,7 +74,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints help and version as they are, and a refusal in the form of all our errors.
+/// Prints help and version as they are, and clap's errors behind `tccc: ` like every other error.
 fn print_refusal(refusal: &clap::Error) {
     if refusal.use_stderr() && refusal.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         tell("tccc: ");

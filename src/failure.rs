@@ -1,27 +1,24 @@
-//! A failure that a caller decides by: what failed and why, the next step, and the exit code it leads to.
+//! A failure with a hint and an exit code, for callers that distinguish failures.
 //!
 //! Everything else is plain `anyhow` with context. Layer 0: no I/O.
 
-/// Exit codes of `tccc`, as the command surface fixes them.
+/// Exit codes of `tccc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Tried and failed.
     Failed = 1,
     /// The request itself is wrong: an unknown name, a value out of range.
     Usage = 2,
-    /// Measured outside the expected range: a path that is not what a scenario asks, a cell of `report --check`.
+    /// Measured outside the expected range: the path of a scenario, or a cell of `report --check`.
     Outside = 3,
-    /// This host lacks a need.
+    /// This host lacks a requirement.
     Unmet = 4,
-    /// Not now: another process is in the way. The same request may succeed later.
+    /// The same request may succeed later, for example because another process is in the way.
     Again = 5,
 }
 
-/// A failure with its exit code and, where one is known, the next step.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Failure {
-    /// Decides the exit code.
     pub kind: FailureKind,
     /// What failed and why: lower case, no full stop.
     pub what: String,
@@ -30,32 +27,30 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The request itself is wrong.
+    fn new(kind: FailureKind, what: impl Into<String>) -> Self {
+        Failure { kind, what: what.into(), hint: None }
+    }
+
     pub fn usage(what: impl Into<String>) -> Self {
-        Failure { kind: FailureKind::Usage, what: what.into(), hint: None }
+        Self::new(FailureKind::Usage, what)
     }
 
-    /// This host lacks a need.
     pub fn unmet(what: impl Into<String>) -> Self {
-        Failure { kind: FailureKind::Unmet, what: what.into(), hint: None }
+        Self::new(FailureKind::Unmet, what)
     }
 
-    /// Tried and failed.
     pub fn failed(what: impl Into<String>) -> Self {
-        Failure { kind: FailureKind::Failed, what: what.into(), hint: None }
+        Self::new(FailureKind::Failed, what)
     }
 
-    /// Another process is in the way.
     pub fn again(what: impl Into<String>) -> Self {
-        Failure { kind: FailureKind::Again, what: what.into(), hint: None }
+        Self::new(FailureKind::Again, what)
     }
 
-    /// Measured outside the expected range.
     pub fn outside(what: impl Into<String>) -> Self {
-        Failure { kind: FailureKind::Outside, what: what.into(), hint: None }
+        Self::new(FailureKind::Outside, what)
     }
 
-    /// Adds the next step.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

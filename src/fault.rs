@@ -1,14 +1,13 @@
-//! Points at which a test lets this process die or stop, to see what it leaves behind.
+//! Points at which a test kills or stops this process, to see what it leaves behind.
 //!
-//! Builds for release have none of them. Layer 0: uses no other module.
+//! Release builds have none. Layer 0: uses no other module.
 
-#[cfg(debug_assertions)]
 use nix::sys::signal::{Signal, raise};
 
-/// Environment variable that names the point, with `:stop` after it to stop there instead of dying.
+/// Environment variable that names the point; `:stop` after the name stops the process instead of killing it.
 pub const VARIABLE: &str = "TCCC_FAULT";
 
-/// Every point, in the order in which a command comes to it.
+/// In the order in which a command reaches them.
 pub const POINTS: [&str; 29] = [
     "load.locked",
     "load.registered",
@@ -41,22 +40,15 @@ pub const POINTS: [&str; 29] = [
     "beside.restored",
 ];
 
-/// Ends or stops this process here, if a test asked for that.
+/// Kills or stops this process here if a test names this point.
 pub fn point(name: &'static str) {
-    debug_assert!(POINTS.contains(&name), "{name} is not in the list");
-    #[cfg(debug_assertions)]
-    meet(name);
-    #[cfg(not(debug_assertions))]
-    let _ = name;
-}
-
-#[cfg(debug_assertions)]
-fn meet(name: &str) {
-    let Ok(wanted) = std::env::var(VARIABLE) else { return };
-    let signal = match wanted.strip_prefix(name) {
-        Some("") => Signal::SIGKILL,
-        Some(":stop") => Signal::SIGSTOP,
-        _ => return,
-    };
-    let _ = raise(signal); // neither can be refused
+    if cfg!(debug_assertions) {
+        assert!(POINTS.contains(&name), "{name} is not in the list");
+        let signal = match std::env::var(VARIABLE).as_deref().ok().and_then(|wanted| wanted.strip_prefix(name)) {
+            Some("") => Signal::SIGKILL,
+            Some(":stop") => Signal::SIGSTOP,
+            _ => return,
+        };
+        let _ = raise(signal); // cannot fail
+    }
 }

@@ -1,70 +1,66 @@
 //! tccc: published TCP congestion control as eBPF in the real kernel.
 //!
-//! Code map. A module may use only modules of a lower layer, which `cargo xtask tidy` enforces:
+//! Code map. A module may use only modules of lower layers; `cargo xtask tidy` enforces that.
 //!
 //! | layer | module | what it is | may use |
 //! | --- | --- | --- | --- |
-//! | 0 | [`units`], [`failure`], [`plain`], [`nearest`], [`bounded`], [`btf`], [`fault`], [`scratch`] | quantities with their unit; failures with hint and exit code; text, files and type information of others; the word that was meant; where tests let a process die; folders that go with their process | std |
-//! | 1 | [`written`] | TOML files that people write, read with lines and every mistake at once | units |
-//! | 1 | [`path`] | what a link does to packets: rates, delays, queues, losses, changes by time | units |
-//! | 1 | [`trace::event`], [`catalog`] | the event all consumers share; the algorithms this binary carries | units |
-//! | 1 | [`trace::arrival`] | what a source hands over: events, and facts that name what is in them | trace::event, catalog |
-//! | 1 | [`kernel`] | what this host can do, its sysctls, namespaces, cgroups, sockets | units |
+//! | 0 | [`units`], [`failure`], [`plain`], [`nearest`], [`bounded`], [`btf`], [`fault`], [`scratch`] | quantities with units; failures with hint and exit code; untrusted text, files and type information; "did you mean"; points at which tests kill the process; temporary folders | std |
+//! | 1 | [`written`] | TOML files that users write: reports every mistake with its line | units |
+//! | 1 | [`path`] | what a link does to packets: rates, delays, queues, losses, changes over time | units |
+//! | 1 | [`trace::event`], [`catalog`] | the event that all consumers share; the algorithms in this binary | units |
+//! | 1 | [`trace::arrival`] | what a source delivers: events, and facts such as names | trace::event, catalog |
+//! | 1 | [`kernel`] | this host: features, sysctls, namespaces, cgroups, sockets | units |
 //! | 2 | [`model`] | flows, live state, metrics, statistics, notices: pure | units, trace::{event, arrival}, catalog |
-//! | 2 | [`loader`], [`state`] | register algorithms; what tccc has done to this host | catalog, kernel |
+//! | 2 | [`loader`], [`state`] | registers algorithms; records what tccc changed on this host | catalog, kernel |
 //! | 2 | [`policy`] | which connections get which algorithm | catalog, kernel, state, loader |
 //! | 2 | [`trace`] | live stream, snapshot, recording, replay | trace::{event, arrival}, catalog, kernel |
-//! | 3 | [`scenario`] | scenario files: what is measured on which path, read with every mistake named | path, written, catalog, kernel, model |
-//! | 3 | [`emulate`] | networks of namespaces or Mininet's hosts, links of netem or of our own | path, kernel, model |
+//! | 3 | [`scenario`] | scenario files: what is measured on which path | path, written, catalog, kernel, model |
+//! | 3 | [`emulate`] | networks of namespaces or Mininet hosts, with links of netem or of tccc | path, kernel, model |
 //! | 3 | [`trial`] | changes that undo themselves, their guard, upgrades | policy, loader, state, model, trace |
-//! | 3 | [`author`] | what authors of algorithms use: a template, compiling, rules, the simulated kernel, fuzzer, proof | catalog, kernel, loader |
-//! | 3 | [`report`] | result directory to tables and plots | units, model, scenario |
+//! | 3 | [`author`] | for authors of algorithms: template, compiler, rules, simulated kernel, fuzzer, proof | catalog, kernel, loader |
+//! | 3 | [`report`] | tables and plots from a result directory | units, model, scenario |
 //! | 3 | [`view`], [`serve`] | the terminal dashboard; the web dashboard and `/metrics` | units, model, trace |
-//! | 4 | [`lab`] | scenario to plan to runs to result directory, on this host's kernel | scenario, emulate, loader, trace and below |
-//! | 4 | [`declaration`] | what `/etc/tccc` declares, compared with the host and applied | trial and all below it |
-//! | 4 | [`cli`] | `verbs`: one file per verb; `output`: what several of them print | all |
-//! | 5 | [`ns2`], [`virtual_time`] | the same plan run by a simulator, or by a kernel whose clock stands still while it computes | lab and below |
+//! | 4 | [`lab`] | from scenario to plan, runs and result directory, on this host's kernel | scenario, emulate, loader, trace and below |
+//! | 4 | [`declaration`] | compares the host with `/etc/tccc` and applies the differences | trial and all below it |
+//! | 4 | [`cli`] | `verbs`: one file per verb; `output`: shared output | all |
+//! | 5 | [`ns2`], [`virtual_time`] | run the same plan in a simulator, or on a kernel in virtual time | lab and below |
 //!
-//! Where a new field of a link goes; a search for `duplicate` shows one that is there:
+//! To add a field to a link (search for `duplicate` to see an example):
 //!
-//! 1. [`path`]: the field of `Direction` in `path/link.rs`, with its range.
-//! 2. [`scenario`]: its text, kind and default in `reference/path.rs`; `document/link.rs` reads it. `cargo xtask bless` then
-//!    writes `scenarios/REFERENCE.md`.
-//! 3. [`emulate`]: `tunlink/shaper.rs` does it; `netem/options.rs` does it too, or `netem.rs` refuses it.
-//! 4. [`virtual_time`]: `link.rs` and `link/layout.rs` hand it to `bpf/guest/shaper.h`; `link/twin.rs` compares both.
-//! 5. [`cli`]: the option of `tccc link`. [`model`]: its counter, if packets are to be counted. [`ns2`]: a refusal.
-//! 6. `tests/fixtures/scenarios/link-everything.toml`, and its mistakes in `tests/host/mistakes`.
-
-pub mod bounded;
-pub mod btf;
-pub mod failure;
-pub mod fault;
-pub mod nearest;
-pub mod path;
-pub mod plain;
-pub mod scratch;
-pub mod units;
-pub mod written;
-
-pub mod catalog;
-pub mod kernel;
-pub mod trace;
-
-pub mod loader;
-pub mod model;
-pub mod policy;
-pub mod state;
+//! 1. [`path`]: add it to `Direction` in `path/link.rs`, with its range.
+//! 2. [`scenario`]: declare its text, kind and default in `reference/path.rs`, and read it in `document/link.rs`. `cargo xtask
+//!    bless` then writes `scenarios/REFERENCE.md`.
+//! 3. [`emulate`]: implement it in `tunlink/shaper.rs`. Add it to `netem/options.rs`, or refuse it in `netem.rs`.
+//! 4. [`virtual_time`]: pass it through `link.rs` and `link/layout.rs` to `bpf/guest/shaper.h`; `link/twin.rs` compares both.
+//! 5. [`cli`]: add an option to `tccc link`. [`model`]: add a counter if it counts packets. [`ns2`]: refuse it.
+//! 6. Add it to `tests/fixtures/scenarios/link-everything.toml`, and its mistakes to `tests/host/mistakes`.
 
 pub mod author;
+pub mod bounded;
+pub mod btf;
+pub mod catalog;
+pub mod cli;
 pub mod declaration;
 pub mod emulate;
+pub mod failure;
+pub mod fault;
+pub mod kernel;
 pub mod lab;
+pub mod loader;
+pub mod model;
+pub mod nearest;
 pub mod ns2;
+pub mod path;
+pub mod plain;
+pub mod policy;
 pub mod report;
 pub mod scenario;
+pub mod scratch;
 pub mod serve;
+pub mod state;
+pub mod trace;
 pub mod trial;
+pub mod units;
 pub mod view;
 pub mod virtual_time;
-
-pub mod cli;
+pub mod written;

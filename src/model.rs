@@ -1,4 +1,4 @@
-//! Flows, metrics, statistics, notices: pure, no clock, no I/O.
+//! Flows, metrics, statistics and notices: pure, without clock or I/O.
 
 pub mod flow;
 pub mod guard;

@@ -1,16 +1,16 @@
-//! Text of others made safe for a terminal: no character of it moves the cursor, colours or rings.
+//! Makes untrusted text safe for a terminal: no character can move the cursor, change colours or ring the bell.
 //!
 //! Layer 0: standard library only.
 
-/// The text with each control character replaced by a visible sign.
+/// Replaces each control character by a visible one.
 pub fn plain(text: &str) -> String {
     text.chars().map(visible).collect()
 }
 
-/// Longest part of a text that a message repeats.
+/// Characters of a user's text that a message repeats.
 const SHOWN_CHARS: usize = 60;
 
-/// The start of a text, short enough for a message, as [`plain`] makes it.
+/// As [`plain`], and cut for a message.
 pub fn shown(text: &str) -> String {
     let mut chars = text.chars();
     let start: String = chars.by_ref().take(SHOWN_CHARS).map(visible).collect();
@@ -22,7 +22,7 @@ pub fn plain_lines(text: &str) -> String {
     text.chars().map(|c| if matches!(c, '\n' | '\t') { c } else { visible(c) }).collect()
 }
 
-/// Marks that turn the direction of writing round can make one word look like another.
+/// Also replaces marks that reverse the writing direction, which can make one word look like another.
 fn visible(c: char) -> char {
     let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if c.is_control() || turns { char::REPLACEMENT_CHARACTER } else { c }

@@ -1,42 +1,33 @@
-//! Folders that a run needs for a while: gone when dropped, and swept by the next run when their process was killed.
+//! Temporary folders, removed when dropped. If their process is killed, the next run removes them.
 
-use std::fs::{self, DirBuilder, DirEntry, File};
-use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::fs::{self, DirEntry, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use tempfile::{Builder, TempDir};
 
-/// How often another process may have a folder's name, or take the folder for an abandoned one before its maker holds it.
+/// How often another process may remove a new folder before it is locked.
 const TRIES: u32 = 100;
 
-/// A folder for this user alone, held by a lock: what is not locked belongs to nobody.
+/// A folder only for this user, held by a lock. Folders that are not locked may be removed.
 #[derive(Debug)]
 pub struct Scratch {
-    folder: PathBuf,
+    folder: TempDir,
     _held: File,
 }
 
 impl Scratch {
-    /// Creates one in a folder, after it has removed there what killed processes left.
-    ///
-    /// Errors: the folder cannot be written.
-    /// Side effects: a folder, until the value is dropped.
+    /// Creates a folder in `place`, and removes what killed processes left there.
     pub fn create(place: &Path) -> Result<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let prefix = prefix();
         sweep(place, &prefix);
         for _ in 0..TRIES {
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let folder = place.join(format!("{prefix}{}-{number}", std::process::id()));
-            match DirBuilder::new().mode(0o700).create(&folder) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue, // of a container that shares the place
-                created => created.with_context(|| format!("create \"{}\"", folder.display()))?,
-            }
-            let Ok(held) = File::open(&folder) else { continue }; // another process swept it just now
-            let _ = held.lock(); // where the file system has no locks, nobody gets one to sweep with
-            if folder.exists() {
+            let folder = Builder::new().prefix(&prefix).permissions(Permissions::from_mode(0o700)).tempdir_in(place);
+            let folder = folder.with_context(|| format!("create a folder in \"{}\"", place.display()))?;
+            let Ok(held) = File::open(folder.path()) else { continue }; // another process removed it just now
+            let _ = held.lock(); // without locks in the file system, nobody can lock the folder to remove it
+            if folder.path().exists() {
                 return Ok(Scratch { folder, _held: held });
             }
         }
@@ -44,23 +35,17 @@ impl Scratch {
     }
 
     pub fn path(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder); // the next run sweeps what stays
-    }
-}
-
-/// How the names of this host's folders begin: a lock on a folder of NFS is known to its own host only.
+/// Prefix of this host's folders; other hosts do not see its locks on NFS.
 fn prefix() -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("tccc-scratch-{}-", host.trim().replace('/', "_"))
 }
 
-/// Removes the folders that nobody holds; those of other users stay.
+/// Removes this user's folders that nobody holds.
 fn sweep(place: &Path, prefix: &str) {
     let is_ours = |entry: &DirEntry| {
         entry.file_name().to_string_lossy().starts_with(prefix) && entry.file_type().is_ok_and(|it| it.is_dir())
@@ -80,6 +65,7 @@ mod tests {
     fn folder_that_nobody_holds_is_swept_and_others_stay() {
         let place = tempfile::tempdir().unwrap();
         let mine = Scratch::create(place.path()).unwrap();
+        assert_eq!(mine.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let left = place.path().join(format!("{}1-0", prefix()));
         fs::create_dir_all(left.join("uml")).unwrap();
         let others = ["other", "tccc-scratch-another.host-1-0"].map(|name| place.path().join(name));
@@ -91,18 +77,5 @@ mod tests {
         assert!(others.iter().all(|folder| folder.exists()));
         drop((mine, second));
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 3);
-    }
-
-    #[test]
-    fn name_that_is_taken_is_passed_over() {
-        let place = tempfile::tempdir().unwrap();
-        for number in 0..TRIES / 2 {
-            fs::create_dir(place.path().join(format!("{}{}-{number}", prefix(), std::process::id()))).unwrap();
-        }
-        let held = fs::read_dir(place.path()).unwrap().flatten().map(|entry| File::open(entry.path()).unwrap());
-        let held: Vec<File> = held.inspect(|folder| folder.lock().unwrap()).collect();
-        let made = Scratch::create(place.path()).unwrap();
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), held.len() + 1);
-        drop(made);
     }
 }

@@ -1,9 +1,9 @@
 //! `tccc serve`: the web dashboard and `/metrics`.
 //!
-//! Three threads that never wait for each other: one watches sockets and encodes what pages show, one sweeps for
+//! Three threads that never wait for each other: one watches sockets and encodes frames for the pages, one sweeps for
 //! `/metrics`, and one answers connections.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -29,59 +29,59 @@ mod routes;
 mod table;
 mod trials;
 
-pub use exporter::{Look, Settings as ExporterSettings};
-pub use gate::{TOKEN_MAX, Token};
+pub use exporter::{ExporterSettings, ReadSituation};
+pub use gate::{AccessToken, TOKEN_MAX};
 pub use live::MakeSource;
 pub use overview::{ArmShare, PolicyNow, Registered, Situation};
 pub use page::is_bundled as has_page;
 pub use pulse::Pulse;
-pub use trials::{History, Trials};
+pub use trials::{TrialHistory, Trials};
 
 use exporter::{Exporter, Shelf};
-use gate::Gate;
+use gate::RequestGate;
 use live::Watching;
 use routes::Served;
 
-pub struct Settings {
+pub struct ServerSettings {
     pub listen: Listen,
-    /// Names other than addresses and `localhost` by which this server may be asked for.
+    /// Accepted `Host` names besides addresses and `localhost`.
     pub names: Vec<String>,
-    /// What whoever asks must know; none: nothing.
-    pub token: Option<Token>,
-    /// What is counted for `/metrics`; none: nothing.
+    /// `None`: no token is needed.
+    pub token: Option<AccessToken>,
+    /// `None`: no `/metrics`.
     pub exporter: Option<ExporterSettings>,
-    /// Makes what the page shows; none: there is no page.
+    /// `None`: no page.
     pub source: Option<MakeSource>,
-    /// What the page shows of trials; none: nothing.
+    /// `None`: the page shows no trials.
     pub trials: Option<Arc<dyn Trials>>,
     /// Time between two frames of a page.
     pub refresh: Duration,
-    /// Is kept beating as long as sampling goes on.
     pub pulse: Pulse,
 }
 
 #[derive(Debug)]
 pub enum Listen {
-    /// An address and port; port 0 takes a free one.
+    /// Port 0 takes a free port.
     At(SocketAddr),
-    /// A socket that was handed over.
-    On(std::net::TcpListener),
+    /// A socket that systemd passed.
+    On(TcpListener),
 }
 
-/// Serves until `stop` is set; `began` gets the address once everything works, and what the exporter's numbers lack.
+/// Serves until `stop` is set. Once everything works, calls `began` with the address and the exporter's notices.
 ///
 /// Errors: the address cannot be listened on; a need of the tracer is missing; the source is broken.
-/// Side effects: those of the source and of the exporter, as long as it serves; more open files are allowed to this
-/// process.
-pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr, &[String])) -> Result<()> {
+/// Side effects: those of the source and the exporter while it serves; raises this process's limit of open files.
+pub fn run(settings: ServerSettings, stop: &AtomicBool, began: impl FnOnce(SocketAddr, &[String])) -> Result<()> {
+    // Binds first, so that a refusal comes before the tracer starts.
     let listener = match settings.listen {
-        Listen::At(address) => http::bind(address).with_context(|| format!("listen on {address}"))?,
-        Listen::On(listener) => http::without_waiting(listener).context("use the socket that was handed over")?,
+        Listen::At(address) => TcpListener::bind(address).with_context(|| format!("listen on {address}"))?,
+        Listen::On(listener) => listener,
     };
+    listener.set_nonblocking(true).context("use the socket")?;
     let pulse = settings.pulse;
     let address = listener.local_addr().context("read the address that was bound")?;
-    let connections = http::make_room(); // before the sweeps, which open many files too
-    let gate = Gate::new(address, settings.names, settings.token);
+    let connections = http::make_room(); // before the sweeps, which also open many files
+    let gate = RequestGate::new(address, settings.names, settings.token);
     let shelf = settings.exporter.is_some().then(Shelf::new);
     let mut notices = Vec::new();
     thread::scope(|scope| {
@@ -105,7 +105,7 @@ pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr,
                 let watching = scope.spawn(move || {
                     ending(stop, || {
                         let source = make()?;
-                        let _ = tell.send(()); // whoever waits sees that the sender is gone otherwise
+                        let _ = tell.send(()); // if `make` fails, the receiver sees the dropped sender
                         Watching::new(source, asked, refresh, shelf).run(stop, &pulse)
                     })
                 });
@@ -124,7 +124,7 @@ pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr,
     })
 }
 
-/// Ends everything when this ends.
+/// Sets `stop` when the work ends.
 fn ending(stop: &AtomicBool, work: impl FnOnce() -> Result<()>) -> Result<()> {
     let done = work();
     stop.store(true, Ordering::Relaxed);
@@ -135,7 +135,7 @@ fn join(thread: Option<ScopedJoinHandle<'_, Result<()>>>) -> Result<()> {
     thread.map_or(Ok(()), |thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the server panicked"))))
 }
 
-fn answer(listener: std::net::TcpListener, router: axum::Router, connections: usize, stop: &AtomicBool) -> Result<()> {
+fn answer(listener: TcpListener, router: axum::Router, connections: usize, stop: &AtomicBool) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("begin to serve")?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener).context("begin to listen")?;

@@ -1,6 +1,6 @@
 //! The terminal dashboard, `tccc top`: sockets as a table, one flow over time, algorithms side by side.
 //!
-//! Draws what [`crate::model::live`] says and computes nothing of its own; only what is on the screen is formatted.
+//! Draws the state of [`crate::model::live`] and computes nothing itself. Formats only what is on the screen.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -29,61 +29,53 @@ pub mod theme;
 use app::{App, View};
 use theme::Theme;
 
-/// How often keys and events are looked for.
+/// Longest wait for the first key, and so between two looks for events.
 const TICK: Duration = Duration::from_millis(50);
-/// How long more of them are waited for: what waits is not looked at in no time at all.
+/// Wait for each further key; a wait of zero does not see keys that are already there.
 const MORE: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// Time between two pictures; a key is answered at once.
+pub struct ViewSettings {
+    /// Time between two pictures; keys are answered at once.
     pub refresh: Duration,
     pub theme: Theme,
 }
 
-/// Shows a source until the reader leaves or `stop` is set.
+/// Shows a source until the user quits or `stop` is set.
 ///
-/// Errors: the terminal cannot be drawn to; the source is broken.
-/// Side effects: the terminal is put back as it was, also after a panic.
-pub fn run(source: &mut dyn EventSource, settings: Settings, stop: &AtomicBool) -> Result<()> {
+/// Errors: the terminal cannot be drawn to; the source fails.
+/// Side effects: the terminal is restored at the end, also after a panic.
+pub fn run(source: &mut dyn EventSource, settings: ViewSettings, stop: &AtomicBool) -> Result<()> {
     let mut terminal = term::TerminalGuard::take()?;
     let mut app = App::new(settings.theme);
     let mut drawn: Option<Instant> = None;
     while !stop.load(Ordering::Relaxed) && !app.is_done {
         app.take_in(source)?;
         let is_due = drawn.is_none_or(|at| at.elapsed() >= settings.refresh);
-        let is_asked = std::mem::take(&mut app.wants_redraw);
-        if is_due || is_asked {
-            if is_due {
-                app.refresh(source);
-                drawn = Some(Instant::now());
-            }
+        if is_due {
+            app.refresh(source);
+            drawn = Some(Instant::now());
+        }
+        if std::mem::take(&mut app.wants_redraw) || is_due {
             terminal.draw(|frame| draw(frame, &mut app))?;
         }
-        answer_keys(&mut app, source)?;
-    }
-    Ok(())
-}
-
-/// Waits a moment for keys and answers all that wait.
-fn answer_keys(app: &mut App, source: &mut dyn EventSource) -> Result<()> {
-    let mut wait = TICK;
-    while event::poll(wait).context("wait for a key")? {
-        app.answer(&event::read().context("read a key")?, source);
-        wait = MORE;
+        let mut wait = TICK;
+        while event::poll(wait).context("wait for a key")? {
+            app.answer(&event::read().context("read a key")?, source);
+            wait = MORE;
+        }
     }
     Ok(())
 }
 
 pub fn draw(frame: &mut Frame, app: &mut App) {
-    let areas = frame::areas(frame.area(), app);
-    frame::draw(frame, app, &areas);
+    let body = frame::draw(frame, app);
     match app.view() {
-        View::Table => table::draw(frame, app, areas.body),
-        View::Flow(socket) => flow::draw(frame, app, areas.body, socket),
-        View::Summary => summary::draw(frame, app, areas.body),
+        View::Table => table::draw(frame, app, body),
+        View::Flow(socket) => flow::draw(frame, app, body, socket),
+        View::Summary => summary::draw(frame, app, body),
     }
     if app.shows_help {
-        help::draw(frame, app, areas.body);
+        help::draw(frame, body);
     }
 }

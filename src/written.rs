@@ -1,4 +1,4 @@
-//! TOML files that people write: read with lines, so that every mistake is reported at once with its line and field.
+//! Reads TOML files written by people, and reports all mistakes at once, each with its line and field.
 
 mod mistake;
 mod reader;

@@ -1,35 +1,35 @@
-//! Objects that `bpftool struct_ops register` takes: one table, registered by its map, with the members that every kernel
+//! Objects for `bpftool struct_ops register`: one ops table, registered by its map, with the members that every kernel
 //! with struct_ops has.
 //!
 //! libbpf before 1.4, as in the bpftool of Debian 12, refuses a table with a member that the kernel lacks, even an empty
-//! one, and knows no registration by link. tccc's own loader adapts an object to the kernel; bpftool does not.
+//! one, and cannot register by link. tccc's own loader adapts an object to the kernel; bpftool does not.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::compile::Bench;
+use super::compile::BuildFolder;
 use crate::catalog::Algorithm;
 use crate::catalog::source::SOURCES;
 
-/// A callback that only newer kernels have. Where they have it, the algorithms get the same word by `cwnd_event` no more.
+/// A callback that only newer kernels have, instead of one event of `cwnd_event`.
 const OF_NEWER_KERNELS: &str = "cwnd_event_tx_start";
 
-/// A folder with the headers for these objects.
+/// Creates a folder with the headers for these objects.
 ///
 /// Errors: the system's folder for temporary files cannot be written.
-pub fn bench() -> Result<Bench> {
-    let bench = Bench::set_up(Path::new(""))?;
+pub fn bench() -> Result<BuildFolder> {
+    let bench = BuildFolder::set_up(Path::new(""))?;
     for (file, text) in SOURCES.iter().filter(|(file, _)| file.starts_with("include/")) {
         std::fs::write(bench.path().join(file), without(text, OF_NEWER_KERNELS)).context("write the headers")?;
     }
     Ok(bench)
 }
 
-/// The object of an algorithm of the catalogue, for bpftool.
+/// Compiles an algorithm of the catalogue for bpftool.
 ///
-/// Errors: clang is missing (unmet), or refuses the file.
-pub fn object(algorithm: &Algorithm, bench: &Bench) -> Result<Vec<u8>> {
+/// Errors: clang is missing (unmet), or rejects the file.
+pub fn object(algorithm: &Algorithm, bench: &BuildFolder) -> Result<Vec<u8>> {
     let id = &algorithm.id;
     let name = format!("cc/{id}.bpf.c");
     let text = SOURCES.iter().find(|(file, _)| *file == name).map(|(_, text)| *text);
@@ -39,7 +39,7 @@ pub fn object(algorithm: &Algorithm, bench: &Bench) -> Result<Vec<u8>> {
     std::fs::read(object).context("read the object")
 }
 
-/// C without one callback: where an ops table names it, and its function.
+/// Removes a callback from C: its member in the ops table, and its function.
 fn without(text: &str, member: &str) -> String {
     let Some((before, rest)) = text.split_once(&format!(".{member} = (void *)")) else { return text.to_owned() };
     let (program, after) = rest.split_once(',').unwrap_or((rest, ""));

@@ -1,4 +1,4 @@
-//! Compiles an algorithm's file, for BPF and natively, with the headers and the host ring's C that this program carries.
+//! Compiles an algorithm's file, for BPF and natively, with the embedded headers and the host ring's C.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,88 +6,70 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result};
 
-use super::recipe;
+use super::{recipe, template};
 use crate::catalog::source::SOURCES;
 use crate::failure::Failure;
 
-/// What authors need beside [`SOURCES`]: path and text of the host ring's C, the template, and libbpf's headers.
+/// Path and text of the files that authors need in addition to [`SOURCES`]: the host ring's C, the template, and libbpf's
+/// headers.
 pub static FOR_AUTHORS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/author.rs"));
-/// What the BPF build refuses is refused in the native build too.
-const NATIVE_FLAGS: [&str; 10] = [
-    "-shared",
-    "-fPIC",
-    "-O1",
-    "-g",
-    "-DTCCC_HOST",
-    "-Wall",
-    "-Wextra",
-    "-Wno-unused-parameter",
-    "-fno-builtin",
-    "-Wl,-Bsymbolic,-z,defs",
-];
-/// The forms of the sanitizer, the most talkative first: with words, with a trap alone, none.
-const SANITIZERS: [(Sanitizer, &[&str]); 3] = [
-    (Sanitizer::Words, &["-fsanitize=undefined", "-fno-sanitize-recover=all"]),
-    (Sanitizer::Trap, &["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]),
-    (Sanitizer::None, &[]),
+/// Includes the warnings of the BPF build, so both builds accept the same code.
+const NATIVE_FLAGS: &str = "-shared -fPIC -O1 -g -DTCCC_HOST -Wall -Wextra -Wno-unused-parameter -fno-builtin \
+                            -Wl,-Bsymbolic,-z,defs";
+/// What `tccc check` says of a sanitizer of undefined behaviour, and its flags. The most informative one comes first.
+const SANITIZERS: [(&str, &[&str]); 3] = [
+    ("with the sanitizer of undefined behaviour", &["-fsanitize=undefined", "-fno-sanitize-recover=all"]),
+    (
+        "with the sanitizer of undefined behaviour, which gives no reason here",
+        &["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"],
+    ),
+    ("without a sanitizer: the compiler has none", &[]),
 ];
 
-/// What the native build does at undefined behaviour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sanitizer {
-    /// It ends with file, line and reason.
-    Words,
-    Trap,
-    None,
-}
-
-/// A folder with the headers, for as long as the value lives.
+/// A temporary folder with the headers, removed on drop.
 #[derive(Debug)]
-pub struct Bench {
+pub struct BuildFolder {
     folder: tempfile::TempDir,
-    /// The user's own headers, which come before those of this program.
+    /// The user's own headers. They take precedence over the embedded ones.
     own: Option<PathBuf>,
 }
 
-impl Bench {
-    /// Writes the headers; those in a folder `include` beside the source come first.
+impl BuildFolder {
+    /// Writes the headers. A folder `include` beside the source takes precedence over them.
     ///
-    /// Errors: the system's folder for temporary files cannot be written.
-    pub fn set_up(source: &Path) -> Result<Bench> {
+    /// Errors: the folder for temporary files cannot be written.
+    pub fn set_up(source: &Path) -> Result<BuildFolder> {
         let folder = tempfile::Builder::new().prefix("tccc-check-").tempdir().context("make a folder to compile in")?;
         let headers = SOURCES.iter().filter(|(file, _)| file.starts_with("include/"));
         for (file, text) in headers.chain(FOR_AUTHORS) {
-            let place = folder.path().join(file);
-            let parent = place.parent().unwrap_or(folder.path());
-            fs::create_dir_all(parent).and_then(|()| fs::write(&place, text)).context("write the headers")?;
+            template::put(folder.path(), file, text)?;
         }
         let own = source.parent().map(|folder| folder.join("include")).filter(|own| own.join("tccc.bpf.h").is_file());
-        Ok(Bench { folder, own })
+        Ok(BuildFolder { folder, own })
     }
 
-    /// Where results may be written.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A file of the host ring.
+    /// The path of a file of the host ring.
     pub fn host(&self, name: &str) -> PathBuf {
         self.path().join("host").join(name)
     }
 
-    /// Folders in which `#include "…"` looks.
+    /// Folders for `#include "…"`.
     pub fn includes(&self) -> Vec<PathBuf> {
         self.own.iter().cloned().chain([self.path().join("include")]).collect()
     }
 
-    /// The same as options of a compiler.
+    /// [`BuildFolder::includes`] as compiler options.
     pub fn include_flags(&self) -> Vec<PathBuf> {
         self.includes().into_iter().flat_map(|folder| [PathBuf::from("-I"), folder]).collect()
     }
 
-    /// The object of an algorithm's file, with its card in it.
+    /// Compiles an algorithm's file to a BPF object that contains the file's card.
     ///
-    /// Errors: clang is missing (unmet) or refuses the file, in its own words.
+    /// Errors: clang is missing (unmet) or rejects the file; the error has clang's messages.
     pub fn object(&self, source: &Path, definitions: &[&str]) -> Result<PathBuf> {
         let text = fs::read_to_string(source).with_context(|| format!("read \"{}\"", source.display()))?;
         let card = self.path().join("card.h");
@@ -98,24 +80,24 @@ impl Bench {
         command.args(["-target", "bpf", "-g", "-O2", "-c"]).args(recipe::BPF_FLAGS).args(definitions);
         command.args(self.include_flags());
         command.arg("-isystem").arg(self.path().join("libbpf")).arg("-include").arg(&card);
-        // No path of this machine in the object: the same source gives the same bytes.
+        // Keeps paths of this machine out of the object, so the same source gives the same bytes.
         command.arg(format!("-ffile-prefix-map={}=.", self.path().display()));
         run(command.arg("-o").arg(&raw).arg(source), "clang", "compile for BPF")?;
-        // The linker of libbpf leaves the debugger's information out.
+        // libbpf's linker drops the debug information.
         let mut linker = libbpf_rs::Linker::new(&object).context("write the object")?;
         linker.add_file(&raw).and_then(|()| linker.link()).context("write the object")?;
         Ok(object)
     }
 
-    /// The native library of an algorithm's file, with the sanitizer of undefined behaviour where the compiler has it.
+    /// Compiles an algorithm's file to a native library, with the best sanitizer of undefined behaviour available.
     ///
-    /// Errors: the system has no C compiler (unmet), or it refuses the file, in its own words.
-    pub fn library(&self, source: &Path) -> Result<(PathBuf, Sanitizer)> {
+    /// Errors: the system has no C compiler (unmet), or the compiler rejects the file; the error has its messages.
+    pub fn library(&self, source: &Path) -> Result<(PathBuf, &'static str)> {
         let library = self.path().join("algorithm.so");
         let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
         let compile = |flags: &[&str]| {
             let mut command = Command::new(&compiler);
-            command.args(NATIVE_FLAGS).args(flags);
+            command.args(NATIVE_FLAGS.split(' ')).args(flags);
             command.args(self.include_flags());
             run(command.arg("-o").arg(&library).arg(self.host("shim.c")).arg(source), "cc", "compile natively")
         };
@@ -130,7 +112,7 @@ impl Bench {
     }
 }
 
-/// Errors: the program is missing (unmet); it fails, with what it said.
+/// Errors: the program is missing (unmet) or fails; the error has its messages.
 fn run(command: &mut Command, name: &str, what: &str) -> Result<Output> {
     let output = command.output().map_err(|error| {
         Failure::unmet(format!("cannot {what}: `{name}` does not start: {error}")).hint(format!("install {name}"))

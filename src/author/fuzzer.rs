@@ -1,4 +1,4 @@
-//! libFuzzer over one algorithm: how it is built, where it begins, and what it found.
+//! Builds and runs libFuzzer over one algorithm.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,46 +8,35 @@ use anyhow::{Context, Result, bail};
 use super::subject::Subject;
 use crate::failure::Failure;
 
-const FLAGS: [&str; 8] = [
-    "-g",
-    "-O1",
-    "-DTCCC_HOST",
-    "-Wall",
-    "-Wextra",
-    "-Wno-unused-parameter",
-    "-fsanitize=fuzzer,undefined,address",
-    "-fno-sanitize-recover=all",
-];
-/// Longer inputs than this hold more operations than the target takes.
+const FLAGS: &str = "-g -O1 -DTCCC_HOST -Wall -Wextra -Wno-unused-parameter -fsanitize=fuzzer,undefined,address \
+                     -fno-sanitize-recover=all";
+/// The target ignores the rest of a longer input.
 const INPUT_BYTES_MAX: usize = 2048;
 
 pub struct Fuzzed {
     pub runs: u64,
-    /// Edges of the program that some input of the corpus takes.
+    /// Edges of the program that the corpus covers.
     pub edges: u64,
-    /// The first input that breaks something.
     pub crash: Option<Crash>,
 }
 
-/// An input that breaks something.
+/// The first input that fails.
 pub struct Crash {
-    /// The file that holds it.
     pub input: PathBuf,
-    /// The program that takes it as argument.
+    /// The program that takes `input` as its argument.
     pub program: PathBuf,
-    /// What the sanitizer or the check said.
+    /// The message of the sanitizer or the check.
     pub why: String,
 }
 
-/// Builds the target of one algorithm below a folder and lets it look for so many seconds.
+/// Builds the fuzz target of one algorithm below `folder` and runs it for some seconds.
 ///
-/// Errors: clang or its fuzzer is missing (unmet); the compiler refuses the file; the fuzzer ends without a word on what
-/// it did.
+/// Errors: clang or its fuzzer is missing (unmet); the compiler rejects the file; the fuzzer ends without statistics.
 pub fn fuzz(subject: &Subject, folder: &Path, seconds: u32) -> Result<Fuzzed> {
     let folder = folder.join(&subject.id);
     let corpus = folder.join("corpus");
     std::fs::create_dir_all(&corpus).context("make a folder for the fuzzer's inputs")?;
-    for (index, seed) in seeds().into_iter().enumerate() {
+    for (index, seed) in seeds().enumerate() {
         std::fs::write(corpus.join(format!("seed-{index}")), seed).context("write the fuzzer's first inputs")?;
     }
     let program = build(subject, &folder)?;
@@ -69,7 +58,7 @@ fn build(subject: &Subject, folder: &Path) -> Result<PathBuf> {
     subject.write_tunables(folder)?;
     let program = folder.join("target");
     let mut clang = Command::new("clang");
-    clang.args(FLAGS).arg("-o").arg(&program);
+    clang.args(FLAGS.split(' ')).arg("-o").arg(&program);
     clang.args(subject.bench.include_flags());
     clang.arg("-I").arg(folder).arg(subject.bench.host("fuzz.c")).arg(&subject.source);
     let unmet = |what: String| Failure::unmet(what).hint("install the packages clang and libclang-rt-dev");
@@ -104,44 +93,34 @@ fn last_number(log: &str, word: &str) -> Option<u64> {
     after.split_whitespace().next()?.parse().ok()
 }
 
-/// Operations of bpf/host/fuzz.c.
-#[derive(Clone, Copy)]
-enum Operation {
-    Ack,
-    Lose,
-    Mark,
-    Timeout,
-    Leave,
-    Undo,
-    Idle,
+/// The operations of bpf/host/fuzz.c, in its order.
+const OPERATIONS: [&str; 7] = ["ack", "lose", "mark", "timeout", "leave", "undo", "idle"];
+const LIVES: [&str; 6] = [
+    "lose ack ack leave",
+    "mark ack leave",
+    "timeout ack ack leave",
+    "lose ack undo leave",
+    "timeout undo leave",
+    "idle",
+];
+
+/// The first inputs: realistic connections, encoded for bpf/host/fuzz.c.
+fn seeds() -> impl Iterator<Item = Vec<u8>> {
+    let round = "ack ".repeat(8);
+    LIVES.into_iter().map(move |life| connection(&format!("{round}{life} {round}{life} {round}")))
 }
 
-/// The first inputs: connections as they are, in the words of bpf/host/fuzz.c.
-fn seeds() -> Vec<Vec<u8>> {
-    use Operation::{Ack, Idle, Leave, Lose, Mark, Timeout, Undo};
-    let round = [Ack; 8];
-    let lives: [&[Operation]; 6] = [
-        &[Lose, Ack, Ack, Leave],
-        &[Mark, Ack, Leave],
-        &[Timeout, Ack, Ack, Leave],
-        &[Lose, Ack, Undo, Leave],
-        &[Timeout, Undo, Leave],
-        &[Idle],
-    ];
-    lives.iter().map(|life| connection([&round[..], life, &round, life, &round].concat())).collect()
-}
-
-/// A window of 10 without threshold and clamp, then the operations, 20 ms apart.
-fn connection(operations: Vec<Operation>) -> Vec<u8> {
-    const TUNABLES_AS_THEY_ARE: u8 = 0;
-    let mut bytes = vec![TUNABLES_AS_THEY_ARE];
+/// Starts with a window of 10 packets, no threshold and no clamp; the operations are 20 ms apart.
+fn connection(operations: &str) -> Vec<u8> {
+    const DEFAULT_TUNABLES: u8 = 0;
+    let mut bytes = vec![DEFAULT_TUNABLES];
     for number in [0x7fff_fffe, 9, 0x7fff_fffe, 1440] {
         push_number(&mut bytes, number);
     }
-    for operation in operations {
+    for operation in operations.split_whitespace() {
         push_number(&mut bytes, 20_000);
-        bytes.push(operation as u8);
-        if let Operation::Ack = operation {
+        bytes.push(OPERATIONS.iter().position(|known| *known == operation).expect("an operation of fuzz.c") as u8);
+        if operation == "ack" {
             push_number(&mut bytes, 10);
             push_number(&mut bytes, 40_001);
             bytes.extend([0, 0]);
@@ -150,7 +129,7 @@ fn connection(operations: Vec<Operation>) -> Vec<u8> {
     bytes
 }
 
-/// The length in bits, then the bytes, the highest first.
+/// Writes the length in bits, then the bytes, big-endian.
 fn push_number(bytes: &mut Vec<u8>, number: u64) {
     let bits = 64 - number.leading_zeros();
     bytes.push(bits as u8);

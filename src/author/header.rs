@@ -1,10 +1,11 @@
-//! The comment at the top of an algorithm's file: one sentence, then headings in their order. `cargo xtask tidy` uses this
-//! file too, for the files of `bpf/cc`.
+//! Checks the comment at the top of an algorithm's file: one sentence, then headings in a fixed order.
+//!
+//! `cargo xtask tidy` checks the files of `bpf/cc` with it.
 
 /// The headings; `Patents` may follow.
 pub const HEADINGS: [&str; 7] = ["Source", "Idea", "Equations", "Units", "Life", "Differs", "Kernel"];
 
-/// What is missing or wrong: the line, from 1, and what would be right.
+/// Faults of a header, each with its line, from 1.
 pub fn faults(text: &str) -> Vec<(usize, String)> {
     let header = lines(text);
     let mut faults = first_sentence(&header);
@@ -18,12 +19,12 @@ pub fn faults(text: &str) -> Vec<(usize, String)> {
             faults.push((at + 2, format!("the heading `{heading}` is not in the order {HEADINGS:?}")));
         }
         after = at;
-        faults.extend(section_fault(heading, section(&header, at)).map(|text| (at + 2, text)));
+        faults.extend(section_fault(heading, &header[at + 1..]).map(|text| (at + 2, text)));
     }
     faults
 }
 
-/// Lines of the comment that begins on the second line, without its decoration.
+/// The lines of the comment that starts on the second line, without its decoration.
 fn lines(text: &str) -> Vec<&str> {
     let comment = text.lines().skip(1).take_while(|line| line.starts_with("/*") || line.starts_with(" *"));
     comment.take_while(|line| line.trim() != "*/").map(|line| line.trim_start_matches(['/', ' ', '*']).trim()).collect()
@@ -36,15 +37,10 @@ fn first_sentence(header: &[&str]) -> Vec<(usize, String)> {
     }
 }
 
-/// The lines between a heading and the next one.
-fn section<'a>(header: &'a [&'a str], heading: usize) -> &'a [&'a str] {
-    let rest = &header[heading + 1..];
-    let end = rest.iter().position(|line| HEADINGS.contains(line)).unwrap_or(rest.len());
-    &rest[..end]
-}
-
+/// The fault of the section that `lines` start with.
 fn section_fault(heading: &str, lines: &[&str]) -> Option<String> {
-    let Some(first) = lines.iter().find(|line| !line.is_empty()) else {
+    let mut lines = lines.iter().take_while(|line| !HEADINGS.contains(line));
+    let Some(first) = lines.find(|line| !line.is_empty()) else {
         return Some(format!("the heading `{heading}` is empty"));
     };
     let is_numbered = first.starts_with("1. ") || first.to_lowercase().starts_with("none");

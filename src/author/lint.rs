@@ -1,26 +1,19 @@
-//! The rules for an algorithm's file and object: what `tests/host/catalog.rs` and `cargo xtask tidy` demand of those in `bpf/cc`.
+//! The rules for an algorithm's file and object. `tests/host/catalog.rs` and `cargo xtask tidy` apply them to `bpf/cc`.
 
 use std::path::Path;
 
 use super::{header, name};
 use crate::catalog::Algorithm;
 
-/// The callbacks that the kernel asks for, each with those that do as well.
+/// The callbacks that the kernel requires; any one of each row is enough.
 const NEEDED: [&[&str]; 3] = [&["ssthresh"], &["undo_cwnd"], &["cong_avoid", "cong_control", "cong_control___2"]];
 
-/// One rule over one algorithm.
-pub struct LintRule {
-    /// Its name in the output of `tccc check`.
-    pub name: &'static str,
-    pub faults: Vec<String>,
-}
-
-/// All rules. An object that others wrote has no words of tccc in it, and is held to those about the kernel alone.
+/// Applies all rules. An object that was not written for tccc has to meet only the kernel's rules.
 ///
-/// Shape: in the order of an algorithm's file.
-pub fn rules(algorithm: &Algorithm, file: &Path, source: Option<&str>) -> Vec<LintRule> {
+/// Shape: name and faults of each rule, in the order of an algorithm's file.
+pub fn rules(algorithm: &Algorithm, file: &Path, source: Option<&str>) -> Vec<(&'static str, Vec<String>)> {
     let mut rules = Vec::new();
-    let mut rule = |name, faults| rules.push(LintRule { name, faults });
+    let mut rule = |name, faults| rules.push((name, faults));
     let describes_itself = describes_itself(algorithm);
     if describes_itself || source.is_some() {
         rule("header", header_faults(algorithm, source));
@@ -34,7 +27,7 @@ pub fn rules(algorithm: &Algorithm, file: &Path, source: Option<&str>) -> Vec<Li
     rules
 }
 
-/// Whether an object was written with the words of `tccc.bpf.h`.
+/// Whether an object was written for tccc, with the macros of `tccc.bpf.h`.
 pub fn describes_itself(algorithm: &Algorithm) -> bool {
     !algorithm.title.is_empty() || !algorithm.card.summary.is_empty()
 }
@@ -107,5 +100,5 @@ fn state_faults(algorithm: &Algorithm) -> Vec<String> {
 fn callback_faults(algorithm: &Algorithm) -> Vec<String> {
     let has = |name: &&str| algorithm.callbacks.iter().any(|callback| callback.member == *name);
     let missing = NEEDED.into_iter().filter(|alternatives| !alternatives.iter().any(has));
-    missing.map(|alternatives| format!("it lacks {}, which the kernel asks for", alternatives[0])).collect()
+    missing.map(|alternatives| format!("it lacks {}, which the kernel requires", alternatives[0])).collect()
 }

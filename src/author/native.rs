@@ -1,5 +1,5 @@
-//! The properties of the host ring over a native build, each in a process of its own: what undefined behaviour ends, or what
-//! never ends, is that process.
+//! Checks each property of a native build in its own process, because undefined behaviour or an endless loop ends the
+//! process.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -9,39 +9,27 @@ use anyhow::{Context, Result};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 
-use super::compile::Sanitizer;
 use super::ring::property::Property;
 
-/// More than any property takes of an algorithm that ends, seconds.
+/// No property takes as long as this, seconds.
 const CPU_SECONDS: u64 = 30;
 
-/// A native build and the object of the same file.
-#[derive(Debug, Clone, Copy)]
-pub struct Build<'a> {
-    pub library: &'a Path,
-    /// What it does at undefined behaviour.
-    pub sanitizer: Sanitizer,
-    pub object: &'a Path,
+/// Checks a property of a native library in the process that `ring` starts. `object` comes from the same file.
+///
+/// Returns the reason if the property does not hold.
+///
+/// Errors: the process cannot be started.
+pub fn check(library: &Path, object: &Path, property: Property, mut ring: Command) -> Result<Option<String>> {
+    let output = ring.arg(library).arg(object).arg(property.name()).output();
+    let output = output.context("start a process for the native build")?;
+    Ok((!output.status.success()).then(|| reason(&output)))
 }
 
-impl Build<'_> {
-    /// Checks a property in a process of its own, which `ring` makes of this program.
-    ///
-    /// Returns why it does not hold; none when it does.
-    ///
-    /// Errors: the process cannot be started.
-    pub fn check(&self, property: Property, mut ring: Command) -> Result<Option<String>> {
-        ring.arg(self.library).arg(self.object).arg(property.name());
-        let output = ring.output().context("start a process for the native build")?;
-        Ok((!output.status.success()).then(|| reason(&output)))
-    }
-}
-
-/// Has the kernel end this process where the code that it is about to run never ends.
+/// Limits the processor time of this process, in case the algorithm never returns.
 ///
 /// Errors: the kernel refuses.
 pub fn limit_time() -> Result<()> {
-    // At the first limit the kernel says why, at the second it ends the process.
+    // The kernel sends SIGXCPU at the first limit and SIGKILL at the second.
     setrlimit(Resource::RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 1).context("limit the time of the native build")
 }
 

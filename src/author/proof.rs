@@ -1,4 +1,4 @@
-//! Frama-C's EVA over one algorithm: how it is called, and what of its answer counts.
+//! Runs Frama-C's EVA over one algorithm and reads its answer.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,19 +9,18 @@ use anyhow::{Context, Result};
 use super::subject::Subject;
 use crate::failure::Failure;
 
-/// Functions of shim.c that are no callbacks: whether an algorithm uses them all is its own business.
+/// Functions of shim.c that are not callbacks. An algorithm need not use them.
 const STAND_INS: [&str; 4] = ["tcp_slow_start", "tcp_cong_avoid_ai", "bpf_ktime_get_ns", "sock_of"];
-/// Property statuses that leave no doubt; a property that is dead belongs to a function that nobody calls.
+/// Statuses that count as proved. A dead property belongs to a function that is never called.
 const CERTAIN: [&str; 3] = ["Valid", "Considered valid", "Dead"];
-/// Files whose properties are no statement about an algorithm.
+/// Frama-C's own files: their properties say nothing about an algorithm.
 const FRAMA_C_OWN: &str = "FRAMAC_SHARE";
 
-/// What was proved of one algorithm.
 #[derive(Debug, Default)]
 pub struct Proof {
-    /// Everything that was not proved, as a person reads it.
+    /// Everything that was not proved, in words.
     pub findings: Vec<String>,
-    /// Operations that some input makes wrong.
+    /// Operations that may go wrong for some input.
     pub alarms: usize,
     /// Asserts of `bpf/host/prove.c` that hold.
     pub proved: usize,
@@ -32,8 +31,6 @@ pub struct Proof {
     pub time: Duration,
 }
 
-/// Runs EVA over one algorithm.
-///
 /// Errors: `frama-c` is not installed (unmet).
 pub fn prove(subject: &Subject) -> Result<Proof> {
     let folder = tempfile::tempdir_in(subject.bench.path()).context("make a folder for the proof")?;
@@ -61,7 +58,7 @@ pub fn prove(subject: &Subject) -> Result<Proof> {
 fn frama_c(subject: &Subject, folder: &Path, table: &Path) -> Command {
     let include = |path: &Path| format!("-I\"{}\"", path.display());
     let mut preprocessor = vec!["-DTCCC_HOST".into(), "-DTCCC_TUNABLE_STORAGE=".into()];
-    // EVA knows one thread and the C library's memset.
+    // EVA supports one thread, and memset only from the C library.
     preprocessor.extend(["-D_Thread_local=", "-include string.h", "-D__builtin_memset=memset"].map(String::from));
     preprocessor.extend(subject.bench.includes().iter().map(|path| include(path)));
     preprocessor.push(include(folder));
@@ -74,7 +71,7 @@ fn frama_c(subject: &Subject, folder: &Path, table: &Path) -> Command {
 }
 
 impl Proof {
-    /// One row a property: directory, file, line, function, kind, status, text.
+    /// Each row is a property: directory, file, line, function, kind, status, text.
     fn read_properties(&mut self, table: &str) {
         for row in table.lines().skip(1) {
             let columns: Vec<&str> = row.split('\t').collect();
@@ -96,7 +93,7 @@ impl Proof {
         }
     }
 
-    /// Whatever Frama-C warns of besides alarms, which are in the table: what it had to guess is not proved.
+    /// Each warning is a finding: Frama-C had to guess. Alarms are left out because the table has them.
     fn read_warnings(&mut self, log: &str) {
         let mut lines = log.lines();
         while let Some(line) = lines.next() {
@@ -106,7 +103,7 @@ impl Proof {
         }
     }
 
-    /// Statements of every function but those of shim.c, whose callbacks an algorithm need not have.
+    /// Counts the statements of every function except those of shim.c, whose callbacks an algorithm need not have.
     fn read_coverage(&mut self, log: &str, excuses: &[(String, usize)]) {
         for function in unreached_functions(log).filter(|function| !is_shim(function)) {
             self.findings.push(format!("{function} is never called"));
@@ -129,7 +126,7 @@ fn is_shim(function: &str) -> bool {
     function.starts_with("host_") || STAND_INS.contains(&function)
 }
 
-/// `  name: 3 stmts out of 4 (75.0%)`; `name_0` is a static function of which the shim has a copy too.
+/// Parses `  name: 3 stmts out of 4 (75.0%)`. `name_0` is a static function that the shim has too.
 fn coverage_line(line: &str) -> Option<(&str, usize, usize)> {
     let (function, numbers) = line.trim().split_once(": ")?;
     let (reached, all) = numbers.split_once(" stmts out of ")?;
@@ -137,14 +134,15 @@ fn coverage_line(line: &str) -> Option<(&str, usize, usize)> {
     Some((function.strip_suffix("_0").unwrap_or(function), reached.parse().ok()?, all.parse().ok()?))
 }
 
-/// `    <file>: name; name;` below `Unreached functions (2) =`.
+/// Parses `    <file>: name; name;` below `Unreached functions (2) =`.
 fn unreached_functions(log: &str) -> impl Iterator<Item = &str> {
     let lines = log.lines().skip_while(|line| !line.contains("Unreached functions")).skip(1);
     let names = lines.take_while(|line| line.starts_with("   ")).filter_map(|line| line.rsplit('>').next());
     names.flat_map(|names| names.split([';', ':'])).map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// Statements of which so many need not be reached: comments `N unreached in FUNCTION: reason` of the file and of the headers.
+/// Functions and numbers of statements that need not be reached, from comments `N unreached in FUNCTION: reason` in the
+/// file and the headers.
 fn excuses(subject: &Subject) -> Result<Vec<(String, usize)>> {
     let mut found = Vec::new();
     let mut files = vec![subject.source.clone()];

@@ -1,17 +1,17 @@
-//! Every check of one file in turn: rules, verifier, properties, fuzzer, proof. Nothing is registered.
+//! Runs every check of one file: rules, verifier, properties, fuzzer, proof. Registers nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::compile::{Bench, Sanitizer};
-use super::native::Build;
+use super::compile::BuildFolder;
+use super::proof::Proof;
 use super::ring::property::Property;
 use super::subject::Subject;
-use super::{fuzzer, lint, proof};
+use super::{fuzzer, lint, native, proof};
 use crate::bounded;
 use crate::catalog::{self, Algorithm};
 use crate::failure::{Failure, FailureKind};
@@ -23,25 +23,25 @@ const SOURCE_ENDING: &str = ".bpf.c";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum CheckOutcome {
     Passed,
     Failed,
-    /// This host lacks a need, or the file does.
+    /// The host or the file lacks something that the check needs.
     Skipped,
 }
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
     pub name: String,
-    pub outcome: Outcome,
-    /// What was seen, what is wrong, or which need is missing.
+    pub outcome: CheckOutcome,
+    /// Observations if it passed, faults if it failed, the missing need if it was skipped.
     ///
-    /// Shape: one phrase a finding; at least one unless it passed.
+    /// Shape: one phrase each; at least one unless it passed.
     pub details: Vec<String>,
     pub seconds: f64,
 }
 
-/// A group of checks, as `tccc check --only` names it.
+/// The groups of checks for `tccc check --only`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum CheckGroup {
     /// Header, name, tunables, phases, callbacks
@@ -57,40 +57,33 @@ pub enum CheckGroup {
 }
 
 pub struct Inspection<'a> {
-    /// The file: `FILE.bpf.c`, `FILE.bpf.o` or `FILE.bpf.o:TABLE`.
+    /// `FILE.bpf.c`, `FILE.bpf.o` or `FILE.bpf.o:TABLE`.
     pub file: &'a Path,
-    /// The groups that are wanted; all where it is empty.
+    /// Empty: all groups.
     pub only: &'a [CheckGroup],
-    /// How long the fuzzer looks; none at zero.
+    /// Running time of the fuzzer. 0: it does not run.
     pub fuzz: Duration,
-    /// Makes a process of this program that checks one property.
+    /// Prepares a process of this program that checks one property.
     pub ring: fn() -> Result<Command>,
-    /// Takes each check as it ends.
+    /// Called with each check as it ends.
     pub tell: &'a mut dyn FnMut(&Check),
 }
 
-/// What a check found, and what it needs that is not here.
-type Found = Result<Findings>;
+/// The result of a check; a [`Failure`] of kind unmet skips it.
+type CheckResult = Result<Findings>;
 
-struct Findings {
-    wrong: Vec<String>,
-    seen: Vec<String>,
+enum Findings {
+    /// Passes if there is no fault.
+    Faults(Vec<String>),
+    Seen(Vec<String>),
 }
 
-impl Findings {
-    fn of_wrong(wrong: Vec<String>) -> Self {
-        Findings { wrong, seen: Vec::new() }
-    }
-
-    fn seen(what: String) -> Self {
-        Findings { wrong: Vec::new(), seen: vec![what] }
-    }
-}
+const SOUND: Findings = Findings::Faults(Vec::new());
 
 impl Inspection<'_> {
-    /// Runs every check, and returns the algorithm's name with them.
+    /// Runs every check; returns the algorithm's name and the checks.
     ///
-    /// Errors: the file cannot be read; an object is no algorithm; clang is missing for a source.
+    /// Errors: the file cannot be read; the object holds no algorithm; clang is missing for a source.
     pub fn run(mut self) -> Result<(String, Vec<Check>)> {
         let mut checks = Vec::new();
         if !self.file.to_string_lossy().ends_with(SOURCE_ENDING) {
@@ -98,32 +91,29 @@ impl Inspection<'_> {
             self.check_object(&algorithm, None, &mut checks);
             let why = "needs the source, FILE.bpf.c: this is an object";
             let properties = Property::ALL.map(|property| (CheckGroup::Properties, property.name()));
-            for (group, name) in
-                properties.into_iter().chain([(CheckGroup::Fuzzer, "fuzzer"), (CheckGroup::Proof, "proof")])
-            {
-                if self.wants(group) {
-                    self.add(&mut checks, name, || Err(Failure::unmet(why).into()));
-                }
+            let others = [(CheckGroup::Fuzzer, "fuzzer"), (CheckGroup::Proof, "proof")];
+            for (group, name) in properties.into_iter().chain(others) {
+                self.add_of(group, &mut checks, name, || Err(Failure::unmet(why).into()));
             }
             return Ok((algorithm.id, checks));
         }
         let text = read(self.file)?;
-        // What the compilers say then names the file in full, wherever they run.
+        // An absolute path makes the compilers' messages independent of their folder.
         let source = std::path::absolute(self.file).context("find the file")?;
-        let bench = Bench::set_up(&source)?;
+        let bench = BuildFolder::set_up(&source)?;
         let object = match bench.object(&source, &["-Werror"]) {
             Err(error) if kind_of(&error) == FailureKind::Failed => {
-                self.add(&mut checks, "compiles for BPF", || Ok(Findings::of_wrong(said(&error, &source))));
+                self.add(&mut checks, "compiles for BPF", || Ok(Findings::Faults(said(&error, &source))));
                 return Ok((self.stem(), checks));
             }
             other => other?,
         };
-        self.add(&mut checks, "compiles for BPF", || Ok(Findings::of_wrong(Vec::new())));
+        self.add(&mut checks, "compiles for BPF", || Ok(SOUND));
         let algorithm = match catalog::open(&object) {
             Ok(algorithm) => algorithm,
             Err(failure) => {
                 let why = failure.what.rsplit("\": ").next().unwrap_or_default().to_owned();
-                self.add(&mut checks, "is an algorithm", || Ok(Findings::of_wrong(vec![why])));
+                self.add(&mut checks, "is an algorithm", || Ok(Findings::Faults(vec![why])));
                 return Ok((self.stem(), checks));
             }
         };
@@ -131,8 +121,9 @@ impl Inspection<'_> {
         if self.wants(CheckGroup::Properties) {
             self.check_native(&bench, &source, &object, &mut checks);
         }
-        let subject = Subject::new(&source, &algorithm, &bench);
-        self.check_inputs(&subject, &mut checks);
+        let (subject, seconds) = (Subject::new(&source, &algorithm, &bench), self.fuzz.as_secs() as u32);
+        self.add_of(CheckGroup::Fuzzer, &mut checks, "fuzzer", || fuzz(&subject, seconds));
+        self.add_of(CheckGroup::Proof, &mut checks, "proof", || prove(&subject));
         Ok((algorithm.id, checks))
     }
 
@@ -140,19 +131,25 @@ impl Inspection<'_> {
         self.only.is_empty() || self.only.contains(&group)
     }
 
-    /// What the file's name says that the algorithm is called.
+    /// The algorithm's name according to the file name.
     fn stem(&self) -> String {
         let name = self.file.file_name().unwrap_or_default().to_string_lossy();
         name.trim_end_matches(SOURCE_ENDING).to_owned()
     }
 
-    fn add(&mut self, checks: &mut Vec<Check>, name: &str, check: impl FnOnce() -> Found) {
+    fn add_of(&mut self, group: CheckGroup, checks: &mut Vec<Check>, name: &str, check: impl FnOnce() -> CheckResult) {
+        if self.wants(group) {
+            self.add(checks, name, check);
+        }
+    }
+
+    fn add(&mut self, checks: &mut Vec<Check>, name: &str, check: impl FnOnce() -> CheckResult) {
         let start = Instant::now();
         let (outcome, details) = match check() {
-            Ok(Findings { wrong, seen }) if wrong.is_empty() => (Outcome::Passed, seen),
-            Ok(Findings { wrong, .. }) => (Outcome::Failed, wrong),
-            Err(error) if kind_of(&error) == FailureKind::Unmet => (Outcome::Skipped, vec![format!("{error:#}")]),
-            Err(error) => (Outcome::Failed, vec![format!("{error:#}")]),
+            Ok(Findings::Faults(faults)) if !faults.is_empty() => (CheckOutcome::Failed, faults),
+            Ok(Findings::Faults(seen) | Findings::Seen(seen)) => (CheckOutcome::Passed, seen),
+            Err(error) if kind_of(&error) == FailureKind::Unmet => (CheckOutcome::Skipped, vec![format!("{error:#}")]),
+            Err(error) => (CheckOutcome::Failed, vec![format!("{error:#}")]),
         };
         let check = Check { name: name.to_owned(), outcome, details, seconds: start.elapsed().as_secs_f64() };
         (self.tell)(&check);
@@ -160,62 +157,35 @@ impl Inspection<'_> {
     }
 
     fn check_object(&mut self, algorithm: &Algorithm, source: Option<&str>, checks: &mut Vec<Check>) {
-        if self.wants(CheckGroup::Rules) {
-            for rule in lint::rules(algorithm, self.file, source) {
-                self.add(checks, rule.name, || Ok(Findings::of_wrong(rule.faults)));
-            }
-            if source.is_none() && !lint::describes_itself(algorithm) {
-                let why = "it has no words of tccc in it: nothing to check";
-                self.add(checks, "header", || Err(Failure::unmet(why).into()));
-            }
+        for (rule, faults) in lint::rules(algorithm, self.file, source) {
+            self.add_of(CheckGroup::Rules, checks, rule, || Ok(Findings::Faults(faults)));
         }
-        if self.wants(CheckGroup::Verifier) {
-            self.add(checks, "verifier", || verify(algorithm));
+        if source.is_none() && !lint::describes_itself(algorithm) {
+            let why = "the object was not written for tccc: it has no header to check";
+            self.add_of(CheckGroup::Rules, checks, "header", || Err(Failure::unmet(why).into()));
         }
+        self.add_of(CheckGroup::Verifier, checks, "verifier", || verify(algorithm));
     }
 
-    fn check_native(&mut self, bench: &Bench, source: &Path, object: &Path, checks: &mut Vec<Check>) {
-        let (library, sanitizer): (PathBuf, Sanitizer) = match bench.library(source) {
+    fn check_native(&mut self, bench: &BuildFolder, source: &Path, object: &Path, checks: &mut Vec<Check>) {
+        let (library, sanitizer) = match bench.library(source) {
             Ok(built) => built,
             Err(error) if kind_of(&error) == FailureKind::Failed => {
-                return self.add(checks, "compiles natively", || Ok(Findings::of_wrong(said(&error, source))));
+                return self.add(checks, "compiles natively", || Ok(Findings::Faults(said(&error, source))));
             }
             Err(error) => return self.add(checks, "compiles natively", || Err(error)),
         };
-        self.add(checks, "compiles natively", || {
-            Ok(Findings::seen(
-                match sanitizer {
-                    Sanitizer::Words => "with the sanitizer of undefined behaviour",
-                    Sanitizer::Trap => "with the sanitizer of undefined behaviour, which does not say why here",
-                    Sanitizer::None => "without a sanitizer: the compiler has none",
-                }
-                .to_owned(),
-            ))
-        });
+        self.add(checks, "compiles natively", || Ok(Findings::Seen(vec![sanitizer.to_owned()])));
         let ring = self.ring;
-        let build = Build { library: &library, sanitizer, object };
         for property in Property::ALL {
             self.add(checks, property.name(), || {
-                Ok(Findings::of_wrong(build.check(property, ring()?)?.into_iter().collect()))
+                Ok(Findings::Faults(native::check(&library, object, property, ring()?)?.into_iter().collect()))
             });
-        }
-    }
-
-    fn check_inputs(&mut self, subject: &Subject, checks: &mut Vec<Check>) {
-        let seconds = self.fuzz.as_secs() as u32;
-        if self.wants(CheckGroup::Fuzzer) {
-            self.add(checks, "fuzzer", || match seconds {
-                0 => Err(Failure::unmet("not asked for: `--fuzz 10s`").into()),
-                _ => fuzz(subject, seconds),
-            });
-        }
-        if self.wants(CheckGroup::Proof) {
-            self.add(checks, "proof", || prove(subject));
         }
     }
 }
 
-/// No source of an algorithm is larger.
+/// No algorithm's source is larger.
 const SOURCE_BYTES_MAX: u64 = 1 << 20;
 
 fn read(file: &Path) -> Result<String> {
@@ -229,7 +199,7 @@ fn kind_of(error: &anyhow::Error) -> FailureKind {
     failure.map_or(FailureKind::Failed, |failure| failure.kind)
 }
 
-/// The lines of a compiler that say what is wrong, with the file's name instead of its path.
+/// The first error lines of a compiler, with the file's name instead of its path.
 fn said(error: &anyhow::Error, source: &Path) -> Vec<String> {
     let folder = source.parent().map(|folder| format!("{}/", folder.display())).unwrap_or_default();
     let words = format!("{error:#}").replace(&folder, "");
@@ -238,30 +208,34 @@ fn said(error: &anyhow::Error, source: &Path) -> Vec<String> {
     if reasons.is_empty() { vec![words] } else { reasons }
 }
 
-/// Loads it without registering it.
-fn verify(algorithm: &Algorithm) -> Found {
+/// Loads the algorithm without registering it.
+fn verify(algorithm: &Algorithm) -> CheckResult {
     privilege::require("ask the verifier", &privilege::FOR_LOAD)?;
     let verified = loader::verify(&Request::of(algorithm), &Features::probe()?)?;
     let costs = verified.verifier_cost()?;
     let total: u32 = costs.iter().map(|(_, instructions)| instructions).sum();
     let mut seen = vec![format!("{total} instructions in {} programs", costs.len())];
     seen.extend(verified.adapted.iter().cloned());
-    Ok(Findings { wrong: Vec::new(), seen })
+    Ok(Findings::Seen(seen))
 }
 
-fn fuzz(subject: &Subject, seconds: u32) -> Found {
+fn fuzz(subject: &Subject, seconds: u32) -> CheckResult {
+    if seconds == 0 {
+        return Err(Failure::unmet("not asked for: `--fuzz 10s`").into());
+    }
     let fuzzed = fuzzer::fuzz(subject, subject.bench.path(), seconds)?;
     Ok(match fuzzed.crash {
-        Some(crash) => Findings::of_wrong(vec![format!("{} (found after {} inputs)", crash.why, fuzzed.runs)]),
-        None => Findings::seen(format!("{} inputs, {} edges", fuzzed.runs, fuzzed.edges)),
+        Some(crash) => Findings::Faults(vec![format!("{} (found after {} inputs)", crash.why, fuzzed.runs)]),
+        None => Findings::Seen(vec![format!("{} inputs, {} edges", fuzzed.runs, fuzzed.edges)]),
     })
 }
 
-fn prove(subject: &Subject) -> Found {
-    let proof = proof::prove(subject)?;
-    let seen = format!(
-        "{} of {} asserts, {} of {} statements reached",
-        proof.proved, proof.asserts, proof.reached, proof.statements
-    );
-    Ok(Findings { wrong: proof.findings, seen: vec![seen] })
+fn prove(subject: &Subject) -> CheckResult {
+    let Proof { findings, proved, asserts, reached, statements, .. } = proof::prove(subject)?;
+    Ok(match findings.is_empty() {
+        false => Findings::Faults(findings),
+        true => {
+            Findings::Seen(vec![format!("{proved} of {asserts} asserts, {reached} of {statements} statements reached")])
+        }
+    })
 }

@@ -1,8 +1,8 @@
-//! The host ring: an algorithm's native build, driven by a simulated kernel, and what has to hold whatever happens.
+//! The host ring: an algorithm's native build, driven by a simulated kernel, and the properties every algorithm must have.
 //!
-//! `bpf/host/shim.c` gives the socket and the kernel functions that algorithms call; this gives the order of the calls.
+//! `bpf/host/shim.c` provides the socket and the kernel functions that algorithms call. This module provides the order of
+//! the calls.
 
-pub mod checked;
 pub mod connection;
 pub mod kernel;
 pub mod native;

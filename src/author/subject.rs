@@ -1,25 +1,23 @@
-//! What the proof and the fuzzer work on: an algorithm's file, the headers, and the ranges of its tunables.
+//! The input of the proof and the fuzzer: an algorithm's file, the headers, and the ranges of its tunables.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::compile::Bench;
+use super::compile::BuildFolder;
 use crate::catalog::{Algorithm, Tunable, TunableKind};
 
 #[derive(Debug)]
 pub struct Subject<'a> {
-    /// What messages and files call it.
     pub id: String,
     pub source: PathBuf,
-    pub bench: &'a Bench,
+    pub bench: &'a BuildFolder,
     tunables: Vec<Tunable>,
     phases: usize,
 }
 
 impl<'a> Subject<'a> {
-    /// An algorithm's file, and what its object says of it.
-    pub fn new(source: &Path, algorithm: &Algorithm, bench: &'a Bench) -> Self {
+    pub fn new(source: &Path, algorithm: &Algorithm, bench: &'a BuildFolder) -> Self {
         Subject {
             id: algorithm.id.clone(),
             source: source.to_owned(),
@@ -29,12 +27,12 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The same, with every tunable as it is in the file.
+    /// Keeps every tunable at its default.
     pub fn untuned(self) -> Self {
         Subject { tunables: Vec::new(), ..self }
     }
 
-    /// Writes `tunables.h`: `TUNABLES(EACH)` with `EACH(type, name, lowest, highest)` for each, and `PHASE_COUNT`.
+    /// Writes `tunables.h`: `TUNABLES(EACH)` with one `EACH(type, name, lowest, highest)` per tunable, and `PHASE_COUNT`.
     ///
     /// Errors: the folder cannot be written.
     pub fn write_tunables(&self, folder: &Path) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The folder that `tccc new` writes: an algorithm to begin with, and all that clang needs to compile it.
+//! Writes the folder of `tccc new`: a template of an algorithm, and everything clang needs to compile it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,18 +11,15 @@ use crate::bounded::reason;
 use crate::catalog::source::SOURCES;
 use crate::failure::Failure;
 
-/// The template's algorithm, in every file and file name.
+/// The algorithm's name in the template's files and file names.
 const PLACEHOLDER: &str = "mine";
 const FOLDER: &str = "template/";
-/// How headers of the policy, the tracer and companions begin, which no algorithm includes.
+/// Prefixes of the headers of the policy, the tracer and companions. No algorithm includes them.
 const NOT_FOR_ALGORITHMS: [&str; 3] = ["policy_", "trace_", "sock_ops"];
 
-/// Writes the template of an algorithm and the headers into a folder.
+/// Writes the template of an algorithm and the headers into a folder; returns the file to edit.
 ///
-/// Returns the file that is to be edited.
-///
-/// Errors: the folder is not empty, is no folder, or cannot be written.
-/// Side effects: a folder that did not exist is removed again when it cannot be filled.
+/// Errors: the folder is not empty, is a file, or cannot be written. A folder created here is then removed.
 pub fn write(name: &str, folder: &Path) -> Result<PathBuf> {
     let is_new = prepare(folder)?;
     let written = fill(name, folder);
@@ -32,7 +29,7 @@ pub fn write(name: &str, folder: &Path) -> Result<PathBuf> {
     written
 }
 
-/// Returns whether the folder was made.
+/// Returns whether the folder was created.
 fn prepare(folder: &Path) -> Result<bool> {
     let what = |why: &str| format!("cannot write into \"{}\": {why}", folder.display());
     match fs::read_dir(folder).map(|entries| entries.count()) {
@@ -65,7 +62,8 @@ fn fill(name: &str, folder: &Path) -> Result<PathBuf> {
     Ok(folder.join(format!("{name}.bpf.c")))
 }
 
-fn put(folder: &Path, file: &str, text: &str) -> Result<()> {
+/// Writes a file and its folder.
+pub(super) fn put(folder: &Path, file: &str, text: &str) -> Result<()> {
     let place = folder.join(file);
     let parent = place.parent().unwrap_or(folder);
     let written = fs::create_dir_all(parent).and_then(|()| fs::write(&place, text));

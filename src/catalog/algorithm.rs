@@ -1,4 +1,4 @@
-//! What the catalogue knows of one algorithm.
+//! One algorithm, as its object describes it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,30 +11,29 @@ use crate::failure::Failure;
 /// Stem and object of every program in `bpf/option`.
 static COMPANIONS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/companions.rs"));
 
-/// A member of the ops table that is set, and the program it points at.
+/// A member of the ops table that points to a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Callback {
-    /// The kernel's name; `NAME___N` is the form of NAME with N parameters.
+    /// The kernel's name. `NAME___N` is the variant of NAME with N parameters.
     pub member: String,
-    /// The program's name in the object.
     pub program: String,
 }
 
-/// A program that an algorithm needs beside it, because an algorithm cannot do what it does.
+/// A second BPF program that an algorithm needs, for work that an algorithm cannot do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Companion {
     /// The file stem in `bpf/option`.
     pub program: String,
-    /// The map that both must share.
+    /// The map that both programs share.
     pub map: String,
-    /// It times packets, so that they must arrive one by one.
+    /// The program measures times of packets, so offloads must not merge them.
     pub times_single_packets: bool,
 }
 
 impl Companion {
-    /// Its object.
+    /// The embedded object.
     ///
-    /// Errors: this binary carries no such program.
+    /// Errors: this binary has no such program.
     pub fn object(&self) -> Result<&'static [u8], Failure> {
         let found = COMPANIONS.iter().find(|(stem, _)| *stem == self.program).map(|(_, object)| *object);
         found.ok_or_else(|| {
@@ -45,41 +44,35 @@ impl Companion {
     }
 }
 
-/// One algorithm: everything its object says of it.
+/// Title, source and card are empty in an object that was not written for tccc.
 #[derive(Debug, Clone)]
 pub struct Algorithm {
     /// The name on the command line and in the kernel.
     pub id: String,
-    /// The variable that is the ops table: the name of libbpf's map.
+    /// The variable of the ops table, which is also libbpf's name of the map.
     pub ops_table: String,
-    /// One line; empty in an object that was not written for tccc.
     pub title: String,
-    /// The paper or standard; empty likewise.
+    /// The paper or standard.
     pub source: String,
-    /// The header of its file; empty likewise.
     pub card: Card,
     /// Shape: in the order of the file.
     pub tunables: Vec<Tunable>,
-    /// Its private state in a socket, and its phases.
     pub layout: StateLayout,
     /// Shape: in the order of the ops table.
     pub callbacks: Vec<Callback>,
-    /// The program it needs beside it.
     pub companion: Option<Companion>,
     pub object: Cow<'static, [u8]>,
 }
 
 impl Algorithm {
-    /// The patents that its header names: it is a baseline for research, and the default of nothing here.
-    ///
-    /// None: its header has no heading `Patents`.
+    /// The patents named in the header. A patented algorithm is only a baseline for research, never a default.
     pub fn patents(&self) -> Option<&str> {
         self.card.section(card::PATENTS)
     }
 
-    /// Reads `name=value` settings of this algorithm.
+    /// Reads `name=value` settings.
     ///
-    /// Errors: see [`tunable::parse`]; a name given twice.
+    /// Errors: see [`tunable::parse`]; a name is given twice.
     pub fn settings<S: AsRef<str>>(&self, texts: &[S]) -> Result<Vec<Setting>, Failure> {
         let mut settings: Vec<Setting> = Vec::new();
         for text in texts {
@@ -92,7 +85,7 @@ impl Algorithm {
         Ok(settings)
     }
 
-    /// Reads settings of this algorithm under their names.
+    /// Reads settings from names and values.
     ///
     /// Errors: see [`tunable::named`].
     pub fn settings_of(&self, values: &BTreeMap<String, String>) -> Result<Vec<Setting>, Failure> {

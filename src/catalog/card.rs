@@ -1,18 +1,16 @@
-//! The header of an algorithm's file, heading by heading.
+//! The header comment of an algorithm's file, split by heading.
 
 use serde::{Deserialize, Serialize};
 
-/// The heading of those whose method somebody owns.
 pub const PATENTS: &str = "Patents";
 
-/// What the header comment of an algorithm's file says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
-    /// The first sentence: what the algorithm does.
+    /// The first sentence.
     pub summary: String,
-    /// Heading and text.
+    /// Heading and text, without the text's common indentation.
     ///
-    /// Shape: in the order of the file; the common indentation of each text removed.
+    /// Shape: in the order of the file.
     pub sections: Vec<(String, String)>,
 }
 
@@ -21,7 +19,7 @@ impl Card {
         self.sections.iter().find(|(name, _)| name == heading).map(|(_, text)| text.as_str())
     }
 
-    /// Takes the text of a header apart: a heading is one capitalised word alone on an unindented line.
+    /// Parses a header. A heading is one capitalised word alone on an unindented line.
     pub fn parse(text: &str) -> Self {
         let mut card = Card::default();
         let mut body: Vec<&str> = Vec::new();
@@ -37,7 +35,7 @@ impl Card {
         card
     }
 
-    /// Gives the lines gathered so far to the heading above them.
+    /// Moves the lines gathered so far to the heading above them.
     fn close(&mut self, body: &mut Vec<&str>) {
         let indent = |line: &&str| line.len() - line.trim_start_matches(' ').len();
         let common = body.iter().filter(|line| !line.is_empty()).map(indent).min().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The sections, symbols and relocations of a BPF object file, read without trusting one byte of it.
+//! Reads the sections, symbols and relocations of an untrusted BPF object file.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ const EM_BPF: u16 = 247;
 const SHT_SYMTAB: u32 = 2;
 const SHT_NOBITS: u32 = 8;
 const SHT_REL: u32 = 9;
-/// `st_info` of a symbol that stands for its whole section.
+/// `st_info` of a symbol that stands for a whole section.
 const STT_SECTION: u8 = 3;
 const HEADER_BYTES: usize = 64;
 const SECTION_HEADER_BYTES: usize = 64;
 const SYMBOL_BYTES: usize = 24;
 const REL_BYTES: usize = 16;
-/// Relocations of one range that are looked at: an ops table has some tens of members.
+/// Most relocations to examine in a range. An ops table has some tens of members.
 const REFERENCES_MAX: usize = 1024;
 
 #[derive(Debug)]
@@ -40,15 +40,13 @@ pub struct Elf<'a> {
     pub symbols: Vec<Symbol<'a>>,
 }
 
-/// A little-endian number of eight bytes at an offset, which must fit the host's size type.
+/// Reads a little-endian number of eight bytes. None: it does not fit `usize`.
 pub fn size_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?)).ok()
 }
 
 impl<'a> Elf<'a> {
-    /// Reads the tables of a file.
-    ///
-    /// Errors: why it is no BPF object, as the second half of a sentence.
+    /// Errors: the reason why the file is not a BPF object, as the second half of a sentence.
     pub fn parse(file: &'a [u8]) -> Result<Self, &'static str> {
         if !file.starts_with(b"\x7fELF") {
             return Err("it is not an ELF object");
@@ -61,7 +59,7 @@ impl<'a> Elf<'a> {
         Ok(Elf { sections, symbols })
     }
 
-    /// Index of the section with this name.
+    /// The index of a section.
     pub fn section(&self, name: &str) -> Option<usize> {
         self.sections.iter().position(|section| section.name == name)
     }
@@ -70,7 +68,7 @@ impl<'a> Elf<'a> {
         self.symbols.iter().find(|symbol| symbol.name == name && !symbol.is_section)
     }
 
-    /// What a range of a section refers to: offset in the section, name of what stands there after relocation.
+    /// The relocations in a range of a section: offset in the section, and name of the target.
     ///
     /// Shape: in the order of the file.
     pub fn references(&self, section: usize, range: Range<usize>) -> Vec<(usize, &'a str)> {

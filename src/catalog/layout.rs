@@ -1,76 +1,69 @@
-//! What the private state of an algorithm holds, field by field, so that any of it can be printed by name.
+//! The fields of an algorithm's private state, which lets any state be printed by name.
 
 use derive_more::Display;
 use serde::{Deserialize, Serialize};
 
-use crate::btf::{Btf, Encoding, Member, Type, TypeKind};
+use crate::btf::{Btf, Encoding, Type, TypeKind};
 
 /// The kernel's private area in a socket (`icsk_ca_priv`), bytes.
 pub const STATE_BYTES_MAX: usize = 104;
-/// Structs inside structs deeper than this are not taken apart.
+// Limits for damaged and hostile files: depth of nested structs, fields, members including nested structs, and bytes of
+// names.
 const DEPTH_LIMIT: usize = 8;
-/// More fields than this do not fit the kernel's private area, whatever a damaged file says.
 const FIELD_LIMIT: usize = 256;
-/// Members looked at, those without a field of their own too: structs in structs multiply.
 const MEMBER_LIMIT: usize = 4096;
-/// Most bytes of names of fields and of their values.
 const TEXT_LIMIT: usize = 1 << 20;
 
-/// The kernel's structs that are not called by their algorithm's name: tcp_cubic.c began as a copy of tcp_bic.c.
+/// The kernel's structs with another name than their algorithm. tcp_cubic.c started as a copy of tcp_bic.c.
 const KERNEL_STRUCTS: [(&str, &str); 2] = [("cubic", "bictcp"), ("bic", "bictcp")];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// First byte of the state while in this phase.
+    /// The first byte of the state in this phase.
     pub value: u8,
-    /// The paper's word, lower case.
+    /// The paper's term, lower case.
     pub name: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FieldKind {
-    /// Whole number from 0; addresses too.
+    /// Also used for addresses.
     Unsigned,
-    /// Whole number in two's complement.
     Signed,
     Bool,
     /// A number with names for some of its values.
     Enum {
         names: Vec<(i64, String)>,
     },
-    /// Several numbers of equal size.
     Array {
         element_size: usize,
         element: Box<FieldKind>,
     },
-    /// Anything else: shown as bytes.
+    /// Any other type.
     Bytes,
 }
 
-/// One field; a field of a struct inside the state is named `outer.inner`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Field {
-    /// Its name in C.
+pub struct StateField {
+    /// The name in C; `outer.inner` for a field of a nested struct.
     pub name: String,
     /// Bytes from the beginning of the state.
     pub offset: usize,
-    /// Bytes it takes, or that hold its bits.
     pub size: usize,
-    /// First bit and number of bits, when it does not fill its bytes.
+    /// First bit and number of bits of a bit field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits: Option<(u32, u32)>,
     pub kind: FieldKind,
 }
 
-/// The private state of an algorithm: 104 bytes of every socket that uses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateLayout {
     pub size: usize,
-    /// The algorithm's own phases; empty when it declares none.
+    /// Empty if the algorithm declares none.
     pub phases: Vec<Phase>,
     /// Shape: in the order of the C struct.
-    pub fields: Vec<Field>,
+    pub fields: Vec<StateField>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Display, Serialize, Deserialize)]
@@ -85,31 +78,31 @@ pub enum StateValue {
 }
 
 impl StateLayout {
-    /// The name of the phase that the state is in.
+    /// The phase of a state.
     ///
-    /// None: the algorithm declares no phases, or none with this byte.
+    /// None: the algorithm declares no phase with this byte.
     pub fn phase_name(&self, state: &[u8]) -> Option<&str> {
         let value = state.first()?;
         self.phases.iter().find(|phase| phase.value == *value).map(|phase| phase.name.as_str())
     }
 
-    /// Every field of a state with its value.
+    /// The names and values of all fields.
     ///
-    /// Shape: in the order of the C struct; a field that lies beyond the given bytes is left out.
+    /// Shape: in the order of the C struct; fields beyond the given bytes are left out.
     pub fn decode(&self, state: &[u8]) -> Vec<(&str, StateValue)> {
         self.values(state).collect()
     }
 
-    /// The same one after the other.
+    /// [`StateLayout::decode`] as an iterator.
     pub fn values<'a>(&'a self, state: &[u8]) -> impl Iterator<Item = (&'a str, StateValue)> {
         self.fields.iter().filter_map(|field| Some((field.name.as_str(), field.value(state)?)))
     }
 
-    /// What one of the kernel's own algorithms keeps in a socket, by the kernel's type information.
+    /// The state of one of the kernel's own algorithms.
     ///
-    /// `kernel` is the information of the kernel itself, `module` that of the algorithm's module when it is one.
+    /// `kernel` is the kernel's type information, `module` that of the algorithm's module.
     ///
-    /// None: the algorithm keeps nothing there, or its struct cannot be told from another of the same name.
+    /// None: the algorithm has no state, or two structs have its name.
     pub fn of_kernel(algorithm: &str, kernel: &[u8], module: Option<&[u8]>) -> Option<Self> {
         let btf = Btf::parse(kernel)?;
         let btf = match module {
@@ -126,7 +119,7 @@ impl StateLayout {
         Some(StateLayout { size, phases: Vec::new(), fields })
     }
 
-    /// Reads the struct behind `tccc_state` and the enum behind `tccc_phases`; an object without them has none.
+    /// Reads the struct behind `tccc_state` and the enum behind `tccc_phases`, which an object need not have.
     pub(super) fn read(btf: &Btf) -> Option<Self> {
         let mut layout = StateLayout::default();
         if let Some((_, phases)) = btf.variable("tccc_phases") {
@@ -147,96 +140,87 @@ impl StateLayout {
     }
 }
 
-/// Size in bytes and fields of a struct.
-fn fields_of<'a>(btf: &Btf<'a>, state: Type<'a>) -> Option<(usize, Vec<Field>)> {
-    let mut found = Found::default();
-    add_members(btf, state, Nested { prefix: "", offset: 0, depth: 0 }, &mut found)?;
+/// The size and the fields of a struct.
+fn fields_of<'a>(btf: &Btf<'a>, state: Type<'a>) -> Option<(usize, Vec<StateField>)> {
+    let mut found = FieldCollector { btf, fields: Vec::new(), members: 0, text: 0 };
+    found.add_members(state, "", 0, 0)?;
     Some((state.size_or_type as usize, found.fields))
 }
 
-/// `PHASE_SLOW_START` is the phase slow_start.
+/// Converts `PHASE_SLOW_START` to the phase slow_start.
 fn phase((name, value): (&str, i64)) -> Option<Phase> {
     let name = name.strip_prefix("PHASE_").unwrap_or(name).to_lowercase();
     Some(Phase { value: u8::try_from(value).ok()?, name })
 }
 
-#[derive(Clone, Copy)]
-struct Nested<'p> {
-    prefix: &'p str,
-    offset: usize,
-    depth: usize,
-}
-
-#[derive(Default)]
-struct Found {
-    fields: Vec<Field>,
+struct FieldCollector<'b, 'a> {
+    btf: &'b Btf<'a>,
+    fields: Vec<StateField>,
     members: usize,
     /// Bytes of names.
     text: usize,
 }
 
-impl Found {
-    /// None: there are more names than any state has.
-    fn add(&mut self, field: Field) -> Option<()> {
+/// Each method returns `None` if the type information is damaged or exceeds a limit.
+impl<'a> FieldCollector<'_, 'a> {
+    fn add_members(&mut self, of: Type<'a>, prefix: &str, offset: usize, depth: usize) -> Option<()> {
+        for member in of.members()? {
+            let name = match (prefix, member.name) {
+                (prefix, "") => prefix.to_owned(),
+                ("", name) => name.to_owned(),
+                (prefix, name) => format!("{prefix}.{name}"),
+            };
+            self.add_type(self.btf.resolve(member.type_id)?, name, offset.checked_add(member.offset())?, depth)?;
+            if member.bits != 0 {
+                let (field, first) = (self.fields.last_mut()?, member.bit_offset % 8);
+                field.size = (first + member.bits).div_ceil(8) as usize;
+                field.bits = Some((first, member.bits));
+            }
+        }
+        Some(())
+    }
+
+    fn add_type(&mut self, of: Type<'a>, name: String, offset: usize, depth: usize) -> Option<()> {
+        self.members += 1;
+        if self.members > MEMBER_LIMIT || self.fields.len() >= FIELD_LIMIT || depth > DEPTH_LIMIT {
+            return None;
+        }
+        match of.kind {
+            TypeKind::Struct | TypeKind::Union => self.add_members(of, &name, offset, depth + 1),
+            TypeKind::Array => self.add_array(of, name, offset, depth + 1),
+            _ => {
+                let (size, kind) = scalar(of)?;
+                self.add_field(StateField { name, offset, size, bits: None, kind })
+            }
+        }
+    }
+
+    /// Adds an array of numbers as one field, and any other array as `name[0]`, `name[1]` …
+    fn add_array(&mut self, array: Type<'a>, name: String, offset: usize, depth: usize) -> Option<()> {
+        let (element, count) = array.elements()?;
+        let element = self.btf.resolve(element)?;
+        let count = usize::try_from(count).ok().filter(|&count| count <= FIELD_LIMIT)?;
+        if let Some((element_size, kind)) = scalar(element) {
+            let kind = FieldKind::Array { element_size, element: Box::new(kind) };
+            return self.add_field(StateField { name, offset, size: element_size * count, bits: None, kind });
+        }
+        let is_nested = matches!(element.kind, TypeKind::Struct | TypeKind::Union);
+        let size = is_nested.then_some(element.size_or_type as usize)?;
+        for index in 0..count {
+            let offset = offset.checked_add(size.checked_mul(index)?)?;
+            self.add_type(element, format!("{name}[{index}]"), offset, depth)?;
+        }
+        Some(())
+    }
+
+    fn add_field(&mut self, field: StateField) -> Option<()> {
         self.text += field.name.len() + field.kind.text_bytes();
         self.fields.push(field);
         (self.text <= TEXT_LIMIT).then_some(())
     }
 }
 
-fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Nested, found: &mut Found) -> Option<()> {
-    for member in of.members()? {
-        let inner = btf.resolve(member.type_id)?;
-        let offset = at.offset.checked_add(member.offset())?;
-        let name = match (at.prefix, member.name) {
-            (prefix, "") => prefix.to_owned(),
-            ("", name) => name.to_owned(),
-            (prefix, name) => format!("{prefix}.{name}"),
-        };
-        add_type(btf, inner, Nested { prefix: &name, offset, depth: at.depth }, found)?;
-        if member.bits != 0 {
-            set_bits(found.fields.last_mut()?, &member);
-        }
-    }
-    Some(())
-}
-
-fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Nested, found: &mut Found) -> Option<()> {
-    found.members += 1;
-    if found.members > MEMBER_LIMIT || found.fields.len() >= FIELD_LIMIT || at.depth > DEPTH_LIMIT {
-        return None;
-    }
-    let deeper = Nested { depth: at.depth + 1, ..at };
-    match inner.kind {
-        TypeKind::Struct | TypeKind::Union => add_members(btf, inner, deeper, found),
-        TypeKind::Array => add_array(btf, inner, deeper, found),
-        _ => {
-            let (size, kind) = scalar(inner)?;
-            found.add(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind })
-        }
-    }
-}
-
-/// An array of numbers is one field; an array of anything else is taken apart as `name[0]`, `name[1]` …
-fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Nested, found: &mut Found) -> Option<()> {
-    let (element, count) = array.elements()?;
-    let element = btf.resolve(element)?;
-    let count = usize::try_from(count).ok().filter(|&count| count <= FIELD_LIMIT)?;
-    if let Some((element_size, kind)) = scalar(element) {
-        let kind = FieldKind::Array { element_size, element: Box::new(kind) };
-        let size = element_size * count;
-        return found.add(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind });
-    }
-    let size = Some(element).filter(|e| matches!(e.kind, TypeKind::Struct | TypeKind::Union))?.size_or_type as usize;
-    for index in 0..count {
-        let prefix = format!("{}[{index}]", at.prefix);
-        let offset = at.offset.checked_add(size.checked_mul(index)?)?;
-        add_type(btf, element, Nested { prefix: &prefix, offset, depth: at.depth }, found)?;
-    }
-    Some(())
-}
-
-/// Size and reading of a type that is one value; none for structs, unions and arrays.
+/// The size and kind of a type with one value. None: a struct, union or array.
 fn scalar(of: Type) -> Option<(usize, FieldKind)> {
     let size = of.size_or_type as usize;
     let kind = match of.kind {
@@ -255,17 +239,8 @@ fn scalar(of: Type) -> Option<(usize, FieldKind)> {
     Some((size, if size <= 8 { kind } else { FieldKind::Bytes }))
 }
 
-/// Bit fields: the bytes that hold the bits, and the bits among them.
-fn set_bits(field: &mut Field, member: &Member) {
-    let first = member.bit_offset % 8;
-    field.size = (first + member.bits).div_ceil(8) as usize;
-    field.bits = Some((first, member.bits));
-}
-
-impl Field {
-    /// Its value in a state.
-    ///
-    /// None: it lies beyond the given bytes.
+impl StateField {
+    /// None: the field lies beyond the given bytes.
     pub fn value(&self, state: &[u8]) -> Option<StateValue> {
         let bytes = state.get(self.offset..self.offset.checked_add(self.size)?)?;
         if let FieldKind::Array { element_size, element } = &self.kind {
@@ -298,11 +273,8 @@ impl FieldKind {
             FieldKind::Bool => StateValue::Bool(unsigned != 0),
             FieldKind::Signed => StateValue::Signed(signed),
             FieldKind::Enum { names } => {
-                let named = |(value, _): &&(i64, String)| *value == unsigned as i64 || *value == signed;
-                names
-                    .iter()
-                    .find(named)
-                    .map_or(StateValue::Unsigned(unsigned), |(_, name)| StateValue::Text(name.clone()))
+                let name = names.iter().find(|(value, _)| [unsigned as i64, signed].contains(value));
+                name.map_or(StateValue::Unsigned(unsigned), |(_, name)| StateValue::Text(name.clone()))
             }
             _ => StateValue::Unsigned(unsigned),
         }
@@ -313,8 +285,8 @@ impl FieldKind {
 mod tests {
     use super::*;
 
-    fn field(name: &str, offset: usize, size: usize, kind: FieldKind) -> Field {
-        Field { name: name.into(), offset, size, bits: None, kind }
+    fn field(name: &str, offset: usize, size: usize, kind: FieldKind) -> StateField {
+        StateField { name: name.into(), offset, size, bits: None, kind }
     }
 
     #[test]
@@ -339,12 +311,5 @@ mod tests {
         assert_eq!(layout.phase_name(&state), Some("slow_start"));
         assert_eq!(layout.phase_name(&[9]), None);
         assert_eq!(layout.phase_name(&[]), None);
-    }
-
-    #[test]
-    fn layout_survives_serialisation() {
-        let layout = StateLayout { size: 8, phases: Vec::new(), fields: vec![field("bw", 0, 8, FieldKind::Unsigned)] };
-        let text = serde_json::to_string(&layout).unwrap();
-        assert_eq!(serde_json::from_str::<StateLayout>(&text).unwrap(), layout);
     }
 }

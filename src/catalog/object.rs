@@ -1,6 +1,7 @@
-//! From the bytes of an object file to what the catalogue knows of the algorithm in it.
+//! Reads an algorithm from the bytes of its object file.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::algorithm::{Algorithm, Callback, Companion};
 use super::card::Card;
@@ -10,18 +11,18 @@ use super::tunable::{Tunable, TunableKind};
 use crate::btf::{Btf, Encoding, Type, TypeKind, text_at};
 use crate::plain::{plain, plain_lines};
 
-/// The kernel's `TCP_CA_NAME_MAX`, less the final zero.
+/// The kernel's `TCP_CA_NAME_MAX` without the final zero.
 pub const NAME_LENGTH_MAX: usize = 15;
-/// The kernel's struct of callbacks, of which an ops table is one.
+/// The kernel's type of an ops table.
 pub const OPS_TYPE: &str = "tcp_congestion_ops";
-/// Would read as another thing wherever an algorithm is named.
+/// Means the host's default wherever a command takes an algorithm.
 const RESERVED: &str = "default";
-/// Variables of a section that are looked at for an ops table.
+/// Most variables to examine for an ops table.
 const VARIABLES_MAX: usize = 256;
 const TUNABLES_MAX: usize = 256;
 /// Most former names of a tunable.
 const FORMER_MAX: usize = 8;
-/// Licences that the kernel accepts for a struct_ops program (`license_is_gpl_compatible`).
+/// The licences that the kernel accepts for a struct_ops program (`license_is_gpl_compatible`).
 const LICENCES: [&str; 6] =
     ["GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"];
 
@@ -33,9 +34,9 @@ struct OpsVariable<'a> {
     kind: Type<'a>,
 }
 
-/// Reads an algorithm from its object: that of the ops table `wanted`, or of its only one.
+/// Reads the algorithm of the ops table `wanted`, or of the object's only one.
 ///
-/// Errors: why it is none, as the second half of a sentence.
+/// Errors: the reason, as the second half of a sentence.
 pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorithm, String> {
     let elf = Elf::parse(&object)?;
     let btf = elf.section(".BTF").ok_or("it has no type information (BTF); compile it with clang -g")?;
@@ -49,21 +50,19 @@ pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorith
         return Err(format!("its private state of {size} bytes is larger than the socket's {STATE_BYTES_MAX}"));
     }
     let tag = |key: &str| plain_lines(btf.tags(table.id).find_map(|tag| tag.strip_prefix(key)).unwrap_or(""));
-    let card = Card::parse(&tag("tccc.card="));
-    let mut found = Algorithm {
+    let found = Algorithm {
         id,
         ops_table: table.variable.to_owned(),
         title: plain(&tag("tccc.title=")),
         source: plain(&tag("tccc.source=")),
-        card,
+        card: Card::parse(&tag("tccc.card=")),
         tunables: tunables(&elf, &btf)?,
         layout,
         callbacks: callbacks(&elf, &table)?,
         companion: companion(&btf),
         object: Cow::Borrowed(&[]),
     };
-    found.object = object;
-    Ok(found)
+    Ok(Algorithm { object, ..found })
 }
 
 fn ops_table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, wanted: Option<&str>) -> Result<OpsVariable<'a>, String> {
@@ -87,7 +86,7 @@ fn ops_table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, wanted: Option<&str>) -> Result<O
 fn table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, id: u32) -> Option<OpsVariable<'a>> {
     let variable = btf.get(id).filter(|t| t.kind == TypeKind::Var)?;
     let kind = btf.resolve(variable.size_or_type).filter(|t| t.kind == TypeKind::Struct)?;
-    // A flavour such as tcp_congestion_ops___v6 is the same table to the kernel.
+    // To the kernel, a flavour such as tcp_congestion_ops___v6 is the same type.
     if kind.name().split("___").next() != Some(OPS_TYPE) {
         return None;
     }
@@ -107,7 +106,7 @@ fn check_licence(elf: &Elf) -> Result<(), String> {
     }
 }
 
-/// The name in the ops table, which the kernel will know the algorithm by; else the table's own.
+/// The algorithm's name in the kernel: that in the ops table, or the table's own if that is empty.
 fn kernel_name(elf: &Elf, table: &OpsVariable) -> Result<String, String> {
     let members = table.kind.members().ok_or("the type of its ops table is damaged")?;
     let start = members.iter().find(|member| member.name == "name").map(|member| member.offset());
@@ -116,8 +115,7 @@ fn kernel_name(elf: &Elf, table: &OpsVariable) -> Result<String, String> {
         bytes.get(table.offset.checked_add(start)?..)?.get(..=NAME_LENGTH_MAX)
     });
     let bytes = bytes.ok_or("its ops table has no name")?;
-    let end = bytes.iter().position(|&byte| byte == 0);
-    let Some(end) = end else {
+    let Some(end) = bytes.iter().position(|&byte| byte == 0) else {
         return Err(format!("the name in its ops table is longer than {NAME_LENGTH_MAX} characters"));
     };
     let name = match &bytes[..end] {
@@ -128,11 +126,11 @@ fn kernel_name(elf: &Elf, table: &OpsVariable) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// Whether the kernel and our own files can carry this name.
+/// Checks that the kernel and our files can use a name.
 ///
-/// The kernel takes letters, digits, _ and dots; its BPF file system refuses dots in the names of pins.
+/// The kernel accepts letters, digits, _ and dots. Its BPF file system refuses dots in the names of pins.
 ///
-/// Errors: why not, as the second half of a sentence.
+/// Errors: the reason, as the second half of a sentence.
 pub fn check_name(name: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || !name.chars().all(allowed) {
@@ -147,7 +145,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Text from a file that nobody vouches for, safe and short enough for a terminal.
+/// Escapes and shortens text from an untrusted file for a terminal.
 fn shown(text: &str) -> String {
     text.chars().take(40).flat_map(char::escape_default).collect()
 }
@@ -183,7 +181,7 @@ fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
     Tunable { name, kind, size, offset, default: 0, low: 0, high: 0, unit, why, former }.with_tag(&plain(tag))
 }
 
-/// The storage that says which program shares it.
+/// The companion program, which a tag on the shared map names.
 fn companion(btf: &Btf) -> Option<Companion> {
     let mut tags = btf.iter().filter(|(_, t)| t.kind == TypeKind::Tag);
     let (id, program) = tags.find_map(|(_, t)| Some((t.size_or_type, t.name().strip_prefix("tccc.companion=")?)))?;
@@ -192,19 +190,14 @@ fn companion(btf: &Btf) -> Option<Companion> {
     Some(Companion { program: plain(program), map: plain(map), times_single_packets })
 }
 
-/// The members of the ops table that point at a program.
+/// The members of the ops table that point to a program, in the table's order.
 fn callbacks(elf: &Elf, table: &OpsVariable) -> Result<Vec<Callback>, String> {
     let members = table.kind.members().ok_or("the type of its ops table is damaged")?;
     let end = table.offset.saturating_add(table.kind.size_or_type as usize);
-    let mut found: Vec<(usize, Callback)> = elf
-        .references(table.section, table.offset..end)
-        .into_iter()
-        .filter_map(|(at, program)| {
-            let place = (at - table.offset) * 8;
-            let member = members.iter().position(|member| member.bit_offset as usize == place)?;
-            Some((member, Callback { member: plain(members[member].name), program: plain(program) }))
-        })
-        .collect();
-    found.sort_by_key(|(member, _)| *member);
-    Ok(found.into_iter().map(|(_, callback)| callback).collect())
+    let mut programs: BTreeMap<usize, &str> = elf.references(table.section, table.offset..end).into_iter().collect();
+    let callbacks = members.iter().filter_map(|member| {
+        let program = programs.remove(&table.offset.checked_add(member.offset())?)?;
+        Some(Callback { member: plain(member.name), program: plain(program) })
+    });
+    Ok(callbacks.collect())
 }

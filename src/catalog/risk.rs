@@ -1,7 +1,7 @@
-//! What an algorithm does to its neighbours and on difficult paths, as `cargo xtask risk` measured it.
+//! The risk of an algorithm to its neighbours and on difficult paths, as measured by `cargo xtask risk`.
 //!
-//! Each question is one scenario of `scenarios/safety`; its figure is a ratio to Reno (beside CUBIC: to CUBIC) with its
-//! interval. `scenarios/safety/README.md` gives the rule by which figures become low, medium or high, with its reasons.
+//! Each question is one scenario of `scenarios/safety`. Its figure is a ratio to Reno (beside CUBIC: to CUBIC) with a
+//! confidence interval. `scenarios/safety/README.md` explains how figures become low, medium or high risk.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -16,30 +16,27 @@ use super::{Algorithm, Setting};
 mod tests;
 
 static MEASURED: &str = include_str!("../../scenarios/safety/risk.json");
-/// A figure that is worse than Reno's by this factor makes the risk medium.
+/// The risk is medium if a figure is worse than Reno's by this factor.
 pub const MEDIUM_FROM: f64 = 1.25;
-/// A figure that is worse than Reno's by this factor makes the risk high.
+/// The risk is high if a figure is worse than Reno's by this factor.
 pub const HIGH_FROM: f64 = 2.0;
 
-/// How much an operator risks who gives an algorithm to connections that did not ask for it.
+/// The risk of an algorithm for connections that did not choose it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Level {
-    /// No figure is worse than Reno's by [`MEDIUM_FROM`].
     Low,
-    /// At least one is, none by [`HIGH_FROM`].
     Medium,
-    /// At least one is worse by [`HIGH_FROM`].
     High,
-    /// A question has no figure.
+    /// At least one question has no figure.
     #[serde(rename = "not measured")]
     #[strum(serialize = "not measured")]
     NotMeasured,
 }
 
 impl Level {
-    /// Nobody gets it unasked without a word from the operator.
+    /// Whether the operator has to allow the algorithm explicitly.
     pub fn counts_as_high(self) -> bool {
         matches!(self, Level::High | Level::NotMeasured)
     }
@@ -48,137 +45,119 @@ impl Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorseOff {
-    /// The smaller, the worse: a throughput.
+    /// A throughput.
     Lower,
-    /// The larger, the worse: a time, a number of lost packets.
+    /// A time, or a number of lost packets.
     Higher,
 }
 
-/// A question about every algorithm: one scenario.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Question {
-    /// Stem of its file in `scenarios/safety`.
+pub struct RiskQuestion {
+    /// Stem of the scenario's file in `scenarios/safety`.
     pub id: &'static str,
-    pub worse: WorseOff,
-    /// What the ratio is of, in a table.
-    pub what: &'static str,
-    /// The finding as a sentence; `{}` stands for the ratio.
-    pub sentence: &'static str,
-    /// It is asked of algorithms with a companion program alone.
-    pub companion_only: bool,
+    worse: WorseOff,
+    /// Label of the ratio in a table.
+    what: &'static str,
+    /// The finding as a sentence. `{}` stands for the ratio.
+    sentence: &'static str,
 }
 
-/// The questions, those about neighbours first.
-pub static QUESTIONS: [Question; 10] = [
-    Question {
+/// The question for algorithms with a companion program only.
+const FOR_COMPANIONS: &str = "peer";
+/// Questions about neighbours come first.
+pub static QUESTIONS: [RiskQuestion; 10] = [
+    RiskQuestion {
         id: "beside-reno",
         worse: WorseOff::Lower,
         what: "throughput of a Reno flow beside it",
         sentence: "a Reno flow beside it keeps {} of what another Reno flow would leave it",
-        companion_only: false,
     },
-    Question {
+    RiskQuestion {
         id: "beside-cubic",
         worse: WorseOff::Lower,
         what: "throughput of a CUBIC flow beside it",
         sentence: "a CUBIC flow beside it keeps {} of what another CUBIC flow would leave it",
-        companion_only: false,
     },
-    Question {
+    RiskQuestion {
         id: "beside-three",
         worse: WorseOff::Lower,
         what: "throughput of three Reno flows beside it, 0.3 % loss",
         sentence: "on a path that loses packets, three Reno flows beside it keep {} of what a fourth would leave them",
-        companion_only: false,
     },
-    Question {
+    RiskQuestion {
         id: "ecn",
         worse: WorseOff::Lower,
         what: "throughput of a Reno flow beside it, ECN",
         sentence: "where the queue marks packets, a Reno flow beside it keeps {} of what another Reno flow would leave it",
-        companion_only: false,
     },
-    Question {
+    RiskQuestion {
         id: "short-flows",
         worse: WorseOff::Higher,
         what: "time of short flows beside it",
         sentence: "short flows beside it take {} as long as beside Reno",
-        companion_only: false,
     },
-    Question {
+    RiskQuestion {
         id: "responses",
         worse: WorseOff::Higher,
         what: "time of its own responses of 10 packets",
         sentence: "its own responses of ten packets take {} as long as Reno's",
-        companion_only: false,
     },
-    Question {
+    RiskQuestion {
         id: "route",
         worse: WorseOff::Lower,
         what: "own throughput, route of 20 to 80 ms and back",
         sentence: "when its route gets longer it carries {} of what Reno does",
-        companion_only: false,
     },
-    Question {
+    RiskQuestion {
         id: "rate",
         worse: WorseOff::Lower,
         what: "own throughput, rate to a quarter and back",
         sentence: "when the rate falls to a quarter and comes back it carries {} of what Reno does",
-        companion_only: false,
     },
-    Question {
+    RiskQuestion {
         id: "access-line",
         worse: WorseOff::Higher,
         what: "own lost packets, 2 Mbit/s access line",
         sentence: "on an access line of 2 Mbit/s it loses {} as many packets as Reno",
-        companion_only: false,
     },
-    Question {
+    RiskQuestion {
         id: "peer",
         worse: WorseOff::Higher,
         what: "time of its transfers to a peer without its option",
         sentence: "to a peer without its option a transfer takes {} as long as Reno's",
-        companion_only: true,
     },
 ];
-
-impl Question {
-    /// By how much a ratio is worse than 1; below 1 it is better.
-    pub fn harm(&self, ratio: f64) -> f64 {
-        match self.worse {
-            WorseOff::Lower => 1.0 / ratio,
-            WorseOff::Higher => ratio,
-        }
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RiskFigure {
     pub question: String,
-    /// The cell of its scenario: `queue 1bdp`; empty where it has one cell.
+    /// The cell of the scenario, for example `queue 1bdp`. Empty if there is only one cell.
     pub at: String,
-    /// To Reno's, or CUBIC's beside CUBIC.
+    /// Ratio to Reno's value, or to CUBIC's beside CUBIC.
     pub ratio: f64,
-    /// Its 95 % interval; none under three runs, or where Reno's own value may be 0.
+    /// 95 % confidence interval. `None` under three runs, or where Reno's own value may be 0.
     pub ci95: Option<[f64; 2]>,
-    /// Runs.
+    /// Number of runs.
     pub n: u32,
-    /// The engine of the runs: `virtual` or `kernel`.
+    /// `virtual` or `kernel`.
     pub engine: String,
 }
 
 impl RiskFigure {
-    fn question(&self) -> Option<&'static Question> {
+    fn question(&self) -> Option<&'static RiskQuestion> {
         QUESTIONS.iter().find(|question| question.id == self.question)
     }
 
-    /// By how much it is worse than 1; see [`Question::harm`].
-    pub fn harm(&self) -> f64 {
-        self.question().map_or(0.0, |question| question.harm(self.ratio))
+    /// The factor by which the figure is worse than Reno's. Below 1: better.
+    fn harm(&self) -> f64 {
+        self.question().map_or(0.0, |question| match question.worse {
+            WorseOff::Lower => 1.0 / self.ratio,
+            WorseOff::Higher => self.ratio,
+        })
     }
 
-    /// The level that it alone gives.
+    /// The level of an algorithm with this figure alone.
     pub fn level(&self) -> Level {
         match self.harm() {
             harm if harm >= HIGH_FROM => Level::High,
@@ -187,13 +166,13 @@ impl RiskFigure {
         }
     }
 
-    /// What it is of: `throughput of a Reno flow beside it, queue 1bdp`.
+    /// The label, for example `throughput of a Reno flow beside it, queue 1bdp`.
     pub fn what(&self) -> String {
         let what = self.question().map_or(self.question.as_str(), |question| question.what);
         if self.at.is_empty() { what.to_owned() } else { format!("{what}, {}", self.at) }
     }
 
-    /// The ratio with its interval: `0.27 (0.25 to 0.29)`.
+    /// The ratio with its interval, for example `0.27 (0.25 to 0.29)`.
     pub fn value(&self) -> String {
         let interval = self.ci95.map_or(String::new(), |[low, high]| format!(" ({low:.2} to {high:.2})"));
         format!("{:.2}{interval}", self.ratio)
@@ -201,13 +180,9 @@ impl RiskFigure {
 
     pub fn sentence(&self) -> String {
         let Some(question) = self.question() else { return self.what() };
-        let (scale, unit) = match question.worse {
-            WorseOff::Lower => (100.0, " %"),
-            WorseOff::Higher => (1.0, " times"),
-        };
-        let number = |ratio: f64| match question.worse {
-            WorseOff::Lower => format!("{:.0}", ratio * scale),
-            WorseOff::Higher => format!("{ratio:.2}"),
+        let (unit, number): (_, fn(f64) -> String) = match question.worse {
+            WorseOff::Lower => (" %", |ratio| format!("{:.0}", 100.0 * ratio)),
+            WorseOff::Higher => (" times", |ratio| format!("{ratio:.2}")),
         };
         let interval = self.ci95.map_or(String::new(), |[low, high]| format!(" ({} to {})", number(low), number(high)));
         let at = if self.at.is_empty() { String::new() } else { format!(" ({})", self.at) };
@@ -218,9 +193,8 @@ impl RiskFigure {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RiskEntry {
-    /// [`source::code_digest`] of what was measured; none for the kernel's own.
+    /// [`source::code_digest`] of the measured code. `None` for the kernel's own.
     pub code: Option<String>,
-    /// Shape: any order.
     pub figures: Vec<RiskFigure>,
 }
 
@@ -235,9 +209,9 @@ struct Measurements {
 pub struct Risk {
     pub level: Level,
     pub sentence: String,
-    /// Whether the figures are of the code that this program carries.
+    /// Whether the figures were measured with the embedded code.
     pub of_this_code: bool,
-    /// Shape: in the order of [`QUESTIONS`]; empty where nothing was measured.
+    /// Shape: in the order of [`QUESTIONS`]; empty if nothing was measured.
     pub figures: Vec<RiskFigure>,
 }
 
@@ -251,7 +225,7 @@ impl Risk {
         }
     }
 
-    /// Of an algorithm whose tunables are set: the figures are those of the defaults alone.
+    /// The risk with these settings. Figures exist only for the defaults.
     pub fn of_tuned(algorithm: &Algorithm, settings: &[Setting]) -> Risk {
         let differs = |setting: &&Setting| {
             let tunable = algorithm.tunables.iter().find(|tunable| tunable.name == setting.name);
@@ -265,7 +239,7 @@ impl Risk {
         }
     }
 
-    /// Of what is loaded from a file that can be read no more.
+    /// The risk of a loaded algorithm whose file is gone.
     pub fn gone() -> Risk {
         Risk::unknown("what it was loaded from is gone")
     }
@@ -275,7 +249,7 @@ impl Risk {
     }
 
     fn from(entry: &RiskEntry, id: &str, has_companion: bool) -> Risk {
-        let asked = QUESTIONS.iter().filter(|question| has_companion || !question.companion_only);
+        let asked = QUESTIONS.iter().filter(|question| has_companion || question.id != FOR_COMPANIONS);
         let missing =
             asked.into_iter().find(|question| entry.figures.iter().all(|figure| figure.question != question.id));
         let worst = entry.figures.iter().max_by(|one, other| one.harm().total_cmp(&other.harm()));
@@ -291,7 +265,7 @@ impl Risk {
     }
 }
 
-/// What was measured, by algorithm; the kernel's own too, for comparison.
+/// The measurements by algorithm, including the kernel's own for comparison.
 pub fn measured() -> &'static BTreeMap<String, RiskEntry> {
     static MEASUREMENTS: OnceLock<BTreeMap<String, RiskEntry>> = OnceLock::new();
     MEASUREMENTS.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! The C that algorithms are compiled from, as this program carries it, and a digest of what of it decides behaviour.
+//! The embedded C sources of the algorithms, and a digest of their code.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use sha2::{Digest, Sha256};
 
 /// Path below `bpf` and text of every source that an algorithm or a module of the guest may need.
 pub static SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
-/// What every algorithm includes; virtual time has its own in its place.
+/// The header that every algorithm includes. Virtual time replaces it.
 const COMMON: &str = "tccc.bpf.h";
-/// Bytes of a digest that are kept: enough that two versions of one file never share them.
+/// A digest is cut to this many bytes.
 const DIGEST_BYTES: usize = 8;
 
-/// Digest of an algorithm's code: its file and the headers that it includes, at any depth, beside the common one.
+/// Digest of an algorithm's file and of the headers that it includes at any depth, except the common one.
 ///
-/// Comments, blanks and the words in strings are left out: rewording a comment or formatting a file keeps the digest.
+/// Comments, blanks and the content of strings do not change the digest.
 ///
-/// None: this program carries no such algorithm.
+/// None: the algorithm is not embedded.
 pub fn code_digest(id: &str) -> Option<String> {
     let mut files = BTreeSet::new();
     collect(&format!("cc/{id}.bpf.c"), &mut files)?;
@@ -28,7 +28,7 @@ fn text_of(file: &str) -> Option<&'static str> {
     SOURCES.iter().find(|(path, _)| *path == file).map(|(_, text)| *text)
 }
 
-/// Adds a file and what it includes. None: it is not among the sources.
+/// Adds a file and its includes. None: the file is not among the sources.
 fn collect(file: &str, files: &mut BTreeSet<String>) -> Option<()> {
     let text = text_of(file)?;
     if files.insert(file.to_owned()) {
@@ -40,7 +40,7 @@ fn collect(file: &str, files: &mut BTreeSet<String>) -> Option<()> {
     Some(())
 }
 
-/// C without comments, blanks and the words in strings.
+/// C without comments, blanks and the content of strings.
 fn code(text: &str) -> String {
     let mut code = String::new();
     let mut rest = text;
@@ -59,7 +59,7 @@ fn code(text: &str) -> String {
     code
 }
 
-/// Bytes of the string literal that the text begins with.
+/// Length in bytes of the string literal at the beginning of the text.
 fn string_length(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, character) in text.char_indices().skip(1) {

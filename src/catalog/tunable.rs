@@ -1,4 +1,4 @@
-//! The parameters of an algorithm that a user may set at load.
+//! The parameters of an algorithm that a user may set when loading it.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,41 +12,38 @@ pub enum TunableKind {
     Unsigned,
     /// `s8` to `s64`.
     Signed,
-    /// `bool`; written as `true`, `false`, `1` or `0`.
+    /// Written as `true`, `false`, `1` or `0`.
     Bool,
 }
 
-/// One parameter: what its line in the algorithm's file says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tunable {
-    /// Its name in C and on the command line.
+    /// The name in C and on the command line.
     pub name: String,
     pub kind: TunableKind,
-    /// Bytes it takes: 1, 2, 4 or 8.
+    /// 1, 2, 4 or 8 bytes.
     pub size: usize,
-    /// Where its bytes stand in the object's `.rodata`.
+    /// Offset in the object's `.rodata`.
     pub offset: usize,
     pub default: i128,
-    /// Lowest value allowed.
     pub low: i128,
-    /// Highest value allowed.
     pub high: i128,
-    /// Unit of all these numbers.
+    /// Unit of default, low and high.
     pub unit: String,
-    /// Why the default is what it is.
+    /// Reason for the default.
     pub why: String,
-    /// Names that it had in earlier versions: they are refused, and the refusal gives the present one.
+    /// Names in earlier versions. They are refused, with the current name in the message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<String>,
 }
 
-/// A checked value for one tunable, ready to be written before the object is loaded.
+/// A checked value of a tunable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     pub name: String,
     /// In the tunable's unit.
     pub value: i128,
-    /// Where its bytes stand in the object's `.rodata`.
+    /// Offset in the object's `.rodata`.
     pub offset: usize,
     pub bytes: Vec<u8>,
 }
@@ -66,9 +63,9 @@ impl Setting {
 }
 
 impl Tunable {
-    /// Reads and checks a value for the algorithm `id`.
+    /// Parses and checks a value for the algorithm `id`.
     ///
-    /// Errors: not a whole number, or outside the range; both name the range and the unit.
+    /// Errors: not a whole number, or outside the range.
     pub fn check(&self, id: &str, text: &str) -> Result<Setting, Failure> {
         let (name, range) = (&self.name, self.range());
         let refuse = |why: &str| Failure::usage(format!("tunable {name} = {text} for \"{id}\" is {why}"));
@@ -87,12 +84,12 @@ impl Tunable {
         format!("{}..{}{unit}", self.low, self.high)
     }
 
-    /// The bytes of a value in range, as the kernel build stores them.
+    /// Encodes a value for `.rodata`.
     pub fn encode(&self, value: i128) -> Vec<u8> {
         value.to_le_bytes()[..self.size].to_vec()
     }
 
-    /// The value that bytes of `.rodata` hold; none when they are too few.
+    /// Decodes the value in `.rodata`. None: `.rodata` is too short.
     pub fn value_in(&self, rodata: &[u8]) -> Option<i128> {
         let bytes = rodata.get(self.offset..self.offset.checked_add(self.size)?)?;
         let negative = self.kind == TunableKind::Signed && bytes.last()? & 0x80 != 0;
@@ -101,19 +98,9 @@ impl Tunable {
         Some(i128::from_le_bytes(wide))
     }
 
-    /// Lowest and highest value that the type can hold.
-    fn limits(&self) -> (i128, i128) {
-        let bits = 8 * self.size as u32;
-        match self.kind {
-            TunableKind::Bool => (0, 1),
-            TunableKind::Unsigned => (0, (1 << bits) - 1),
-            TunableKind::Signed => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
-        }
-    }
-
-    /// Fills the numbers and texts from a tag: `default|low|high|unit|why`.
+    /// Fills in the numbers and texts of a tag `default|low|high|unit|why`.
     ///
-    /// None: when a part is missing, a number is none, the range is empty, or the type cannot hold it.
+    /// None: a part is missing, a number is malformed, or the default, range and type contradict each other.
     pub(super) fn with_tag(mut self, tag: &str) -> Option<Self> {
         let mut parts = tag.splitn(5, '|');
         self.default = number(parts.next()?)?;
@@ -121,20 +108,24 @@ impl Tunable {
         self.high = number(parts.next()?)?;
         self.unit = parts.next()?.to_owned();
         self.why = parts.next()?.to_owned();
-        let (least, most) = self.limits();
+        let bits = 8 * self.size as u32;
+        let (least, most) = match self.kind {
+            TunableKind::Bool => (0, 1),
+            TunableKind::Unsigned => (0, (1 << bits) - 1),
+            TunableKind::Signed => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        };
         let ordered = least <= self.low && self.low <= self.default && self.default <= self.high && self.high <= most;
         ordered.then_some(self)
     }
 }
 
-/// A whole number as C and people write it: decimal or hexadecimal, with C's suffixes, or a truth value.
+/// Parses a decimal or hexadecimal number, with C's suffixes, or a truth value.
 fn number(text: &str) -> Option<i128> {
-    let text = text.trim();
-    match text {
-        "true" => return Some(1),
-        "false" => return Some(0),
-        _ => {}
-    }
+    let text = match text.trim() {
+        "true" => "1",
+        "false" => "0",
+        other => other,
+    };
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     let digits = digits.trim_end_matches(['u', 'U', 'l', 'L']);
     let first = digits.bytes().next()?;
@@ -146,7 +137,7 @@ fn number(text: &str) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
-/// Reads `name=value` among the tunables of the algorithm `id`.
+/// Parses `name=value` for the algorithm `id`.
 ///
 /// Errors: no `=`; those of [`named`].
 pub fn parse(id: &str, tunables: &[Tunable], text: &str) -> Result<Setting, Failure> {
@@ -157,10 +148,9 @@ pub fn parse(id: &str, tunables: &[Tunable], text: &str) -> Result<Setting, Fail
     named(id, tunables, name.trim(), value.trim())
 }
 
-/// Reads the value of a name among the tunables of the algorithm `id`.
+/// Parses the value of the tunable `name` for the algorithm `id`.
 ///
-/// Errors: a former name (with the present one), an unknown name (with the nearest one), or whatever
-/// [`Tunable::check`] refuses.
+/// Errors: a former name, an unknown name, and those of [`Tunable::check`].
 pub fn named(id: &str, tunables: &[Tunable], name: &str, value: &str) -> Result<Setting, Failure> {
     if let Some(tunable) = tunables.iter().find(|tunable| tunable.name == name) {
         return tunable.check(id, value);
@@ -185,36 +175,17 @@ mod tests {
     use super::*;
 
     fn beta() -> Tunable {
-        let blank = Tunable {
-            name: "beta_permille".into(),
-            kind: TunableKind::Unsigned,
-            size: 4,
-            offset: 0,
-            default: 0,
-            low: 0,
-            high: 0,
-            unit: String::new(),
-            why: String::new(),
-            former: vec!["beta".into()],
-        };
+        let (name, unit, why) = ("beta_permille".into(), String::new(), String::new());
+        let (kind, size, former) = (TunableKind::Unsigned, 4, vec!["beta".into()]);
+        let blank = Tunable { name, kind, size, offset: 0, default: 0, low: 0, high: 0, unit, why, former };
         blank.with_tag("700|100|950|1/1000|the share, as a|b").unwrap()
     }
 
-    fn refusal(text: &str) -> (String, Option<String>) {
-        let failure = parse("aimd", &[beta()], text).unwrap_err();
-        assert_eq!(failure.kind, crate::failure::FailureKind::Usage);
-        (failure.what, failure.hint)
-    }
-
     #[test]
-    fn tag_gives_range_unit_and_reason() {
+    fn tag_gives_range_unit_and_reason_unless_it_contradicts_itself() {
         let tunable = beta();
         assert_eq!((tunable.default, tunable.low, tunable.high), (700, 100, 950));
         assert_eq!((tunable.unit.as_str(), tunable.why.as_str()), ("1/1000", "the share, as a|b"));
-    }
-
-    #[test]
-    fn tags_that_contradict_themselves_are_refused() {
         for tag in ["", "1|2", "5|6|9|u|w", "5|1|4|u|w", "x|1|4|u|w", "5|-1|9|u|w", "5|1|4294967296|u|w"] {
             assert!(beta().with_tag(tag).is_none(), "{tag:?} was accepted");
         }
@@ -233,20 +204,23 @@ mod tests {
 
     #[test]
     fn refusals_name_value_range_and_unit() {
+        let check = |text: &str, what: &str, hint: Option<&str>| {
+            let failure = parse("aimd", &[beta()], text).unwrap_err();
+            assert_eq!(failure.kind, crate::failure::FailureKind::Usage);
+            assert_eq!((failure.what.as_str(), failure.hint.as_deref()), (what, hint), "{text}");
+        };
         let outside = "tunable beta_permille = 1200 for \"aimd\" is outside 100..950 (1/1000)";
-        assert_eq!(refusal("beta_permille=1200"), (outside.to_owned(), None));
-        assert_eq!(refusal("beta_permille=-5").0, outside.replace("1200", "-5"));
-        let (what, hint) = refusal("beta_permille=0.7");
-        assert_eq!(what, "tunable beta_permille = 0.7 for \"aimd\" is not a whole number");
-        assert_eq!(hint.unwrap(), "expected 100..950 (1/1000)");
-        let (what, hint) = refusal("beta_permile=700");
-        assert_eq!(what, "unknown tunable \"beta_permile\" for \"aimd\"");
-        assert_eq!(hint.unwrap(), "did you mean \"beta_permille\"? `tccc show aimd` explains all 1");
-        assert_eq!(refusal("gamma=1").1.unwrap(), "\"aimd\" has beta_permille");
-        let (what, hint) = refusal("beta = 700");
-        assert_eq!(what, "tunable \"beta\" for \"aimd\" has another name now");
-        assert_eq!(hint.unwrap(), "write beta_permille=700");
-        assert_eq!(refusal("beta_permille").0, "tunable \"beta_permille\" for \"aimd\" has no value");
+        check("beta_permille=1200", outside, None);
+        check("beta_permille=-5", &outside.replace("1200", "-5"), None);
+        let fraction = "tunable beta_permille = 0.7 for \"aimd\" is not a whole number";
+        check("beta_permille=0.7", fraction, Some("expected 100..950 (1/1000)"));
+        let near = "did you mean \"beta_permille\"? `tccc show aimd` explains all 1";
+        check("beta_permile=700", "unknown tunable \"beta_permile\" for \"aimd\"", Some(near));
+        check("gamma=1", "unknown tunable \"gamma\" for \"aimd\"", Some("\"aimd\" has beta_permille"));
+        let renamed = "tunable \"beta\" for \"aimd\" has another name now";
+        check("beta = 700", renamed, Some("write beta_permille=700"));
+        let valueless = "tunable \"beta_permille\" for \"aimd\" has no value";
+        check("beta_permille", valueless, Some("write it as NAME=VALUE"));
         assert!(parse("aimd", &[], "x=1").unwrap_err().hint.unwrap().contains("no tunables"));
     }
 

@@ -1,4 +1,4 @@
-//! What verbs print: sockets and streams in every format, tables, and messages. It knows no verb.
+//! Output shared by several verbs: sockets and event streams in every format, tables, and messages.
 
 use std::io::{self, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,24 +21,27 @@ pub mod stream;
 /// Whether `--quiet` was given; set once, before a verb runs.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Keeps warnings and notes to itself from now on, or not.
 pub fn set_quiet(is_quiet: bool) {
     QUIET.store(is_quiet, Ordering::Relaxed);
+}
+
+/// Whether only errors may go to stderr.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
 }
 
 /// Version of the JSON that verbs print.
 pub const SCHEMA: u32 = 1;
 
-/// How a query prints its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     /// Columns for people
     Table,
     /// One JSON document with a schema number
     Json,
 }
 
-impl Format {
+impl OutputFormat {
     /// Prints a document as JSON, or as `table` writes it.
     ///
     /// Errors: stdout cannot be written.
@@ -49,36 +52,28 @@ impl Format {
     ) -> Result<()> {
         let mut out = io::stdout().lock();
         match self {
-            Format::Json => write_json(&mut out, document),
-            Format::Table => Ok(table(&mut out, document)?),
+            OutputFormat::Json => write_json(&mut out, document),
+            OutputFormat::Table => Ok(table(&mut out, document)?),
         }
     }
 }
 
-/// A document behind its schema number.
+/// Puts the schema number before the document's own fields.
 #[derive(Serialize)]
-struct Numbered<'a, D> {
+struct WithSchema<'a, D> {
     schema: u32,
     #[serde(flatten)]
     document: &'a D,
 }
 
-/// Writes one JSON document, with the schema number before its fields.
-///
-/// Errors: `out` cannot be written.
+/// Writes one JSON document with its schema number.
 pub fn write_json(out: &mut impl Write, document: &impl Serialize) -> Result<()> {
-    let document = Numbered { schema: SCHEMA, document };
-    Ok(writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?)
+    Ok(writeln!(out, "{}", serde_json::to_string_pretty(&WithSchema { schema: SCHEMA, document })?)?)
 }
 
-/// Writes to stderr. What nobody can read there, on a closed pipe or a full disk, is lost, and the work goes on.
+/// Writes to stderr. Ignores errors, such as a closed pipe or a full disk, so that the work goes on.
 pub fn tell(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
-}
-
-/// Whether stderr shall have errors only.
-pub fn is_quiet() -> bool {
-    QUIET.load(Ordering::Relaxed)
 }
 
 /// Prints `tccc: warning: what` and the next step, unless `--quiet` was given.

@@ -1,7 +1,22 @@
-//! One file per verb: its arguments and `run`; no logic that a test cannot reach through the library.
+//! One file per verb: its arguments and `run`. Logic that needs a test belongs in the library.
 
-use anyhow::Result;
-use clap::Subcommand;
+/// Declares an enum of subcommands and runs the chosen one. The help of each is the comment on its arguments.
+macro_rules! verbs {
+    ($name:ident { $($(#[$attribute:meta])? $verb:ident: $args:ty,)+ }) => {
+        #[derive(Debug, clap::Subcommand)]
+        pub enum $name {
+            $($(#[$attribute])? $verb($args),)+
+        }
+
+        impl $name {
+            pub fn run(self) -> anyhow::Result<()> {
+                match self {
+                    $($name::$verb(args) => args.run(),)+
+                }
+            }
+        }
+    };
+}
 
 mod apply;
 mod assets;
@@ -35,29 +50,10 @@ mod traffic;
 mod trials;
 mod unload;
 mod upgrade;
+mod watched;
 
-macro_rules! verbs {
-    ($($verb:ident: $args:ty,)+) => {
-        /// The verbs, in the order a newcomer meets them; each one's help stands at its arguments.
-        #[derive(Debug, Subcommand)]
-        pub enum Command {
-            $($verb($args),)+
-        }
-
-        impl Command {
-            /// Runs the verb.
-            ///
-            /// Errors: those of the verb.
-            pub fn run(self) -> Result<()> {
-                match self {
-                    $(Command::$verb(args) => args.run(),)+
-                }
-            }
-        }
-    };
-}
-
-verbs! {
+// In the order in which a newcomer needs them.
+verbs!(Command {
     List: list::Args,
     Show: show::Args,
     Load: load::Args,
@@ -85,4 +81,4 @@ verbs! {
     Inside: inside::Args,
     Ring: ring::Args,
     Assets: assets::Args,
-}
+});

@@ -1,4 +1,4 @@
-//! The events of one socket folded into series that plots and metrics read.
+//! Folds the events of each socket into time series for plots and metrics.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,31 @@ pub struct Point {
     /// Seconds since the flow's first event.
     pub time_s: f64,
     pub cwnd_pkts: u32,
-    /// Slow-start threshold; none before the first reduction.
+    /// `None` before the first reduction.
     pub ssthresh_pkts: Option<u32>,
     pub srtt_us: Option<u32>,
     pub rtt_us: Option<u32>,
-    /// Lowest RTT of the kernel's window, microseconds.
+    /// Lowest RTT of the kernel's window.
     pub min_rtt_us: Option<u32>,
     pub inflight_pkts: u32,
-    /// Delivered so far, packets.
+    /// The counts from here to `retrans_pkts` are cumulative.
     pub delivered_pkts: u32,
-    /// Acknowledged so far without a gap, bytes.
+    /// Bytes acknowledged without a gap.
     pub bytes_acked: u64,
-    /// Marked lost so far, packets.
     pub lost_pkts: u32,
-    /// Retransmitted so far, packets.
     pub retrans_pkts: u32,
     pub ca_state: CaState,
 }
 
-/// A quantity of a flow over time, as figures draw it.
-#[derive(Clone, Copy)]
-pub struct Series {
-    /// Name as scenarios write it, unit included.
+/// A quantity over time that figures can draw.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowSeries {
+    /// Name in scenarios, unit included.
     pub name: &'static str,
-    /// Heading for people, without the unit.
+    /// Heading, without the unit.
     pub title: &'static str,
     pub unit: &'static str,
-    /// Its points: seconds since the flow's first event, and the value. A gap is where a moment has none.
+    /// Seconds since the flow's first event, and the value. Moments without a value are left out.
     pub points: fn(&Flow) -> Vec<(f64, f64)>,
 }
 
@@ -44,12 +42,11 @@ const fn series(
     title: &'static str,
     unit: &'static str,
     points: fn(&Flow) -> Vec<(f64, f64)>,
-) -> Series {
-    Series { name, title, unit, points }
+) -> FlowSeries {
+    FlowSeries { name, title, unit, points }
 }
 
-/// Every quantity that a figure over time can draw.
-pub static SERIES: &[Series] = &[
+pub static SERIES: &[FlowSeries] = &[
     series("cwnd_pkts", "cwnd", "pkts", |flow| flow.each(|p| Some(p.cwnd_pkts))),
     series("ssthresh_pkts", "ssthresh", "pkts", |flow| flow.each(|p| p.ssthresh_pkts)),
     series("inflight_pkts", "in flight", "pkts", |flow| flow.each(|p| Some(p.inflight_pkts))),
@@ -61,38 +58,29 @@ pub static SERIES: &[Series] = &[
     series("goodput_bps", "goodput", "bit/s", Flow::goodputs),
 ];
 
-/// Goodput is taken over so long, as in the fairness metrics.
+/// Window of goodput, as in the fairness metrics.
 const GOODPUT_WINDOW_S: f64 = 1.0;
-/// How far apart its values lie.
+/// Spacing of goodput values.
 const GOODPUT_STEP_S: f64 = 0.25;
 
-impl std::fmt::Debug for Series {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Series({})", self.name)
-    }
-}
-
-impl Series {
-    /// Looks a series up by its name.
-    ///
-    /// None: no series of this name.
-    pub fn find(name: &str) -> Option<&'static Series> {
+impl FlowSeries {
+    pub fn find(name: &str) -> Option<&'static FlowSeries> {
         SERIES.iter().find(|series| series.name == name)
     }
 }
 
 /// One socket over time.
 ///
-/// Shape: points sorted by time, one per event, not resampled; a gap means that nothing was sampled or that events
-/// were dropped.
+/// Shape: points sorted by time, one per event, not resampled. Gaps mean that nothing was sampled or that events were
+/// dropped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flow {
     pub socket: u64,
-    /// Kernel name of its algorithm at its last event.
+    /// Kernel name, at its last event.
     pub algorithm: String,
     /// Payload bytes of a packet, at its last event.
     pub mss_bytes: u32,
-    /// Its first event on the host's monotonic clock, seconds: flows of one run lie on one time by it.
+    /// Time of its first event on the host's monotonic clock, seconds. It places the flows of a run on one time axis.
     pub start_s: f64,
     pub points: Vec<Point>,
 }
@@ -102,14 +90,14 @@ impl Flow {
         self.points.last().map_or(0.0, |point| point.time_s)
     }
 
-    /// Packets delivered by a time, between two moments by interpolation.
+    /// Packets delivered by a time, interpolated between events.
     ///
-    /// Units: seconds since the flow's first event; before it nothing is delivered, after the last event no more.
+    /// Units: seconds since the flow's first event. 0 before it, constant after the last event.
     pub fn delivered_at(&self, time_s: f64) -> f64 {
         self.at(time_s, |point| f64::from(point.delivered_pkts))
     }
 
-    /// Bytes acknowledged without a gap by a time, as [`Flow::delivered_at`].
+    /// Bytes acknowledged without a gap by a time; interpolated as in [`Flow::delivered_at`].
     pub fn acked_at(&self, time_s: f64) -> f64 {
         self.at(time_s, |point| point.bytes_acked as f64)
     }
@@ -122,33 +110,30 @@ impl Flow {
         count(before) + share * (count(after) - count(before)).max(0.0)
     }
 
-    /// From its first event to its last, on the host's monotonic clock, seconds.
+    /// First and last event, on the host's monotonic clock, seconds.
     ///
-    /// The last is the end of the connection, soon after its time is over, however long nothing arrived before.
+    /// The last event is the end of the connection, even if nothing arrived for a long time before.
     pub fn lasts_during(&self) -> [f64; 2] {
         [self.start_s, self.start_s + self.length_s()]
     }
 
-    /// From its first event to its last delivery, on the host's monotonic clock, seconds.
-    ///
-    /// None: nothing was delivered.
+    /// First event and last delivery, on the host's monotonic clock, seconds. `None` if nothing was delivered.
     pub fn delivers_during(&self) -> Option<[f64; 2]> {
         let last = self.points.windows(2).rfind(|pair| pair[1].delivered_pkts > pair[0].delivered_pkts)?;
         Some([self.start_s, self.start_s + last[1].time_s])
     }
 
-    /// When packets were marked lost, seconds since the first event: one time per moment that marked any.
+    /// Moments at which packets were marked lost, seconds since the first event.
     pub fn losses_s(&self) -> Vec<f64> {
         let lost = self.points.windows(2).filter(|pair| pair[1].lost_pkts > pair[0].lost_pkts);
         lost.map(|pair| pair[1].time_s).collect()
     }
 
-    /// One quantity of every moment that has it.
     fn each(&self, value: impl Fn(&Point) -> Option<u32>) -> Vec<(f64, f64)> {
         self.points.iter().filter_map(|point| Some((point.time_s, f64::from(value(point)?)))).collect()
     }
 
-    /// New payload per second, bits per second, over windows of a second.
+    /// New payload per second, over windows of a second.
     fn goodputs(&self) -> Vec<(f64, f64)> {
         let steps = ((self.length_s() - GOODPUT_WINDOW_S) / GOODPUT_STEP_S).floor().max(-1.0);
         let bits = 8.0 * f64::from(self.mss_bytes);
@@ -158,26 +143,31 @@ impl Flow {
     }
 }
 
-/// Sorts events into flows, one per socket.
+/// Groups events into flows, one per socket.
 ///
-/// Shape: events in any order; the flows come in the order of their first event.
+/// Shape: events in any order; flows by first event.
 pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Flow> {
     let mut sockets: BTreeMap<u64, Vec<&Event>> = BTreeMap::new();
     for event in events {
         sockets.entry(event.socket).or_default().push(event);
     }
-    let mut flows: Vec<(u64, Flow)> = sockets.into_iter().map(|(socket, events)| flow_of(socket, events)).collect();
-    flows.sort_by_key(|(start, flow)| (*start, flow.socket));
-    flows.into_iter().map(|(_, flow)| flow).collect()
+    // Sorted by socket already; a stable sort keeps that order between flows that start at once.
+    let mut flows: Vec<Flow> = sockets.into_iter().map(|(socket, events)| flow_of(socket, events)).collect();
+    flows.sort_by(|one, other| one.start_s.total_cmp(&other.start_s));
+    flows
 }
 
-fn flow_of(socket: u64, mut events: Vec<&Event>) -> (u64, Flow) {
+/// Shape: at least one event.
+fn flow_of(socket: u64, mut events: Vec<&Event>) -> Flow {
     events.sort_by_key(|event| event.time_ns);
-    let start = events.first().map_or(0, |event| event.time_ns);
-    let points = events.iter().map(|event| point_of(event, start)).collect();
-    let algorithm = events.last().map(|event| event.algorithm.clone()).unwrap_or_default();
-    let mss_bytes = events.last().map_or(0, |event| event.mss_bytes);
-    (start, Flow { socket, algorithm, mss_bytes, start_s: start as f64 / 1e9, points })
+    let (start_ns, last) = (events[0].time_ns, events[events.len() - 1]);
+    Flow {
+        socket,
+        algorithm: last.algorithm.clone(),
+        mss_bytes: last.mss_bytes,
+        start_s: start_ns as f64 / 1e9,
+        points: events.iter().map(|event| point_of(event, start_ns)).collect(),
+    }
 }
 
 fn point_of(event: &Event, start_ns: u64) -> Point {
@@ -220,13 +210,13 @@ mod tests {
             .map(|tenth| Event { delivered_pkts: 5 * tenth, ..event(1, u64::from(tenth) * 100_000_000, 10) })
             .collect();
         let flow = &fold(&events)[0];
-        let points = |name| (Series::find(name).unwrap().points)(flow);
+        let points = |name| (FlowSeries::find(name).unwrap().points)(flow);
         assert_eq!((points("cwnd_pkts").len(), points("ssthresh_pkts").len()), (41, 0));
         let goodputs = points("goodput_bps");
         assert_eq!(goodputs.len(), 13, "windows of a second in four, a quarter apart");
         assert!(goodputs.iter().all(|(_, bps)| (bps - 50.0 * 8.0 * 1460.0).abs() < 1.0), "{goodputs:?}");
         assert_eq!(fold(&events[..3])[0].goodputs(), []);
-        assert!(Series::find("cwnd").is_none());
+        assert!(FlowSeries::find("cwnd").is_none());
     }
 
     #[test]

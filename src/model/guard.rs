@@ -1,7 +1,8 @@
-//! Statistics of a guard: are the connections that a rule changed worse than those that it left alone?
+//! Statistics of a guard: do connections changed by a rule perform worse than those it left alone?
 //!
-//! Sums per arm and fold come in; an estimate, an interval and a verdict come out. A guard looks every few seconds and acts
-//! at the first look that shows harm. The evidence is therefore an e-value: its error rate holds however often one looks.
+//! Input are sums per arm and fold; output are an estimate, an interval and a verdict. A guard looks every few seconds and
+//! acts at the first look that shows harm. The evidence is therefore an e-value, whose error rate holds for any number of
+//! looks.
 
 mod estimate;
 mod forecast;

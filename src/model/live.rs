@@ -1,4 +1,4 @@
-//! The state of a host as its events tell it, live or replayed: what `tccc top` and `tccc serve` show.
+//! The state of a host, built from live or replayed events. `tccc top` and `tccc serve` show it.
 //!
 //! Everything is bounded: sockets, points of their past, marks, names. What does not fit is counted.
 
@@ -23,17 +23,17 @@ use algorithm::LiveAlgorithm;
 use history::Room;
 use socket::{Socket, SocketOwner};
 
-/// Sockets followed at the same time; a host with more shows the first of them and counts the rest.
+/// Sockets followed at the same time. On a host with more, the first are shown and the others counted.
 pub const SOCKETS_MAX: usize = 200_000;
-/// A closed connection is shown for so long.
+/// How long a closed connection is shown.
 const LINGER_NS: u64 = 10_000_000_000;
-/// Names of one kind; a host has fewer, a damaged recording may not.
+/// Names of one kind. A host has fewer; a damaged recording may have more.
 const NAMES_MAX: usize = 400_000;
-/// Names of cgroups, all together: one alone may be as long as a path.
+/// Total size of the names of cgroups. One alone may be as long as a path.
 const CGROUP_BYTES_MAX: usize = 64 << 20;
-/// Algorithms; the kernel's names for them are few.
+/// Far more algorithms than a kernel has.
 const ALGORITHMS_MAX: usize = 256;
-/// Arms of policies; a host numbers as many.
+/// Arms that the policies of a host can number.
 const ARMS_MAX: usize = 4096;
 
 #[derive(Debug, Default, Clone)]
@@ -42,7 +42,7 @@ pub struct Live {
     algorithms: BTreeMap<String, LiveAlgorithm>,
     owners: HashMap<u64, SocketOwner>,
     arms: HashMap<u64, Arc<RuleArm>>,
-    /// Every arm that was met; sockets of one arm share its name.
+    /// Every arm ever seen. Sockets of one arm share its name.
     arm_names: BTreeSet<Arc<RuleArm>>,
     cgroups: HashMap<u64, String>,
     cgroup_bytes: usize,
@@ -51,7 +51,7 @@ pub struct Live {
     counts: Counts,
 }
 
-/// What was seen and what was not, since the source began.
+/// What was seen and what was missed since the source began.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub closed: u64,
@@ -60,9 +60,9 @@ pub struct Counts {
     pub dropped: u64,
     /// Events of sockets beyond [`SOCKETS_MAX`].
     pub untracked: u64,
-    /// Names of owners, cgroups and arms for which there was no room.
+    /// Names of owners, cgroups and arms that did not fit.
     pub unnamed: u64,
-    /// Processes whose network namespace the last sweep could not look at.
+    /// Processes whose network namespace the last sweep could not read.
     pub hidden: u64,
 }
 
@@ -75,7 +75,7 @@ impl Live {
         }
     }
 
-    /// Moves the clock, and forgets connections that closed some time ago.
+    /// Moves the clock and drops connections that closed some time ago.
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         let (now, held, arms) = (self.now_ns, &self.held, &mut self.arms);
@@ -89,17 +89,16 @@ impl Live {
         self.algorithms.values_mut().for_each(|algorithm| algorithm.advance(now));
     }
 
-    /// Keeps these sockets, and no others, even when they are closed, while somebody looks at them.
+    /// Keeps these sockets, instead of those held before, even when they close.
     pub fn hold(&mut self, sockets: impl IntoIterator<Item = u64>) {
         self.held = sockets.into_iter().collect();
     }
 
-    /// The time of the state, CLOCK_MONOTONIC of the host it is of.
+    /// Time of the latest event, CLOCK_MONOTONIC of the observed host.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// What was seen and what was not.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -108,7 +107,7 @@ impl Live {
         self.sockets.values().filter(|socket| socket.closed_ns.is_none()).count()
     }
 
-    /// Every socket; those closed a moment ago too.
+    /// All sockets, recently closed ones included.
     pub fn sockets(&self) -> impl Iterator<Item = &Socket> {
         self.sockets.values()
     }
@@ -117,7 +116,6 @@ impl Live {
         self.sockets.get(&socket)
     }
 
-    /// Every algorithm that was met, by its kernel name.
     pub fn algorithms(&self) -> impl Iterator<Item = (&str, &LiveAlgorithm)> {
         self.algorithms.iter().map(|(name, algorithm)| (name.as_str(), algorithm))
     }
@@ -126,27 +124,26 @@ impl Live {
         self.algorithms.get(name)
     }
 
-    /// The process that holds a socket; none while it is not known, or when it is closed and only sends its rest.
+    /// The process that holds a socket. `None` while unknown, or if the socket was closed and only sends its remaining data.
     pub fn owner(&self, socket: &Socket) -> Option<&SocketOwner> {
         self.owners.get(&socket.latest.socket)
     }
 
-    /// The rule and arm of a policy that a socket is in; none while they are not known, and where there is no policy.
+    /// The rule and arm of a policy that a socket is in, if known.
     pub fn arm(&self, socket: &Socket) -> Option<&Arc<RuleArm>> {
         self.arms.get(&socket.latest.socket)
     }
 
-    /// Whether any socket was in an arm of a policy.
     pub fn has_arms(&self) -> bool {
         !self.arm_names.is_empty()
     }
 
-    /// The path of a socket's cgroup below the mount; none while it is not known.
+    /// Path of a socket's cgroup below the mount, if known.
     pub fn cgroup(&self, socket: &Socket) -> Option<&str> {
         self.cgroups.get(&socket.latest.cgroup).map(String::as_str)
     }
 
-    /// The phase of a socket's algorithm; none when it declares none.
+    /// Phase of a socket's algorithm; `None` if it declares no phases.
     pub fn phase(&self, socket: &Socket) -> Option<&str> {
         self.phase_name(&socket.latest.algorithm, socket.latest.private_state[0])
     }
@@ -155,9 +152,9 @@ impl Live {
         self.algorithms.get(algorithm)?.layout.as_ref()?.phase_name(&[phase])
     }
 
-    /// What a socket's algorithm keeps in it, by name; the phase is not among it.
+    /// Fields that a socket's algorithm keeps in it, without the phase.
     ///
-    /// Shape: in the order of the algorithm's state; empty when nobody knows its layout.
+    /// Shape: in the order of the layout; empty if the layout is unknown.
     pub fn private_state(&self, socket: &Socket) -> Vec<(&str, String)> {
         let layout = self.algorithms.get(&socket.latest.algorithm).and_then(|algorithm| algorithm.layout.as_ref());
         let fields = layout.map(|layout| layout.decode(&socket.latest.private_state)).unwrap_or_default();
@@ -168,20 +165,21 @@ impl Live {
     fn apply_event(&mut self, event: Event) {
         self.counts.events += 1;
         self.now_ns = self.now_ns.max(event.time_ns);
-        let room = self.room();
-        if !self.sockets.contains_key(&event.socket) {
-            if event.kind == EventKind::Close {
-                return self.note_close(&event); // its past is not known
+        let is_known = self.sockets.contains_key(&event.socket);
+        if event.kind == EventKind::Close {
+            self.counts.closed += 1;
+            if !self.held.contains(&event.socket) {
+                self.owners.remove(&event.socket);
             }
-            if self.sockets.len() >= SOCKETS_MAX {
-                self.counts.untracked += 1;
-                return;
+            if !is_known {
+                return; // its past is unknown
             }
         }
-        let is_close = event.kind == EventKind::Close;
-        if is_close {
-            self.note_close(&event);
+        if !is_known && self.sockets.len() >= SOCKETS_MAX {
+            self.counts.untracked += 1;
+            return;
         }
+        let room = Room::shared_by(self.sockets.len().max(1));
         self.algorithm_named(&event.algorithm);
         let (id, name) = (event.socket, event.algorithm.clone());
         let growth = match self.sockets.get_mut(&id) {
@@ -197,14 +195,7 @@ impl Live {
         }
     }
 
-    fn note_close(&mut self, event: &Event) {
-        self.counts.closed += 1;
-        if !self.held.contains(&event.socket) {
-            self.owners.remove(&event.socket);
-        }
-    }
-
-    /// Makes room for an algorithm, unless there are too many.
+    /// Finds or adds an algorithm, unless there are too many.
     fn algorithm_named(&mut self, name: &str) -> Option<&mut LiveAlgorithm> {
         if !self.algorithms.contains_key(name) {
             if self.algorithms.len() >= ALGORITHMS_MAX {
@@ -244,7 +235,7 @@ impl Live {
         }
     }
 
-    /// Keeps the arm of a socket, unless there are too many.
+    /// Stores the arm of a socket, unless there are too many.
     fn note_arm(&mut self, socket: u64, given: RuleArm) {
         let known = self.arm_names.get(&given).cloned();
         let is_full = self.arms.len() >= NAMES_MAX || (known.is_none() && self.arm_names.len() >= ARMS_MAX);
@@ -252,12 +243,12 @@ impl Live {
             self.counts.unnamed += 1;
             return;
         }
-        let name = known.unwrap_or_else(|| Arc::new(given));
-        self.arm_names.insert(Arc::clone(&name));
-        self.arms.insert(socket, name);
+        let arm = known.unwrap_or_else(|| Arc::new(given));
+        self.arm_names.insert(Arc::clone(&arm));
+        self.arms.insert(socket, arm);
     }
 
-    /// Keeps the name of a cgroup, unless there are too many or they are too long.
+    /// Stores the name of a cgroup, unless there are too many or they are too long.
     fn name_cgroup(&mut self, cgroup: u64, path: String) {
         let before = self.cgroups.get(&cgroup).map_or(0, String::len);
         let bytes = self.cgroup_bytes - before + path.len();
@@ -269,8 +260,8 @@ impl Live {
         }
     }
 
-    /// Forgets the names of cgroups that no socket has, once they take half of their room: recordings of earlier
-    /// versions tell a name once, however often its sockets come and go.
+    /// Drops the names of cgroups without a socket once names fill half of their room. Not earlier, because recordings of
+    /// earlier versions contain a name only once, however often its sockets come and go.
     fn forget_cgroups(&mut self) {
         if self.cgroups.len() <= NAMES_MAX / 2 && self.cgroup_bytes <= CGROUP_BYTES_MAX / 2 {
             return;
@@ -280,7 +271,7 @@ impl Live {
         self.cgroup_bytes = self.cgroups.values().map(String::len).sum();
     }
 
-    /// Ends what a whole sweep did not find: its close event was dropped, or came before the tracer.
+    /// Closes sockets that a complete sweep did not find. Their close event was dropped or came before the tracer.
     fn end_unseen(&mut self, [begin_ns, time_ns]: [u64; 2], was_swept: impl Fn(u32) -> bool) {
         let open = self.sockets.values_mut().filter(|socket| socket.closed_ns.is_none());
         for socket in open.filter(|socket| socket.seen_ns < begin_ns && was_swept(socket.latest.netns)) {
@@ -290,11 +281,6 @@ impl Live {
         let sockets = &self.sockets;
         self.owners.retain(|id, _| sockets.contains_key(id));
         self.arms.retain(|id, _| sockets.contains_key(id));
-    }
-
-    /// The past that a socket may keep while there are so many.
-    fn room(&self) -> Room {
-        Room::shared_by(self.sockets.len().max(1))
     }
 }
 

@@ -1,7 +1,7 @@
-//! The metrics of a run, each defined once: name, unit, how it is computed.
+//! The metrics of a run, each declared once. Their formulas and sources are in [`fairness`], [`completion`],
+//! [`steadiness`] and [`slow_start`].
 //!
-//! The formulas with their sources: [`fairness`], [`completion`], [`steadiness`], [`slow_start`]. "Efficiency", which the thesis of
-//! Ahmad sweeps over beside them, is not here: what is left of the thesis names it without defining it.
+//! "Efficiency" in Ahmad's thesis is left out: the surviving text names it without a definition.
 
 mod all;
 pub mod completion;
@@ -16,14 +16,13 @@ pub mod steadiness;
 pub mod view;
 
 pub use self::all::METRICS;
-pub use self::metric::{Computed, Flows, Metric, MetricValue};
+pub use self::metric::{Metric, MetricValue, NeededFlows};
 
 #[cfg(test)]
 mod tests {
     use super::samples::{Sampled, view};
     use super::view::RunView;
     use super::*;
-    use crate::model::notice::Notice;
 
     #[test]
     fn metric_names_are_unique_and_found() {
@@ -37,8 +36,6 @@ mod tests {
 
     #[test]
     fn metric_without_a_value_says_what_it_needs_itself() {
-        let jain = Notice::metric_undefined(Metric::find("jain_index").unwrap(), 3).advice;
-        assert_eq!(jain, "it needs two flows of the variant that run at the same time, and their events");
         let counts = ["delivered_pkts", "goodput_bps", "retrans_pkts", "lost_pkts"];
         for metric in METRICS.iter().filter(|metric| !counts.contains(&metric.name)) {
             assert_ne!(metric.needs, Metric::find("delivered_pkts").unwrap().needs, "{}", metric.name);
@@ -92,7 +89,7 @@ mod tests {
         let with_events = view(&flows, &[]);
         let mut without = with_events.clone();
         without.own.iter_mut().for_each(|flow| flow.over_time = None);
-        for metric in METRICS.iter().filter(|metric| metric.needs_events()) {
+        for metric in METRICS.iter().filter(|metric| metric.needs_events) {
             assert_eq!(metric.value(&without), None, "{}", metric.name);
         }
         let over_time = ["jain_index", "convergence_s", "stability_index"].map(|name| Metric::find(name).unwrap());

@@ -1,4 +1,4 @@
-//! A recording in one line per connection: folded event by event, in bounded room.
+//! Sums up a recording in one line per connection, event by event, in bounded memory.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use super::live::histogram::Histogram;
 use super::live::meter::Moment;
 use crate::trace::event::{CaState, Event, EventKind};
 
-/// Connections that are folded; the events of further ones are counted.
+/// Connections that are kept; events of further connections are only counted.
 const FLOWS_MAX: usize = 100_000;
 
 #[derive(Debug, Default)]
 pub struct Recap {
     flows: BTreeMap<u64, Folded>,
-    /// Events of connections beyond the first hundred thousand.
+    /// Events of connections beyond the first 100,000.
     pub untracked: u64,
 }
 
@@ -28,9 +28,8 @@ struct Folded {
     srtt: Histogram,
 }
 
-/// One connection of a recording.
 ///
-/// Units: as the names say; goodput and mean cwnd are over the time it was recorded.
+/// Units: as in the names. Goodput and mean cwnd are over the recorded time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlowRecap {
     pub socket: u64,
@@ -40,13 +39,13 @@ pub struct FlowRecap {
     pub events: u64,
     pub length_s: f64,
     pub goodput_bps: Option<f64>,
-    /// Packets delivered in the connection's life, as the kernel counted at its last event; so are the next two.
+    /// This count and the next two cover the whole life of the connection, as counted by the kernel at its last event.
     pub delivered_pkts: u32,
     pub retrans_pkts: u32,
     pub lost_pkts: u32,
     pub timeouts: u32,
     pub mean_cwnd_pkts: Option<f64>,
-    /// Upper bounds, by bins.
+    /// The upper bound of the histogram bin.
     pub srtt_p50_us: Option<u32>,
     pub srtt_p95_us: Option<u32>,
     pub min_rtt_us: Option<u32>,
@@ -54,7 +53,7 @@ pub struct FlowRecap {
 }
 
 impl Recap {
-    /// Takes in one event; those of one connection come in the order of their time.
+    /// Shape: the events of one connection sorted by time.
     pub fn add(&mut self, event: Event) {
         let is_full = self.flows.len() >= FLOWS_MAX;
         match self.flows.get_mut(&event.socket) {
@@ -64,9 +63,7 @@ impl Recap {
         }
     }
 
-    /// One line per connection.
-    ///
-    /// Shape: most delivered packets first.
+    /// One line per connection, most delivered packets first.
     pub fn flows(&self) -> Vec<FlowRecap> {
         let mut flows: Vec<FlowRecap> = self.flows.values().map(Folded::recap).collect();
         flows.sort_by_key(|flow| (u32::MAX - flow.delivered_pkts, flow.socket));
@@ -85,7 +82,7 @@ impl Folded {
     fn add(&mut self, event: Event) {
         self.events += 1;
         if event.time_ns < self.last.time_ns {
-            return; // a sweep's row that was read late
+            return; // a row of a sweep that was read late
         }
         self.cwnd_seconds += f64::from(self.last.cwnd_pkts) * (event.time_ns - self.last.time_ns) as f64 / 1e9;
         let is_change = event.kind == EventKind::State && event.prior_ca_state != CaState::Loss;

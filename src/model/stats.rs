@@ -1,40 +1,39 @@
-//! Statistics of repeated runs: what a table cell needs and nothing more.
-//!
-//! Pure and deterministic: the same values give the same interval, years later too.
+//! Statistics of repeated runs. Deterministic: the same values always give the same interval.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Fewest runs for which an interval is given; with two, the interval is so wide that it only misleads.
+/// Fewest runs for an interval. With two it is so wide that it only misleads.
 pub const FEWEST_FOR_INTERVAL: usize = 3;
 /// Probability outside a 95 % interval on its upper side.
 pub const UPPER_TAIL: f64 = 0.025;
 
-/// Arithmetic mean.
-///
-/// None: when there is no value.
+/// None: no value.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The value below which a share of the values lies, with linear interpolation between neighbours.
+/// The value below which a share of the values lies, interpolated linearly between neighbours.
 ///
 /// Units: `share` from 0 to 1; output in the unit of the values.
 /// Shape: order irrelevant.
-/// None: when there is no value.
+/// None: no value.
 /// Source: R. J. Hyndman, Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50(4), 1996, type 7.
 pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    percentile_in_place(&mut values.to_vec(), share)
+}
+
+/// Like [`percentile`], but sorts the given values instead of a copy.
+pub fn percentile_in_place(sorted: &mut [f64], share: f64) -> Option<f64> {
+    sorted.sort_unstable_by(f64::total_cmp);
     let last = sorted.len().checked_sub(1)?;
     let position = share.clamp(0.0, 1.0) * last as f64;
     let (below, above) = (position.floor() as usize, position.ceil() as usize);
     Some(sorted[below] + (sorted[above] - sorted[below]) * position.fract())
 }
 
-/// Mean of values that count with their weights.
 ///
 /// Shape: (value, weight) in any order; weights from 0, on any common scale.
-/// None: when no value has a weight.
+/// None: no value has a weight.
 pub fn weighted_mean(weighted: &[(f64, f64)]) -> Option<f64> {
     let total: f64 = weighted.iter().map(|(_, weight)| weight).sum();
     let sum: f64 = weighted.iter().map(|(value, weight)| value * weight).sum();
@@ -43,12 +42,12 @@ pub fn weighted_mean(weighted: &[(f64, f64)]) -> Option<f64> {
 
 /// The lowest value at or below which a share of the weight lies: the inverse of the weighted empirical distribution.
 ///
-/// Always one of the values that have a weight: between two there is no interpolation, since a quantity that jumps never
-/// was there. Splitting a value into several that share its weight changes nothing.
+/// The result is always one of the values with a weight. It is not interpolated, because a quantity that jumps was never
+/// in between. Splitting a value into several that share its weight changes nothing.
 ///
 /// Units: `share` from 0 to 1; output in the unit of the values.
 /// Shape: (value, weight) in any order; weights from 0, on any common scale.
-/// None: when no value has a weight.
+/// None: no value has a weight.
 /// Source: R. J. Hyndman, Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50(4), 1996, type 1,
 /// with weights in place of counts.
 pub fn weighted_percentile(weighted: &[(f64, f64)], share: f64) -> Option<f64> {
@@ -63,16 +62,14 @@ pub fn weighted_percentile(weighted: &[(f64, f64)], share: f64) -> Option<f64> {
     reached.or(sorted.last()).map(|(value, _)| *value)
 }
 
-/// The middle value.
-///
-/// None: when there is no value.
+/// None: no value.
 pub fn median(values: &[f64]) -> Option<f64> {
     percentile(values, 0.5)
 }
 
 /// Student's 95 % interval of the mean: mean ± t(n - 1) · s / √n.
 ///
-/// Valid when the runs are independent and roughly normal, which sums over a whole run are.
+/// Valid for independent, roughly normal runs. Sums over a whole run are roughly normal.
 ///
 /// None: under [`FEWEST_FOR_INTERVAL`] values.
 /// Source: Student, "The probable error of a mean", Biometrika 6(1), 1908.
@@ -85,7 +82,6 @@ pub fn students_interval(values: &[f64]) -> Option<[f64; 2]> {
 /// A ratio of two means over the same repeats.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairedRatio {
-    pub n: usize,
     /// Mean of the first over mean of the second.
     pub ratio: f64,
     pub ci95: Option<[f64; 2]>,
@@ -93,41 +89,38 @@ pub struct PairedRatio {
 
 /// Ratio of the means of paired values with Fieller's 95 % interval.
 ///
-/// Runs of one repeat share their seed over the variants, so that what both met together cancels; the interval uses
-/// their covariance. Fieller's interval needs no random numbers and keeps its coverage at three to ten pairs, where a
-/// percentile bootstrap is far too narrow (three pairs have ten distinct resamples).
+/// Runs of one repeat share their seed across variants, so common conditions cancel; the interval uses their covariance.
+/// Fieller's interval needs no random numbers and keeps its coverage at three to ten pairs. A percentile bootstrap is far
+/// too narrow there (three pairs have ten distinct resamples).
 ///
 /// Shape: one (numerator, denominator) per repeat, order irrelevant.
-/// None: no pair, or a denominator whose mean is zero. The interval is none under [`FEWEST_FOR_INTERVAL`] pairs, and
-/// when the denominators' own interval contains zero (the ratio is then unbounded).
+/// None: no pair, or the mean of the denominators is zero. `ci95` is `None` under [`FEWEST_FOR_INTERVAL`] pairs, and if
+/// the denominators' own interval contains zero, because the ratio is then unbounded.
 /// Source: E. C. Fieller, "Some problems in interval estimation", J. R. Stat. Soc. B 16(2), 1954.
 pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<PairedRatio> {
     let (above, below): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    let (mean_above, mean_below) = (mean(&above)?, mean(&below)?);
-    if mean_below == 0.0 {
-        return None;
-    }
-    Some(PairedRatio { n: pairs.len(), ratio: mean_above / mean_below, ci95: fieller(&above, &below) })
+    let ratio = mean(&above)? / mean(&below).filter(|mean| *mean != 0.0)?;
+    Some(PairedRatio { ratio, ci95: fieller(&above, &below) })
 }
 
 /// The two roots r of (a - r·b)² = t² · (s_aa - 2·r·s_ab + r²·s_bb) / n  Fieller 1954, with a, b the means.
 fn fieller(above: &[f64], below: &[f64]) -> Option<[f64; 2]> {
-    let n = above.len() as f64;
     let (a, b) = (mean(above)?, mean(below)?);
-    let t_squared_over_n = student(above.len())?.powi(2) / n;
+    let t_squared_over_n = student(above.len())?.powi(2) / above.len() as f64;
     let quadratic = b * b - t_squared_over_n * covariance(below, below);
     let half_linear = a * b - t_squared_over_n * covariance(above, below);
     let constant = a * a - t_squared_over_n * covariance(above, above);
     let discriminant = half_linear * half_linear - quadratic * constant;
-    // Not significant denominators leave the interval unbounded. Rounding may push a discriminant of 0 below it.
+    // The denominators may be zero, so the interval is unbounded.
     if quadratic <= 0.0 {
         return None;
     }
+    // Rounding may push a discriminant of 0 below 0.
     let root = discriminant.max(0.0).sqrt();
     Some([(half_linear - root) / quadratic, (half_linear + root) / quadratic])
 }
 
-/// Sample covariance with n - 1; the variance when both series are the same. Zero under two values.
+/// Sample covariance with n - 1; the variance if both series are the same. 0 under two values.
 fn covariance(first: &[f64], second: &[f64]) -> f64 {
     let (Some(mean_first), Some(mean_second)) = (mean(first), mean(second)) else { return 0.0 };
     let sum: f64 = first.iter().zip(second).map(|(x, y)| (x - mean_first) * (y - mean_second)).sum();
@@ -145,7 +138,7 @@ pub fn student(n: usize) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
     use rand_pcg::Pcg64Mcg;
@@ -201,7 +194,7 @@ mod tests {
     }
 
     /// A roughly normal number with mean 0 and variance 1: twelve uniforms minus six.
-    fn normal(random: &mut Pcg64Mcg) -> f64 {
+    pub(crate) fn normal(random: &mut Pcg64Mcg) -> f64 {
         (0..12).map(|_| f64::from(random.next_u32()) / f64::from(u32::MAX)).sum::<f64>() - 6.0
     }
 

@@ -1,42 +1,41 @@
-//! What the text, Markdown and HTML forms of a report say: built once, written in each form in its own order.
+//! Content shared by the text, Markdown and HTML forms of a report. Each form orders it on its own.
 
 pub mod beside;
 mod calibration;
+pub mod element;
 mod facts;
 mod metric;
 mod nodes;
-pub mod part;
 pub mod section;
 pub mod table;
 
-use part::{Part, Tally};
+use element::{Element, Tally};
 use table::Table;
 
 use super::judge::cell::{Verdict, each_once};
 use super::judge::report::Report;
 use crate::model::notice::Notice;
 
-/// A section of a report: the parts that it consists of, none where it has nothing to say.
-pub type Section = fn(&Content<'_>) -> Vec<Part>;
+/// A section's elements; empty if it has nothing to say.
+pub type ReportSection = fn(&ReportContent<'_>) -> Vec<Element>;
 
-/// A report as a document of these sections, in their order.
-pub fn of(report: &Report, sections: &[Section]) -> Vec<Part> {
-    let content = Content::new(report);
-    let title = Part::Title(report.title.clone());
+/// The document of a report: its title, then these sections.
+pub fn of(report: &Report, sections: &[ReportSection]) -> Vec<Element> {
+    let content = ReportContent::new(report);
+    let title = Element::Title(report.title.clone());
     std::iter::once(title).chain(sections.iter().flat_map(|section| section(&content))).collect()
 }
 
-/// What several reports say together: their verdicts, and those of one scenario side by side; none of a single one.
-pub fn together(reports: &[Report]) -> Option<Vec<Part>> {
+/// The overview of several reports: verdicts, and reports of one scenario side by side. `None` for a single report.
+pub fn together(reports: &[Report]) -> Option<Vec<Element>> {
     let overview = beside::overview(reports)?;
-    let title = Part::Title(format!("{} reports", reports.len()));
+    let title = Element::Title(format!("{} reports", reports.len()));
     let is_judged = reports.iter().any(Report::has_targets);
-    let verdicts = is_judged.then(|| Part::Verdicts(tally(reports), Vec::new()));
-    let tables = beside::tables(reports).into_iter().map(Part::Table);
-    Some([title].into_iter().chain(verdicts).chain([Part::Table(overview)]).chain(tables).collect())
+    let verdicts = is_judged.then(|| Element::Verdicts(tally(reports), Vec::new()));
+    let tables = beside::tables(reports).into_iter().map(Element::Table);
+    Some([title].into_iter().chain(verdicts).chain([Element::Table(overview)]).chain(tables).collect())
 }
 
-/// Cells by verdict.
 fn tally(reports: &[Report]) -> Tally {
     let cells = || reports.iter().flat_map(|report| &report.cells);
     let count = |verdict| cells().filter(|cell| cell.verdict == verdict).count();
@@ -46,18 +45,18 @@ fn tally(reports: &[Report]) -> Tally {
     Tally { counts: Tally::VERDICTS.map(count), reasons: reasons.join(", ") }
 }
 
-/// A report with its tables laid out, which are of the same notes.
-pub struct Content<'a> {
+/// A report with its tables, which share one list of notes.
+pub struct ReportContent<'a> {
     report: &'a Report,
     tables: Vec<Table>,
-    /// What concerns cells, by the numbers in the tables.
+    /// Notes about cells. Tables refer to them by number.
     notes: Vec<Notice>,
 }
 
-impl Content<'_> {
-    fn new(report: &Report) -> Content<'_> {
+impl ReportContent<'_> {
+    fn new(report: &Report) -> ReportContent<'_> {
         let mut notes = Vec::new();
         let tables = metric::names(report).into_iter().map(|name| metric::table(report, name, &mut notes)).collect();
-        Content { report, tables, notes }
+        ReportContent { report, tables, notes }
     }
 }

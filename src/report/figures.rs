@@ -1,4 +1,4 @@
-//! The figures of a report: those its scenario asks for, else every metric over the sweep and the windows over time.
+//! The figures of a report: those of the scenario's `[[figure]]` tables, else every metric and the windows over time.
 
 pub mod chart;
 pub mod figure;
@@ -13,7 +13,7 @@ use figure::Figure;
 use super::judge::cell::each_once;
 use super::judge::report::Report;
 
-/// Everything that is to be drawn, in the order of the page.
+/// Shape: in the order of the page.
 pub fn figures(report: &Report) -> Vec<Figure> {
     if report.figures.is_empty() {
         let metrics = each_once(report.cells.iter().map(|cell| cell.metric.as_str()))
@@ -21,12 +21,9 @@ pub fn figures(report: &Report) -> Vec<Figure> {
             .map(|metric| sweep::of_metric(report, metric));
         return metrics.chain(timeline::windows(report)).collect();
     }
-    let mut figures = Vec::new();
-    for spec in &report.figures {
-        match spec.x.as_str() {
-            TIME => figures.extend(timeline::of_spec(report, spec)),
-            _ => figures.push(sweep::over_variable(report, spec)),
-        }
-    }
-    figures
+    let figures = report.figures.iter().flat_map(|spec| match spec.x.as_str() {
+        TIME => timeline::of_spec(report, spec),
+        _ => vec![sweep::over_variable(report, spec)],
+    });
+    figures.collect()
 }

@@ -1,4 +1,4 @@
-//! From the runs of a result directory to its report: cells, verdicts, findings, the choice of a parameter.
+//! Computes a report from the runs of a result directory: cells, verdicts, findings, the choice of a parameter.
 
 pub mod bound;
 pub mod cell;
@@ -9,10 +9,8 @@ mod index;
 pub mod interval;
 mod notices;
 pub mod number;
-mod objects;
 pub mod report;
 pub mod rerun;
 pub mod selection;
 mod verdict;
-mod views;
 pub mod windows;

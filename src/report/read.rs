@@ -1,4 +1,4 @@
-//! Result directories as they lie on disk, and which of them are parts of one experiment.
+//! Reads result directories, and joins those that are parts of one experiment.
 
 pub mod blocks;
 pub mod directory;

@@ -1,4 +1,4 @@
-//! Reports in each of their forms.
+//! Writes reports in each format.
 
 pub mod csv;
 pub mod html;
@@ -7,12 +7,19 @@ pub mod markdown;
 mod svg;
 pub mod text;
 
-/// A sentence with its full stop.
+use super::document::element::Element;
+
+/// Joins documents with a blank line between them.
+fn joined(documents: impl Iterator<Item = Vec<Element>>, write: fn(&Element) -> String) -> String {
+    documents.map(|elements| elements.iter().map(write).collect::<String>()).collect::<Vec<_>>().join("\n")
+}
+
+/// Adds a full stop.
 fn stopped(sentence: &str) -> String {
     if sentence.ends_with('.') { sentence.to_owned() } else { format!("{sentence}.") }
 }
 
-/// The word with a capital.
+/// Capitalises a word.
 fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()

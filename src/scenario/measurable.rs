@@ -61,7 +61,7 @@ mod tests {
         let noise = flow("noise", "protocol=\"udp\"\nrate=\"1mbit\"");
         let error = &check("fct_p95_s", &format!("{SWEEP}{bulk}{short}"))[0];
         assert_eq!((error.line, error.field.as_str()), (Some(12), "report.metrics"));
-        assert!(error.expected.ends_with("no flow that is compared has a `size`"), "{error}");
+        assert!(error.expected.ends_with("no compared flow has a `size`"), "{error}");
         assert_eq!(check("jain_index", &format!("{SWEEP}{bulk}{short}")).len(), 1);
         assert_eq!(check("convergence_s", &format!("{SWEEP}{bulk}{noise}")).len(), 1);
         assert_eq!(check("friendliness_ratio", &format!("{SWEEP}{bulk}{noise}")).len(), 1);

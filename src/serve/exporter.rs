@@ -1,4 +1,4 @@
-//! Sweeps at a steady pace on a thread of its own; a scrape shows the latest sweep and costs no sweep.
+//! Sweeps at a steady pace on a thread of its own. A scrape gets the counts of the latest sweep.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,105 +8,96 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use bytes::Bytes;
 
-use super::metrics::{self, Own, Shown};
-use super::overview::{self, Overview, Situation, Sums};
-use super::pulse::{Part, Pulse};
+use super::metrics::{self, ProcessUsage, Scrape};
+use super::overview::{self, LineSums, Overview, Situation};
+use super::pulse::{Pulse, ServerPart};
 use crate::trace::arms::FindLabels;
 use crate::trace::cost::CallbackCost;
 use crate::trace::filter::Filter;
-use crate::trace::totals::{Group, GroupTotals};
+use crate::trace::totals::{CountedGroup, GroupTotals};
 
-/// Rest after each sweep, in times of what it took: at most a tenth of a processor is used.
+/// Pause after each sweep, as a multiple of its duration: sweeps use at most a tenth of a processor.
 const REST: u32 = 10;
-/// So many sweeps in a row may fail before sampling has stalled.
+/// Sampling has stalled after this many failed sweeps in a row.
 const SWEEPS_MISSED: u32 = 3;
-/// How soon a request to stop is seen.
 const NAP: Duration = Duration::from_millis(50);
 
-/// Finds what connections are set to at this moment, and what algorithms cost.
-pub type Look = Box<dyn FnMut() -> (Situation, Vec<CallbackCost>) + Send>;
+/// Reads the settings of the host and the costs of its algorithms.
+pub type ReadSituation = Box<dyn FnMut() -> (Situation, Vec<CallbackCost>) + Send>;
 
-pub struct Settings {
+pub struct ExporterSettings {
     pub filter: Filter,
-    /// Rules whose connections are shown; empty: all.
+    /// Shows only connections of these rules. Empty: all connections.
     pub rules: BTreeSet<String>,
-    /// Finds the labels of the policy.
     pub labels: FindLabels,
-    /// Time between two sweeps; more when a sweep takes more than a tenth of it.
+    /// Time between two sweeps. Longer if a sweep takes more than a tenth of it.
     pub every: Duration,
-    /// Finds algorithms and costs.
-    pub look: Look,
-    /// Takes the reason why sweeps fail, once while they do.
+    pub look: ReadSituation,
+    /// Called with the reason when sweeps start to fail.
     pub warn: Box<dyn FnMut(&str) + Send>,
 }
 
-/// The answers to a scrape, each made when somebody wants it.
+/// The answers to a scrape, each encoded on first use.
 #[derive(Debug)]
 struct Answers {
-    shown: Shown,
+    shown: Scrape,
     openmetrics: OnceLock<Bytes>,
     plain_text: OnceLock<Bytes>,
 }
 
-/// Counts; its answers are for all threads.
 pub(super) struct Exporter {
     totals: GroupTotals,
-    settings: Pace,
+    rules: BTreeSet<String>,
+    every: Duration,
+    look: ReadSituation,
+    warn: Box<dyn FnMut(&str) + Send>,
     shelf: Shelf,
     pulse: Pulse,
     failed_sweeps: u64,
 }
 
-/// What is needed of the settings once connections are counted.
-struct Pace {
-    rules: BTreeSet<String>,
-    every: Duration,
-    look: Look,
-    warn: Box<dyn FnMut(&str) + Send>,
-}
-
-/// The latest answers, and the last hour.
+/// The latest answers and the last hour, shared by all threads.
 #[derive(Debug, Clone)]
 pub(super) struct Shelf {
     answers: Arc<Mutex<Option<Arc<Answers>>>>,
-    /// Events that the page's tracer could not send; all ones while there is no page.
+    /// Events dropped by the page's tracer. `u64::MAX` without a page.
     dropped: Arc<AtomicU64>,
     overview: Arc<Mutex<Overview>>,
 }
 
 impl Shelf {
-    /// Before the page's tracer has said anything.
     pub(super) fn new() -> Shelf {
         let overview = Arc::new(Mutex::new(Overview::new(overview::STEP_NS)));
         Shelf { answers: Arc::default(), dropped: Arc::new(AtomicU64::new(u64::MAX)), overview }
     }
 
-    /// What the host did in the last hour.
     pub(super) fn overview(&self) -> MutexGuard<'_, Overview> {
         self.overview.lock().expect("nobody panics with the overview")
     }
 
-    /// Notes how many events the page's tracer could not send.
     pub(super) fn note_dropped(&self, events: u64) {
         self.dropped.store(events, Ordering::Relaxed);
     }
 
-    fn put(&self, shown: Shown) {
-        let answers = Answers { shown, openmetrics: OnceLock::new(), plain_text: OnceLock::new() };
-        *self.answers.lock().expect("nobody panics with the shelf") = Some(Arc::new(answers));
+    fn latest(&self) -> MutexGuard<'_, Option<Arc<Answers>>> {
+        self.answers.lock().expect("nobody panics with the shelf")
     }
 
-    /// Goes on to show what was shown last, and that so many sweeps failed.
+    fn put(&self, shown: Scrape) {
+        *self.latest() = Some(Arc::new(Answers { shown, openmetrics: OnceLock::new(), plain_text: OnceLock::new() }));
+    }
+
+    /// Keeps the latest counts and updates the number of failed sweeps.
     fn note_failed(&self, failed_sweeps: u64) {
-        let last = self.answers.lock().expect("nobody panics with the shelf").clone();
-        if let Some(last) = last {
-            self.put(Shown { failed_sweeps, ..last.shown.clone() });
+        let shown = self.latest().as_ref().map(|last| last.shown.clone());
+        if let Some(shown) = shown {
+            self.put(Scrape { failed_sweeps, ..shown });
         }
     }
 
-    /// OpenMetrics, or the format before it; none before the first sweep.
+    /// Returns OpenMetrics or the older text format. `None` before the first sweep.
     pub(super) fn answer(&self, is_openmetrics: bool) -> Option<Bytes> {
-        let answers = self.answers.lock().expect("nobody panics with the shelf").clone()?;
+        let answers = self.latest().clone()?;
         let text = || Bytes::from(metrics::openmetrics(&answers.shown));
         let openmetrics = answers.openmetrics.get_or_init(text);
         if is_openmetrics {
@@ -118,16 +109,15 @@ impl Shelf {
 }
 
 impl Exporter {
-    /// Begins to count, and sweeps once, so that the first scrape has an answer.
+    /// Starts to count, and sweeps once, so the first scrape has an answer.
     ///
     /// Errors: those of [`GroupTotals::start`] and [`GroupTotals::count`].
-    pub(super) fn start(settings: Settings, shelf: Shelf, pulse: Pulse) -> Result<Exporter> {
-        let Settings { filter, rules, labels, every, look, warn } = settings;
+    pub(super) fn start(settings: ExporterSettings, shelf: Shelf, pulse: Pulse) -> Result<Exporter> {
+        let ExporterSettings { filter, rules, labels, every, look, warn } = settings;
         let totals = GroupTotals::start(filter, labels)?;
-        let settings = Pace { rules, every, look, warn };
-        let mut exporter = Exporter { totals, settings, shelf, pulse, failed_sweeps: 0 };
+        let mut exporter = Exporter { totals, rules, every, look, warn, shelf, pulse, failed_sweeps: 0 };
         exporter.sweep()?;
-        exporter.pulse.beat(Part::Metrics, SWEEPS_MISSED * exporter.settings.every);
+        exporter.pulse.beat(ServerPart::Metrics, SWEEPS_MISSED * every);
         Ok(exporter)
     }
 
@@ -135,13 +125,13 @@ impl Exporter {
         self.totals.notices()
     }
 
-    /// Sweeps until `stop` is set. A sweep that fails is counted, and tried again when the next is due: it fails for
-    /// want of memory or descriptors, which passes.
+    /// Sweeps until `stop` is set. A sweep may fail because memory or descriptors run out for a while: the failure is
+    /// counted, and the next sweep is on time.
     pub(super) fn run(mut self, stop: &AtomicBool) {
         let mut took = Duration::ZERO;
         let mut is_failing = false;
         loop {
-            let due = Instant::now() + self.settings.every.max(took * REST);
+            let due = Instant::now() + self.every.max(took * REST);
             while Instant::now() < due {
                 if stop.load(Ordering::Relaxed) {
                     return;
@@ -149,56 +139,48 @@ impl Exporter {
                 std::thread::sleep(due.saturating_duration_since(Instant::now()).min(NAP));
             }
             let begin = Instant::now();
+            let was_failing = is_failing;
             let swept = self.sweep();
-            if let Err(error) = &swept {
-                self.note_failed(error, is_failing);
+            (is_failing, took) = (swept.is_err(), begin.elapsed());
+            let Err(error) = swept else {
+                self.pulse.beat(ServerPart::Metrics, SWEEPS_MISSED * self.every.max(took * REST));
+                continue;
+            };
+            self.failed_sweeps += 1;
+            self.shelf.note_failed(self.failed_sweeps);
+            if !was_failing {
+                (self.warn)(&format!("/metrics shows old counts: a sweep failed and will be retried: {error:#}"));
             }
-            is_failing = swept.is_err();
-            took = begin.elapsed();
-            if !is_failing {
-                self.pulse.beat(Part::Metrics, SWEEPS_MISSED * self.settings.every.max(took * REST));
-            }
-        }
-    }
-
-    fn note_failed(&mut self, error: &anyhow::Error, is_known: bool) {
-        self.failed_sweeps += 1;
-        self.shelf.note_failed(self.failed_sweeps);
-        if !is_known {
-            (self.settings.warn)(&format!("/metrics shows old counts: a sweep failed, and is tried again: {error:#}"));
         }
     }
 
     fn sweep(&mut self) -> Result<()> {
         let begin = Instant::now();
         let mut counted = self.totals.count()?;
-        let rules = &self.settings.rules;
-        let is_ours = |group: &Group| group.arm.as_ref().is_some_and(|arm| rules.contains(&arm.rule));
+        let rules = &self.rules;
+        let is_ours = |group: &CountedGroup| group.arm.as_ref().is_some_and(|arm| rules.contains(&arm.rule));
         counted.groups.retain(|group| rules.is_empty() || is_ours(group));
         let sweep_s = begin.elapsed().as_secs_f64();
-        let (situation, costs) = (self.settings.look)();
-        let sums = Sums::of(&counted.groups);
+        let (situation, costs) = (self.look)();
+        let sums = LineSums::of(&counted.groups);
         let mut overview = self.shelf.overview();
         overview.observe(counted.time_ns, sums);
         overview.note_situation(counted.time_ns, situation.clone());
         drop(overview);
         let dropped = Some(self.shelf.dropped.load(Ordering::Relaxed)).filter(|&events| events != u64::MAX);
-        let (own, kernel, failed_sweeps) = (own(), kernel_release(), self.failed_sweeps);
-        self.shelf.put(Shown { counted, situation, costs, dropped, sweep_s, failed_sweeps, own, kernel });
+        let release = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
+        let (own, kernel, failed_sweeps) = (own(), release.unwrap_or_default(), self.failed_sweeps);
+        self.shelf.put(Scrape { counted, situation, costs, dropped, sweep_s, failed_sweeps, own, kernel });
         Ok(())
     }
 }
 
-fn own() -> Own {
+fn own() -> ProcessUsage {
     use nix::sys::resource::{UsageWho, getrusage};
     let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     let cpu_s = getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |it| seconds(it.user_time()) + seconds(it.system_time()));
     let status = procfs::process::Process::myself().and_then(|process| process.status()).ok();
-    Own { cpu_s, resident_bytes: status.and_then(|status| status.vmrss).unwrap_or(0) * 1024 }
-}
-
-fn kernel_release() -> String {
-    nix::sys::utsname::uname().map_or_else(|_| String::new(), |name| name.release().to_string_lossy().into_owned())
+    ProcessUsage { cpu_s, resident_bytes: status.and_then(|status| status.vmrss).unwrap_or(0) * 1024 }
 }
 
 #[cfg(test)]
@@ -206,15 +188,16 @@ mod tests {
     use super::*;
     use crate::trace::totals::CountedGroups;
 
-    /// One sweep that found no descriptors ended the server.
+    /// Regression: one sweep without free descriptors ended the server.
     #[test]
     fn failed_sweep_leaves_the_last_answer_and_is_counted() {
         let shelf = Shelf::new();
         shelf.note_failed(1);
         assert_eq!(shelf.answer(true), None, "there is nothing to show yet");
         let counted = CountedGroups { time_ns: 0, groups: Vec::new(), hidden: 0, uncounted: 7 };
-        let (situation, costs, own, kernel) = (Situation::default(), Vec::new(), Own::default(), String::new());
-        shelf.put(Shown { counted, situation, costs, dropped: None, sweep_s: 0.25, failed_sweeps: 1, own, kernel });
+        let (situation, costs, own, kernel) =
+            (Situation::default(), Vec::new(), ProcessUsage::default(), String::new());
+        shelf.put(Scrape { counted, situation, costs, dropped: None, sweep_s: 0.25, failed_sweeps: 1, own, kernel });
         for (failed, is_openmetrics) in [(1, true), (2, true), (3, false)] {
             shelf.note_failed(failed);
             let answer = shelf.answer(is_openmetrics).unwrap();

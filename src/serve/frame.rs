@@ -1,61 +1,55 @@
-//! What a page is sent: one frame per tick and view, encoded once for everybody who watches it.
+//! The frames sent to a page: one per tick and view, encoded once for all pages that watch it.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::model::live::histogram::BOUNDS_US;
 use crate::model::live::{Counts, Live};
 use crate::trace::source::EventSource;
 
-/// One event of the stream: its name, and its data as JSON on one line.
+/// Encodes one server-sent event: its name, and its data as JSON on one line.
 pub(super) fn encode(name: &str, data: &impl Serialize) -> Bytes {
     let mut text = format!("event: {name}\ndata: ").into_bytes();
-    serde_json::to_writer(&mut text, data).expect("what we hand over has keys of text, and memory takes everything");
+    serde_json::to_writer(&mut text, data).expect("frames have text keys, and writing to memory does not fail");
     text.extend_from_slice(b"\n\n");
     Bytes::from(text)
 }
 
-/// What a frame tells.
+/// Decodes the data of a frame.
 #[cfg(test)]
-pub(super) fn data(frame: &Bytes) -> serde_json::Value {
+pub(super) fn data(frame: &Bytes) -> Value {
     let text = std::str::from_utf8(frame).unwrap();
     serde_json::from_str(text.split_once("data: ").unwrap().1).unwrap()
 }
 
-/// Milliseconds of nanoseconds, for the clock of a page.
+/// Nanoseconds to milliseconds, rounded down to microseconds.
 pub(super) fn millis(nanoseconds: u64) -> f64 {
     (nanoseconds / 1000) as f64 / 1e3
 }
 
-/// What stands at the top of every view.
+/// The part that every frame has.
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     title: String,
-    pub now_ms: f64,
-    /// Time between two frames: who hears nothing for much longer has lost the connection.
+    now_ms: f64,
+    /// Time between two frames. A page that receives nothing for much longer has lost the connection.
     refresh_ms: f64,
     open: usize,
     #[serde(flatten)]
     counts: Counts,
     notices: Vec<String>,
-    /// Place and speed of a recording.
-    playback: Option<Playing>,
-}
-
-#[derive(Debug, Serialize)]
-struct Playing {
-    begin_ms: f64,
-    end_ms: f64,
-    speed: f64,
+    /// `begin_ms`, `end_ms` and `speed` of a recording.
+    playback: Option<Value>,
 }
 
 impl Status {
     pub(super) fn of(live: &Live, source: &mut dyn EventSource, refresh: Duration) -> Status {
         let playback = source.playback().map(|playback| {
             let (begin, end) = playback.span_ns();
-            Playing { begin_ms: millis(begin), end_ms: millis(end), speed: playback.speed() }
+            json!({"begin_ms": millis(begin), "end_ms": millis(end), "speed": playback.speed()})
         });
         Status {
             title: source.title(),
@@ -69,46 +63,26 @@ impl Status {
     }
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Algorithms<'a> {
-    status: &'a Status,
-    /// Upper bounds of the bins of `rtt_counts`; one more bin takes what is above.
-    bounds_us: &'static [u32],
-    algorithms: Vec<Summary<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct Summary<'a> {
-    algorithm: &'a str,
-    sockets: usize,
-    ca_states: [usize; 5],
-    goodput_bps: f64,
-    received_bps: f64,
-    retrans_ratio: Option<f64>,
-    rtt_counts: Vec<u64>,
-    rtt_p50_us: Option<u32>,
-    rtt_p95_us: Option<u32>,
-    ns_per_call: Option<f64>,
-    callback_ns: Vec<(&'a str, f64)>,
-}
-
-impl<'a> Algorithms<'a> {
-    pub(super) fn of(live: &'a Live, status: &'a Status) -> Self {
-        let algorithms = live.summaries().into_iter().map(|it| Summary {
-            algorithm: it.algorithm,
-            sockets: it.sockets,
-            ca_states: it.ca_states,
-            goodput_bps: it.goodput_bps.round(),
-            received_bps: it.received_bps.round(),
-            retrans_ratio: it.retrans_ratio,
-            rtt_counts: it.rtt.counts.to_vec(),
-            rtt_p50_us: it.rtt.percentile_us(0.5),
-            rtt_p95_us: it.rtt.percentile_us(0.95),
-            ns_per_call: it.ns_per_call,
-            callback_ns: it.callback_ns,
-        });
-        Algorithms { status, bounds_us: &BOUNDS_US, algorithms: algorithms.collect() }
-    }
+/// Encodes the view of the algorithms.
+pub(super) fn algorithms(live: &Live, status: &Status) -> Bytes {
+    let algorithms = live.summaries().into_iter().map(|it| {
+        json!({
+            "algorithm": it.algorithm,
+            "sockets": it.sockets,
+            "ca_states": it.ca_states,
+            "goodput_bps": it.goodput_bps.round(),
+            "received_bps": it.received_bps.round(),
+            "retrans_ratio": it.retrans_ratio,
+            "rtt_counts": it.rtt.counts.as_slice(),
+            "rtt_p50_us": it.rtt.percentile_us(0.5),
+            "rtt_p95_us": it.rtt.percentile_us(0.95),
+            "ns_per_call": it.ns_per_call,
+            "callback_ns": it.callback_ns,
+        })
+    });
+    let algorithms: Vec<Value> = algorithms.collect();
+    // One more bin counts the values above the bounds.
+    encode("algorithms", &json!({"status": status, "bounds_us": BOUNDS_US.as_slice(), "algorithms": algorithms}))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The thread that watches the source and tells the pages: one frame per tick and view, whoever reads it or does not.
+//! The thread that watches the source and sends the pages one frame per tick and view.
 //!
-//! Nothing here waits for a page: a queue that is full loses its oldest frame, and its reader learns that.
+//! It never waits for a page. A full queue loses its oldest frame, and its reader learns how many were lost.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,24 +15,24 @@ use tokio::sync::oneshot;
 use super::audience::{Audience, Joined};
 use super::exporter::Shelf;
 use super::flow::WatchedFlow;
-use super::frame::{self, Algorithms, Status};
+use super::frame::{self, Status};
 use super::overview::{self, Overview, Sampler};
 use super::past::{self, PastQuantity};
-use super::pulse::{Part, Pulse};
+use super::pulse::{Pulse, ServerPart};
 use super::table::SocketTable;
 use crate::model::live::Live;
 use crate::trace::arrival::Arrival;
 use crate::trace::source::EventSource;
 
-/// Questions that wait for the thread: more than there are pages.
+/// Length of the queue of requests; more than there are pages.
 const WAITING_ASKS: usize = 256;
 /// Sockets that pages may watch at the same time.
 const FLOWS_MAX: usize = 256;
-/// Questions that are answered before the source is looked at again: it must not wait for pages.
+/// Requests answered before the source is polled again, because the source must not wait for pages.
 const ASKS_PER_TURN: usize = 16;
-/// Shortest time that one value of the overview of a recording stands for.
+/// Shortest step of a recording's overview.
 const RECORDED_STEP_NS: u64 = 1_000_000_000;
-/// How soon a question is answered.
+/// Longest wait of a request.
 const POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,25 +45,22 @@ pub(super) enum PageView {
 
 #[derive(Debug)]
 pub(super) enum Ask {
-    /// To watch a view; no answer when too many sockets are watched already.
+    /// To watch a view. The sender is dropped if too many sockets are watched already.
     Join(PageView, oneshot::Sender<Joined>),
-    /// The past of these sockets.
     Past(PastQuantity, Vec<u64>, oneshot::Sender<Bytes>),
     Play(Play),
 }
 
-/// How a recording is played.
+/// Controls the playback of a recording.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Play {
     speed: Option<f64>,
-    /// From this moment on.
     seek_ms: Option<f64>,
 }
 
-/// Makes the source on the thread that watches it.
+/// Creates the source on the thread that watches it.
 pub type MakeSource = Box<dyn FnOnce() -> Result<Box<dyn EventSource>> + Send>;
 
-/// The way to ask; the second end belongs to the thread.
 pub(super) fn channel() -> (SyncSender<Ask>, Receiver<Ask>) {
     sync_channel(WAITING_ASKS)
 }
@@ -80,7 +77,7 @@ pub(super) struct Watching {
     algorithms: Audience,
     flows: BTreeMap<u64, (WatchedFlow, Audience)>,
     was_restarted: bool,
-    /// Counts what a recording tells; none: the kernel side counts this host.
+    /// Counts the sockets of a recording. `None` for this host, which the kernel counts.
     sampler: Option<Sampler>,
 }
 
@@ -113,14 +110,14 @@ impl Watching {
         }
     }
 
-    /// Watches until `stop` is set.
+    /// Runs until `stop` is set.
     ///
     /// Errors: the source is broken.
     pub(super) fn run(mut self, stop: &AtomicBool, pulse: &Pulse) -> Result<()> {
         let mut due = Instant::now();
         let mut is_asked = false;
         while !stop.load(Ordering::Relaxed) {
-            pulse.beat(Part::Page, Duration::ZERO);
+            pulse.beat(ServerPart::Page, Duration::ZERO);
             let rest = due.saturating_duration_since(Instant::now()).min(POLL);
             self.take_in(if is_asked { Duration::ZERO } else { rest })?;
             is_asked = self.answer_some();
@@ -140,7 +137,7 @@ impl Watching {
         })
     }
 
-    /// Answers some of those who wait; whether there may be more.
+    /// Answers some requests; returns whether more may be waiting.
     fn answer_some(&mut self) -> bool {
         for _ in 0..ASKS_PER_TURN {
             let Ok(ask) = self.asks.try_recv() else { return false };
@@ -151,7 +148,7 @@ impl Watching {
 
     fn answer(&mut self, ask: Ask) {
         match ask {
-            // Who asked may have gone.
+            // The page may be gone already.
             Ask::Join(view, to) => drop(self.join(view).map(|joined| to.send(joined))),
             Ask::Past(quantity, sockets, to) => drop(to.send(past::document(&self.live, quantity, &sockets))),
             Ask::Play(Play { speed, seek_ms }) => {
@@ -170,23 +167,23 @@ impl Watching {
             PageView::Overview => overview.join(|| shelf.overview().whole(&status())),
             PageView::Sockets => {
                 if sockets.is_empty() && sockets.whole.is_none() {
-                    table.changes(live, &status()); // nobody knew anything
+                    table.changes(live, &status()); // fills the table
                 }
                 sockets.join(|| table.whole(live, &status()))
             }
-            PageView::Algorithms => algorithms.join(|| algorithms_frame(live, &status())),
+            PageView::Algorithms => algorithms.join(|| frame::algorithms(live, &status())),
             PageView::Flow(socket) => {
                 if flows.len() >= FLOWS_MAX && !flows.contains_key(&socket) {
                     return None;
                 }
                 let (flow, audience) =
-                    flows.entry(socket).or_insert_with(|| (WatchedFlow::new(socket), Audience::new()));
+                    flows.entry(socket).or_insert_with(|| (WatchedFlow { socket, sent_ns: 0 }, Audience::new()));
                 audience.join(|| flow.whole(live, &status()))
             }
         })
     }
 
-    /// Tells every view that somebody watches; what was whole before is so no more.
+    /// Sends a frame to every view that has pages.
     fn tick(&mut self) {
         self.live.advance(self.source.now_ns());
         self.shelf.note_dropped(self.live.counts().dropped);
@@ -200,7 +197,7 @@ impl Watching {
         }
         self.algorithms.whole = None;
         if !self.algorithms.is_empty() {
-            let frame = algorithms_frame(&self.live, &status);
+            let frame = frame::algorithms(&self.live, &status);
             self.algorithms.whole = Some(frame.clone());
             self.algorithms.tell(frame);
         }
@@ -209,16 +206,14 @@ impl Watching {
         for (flow, audience) in self.flows.values_mut() {
             audience.whole = None;
             if self.was_restarted {
-                flow.restart();
+                flow.sent_ns = 0;
                 audience.tell(flow.whole(&self.live, &status));
             }
             audience.tell(flow.moments(&self.live, &status));
         }
         self.was_restarted = false;
     }
-}
 
-impl Watching {
     fn tell_overview(&mut self, status: &Status) {
         let mut overview = self.shelf.overview();
         if let Some(sampler) = &mut self.sampler {
@@ -236,10 +231,6 @@ impl Watching {
     }
 }
 
-fn algorithms_frame(live: &Live, status: &Status) -> Bytes {
-    frame::encode("algorithms", &Algorithms::of(live, status))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
@@ -252,7 +243,7 @@ mod tests {
     /// Turns of the thread before the source ends it.
     const TURNS: usize = 4;
 
-    /// A source that notes what is asked of it: `p` to poll without waiting, `w` with waiting, `s` to seek.
+    /// A source that logs its calls: `p` for a poll without waiting, `w` with waiting, `s` for a seek.
     #[derive(Default)]
     struct Noting {
         log: Arc<Mutex<String>>,
@@ -306,7 +297,7 @@ mod tests {
         (Watching::new(Box::new(source), asked, refresh, Shelf::new()), asks)
     }
 
-    /// As long as pages asked, the source was not read, and its ring ran over.
+    /// Regression: while pages asked, the source was not read, and its ring buffer overflowed.
     #[test]
     fn source_is_looked_at_between_the_asks_of_many_pages() {
         let source = Noting::default();
@@ -320,9 +311,9 @@ mod tests {
         assert_eq!(*log.lock().unwrap(), format!("p{full}p{full}psssw"));
     }
 
-    /// Each page had the whole table encoded for it, and kept a copy of its own.
+    /// Regression: the whole table was encoded and kept once per page.
     #[test]
-    fn pages_that_join_before_the_next_tick_share_one_frame() {
+    fn pages_that_join_before_the_next_tick_share_one_frame_and_each_frame_has_the_refresh_time() {
         for view in [PageView::Overview, PageView::Sockets, PageView::Algorithms, PageView::Flow(1)] {
             let mut watching = watching(Noting::default()).0;
             watching.live.apply(arrival(sample(1, SECOND)));
@@ -331,13 +322,17 @@ mod tests {
             assert_eq!([one.first.as_ptr(), other.first.as_ptr()], [left.as_ptr(); 2], "{view:?} was encoded again");
             watching.live.apply(arrival(sample(2, SECOND)));
             watching.tick();
-            let later = watching.join(view).unwrap();
+            let mut later = watching.join(view).unwrap();
             assert_eq!(data(&one.first)["status"]["open"], 1, "{view:?}");
             assert_eq!(data(&later.first)["status"]["open"], 2, "{view:?} is out of date");
+            watching.tick();
+            for frame in [&later.first, &later.frames.try_recv().unwrap()] {
+                assert_eq!(data(frame)["status"]["refresh_ms"], 3_600_000.0, "{view:?}");
+            }
         }
     }
 
-    /// Ages were counted from the moment that held before the time was set back, and became negative.
+    /// Regression: ages were counted from the time before the jump, and became negative.
     #[test]
     fn first_moment_that_a_jump_changed_is_told() {
         let mut watching = watching(Noting::default()).0;
@@ -348,19 +343,6 @@ mod tests {
         watching.live.apply(arrival(sample(1, 2 * SECOND)));
         watching.tick();
         assert_eq!(data(&page.frames.try_recv().unwrap())["names"][0][7], 2000.0);
-    }
-
-    /// A page could not tell a server that rests from a connection that is dead.
-    #[test]
-    fn every_frame_says_how_soon_the_next_one_comes() {
-        let mut watching = watching(Noting::default()).0;
-        for view in [PageView::Overview, PageView::Sockets, PageView::Algorithms, PageView::Flow(1)] {
-            let mut page = watching.join(view).unwrap();
-            watching.tick();
-            for frame in [&page.first, &page.frames.try_recv().unwrap()] {
-                assert_eq!(data(frame)["status"]["refresh_ms"], 3_600_000.0, "{view:?}");
-            }
-        }
     }
 
     #[test]

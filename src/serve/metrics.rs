@@ -1,4 +1,4 @@
-//! `/metrics`: what was counted, as OpenMetrics; by algorithm, cgroup, rule and arm, never by address or port.
+//! `/metrics` in OpenMetrics format. Series are by algorithm, cgroup, rule and arm, never by address or port.
 
 use std::collections::BTreeMap;
 use std::fmt::Error;
@@ -12,19 +12,18 @@ use prometheus_client::registry::Registry;
 use super::overview::Situation;
 use crate::trace::cost::CallbackCost;
 use crate::trace::event::CaState;
-use crate::trace::totals::{CountedGroups, Group, Powers};
+use crate::trace::totals::{CountedGroup, CountedGroups, Powers};
 
 mod plain_text;
 
 pub(super) use plain_text::plain_text;
 
-/// Content type of OpenMetrics.
 pub(super) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Content type of the text format that came before it.
+/// The text format before OpenMetrics.
 pub(super) const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Powers of two that are bounds of buckets: RTT in microseconds, 64 us to 16.8 s; packets, 1 to 16384; bytes a second,
-/// 1 KiB to 16 GiB.
+/// First and last bucket bound of each histogram, as powers of two: RTT 64 us to 16.8 s; window 1 to 16384 packets;
+/// goodput 1 KiB/s to 16 GiB/s.
 const TIME_POWERS: [usize; 2] = [6, 24];
 const WINDOW_POWERS: [usize; 2] = [0, 14];
 const RATE_POWERS: [usize; 2] = [10, 34];
@@ -32,33 +31,30 @@ const MICROS_PER_SECOND: f64 = 1e6;
 const NANOS_PER_SECOND: f64 = 1e9;
 
 #[derive(Debug, Clone)]
-pub(super) struct Shown {
+pub(super) struct Scrape {
     pub counted: CountedGroups,
-    /// What connections can choose, and what decides them.
     pub situation: Situation,
     pub costs: Vec<CallbackCost>,
-    /// Events that the page's tracer could not send; none while there is no page.
+    /// Events dropped by the page's tracer. `None` without a page.
     pub dropped: Option<u64>,
-    /// How long the sweep took.
     pub sweep_s: f64,
-    /// Sweeps that failed since the start; what is shown is of the last that did not.
+    /// Failed sweeps since the start. The counts are from the last successful sweep.
     pub failed_sweeps: u64,
-    /// What this process took of processors and memory.
-    pub own: Own,
+    pub own: ProcessUsage,
     pub kernel: String,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Own {
+pub(super) struct ProcessUsage {
     pub cpu_s: f64,
     pub resident_bytes: u64,
 }
 
-pub(super) fn openmetrics(shown: &Shown) -> String {
+pub(super) fn openmetrics(shown: &Scrape) -> String {
     let mut ours = Registry::with_prefix("tccc");
-    ours.register_collector(Box::new(Ours(shown.clone())));
+    ours.register_collector(Box::new(shown.clone()));
     let mut process = Registry::default();
-    process.register_collector(Box::new(ProcessMetrics(shown.own)));
+    process.register_collector(Box::new(shown.own));
     let mut text = String::new();
     let written = encode_registry(&mut text, &ours)
         .and_then(|()| encode_registry(&mut text, &process))
@@ -67,27 +63,22 @@ pub(super) fn openmetrics(shown: &Shown) -> String {
     text
 }
 
-type Labels = Vec<(&'static str, String)>;
+type SeriesLabels = Vec<(&'static str, String)>;
+type LabelledValue = (SeriesLabels, f64);
 
-#[derive(Debug)]
-struct Ours(Shown);
-
-#[derive(Debug)]
-struct ProcessMetrics(Own);
-
-impl Collector for ProcessMetrics {
+impl Collector for ProcessUsage {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut to = Families(&mut encoder);
-        to.counter("process_cpu_seconds", "Time on processors of this process", [(vec![], self.0.cpu_s)])?;
-        let resident = [(vec![], self.0.resident_bytes as f64)];
+        to.counter("process_cpu_seconds", "Time on processors of this process", [(vec![], self.cpu_s)])?;
+        let resident = [(vec![], self.resident_bytes as f64)];
         to.gauge("process_resident_memory_bytes", "Memory of this process", resident)
     }
 }
 
-impl Collector for Ours {
+impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut to = Families(&mut encoder);
-        let groups = merged(&self.0.counted.groups);
+        let groups = merged(&self.counted.groups);
         self.encode_infos(&mut to)?;
         self.encode_arms(&mut to)?;
         encode_counts(&mut to, &groups)?;
@@ -97,38 +88,37 @@ impl Collector for Ours {
     }
 }
 
-impl Ours {
+impl Scrape {
     fn encode_infos(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
-        let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("kernel", self.0.kernel.clone())];
-        to.info("build", "This program and the kernel it looks at", [build])?;
-        let algorithms = self.0.situation.registered.iter().map(|it| {
+        let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("kernel", self.kernel.clone())];
+        to.info("build", "Version of this program and of the kernel", [build])?;
+        let algorithms = self.situation.registered.iter().map(|it| {
             let generation = it.generation.map(|it| it.to_string()).unwrap_or_default();
             let (name, version, source) = (it.name.clone(), it.version.clone(), it.source.to_owned());
             vec![("name", name), ("version", version), ("source", source), ("generation", generation)]
         });
         to.info("algorithm", "Algorithms that connections can choose", algorithms)?;
         let mut sockets: BTreeMap<&str, u64> =
-            self.0.situation.registered.iter().map(|it| (it.name.as_str(), 0)).collect();
-        for group in &self.0.counted.groups {
+            self.situation.registered.iter().map(|it| (it.name.as_str(), 0)).collect();
+        for group in &self.counted.groups {
             *sockets.entry(&group.algorithm).or_default() += group.sockets;
         }
         let sockets = sockets.into_iter().map(|(name, count)| (vec![("name", name.to_owned())], count as f64));
         to.gauge("algorithm_sockets", "Open connections of each algorithm, by the latest sweep", sockets)
     }
 
-    /// What the policy gives each arm, and how many connections it has.
     fn encode_arms(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
         let labels = |rule: &str, arm: &str| vec![("rule", rule.to_owned()), ("arm", arm.to_owned())];
-        let generation = self.0.situation.policy.as_ref().map_or(0, |policy| policy.generation);
+        let generation = self.situation.policy.as_ref().map_or(0, |policy| policy.generation);
         let help = "Number of the policy's generation that decides; 0: there is no policy";
-        to.gauge("policy_generation", help, [(Labels::new(), f64::from(generation))])?;
-        let arms = || self.0.situation.policy.iter().flat_map(|policy| &policy.arms);
+        to.gauge("policy_generation", help, [(SeriesLabels::new(), f64::from(generation))])?;
+        let arms = || self.situation.policy.iter().flat_map(|policy| &policy.arms);
         let shares = arms().map(|it| (labels(&it.rule, &it.arm), it.share));
         to.gauge("arm_share_ratio", "Share of a rule's connections that the policy gives an arm", shares)?;
         let trials = arms().map(|it| (labels(&it.rule, &it.arm), f64::from(u8::from(it.on_trial))));
         to.gauge("arm_on_trial", "Whether the rule of an arm is on trial", trials)?;
         let mut sockets: BTreeMap<(&str, &str), u64> = arms().map(|it| ((&*it.rule, &*it.arm), 0)).collect();
-        for group in &self.0.counted.groups {
+        for group in &self.counted.groups {
             if let Some(given) = &group.arm {
                 *sockets.entry((&given.rule, &given.arm)).or_default() += group.sockets;
             }
@@ -139,7 +129,7 @@ impl Ours {
 
     fn encode_costs(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
         let labels = |it: &CallbackCost| vec![("algorithm", it.algorithm.clone()), ("op", it.callback.clone())];
-        let costs = &self.0.costs;
+        let costs = &self.costs;
         let time = costs.iter().map(|it| (labels(it), it.nanoseconds as f64 / NANOS_PER_SECOND));
         let help = "Time in callbacks of algorithms; only while kernel.bpf_stats_enabled is 1";
         to.counter("callback_duration_seconds", help, time)?;
@@ -151,27 +141,27 @@ impl Ours {
         )
     }
 
-    /// What is missing in the numbers, and what they cost.
+    /// Encodes what the numbers lack and what they cost.
     fn encode_honesty(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
-        let one = |value: f64| [(Labels::new(), value)];
-        if let Some(dropped) = self.0.dropped {
+        let one = |value: f64| [(SeriesLabels::new(), value)];
+        if let Some(dropped) = self.dropped {
             to.counter("events_dropped", "Events of the web page's tracer that did not fit", one(dropped as f64))?;
         }
-        let uncounted = one(self.0.counted.uncounted as f64);
+        let uncounted = one(self.counted.uncounted as f64);
         to.counter("uncounted", "Times a connection could not be counted: too many groups, or no memory", uncounted)?;
-        let hidden = one(self.0.counted.hidden as f64);
+        let hidden = one(self.counted.hidden as f64);
         to.gauge("hidden_processes", "Processes whose network namespace could not be looked at", hidden)?;
-        to.gauge("sweep_duration_seconds", "Time of the latest sweep over all sockets", one(self.0.sweep_s))?;
-        let failed = one(self.0.failed_sweeps as f64);
-        to.counter("failed_sweeps", "Sweeps that failed: the counts are as of the last that did not", failed)
+        to.gauge("sweep_duration_seconds", "Time of the latest sweep over all sockets", one(self.sweep_s))?;
+        let failed = one(self.failed_sweeps as f64);
+        to.counter("failed_sweeps", "Sweeps that failed: the counts are from the last that succeeded", failed)
     }
 }
 
-/// Groups that have the same labels as one: a cgroup may be made again under its old name, and some have none.
+/// Adds up groups with equal labels: a cgroup may be recreated under its old path, and some have no path.
 ///
-/// Rule and arm are empty where no rule decided, which Prometheus takes as a series without these labels.
-fn merged(groups: &[Group]) -> Vec<(Labels, Group)> {
-    let mut merged: BTreeMap<[String; 4], Group> = BTreeMap::new();
+/// Rule and arm are empty where no rule decided. Prometheus treats an empty label as absent.
+fn merged(groups: &[CountedGroup]) -> Vec<(SeriesLabels, CountedGroup)> {
+    let mut merged: BTreeMap<[String; 4], CountedGroup> = BTreeMap::new();
     for group in groups {
         let path = group.path.clone().unwrap_or_default();
         let (rule, arm) = group.arm.clone().map(|given| (given.rule, given.arm)).unwrap_or_default();
@@ -182,11 +172,11 @@ fn merged(groups: &[Group]) -> Vec<(Labels, Group)> {
     merged.into_iter().map(|(values, group)| (labels(values), group)).collect()
 }
 
-/// Name, what it is, and its value.
-type Count = (&'static str, &'static str, fn(&Group) -> u64);
+/// Name, help, value.
+type GroupCounter = (&'static str, &'static str, fn(&CountedGroup) -> u64);
 
-const COUNTS: [Count; 9] = [
-    ("connections_opened", "Connections that were established, up to the latest sweep", |it| it.opened),
+const COUNTS: [GroupCounter; 9] = [
+    ("connections_opened", "Connections established up to the latest sweep", |it| it.opened),
     ("connections_closed", "Connections that ended", |it| it.closed),
     ("segments_sent", "Data segments sent, retransmissions included", |it| it.sent_pkts),
     ("retransmitted_segments", "Segments retransmitted", |it| it.retrans_pkts),
@@ -197,7 +187,7 @@ const COUNTS: [Count; 9] = [
     ("received_bytes", "Payload received", |it| it.bytes_received),
 ];
 
-fn encode_counts(to: &mut Families<'_, '_>, groups: &[(Labels, Group)]) -> Result<(), Error> {
+fn encode_counts(to: &mut Families<'_, '_>, groups: &[(SeriesLabels, CountedGroup)]) -> Result<(), Error> {
     for (name, help, value) in COUNTS {
         to.counter(name, help, groups.iter().map(|(labels, group)| (labels.clone(), value(group) as f64)))?;
     }
@@ -210,9 +200,9 @@ fn encode_counts(to: &mut Families<'_, '_>, groups: &[(Labels, Group)]) -> Resul
     to.counter("ca_state_seconds", "Time of all connections in each congestion state", states)
 }
 
-fn encode_histograms(to: &mut Families<'_, '_>, groups: &[(Labels, Group)]) -> Result<(), Error> {
-    /// Name, what it is, its values, the powers of two that bound its buckets, and what one of its unit has of the raw.
-    type Family = (&'static str, &'static str, fn(&Group) -> Powers, [usize; 2], f64);
+fn encode_histograms(to: &mut Families<'_, '_>, groups: &[(SeriesLabels, CountedGroup)]) -> Result<(), Error> {
+    /// Name, help, values, first and last bucket bound as powers of two, raw values per unit.
+    type Family = (&'static str, &'static str, fn(&CountedGroup) -> Powers, [usize; 2], f64);
     let families: [Family; 4] = [
         (
             "connection_rtt_seconds",
@@ -262,7 +252,6 @@ fn encode_powers(mut to: MetricEncoder<'_>, values: &Powers, [low, high]: [usize
     to.encode_histogram::<NoLabelSet>(values.sum as f64 / scale, values.bins.iter().sum(), &buckets, None)
 }
 
-/// Writes families of one kind of value.
 struct Families<'a, 'b>(&'a mut DescriptorEncoder<'b>);
 
 impl Families<'_, '_> {
@@ -270,7 +259,7 @@ impl Families<'_, '_> {
         &mut self,
         name: &str,
         help: &str,
-        values: impl IntoIterator<Item = (Labels, f64)>,
+        values: impl IntoIterator<Item = LabelledValue>,
     ) -> Result<(), Error> {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         values.into_iter().try_for_each(|(labels, value)| match labels.is_empty() {
@@ -279,7 +268,7 @@ impl Families<'_, '_> {
         })
     }
 
-    fn gauge(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, f64)>) -> Result<(), Error> {
+    fn gauge(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = LabelledValue>) -> Result<(), Error> {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         values.into_iter().try_for_each(|(labels, value)| match labels.is_empty() {
             true => metric.encode_gauge(&value),
@@ -287,7 +276,7 @@ impl Families<'_, '_> {
         })
     }
 
-    fn info(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = Labels>) -> Result<(), Error> {
+    fn info(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = SeriesLabels>) -> Result<(), Error> {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Info)?;
         values.into_iter().try_for_each(|labels| metric.encode_info(&labels))
     }

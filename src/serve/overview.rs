@@ -1,7 +1,7 @@
-//! The last hour of a host in bounded room: what all connections, those of each algorithm and those of each arm of a policy
-//! did in every ten seconds.
+//! The last hour of a host in bounded memory: one value per ten seconds for all connections, for each algorithm and for
+//! each arm of a policy.
 //!
-//! Written by whoever counts, whether a page is open or not; read by the thread that tells the pages.
+//! The exporter writes it, whether a page is open or not. The page's thread reads it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,59 +15,55 @@ mod ring;
 mod sums;
 
 pub use changes::{ArmShare, PolicyNow, Registered, Situation};
-pub(super) use sums::{Key, Sampler, Sums};
+pub(super) use sums::{LineKey, LineSums, Sampler};
 
-use changes::Change;
-use ring::Ring;
+use changes::HostChange;
+use ring::HourRing;
 pub(super) use ring::SLOTS;
 
-/// Time that one value of a host stands for.
+/// The step of a live host.
 pub(super) const STEP_NS: u64 = 10_000_000_000;
-/// Algorithms with values of their own; the others are one line. The same for arms.
+/// Algorithms with a line of their own; one more line sums up the others. The same for arms.
 const SERIES_MAX: usize = 24;
-/// What the values take at most, bytes: each of 51 series has 361 values of 20 bytes and the RTTs of the latest.
+/// Limit for the values: each of 51 series has 361 values of 20 bytes and the RTT counts of the latest.
 ///
-/// Beside them there are the latest sums of each algorithm and arm that the kernel side counts, 1.5 kB each: with some
-/// twenty of them, as on most hosts, 30 kB.
+/// The latest sums of each algorithm and arm take 1.5 kB each in addition: about 30 kB on most hosts.
 #[cfg(test)]
 const BYTES_MAX: usize = 512 << 10;
 
-/// What one kind of connections did in the last hour.
 #[derive(Debug)]
-struct Series {
-    /// Number by which a page knows it.
+struct OverviewSeries {
+    /// Identifies the line on a page.
     id: u32,
-    ring: Ring,
+    ring: HourRing,
 }
 
-/// What the host did in the last hour.
+/// Value number `n` covers the step that starts at `n * step_ns`.
 #[derive(Debug)]
 pub(super) struct Overview {
     step_ns: u64,
-    /// When the latest sums were taken, and these.
-    latest: Option<(u64, BTreeMap<Key, Sums>)>,
-    /// Numbers of the first and the newest value since the counting began.
+    /// The latest sums and their time.
+    latest: Option<(u64, BTreeMap<LineKey, LineSums>)>,
+    /// Number of the first value since counting began.
     first: u64,
     newest: u64,
-    series: BTreeMap<Key, Series>,
+    series: BTreeMap<LineKey, OverviewSeries>,
     next_id: u32,
     situation: Option<Situation>,
-    changes: VecDeque<Change>,
+    changes: VecDeque<HostChange>,
 }
 
-/// What a page gets. Columns of all series are as long as each other, and end with the newest value.
+/// The columns of all series have equal length and end with the newest value.
 #[derive(Serialize)]
-struct Frame<'a> {
+struct OverviewFrame<'a> {
     status: &'a Status,
     step_ms: f64,
-    /// Values that are kept.
+    /// Values kept per series.
     slots: usize,
-    /// Number of the newest value: it began at this number of steps.
     newest: u64,
-    /// Number of the first value since the counting began.
     first: u64,
     series: Vec<SeriesLine<'a>>,
-    /// Times and words, oldest first.
+    /// Time and words, oldest first.
     changes: Vec<(f64, &'a str)>,
 }
 
@@ -87,20 +83,18 @@ struct SeriesLine<'a> {
 }
 
 impl Overview {
-    /// Nothing is known yet; values stand for this long each.
     pub(super) fn new(step_ns: u64) -> Overview {
         let (series, changes) = (BTreeMap::new(), VecDeque::new());
         Overview { step_ns, latest: None, first: 0, newest: 0, series, next_id: 0, situation: None, changes }
     }
 
-    /// What was known is void: a recording was set to another time.
+    /// Forgets everything, because the time of a recording jumped.
     pub(super) fn restart(&mut self) {
         *self = Overview { next_id: self.next_id, ..Overview::new(self.step_ns) };
     }
 
-    /// Takes in sums as of a moment; what they grew by since those before is of the time between. The first say only how
-    /// many connections there are.
-    pub(super) fn observe(&mut self, now_ns: u64, sums: BTreeMap<Key, Sums>) {
+    /// Adds the growth of the sums since the previous call. The first call gives only the numbers of connections.
+    pub(super) fn observe(&mut self, now_ns: u64, sums: BTreeMap<LineKey, LineSums>) {
         let slot = now_ns / self.step_ns;
         if slot < self.newest {
             self.restart();
@@ -112,22 +106,23 @@ impl Overview {
                 (0, sums.clone())
             }
         };
-        let mut growths: BTreeMap<Key, Sums> = BTreeMap::new();
+        let mut growths: BTreeMap<LineKey, LineSums> = BTreeMap::new();
         for (key, sum) in &sums {
             let growth = before.get(key).map_or_else(|| sum.clone(), |before| sum.since(before));
             growths.entry(self.shown_as(key, &growth)).or_default().add(&growth);
         }
         self.newest = slot;
-        let nothing = Sums::default();
+        let nothing = LineSums::default();
         for (key, series) in &mut self.series {
             series.ring.add(slot, growths.get(key).unwrap_or(&nothing), length_ns);
         }
-        self.series.retain(|key, series| *key == Key::Host || series.ring.is_active());
+        self.series.retain(|key, series| *key == LineKey::Host || series.ring.is_active());
         self.latest = Some((now_ns, sums));
     }
 
-    /// The line that shows these connections: their own while there is room for one, which they get when they do something.
-    fn shown_as(&mut self, key: &Key, growth: &Sums) -> Key {
+    /// The line for these connections: their own, which they get once they are active and there is room, else that of the
+    /// others.
+    fn shown_as(&mut self, key: &LineKey, growth: &LineSums) -> LineKey {
         if self.series.contains_key(key) {
             return key.clone();
         }
@@ -136,22 +131,20 @@ impl Overview {
         let shown = if growth.is_active() && has_room { key.clone() } else { key.others() };
         if growth.is_active() && !self.series.contains_key(&shown) {
             self.next_id += 1;
-            self.series.insert(shown.clone(), Series { id: self.next_id, ring: Ring::new(self.newest) });
+            self.series.insert(shown.clone(), OverviewSeries { id: self.next_id, ring: HourRing::new(self.newest) });
         }
         shown
     }
 
-    /// Takes in what the host is set to as of a moment, and remembers what differs from before.
+    /// Updates the settings of the host and remembers the changes.
     pub(super) fn note_situation(&mut self, now_ns: u64, situation: Situation) {
         if let Some(before) = &self.situation {
-            self.changes.extend(situation.since(before).into_iter().map(|what| Change::new(now_ns, what)));
+            self.changes.extend(situation.since(before).into_iter().map(|what| HostChange::new(now_ns, what)));
         }
         let oldest_ns = now_ns.saturating_sub(self.step_ns * SLOTS as u64);
-        while self.changes.len() > changes::CHANGES_MAX
-            || self.changes.front().is_some_and(|it| it.is_before(oldest_ns))
-        {
-            self.changes.pop_front();
-        }
+        let excess = self.changes.len().saturating_sub(changes::CHANGES_MAX);
+        self.changes.drain(..excess);
+        self.changes.retain(|change| change.time_ns >= oldest_ns);
         self.situation = Some(situation);
     }
 
@@ -159,7 +152,7 @@ impl Overview {
         self.frame("overview", status, SLOTS)
     }
 
-    /// The newest values, for a page that knows the others: the one before them may have been the newest then.
+    /// The newest two values: the previous one may have been incomplete at the last tick.
     pub(super) fn recent(&self, status: &Status) -> Bytes {
         self.frame("recent", status, 2)
     }
@@ -169,7 +162,7 @@ impl Overview {
         let series = self.series.iter().map(|(key, series)| self.line(key, series, values)).collect();
         frame::encode(
             name,
-            &Frame {
+            &OverviewFrame {
                 status,
                 step_ms: millis(self.step_ns),
                 slots: SLOTS,
@@ -181,13 +174,13 @@ impl Overview {
         )
     }
 
-    fn line<'a>(&self, key: &'a Key, series: &Series, values: usize) -> SeriesLine<'a> {
+    fn line<'a>(&self, key: &'a LineKey, series: &OverviewSeries, values: usize) -> SeriesLine<'a> {
         let (kind, algorithm, given) = match key {
-            Key::Host => ("host", None, None),
-            Key::Algorithm(name) => ("algorithm", Some(name.as_str()), None),
-            Key::Arm(given) => ("arm", None, Some(given)),
-            Key::OtherAlgorithms => ("other_algorithms", None, None),
-            Key::OtherArms => ("other_arms", None, None),
+            LineKey::Host => ("host", None, None),
+            LineKey::Algorithm(name) => ("algorithm", Some(name.as_str()), None),
+            LineKey::Arm(given) => ("arm", None, Some(given)),
+            LineKey::OtherAlgorithms => ("other_algorithms", None, None),
+            LineKey::OtherArms => ("other_arms", None, None),
         };
         let seen: Vec<_> = series.ring.newest(self.newest, values).collect();
         SeriesLine {
@@ -198,8 +191,8 @@ impl Overview {
             arm: given.map(|given| given.arm.as_str()),
             goodput_bps: seen.iter().map(|it| it.goodput_bps()).collect(),
             retrans_ratio: seen.iter().map(|it| it.retrans_ratio()).collect(),
-            rtt_p50_us: seen.iter().map(|it| it.rtt_p50_us()).collect(),
-            rtt_p95_us: seen.iter().map(|it| it.rtt_p95_us()).collect(),
+            rtt_p50_us: seen.iter().map(|it| it.rtt_us()[0]).collect(),
+            rtt_p95_us: seen.iter().map(|it| it.rtt_us()[1]).collect(),
             sockets: seen.iter().map(|it| it.sockets()).collect(),
         }
     }

@@ -1,8 +1,7 @@
-//! The page's files, in this binary: bundled by `cargo xtask web` before it was built, or a page that says that they were
-//! not.
+//! The page's files, embedded in the binary if `cargo xtask web` bundled them before the build.
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct File {
+pub(super) struct PageFile {
     pub path: &'static str,
     pub content_type: &'static str,
     pub content: &'static [u8],
@@ -10,18 +9,20 @@ pub(super) struct File {
 
 include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-/// What a binary shows whose page was not bundled.
-const NOT_BUNDLED: &str = "<!doctype html><html lang=en><meta charset=utf-8><title>tccc</title>\
-    <p>This tccc was built without its web page: run `cargo xtask web` and build it again. \
-    <a href=/metrics>/metrics</a> and `tccc top` work.\n";
+/// The page of a binary without the bundle.
+const NOT_BUNDLED: PageFile = PageFile {
+    path: "/",
+    content_type: "text/html; charset=utf-8",
+    content: b"<!doctype html><html lang=en><meta charset=utf-8><title>tccc</title>\
+        <p>This tccc was built without its web page: run `cargo xtask web` and build it again. \
+        <a href=/metrics>/metrics</a> and `tccc top` work.\n",
+};
 
 pub fn is_bundled() -> bool {
     !FILES.is_empty()
 }
 
-/// The file at a path; the page itself is at `/`.
-pub(super) fn find(path: &str) -> Option<File> {
-    let not_bundled = File { path: "/", content_type: "text/html; charset=utf-8", content: NOT_BUNDLED.as_bytes() };
-    let files = if is_bundled() { FILES } else { &[] };
-    files.iter().copied().find(|file| file.path == path).or((path == "/" && !is_bundled()).then_some(not_bundled))
+pub(super) fn find(path: &str) -> Option<PageFile> {
+    let files: &[PageFile] = if is_bundled() { FILES } else { &[NOT_BUNDLED] };
+    files.iter().copied().find(|file| file.path == path)
 }

@@ -1,21 +1,19 @@
-//! What is known of the past of many sockets: a plot of them begins with it.
+//! The past of many sockets, with which a plot of them starts.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use serde::Serialize;
 
 use super::frame::millis;
 use crate::model::live::Live;
 use crate::model::live::history::{HISTORY_NS, Past};
 use crate::model::live::socket::Socket;
 
-/// Sockets of one question: as many as are plotted.
+/// Most sockets in one request: as many as the page plots.
 pub(super) const SOCKETS_MAX: usize = 200;
-/// Time between two values.
 const STEP_NS: u64 = 1_000_000_000;
 const STEPS: usize = (HISTORY_NS / STEP_NS) as usize;
-/// A socket that said nothing for so many values has no goodput any more.
+/// After this many steps without an event, the goodput is 0.
 const QUIET_STEPS: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,18 +33,9 @@ impl PastQuantity {
     }
 }
 
-/// Values of a quantity once a second; those of a socket that is not known are left out.
-#[derive(Serialize)]
-struct Document {
-    /// Time of the first value.
-    begin_ms: f64,
-    step_ms: f64,
-    curves: BTreeMap<String, Vec<Option<f64>>>,
-}
-
-/// Reads `quantity=cwnd|srtt|goodput` and `sockets=COOKIE,…` of a query.
+/// Parses the query `quantity=cwnd|srtt|goodput&sockets=COOKIE,…`.
 ///
-/// None: it says something else, or there are too many sockets.
+/// None: the query is malformed, or there are too many sockets.
 pub(super) fn parse(query: &str) -> Option<(PastQuantity, Vec<u64>)> {
     let word = |name: &str| query.split('&').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let quantity = match word("quantity")? {
@@ -59,15 +48,17 @@ pub(super) fn parse(query: &str) -> Option<(PastQuantity, Vec<u64>)> {
     (sockets.len() <= SOCKETS_MAX).then_some((quantity, sockets))
 }
 
+/// One value per second and socket; unknown sockets are left out. `begin_ms` is the time of the first value.
 pub(super) fn document(live: &Live, quantity: PastQuantity, sockets: &[u64]) -> Bytes {
     let begin_ns = live.now_ns().saturating_sub(HISTORY_NS);
     let known = sockets.iter().filter_map(|socket| live.socket(*socket));
-    let curves = known.map(|socket| (socket.latest.socket.to_string(), curve(socket, quantity, begin_ns))).collect();
-    let document = Document { begin_ms: millis(begin_ns + STEP_NS), step_ms: millis(STEP_NS), curves };
-    serde_json::to_vec(&document).expect("what we hand over has keys of text, and memory takes everything").into()
+    let curve = |socket: &Socket| (socket.latest.socket.to_string(), curve(socket, quantity, begin_ns));
+    let curves: BTreeMap<String, Vec<Option<f64>>> = known.map(curve).collect();
+    let (begin_ms, step_ms) = (millis(begin_ns + STEP_NS), millis(STEP_NS));
+    serde_json::json!({"begin_ms": begin_ms, "step_ms": step_ms, "curves": curves}).to_string().into()
 }
 
-/// A value holds until the next, as it does for whoever watches, up to the socket's end.
+/// A value holds until the next one or the socket's end.
 fn curve(socket: &Socket, quantity: PastQuantity, begin_ns: u64) -> Vec<Option<f64>> {
     let mut values = vec![None; STEPS];
     socket.history.resample(begin_ns, begin_ns + HISTORY_NS, |past| quantity.of(past), &mut values);

@@ -1,25 +1,25 @@
-//! Whether sampling goes on: the answer of `/healthz`, and the sign for systemd's watchdog.
+//! Whether sampling goes on, for `/healthz` and systemd's watchdog.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Beyond its own pace, a part may be late by this much on a busy host.
+/// Tolerated delay of a part on a busy host.
 const LATE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum ServerPart {
     /// The thread that watches sockets for the page.
     Page,
     /// The sweeps for `/metrics`.
     Metrics,
 }
 
-/// The heartbeat of every part; its copies are one.
+/// The heartbeats of all parts. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Pulse {
     begin: Instant,
-    /// When each part has to beat again, milliseconds after the beginning; 0: it is not used.
+    /// Deadline of each part's next beat, milliseconds after `begin`. 0: the part is not used.
     due_ms: Arc<[AtomicU64; 2]>,
 }
 
@@ -30,19 +30,17 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// A part works; it beats again within this time, and a while that busy hosts are given.
-    pub(super) fn beat(&self, part: Part, within: Duration) {
+    /// Reports that a part works. The next beat is due within `within` and [`LATE`].
+    pub(super) fn beat(&self, part: ServerPart, within: Duration) {
         let due = self.begin.elapsed().saturating_add(within).saturating_add(LATE);
         let due_ms = u64::try_from(due.as_millis()).unwrap_or(u64::MAX);
         self.due_ms[part as usize].store(due_ms, Ordering::Relaxed);
     }
 
-    /// What has stalled, in a sentence.
-    ///
-    /// None: everything that was begun goes on.
+    /// Describes the part that has stalled, in a sentence.
     pub fn stalled(&self) -> Option<String> {
         let now_ms = self.begin.elapsed().as_millis() as u64;
-        let parts = [(Part::Page, "the page"), (Part::Metrics, "/metrics")];
+        let parts = [(ServerPart::Page, "the page"), (ServerPart::Metrics, "/metrics")];
         let late = parts.into_iter().find_map(|(part, name)| {
             let due_ms = self.due_ms[part as usize].load(Ordering::Relaxed);
             (due_ms > 0 && now_ms > due_ms).then(|| (name, (now_ms - due_ms) / 1000))
@@ -64,11 +62,11 @@ mod tests {
         let minute = Duration::from_secs(60);
         let pulse = after(minute);
         assert_eq!(pulse.stalled(), None);
-        pulse.due_ms[Part::Metrics as usize].store(20_000, Ordering::Relaxed);
+        pulse.due_ms[ServerPart::Metrics as usize].store(20_000, Ordering::Relaxed);
         assert_eq!(pulse.stalled().unwrap(), "sampling for /metrics has stalled: it is 40 s late");
-        pulse.clone().beat(Part::Metrics, Duration::ZERO);
+        pulse.clone().beat(ServerPart::Metrics, Duration::ZERO);
         assert_eq!(pulse.stalled(), None);
-        pulse.beat(Part::Page, Duration::MAX);
+        pulse.beat(ServerPart::Page, Duration::MAX);
         assert_eq!(pulse.stalled(), None);
     }
 }

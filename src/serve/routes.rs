@@ -1,7 +1,7 @@
-//! What is at which path, and what every answer says to the browser.
+//! The paths of the server, and the headers of every answer.
 
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::mpsc::SyncSender;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Path, RawQuery, Request, State};
@@ -13,21 +13,21 @@ use axum::{Router, http};
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 
 use super::audience::Joined;
 use super::exporter::Shelf;
-use super::gate::{self, Gate, Refusal};
+use super::gate::{self, Refusal, RequestGate};
 use super::live::{Ask, PageView, Play};
 use super::pulse::Pulse;
-use super::trials::{self, History};
+use super::trials::{self, TrialHistory};
 use super::{metrics, page, past};
 
-/// Pages that are shown at the same time.
+/// Limit of simultaneous pages.
 pub(super) const STREAMS_MAX: usize = 128;
-/// What a page says in one request.
+/// Size limit for the body of a request.
 const BODY_BYTES: usize = 1024;
-/// Nothing but our own files, and no script in the page itself.
+/// Allows only this server's files, and no inline scripts.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const ALWAYS: [(&str, &str); 7] = [
@@ -41,28 +41,27 @@ const ALWAYS: [(&str, &str); 7] = [
 ];
 
 pub(super) struct Served {
-    pub gate: Gate,
-    /// None: a recording has no metrics.
+    pub gate: RequestGate,
+    /// `None` for a recording.
     pub shelf: Option<Shelf>,
-    /// None: metrics only.
+    /// `None` with `--metrics-only`.
     pub asks: Option<SyncSender<Ask>>,
-    /// None: the page shows no trials.
+    /// `None`: the page shows no trials.
     pub trials: Option<trials::TrialShelf>,
-    /// Room for pages.
     pub streams: Arc<Semaphore>,
     pub pulse: Pulse,
 }
 
-type Shared = State<Arc<Served>>;
+type SharedServer = State<Arc<Served>>;
 
 pub(super) fn router(served: Arc<Served>) -> Router {
     Router::new()
         .route("/metrics", get(show_metrics))
         .route("/healthz", get(show_health))
         .route("/api/session", post(open_session))
-        .route("/api/stream/overview", get(|state: Shared| stream(state, PageView::Overview)))
-        .route("/api/stream/sockets", get(|state: Shared| stream(state, PageView::Sockets)))
-        .route("/api/stream/algorithms", get(|state: Shared| stream(state, PageView::Algorithms)))
+        .route("/api/stream/overview", get(|state: SharedServer| stream(state, PageView::Overview)))
+        .route("/api/stream/sockets", get(|state: SharedServer| stream(state, PageView::Sockets)))
+        .route("/api/stream/algorithms", get(|state: SharedServer| stream(state, PageView::Algorithms)))
         .route("/api/stream/flow/{socket}", get(stream_flow))
         .route("/api/past", get(show_past))
         .route("/api/playback", post(play))
@@ -73,12 +72,12 @@ pub(super) fn router(served: Arc<Served>) -> Router {
         .with_state(served)
 }
 
-/// Files of the page are no secret: they say nothing of this host.
+/// Whether a path needs no token: the page's files contain nothing about this host.
 fn is_open(path: &str) -> bool {
     !(path == "/metrics" || path.starts_with("/api/"))
 }
 
-async fn guard(State(served): Shared, request: Request, next: Next) -> Response {
+async fn guard(State(served): SharedServer, request: Request, next: Next) -> Response {
     let checked = served.gate.check(request.method(), request.headers(), is_open(request.uri().path()));
     let mut response = match checked {
         Ok(()) => next.run(request).await,
@@ -104,10 +103,13 @@ fn said(status: StatusCode, what: &str) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{what}\n")).into_response()
 }
 
-async fn show_file(State(served): Shared, uri: http::Uri) -> Response {
-    let is_page = uri.path() == "/";
-    if served.asks.is_none() && is_page {
-        return said(StatusCode::NOT_FOUND, "this server shows /metrics only: it was started with `--metrics-only`");
+fn metrics_only() -> Response {
+    said(StatusCode::NOT_FOUND, "this server shows /metrics only: it was started with `--metrics-only`")
+}
+
+async fn show_file(State(served): SharedServer, uri: http::Uri) -> Response {
+    if served.asks.is_none() && uri.path() == "/" {
+        return metrics_only();
     }
     match page::find(uri.path()) {
         Some(file) => ([(header::CONTENT_TYPE, file.content_type)], file.content).into_response(),
@@ -115,17 +117,17 @@ async fn show_file(State(served): Shared, uri: http::Uri) -> Response {
     }
 }
 
-/// For load balancers and supervisors: nothing but whether sampling goes on, so that no token is asked for.
-async fn show_health(State(served): Shared) -> Response {
+/// For load balancers and supervisors. It needs no token because it shows only whether sampling goes on.
+async fn show_health(State(served): SharedServer) -> Response {
     match served.pulse.stalled() {
         None => said(StatusCode::OK, "sampling goes on"),
         Some(why) => said(StatusCode::SERVICE_UNAVAILABLE, &why),
     }
 }
 
-async fn show_metrics(State(served): Shared, headers: HeaderMap) -> Response {
+async fn show_metrics(State(served): SharedServer, headers: HeaderMap) -> Response {
     let Some(shelf) = &served.shelf else {
-        return said(StatusCode::NOT_FOUND, "a recording has no metrics: they are of a host as it is");
+        return said(StatusCode::NOT_FOUND, "a recording has no metrics: only a live host has them");
     };
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_openmetrics = accepted.contains("application/openmetrics-text");
@@ -134,24 +136,21 @@ async fn show_metrics(State(served): Shared, headers: HeaderMap) -> Response {
             let content_type = if is_openmetrics { metrics::OPENMETRICS } else { metrics::PLAIN_TEXT };
             ([(header::CONTENT_TYPE, content_type)], text).into_response()
         }
-        None => said(StatusCode::SERVICE_UNAVAILABLE, "the first sweep goes on: try again in a moment"),
+        None => said(StatusCode::SERVICE_UNAVAILABLE, "the first sweep is still running: try again in a moment"),
     }
 }
 
-/// Gives the token that was sent in the header back as a cookie, which a stream of events can send.
+/// Returns the token of the header as a cookie, so that no script can read it.
 async fn open_session(headers: HeaderMap) -> Response {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let Some((_, token)) = bearer.and_then(|value| value.split_once(' ')) else {
-        return StatusCode::NO_CONTENT.into_response(); // none is needed, or the cookie is there
+    let Some(token) = gate::bearer(&headers) else {
+        return StatusCode::NO_CONTENT.into_response(); // no token is needed, or the cookie is already set
     };
-    // A browser that came through a TLS proxy sends it nowhere else.
     let secure = if gate::is_over_tls(&headers) { "; Secure" } else { "" };
-    let cookie = format!("{}={}; HttpOnly; SameSite=Strict; Path=/{secure}", gate::COOKIE, token.trim());
+    let cookie = format!("{}={token}; HttpOnly; SameSite=Strict; Path=/{secure}", gate::COOKIE);
     (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response()
 }
 
-/// What is known of the past of the sockets that the query names.
-async fn show_past(State(served): Shared, RawQuery(query): RawQuery) -> Response {
+async fn show_past(State(served): SharedServer, RawQuery(query): RawQuery) -> Response {
     let Some((quantity, sockets)) = past::parse(query.as_deref().unwrap_or_default()) else {
         let most = past::SOCKETS_MAX;
         let expected = format!("expected `quantity=cwnd|srtt|goodput` and `sockets=` with 1 to {most} numbers");
@@ -165,7 +164,7 @@ async fn show_past(State(served): Shared, RawQuery(query): RawQuery) -> Response
     }
 }
 
-async fn play(State(served): Shared, body: Body) -> Response {
+async fn play(State(served): SharedServer, body: Body) -> Response {
     let bytes = to_bytes(body, BODY_BYTES).await.unwrap_or_default();
     let Ok(wanted) = serde_json::from_slice::<Play>(&bytes) else {
         return said(StatusCode::BAD_REQUEST, "expected an object with `speed` or `seek_ms`");
@@ -176,13 +175,12 @@ async fn play(State(served): Shared, body: Body) -> Response {
     }
 }
 
-/// What is known of trials; nothing where the server tells nothing of them. With `seen=NAME` the earlier looks of the guard
-/// are part of it, unless the look of that name is its latest.
-async fn show_trials(State(served): Shared, RawQuery(query): RawQuery) -> Response {
+/// `seen=NAME` asks for the guard's earlier looks too, unless the look of that name is still the latest.
+async fn show_trials(State(served): SharedServer, RawQuery(query): RawQuery) -> Response {
     let Some(trials) = served.trials.clone() else { return StatusCode::NO_CONTENT.into_response() };
     let read = move || {
         let mut words = query.as_deref().unwrap_or_default().split('&');
-        trials.now(words.find_map(|word| word.strip_prefix("seen=")).map_or(History::Without, History::Since))
+        trials.now(words.find_map(|word| word.strip_prefix("seen=")).map_or(TrialHistory::Without, TrialHistory::Since))
     };
     match tokio::task::spawn_blocking(read).await {
         Ok(document) => json(document),
@@ -190,11 +188,11 @@ async fn show_trials(State(served): Shared, RawQuery(query): RawQuery) -> Respon
     }
 }
 
-async fn show_incident(State(served): Shared, Path(name): Path<String>) -> Response {
+async fn show_incident(State(served): SharedServer, Path(name): Path<String>) -> Response {
     let incident = served.trials.clone().map(|trials| tokio::task::spawn_blocking(move || trials.incident(&name)));
     match futures_util::future::OptionFuture::from(incident).await {
         Some(Ok(Some(document))) => json(document),
-        _ => said(StatusCode::NOT_FOUND, "there is no incident of that name"),
+        _ => said(StatusCode::NOT_FOUND, "there is no incident with that name"),
     }
 }
 
@@ -208,21 +206,19 @@ fn busy() -> Response {
     response
 }
 
-async fn stream_flow(state: Shared, Path(socket): Path<String>) -> Response {
+async fn stream_flow(state: SharedServer, Path(socket): Path<String>) -> Response {
     match socket.parse() {
         Ok(socket) => stream(state, PageView::Flow(socket)).await,
         Err(_) => said(StatusCode::BAD_REQUEST, "expected the number of a socket"),
     }
 }
 
-/// Server-sent events: what the view is, then what changes; with what a slow reader missed.
-async fn stream(State(served): Shared, view: PageView) -> Response {
-    let Some(asks) = served.asks.clone() else {
-        return said(StatusCode::NOT_FOUND, "this server shows /metrics only: it was started with `--metrics-only`");
-    };
+/// Streams server-sent events: the whole view, then its changes.
+async fn stream(State(served): SharedServer, view: PageView) -> Response {
+    let Some(asks) = served.asks.clone() else { return metrics_only() };
     let Ok(place) = Arc::clone(&served.streams).try_acquire_owned() else { return busy() };
     let Some(joined) = join(&asks, view).await else { return busy() };
-    let reader = Reader { asks, view, joined: Some(joined), frames: None, _place: place };
+    let reader = StreamReader { asks, view, joined: Some(joined), frames: None, _place: place };
     let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
         let frame = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(frame), reader))
@@ -232,22 +228,20 @@ async fn stream(State(served): Shared, view: PageView) -> Response {
 
 async fn join(asks: &SyncSender<Ask>, view: PageView) -> Option<Joined> {
     let (to, answer) = oneshot::channel();
-    match asks.try_send(Ask::Join(view, to)) {
-        Ok(()) => answer.await.ok(),
-        Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => None,
-    }
+    asks.try_send(Ask::Join(view, to)).ok()?;
+    answer.await.ok()
 }
 
-struct Reader {
+struct StreamReader {
     asks: SyncSender<Ask>,
     view: PageView,
     joined: Option<Joined>,
-    frames: Option<tokio::sync::broadcast::Receiver<Bytes>>,
+    frames: Option<broadcast::Receiver<Bytes>>,
     _place: OwnedSemaphorePermit,
 }
 
-impl Reader {
-    /// The next frame; none when the source has ended.
+impl StreamReader {
+    /// Returns the next frame. `None` once the source has ended.
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(joined) = self.joined.take() {
             self.frames = Some(joined.frames);
@@ -256,7 +250,7 @@ impl Reader {
         match self.frames.as_mut()?.recv().await {
             Ok(frame) => Some(frame),
             Err(RecvError::Closed) => None,
-            // What was missed cannot be made up: it is counted, and the page gets everything once more.
+            // The page gets the number of missed frames, and then the whole view again.
             Err(RecvError::Lagged(missed)) => {
                 self.joined = join(&self.asks, self.view).await;
                 self.joined.is_some().then(|| super::frame::encode("missed", &missed))
@@ -267,13 +261,10 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::broadcast;
-
     use super::*;
 
-    /// A page that reads slower than frames come loses frames. It learns how many, and gets everything once more.
     #[test]
-    fn a_slow_reader_is_told_what_it_missed_and_begins_anew() {
+    fn slow_reader_gets_the_number_of_missed_frames_and_the_whole_view_again() {
         let (asks, asked) = super::super::live::channel();
         let queue = broadcast::channel(4).0;
         let sender = queue.clone();
@@ -286,7 +277,7 @@ mod tests {
         runtime.block_on(async {
             let _place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
             let joined = join(&asks, PageView::Sockets).await;
-            let mut reader = Reader { asks, view: PageView::Sockets, joined, frames: None, _place };
+            let mut reader = StreamReader { asks, view: PageView::Sockets, joined, frames: None, _place };
             assert_eq!(reader.next().await.unwrap(), "all");
             (0..10).for_each(|n| drop(queue.send(Bytes::from(n.to_string()))));
             assert_eq!(reader.next().await.unwrap(), "event: missed\ndata: 6\n\n");

@@ -1,19 +1,17 @@
-//! What a page shows of trials: documents of whoever started the server, read again at most once a second.
+//! Documents about trials for the page. The caller of the server provides them; they are read at most once a second.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-/// However many pages ask, the documents are made this rarely.
+/// Lifetime of a cached document.
 const KEPT: Duration = Duration::from_secs(1);
 
-/// What is known of trials on this host, as JSON.
+/// Documents about the trials on this host, as JSON.
 pub trait Trials: Send + Sync {
-    /// The trial that goes on and when its guard looked last, how the latest one ended, and the incidents.
-    ///
-    /// The history of the trial is part of it for a reader who asks; `seen` names the look that the reader knows.
-    fn now(&self, history: History<'_>) -> Vec<u8>;
+    /// The running trial, the guard's latest look, the result of the previous trial, and the incidents.
+    fn now(&self, history: TrialHistory<'_>) -> Vec<u8>;
 
     /// One incident by its name.
     ///
@@ -21,15 +19,14 @@ pub trait Trials: Send + Sync {
     fn incident(&self, name: &str) -> Option<Vec<u8>>;
 }
 
-/// Whether a reader wants the earlier looks of a trial.
+/// Whether a document includes the earlier looks of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum History<'a> {
+pub enum TrialHistory<'a> {
     Without,
-    /// Unless nothing was added since the look of this name.
+    /// Included unless the look of this name is still the latest.
     Since(&'a str),
 }
 
-/// The documents, with the latest of each kind.
 #[derive(Clone)]
 pub(super) struct TrialShelf {
     trials: Arc<dyn Trials>,
@@ -37,7 +34,7 @@ pub(super) struct TrialShelf {
     whole: Arc<Mutex<Option<Kept>>>,
 }
 
-/// When a document was made, the look that its reader knew, and its bytes.
+/// Time of creation, the look that the reader knew, and the document.
 type Kept = (Instant, Option<String>, Bytes);
 
 impl TrialShelf {
@@ -45,10 +42,10 @@ impl TrialShelf {
         TrialShelf { trials, brief: Arc::default(), whole: Arc::default() }
     }
 
-    pub(super) fn now(&self, history: History<'_>) -> Bytes {
+    pub(super) fn now(&self, history: TrialHistory<'_>) -> Bytes {
         let (kept, seen) = match history {
-            History::Without => (&self.brief, None),
-            History::Since(seen) => (&self.whole, Some(seen.to_owned())),
+            TrialHistory::Without => (&self.brief, None),
+            TrialHistory::Since(seen) => (&self.whole, Some(seen.to_owned())),
         };
         let mut kept = kept.lock().expect("nobody panics with the shelf");
         if let Some((.., document)) = kept.as_ref().filter(|(since, of, _)| since.elapsed() < KEPT && *of == seen) {
@@ -71,10 +68,10 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Counting(AtomicU32);
+    struct CountingTrials(AtomicU32);
 
-    impl Trials for Counting {
-        fn now(&self, history: History<'_>) -> Vec<u8> {
+    impl Trials for CountingTrials {
+        fn now(&self, history: TrialHistory<'_>) -> Vec<u8> {
             format!("{history:?} {}", self.0.fetch_add(1, Ordering::Relaxed)).into_bytes()
         }
 
@@ -85,9 +82,9 @@ mod tests {
 
     #[test]
     fn pages_that_ask_at_once_share_a_document() {
-        let shelf = TrialShelf::new(Arc::new(Counting::default()));
-        assert_eq!([(); 3].map(|()| shelf.now(History::Without)), ["Without 0"; 3]);
-        assert_eq!([(); 2].map(|()| shelf.now(History::Since("7"))), ["Since(\"7\") 1"; 2]);
-        assert_eq!(shelf.now(History::Since("8")), "Since(\"8\") 2", "another reader knows another look");
+        let shelf = TrialShelf::new(Arc::new(CountingTrials::default()));
+        assert_eq!([(); 3].map(|()| shelf.now(TrialHistory::Without)), ["Without 0"; 3]);
+        assert_eq!([(); 2].map(|()| shelf.now(TrialHistory::Since("7"))), ["Since(\"7\") 1"; 2]);
+        assert_eq!(shelf.now(TrialHistory::Since("8")), "Since(\"8\") 2", "another reader knows another look");
     }
 }

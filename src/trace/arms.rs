@@ -1,4 +1,4 @@
-//! Which rule and arm of a policy each connection is in, and which sockets are shown because of it.
+//! The rule and arm of a policy for each connection.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
@@ -7,55 +7,50 @@ use anyhow::Result;
 
 use super::arrival::{Fact, RuleArm};
 
-/// The labels that a policy left at the connections of this host.
+/// The policy's labels of the connections of this host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labelled {
-    /// Number of the arm of each labelled connection, by its cookie.
+    /// Number of the arm of each labelled connection, by cookie.
     pub sockets: HashMap<u64, u32>,
-    /// What the numbers mean: the first is number 1.
+    /// The arms; the first has number 1.
     pub names: Vec<RuleArm>,
 }
 
-/// Reads the labels of this host's policy; none while there is no policy.
+/// Reads the labels of this host's policy. `None` without a policy.
 pub type ReadArms = Box<dyn FnMut() -> Result<Option<Labelled>> + Send>;
 
-/// The map in which a policy keeps its labels of sockets, for programs that read it in the kernel.
+/// The map of a policy's labels, for programs that read it in the kernel.
 #[derive(Debug)]
 pub struct LabelMap {
-    /// The kernel's number of the map: another policy may have another map.
+    /// The kernel's id of the map, which differs between policies.
     pub id: u32,
     pub map: OwnedFd,
-    /// What the numbers mean: the first is number 1.
+    /// The arms; the first has number 1.
     pub names: Vec<RuleArm>,
-    /// Arms that the policy's rules have now; the others are of rules that were changed or removed.
+    /// The arms of the current rules. Other arms belong to changed or removed rules.
     pub current: BTreeSet<RuleArm>,
 }
 
-/// Finds the labels of this host's policy; none while there is no policy.
+/// Finds the labels of this host's policy. `None` without a policy.
 pub type FindLabels = Box<dyn FnMut() -> Option<LabelMap> + Send>;
 
 impl Labelled {
     /// The arm of a connection.
     ///
-    /// None: no rule decided it, or nobody knows what its number means.
+    /// None: no rule decided it, or its number has no name.
     pub fn arm(&self, socket: u64) -> Option<&RuleArm> {
-        self.name(*self.sockets.get(&socket)?)
-    }
-
-    fn name(&self, number: u32) -> Option<&RuleArm> {
-        self.names.get(number.checked_sub(1)? as usize)
+        self.names.get(self.sockets.get(&socket)?.checked_sub(1)? as usize)
     }
 }
 
-/// Connections whose arm a stream remembers at most; a hostile recording may name any number.
+/// Limit of remembered connections, because a hostile recording may name any number.
 const KNOWN_MAX: usize = 400_000;
 
-/// Arms of connections, as a stream tells them.
+/// Arms of connections, learnt from a stream.
 #[derive(Debug, Default)]
 pub struct KnownArms(HashMap<u64, RuleArm>);
 
 impl KnownArms {
-    /// Takes in what a fact tells of an arm.
     pub fn learn(&mut self, fact: &Fact) {
         match fact {
             Fact::Arm { socket, given: Some(given) } if self.0.len() < KNOWN_MAX || self.0.contains_key(socket) => {
@@ -75,13 +70,13 @@ impl KnownArms {
     }
 }
 
-/// Sockets that are remembered at most: twice as many as are watched, because a close may be lost.
+/// Limit of remembered sockets: twice as many as are watched, because close events may be lost.
 const MET_MAX: usize = 800_000;
 
-/// Remembers which arms were reported, so that each is reported once.
+/// Reports the arm of each watched socket once, and again when it changes.
 pub(super) struct ArmBook {
     read: ReadArms,
-    /// Sockets that somebody watches, with the number that was told of each; 0: none.
+    /// The watched sockets with their reported number. 0: none.
     met: HashMap<u64, u32>,
     names: Vec<RuleArm>,
 }
@@ -91,7 +86,7 @@ impl ArmBook {
         ArmBook { read, met: HashMap::new(), names: Vec::new() }
     }
 
-    /// From now on the arm of this socket is reported.
+    /// Starts to report the arm of this socket.
     pub(super) fn meet(&mut self, socket: u64) {
         if self.met.len() >= MET_MAX {
             self.met.clear();
@@ -103,7 +98,7 @@ impl ArmBook {
         self.met.remove(&socket);
     }
 
-    /// The arms of watched sockets that were not told yet, or have changed.
+    /// The arms of watched sockets that are new or have changed.
     ///
     /// Errors: the labels cannot be read.
     pub(super) fn read(&mut self) -> Result<Vec<Fact>> {
@@ -111,7 +106,7 @@ impl ArmBook {
             return Ok(Vec::new());
         }
         let labelled = (self.read)()?.unwrap_or_default();
-        // A policy that came after another gives the numbers another meaning.
+        // A new policy gives the numbers another meaning.
         let is_renamed = !labelled.names.starts_with(&self.names);
         let mut facts = Vec::new();
         for (&socket, told) in &mut self.met {
@@ -141,7 +136,7 @@ mod tests {
         Labelled { sockets: sockets.iter().copied().collect(), names: names.to_vec() }
     }
 
-    /// What one look tells, in the order of the sockets.
+    /// The reported arms, sorted by socket.
     fn told(book: &mut ArmBook) -> Vec<(u64, Option<RuleArm>)> {
         let mut told: Vec<_> = book
             .read()
@@ -175,18 +170,10 @@ mod tests {
         book.meet(4);
         *host.lock().unwrap() = Some(labelled(&[(1, 2), (2, 1), (4, 9)], &other));
         assert_eq!(told(&mut book), [(2, Some(other[0].clone()))], "number 9 has no meaning");
-    }
-
-    #[test]
-    fn numbers_of_another_policy_are_told_again_although_they_are_the_same() {
-        let host = Arc::new(Mutex::new(Some(labelled(&[(1, 1)], &[arm("web", "dtcp")]))));
-        let read = Arc::clone(&host);
-        let mut book = ArmBook::new(Box::new(move || Ok(read.lock().unwrap().clone())));
-        book.meet(1);
-        assert_eq!(told(&mut book).len(), 1);
-        *host.lock().unwrap() = Some(labelled(&[(1, 1)], &[arm("web", "dtcp"), arm("mail", "reno")]));
+        let longer = [other[0].clone(), other[1].clone(), arm("dns", "keep")];
+        *host.lock().unwrap() = Some(labelled(&[(2, 1)], &longer));
         assert_eq!(told(&mut book), [], "a name was added");
-        *host.lock().unwrap() = Some(labelled(&[(1, 1)], &[arm("mail", "reno")]));
-        assert_eq!(told(&mut book), [(1, Some(arm("mail", "reno")))]);
+        *host.lock().unwrap() = Some(labelled(&[(2, 1)], &names));
+        assert_eq!(told(&mut book), [(2, Some(names[0].clone()))], "the same number of another policy");
     }
 }

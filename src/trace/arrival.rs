@@ -1,19 +1,17 @@
-//! What a source hands over, live or replayed: events, and the facts that name and complete what is in them.
+//! The items of a source, live or replayed: events, and facts that name and complete them.
 
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
 use crate::catalog::StateLayout;
 
-/// One thing that a source hands over.
+/// One item of a source.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "nearly all are events, and they are handed on, not kept")]
+#[allow(clippy::large_enum_variant, reason = "nearly all are events, and they are passed on, not kept")]
 pub enum Arrival {
-    /// What one socket looked like.
     Event(Event),
-    /// Something known about the host.
     Fact(Fact),
-    /// What was handed over so far is void: a replay jumped to another time and begins anew.
+    /// All earlier items are void: a replay jumped to another time.
     Restart,
 }
 
@@ -25,70 +23,47 @@ pub struct RuleArm {
     pub arm: String,
 }
 
-/// Something known about the host that no event carries.
+/// Something known about the host that is not part of an event.
 ///
-/// A later fact about the same thing replaces the earlier one; counts are cumulative. Recordings keep facts by these
-/// names: one may be added, none changed.
+/// A later fact replaces an earlier one about the same thing. Counts are cumulative. Times are CLOCK_MONOTONIC,
+/// nanoseconds. Recordings use these names, so a variant or field may be added but not changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "snake_case")]
 pub enum Fact {
-    /// What an algorithm keeps in a socket, by its type information.
+    /// The private state of an algorithm.
     Layout { algorithm: String, layout: StateLayout },
-    /// Who holds a socket.
-    Owner {
-        socket: u64,
-        /// Process; the first that was found when several hold it.
-        pid: u32,
-        command: String,
-    },
-    Cgroup {
-        /// cgroup v2 id.
-        cgroup: u64,
-        /// Its path below the mount.
-        path: String,
-    },
-    /// Which rule and arm of a policy a connection is in; known about a second after the connection opened.
-    Arm {
-        socket: u64,
-        /// Rule and arm; none: it is in none any more.
-        given: Option<RuleArm>,
-    },
-    /// What the callbacks of an algorithm cost; only while the kernel's BPF statistics are on.
-    Cost {
-        /// CLOCK_MONOTONIC, nanoseconds.
-        time_ns: u64,
-        algorithm: String,
-        /// Member of the ops table.
-        callback: String,
-        calls: u64,
-        nanoseconds: u64,
-    },
-    /// Events that did not fit between kernel and reader since the source began.
+    /// The process that holds a socket; the first one found if there are several.
+    Owner { socket: u64, pid: u32, command: String },
+    /// The path of a cgroup v2 below the mount.
+    Cgroup { cgroup: u64, path: String },
+    /// Rule and arm of a connection, known about a second after it opened. `None`: it is in no arm any more.
+    Arm { socket: u64, given: Option<RuleArm> },
+    /// The cost of a callback, a member of the ops table. Only while the kernel's BPF statistics are on.
+    Cost { time_ns: u64, algorithm: String, callback: String, calls: u64, nanoseconds: u64 },
+    /// Events dropped since the source started.
     Dropped {
-        /// CLOCK_MONOTONIC, nanoseconds.
         time_ns: u64,
         events: u64,
-        /// Those of them that are of sockets beyond those that can be followed; none: an older tccc did not count them.
+        /// Of these, events of sockets beyond the limit. Older versions did not count them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unfollowed: Option<u64>,
     },
-    /// Every socket that exists was handed over as a `Snapshot` event since `begin_ns`: what was not is gone.
+    /// Every existing socket was a `Snapshot` event since `begin_ns`. All others are gone.
     Swept {
-        /// CLOCK_MONOTONIC, nanoseconds: the sweep's begin.
         begin_ns: u64,
         time_ns: u64,
-        /// Processes whose network namespace could not be looked at; sockets outside `netns` may live on.
+        /// Processes whose network namespace could not be entered. Sockets outside `netns` may still exist.
         hidden: u64,
-        /// Network namespaces that were looked at, by their inodes.
+        /// Inodes of the network namespaces swept.
         #[serde(default)]
         netns: Vec<u32>,
     },
 }
 
 impl Fact {
-    /// When it was so, CLOCK_MONOTONIC.
+    /// The time of the fact, CLOCK_MONOTONIC.
     ///
-    /// None: it holds for as long as what it names exists.
+    /// None: the fact holds as long as its subject exists.
     pub fn time_ns(&self) -> Option<u64> {
         match self {
             Fact::Cost { time_ns, .. } | Fact::Dropped { time_ns, .. } | Fact::Swept { time_ns, .. } => Some(*time_ns),

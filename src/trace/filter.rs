@@ -1,6 +1,6 @@
-//! Which sockets are wanted: by port, address, algorithm, cgroup and network namespace.
+//! Selects sockets by port, address, algorithm, cgroup and network namespace.
 //!
-//! Values of one kind are alternatives; kinds narrow each other. The kernel side decides once per socket.
+//! A socket must match one value of each given kind. The kernel program decides once per socket.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -8,28 +8,26 @@ use std::net::SocketAddr;
 use super::event::Event;
 use crate::units::prefix::Prefix;
 
-/// Longest name of an algorithm that the kernel knows, bytes.
+/// Longest name of an algorithm in the kernel, bytes.
 pub const ALGORITHM_NAME_MAX: usize = 15;
 
-/// The sockets that a tracer or a sweep shows; the default shows every socket.
+/// The default selects every socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Local or remote port is one of these.
+    /// Local or remote ports.
     pub ports: BTreeSet<u16>,
-    /// Local or remote address lies in one of these.
+    /// Prefixes of the local or remote address.
     pub addresses: BTreeSet<Prefix>,
-    /// The algorithm's kernel name is one of these.
+    /// Kernel names.
     pub algorithms: BTreeSet<String>,
-    /// The socket's cgroup (v2 id), or one above it, is one of these.
+    /// cgroup v2 ids of the socket's cgroup or of one above it.
     pub cgroups: BTreeSet<u64>,
-    /// The network namespace (inode) is one of these; `Some` of an empty set passes nothing until
-    /// [`super::live::Watcher::watch_netns`] adds one.
+    /// Inodes of network namespaces. An empty set selects nothing until [`super::live::Watcher::watch_netns`] adds one.
     pub netns: Option<BTreeSet<u32>>,
 }
 
 impl Filter {
-    /// Whether a recorded event passes, as the kernel side decides it; a cgroup counts only as itself, because those
-    /// above it are not recorded.
+    /// Applies the filter to a recorded event. The cgroups above the event's own are not recorded and cannot match.
     pub fn passes(&self, event: &Event) -> bool {
         let is_either = |wanted: &dyn Fn(SocketAddr) -> bool| wanted(event.local) || wanted(event.remote);
         let has_port = || is_either(&|end| self.ports.contains(&end.port()));
@@ -47,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recorded_events_pass_as_live_ones_do() {
+    fn recorded_events_pass_like_live_ones() {
         let event = crate::model::live::samples::sample(1, 0);
         let passes = |change: fn(&mut Filter)| {
             let mut filter = Filter::default();

@@ -1,5 +1,6 @@
-//! What events do not carry: sockets that send nothing, owners, cgroups, layouts, costs and arms of a policy, gathered on a
-//! thread that rests ten times as long as it works.
+//! Gathers what events lack: idle sockets, owners, cgroups, layouts, costs and arms of a policy.
+//!
+//! The work is done on a thread that rests ten times as long as it works.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -18,49 +19,47 @@ use crate::catalog::StateLayout;
 use crate::kernel::probe::Features;
 use crate::kernel::{cgroup, clock, socket};
 
-/// Shortest time between two looks at the same thing.
+// Shortest time between two passes of the same work.
 const NAMES_EVERY: Duration = Duration::from_secs(2);
 const COSTS_EVERY: Duration = Duration::from_secs(2);
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 const ARMS_EVERY: Duration = Duration::from_secs(1);
-/// Rest after each piece of work, in times of what it took.
+/// Rest after each piece of work, as a multiple of its duration.
 const REST: u32 = 10;
-/// How soon the thread sees that it is not needed any more.
+/// Longest time until the thread notices that it is no longer needed.
 const NAP: Duration = Duration::from_millis(100);
-/// Arrivals handed over at once, and such parcels that may wait.
+/// Most arrivals per parcel, and most parcels in the queue.
 const PARCEL: usize = 1024;
 const WAITING_PARCELS: usize = 64;
-/// How often the owner of a socket is looked for.
+/// Attempts to find the owner of a socket.
 const OWNER_TRIES: u8 = 3;
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;
 
-/// Finds what an algorithm keeps in a socket, by its kernel name.
+/// Finds the state layout of an algorithm by its kernel name.
 pub type FindLayout = Box<dyn FnMut(&str) -> Option<StateLayout> + Send>;
 
-/// How a host that is watched is asked for what the kernel's events do not say.
+/// Provides what the kernel's events lack.
 pub struct Layouts {
-    /// Finds what an algorithm keeps in a socket.
     pub find: FindLayout,
-    /// Reads which arm of a policy each connection is in.
     pub arms: ReadArms,
 }
 
-/// Which work the thread does.
+/// The work of the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     All,
-    /// Arms of a policy alone: for whoever shows events as they are.
+    /// Only the arms of a policy.
     Arms,
 }
 
 #[derive(Debug)]
 pub(super) enum GatherRequest {
-    /// What an algorithm keeps in a socket.
+    /// The state layout of an algorithm.
     Layout(String),
-    /// Owner, name of the cgroup and arm of a socket that was seen for the first time.
+    /// Owner, cgroup path and arm of a new socket.
     Names { socket: u64, cgroup: u64 },
-    /// Nothing more: the connection ended.
+    /// The connection ended.
     Nothing { socket: u64 },
 }
 
@@ -75,24 +74,21 @@ struct Gatherer {
     layouts: FindLayout,
     features: Option<Features>,
     arms: ArmBook,
-    /// Sockets whose owner is wanted, and how often it was looked for.
+    /// Sockets whose owner is wanted, with the attempts to find it.
     ownerless: HashMap<u64, u8>,
-    /// cgroups whose name is wanted.
+    /// cgroups whose path is wanted.
     nameless: HashSet<u64>,
-    /// cgroups whose name was told, and is still known to those who were told.
+    /// cgroups whose path was reported.
     named: HashSet<u64>,
     due: [Instant; PIECES],
     to: SyncSender<Gathered>,
 }
 
-/// Pieces of the thread's work.
+/// Kinds of work.
 const PIECES: usize = 4;
-type Piece = fn(&mut Gatherer) -> Result<Vec<Arrival>>;
+type GatherWork = fn(&mut Gatherer) -> Result<Vec<Arrival>>;
 
-/// Whoever waits for what is gathered has gone.
-struct Gone;
-
-/// Starts the thread; it ends when both ends of its channels are dropped.
+/// Starts the thread. It ends when the other ends of its channels are dropped.
 pub(super) fn start(
     filter: Filter,
     layouts: Layouts,
@@ -128,20 +124,21 @@ impl Gatherer {
             match requests.recv_timeout(NAP) {
                 Ok(first) => {
                     let waiting: Vec<GatherRequest> = std::iter::once(first).chain(requests.try_iter()).collect();
-                    if waiting.into_iter().try_for_each(|wanted| self.note(wanted)).is_err() {
+                    if waiting.into_iter().try_for_each(|wanted| self.note(wanted)).is_none() {
                         return;
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            if self.do_what_is_due().is_err() {
+            if self.do_what_is_due().is_none() {
                 return;
             }
         }
     }
 
-    fn note(&mut self, wanted: GatherRequest) -> Result<(), Gone> {
+    /// None: the receiver is gone, here and below.
+    fn note(&mut self, wanted: GatherRequest) -> Option<()> {
         match wanted {
             GatherRequest::Names { socket, cgroup } => {
                 self.arms.meet(socket);
@@ -160,11 +157,11 @@ impl Gatherer {
                 }
             }
         }
-        Ok(())
+        Some(())
     }
 
-    fn do_what_is_due(&mut self) -> Result<(), Gone> {
-        let pieces: [(Duration, Piece); PIECES] = [
+    fn do_what_is_due(&mut self) -> Option<()> {
+        let pieces: [(Duration, GatherWork); PIECES] = [
             (ARMS_EVERY, Gatherer::arms),
             (SWEEP_EVERY, Gatherer::sweep),
             (NAMES_EVERY, Gatherer::names),
@@ -178,27 +175,26 @@ impl Gatherer {
             }
             match gather(self) {
                 Ok(arrivals) => self.send(arrivals)?,
-                Err(why) => self.to.send(Gathered::Notice(format!("{why:#}"))).map_err(|_| Gone)?,
+                Err(why) => self.to.send(Gathered::Notice(format!("{why:#}"))).ok()?,
             }
             let end = Instant::now();
             self.due[piece] = (begin + every).max(end + (end - begin) * REST);
         }
-        Ok(())
+        Some(())
     }
 
-    /// A parcel has room for its own arrivals only: what remains of a vector that is split keeps the room of all.
-    fn send(&mut self, arrivals: Vec<Arrival>) -> Result<(), Gone> {
+    /// Sends parcels without excess capacity. Splitting the vector would keep the capacity of the whole.
+    fn send(&mut self, arrivals: Vec<Arrival>) -> Option<()> {
         let mut rest = arrivals.into_iter();
         loop {
             let parcel: Vec<Arrival> = rest.by_ref().take(PARCEL).collect();
             if parcel.is_empty() {
-                return Ok(());
+                return Some(());
             }
-            self.to.send(Gathered::Arrivals(parcel)).map_err(|_| Gone)?;
+            self.to.send(Gathered::Arrivals(parcel)).ok()?;
         }
     }
 
-    /// Arms of the sockets that were met, as far as they are not told already.
     fn arms(&mut self) -> Result<Vec<Arrival>> {
         Ok(self.arms.read()?.into_iter().map(Arrival::Fact).collect())
     }
@@ -213,28 +209,31 @@ impl Gatherer {
         Ok(rows.chain([Arrival::Fact(swept)]).collect())
     }
 
-    /// Forgets that cgroups were named in which a sweep found nothing: whoever was told forgets their names with it.
+    /// Forgets the cgroups without a socket in the sweep, as the receivers do.
     fn forget_names(&mut self, found: &[Event]) {
         let found: HashSet<u64> = found.iter().map(|event| event.cgroup).collect();
         self.named.retain(|cgroup| found.contains(cgroup));
     }
 
-    /// Owners and cgroups of the sockets that were met since.
+    /// Owners and cgroups of new sockets.
     fn names(&mut self) -> Result<Vec<Arrival>> {
         let mut facts = Vec::new();
         if !self.ownerless.is_empty() {
             let found = socket::owners()?.into_iter().filter(|owned| self.ownerless.remove(&owned.cookie).is_some());
-            let owner =
-                |owned: socket::Owned| Fact::Owner { socket: owned.cookie, pid: owned.pid, command: owned.command };
+            let owner = |owned: socket::SocketOwner| Fact::Owner {
+                socket: owned.cookie,
+                pid: owned.pid,
+                command: owned.command,
+            };
             facts.extend(found.map(owner).map(Arrival::Fact));
-            // A connection that nobody has accepted yet has no owner; one that was closed has none any more.
+            // A connection has no owner before it is accepted and after it is closed.
             self.ownerless.retain(|_, tries| {
                 *tries += 1;
                 *tries < OWNER_TRIES
             });
         }
         if !self.nameless.is_empty() {
-            // Without cgroup v2 sockets are in none.
+            // Fails without cgroup v2.
             let found = cgroup::paths(CGROUPS_MAX).unwrap_or_default().into_iter();
             for (cgroup, path) in found.filter(|(cgroup, _)| self.nameless.contains(cgroup)) {
                 self.named.insert(cgroup);
@@ -245,7 +244,6 @@ impl Gatherer {
         Ok(facts)
     }
 
-    /// What every algorithm that is a BPF program cost so far; nothing while the kernel does not count.
     fn costs(&mut self) -> Result<Vec<Arrival>> {
         let Some(features) = &self.features else { return Ok(Vec::new()) };
         let time_ns = clock::monotonic_ns()?;
@@ -262,13 +260,16 @@ mod tests {
     use super::*;
     use crate::model::live::samples::sample;
 
-    #[test]
-    fn parcels_take_no_more_memory_than_what_is_in_them() {
+    fn gatherer() -> (Gatherer, Receiver<Gathered>) {
         let (to, gathered) = mpsc::sync_channel(WAITING_PARCELS);
         let layouts = Layouts { find: Box::new(|_| None), arms: Box::new(|| Ok(None)) };
-        let mut gatherer = Gatherer::new(Filter::default(), layouts, Scope::All, to);
-        let arrivals = (0..10 * PARCEL as u64 + 1).map(|at| Arrival::Event(sample(at, 1))).collect();
-        assert!(gatherer.send(arrivals).is_ok());
+        (Gatherer::new(Filter::default(), layouts, Scope::All, to), gathered)
+    }
+
+    #[test]
+    fn parcels_have_no_excess_capacity() {
+        let (mut gatherer, gathered) = gatherer();
+        gatherer.send((0..10 * PARCEL as u64 + 1).map(|at| Arrival::Event(sample(at, 1))).collect()).unwrap();
         let parcels = gathered.try_iter().map(|gathered| match gathered {
             Gathered::Arrivals(arrivals) => arrivals,
             Gathered::Notice(notice) => panic!("{notice}"),
@@ -279,14 +280,12 @@ mod tests {
     }
 
     #[test]
-    fn cgroup_in_which_a_sweep_found_nothing_is_named_again_with_its_next_socket() {
-        let (to, _gathered) = mpsc::sync_channel(WAITING_PARCELS);
-        let layouts = Layouts { find: Box::new(|_| None), arms: Box::new(|| Ok(None)) };
-        let mut gatherer = Gatherer::new(Filter::default(), layouts, Scope::All, to);
+    fn cgroup_without_a_socket_in_a_sweep_is_named_again_with_its_next_socket() {
+        let (mut gatherer, _gathered) = gatherer();
         gatherer.named = HashSet::from([7, 8]);
         gatherer.forget_names(&[Event { cgroup: 7, ..sample(1, 1) }]);
         for cgroup in [7, 8] {
-            assert!(gatherer.note(GatherRequest::Names { socket: 2, cgroup }).is_ok());
+            gatherer.note(GatherRequest::Names { socket: 2, cgroup }).unwrap();
         }
         assert_eq!(gatherer.nameless, HashSet::from([8]));
     }

@@ -1,10 +1,11 @@
-//! The tracer's kernel program: opened with a filter, without what this kernel lacks.
+//! Opens the tracer's BPF object with a filter and the programs that its user needs.
 
+use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::net::Ipv6Addr;
 
 use anyhow::{Context, Result};
-use libbpf_rs::skel::SkelBuilder;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenMapMut, OpenObject, OpenProgramMut};
 
 use super::filter::Filter;
@@ -17,25 +18,32 @@ use crate::kernel::libbpf_log;
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/tcp_trace.skel.rs"));
 }
-use skeleton::OpenTcpTraceMaps;
 pub(super) use skeleton::{OpenTcpTraceSkel, TcpTraceSkel};
 
-/// Bits of `filters` in the kernel program.
-const FILTER_PORT: u32 = 1;
-const FILTER_ADDRESS: u32 = 2;
-const FILTER_ALGORITHM: u32 = 4;
-const FILTER_CGROUP: u32 = 8;
-const FILTER_NETNS: u32 = 16;
+/// Limit of the network namespaces that a tracer follows at the same time.
+const NETNS_MAX: u32 = 4096;
 
-/// Network namespaces that a tracer follows at the same time, at most.
-pub(super) const NETNS_MAX: u32 = 4096;
+/// The programs that sample single sockets at each packet.
+pub(super) const BY_PACKET: &str = "tccc_tcp_state tccc_ca_state tccc_retransmit tccc_packet";
+/// The programs that sample single sockets by a timer.
+pub(super) const BY_TIMER: &str = "tccc_tcp_state tccc_ca_state tccc_retransmit tccc_begin tccc_meet tccc_meet_file";
+pub(super) const SWEEP: &str = "tccc_sweep";
+/// The programs that add up the sockets of each group.
+pub(super) const TOTALS: &str = "tccc_tot_ca tccc_tot_tcp tccc_tot_sweep";
+/// Maps of [`BY_PACKET`] and [`BY_TIMER`].
+const SAMPLING_MAPS: &str = "tccc_events tccc_flows tccc_free_flows tccc_places tccc_ticking tccc_sock_copy \
+                             tccc_generation tccc_dropped";
+const TOTALS_MAPS: &str = "tccc_totals tccc_tot_begin tccc_tot_socks tccc_tot_state tccc_labels";
 
-/// Opens the program with room for the filter's values; nothing is loaded yet. The sums by group are left out until
-/// [`set_totals`] asks for them.
+/// Opens the object with these programs, their maps, and room for the filter's values.
 ///
-/// Errors: no type information, or the embedded object is not understood.
-pub(super) fn open<'a>(object: &'a mut MaybeUninit<OpenObject>, filter: &Filter) -> Result<OpenTcpTraceSkel<'a>> {
-    libbpf_log::install_if_none();
+/// Errors: no type information, or libbpf rejects the embedded object.
+pub(super) fn open<'a>(
+    object: &'a mut MaybeUninit<OpenObject>,
+    filter: &Filter,
+    programs: &str,
+) -> Result<OpenTcpTraceSkel<'a>> {
+    libbpf_log::start();
     let mut skel = skeleton::TcpTraceSkelBuilder::default().open(object).context("open the tracer's program")?;
     let rodata = skel.maps.rodata_data.as_mut().context("find the tracer's settings")?;
     rodata.filters = filter_bits(filter);
@@ -47,85 +55,48 @@ pub(super) fn open<'a>(object: &'a mut MaybeUninit<OpenObject>, filter: &Filter)
     if filter.netns.is_some() {
         set_room(&mut skel.maps.tccc_f_netns, NETNS_MAX as usize)?;
     }
-    set_totals(&mut skel, true, false)?;
+    let is_among = |names: &str, name: &OsStr| names.split(' ').any(|it| name == OsStr::new(it));
+    for mut program in skel.open_object_mut().progs_mut() {
+        program.set_autoload(is_among(programs, program.name()));
+    }
+    let used = [([BY_PACKET, BY_TIMER].contains(&programs), SAMPLING_MAPS), (programs == TOTALS, TOTALS_MAPS)];
+    for (_, unused) in used.into_iter().filter(|(is_used, _)| !is_used) {
+        for mut map in skel.open_object_mut().maps_mut().filter(|map| is_among(unused, map.name())) {
+            map.set_autocreate(false).context("leave out an unused map")?;
+        }
+    }
     Ok(skel)
 }
 
-/// Which halves of the program are loaded: what follows single sockets, and what adds them up.
-///
-/// Errors: libbpf refuses, which it has no reason to.
-pub(super) fn set_totals(open: &mut OpenTcpTraceSkel<'_>, has_sockets: bool, has_totals: bool) -> Result<()> {
-    let progs = &mut open.progs;
-    let single =
-        [&mut progs.tccc_packet, &mut progs.tccc_ca_state, &mut progs.tccc_retransmit, &mut progs.tccc_tcp_state];
-    let others = [&mut progs.tccc_begin, &mut progs.tccc_meet, &mut progs.tccc_meet_file, &mut progs.tccc_sweep];
-    single.into_iter().chain(others).for_each(|program| program.set_autoload(has_sockets));
-    for program in [&mut progs.tccc_tot_ca, &mut progs.tccc_tot_tcp, &mut progs.tccc_tot_sweep] {
-        program.set_autoload(has_totals);
-    }
-    let maps = &mut open.maps;
-    set_single(maps, has_sockets)?;
-    let sums = [&mut maps.tccc_totals, &mut maps.tccc_tot_begin, &mut maps.tccc_tot_socks, &mut maps.tccc_tot_state];
-    for map in sums.into_iter().chain([&mut maps.tccc_labels]) {
-        map.set_autocreate(has_totals).context("leave out what is not needed")?;
-    }
-    Ok(())
-}
-
-/// Whether the maps are created of what follows single sockets.
-///
-/// Errors: libbpf refuses, which it has no reason to.
-pub(super) fn set_single(maps: &mut OpenTcpTraceMaps<'_>, has_sockets: bool) -> Result<()> {
-    let follow = [
-        &mut maps.tccc_events,
-        &mut maps.tccc_flows,
-        &mut maps.tccc_free_flows,
-        &mut maps.tccc_places,
-        &mut maps.tccc_ticking,
-    ];
-    let tell = [&mut maps.tccc_sock_copy, &mut maps.tccc_generation, &mut maps.tccc_dropped];
-    let mut maps = follow.into_iter().chain(tell);
-    maps.try_for_each(|map| map.set_autocreate(has_sockets)).context("leave out what is not needed")
-}
-
-/// Writes the filter's values into the loaded program's maps.
+/// Writes the filter's values into the maps of the loaded object.
 ///
 /// Errors: more network namespaces than can be followed.
 pub(super) fn fill_filter(skel: &TcpTraceSkel<'_>, filter: &Filter) -> Result<()> {
-    let set = |map: &dyn MapCore, key: &[u8]| map.update(key, &[1], MapFlags::ANY).context("set the tracer's filter");
-    for port in &filter.ports {
-        set(&skel.maps.tccc_f_ports, &port.to_ne_bytes())?;
+    fn set<K: AsRef<[u8]>>(map: &impl MapCore, mut keys: impl Iterator<Item = K>) -> Result<()> {
+        keys.try_for_each(|key| map.update(key.as_ref(), &[1], MapFlags::ANY)).context("set the tracer's filter")
     }
-    for prefix in &filter.addresses {
-        let (address, bits) = prefix.mapped();
-        set(&skel.maps.tccc_f_addrs, &address_key(address, bits))?;
-    }
-    for algorithm in &filter.algorithms {
-        set(&skel.maps.tccc_f_algos, &algorithm_key(algorithm))?;
-    }
-    for cgroup in &filter.cgroups {
-        set(&skel.maps.tccc_f_cgroups, &cgroup.to_ne_bytes())?;
-    }
-    for inode in filter.netns.iter().flatten() {
-        set(&skel.maps.tccc_f_netns, &inode.to_ne_bytes())?;
-    }
-    Ok(())
+    let maps = &skel.maps;
+    set(&maps.tccc_f_ports, filter.ports.iter().map(|port| port.to_ne_bytes()))?;
+    set(&maps.tccc_f_addrs, filter.addresses.iter().map(|prefix| address_key(prefix.mapped())))?;
+    set(&maps.tccc_f_algos, filter.algorithms.iter().map(|algorithm| algorithm_key(algorithm)))?;
+    set(&maps.tccc_f_cgroups, filter.cgroups.iter().map(|cgroup| cgroup.to_ne_bytes()))?;
+    set(&maps.tccc_f_netns, filter.netns.iter().flatten().map(|inode| inode.to_ne_bytes()))
 }
 
-/// Says what it means that the kernel did not take the tracer's program.
+/// Turns the kernel's refusal into an unmet need.
 pub(super) fn explain_refusal(error: libbpf_rs::Error) -> anyhow::Error {
     let what = format!("cannot trace: this kernel refused the tracer's program: {error}");
     Failure::unmet(what).hint("`tccc doctor` lists what this host lacks").into()
 }
 
-/// Whether the kernel has a tracepoint that programs can read by type.
+/// Whether the kernel has a tracepoint with type information.
 pub(super) fn has_tracepoint(kernel: &Types, name: &str) -> bool {
     kernel.has(TypeKind::Typedef, &format!("btf_trace_{name}"))
 }
 
-/// Keeps those programs from loading whose tracepoint this kernel lacks; says what is less precise without each.
+/// Disables the programs whose tracepoint this kernel lacks; returns a notice for each.
 ///
-/// Shape: programs, each with its tracepoint and with what is lost without it.
+/// Shape: program, tracepoint, and the consequence of its absence.
 pub(super) fn leave_out_missing<const N: usize>(
     optional: [(&mut OpenProgramMut<'_>, &str, &str); N],
     has: impl Fn(&str) -> bool,
@@ -139,13 +110,11 @@ pub(super) fn leave_out_missing<const N: usize>(
         .collect()
 }
 
+/// `filters` of the kernel program.
 fn filter_bits(filter: &Filter) -> u32 {
-    let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
-    bit(!filter.ports.is_empty(), FILTER_PORT)
-        | bit(!filter.addresses.is_empty(), FILTER_ADDRESS)
-        | bit(!filter.algorithms.is_empty(), FILTER_ALGORITHM)
-        | bit(!filter.cgroups.is_empty(), FILTER_CGROUP)
-        | bit(filter.netns.is_some(), FILTER_NETNS)
+    let Filter { ports, addresses, algorithms, cgroups, netns } = filter;
+    let lists = [ports.is_empty(), addresses.is_empty(), algorithms.is_empty(), cgroups.is_empty(), netns.is_none()];
+    lists.into_iter().enumerate().map(|(bit, is_unused)| u32::from(!is_unused) << bit).sum()
 }
 
 fn set_room(map: &mut OpenMapMut<'_>, entries: usize) -> Result<()> {
@@ -153,7 +122,7 @@ fn set_room(map: &mut OpenMapMut<'_>, entries: usize) -> Result<()> {
 }
 
 /// `struct address_key`: prefix bits, then the address in network byte order.
-fn address_key(address: Ipv6Addr, bits: u32) -> [u8; 20] {
+fn address_key((address, bits): (Ipv6Addr, u32)) -> [u8; 20] {
     let mut key = [0; 20];
     key[..4].copy_from_slice(&bits.to_ne_bytes());
     key[4..].copy_from_slice(&address.octets());
@@ -168,7 +137,7 @@ fn algorithm_key(name: &str) -> [u8; 16] {
     key
 }
 
-/// The kernel's tick, in which it stores timeouts: the resolution of its coarse clock.
+/// The kernel's tick, its unit for timeouts: the resolution of the coarse clock.
 fn jiffy_ns() -> Result<u32> {
     use nix::time::{ClockId, clock_getres};
     let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).context("read the kernel's tick")?;

@@ -1,8 +1,8 @@
-//! Recordings: what a source handed over, kept in a file that is whole up to its last whole block however it ends.
+//! Recordings of the arrivals of a source, readable up to the last whole block however the writer ends.
 //!
-//! A file begins with [`MAGIC`] and the number of its format, then come blocks (`record/block.rs`): first what the
-//! recording is of, then events and facts, at last an end when it was ended in order. A format's meaning never
-//! changes; a reader knows every format up to its own.
+//! A file starts with [`MAGIC`] and the format number. Blocks follow (`record/block.rs`): a head, then events and facts,
+//! and an end if the recording is complete. The meaning of a format never changes. A reader knows every format up to its
+//! own.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::arrival::{Arrival, Fact};
+use super::event::EVENT_BYTES;
 use super::event::schema::Schema;
-use super::event::{EVENT_BYTES, Event};
 use crate::failure::Failure;
 use crate::kernel::clock;
 
@@ -27,51 +27,49 @@ use block::BlockKind;
 pub use rotate::Rotation;
 use standing::StandingFacts;
 
-/// First bytes of a recording.
 pub const MAGIC: [u8; 8] = *b"\x89tcccrec";
 /// The format this program writes.
 pub const FORMAT: u32 = 1;
-/// Events of a block: half a megabyte before it is packed.
+/// Events per block: half a megabyte before compression.
 const BLOCK_EVENTS: usize = 2048;
-/// Bytes of facts of a block.
+/// Bytes of facts per block.
 const BLOCK_FACTS: usize = 256 << 10;
-/// A block is written at the latest so long after its first event: what a kill can lose.
+/// Longest time until an event is written: the loss when the process is killed.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
-/// What a recording is of: its first block.
+/// The first block of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// Version of the program that wrote it.
     pub tccc: String,
     pub host: String,
     pub kernel: String,
-    /// When it began, for people.
+    /// Start time as text.
     pub started: String,
-    /// When it began, nanoseconds since 1970.
+    /// Start time, nanoseconds since 1970.
     pub realtime_ns: u64,
-    /// The same moment on the clock of the events, CLOCK_MONOTONIC.
+    /// Start time, CLOCK_MONOTONIC, the clock of the events.
     pub monotonic_ns: u64,
-    /// Time between samples of one socket, nanoseconds.
+    /// Time between samples of one socket.
     pub interval_ns: u64,
     pub selection: String,
-    /// Number of the file in a recording of several, from 1.
+    /// Number of the file in a rotation, from 1.
     pub part: u32,
-    /// How its events are laid out.
     pub event: Schema,
 }
 
-/// Ends a recording that was not cut: its last block.
+/// The last block of a complete recording.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tail {
     pub events: u64,
-    /// Events that were dropped before they could be recorded, since the recording began.
+    /// Events dropped before they could be recorded.
     pub dropped: u64,
 }
 
 impl Head {
-    /// A recording on this host that begins now.
+    /// The head of a recording that starts now on this host.
     ///
-    /// Errors: the host has no clock.
+    /// Errors: the clocks cannot be read.
     pub fn of_this_host(interval: Duration, selection: String) -> Result<Head> {
         let name = nix::sys::utsname::uname().context("ask for the name of this host")?;
         let realtime_ns = clock::realtime_ns()?;
@@ -91,48 +89,45 @@ impl Head {
     }
 }
 
-/// Writes a recording, in one file or in several.
+/// Writes a recording to one file or to several.
 #[derive(Debug)]
 pub struct Recorder {
     path: PathBuf,
     head: Head,
     rotation: Rotation,
-    part: Part,
-    /// Facts that a new file begins with; empty when there is one file only.
+    part: RecordingFile,
+    /// Facts for the next file; empty without rotation.
     standing: StandingFacts,
     dropped: u64,
     total: u64,
 }
 
 #[derive(Debug)]
-struct Part {
+struct RecordingFile {
     file: File,
     bytes: u64,
     begun: Instant,
     events: Vec<u8>,
     span: [u64; 2],
     facts: Vec<u8>,
-    fact_count: u32,
     waiting_since: Option<Instant>,
     written: u64,
 }
 
 impl Recorder {
-    /// Creates the file.
+    /// Creates the file. With rotation, an existing file becomes the first of the older ones.
     ///
-    /// Errors: it exists and nothing says that it may be put aside; it cannot be written.
-    /// Side effects: with a rotation, an existing file becomes the first of the older ones.
+    /// Errors: the file exists and there is no rotation, or it cannot be written.
     pub fn create(path: &Path, head: Head, rotation: Rotation) -> Result<Recorder> {
         if rotation.is_on() && path.exists() {
             rotation.put_aside(path)?;
         }
-        let part = Part::create(path, &head)?;
+        let part = RecordingFile::create(path, &head)?;
         let standing = StandingFacts::default();
         Ok(Recorder { path: path.to_owned(), head, rotation, part, standing, dropped: 0, total: 0 })
     }
 
-    /// Keeps an arrival; it is in the file a second later at the latest, provided that [`Recorder::flush_due`] is
-    /// called in time.
+    /// Records an arrival. It reaches the file within a second if [`Recorder::flush_due`] is called in time.
     ///
     /// Errors: the file cannot be written.
     pub fn write(&mut self, arrival: &Arrival) -> Result<()> {
@@ -142,7 +137,10 @@ impl Recorder {
         match arrival {
             Arrival::Event(event) => {
                 self.total += 1;
-                self.part.add_event(event);
+                let part = &mut self.part;
+                part.events.extend_from_slice(&event.encode());
+                part.span = [part.span[0].min(event.time_ns), part.span[1].max(event.time_ns)];
+                part.waiting_since.get_or_insert_with(Instant::now);
             }
             Arrival::Fact(fact) => {
                 if let Fact::Dropped { events, .. } = fact {
@@ -155,7 +153,7 @@ impl Recorder {
         if self.part.is_full() { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what has waited long enough, and begins another file when this one is large or old enough.
+    /// Writes arrivals that have waited long enough, and rotates the file if it is due.
     ///
     /// Errors: the file cannot be written.
     pub fn flush_due(&mut self) -> Result<()> {
@@ -165,12 +163,12 @@ impl Recorder {
         Ok(())
     }
 
-    /// Events kept so far, over all files.
+    /// The number of events in all files.
     pub fn events(&self) -> u64 {
         self.total
     }
 
-    /// Ends the recording in order and has it stored safely; returns the bytes of the last file.
+    /// Completes the recording and syncs it to disk; returns the size of the last file.
     ///
     /// Errors: the file cannot be written.
     pub fn finish(mut self) -> Result<u64> {
@@ -190,11 +188,11 @@ impl Recorder {
         self.end_part()?;
         self.rotation.put_aside(&self.path)?;
         self.head.part += 1;
-        self.part = Part::create(&self.path, &self.head)?;
+        self.part = RecordingFile::create(&self.path, &self.head)?;
         for fact in self.standing.facts() {
             self.part.add_fact(fact)?;
             if self.part.is_full() {
-                self.part.flush()?; // no reader takes a block of any size
+                self.part.flush()?; // readers limit the size of a block
             }
         }
         Ok(())
@@ -203,13 +201,13 @@ impl Recorder {
     fn end_part(&mut self) -> Result<()> {
         self.part.flush()?;
         let tail = serde_json::to_vec(&Tail { events: self.part.written, dropped: self.dropped })?;
-        self.part.put(&block::pack(BlockKind::End, &tail, 1, [0, 0]))?;
+        self.part.put(&block::pack(BlockKind::End as u8, &tail, 1, [0, 0]))?;
         Ok(self.part.file.sync_data()?)
     }
 }
 
-impl Part {
-    fn create(path: &Path, head: &Head) -> Result<Part> {
+impl RecordingFile {
+    fn create(path: &Path, head: &Head) -> Result<RecordingFile> {
         let file = match File::options().write(true).create_new(true).open(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let what = format!("cannot record to \"{}\": it exists", path.display());
@@ -218,33 +216,25 @@ impl Part {
             }
             other => other.with_context(|| format!("create the recording \"{}\"", path.display()))?,
         };
-        let mut part = Part {
+        let mut part = RecordingFile {
             file,
             bytes: 0,
             begun: Instant::now(),
             events: Vec::with_capacity(BLOCK_EVENTS * EVENT_BYTES),
             span: [u64::MAX, 0],
             facts: Vec::new(),
-            fact_count: 0,
             waiting_since: None,
             written: 0,
         };
         let mut first = [&MAGIC[..], &FORMAT.to_le_bytes()].concat();
-        first.extend(block::pack(BlockKind::Head, &serde_json::to_vec(head)?, 1, [0, 0]));
+        first.extend(block::pack(BlockKind::Head as u8, &serde_json::to_vec(head)?, 1, [0, 0]));
         part.put(&first).with_context(|| format!("write the recording \"{}\"", path.display()))?;
         Ok(part)
-    }
-
-    fn add_event(&mut self, event: &Event) {
-        self.events.extend_from_slice(&event.encode());
-        self.span = [self.span[0].min(event.time_ns), self.span[1].max(event.time_ns)];
-        self.waiting_since.get_or_insert_with(Instant::now);
     }
 
     fn add_fact(&mut self, fact: &Fact) -> Result<()> {
         serde_json::to_writer(&mut self.facts, fact)?;
         self.facts.push(b'\n');
-        self.fact_count += 1;
         self.waiting_since.get_or_insert_with(Instant::now);
         Ok(())
     }
@@ -253,20 +243,20 @@ impl Part {
         self.events.len() >= BLOCK_EVENTS * EVENT_BYTES || self.facts.len() >= BLOCK_FACTS
     }
 
-    /// Events before facts: a sweep's end comes after what it found.
+    /// Writes events before facts, because the end of a sweep follows its rows.
     fn flush(&mut self) -> Result<()> {
         if !self.events.is_empty() {
             let count = self.events.len() / EVENT_BYTES;
             let columns = block::transpose(&self.events, EVENT_BYTES);
-            self.put(&block::pack(BlockKind::Events, &columns, count as u32, self.span))?;
+            self.put(&block::pack(BlockKind::Events as u8, &columns, count as u32, self.span))?;
             self.written += count as u64;
             self.events.clear();
             self.span = [u64::MAX, 0];
         }
         if !self.facts.is_empty() {
             let facts = std::mem::take(&mut self.facts);
-            self.put(&block::pack(BlockKind::Facts, &facts, self.fact_count, [0, 0]))?;
-            self.fact_count = 0;
+            let count = facts.iter().filter(|&&byte| byte == b'\n').count();
+            self.put(&block::pack(BlockKind::Facts as u8, &facts, count as u32, [0, 0]))?;
         }
         self.waiting_since = None;
         Ok(())

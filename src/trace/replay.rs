@@ -1,4 +1,4 @@
-//! A recording as a source: at its own speed, faster, slower, from any moment.
+//! A recording as a source that plays at any speed and from any moment.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,9 +13,9 @@ use super::record::read::{BlockContent, RecordingReader, Want};
 use super::source::{EventSource, Playback};
 use crate::failure::Failure;
 
-/// Before a moment that is jumped to, so much is read: sweeps show every socket more often.
+/// A jump starts reading this long before its target. Sweeps show every socket more often.
 const LEAD_NS: u64 = 120_000_000_000;
-/// Events handed over by one poll at most, so that a viewer stays awake however fast it plays.
+/// Most events per poll, so that a viewer stays responsive at any speed.
 const BATCH_EVENTS: usize = 100_000;
 pub const SPEEDS: [f64; 2] = [0.01, 10_000.0];
 
@@ -30,7 +30,7 @@ pub struct Replay {
     speed: f64,
     batch_events: usize,
     jumped: bool,
-    /// What leads to the moment that was jumped to is not handed over yet.
+    /// The events before the target of a jump are not all read yet.
     catching_up: bool,
     ended: bool,
 }
@@ -63,7 +63,8 @@ impl Replay {
         })
     }
 
-    /// Everything up to the position, or a batch; playing goes no further than the batch, a jump goes on later.
+    /// Reads events up to the position, but at most a batch. After a full batch, the position of a normal replay moves back
+    /// to the batch's end; a jump continues with the next poll.
     fn hand_over(&mut self, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         let mut handed = 0;
         loop {
@@ -94,14 +95,14 @@ impl Replay {
         Ok(())
     }
 
-    /// Begins anew some time before the position.
+    /// Restarts [`LEAD_NS`] before the position.
     fn begin_anew(&mut self, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         self.jumped = false;
         self.reader.rewind()?;
         (self.waiting, self.ended) = (VecDeque::new(), false);
         take(Arrival::Restart);
         let from = self.position_ns.saturating_sub(LEAD_NS);
-        // A sweep's end is of the time before too: nobody could have been seen by then.
+        // Drops the ends of earlier sweeps, whose sockets were not read.
         let mut unless_swept = |arrival| match arrival {
             Arrival::Fact(Fact::Swept { .. }) => {}
             other => take(other),
@@ -199,7 +200,7 @@ mod tests {
         (times, is_anew)
     }
 
-    /// A jump ended where the first batch did: in a dense recording each step forward led back.
+    /// Regression: a jump ended with its first batch, so in a dense recording each step forward led back.
     #[test]
     fn jump_over_more_events_than_a_batch_ends_at_its_target() {
         for (speed, target) in [(0.0, 61 * SECOND), (1.0, 61 * SECOND), (SPEEDS[1], 100 * SECOND)] {

@@ -1,4 +1,4 @@
-//! A source of the connections of some rules alone.
+//! Narrows a source to the connections of some rules.
 //!
 //! The arm of a connection is known about a second after the connection opened, so its first events wait.
 
@@ -11,31 +11,30 @@ use super::arrival::{Arrival, Fact};
 use super::event::{Event, EventKind};
 use super::source::{EventSource, Playback};
 
-/// How long an event waits for the arm of its connection, in the time of the stream.
+/// Longest wait of an event for the arm of its connection, in stream time.
 const PATIENCE_NS: u64 = 3_000_000_000;
-/// Events that wait at most: about 25 MB.
+/// Limit of waiting events: about 25 MB.
 const WAITING_MAX: usize = 65_536;
-/// Connections whose arm is remembered at most.
+/// Limit of connections with a known arm.
 const KNOWN_MAX: usize = 400_000;
 
-/// Passes on the events of connections that are in one of these rules, and every fact. Without rules everything passes.
+/// Passes all facts, and the events of connections in some rules. Without rules everything passes.
 pub struct OfRules<S> {
     source: S,
-    gate: Gate,
+    gate: RuleGate,
 }
 
-struct Gate {
+struct RuleGate {
     rules: BTreeSet<String>,
-    /// Connections whose arm is known, and whether their rule is one of ours.
+    /// Connections with a known arm; true if their events pass.
     known: HashMap<u64, bool>,
-    /// Events of connections whose arm is not known, oldest first.
+    /// Events of connections without a known arm, oldest first.
     waiting: VecDeque<Event>,
 }
 
 impl<S: EventSource> OfRules<S> {
-    /// Narrows a source to the connections of these rules.
     pub fn new(source: S, rules: BTreeSet<String>) -> Self {
-        OfRules { source, gate: Gate { rules, known: HashMap::new(), waiting: VecDeque::new() } }
+        OfRules { source, gate: RuleGate { rules, known: HashMap::new(), waiting: VecDeque::new() } }
     }
 
     pub fn whole(&self) -> &S {
@@ -43,7 +42,7 @@ impl<S: EventSource> OfRules<S> {
     }
 }
 
-impl Gate {
+impl RuleGate {
     fn pass(&mut self, arrival: Arrival, take: &mut dyn FnMut(Arrival)) {
         match arrival {
             _ if self.rules.is_empty() => take(arrival),
@@ -81,7 +80,7 @@ impl Gate {
         }
     }
 
-    /// The socket whose arm a fact tells.
+    /// Learns an arm; returns its socket.
     fn learn(&mut self, fact: &Fact) -> Option<u64> {
         let Fact::Arm { socket, given } = fact else { return None };
         if self.known.len() >= KNOWN_MAX {
@@ -91,18 +90,18 @@ impl Gate {
         Some(*socket)
     }
 
-    /// Passes on, or drops, what waits of a socket whose arm has become known.
+    /// Passes or drops the waiting events of a socket whose arm became known.
     fn release(&mut self, socket: u64, take: &mut dyn FnMut(Arrival)) {
         if !self.waiting.iter().any(|event| event.socket == socket) {
             return;
         }
-        let (own, others) = std::mem::take(&mut self.waiting).into_iter().partition(|event| event.socket == socket);
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (own, others): (VecDeque<Event>, _) = waiting.partition(|event| event.socket == socket);
         self.waiting = others;
-        let own: VecDeque<Event> = own;
         own.into_iter().for_each(|event| self.pass_event(event, take));
     }
 
-    /// Drops what has waited too long: no rule labelled its connection.
+    /// Drops events that have waited too long, because no rule decided their connection.
     fn let_go(&mut self, now_ns: u64) {
         let is_old = |event: &Event| event.time_ns.saturating_add(PATIENCE_NS) < now_ns;
         while self.waiting.front().is_some_and(is_old) {
@@ -164,7 +163,7 @@ mod tests {
         Arrival::Fact(Fact::Arm { socket, given })
     }
 
-    /// Sockets and times of the events that one poll passes on.
+    /// Sockets and times of the events that pass in one poll.
     fn poll(source: &mut OfRules<Batches>) -> Vec<(u64, u64)> {
         let mut passed = Vec::new();
         let mut take = |arrival| {

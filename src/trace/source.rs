@@ -1,4 +1,4 @@
-//! Where arrivals come from: this host as it is, or a recording. Whoever shows or keeps them need not know which.
+//! The common interface of a live host and a recording.
 
 use std::time::Duration;
 
@@ -8,45 +8,45 @@ use super::arrival::Arrival;
 
 /// A stream of arrivals with its own time.
 pub trait EventSource {
-    /// Waits up to `timeout` and hands over what has come.
+    /// Waits up to `timeout` and calls `take` with the arrivals.
     ///
-    /// Errors: the stream is broken and does not go on.
+    /// Errors: the stream is broken.
     fn poll(&mut self, timeout: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()>;
 
-    /// The time of the stream, CLOCK_MONOTONIC of the host it is of, nanoseconds.
+    /// The time of the stream: CLOCK_MONOTONIC of its host, nanoseconds.
     fn now_ns(&self) -> u64;
 
-    /// What it is of: "live", or the name of a recording with host and date.
+    /// "live", or the name of a recording, with host and date.
     fn title(&self) -> String;
 
-    /// What is missing or less precise, in sentences for people.
+    /// Missing or less precise data, in sentences.
     fn notices(&self) -> Vec<String>;
 
-    /// Whether the kernel counts the time of callbacks because this source asked it to.
+    /// Whether this source has switched the kernel's BPF statistics on.
     fn counts_costs(&self) -> bool {
         false
     }
 
-    /// Has the kernel count the time of every BPF program, or lets it stop; a recording has nothing to count.
+    /// Switches the kernel's BPF statistics on or off. Does nothing for a recording.
     ///
     /// Errors: not permitted.
-    /// Side effects: the kernel's BPF statistics are on while the source counts; each call of a program costs more.
+    /// Side effects: while statistics are on, each call of any BPF program costs more.
     fn count_costs(&mut self, _counts: bool) -> Result<()> {
         Ok(())
     }
 
-    /// Whether everything was handed over; a host goes on.
+    /// Whether the stream has ended. A live host never ends.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// Its speed and place, when it is a recording.
+    /// The playback control of a recording.
     fn playback(&mut self) -> Option<&mut dyn Playback> {
         None
     }
 }
 
-/// A source for tests: each poll hands over one of the batches that are put into it.
+/// A source for tests. Each poll returns one of the batches.
 #[cfg(test)]
 #[derive(Default)]
 pub(crate) struct Batches {
@@ -74,17 +74,15 @@ impl EventSource for Batches {
     }
 }
 
-/// A recording that is played.
 pub trait Playback {
     /// First and last moment, CLOCK_MONOTONIC of the recorded host.
     fn span_ns(&self) -> (u64, u64);
 
-    /// Recorded seconds per second; 0 is a pause.
+    /// Recorded seconds per second. 0: paused.
     fn speed(&self) -> f64;
 
-    /// Plays faster, slower or, with 0, not at all.
     fn set_speed(&mut self, speed: f64);
 
-    /// Goes to another moment; the next poll begins with [`Arrival::Restart`].
+    /// Jumps to another moment. The next poll starts with [`Arrival::Restart`].
     fn seek(&mut self, time_ns: u64);
 }

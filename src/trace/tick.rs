@@ -1,5 +1,5 @@
-//! Samples by a timer of the kernel, which looks at every known socket once per interval: nothing runs per
-//! packet, no thread wakes, and the cost follows the number of sockets and samples.
+//! Samples by a timer in the kernel, which checks every known socket once per interval. Nothing runs per packet, and no
+//! thread wakes.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -14,31 +14,29 @@ use crate::kernel::btf::Types;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{iterate, namespaces};
 
-/// Shorter intervals are sampled by packet: a look at every socket takes about as long as they are.
+/// Shorter intervals are sampled by packet, because checking every socket takes about as long.
 pub(super) const INTERVAL_MIN: Duration = Duration::from_millis(1);
-/// Where the numbers behind the timer begin in `struct ticking`, bytes.
+/// Offset of the numbers behind the timer in `struct ticking`, bytes.
 const NUMBERS_AT: usize = 16;
 
 /// Whether this kernel and process can sample by a timer.
 pub(super) fn is_possible(kernel: &Types, has_tracepoint: impl Fn(&str) -> bool) -> bool {
-    // A timer's program goes through the sockets with the first, which is the youngest of what it needs: Linux 5.17.
+    // The youngest of these is bpf_loop: Linux 5.17.
     ["bpf_loop", "bpf_iter_tcp", "bpf_iter_task_file"]
         .into_iter()
         .all(|function| kernel.has(TypeKind::Function, function))
         && ["tcp_cong_state_set", "inet_sock_set_state", "tcp_retransmit_skb"].into_iter().all(has_tracepoint)
         && privilege::missing(&[Capability::SysAdmin]).is_empty()
-        && !is_realtime()
+        // On a real-time kernel, timers of BPF programs are refused or fail.
+        && nix::sys::utsname::uname().is_ok_and(|name| !name.version().to_string_lossy().contains("PREEMPT_RT"))
 }
 
-/// Whether this is a real-time kernel: it refuses timers to programs, or fails at them.
-fn is_realtime() -> bool {
-    nix::sys::utsname::uname().is_ok_and(|name| name.version().to_string_lossy().contains("PREEMPT_RT"))
-}
-
-/// Makes every socket that is open known to the tracer: those of every process, of a namespace that cannot be found
-/// too, and those that no process holds any more, in the namespaces of its filter.
+/// Registers every open socket with the tracer.
 ///
-/// Errors: not permitted to enter a network namespace.
+/// The pass by process includes sockets in namespaces that cannot be found. The pass by namespace includes sockets that no
+/// process holds any more.
+///
+/// Errors: a network namespace cannot be entered.
 pub(super) fn meet_all(by_namespace: &Link, by_process: &Link, filter: &Filter) -> Result<()> {
     iterate::pass(by_process)?;
     let wanted = |inode| filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&inode));
@@ -49,31 +47,31 @@ pub(super) fn meet_all(by_namespace: &Link, by_process: &Link, filter: &Filter) 
         .try_for_each(|netns| netns.run(|| iterate::pass(by_namespace)))
 }
 
-/// The kernel's timer; it stops when the value is dropped, or its process ends, however that ends.
+/// The kernel's timer. It stops when the value is dropped or the process ends.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct SampleTimer {
     ticking: MapHandle,
 }
 
-/// What the samples by timer cost since they began.
+/// The cost of sampling by timer since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockCost {
-    /// Times that the timer ran.
     pub ticks: u64,
+    /// Sockets checked.
     pub looks: u64,
-    /// Time in it, nanoseconds.
     pub nanoseconds: u64,
 }
 
-impl Clock {
-    /// Begins to look once per interval.
+impl SampleTimer {
+    /// Starts the timer.
     ///
     /// Errors: the kernel refuses its iterator or its timer.
-    pub fn begin(skel: &TcpTraceSkel<'_>) -> Result<Clock> {
+    pub fn begin(skel: &TcpTraceSkel<'_>) -> Result<SampleTimer> {
         let starting =
             skel.progs.tccc_begin.attach_iter(skel.maps.tccc_ticking.as_fd()).context("attach the tracer's timer")?;
         iterate::pass(&starting)?;
-        let clock = Clock { ticking: MapHandle::try_from(&skel.maps.tccc_ticking).context("hold the tracer's timer")? };
+        let clock =
+            SampleTimer { ticking: MapHandle::try_from(&skel.maps.tccc_ticking).context("hold the tracer's timer")? };
         let [.., is_begun] = clock.numbers();
         ensure!(is_begun != 0, "the kernel starts no timer for the tracer");
         Ok(clock)

@@ -1,7 +1,6 @@
-//! What the connections of each algorithm, cgroup and arm of a policy do together, added up in the kernel: what an exporter
-//! reads.
+//! Sums over the connections of each algorithm, cgroup and arm of a policy, added up in the kernel for the exporter.
 //!
-//! Nothing per packet and nothing per socket reaches this process; a sweep and the end of a connection add to the sums.
+//! Nothing per packet or per socket reaches this process: sweeps and the ends of connections add to the sums.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
@@ -24,33 +23,33 @@ mod group;
 mod ledger;
 
 pub use bins::{BINS, Powers, RttCounts};
-pub use group::Group;
+pub use group::CountedGroup;
 use group::{decode, key_of};
 use ledger::Ledger;
 
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;
-/// cgroups are looked at once in so many sweeps, to find those that are gone, and when there is a new one.
+/// The cgroups are listed at every twelfth sweep, and whenever there is a new one.
 const LOOK_EVERY: u64 = 12;
-/// Places of `totals_state`.
+/// Keys of `totals_state`.
 const SWEEP: u32 = 0;
 const UNCOUNTED: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedGroups {
-    /// When the sweep ended, CLOCK_MONOTONIC.
+    /// End of the sweep, CLOCK_MONOTONIC.
     pub time_ns: u64,
     /// Shape: sorted by algorithm, cgroup and arm; several may have the same algorithm, path and arm.
-    pub groups: Vec<Group>,
-    /// Processes and names whose network namespace could not be looked at.
+    pub groups: Vec<CountedGroup>,
+    /// Processes and names whose network namespace could not be entered.
     pub hidden: u64,
-    /// Times that a connection could not be counted, because there were too many groups or no memory.
+    /// Times that a connection was not counted, because there were too many groups or no memory.
     pub uncounted: u64,
 }
 
-/// Adds up until it is dropped; held by this process alone.
+/// Counts until dropped.
 pub struct GroupTotals {
-    counting: Counting,
+    counting: CountingProgram,
     find_labels: FindLabels,
     filter: Filter,
     sweeps: u64,
@@ -59,28 +58,26 @@ pub struct GroupTotals {
     ledger: Ledger,
 }
 
-/// The program that counts, with its sums.
-struct Counting {
+struct CountingProgram {
     sweep: Link,
     links: Vec<Link>,
     groups: MapHandle,
     state: MapHandle,
-    /// The kernel's number of the labels that it reads.
+    /// The kernel's id of the policy's label map.
     labels: Option<u32>,
     notices: Vec<String>,
 }
 
-impl Counting {
-    /// Loads the program with these labels; `before` is called when it is ready to count, with the map of its sums.
+impl CountingProgram {
+    /// Loads the program with these labels; calls `before` with the map of the sums before it starts to count.
     fn start(
         filter: &Filter,
         labels: Option<&LabelMap>,
         before: impl FnOnce(&MapHandle) -> Result<()>,
-    ) -> Result<Counting> {
+    ) -> Result<CountingProgram> {
         let kernel = Types::of_running_kernel()?;
         let mut object = MaybeUninit::uninit();
-        let mut open = program::open(&mut object, filter)?;
-        program::set_totals(&mut open, false, true)?;
+        let mut open = program::open(&mut object, filter, program::TOTALS)?;
         if let Some(labels) = labels {
             open.maps.tccc_labels.reuse_fd(labels.map.as_fd()).context("use the policy's labels")?;
             open.maps.rodata_data.as_mut().context("find the tracer's settings")?.has_labels = true;
@@ -88,8 +85,8 @@ impl Counting {
         let progs = &mut open.progs;
         let (state, tcp_state) = (&mut progs.tccc_tot_ca, &mut progs.tccc_tot_tcp);
         let optional = [
-            (state, "tcp_cong_state_set", "time in congestion states is known to the length of a sweep only"),
-            (tcp_state, "inet_sock_set_state", "connections between two sweeps are not counted"),
+            (state, "tcp_cong_state_set", "time in congestion states is precise only to the length of a sweep"),
+            (tcp_state, "inet_sock_set_state", "connections that open and close between two sweeps are not counted"),
         ];
         let notices = program::leave_out_missing(optional, |name| program::has_tracepoint(&kernel, name));
         let skel = open.load().map_err(program::explain_refusal)?;
@@ -98,7 +95,7 @@ impl Counting {
         let (groups, state) = (hold(&skel.maps.tccc_totals)?, hold(&skel.maps.tccc_tot_state)?);
         before(&groups)?;
         let (sweep, links) = attach(&skel)?;
-        Ok(Counting { sweep, links, groups, state, labels: labels.map(|labels| labels.id), notices })
+        Ok(CountingProgram { sweep, links, groups, state, labels: labels.map(|labels| labels.id), notices })
     }
 
     fn uncounted(&self) -> Result<u64> {
@@ -108,27 +105,26 @@ impl Counting {
 }
 
 impl GroupTotals {
-    /// Begins to count connections that pass the filter, by the arms of the policy too while there is one.
+    /// Starts to count the connections that pass the filter, by arm too while there is a policy.
     ///
     /// Errors: a capability, the kernel's type information or its socket iterator is missing.
-    /// Side effects: programs on the kernel's tracepoints for changes of TCP's and congestion control's state.
+    /// Side effects: attaches programs to the tracepoints for changes of the TCP state and the congestion state.
     pub fn start(filter: Filter, mut find_labels: FindLabels) -> Result<GroupTotals> {
         privilege::require("count sockets", &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin])?;
-        let counting = Counting::start(&filter, find_labels().as_ref(), |_| Ok(()))?;
+        let counting = CountingProgram::start(&filter, find_labels().as_ref(), |_| Ok(()))?;
         Ok(GroupTotals { counting, find_labels, filter, sweeps: 0, uncounted: 0, ledger: Ledger::default() })
     }
 
-    /// What is less precise on this kernel, and why.
+    /// Limitations on this kernel, with reasons.
     pub fn notices(&self) -> &[String] {
         &self.counting.notices
     }
 
-    /// Sweeps all connections of all network namespaces that can be entered, and reads the sums.
+    /// Sweeps the connections of all network namespaces that can be entered, and reads the sums.
     ///
-    /// What failed can be tried again: nothing that was counted is lost.
+    /// A failed call loses no counts and can be repeated.
     ///
-    /// Errors: not permitted to enter a network namespace; the kernel refuses to read what it holds for us; no
-    /// descriptors or memory are left.
+    /// Errors: a network namespace cannot be entered; the sums cannot be read; no descriptors or memory are left.
     pub fn count(&mut self) -> Result<CountedGroups> {
         let labels = (self.find_labels)();
         if labels.as_ref().map(|labels| labels.id) != self.counting.labels {
@@ -144,19 +140,19 @@ impl GroupTotals {
         Ok(CountedGroups { time_ns, groups: self.with_paths(groups)?, hidden, uncounted })
     }
 
-    /// Another program counts from now on, because a policy came, went or was replaced: its labels are another map.
+    /// Replaces the program, because the policy changed and its labels are in another map.
     ///
-    /// Sums without an arm go on; those with an arm end with their policy. What connections do within the milliseconds of
-    /// the change is not counted.
+    /// Sums without an arm are taken over; those with an arm end with their policy. The milliseconds of the change are not
+    /// counted.
     fn follow(&mut self, labels: Option<&LabelMap>) -> Result<()> {
-        let filter = self.filter.clone();
+        let filter = self.filter.clone(); // the closure borrows `self`
         let mut left = Vec::new();
-        let next = Counting::start(&filter, labels, |sums| {
+        let next = CountingProgram::start(&filter, labels, |sums| {
             self.counting.links.clear();
             self.sweep()?;
             for (key, value) in entries(&self.counting.groups)? {
                 match decode(&key, &value, self.sweeps) {
-                    Some(group) if group.slot != 0 => left.push(Group { sockets: 0, ..group }),
+                    Some(group) if group.slot != 0 => left.push(CountedGroup { sockets: 0, ..group }),
                     _ => sums.update(&key, &value, MapFlags::ANY).context("take over the sums")?,
                 }
             }
@@ -168,29 +164,28 @@ impl GroupTotals {
         Ok(())
     }
 
-    /// One sweep; returns how many processes' namespaces could not be looked at.
+    /// Sweeps once; returns the number of processes whose namespace could not be entered.
     fn sweep(&mut self) -> Result<u64> {
         self.sweeps += 1;
         let number = self.sweeps.to_ne_bytes();
         self.counting.state.update(&SWEEP.to_ne_bytes(), &number, MapFlags::ANY).context("begin a sweep")?;
         let namespaces = namespaces::all()?;
         let wanted = |inode| self.filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&inode));
-        // Each is closed after its turn: what comes next needs descriptors too.
+        // Closes each namespace after its turn, because the next steps need descriptors too.
         for netns in namespaces.reachable.into_iter().filter(|netns| wanted(netns.inode())) {
             let inode = netns.inode();
-            // Its sums stay in the kernel, so there is nothing to read.
             let swept = netns.run(|| iterate::pass(&self.counting.sweep));
             swept.with_context(|| format!("sweep the network namespace {inode}"))?;
         }
         Ok(namespaces.hidden as u64)
     }
 
-    /// Names the cgroups, and forgets those that are gone: containers come and go, and the room is bounded.
-    fn with_paths(&mut self, groups: Vec<Group>) -> Result<Vec<Group>> {
+    /// Names the cgroups, and forgets those that are gone because the room is bounded.
+    fn with_paths(&mut self, groups: Vec<CountedGroup>) -> Result<Vec<CountedGroup>> {
         if self.ledger.lacks_a_path(&groups) || self.sweeps.is_multiple_of(LOOK_EVERY) {
             match cgroup::paths(CGROUPS_MAX) {
                 Ok(paths) => self.ledger.note_paths(paths),
-                // Without cgroup v2 sockets are in none; another refusal would make all of them look gone.
+                // There is no cgroup v2. Any other error would make all cgroups look gone.
                 Err(error) if error.is::<Failure>() => self.ledger.note_paths([]),
                 Err(error) => return Err(error.context("look at cgroups")),
             }
@@ -199,11 +194,11 @@ impl GroupTotals {
         Ok(self.ledger.settle(groups, Instant::now(), |group| forget(map, group, sweep)))
     }
 
-    fn groups(&self) -> Result<Vec<Group>> {
+    fn groups(&self) -> Result<Vec<CountedGroup>> {
         let entries = entries(&self.counting.groups)?;
         let decoded = entries.iter().filter_map(|(key, value)| decode(key, value, self.sweeps));
-        let mut groups: Vec<Group> = decoded.collect();
-        groups.sort_by(Group::order);
+        let mut groups: Vec<CountedGroup> = decoded.collect();
+        groups.sort_by(CountedGroup::order);
         Ok(groups)
     }
 }
@@ -230,11 +225,11 @@ fn attach(skel: &TcpTraceSkel<'_>) -> Result<(Link, Vec<Link>)> {
     Ok((sweep, links.collect::<Result<_>>()?))
 }
 
-/// Takes a group out of the kernel unless it has counted since it was read; whether it did.
-fn forget(groups: &MapHandle, group: &Group, sweep: u64) -> bool {
+/// Deletes a group from the kernel's map unless its counts changed since it was read; returns whether it did.
+fn forget(groups: &MapHandle, group: &CountedGroup, sweep: u64) -> bool {
     let key = key_of(group);
     let latest = groups.lookup(&key, MapFlags::ANY).ok().flatten().and_then(|value| decode(&key, &value, sweep));
-    let named = |latest| Group { path: group.path.clone(), arm: group.arm.clone(), ..latest };
+    let named = |latest| CountedGroup { path: group.path.clone(), arm: group.arm.clone(), ..latest };
     let is_same = latest.is_some_and(|latest| named(latest) == *group);
     is_same && groups.delete(&key).is_ok()
 }

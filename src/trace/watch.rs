@@ -1,4 +1,4 @@
-//! The live source: the tracer's events, sweeps for sockets that send nothing, and the names of what they show.
+//! The live source: the tracer's events, sweeps for idle sockets, and facts about both.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, Sender};
@@ -15,23 +15,22 @@ use super::source::EventSource;
 use crate::kernel::clock;
 use crate::kernel::struct_ops::Statistics;
 
-/// Sockets that are remembered to have been asked for; a host with more asks for all of them again. Some stay beyond
-/// their end: a sweep may show a socket after its close was seen, and a close may be lost.
+/// Limit of remembered sockets; beyond it, all are forgotten and asked for again. Some are remembered after their end,
+/// because a sweep may show a socket after its close event, and close events may be lost.
 const SEEN_MAX: usize = 400_000;
-/// Longest wait for events before what was gathered is looked at.
+/// Longest wait for events before gathered facts are passed on.
 const SLICE: Duration = Duration::from_millis(50);
 
 pub struct WatchSettings {
     pub filter: Filter,
     /// Time between samples of one socket.
     pub interval: Duration,
-    /// Bytes between kernel and reader.
+    /// Size of the ring buffer.
     pub ring_bytes: u32,
-    /// Finds what an algorithm keeps in a socket, and the arms of a policy.
     pub layouts: Layouts,
 }
 
-/// This host, watched until the value is dropped.
+/// Watches this host until dropped.
 pub struct Watch {
     tracer: Tracer,
     wanted: Option<Sender<GatherRequest>>,
@@ -45,18 +44,16 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch.
+    /// Starts to watch.
     ///
     /// Errors: those of [`Tracer::start`].
-    /// Side effects: programs on the kernel's TCP tracepoints, held by this process alone; a thread that looks at
-    /// sockets, processes and cgroups and uses at most a tenth of a processor.
+    /// Side effects: those of [`Tracer::start`]; a thread that reads sockets, processes and cgroups and uses at most a tenth
+    /// of a processor.
     pub fn start(settings: WatchSettings) -> Result<Watch> {
         Watch::start_gathering(settings, Scope::All)
     }
 
-    /// Begins to watch; the thread gathers what `scope` says.
-    ///
-    /// Errors and side effects: as [`Watch::start`].
+    /// [`Watch::start`] with less work for the thread.
     pub fn start_gathering(settings: WatchSettings, scope: Scope) -> Result<Watch> {
         let tracer = Tracer::start(&settings.filter, Sampling::ByClock(settings.interval), settings.ring_bytes)?;
         let notices = tracer.notices().to_vec();
@@ -66,12 +63,12 @@ impl Watch {
         Ok(Watch { tracer, wanted, gathered, thread, seen, algorithms, dropped: 0, notices, statistics: None })
     }
 
-    /// Asks for the names of what an event is the first to show.
+    /// Requests facts about a new socket or algorithm.
     fn meet(&mut self, event: &Event) {
         let Some(wanted) = &self.wanted else { return };
         if !self.algorithms.contains(&event.algorithm) {
             self.algorithms.insert(event.algorithm.clone());
-            let _ = wanted.send(GatherRequest::Layout(event.algorithm.clone())); // an ended thread gathers nothing
+            let _ = wanted.send(GatherRequest::Layout(event.algorithm.clone())); // fails if the thread has ended
         }
         if event.kind == EventKind::Close {
             if self.seen.remove(&event.socket) {
@@ -86,7 +83,6 @@ impl Watch {
         }
     }
 
-    /// The tracer: what it dropped and what its samples cost.
     pub fn tracer(&self) -> &Tracer {
         &self.tracer
     }
@@ -105,16 +101,6 @@ impl Watch {
             }
         }
     }
-
-    fn take_dropped(&mut self, take: &mut dyn FnMut(Arrival)) {
-        let [full, unfollowed] = self.tracer.watcher().drops();
-        let dropped = full + unfollowed;
-        if dropped != self.dropped {
-            self.dropped = dropped;
-            let unfollowed = Some(unfollowed);
-            take(Arrival::Fact(Fact::Dropped { time_ns: self.now_ns(), events: dropped, unfollowed }));
-        }
-    }
 }
 
 impl EventSource for Watch {
@@ -129,7 +115,12 @@ impl EventSource for Watch {
                 take(Arrival::Event(event));
             }
             self.take_gathered(take);
-            self.take_dropped(take);
+            let [full, unfollowed] = self.tracer.watcher().drops();
+            if full + unfollowed != self.dropped {
+                self.dropped = full + unfollowed;
+                let (time_ns, unfollowed) = (self.now_ns(), Some(unfollowed));
+                take(Arrival::Fact(Fact::Dropped { time_ns, events: self.dropped, unfollowed }));
+            }
             if Instant::now() >= deadline {
                 return Ok(());
             }
@@ -163,10 +154,8 @@ impl EventSource for Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.wanted = None; // the thread ends when nobody can want anything
-        while self.gathered.try_recv().is_ok() {}
-        let closed = std::mem::replace(&mut self.gathered, std::sync::mpsc::sync_channel(0).1);
-        drop(closed); // a thread that hands over ends too
+        self.wanted = None; // ends an idle thread
+        self.gathered = std::sync::mpsc::sync_channel(0).1; // ends a thread that is sending
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

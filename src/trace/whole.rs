@@ -1,4 +1,4 @@
-//! A recording as a source: all of it at once, as fast as it is taken.
+//! A recording as a source that is read once, as fast as possible.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,10 +14,8 @@ use super::filter::Filter;
 use super::record::read::{BlockContent, RecordingReader, Want};
 use super::source::EventSource;
 
-/// A recording that is read once from its beginning to its end.
-///
-/// Layouts and arms come before the first event: they were known a moment after it.
-pub struct Whole {
+/// Layouts and arms come before the first event, although they were recorded a moment after it.
+pub struct WholeRecording {
     reader: RecordingReader<File>,
     title: String,
     begin_ns: u64,
@@ -34,15 +32,23 @@ enum Stage {
     Over,
 }
 
-impl Whole {
-    /// Opens a recording to hand over the events of these connections; without rules those of every rule, and of none.
+impl WholeRecording {
+    /// Opens a recording to read the events of some connections. Without rules, connections of all rules and of none pass.
     ///
     /// Errors: those of [`RecordingReader::open`].
-    pub fn open(path: &Path, filter: Filter, rules: BTreeSet<String>) -> Result<Whole> {
+    pub fn open(path: &Path, filter: Filter, rules: BTreeSet<String>) -> Result<WholeRecording> {
         let mut reader = RecordingReader::open(path)?;
         let begin_ns = reader.span()?.map_or(0, |[first, _]| first);
         let title = format!("{}, Linux {}", reader.head().host, reader.head().kernel);
-        Ok(Whole { reader, title, begin_ns, filter, rules, arms: KnownArms::default(), stage: Stage::Foresight })
+        Ok(WholeRecording {
+            reader,
+            title,
+            begin_ns,
+            filter,
+            rules,
+            arms: KnownArms::default(),
+            stage: Stage::Foresight,
+        })
     }
 
     fn foresee(&mut self, take: &mut dyn FnMut(Arrival)) -> Result<()> {
@@ -70,8 +76,8 @@ impl Whole {
     }
 }
 
-impl EventSource for Whole {
-    /// Hands over one block; there is nothing to wait for.
+impl EventSource for WholeRecording {
+    /// Reads one block; never waits.
     fn poll(&mut self, _timeout: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         if self.stage == Stage::Foresight {
             return self.foresee(take);
@@ -90,7 +96,7 @@ impl EventSource for Whole {
         Ok(())
     }
 
-    /// The time of its first event.
+    /// The time of the first event.
     fn now_ns(&self) -> u64 {
         self.begin_ns
     }

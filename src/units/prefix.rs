@@ -1,4 +1,4 @@
-//! An address prefix as people write it: `10.0.0.0/8`, `fd00::/8`, or one address.
+//! Address prefixes: `10.0.0.0/8`, `fd00::/8`, or a single address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use derive_more::Display;
 
 use super::ParseError;
 
-/// An address with the number of leading bits that must be equal.
+/// Matches addresses with the same leading bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Display)]
 #[display("{address}/{bits}")]
 pub struct Prefix {
@@ -16,7 +16,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The address in its IPv6 form, IPv4 mapped, and the number of leading bits of that form.
+    /// As IPv6: an IPv4 address is mapped, and the number of bits counts from the mapped address.
     pub fn mapped(self) -> (Ipv6Addr, u32) {
         match self.address {
             IpAddr::V4(address) => (address.to_ipv6_mapped(), u32::from(self.bits) + 96),
@@ -71,14 +71,11 @@ mod tests {
         for text in ["10.0.0.1/32", "10.0.0.0/8", "0.0.0.0/0", "fd00::/8", "::1/128", "::/0"] {
             assert_eq!(text.parse::<Prefix>().unwrap().to_string(), text);
         }
-        assert_eq!("10.0.0.1".parse::<Prefix>().unwrap().to_string(), "10.0.0.1/32");
-        assert_eq!("::ffff:10.0.0.1".parse::<Prefix>().unwrap().to_string(), "10.0.0.1/32");
-    }
-
-    #[test]
-    fn prefix_of_ipv4_is_matched_in_its_mapped_form() {
-        let (address, bits) = "10.0.0.0/8".parse::<Prefix>().unwrap().mapped();
-        assert_eq!((address.to_string().as_str(), bits), ("::ffff:10.0.0.0", 104));
+        for text in ["10.0.0.1", "::ffff:10.0.0.1"] {
+            assert_eq!(text.parse::<Prefix>().unwrap().to_string(), "10.0.0.1/32");
+        }
+        let mapped = "10.0.0.0/8".parse::<Prefix>().unwrap().mapped();
+        assert_eq!(mapped, ("::ffff:10.0.0.0".parse().unwrap(), 104));
     }
 
     #[test]

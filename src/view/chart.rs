@@ -1,33 +1,33 @@
-//! A plot over time: lines and dots on a grid, a scale at the left, rows of signs below that keep its time.
+//! A plot over time, with a scale at the left.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::Color;
+use ratatui::style::{Color, Style};
 use ratatui::widgets::canvas::{Canvas, Line, Points};
 
 use super::app::App;
-use super::paint;
+use super::{paint, theme};
 
-/// Room for the scale at the left of every plot, so that plots below each other share their time.
-pub(super) const SCALE_WIDTH: u16 = 8;
+/// Every plot has the same width for its scale, so that the time axes of several plots align.
+const SCALE_WIDTH: u16 = 8;
 
-pub(super) struct Series {
+pub(super) struct PlotSeries {
     /// Nanoseconds and value, sorted by time.
     pub points: Vec<(f64, f64)>,
-    /// A line, or dots only.
+    /// False for dots.
     pub is_line: bool,
-    pub style: ratatui::style::Style,
+    pub style: Style,
 }
 
 pub(super) struct Plot<'a> {
     pub title: &'a str,
-    pub series: Vec<Series>,
+    pub series: [PlotSeries; 2],
     pub span_ns: [u64; 2],
-    /// Writes a value of the scale.
+    /// Formats a value of the scale.
     pub scale: fn(f64) -> String,
 }
 
-/// The part of an area that a plot draws in: what stands below it begins at the same column.
+/// The area without the scale.
 pub(super) fn field(area: Rect) -> Rect {
     let scale = SCALE_WIDTH.min(area.width);
     Rect { x: area.x + scale, width: area.width - scale, ..area }
@@ -38,8 +38,8 @@ impl Plot<'_> {
         if area.height < 2 || area.width <= SCALE_WIDTH {
             return;
         }
-        paint::text(frame.buffer_mut(), paint::line(area, 0), self.title, app.theme.heading());
-        let area = Rect { y: area.y + 1, height: area.height - 1, ..area };
+        paint::text(frame.buffer_mut(), paint::line(area, 0), self.title, theme::HEADING);
+        let area = paint::below(area, 1);
         let top = self.series.iter().flat_map(|series| &series.points).map(|point| point.1).fold(0.0, f64::max);
         let top = if top > 0.0 { top * 1.05 } else { 1.0 };
         self.draw_scale(frame, app, area, top);

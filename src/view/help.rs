@@ -1,12 +1,11 @@
-//! The help over the view: keys, signs, units.
+//! The help window: keys, signs, units.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::widgets::{Clear, Widget};
 
-use super::app::App;
-use super::paint;
+use super::{paint, theme};
 
 const WIDTH: u16 = 76;
 
@@ -23,25 +22,25 @@ const LINES: [&str; 21] = [
     "  srtt>50ms   goodput<10mbit   retrans>2%   cwnd>100   age<10s",
     " Signs before a row",
     "  >   sends                       !   recovers from a loss",
-    "  ~   disturbed: Disorder, CWR    !!  lost its clock: timeout",
+    "  ~   Disorder or CWR             !!  Loss: retransmission timeout",
     "  x   closed a moment ago         (blank) idle",
-    " Marks of a flow: x packets lost, T retransmission timer ran out",
+    " Marks of a flow: x packets lost, T retransmission timeout",
     " cwnd, ssthresh and inflight are packets of mss; rates are bits per",
     " second. goodput: payload acknowledged in the last 1 to 2 s. retrans:",
-    " share retransmitted in the last 10 to 20 s. Sampled while packets arrive;",
-    " dropped events are counted above. c among the algorithms has the kernel",
-    " count the time of callbacks, at the cost of two clock readings a call.",
+    " share retransmitted in the last 10 to 20 s. Sampled when packets arrive.",
+    " Dropped events are counted above. In the algorithms view, c makes the",
+    " kernel count the time of callbacks, which costs two clock reads per call.",
     " hidden: processes whose network namespace may not be entered.",
 ];
 
-pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect) {
+pub(super) fn draw(frame: &mut Frame, area: Rect) {
     let (width, height) = (WIDTH.min(area.width), (LINES.len() as u16).min(area.height));
     let place = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     let buffer = frame.buffer_mut();
     Clear.render(area, buffer);
-    for (row, line) in LINES.iter().enumerate() {
+    let style = |(row, line): (usize, &&str)| {
         let is_heading = !line.starts_with("  ") && row < 15;
-        let style = if is_heading { app.theme.heading() } else { Style::new() };
-        paint::text(buffer, paint::line(place, row as u16), line, style);
-    }
+        if is_heading { theme::HEADING } else { Style::new() }
+    };
+    paint::lines(buffer, place, LINES.iter().enumerate().map(|line| (line.1, style(line))));
 }

@@ -9,13 +9,12 @@ use crate::trace::source::EventSource;
 
 const WHEEL_ROWS: isize = 3;
 const TYPED_MAX: usize = 200;
-/// Steps of a jump in a replay, nanoseconds.
+/// Jumps in a replay, nanoseconds.
 const STEP_NS: i64 = 10_000_000_000;
 const LEAP_NS: i64 = 60_000_000_000;
 const FASTER: f64 = 2.0;
 
 impl App {
-    /// Answers one key, click or change of size.
     pub fn answer(&mut self, event: &Event, source: &mut dyn EventSource) {
         self.wants_redraw = true;
         match event {
@@ -48,22 +47,18 @@ impl App {
             KeyCode::Char('t') => self.show(View::Table),
             KeyCode::Char('a') => self.show(View::Summary),
             KeyCode::Char(' ') => self.pause(source),
-            KeyCode::Char('c') if self.view == View::Summary => self.count_costs(source),
-            _ if self.answer_playing(key.code, source) => {}
-            _ => self.answer_in_view(key.code),
-        }
-    }
-
-    fn answer_in_view(&mut self, code: KeyCode) {
-        match self.view {
-            View::Table => self.answer_in_table(code),
-            View::Flow(_) => self.answer_in_flow(code),
-            View::Summary => self.answer_in_summary(code),
+            KeyCode::Char('c') if self.view() == View::Summary => self.count_costs(source),
+            _ if self.answer_in_replay(key.code, source) => {}
+            code => match self.view() {
+                View::Table => self.answer_in_table(code),
+                View::Flow(_) => self.answer_in_flow(code),
+                View::Summary => self.answer_in_summary(code),
+            },
         }
     }
 
     fn answer_in_table(&mut self, code: KeyCode) {
-        let page = isize::from(self.places.rows.height.max(2) as i16 - 1);
+        let page = isize::from(self.targets.rows.height.max(2) as i16 - 1);
         match code {
             KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
             KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
@@ -71,8 +66,8 @@ impl App {
             KeyCode::PageDown => self.move_by(page),
             KeyCode::Home | KeyCode::Char('g') => self.move_by(isize::MIN / 2),
             KeyCode::End | KeyCode::Char('G') => self.move_by(isize::MAX / 2),
-            KeyCode::Left | KeyCode::Char('<') => self.sort_beside(SocketColumn::ALL.len() - 1),
-            KeyCode::Right | KeyCode::Char('>') => self.sort_beside(1),
+            KeyCode::Left | KeyCode::Char('<') => self.sort_next(SocketColumn::ALL.len() - 1),
+            KeyCode::Right | KeyCode::Char('>') => self.sort_next(1),
             KeyCode::Char('r') => self.sort_by(self.listing.by),
             KeyCode::Enter => self.open(),
             KeyCode::Esc if !self.typed.is_empty() => {
@@ -87,8 +82,8 @@ impl App {
         match code {
             KeyCode::Esc | KeyCode::Enter | KeyCode::Backspace => self.show(View::Table),
             KeyCode::Char('z') => self.span = (self.span + 1) % SPANS_NS.len(),
-            KeyCode::Up | KeyCode::Left | KeyCode::Char('k') => self.open_beside(-1),
-            KeyCode::Down | KeyCode::Right | KeyCode::Char('j') => self.open_beside(1),
+            KeyCode::Up | KeyCode::Left | KeyCode::Char('k') => self.open_neighbour(-1),
+            KeyCode::Down | KeyCode::Right | KeyCode::Char('j') => self.open_neighbour(1),
             _ => {}
         }
     }
@@ -98,15 +93,14 @@ impl App {
             KeyCode::Esc | KeyCode::Backspace => self.show(View::Table),
             KeyCode::Up | KeyCode::Char('k') => self.move_algorithm_by(-1),
             KeyCode::Down | KeyCode::Char('j') => self.move_algorithm_by(1),
-            KeyCode::Enter => self.show_chosen_algorithm(),
+            KeyCode::Enter => self.show_sockets_of_algorithm(),
             _ => {}
         }
     }
 
-    fn show_chosen_algorithm(&mut self) {
-        let summaries = self.live.summaries();
-        let name = summaries.get(self.chosen_place(&summaries)).map(|summary| summary.algorithm.to_owned());
-        if let Some(name) = name {
+    fn show_sockets_of_algorithm(&mut self) {
+        self.move_algorithm_by(0); // the chosen one may be gone
+        if let Some(name) = &self.chosen_algorithm {
             self.typed = format!("algorithm:{name}");
             self.apply_typed();
             self.show(View::Table);
@@ -128,7 +122,7 @@ impl App {
     }
 
     fn show_next(&mut self) {
-        let next = match (self.view, self.selected) {
+        let next = match (self.view(), self.selected) {
             (View::Table, Some(socket)) => View::Flow(socket),
             (View::Table, None) | (View::Flow(_), _) => View::Summary,
             (View::Summary, _) => View::Table,
@@ -136,9 +130,9 @@ impl App {
         self.show(next);
     }
 
-    fn sort_beside(&mut self, places: usize) {
-        let place = SocketColumn::ALL.iter().position(|column| *column == self.listing.by).unwrap_or(0);
-        self.sort_by(SocketColumn::ALL[(place + places) % SocketColumn::ALL.len()]);
+    fn sort_next(&mut self, columns: usize) {
+        let index = SocketColumn::ALL.iter().position(|column| *column == self.listing.by).unwrap_or(0);
+        self.sort_by(SocketColumn::ALL[(index + columns) % SocketColumn::ALL.len()]);
     }
 
     fn open(&mut self) {
@@ -147,12 +141,12 @@ impl App {
         }
     }
 
-    fn open_beside(&mut self, rows: isize) {
+    fn open_neighbour(&mut self, rows: isize) {
         self.move_by(rows);
         self.open();
     }
 
-    /// Stops a replay, or the picture of what goes on; or lets it go on.
+    /// Pauses or continues a replay, or freezes or unfreezes the picture of a live source.
     fn pause(&mut self, source: &mut dyn EventSource) {
         match source.playback() {
             Some(playback) if playback.speed() > 0.0 => {
@@ -165,16 +159,16 @@ impl App {
         self.refresh(source);
     }
 
-    /// Has the kernel count what callbacks cost, or lets it stop.
+    /// Switches the kernel's counting of callback costs on or off.
     fn count_costs(&mut self, source: &mut dyn EventSource) {
         let refusal = source.count_costs(!source.counts_costs()).err();
         self.refresh(source);
-        self.counts_costs = source.counts_costs(); // said of a frozen picture too
+        self.counts_costs = source.counts_costs(); // also in a frozen picture
         self.notices.extend(refusal.map(|why| format!("{why:#}")));
     }
 
-    /// Keys of a replay; false when it is none, or the key means nothing to it.
-    fn answer_playing(&mut self, code: KeyCode, source: &mut dyn EventSource) -> bool {
+    /// Returns false without a replay, or if it has no such key.
+    fn answer_in_replay(&mut self, code: KeyCode, source: &mut dyn EventSource) -> bool {
         let now = source.now_ns();
         let Some(playback) = source.playback() else { return false };
         let (begin, end) = playback.span_ns();
@@ -201,30 +195,30 @@ impl App {
             MouseEventKind::ScrollUp => self.scroll(-WHEEL_ROWS),
             MouseEventKind::ScrollDown => self.scroll(WHEEL_ROWS),
             MouseEventKind::Down(_) if self.shows_help => self.shows_help = false,
-            MouseEventKind::Down(MouseButton::Right) if self.view != View::Table => self.show(View::Table),
-            MouseEventKind::Down(MouseButton::Left) if self.view == View::Table => self.click(at),
+            MouseEventKind::Down(MouseButton::Right) if self.view() != View::Table => self.show(View::Table),
+            MouseEventKind::Down(MouseButton::Left) if self.view() == View::Table => self.click(at),
             _ => {}
         }
     }
 
     fn scroll(&mut self, rows: isize) {
-        match self.view {
+        match self.view() {
             View::Table => self.move_by(rows),
             View::Flow(_) => {}
-            View::Summary => self.answer_in_summary(if rows < 0 { KeyCode::Up } else { KeyCode::Down }),
+            View::Summary => self.move_algorithm_by(rows.signum()),
         }
     }
 
-    /// A heading sorts; a row is chosen, the chosen one is opened.
+    /// Sorts by a heading, selects a row, or opens the selected row.
     fn click(&mut self, at: Position) {
-        let heading = self.places.headings.iter().find(|(_, place)| place.contains(at)).map(|(column, _)| *column);
+        let heading = self.targets.headings.iter().find(|(_, place)| place.contains(at)).map(|(column, _)| *column);
         if let Some(column) = heading {
             return self.sort_by(column);
         }
-        if !self.places.rows.contains(at) {
+        if !self.targets.rows.contains(at) {
             return;
         }
-        let row = self.top + usize::from(at.y - self.places.rows.y);
+        let row = self.top + usize::from(at.y - self.targets.rows.y);
         let Some(socket) = self.order.get(row).copied() else { return };
         if self.selected == Some(socket) {
             self.open();

@@ -1,10 +1,10 @@
-//! Numbers in little room, each with its unit.
+//! Short numbers with units.
 
 use std::time::Duration;
 
-/// Three digits of a number that is scaled by thousands: `12.3M`.
+/// Three significant digits with the unit of the largest fitting scale: `12.3M`.
 fn scaled(value: f64, scales: &[(f64, &str)]) -> String {
-    // What would be rounded up to the next thousand has its unit already.
+    // A value that rounds up to the next thousand gets that unit.
     let fits = |(scale, _): &&(f64, &str)| value >= scale * 0.9995;
     let (scale, unit) = scales.iter().find(fits).unwrap_or(&scales[scales.len() - 1]);
     let value = value / scale;
@@ -18,8 +18,10 @@ fn scaled(value: f64, scales: &[(f64, &str)]) -> String {
 
 /// Bits per second: `12.3Mbit`.
 pub fn rate(bps: f64) -> String {
-    const SCALES: [(f64, &str); 4] = [(1e9, "Gbit"), (1e6, "Mbit"), (1e3, "kbit"), (1.0, "bit")];
-    if bps < 1.0 { "0bit".to_owned() } else { scaled(bps, &SCALES) }
+    if bps < 1.0 {
+        return "0bit".to_owned();
+    }
+    scaled(bps, &[(1e9, "Gbit"), (1e6, "Mbit"), (1e3, "kbit"), (1.0, "bit")])
 }
 
 /// Microseconds: `40.2ms`.
@@ -27,7 +29,7 @@ pub fn micros(us: f64) -> String {
     scaled(us, &[(1e6, "s"), (1e3, "ms"), (1.0, "us")])
 }
 
-/// Nanoseconds of a cost: `85.0ns`.
+/// `85.0ns`.
 pub fn nanos(ns: f64) -> String {
     scaled(ns, &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")])
 }
@@ -43,7 +45,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A count in thousands: `12.3k`.
+/// `9999`, `12.3k`.
 pub fn count(number: f64) -> String {
     if number < 9999.5 {
         format!("{number:.0}")
@@ -64,20 +66,16 @@ pub fn age(ns: u64) -> String {
     }
 }
 
-/// A number with thousands set apart: `12,345`.
+/// `12,345`.
 pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
+    let mut text = number.to_string();
+    for at in (1..text.len()).rev().filter(|at| (text.len() - at).is_multiple_of(3)).collect::<Vec<_>>() {
+        text.insert(at, ',');
     }
     text
 }
 
-/// Bars of eight heights for values from 0 to the largest; a blank where there is none.
+/// Bars of eight heights for values from 0 to the largest; blank for a missing value.
 pub fn sparkline(values: &[Option<f64>]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let top = values.iter().flatten().copied().fold(0.0, f64::max);

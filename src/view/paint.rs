@@ -1,4 +1,4 @@
-//! Text onto a screen: cut to its room, free of what could steer the terminal.
+//! Writes text to the screen: cut to its place, and without control characters.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -6,26 +6,40 @@ use ratatui::style::Style;
 
 use crate::plain::plain;
 
-/// Writes text into a place, cut with `…` when it is too long.
+/// Cuts text that is too long and marks it with `…`.
 pub fn text(buffer: &mut Buffer, place: Rect, text: &str, style: Style) {
     if place.height > 0 && place.width > 0 {
         buffer.set_stringn(place.x, place.y, cut(text, place.width.into()), place.width.into(), style);
     }
 }
 
-/// Writes text that ends at the right end of a place.
+/// Writes each text in its own line.
+pub fn lines<T: AsRef<str>>(buffer: &mut Buffer, place: Rect, lines: impl IntoIterator<Item = (T, Style)>) {
+    for (row, (line_text, style)) in lines.into_iter().enumerate() {
+        text(buffer, line(place, row as u16), line_text.as_ref(), style);
+    }
+}
+
+/// Aligns text at the right end of a place.
 pub fn right(buffer: &mut Buffer, place: Rect, words: &str, style: Style) {
     let words = cut(words, place.width.into());
     let free = usize::from(place.width).saturating_sub(words.chars().count()) as u16;
     text(buffer, Rect { x: place.x + free, width: place.width - free, ..place }, &words, style);
 }
 
+/// One line of a place; without height if the place has fewer.
 pub fn line(place: Rect, row: u16) -> Rect {
     let height = u16::from(row < place.height);
     Rect { y: place.y + row.min(place.height.saturating_sub(height)), height, ..place }
 }
 
-/// Text that fits, with `…` for what does not; control characters are visible signs.
+/// The place without its first lines.
+pub fn below(place: Rect, rows: u16) -> Rect {
+    let rows = rows.min(place.height);
+    Rect { y: place.y + rows, height: place.height - rows, ..place }
+}
+
+/// Keeps the beginning.
 pub fn cut(text: &str, width: usize) -> String {
     let text = plain(text);
     if text.chars().count() <= width {
@@ -35,7 +49,7 @@ pub fn cut(text: &str, width: usize) -> String {
     format!("{kept}…")
 }
 
-/// Text that fits, cut at its beginning: the end of a path says more.
+/// Keeps the end, which distinguishes paths better.
 pub fn cut_begin(text: &str, width: usize) -> String {
     let text = plain(text);
     let length = text.chars().count();
@@ -61,5 +75,9 @@ mod tests {
     fn lines_outside_a_place_have_no_height() {
         let place = Rect::new(2, 3, 10, 2);
         assert_eq!([0, 1, 2].map(|row| line(place, row).height), [1, 1, 0]);
+        assert_eq!(
+            [0, 1, 5].map(|rows| below(place, rows)).map(|rest| (rest.y, rest.height)),
+            [(3, 2), (4, 1), (5, 0)]
+        );
     }
 }

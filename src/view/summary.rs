@@ -1,4 +1,4 @@
-//! Algorithms side by side, and the round-trip times and costs of one of them.
+//! Algorithms side by side, with the round-trip times and costs of the chosen one.
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -6,12 +6,12 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use super::app::App;
-use super::{number, paint};
+use super::{number, paint, theme};
 use crate::model::live::histogram::{BOUNDS_US, Histogram};
 use crate::model::live::summary::Summary;
 use crate::trace::event::CaState;
 
-/// Heading, width, and what it shows.
+/// Heading, width and value.
 type AlgorithmColumn = (&'static str, u16, fn(&Summary) -> String);
 
 static COLUMNS: [AlgorithmColumn; 8] = [
@@ -25,9 +25,10 @@ static COLUMNS: [AlgorithmColumn; 8] = [
     ("received/s", 10, |it| number::rate(it.received_bps)),
 ];
 const NAME_WIDTH: u16 = 15;
-/// Room for the bound of a bin, and for its count.
+/// Of a bin's upper bound, and of its count.
 const BOUND_WIDTH: u16 = 9;
 const COUNT_WIDTH: u16 = 9;
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 fn percentile(summary: &Summary, share: f64) -> String {
     match summary.rtt.percentile_us(share) {
@@ -37,71 +38,47 @@ fn percentile(summary: &Summary, share: f64) -> String {
     }
 }
 
-/// Draws the table above, the chosen one below.
 pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect) {
     let summaries = app.live.summaries();
     let buffer = frame.buffer_mut();
     if summaries.is_empty() {
-        paint::text(
-            buffer,
-            paint::line(area, 0),
-            " no algorithm yet: they appear with their sockets",
-            app.theme.faint(),
-        );
-        return;
+        let none = " no algorithm yet: they appear with their sockets";
+        return paint::text(buffer, paint::line(area, 0), none, app.theme.faint());
     }
-    let chosen = app.chosen_place(&summaries);
+    let chosen = app.chosen_index(&summaries);
     let rows = (summaries.len() as u16).min(area.height.saturating_sub(1) / 2);
-    draw_heading(buffer, app, paint::line(area, 0));
+    draw_row(buffer, paint::line(area, 0), " algorithm", theme::HEADING, |(name, ..)| (*name).to_owned());
     let top = (chosen + 1).saturating_sub(rows.into());
     for (row, summary) in summaries.iter().skip(top).take(rows.into()).enumerate() {
         let line = paint::line(area, row as u16 + 1);
-        draw_row(buffer, summary, line);
+        draw_row(buffer, line, &format!(" {}", summary.algorithm), Style::new(), |(.., value)| value(summary));
         if row + top == chosen {
             buffer.set_style(line, Style::new().add_modifier(Modifier::REVERSED));
         }
     }
-    let taken = rows + 2;
-    let below = Rect { y: area.y + taken.min(area.height), height: area.height.saturating_sub(taken), ..area };
-    draw_chosen(buffer, app, &summaries[chosen], below);
+    draw_chosen(buffer, app, &summaries[chosen], paint::below(area, rows + 2));
 }
 
-fn draw_heading(buffer: &mut Buffer, app: &App, line: Rect) {
-    paint::text(buffer, Rect { width: NAME_WIDTH.min(line.width), ..line }, " algorithm", app.theme.heading());
-    for ((name, ..), place) in COLUMNS.iter().zip(places(line)) {
-        paint::right(buffer, place, name, app.theme.heading());
-    }
-}
-
-fn draw_row(buffer: &mut Buffer, summary: &Summary, line: Rect) {
-    let name = Rect { width: NAME_WIDTH.min(line.width), ..line };
-    paint::text(buffer, name, &format!(" {}", summary.algorithm), Style::new());
-    for ((.., value), place) in COLUMNS.iter().zip(places(line)) {
-        paint::right(buffer, place, &value(summary), Style::new());
-    }
-}
-
-/// The places of the columns that fit whole.
-fn places(line: Rect) -> Vec<Rect> {
-    let mut x = line.x + NAME_WIDTH;
-    let mut places = Vec::new();
-    for (_, width, _) in COLUMNS {
-        if x + width + 1 > line.right() {
-            break;
+/// Writes the columns that fit completely.
+fn draw_row(buffer: &mut Buffer, line: Rect, name: &str, style: Style, cell: impl Fn(&AlgorithmColumn) -> String) {
+    paint::text(buffer, Rect { width: NAME_WIDTH.min(line.width), ..line }, name, style);
+    let mut x = line.x + NAME_WIDTH + 1;
+    for column in &COLUMNS {
+        if x + column.1 > line.right() {
+            return;
         }
-        places.push(Rect { x: x + 1, width, ..line });
-        x += width + 1;
+        paint::right(buffer, Rect { x, width: column.1, ..line }, &cell(column), style);
+        x += column.1 + 1;
     }
-    places
 }
 
-/// The histogram of one algorithm, its states and what its callbacks cost.
+/// Draws the states, callback costs and histogram of one algorithm.
 fn draw_chosen(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
-    let states: Vec<String> =
-        CaState::ALL.iter().zip(summary.ca_states).map(|(state, count)| format!("{} {count}", state.name())).collect();
-    let costs: Vec<String> =
-        summary.callback_ns.iter().map(|(name, ns)| format!("{name} {}", number::nanos(*ns))).collect();
-    let costs = match (costs.is_empty(), app.counts_costs, app.playing.is_some()) {
+    let states = CaState::ALL.iter().zip(summary.ca_states);
+    let states: Vec<String> = states.map(|(state, count)| format!("{} {count}", state.name())).collect();
+    let costs = summary.callback_ns.iter();
+    let costs: Vec<String> = costs.map(|(name, ns)| format!("{name} {}", number::nanos(*ns))).collect();
+    let costs = match (costs.is_empty(), app.counts_costs, app.replay.is_some()) {
         (false, ..) => costs.join("  "),
         (true, false, true) => "was not counted".to_owned(),
         (true, false, false) => "not counted; c has the kernel count it".to_owned(),
@@ -112,32 +89,27 @@ fn draw_chosen(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
         format!(" cost of a call: {costs}"),
         format!(" RTT samples of the last 30 to 60 s: {}", number::grouped(summary.rtt.total())),
     ];
-    for (row, line) in lines.iter().enumerate() {
-        let style = if row == 0 { app.theme.heading() } else { Style::new() };
-        paint::text(buffer, paint::line(area, row as u16), line, style);
-    }
-    let below = Rect { y: area.y + 3.min(area.height), height: area.height.saturating_sub(3), ..area };
-    draw_histogram(buffer, app, summary, below);
+    paint::lines(buffer, area, lines.iter().zip([theme::HEADING, Style::new(), Style::new()]));
+    draw_histogram(buffer, app, summary, paint::below(area, 3));
 }
 
-/// A bar for each bin from the first to the last that has samples, or for neighbours together where lines are few.
+/// Draws one bar a bin from the first to the last with samples; merges neighbours if lines are few.
 fn draw_histogram(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
     let bars = bars(&summary.rtt, area.height.into());
     let most = bars.iter().map(|bar| bar.1).max().unwrap_or(1).max(1);
     for (row, (last, samples)) in bars.into_iter().enumerate() {
         let line = paint::line(area, row as u16);
-        let bound = BOUNDS_US
-            .get(last)
-            .map_or_else(|| "more".to_owned(), |bound| format!("<{}", number::micros((*bound).into())));
+        let bound = BOUNDS_US.get(last).map(|bound| format!("<{}", number::micros((*bound).into())));
+        let bound = bound.unwrap_or_else(|| "more".to_owned());
         paint::right(buffer, Rect { width: BOUND_WIDTH.min(line.width), ..line }, &bound, app.theme.faint());
         let count =
             Rect { x: line.x + BOUND_WIDTH, width: COUNT_WIDTH.min(line.width.saturating_sub(BOUND_WIDTH)), ..line };
         paint::right(buffer, count, &number::grouped(samples), Style::new());
         let x = count.right() + 1;
-        let room = line.right().saturating_sub(x);
-        let eighths = (u128::from(samples) * u128::from(room) * 8).div_ceil(u128::from(most)) as usize;
-        let bar = Rect { x, width: room, ..line };
-        paint::text(buffer, bar, &bar_of(eighths), app.theme.measure());
+        let width = line.right().saturating_sub(x);
+        let eighths = (u128::from(samples) * u128::from(width) * 8).div_ceil(u128::from(most)) as usize;
+        let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+        paint::text(buffer, Rect { x, width, ..line }, &bar, app.theme.colour(theme::MEASURE));
     }
 }
 
@@ -147,11 +119,6 @@ fn bars(rtt: &Histogram, lines: usize) -> Vec<(usize, u64)> {
     let Some(first) = counts.iter().position(|count| *count > 0).filter(|_| lines > 0) else { return Vec::new() };
     let last = counts.iter().rposition(|count| *count > 0).unwrap_or(first);
     let bins: Vec<usize> = (first..=last).collect();
-    let together = bins.chunks(bins.len().div_ceil(lines));
-    together.map(|bins| (bins[bins.len() - 1], bins.iter().map(|bin| counts[*bin]).sum())).collect()
-}
-
-fn bar_of(eighths: usize) -> String {
-    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+    let merged = bins.chunks(bins.len().div_ceil(lines));
+    merged.map(|bins| (bins[bins.len() - 1], bins.iter().map(|bin| counts[*bin]).sum())).collect()
 }

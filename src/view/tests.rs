@@ -1,4 +1,4 @@
-//! Pictures of a host that goes on while it is looked at.
+//! Pictures of a host whose connections change during the test.
 
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
@@ -10,22 +10,21 @@ use crate::trace::arrival::Arrival;
 use crate::trace::event::{Event, EventKind};
 use crate::trace::source::Batches;
 
-/// A dashboard over a host, and a screen.
-struct Session {
+struct LiveSession {
     host: Batches,
     app: App,
     terminal: Terminal<TestBackend>,
 }
 
-impl Session {
-    fn begin(events: impl IntoIterator<Item = Event>) -> Session {
+impl LiveSession {
+    fn begin(events: impl IntoIterator<Item = Event>) -> LiveSession {
         let terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-        let mut session = Session { host: Batches::default(), app: App::new(Theme::new(false, true)), terminal };
+        let mut session = LiveSession { host: Batches::default(), app: App::new(Theme::new(false, true)), terminal };
         session.happen(events);
         session
     }
 
-    /// Takes in what happened, up to the latest of it, as between two pictures.
+    /// Takes in these events and refreshes the picture.
     fn happen(&mut self, events: impl IntoIterator<Item = Event>) {
         let events: Vec<Event> = events.into_iter().collect();
         self.host.now_ns = events.iter().map(|event| event.time_ns).fold(self.host.now_ns, u64::max);
@@ -45,7 +44,7 @@ impl Session {
     }
 }
 
-/// Both sockets ten times a second, the first of them twice as fast, over some seconds.
+/// Ten samples a second of two sockets; the first is twice as fast.
 fn traffic(seconds: std::ops::Range<u64>) -> impl Iterator<Item = Event> {
     let at = |tenth: u64, socket: u64| Event {
         bytes_acked: tenth * 100_000 * (3 - socket),
@@ -59,10 +58,10 @@ fn closed(socket: u64, second: u64) -> Event {
     Event { kind: EventKind::Close, ..sample(socket, second * SECOND) }
 }
 
-/// Rows, totals and plots went on; only their order and the title stayed.
+/// Freezing used to stop only the order of the rows and the title.
 #[test]
 fn frozen_picture_stays_in_every_view_and_answers_keys() {
-    let mut session = Session::begin(traffic(1..5));
+    let mut session = LiveSession::begin(traffic(1..5));
     let table = session.press(KeyCode::Char(' '));
     assert!(table.contains("FROZEN") && table.contains(" 2 sockets"), "{table}");
     let flow = session.press(KeyCode::Enter);
@@ -79,10 +78,10 @@ fn frozen_picture_stays_in_every_view_and_answers_keys() {
     assert!(!moved.contains("FROZEN") && moved.contains(" 0 sockets"), "{moved}");
 }
 
-/// Those that closed meanwhile stayed until there was room for no other.
+/// Closed connections used to stay in a frozen dashboard until it was full.
 #[test]
 fn closed_connections_leave_behind_a_frozen_picture() {
-    let mut session = Session::begin(traffic(1..5));
+    let mut session = LiveSession::begin(traffic(1..5));
     session.press(KeyCode::Enter);
     session.press(KeyCode::Char(' '));
     session.happen([closed(1, 6), closed(2, 6)]);
@@ -93,10 +92,10 @@ fn closed_connections_leave_behind_a_frozen_picture() {
     assert!(session.press(KeyCode::Char(' ')).contains("CLOSED 54"), "{}", session.picture());
 }
 
-/// The row stayed in the table for as long as the filter was typed, and after.
+/// The flow's row used to stay in the table after its connection closed.
 #[test]
 fn filter_asked_for_in_a_flow_lets_the_flow_go() {
-    let mut session = Session::begin(traffic(1..5));
+    let mut session = LiveSession::begin(traffic(1..5));
     session.press(KeyCode::Enter);
     session.happen([closed(1, 6)]);
     session.press(KeyCode::Char('/'));
@@ -106,12 +105,12 @@ fn filter_asked_for_in_a_flow_lets_the_flow_go() {
     assert!(table.contains("filter:") && !table.contains(":1001") && table.contains(":1002"), "{table}");
 }
 
-/// The choice was a place: with the next picture Enter opened another algorithm.
+/// The choice used to be an index, so that Enter opened another algorithm after the order changed.
 #[test]
 fn chosen_algorithm_stays_chosen_when_another_has_more_sockets() {
     let of = |algorithm: &str, socket| Event { algorithm: algorithm.into(), ..sample(socket, SECOND) };
     for (keys, chosen) in [(0, "cubic"), (1, "reno")] {
-        let mut session = Session::begin([of("cubic", 1), of("cubic", 2), of("reno", 3)]);
+        let mut session = LiveSession::begin([of("cubic", 1), of("cubic", 2), of("reno", 3)]);
         session.press(KeyCode::Char('a'));
         (0..keys).for_each(|_| drop(session.press(KeyCode::Down)));
         session.happen([of("reno", 4), of("reno", 5)]);
@@ -122,11 +121,11 @@ fn chosen_algorithm_stays_chosen_when_another_has_more_sockets() {
     }
 }
 
-/// The bins that found no line were the longest times, and nothing said so.
+/// Bins without a line, those of the longest times, used to be missing silently.
 #[test]
 fn every_sample_is_in_a_bar_of_the_histogram() {
     let rtt = |n: u64| Event { rtt_us: Some(9 << n), ..sample(1, SECOND + n) };
-    let mut session = Session::begin((0..=24).map(rtt));
+    let mut session = LiveSession::begin((0..=24).map(rtt));
     let summary = session.press(KeyCode::Char('a'));
     let bars: Vec<&str> = summary.lines().filter(|line| line.contains('█')).collect();
     let samples = |bar: &&str| bar.split_whitespace().nth(2).unwrap().parse::<u64>().unwrap();

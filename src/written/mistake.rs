@@ -1,4 +1,4 @@
-//! Mistakes of a file: where each one is, what was written there, and what is allowed.
+//! Mistakes in a file: their place, the given value and what is allowed.
 
 use std::fmt;
 
@@ -6,33 +6,30 @@ use super::text::{NOT_TEXT, Unreadable};
 use crate::failure::Failure;
 use crate::plain::plain;
 
-/// Most mistakes that one message lists.
 pub const MISTAKES_MAX: usize = 100;
 
 /// One mistake in a file, or in another file that it names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mistake {
-    /// Path of the file, as it was given.
+    /// Path as given.
     pub file: String,
-    /// Line of the mistake, from 1; none when the whole file cannot be read.
+    /// From 1; `None` if the whole file cannot be read.
     pub line: Option<usize>,
-    /// Dotted name of the field, such as `rule.local_port`; empty where the mistake is in no field.
+    /// Dotted name of the field, such as `rule.local_port`; empty if no field is wrong.
     pub field: String,
-    /// The value as written, with its quotes; none where a value is missing or too long to show.
+    /// The value as written, with its quotes. `None` if it is missing or too long to show.
     pub given: Option<String>,
-    /// What is allowed there, or why the value is not, as the last clause of the message.
+    /// What is allowed, or why the value is wrong, as the last clause of the message.
     pub expected: String,
-    /// The next step, where one is likely.
     pub hint: Option<String>,
 }
 
 impl Mistake {
-    /// Suggests a word in place of the one given.
     pub fn suggest(&mut self, meant: Option<impl fmt::Display>) {
         self.hint = meant.map(|meant| format!("did you mean \"{meant}\"?"));
     }
 
-    /// The mistake with this next step, unless it has one.
+    /// Adds a hint, unless it has one.
     pub fn or_hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
         self.hint.get_or_insert_with(|| hint.into());
         self
@@ -56,16 +53,16 @@ impl fmt::Display for Mistake {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistakes {
-    /// Shape: at least one; those of the file first, then those of each file that it names; sorted by line.
+    /// Shape: at least one; first those of the main file, then those of files that it names; sorted by line.
     pub mistakes: Vec<Mistake>,
-    /// How many more there are.
+    /// Number of mistakes beyond [`MISTAKES_MAX`].
     pub left_out: usize,
-    /// Where every field is described.
+    /// Where every field is documented.
     pub reference: &'static str,
 }
 
 impl Mistakes {
-    /// Sorts mistakes; those of `main` come before those of other files.
+    /// Sorts mistakes, those of `main` first.
     pub fn sorted(main: &str, mut mistakes: Vec<Mistake>, reference: &'static str) -> Self {
         mistakes.sort_by(|one, other| {
             let key = |mistake: &Mistake| (mistake.file != main, mistake.line);
@@ -88,7 +85,7 @@ impl Mistakes {
     }
 }
 
-/// One line for each mistake. The first one's hint is left to [`Failure`]; the others' hints end their lines.
+/// One line per mistake. The first one's hint becomes the hint of [`Failure`]; the others' hints end their lines.
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, mistake) in self.mistakes.iter().enumerate() {

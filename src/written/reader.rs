@@ -1,4 +1,4 @@
-//! The text of a file while it is read: TOML values with their lines, and the mistakes found so far.
+//! Reads TOML values with their lines, and collects mistakes.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,19 +13,17 @@ use crate::nearest::nearest;
 use crate::plain::shown;
 use crate::units::ParseError;
 
-/// The one version of the formats.
+/// The only version of the formats.
 const VERSION: &str = "1";
 
-/// Reads values of one file and collects the mistakes in them.
 pub struct Reader<'a> {
-    /// Path of the file, as it was given.
+    /// Path as given.
     pub file: &'a str,
     pub text: &'a str,
-    /// Byte offset of each line.
     lines: Vec<usize>,
-    /// Mistakes in the order they were found.
+    /// Shape: in the order they were found.
     pub mistakes: Vec<Mistake>,
-    /// Where every field is described.
+    /// Where every field is documented.
     reference: &'static str,
 }
 
@@ -36,12 +34,11 @@ pub struct TomlTable<'t> {
     entries: &'t DeTable<'t>,
 }
 
-/// A value of the file under its name.
+/// A named value of the file.
 #[derive(Clone)]
 pub struct Field<'t> {
-    /// Dotted name.
     pub name: String,
-    /// What is written there; one item of a list has the list's name.
+    /// Items of a list have the list's name.
     pub value: &'t Spanned<DeValue<'t>>,
 }
 
@@ -54,15 +51,15 @@ impl<'t> TomlTable<'t> {
         Some(Field { name: self.name_of(key), value: self.entries.get(key)? })
     }
 
-    /// Every key with its value, in the order of the file.
+    /// Shape: in the order of the file.
     pub fn fields(&self) -> impl Iterator<Item = (&'t str, Field<'t>)> + use<'t, '_> {
         let entries = self.entries.iter();
         entries.map(|(key, value)| (key.get_ref().as_ref(), Field { name: self.name_of(key.get_ref()), value }))
     }
 
-    /// Whether one of these keys is there under a name that `known` has not, and that looks like a slip of it.
+    /// Whether an unknown key looks like a misspelling of one of `keys`.
     ///
-    /// That name is refused already, so that the key is not missed as well.
+    /// The unknown key is a mistake already, so the intended one need not be reported as missing.
     pub fn misspells(&self, keys: &[&'static str], known: &[&str]) -> bool {
         let unknown = self.entries.keys().map(|key| key.get_ref().as_ref()).filter(|key| !known.contains(key));
         unknown.into_iter().any(|key| nearest(key, keys.iter().copied()).is_some())
@@ -74,20 +71,19 @@ impl<'t> TomlTable<'t> {
 }
 
 impl<'t> Field<'t> {
-    /// The value as a table; none for any other value.
     pub fn table(&self) -> Option<TomlTable<'t>> {
         let entries = self.value.get_ref().as_table()?;
         Some(TomlTable { name: self.name.clone(), span: self.value.span(), entries })
     }
 
-    /// The items of a list; a single value is a list of itself.
+    /// The items of a list, or the single value.
     pub fn items(&self) -> Vec<Field<'t>> {
         let of = |value| Field { name: self.name.clone(), value };
         self.value.get_ref().as_array().map_or(vec![self.clone()], |items| items.iter().map(of).collect())
     }
 }
 
-/// A value as a text has it; none for a table or a list that spans lines.
+/// A value as written. `None` for tables and lists of several lines.
 pub fn given(text: &str, value: &Spanned<DeValue<'_>>) -> Option<String> {
     let text = text.get(value.span())?;
     let is_whole = match value.get_ref() {
@@ -99,7 +95,7 @@ pub fn given(text: &str, value: &Spanned<DeValue<'_>>) -> Option<String> {
 }
 
 impl<'a> Reader<'a> {
-    /// Begins to read a text; `reference` is where every field is described.
+    /// `reference` is where every field is documented.
     pub fn new(file: &'a str, text: &'a str, reference: &'static str) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let lines = std::iter::once(0).chain(ends.map(|(offset, _)| offset + 1)).collect();
@@ -115,7 +111,6 @@ impl<'a> Reader<'a> {
         self.lines.partition_point(|&start| start <= offset)
     }
 
-    /// A mistake in a field without a value to show.
     pub fn refuse_at(&mut self, offset: usize, field: &str, expected: impl Into<String>) -> &mut Mistake {
         let line = Some(self.line_of(offset));
         let (file, field) = (self.file.to_owned(), field.to_owned());
@@ -131,7 +126,6 @@ impl<'a> Reader<'a> {
         mistake
     }
 
-    /// Refuses every key of a table that is not among `known`.
     pub fn refuse_unknown(&mut self, table: &TomlTable<'_>, known: &[&'static str]) {
         let unknown = table.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
         for key in unknown.take(MISTAKES_MAX + 1) {
@@ -142,7 +136,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A text in quotes.
     pub fn text<'t>(&mut self, field: &Field<'t>, expected: &str) -> Option<&'t str> {
         let text = field.value.get_ref().as_str();
         if text.is_none() {
@@ -157,7 +150,6 @@ impl<'a> Reader<'a> {
         text.parse().map_err(refuse).ok()
     }
 
-    /// A text that does not read as a quantity.
     pub fn refuse_parse(&mut self, field: &Field<'_>, error: ParseError) {
         self.refuse(field, error.expected).suggest(error.meant);
     }
@@ -174,7 +166,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// Whether the file has a version that this program knows; what another version means is not guessed.
+    /// Whether the file's version is known. A missing version is a mistake, but the file is read as the only version.
     pub fn is_known_version(&mut self, document: &TomlTable<'_>, known: &[&'static str]) -> bool {
         let expected = format!("expected {VERSION}, the only version there is");
         match document.field("version") {
@@ -194,7 +186,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `true` or `false`.
     pub fn flag(&mut self, field: &Field<'_>) -> Option<bool> {
         let flag = field.value.get_ref().as_bool();
         if flag.is_none() {
@@ -203,7 +194,7 @@ impl<'a> Reader<'a> {
         flag
     }
 
-    /// The items of a list, or a single value; an empty list is a mistake, because no condition matches everything.
+    /// The items of a list, or the single value. An empty list is a mistake, because no condition matches everything.
     pub fn items<'t>(&mut self, field: &Field<'t>) -> Vec<Field<'t>> {
         let items = field.items();
         if items.is_empty() {
@@ -212,7 +203,7 @@ impl<'a> Reader<'a> {
         items
     }
 
-    /// Reads a list whose values differ.
+    /// Reads a list of distinct values.
     pub fn list<'t, T: fmt::Display>(
         &mut self,
         field: Option<Field<'t>>,
@@ -236,5 +227,5 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Why the same value may not be in a list again.
+/// Mistake of a repeated value.
 pub const TWICE: &str = "the list has this value twice";

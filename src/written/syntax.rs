@@ -1,4 +1,4 @@
-//! Reads the TOML of a file, and says which field a mistake of syntax is in.
+//! Parses the TOML of a file, and finds the field of each syntax mistake.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,11 +10,11 @@ use super::mistake::MISTAKES_MAX;
 use super::reader::{Field, Reader, TomlTable};
 use crate::plain::shown;
 
-/// Largest text whose mistakes of syntax are all reported, bytes; in a larger one only the first is.
+/// In longer texts, only the first syntax mistake is reported. Bytes.
 const RECOVERED_MAX: usize = 1 << 20;
 
 impl<'a> Reader<'a> {
-    /// Reads the text as TOML; none when it is not TOML, because its values may then not be what was meant.
+    /// Parses the text. `None` after a mistake, because values may then not be what was meant.
     pub fn syntax(&mut self) -> Option<Spanned<DeTable<'a>>> {
         let text = self.text;
         let (document, errors) = match text.len() > RECOVERED_MAX {
@@ -33,14 +33,15 @@ impl<'a> Reader<'a> {
         let mut lines = BTreeSet::new();
         for (span, error) in errors {
             if lines.len() <= MISTAKES_MAX && lines.insert(self.line_of(span.start)) {
-                let leaf = document.as_ref().and_then(|document| leaf_at(&TomlTable::whole(document), &span));
+                let whole = document.as_ref().map(TomlTable::whole);
+                let leaf = whole.and_then(|table| table.fields().find_map(|(_, field)| leaf_in(field, &span)));
                 self.refuse_syntax(&span, leaf, error.message());
             }
         }
         None
     }
 
-    /// Adds a mistake of syntax. Something in the place of a value is probably a text without quotes.
+    /// Adds a syntax mistake. Whatever stands in place of a value is probably text without quotes.
     fn refuse_syntax(&mut self, span: &Range<usize>, leaf: Option<Field<'_>>, message: &str) {
         let text = self.text;
         let written = leaf.as_ref().and_then(|leaf| text.get(leaf.value.span())).unwrap_or_default();
@@ -68,15 +69,11 @@ fn is_key(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
 }
 
-/// Finds the value, neither table nor list, that contains a byte range.
-fn leaf_at<'t>(table: &TomlTable<'t>, span: &Range<usize>) -> Option<Field<'t>> {
-    table.fields().find_map(|(_, field)| leaf_in(field, span))
-}
-
+/// The scalar value, in a table or list, that contains a byte range.
 fn leaf_in<'t>(field: Field<'t>, span: &Range<usize>) -> Option<Field<'t>> {
     let own = field.value.span();
     match field.value.get_ref() {
-        DeValue::Table(_) => leaf_at(&field.table()?, span),
+        DeValue::Table(_) => field.table()?.fields().find_map(|(_, field)| leaf_in(field, span)),
         DeValue::Array(_) => field.items().into_iter().find_map(|item| leaf_in(item, span)),
         _ => (own.start <= span.start && span.end <= own.end).then_some(field),
     }

@@ -1,4 +1,4 @@
-//! Text of a file as it is read from disk.
+//! Reads text files.
 
 use std::path::Path;
 
@@ -6,21 +6,18 @@ use crate::bounded::{self, reason};
 
 const BYTES_MAX: u64 = 16 << 20;
 
-/// What is wrong with bytes that are no text.
+/// Mistake of a file that is not UTF-8.
 pub const NOT_TEXT: &str = "expected text in UTF-8";
 
-/// Why a file gives no text.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// The system's reason, or that this is no file to read.
+    /// The system's reason, or that it is not a regular file.
     File(String),
-    /// Line of the first bytes that are not UTF-8.
+    /// Line of the first invalid bytes.
     NotText(usize),
 }
 
-/// Reads a regular file.
-///
-/// Errors: the system's; a folder, a pipe or a device; more than 16 MiB; bytes that are not UTF-8.
+/// Errors: the system's; a directory, pipe or device; more than 16 MiB; bytes that are not UTF-8.
 pub fn read(path: &Path) -> Result<String, Unreadable> {
     let bytes = bounded::read(path, BYTES_MAX).map_err(|error| Unreadable::File(reason(&error)))?;
     String::from_utf8(bytes).map_err(|error| {

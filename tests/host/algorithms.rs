@@ -34,9 +34,9 @@ mod yeah;
 
 use bottleneck::{LoneFlow, MSS_BYTES};
 use endpoint::{Endpoint, EndpointStep, RESUMPTIONS};
-use native::{CongestionControl, INFINITE_SSTHRESH, Native, Rate, Socket, Tcp, event, state};
-use tccc::author::ring::kernel::{Acked, Kernel};
+use native::{CongestionControl, INFINITE_SSTHRESH, Native, NativeSocket, Rate, Tcp, event, state};
+use tccc::author::ring::kernel::{Acked, SimulatedKernel};
 use tccc::author::ring::operations::{self, Operation};
-use tccc::author::ring::path::{self, Path};
-use tccc::author::ring::sender::{Round, Sender};
+use tccc::author::ring::path::{self, SimulatedPath};
+use tccc::author::ring::sender::{Round, SimulatedSender};
 use tccc::catalog;

@@ -1,4 +1,4 @@
-//! Reports of result directories: every format, every notice, every broken input. Needs nothing.
+//! Reports of result directories: every format, notice and broken input.
 
 mod command;
 mod cut_off;
@@ -12,34 +12,88 @@ mod selection;
 mod several;
 mod untargeted;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use crate::lab::results::{Directory, SCENARIO, position, run};
 use tccc::failure::{Failure, FailureKind};
 use tccc::model::notice::Notice;
-use tccc::model::run::{RunRecord, RunStatus};
-use tccc::report::{self, Cell, Format, Report, Verdict};
+use tccc::model::run::{FlowRecord, RunRecord, RunStatus};
+use tccc::report::{self, Report, ReportCell, ReportFormat, Verdict};
+
+const FORMATS: [ReportFormat; 5] =
+    [ReportFormat::Text, ReportFormat::Markdown, ReportFormat::Csv, ReportFormat::Json, ReportFormat::Html];
 
 fn load(directory: &Directory) -> Report {
     report::load(&directory.path).unwrap()
 }
 
-fn cell<'a>(report: &'a Report, metric: &str, loss: &str, variant: &str) -> &'a Cell {
-    let here = |cell: &&Cell| cell.metric == metric && cell.at["loss"] == loss && cell.variant == variant;
+fn render(report: &Report, format: ReportFormat) -> String {
+    report::render(report, format).unwrap()
+}
+
+fn as_text(report: &Report) -> String {
+    render(report, ReportFormat::Text)
+}
+
+fn as_page(report: &Report) -> String {
+    render(report, ReportFormat::Html)
+}
+
+fn as_json(report: &Report) -> serde_json::Value {
+    serde_json::from_str(&render(report, ReportFormat::Json)).unwrap()
+}
+
+/// The headings of the CSV, and its rows by heading.
+fn as_csv(report: &Report) -> (Vec<String>, Vec<BTreeMap<String, String>>) {
+    let text = render(report, ReportFormat::Csv);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    (reader.headers().unwrap().iter().map(str::to_owned).collect(), reader.deserialize().map(Result::unwrap).collect())
+}
+
+fn cell<'a>(report: &'a Report, metric: &str, loss: &str, variant: &str) -> &'a ReportCell {
+    let here = |cell: &&ReportCell| cell.metric == metric && cell.at["loss"] == loss && cell.variant == variant;
     report.cells.iter().find(here).unwrap_or_else(|| panic!("a cell {metric} {loss} {variant}"))
 }
 
-fn causes(cell: &Cell) -> String {
-    said(&cell.notices)
-}
-
-fn notices(report: &Report) -> String {
-    said(&report.notices)
-}
-
-fn said(notices: &[Notice]) -> String {
+fn causes(notices: &[Notice]) -> String {
     notices.iter().map(|notice| notice.cause.as_str()).collect::<Vec<_>>().join("; ")
+}
+
+/// The values of a cell's runs.
+fn values<'a>(report: &'a Report, metric: &str, loss: &str, variant: &str) -> &'a [f64] {
+    &cell(report, metric, loss, variant).measured.as_ref().unwrap().values
+}
+
+/// Adds a flow to a record; both have the same counts.
+fn second_flow<'a>(record: &'a mut RunRecord, name: &str, variant: &str) -> &'a mut FlowRecord {
+    let (name, variant) = (name.to_owned(), variant.to_owned());
+    record.flows.push(FlowRecord { name, variant, socket: Some(200), ..record.flows[0].clone() });
+    record.flows.last_mut().unwrap()
+}
+
+/// A scenario's text before a heading.
+fn before<'a>(scenario: &'a str, heading: &str) -> &'a str {
+    scenario.split(heading).next().unwrap()
+}
+
+#[test]
+fn cells_of_a_complete_experiment_are_judged() {
+    let report = load(&Directory::complete());
+    for (loss, variant, verdict, reason) in [
+        ("0.1%", "Other", Verdict::Within, "ratio 1.24, expected 1.24 ± 0.10"),
+        ("1%", "Other", Verdict::Outside, "ratio 1.66, expected 1.50 ± 0.10, which its 95 % interval reaches"),
+        ("0.1%", "SACK", Verdict::Within, "mean 17 420 pkts, published 15 940 pkts ± 10 %"),
+        ("1%", "Vegas", Verdict::NotComparable, "not measured"),
+    ] {
+        let cell = cell(&report, "delivered_pkts", loss, variant);
+        assert_eq!((cell.verdict, cell.verdict_reason.as_str()), (verdict, reason));
+        assert_eq!(cell.ratio_to_baseline.is_none(), variant == "SACK", "the baseline has no ratio");
+    }
+    let failure = report::check(&[report]).unwrap();
+    assert_eq!(failure.kind, FailureKind::Outside);
+    assert!(failure.what.contains("delivered_pkts of \"Other\" (ratio 1.66"), "{failure}");
 }
 
 #[test]
@@ -55,50 +109,18 @@ fn measured_stands_beside_published_and_expected() {
     assert!((ratio.measured.unwrap() - 21_520.0 / 17_420.0).abs() < 1e-12);
     let [low, high] = ratio.ci95.unwrap();
     assert!(1.22 < low && low < 1.235 && 1.236 < high && high < 1.25, "{low} to {high}");
-    assert_eq!((other.verdict, other.verdict_reason.as_str()), (Verdict::Within, "ratio 1.24, expected 1.24 ± 0.10"));
-}
-
-#[test]
-fn miss_of_an_expected_ratio_is_outside() {
-    let report = load(&Directory::complete());
-    let other = cell(&report, "delivered_pkts", "1%", "Other");
-    assert_eq!(other.verdict, Verdict::Outside);
-    assert_eq!(other.verdict_reason, "ratio 1.66, expected 1.50 ± 0.10, which its 95 % interval reaches");
-    let failure = report::check(&[report]).unwrap();
-    assert_eq!(failure.kind, FailureKind::Outside);
-    assert!(failure.what.contains("delivered_pkts of \"Other\" (ratio 1.66"), "{failure}");
-}
-
-#[test]
-fn baseline_is_judged_by_its_published_value_and_has_no_ratio() {
-    let report = load(&Directory::complete());
-    let sack = cell(&report, "delivered_pkts", "0.1%", "SACK");
-    assert_eq!(sack.ratio_to_baseline, None);
-    assert_eq!(sack.verdict_reason, "mean 17 420 pkts, published 15 940 pkts ± 10 %");
-    assert_eq!(sack.verdict, Verdict::Within);
-}
-
-#[test]
-fn column_without_algorithm_is_shown_as_published_only() {
-    let report = load(&Directory::complete());
     let vegas = cell(&report, "delivered_pkts", "1%", "Vegas");
-    assert_eq!((vegas.published, vegas.measured.is_none()), (Some(8456.0), true));
-    assert_eq!(vegas.verdict, Verdict::NotComparable);
-    assert!(causes(vegas).contains("published only"));
-    let without = |cell: &&Cell| cell.metric == "goodput_bps" && cell.variant == "Vegas";
-    assert!(report.cells.iter().find(without).is_none(), "no row where there is nothing to show");
+    assert_eq!((vegas.published, vegas.measured.is_none()), (Some(8456.0), true), "no algorithm of this name");
+    assert!(causes(&vegas.notices).contains("published only"));
+    let is_empty = |cell: &ReportCell| cell.metric == "goodput_bps" && cell.variant == "Vegas";
+    assert!(!report.cells.iter().any(is_empty), "no row without anything to show");
 }
 
 #[test]
-fn metric_from_events_reads_them() {
+fn events_give_metrics_and_plots_of_the_median_runs() {
     let report = load(&Directory::complete());
     let srtt = cell(&report, "srtt_p50_us", "1%", "SACK").measured.as_ref().unwrap();
     assert_eq!((srtt.n, srtt.mean), (3, 100_200.0));
-}
-
-#[test]
-fn plots_show_the_median_run_of_each_cell() {
-    let report = load(&Directory::complete());
     assert_eq!(report.plots.len(), 3);
     let lines = &report.plots[2].lines;
     let runs: Vec<&str> = lines.iter().map(|line| line.run.as_str()).collect();
@@ -114,9 +136,9 @@ fn one_run_has_no_interval_and_says_so() {
     let other = cell(&report, "delivered_pkts", "1%", "Other");
     assert_eq!(other.measured.as_ref().unwrap().ci95, None);
     assert_eq!(other.ratio_to_baseline.as_ref().unwrap().ci95, None);
-    assert_eq!(causes(other), "1 run only: no interval can be given");
-    assert!(causes(cell(&report, "delivered_pkts", "0", "SACK")).contains("no finished run"));
-    assert!(notices(&report).contains("cells of the scenario have no finished run"), "{:?}", report.notices);
+    assert_eq!(causes(&other.notices), "1 run only: no interval can be given");
+    assert!(causes(&cell(&report, "delivered_pkts", "0", "SACK").notices).contains("no finished run"));
+    assert!(causes(&report.notices).contains("cells of the scenario have no finished run"), "{:?}", report.notices);
 }
 
 #[test]
@@ -137,19 +159,25 @@ fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
     let report = load(&directory);
     let other = cell(&report, "delivered_pkts", "0", "Other");
     assert_eq!(other.measured.as_ref().unwrap().n, 1);
-    assert!(causes(other).contains("1 run failed and is not part of the result: iperf3 ended early"));
-    assert!(causes(other).contains("1 run had a late link"));
-    let sack = causes(cell(&report, "delivered_pkts", "0.1%", "SACK"));
-    assert!(sack.contains("1 run had to be repeated") && sack.contains("2 attempts left out"), "{sack}");
-    assert!(sack.contains("others used up to 92 % of the processors in 1 of 3 runs"), "{sack}");
-    assert!(sack.contains("31 trace events were dropped") && sack.contains("failed to carry 4 packets"), "{sack}");
-    assert!(sack.contains("in 1 run a flow began more than 1 s after its time"), "{sack}");
+    for (loss, variant, cause) in [
+        ("0", "Other", "1 run failed and is not part of the result: iperf3 ended early"),
+        ("0", "Other", "1 run had a late link"),
+        ("0.1%", "SACK", "1 run had to be repeated"),
+        ("0.1%", "SACK", "2 attempts left out"),
+        ("0.1%", "SACK", "other load used up to 92 % of the processors in 1 of 3 runs"),
+        ("0.1%", "SACK", "31 trace events were dropped"),
+        ("0.1%", "SACK", "failed to carry 4 packets"),
+        ("0.1%", "SACK", "in 1 run a flow began more than 1 s late"),
+        ("1%", "Other", "1 run without a run of the baseline"),
+    ] {
+        let causes = causes(&cell(&report, "delivered_pkts", loss, variant).notices);
+        assert!(causes.contains(cause), "{cause}: {causes}");
+    }
     let unpaired = cell(&report, "delivered_pkts", "1%", "Other");
-    assert!(causes(unpaired).contains("1 run without a run of the baseline"));
     assert_eq!(unpaired.ratio_to_baseline.as_ref().unwrap().pairs, 2);
 }
 
-/// `fewer --jobs avoid the repeats` was said after `--jobs 1` too.
+/// Once `fewer --jobs avoid the repeats` was the advice after `--jobs 1` too.
 #[test]
 fn late_attempts_without_a_run_beside_them_are_not_blamed_on_jobs() {
     let advice = |jobs: [u32; 2]| {
@@ -166,7 +194,7 @@ fn late_attempts_without_a_run_beside_them_are_not_blamed_on_jobs() {
         let notices = cell(&report, "delivered_pkts", "0", "SACK").notices.iter();
         notices.map(|notice| notice.advice.clone()).collect::<String>()
     };
-    assert_eq!(advice([1, 1]), "no other run sent at the time: less other work on the host avoids the repeats");
+    assert_eq!(advice([1, 1]), "no other run was sending at the time: a less busy host avoids the repeats");
     assert_eq!(advice([2, 1]), "fewer --jobs avoid the repeats");
 }
 
@@ -179,15 +207,19 @@ fn interrupted_runs_and_torn_events_are_left_out_with_a_notice() {
     let torn = format!("no event\n{}", &text[..text.len() - 40]);
     fs::write(&events, torn).unwrap();
     let report = load(&directory);
-    let all = notices(&report);
-    assert!(all.contains("run \"x\" was not finished"), "{all}");
-    assert!(all.contains("\"loss-0-SACK-0\" end in the middle of a line"), "{all}");
-    assert!(all.contains("1 unreadable lines in the events of run \"loss-0-SACK-0\""), "{all}");
+    let all = causes(&report.notices);
+    for cause in [
+        "run \"x\" was not finished",
+        "\"loss-0-SACK-0\" end in the middle of a line",
+        "1 unreadable line in the events of run \"loss-0-SACK-0\"",
+    ] {
+        assert!(all.contains(cause), "{all}");
+    }
     let line = &report.plots[0].lines[0];
     assert_eq!((line.run.as_str(), line.points.len()), ("loss-0-SACK-0", 99));
 }
 
-/// The header had `bpf_vega_5814_0` beside tables of `bpf_vegas`.
+/// Once the header had `bpf_vega_5814_0` above tables of `bpf_vegas`.
 #[test]
 fn algorithms_have_their_own_names_and_not_those_they_were_registered_under() {
     let directory = Directory::complete();
@@ -211,18 +243,16 @@ fn algorithms_have_their_own_names_and_not_those_they_were_registered_under() {
 fn traffic_beside_the_compared_flow_is_not_part_of_its_numbers() {
     let directory = Directory::of(SCENARIO);
     let mut record = run("1%", "SACK", 0, 5000);
-    let mut beside = record.flows[0].clone();
-    (beside.name, beside.compared, beside.delivered_pkts) = ("background".into(), false, 900);
-    record.flows.push(beside);
+    let beside = second_flow(&mut record, "background", "SACK");
+    (beside.compared, beside.delivered_pkts) = (false, 900);
     record.flows[0].algorithm = "reno_b".into();
     directory.add(&record);
-    let report = load(&directory);
-    assert_eq!(cell(&report, "delivered_pkts", "1%", "SACK").measured.as_ref().unwrap().values, [5000.0]);
+    assert_eq!(values(&load(&directory), "delivered_pkts", "1%", "SACK"), [5000.0]);
 }
 
 #[test]
 fn failed_run_without_flows_is_told_where_nothing_is_swept() {
-    let plain = SCENARIO.split("[variant").next().unwrap().split("[report]").next().unwrap();
+    let plain = before(before(SCENARIO, "[variant"), "[report]");
     let scenario = plain.replace("name = \"data\"", "name = \"data\"\nalgorithm = \"reno\"");
     let directory = Directory::of(&scenario);
     let mut done = run("1%", "reno", 0, 5000);
@@ -234,16 +264,15 @@ fn failed_run_without_flows_is_told_where_nothing_is_swept() {
     failed.flows.clear();
     directory.add(&failed);
     let report = load(&directory);
-    let reno = causes(cell(&report, "delivered_pkts", "1%", "reno"));
+    let reno = causes(&cell(&report, "delivered_pkts", "1%", "reno").notices);
     assert!(reno.contains("1 run failed and is not part of the result"), "{reno}");
 }
 
-/// A finished sweep of a tunable was told that cells had no finished run: each value at the others' places, and a metric
-/// that its flows do not have.
+/// Once a finished sweep of a tunable had cells without a finished run: each value at the other values' points, and a
+/// metric that its flows do not have.
 #[test]
 fn nothing_is_awaited_where_everything_ran() {
-    let plain =
-        SCENARIO.split("[variant").next().unwrap().replace("loss = [\"0\", \"0.1%\", \"1%\"]", "keep = [512, 768]");
+    let plain = before(SCENARIO, "[variant").replace("loss = [\"0\", \"0.1%\", \"1%\"]", "keep = [512, 768]");
     let flow = "name = \"data\"\nalgorithm = \"dtcp\"\ntunables = { keep_avoidance = \"$keep\" }";
     let plain = plain.replace("loss = \"$loss\"\n", "").replace("name = \"data\"", flow);
     let scenario = format!("{plain}[report]\nmetrics = [\"delivered_pkts\", \"fct_mean_s\"]\n");
@@ -254,8 +283,8 @@ fn nothing_is_awaited_where_everything_ran() {
         directory.add(&record);
     }
     let report = load(&directory);
-    let said = notices(&report);
-    assert!(!said.contains("no finished run") && said.contains("fct_mean_s"), "{said}");
+    let causes = causes(&report.notices);
+    assert!(!causes.contains("no finished run") && causes.contains("fct_mean_s"), "{causes}");
     assert_eq!(report.cells.iter().filter(|cell| cell.measured.is_some()).count(), 2);
 }
 
@@ -263,8 +292,8 @@ fn nothing_is_awaited_where_everything_ran() {
 fn run_without_events_is_said() {
     let directory = Directory::complete();
     fs::remove_file(directory.folder("loss-0-SACK-0").join("events.jsonl")).unwrap();
-    let said = notices(&load(&directory));
-    assert!(said.split("; ").any(|cause| cause == "run \"loss-0-SACK-0\" has no events.jsonl"), "{said}");
+    let notices = load(&directory).notices;
+    assert!(notices.iter().any(|one| one.cause == "run \"loss-0-SACK-0\" has no events.jsonl"), "{notices:?}");
 }
 
 #[test]
@@ -277,7 +306,7 @@ fn runs_of_another_profile_are_not_judged() {
     assert!(report.cells.iter().all(|cell| cell.verdict == Verdict::NotComparable));
     let other = cell(&report, "delivered_pkts", "1%", "Other");
     assert_eq!(other.verdict_reason, "measured under the profile native, which is not the scenario's");
-    assert!(notices(&report).contains("are for paper: no verdicts"));
+    assert!(causes(&report.notices).contains("are for paper: no verdicts"));
 }
 
 #[test]
@@ -286,11 +315,9 @@ fn check_fails_for_an_expected_cell_without_a_run() {
     let [head, rest] = SCENARIO.split_once("[[published]]").map(<[&str; 2]>::from).unwrap();
     let expected = rest.split_once("[[expected]]").unwrap().1;
     let directory = Directory::of(&format!("{head}[[expected]]{expected}"));
-    for (loss, other) in [("0", 5000), ("0.1%", 6200)] {
-        directory.add(&run(loss, "SACK", 0, 5000));
-        directory.add(&run(loss, "Other", 0, other));
-    }
-    directory.add(&run("1%", "SACK", 0, 5000));
+    directory.add_each(&["0", "0.1%", "1%"], 1, &[("SACK", 5000)], 0);
+    directory.add(&run("0", "Other", 0, 5000));
+    directory.add(&run("0.1%", "Other", 0, 6200));
     let failure = report::check(&[load(&directory)]).unwrap();
     assert_eq!(failure.kind, FailureKind::Outside);
     assert!(failure.what.starts_with("1 of 3 cells with an expectation have no finished run"), "{failure}");
@@ -298,7 +325,7 @@ fn check_fails_for_an_expected_cell_without_a_run() {
     assert_eq!(report::check(&[load(&directory)]), None);
 }
 
-/// A directory made wrong by `spoil`, and what the failure must say.
+/// A directory broken by `spoil` is refused with this text.
 #[track_caller]
 fn refuses(spoil: impl FnOnce(&Directory), kind: FailureKind, what: &str) {
     let directory = Directory::complete();
@@ -341,72 +368,72 @@ fn broken_directories_are_refused_with_the_reason() {
 #[test]
 fn reports_are_as_in_the_snapshots() {
     let report = load(&Directory::complete());
-    for (name, format) in [("text_report", Format::Text), ("markdown_report", Format::Markdown)] {
-        insta::assert_snapshot!(format!("{name}_is_as_in_the_snapshot"), report::render(&report, format).unwrap());
+    for (name, format) in [("text_report", ReportFormat::Text), ("markdown_report", ReportFormat::Markdown)] {
+        insta::assert_snapshot!(format!("{name}_is_as_in_the_snapshot"), render(&report, format));
     }
 }
 
 #[test]
 fn csv_has_one_row_a_cell_and_full_precision() {
     let report = load(&Directory::complete());
-    let text = report::render(&report, Format::Csv).unwrap();
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let headings = reader.headers().unwrap().clone();
-    let column = |name: &str| headings.iter().position(|heading| heading == name).unwrap();
-    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let (_, rows) = as_csv(&report);
     assert_eq!(rows.len(), report.cells.len());
-    let other =
-        rows.iter().find(|row| &row[column("place")] == "loss 0.1%" && &row[column("variant")] == "Other").unwrap();
-    assert_eq!(&other[column("values")], "21500 21800 21260");
-    assert_eq!(other[column("ratio_measured")].parse::<f64>().unwrap(), 21_520.0 / 17_420.0);
-    assert_eq!((&other[column("n")], &other[column("unit")]), ("3", "pkts"));
+    let other = rows.iter().find(|row| row["place"] == "loss 0.1%" && row["variant"] == "Other").unwrap();
+    assert_eq!(other["ratio_measured"].parse::<f64>().unwrap(), 21_520.0 / 17_420.0);
+    assert_eq!(["values", "n", "unit"].map(|name| other[name].as_str()), ["21500 21800 21260", "3", "pkts"]);
 }
 
 #[test]
 fn json_has_the_documented_shape() {
-    let text = report::render(&load(&Directory::complete()), Format::Json).unwrap();
-    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(document["schema"], 1);
-    assert_eq!(document["scenario"], "table-2");
-    assert_eq!(document["source"]["where"], "Table 2");
-    assert_eq!(document["host"]["offloads"], "off");
+    let document = as_json(&load(&Directory::complete()));
     let cells = document["cells"].as_array().unwrap();
-    let here = |cell: &&serde_json::Value| {
-        cell["metric"] == "delivered_pkts" && cell["at"]["loss"] == "1%" && cell["at"]["variant"] == "Other"
+    let cell = |variant: &str| {
+        let is = |cell: &&serde_json::Value| {
+            cell["metric"] == "delivered_pkts" && cell["at"]["loss"] == "1%" && cell["at"]["variant"] == variant
+        };
+        cells.iter().find(is).unwrap()
     };
-    let cell = cells.iter().find(here).unwrap();
-    assert_eq!(cell["published"], 8671.0);
-    assert_eq!(cell["measured"]["n"], 3);
-    assert_eq!(cell["measured"]["ci95"].as_array().unwrap().len(), 2);
-    assert_eq!(cell["ratio_to_baseline"]["expected"]["plus_minus"], 0.10);
-    assert_eq!(cell["verdict"], "outside");
-    assert!(cell["notices"].as_array().unwrap().is_empty());
-    let vegas = cells.iter().find(|cell| cell["variant"] == "Vegas").unwrap();
-    assert_eq!((&vegas["verdict"], &vegas["measured"]), (&"not comparable".into(), &serde_json::Value::Null));
+    let (other, vegas) = (cell("Other"), cell("Vegas"));
+    for (found, expected) in [
+        (&document["schema"], serde_json::json!(1)),
+        (&document["scenario"], "table-2".into()),
+        (&document["source"]["where"], "Table 2".into()),
+        (&document["host"]["offloads"], "off".into()),
+        (&other["published"], 8671.0.into()),
+        (&other["measured"]["n"], 3.into()),
+        (&other["ratio_to_baseline"]["expected"]["plus_minus"], 0.10.into()),
+        (&other["verdict"], "outside".into()),
+        (&other["notices"], serde_json::json!([])),
+        (&vegas["verdict"], "not comparable".into()),
+        (&vegas["measured"], serde_json::Value::Null),
+    ] {
+        assert_eq!(*found, expected);
+    }
+    assert_eq!(other["measured"]["ci95"].as_array().unwrap().len(), 2);
 }
 
 #[test]
 fn several_directories_are_an_array_in_json_and_one_heading_in_csv() {
     let reports = [(); 2].map(|()| load(&Directory::complete()));
-    let json: serde_json::Value = serde_json::from_str(&report::render_all(&reports, Format::Json).unwrap()).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&report::render_all(&reports, ReportFormat::Json).unwrap()).unwrap();
     assert_eq!(json.as_array().map(Vec::len), Some(2));
-    let csv = report::render_all(&reports, Format::Csv).unwrap();
+    let csv = report::render_all(&reports, ReportFormat::Csv).unwrap();
     assert_eq!(csv.lines().filter(|line| line.starts_with("scenario,")).count(), 1);
     assert_eq!(csv.lines().count(), 1 + 2 * reports[0].cells.len());
-    assert_eq!(report::render_all(&reports, Format::Html).unwrap().matches("<main id=\"r").count(), 2);
+    assert_eq!(report::render_all(&reports, ReportFormat::Html).unwrap().matches("<main id=\"r").count(), 2);
 }
 
-/// Recorded by `tccc run` on a real kernel: results of schema 1 must stay readable. Events end after two seconds.
+/// Recorded by `tccc run` on a real kernel. Results of schema 1 must stay readable.
 #[test]
 fn recorded_results_of_schema_1_are_reported() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/loss-sweep-schema-1");
     let report = report::load(&path).unwrap();
     assert_eq!((report.scenario.as_str(), report.baseline.as_deref()), ("loss-sweep", Some("reno")));
-    let dtcp = cell(&report, "delivered_pkts", "1%", "dtcp");
-    assert_eq!(dtcp.measured.as_ref().unwrap().values, [3614.0]);
+    assert_eq!(values(&report, "delivered_pkts", "1%", "dtcp"), [3614.0]);
     assert_eq!(report.plots[0].lines.len(), 2);
     assert!(report.plots[0].lines.iter().all(|line| line.points.len() > 60));
-    for format in [Format::Text, Format::Markdown, Format::Csv, Format::Json, Format::Html] {
-        assert!(report::render(&report, format).unwrap().contains("dtcp"), "{format:?}");
+    for format in FORMATS {
+        assert!(render(&report, format).contains("dtcp"), "{format:?}");
     }
 }

@@ -69,7 +69,7 @@ fn stream_begins_with_everything_and_goes_on_with_changes() {
     });
     let cookie = sockets[0][1].as_str().unwrap().to_owned();
     let (name, data) = server.stream(&format!("/api/stream/flow/{cookie}"), &[]).next();
-    assert_eq!((name.as_str(), data["socket"]["socket"].as_str()), ("flow", Some(cookie.as_str())));
+    assert_eq!((name.as_str(), data["socket"]["id"].as_str()), ("flow", Some(cookie.as_str())));
     assert_eq!(
         data["moments"]["time_ms"].as_array().unwrap().len(),
         data["moments"]["cwnd_pkts"].as_array().unwrap().len()

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
-use tccc::author::compile::Bench;
+use tccc::author::compile::BuildFolder;
 pub use tccc::author::subject::Subject;
 use tccc::catalog;
 
 use crate::compile::in_tree;
 
 /// Provides the headers while the test runs.
-fn bench() -> &'static Bench {
-    static BENCH: OnceLock<Bench> = OnceLock::new();
-    BENCH.get_or_init(|| Bench::set_up(Path::new("none")).expect("the headers are written"))
+fn bench() -> &'static BuildFolder {
+    static BENCH: OnceLock<BuildFolder> = OnceLock::new();
+    BENCH.get_or_init(|| BuildFolder::set_up(Path::new("none")).expect("the headers are written"))
 }
 
 /// The algorithms in `TCCC_ALGORITHMS`, separated by spaces; all if it is not set.

@@ -273,4 +273,7 @@ test("who may not log in is told why", async (t) => {
   assert.equal(await refusal(204, null), null);
   assert.equal(await refusal(401, "the token is wrong: look\n"), "That token is wrong.");
   assert.equal(await refusal(403, "pages of other origins may not ask this server\n"), "pages of other origins may not ask this server");
+  assert.equal(await openSession("ß"), "That token is wrong.", "no header can hold it");
+  t.mock.method(globalThis, "fetch", async () => { throw new TypeError("no connection"); });
+  assert.equal(await openSession("%"), "The server did not answer.");
 });

@@ -158,7 +158,7 @@ export async function lookAtIncidents(page, url, name, look) {
   await look(`incident-${name}`);
   assert.ok((await tooWide(page)) <= 0, `${name}: the incident is too wide`);
   await page.goto(`${url}/#/incidents/no-such-incident`);
-  await says(page, ".says", "There is no incident of that name.");
+  await says(page, ".says", "There is no incident with that name.");
 }
 
 /** Last: a sample-ratio mismatch, then the end while somebody looks. */

@@ -2,32 +2,30 @@
 
 use derive_more::{Deref, DerefMut};
 
-use super::kernel::Kernel;
-use super::native::{CongestionControl as _, INFINITE_SSTHRESH, Native, Socket, state};
+use super::kernel::SimulatedKernel;
+use super::native::{CongestionControl as _, INFINITE_SSTHRESH, Native, NativeSocket, state};
 use super::operations::{self, Operation, Start};
 
-/// A connection with its clock; it begins with a full window in flight.
+/// A connection with its own clock.
 #[derive(Deref, DerefMut)]
-pub struct Connection<'n> {
+pub struct SimulatedConnection<'n> {
     #[deref]
     #[deref_mut]
-    kernel: Kernel<Socket<'n>>,
+    kernel: SimulatedKernel<NativeSocket<'n>>,
     now_us: u64,
 }
 
-impl<'n> Connection<'n> {
-    /// One that begins with this window and threshold, packets.
+impl<'n> SimulatedConnection<'n> {
+    /// Opens a connection with this window and threshold, in packets, and a full window in flight.
     pub fn over(native: &'n Native, cwnd: u32, ssthresh: u32) -> Self {
         let start = Start { cwnd, ssthresh, clamp: INFINITE_SSTHRESH };
-        Connection { kernel: operations::connect(native.socket(0xaa), start), now_us: 0 }
+        SimulatedConnection { kernel: operations::connect(native.socket(0xaa), start), now_us: 0 }
     }
 
-    /// The window, packets.
     pub fn cwnd(&self) -> u32 {
         self.tcp.snd_cwnd
     }
 
-    /// The threshold, packets.
     pub fn ssthresh(&self) -> u32 {
         self.tcp.snd_ssthresh
     }
@@ -36,7 +34,7 @@ impl<'n> Connection<'n> {
         self.now_us
     }
 
-    /// Time passes and nothing arrives.
+    /// Lets time pass while nothing arrives.
     pub fn wait(&mut self, us: u64) {
         self.now_us += us;
         self.kernel.cc.set_clock(self.now_us * 1000);
@@ -46,12 +44,12 @@ impl<'n> Connection<'n> {
         operations::apply(&mut self.kernel, operation, self.now_us * 1000);
     }
 
-    /// One ACK for so many packets.
+    /// Delivers one ACK.
     pub fn ack(&mut self, packets: u32, rtt_us: u32) {
         self.apply(Operation::Ack { packets, rtt_us });
     }
 
-    /// Everything in flight is acknowledged packet by packet over one round trip, and as much as allowed is sent.
+    /// Acknowledges everything in flight, packet by packet over one round trip, and sends as much as allowed.
     pub fn round(&mut self, rtt_us: u32) {
         let packets = self.tcp.packets_out;
         let end_us = self.now_us + u64::from(rtt_us);
@@ -61,14 +59,14 @@ impl<'n> Connection<'n> {
         }
     }
 
-    /// A loss that fast retransmission repairs, as if no other ACK came meanwhile; leaves the connection open again.
+    /// Loses one packet and repairs the loss by fast retransmit, as if no other ACK came. Ends in the Open state.
     pub fn lose(&mut self) {
         self.apply(Operation::Lose);
         self.recover();
         assert_eq!(self.tcp.ca_state, state::OPEN);
     }
 
-    /// The end of a reduction that was not spurious.
+    /// Ends a reduction that was not spurious.
     pub fn recover(&mut self) {
         self.undo_retrans = 1;
         let tcp = &mut self.tcp;

@@ -1,43 +1,37 @@
-//! The kernel's side of congestion control: which callback is called when, and what the kernel itself does to the window.
+//! The kernel's side of congestion control: the order of the callbacks, and the kernel's own changes to the window.
 //!
-//! The order is that of net/ipv4/tcp_input.c of Linux 6.18. Left out: TCP without SACK, F-RTO and tail loss probes.
+//! The order is that of net/ipv4/tcp_input.c in Linux 6.18. Not modelled: TCP without SACK, F-RTO, tail loss probes.
 
 use super::native::{CongestionControl, INFINITE_SSTHRESH, Rate, Tcp, event, state};
 
-pub struct Kernel<C> {
-    /// The fields of the socket.
+pub struct SimulatedKernel<C> {
     pub tcp: Tcp,
     pub cc: C,
-    /// Threshold to go back to when a reduction proves spurious; zero: none.
+    /// Threshold restored when a reduction proves spurious. 0: none.
     prior_ssthresh: u32,
-    /// A reduction was made that may still prove spurious.
     may_undo: bool,
-    /// Retransmissions not yet known to be unnecessary.
+    /// Retransmissions that may still prove unnecessary.
     pub undo_retrans: u32,
-    /// The state holds until this packet is acknowledged.
+    /// The congestion state lasts until this packet is acknowledged.
     pub high_seq: u32,
     /// Timeouts since the last progress.
     retransmits: u32,
     prr_delivered: u32,
-    /// Packets sent in the reduction in progress.
     pub prr_out: u32,
 }
 
-/// What one ACK told, besides the fields of the socket.
+/// News in one ACK, in packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Acked {
-    /// Packets newly known to have arrived.
     pub delivered: u32,
-    /// Packets newly acknowledged in sequence.
     pub in_order: u32,
-    /// Packets newly believed lost.
     pub lost: u32,
     pub rtt_us: Option<u32>,
 }
 
-impl<C: CongestionControl> Kernel<C> {
+impl<C: CongestionControl> SimulatedKernel<C> {
     pub fn new(cc: C, tcp: Tcp) -> Self {
-        let mut kernel = Kernel {
+        let mut kernel = SimulatedKernel {
             tcp,
             cc,
             prior_ssthresh: 0,
@@ -48,35 +42,70 @@ impl<C: CongestionControl> Kernel<C> {
             prr_delivered: 0,
             prr_out: 0,
         };
-        kernel.cc.init(&mut kernel.tcp);
+        kernel.call("init", |cc, tcp| cc.init(tcp));
         kernel
     }
 
-    /// The window falls to the threshold.
+    /// Calls the algorithm.
+    ///
+    /// Panics: the callback leaves a window or a threshold that the kernel cannot use.
+    fn call<R>(&mut self, name: &str, callback: impl FnOnce(&mut C, &mut Tcp) -> R) -> R {
+        let before = self.tcp.clone();
+        let result = callback(&mut self.cc, &mut self.tcp);
+        let Tcp { snd_cwnd, snd_cwnd_clamp, snd_ssthresh, .. } = self.tcp;
+        assert!(snd_cwnd >= 1, "{name} emptied the window: {before:?}");
+        assert!(snd_cwnd <= before.snd_cwnd.max(snd_cwnd_clamp), "{name} passed the clamp: {before:?}");
+        let sound = before.snd_ssthresh.min(2)..=INFINITE_SSTHRESH;
+        assert!(sound.contains(&snd_ssthresh), "{name} left the threshold {snd_ssthresh}: {before:?}");
+        result
+    }
+
+    fn ssthresh(&mut self) -> u32 {
+        let ssthresh = self.call("ssthresh", |cc, tcp| cc.ssthresh(tcp));
+        assert!((2..=INFINITE_SSTHRESH).contains(&ssthresh), "ssthresh returned {ssthresh}: {:?}", self.tcp);
+        ssthresh
+    }
+
+    fn cwnd_event(&mut self, event: u32) {
+        self.call("cwnd_event", |cc, tcp| cc.cwnd_event(tcp, event));
+    }
+
+    /// Asks for the fewest packets to hand down at once, as the kernel does before each transmission.
+    pub(super) fn ask_for_segments(&mut self) {
+        let before = self.tcp.clone();
+        let packets = self.call("min_tso_segs", |cc, tcp| cc.min_tso_segs(tcp));
+        assert!(packets >= 1, "min_tso_segs holds every packet back: {before:?}");
+        assert_eq!(self.tcp, before, "min_tso_segs moves the window");
+    }
+
+    pub(super) fn ack_arrives(&mut self, flags: u32) {
+        self.call("in_ack_event", |cc, tcp| cc.in_ack_event(tcp, flags));
+    }
+
+    /// Whether the window is falling to the threshold.
     pub fn is_reducing(&self) -> bool {
         [state::CWR, state::RECOVERY].contains(&self.tcp.ca_state)
     }
 
-    /// Everything up to `high_seq` has arrived.
+    /// Whether everything up to `high_seq` has arrived.
     pub fn is_recovered(&self) -> bool {
         (self.tcp.snd_una.wrapping_sub(self.high_seq) as i32) >= 0
     }
 
-    /// Tells the algorithm, then changes the state.
     pub fn set_state(&mut self, new_state: u32) {
-        self.cc.set_state(&mut self.tcp, new_state);
+        self.call("set_state", |cc, tcp| cc.set_state(tcp, new_state));
         self.tcp.ca_state = new_state;
     }
 
-    /// Before and after the ACK is taken in; the state machine runs between this and [`Kernel::control`].
+    /// The first half of processing an ACK. The state machine runs between this and [`SimulatedKernel::control`].
     pub fn acked(&mut self, acked: Acked) {
         if acked.in_order > 0 {
             self.retransmits = 0;
         }
-        self.cc.pkts_acked(&mut self.tcp, acked.in_order, acked.rtt_us);
+        self.call("pkts_acked", |cc, tcp| cc.pkts_acked(tcp, acked.in_order, acked.rtt_us));
     }
 
-    /// The end of every ACK: the algorithm, the reduction or the growth moves the window.
+    /// The second half of processing an ACK: the algorithm or the reduction moves the window.
     pub fn control(&mut self, acked: Acked) {
         let rtt_us = acked.rtt_us.map_or(-1, i64::from);
         let rate = Rate {
@@ -88,13 +117,13 @@ impl<C: CongestionControl> Kernel<C> {
             prior_in_flight: i64::from(self.tcp.in_flight()) + i64::from(acked.delivered),
             is_app_limited: i64::from(self.tcp.is_cwnd_limited == 0),
         };
-        if self.cc.cong_control(&mut self.tcp, &rate) {
+        if self.call("cong_control", |cc, tcp| cc.cong_control(tcp, &rate)) {
             return;
         }
         if self.is_reducing() {
             self.reduce(acked);
         } else if acked.in_order > 0 {
-            self.cc.cong_avoid(&mut self.tcp, acked.delivered);
+            self.call("cong_avoid", |cc, tcp| cc.cong_avoid(tcp, acked.delivered));
         }
     }
 
@@ -128,10 +157,10 @@ impl<C: CongestionControl> Kernel<C> {
         self.tcp.snd_cwnd_cnt = 0;
         self.tcp.prior_cwnd = self.tcp.snd_cwnd;
         (self.prr_delivered, self.prr_out) = (0, 0);
-        self.tcp.snd_ssthresh = self.cc.ssthresh(&mut self.tcp);
+        self.tcp.snd_ssthresh = self.ssthresh();
     }
 
-    /// Loss shown by duplicate or selective ACKs.
+    /// Duplicate or selective ACKs show a loss.
     pub fn enter_recovery(&mut self) {
         self.prior_ssthresh = 0;
         self.may_undo = true;
@@ -161,8 +190,8 @@ impl<C: CongestionControl> Kernel<C> {
         if is_new {
             self.prior_ssthresh = self.current_ssthresh();
             self.tcp.prior_cwnd = self.tcp.snd_cwnd;
-            self.tcp.snd_ssthresh = self.cc.ssthresh(&mut self.tcp);
-            self.cc.cwnd_event(&mut self.tcp, event::LOSS);
+            self.tcp.snd_ssthresh = self.ssthresh();
+            self.cwnd_event(event::LOSS);
             self.may_undo = true;
             self.undo_retrans = self.tcp.retrans_out;
         }
@@ -173,7 +202,7 @@ impl<C: CongestionControl> Kernel<C> {
         self.retransmits += 1;
     }
 
-    /// The path's MTU shrank: packets are retransmitted smaller, and the window stays.
+    /// The path's MTU shrank: packets are retransmitted in smaller pieces, and the window stays.
     pub fn shrink_mtu(&mut self) {
         if self.tcp.ca_state == state::LOSS {
             return;
@@ -184,7 +213,7 @@ impl<C: CongestionControl> Kernel<C> {
         self.set_state(state::LOSS);
     }
 
-    /// Everything up to `high_seq` has arrived.
+    /// Leaves the congestion state because everything up to `high_seq` has arrived.
     pub fn leave(&mut self) {
         match self.tcp.ca_state {
             state::CWR => {
@@ -208,10 +237,10 @@ impl<C: CongestionControl> Kernel<C> {
         if self.tcp.snd_ssthresh < INFINITE_SSTHRESH && (self.tcp.ca_state == state::CWR || self.may_undo) {
             self.tcp.snd_cwnd = self.tcp.snd_ssthresh;
         }
-        self.cc.cwnd_event(&mut self.tcp, event::COMPLETE_CWR);
+        self.cwnd_event(event::COMPLETE_CWR);
     }
 
-    /// Takes the reduction back when every retransmission was unnecessary.
+    /// Undoes the reduction if every retransmission was unnecessary; returns whether it did.
     pub fn undo_if_spurious(&mut self) -> bool {
         let is_spurious = self.may_undo && self.undo_retrans == 0;
         if is_spurious {
@@ -222,23 +251,26 @@ impl<C: CongestionControl> Kernel<C> {
 
     pub fn undo(&mut self) {
         if self.prior_ssthresh > 0 {
-            self.tcp.snd_cwnd = self.cc.undo_cwnd(&mut self.tcp);
+            let cwnd = self.call("undo_cwnd", |cc, tcp| cc.undo_cwnd(tcp));
+            let sound = self.tcp.snd_cwnd..=INFINITE_SSTHRESH;
+            assert!(sound.contains(&cwnd), "undo_cwnd returned {cwnd}: {:?}", self.tcp);
+            self.tcp.snd_cwnd = cwnd;
             self.tcp.snd_ssthresh = self.tcp.snd_ssthresh.max(self.prior_ssthresh);
         }
         self.may_undo = false;
     }
 
-    /// Window validation after idle time, RFC 2861: one halving for every timeout that passed.
+    /// Window validation after idle time, RFC 2861: halves the window once per timeout that passed.
     pub fn restart_after_idle(&mut self, timeouts: u32, restart_cwnd: u32) {
-        self.cc.cwnd_event(&mut self.tcp, event::CWND_RESTART);
+        self.cwnd_event(event::CWND_RESTART);
         self.tcp.snd_ssthresh = self.current_ssthresh();
         let restart_cwnd = restart_cwnd.min(self.tcp.snd_cwnd);
         let shrunk = self.tcp.snd_cwnd.checked_shr(timeouts).unwrap_or(0);
         self.tcp.snd_cwnd = shrunk.max(restart_cwnd);
     }
 
-    /// The first packet after nothing was in flight.
+    /// Sends the first packet after nothing was in flight.
     pub fn start_transmission(&mut self) {
-        self.cc.cwnd_event(&mut self.tcp, event::TX_START);
+        self.cwnd_event(event::TX_START);
     }
 }

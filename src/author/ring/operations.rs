@@ -1,54 +1,57 @@
-//! Random operations on one connection, each legal for the kernel at the moment it happens.
+//! Random operations on one connection. Each is one the kernel could see at that moment.
 
 use proptest::prelude::*;
 
-use super::kernel::{Acked, Kernel};
+use super::kernel::{Acked, SimulatedKernel};
 use super::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, state};
 
 #[derive(Debug, Clone, Copy)]
 pub enum Operation {
-    /// So many packets are acknowledged in sequence.
-    Ack { packets: u32, rtt_us: u32 },
-    /// One packet is acknowledged out of sequence.
+    /// Acknowledges packets in sequence.
+    Ack {
+        packets: u32,
+        rtt_us: u32,
+    },
+    /// Acknowledges one packet out of sequence.
     Sack,
-    /// One packet in flight is lost.
     Lose,
     /// An ACK echoes a congestion mark.
     Mark,
-    /// The retransmission timer fires.
     TimeOut,
-    /// Everything outstanding is acknowledged.
+    /// Acknowledges everything outstanding.
     Finish,
     /// The latest reduction proves unnecessary.
     Undo,
-    /// Idle for so many timeouts, then a restart.
-    Idle { timeouts: u32 },
-    /// The application begins or ceases to be the limit.
-    Limit { by_window: bool },
-    /// The path's MTU shrinks.
+    /// Idle for some timeouts, then a restart.
+    Idle {
+        timeouts: u32,
+    },
+    Limit {
+        by_window: bool,
+    },
     ShrinkMtu,
-    /// The segment size changes.
-    Mss { bytes: u32 },
-    /// The highest window changes.
-    Clamp { packets: u32 },
+    Mss {
+        bytes: u32,
+    },
+    Clamp {
+        packets: u32,
+    },
 }
 
+/// The beginning of a connection, in packets.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
-    /// The window, packets.
     pub cwnd: u32,
-    /// The threshold, packets.
     pub ssthresh: u32,
-    /// The highest window, packets.
     pub clamp: u32,
 }
 
-/// Any window that the kernel can hold, small and largest ones often, packets.
+/// Any window that the kernel can hold, in packets; small and very large ones are frequent.
 pub fn window() -> impl Strategy<Value = u32> {
     prop_oneof![4 => 1..200u32, 2 => 1..100_000u32, 1 => INFINITE_SSTHRESH - 100_000..=INFINITE_SSTHRESH]
 }
 
-/// Any beginning that the kernel can give a connection.
+/// Any window, threshold and clamp that the kernel can give a new connection.
 pub fn start() -> impl Strategy<Value = Start> {
     let ssthresh = prop_oneof![Just(INFINITE_SSTHRESH), window().prop_map(|w| w.max(2))];
     let clamp = prop_oneof![Just(INFINITE_SSTHRESH), window()];
@@ -73,13 +76,12 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Up to 119 operations.
 pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation(), 1..120)
 }
 
-/// A connection at its start, with a full window in flight.
-pub fn connect<C: CongestionControl>(mut cc: C, start: Start) -> Kernel<C> {
+/// Opens a connection with a full window in flight.
+pub fn connect<C: CongestionControl>(mut cc: C, start: Start) -> SimulatedKernel<C> {
     cc.set_clock(0);
     let tcp = Tcp {
         snd_cwnd: start.cwnd,
@@ -89,14 +91,14 @@ pub fn connect<C: CongestionControl>(mut cc: C, start: Start) -> Kernel<C> {
         is_cwnd_limited: 1,
         ..Tcp::default()
     };
-    let mut kernel = Kernel::new(cc, tcp);
+    let mut kernel = SimulatedKernel::new(cc, tcp);
     fill(&mut kernel);
     kernel
 }
 
-/// The sender sends what the window allows; lost packets are retransmitted.
-fn fill<C: CongestionControl>(kernel: &mut Kernel<C>) {
-    kernel.cc.min_tso_segs(&mut kernel.tcp);
+/// Sends as much as the window allows, retransmissions first.
+fn fill<C: CongestionControl>(kernel: &mut SimulatedKernel<C>) {
+    kernel.ask_for_segments();
     let tcp = &mut kernel.tcp;
     let allowed = if tcp.is_cwnd_limited == 1 { tcp.snd_cwnd } else { tcp.snd_cwnd / 2 };
     let room = allowed.saturating_sub(tcp.in_flight());
@@ -111,8 +113,8 @@ fn fill<C: CongestionControl>(kernel: &mut Kernel<C>) {
     }
 }
 
-/// Applies one operation; one that is impossible at this moment does nothing.
-pub fn apply<C: CongestionControl>(kernel: &mut Kernel<C>, operation: Operation, now_ns: u64) {
+/// Applies one operation. An operation that is impossible at this moment does nothing.
+pub fn apply<C: CongestionControl>(kernel: &mut SimulatedKernel<C>, operation: Operation, now_ns: u64) {
     kernel.cc.set_clock(now_ns);
     match operation {
         Operation::Ack { packets, rtt_us } => acknowledge(kernel, packets.min(kernel.tcp.packets_out), Some(rtt_us)),
@@ -132,9 +134,9 @@ pub fn apply<C: CongestionControl>(kernel: &mut Kernel<C>, operation: Operation,
     fill(kernel);
 }
 
-fn acknowledge<C: CongestionControl>(kernel: &mut Kernel<C>, packets: u32, rtt_us: Option<u32>) {
+fn acknowledge<C: CongestionControl>(kernel: &mut SimulatedKernel<C>, packets: u32, rtt_us: Option<u32>) {
+    kernel.ack_arrives(0);
     let tcp = &mut kernel.tcp;
-    kernel.cc.in_ack_event(tcp, 0);
     let is_sack = packets == 0 && tcp.sacked_out + tcp.lost_out < tcp.packets_out;
     let sacked_before = tcp.sacked_out;
     tcp.sacked_out = (tcp.sacked_out + u32::from(is_sack)).min(tcp.packets_out - packets);
@@ -153,7 +155,7 @@ fn acknowledge<C: CongestionControl>(kernel: &mut Kernel<C>, packets: u32, rtt_u
     kernel.control(acked);
 }
 
-fn lose<C: CongestionControl>(kernel: &mut Kernel<C>) {
+fn lose<C: CongestionControl>(kernel: &mut SimulatedKernel<C>) {
     let tcp = &mut kernel.tcp;
     if tcp.sacked_out + tcp.lost_out == tcp.packets_out {
         return;
@@ -165,7 +167,7 @@ fn lose<C: CongestionControl>(kernel: &mut Kernel<C>) {
     }
 }
 
-fn time_out<C: CongestionControl>(kernel: &mut Kernel<C>) {
+fn time_out<C: CongestionControl>(kernel: &mut SimulatedKernel<C>) {
     let tcp = &mut kernel.tcp;
     if tcp.packets_out == 0 {
         return;
@@ -174,7 +176,7 @@ fn time_out<C: CongestionControl>(kernel: &mut Kernel<C>) {
     kernel.enter_loss();
 }
 
-fn idle<C: CongestionControl>(kernel: &mut Kernel<C>, timeouts: u32) {
+fn idle<C: CongestionControl>(kernel: &mut SimulatedKernel<C>, timeouts: u32) {
     if kernel.tcp.packets_out == 0 {
         kernel.restart_after_idle(timeouts, 10);
         kernel.start_transmission();

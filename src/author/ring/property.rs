@@ -1,33 +1,31 @@
-//! What holds for every algorithm, whatever happens to the connection.
+//! The properties that every algorithm has, whatever happens to the connection.
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestCaseResult, TestError, TestRunner};
 
-use super::checked::Checked;
-use super::connection::Connection;
-use super::kernel::Kernel;
-use super::native::{CongestionControl, INFINITE_SSTHRESH, Native, Socket};
+use super::connection::SimulatedConnection;
+use super::native::{CongestionControl, INFINITE_SSTHRESH, Native, NativeSocket};
 use super::operations::{self, Operation, Start};
 use super::path;
-use super::sender::Sender;
+use super::sender::SimulatedSender;
 use crate::catalog::Algorithm;
 
 /// Nanoseconds between two operations.
 const STEP_NS: u64 = 7_000_000;
-/// Most packets that one acknowledged packet adds: Hybla's 2^4 - 1 in slow start at 100 ms.
+/// The most packets that one acknowledged packet adds: Hybla's 2^4 - 1 in slow start at 100 ms.
 const GROWTH_AN_ACK: u32 = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Property {
-    /// After every callback the window is between 1 and the clamp, the threshold at least 2, the phase a declared one.
+    /// After every callback the window is between 1 and the clamp, the threshold is at least 2, and the phase is declared.
     Sound,
-    /// The same for any values of the tunables in their ranges.
+    /// [`Property::Sound`] holds for all values of the tunables in their ranges.
     Tuned,
-    /// `init` sets every field: what the memory held before changes nothing.
+    /// `init` sets every field: the previous content of the memory changes nothing.
     Init,
-    /// A reduction keeps a threshold of at least 2 packets and at most the window.
+    /// A reduction leaves a threshold of at least 2 packets and at most the window.
     Reduction,
-    /// Every packet arrives in the end, over paths with losses, marks, reordering, pauses and timeouts.
+    /// Every packet arrives in the end over paths with losses, marks, reordering, pauses and timeouts.
     Delivery,
     /// Windows of a million packets neither wrap nor jump.
     Large,
@@ -37,7 +35,7 @@ impl Property {
     pub const ALL: [Property; 6] =
         [Property::Sound, Property::Tuned, Property::Init, Property::Reduction, Property::Delivery, Property::Large];
 
-    /// Its name in the output of `tccc check`.
+    /// The name in the output of `tccc check`.
     pub fn name(self) -> &'static str {
         match self {
             Property::Sound => "windows",
@@ -49,12 +47,12 @@ impl Property {
         }
     }
 
-    /// Checks it with as many random cases as the runner is configured for.
+    /// Checks the property with as many random cases as the runner is configured for.
     ///
     /// Errors: a case in which it does not hold, made as small as possible.
-    /// Side effects: [`Property::Tuned`] leaves the tunables with other values.
+    /// Side effects: [`Property::Tuned`] changes the tunables.
     pub fn check(self, native: &mut Native, algorithm: &Algorithm, mut runner: TestRunner) -> Result<(), String> {
-        let subject = Subject { native, algorithm };
+        let subject = AlgorithmUnderTest { native, algorithm };
         match self {
             Property::Sound => subject.check_sound(&mut runner),
             Property::Tuned => subject.check_tuned(&mut runner),
@@ -66,31 +64,30 @@ impl Property {
     }
 }
 
-/// An algorithm in both forms.
-struct Subject<'a> {
+struct AlgorithmUnderTest<'a> {
     native: &'a mut Native,
     algorithm: &'a Algorithm,
 }
 
-/// The window and threshold after every operation; each callback is checked on the way.
+/// Window and threshold after every operation.
 pub fn history<C: CongestionControl>(
     cc: C,
     start: Start,
     operations: &[Operation],
     mut watch: impl FnMut(&C),
 ) -> Vec<(u32, u32)> {
-    let mut kernel: Kernel<Checked<C>> = operations::connect(Checked(cc), start);
+    let mut kernel = operations::connect(cc, start);
     let mut now_ns = 0;
     let step = |&operation: &Operation| {
         now_ns += STEP_NS;
         operations::apply(&mut kernel, operation, now_ns);
-        watch(&kernel.cc.0);
+        watch(&kernel.cc);
         (kernel.tcp.snd_cwnd, kernel.tcp.snd_ssthresh)
     };
     operations.iter().map(step).collect()
 }
 
-impl Subject<'_> {
+impl AlgorithmUnderTest<'_> {
     fn check_sound(&self, runner: &mut TestRunner) -> Result<(), String> {
         run(runner, (operations::start(), operations::operations()), |(start, list)| {
             self.check_history(start, &list);
@@ -114,18 +111,14 @@ impl Subject<'_> {
         let subject = std::cell::RefCell::new(&mut self);
         run(runner, (operations::start(), operations::operations(), shares), |(start, list, shares)| {
             let mut subject = subject.borrow_mut();
-            subject.tune(&shares);
+            let algorithm = subject.algorithm;
+            for (tunable, share) in algorithm.tunables.iter().zip(&shares) {
+                let value = tunable.low + ((tunable.high - tunable.low) as f64 * share) as i128;
+                subject.native.set(&tunable.name, &tunable.encode(value));
+            }
             subject.check_history(start, &list);
             Ok(())
         })
-    }
-
-    /// Gives each tunable the value at this share of its range.
-    fn tune(&mut self, shares: &[f64]) {
-        for (tunable, share) in self.algorithm.tunables.iter().zip(shares) {
-            let value = tunable.low + ((tunable.high - tunable.low) as f64 * share) as i128;
-            self.native.set(&tunable.name, &tunable.encode(value));
-        }
     }
 
     fn check_init(&self, runner: &mut TestRunner) -> Result<(), String> {
@@ -138,12 +131,12 @@ impl Subject<'_> {
             };
             match life(0) == life(poison) {
                 true => Ok(()),
-                false => Err(fault(format!("memory that held {poison:#04x} before init gives another connection"))),
+                false => fault(format!("memory that held {poison:#04x} before init gives another connection")),
             }
         })
     }
 
-    fn shown(&self, socket: &Socket) -> String {
+    fn shown(&self, socket: &NativeSocket) -> String {
         let private = socket.private();
         self.algorithm.layout.decode(&private).iter().map(|(name, value)| format!("{name}={value} ")).collect()
     }
@@ -153,11 +146,11 @@ impl Subject<'_> {
             let ssthresh = if in_slow_start { INFINITE_SSTHRESH } else { cwnd.max(2) };
             let start = Start { cwnd, ssthresh, clamp: INFINITE_SSTHRESH };
             let mut kernel = operations::connect(self.native.socket(0), start);
-            kernel.enter_recovery();
-            let kept = kernel.tcp.snd_ssthresh;
+            kernel.tcp.prior_cwnd = cwnd;
+            let kept = kernel.cc.ssthresh(&mut kernel.tcp);
             match (2..=cwnd.max(2)).contains(&kept) {
                 true => Ok(()),
-                false => Err(fault(format!("a window of {cwnd} packets leaves a threshold of {kept}"))),
+                false => fault(format!("a window of {cwnd} packets leaves a threshold of {kept}")),
             }
         })
     }
@@ -173,14 +166,14 @@ impl Subject<'_> {
         })
     }
 
-    fn deliver(&self, path: path::Path) {
+    fn deliver(&self, path: path::SimulatedPath) {
         let wanted = path.rounds;
         let mut rounds = 0;
-        Sender::new(Checked(self.native.socket(0)), path).run(|_, _| rounds += 1);
+        SimulatedSender::new(self.native.socket(0), path).run(|_, _| rounds += 1);
         assert_eq!(rounds, wanted, "it stops sending");
     }
 
-    /// Long fast paths: 10^6 packets are 100 Gbit/s over 115 ms. What wraps there jumps, in one ACK or at a loss.
+    /// Long fast paths: 10^6 packets are 100 Gbit/s over 115 ms. A number that wraps there makes the window jump.
     fn check_large(&self, runner: &mut TestRunner) -> Result<(), String> {
         for cwnd in [65_536, 300_000, 1_000_000] {
             for (ssthresh, rtt_us) in [(cwnd, 20_000), (cwnd, 300_000), (INFINITE_SSTHRESH, 100_000)] {
@@ -195,7 +188,7 @@ impl Subject<'_> {
     fn grow_and_lose(&self, cwnd: u32, ssthresh: u32, rtt_us: u32) {
         const ROUNDS: u32 = 6;
         const PACKETS_AN_ACK: u32 = 1_000;
-        let (mut connection, mut largest) = (Connection::over(self.native, cwnd, ssthresh), 0);
+        let (mut connection, mut largest) = (SimulatedConnection::over(self.native, cwnd, ssthresh), 0);
         for round in 0..ROUNDS {
             for _ in 0..connection.cwnd() / PACKETS_AN_ACK {
                 let before = connection.cwnd();
@@ -207,8 +200,8 @@ impl Subject<'_> {
             let (before, old) = (connection.cwnd(), connection.ssthresh());
             connection.lose();
             let kept = connection.ssthresh();
-            // Westwood keeps what the path was measured to hold, which may be more than a window that shrank; the
-            // first loss of a window may leave the threshold as it was.
+            // Westwood's threshold is the measured capacity of the path, which may exceed a window that shrank.
+            // The first loss of a window may leave the threshold as it was.
             largest = largest.max(before);
             let is_sound = kept == old || kept >= before / 4 && kept <= largest;
             assert!(is_sound, "round {round}: a loss keeps {kept} of {before}");
@@ -216,14 +209,14 @@ impl Subject<'_> {
     }
 }
 
-/// Not by `prop_assert!`, which would add the place in this file.
-fn fault(why: String) -> TestCaseError {
-    TestCaseError::fail(why)
+/// Fails a case. `prop_assert!` would add the line in this file.
+fn fault(why: String) -> TestCaseResult {
+    Err(TestCaseError::fail(why))
 }
 
-/// Runs random cases; a panic inside counts as a case that fails.
+/// Runs random cases. A panic fails the case.
 ///
-/// Errors: why, and the smallest case.
+/// Errors: the reason and the smallest case that fails.
 fn run<S: Strategy>(
     runner: &mut TestRunner,
     strategy: S,
@@ -235,7 +228,7 @@ fn run<S: Strategy>(
     })
 }
 
-/// Runs one case that is always the same.
+/// Runs one fixed case.
 fn run_once(runner: &TestRunner, case: impl FnOnce()) -> Result<(), String> {
     let mut once = TestRunner::new(ProptestConfig { cases: 1, ..runner.config().clone() });
     let case = std::cell::Cell::new(Some(case));

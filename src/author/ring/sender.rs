@@ -1,19 +1,19 @@
 //! A simulated connection: packets with a fate, a receiver that acknowledges each of them, and a scoreboard.
 //!
-//! There is no queue: a packet takes the path's round-trip time unless its fate says otherwise. Every packet that arrives
-//! is acknowledged by SACK. A packet is believed lost when three sent later have arrived (RFC 6675), a retransmission
-//! likewise; the retransmission timeout fires when nothing is left to arrive.
+//! There is no queue: a packet takes the path's round-trip time unless its fate says otherwise. The receiver acknowledges
+//! every packet with SACK. A packet or retransmission counts as lost when three packets sent later have arrived
+//! (RFC 6675). The retransmission timeout fires when no packet is on its way.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::kernel::{Acked, Kernel};
+use super::kernel::{Acked, SimulatedKernel};
 use super::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, state};
-use super::path::{Fate, Path, Transmission};
+use super::path::{Fate, SimulatedPath, Transmission};
 
 pub const INITIAL_CWND: u32 = 10;
 const MSS_BYTES: u32 = 1448;
-/// Packets sent later that must have arrived before one counts as lost.
+/// A packet counts as lost when so many packets sent later have arrived.
 const REORDERING: usize = 3;
 /// The kernel's lowest retransmission timeout.
 const RTO_US: u64 = 200_000;
@@ -21,34 +21,33 @@ const START_US: u64 = 1_000_000;
 /// Bit of `in_ack_event` for an echoed congestion mark (`CA_ACK_ECE`).
 const ACK_ECE: u32 = 1 << 2;
 
-/// A packet that was sent and is not yet acknowledged in sequence.
+/// A packet that is not yet acknowledged in sequence.
 #[derive(Debug, Clone, Copy, Default)]
-struct Packet {
+struct SentPacket {
+    /// Number of its latest transmission.
     sent: u64,
     has_arrived: bool,
     is_lost: bool,
     is_sent_again: bool,
 }
 
-/// A packet on its way: ordered by arrival, then by transmission.
-type Arrival = Reverse<(u64, u64, u32, u64, bool)>;
+/// Arrival time, transmission, packet, time sent, whether marked. Ordered by the first two.
+type PacketArrival = Reverse<(u64, u64, u32, u64, bool)>;
 
-/// The window at the end of a round trip.
+/// The sender at the end of a round trip, in packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Round {
-    /// The window, packets.
     pub cwnd: u32,
-    /// The threshold, packets; none before the first.
     pub ssthresh: Option<u32>,
     pub ca_state: u32,
     pub now_us: u64,
 }
 
-pub struct Sender<C> {
-    pub kernel: Kernel<C>,
-    path: Path,
-    packets: VecDeque<Packet>,
-    arrivals: BinaryHeap<Arrival>,
+pub struct SimulatedSender<C> {
+    pub kernel: SimulatedKernel<C>,
+    path: SimulatedPath,
+    packets: VecDeque<SentPacket>,
+    arrivals: BinaryHeap<PacketArrival>,
     received: VecDeque<bool>,
     receiver_next: u32,
     now_us: u64,
@@ -60,8 +59,8 @@ pub struct Sender<C> {
     is_paused: bool,
 }
 
-impl<C: CongestionControl> Sender<C> {
-    pub fn new(mut cc: C, path: Path) -> Self {
+impl<C: CongestionControl> SimulatedSender<C> {
+    pub fn new(mut cc: C, path: SimulatedPath) -> Self {
         cc.set_clock(START_US * 1000);
         let tcp = Tcp {
             snd_cwnd: path.initial_cwnd,
@@ -70,8 +69,8 @@ impl<C: CongestionControl> Sender<C> {
             mss_cache: MSS_BYTES,
             ..Tcp::default()
         };
-        let mut sender = Sender {
-            kernel: Kernel::new(cc, tcp),
+        let mut sender = SimulatedSender {
+            kernel: SimulatedKernel::new(cc, tcp),
             path,
             packets: VecDeque::new(),
             arrivals: BinaryHeap::new(),
@@ -90,25 +89,21 @@ impl<C: CongestionControl> Sender<C> {
         sender
     }
 
-    /// Runs for as many round trips as the path has, handing every end of a round to `watch`.
+    /// Runs for as many round trips as the path has; calls `watch` at the end of each.
     pub fn run(&mut self, mut watch: impl FnMut(&Round, &C)) {
         while self.round <= self.path.rounds {
             self.step();
             while self.round <= self.path.rounds && self.kernel.tcp.snd_una >= self.round_end {
-                watch(&self.end_of_round(), &self.kernel.cc);
+                let Tcp { snd_cwnd: cwnd, snd_ssthresh, ca_state, .. } = self.kernel.tcp;
+                let ssthresh = Some(snd_ssthresh).filter(|&ssthresh| ssthresh < INFINITE_SSTHRESH);
+                watch(&Round { cwnd, ssthresh, ca_state, now_us: self.now_us }, &self.kernel.cc);
                 self.round += 1;
                 self.round_end = self.kernel.tcp.snd_nxt.max(self.round_end + 1);
             }
         }
     }
 
-    fn end_of_round(&self) -> Round {
-        let tcp = &self.kernel.tcp;
-        let ssthresh = Some(tcp.snd_ssthresh).filter(|&ssthresh| ssthresh < INFINITE_SSTHRESH);
-        Round { cwnd: tcp.snd_cwnd, ssthresh, ca_state: tcp.ca_state, now_us: self.now_us }
-    }
-
-    /// One arrival; or, when nothing is on its way, what the sender then does.
+    /// Processes the next arrival. If no packet is on its way, the sender times out or resumes.
     pub fn step(&mut self) {
         match self.arrivals.pop() {
             Some(Reverse((time_us, _, packet, sent_us, is_marked))) => {
@@ -127,17 +122,19 @@ impl<C: CongestionControl> Sender<C> {
         self.kernel.cc.set_clock(now_us * 1000);
     }
 
-    /// The receiver's answer to one packet, and the sender's reaction to the answer.
+    /// The receiver acknowledges one packet, and the sender reacts.
     fn acknowledge(&mut self, packet: u32, rtt_us: u64, is_marked: bool) {
         let is_duplicate = !self.receive(packet);
-        self.kernel.cc.in_ack_event(&mut self.kernel.tcp, if is_marked { ACK_ECE } else { 0 });
+        self.kernel.ack_arrives(if is_marked { ACK_ECE } else { 0 });
         let mut acked = self.take_in(packet);
         let is_sample = acked.delivered > 0;
         acked.rtt_us = is_sample.then_some(rtt_us as u32);
         if is_sample {
             self.kernel.tcp.srtt_us = 8 * rtt_us as u32;
         }
-        if self.is_in_order() {
+        let tcp = &self.kernel.tcp;
+        // Every packet on the scoreboard is on its first way.
+        if self.received.is_empty() && tcp.sacked_out + tcp.lost_out + tcp.retrans_out == 0 {
             self.kernel.tcp.packets_out = self.packets.len() as u32;
         } else {
             acked.lost = self.mark_lost();
@@ -151,7 +148,7 @@ impl<C: CongestionControl> Sender<C> {
         self.kernel.control(acked);
     }
 
-    /// Whether the packet is one that the receiver did not have.
+    /// Returns whether the packet is new to the receiver.
     fn receive(&mut self, packet: u32) -> bool {
         if packet < self.receiver_next {
             return false;
@@ -166,25 +163,19 @@ impl<C: CongestionControl> Sender<C> {
         is_first
     }
 
-    /// Notes what the receiver has; says how much of it is news.
+    /// Updates the scoreboard; returns how much of it is news.
     fn take_in(&mut self, packet: u32) -> Acked {
         let mut acked = Acked::default();
         let una = self.kernel.tcp.snd_una;
         if let Some(known) = packet.checked_sub(una).and_then(|index| self.packets.get_mut(index as usize)) {
             acked.delivered = u32::from(!known.has_arrived);
-            *known = Packet { has_arrived: true, is_lost: false, is_sent_again: false, ..*known };
+            *known = SentPacket { has_arrived: true, is_lost: false, is_sent_again: false, ..*known };
         }
         acked.in_order = self.receiver_next - una;
         self.packets.drain(..acked.in_order as usize);
         self.kernel.tcp.snd_una = self.receiver_next;
         self.kernel.tcp.delivered += acked.delivered;
         acked
-    }
-
-    /// Whether the scoreboard holds nothing but packets on their first way.
-    fn is_in_order(&self) -> bool {
-        let tcp = &self.kernel.tcp;
-        self.received.is_empty() && tcp.sacked_out + tcp.lost_out + tcp.retrans_out == 0
     }
 
     fn mark_lost(&mut self) -> u32 {
@@ -206,7 +197,7 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     fn count(&mut self) {
-        let number = |of: fn(&Packet) -> bool| self.packets.iter().filter(|packet| of(packet)).count() as u32;
+        let number = |of: fn(&SentPacket) -> bool| self.packets.iter().filter(|packet| of(packet)).count() as u32;
         let (sacked, lost, again) = (number(|p| p.has_arrived), number(|p| p.is_lost), number(|p| p.is_sent_again));
         let tcp = &mut self.kernel.tcp;
         tcp.packets_out = self.packets.len() as u32;
@@ -249,7 +240,7 @@ impl<C: CongestionControl> Sender<C> {
         self.kernel.enter_loss();
     }
 
-    /// Nothing is outstanding: the application paused and begins again.
+    /// The application starts sending again after its pause.
     fn resume(&mut self) {
         assert!(self.is_paused, "the sender stands still with nothing outstanding");
         self.is_paused = false;
@@ -258,10 +249,12 @@ impl<C: CongestionControl> Sender<C> {
         self.kernel.restart_after_idle(self.path.pause_timeouts as u32, INITIAL_CWND);
     }
 
-    /// Sends what the window and the application allow: lost packets first.
+    /// Sends as much as the window and the application allow, lost packets first.
     fn transmit(&mut self) {
+        self.is_paused |= self.path.pause_after.is_some_and(|round| self.round > round);
+        let limit = if self.is_paused { 0 } else { self.path.application_limit };
         let mut next_lost = 0;
-        let mut is_window_full = true;
+        let mut is_limited = true;
         while self.kernel.tcp.in_flight() < self.kernel.tcp.snd_cwnd {
             let rest = self.packets.iter().skip(next_lost);
             let lost = match self.kernel.tcp.lost_out {
@@ -271,19 +264,21 @@ impl<C: CongestionControl> Sender<C> {
             if let Some(index) = lost {
                 self.send_again(index);
                 next_lost = index + 1;
-            } else if self.application_has_data() {
+            } else if self.kernel.tcp.packets_out < limit {
                 self.send_new();
             } else {
-                is_window_full = false;
+                is_limited = false;
                 break;
             }
         }
-        self.validate_window(is_window_full);
-    }
-
-    fn application_has_data(&mut self) -> bool {
-        self.is_paused |= self.path.pause_after.is_some_and(|round| self.round > round);
-        !self.is_paused && self.kernel.tcp.packets_out < self.path.application_limit
+        // Notes for a round whether the window, not the application, limits the sender.
+        let tcp = &mut self.kernel.tcp;
+        let is_over = tcp.snd_una >= self.usage_end;
+        if is_over || is_limited || (tcp.is_cwnd_limited == 0 && tcp.packets_out > tcp.max_packets_out) {
+            tcp.is_cwnd_limited = u32::from(is_limited);
+            tcp.max_packets_out = tcp.packets_out;
+            self.usage_end = tcp.snd_nxt;
+        }
     }
 
     fn send_new(&mut self) {
@@ -292,7 +287,7 @@ impl<C: CongestionControl> Sender<C> {
         }
         let number = self.kernel.tcp.snd_nxt;
         self.kernel.tcp.snd_nxt += 1;
-        self.packets.push_back(Packet::default());
+        self.packets.push_back(SentPacket::default());
         self.send(number, false);
         self.kernel.tcp.packets_out += 1;
     }
@@ -321,16 +316,5 @@ impl<C: CongestionControl> Sender<C> {
         };
         let arrival = (self.now_us + rtt_us + delay_us, self.transmissions, packet, self.now_us, is_marked);
         self.arrivals.push(Reverse(arrival));
-    }
-
-    /// Whether the window, not the application, limits the sender; remembered for a round.
-    fn validate_window(&mut self, is_limited: bool) {
-        let tcp = &mut self.kernel.tcp;
-        let is_over = tcp.snd_una >= self.usage_end;
-        if is_over || is_limited || (tcp.is_cwnd_limited == 0 && tcp.packets_out > tcp.max_packets_out) {
-            tcp.is_cwnd_limited = u32::from(is_limited);
-            tcp.max_packets_out = tcp.packets_out;
-            self.usage_end = tcp.snd_nxt;
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! The rule, its sentence, and what counts as not measured.
+//! The level, its sentence, and what counts as not measured.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn figure(question: &str, ratio: f64) -> RiskFigure {
 }
 
 fn entry(changed: &[RiskFigure]) -> RiskEntry {
-    let asked = QUESTIONS.iter().filter(|question| !question.companion_only);
+    let asked = QUESTIONS.iter().filter(|question| question.id != FOR_COMPANIONS);
     let figures = asked.map(|question| {
         let changed = changed.iter().find(|figure| figure.question == question.id);
         changed.cloned().unwrap_or_else(|| figure(question.id, 1.0))

@@ -1,6 +1,6 @@
 //! `tccc sockets -o json`: one document, written while the kernel is still being read.
 //!
-//! One thread reads the kernel's table, the other processors write: a hundred thousand sockets take as long as the reading.
+//! One thread reads the kernel's table and the other processors write, so that writing never delays reading.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -14,38 +14,37 @@ use anyhow::{Context, Result};
 
 use super::SCHEMA;
 use super::json;
-use super::naming::{Naming, Words};
+use super::naming::{Naming, StateWords};
 use crate::trace::arms::Labelled;
 use crate::trace::arrival::RuleArm;
 use crate::trace::event::{EVENT_BYTES, Event};
 use crate::trace::filter::Filter;
-use crate::trace::snapshot::{self, Seen};
+use crate::trace::snapshot::{self, SweptNamespaces};
 
-/// Pieces of the kernel's answer that wait to be written, at most: 16 MB of them.
+/// Most pieces of the kernel's answer that wait to be written: 16 MB.
 const PIECES_MAX: usize = 512;
 
-/// Which connections are shown by their rule, and the arm of each.
+/// Selects connections by rule, and knows the arm of each.
 #[derive(Debug, Default)]
-pub struct Chosen {
-    /// Arms of all labelled connections.
+pub struct ArmSelection {
     pub labelled: Labelled,
-    /// Rules that are asked for; empty: all, and connections without a rule too.
+    /// Empty: connections of every rule, and of none.
     pub rules: BTreeSet<String>,
 }
 
-impl Chosen {
+impl ArmSelection {
     pub fn passes(&self, given: Option<&RuleArm>) -> bool {
         self.rules.is_empty() || given.is_some_and(|given| self.rules.contains(&given.rule))
     }
 }
 
-/// Sweeps and prints; returns how many sockets there were, and where.
+/// Sweeps and prints; returns the number of sockets, and what the sweep saw.
 ///
-/// Shape of the document: sockets in no order, as the kernel's table has none; a socket a line.
+/// Shape of the document: one socket a line, in the order of the kernel's table.
 /// Errors: as [`snapshot::sweep`]; stdout cannot be written.
-pub fn print(filter: &Filter, chosen: &Chosen) -> Result<(usize, Seen)> {
+pub fn print(filter: &Filter, selection: &ArmSelection) -> Result<(usize, SweptNamespaces)> {
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().context("open stdout")?);
-    let document = Document::new(stdout, chosen);
+    let document = SocketsDocument { selection, naming: Mutex::default(), out: Mutex::new((stdout, 0)) };
     let (to, from) = mpsc::sync_channel::<Vec<u8>>(PIECES_MAX);
     let from = Mutex::new(from);
     let others = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).saturating_sub(1).max(1);
@@ -62,27 +61,22 @@ pub fn print(filter: &Filter, chosen: &Chosen) -> Result<(usize, Seen)> {
     Ok((document.end(&seen)?, seen))
 }
 
-struct Document<'a> {
-    chosen: &'a Chosen,
+/// Each thread's own copy of the naming, which needs no lock.
+type KnownWords = HashMap<String, Arc<StateWords>>;
+
+struct SocketsDocument<'a> {
+    selection: &'a ArmSelection,
     naming: Mutex<Naming>,
-    out: Mutex<Out>,
+    /// Stdout, and the number of sockets written to it.
+    out: Mutex<(File, usize)>,
 }
 
-struct Out {
-    file: File,
-    sockets: usize,
-}
-
-impl<'a> Document<'a> {
-    fn new(file: File, chosen: &'a Chosen) -> Self {
-        Document { chosen, naming: Mutex::default(), out: Mutex::new(Out { file, sockets: 0 }) }
-    }
-
-    /// Writes pieces until there are no more; after an error the rest is only taken, so that nobody waits.
+impl SocketsDocument<'_> {
+    /// Writes pieces until the channel closes. After an error it drains the channel, so that the reader never blocks.
     fn write_pieces(&self, from: &Mutex<Receiver<Vec<u8>>>) -> Result<()> {
         let mut result = Ok(());
         let mut text = Vec::new();
-        let mut words = HashMap::new();
+        let mut words = KnownWords::new();
         loop {
             let piece = from.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(piece) = piece else { return result };
@@ -93,17 +87,19 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn write_piece(&self, piece: &[u8], text: &mut Vec<u8>, words: &mut HashMap<String, Arc<Words>>) -> Result<()> {
+    fn write_piece(&self, piece: &[u8], text: &mut Vec<u8>, words: &mut KnownWords) -> Result<()> {
         let mut sockets = 0;
         for bytes in piece.chunks_exact(EVENT_BYTES) {
             let event = Event::decode(bytes).context("decode a socket")?;
-            let given = self.chosen.labelled.arm(event.socket);
-            if !self.chosen.passes(given) {
+            let given = self.selection.labelled.arm(event.socket);
+            if !self.selection.passes(given) {
                 continue;
             }
-            let known = match words.get(&event.algorithm) {
+            let algorithm = &event.algorithm;
+            let find = || Arc::clone(self.naming.lock().unwrap_or_else(PoisonError::into_inner).words(algorithm));
+            let known = match words.get(algorithm) {
                 Some(known) => known,
-                None => words.entry(event.algorithm.clone()).or_insert_with(|| self.words(&event.algorithm)),
+                None => words.entry(algorithm.clone()).or_insert_with(find),
             };
             text.extend_from_slice(b",\n{");
             json::write_members(&event, known, given, text);
@@ -112,26 +108,21 @@ impl<'a> Document<'a> {
         self.append(text, sockets).context("write the sockets")
     }
 
-    /// What is known of an algorithm, found out once.
-    fn words(&self, algorithm: &str) -> Arc<Words> {
-        Arc::clone(self.naming.lock().unwrap_or_else(PoisonError::into_inner).words(algorithm))
-    }
-
-    /// Appends sockets, each behind a comma; the first one of the document needs none.
-    fn append(&self, text: &[u8], sockets: usize) -> io::Result<()> {
+    /// Appends sockets, each after a comma; the document's first socket has none.
+    fn append(&self, text: &[u8], more: usize) -> io::Result<()> {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = out.sockets == 0;
-        out.sockets += sockets;
-        if is_first && sockets > 0 {
-            write!(out.file, "{{\"schema\":{SCHEMA},\"sockets\":[")?;
-            return out.file.write_all(&text[1..]);
+        let (file, sockets) = &mut *out;
+        let is_first = *sockets == 0 && more > 0;
+        *sockets += more;
+        if is_first {
+            write!(file, "{{\"schema\":{SCHEMA},\"sockets\":[")?;
         }
-        out.file.write_all(text)
+        file.write_all(&text[usize::from(is_first)..])
     }
 
-    /// Writes what is known only at the end; returns how many sockets there are.
-    fn end(self, seen: &Seen) -> io::Result<usize> {
-        let Out { mut file, sockets } = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
+    /// Ends the document; returns the number of sockets in it.
+    fn end(self, seen: &SweptNamespaces) -> io::Result<usize> {
+        let (mut file, sockets) = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
         if sockets == 0 {
             write!(file, "{{\"schema\":{SCHEMA},\"sockets\":[")?;
         }

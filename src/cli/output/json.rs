@@ -1,45 +1,44 @@
-//! One socket as a JSON object, without an intermediate form: what `serde_json` makes of it, several times as fast.
+//! Writes one socket as a JSON object. The result equals that of `serde_json`, and takes a fraction of the time.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
-use super::naming::Words;
+use super::naming::StateWords;
 use crate::catalog::StateValue;
 use crate::trace::arrival::RuleArm;
 use crate::trace::event::{Event, FieldValue, private_digits};
 
 const MEMORY: &str = "text in memory can always be written";
 
-/// Appends the members of the object of a socket, with its arm of a policy, and ends the object.
-pub fn write_members(event: &Event, words: &Words, given: Option<&RuleArm>, out: &mut Vec<u8>) {
+/// Appends the members of a socket's object and its closing brace.
+pub fn write_members(event: &Event, words: &StateWords, given: Option<&RuleArm>, out: &mut Vec<u8>) {
     for (place, field) in Event::FIELDS.iter().enumerate() {
-        put(out, &[&field.key[usize::from(place == 0)..]]);
+        put(out, &field.key[usize::from(place == 0)..]);
         match (field.value)(event) {
             Some(value) => put_value(out, &value),
-            None => put(out, &["null"]),
+            None => put(out, "null"),
         }
     }
-    put(out, &[",\"phase\":"]);
+    put(out, ",\"phase\":");
     put_text(out, words.phase(event));
-    put(out, &[",\"state\":{"]);
+    put(out, ",\"state\":{");
     put_state(out, words, event);
-    put(out, &["},\"rule\":"]);
+    put(out, "},\"rule\":");
     put_text(out, given.map(|given| given.rule.as_str()));
-    put(out, &[",\"arm\":"]);
+    put(out, ",\"arm\":");
     put_text(out, given.map(|given| given.arm.as_str()));
-    put(out, &["}"]);
+    put(out, "}");
 }
 
-fn put_state(out: &mut Vec<u8>, words: &Words, event: &Event) {
-    let mut is_first = true;
+fn put_state(out: &mut Vec<u8>, words: &StateWords, event: &Event) {
+    let mut comma = "";
     for (key, field) in &words.fields {
         let Some(value) = field.value(&event.private_state) else { continue };
-        put(out, &[if is_first { "" } else { "," }]);
-        is_first = false;
+        put(out, comma);
+        comma = ",";
         out.extend_from_slice(key);
         match value {
             StateValue::Unsigned(value) => put_number(out, value),
-            StateValue::Bool(value) => put(out, &[truth(value)]),
             other => serde_json::to_writer(&mut *out, &other).expect(MEMORY),
         }
     }
@@ -49,13 +48,13 @@ fn put_value(out: &mut Vec<u8>, value: &FieldValue) {
     match value {
         FieldValue::U32(value) => put_number(out, *value),
         FieldValue::U64(value) => put_number(out, *value),
-        FieldValue::Truth(value) => put(out, &[truth(*value)]),
+        FieldValue::Truth(value) => put(out, if *value { "true" } else { "false" }),
         FieldValue::Text(text) => put_text(out, Some(text)),
         FieldValue::End(end) => put_address(out, *end),
         FieldValue::Private(state) => {
-            put(out, &["\""]);
+            put(out, "\"");
             out.extend(private_digits(state));
-            put(out, &["\""]);
+            put(out, "\"");
         }
         FieldValue::Real(value) => serde_json::to_writer(out, value).expect(MEMORY),
     }
@@ -65,12 +64,8 @@ fn put_text(out: &mut Vec<u8>, text: Option<&str>) {
     serde_json::to_writer(out, &text).expect(MEMORY);
 }
 
-fn truth(value: bool) -> &'static str {
-    if value { "true" } else { "false" }
-}
-
-fn put(out: &mut Vec<u8>, pieces: &[&str]) {
-    pieces.iter().for_each(|piece| out.extend_from_slice(piece.as_bytes()));
+fn put(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
 }
 
 fn put_number(out: &mut Vec<u8>, value: impl itoa::Integer) {
@@ -79,13 +74,13 @@ fn put_number(out: &mut Vec<u8>, value: impl itoa::Integer) {
 
 fn put_address(out: &mut Vec<u8>, end: SocketAddr) {
     let IpAddr::V4(address) = end.ip() else { return write!(out, "\"{end}\"").expect(MEMORY) };
-    put(out, &["\""]);
+    put(out, "\"");
     for (octet, after) in address.octets().into_iter().zip([".", ".", ".", ":"]) {
         put_number(out, octet);
-        put(out, &[after]);
+        put(out, after);
     }
     put_number(out, end.port());
-    put(out, &["\""]);
+    put(out, "\"");
 }
 
 #[cfg(test)]
@@ -94,7 +89,7 @@ mod tests {
     use crate::catalog::{self, StateLayout};
     use crate::trace::event::{EVENT_BYTES, offset};
 
-    /// Every byte that is free to be anything is something else in each event.
+    /// Bytes without a fixed meaning differ between any two events.
     fn events() -> impl Iterator<Item = Event> {
         (0..64u8).map(|seed| {
             let mut bytes: Vec<u8> =
@@ -132,7 +127,7 @@ mod tests {
         let unknown = [(String::from("odd \"name\"\n"), StateLayout::default())];
         let known = catalog::all().iter().map(|carried| (carried.id.to_string(), carried.layout.clone()));
         for (algorithm, layout) in known.chain(unknown) {
-            let words = Words::of(layout.clone());
+            let words = StateWords::of(layout.clone());
             for event in events() {
                 let event = Event { algorithm: algorithm.clone(), ..event };
                 for given in [None, Some(&given)] {

@@ -1,4 +1,4 @@
-//! A stream of sockets as Parquet, for pandas and polars: the columns of the CSV, each with its own type.
+//! An event stream as Parquet, for pandas and polars: the columns of the CSV, each with its own type.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,15 +10,14 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::columns::{self, Row};
+use super::columns::{COLUMNS, EventColumn, EventRow};
 use crate::trace::event::{FieldType, FieldValue};
 
-/// Rows that are held before they are written together.
+/// Rows in a row group.
 const GROUP_ROWS: usize = 65_536;
 
-/// How the values of a column are kept; a value that is not known is null.
 #[derive(Debug)]
-enum Values {
+enum ColumnValues {
     Unsigned32(Vec<i32>),
     Unsigned64(Vec<i64>),
     Real(Vec<f64>),
@@ -27,49 +26,40 @@ enum Values {
 }
 
 #[derive(Debug)]
-struct ValueColumn {
-    values: Values,
-    /// For each row 1 when it has a value.
+struct ColumnBuffer {
+    values: ColumnValues,
+    /// Parquet's definition levels: 1 for a row with a value, 0 for null.
     present: Vec<i16>,
 }
 
-/// Writes Parquet; what it wrote can be read once [`Writer::finish`] was called.
+/// The file is complete only after [`Writer::finish`].
 pub struct Writer<W: Write + Send> {
     file: SerializedFileWriter<W>,
-    columns: Vec<ValueColumn>,
+    columns: Vec<ColumnBuffer>,
     rows: usize,
 }
 
-impl Values {
-    fn of(kind: FieldType) -> Values {
+impl ColumnValues {
+    /// A column without values, with its physical and logical type in Parquet's schema language.
+    fn of(kind: FieldType) -> (ColumnValues, &'static str, &'static str) {
         match kind {
-            FieldType::U32 => Values::Unsigned32(Vec::new()),
-            FieldType::U64 => Values::Unsigned64(Vec::new()),
-            FieldType::Real => Values::Real(Vec::new()),
-            FieldType::Truth => Values::Truth(Vec::new()),
-            FieldType::Text => Values::Text(Vec::new()),
+            FieldType::U32 => (ColumnValues::Unsigned32(Vec::new()), "int32", "(INTEGER(32,false))"),
+            FieldType::U64 => (ColumnValues::Unsigned64(Vec::new()), "int64", "(INTEGER(64,false))"),
+            FieldType::Real => (ColumnValues::Real(Vec::new()), "double", ""),
+            FieldType::Truth => (ColumnValues::Truth(Vec::new()), "boolean", ""),
+            FieldType::Text => (ColumnValues::Text(Vec::new()), "binary", "(STRING)"),
         }
     }
 
-    fn parquet_type(&self) -> (&'static str, &'static str) {
-        match self {
-            Values::Unsigned32(_) => ("int32", "(INTEGER(32,false))"),
-            Values::Unsigned64(_) => ("int64", "(INTEGER(64,false))"),
-            Values::Real(_) => ("double", ""),
-            Values::Truth(_) => ("boolean", ""),
-            Values::Text(_) => ("binary", "(STRING)"),
-        }
-    }
-
-    /// Keeps a value; false when it is of another type than the column.
+    /// Returns false if the value has another type than the column.
     fn push(&mut self, value: &FieldValue) -> bool {
         match (self, value) {
-            // Parquet keeps unsigned numbers in the bits of signed ones.
-            (Values::Unsigned32(values), FieldValue::U32(value)) => values.push(*value as i32),
-            (Values::Unsigned64(values), FieldValue::U64(value)) => values.push(*value as i64),
-            (Values::Real(values), FieldValue::Real(value)) => values.push((value * 1e6).round() / 1e6),
-            (Values::Truth(values), FieldValue::Truth(value)) => values.push(*value),
-            (Values::Text(values), value) => values.push(ByteArray::from(value.to_string().into_bytes())),
+            // Parquet stores unsigned numbers in the bits of signed ones.
+            (ColumnValues::Unsigned32(values), FieldValue::U32(value)) => values.push(*value as i32),
+            (ColumnValues::Unsigned64(values), FieldValue::U64(value)) => values.push(*value as i64),
+            (ColumnValues::Real(values), FieldValue::Real(value)) => values.push((value * 1e6).round() / 1e6),
+            (ColumnValues::Truth(values), FieldValue::Truth(value)) => values.push(*value),
+            (ColumnValues::Text(values), value) => values.push(ByteArray::from(value.to_string().into_bytes())),
             _ => return false,
         }
         true
@@ -77,47 +67,36 @@ impl Values {
 }
 
 impl<W: Write + Send> Writer<W> {
-    /// Begins a file.
-    ///
-    /// Errors: it cannot be written.
     pub fn begin(out: W) -> Result<Self> {
-        let field = |column: &columns::EventColumn| {
-            let (physical, logical) = Values::of(column.kind).parquet_type();
-            format!("optional {physical} {} {logical};", column.name)
+        let new = |column: &EventColumn| {
+            let (values, physical, logical) = ColumnValues::of(column.kind);
+            let field = format!("optional {physical} {} {logical};", column.name);
+            (ColumnBuffer { values, present: Vec::new() }, field)
         };
-        let fields: Vec<String> = columns::all().iter().map(field).collect();
+        let (columns, fields): (Vec<ColumnBuffer>, Vec<String>) = COLUMNS.iter().map(new).unzip();
         let schema = parse_message_type(&format!("message event {{ {} }}", fields.join(" ")))?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::LZ4_RAW)
             .set_created_by(format!("tccc {}", env!("CARGO_PKG_VERSION")))
             .build();
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties)).context("begin Parquet")?;
-        let column =
-            |column: &columns::EventColumn| ValueColumn { values: Values::of(column.kind), present: Vec::new() };
-        let columns = columns::all().iter().map(column).collect();
         Ok(Writer { file, columns, rows: 0 })
     }
 
-    /// Adds a row.
-    ///
-    /// Errors: the file cannot be written.
-    pub fn write(&mut self, row: &Row) -> io::Result<()> {
-        for (column, shown) in self.columns.iter_mut().zip(columns::all()) {
-            // An empty word says nothing.
+    pub fn write(&mut self, row: &EventRow) -> io::Result<()> {
+        for (column, shown) in self.columns.iter_mut().zip(COLUMNS.iter()) {
+            // An empty text is written as null.
             let value = shown.value(row).filter(|value| *value != FieldValue::from(""));
             let is_present = value.is_some_and(|value| column.values.push(&value));
             column.present.push(is_present.into());
         }
         self.rows += 1;
-        if self.rows == GROUP_ROWS { self.write_group().map_err(beneath) } else { Ok(()) }
+        if self.rows == GROUP_ROWS { self.write_group().map_err(io_cause) } else { Ok(()) }
     }
 
-    /// Writes what is held and ends the file.
-    ///
-    /// Errors: the file cannot be written.
     pub fn finish(mut self) -> Result<()> {
         self.write_group()?;
-        self.file.close().map_err(|error| beneath(error.into()))?;
+        self.file.close().map_err(|error| io_cause(error.into()))?;
         Ok(())
     }
 
@@ -127,11 +106,11 @@ impl<W: Write + Send> Writer<W> {
             let mut writer = group.next_column()?.context("write a column that the schema has")?;
             let present = std::mem::take(&mut column.present);
             match &mut column.values {
-                Values::Unsigned32(values) => put::<Int32Type>(&mut writer, values, &present)?,
-                Values::Unsigned64(values) => put::<Int64Type>(&mut writer, values, &present)?,
-                Values::Real(values) => put::<DoubleType>(&mut writer, values, &present)?,
-                Values::Truth(values) => put::<BoolType>(&mut writer, values, &present)?,
-                Values::Text(values) => put::<ByteArrayType>(&mut writer, values, &present)?,
+                ColumnValues::Unsigned32(values) => put::<Int32Type>(&mut writer, values, &present)?,
+                ColumnValues::Unsigned64(values) => put::<Int64Type>(&mut writer, values, &present)?,
+                ColumnValues::Real(values) => put::<DoubleType>(&mut writer, values, &present)?,
+                ColumnValues::Truth(values) => put::<BoolType>(&mut writer, values, &present)?,
+                ColumnValues::Text(values) => put::<ByteArrayType>(&mut writer, values, &present)?,
             }
             writer.close()?;
         }
@@ -147,8 +126,8 @@ fn put<T: DataType>(column: &mut SerializedColumnWriter<'_>, values: &mut Vec<T:
     Ok(())
 }
 
-/// The error beneath, so that a closed pipe is seen as one.
-fn beneath(error: anyhow::Error) -> io::Error {
+/// The I/O error inside an error of Parquet, so that callers recognise a closed pipe.
+fn io_cause(error: anyhow::Error) -> io::Error {
     use parquet::errors::ParquetError;
     match error.downcast::<ParquetError>() {
         Ok(ParquetError::External(cause)) => match cause.downcast::<io::Error>() {
@@ -167,23 +146,23 @@ mod tests {
 
     use super::*;
     use crate::catalog::{Phase, StateLayout};
-    use crate::cli::output::naming::Words;
+    use crate::cli::output::naming::StateWords;
     use crate::model::live::samples::sample;
     use crate::trace::event::Event;
 
     #[test]
     fn rows_are_read_again_with_their_types() {
         let phases = vec![Phase { value: 0, name: "avoidance".into() }];
-        let words = Words::of(StateLayout { size: 1, phases, fields: Vec::new() });
+        let words = StateWords::of(StateLayout { size: 1, phases, fields: Vec::new() });
         let mut bytes = Vec::new();
         let mut writer = Writer::begin(&mut bytes).unwrap();
         for n in 0..GROUP_ROWS as u64 + 10 {
             let event = Event { socket: u64::MAX - n, srtt_us: (n > 0).then_some(u32::MAX), ..sample(1, n) };
-            writer.write(&Row { event: &event, words: &words, given: None, time_s: n as f64 / 2.0 }).unwrap();
+            writer.write(&EventRow { event: &event, words: &words, given: None, time_s: n as f64 / 2.0 }).unwrap();
         }
         writer.finish().unwrap();
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
-        let place = |name: &str| columns::all().iter().position(|column| column.name == name).unwrap();
+        let place = |name: &str| COLUMNS.iter().position(|column| column.name == name).unwrap();
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
         assert_eq!((rows.len(), reader.num_row_groups()), (GROUP_ROWS + 10, 2));
         assert_eq!(rows[3].get_ulong(place("socket")).unwrap(), u64::MAX - 3);
@@ -196,9 +175,8 @@ mod tests {
 
     #[test]
     fn every_column_has_the_type_of_its_quantity() {
-        let texts = columns::all().iter().filter(|column| column.kind == FieldType::Text);
-        let texts: Vec<&str> = texts.map(|column| column.name).collect();
-        let words = "kind prior_ca_state local remote algorithm phase ca_state tcp_state rule arm state";
-        assert_eq!(texts.join(" "), words);
+        let texts = COLUMNS.iter().filter(|column| column.kind == FieldType::Text).map(|column| column.name);
+        let expected = "kind prior_ca_state local remote algorithm phase ca_state tcp_state rule arm state";
+        assert_eq!(texts.collect::<Vec<_>>().join(" "), expected);
     }
 }

@@ -1,12 +1,10 @@
-//! Columns for people: each as wide as its widest cell, the last one free.
+//! Columns for people: each as wide as its widest cell, the last one unpadded.
 
 use std::io::{self, Write};
 
 use crate::plain::plain;
 
-/// Writes a table below its header.
-///
-/// Cells hold words of other programs, whose control characters must not reach the terminal.
+/// Makes cells [`plain`], because some hold names from other programs.
 pub fn write_columns<const N: usize>(
     out: &mut impl Write,
     header: [&str; N],
@@ -27,7 +25,6 @@ pub fn row<const N: usize>(cells: [&str; N]) -> [String; N] {
     cells.map(str::to_owned)
 }
 
-/// A title as tables show it: what is patented says so.
 pub fn marked_title(title: &str, is_patented: bool) -> String {
     if is_patented { format!("{title} [patented]") } else { title.to_owned() }
 }

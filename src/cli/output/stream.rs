@@ -1,11 +1,11 @@
-//! Events on stdout as they come: columns for people, or for machines.
+//! Events on stdout as they arrive: columns for people, or a format for programs.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, StdoutLock, Write};
 
 use anyhow::Result;
 use clap::ValueEnum;
 
-use super::columns::{self, EventTable, Row, line_limit, note_hidden};
+use super::columns::{COLUMNS, EventColumn, EventRow, EventTable, line_limit, note_hidden};
 use super::naming::Naming;
 use super::{SCHEMA, json, parquet};
 use crate::failure::Failure;
@@ -13,7 +13,6 @@ use crate::trace::arms::KnownArms;
 use crate::trace::arrival::{Arrival, Fact};
 use crate::trace::event::{Event, EventKind};
 
-/// How a stream prints its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StreamFormat {
     /// Columns for people
@@ -26,8 +25,8 @@ pub enum StreamFormat {
     Parquet,
 }
 
-/// What goes to stdout: a header, then events as they come.
-pub struct Stream {
+/// Prints a header, then events as they arrive.
+pub struct EventStream {
     printer: Printer,
     naming: Naming,
     arms: KnownArms,
@@ -41,41 +40,42 @@ enum Printer {
     Parquet(Box<parquet::Writer<Stdout>>),
 }
 
-impl Stream {
-    /// Begins with the header; times count from `begin_ns`.
+impl EventStream {
+    /// Prints the header; times count from `begin_ns`.
     ///
-    /// Errors: stdout cannot be written, or is a terminal that shall take what is not text.
+    /// Errors: stdout cannot be written, or is a terminal and the format is Parquet.
     pub fn begin(format: StreamFormat, begin_ns: u64, naming: Naming) -> Result<Self> {
         let lock = || io::stdout().lock();
-        let mut printer = match format {
-            StreamFormat::Table => Printer::Table(EventTable::of_stream(line_limit()), BufWriter::new(lock())),
+        let printer = match format {
+            StreamFormat::Table => {
+                let (table, mut out) = (EventTable::of_stream(line_limit()), BufWriter::new(lock()));
+                note_hidden(&table);
+                table.write_line(&mut out, None)?;
+                Printer::Table(table, out)
+            }
             StreamFormat::Jsonl => Printer::Lines(BufWriter::new(lock())),
-            StreamFormat::Csv => Printer::Csv(Box::new(csv::Writer::from_writer(lock()))),
+            StreamFormat::Csv => {
+                let mut out = csv::Writer::from_writer(lock());
+                out.write_record(COLUMNS.iter().map(|column| column.name)).map_err(io_error)?;
+                Printer::Csv(Box::new(out))
+            }
             StreamFormat::Parquet if io::stdout().is_terminal() => {
                 let refusal = Failure::usage("cannot write Parquet to a terminal: it is not text");
                 return Err(refusal.hint("write it to a file: `tccc trace … -o parquet > FILE`").into());
             }
             StreamFormat::Parquet => Printer::Parquet(Box::new(parquet::Writer::begin(io::stdout())?)),
         };
-        match &mut printer {
-            Printer::Table(table, out) => {
-                note_hidden(table);
-                table.write_header(out)?;
-            }
-            Printer::Csv(out) => out.write_record(columns::all().iter().map(|column| column.name)).map_err(io_error)?,
-            Printer::Lines(_) | Printer::Parquet(_) => {}
-        }
-        Ok(Stream { printer, naming, arms: KnownArms::default(), begin_ns })
+        Ok(EventStream { printer, naming, arms: KnownArms::default(), begin_ns })
     }
 
-    /// Shows an event, or learns from a fact.
+    /// Prints an event, or learns from a fact.
     ///
     /// Errors: stdout cannot be written.
     pub fn take(&mut self, arrival: &Arrival) -> io::Result<()> {
         match arrival {
             Arrival::Event(event) => {
                 self.show(event)?;
-                // A recording names an arm before the first event, and may show a connection after its end.
+                // A recording names an arm only before the first event, and may show a connection after its end.
                 if event.kind == EventKind::Close && !self.naming.is_recorded {
                     self.arms.forget(event.socket);
                 }
@@ -90,33 +90,31 @@ impl Stream {
     fn show(&mut self, event: &Event) -> io::Result<()> {
         let time_s = event.time_ns.saturating_sub(self.begin_ns) as f64 / 1e9;
         let words = self.naming.words(&event.algorithm).as_ref();
-        let row = Row { event, words, given: self.arms.arm(event.socket), time_s };
+        let row = EventRow { event, words, given: self.arms.arm(event.socket), time_s };
         match &mut self.printer {
-            Printer::Table(table, out) => table.write_row(out, &row),
-            Printer::Lines(out) => out.write_all(&json_line(&row)),
+            Printer::Table(table, out) => table.write_line(out, Some(&row)),
+            Printer::Lines(out) => {
+                let mut line = format!("{{\"schema\":{SCHEMA},").into_bytes();
+                json::write_members(row.event, row.words, row.given, &mut line);
+                line.push(b'\n');
+                out.write_all(&line)
+            }
             Printer::Csv(out) => {
-                let cell =
-                    |column: &columns::EventColumn| column.value(&row).map_or_else(String::new, |it| it.to_string());
-                out.write_record(columns::all().iter().map(cell)).map_err(io_error)
+                let cell = |column: &EventColumn| column.value(&row).map_or_else(String::new, |it| it.to_string());
+                out.write_record(COLUMNS.iter().map(cell)).map_err(io_error)
             }
             Printer::Parquet(out) => out.write(&row),
         }
     }
 
-    /// Lets the reader have what was shown.
-    ///
-    /// Errors: stdout cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.printer {
             Printer::Table(_, out) | Printer::Lines(out) => out.flush(),
             Printer::Csv(out) => out.flush(),
-            Printer::Parquet(_) => Ok(()), // in groups of rows
+            Printer::Parquet(_) => Ok(()), // it writes whole row groups
         }
     }
 
-    /// Ends the stream.
-    ///
-    /// Errors: stdout cannot be written.
     pub fn finish(mut self) -> Result<()> {
         self.flush()?;
         if let Printer::Parquet(out) = self.printer {
@@ -126,14 +124,7 @@ impl Stream {
     }
 }
 
-fn json_line(row: &Row) -> Vec<u8> {
-    let mut line = format!("{{\"schema\":{SCHEMA},").into_bytes();
-    json::write_members(row.event, row.words, row.given, &mut line);
-    line.push(b'\n');
-    line
-}
-
-/// The error beneath, so that a closed pipe is seen as one.
+/// The I/O error inside an error of CSV, so that callers recognise a closed pipe.
 fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

@@ -1,4 +1,4 @@
-//! `tccc apply`: make this host what `/etc/tccc/*.toml` declares.
+//! `tccc apply`: make this host match what `/etc/tccc/*.toml` declares.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::capabilities;
 use super::guard::guard_command;
-use super::risk::Given;
+use super::risk::AlgorithmRisk;
 use crate::catalog;
-use crate::cli::output::{Format, note, tell};
+use crate::cli::output::{OutputFormat, note, tell};
 use crate::declaration::carry_out::{self, Tools};
 use crate::declaration::difference::{self, Cure, Difference, Step};
 use crate::declaration::{self, Declaration};
@@ -22,34 +21,35 @@ use crate::policy::resolve;
 use crate::policy::rule::Policy;
 use crate::trial;
 
-/// Make this host what the files in /etc/tccc declare
+/// Make this host match the files in /etc/tccc
 ///
-/// They declare algorithms with their tunables, the default algorithm and the policy. What differs from them is changed;
-/// what an earlier `tccc apply` loaded and no file declares any more is unloaded. Run again, it changes nothing. What was
-/// loaded by hand is left alone.
+/// The files declare algorithms with their tunables, the default algorithm and the policy. Whatever differs is changed.
+/// What an earlier `tccc apply` loaded is unloaded once no file declares it. What you loaded by hand stays. A second run
+/// changes nothing.
 ///
-/// A policy that its guard took back is not applied again until its file changes.
+/// A policy that its guard reverted is not applied again until its file changes.
+///
+/// To undo it, remove the declaration and apply again, or use `tccc unload` and `tccc policy remove`.
 ///
 /// Example: `tccc apply --dry-run`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("apply", ""))]
 pub struct Args {
-    /// Folder of the files
+    /// Folder with the files
     #[arg(long, value_name = "FOLDER", default_value = declaration::FOLDER)]
     config: PathBuf,
-    /// Print each difference and the change that it would lead to; make none
+    /// Print each difference and the change it would cause; make none
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// End with 1 where something differs; with --dry-run
+    /// Exit with 1 if anything differs; with --dry-run
     #[arg(long, requires = "dry_run")]
     exit_code: bool,
-    /// How the result is printed
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct ApplyDocument<'a> {
     folder: &'a Path,
     files: &'a [PathBuf],
     differences: Vec<DifferenceLine>,
@@ -58,19 +58,18 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct DifferenceLine {
     what: String,
-    /// What was changed, or would be; none: only a person can.
+    /// `None` if only a person can change it.
     change: Option<String>,
-    /// Why only a person can.
+    /// Why only a person can change it.
     waits_for: Option<String>,
     done: bool,
-    /// Why it was not, although it was tried.
+    /// Why the change failed.
     error: Option<String>,
 }
 
 impl Args {
-    /// Compares, changes, and prints what was done.
-    ///
-    /// Errors: mistakes in the files; a need of this host; a change that the kernel refuses; what only a person can change.
+    /// Errors: mistakes in the files; a missing requirement of this host; a change that the kernel refuses, or that only
+    /// a person can make.
     pub fn run(&self) -> Result<()> {
         let declaration = declaration::file::read(&self.config)?;
         let features = Features::probe()?;
@@ -82,86 +81,79 @@ impl Args {
         check_risks(&declaration, &differences)?;
         let mut guard = guard_command;
         let mut tools = Tools { features: &features, guard: &mut guard };
-        let carry = |it: &Difference| line(it, |step| carry_out::carry_out(step, &declaration, &mut tools));
-        let look = |it: &Difference| DifferenceLine { done: false, ..line(it, |_| Ok(())) };
-        let mut lines: Vec<DifferenceLine> = match self.dry_run {
-            true => differences.iter().map(look).collect(),
-            false => differences.iter().map(carry).collect(),
+        let mut make = |step: &Step| match self.dry_run {
+            true => Ok(false),
+            false => carry_out::carry_out(step, &declaration, &mut tools).map(|()| true),
         };
+        let mut lines: Vec<DifferenceLine> = differences.iter().map(|it| line(it, &mut make)).collect();
         if lines.iter().any(|line| line.error.is_some()) {
-            forgive_what_another_did(&mut lines, &difference::between(&declaration, &features)?);
+            // Another `tccc apply` may have made the same change first.
+            let left = difference::between(&declaration, &features)?;
+            let is_gone =
+                |line: &&mut DifferenceLine| line.error.is_some() && !left.iter().any(|it| it.what == line.what);
+            lines.iter_mut().filter(is_gone).for_each(|line| (line.done, line.error) = (true, None));
         }
-        self.print(&declaration, lines)
-    }
-
-    fn print(&self, declaration: &Declaration, lines: Vec<DifferenceLine>) -> Result<()> {
         let undone = lines.iter().filter(|line| !line.done).count();
-        let Declaration { folder, files, .. } = declaration;
-        let document = Document { folder, files, differences: lines };
+        let Declaration { folder, files, .. } = &declaration;
+        let document = ApplyDocument { folder, files, differences: lines };
         self.output.print(&document, |out, document| write_lines(out, document, self.dry_run))?;
         io::stdout().flush()?;
         if self.dry_run && self.exit_code && undone > 0 {
             std::process::exit(1);
         }
         if !self.dry_run && undone > 0 {
-            let what = format!("{undone} of the differences from {} are left", declaration.folder.display());
+            let what = format!("{undone} of the differences from {} are left", folder.display());
             return Err(Failure::failed(what).hint("`tccc apply --dry-run` lists them").into());
         }
         Ok(())
     }
 }
 
-/// Says what is risked where connections get an algorithm unasked: it is the default, or a rule gives it without a guard.
+/// Notes the risk of each algorithm that connections would get unasked: the default, or one of a rule without a guard.
 ///
-/// Errors: the risk of one is high or not measured, and the declaration does not accept it.
+/// Errors: a risk is high or not measured, and the declaration does not accept it.
 fn check_risks(declaration: &Declaration, differences: &[Difference]) -> Result<()> {
-    let comes =
+    let is_due =
         |wanted: fn(&Step) -> bool| differences.iter().any(|it| matches!(&it.cure, Cure::Step(it) if wanted(it)));
-    let default = declaration.default.iter().filter(|_| comes(|step| matches!(step, Step::SetDefault(_))));
+    let default = declaration.default.iter().filter(|_| is_due(|step| matches!(step, Step::SetDefault(_))));
     let of_default = default.map(|name| (name.clone(), "make", "the default"));
-    let policy = declaration.policy.as_ref().filter(|_| comes(|step| *step == Step::ApplyPolicy));
+    let policy = declaration.policy.as_ref().filter(|_| is_due(|step| *step == Step::ApplyPolicy));
     let policy = policy.map(|declared| declared.policy.clone()).unwrap_or_default();
     let unguarded = Policy { rules: policy.rules.into_iter().filter(|rule| rule.trial.is_none()).collect() };
     let of_rules = resolve::algorithms(&unguarded).into_iter().map(|name| (name, "give", "to connections"));
     for (name, verb, place) in of_default.chain(of_rules) {
         let declared = declaration.algorithms.get(&name);
-        let given = match declared {
-            Some(declared) => Given::new(&name, &declared.algorithm, &declared.settings),
+        let risk = match declared {
+            Some(declared) => AlgorithmRisk::new(&name, &declared.algorithm, &declared.settings),
             None => match catalog::find(&name) {
-                Ok(algorithm) => Given::new(&name, algorithm, &[]),
-                Err(_) => continue, // the kernel's own, or one that somebody loads by hand
+                Ok(algorithm) => AlgorithmRisk::new(&name, algorithm, &[]),
+                Err(_) => continue, // the kernel's own, or loaded by hand
             },
         };
         let is_accepted = declared.is_some_and(|declared| declared.accepts_risk);
-        given.admit(&format!("{verb} \"{name}\" {place}"), "", is_accepted).map_err(|failure| {
+        risk.admit(&format!("{verb} \"{name}\" {place}"), "", is_accepted).map_err(|failure| {
             failure.hint(format!("give its rules a `guard`, or write `accept_risk = true` below [algorithm.{name}]"))
         })?;
     }
     Ok(())
 }
 
-/// Another `tccc apply` may have made the same change first.
-fn forgive_what_another_did(lines: &mut [DifferenceLine], left: &[Difference]) {
-    let is_gone = |line: &&mut DifferenceLine| line.error.is_some() && !left.iter().any(|it| it.what == line.what);
-    for line in lines.iter_mut().filter(is_gone) {
-        (line.done, line.error) = (true, None);
-    }
-}
-
-fn line(difference: &Difference, mut carry_out: impl FnMut(&Step) -> Result<()>) -> DifferenceLine {
+/// `make` returns whether it made the change.
+fn line(difference: &Difference, make: &mut impl FnMut(&Step) -> Result<bool>) -> DifferenceLine {
     let what = difference.what.clone();
     match &difference.cure {
         Cure::Person(why) => {
             DifferenceLine { what, change: None, waits_for: Some(why.clone()), done: false, error: None }
         }
         Cure::Step(step) => {
-            let error = carry_out(step).err().map(|error| format!("{error:#}"));
-            DifferenceLine { what, change: Some(step.phrase()), waits_for: None, done: error.is_none(), error }
+            let made = make(step);
+            let (done, error) = (matches!(made, Ok(true)), made.err().map(|error| format!("{error:#}")));
+            DifferenceLine { what, change: Some(step.phrase()), waits_for: None, done, error }
         }
     }
 }
 
-fn write_lines(out: &mut impl Write, document: &Document, is_dry: bool) -> io::Result<()> {
+fn write_lines(out: &mut impl Write, document: &ApplyDocument, is_dry: bool) -> io::Result<()> {
     let folder = document.folder.display();
     if document.differences.is_empty() {
         return writeln!(out, "this host is what {folder} declares");

@@ -1,4 +1,4 @@
-//! `tccc assets`: the files that a package carries beside the program.
+//! `tccc assets`: the files that a package ships with the program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,24 +15,24 @@ use crate::cli::program;
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub struct Args {
-    /// Folder to write to
     folder: PathBuf,
 }
 
 impl Args {
     /// Writes `man/*.1`, `completions/*` and, for bpftool, `objects/ID.bpf.o`.
-    ///
-    /// Errors: the folder cannot be written; clang is missing.
     pub fn run(&self) -> Result<()> {
         let folder = |name: &str| {
             let folder = self.folder.join(name);
             fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display())).map(|()| folder)
         };
-        write_manual(&folder("man")?)?;
+        let into = |folder: &Path| format!("write into {}", folder.display());
+        let manual = folder("man")?;
+        let pages = program().disable_help_subcommand(true);
+        clap_mangen::generate_to(pages, &manual).with_context(|| into(&manual))?;
         let completions = folder("completions")?;
         for shell in Shell::value_variants() {
             clap_complete::generate_to(*shell, &mut program(), "tccc", &completions)
-                .with_context(|| format!("write into {}", completions.display()))?;
+                .with_context(|| into(&completions))?;
         }
         let objects = folder("objects")?;
         let bench = bpftool::bench()?;
@@ -43,10 +43,4 @@ impl Args {
         }
         Ok(())
     }
-}
-
-/// One page for the program, and one for each verb that its help lists.
-fn write_manual(folder: &Path) -> Result<()> {
-    let program = program().disable_help_subcommand(true);
-    clap_mangen::generate_to(program, folder).with_context(|| format!("write into {}", folder.display()))
 }

@@ -1,69 +1,76 @@
-//! What each verb takes of this process: the one table behind the help, the man pages and the tests.
+//! The capabilities that each verb needs: one table for the help, the man pages and the tests.
 
 use crate::kernel::privilege::Capability::{self, Bpf, NetAdmin, Perfmon, SysAdmin, SysPtrace};
-use crate::kernel::privilege::{FOR_EXPERIMENT, FOR_LINK};
+use crate::kernel::privilege::{FOR_EXPERIMENT, FOR_LINK, FOR_LOAD};
 
 #[derive(Debug)]
 pub struct Needs {
-    /// Its words: `policy apply`.
+    /// Such as `policy apply`.
     pub verb: &'static str,
-    /// Without one of these it is refused.
-    pub always: &'static [Capability],
+    /// The verb is refused without one of these.
+    pub always: Names,
     pub sometimes: &'static [Sometimes],
+    /// Further sentences for the help.
+    also: &'static str,
 }
 
-/// What else some uses need, and which.
-type Sometimes = (&'static [Capability], &'static str);
+type Names = &'static [Capability];
+/// Further capabilities, and what they are needed for.
+type Sometimes = (Names, &'static str);
 
-const LOADING: &[Capability] = &[Bpf, Perfmon, NetAdmin];
-/// Entering namespaces and opening programs by their numbers take the large one, which stands for the two small ones.
-const LOOKING: &[Capability] = &[SysAdmin];
-const MOUNTING: Sometimes = (&[SysAdmin], "to mount the BPF file system where none is mounted");
+/// Entering namespaces and opening programs by number need CAP_SYS_ADMIN, which includes the BPF capabilities.
+const INSPECT: Names = &[SysAdmin];
+const MOUNT: Sometimes = (&[SysAdmin], "to mount the BPF file system if it is not mounted");
+const NAME_PROCESSES: Sometimes = (&[SysPtrace], "to name other users' processes");
+const REPLAY: &str = " A replay needs none.";
 
-/// Every verb that needs something at some time, and those that need nothing.
 pub const NEEDS: [Needs; 20] = [
-    needs("list", &[], &[]),
-    needs("show", &[], &[(LOADING, "to tell what the verifier says")]),
-    needs("load", LOADING, &[MOUNTING]),
-    needs("confirm", &[], &[(LOADING, "for what a policy tries"), (&[SysAdmin], "for an upgrade")]),
-    needs("unload", LOADING, &[(&[SysPtrace], "to name other users' processes")]),
-    needs("status", &[], &[(&[SysAdmin], "to look at tables by their numbers, at costs and drift")]),
-    needs("apply", LOADING, &[MOUNTING, (&[SysAdmin], "for an upgrade, and for rules with `netns`")]),
-    needs("policy check", &[], &[]),
-    needs("policy apply", LOADING, &[MOUNTING, (&[SysAdmin], "for `--live`, and for rules with `netns`")]),
-    needs("policy remove", LOADING, &[(&[SysAdmin], "for `--live`")]),
-    needs("explain", LOOKING, &[]),
-    needs("upgrade", &[NetAdmin, SysAdmin], &[]),
-    needs("rollback", &[NetAdmin, SysAdmin], &[]),
-    needs("sockets", LOOKING, &[(&[SysPtrace], "to name other users' processes")]),
-    needs("trace", &[Bpf, Perfmon], &[(&[SysAdmin], "to see idle sockets, and to record")]),
-    needs("top", &[Bpf, Perfmon], &[(&[SysAdmin], "to see idle sockets")]),
-    needs("serve", LOOKING, &[]),
-    needs("run", &FOR_EXPERIMENT, &[]),
-    needs("link", &FOR_LINK, &[]),
-    needs("doctor", &[], &[]),
+    needs("list", &[], &[], ""),
+    needs("show", &[], &[(&FOR_LOAD, "to ask the verifier")], ""),
+    needs("load", &FOR_LOAD, &[MOUNT], " It pins in the BPF file system, and records below /run/tccc."),
+    needs("confirm", &[], &[(&FOR_LOAD, "for the trial of a policy"), (&[SysAdmin], "for an upgrade")], ""),
+    needs("unload", &FOR_LOAD, &[NAME_PROCESSES], ""),
+    needs("status", &[], &[(&[SysAdmin], "to show sockets, costs and drift")], ""),
+    needs("apply", &FOR_LOAD, &[MOUNT, (&[SysAdmin], "for an upgrade, and for rules with `netns`")], ""),
+    needs("policy check", &[], &[], ""),
+    needs(
+        "policy apply",
+        &FOR_LOAD,
+        &[MOUNT, (&[SysAdmin], "for `--live`, and for rules with `netns`")],
+        " It also needs cgroup v2.",
+    ),
+    needs("policy remove", &FOR_LOAD, &[(&[SysAdmin], "for `--live`")], ""),
+    needs("explain", INSPECT, &[], ""),
+    needs("upgrade", &[NetAdmin, SysAdmin], &[], ""),
+    needs("rollback", &[NetAdmin, SysAdmin], &[], ""),
+    needs("sockets", INSPECT, &[NAME_PROCESSES], ""),
+    needs("trace", &[Bpf, Perfmon], &[(&[SysAdmin], "to see idle sockets, and to record")], REPLAY),
+    needs("top", &[Bpf, Perfmon], &[(&[SysAdmin], "to see idle sockets")], REPLAY),
+    needs("serve", INSPECT, &[], REPLAY),
+    needs("run", &FOR_EXPERIMENT, &[], " Other engines, --dry-run and --explain need none."),
+    needs("link", &FOR_LINK, &[], ""),
+    needs("doctor", &[], &[], ""),
 ];
 
-const fn needs(verb: &'static str, always: &'static [Capability], sometimes: &'static [Sometimes]) -> Needs {
-    Needs { verb, always, sometimes }
+const fn needs(verb: &'static str, always: Names, sometimes: &'static [Sometimes], also: &'static str) -> Needs {
+    Needs { verb, always, sometimes, also }
 }
 
-/// The paragraph below a verb's help; `also` is what the table does not say.
-pub fn of(verb: &str, also: &str) -> String {
-    let needs = NEEDS.iter().find(|needs| needs.verb == verb).expect("each verb that asks is in the table");
-    let always = if needs.always.is_empty() { "none".to_owned() } else { names(needs.always) };
-    let sometimes = needs.sometimes.iter().map(|(capabilities, what)| format!("; {} {what}", names(capabilities)));
-    let stands_for = if needs.always.contains(&SysAdmin) { ", which includes CAP_BPF and CAP_PERFMON" } else { "" };
-    format!("Capabilities: {always}{stands_for}{}.{also}", sometimes.collect::<String>())
+/// The paragraph below a verb's help; `None` if the table does not have the verb.
+pub fn paragraph(verb: &str) -> Option<String> {
+    let Needs { always, sometimes, also, .. } = NEEDS.iter().find(|needs| needs.verb == verb)?;
+    let includes = if always.contains(&SysAdmin) { ", which includes CAP_BPF and CAP_PERFMON" } else { "" };
+    let always = if always.is_empty() { "none".to_owned() } else { names(always) };
+    let sometimes = sometimes.iter().map(|(capabilities, what)| format!("; {} {what}", names(capabilities)));
+    Some(format!("Capabilities: {always}{includes}{}.{also}", sometimes.collect::<String>()))
 }
 
 /// `CAP_A, CAP_B and CAP_C`.
 fn names(capabilities: &[Capability]) -> String {
     let names: Vec<&str> = capabilities.iter().map(|capability| capability.name()).collect();
-    match names.split_last() {
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, others)) => format!("{} and {last}", others.join(", ")),
-        None => String::new(),
+    match names[..] {
+        [ref others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.concat(),
     }
 }
 
@@ -73,11 +80,16 @@ mod tests {
 
     #[test]
     fn paragraph_names_what_is_always_needed_and_what_sometimes() {
-        let load = "Capabilities: CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; CAP_SYS_ADMIN to mount the BPF file system where \
-                    none is mounted. More.";
-        assert_eq!(of("load", " More."), load);
-        assert_eq!(of("list", ""), "Capabilities: none.");
-        let upgrade = "Capabilities: CAP_NET_ADMIN and CAP_SYS_ADMIN, which includes CAP_BPF and CAP_PERFMON.";
-        assert_eq!(of("upgrade", ""), upgrade);
+        for (verb, expected) in [
+            ("list", "none."),
+            (
+                "load",
+                "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; CAP_SYS_ADMIN to mount the BPF file system if it is not mounted. \
+                 It pins in the BPF file system, and records below /run/tccc.",
+            ),
+            ("upgrade", "CAP_NET_ADMIN and CAP_SYS_ADMIN, which includes CAP_BPF and CAP_PERFMON."),
+        ] {
+            assert_eq!(paragraph(verb), Some(format!("Capabilities: {expected}")));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `tccc check`: rules, verifier, properties, fuzzer and proof for an algorithm of one's own.
+//! `tccc check`: rules, verifier, properties, fuzzer and proof for a user's algorithm.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -8,45 +8,45 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::author::report::{Check, CheckGroup, Inspection, Outcome};
+use crate::author::report::{Check, CheckGroup, CheckOutcome, Inspection};
 use crate::catalog;
-use crate::cli::output::{Format, write_json};
+use crate::cli::output::{OutputFormat, write_json};
 use crate::failure::Failure;
+use crate::plain::plain_lines;
 
 const NAME_WIDTH: usize = 18;
-/// Findings that are shown of one check; `-o json` has all.
+/// Findings printed for each check.
 const DETAILS_SHOWN: usize = 5;
 
 /// Check an algorithm of your own without registering it
 ///
-/// The rules are those for the algorithms that tccc carries: a complete header, tunables with range and reason, phases. The
-/// kernel's verifier looks at each callback. The file is also compiled natively, with the sanitizer of undefined behaviour, and
-/// driven by a simulated kernel through random connections. Where clang has its fuzzer and Frama-C is installed, both look for
-/// inputs that break it.
+/// The rules are those for tccc's own algorithms: a complete header, tunables with range and reason, phases. The kernel's
+/// verifier checks each callback. The file is also compiled natively with UndefinedBehaviorSanitizer, and a simulated kernel
+/// drives it through random connections. Clang's fuzzer and Frama-C, if installed, look for inputs that break it.
 ///
-/// An object (FILE.bpf.o) is checked by the rules and the verifier alone. The verifier needs CAP_BPF, CAP_PERFMON and
-/// CAP_NET_ADMIN; the rest needs no privilege, clang, and cc. What is missing here is skipped, with the reason. The native build
-/// runs as you: check files of others as another user.
+/// An object (FILE.bpf.o) gets only the rules and the verifier. The verifier needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN;
+/// the other checks need clang and cc, and no privilege. A check that this host cannot run is skipped, with the reason. The
+/// native build runs as you: check other people's files as another user.
 ///
 /// Example: `tccc check mine.bpf.c`
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The file; FILE.bpf.o:TABLE where an object has several ops tables
+    /// The file; FILE.bpf.o:TABLE for an object with several ops tables
     #[arg(value_name = "FILE.bpf.c|FILE.bpf.o[:TABLE]")]
     file: PathBuf,
-    /// These checks alone; may be given several times
+    /// Run only these checks; may be repeated
     #[arg(long, value_name = "CHECKS", value_enum)]
     only: Vec<CheckGroup>,
-    /// How long the fuzzer looks, whole seconds; 0s: not at all
+    /// How long the fuzzer runs, in whole seconds; 0s disables it
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     fuzz: Duration,
-    /// How the result is printed
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
 }
 
 #[derive(Serialize)]
-struct Document {
+struct CheckDocument {
     algorithm: String,
     passed: usize,
     failed: usize,
@@ -55,16 +55,16 @@ struct Document {
 }
 
 impl Args {
-    /// Checks, and prints a line for each check as it ends.
+    /// Prints a line for each check as it ends.
     ///
-    /// Errors: the file is no algorithm; a check failed.
+    /// Errors: the file is not an algorithm; a check failed.
     pub fn run(&self) -> Result<()> {
         let text = self.file.to_string_lossy();
         if !self.file.exists() && catalog::find(&text).is_ok() {
             let what = format!("\"{text}\" is an algorithm that tccc carries, and is checked by its own tests");
             return Err(Failure::usage(what).hint("give a file: mine.bpf.c or mine.bpf.o").into());
         }
-        let is_table = self.output == Format::Table;
+        let is_table = self.output == OutputFormat::Table;
         let mut written = Ok(());
         let mut tell = |check: &Check| {
             if is_table && written.is_ok() {
@@ -75,13 +75,13 @@ impl Args {
         let (algorithm, checks) = inspection.run()?;
         written?;
         let count = |outcome| checks.iter().filter(|check| check.outcome == outcome).count();
-        let [passed, failed, skipped] = [Outcome::Passed, Outcome::Failed, Outcome::Skipped].map(count);
+        let [passed, failed, skipped] = [CheckOutcome::Passed, CheckOutcome::Failed, CheckOutcome::Skipped].map(count);
         let mut out = io::stdout().lock();
         if is_table {
             writeln!(out, "\"{algorithm}\": {passed} passed, {failed} failed, {skipped} skipped")?;
         } else {
-            let document = Document { algorithm: algorithm.clone(), passed, failed, skipped, checks };
-            write_json(&mut out, &document)?;
+            let algorithm = algorithm.clone();
+            write_json(&mut out, &CheckDocument { algorithm, passed, failed, skipped, checks })?;
         }
         match failed {
             0 => Ok(()),
@@ -90,7 +90,7 @@ impl Args {
     }
 }
 
-/// A process of this program for one property.
+/// `tccc ring`, which checks one property in a process of its own.
 fn ring() -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("find this program")?);
     command.arg("ring");
@@ -99,18 +99,18 @@ fn ring() -> Result<Command> {
 
 fn write_check(out: &mut impl Write, check: &Check) -> io::Result<()> {
     let outcome = match check.outcome {
-        Outcome::Passed => "passed",
-        Outcome::Failed => "FAILED",
-        Outcome::Skipped => "skipped",
+        CheckOutcome::Passed => "passed",
+        CheckOutcome::Failed => "FAILED",
+        CheckOutcome::Skipped => "skipped",
     };
-    let details: Vec<String> = check.details.iter().map(|detail| crate::plain::plain_lines(detail)).collect();
-    let (name, first) = (&check.name, details.first().map_or("", String::as_str));
-    writeln!(out, "{}", format!("{name:NAME_WIDTH$} {outcome:7} {first}").trim_end())?;
-    for detail in details.iter().skip(1).take(DETAILS_SHOWN - 1) {
-        writeln!(out, "{:NAME_WIDTH$} {:7} {detail}", "", "")?;
-    }
-    if details.len() > DETAILS_SHOWN {
-        writeln!(out, "{:NAME_WIDTH$} {:7} and {} more: `-o json` has all", "", "", details.len() - DETAILS_SHOWN)?;
+    let mut details: Vec<String> = check.details.iter().map(|detail| plain_lines(detail)).collect();
+    let more = details.len().saturating_sub(DETAILS_SHOWN);
+    details.truncate(DETAILS_SHOWN);
+    details.extend((more > 0).then(|| format!("and {more} more: `-o json` has all")));
+    details.resize(details.len().max(1), String::new());
+    let first = [(check.name.as_str(), outcome)].into_iter();
+    for ((name, outcome), detail) in first.chain(std::iter::repeat(("", ""))).zip(details) {
+        writeln!(out, "{}", format!("{name:NAME_WIDTH$} {outcome:7} {detail}").trim_end())?;
     }
     Ok(())
 }

@@ -1,30 +1,25 @@
 //! `tccc completions`: the script that lets a shell complete this command.
 
-use std::io;
+use std::io::{self, Write as _};
 
 use anyhow::Result;
 use clap_complete::Shell;
 
 use crate::cli::program;
 
-/// Print the completion script of a shell
+/// Print the completion script for a shell
 ///
 /// Example: `tccc completions bash > /etc/bash_completion.d/tccc`
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
 impl Args {
-    /// Prints the script.
-    ///
-    /// Errors: none; a closed pipe ends it.
     pub fn run(&self) -> Result<()> {
-        let mut script = Vec::new();
+        let mut script = Vec::new(); // the generator panics if stdout is a closed pipe
         clap_complete::generate(self.shell, &mut program(), "tccc", &mut script);
-        io::Write::write_all(&mut io::stdout().lock(), &script)?;
-        Ok(())
+        Ok(io::stdout().lock().write_all(&script)?)
     }
 }

@@ -8,14 +8,13 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::capabilities;
-use crate::cli::output::Format;
+use crate::cli::output::OutputFormat;
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{cgroup, socket};
 use crate::policy::change;
-use crate::policy::decide::{self, ConnectionView, Decision};
+use crate::policy::decide::{self, ConnectionView};
 use crate::policy::label::LabelOutcome;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{ArmSlot, GenerationRecord, PolicyRecord};
@@ -25,50 +24,48 @@ use crate::policy::sweep::{self, Sight};
 use crate::policy::table::{Resolved, RuleTables};
 use crate::state::Store;
 
-/// What looking at the sockets of every network namespace takes.
-const RIGHTS: [Capability; 1] = [Capability::SysAdmin];
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;
 
 /// Show which rule of the policy decides a connection, and why
 ///
-/// A process id shows each of its connections; with a descriptor after it, that one. A 5-tuple shows the open connection
-/// between two ends; where there is none, it shows what the rules would choose for one with the given options.
+/// A process id shows all its connections; a process id with a descriptor shows one. A 5-tuple shows the open connection
+/// between two ends. If there is none, it shows what the rules would choose for one with the given options. Changes
+/// nothing.
 ///
 /// Example: `tccc explain 812:12`, or `tccc explain tcp 10.0.0.1:443 192.0.2.7:51000 --direction in`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("explain", ""))]
 pub struct Args {
     /// A process id, a process id and a descriptor, or `[tcp] LOCAL REMOTE` with ports
     #[arg(required = true, num_args = 1..=3, value_name = "PID[:FD]|5-TUPLE")]
     what: Vec<String>,
-    /// For a connection that is not open: which end begins it
+    /// For a connection that is not open: which end opens it
     #[arg(long, value_parser = ["in", "out"])]
     direction: Option<String>,
-    /// For a connection that is not open: its cgroup, by the path below the mount
+    /// For a connection that is not open: its cgroup, as a path below the mount point
     #[arg(long, value_name = "PATH")]
     cgroup: Option<String>,
     /// For a connection that is not open: its network namespace by name, path or process id
     #[arg(long, value_name = "NETNS")]
     netns: Option<String>,
-    /// How the result is printed
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
 }
 
-enum Asked {
+enum ExplainTarget {
     Process { pid: u32, descriptor: Option<u32> },
     Ends { local: SocketAddr, remote: SocketAddr },
 }
 
 #[derive(Serialize)]
-struct Document {
+struct ExplainDocument {
     generation: Option<u32>,
-    connections: Vec<Explained>,
+    connections: Vec<Explanation>,
 }
 
 #[derive(Serialize)]
-struct Explained {
+struct Explanation {
     local: SocketAddr,
     remote: SocketAddr,
     is_open: bool,
@@ -76,22 +73,22 @@ struct Explained {
     cgroup: Option<String>,
     netns: Option<u32>,
     algorithm: Option<String>,
-    /// What a policy did when it was established; none where no policy labelled it.
-    decided: Option<Decided>,
-    /// What the rules say now.
-    now: Now,
+    /// What a policy did when the connection was established; `None` if no policy labelled it.
+    decided: Option<LabelLine>,
+    /// What the current rules say.
+    now: DecisionLine,
 }
 
 #[derive(Serialize)]
-struct Decided {
+struct LabelLine {
     rule: String,
     arm: String,
     outcome: LabelOutcome,
     before: String,
 }
 
-#[derive(Serialize)]
-struct Now {
+#[derive(Default, Serialize)]
+struct DecisionLine {
     rule: Option<String>,
     arm: Option<String>,
     share: Option<f64>,
@@ -107,15 +104,13 @@ struct PassedOver {
 }
 
 impl Args {
-    /// Explains.
-    ///
-    /// Errors: no such process, descriptor or namespace; another text.
+    /// Errors: a malformed argument; no such process, descriptor or namespace.
     pub fn run(&self) -> Result<()> {
-        let asked = self.asked()?;
-        privilege::require("explain a connection", &RIGHTS)?;
+        let target = self.target()?;
+        privilege::require("explain a connection", &[Capability::SysAdmin])?;
         let generation = change::current()?;
-        let connections = self.explained(&asked, generation.as_ref())?;
-        let document = Document { generation: generation.map(|it| it.number), connections };
+        let connections = self.explanations(&target, generation.as_ref())?;
+        let document = ExplainDocument { generation: generation.map(|it| it.number), connections };
         self.output.print(&document, |out, document| {
             if document.generation.is_none() {
                 let what = "there is no policy: every connection has the algorithm that it chose, or the default";
@@ -125,7 +120,7 @@ impl Args {
         })
     }
 
-    fn asked(&self) -> Result<Asked, Failure> {
+    fn target(&self) -> Result<ExplainTarget, Failure> {
         let refuse = |text: &str| {
             Failure::usage(format!("\"{text}\" is no process, descriptor or connection"))
                 .hint("write `812`, `812:12`, or two ends with ports: `10.0.0.1:443 192.0.2.7:51000`")
@@ -136,23 +131,27 @@ impl Args {
                 let (pid, descriptor) = process.split_once(':').map_or((process, None), |(pid, fd)| (pid, Some(fd)));
                 let pid = pid.parse().map_err(|_| refuse(process))?;
                 let descriptor = descriptor.map(|fd| fd.parse().map_err(|_| refuse(process))).transpose()?;
-                Ok(Asked::Process { pid, descriptor })
+                Ok(ExplainTarget::Process { pid, descriptor })
             }
             [local, remote] => {
-                let end = |text: &str| text.parse::<SocketAddr>().map(canonical).map_err(|_| refuse(text));
-                Ok(Asked::Ends { local: end(local)?, remote: end(remote)? })
+                // Connections are listed with an IPv4 address instead of its mapped IPv6 form.
+                let canonical = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
+                let end = |text: &str| text.parse().map(canonical).map_err(|_| refuse(text));
+                Ok(ExplainTarget::Ends { local: end(local)?, remote: end(remote)? })
             }
             _ => Err(refuse(&self.what.join(" "))),
         }
     }
 
-    fn explained(&self, asked: &Asked, generation: Option<&GenerationRecord>) -> Result<Vec<Explained>> {
-        let host = Host::look(generation)?;
-        let found: Vec<Explained> = match asked {
-            Asked::Process { pid, descriptor } => {
-                let cookies = socket::cookies_of(*pid, *descriptor)?;
-                let sights = host.sights.iter().filter(|sight| cookies.contains(&sight.cookie));
-                let found: Vec<Explained> = sights.map(|sight| host.open(sight)).collect();
+    fn explanations(&self, target: &ExplainTarget, generation: Option<&GenerationRecord>) -> Result<Vec<Explanation>> {
+        let policy = PolicyOnHost::look(generation)?;
+        let open = |is_it: &dyn Fn(&Sight) -> bool| -> Vec<Explanation> {
+            policy.sights.iter().filter(|sight| is_it(sight)).map(|sight| policy.open(sight)).collect()
+        };
+        match *target {
+            ExplainTarget::Process { pid, descriptor } => {
+                let cookies = socket::cookies_of(pid, descriptor)?;
+                let found = open(&|sight| cookies.contains(&sight.cookie));
                 if found.is_empty() {
                     let what = match descriptor {
                         Some(fd) => format!("descriptor {fd} of process {pid} is no open TCP connection"),
@@ -160,51 +159,40 @@ impl Args {
                     };
                     return Err(Failure::failed(what).hint("`tccc sockets` shows every connection").into());
                 }
-                found
+                Ok(found)
             }
-            Asked::Ends { local, remote } => {
-                let is_it = |sight: &&Sight| sight.local == *local && sight.remote == *remote;
-                let open: Vec<Explained> = host.sights.iter().filter(is_it).map(|sight| host.open(sight)).collect();
-                if open.is_empty() { vec![self.imagined(*local, *remote, &host)?] } else { open }
+            ExplainTarget::Ends { local, remote } => {
+                let open = open(&|sight| (sight.local, sight.remote) == (local, remote));
+                Ok(if open.is_empty() { vec![self.imagined(local, remote, &policy)?] } else { open })
             }
-        };
-        Ok(found)
+        }
     }
 
-    /// A connection that is not open, as far as the options tell of it.
-    fn imagined(&self, local: SocketAddr, remote: SocketAddr, host: &Host) -> Result<Explained> {
+    /// A connection that is not open, as the options describe it.
+    fn imagined(&self, local: SocketAddr, remote: SocketAddr, policy: &PolicyOnHost) -> Result<Explanation> {
         let netns = self.netns.as_deref().map(Netns::find).transpose()?;
-        let cgroup = self.cgroup.as_ref().map(|path| below_mount(Path::new(path))).transpose()?;
-        let way = self.direction.as_deref().map(|text| if text == "in" { Way::In } else { Way::Out });
         let connection = ConnectionView {
             local,
             remote,
-            way,
-            cgroup,
+            way: self.direction.as_deref().map(|text| if text == "in" { Way::In } else { Way::Out }),
+            cgroup: self.cgroup.as_deref().map(below_mount).transpose()?,
             netns_cookie: netns.as_ref().map(Netns::cookie).transpose()?,
             algorithm: None,
         };
-        let netns = netns.map(|netns| netns.inode());
-        Ok(host.explain(&connection, netns, None))
+        Ok(policy.explain(connection, netns.map(|netns| netns.inode()), None))
     }
-}
-
-/// An IPv4 address in its IPv6 form is the IPv4 address, as in everything that is shown of a connection.
-fn canonical(end: SocketAddr) -> SocketAddr {
-    SocketAddr::new(end.ip().to_canonical(), end.port())
 }
 
 /// The path of a cgroup as rules write it.
 ///
 /// Errors: there is no such cgroup.
-fn below_mount(path: &Path) -> Result<String> {
-    let whole = cgroup::resolve(path)?;
+fn below_mount(path: &str) -> Result<String> {
+    let whole = cgroup::resolve(Path::new(path))?;
     let below = whole.strip_prefix(cgroup::mount_point()?).unwrap_or(&whole);
     Ok(format!("/{}", below.display()))
 }
 
-/// What there is on this host to explain by.
-struct Host<'a> {
+struct PolicyOnHost<'a> {
     generation: Option<&'a GenerationRecord>,
     resolved: Resolved,
     slots: Vec<ArmSlot>,
@@ -212,7 +200,7 @@ struct Host<'a> {
     cgroups: HashMap<u64, String>,
 }
 
-impl<'a> Host<'a> {
+impl<'a> PolicyOnHost<'a> {
     fn look(generation: Option<&'a GenerationRecord>) -> Result<Self> {
         let record = PolicyRecord::read(&Store::of_host())?;
         let resolved =
@@ -225,10 +213,10 @@ impl<'a> Host<'a> {
             _ => sweep::look(&RuleTables::default(), None)?,
         };
         let cgroups = cgroup::paths(CGROUPS_MAX).unwrap_or_default().into_iter().collect();
-        Ok(Host { generation, resolved, slots: record.slots, sights, cgroups })
+        Ok(PolicyOnHost { generation, resolved, slots: record.slots, sights, cgroups })
     }
 
-    fn open(&self, sight: &Sight) -> Explained {
+    fn open(&self, sight: &Sight) -> Explanation {
         let label = sight.label.as_ref();
         let before = label.filter(|label| label.outcome == LabelOutcome::Set).map(|label| label.before.clone());
         let connection = ConnectionView {
@@ -239,47 +227,43 @@ impl<'a> Host<'a> {
             netns_cookie: Some(sight.netns_cookie),
             algorithm: Some(before.unwrap_or_else(|| sight.algorithm.clone())),
         };
-        self.explain(&connection, Some(sight.netns), Some(sight))
+        self.explain(connection, Some(sight.netns), Some(sight))
     }
 
-    fn explain(&self, connection: &ConnectionView, netns: Option<u32>, sight: Option<&Sight>) -> Explained {
-        let verdict = self.generation.map(|it| decide::decide(&it.policy, connection, &self.resolved));
+    fn explain(&self, connection: ConnectionView, netns: Option<u32>, sight: Option<&Sight>) -> Explanation {
         let label = sight.and_then(|sight| sight.label.as_ref());
         let decided = label.and_then(|label| {
-            let slot = self.slots.get((label.slot as usize).checked_sub(1)?)?;
-            let (rule, arm) = (slot.rule.clone(), slot.arm.clone());
-            Some(Decided { rule, arm, outcome: label.outcome, before: label.before.clone() })
+            let ArmSlot { rule, arm } = self.slots.get((label.slot as usize).checked_sub(1)?)?.clone();
+            Some(LabelLine { rule, arm, outcome: label.outcome, before: label.before.clone() })
         });
-        Explained {
-            local: connection.local,
-            remote: connection.remote,
+        Explanation {
             is_open: sight.is_some(),
             direction: connection.way.map(Into::into),
-            cgroup: connection.cgroup.clone(),
             netns,
             algorithm: sight.map(|sight| sight.algorithm.clone()),
             decided,
-            now: now_of(verdict.as_ref()),
+            now: self.decide_now(&connection),
+            local: connection.local,
+            remote: connection.remote,
+            cgroup: connection.cgroup,
+        }
+    }
+
+    fn decide_now(&self, connection: &ConnectionView) -> DecisionLine {
+        let Some(generation) = self.generation else { return DecisionLine::default() };
+        let decision = decide::decide(&generation.policy, connection, &self.resolved);
+        let over = decision.passed_over.iter();
+        DecisionLine {
+            rule: decision.decided.map(|(rule, _)| rule.name.clone()),
+            arm: decision.decided.map(|(_, arm)| arm.treatment.to_string()),
+            share: decision.decided.map(|(_, arm)| arm.portion.fraction()),
+            portion: decision.decided.map(|(_, arm)| arm.portion),
+            passed_over: over.map(|(rule, why)| PassedOver { rule: rule.name.clone(), because: why }).collect(),
         }
     }
 }
 
-fn now_of(verdict: Option<&Decision>) -> Now {
-    let decided = verdict.and_then(|verdict| verdict.decided);
-    let over = verdict.map_or(&[][..], |verdict| &verdict.passed_over);
-    Now {
-        rule: decided.map(|(rule, _)| rule.name.clone()),
-        arm: decided.map(|(_, arm)| arm.treatment.to_string()),
-        share: decided.map(|(_, arm)| arm.portion.fraction()),
-        portion: decided.map(|(_, arm)| arm.portion),
-        passed_over: over
-            .iter()
-            .map(|(rule, why)| PassedOver { rule: rule.name.clone(), because: why.into() })
-            .collect(),
-    }
-}
-
-fn write(out: &mut impl Write, one: &Explained) -> io::Result<()> {
+fn write(out: &mut impl Write, one: &Explanation) -> io::Result<()> {
     let arrow = match one.direction {
         Some("in") => "<-",
         Some(_) => "->",
@@ -291,27 +275,18 @@ fn write(out: &mut impl Write, one: &Explained) -> io::Result<()> {
     if let Some(algorithm) = &one.algorithm {
         line("algorithm", algorithm.clone())?;
     }
-    if let Some(decided) = &one.decided {
-        let Decided { rule, arm, outcome, before } = decided;
-        let text = match outcome {
-            LabelOutcome::Set => format!("rule \"{rule}\", arm {arm}; had {before} before"),
-            LabelOutcome::Kept => format!("rule \"{rule}\", arm {arm}"),
-            LabelOutcome::Locked => {
-                format!("rule \"{rule}\", arm {arm}, refused by the kernel: its route locks the algorithm")
-            }
-            LabelOutcome::Missing => {
-                format!("rule \"{rule}\", arm {arm}, refused by the kernel: not registered at that moment")
-            }
-            LabelOutcome::Chosen | LabelOutcome::Routed | LabelOutcome::Failed => {
-                format!("rule \"{rule}\", arm {arm}, which was not applied")
-            }
+    if let Some(LabelLine { rule, arm, outcome, before }) = &one.decided {
+        let what = match outcome {
+            LabelOutcome::Set => format!("; had {before} before"),
+            LabelOutcome::Kept => String::new(),
+            LabelOutcome::Locked => ", refused by the kernel: its route locks the algorithm".to_owned(),
+            LabelOutcome::Missing => ", refused by the kernel: not registered at that moment".to_owned(),
+            LabelOutcome::Chosen | LabelOutcome::Routed | LabelOutcome::Failed => ", which was not applied".to_owned(),
         };
-        line("decided by", text)?;
+        line("decided by", format!("rule \"{rule}\", arm {arm}{what}"))?;
     } else if one.is_open {
-        line(
-            "decided by",
-            "no rule: the policy labels what it changes or compares; programs and routes may choose".into(),
-        )?;
+        let none = "no rule: the policy labels what it changes or compares; programs and routes may choose";
+        line("decided by", none.to_owned())?;
     }
     match (&one.now.rule, &one.now.arm, one.now.portion) {
         (Some(rule), Some(arm), Some(portion)) => {
@@ -322,8 +297,5 @@ fn write(out: &mut impl Write, one: &Explained) -> io::Result<()> {
     for over in &one.now.passed_over {
         line("", format!("rule \"{}\" {}", over.rule, over.because))?;
     }
-    if let Some(cgroup) = &one.cgroup {
-        line("cgroup", cgroup.clone())?;
-    }
-    Ok(())
+    one.cgroup.iter().try_for_each(|cgroup| line("cgroup", cgroup.clone()))
 }

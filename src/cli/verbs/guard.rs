@@ -1,5 +1,4 @@
-//! `tccc guard`: the process that guards a trial, started by tccc itself; the one that clears what a dead guard left; and
-//! what a trial can detect, said before it begins.
+//! `tccc guard`: guards a trial, or clears what a dead guard left; also forecasts what a guard can detect.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::signals::stop_flag;
 use super::systemd;
-use super::trace::stop_flag;
 use crate::cli::output::{naming, note, warn};
 use crate::kernel::congestion::connection_rate;
 use crate::kernel::privilege;
@@ -19,31 +18,30 @@ use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
 use crate::loader::{Unloaded, confirm};
 use crate::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
-use crate::policy::rule::{Allowed, Policy, Rule, RuleTrial, Treatment};
+use crate::policy::rule::{Allowed, Policy, Treatment};
 use crate::trial::journal::KERNEL_LOG;
 use crate::trial::judge::limit_of;
 use crate::trial::{self, guard};
 use crate::units::format_duration;
 
-/// The time a forecast is for where a rule has no deadline.
+/// Forecast period for a rule without a deadline.
 const FORECAST: Duration = Duration::from_secs(6 * 3600);
-
-/// A lock is waited for less long.
+/// Longer than any wait for a lock.
 const STUCK_AFTER: Duration = Duration::from_secs(120);
-/// How often a process that stands by looks.
+/// How often the standby process looks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Guard the trial that began at this moment: for tccc itself
+/// Guard a trial (started by tccc itself)
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub struct Args {
     /// When the trial began, nanoseconds of CLOCK_BOOTTIME
     #[arg(long, requires = "starter", required_unless_present = "stand_by")]
     trial: Option<u64>,
-    /// The process that begins it: number and start time
+    /// The process that starts the trial: its id and start time
     #[arg(long, value_parser = parse_process)]
     starter: Option<Process>,
-    /// Guard no trial: clear what is left of one whose guard is dead, as soon as its lease is over
+    /// Guard no trial, but clear up after a dead guard as soon as its lease ends
     #[arg(long, conflicts_with_all = ["trial", "starter"])]
     stand_by: bool,
 }
@@ -54,9 +52,9 @@ fn parse_process(text: &str) -> Result<Process, String> {
 }
 
 impl Args {
-    /// Guards until the trial is over, or stands by until a signal comes.
+    /// Guards until the trial ends, or stands by until a signal.
     ///
-    /// Errors: those of [`guard::run`]; nobody sees them but the kernel's log.
+    /// Errors: those of [`guard::run`], also written to the kernel's log.
     pub fn run(&self) -> Result<()> {
         let (Some(trial), Some(starter)) = (self.trial, self.starter) else { return stand_by() };
         let guarded = guard::run(trial, starter, naming::layouts);
@@ -67,9 +65,9 @@ impl Args {
     }
 }
 
-/// Clears what dead guards left. In the kernel the lease has ended their trials already: connections are decided as before.
+/// Clears what dead guards left. The kernel's lease has already ended their trials for new connections.
 ///
-/// Errors: not permitted. What cannot be cleared now is said once, and tried again.
+/// Errors: not permitted. Warns once about what cannot be cleared now, and retries.
 fn stand_by() -> Result<()> {
     let stop = stop_flag()?;
     privilege::require("clear what a dead guard left", &privilege::FOR_LOAD)?;
@@ -81,7 +79,7 @@ fn stand_by() -> Result<()> {
         (late > STUCK_AFTER).then(|| format!("no look for {} s", late.as_secs()))
     };
     systemd::ready("standing by");
-    systemd::give_signs(is_late);
+    systemd::start_watchdog(is_late);
     let mut failure = String::new();
     while !stop.load(Ordering::Relaxed) {
         let cleared = clear(&features).err().map(|error| format!("{error:#}")).unwrap_or_default();
@@ -90,7 +88,7 @@ fn stand_by() -> Result<()> {
         }
         failure = cleared;
         *looked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        std::thread::sleep(LOOK); // a signal interrupts the work between two looks soon enough
+        std::thread::sleep(LOOK); // a signal ends the loop at most this much later
     }
     systemd::stopping();
     Ok(())
@@ -106,19 +104,18 @@ fn clear(features: &Features) -> Result<()> {
     Ok(())
 }
 
-/// This program, as the guard of a trial: its own file, also when another has taken its path meanwhile.
+/// This program as the guard of a trial.
 pub fn guard_command() -> Command {
+    // /proc/self/exe is this program even if its path now holds another file.
     let mut command = Command::new("/proc/self/exe");
     command.args(["guard", "--trial"]);
     command
 }
 
-/// Says which effects the guard can detect at this host's rate of connections.
-///
-/// Errors: stdout cannot be written.
+/// Prints which effects the guard can detect at this host's rate of connections.
 pub fn forecast(out: &mut impl Write, policy: &Policy, patience: Option<Duration>) -> io::Result<()> {
-    let guarded: Vec<&Rule> =
-        policy.rules.iter().filter(|rule| rule.trial.as_ref().is_some_and(RuleTrial::is_guarded)).collect();
+    let guarded = policy.rules.iter().filter(|rule| rule.is_guarded());
+    let guarded: Vec<_> = guarded.filter_map(|rule| Some((rule, rule.trial.as_ref()?))).collect();
     if guarded.is_empty() {
         return Ok(());
     }
@@ -127,27 +124,20 @@ pub fn forecast(out: &mut impl Write, policy: &Policy, patience: Option<Duration
         out,
         "this host makes {rate:.1} connections a second; if all of them were the rule's, the guard would detect"
     )?;
-    for rule in guarded {
-        let Some(trial) = &rule.trial else { continue };
-        let share = rule
-            .split
-            .arms
-            .iter()
-            .find(|arm| arm.treatment != Treatment::Keep)
-            .map_or(0.0, |arm| arm.portion.fraction());
+    for (rule, trial) in guarded {
+        let treated = rule.split.arms.iter().find(|arm| arm.treatment != Treatment::Keep);
         let time = trial.steps.first().map(|step| step.duration).or(trial.deadline).or(patience).unwrap_or(FORECAST);
+        let within = format_duration(time);
+        let decisions = trial.limits.len() * trial.steps.len().max(1);
+        let plan = ForecastPlan {
+            connections_per_s: rate,
+            treated_share: treated.map_or(0.0, |arm| arm.portion.fraction()),
+            seconds: time.as_secs_f64(),
+            spread: SPREAD_DEFAULT,
+        };
         for limit in &trial.limits {
             let Allowed::Relative(value) = limit.allowed else { continue };
-            let plan = ForecastPlan {
-                connections_per_s: rate,
-                treated_share: share,
-                seconds: time.as_secs_f64(),
-                spread: SPREAD_DEFAULT,
-            };
-            let decisions = trial.limits.len() * trial.steps.len().max(1);
-            let found = detectable(&plan, limit_of(limit.metric, value), decisions);
-            let within = format_duration(time);
-            let what = match found {
+            let what = match detectable(&plan, limit_of(limit.metric, value), decisions) {
                 Some(ratio) => format!("{} of {ratio:.2} times or worse within {within}", limit.metric),
                 None => format!("no effect on {} within {within}: too few connections", limit.metric),
             };

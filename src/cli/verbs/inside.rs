@@ -1,20 +1,20 @@
-//! `tccc inside`: the first process of a guest of virtual time; started by its kernel.
+//! `tccc inside`: the first process in a guest of virtual time, started by the guest's kernel.
 
 use anyhow::Result;
 
 use crate::virtual_time::inside;
 
-/// Do the job of a guest of virtual time (its kernel starts this)
+/// Do the job of a guest of virtual time (started by its kernel)
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub struct Args {
-    /// What the kernel appends of its own command line
+    /// Ignored: the kernel appends parts of its own command line
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
 impl Args {
-    /// Does the job in the shared folder and switches the guest off.
+    /// Does the job in the shared folder and powers the guest off.
     ///
     /// Errors: this is not the first process of a guest.
     pub fn run(&self) -> Result<()> {

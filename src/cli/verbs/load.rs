@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::capabilities;
-use super::confirm::{parse_trial, start_guard};
+use super::confirm::{TRIALS, start_guard};
 use super::guard::{forecast, guard_command};
-use super::risk::{Acceptance, Given, is_given_unasked};
-use crate::catalog::{self, Algorithm, Setting};
+use super::risk::{Acceptance, AlgorithmRisk, is_given_unasked, note_patents};
+use crate::catalog::{self, Algorithm};
 use crate::cli::output::{note, warn};
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
@@ -23,57 +22,56 @@ use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
 use crate::state::Store;
 use crate::trial::{self, TrialPlan, end, overlay};
-use crate::units::format_duration;
+use crate::units::{format_duration, time_within};
 
 /// Register an algorithm with the kernel, until `tccc unload`
 ///
-/// Sockets can then choose it by its name (`iperf3 -C dtcp`); with `--default` all that choose none get it. Tunables are
-/// whole numbers in the unit that `tccc show` gives; each has its own range.
+/// Sockets can then choose it by name (`iperf3 -C dtcp`). With `--default`, every socket that chooses none gets it.
+/// Tunables are whole numbers in the unit that `tccc show` gives; each has its own range. `tccc unload` undoes everything.
 ///
-/// With `--default` it first says what the algorithm does to its neighbours. One whose risk is high, or not measured, is made
-/// the default only with `--confirm` or `--accept-risk`; `tccc list --help` has the rule.
+/// With `--default` it first prints what the algorithm does to its neighbours. An algorithm whose risk is high or not
+/// measured needs `--confirm` or `--accept-risk` to become the default. `tccc list --help` explains the risk.
 ///
-/// With `--default --confirm` a rule gives it to new connections for that time, and the default itself is changed when
-/// `tccc confirm` follows. When the process that guards the trial dies, the rule ends within 15 s.
+/// With `--default --confirm`, a rule gives it to new connections for that time. `tccc confirm` then changes the default. If
+/// the process that guards the trial dies, the rule ends within 15 s.
 ///
 /// Example: `tccc load dtcp --as dtcp_mild --set keep_avoidance=896`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("load", " It pins in the BPF file system, and records below /run/tccc."))]
 pub struct Args {
-    /// An algorithm of `tccc list`, or an object file of your own; FILE:TABLE where it has several ops tables
+    /// An algorithm of `tccc list`, or your own object file; FILE:TABLE if it has several ops tables
     #[arg(value_name = "ID|FILE.bpf.o[:TABLE]")]
     algorithm: String,
     /// Name in the kernel, at most 15 letters, digits and _
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
-    /// Value of a tunable, in its own unit; may be given several times
+    /// Value of a tunable, in its own unit; may be repeated
     #[arg(long = "set", value_name = "TUNABLE=VALUE")]
     settings: Vec<String>,
-    /// Also make it the default algorithm of this host; `tccc unload` restores the one before
+    /// Also make it the default algorithm of this host; `tccc unload` restores the previous one
     #[arg(long)]
     default: bool,
     /// Replace the algorithm that is loaded under this name; open sockets keep the old code
     #[arg(long)]
     replace: bool,
-    /// Set up the receiving side alone, for an algorithm whose senders need one; registers nothing
+    /// Set up only the receiving side, for an algorithm whose senders need one; registers nothing
     #[arg(long, conflicts_with_all = ["default", "replace", "settings"])]
     receiver: bool,
-    /// Where to attach an algorithm's companion program, below the cgroup v2 mount; without it for every socket
+    /// Attach the algorithm's companion program to this cgroup below the cgroup v2 mount; by default to every socket
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
-    /// Undo everything after this time, such as 60s, unless you run `tccc confirm` before
-    #[arg(long, value_name = "TIME", conflicts_with = "replace", value_parser = parse_trial)]
+    /// Undo everything after this time, such as 60s, unless you run `tccc confirm` first
+    #[arg(long, value_name = "TIME", conflicts_with = "replace", value_parser = time_within(TRIALS))]
     confirm: Option<Duration>,
     #[command(flatten)]
     share: TrialShare,
     #[command(flatten)]
     acceptance: Acceptance,
-    /// Have the kernel verify it and print each change that would be made; make none
+    /// Ask the kernel's verifier and print each change; make none
     #[arg(short = 'n', long)]
     dry_run: bool,
 }
 
-/// Which part of the connections a trial gives new code, and what ends it.
+/// Which connections a trial gives new code, and what ends it.
 #[derive(Debug, Clone, clap::Args)]
 pub struct TrialShare {
     /// Share of the connections that get it on trial, percent [default: 50 with a limit such as 1.2x, else 100]
@@ -89,9 +87,9 @@ impl TrialShare {
         self.percent.is_none() && self.limits.is_empty()
     }
 
-    /// The share; half where something has to be left to compare with.
+    /// Defaults to half of the connections if a limit compares with the others.
     ///
-    /// Errors: all connections change, and a limit compares with those that do not.
+    /// Errors: such a limit with all connections.
     pub fn portion(&self) -> Result<Portion, Failure> {
         let relative = self.limits.iter().find(|limit| matches!(limit.allowed, Allowed::Relative(_)));
         match (self.percent, relative) {
@@ -100,18 +98,15 @@ impl TrialShare {
                 Err(Failure::usage(what).hint("give less than 100, or an absolute limit such as retransmitted<2%"))
             }
             (Some(portion), _) => Ok(portion),
-            (None, Some(_)) => Ok(HALF),
+            (None, Some(_)) => Ok(Portion(Portion::ALL.0 / 2)),
             (None, None) => Ok(Portion::ALL),
         }
     }
 
-    /// What makes a rule a trial with these limits.
     pub fn trial(&self) -> RuleTrial {
         RuleTrial { limits: self.limits.clone(), ..RuleTrial::default() }
     }
 }
-
-const HALF: Portion = Portion(Portion::ALL.0 / 2);
 
 fn parse_percent(text: &str) -> Result<Portion, String> {
     let portion = text.trim_end_matches('%').parse().ok().and_then(Portion::of_percent).filter(|portion| portion.0 > 0);
@@ -119,9 +114,7 @@ fn parse_percent(text: &str) -> Result<Portion, String> {
 }
 
 impl Args {
-    /// Loads, and prints what was done.
-    ///
-    /// Errors: wrong words; a need of this host; the kernel's refusal.
+    /// Errors: a wrong argument; a missing requirement of this host; a refusal of the kernel.
     pub fn run(&self) -> Result<()> {
         let (algorithm, file) = find(&self.algorithm)?;
         let settings = algorithm.settings(&self.settings)?;
@@ -130,7 +123,7 @@ impl Args {
             Request { algorithm: &algorithm, name, settings: &settings, file, cgroup: self.cgroup.as_deref() };
         loader::check_name(name)?;
         self.check_options()?;
-        self.admit(&algorithm, &settings)?;
+        self.admit(&request)?;
         if !self.dry_run {
             trial::sweep()?;
         }
@@ -153,7 +146,7 @@ impl Args {
             loader::unload(name, &features)?;
             return Err(too_late);
         }
-        self.finish(&algorithm, &loaded)?;
+        self.report(&algorithm, &loaded)?;
         if let Some(trial) = trial {
             let name = &loaded.record.name;
             note(&format!("undone in {} unless `tccc confirm {name}` follows", format_duration(trial)));
@@ -161,7 +154,7 @@ impl Args {
         Ok(())
     }
 
-    /// Errors: options are about what is not asked for.
+    /// Refuses options that need another option.
     fn check_options(&self) -> Result<(), Failure> {
         let is_trial_of_default = self.default && self.confirm.is_some();
         if !self.share.is_empty() && !is_trial_of_default {
@@ -175,54 +168,37 @@ impl Args {
         Ok(())
     }
 
-    /// Says what is risked where connections get it unasked.
+    /// Notes the risk if connections get the algorithm unasked.
     ///
-    /// Errors: the risk is high, and neither accepted nor on trial; a default would be patented.
-    fn admit(&self, algorithm: &Algorithm, settings: &[Setting]) -> Result<(), Failure> {
-        let name = self.name.as_deref().unwrap_or(&algorithm.id);
-        let is_allowed = self.acceptance.accepts;
-        let given = Given::new(name, algorithm, settings);
+    /// Errors: the risk is high, and neither accepted nor on trial; the algorithm is patented and would be the default.
+    fn admit(&self, request: &Request) -> Result<(), Failure> {
+        let Request { algorithm, name, settings, .. } = *request;
+        let is_accepted = self.acceptance.accepts;
+        let risk = AlgorithmRisk::new(name, algorithm, settings);
         if self.default {
             let what = format!("make \"{name}\" the default");
-            given.admit(&what, "try it with `--confirm 10m`", is_allowed || self.confirm.is_some())?;
-            if algorithm.patents().is_some() && !is_allowed {
+            risk.admit(&what, "try it with `--confirm 10m`", is_accepted || self.confirm.is_some())?;
+            if algorithm.patents().is_some() && !is_accepted {
                 let why = format!("cannot {what}: it is patented, for research alone");
-                return Err(
-                    Failure::usage(why).hint("`tccc show` names the patents; with a licence, add `--accept-risk`")
-                );
+                let hint = "`tccc show` names the patents; with a licence, add `--accept-risk`";
+                return Err(Failure::usage(why).hint(hint));
             }
-            return Ok(());
-        }
-        if self.replace && is_given_unasked(name) {
+        } else if self.replace && is_given_unasked(name) {
             let what = format!("replace \"{name}\", which connections get unasked");
-            return given.admit(&what, "try it with `tccc upgrade NAME --trial 10m`", is_allowed);
+            risk.admit(&what, "try it with `tccc upgrade NAME --trial 10m`", is_accepted)?;
         }
         Ok(())
     }
 
-    /// Says what was loaded and what there is to know about it.
-    fn finish(&self, algorithm: &Algorithm, loaded: &LoadedAlgorithm) -> Result<()> {
-        loaded.adapted.iter().for_each(|phrase| note(phrase));
-        if let Some(patents) = algorithm.patents() {
-            let name = &loaded.record.name;
-            note(&format!("\"{name}\" is patented, for research alone: {}", patents.replace('\n', " ")));
-        }
-        self.report(loaded)?;
-        if algorithm.companion.as_ref().is_some_and(|companion| companion.times_single_packets) {
-            warn_of_merged_packets();
-        }
-        Ok(())
-    }
-
-    /// Loads it, and gives it by a rule to connections that choose none; the default is changed by `tccc confirm`.
+    /// Loads the algorithm and adds a rule that gives it to connections that choose none.
     fn try_default(&self, request: &Request, patience: Duration) -> Result<()> {
         congestion::check_settable()?;
         let (name, portion) = (request.name, self.share.portion()?);
         let features = Features::probe()?;
-        // Until it is confirmed it stays only as long as a rule names it.
+        // `with_policy`: unless confirmed, it is unloaded with the last rule that names it.
         let options = LoadOptions { dry_run: self.dry_run, with_policy: true, ..LoadOptions::default() };
         let loaded = load(request, options, &features)?;
-        self.finish(request.algorithm, &loaded)?;
+        self.report(request.algorithm, &loaded)?;
         let current = change::current()?;
         let file = current.as_ref().and_then(|generation| generation.file.clone());
         let base = current.map(|generation| generation.policy).unwrap_or_default();
@@ -231,7 +207,7 @@ impl Args {
         let mut out = io::stdout().lock();
         if self.dry_run {
             policy?;
-            // Of the rules that are there: the algorithm that the trial adds is not loaded yet.
+            // Plans only the present rules, because the trial's algorithm is not loaded yet.
             change::plan(&base, false)?.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
             writeln!(out, "  give it to {portion} of the new connections that choose none, for {time}")?;
             writeln!(out, "  with `tccc confirm {name}`, set net.ipv4.tcp_congestion_control to \"{name}\"")?;
@@ -245,7 +221,7 @@ impl Args {
             trial::begin(&plan, file.as_deref(), &mut guard_command())
         });
         if let Err(error) = begun {
-            let _ = end::unload_all(&[name.to_owned()]); // the trial has done so unless it never came to begin
+            let _ = end::unload_all(&[name.to_owned()]); // does nothing if the trial began: its end unloads
             return Err(error);
         }
         writeln!(out, "{portion} of the new connections that choose no algorithm get \"{name}\", for {time}")?;
@@ -253,47 +229,52 @@ impl Args {
         Ok(())
     }
 
-    fn report(&self, loaded: &LoadedAlgorithm) -> Result<()> {
+    fn report(&self, algorithm: &Algorithm, loaded: &LoadedAlgorithm) -> Result<()> {
+        let record = &loaded.record;
+        let name = &record.name;
+        loaded.adapted.iter().for_each(|phrase| note(phrase));
+        note_patents(name, algorithm);
+        if algorithm.companion.as_ref().is_some_and(|companion| companion.times_single_packets) {
+            warn_of_merged_packets();
+        }
         let mut out = io::stdout().lock();
         if self.dry_run {
             let what = if self.receiver { "its receiving side" } else { "it" };
-            writeln!(out, "\"{}\" passes the verifier; loading {what} would", loaded.record.name)?;
+            writeln!(out, "\"{name}\" passes the verifier; loading {what} would")?;
             loaded.changes.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
             if let Some(trial) = self.confirm.filter(|_| !self.default) {
                 writeln!(out, "  start a process that undoes all this after {}", format_duration(trial))?;
             }
             return Ok(());
         }
-        let record = &loaded.record;
         if let Some(attachment) = &record.companion {
             let (program, cgroup) = (&attachment.program, attachment.cgroup.display());
-            let sides = if self.receiver { "receiving side" } else { "companion" };
-            writeln!(out, "\"{}\" {sides}: \"{program}\" attached to the cgroup {cgroup}", record.name)?;
+            let side = if self.receiver { "receiving side" } else { "companion" };
+            writeln!(out, "\"{name}\" {side}: \"{program}\" attached to the cgroup {cgroup}")?;
         }
         if self.receiver {
             return Ok(());
         }
         let title = if record.title.is_empty() { &record.algorithm } else { &record.title };
-        let generation =
-            if record.generation > 1 { format!(", generation {}", record.generation) } else { String::new() };
-        writeln!(out, "\"{}\" registered{generation}: {title}", record.name)?;
+        let number = record.generation;
+        let generation = if number > 1 { format!(", generation {number}") } else { String::new() };
+        writeln!(out, "\"{name}\" registered{generation}: {title}")?;
         if let Some(previous) = record.previous_default.as_ref().filter(|_| self.default && self.confirm.is_none()) {
-            writeln!(out, "default algorithm: \"{}\" (was \"{previous}\")", record.name)?;
+            writeln!(out, "default algorithm: \"{name}\" (was \"{previous}\")")?;
         }
         Ok(())
     }
 }
 
-/// The interfaces of this namespace whose driver merges what arrives: what is timed there is not the path.
+/// Warns of interfaces with generic receive offload (GRO): merged packets lose their spacing.
 fn warn_of_merged_packets() {
     let Ok(netns) = Netns::current() else { return };
     let folder = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let is_up =
         |name: &str| std::fs::read_to_string(format!("/sys/class/net/{name}/carrier")).is_ok_and(|it| it == "1\n");
+    let is_merging = |name: &str| offload::offloads(&netns, name).is_ok_and(|offloads| offloads.gro);
     let names = folder.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let names = names.filter(|name| name != "lo" && is_up(name));
-    let mut merging: Vec<String> =
-        names.filter(|name| offload::offloads(&netns, name).is_ok_and(|offloads| offloads.gro)).collect();
+    let mut merging: Vec<String> = names.filter(|name| name != "lo" && is_up(name) && is_merging(name)).collect();
     merging.sort();
     if let Some(first) = merging.first() {
         let what = format!("GRO is on at {}: packets that arrive merged measure nothing", merging.join(", "));
@@ -301,9 +282,7 @@ fn warn_of_merged_packets() {
     }
 }
 
-/// An algorithm by id, or a user's file where the text looks like one or is one.
-///
-/// Errors: no such algorithm; the file is none.
+/// Finds an algorithm by id, or opens a user's object file.
 pub fn find(text: &str) -> Result<(Algorithm, Option<&Path>), Failure> {
     let path = Path::new(text);
     let known = catalog::find(text);
@@ -314,18 +293,15 @@ pub fn find(text: &str) -> Result<(Algorithm, Option<&Path>), Failure> {
         }
         return Ok((algorithm, Some(path)));
     }
-    let unknown = match known {
-        Ok(algorithm) => return Ok((algorithm.clone(), None)),
-        Err(unknown) => unknown,
-    };
-    if let Some(record) = Store::of_host().record(text) {
-        return Err(
-            Failure::usage(record.origin()).hint(format!("`tccc status` shows it; `tccc show {text}` its card"))
-        );
-    }
-    if congestion::available().is_ok_and(|names| names.iter().any(|name| name == text)) {
-        let what = format!("\"{text}\" is the kernel's own: tccc can neither load nor show it");
-        return Err(Failure::usage(what).hint("sockets choose it by name; `tccc list` shows what tccc carries"));
-    }
-    Err(unknown)
+    known.map(|algorithm| (algorithm.clone(), None)).map_err(|unknown| {
+        if let Some(record) = Store::of_host().record(text) {
+            let hint = format!("`tccc status` shows it; `tccc show {text}` its card");
+            return Failure::usage(record.origin()).hint(hint);
+        }
+        if congestion::available().is_ok_and(|names| names.iter().any(|name| name == text)) {
+            let what = format!("\"{text}\" is the kernel's own: tccc can neither load nor show it");
+            return Failure::usage(what).hint("sockets choose it by name; `tccc list` shows what tccc carries");
+        }
+        unknown
+    })
 }

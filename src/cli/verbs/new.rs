@@ -1,4 +1,4 @@
-//! `tccc new`: a template for an algorithm of one's own.
+//! `tccc new`: a template for a user's algorithm.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use crate::author::{name, template};
 
 /// Write a template for an algorithm of your own
 ///
-/// The folder holds the C file with comments, a Makefile, a scenario, and every header that an algorithm may include. `make`
-/// there writes ID.bpf.o, with clang and without Rust.
+/// The folder gets the C file with comments, a Makefile, a scenario, and every header that an algorithm may include. `make`
+/// in it writes ID.bpf.o; it needs clang, but not Rust. Delete the folder to undo it.
 ///
 /// Example: `tccc new mine`, then `cd mine && make && tccc check mine.bpf.c`
 #[derive(Debug, clap::Args)]
@@ -18,24 +18,22 @@ pub struct Args {
     /// Name of the algorithm: at most 15 lower-case letters, digits and _
     #[arg(value_name = "ID")]
     id: String,
-    /// Folder to write to, which does not exist or is empty [default: ID]
+    /// Folder to write to; must be empty or not exist [default: ID]
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 }
 
 impl Args {
-    /// Writes the folder, and prints what comes next.
-    ///
-    /// Errors: the name is not possible; the folder is not empty or cannot be written.
+    /// Errors: an impossible name; the folder is not empty or cannot be written.
     pub fn run(&self) -> Result<()> {
         name::check_new(&self.id)?;
         let folder = self.folder.clone().unwrap_or_else(|| PathBuf::from(&self.id));
         let file = template::write(&self.id, &folder)?;
-        let (id, folder) = (&self.id, folder.display());
+        let (id, folder, file) = (&self.id, folder.display(), file.display());
         let mut out = io::stdout().lock();
-        writeln!(out, "\"{id}\" written: edit {}", file.display())?;
+        writeln!(out, "\"{id}\" written: edit {file}")?;
         writeln!(out, "  compile it   make -C {folder}")?;
-        writeln!(out, "  check it     tccc check {}", file.display())?;
+        writeln!(out, "  check it     tccc check {file}")?;
         writeln!(out, "  run it       tccc run {folder}/{id}.toml --engine virtual")?;
         writeln!(out, "  load it      tccc load {folder}/{id}.bpf.o")?;
         Ok(())

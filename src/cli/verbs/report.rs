@@ -6,66 +6,64 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use crate::cli::output::{note, warn};
 use crate::failure::Failure;
-use crate::report::{self, Format, Loaded};
+use crate::report::{self, Loaded, ReportFormat};
 
 mod incident;
-pub mod recording;
+mod recording;
 
-/// Recompute tables and plots from recorded runs; published beside measured
+/// Compute tables and plots from recorded runs
 ///
-/// Example: `tccc report runs/table-2 -o html --out table-2.html`. Reads what `tccc run` recorded and computes
-/// everything again; runs nothing and needs no root. Shards of one experiment become one report, runs of the simulator a
-/// column of the kernel's; what measures one scenario in different ways stands side by side. A file of `tccc trace
-/// --record` is reported connection by connection, as text, csv or json. The folder of an incident, a limit of a trial
-/// that was crossed, is reported with its evidence, as text, markdown, html or json.
+/// Reads what `tccc run` recorded, and shows published beside measured values. Runs nothing and needs no root. Shards of one
+/// experiment become one report. Runs of the simulator become a column beside those of the kernel, and so do other ways to
+/// measure one scenario.
+///
+/// A file of `tccc trace --record` is reported by connection, as text, csv or json. The folder of an incident (a crossed limit
+/// of a trial) is reported with its evidence, as text, markdown, html or json.
+///
+/// Example: `tccc report runs/table-2 -o html --out table-2.html`
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Result directories of `tccc run`, directories that hold some, recordings of `tccc trace --record`, or incidents
     #[arg(required = true, value_name = "DIR|FILE")]
-    pub directories: Vec<PathBuf>,
-    /// What to write; by default what the name of --out ends in, else text
+    directories: Vec<PathBuf>,
+    /// Format [default: that of the extension of --out, else text]
     #[arg(short, long, value_enum)]
-    pub output: Option<Format>,
+    output: Option<ReportFormat>,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// End with exit code 3 when a measurement is outside its expected range or an expected one is missing
+    out: Option<PathBuf>,
+    /// Exit with 3 if a measurement is outside its expected range, or an expected one is missing
     #[arg(long)]
-    pub check: bool,
+    check: bool,
     /// Join parts of one experiment that were made with different kernels, tools or objects, with a note
     #[arg(long)]
-    pub mixed: bool,
+    mixed: bool,
 }
 
 impl Args {
-    /// Loads, renders and writes the reports.
-    ///
-    /// Errors: as [`report::load`]; the file cannot be written; with `--check` a cell outside its range or
-    /// without the measurement that is expected.
-    /// Side effects: writes `--out`.
+    /// Errors: as [`report::load_all`]; the file cannot be written; with `--check`, a measurement outside its expected range
+    /// or missing.
     pub fn run(&self) -> Result<()> {
         if self.are_all("incidents", incident::is_incident)? {
-            return put(self, &incident::render(&self.directories, format_of(self))?);
+            return self.put(&incident::render(&self.directories, self.format())?);
         }
         if self.are_all("recordings", recording::is_recording)? {
-            return put(self, &recording::render(&self.directories, format_of(self))?);
+            return self.put(&recording::render(&self.directories, self.format())?);
         }
         let Loaded { reports, left_out } = report::load_all(&self.directories, self.mixed)?;
         for path in &left_out {
-            let what = format!("\"{}\" has no finished run and is left out of the report", path.display());
-            crate::cli::output::warn(&what, None);
+            warn(&format!("\"{}\" has no finished run and is left out of the report", path.display()), None);
         }
-        put(self, &report::render_all(&reports, format_of(self))?)?;
-        match report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| self.check) {
-            Some(outside) => Err(outside.into()),
-            None => Ok(()),
-        }
+        self.put(&report::render_all(&reports, self.format())?)?;
+        let outside = report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| self.check);
+        outside.map_or(Ok(()), |outside| Err(outside.into()))
     }
 
     /// Whether all paths are of one kind, which has a report of its own.
     ///
-    /// Errors: some are and others are not; they are, and `--check` has nothing to check.
+    /// Errors: only some are; or all are, but `--check` cannot check this kind.
     fn are_all(&self, kind: &str, is: fn(&Path) -> bool) -> Result<bool> {
         match self.directories.iter().filter(|path| is(path)).count() {
             0 => Ok(false),
@@ -76,48 +74,40 @@ impl Args {
             }
         }
     }
-}
 
-/// Writes a report where it shall go.
-fn put(args: &Args, text: &str) -> Result<()> {
-    match &args.out {
-        Some(file) => write_file(file, text),
-        None => Ok(io::stdout().write_all(text.as_bytes())?),
+    fn put(&self, text: &str) -> Result<()> {
+        let Some(file) = &self.out else { return Ok(io::stdout().write_all(text.as_bytes())?) };
+        fs::write(file, text).map_err(|error| unwritable(file, error))?;
+        note(&format!("report written to {}", file.display()));
+        Ok(())
+    }
+
+    fn format(&self) -> ReportFormat {
+        let extension = self.out.as_ref().and_then(|file| file.extension()).and_then(|extension| extension.to_str());
+        self.output.unwrap_or(match extension {
+            Some("html" | "htm") => ReportFormat::Html,
+            Some("md") => ReportFormat::Markdown,
+            Some("csv") => ReportFormat::Csv,
+            Some("json") => ReportFormat::Json,
+            _ => ReportFormat::Text,
+        })
     }
 }
 
-/// Why a check does not pass without these directories: what is expected of them was not measured.
+/// The failure of a check whose expected measurements in these directories are missing.
 fn unchecked(left_out: &[PathBuf]) -> Option<Failure> {
     let first = left_out.first()?.display();
     let what = format!("{} of the directories have no finished run to check: \"{first}\"", left_out.len());
     Some(Failure::outside(what).hint("`tccc run` on the same directory resumes it"))
 }
 
-/// The format asked for, or the one the file's name ends in.
-fn format_of(args: &Args) -> Format {
-    let ending = args.out.as_ref().and_then(|file| file.extension()).and_then(|ending| ending.to_str());
-    args.output.unwrap_or(match ending {
-        Some("html" | "htm") => Format::Html,
-        Some("md") => Format::Markdown,
-        Some("csv") => Format::Csv,
-        Some("json") => Format::Json,
-        _ => Format::Text,
-    })
-}
-
-fn write_file(file: &Path, text: &str) -> Result<()> {
-    fs::write(file, text).map_err(|error| unwritable(file, error))?;
-    crate::cli::output::note(&format!("report written to {}", file.display()));
-    Ok(())
-}
-
 fn unwritable(file: &Path, error: io::Error) -> anyhow::Error {
-    let what = |why: &str| format!("cannot write the report \"{}\": {why}", file.display());
-    let hint = "name a file in a directory that exists";
-    match error.kind() {
-        ErrorKind::NotFound => Failure::usage(what("there is no such directory")).hint(hint).into(),
-        ErrorKind::NotADirectory => Failure::usage(what("a part of the path is no directory")).hint(hint).into(),
-        ErrorKind::IsADirectory => Failure::usage(what("it is a directory")).hint(hint).into(),
-        _ => anyhow::Error::from(error).context(format!("write the report \"{}\"", file.display())),
-    }
+    let why = match error.kind() {
+        ErrorKind::NotFound => "there is no such directory",
+        ErrorKind::NotADirectory => "a part of the path is no directory",
+        ErrorKind::IsADirectory => "it is a directory",
+        _ => return anyhow::Error::from(error).context(format!("write the report \"{}\"", file.display())),
+    };
+    let what = format!("cannot write the report \"{}\": {why}", file.display());
+    Failure::usage(what).hint("name a file in a directory that exists").into()
 }

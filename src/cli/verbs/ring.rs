@@ -1,4 +1,4 @@
-//! `tccc ring`: one property of a native build, in a process of its own, which undefined behaviour may end.
+//! `tccc ring`: one property of a native build, in its own process because undefined behaviour may end it.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,22 +15,20 @@ use crate::failure::Failure;
 /// Random connections for each property.
 const CASES: u32 = 300;
 
-/// Check one property of an algorithm's native build (`tccc check` starts this)
+/// Check one property of an algorithm's native build (started by `tccc check`)
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub struct Args {
-    /// The native library
     library: PathBuf,
-    /// The object of the same file
+    /// The object compiled from the same file
     object: PathBuf,
-    /// Name of the property
     property: String,
 }
 
 impl Args {
-    /// Checks it, with the same connections each time.
+    /// Uses the same connections each time.
     ///
-    /// Errors: the property does not hold: why is the last line on stdout.
+    /// Errors: the property does not hold; the last line on stdout says why.
     pub fn run(&self) -> Result<()> {
         let property = Property::ALL.into_iter().find(|property| property.name() == self.property);
         let property = property.ok_or_else(|| Failure::usage(format!("unknown property \"{}\"", self.property)))?;
@@ -39,7 +37,7 @@ impl Args {
         let mut native = Native::open(&self.library, &algorithm.id)?;
         let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
         let runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-        std::panic::set_hook(Box::new(|_| {})); // a case that fails panics, and is made smaller
+        std::panic::set_hook(Box::new(|_| {})); // failing cases panic while proptest shrinks them
         if let Err(why) = property.check(&mut native, &algorithm, runner) {
             writeln!(io::stdout(), "{}", why.replace('\n', " "))?;
             return Err(anyhow!("the property does not hold"));

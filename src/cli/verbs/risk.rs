@@ -1,7 +1,8 @@
-//! Shows the risk of an algorithm before connections get it unasked, and asks for consent where the risk is high.
+//! Notes the risk of an algorithm before connections get it unasked, and requires consent if the risk is high.
 
 use crate::catalog::risk::Risk;
 use crate::catalog::{self, Algorithm, Setting};
+use crate::cli::output::note;
 use crate::failure::Failure;
 use crate::kernel::congestion;
 use crate::policy::change;
@@ -9,47 +10,37 @@ use crate::policy::resolve;
 use crate::policy::rule::Policy;
 use crate::state::{Record, Store};
 
-use crate::cli::output::note;
-
-/// Whether the operator takes a high risk.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Acceptance {
-    /// Continue although the risk is high or not measured, or a default is patented; `tccc show` says why
+    /// Continue even if the risk is high or not measured, or the default would be patented; `tccc show` says why
     #[arg(long = "accept-risk")]
     pub accepts: bool,
 }
 
-/// An algorithm that connections are about to get unasked.
-pub struct Given {
+/// The risk of an algorithm that connections are about to get unasked.
+pub struct AlgorithmRisk {
     /// In the kernel.
     pub name: String,
     risk: Risk,
 }
 
-impl Given {
-    /// An algorithm under its name in the kernel, with these tunables set.
-    pub fn new(name: &str, algorithm: &Algorithm, settings: &[Setting]) -> Given {
-        Given { name: name.to_owned(), risk: Risk::of_tuned(algorithm, settings) }
+impl AlgorithmRisk {
+    pub fn new(name: &str, algorithm: &Algorithm, settings: &[Setting]) -> AlgorithmRisk {
+        AlgorithmRisk { name: name.to_owned(), risk: Risk::of_tuned(algorithm, settings) }
     }
 
-    /// What is loaded, or would be loaded, under a name.
+    /// Every algorithm that the rules of a policy give, except the kernel's own.
+    pub fn of_rules(policy: &Policy) -> Vec<AlgorithmRisk> {
+        let loaded = |name: String| match Store::of_host().record(&name) {
+            Some(record) => Some(AlgorithmRisk { name, risk: risk_of(&record) }),
+            None => Some(AlgorithmRisk::new(&name, catalog::find(&name).ok()?, &[])),
+        };
+        resolve::algorithms(policy).into_iter().filter_map(loaded).collect()
+    }
+
+    /// Notes the risk. `what` is what the user wants to do, `trial` is a hint.
     ///
-    /// None: it is the kernel's own.
-    fn by_name(name: &str) -> Option<Given> {
-        match Store::of_host().record(name) {
-            Some(record) => Some(Given { name: name.to_owned(), risk: risk_of(&record) }),
-            None => Some(Given::new(name, catalog::find(name).ok()?, &[])),
-        }
-    }
-
-    /// Every algorithm of ours that the rules of a policy give.
-    pub fn by_rules(policy: &Policy) -> Vec<Given> {
-        resolve::algorithms(policy).iter().filter_map(|name| Given::by_name(name)).collect()
-    }
-
-    /// Says what is risked; refuses a high risk that is neither accepted nor on trial.
-    ///
-    /// Errors: the risk is high or not measured. `what` is refused then, and `trial` is the way to try it.
+    /// Errors: the risk is high or not measured, and `is_allowed` is false.
     pub fn admit(&self, what: &str, trial: &str, is_allowed: bool) -> Result<(), Failure> {
         if is_allowed || !self.risk.level.counts_as_high() {
             note(&self.phrase());
@@ -59,25 +50,22 @@ impl Given {
         Err(Failure::usage(why).hint(format!("{trial}, or add `--accept-risk`; `tccc list` shows every risk")))
     }
 
-    /// Whose risk it is, and [`Given::why`].
     pub fn phrase(&self) -> String {
         format!("risk of \"{}\": {}", self.name, self.why())
     }
 
-    /// The word, its reason, and what there is to know about the figures.
+    /// Level and reason.
     fn why(&self) -> String {
         let Risk { level, sentence, of_this_code, figures } = &self.risk;
-        let version =
-            if *of_this_code || figures.is_empty() { "" } else { "; measured for another version of its code" };
-        let level = match figures.is_empty() {
-            true => "not measured, which counts as high".to_owned(),
-            false => level.to_string(),
-        };
+        if figures.is_empty() {
+            return format!("not measured, which counts as high: {sentence}");
+        }
+        let version = if *of_this_code { "" } else { "; measured for another version of its code" };
         format!("{level}: {sentence}{version}")
     }
 }
 
-/// Of what is loaded: the record says from where, and with which tunables.
+/// The risk of a loaded algorithm with its tunables.
 pub fn risk_of(record: &Record) -> Risk {
     let opened = match &record.file {
         Some(file) => catalog::open(file),
@@ -90,9 +78,15 @@ pub fn risk_of(record: &Record) -> Risk {
     }
 }
 
-/// Whether new connections get a name without asking for it: it is the default, or a rule gives it.
+/// Whether new connections get this name without asking: it is the default, or a rule gives it.
 pub fn is_given_unasked(name: &str) -> bool {
     let is_default = congestion::default().is_ok_and(|default| default == name);
     let policy = change::current().ok().flatten().map(|generation| generation.policy);
     is_default || policy.is_some_and(|policy| resolve::algorithms(&policy).contains(name))
+}
+
+pub fn note_patents(name: &str, algorithm: &Algorithm) {
+    if let Some(patents) = algorithm.patents() {
+        note(&format!("\"{name}\" is patented, for research alone: {}", patents.replace('\n', " ")));
+    }
 }

@@ -1,44 +1,40 @@
 //! `tccc run`: experiments from scenarios.
 
 mod args;
+mod backend;
 mod blocks;
-mod carry;
 mod dry;
 mod ending;
 mod explain;
-mod places;
 mod planned;
 mod progress;
 mod publish;
-mod stop;
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Result;
 
-use self::carry::Call;
+use self::backend::Call;
 use self::dry::print_plans;
 use self::ending::Ending;
-use self::places::{name_places, resumable};
-use self::planned::{Planned, all_planned};
+use self::planned::{Planned, all_planned, name_places, resumable};
 use self::progress::Display;
 use self::publish::Publication;
-use self::stop::Stop;
-use crate::cli::output::{Format, note};
+use super::signals::Stop;
+use crate::cli::output::{OutputFormat, note, warn};
 use crate::lab::machine;
 use crate::lab::part::Part;
-use crate::model::run::{Block, Engine};
+use crate::model::run::{Engine, PlanBlock};
 use crate::policy::change;
 
 pub use self::args::Args;
 
 impl Args {
-    /// Runs every scenario, prints its plan, or explains what one can have.
+    /// Runs every scenario, prints its plan, or explains its fields.
     ///
-    /// Errors: a scenario with a mistake, and what every scenario needs of this host, before anything runs; of several
-    /// scenarios those that could not be run, after all the others; see [`crate::lab::runner::run`]; runs that could
-    /// not be measured.
+    /// Errors: before anything runs, a mistake in a scenario or a missing requirement of the engine; those of
+    /// [`crate::lab::runner::run`]; runs that could not be measured. A scenario that fails does not stop the others.
     /// Side effects: those of [`crate::lab::runner::run`]; the result directories.
     pub fn run(&self) -> Result<()> {
         if let Some(field) = &self.explain {
@@ -47,14 +43,14 @@ impl Args {
         self.check()?;
         let planned = all_planned(self)?;
         match self.block {
-            _ if self.dry_run && self.output == Format::Json => blocks::print(&planned, self),
+            _ if self.dry_run && self.output == OutputFormat::Json => blocks::print(&planned, self),
             None => carry_out(planned, &self.part(), self.out.as_deref(), self),
             Some(number) => run_block(number as usize, planned, self),
         }
     }
 }
 
-/// Runs one block. A number beyond the last block is no mistake: there may be more machines than blocks.
+/// A number beyond the last block is not a mistake, because there may be more machines than blocks.
 fn run_block(number: usize, planned: Vec<Planned>, args: &Args) -> Result<()> {
     let all = blocks::all(&planned, args)?;
     let (plan, of) = (blocks::digest(&planned, &all)?, all.len());
@@ -67,7 +63,7 @@ fn run_block(number: usize, planned: Vec<Planned>, args: &Args) -> Result<()> {
     let Some(folder) = args.publish.as_ref().filter(|_| !args.dry_run) else {
         return carry_out(planned, &part, args.out.as_deref(), args);
     };
-    let own = Block { plan, n: number, of, machine: machine::machine() };
+    let own = PlanBlock { plan, n: number, of, machine: machine::machine() };
     let Some(publication) = Publication::begin(folder, own)? else {
         note(&format!("block {number} is in \"{}\" already", folder.display()));
         return Ok(());
@@ -83,35 +79,36 @@ fn carry_out(mut planned: Vec<Planned>, part: &Part, out: Option<&Path>, args: &
     if args.dry_run {
         return print_plans(&planned, part, args);
     }
-    args.check_host()?;
+    let backend = args.backend(&planned)?;
     if args.engine == Engine::Kernel {
         warn_of_policy();
     }
     let stop = Stop::listen()?;
     let file = args.progress_file(&planned, part)?;
-    let call = Call { part, jobs: args.jobs, carrier: args.carrier(&planned)?, file, stop: stop.flag() };
+    let call = Call { part, jobs: args.jobs, backend, file, stop: stop.flag() };
     let mut ending = Ending::default();
     for (index, one) in planned.iter().enumerate() {
         let nth = if planned.len() > 1 { format!(" ({} of {})", index + 1, planned.len()) } else { String::new() };
-        let display = Display::new(format!("{}{nth}", one.scenario.name));
+        let title = format!("{}{nth}", one.scenario.name);
+        let display = Display::new(title.clone());
         let result = call.run(one, &display);
         stop.renew();
-        // Nothing is left to resume: the scratch directory of a block is removed.
+        // A block leaves nothing to resume, because its scratch directory is removed.
         let is_resumable = stop.is_asked() && args.publish.is_none();
         let result = result.map_err(|error| if is_resumable { resumable(error, &base) } else { error });
         if let (Err(error), true) = (&result, planned.len() > 1) {
-            display.say(&format!("tccc: warning: {}{nth}: {error:#}", one.scenario.name));
+            display.say(&format!("tccc: warning: {title}: {error:#}"));
         }
         ending.take(&one.scenario.name, result, planned.len() == 1 || stop.is_asked())?;
     }
     ending.failure(planned.len()).map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-/// A rule that overrides what programs choose would decide the flows of an experiment too.
+/// Warns of a rule that overrides the algorithms that programs choose, because it would decide the flows too.
 fn warn_of_policy() {
     let Ok(Some(generation)) = change::current() else { return };
     if let Some(rule) = generation.policy.rules.iter().find(|rule| rule.overrides) {
         let what = format!("rule \"{}\" of this host's policy overrides the algorithms that flows choose", rule.name);
-        crate::cli::output::warn(&what, Some("`tccc policy remove`, or give the rule a cgroup or a network namespace"));
+        warn(&what, Some("`tccc policy remove`, or give the rule a cgroup or a network namespace"));
     }
 }

@@ -1,35 +1,36 @@
-//! Which sockets a verb shows: the same options, with the same meaning, for every verb that shows sockets.
+//! The options that select sockets, with one meaning for every verb that shows sockets.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Result;
-use clap::Args;
 
-use crate::cli::output::arms::{parse_rule, unknown_rules};
 use crate::cli::output::warn;
 use crate::failure::Failure;
 use crate::kernel::{cgroup, congestion, netns::Netns};
+use crate::policy::record::PolicyRecord;
+use crate::policy::rule::RULE_NAME_MAX;
+use crate::state::Store;
 use crate::trace::filter::{ALGORITHM_NAME_MAX, Filter};
 use crate::units::prefix::Prefix;
 
-/// Values of one option are alternatives, options narrow each other; no option shows every socket.
-#[derive(Debug, Default, Args)]
+/// Values of one option are alternatives; options narrow each other. Without options every socket is selected.
+#[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Which sockets")]
-pub struct Selection {
-    /// Local or remote port; repeat it or separate by commas
+pub struct SocketSelection {
+    /// Local or remote port; may be repeated or separated by commas
     #[arg(long, value_name = "PORT", value_delimiter = ',', value_parser = parse_port)]
     port: Vec<u16>,
     /// Local or remote address or prefix, such as 10.0.0.0/8
     #[arg(long, value_name = "ADDRESS[/BITS]", value_delimiter = ',')]
     address: Vec<Prefix>,
-    /// Congestion-control algorithm by its kernel name, such as dtcp
+    /// Congestion control algorithm by its kernel name, such as dtcp
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_algorithm)]
     algorithm: Vec<String>,
     /// Rule of the policy that decided the connection
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_rule)]
     rule: Vec<String>,
-    /// cgroup v2 by its path under the mount, with all below it
+    /// cgroup v2 by its path below the mount point, including its descendants
     #[arg(long, value_name = "PATH")]
     cgroup: Vec<String>,
     /// Network namespace by name, path or process id
@@ -37,10 +38,8 @@ pub struct Selection {
     netns: Vec<String>,
 }
 
-impl Selection {
-    /// The filter these options ask for.
-    ///
-    /// Errors: a cgroup or network namespace that does not exist, or may not be opened.
+impl SocketSelection {
+    /// Errors: a cgroup or network namespace that does not exist or may not be opened.
     pub fn filter(&self) -> Result<Filter> {
         let cgroups = self.cgroup.iter().map(|path| cgroup::find(Path::new(path)));
         let netns = self.netns.iter().map(|text| Ok(Netns::find(text)?.inode()));
@@ -53,21 +52,20 @@ impl Selection {
         })
     }
 
-    /// The rules that are asked for; empty: connections of every rule, and of none.
-    ///
-    /// The kernel's side of a tracer knows no rules: whoever shows connections narrows them by these.
+    /// Not part of [`Filter`], because the tracer in the kernel knows no rules. Empty: every rule, and none.
     pub fn rules(&self) -> BTreeSet<String> {
         self.rule.iter().cloned().collect()
     }
 
-    /// Says which of the rules no policy of this host has.
     pub fn warn_of_unknown_rules(&self) {
-        for name in unknown_rules(&self.rule) {
+        let record = PolicyRecord::read(&Store::of_host()).unwrap_or_default();
+        let rules = || record.generations.iter().flat_map(|generation| &generation.policy.rules);
+        for name in self.rule.iter().filter(|name| !rules().any(|rule| rule.name == **name)) {
             warn(&format!("the policy has no rule \"{name}\""), Some("`tccc policy show` lists the rules"));
         }
     }
 
-    /// What the options say, in words for a recording.
+    /// The options as a phrase for a recording.
     pub fn phrase(&self) -> String {
         let ports: Vec<String> = self.port.iter().map(u16::to_string).collect();
         let addresses: Vec<String> = self.address.iter().map(Prefix::to_string).collect();
@@ -84,17 +82,16 @@ impl Selection {
         if words.is_empty() { "every socket".to_owned() } else { words.join(" ") }
     }
 
-    /// Whether namespaces were named, so that each one that cannot be seen is missed.
     pub fn names_namespaces(&self) -> bool {
         !self.netns.is_empty()
     }
 
-    /// Says of each algorithm that is asked for and that no socket can have chosen, because none is registered by
-    /// that name.
-    pub fn unregistered(&self) -> Vec<String> {
-        let Ok(available) = congestion::available() else { return Vec::new() };
-        let unknown = self.algorithm.iter().filter(|name| !available.contains(name));
-        unknown.map(|name| format!("no algorithm \"{name}\" is registered")).collect()
+    /// Warns of algorithms that are not registered, so that no socket has them.
+    pub fn warn_of_unregistered(&self, hint: &str) {
+        let Ok(available) = congestion::available() else { return };
+        for name in self.algorithm.iter().filter(|name| !available.contains(name)) {
+            warn(&format!("no algorithm \"{name}\" is registered"), Some(hint));
+        }
     }
 }
 
@@ -105,4 +102,9 @@ fn parse_port(text: &str) -> Result<u16, String> {
 fn parse_algorithm(text: &str) -> Result<String, String> {
     let is_name = (1..=ALGORITHM_NAME_MAX).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic());
     is_name.then(|| text.to_owned()).ok_or_else(|| format!("expected a name of 1 to {ALGORITHM_NAME_MAX} characters"))
+}
+
+fn parse_rule(text: &str) -> Result<String, String> {
+    let is_name = (1..=RULE_NAME_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
+    is_name.then(|| text.to_owned()).ok_or_else(|| format!("expected the name of a rule, 1 to {RULE_NAME_MAX} bytes"))
 }

@@ -1,22 +1,20 @@
 //! `tccc serve`: the web dashboard and `/metrics`.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::selection::Selection;
-use super::top::parse_refresh;
-use super::trace::{parse_interval, parse_ring, stop_flag};
+use super::signals::stop_flag;
+use super::systemd;
 use super::trials::HostTrials;
-use super::{capabilities, systemd};
+use super::watched::WatchedSource;
 use crate::cli::output::arms::find_labels;
-use crate::cli::output::{naming, note, tell, warn};
+use crate::cli::output::{note, tell, warn};
 use crate::failure::Failure;
 use crate::kernel::congestion;
 use crate::kernel::probe::Features;
@@ -25,113 +23,99 @@ use crate::policy::change;
 use crate::policy::record::{PolicyRecord, TrialResult};
 use crate::policy::rule::Rule;
 use crate::serve::{
-    self, ArmShare, ExporterSettings, Listen, Look, MakeSource, PolicyNow, Pulse, Registered, Situation, Token, Trials,
+    self, AccessToken, ArmShare, ExporterSettings, Listen, PolicyNow, Pulse, ReadSituation, Registered, Situation,
+    Trials,
 };
 use crate::state::Store;
 use crate::trace::cost;
-use crate::trace::replay::Replay;
-use crate::trace::rules::OfRules;
-use crate::trace::source::EventSource;
-use crate::trace::watch::{self, Watch};
 use crate::trial::journal;
-use crate::units::{parse_duration, within};
+use crate::units::time_within;
 
-/// Where it listens unless told otherwise.
-const USUAL_PLACE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9444);
-/// Fastest and slowest sweep.
-const SWEEPS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3600)];
-/// Characters of a digest that tell versions apart.
+const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9444);
+/// Enough characters of a digest to distinguish versions.
 const DIGEST_SHOWN: usize = 12;
 
 /// Show every TCP connection in a web page, and `/metrics` to Prometheus
 ///
-/// Answers only this host, unless you give another address. Others then need a token, which is printed once.
+/// Listens on 127.0.0.1 unless you give another address. Other hosts then need a token, which is printed once.
+///
 /// The page begins with the last hour: goodput, retransmitted share, RTT and connections of each algorithm and of each arm of
-/// a policy. It also shows what `tccc top` shows, the running trial and earlier incidents. `--metrics-only` follows no single
-/// connection: what connections of each algorithm, cgroup, rule and arm do is added up in the kernel. `/healthz`
-/// answers 200 while sampling goes on, and 503 when it has stalled; it needs no token.
+/// a policy. It also has everything that `tccc top` shows, the running trial and earlier incidents.
+///
+/// `--metrics-only` follows no single connection; the kernel sums up the connections of each algorithm, cgroup, rule and arm.
+/// `/healthz` answers 200 while sampling works and 503 when it has stalled; it needs no token.
+///
+/// Changes nothing: its BPF programs disappear with the process.
 ///
 /// Example: `tccc serve`; `tccc serve --metrics-only --listen 10.0.0.1:9444 --token-file /etc/tccc/token`;
 /// `tccc serve --replay night.tccc`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("serve", " A replay needs none."))]
 pub struct Args {
-    /// Address and port; without it the socket that systemd passes, else 127.0.0.1:9444
+    /// Address and port [default: the socket passed by systemd, else 127.0.0.1:9444]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Another name by which browsers may ask for this server
+    /// Another host name that browsers may use for this server
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// Take the token from a file instead of making one; also asks for it on this host
+    /// Read the token from a file instead of creating one; requests from this host then need it, too
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Serve /metrics without a page
+    /// Serve only /metrics, without a page
     #[arg(long, conflicts_with_all = ["replay", "interval", "ring", "refresh"])]
     metrics_only: bool,
     /// Time between sweeps over all connections for /metrics
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_sweep)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time_within(["100ms", "1h"]))]
+    #[arg(conflicts_with = "replay")]
     sweep: Duration,
-    /// Time between samples of one connection; a longer one costs less
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_interval)]
-    interval: Duration,
     /// Time between two updates of the page
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_refresh)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time_within(["100ms", "60s"]))]
     refresh: Duration,
-    /// Buffer between kernel and reader, rounded up to a power of two
-    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = parse_ring)]
-    ring: u32,
-    /// Show a recording of `tccc trace --record` instead of this host
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with_all = ["interval", "ring", "sweep", "port", "address", "algorithm", "cgroup", "netns"]
-    )]
-    replay: Option<PathBuf>,
-    /// Show the trials and incidents of this host beside a recording; without --replay they are always shown
+    /// Also show the trials and incidents of this host with --replay; without --replay they are always shown
     #[arg(long, requires = "replay")]
     trials: bool,
     #[command(flatten)]
-    selection: Selection,
+    source: WatchedSource,
 }
 
 impl Args {
-    /// Serves until a signal comes.
+    /// Serves until a signal.
     ///
-    /// Errors: the address cannot be listened on; a need of the tracer is missing; the recording or the token cannot be
-    /// read.
+    /// Errors: the address cannot be used; the tracer lacks a requirement; the recording or the token cannot be read.
     pub fn run(&self) -> Result<()> {
         let stop = stop_flag()?;
-        let (listen, is_loopback) = self.place()?;
+        let (listen, is_loopback) = self.address()?;
         let token = self.token(is_loopback)?;
-        let is_made = self.token_file.is_none();
-        let shown = token.clone().filter(|_| is_made);
-        let settings = serve::Settings {
+        let source = (!self.metrics_only).then(|| self.source.opener()).transpose()?;
+        let created = token.clone().filter(|_| self.token_file.is_none());
+        let own_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+        let shows_trials = !self.metrics_only && (self.source.replay.is_none() || self.trials);
+        let settings = serve::ServerSettings {
             listen,
-            names: self.names(),
+            names: self.host.iter().cloned().chain(own_name).collect(),
             token,
             exporter: self.exporter()?,
-            source: self.source()?,
-            trials: self.trials(),
+            source,
+            trials: shows_trials.then(|| Arc::new(HostTrials::new()) as Arc<dyn Trials>),
             refresh: self.refresh,
             pulse: Pulse::default(),
         };
         let pulse = settings.pulse.clone();
-        self.selection.warn_of_unknown_rules();
+        self.source.selection.warn_of_unknown_rules();
         if !self.metrics_only && !serve::has_page() {
             let hint = "`cargo xtask web` bundles it for the next build; /metrics works";
             warn("this tccc was built without its web page", Some(hint));
         }
         serve::run(settings, &stop, |address, notices| {
             notices.iter().for_each(|notice| warn(notice, None));
-            self.say(address, shown.as_ref());
+            self.announce(address, created.as_ref());
             systemd::ready(&format!("serving http://{address}"));
-            systemd::give_signs(move || pulse.stalled());
+            systemd::start_watchdog(move || pulse.stalled());
         })
         .inspect(|()| systemd::stopping())
     }
 
-    /// Where it listens, and whether only this host can ask there.
-    fn place(&self) -> Result<(Listen, bool)> {
+    /// The address, and whether only this host can reach it.
+    fn address(&self) -> Result<(Listen, bool)> {
         let passed = systemd::listener()?;
         match (self.listen, passed) {
             (Some(wanted), Some(passed)) if passed.local_addr()? != wanted => {
@@ -143,14 +127,14 @@ impl Args {
                 Ok((Listen::On(passed), is_loopback))
             }
             (wanted, None) => {
-                let address = wanted.unwrap_or(USUAL_PLACE);
+                let address = wanted.unwrap_or(DEFAULT_ADDRESS);
                 Ok((Listen::At(address), address.ip().is_loopback()))
             }
         }
     }
 
-    /// Says where it is, and to whom it answers; what must be known is not left out by `--quiet`.
-    fn say(&self, address: SocketAddr, made: Option<&Token>) {
+    /// Prints the address and a new token; `--quiet` does not suppress the token.
+    fn announce(&self, address: SocketAddr, created: Option<&AccessToken>) {
         let what = if self.metrics_only { "/metrics" } else { "" };
         note(&format!("serving http://{address}{what}, until Ctrl-C"));
         if !address.ip().is_loopback() {
@@ -159,79 +143,48 @@ impl Args {
                 Some("listen on 127.0.0.1 and come through `ssh -L 9444:127.0.0.1:9444`, or put a TLS proxy before it"),
             );
         }
-        if let Some(token) = made {
-            let token = token.text();
+        if let Some(token) = created.map(AccessToken::text) {
             tell(&format!("tccc: note: the token, shown only now: {token}\n"));
             tell(&format!("  hint: open http://{address}/#token={token}, or send `Authorization: Bearer {token}`\n"));
         }
     }
 
-    fn names(&self) -> Vec<String> {
-        let own = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-        self.host.iter().cloned().chain(own).collect()
-    }
-
-    fn token(&self, is_loopback: bool) -> Result<Option<Token>> {
+    fn token(&self, is_loopback: bool) -> Result<Option<AccessToken>> {
         if let Some(file) = &self.token_file {
-            let text = bounded_text(file).with_context(|| format!("read the token from \"{}\"", file.display()))?;
+            let mut text = String::new(); // a pipe may have more than a token
+            let read = File::open(file).and_then(|it| it.take(2 * serve::TOKEN_MAX as u64).read_to_string(&mut text));
+            read.with_context(|| format!("read the token from \"{}\"", file.display()))?;
             let refuse = |why| Failure::usage(format!("cannot take the token from \"{}\": {why}", file.display()));
-            return Ok(Some(Token::parse(&text).map_err(refuse)?));
+            return Ok(Some(AccessToken::parse(&text).map_err(refuse)?));
         }
-        (!is_loopback).then(Token::make).transpose()
+        (!is_loopback).then(AccessToken::make).transpose()
     }
 
     fn exporter(&self) -> Result<Option<ExporterSettings>> {
-        if self.replay.is_some() {
+        if self.source.replay.is_some() {
             return Ok(None);
         }
         let warn = Box::new(|what: &str| warn(what, None));
-        let (filter, rules) = (self.selection.filter()?, self.selection.rules());
+        let (filter, rules) = (self.source.selection.filter()?, self.source.selection.rules());
         Ok(Some(ExporterSettings { filter, rules, labels: find_labels(), every: self.sweep, look: look(), warn }))
     }
-
-    fn trials(&self) -> Option<Arc<dyn Trials>> {
-        let are_shown = !self.metrics_only && (self.replay.is_none() || self.trials);
-        are_shown.then(|| Arc::new(HostTrials::new()) as Arc<dyn Trials>)
-    }
-
-    fn source(&self) -> Result<Option<MakeSource>> {
-        if self.metrics_only {
-            return Ok(None);
-        }
-        let rules = self.selection.rules();
-        if let Some(file) = self.replay.clone() {
-            return Ok(Some(Box::new(move || replay(&file, rules))));
-        }
-        let (interval, ring_bytes, layouts) = (self.interval, self.ring, naming::layouts());
-        let settings = watch::WatchSettings { filter: self.selection.filter()?, interval, ring_bytes, layouts };
-        let start = move || Ok(Box::new(OfRules::new(Watch::start(settings)?, rules)) as Box<dyn EventSource>);
-        Ok(Some(Box::new(start)))
-    }
 }
 
-/// Text of a file or a pipe; what is longer than a token may be is left unread.
-fn bounded_text(file: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    File::open(file)?.take(2 * serve::TOKEN_MAX as u64).read_to_string(&mut text)?;
-    Ok(text)
-}
-
-fn replay(file: &Path, rules: BTreeSet<String>) -> Result<Box<dyn EventSource>> {
-    Ok(Box::new(OfRules::new(Replay::open(file)?, rules)))
-}
-
-/// Looks what connections are set to, and what callbacks of algorithms cost.
-fn look() -> Look {
+/// Reads what is registered, what decides about new connections, and the cost of callbacks; omits what it cannot read.
+fn look() -> ReadSituation {
     let features = Features::probe().ok();
     Box::new(move || {
-        // What cannot be looked at is not shown.
         let costs = features.as_ref().and_then(|features| cost::costs(features).ok()).unwrap_or_default();
         let registered = features.as_ref().map(registered).unwrap_or_default();
-        (Situation { registered, default: congestion::default().ok(), policy: policy_now(), ended: trial_end() }, costs)
+        let ended = journal::last().map(|end| {
+            let result = if end.result == TrialResult::Kept { "kept" } else { "reverted" };
+            format!("trial of {} was {result}: {}", end.subject.phrase(), end.why)
+        });
+        (Situation { registered, default: congestion::default().ok(), policy: policy_now(), ended }, costs)
     })
 }
 
-/// The policy that decides; none also where that may not be looked at.
+/// `None` without a policy, or if its record cannot be read.
 fn policy_now() -> Option<PolicyNow> {
     let record = PolicyRecord::read(&Store::of_host()).ok()?;
     if record.generations.is_empty() {
@@ -253,15 +206,6 @@ fn policy_now() -> Option<PolicyNow> {
     Some(PolicyNow { generation: generation.number, trial: title, arms: arms.collect() })
 }
 
-fn trial_end() -> Option<String> {
-    let end = journal::last()?;
-    let result = match end.result {
-        TrialResult::Kept => "kept",
-        TrialResult::Reverted => "reverted",
-    };
-    Some(format!("trial of {} was {result}: {}", end.subject.phrase(), end.why))
-}
-
 fn registered(features: &Features) -> Vec<Registered> {
     let ours = survey::instances(&Store::of_host(), features).unwrap_or_default();
     let release = nix::sys::utsname::uname();
@@ -278,8 +222,4 @@ fn registered(features: &Features) -> Vec<Registered> {
         }
     });
     registered.collect()
-}
-
-fn parse_sweep(text: &str) -> Result<Duration, String> {
-    within(parse_duration(text), SWEEPS[0]..=SWEEPS[1], "expected 100ms to 1h")
 }

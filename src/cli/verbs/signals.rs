@@ -1,19 +1,92 @@
-//! The signals that ask a program to end.
+//! Flags for the signals that ask a program to end.
 
-use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::{Context, Result};
+use procfs::process::Process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 
-/// Those that this process shall listen for: Ctrl-C, `kill`, and the end of its terminal or SSH session, unless it was
-/// started to outlive that (`nohup`).
-pub fn that_end() -> impl Iterator<Item = i32> {
+/// Exit code of a process ended by its second Ctrl-C.
+const INTERRUPTED: i32 = 128 + SIGINT;
+
+/// SIGINT, SIGTERM and, unless `nohup` ignores it, SIGHUP.
+fn that_end() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(SIGHUP))
 }
 
+/// A flag that the first signal sets. A second SIGINT or SIGTERM ends the process, in case its reader takes nothing.
+///
+/// A second SIGHUP does not: the kernel and the shell each send one when a session ends.
+pub fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in that_end() {
+        if signal != SIGHUP {
+            flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop)).context("watch for Ctrl-C")?;
+        }
+        flag::register(signal, Arc::clone(&stop)).context("watch for Ctrl-C")?;
+    }
+    Ok(stop)
+}
+
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: plain numbers and addresses, for which all zeros is a value.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: without a new action the call only writes the present one to `action`, which outlives it.
-    let asked = unsafe { libc::sigaction(signal, ptr::null(), &mut action) };
-    asked == 0 && action.sa_sigaction == libc::SIG_IGN
+    let status = Process::myself().and_then(|process| process.status());
+    status.is_ok_and(|status| status.sigign >> (signal - 1) & 1 == 1)
+}
+
+/// A signal sets both flags, an experiment only `flag`.
+#[derive(Debug, Default)]
+pub struct Stop {
+    asked: Arc<AtomicBool>,
+    flag: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// Side effects: signal handlers for the rest of the process.
+    pub fn listen() -> Result<Stop> {
+        let stop = Stop::default();
+        for signal in that_end() {
+            // `renew` relies on this order, in which the handlers are called.
+            for flag in [&stop.asked, &stop.flag] {
+                flag::register(signal, Arc::clone(flag)).context("listen for signals")?;
+            }
+        }
+        Ok(stop)
+    }
+
+    /// The flag that an experiment polls.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.flag
+    }
+
+    /// Whether a signal came.
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Lets the next experiment begin, unless a signal came. A signal during this call is not lost, because it sets `asked`
+    /// first.
+    pub fn renew(&self) {
+        self.flag.store(false, Ordering::SeqCst);
+        if self.is_asked() {
+            self.flag.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experiment_that_stops_itself_leaves_the_next_and_a_signal_does_not() {
+        let stop = Stop::default();
+        stop.flag().store(true, Ordering::Relaxed);
+        stop.renew();
+        assert!(!stop.flag().load(Ordering::Relaxed) && !stop.is_asked());
+        stop.asked.store(true, Ordering::Relaxed);
+        stop.renew();
+        assert!(stop.flag().load(Ordering::Relaxed) && stop.is_asked());
+    }
 }

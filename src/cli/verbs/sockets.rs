@@ -1,72 +1,62 @@
 //! `tccc sockets`: one sweep over all TCP sockets.
 
 use std::io::{self, BufWriter, Write};
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::capabilities;
-use super::selection::Selection;
+use super::selection::SocketSelection;
 use crate::cli::output::arms::read_arms;
-use crate::cli::output::columns::{EventTable, Row, line_limit, note_hidden};
-use crate::cli::output::document::{self, Chosen};
-use crate::cli::output::naming::{Naming, Words};
-use crate::cli::output::{Format, note, warn};
+use crate::cli::output::columns::{EventRow, EventTable, line_limit, note_hidden};
+use crate::cli::output::document::{self, ArmSelection};
+use crate::cli::output::naming::{Naming, StateWords};
+use crate::cli::output::{OutputFormat, note, warn};
 use crate::kernel::privilege::{self, Capability};
 use crate::plain::count;
 use crate::trace::event::Event;
-use crate::trace::snapshot::{self, Seen};
+use crate::trace::snapshot::{self, SweptNamespaces};
 
 /// Show every TCP connection once: window, RTT, algorithm, its state
 ///
-/// Looks into every network namespace. Established and closing connections are shown; listeners have no window. Where a
-/// policy decides, each connection is shown with its rule and arm.
+/// Looks into every network namespace. Shows established and closing connections, but no listeners, which have no window.
+/// With a policy, shows the rule and arm of each connection. Changes nothing.
 ///
 /// Example: `tccc sockets --port 443 --algorithm dtcp`; `tccc sockets --rule web`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("sockets", ""))]
 pub struct Args {
-    /// How the result is printed
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
     #[command(flatten)]
-    selection: Selection,
+    selection: SocketSelection,
 }
 
 impl Args {
-    /// Sweeps and prints.
-    ///
-    /// Errors: a wrong option; a need of the tracer is missing.
+    /// Errors: a wrong option; the tracer lacks a requirement.
     pub fn run(&self) -> Result<()> {
         let filter = self.selection.filter()?;
-        let chosen = self.chosen();
-        let (shown, seen) = match self.output {
-            Format::Table => {
-                let mut sweep = snapshot::sweep(&filter)?;
-                sweep.sockets.retain(|socket| chosen.passes(chosen.labelled.arm(socket.socket)));
-                sweep.sockets.sort_by_cached_key(|socket| (socket.netns, place(socket.local), place(socket.remote)));
-                write_table(&mut BufWriter::new(io::stdout().lock()), &sweep.sockets, &chosen)?;
-                (sweep.sockets.len(), sweep.seen)
-            }
-            Format::Json => document::print(&filter, &chosen)?,
-        };
-        self.say_what_is_missing(shown, &seen);
-        Ok(())
-    }
-
-    /// Labels that cannot be read are said, and the sockets are shown without.
-    fn chosen(&self) -> Chosen {
         let labelled = read_arms()().unwrap_or_else(|why| {
             warn(&format!("rules and arms are not shown: {why:#}"), None);
             None
         });
-        Chosen { labelled: labelled.unwrap_or_default(), rules: self.selection.rules() }
+        let chosen = ArmSelection { labelled: labelled.unwrap_or_default(), rules: self.selection.rules() };
+        let (shown, seen) = match self.output {
+            OutputFormat::Table => {
+                let mut sweep = snapshot::sweep(&filter)?;
+                sweep.sockets.retain(|socket| chosen.passes(chosen.labelled.arm(socket.socket)));
+                sweep.sockets.sort_by_key(|socket| (socket.netns, socket.local, socket.remote));
+                write_table(&mut BufWriter::new(io::stdout().lock()), &sweep.sockets, &chosen)?;
+                (sweep.sockets.len(), sweep.seen)
+            }
+            OutputFormat::Json => document::print(&filter, &chosen)?,
+        };
+        self.report_missing(shown, &seen);
+        Ok(())
     }
 
-    fn say_what_is_missing(&self, shown: usize, seen: &Seen) {
+    fn report_missing(&self, shown: usize, seen: &SweptNamespaces) {
         let is_empty = shown == 0;
-        // A process that root may not look at mostly lives in a namespace that was seen all the same.
+        // Other processes usually show the namespace of a process that even root may not inspect.
         let matters =
             is_empty || self.selection.names_namespaces() || !privilege::missing(&[Capability::SysPtrace]).is_empty();
         if seen.hidden > 0 && matters {
@@ -76,33 +66,23 @@ impl Args {
         }
         if is_empty {
             note(&format!("no connection passes, in {}", count(seen.namespaces.len(), "network namespace")));
-            let next = "`tccc status` lists those that are";
-            self.selection.unregistered().iter().for_each(|unknown| warn(unknown, Some(next)));
+            self.selection.warn_of_unregistered("`tccc status` lists those that are");
             self.selection.warn_of_unknown_rules();
         }
     }
 }
 
-/// What sorts addresses: IPv4 before IPv6, then by number, then by port.
-fn place(end: SocketAddr) -> (bool, u128, u16) {
-    let number = match end.ip() {
-        IpAddr::V4(address) => address.to_bits().into(),
-        IpAddr::V6(address) => address.to_bits(),
-    };
-    (end.is_ipv6(), number, end.port())
-}
-
-fn write_table(out: &mut dyn Write, sockets: &[Event], chosen: &Chosen) -> io::Result<()> {
+fn write_table(out: &mut dyn Write, sockets: &[Event], chosen: &ArmSelection) -> io::Result<()> {
     let mut naming = Naming::default();
-    let words: Vec<Arc<Words>> = sockets.iter().map(|socket| naming.words(&socket.algorithm).clone()).collect();
+    let words: Vec<Arc<StateWords>> = sockets.iter().map(|socket| naming.words(&socket.algorithm).clone()).collect();
     let row = |(event, words)| {
         let event: &Event = event;
-        Row { event, words, given: chosen.labelled.arm(event.socket), time_s: 0.0 }
+        EventRow { event, words, given: chosen.labelled.arm(event.socket), time_s: 0.0 }
     };
-    let rows: Vec<Row> = sockets.iter().zip(words.iter().map(Arc::as_ref)).map(row).collect();
+    let rows: Vec<EventRow> = sockets.iter().zip(words.iter().map(Arc::as_ref)).map(row).collect();
     let table = EventTable::of_rows(&rows, line_limit());
     note_hidden(&table);
-    table.write_header(out)?;
-    rows.iter().try_for_each(|row| table.write_row(out, row))?;
+    table.write_line(out, None)?;
+    rows.iter().try_for_each(|row| table.write_line(out, Some(row)))?;
     out.flush()
 }

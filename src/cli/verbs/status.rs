@@ -1,4 +1,4 @@
-//! `tccc status`: what tccc registered on this host, who uses it, and what is no longer as it was asked.
+//! `tccc status`: what tccc registered on this host, who uses it, and what has changed since.
 
 mod foreign;
 mod selection;
@@ -9,43 +9,40 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
-
 use serde::Serialize;
 
 use self::foreign::Foreign;
 use self::selection::{PolicyStatus, ends_within_s};
-use super::capabilities;
 use super::unload::write_holders;
 use crate::cli::output::plain::{row, write_columns};
-use crate::cli::output::{Format, note};
+use crate::cli::output::{OutputFormat, note};
 use crate::declaration::{self, difference};
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
-use crate::kernel::process::Process;
 use crate::kernel::socket::{self, Holder};
 use crate::kernel::{bpffs, cgroup, congestion, process, struct_ops};
 use crate::loader::confirm;
 use crate::loader::survey::{self, Instance, Standing};
 use crate::plain::plain;
+use crate::policy::record::TrialRecord;
 use crate::policy::sweep;
 use crate::policy::table::RuleTables;
 use crate::state::{Attachment, Owner, Store};
 use crate::trial;
 use crate::units::format_duration;
 
-/// Show what tccc did to this host: algorithms, policy, what is on trial
+/// Show what tccc changed on this host: algorithms, policy, what is on trial
 ///
-/// Also shows what others registered, such as `bpftool struct_ops register`, and what killed commands left. Names what has
-/// changed since: another default, a pin that is gone. Without root it shows only the records. Nanoseconds per callback
-/// need `sysctl kernel.bpf_stats_enabled=1`.
+/// Also shows what others registered, for example with `bpftool struct_ops register`, and what killed commands left. Reports
+/// drift: another default, or a pin that is gone. Without root it shows only the records. Nanoseconds per callback need
+/// `sysctl kernel.bpf_stats_enabled=1`. Changes nothing.
 ///
 /// Example: `tccc status -o json`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("status", ""))]
 pub struct Args {
-    /// How the result is printed
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
 }
 
 #[derive(Serialize)]
@@ -56,58 +53,65 @@ struct InstanceLine {
     tunables: BTreeMap<String, i128>,
     since: Option<String>,
     digest: Option<String>,
-    /// "pinned", "run" or "leftover".
+    /// "pinned", "run", "leftover", or "recorded" without root.
     standing: &'static str,
     owner_pid: Option<u32>,
     registered: bool,
     is_default: bool,
-    /// None: not known without root.
+    /// `None` without root.
     holders: Option<Vec<Holder>>,
-    /// Callback to nanoseconds per call; empty while the kernel does not count.
+    /// By callback; empty unless the kernel counts.
     ns_per_call: BTreeMap<String, f64>,
-    /// Its companion program and the cgroup it is attached to.
     companion: Option<Attachment>,
-    /// Only that is wanted: this host receives.
+    /// Loaded by `tccc load --receiver`.
     receiver: bool,
-    /// The code before, kept for `tccc rollback`.
+    /// Kept for `tccc rollback`.
     previous_generation: Option<u32>,
-    /// Open connections by generation of the code that they have; none with one generation, or without root.
+    /// Open connections by generation of their code; `None` if there is only one generation, or without root.
     sockets_by_generation: Option<BTreeMap<u32, usize>>,
-    /// It was loaded because a policy names it.
+    /// Loaded by a policy, not by `tccc load`.
     with_policy: bool,
-    /// Seconds that are left to confirm it; none when it stays.
+    /// Seconds left to confirm it; `None` if it stays.
     confirm_within_s: Option<f64>,
-    /// The process that undoes it then.
+    /// The process that undoes it if nobody confirms.
     confirm_pid: Option<u32>,
     drift: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct Document {
+struct StatusDocument {
     default: String,
     instances: Vec<InstanceLine>,
     #[serde(flatten)]
     selection: PolicyStatus,
-    /// What others registered, such as bpftool; none where this process may not look.
+    /// Registered by other programs, such as bpftool; `None` without root.
     foreign: Option<Vec<Foreign>>,
-    /// How this host differs from what /etc/tccc declares: a phrase each.
+    /// Differences from what /etc/tccc declares, one phrase each.
     undeclared: Vec<String>,
-    /// The BPF file system, where tccc mounted it.
+    /// The BPF file system, if tccc mounted it.
     mounted: Option<PathBuf>,
     stale_cgroups: Vec<PathBuf>,
-    stale_processes: Vec<Left>,
+    stale_processes: Vec<StaleProcess>,
 }
 
 #[derive(Serialize)]
-struct Left {
+struct StaleProcess {
     pid: u32,
     command: String,
 }
 
+/// Facts about the host that every instance needs.
+struct HostFacts {
+    default: String,
+    /// Root.
+    may_look: bool,
+    /// Open connections by the id of the map that holds their code.
+    sockets_by_code: Option<BTreeMap<u32, usize>>,
+    trial: Option<TrialRecord>,
+}
+
 impl Args {
-    /// Looks, and prints.
-    ///
-    /// Errors: the kernel shows no type information.
+    /// Errors: the kernel has no type information.
     pub fn run(&self) -> Result<()> {
         self.output.print(&gather()?, write_table)?;
         if !privilege::missing(&[Capability::SysAdmin]).is_empty() {
@@ -117,7 +121,7 @@ impl Args {
     }
 }
 
-fn gather() -> Result<Document> {
+fn gather() -> Result<StatusDocument> {
     let default = congestion::default()?;
     let may_look = privilege::missing(&[Capability::SysAdmin]).is_empty();
     let mut holders = if may_look { socket::holders().ok() } else { None };
@@ -126,32 +130,29 @@ fn gather() -> Result<Document> {
     let instances = survey::instances(&store, &features)?;
     let foreign = may_look.then(|| foreign::find(&instances, &features)).transpose()?;
     let has_generations = instances.iter().any(|it| it.record.as_ref().is_some_and(|it| it.previous.is_some()));
-    let codes = if may_look && has_generations { sockets_by_code().ok() } else { None };
-    let trial = trial::current().unwrap_or_default();
-    let lines = instances.into_iter().map(|instance| {
+    let sockets_by_code = if may_look && has_generations { sockets_by_code().ok() } else { None };
+    let host = HostFacts { default, may_look, sockets_by_code, trial: trial::current().unwrap_or_default() };
+    let lines = instances.iter().map(|instance| {
         let used = holders.as_mut().map(|all| all.remove(&instance.name).unwrap_or_default());
-        let line = line(&instance, &default, used, may_look);
-        let of_trial = trial.as_ref().filter(|trial| trial.subject.name() == instance.name);
-        InstanceLine {
-            sockets_by_generation: codes.as_ref().and_then(|codes| by_generation(&instance, codes)),
-            confirm_within_s: line.confirm_within_s.or(of_trial.and_then(ends_within_s)),
-            confirm_pid: line.confirm_pid.or(of_trial.map(|trial| trial.guard.pid)),
-            ..line
-        }
+        line(instance, &host, used)
     });
-    Ok(Document {
+    let stale = process::orphans().into_iter().map(|process| {
+        let pid = process.pid;
+        StaleProcess { pid, command: process::command(pid).unwrap_or_default() }
+    });
+    Ok(StatusDocument {
         instances: lines.collect(),
-        selection: PolicyStatus::gather(trial.as_ref(), &store)?,
+        selection: PolicyStatus::gather(host.trial.as_ref(), &store)?,
         foreign,
         undeclared: if may_look { from_declared(&features) } else { Vec::new() },
-        default,
+        default: host.default,
         mounted: bpffs::mount().filter(|place| bpffs::is_ours(place)),
         stale_cgroups: cgroup::stale().unwrap_or_default(),
-        stale_processes: process::orphans().iter().map(left).collect(),
+        stale_processes: stale.collect(),
     })
 }
 
-/// How this host differs from what is declared; a declaration that cannot be read is one difference.
+/// Differences from the declaration, or the mistakes in the declaration.
 fn from_declared(features: &Features) -> Vec<String> {
     match difference::of_host(Path::new(declaration::FOLDER), features) {
         Ok(differences) => differences.into_iter().map(|difference| difference.what).collect(),
@@ -159,7 +160,6 @@ fn from_declared(features: &Features) -> Vec<String> {
     }
 }
 
-/// Open connections by the map that holds their code.
 fn sockets_by_code() -> Result<BTreeMap<u32, usize>> {
     let mut codes = BTreeMap::new();
     for code in sweep::look(&RuleTables::default(), None)?.into_iter().filter_map(|sight| sight.code) {
@@ -168,24 +168,19 @@ fn sockets_by_code() -> Result<BTreeMap<u32, usize>> {
     Ok(codes)
 }
 
-fn by_generation(instance: &Instance, codes: &BTreeMap<u32, usize>) -> Option<BTreeMap<u32, usize>> {
-    let record = instance.record.as_ref()?;
-    let known = [Some(record.code()), record.previous.clone()].into_iter().flatten();
-    record.previous.as_ref()?;
-    Some(known.map(|code| (code.generation, codes.get(&code.map_id).copied().unwrap_or(0))).collect())
-}
-
-fn left(process: &Process) -> Left {
-    Left { pid: process.pid, command: process::command(process.pid).unwrap_or_default() }
-}
-
-fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_look: bool) -> InstanceLine {
+fn line(instance: &Instance, host: &HostFacts, holders: Option<Vec<Holder>>) -> InstanceLine {
     let record = instance.record.as_ref();
+    let previous = record.and_then(|record| record.previous.as_ref());
     let unconfirmed = record.and_then(|record| record.unconfirmed);
+    let trial = host.trial.as_ref().filter(|trial| trial.subject.name() == instance.name);
+    let count = |sockets: &BTreeMap<u32, usize>| {
+        let codes = [record?.code(), previous?.clone()];
+        Some(codes.map(|code| (code.generation, sockets.get(&code.map_id).copied().unwrap_or(0))).into())
+    };
     let standing = match instance.standing() {
         Standing::Pinned => "pinned",
         Standing::Run => "run",
-        Standing::Leftover if may_look => "leftover",
+        Standing::Leftover if host.may_look => "leftover",
         Standing::Leftover => "recorded",
     };
     InstanceLine {
@@ -198,17 +193,17 @@ fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_lo
         standing,
         owner_pid: instance.owner_pid().filter(|_| standing == "run"),
         registered: instance.is_registered,
-        is_default: default == instance.name,
+        is_default: host.default == instance.name,
         holders,
         ns_per_call: costs(instance),
         companion: record.and_then(|record| record.companion.clone()),
         receiver: instance.is_receiver(),
-        previous_generation: record.and_then(|record| record.previous.as_ref()).map(|code| code.generation),
-        sockets_by_generation: None,
+        previous_generation: previous.map(|code| code.generation),
+        sockets_by_generation: host.sockets_by_code.as_ref().and_then(count),
         with_policy: record.is_some_and(|record| record.with_policy),
-        confirm_within_s: unconfirmed.as_ref().map(confirm::seconds_left),
-        confirm_pid: unconfirmed.map(|it| it.guard.pid),
-        drift: if may_look { drift(instance, default) } else { Vec::new() },
+        confirm_within_s: unconfirmed.as_ref().map(confirm::seconds_left).or(trial.and_then(ends_within_s)),
+        confirm_pid: unconfirmed.map(|it| it.guard.pid).or(trial.map(|trial| trial.guard.pid)),
+        drift: if host.may_look { drift(instance, &host.default) } else { Vec::new() },
     }
 }
 
@@ -219,43 +214,38 @@ fn costs(instance: &Instance) -> BTreeMap<String, f64> {
     called.map(|(callback, cost)| (callback, cost.nanoseconds as f64 / cost.calls as f64)).collect()
 }
 
-/// What is no longer as it was asked.
+/// Differences from what the record says.
 fn drift(instance: &Instance, default: &str) -> Vec<String> {
-    let mut drift = Vec::new();
     let Some(record) = &instance.record else {
         return vec!["its record is lost or cannot be read: tunables and the default before it are not known".into()];
     };
-    // An interrupted `unload` had put the default back itself.
+    // An interrupted `unload` has already restored the default itself.
     let is_leftover = instance.standing() == Standing::Leftover;
     let was_default = record.previous_default.as_ref().is_some_and(|previous| !is_leftover || previous != default);
-    if was_default && default != instance.name {
-        drift.push(format!("it was made the default, which now is \"{default}\""));
-    }
-    if confirm::is_overdue(instance) {
-        drift.push("nobody confirmed it in time, and the process that would undo it was killed: unload it".into());
-    }
-    if !instance.is_as_recorded() {
-        drift
-            .push("other code is registered than its record says: a replacement was interrupted; load it again".into());
-    }
-    if instance.is_held_elsewhere() {
-        drift.push("its pin is not in the BPF file system mounted here, or a process holds its link".into());
-    } else if record.owner == Owner::Pinned && !instance.has_link_pin && !instance.has_map_pin && !record.receiver {
-        drift.push("its pin is gone".into());
-    }
-    if record.companion.is_some() && !instance.is_companion_attached && record.owner == Owner::Pinned {
-        drift.push("its companion program is no longer attached: it finds no pairs; load it again".into());
-    }
-    if instance.is_receiver() {
-        return drift;
-    }
-    if !instance.is_registered {
-        drift.push("it is no longer registered".into());
-    }
-    drift
+    let is_pinned = record.owner == Owner::Pinned;
+    let has_pin = instance.has_link_pin || instance.has_map_pin || record.receiver;
+    let is_elsewhere = instance.is_held_elsewhere();
+    let has_companion = record.companion.is_none() || instance.is_companion_attached;
+    let other_default = format!("it was made the default, which now is \"{default}\"");
+    let drift = [
+        (was_default && default != instance.name, other_default.as_str()),
+        (
+            confirm::is_overdue(instance),
+            "nobody confirmed it in time, and the process that would undo it was killed: unload it",
+        ),
+        (
+            !instance.is_as_recorded(),
+            "other code is registered than its record says: a replacement was interrupted; load it again",
+        ),
+        (is_elsewhere, "its pin is not in the BPF file system mounted here, or a process holds its link"),
+        (!is_elsewhere && is_pinned && !has_pin, "its pin is gone"),
+        (is_pinned && !has_companion, "its companion program is no longer attached: it finds no pairs; load it again"),
+        (!instance.is_receiver() && !instance.is_registered, "it is no longer registered"),
+    ];
+    drift.into_iter().filter(|(is_so, _)| *is_so).map(|(_, what)| what.to_owned()).collect()
 }
 
-fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
+fn write_table(out: &mut impl Write, document: &StatusDocument) -> io::Result<()> {
     if document.instances.is_empty() {
         writeln!(out, "nothing is loaded; the default algorithm is \"{}\"", document.default)?;
     } else {
@@ -279,12 +269,12 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
     for path in &document.stale_cgroups {
         writeln!(out, "left by a killed run: cgroup {}", path.display())?;
     }
-    for Left { pid, command } in &document.stale_processes {
+    for StaleProcess { pid, command } in &document.stale_processes {
         writeln!(out, "left by a killed run: process {pid} ({command})")?;
     }
-    let is_rest = !document.stale_cgroups.is_empty() || !document.stale_processes.is_empty();
+    let has_stale = !document.stale_cgroups.is_empty() || !document.stale_processes.is_empty();
     let mut leftovers = document.instances.iter().filter(|line| line.standing == "leftover");
-    match (leftovers.next(), leftovers.next(), is_rest) {
+    match (leftovers.next(), leftovers.next(), has_stale) {
         (None, _, false) => Ok(()),
         (Some(only), None, false) => writeln!(out, "`tccc unload {}` removes what was left", only.name),
         _ => writeln!(out, "`tccc unload --all` removes what was left; it unloads the rest too"),
@@ -301,9 +291,8 @@ fn write_instances(out: &mut impl Write, lines: &[InstanceLine]) -> io::Result<(
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".into());
         let kept_too = line.previous_generation.map_or(String::new(), |before| format!(" ({before} kept)"));
         let generation = or_dash(line.generation.map(|generation| format!("{generation}{kept_too}")));
-        let sockets = line.holders.as_ref();
-        let sockets =
-            or_dash(sockets.map(|list| list.iter().map(|it| it.sockets + it.listening).sum::<usize>().to_string()));
+        let count = |list: &Vec<Holder>| list.iter().map(|it| it.sockets + it.listening).sum::<usize>().to_string();
+        let sockets = or_dash(line.holders.as_ref().map(count));
         let algorithm = if line.receiver { format!("{} (receiver)", line.algorithm) } else { line.algorithm.clone() };
         let set: Vec<String> = line.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let set = if set.is_empty() { "none".to_owned() } else { set.join(" ") };

@@ -1,17 +1,15 @@
-//! `tccc trace`: the live stream of samples, losses and state changes per socket, or what was recorded of one.
+//! `tccc trace`: the stream of samples, losses and state changes of every socket, live or from a recording.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use signal_hook::consts::{SIGHUP, SIGINT};
+use anyhow::Result;
 
-use super::selection::Selection;
-use super::{capabilities, signals};
+use super::selection::SocketSelection;
+use super::signals::stop_flag;
 use crate::cli::output::naming::{self, Naming};
-use crate::cli::output::stream::{Stream, StreamFormat};
+use crate::cli::output::stream::{EventStream, StreamFormat};
 use crate::cli::output::{note, warn};
 use crate::kernel::clock;
 use crate::trace::gather::Scope;
@@ -20,56 +18,54 @@ use crate::trace::record::{Head, Recorder};
 use crate::trace::rules::OfRules;
 use crate::trace::source::EventSource;
 use crate::trace::watch::{Watch, WatchSettings};
-use crate::trace::whole::Whole;
-use crate::units::{Bytes, format_duration, parse_duration, within};
+use crate::trace::whole::WholeRecording;
+use crate::units::{Bytes, format_duration, parse_duration, time_within, within};
 
 mod sink;
 
 use sink::{Sink, SinkSeen};
 
-/// Longest sampling interval: a day.
+/// Longest sampling interval.
 const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Longest stream: a year; without `--duration` there is no limit.
-const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-/// Events are shown at least this often.
+/// Range of `--duration`, up to a year.
+pub(super) const DURATIONS: [&str; 2] = ["1ms", "8760h"];
+/// Longest time without output of waiting events.
 const POLL: Duration = Duration::from_millis(100);
-/// Exit code of a process ended by its second Ctrl-C.
-const INTERRUPTED: i32 = 128 + SIGINT;
 
 /// Stream what every TCP connection does: samples, losses, state changes
 ///
-/// Connections are sampled once per interval while packets arrive, which costs nothing per packet; openings, closings,
-/// losses and changes of the congestion state are shown as they happen. Ends with Ctrl-C or after `--duration`, with a summary on stderr.
-/// A recording also holds every socket that sends nothing, and the names of processes, cgroups and private state.
+/// Samples each connection once per interval while packets arrive, at no cost per packet. Shows when a connection opens or
+/// closes, loses packets or changes its congestion state. Ends with Ctrl-C or after `--duration`, with a summary on stderr.
+///
+/// A recording also contains idle sockets, and the names of processes, cgroups and private state.
+///
+/// Changes nothing: its BPF programs disappear with the process.
 ///
 /// Example: `tccc trace --port 5201 --interval 10ms --duration 30s -o jsonl`;
 /// `tccc trace --record night.tccc --rotate-size 100MB`; `tccc trace --replay night.tccc -o parquet > night.parquet`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("trace", " A replay needs none."))]
 pub struct Args {
     /// Time between samples of one connection; 0s samples every packet
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_interval)]
     interval: Duration,
-    /// How long to trace; until Ctrl-C when absent
-    #[arg(long, value_name = "TIME", value_parser = parse_length)]
+    /// How long to trace; by default until Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = time_within(DURATIONS))]
     duration: Option<Duration>,
-    /// Buffer between kernel and reader, rounded up to a power of two
+    /// Ring buffer between kernel and reader, rounded up to a power of two
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_ring)]
     ring: u32,
-    /// How each event is printed; a table when absent
+    /// How to print each event; by default as a table
     #[arg(short, long, value_enum)]
     output: Option<StreamFormat>,
     #[command(flatten)]
-    recording: sink::Options,
+    recording: sink::RecordingArgs,
     #[command(flatten)]
-    selection: Selection,
+    selection: SocketSelection,
 }
 
 impl Args {
-    /// Streams or records until the time is over, a signal comes or the reader goes away; or shows a recording.
-    ///
-    /// Errors: a wrong option; a need of the tracer is missing; stdout or a file cannot be written or read.
-    /// Side effects: writes the files of a recording.
+    /// Errors: a wrong option; the tracer lacks a requirement; stdout or a file cannot be written or read.
+    /// Side effects: the files of a recording.
     pub fn run(&self) -> Result<()> {
         match &self.recording.replay {
             Some(file) => self.replay(file),
@@ -87,12 +83,15 @@ impl Args {
             WatchSettings { filter, interval: self.interval, ring_bytes: self.ring, layouts: naming::layouts() };
         let scope = if file.is_some() { Scope::All } else { Scope::Arms };
         let mut source = OfRules::new(Watch::start_gathering(settings, scope)?, self.selection.rules());
-        // After the tracer: a refusal leaves stdout and the file as they were.
+        // Only once the tracer runs, so that its errors leave stdout and the file untouched.
         let recorder = file.map(|file| Recorder::create(file, head, self.recording.rotation())).transpose()?;
         let format = self.output.or(file.is_none().then_some(StreamFormat::Table));
-        let stream = format.map(|format| Stream::begin(format, begin_ns, Naming::default())).transpose()?;
+        let stream = format.map(|format| EventStream::begin(format, begin_ns, Naming::default())).transpose()?;
+        self.selection
+            .warn_of_unregistered("`tccc status` lists those that are; it is shown once it is loaded and chosen");
+        self.selection.warn_of_unknown_rules();
         let known = source.notices();
-        self.warn_before(&known);
+        known.iter().for_each(|notice| warn(notice, None));
         let begin = Instant::now();
         let seen = self.follow(&mut source, Sink::new(recorder, stream), &stop)?;
         source.notices().iter().filter(|notice| !known.contains(notice)).for_each(|notice| warn(notice, None));
@@ -108,9 +107,9 @@ impl Args {
     }
 
     fn replay(&self, file: &Path) -> Result<()> {
-        let mut source = Whole::open(file, self.selection.filter()?, self.selection.rules())?;
+        let mut source = WholeRecording::open(file, self.selection.filter()?, self.selection.rules())?;
         let format = self.output.unwrap_or(StreamFormat::Table);
-        let stream = Stream::begin(format, source.now_ns(), Naming::of_recording())?;
+        let stream = EventStream::begin(format, source.now_ns(), Naming::of_recording())?;
         let seen = self.follow(&mut source, Sink::new(None, Some(stream)), &AtomicBool::new(false))?;
         source.notices().iter().for_each(|notice| warn(notice, None));
         self.warn_of_dropped(&seen);
@@ -118,28 +117,20 @@ impl Args {
         Ok(())
     }
 
-    /// Hands over what the source has until it is over, the time is, or a signal comes.
+    /// Takes events until the source or the time ends, or a signal comes.
     fn follow(&self, source: &mut dyn EventSource, mut sink: Sink, stop: &AtomicBool) -> Result<SinkSeen> {
         let begin = Instant::now();
         while !stop.load(Ordering::Relaxed) && !source.is_over() && !self.remaining(begin).is_zero() {
-            // Less than a millisecond rounds to no wait at all.
+            // Less than a millisecond would round to no wait at all.
             sink.poll(source, self.remaining(begin).max(Duration::from_millis(1)))?;
         }
         sink.poll(source, Duration::ZERO)?;
         sink.finish()
     }
 
-    /// Until something has to be looked at again; nothing when the time is over.
+    /// Time until the next poll; zero after `--duration`.
     fn remaining(&self, begin: Instant) -> Duration {
         self.duration.map_or(POLL, |length| length.saturating_sub(begin.elapsed()).min(POLL))
-    }
-
-    fn warn_before(&self, notices: &[String]) {
-        for unknown in self.selection.unregistered() {
-            warn(&unknown, Some("`tccc status` lists those that are; it is shown once it is loaded and chosen"));
-        }
-        self.selection.warn_of_unknown_rules();
-        notices.iter().for_each(|notice| warn(notice, None));
     }
 
     fn warn_of_dropped(&self, seen: &SinkSeen) {
@@ -160,29 +151,10 @@ impl Args {
     }
 }
 
-/// Set by a signal to end; after it Ctrl-C and `kill` end the process at once, for a reader that takes nothing.
-///
-/// The end of a session does not: the kernel and the shell both send SIGHUP then.
-pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in signals::that_end() {
-        if signal != SIGHUP {
-            signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
-                .context("watch for Ctrl-C")?;
-        }
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("watch for Ctrl-C")?;
-    }
-    Ok(stop)
-}
-
 pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text).map_err(|error| error.to_string())?;
     let is_allowed = interval.is_zero() || (Duration::from_micros(1)..=INTERVAL_MAX).contains(&interval);
     is_allowed.then_some(interval).ok_or_else(|| "expected 0s for every packet, or 1us to 24h".to_owned())
-}
-
-pub fn parse_length(text: &str) -> Result<Duration, String> {
-    within(parse_duration(text), Duration::from_millis(1)..=DURATION_MAX, "expected 1ms to 8760h")
 }
 
 pub(super) fn parse_ring(text: &str) -> Result<u32, String> {

@@ -1,4 +1,4 @@
-//! `tccc traffic`: what `tccc run` starts in the namespaces of a run; hidden, because it is of no use on its own.
+//! `tccc traffic`: the sender or receiver that `tccc run` starts in a run's namespaces.
 
 use std::io::{self, Write};
 
@@ -12,18 +12,18 @@ use crate::lab::traffic::child::{self, ChildPlace, Task};
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub struct Args {
-    /// Where to do it, as `tccc run` writes it
+    /// Where to run, as `tccc run` writes it
     #[arg(value_name = "PLACE")]
-    pub place: String,
+    place: String,
     /// What to do, as `tccc run` writes it
     #[arg(value_name = "TASK")]
-    pub task: String,
+    task: String,
 }
 
 impl Args {
-    /// Does the task at its place and prints what came of it as JSON.
+    /// Prints the result as JSON.
     ///
-    /// Errors: no such place or task; a socket cannot be used.
+    /// Errors: no such place or task; a socket error.
     pub fn run(&self) -> Result<()> {
         let place: ChildPlace = parse("place", &self.place)?;
         let task: Task = parse("task", &self.task)?;

@@ -1,11 +1,10 @@
-//! `tccc unload`: undo what `tccc load` did, and prove it.
+//! `tccc unload`: undo what `tccc load` did, and check the result.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::Result;
 
-use super::capabilities;
 use crate::cli::output::plain::write_columns;
 use crate::cli::output::{note, warn};
 use crate::failure::Failure;
@@ -21,33 +20,30 @@ use crate::state::Store;
 use crate::trial::{self, end};
 use crate::units::{format_duration, parse_duration};
 
-/// Unregister an algorithm, and undo all that its load changed
+/// Unregister an algorithm, and undo everything that loading it changed
 ///
-/// The default goes back to what it was before `tccc load --default`, unless somebody changed it since. Open sockets keep
-/// the algorithm until they close, and are listed by process. `--all` also removes what killed commands left.
+/// Restores the default that `tccc load --default` replaced, unless somebody changed it since. Open sockets keep the
+/// algorithm until they close; they are listed by process. `--all` also removes the policy and what killed commands left.
 ///
 /// Example: `tccc unload dtcp --drain 60s`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("unload", ""))]
 pub struct Args {
-    /// The name under which it was loaded
+    /// The name of the loaded algorithm
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     name: Option<String>,
     /// Everything that tccc registered or left behind, except what a running experiment uses
     #[arg(long)]
     all: bool,
-    /// After unregistering wait this long for open sockets to close, such as 60s; ends with 1 where that is too short
+    /// After unregistering, wait this long for open sockets to close, such as 60s; exits with 1 if some are left
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     drain: Option<Duration>,
-    /// Print each change that would be made; make none
+    /// Print each change; make none
     #[arg(short = 'n', long)]
     dry_run: bool,
 }
 
 impl Args {
-    /// Unloads, and prints what was undone and who still holds it.
-    ///
-    /// Errors: the name is not ours; not permitted; it is still registered afterwards.
+    /// Errors: tccc did not load the name; not permitted; it is still registered afterwards.
     pub fn run(&self) -> Result<()> {
         let features = Features::probe()?;
         if self.dry_run {
@@ -72,7 +68,8 @@ impl Args {
         };
         is_empty &= done.is_empty();
         for one in done {
-            failed.extend(one.and_then(|unloaded| self.finish(&mut out, &unloaded)).err());
+            let finish = |unloaded: Unloaded| print_done(&mut out, &unloaded).and_then(|()| self.follow(&unloaded));
+            failed.extend(one.and_then(finish).err());
         }
         if self.all {
             failed.extend(end_orphans(&mut out).err());
@@ -81,12 +78,10 @@ impl Args {
                 writeln!(out, "nothing is loaded")?;
             }
         }
-        first_of(failed)
-    }
-
-    fn finish(&self, out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {
-        print_done(out, unloaded)?;
-        self.follow(unloaded)
+        let mut failed = failed.into_iter();
+        let first = failed.next();
+        failed.for_each(|error| warn(&format!("{error:#}"), None));
+        first.map_or(Ok(()), Err)
     }
 
     fn print_plan(&self, features: &Features) -> Result<()> {
@@ -114,7 +109,7 @@ impl Args {
         Ok(())
     }
 
-    /// Says who still holds it, after waiting where that was asked.
+    /// Waits for sockets if `--drain` is given, then reports those that are left.
     fn follow(&self, unloaded: &Unloaded) -> Result<()> {
         let mut left = unloaded.holders.clone();
         if let Some(patience) = self.drain.filter(|_| !left.is_empty()) {
@@ -137,7 +132,7 @@ impl Args {
     }
 }
 
-/// Refuses to unload what a rule of the policy gives to connections.
+/// Errors: a rule of the policy gives the algorithm to connections.
 fn free_of_policy(name: &str) -> Result<(), Failure> {
     let Ok(Some(generation)) = change::current() else { return Ok(()) };
     let on_trial = trial::current().ok().flatten().is_some_and(|trial| trial.loaded.iter().any(|other| other == name));
@@ -147,7 +142,7 @@ fn free_of_policy(name: &str) -> Result<(), Failure> {
     Err(Failure::failed(what).hint("`tccc policy remove`, or apply a policy without that rule, then unload it"))
 }
 
-/// Ends the trial that an algorithm was loaded for; whether there was one.
+/// Ends the trial for which an algorithm was loaded; returns whether there was one.
 fn end_trial(out: &mut impl Write, name: &str) -> Result<bool> {
     let trial = trial::current()?.filter(|trial| trial.loaded.iter().any(|other| other == name));
     let Some(trial) = trial else { return Ok(false) };
@@ -156,7 +151,7 @@ fn end_trial(out: &mut impl Write, name: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Removes the policy and ends its trial; whether there was something of either.
+/// Removes the policy with its algorithms and ends its trial; returns whether there was anything to remove.
 fn remove_policy(out: &mut impl Write) -> Result<bool> {
     let removed = end::remove_policy(false)?;
     if removed.was_there {
@@ -166,22 +161,12 @@ fn remove_policy(out: &mut impl Write) -> Result<bool> {
     Ok(removed.was_there || !removed.unloaded.is_empty())
 }
 
-/// The first failure ends the command; the others are said before it.
-fn first_of(mut failed: Vec<anyhow::Error>) -> Result<()> {
-    failed.iter().skip(1).for_each(|error| warn(&format!("{error:#}"), None));
-    failed.truncate(1);
-    failed.pop().map_or(Ok(()), Err)
-}
-
 /// `2 sockets and 1 listening socket`.
 fn counted(holders: &[Holder]) -> String {
-    let sockets: usize = holders.iter().map(|holder| holder.sockets).sum();
-    let listening: usize = holders.iter().map(|holder| holder.listening).sum();
-    match (sockets, listening) {
-        (_, 0) => count(sockets, "socket"),
-        (0, _) => count(listening, "listening socket"),
-        _ => format!("{} and {}", count(sockets, "socket"), count(listening, "listening socket")),
-    }
+    let sockets = holders.iter().map(|holder| holder.sockets).sum();
+    let listening = holders.iter().map(|holder| holder.listening).sum();
+    let kinds = [(sockets, "socket"), (listening, "listening socket")].into_iter().filter(|(number, _)| *number > 0);
+    kinds.map(|(number, noun)| count(number, noun)).collect::<Vec<_>>().join(" and ")
 }
 
 fn print_done(out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {

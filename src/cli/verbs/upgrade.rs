@@ -1,4 +1,4 @@
-//! `tccc upgrade` and `tccc rollback`: other code under a name that is loaded, without a gap; and back.
+//! `tccc upgrade` and `tccc rollback`: replace the code under a loaded name without a gap, and restore it.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -6,92 +6,91 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::capabilities;
-use super::confirm::parse_trial;
+use super::confirm::TRIALS;
 use super::guard::{forecast, guard_command};
 use super::load::{TrialShare, find};
-use super::risk::{Acceptance, Given, is_given_unasked};
+use super::risk::{Acceptance, AlgorithmRisk, is_given_unasked};
 use crate::cli::output::note;
 use crate::failure::Failure;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
+use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, Request};
 use crate::plain::count;
 use crate::policy::change;
 use crate::policy::rule::Portion;
+use crate::policy::sweep::Refreshes;
 use crate::state::Record;
-use crate::trial::upgrade::{self, Done, UpgradeTrial};
-use crate::units::format_duration;
+use crate::trial::upgrade::{self, UpgradeTrial};
+use crate::units::{format_duration, time_within};
 
-/// What it takes: sockets and defaults of every network namespace are pointed to the code.
+/// To update sockets and defaults in every network namespace.
 const RIGHTS: [Capability; 2] = [Capability::NetAdmin, Capability::SysAdmin];
 
 /// Replace the code of a loaded algorithm without a gap
 ///
-/// New connections get the new code; defaults of network namespaces and listening sockets are pointed to it. Connections
-/// that are open keep the old code until they close, unless `--sockets` is given. The old code stays in the kernel for
-/// `tccc rollback`. A kernel without struct_ops links (before 6.4) cannot swap code. There the new code is loaded beside the
-/// old one first, and a program that asks for the name during the change gets an error.
+/// New connections get the new code, also from listening sockets and the defaults of network namespaces. Open connections
+/// keep the old code until they close, unless `--sockets` is given. `tccc rollback` restores the old code, which stays in the
+/// kernel. A kernel before 6.4 has no struct_ops links and cannot swap code; a program that asks for the name during the
+/// change then gets an error.
 ///
-/// If the name is the default, or a rule gives it, this first prints what the new code does to its neighbours. Code whose risk is
-/// high, or not measured, needs `--trial` or `--accept-risk` there.
+/// If the name is the default or a rule gives it, this first prints what the new code does to its neighbours. Code whose risk
+/// is high or not measured then needs `--trial` or `--accept-risk`.
 ///
-/// With `--trial` a part of the new connections gets the new code, under a name of its own, until `tccc confirm`.
+/// With `--trial`, some of the new connections get the new code, under its own name, until `tccc confirm`.
 ///
 /// Example: `tccc upgrade dtcp --set keep_avoidance=896 --trial 10m --guard 'retransmitted<1.2x'`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("upgrade", ""))]
 pub struct Args {
-    /// The name under which it is loaded
+    /// The name of the loaded algorithm
     name: String,
-    /// The new code: an algorithm of `tccc list`, or an object file; by default the algorithm that the name has
+    /// The new code: an algorithm of `tccc list`, or an object file; by default the present algorithm
     #[arg(value_name = "ID|FILE.bpf.o")]
     algorithm: Option<String>,
-    /// Value of a tunable, in its own unit; may be given several times
+    /// Value of a tunable, in its own unit; may be repeated
     #[arg(long = "set", value_name = "TUNABLE=VALUE")]
     settings: Vec<String>,
-    /// Try it for this time, such as 10m; undone unless you run `tccc confirm` before
-    #[arg(long, value_name = "TIME", value_parser = parse_trial)]
+    /// Try it for this time, such as 10m; undone unless you run `tccc confirm` first
+    #[arg(long, value_name = "TIME", value_parser = time_within(TRIALS))]
     trial: Option<Duration>,
     #[command(flatten)]
     share: TrialShare,
     #[command(flatten)]
     acceptance: Acceptance,
-    /// Also give open connections the new code; they keep their window and begin anew with the algorithm's own state
+    /// Also give open connections the new code; they keep their window but lose the algorithm's private state
     #[arg(long, conflicts_with = "trial")]
     sockets: bool,
-    /// Print each change that would be made; make none
+    /// Print each change; make none
     #[arg(short = 'n', long)]
     dry_run: bool,
 }
 
-/// Put back the code that an upgrade replaced
+/// Restore the code that an upgrade replaced
 ///
 /// New connections get that code, as with `tccc upgrade`. A second rollback undoes the first.
 ///
 /// Example: `tccc rollback dtcp`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("rollback", ""))]
 pub struct Rollback {
-    /// The name under which it is loaded
+    /// The name of the loaded algorithm
     name: String,
     /// Also give open connections that code
     #[arg(long)]
     sockets: bool,
-    /// Print each change that would be made; make none
+    /// Print each change; make none
     #[arg(short = 'n', long)]
     dry_run: bool,
 }
 
 impl Args {
-    /// Upgrades, and says what was done.
-    ///
-    /// Errors: the name is not loaded; wrong words; the kernel's refusal.
+    /// Errors: the name is not loaded; a wrong argument; a refusal of the kernel.
     pub fn run(&self) -> Result<()> {
         privilege::require(&format!("upgrade \"{}\"", self.name), &RIGHTS)?;
         let features = Features::probe()?;
         let record = loader::upgrade::check(&self.name, &features, false)?;
-        let same = || record.file.as_ref().map_or(record.algorithm.clone(), path_text);
+        // An absolute path contains `/`, so `find` takes it for a file.
+        let path = |file: &PathBuf| std::path::absolute(file).unwrap_or_else(|_| file.clone()).display().to_string();
+        let same = || record.file.as_ref().map_or(record.algorithm.clone(), path);
         let wanted = self.algorithm.clone().unwrap_or_else(same);
         let (algorithm, file) = find(&wanted)?;
         let settings = algorithm.settings(&self.settings(&record))?;
@@ -129,10 +128,8 @@ impl Args {
         note(&format!("undone in {time} unless `tccc confirm {name}` follows"));
         Ok(())
     }
-}
 
-impl Args {
-    /// Says what is risked where connections get the new code unasked.
+    /// Notes the risk if connections get the new code unasked.
     ///
     /// Errors: the risk is high, and neither accepted nor on trial.
     fn admit(&self, request: &Request, record: &Record) -> Result<(), Failure> {
@@ -141,15 +138,11 @@ impl Args {
             return Ok(());
         }
         let what = format!("upgrade \"{}\", which connections get unasked", self.name);
-        let is_allowed = self.acceptance.accepts || self.trial.is_some();
-        Given::new(&self.name, request.algorithm, request.settings).admit(
-            &what,
-            "try it with `--trial 10m`",
-            is_allowed,
-        )
+        let risk = AlgorithmRisk::new(&self.name, request.algorithm, request.settings);
+        risk.admit(&what, "try it with `--trial 10m`", self.acceptance.accepts || self.trial.is_some())
     }
 
-    /// The tunables: without another algorithm those that the name has now, unless they are given anew.
+    /// The present tunables unless the algorithm changes, overridden by `--set`.
     fn settings(&self, record: &Record) -> Vec<String> {
         let is_given = |name: &str| self.settings.iter().any(|text| text.split('=').next() == Some(name));
         let kept = record.tunables.iter().filter(|(name, _)| self.algorithm.is_none() && !is_given(name));
@@ -158,8 +151,6 @@ impl Args {
 }
 
 impl Rollback {
-    /// Rolls back, and says what was done.
-    ///
     /// Errors: the name is not loaded; no earlier code is kept.
     pub fn run(&self) -> Result<()> {
         privilege::require(&format!("roll back \"{}\"", self.name), &RIGHTS)?;
@@ -172,11 +163,6 @@ impl Rollback {
         }
         write_done(&mut out, &upgrade::rollback(&self.name, &features, self.sockets)?)
     }
-}
-
-fn path_text(file: &PathBuf) -> String {
-    // With a `/` in it, so that it is taken for a file.
-    std::path::absolute(file).unwrap_or_else(|_| file.clone()).display().to_string()
 }
 
 fn write_plan(out: &mut impl Write, name: &str, code: &str, sockets: bool) -> Result<()> {
@@ -201,14 +187,13 @@ fn write_trial_plan(out: &mut impl Write, name: &str, portion: Portion, patience
     Ok(())
 }
 
-fn write_done(out: &mut impl Write, done: &Done) -> Result<()> {
-    let record = &done.upgraded.record;
-    done.upgraded.adapted.iter().for_each(|phrase| note(phrase));
+fn write_done(out: &mut impl Write, (upgraded, refreshes): &(Upgraded, Refreshes)) -> Result<()> {
+    let record = &upgraded.record;
+    upgraded.adapted.iter().for_each(|phrase| note(phrase));
     let title = if record.title.is_empty() { &record.algorithm } else { &record.title };
     let before = record.previous.as_ref().map_or(String::new(), |code| format!(" (was {})", code.generation));
     writeln!(out, "\"{}\": generation {}{before}: {title}", record.name, record.generation)?;
-    let refreshes = done.refreshes;
-    let namespaces = done.upgraded.defaults.len();
+    let namespaces = upgraded.defaults.len();
     if namespaces > 0 {
         writeln!(out, "the default of {} follows", count(namespaces, "network namespace"))?;
     }
@@ -218,6 +203,6 @@ fn write_done(out: &mut impl Write, done: &Done) -> Result<()> {
     if refreshes.failed > 0 {
         note(&format!("the kernel refused to give {} sockets that code: they keep the old one", refreshes.failed));
     }
-    done.upgraded.notes.iter().for_each(|phrase| note(phrase));
+    upgraded.notes.iter().for_each(|phrase| note(phrase));
     Ok(())
 }

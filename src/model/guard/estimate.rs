@@ -1,97 +1,88 @@
-//! The effect of a treatment, estimated from the sums of both arms.
+//! Estimates the effect of a treatment from the sums of both arms.
 
 use std::ops::{AddAssign, Sub};
 
 use derive_more::Display;
 use serde::Serialize;
 
-/// Number of groups that peers are divided into.
+/// Number of groups into which peers are divided.
 pub const FOLDS: usize = 32;
 /// Fewest connections of the smaller arm before the first look.
 pub const CONNECTIONS_MIN: u64 = 500;
-/// Fewest events of both arms together before the first look at a ratio. Bytes, as the numerator of goodput, always suffice.
+/// Fewest events of both arms together before the first look at a ratio. Bytes, the numerator of goodput, always suffice.
 pub const EVENTS_MIN: f64 = 100.0;
-/// Fewest folds with data in both arms. With fewer peers than that, their spread cannot be measured.
+/// Fewest folds with data in both arms. With fewer, the spread between peers cannot be measured.
 pub const PEER_FOLDS_MIN: usize = 8;
-/// Events that are added to both arms together before a logarithm is taken.
+/// Events added to both arms together before a logarithm is taken.
 const CONTINUITY_EVENTS: f64 = 0.5;
-/// Standard errors at or below this one are rounding errors.
+/// Smaller standard errors are rounding errors.
 const SE_MIN: f64 = 1e-9;
 
 /// Numerator and denominator of a metric, summed over connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sums {
-    /// Events, bytes, or logarithms: what is divided.
+    /// Events, bytes or logarithms.
     pub numerator: f64,
-    /// Segments, connections or seconds: what it is divided by.
+    /// Segments, connections or seconds.
     pub denominator: f64,
 }
 
-/// What one arm of a split added up for one metric, since the shares of the split last changed.
+/// One arm's sums for one metric since the shares of the split last changed.
 ///
-/// Sums over different shares must not be mixed. If losses rise in the evening and the share rises too, the treated arm
-/// has more evening than the control arm, and would look worse for that alone.
+/// Sums over different shares must not be mixed. If losses and the treated share both rise in the evening, more of the
+/// treated arm falls into the evening, and it would look worse for that reason alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ArmSums {
     /// Connections that contributed.
     pub connections: u64,
-    /// One entry per fold: a hash of the peer's address modulo [`FOLDS`], independent of the hash that chooses the arm.
+    /// One entry per fold. The fold is a hash of the peer's address modulo [`FOLDS`], independent of the hash that chooses
+    /// the arm.
     pub folds: [Sums; FOLDS],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Logarithm of the treated arm's ratio over the control arm's ratio.
+    /// Logarithm of the treated ratio over the control ratio.
     LogRatio,
-    /// Difference of the arms' means, of a quantity that is a logarithm itself: mean ln(srtt / min_rtt).
+    /// Difference of the means of a quantity that is a logarithm itself, such as ln(srtt / min_rtt).
     Difference,
 }
 
-/// The effect of the treatment, with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// Logarithm of treated over control.
     pub theta: f64,
-    /// Standard error of `theta`.
     pub se: f64,
-    /// Number of equally large folds that would give `se` as much precision as these folds do; 1 to [`FOLDS`].
+    /// Number of equally large folds that would give the same precision of `se`; 1 to [`FOLDS`].
     pub folds: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Display, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotYet {
-    /// The smaller arm has fewer than [`CONNECTIONS_MIN`] connections.
     #[display("{seen} of {CONNECTIONS_MIN} connections in the smaller arm")]
-    FewConnections {
-        /// Connections of the smaller arm.
-        seen: u64,
-    },
-    /// Both arms together have fewer than [`EVENTS_MIN`] events.
+    FewConnections { seen: u64 },
     #[display("{seen:.0} of {EVENTS_MIN} events in both arms")]
-    FewEvents {
-        /// Events of both arms.
-        seen: f64,
-    },
-    /// The peers, or those with events, are in fewer than [`PEER_FOLDS_MIN`] folds.
+    FewEvents { seen: f64 },
+    /// Data or events come from fewer than [`PEER_FOLDS_MIN`] folds.
     #[display("data from {folds} of {PEER_FOLDS_MIN} groups of peers")]
     FewPeers { folds: usize },
-    /// All folds give the same effect, or a sum is not a number: there is no spread to judge by.
+    /// All folds give the same effect, or a sum is not a number, so there is no spread to judge by.
     #[display("no difference between any peers to judge by")]
     NoSpread,
 }
 
-/// Both arms' sums over the same connections' peers: treated, then control.
-type Pair = [Sums; 2];
+/// Sums of both arms over the same peers: treated, then control.
+type ArmPair = [Sums; 2];
 
 /// Estimates the effect of the treatment on a metric.
 ///
-/// The standard error is a delete-one jack-knife over the folds. A fold is left out of both arms at once, so that what
-/// a peer's path does to both arms cancels, and connections of one peer need not be independent.
+/// The standard error is a delete-one jackknife over the folds. A fold is left out of both arms at once. Effects of a
+/// peer's path on both arms therefore cancel, and connections of one peer need not be independent.
 ///
 /// An arm without events has no logarithm. Half an event is therefore added to both arms together, in proportion to their
-/// denominators. This adds the same amount to both ratios and only moves the effect towards zero. It cannot turn an
-/// equal algorithm into a worse one, and from 100 events on it cannot hide a large effect.
+/// denominators. This adds the same amount to both ratios, so it can only move the effect towards zero. From 100 events
+/// on, it cannot hide a large effect.
 ///
 /// Units: `theta` and `se` are natural logarithms.
 /// Errors: each reason of [`NotYet`].
@@ -103,7 +94,7 @@ pub fn estimate(treated: &ArmSums, control: &ArmSums, effect: Effect) -> Result<
         return Err(NotYet::FewConnections { seen });
     }
     let pairs = treated.folds.iter().zip(&control.folds).map(|(&treated, &control)| [treated, control]);
-    let folds: Vec<Pair> = pairs.filter(|pair| pair.iter().any(Sums::has_data)).collect();
+    let folds: Vec<ArmPair> = pairs.filter(|pair| pair.iter().any(Sums::has_data)).collect();
     let common = folds.iter().filter(|pair| pair.iter().all(Sums::has_data)).count();
     if common < PEER_FOLDS_MIN {
         return Err(NotYet::FewPeers { folds: common });
@@ -121,18 +112,18 @@ pub fn estimate(treated: &ArmSums, control: &ArmSums, effect: Effect) -> Result<
 }
 
 /// Variance of a statistic of both arms: (g - 1)/g · Σ (θ₍ᵢ₎ - θ̄)², with θ₍ᵢ₎ the statistic without fold i.
-fn jackknife_variance(folds: &[Pair], total: Pair, statistic: impl Fn(Pair) -> f64) -> f64 {
+fn jackknife_variance(folds: &[ArmPair], total: ArmPair, statistic: impl Fn(ArmPair) -> f64) -> f64 {
     let count = folds.len() as f64;
     let without: Vec<f64> = folds.iter().map(|fold| statistic([total[0] - fold[0], total[1] - fold[1]])).collect();
     let mean = without.iter().sum::<f64>() / count;
     without.iter().map(|value| (value - mean).powi(2)).sum::<f64>() * (count - 1.0) / count
 }
 
-/// Least variance of a log ratio when one arm has too few events to show a variance of its own; 0 when both have enough.
+/// Lower bound for the variance of a log ratio if one arm has too few events to show its own; 0 if both have enough.
 ///
-/// The jack-knife gives an arm without events the variance 0, and ten clustered events may all be in the other arm by
-/// chance. Such an arm is taken to vary as the other one does, per unit of denominator: Var_other · (1 + D_other/D_few).
-fn borrowed_variance(folds: &[Pair], total: Pair) -> Result<f64, NotYet> {
+/// The jackknife gives an arm without events the variance 0, and ten clustered events may all fall into the other arm by
+/// chance. The arm is assumed to vary as the other one, per unit of denominator: Var_other · (1 + D_other/D_few).
+fn borrowed_variance(folds: &[ArmPair], total: ArmPair) -> Result<f64, NotYet> {
     let seen = total[0].numerator + total[1].numerator;
     if seen < EVENTS_MIN {
         return Err(NotYet::FewEvents { seen });
@@ -148,16 +139,16 @@ fn borrowed_variance(folds: &[Pair], total: Pair) -> Result<f64, NotYet> {
     Ok(own * (1.0 + total[arm].denominator / total[1 - arm].denominator))
 }
 
-/// Number of equally large folds whose variance would be known as precisely: (Σv)² / Σv².
+/// Number of equally large folds whose variance would be known equally well: (Σv)² / Σv².
 ///
-/// v is the share of a fold in the variance of the effect. Variance is taken to be proportional to the events that the
-/// fold's denominators would have at the ratio of both arms: v = R_fold · (D_treated/D²_treated,all + D_control/D²_control,all).
-/// For a difference of means R is 1. A busy peer lowers the number, and so does a peer that has most of the losses.
+/// v is a fold's share of the effect's variance. Variance is assumed proportional to the events expected from the fold's
+/// denominators at the ratio of both arms: v = R_fold · (D_treated/D²_treated,all + D_control/D²_control,all). For a
+/// difference of means R is 1. A busy peer lowers the number, and so does a peer with most of the losses.
 ///
 /// Source: F. E. Satterthwaite, "An approximate distribution of estimates of variance components", Biometrics Bulletin
 /// 2(6), 1946.
-fn effective_folds(folds: &[Pair], total: Pair, effect: Effect) -> f64 {
-    let share = |pair: &Pair| {
+fn effective_folds(folds: &[ArmPair], total: ArmPair, effect: Effect) -> f64 {
+    let share = |pair: &ArmPair| {
         let [treated, control] = pair;
         let rate = match effect {
             Effect::LogRatio => (treated.numerator + control.numerator) / (treated.denominator + control.denominator),
@@ -170,7 +161,7 @@ fn effective_folds(folds: &[Pair], total: Pair, effect: Effect) -> f64 {
 }
 
 impl Effect {
-    pub(super) fn of(self, [treated, control]: Pair) -> f64 {
+    pub(super) fn of(self, [treated, control]: ArmPair) -> f64 {
         match self {
             Effect::Difference => treated.ratio() - control.ratio(),
             Effect::LogRatio => {
@@ -182,11 +173,11 @@ impl Effect {
 }
 
 impl ArmSums {
-    /// Adds what connections of one fold did since the last tick.
+    /// Adds the growth of one fold's connections since the last tick.
     ///
-    /// Leaves `connections` as it is: a connection counts once, however many ticks it lasts.
+    /// Does not change `connections`: a connection counts once, however many ticks it lasts.
     ///
-    /// Shape: `fold` below [`FOLDS`]; a larger one is taken modulo it.
+    /// Shape: `fold` is taken modulo [`FOLDS`].
     pub fn add(&mut self, fold: usize, sums: Sums) {
         self.folds[fold % FOLDS] += sums;
     }
@@ -197,9 +188,7 @@ impl ArmSums {
         total
     }
 
-    /// The metric's value in this arm: numerator over denominator; the geometric mean for a quantity in logarithms.
-    ///
-    /// None: when there is no data.
+    /// The arm's value: numerator over denominator, or the geometric mean of a quantity in logarithms. `None` without data.
     pub fn value(&self, effect: Effect) -> Option<f64> {
         let total = self.total();
         let value = match effect {

@@ -1,13 +1,13 @@
-//! What a trial can detect, before it starts.
+//! Predicts, before a trial starts, which harm it can detect.
 
 use super::estimate::{CONNECTIONS_MIN, Estimate};
 use super::look::{Limit, half_width, needed};
 
-/// Spread of a metric that no connection was measured for.
+/// Spread assumed for a metric without measured connections.
 ///
 /// Retransmissions in the simulated traffic of `tests/host/guard_statistics.rs` have spreads of 5 to 7.
 pub const SPREAD_DEFAULT: f64 = 7.0;
-/// Effective folds of that traffic, whose peers are Zipf-distributed.
+/// Effective folds of that simulated traffic, whose peers are Zipf-distributed.
 pub const FOLDS_TYPICAL: f64 = 14.0;
 /// Standard normal quantile of the probability of detection, 0.8.
 const POWER_QUANTILE: f64 = 0.84;
@@ -16,25 +16,25 @@ const POWER_QUANTILE: f64 = 0.84;
 pub struct ForecastPlan {
     /// Connections of both arms per second.
     pub connections_per_s: f64,
-    /// Share of them that is treated; above 0 and below 1.
+    /// Treated share; above 0 and below 1.
     pub treated_share: f64,
     /// Time until the deadline.
     pub seconds: f64,
-    /// Spread of one connection's contribution to the metric: the standard deviation of N - R·D over the mean of N,
-    /// where R is ΣN/ΣD. For a difference of means it is divided by the mean of D instead.
+    /// Spread of one connection's contribution to the metric: the standard deviation of N - R·D over the mean of N, where R
+    /// is ΣN/ΣD. For a difference of means the divisor is the mean of D.
     pub spread: f64,
 }
 
-/// The smallest harm that is found by the deadline with a probability of 80 %.
+/// The smallest harm found by the deadline with a probability of 80 %.
 ///
-/// An approximation. SE² = spread² · (1/n_treated + 1/n_control), as if connections were independent after the
-/// peers' paths cancel between the arms; [`FOLDS_TYPICAL`] folds; and the look at the deadline decides. The effect must
-/// be beyond the limit by the distance at which the e-value decides, and by 0.84 SE.
+/// An approximation: SE² = spread² · (1/n_treated + 1/n_control), as if connections were independent once the effects of
+/// the peers' paths cancel between the arms. It assumes [`FOLDS_TYPICAL`] folds and one decision at the deadline. The
+/// effect must be beyond the limit by the distance at which the e-value decides, plus 0.84 SE.
 ///
 /// Shape: `metrics` as in [`super::look`].
 /// Units: treated over control; above the limit if more is worse, below it if less is worse.
-/// None: when the plan is not a trial (a share of 0 or 1, a rate, time or spread that is not above 0), when the
-/// smaller arm stays under [`CONNECTIONS_MIN`] connections, or when no effect is large enough.
+/// None: the plan is no trial (a share of 0 or 1, or a rate, time or spread not above 0), the smaller arm stays under
+/// [`CONNECTIONS_MIN`] connections, or no effect is large enough.
 pub fn detectable(plan: &ForecastPlan, limit: Limit, metrics: usize) -> Option<f64> {
     let connections = plan.connections_per_s * plan.seconds;
     let arms = [plan.treated_share, 1.0 - plan.treated_share].map(|share| share * connections);

@@ -1,35 +1,33 @@
-//! One look at an estimate: the evidence, the interval and the verdict; and limits on the value itself.
+//! One look at an estimate: evidence, interval and verdict. Also limits on the value itself.
 
 use serde::Serialize;
 
 use super::estimate::{ArmSums, Effect, Estimate};
 
-/// Probability of ever crossing a limit that holds exactly, over all looks and all metrics together.
+/// Probability of ever crossing a limit if the effect equals it, over all looks and all metrics together.
 pub const ALPHA: f64 = 0.05;
-/// Standard deviation of the effects, in natural logarithms, that the e-value is built to find.
+/// Standard deviation of the effects that the e-value is tuned to find, in natural logarithms.
 ///
-/// Tried in simulation: with 0.2 and 14 effective folds, the e-value stays below 20 until the standard error is below 0.3,
-/// however large the effect is. With 1.0 and long bursts of losses, 4 instead of 0.3 of 100 equal algorithms were reverted.
+/// Chosen by simulation. With 0.2 and 14 effective folds, the e-value stays below 20 until the standard error is below 0.3,
+/// however large the effect. With 1.0 and long loss bursts, 4 instead of 0.3 of 100 equal algorithms were reverted.
 pub const MIXTURE_SD: f64 = 0.5;
 /// Fewest connections of an arm before a limit on its value counts.
 const VALUE_CONNECTIONS_MIN: u64 = 100;
-/// Fewest events of an arm before its value counts as too high. One event among 100 connections is 1 %, and chance.
+/// Fewest events of an arm before its value counts as too high. One event in 100 connections is 1 %, by chance.
 const VALUE_EVENTS_MIN: f64 = 10.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
-    /// Treated over control, or the value itself in the metric's unit; above 0.
+    /// A ratio of treated over control, or a value in the metric's unit; above 0.
     pub value: f64,
-    /// Which side of it is worse.
     pub worse: Worse,
 }
 
-/// The side of a limit on which the metric is worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worse {
-    /// More is worse: retransmissions.
+    /// More is worse, as for retransmissions.
     Above,
-    /// Less is worse: goodput.
+    /// Less is worse, as for goodput.
     Below,
 }
 
@@ -37,14 +35,13 @@ pub enum Worse {
 pub struct Look {
     /// Treated over control.
     pub ratio: f64,
-    /// Interval of the ratio that contains the truth at all looks and for all metrics at once, in 95 of 100 trials.
-    /// It excludes the limit exactly when the verdict is not undecided. None while it is unbounded.
+    /// Contains the true ratio at all looks and for all metrics at once, in 95 of 100 trials. It excludes the limit exactly
+    /// if the verdict is not `Undecided`. `None` while it is unbounded.
     pub interval: Option<[f64; 2]>,
-    /// E-value of being worse than the limit; [`Look::needed`] decides.
     pub e_worse: f64,
     /// E-value of being better than the limit.
     pub e_safe: f64,
-    /// The e-value that decides: metrics / [`ALPHA`].
+    /// The deciding e-value: metrics / [`ALPHA`].
     pub needed: f64,
     pub verdict: LimitVerdict,
 }
@@ -52,23 +49,20 @@ pub struct Look {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitVerdict {
-    /// The treated connections are worse than the limit allows.
     Crossed,
-    /// The treated connections are better than the limit.
     Safe,
-    /// Neither is shown.
     Undecided,
 }
 
-/// Judges an estimate by a limit on treated over control.
+/// Judges an estimate by a limit on the ratio of treated over control.
 ///
 /// With t = (θ - ln limit) / SE, r = τ² / SE² and ν = folds - 1, the e-value is
 /// (1 + r)^(-1/2) · ((1 + t²/ν) / (1 + t²/(ν (1 + r))))^((ν + 1)/2): the likelihood of t under effects with standard deviation
 /// τ = [`MIXTURE_SD`], over that under the limit. For many folds it is the normal mixture exp(t² r / (2 (1 + r))) / √(1 + r).
-/// Student's form allows for a standard error that is itself an estimate. In simulated trials of six hours, the normal
+/// Student's form allows for an estimated standard error. In simulated trials of six hours, the normal
 /// form's intervals contained the truth at all looks in 85 of 100 trials, Student's in 95 or more.
 ///
-/// Shape: `metrics` is how many limits are watched together; 0 counts as 1.
+/// Shape: `metrics` is the number of limits watched together; 0 counts as 1.
 /// Source: R. Johari, P. Koomen, L. Pekelis, D. Walsh, "Always valid inference: continuous monitoring of A/B tests",
 /// Operations Research 70(3), 2022; H. Robbins, "Statistical methods related to the law of the iterated logarithm", Annals of
 /// Mathematical Statistics 41(5), 1970; estimated variances: I. Waudby-Smith et al., arXiv 2103.06476; Student's form:
@@ -87,17 +81,17 @@ pub fn look(estimate: &Estimate, limit: Limit, metrics: usize) -> Look {
     Look { ratio: ratio(theta), interval, e_worse, e_safe, needed, verdict }
 }
 
-/// The ratio with this logarithm, as a positive number even where it would overflow.
+/// The ratio with this logarithm, clamped to positive finite numbers.
 fn ratio(ln: f64) -> f64 {
     ln.exp().clamp(f64::MIN_POSITIVE, f64::MAX)
 }
 
-/// The e-value that decides when so many limits are watched together: Bonferroni's division of [`ALPHA`].
+/// The deciding e-value for this many limits: Bonferroni's division of [`ALPHA`].
 pub(super) fn needed(metrics: usize) -> f64 {
     metrics.max(1) as f64 / ALPHA
 }
 
-/// The e-value of an effect that is so far from a limit.
+/// The e-value of an effect at a distance from a limit.
 fn evidence(estimate: &Estimate, distance: f64) -> f64 {
     let (r, nu) = mixture(estimate);
     let t_squared = (distance / estimate.se).powi(2);
@@ -109,7 +103,7 @@ fn evidence(estimate: &Estimate, distance: f64) -> f64 {
 ///
 /// Solved for t: with a = (needed · √(1 + r))^(2 / (ν + 1)), t² = ν (a - 1) / (1 - a / (1 + r)).
 ///
-/// None: when no distance is enough, because the standard error is too large for so few folds.
+/// None: no distance is enough, because the standard error is too large for so few folds.
 pub(super) fn half_width(estimate: &Estimate, needed: f64) -> Option<f64> {
     let (r, nu) = mixture(estimate);
     let a = ((needed.ln() + r.ln_1p() / 2.0) * 2.0 / (nu + 1.0)).exp();
@@ -117,16 +111,16 @@ pub(super) fn half_width(estimate: &Estimate, needed: f64) -> Option<f64> {
     (a < 1.0 + r).then(|| estimate.se * t_squared.sqrt())
 }
 
-/// r = τ²/SE² and the degrees of freedom, at least 1.
+/// r = τ²/SE², and the degrees of freedom (at least 1).
 fn mixture(estimate: &Estimate) -> (f64, f64) {
     ((MIXTURE_SD / estimate.se).powi(2), (estimate.folds - 1.0).max(1.0))
 }
 
 /// Whether an arm's value is worse than a limit on the value itself.
 ///
-/// No sequential statistics: the caller passes a window of recent sums, and the limit holds for what happened in it.
+/// This is no sequential test: the caller passes sums over a recent window, and the limit holds for that window.
 ///
-/// None: under 100 connections, or without data. A count above its limit needs 10 events as well.
+/// None: under 100 connections, or no data. A count above its limit also needs 10 events.
 pub fn exceeds(arm: &ArmSums, effect: Effect, limit: Limit) -> Option<bool> {
     let value = arm.value(effect).filter(|_| arm.connections >= VALUE_CONNECTIONS_MIN)?;
     let has_events = effect == Effect::Difference || arm.total().numerator >= VALUE_EVENTS_MIN;
@@ -137,19 +131,19 @@ pub fn exceeds(arm: &ArmSums, effect: Effect, limit: Limit) -> Option<bool> {
 }
 
 impl Limit {
-    /// How far an effect is beyond the limit: positive is worse, whichever side of the limit is the worse one.
+    /// Distance of an effect beyond the limit; positive is worse.
     fn excess(self, theta: f64) -> f64 {
         self.worse.sign() * (theta - self.ln())
     }
 
-    /// The limit on the scale of effects. A limit of 0, which nothing is below, stays a number.
+    /// The limit on the scale of effects, finite even for a limit of 0.
     pub(super) fn ln(self) -> f64 {
         self.value.max(f64::MIN_POSITIVE).ln()
     }
 }
 
 impl Worse {
-    /// 1 when larger effects are worse, -1 when smaller ones are.
+    /// 1 if larger effects are worse, -1 if smaller ones are.
     pub(super) fn sign(self) -> f64 {
         match self {
             Worse::Above => 1.0,

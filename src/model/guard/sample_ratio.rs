@@ -1,23 +1,23 @@
-//! Whether the arms have the shares that the split gives them. If not, the instrument is broken and nothing is judged.
+//! Tests whether the arms have the shares set by the split. If not, the instrument is broken and nothing is judged.
 
 use statrs::function::gamma::ln_gamma;
 
-/// The e-value from which on the arms do not have their shares: a false alarm in at most one of 1,000 trials.
+/// From this e-value on, the arms do not have their shares: a false alarm in at most one of 1,000 trials.
 pub const MISMATCH: f64 = 1000.0;
-/// How closely around the expected shares a mismatch is looked for, as a number of earlier observations.
+/// How close to the expected shares a mismatch is searched, as a number of prior observations.
 ///
 /// The alternatives' standard deviation is √(p (1 - p) / 1001): 0.9 points for a share of 10 %.
 const CONCENTRATION: f64 = 1000.0;
 
-/// E-value of the arms not having the expected shares; it may be looked at after every connection.
+/// E-value of the arms not having the expected shares. It may be computed after every connection.
 ///
-/// The likelihood of the counts under Dirichlet-distributed shares around the expected ones, over that under the
-/// expected shares. From [`MISMATCH`] on, stop judging.
+/// The likelihood of the counts under Dirichlet-distributed shares around the expected ones, over the likelihood under
+/// the expected shares.
 ///
-/// Shape: one count and one share per arm in the same order, since the shares last changed; shares on any common scale.
-/// Counts are of what was split: connections, or peers when the split is by peer. Nothing counted is the e-value 1.
-/// None: fewer than two arms with a share, different lengths, a share that is negative or not a number, or a count in
-/// an arm without a share.
+/// Shape: one count and one share per arm, in the same order, since the shares last changed. Shares have any common scale.
+/// Counts are of the units that were split, connections or peers. Without counts the e-value is 1.
+/// None: fewer than two arms with a share, different lengths, a negative share, a share that is not a number, or a count
+/// in an arm without a share.
 /// Source: M. Lindon, A. Malek, "Anytime-valid inference for multinomial count data", NeurIPS 2022.
 pub fn sample_ratio_e(observed: &[u64], expected_share: &[f64]) -> Option<f64> {
     let arms = arms(observed, expected_share)?;
@@ -30,7 +30,7 @@ pub fn sample_ratio_e(observed: &[u64], expected_share: &[f64]) -> Option<f64> {
     ln_e.is_finite().then(|| ln_e.exp().min(f64::MAX))
 }
 
-/// Counts and normalised shares of the arms that have a share.
+/// Counts and normalised shares of the arms with a share.
 fn arms(observed: &[u64], expected_share: &[f64]) -> Option<Vec<(f64, f64)>> {
     let total: f64 = expected_share.iter().sum();
     let is_valid = |(&count, &share): (&u64, &f64)| share > 0.0 || (share == 0.0 && count == 0);

@@ -1,4 +1,4 @@
-//! What all sockets of one algorithm did together: counts, round-trip times, cost of its callbacks.
+//! Totals over all sockets of one algorithm: counts, round-trip times, cost of its callbacks.
 
 use std::collections::BTreeMap;
 
@@ -8,47 +8,41 @@ use crate::catalog::StateLayout;
 
 /// The recent histogram covers between one and two of these.
 const RECENT_NS: u64 = 30_000_000_000;
-/// Callbacks an ops table can have, generously.
+/// More than any ops table has.
 const CALLBACKS_MAX: usize = 32;
 
 #[derive(Debug, Clone, Default)]
 pub struct LiveAlgorithm {
-    /// What it keeps in a socket; none when nobody knows.
+    /// Layout of its per-socket state, if known.
     pub layout: Option<StateLayout>,
-    /// What its sockets did since the source began, closed ones included.
-    pub totals: Totals,
-    /// Round-trip times of all samples since the source began.
-    pub rtt: Histogram,
-    recent: [Histogram; 2],
-    recent_since_ns: u64,
-    costs: BTreeMap<String, Cost>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
+    /// Delivered by its sockets since the source began, closed ones included.
     pub delivered_pkts: u64,
     pub retrans_pkts: u64,
-    pub lost_pkts: u64,
-    pub bytes_acked: u64,
-    pub bytes_received: u64,
+    recent: [Histogram; 2],
+    recent_since_ns: u64,
+    costs: BTreeMap<String, ObservedCost>,
 }
 
+/// Calls and nanoseconds, as the kernel counts them.
+type Spent = (u64, u64);
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Cost {
-    first: (u64, u64),
-    last: (u64, u64),
+struct ObservedCost {
+    first: Spent,
+    last: Spent,
+}
+
+impl ObservedCost {
+    fn spent(self) -> Spent {
+        (self.last.0.saturating_sub(self.first.0), self.last.1.saturating_sub(self.first.1))
+    }
 }
 
 impl LiveAlgorithm {
     pub(super) fn note(&mut self, growth: &Growth) {
-        let totals = &mut self.totals;
-        totals.delivered_pkts += u64::from(growth.delivered_pkts);
-        totals.retrans_pkts += u64::from(growth.retrans_pkts);
-        totals.lost_pkts += u64::from(growth.lost_pkts);
-        totals.bytes_acked = totals.bytes_acked.saturating_add(growth.bytes_acked);
-        totals.bytes_received = totals.bytes_received.saturating_add(growth.bytes_received);
+        self.delivered_pkts += u64::from(growth.delivered_pkts);
+        self.retrans_pkts += u64::from(growth.retrans_pkts);
         if let Some(rtt_us) = growth.rtt_us {
-            self.rtt.add(rtt_us);
             self.recent[0].add(rtt_us);
         }
     }
@@ -59,7 +53,7 @@ impl LiveAlgorithm {
             cost.first = if was_reloaded { (0, 0) } else { cost.first };
             cost.last = (calls, nanoseconds);
         } else if self.costs.len() < CALLBACKS_MAX {
-            self.costs.insert(callback, Cost { first: (calls, nanoseconds), last: (calls, nanoseconds) });
+            self.costs.insert(callback, ObservedCost { first: (calls, nanoseconds), last: (calls, nanoseconds) });
         }
     }
 
@@ -70,30 +64,27 @@ impl LiveAlgorithm {
         }
     }
 
-    /// Round-trip times of the samples of the last 30 to 60 seconds.
+    /// Round-trip times of the last 30 to 60 seconds.
     pub fn recent_rtt(&self) -> Histogram {
         self.recent[0].with(&self.recent[1])
     }
 
-    /// Nanoseconds per call of each callback that was called while somebody looked.
+    /// Nanoseconds per call of each callback that was called since the source began.
     ///
-    /// Shape: ascending name; empty while the kernel's BPF statistics are off.
+    /// Shape: by name; empty while the kernel's BPF statistics are off.
     pub fn callback_ns(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.costs.iter().filter_map(|(name, cost)| Some((name.as_str(), mean(*cost)?)))
+        self.costs.iter().filter_map(|(name, cost)| Some((name.as_str(), per_call(cost.spent())?)))
     }
 
     /// Nanoseconds per call over all callbacks.
     ///
-    /// None: none was called, or the kernel's BPF statistics are off.
+    /// None: no callback was called, or the kernel's BPF statistics are off.
     pub fn ns_per_call(&self) -> Option<f64> {
-        let sum = |cost: Cost, each: fn((u64, u64)) -> u64| each(cost.last).saturating_sub(each(cost.first));
-        let calls: u64 = self.costs.values().map(|cost| sum(*cost, |it| it.0)).sum();
-        let nanoseconds: u64 = self.costs.values().map(|cost| sum(*cost, |it| it.1)).sum();
-        (calls > 0).then(|| nanoseconds as f64 / calls as f64)
+        let spent = self.costs.values().map(|cost| cost.spent());
+        per_call(spent.fold((0, 0), |(calls, ns), (more_calls, more_ns)| (calls + more_calls, ns + more_ns)))
     }
 }
 
-fn mean(cost: Cost) -> Option<f64> {
-    let calls = cost.last.0.saturating_sub(cost.first.0);
-    (calls > 0).then(|| cost.last.1.saturating_sub(cost.first.1) as f64 / calls as f64)
+fn per_call((calls, nanoseconds): Spent) -> Option<f64> {
+    (calls > 0).then(|| nanoseconds as f64 / calls as f64)
 }

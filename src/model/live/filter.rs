@@ -1,5 +1,6 @@
-//! Words that a reader types to see some sockets only: `cubic`, `process:nginx`, `retrans>2%`, `srtt>50ms`.
+//! The filter of socket lists: `cubic`, `process:nginx`, `retrans>2%`, `srtt>50ms`.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use derive_more::Display;
@@ -9,85 +10,81 @@ use super::listing::{SocketColumn, SocketValue};
 use super::socket::Socket;
 use crate::units::{BitsPerSec, Share, parse_duration};
 
-/// Words that a socket must all have; none: every socket passes.
+/// A socket must match all terms. Without a term every socket passes.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Words(Vec<Word>);
+pub struct SocketFilter(Vec<FilterTerm>);
 
 #[derive(Debug, Clone, PartialEq)]
-enum Word {
-    /// Is in one of these columns, in any case of letters.
+enum FilterTerm {
+    /// One of these columns contains the text, ignoring case.
     Has(Vec<SocketColumn>, String),
-    Above(SocketColumn, f64),
-    Below(SocketColumn, f64),
+    Is(SocketColumn, Ordering, f64),
 }
 
-/// A word that says nothing about a socket.
+/// A term that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Display)]
 #[display("\"{given}\": expected {expected}")]
 pub struct NotAWord {
     pub given: String,
-    /// What would have been accepted, as a phrase.
+    /// Accepted input, as a phrase.
     pub expected: String,
 }
 
-impl Words {
-    /// Reads words separated by blanks: `text`, `column:text`, `column>value` or `column<value`.
+impl SocketFilter {
+    /// Parses terms separated by blanks: `text`, `column:text`, `column>value` or `column<value`.
     ///
-    /// Values have their unit: `srtt>50ms`, `goodput>10mbit`, `retrans>2%`; packets have none.
+    /// Values have a unit: `srtt>50ms`, `goodput>10mbit`, `retrans>2%`. Packets have none.
     ///
-    /// Errors: an unknown column, or a value that is no quantity of its column.
-    pub fn parse(text: &str) -> Result<Words, NotAWord> {
-        text.split_whitespace().map(parse_word).collect::<Result<_, _>>().map(Words)
+    /// Errors: an unknown column, or a value that does not fit its column.
+    pub fn parse(text: &str) -> Result<SocketFilter, NotAWord> {
+        text.split_whitespace().map(parse_word).collect::<Result<_, _>>().map(SocketFilter)
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a socket has all of them.
     pub fn pass(&self, live: &Live, socket: &Socket) -> bool {
         self.0.iter().all(|word| word.passes(live, socket))
     }
 }
 
-impl Word {
+impl FilterTerm {
     fn passes(&self, live: &Live, socket: &Socket) -> bool {
         match self {
-            Word::Has(columns, wanted) => columns.iter().any(|column| match live.cell(socket, *column) {
+            FilterTerm::Has(columns, wanted) => columns.iter().any(|column| match live.cell(socket, *column) {
                 SocketValue::Text(text) => text.to_lowercase().contains(wanted),
                 _ => false,
             }),
-            Word::Above(column, than) => {
-                matches!(live.cell(socket, *column), SocketValue::Number(value) if value > *than)
-            }
-            Word::Below(column, than) => {
-                matches!(live.cell(socket, *column), SocketValue::Number(value) if value < *than)
+            FilterTerm::Is(column, side, than) => {
+                matches!(live.cell(socket, *column), SocketValue::Number(value) if value.total_cmp(than) == *side)
             }
         }
     }
 }
 
-fn parse_word(word: &str) -> Result<Word, NotAWord> {
-    // An address has colons too; only a column's name makes the first of them ours.
+fn parse_word(word: &str) -> Result<FilterTerm, NotAWord> {
+    // An address has colons too, so the text before the first colon must be the name of a column.
     let split = word.find([':', '=', '>', '<']).filter(|_| !word.starts_with('['));
     let Some((name, rest)) = split.map(|at| word.split_at(at)) else {
-        return Ok(Word::Has(searched(), word.to_lowercase()));
+        return Ok(FilterTerm::Has(searched(), word.to_lowercase()));
     };
     let (sign, value) = rest.split_at(1);
     match (column_named(name), sign) {
-        (None, ":") => Ok(Word::Has(searched(), word.to_lowercase())),
+        (None, ":") => Ok(FilterTerm::Has(searched(), word.to_lowercase())),
         (None, _) => Err(refusal(word, column_names())),
         (Some(column), "<" | ">") if !column.is_text() => {
-            let number = parse_value(column, value).ok_or_else(|| refusal(word, unit_of(column).to_owned()))?;
-            Ok(if sign == ">" { Word::Above(column, number) } else { Word::Below(column, number) })
+            let side = if sign == ">" { Ordering::Greater } else { Ordering::Less };
+            let number = parse_value(column, value).map_err(|unit| refusal(word, unit.to_owned()))?;
+            Ok(FilterTerm::Is(column, side, number))
         }
-        (Some(column), ":" | "=") if column.is_text() => Ok(Word::Has(vec![column], value.to_lowercase())),
+        (Some(column), ":" | "=") if column.is_text() => Ok(FilterTerm::Has(vec![column], value.to_lowercase())),
         (Some(column), _) if column.is_text() => Err(refusal(word, format!("`{}:text`", column.name()))),
         (Some(column), _) => Err(refusal(word, format!("`{0}>value` or `{0}<value`", column.name()))),
     }
 }
 
-/// Where a word without a column is looked for.
+/// Columns in which a term without a column is searched.
 fn searched() -> Vec<SocketColumn> {
     SocketColumn::ALL.iter().copied().filter(|column| column.is_text()).collect()
 }
@@ -101,7 +98,7 @@ fn column_names() -> String {
     format!("one of {}", names.join(", "))
 }
 
-/// A column by its name, or by the beginning of one only.
+/// Finds a column by its name or by an unambiguous prefix of two letters or more.
 fn column_named(text: &str) -> Option<SocketColumn> {
     let exact = SocketColumn::ALL.iter().copied().find(|column| column.name() == text);
     let mut begun =
@@ -112,23 +109,19 @@ fn column_named(text: &str) -> Option<SocketColumn> {
     }
 }
 
-fn unit_of(column: SocketColumn) -> &'static str {
-    match column {
-        SocketColumn::Srtt | SocketColumn::MinRtt | SocketColumn::Age => "a time such as 50ms",
-        SocketColumn::Goodput | SocketColumn::Received => "a rate such as 10mbit",
-        SocketColumn::Retrans => "a share such as 2%",
-        _ => "a number of packets",
-    }
-}
-
-fn parse_value(column: SocketColumn, text: &str) -> Option<f64> {
-    let time = |scale: fn(Duration) -> f64| parse_duration(text).ok().map(scale);
+/// Parses a value in a unit of its column.
+///
+/// Errors: what was expected.
+fn parse_value(column: SocketColumn, text: &str) -> Result<f64, &'static str> {
+    let time = |scale: fn(Duration) -> f64| parse_duration(text).map(scale).map_err(|_| "a time such as 50ms");
     match column {
         SocketColumn::Srtt | SocketColumn::MinRtt => time(|time| time.as_micros() as f64),
         SocketColumn::Age => time(|time| time.as_nanos() as f64),
-        SocketColumn::Goodput | SocketColumn::Received => text.parse::<BitsPerSec>().ok().map(|rate| rate.0 as f64),
-        SocketColumn::Retrans => text.parse::<Share>().ok().map(|share| share.0),
-        _ => text.parse::<u32>().ok().map(f64::from),
+        SocketColumn::Goodput | SocketColumn::Received => {
+            text.parse::<BitsPerSec>().map(|rate| rate.0 as f64).map_err(|_| "a rate such as 10mbit")
+        }
+        SocketColumn::Retrans => text.parse::<Share>().map(|share| share.0).map_err(|_| "a share such as 2%"),
+        _ => text.parse::<u32>().map(f64::from).map_err(|_| "a number of packets"),
     }
 }
 
@@ -138,22 +131,22 @@ mod tests {
 
     #[test]
     fn words_are_read_by_column_sign_and_unit() {
-        let has = |column, text: &str| Word::Has(vec![column], text.into());
-        let parsed = Words::parse("process:NGINX retrans>2% srtt<50ms goodput>10mbit cwnd>7 alg=cubic").unwrap();
+        let has = |column, text: &str| FilterTerm::Has(vec![column], text.into());
+        let parsed = SocketFilter::parse("process:NGINX retrans>2% srtt<50ms goodput>10mbit cwnd>7 alg=cubic").unwrap();
         let expected = [
             has(SocketColumn::Process, "nginx"),
-            Word::Above(SocketColumn::Retrans, 0.02),
-            Word::Below(SocketColumn::Srtt, 50_000.0),
-            Word::Above(SocketColumn::Goodput, 10e6),
-            Word::Above(SocketColumn::Cwnd, 7.0),
+            FilterTerm::Is(SocketColumn::Retrans, Ordering::Greater, 0.02),
+            FilterTerm::Is(SocketColumn::Srtt, Ordering::Less, 50_000.0),
+            FilterTerm::Is(SocketColumn::Goodput, Ordering::Greater, 10e6),
+            FilterTerm::Is(SocketColumn::Cwnd, Ordering::Greater, 7.0),
             has(SocketColumn::Algorithm, "cubic"),
         ];
         assert_eq!(parsed.0, expected);
         for text in ["10.0.0.1:443", "[fd00::1]:80", "fd00::1", "nginx"] {
-            let any = Word::Has(searched(), text.into());
-            assert_eq!(Words::parse(text).unwrap().0, [any], "{text} is looked for everywhere");
+            let any = FilterTerm::Has(searched(), text.into());
+            assert_eq!(SocketFilter::parse(text).unwrap().0, [any], "{text} is looked for everywhere");
         }
-        assert!(Words::parse("  ").unwrap().is_empty());
+        assert!(SocketFilter::parse("  ").unwrap().is_empty());
     }
 
     #[test]
@@ -168,7 +161,7 @@ mod tests {
             ("cwnd:7", "`cwnd>value`"),
             ("c>7", "one of peer"),
         ] {
-            let refusal = Words::parse(text).unwrap_err().to_string();
+            let refusal = SocketFilter::parse(text).unwrap_err().to_string();
             assert!(refusal.contains(expected) && refusal.starts_with(&format!("\"{text}\"")), "{refusal}");
         }
     }

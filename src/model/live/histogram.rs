@@ -1,6 +1,6 @@
-//! Round-trip times counted by size: bounds of 1, 1.5, 2, 3, 5 and 7 in each decade.
+//! A histogram of round-trip times, with bounds of 1, 1.5, 2, 3, 5 and 7 in each decade.
 
-/// Upper bounds of the bins, microseconds; one more bin takes what is above the last.
+/// Upper bounds of the bins, microseconds. One more bin has everything above the last bound.
 pub const BOUNDS_US: [u32; 42] = [
     10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1_000, 1_500, 2_000, 3_000, 5_000, 7_000, 10_000, 15_000,
     20_000, 30_000, 50_000, 70_000, 100_000, 150_000, 200_000, 300_000, 500_000, 700_000, 1_000_000, 1_500_000,
@@ -9,22 +9,19 @@ pub const BOUNDS_US: [u32; 42] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Histogram {
-    /// Samples per bin, in the order of [`BOUNDS_US`], then those above.
+    /// Samples per bin of [`BOUNDS_US`], then those above.
     pub counts: [u64; BOUNDS_US.len() + 1],
-    /// Sum of all samples, microseconds.
-    pub sum_us: u64,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Histogram { counts: [0; BOUNDS_US.len() + 1], sum_us: 0 }
+        Histogram { counts: [0; BOUNDS_US.len() + 1] }
     }
 }
 
 impl Histogram {
     pub fn add(&mut self, rtt_us: u32) {
         self.counts[BOUNDS_US.partition_point(|&bound| bound < rtt_us)] += 1;
-        self.sum_us = self.sum_us.saturating_add(rtt_us.into());
     }
 
     pub fn total(&self) -> u64 {
@@ -33,13 +30,12 @@ impl Histogram {
 
     pub fn with(mut self, other: &Histogram) -> Histogram {
         self.counts.iter_mut().zip(other.counts).for_each(|(own, more)| *own += more);
-        self.sum_us = self.sum_us.saturating_add(other.sum_us);
         self
     }
 
-    /// An upper bound of a percentile, microseconds: the bound of the bin it falls into.
+    /// An upper bound of a percentile, microseconds: the bound of its bin.
     ///
-    /// None: no sample, or it lies above the last bound.
+    /// None: no sample, or the percentile is above the last bound.
     pub fn percentile_us(&self, share: f64) -> Option<u32> {
         let wanted = (share * self.total() as f64).ceil().max(1.0) as u64;
         let mut below = 0;

@@ -1,56 +1,53 @@
-//! The past of one socket in bounded room: points over time, and marks of losses and timeouts.
+//! The bounded past of one socket: points over time, and marks of losses and timeouts.
 
 use std::collections::VecDeque;
 
 use crate::trace::event::CaState;
 
-/// Points of the past over all sockets: 40 bytes each.
+/// Points of all sockets together, 40 bytes each.
 pub(super) const POINTS_MAX: usize = 500_000;
-/// Marks over all sockets: 16 bytes each.
+/// Marks of all sockets together, 16 bytes each.
 const MARKS_MAX: usize = 500_000;
-/// The past that is kept of a socket.
+/// Length of the past.
 pub const HISTORY_NS: u64 = 120_000_000_000;
-/// Points that a socket keeps at most, however few there are.
+/// Fewest and most points per socket.
 const POINTS_OF_ONE: (usize, usize) = (48, 4096);
 const MARKS_OF_ONE: (usize, usize) = (8, 512);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Past {
-    /// CLOCK_MONOTONIC, nanoseconds.
+    /// CLOCK_MONOTONIC.
     pub time_ns: u64,
     pub cwnd_pkts: u32,
-    /// Slow-start threshold; none before the first reduction.
+    /// `None` before the first reduction.
     pub ssthresh_pkts: Option<std::num::NonZeroU32>,
-    /// Smoothed RTT, microseconds; 0: no sample yet.
+    /// 0 before the first sample.
     pub srtt_us: u32,
-    /// Lowest RTT, microseconds; 0: no sample yet.
+    /// 0 before the first sample.
     pub min_rtt_us: u32,
     pub inflight_pkts: u32,
-    /// Payload acknowledged per second, bits.
     pub goodput_bps: f32,
-    /// First byte of the algorithm's state: its phase, when it declares phases.
+    /// First byte of the algorithm's state: the phase, if it declares phases.
     pub phase: u8,
     pub ca_state: CaState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// CLOCK_MONOTONIC, nanoseconds: the first of those that are shown as one.
+    /// CLOCK_MONOTONIC of the first of the events merged into this mark.
     pub time_ns: u64,
     pub kind: MarkKind,
-    /// Packets marked lost or retransmitted; timeouts.
+    /// Number of packets or timeouts.
     pub count: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkKind {
-    /// Packets were marked lost or retransmitted.
     Loss,
-    /// The retransmission timer ran out.
     Timeout,
 }
 
-/// How much of the past a socket may keep.
+/// How much past one socket may keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     points: usize,
@@ -59,7 +56,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Each one's part when so many sockets share what there is.
+    /// Divides the budget among this many sockets.
     pub fn shared_by(sockets: usize) -> Room {
         let points = (POINTS_MAX / sockets).clamp(POINTS_OF_ONE.0, POINTS_OF_ONE.1);
         let marks = (MARKS_MAX / sockets).clamp(MARKS_OF_ONE.0, MARKS_OF_ONE.1);
@@ -69,25 +66,24 @@ impl Room {
 
 /// The past of one socket.
 ///
-/// Shape: sorted by time; points that lie closer than there is room for are one, the later of them.
+/// Shape: sorted by time. Of points closer together than the room allows, only the latest is kept.
 #[derive(Debug, Clone, Default)]
-pub struct History {
+pub struct SocketHistory {
     points: VecDeque<Past>,
     marks: VecDeque<Mark>,
 }
 
-impl History {
-    /// The points, oldest first.
+impl SocketHistory {
+    /// Oldest first.
     pub fn points(&self) -> impl DoubleEndedIterator<Item = &Past> + ExactSizeIterator {
         self.points.iter()
     }
 
-    /// The marks, oldest first.
+    /// Oldest first.
     pub fn marks(&self) -> impl DoubleEndedIterator<Item = &Mark> + ExactSizeIterator {
         self.marks.iter()
     }
 
-    /// Adds a point and lets go what is too old or too much.
     pub fn push(&mut self, point: Past, room: Room) {
         let step = |before: &Past| point.time_ns.saturating_sub(before.time_ns) < room.step_ns;
         let is_crowded = self.points.len() >= 2 && step(&self.points[self.points.len() - 2]);
@@ -99,7 +95,7 @@ impl History {
             self.points.pop_front();
         }
         if self.points.len() == self.points.capacity() {
-            // Growing by half: doubling would hold twice what is needed in the middle.
+            // Grow by half: doubling could hold twice the memory needed.
             self.points.reserve_exact((self.points.len() / 2).max(8));
         }
         self.points.push_back(point);
@@ -108,7 +104,7 @@ impl History {
         }
     }
 
-    /// Adds a mark, to the last one when that is of the same kind and close.
+    /// Adds a mark, or merges it into the last one if that is of the same kind and close.
     pub fn mark(&mut self, mark: Mark, room: Room) {
         if let Some(last) = self.marks.back_mut()
             && last.kind == mark.kind
@@ -124,7 +120,7 @@ impl History {
         self.marks.push_back(mark);
     }
 
-    /// One value per equal part of a time, the latest in each; none where there is no point.
+    /// Divides a time span into equal parts and stores the latest value of each; `None` for parts without a point.
     pub fn resample(&self, from_ns: u64, to_ns: u64, value: impl Fn(&Past) -> Option<f64>, parts: &mut [Option<f64>]) {
         parts.fill(None);
         let length = to_ns.saturating_sub(from_ns).max(1);
@@ -165,7 +161,7 @@ mod tests {
 
     #[test]
     fn past_stays_within_its_room_and_its_time() {
-        let mut history = History::default();
+        let mut history = SocketHistory::default();
         let room = Room::shared_by(10_000);
         for at in 0..100_000u64 {
             history.push(point(at * 10_000_000, at as u32), room);
@@ -180,7 +176,7 @@ mod tests {
 
     #[test]
     fn few_sockets_keep_every_point() {
-        let mut history = History::default();
+        let mut history = SocketHistory::default();
         let room = Room::shared_by(1);
         (0..1000u64).for_each(|at| history.push(point(at * 100_000_000, 1), room));
         assert_eq!(history.points().len(), 1000);
@@ -188,7 +184,7 @@ mod tests {
 
     #[test]
     fn marks_that_lie_close_are_one() {
-        let mut history = History::default();
+        let mut history = SocketHistory::default();
         let room = Room::shared_by(1);
         let mark = |time_ns, kind| Mark { time_ns, kind, count: 2 };
         for at in [0, 1_000_000, 2_000_000] {
@@ -201,7 +197,7 @@ mod tests {
 
     #[test]
     fn resampling_takes_the_latest_of_each_part() {
-        let mut history = History::default();
+        let mut history = SocketHistory::default();
         let room = Room::shared_by(1);
         for (at, cwnd) in [(0, 1), (400, 2), (900, 3), (1000, 4), (2500, 5)] {
             history.push(point(at * 1_000_000, cwnd), room);

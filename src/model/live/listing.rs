@@ -1,14 +1,13 @@
-//! The sockets as a list: which of them, in which order; the same in the terminal and in the web page.
+//! Filtered and sorted lists of sockets, as the terminal and the web page show them.
 
 use std::cmp::Ordering;
 
 use strum::{IntoStaticStr, VariantArray};
 
 use super::Live;
-use super::filter::Words;
+use super::filter::SocketFilter;
 use super::socket::Socket;
 
-/// What a list can show of a socket, and be sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum SocketColumn {
@@ -32,50 +31,48 @@ pub enum SocketColumn {
     Age,
 }
 
-/// A value of a column, in base units.
+/// A column's value in base units.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SocketValue {
     Text(String),
-    /// Packets, microseconds, bits per second, a share, or nanoseconds, as the column says.
+    /// Packets, microseconds, bits per second, a share, or nanoseconds, depending on the column.
     Number(f64),
-    /// Not known, or not so.
+    /// Unknown or not applicable.
     Nothing,
 }
 
 impl SocketColumn {
-    /// Every column, in the order a reader meets them.
     pub const ALL: &[SocketColumn] = SocketColumn::VARIANTS;
 
-    /// Its word, as filters and headings write it.
+    /// Name in filters and headings.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Whether its values are words, which sort from a to z; numbers sort from the largest.
+    /// Whether it has text, which sorts from a to z. Numbers sort from the largest.
     pub fn is_text(self) -> bool {
         SocketColumn::ALL[..=SocketColumn::CaState as usize].contains(&self)
     }
 }
 
-/// Which sockets, in which order.
 #[derive(Debug, Clone)]
 pub struct Listing {
-    pub words: Words,
+    pub filter: SocketFilter,
     pub by: SocketColumn,
-    /// From the other end: words from z to a, numbers from the smallest.
+    /// Text from z to a, numbers from the smallest.
     pub reversed: bool,
 }
 
 impl Default for Listing {
     fn default() -> Self {
-        Listing { words: Words::default(), by: SocketColumn::Goodput, reversed: false }
+        Listing { filter: SocketFilter::default(), by: SocketColumn::Goodput, reversed: false }
     }
 }
 
 impl Live {
-    /// What a column shows of a socket.
+    /// The value of a column for a socket.
     ///
-    /// Units: packets; microseconds; bits per second; a share of 1; nanoseconds for the age.
+    /// Units: packets, microseconds, bits per second, a share of 1, or nanoseconds for the age.
     pub fn cell(&self, socket: &Socket, column: SocketColumn) -> SocketValue {
         let event = &socket.latest;
         let text = |text: Option<&str>| text.map_or(SocketValue::Nothing, |text| SocketValue::Text(text.to_owned()));
@@ -104,9 +101,9 @@ impl Live {
         }
     }
 
-    /// The sockets of a listing by their cookies; those without a value come last whichever way it is sorted.
+    /// Cookies of the listed sockets. Sockets without a value come last in either order.
     pub fn list(&self, listing: &Listing) -> Vec<u64> {
-        let passing = self.sockets().filter(|socket| listing.words.pass(self, socket));
+        let passing = self.sockets().filter(|socket| listing.filter.pass(self, socket));
         let mut keyed: Vec<(SocketValue, u64)> =
             passing.map(|socket| (self.cell(socket, listing.by), socket.latest.socket)).collect();
         keyed.sort_unstable_by(|(a, a_id), (b, b_id)| compare(a, b, listing.reversed).then(a_id.cmp(b_id)));

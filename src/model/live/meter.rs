@@ -1,34 +1,27 @@
-//! Rates from cumulative counts: the growth over the last moments.
+//! Rates from cumulative counts: their growth over a recent window.
 
 use crate::trace::event::Event;
 
-/// What the kernel counted for a socket by one moment.
+/// The kernel's cumulative counts of a socket at one moment. Packet counts wrap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
-    /// Payload acknowledged so far.
     pub bytes_acked: u64,
     pub bytes_received: u64,
-    /// Packets delivered so far; wraps.
     pub delivered_pkts: u32,
-    /// Packets retransmitted so far; wraps.
     pub retrans_pkts: u32,
-    /// Packets marked lost so far; wraps.
     pub lost_pkts: u32,
 }
 
-/// What was added between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Growth {
-    /// Seconds between them.
     pub length_s: f64,
     pub bytes_acked: u64,
     pub bytes_received: u64,
     pub delivered_pkts: u32,
     pub retrans_pkts: u32,
     pub lost_pkts: u32,
-    /// The RTT sample that came with it, microseconds.
+    /// RTT sample of the later moment.
     pub rtt_us: Option<u32>,
 }
 
@@ -46,7 +39,7 @@ impl From<&Event> for Moment {
 }
 
 impl Moment {
-    /// What was added since an earlier moment; a count that seems to have shrunk has not grown.
+    /// Growth since an earlier moment. A count that seems to shrink has not grown.
     pub fn since(&self, earlier: &Moment) -> Growth {
         Growth {
             length_s: self.time_ns.saturating_sub(earlier.time_ns) as f64 / 1e9,
@@ -60,13 +53,13 @@ impl Moment {
     }
 }
 
-/// The kernel's counts are 32 bits wide and wrap; more than half of that is a step back.
+/// The kernel's counts have 32 bits and wrap. A difference of more than half of that is a step back.
 fn grown(later: u32, earlier: u32) -> u32 {
     let difference = later.wrapping_sub(earlier);
     if difference > u32::MAX / 2 { 0 } else { difference }
 }
 
-/// Looks back over a window that is between one and two times its length.
+/// Measures growth over a sliding window of between one and two times `window_ns`.
 #[derive(Debug, Clone, Copy)]
 pub struct GrowthMeter {
     window_ns: u64,
@@ -75,7 +68,6 @@ pub struct GrowthMeter {
 }
 
 impl GrowthMeter {
-    /// A meter that begins to look at this moment.
     pub fn begin(window_ns: u64, at: Moment) -> Self {
         GrowthMeter { window_ns, older: at, newer: at }
     }
@@ -87,38 +79,29 @@ impl GrowthMeter {
         }
     }
 
-    /// What was added within the window up to the latest moment.
+    /// Growth from the start of the window to the latest moment.
     pub fn growth(&self, latest: &Moment) -> Growth {
         latest.since(&self.older)
     }
 }
 
 impl Growth {
-    /// Payload acknowledged per second: goodput, as far as the sender knows.
-    ///
-    /// None: no time passed.
+    /// Payload acknowledged per second: goodput, as far as the sender knows. `None` if no time passed.
     pub fn goodput_bps(&self) -> Option<f64> {
-        (self.length_s > 0.0).then(|| self.bytes_acked as f64 * 8.0 / self.length_s)
+        self.bits_per_second(self.bytes_acked)
     }
 
-    /// Payload received per second, bits.
-    ///
-    /// None: no time passed.
+    /// Payload received per second. `None` if no time passed.
     pub fn received_bps(&self) -> Option<f64> {
-        (self.length_s > 0.0).then(|| self.bytes_received as f64 * 8.0 / self.length_s)
+        self.bits_per_second(self.bytes_received)
     }
 
-    /// Retransmitted packets over packets delivered and retransmitted.
-    ///
-    /// None: nothing was sent.
-    pub fn retrans_ratio(&self) -> Option<f64> {
-        retrans_ratio(self.delivered_pkts.into(), self.retrans_pkts.into())
+    fn bits_per_second(&self, bytes: u64) -> Option<f64> {
+        (self.length_s > 0.0).then(|| bytes as f64 * 8.0 / self.length_s)
     }
 }
 
-/// Retransmitted packets over packets delivered and retransmitted.
-///
-/// None: neither.
+/// Retransmitted packets over packets delivered and retransmitted. `None` if both are 0.
 pub fn retrans_ratio(delivered_pkts: u64, retrans_pkts: u64) -> Option<f64> {
     let all = delivered_pkts.saturating_add(retrans_pkts);
     (all > 0).then(|| retrans_pkts as f64 / all as f64)
@@ -142,7 +125,7 @@ mod tests {
             meter.note(at(second, 10_000 + (second - 10) * 5000));
         }
         assert_eq!(meter.growth(&at(14, 30_000)).goodput_bps(), Some(40_000.0));
-        assert_eq!(meter.growth(&at(13, 25_000)).length_s, 0.0, "nothing lies between a moment and itself");
+        assert_eq!(meter.growth(&at(13, 25_000)).length_s, 0.0, "no time lies between a moment and itself");
     }
 
     #[test]
@@ -151,6 +134,6 @@ mod tests {
         let after = Moment { delivered_pkts: 2, retrans_pkts: 5, time_ns: 5, ..Moment::default() };
         let growth = after.since(&before);
         assert_eq!((growth.delivered_pkts, growth.retrans_pkts), (4, 0));
-        assert_eq!(Growth::default().retrans_ratio(), None);
+        assert_eq!(retrans_ratio(0, 0), None);
     }
 }

@@ -1,11 +1,11 @@
-//! Events with round numbers, for the tests of the model and of the views.
+//! Made events with round numbers, for tests of the model and the views.
 
 use crate::trace::arrival::Arrival;
 use crate::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES};
 
 pub const SECOND: u64 = 1_000_000_000;
 
-/// A sample of a socket at a time; port 1000 and up tell sockets apart.
+/// A sample of a socket. Sockets differ by their remote port.
 pub fn sample(socket: u64, time_ns: u64) -> Event {
     Event {
         kind: EventKind::Sample,

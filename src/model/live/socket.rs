@@ -1,16 +1,16 @@
-//! One socket as its events tell it: its latest state, its rates, its past.
+//! One socket: its latest state, rates and past.
 
 use std::num::NonZeroU32;
 
-use super::history::{History, Mark, MarkKind, Past, Room};
-use super::meter::{Growth, GrowthMeter, Moment};
+use super::history::{Mark, MarkKind, Past, Room, SocketHistory};
+use super::meter::{Growth, GrowthMeter, Moment, retrans_ratio};
 use crate::trace::event::{CaState, Event, EventKind};
 
-/// Window of goodput: short enough to see a change, long enough for samples a second apart.
+/// Window of goodput: short enough to show changes, long enough for samples a second apart.
 const GOODPUT_WINDOW_NS: u64 = 1_000_000_000;
-/// Window of the retransmitted share: a share of few packets says nothing.
+/// Window of the share of retransmissions. A share of few packets says nothing.
 const RETRANS_WINDOW_NS: u64 = 10_000_000_000;
-/// A socket without an event for so long, and for this many times the gap before, sends nothing.
+/// A socket is idle after this time plus [`IDLE_GAPS`] times the gap between its last two events.
 const IDLE_NS: u64 = 2_000_000_000;
 const IDLE_GAPS: u64 = 3;
 
@@ -20,32 +20,32 @@ pub struct SocketOwner {
     pub command: String,
 }
 
+/// Times are CLOCK_MONOTONIC.
 #[derive(Debug, Clone)]
 pub struct Socket {
     pub latest: Event,
-    /// Its first event, CLOCK_MONOTONIC.
     pub first_ns: u64,
-    /// Its latest event or sweep, CLOCK_MONOTONIC.
+    /// Latest event, rows of sweeps included.
     pub seen_ns: u64,
-    /// When it was closed or found gone; none while it is open.
+    /// When it was closed or found gone; `None` while it is open.
     pub closed_ns: Option<u64>,
-    pub history: History,
+    pub history: SocketHistory,
     fast: GrowthMeter,
     slow: GrowthMeter,
     gap_ns: u64,
 }
 
 impl Socket {
-    /// A socket that is seen for the first time; what it did before is not counted, unless its beginning was seen.
+    /// Begins to follow a socket. Counts from before its first event are ignored, unless that event opens it.
     pub(super) fn begin(event: Event) -> (Socket, Option<Growth>) {
         let now = Moment::from(&event);
-        let before =
-            if event.kind == EventKind::Open { Moment { time_ns: now.time_ns, ..Moment::default() } } else { now };
+        let opened = Moment { time_ns: now.time_ns, ..Moment::default() };
+        let before = if event.kind == EventKind::Open { opened } else { now };
         let mut socket = Socket {
             first_ns: event.time_ns,
             seen_ns: event.time_ns,
             closed_ns: None,
-            history: History::default(),
+            history: SocketHistory::default(),
             fast: GrowthMeter::begin(GOODPUT_WINDOW_NS, before),
             slow: GrowthMeter::begin(RETRANS_WINDOW_NS, before),
             gap_ns: 0,
@@ -55,14 +55,14 @@ impl Socket {
         (socket, (before != now).then(|| now.since(&before)))
     }
 
-    /// Takes in a later event; returns what was added, none when the event is older than the latest.
+    /// Adds an event and returns the growth of the counts. `None` if the event is older than the latest one.
     pub(super) fn follow(&mut self, event: Event, room: Room) -> Option<Growth> {
         self.seen_ns = self.seen_ns.max(event.time_ns);
         if event.time_ns < self.latest.time_ns {
-            return None; // a sweep's row may be read after a sample that is younger
+            return None; // a row of a sweep may be read after a younger sample
         }
         if event.kind == EventKind::Open {
-            // Its connection was ended and it connected again: the kernel counts from zero.
+            // The socket was reused for a new connection: the kernel counts from zero.
             let (again, growth) = Socket::begin(event);
             *self = again;
             return growth;
@@ -112,38 +112,33 @@ impl Socket {
         }
     }
 
-    /// What was added in the last second or two.
     fn recent(&self) -> Growth {
         self.fast.growth(&Moment::from(&self.latest))
     }
 
-    /// Whether no event came for longer than its rhythm explains.
+    /// Whether no event came for much longer than between the events before.
     pub fn is_idle(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.latest.time_ns) > self.gap_ns.saturating_mul(IDLE_GAPS).saturating_add(IDLE_NS)
     }
 
-    /// Payload acknowledged per second over the last second or two, bits; 0 when it is idle.
-    ///
-    /// None: it was seen once only.
+    /// Payload acknowledged per second over the last second or two; 0 if it is idle or closed. `None` after one event.
     pub fn goodput_bps(&self, now_ns: u64) -> Option<f64> {
-        self.recent().goodput_bps().map(|rate| if self.is_quiet(now_ns) { 0.0 } else { rate })
+        self.unless_quiet(now_ns, self.recent().goodput_bps())
     }
 
-    /// Payload received per second over the last second or two, bits; 0 when it is idle.
-    ///
-    /// None: it was seen once only.
+    /// Payload received per second, as [`Socket::goodput_bps`].
     pub fn received_bps(&self, now_ns: u64) -> Option<f64> {
-        self.recent().received_bps().map(|rate| if self.is_quiet(now_ns) { 0.0 } else { rate })
+        self.unless_quiet(now_ns, self.recent().received_bps())
     }
 
-    fn is_quiet(&self, now_ns: u64) -> bool {
-        self.closed_ns.is_some() || self.is_idle(now_ns)
+    fn unless_quiet(&self, now_ns: u64, rate: Option<f64>) -> Option<f64> {
+        let is_quiet = self.closed_ns.is_some() || self.is_idle(now_ns);
+        rate.map(|rate| if is_quiet { 0.0 } else { rate })
     }
 
-    /// Share of what was sent in the last ten to twenty seconds that was retransmitted.
-    ///
-    /// None: nothing was sent.
+    /// Share of retransmissions in the last ten to twenty seconds. `None` if nothing was sent.
     pub fn retrans_ratio(&self) -> Option<f64> {
-        self.slow.growth(&Moment::from(&self.latest)).retrans_ratio()
+        let growth = self.slow.growth(&Moment::from(&self.latest));
+        retrans_ratio(growth.delivered_pkts.into(), growth.retrans_pkts.into())
     }
 }

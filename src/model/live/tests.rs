@@ -1,6 +1,6 @@
-//! The state of a host, from made events.
+//! Tests with made events.
 
-use super::filter::Words;
+use super::filter::SocketFilter;
 use super::history::{MarkKind, POINTS_MAX};
 use super::listing::{Listing, SocketColumn};
 use super::samples::{SECOND, arrival, sample};
@@ -14,7 +14,7 @@ fn live(events: impl IntoIterator<Item = Event>) -> Live {
     live
 }
 
-/// A socket that acknowledges so many bytes a second for ten seconds.
+/// A socket that acknowledges this many bytes a second for ten seconds.
 fn steady(socket: u64, bytes_a_second: u64) -> Vec<Event> {
     let at = |tenth: u64| Event {
         bytes_acked: tenth * bytes_a_second / 10,
@@ -23,6 +23,10 @@ fn steady(socket: u64, bytes_a_second: u64) -> Vec<Event> {
         ..sample(socket, SECOND + tenth * SECOND / 10)
     };
     (0..=100).map(at).collect()
+}
+
+fn list(live: &Live, text: &str, by: SocketColumn, reversed: bool) -> Vec<u64> {
+    live.list(&Listing { filter: SocketFilter::parse(text).unwrap(), by, reversed })
 }
 
 #[test]
@@ -73,19 +77,24 @@ fn a_row_of_a_sweep_that_is_older_than_a_sample_changes_nothing() {
     assert_eq!(live.socket(1).unwrap().latest.cwnd_pkts, 50);
 }
 
-/// It stayed closed, and its goodput nothing until the new counts had passed the old ones.
+/// Once it stayed closed, and had no goodput until the new counts had passed the old ones.
 #[test]
 fn a_socket_that_connects_again_is_a_connection_that_begins() {
-    let at = |kind, second: u64, bytes_acked| Event { kind, bytes_acked, ..sample(1, second * SECOND) };
-    let mut live = live([at(EventKind::Open, 1, 0), at(EventKind::Close, 9, 1 << 40)]);
+    let at = |kind, second: u64, bytes_acked, delivered_pkts| Event {
+        kind,
+        bytes_acked,
+        delivered_pkts,
+        ..sample(1, second * SECOND)
+    };
+    let mut live = live([at(EventKind::Open, 1, 0, 0), at(EventKind::Close, 9, 1 << 40, 7)]);
     live.hold(Some(1));
     live.advance(60 * SECOND);
-    live.apply(arrival(at(EventKind::Open, 61, 0)));
-    live.apply(arrival(at(EventKind::Sample, 62, 1_000_000)));
+    live.apply(arrival(at(EventKind::Open, 61, 0, 0)));
+    live.apply(arrival(at(EventKind::Sample, 62, 1_000_000, 2)));
     let socket = live.socket(1).unwrap();
     assert_eq!((socket.closed_ns, socket.first_ns, live.open_sockets()), (None, 61 * SECOND, 1));
     assert_eq!(socket.goodput_bps(live.now_ns()), Some(8e6));
-    assert_eq!(live.algorithm("reno").unwrap().totals.bytes_acked, (1 << 40) + 1_000_000);
+    assert_eq!(live.algorithm("reno").unwrap().delivered_pkts, 7 + 2);
 }
 
 #[test]
@@ -112,8 +121,8 @@ fn what_an_algorithm_did_is_the_sum_of_its_sockets_since_they_were_met() {
     let names: Vec<_> = summaries.iter().map(|summary| (summary.algorithm, summary.sockets)).collect();
     assert_eq!(names, [("reno", 2), ("other", 1)]);
     assert_eq!((summaries[0].goodput_bps, summaries[1].goodput_bps), (12e6, 0.0));
-    assert_eq!(live.algorithm("reno").unwrap().totals.bytes_acked, 15_000_000);
-    assert_eq!(live.algorithm("other").unwrap().totals, Default::default(), "what came before is not counted");
+    assert_eq!(live.algorithm("reno").unwrap().delivered_pkts, 20_000);
+    assert_eq!(live.algorithm("other").unwrap().delivered_pkts, 0, "what came before is not counted");
     assert_eq!((summaries[0].rtt.total(), summaries[0].ca_states), (200, [2, 0, 0, 0, 0]));
 }
 
@@ -158,13 +167,10 @@ fn rule_and_arm_come_with_a_fact_and_go_with_the_connection() {
     live.apply(in_arm(1, "web", "dtcp"));
     (1..4).for_each(|socket| live.apply(arrival(sample(socket, SECOND))));
     live.apply(in_arm(2, "web", "keep"));
-    let shown = |live: &Live, text: &str| {
-        live.list(&Listing { words: Words::parse(text).unwrap(), by: SocketColumn::Peer, reversed: false })
-    };
-    assert_eq!(
-        (shown(&live, "rule:web"), shown(&live, "arm:keep"), shown(&live, "web")),
-        (vec![1, 2], vec![2], vec![1, 2])
-    );
+    let shown = |live: &Live, text: &str| list(live, text, SocketColumn::Peer, false);
+    for (text, sockets) in [("rule:web", &[1, 2][..]), ("arm:keep", &[2]), ("web", &[1, 2])] {
+        assert_eq!(shown(&live, text), sockets, "{text}");
+    }
     live.apply(Arrival::Fact(Fact::Arm { socket: 2, given: None }));
     assert_eq!(shown(&live, "rule:web"), [1]);
     live.apply(arrival(Event { kind: EventKind::Close, ..sample(1, 2 * SECOND) }));
@@ -181,7 +187,7 @@ fn arms_of_more_names_than_a_host_numbers_are_counted_and_not_kept() {
     assert_eq!((live.arms.len(), live.arm_names.len(), live.counts().unnamed), (ARMS_MAX + 1, ARMS_MAX, 3));
 }
 
-/// As many names as there may be, each as long as a path can be, were more than a gigabyte.
+/// Once the largest number of names, each as long as a path, took more than a gigabyte.
 #[test]
 fn names_of_cgroups_stay_within_their_room() {
     const PATH_BYTES: usize = 4096;
@@ -201,7 +207,7 @@ fn names_of_cgroups_stay_within_their_room() {
     assert_eq!(kept(&live), (1, PATH_BYTES));
 }
 
-/// None was ever forgotten: the cgroups of a host that starts many had no names in the end.
+/// Once no name was ever dropped, and on hosts that start many cgroups new ones stayed unnamed.
 #[test]
 fn names_of_cgroups_that_no_socket_has_give_room_at_a_sweep() {
     let named = |cgroup| Arrival::Fact(Fact::Cgroup { cgroup, path: "/x".to_owned() });
@@ -219,7 +225,7 @@ fn names_of_cgroups_that_no_socket_has_give_room_at_a_sweep() {
     assert_eq!((live.cgroups.len(), live.counts().unnamed), (2, 2));
 }
 
-/// A recording of an earlier version tells a name once, and its sockets may come and go.
+/// Recordings of earlier versions contain a name once, although its sockets come and go.
 #[test]
 fn names_of_few_cgroups_outlast_their_sockets() {
     let mut live = Live::default();
@@ -234,12 +240,15 @@ fn lists_are_filtered_and_sorted_with_the_unknown_last() {
     let mut live =
         live([2, 1, 3].map(|socket| Event { srtt_us: Some(socket as u32 * 10_000), ..sample(socket, SECOND) }));
     live.apply(arrival(Event { srtt_us: None, algorithm: "other".into(), ..sample(9, SECOND) }));
-    let list = |text: &str, by, reversed| live.list(&Listing { words: Words::parse(text).unwrap(), by, reversed });
-    assert_eq!(list("", SocketColumn::Srtt, false), [3, 2, 1, 9]);
-    assert_eq!(list("", SocketColumn::Srtt, true), [1, 2, 3, 9]);
-    assert_eq!(list("srtt>10ms", SocketColumn::Peer, false), [2, 3]);
-    assert_eq!(list("algorithm:OTHER", SocketColumn::Peer, false), [9]);
-    assert_eq!(list(":1003 reno", SocketColumn::Peer, false), [3]);
+    for (text, by, reversed, sockets) in [
+        ("", SocketColumn::Srtt, false, &[3, 2, 1, 9][..]),
+        ("", SocketColumn::Srtt, true, &[1, 2, 3, 9]),
+        ("srtt>10ms", SocketColumn::Peer, false, &[2, 3]),
+        ("algorithm:OTHER", SocketColumn::Peer, false, &[9]),
+        (":1003 reno", SocketColumn::Peer, false, &[3]),
+    ] {
+        assert_eq!(list(&live, text, by, reversed), sockets, "{text}");
+    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! The declaration of every metric.
 
+use super::completion::over_transfers;
 use super::counts::{goodput, share, total};
-use super::metric::{Computed, Flows, Metric};
-use super::{completion, fairness, slow_start, steadiness};
+use super::metric::{Metric, NeededFlows, exact};
+use super::{fairness, slow_start, steadiness};
+use crate::model::stats::{mean, median, percentile};
 
-/// A metric that every flow gives.
+/// Defaults of all metrics.
 const OF_ANY_FLOW: Metric = Metric {
     name: "",
     title: "",
@@ -12,33 +14,34 @@ const OF_ANY_FLOW: Metric = Metric {
     what: "",
     source: "",
     needs: "a flow of the variant",
-    flows: Flows::Any,
-    computed: Computed::FromFlows(|_| None),
+    flows: NeededFlows::Any,
+    needs_events: false,
+    compute: |_| None,
 };
 
-/// A mean or percentile of flow completion times.
+/// Defaults of flow completion times.
 const COMPLETION: Metric = Metric {
     unit: "s",
     source: "Dukkipati and McKeown, ACM CCR 36(1), 2006; Hyndman and Fan 1996, type 7",
     needs: "flows of the variant with a size",
-    flows: Flows::Sized,
+    flows: NeededFlows::Sized,
     ..OF_ANY_FLOW
 };
 
-/// A percentile of smoothed RTTs.
+/// Defaults of smoothed RTTs.
 const SRTT: Metric = Metric {
     unit: "us",
     source: "RFC 6298, 2; Hyndman and Fan 1996, type 1, weighted by time",
     needs: "events with a smoothed RTT of the variant's flows",
+    needs_events: true,
     ..OF_ANY_FLOW
 };
 
-/// A percentile of queueing delays.
+/// Defaults of queueing delays.
 const QUEUEING: Metric = Metric {
-    unit: "us",
     source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 1, weighted by time",
     needs: "events with RTTs of the variant's flows",
-    ..OF_ANY_FLOW
+    ..SRTT
 };
 
 pub static METRICS: &[Metric] = &[
@@ -48,7 +51,7 @@ pub static METRICS: &[Metric] = &[
         unit: "pkts",
         what: "packets the receiver acknowledged by the end of the run, summed over the variant's flows",
         source: "the kernel's `delivered`; the papers' \"packets delivered\" is the highest sequence sent",
-        computed: Computed::FromFlows(|run| total(run, |flow| flow.delivered_pkts as f64)),
+        compute: |run| exact(total(run, |flow| flow.delivered_pkts as f64)),
         ..OF_ANY_FLOW
     },
     Metric {
@@ -57,7 +60,7 @@ pub static METRICS: &[Metric] = &[
         unit: "bit/s",
         what: "new payload at the receivers of the variant's flows per second of the time in which any of them runs",
         source: "RFC 2647, 3.17",
-        computed: Computed::FromFlows(goodput),
+        compute: |run| exact(goodput(run)),
         ..OF_ANY_FLOW
     },
     Metric {
@@ -66,7 +69,7 @@ pub static METRICS: &[Metric] = &[
         unit: "pkts",
         what: "retransmitted packets, summed over the variant's flows",
         source: "the kernel's `total_retrans`",
-        computed: Computed::FromFlows(|run| total(run, |flow| flow.retrans_pkts as f64)),
+        compute: |run| exact(total(run, |flow| flow.retrans_pkts as f64)),
         ..OF_ANY_FLOW
     },
     Metric {
@@ -75,7 +78,7 @@ pub static METRICS: &[Metric] = &[
         unit: "pkts",
         what: "packets the sender marked lost, summed over the variant's flows",
         source: "the kernel's `lost`",
-        computed: Computed::FromFlows(|run| total(run, |flow| flow.lost_pkts as f64)),
+        compute: |run| exact(total(run, |flow| flow.lost_pkts as f64)),
         ..OF_ANY_FLOW
     },
     Metric {
@@ -84,9 +87,7 @@ pub static METRICS: &[Metric] = &[
         unit: "ratio",
         what: "retransmitted packets over packets delivered and retransmitted",
         source: "the kernel's `total_retrans` and `delivered`",
-        computed: Computed::FromFlows(|run| {
-            share(run, |flow| flow.retrans_pkts as f64, |flow| flow.delivered_pkts as f64)
-        }),
+        compute: |run| exact(share(run, |flow| flow.retrans_pkts as f64, |flow| flow.delivered_pkts as f64)),
         needs: "packets that were delivered or lost",
         ..OF_ANY_FLOW
     },
@@ -96,81 +97,79 @@ pub static METRICS: &[Metric] = &[
         unit: "ratio",
         what: "packets marked lost over packets delivered and marked lost",
         source: "RFC 5166, 2.1.3, as the sender sees it",
-        computed: Computed::FromFlows(|run| {
-            share(run, |flow| flow.lost_pkts as f64, |flow| flow.delivered_pkts as f64)
-        }),
+        compute: |run| exact(share(run, |flow| flow.lost_pkts as f64, |flow| flow.delivered_pkts as f64)),
         needs: "packets that were delivered or lost",
         ..OF_ANY_FLOW
     },
     Metric {
         name: "fct_mean_s",
         title: "flow completion time, mean",
-        what: "from the start of a transfer of a size until the receiver has its last byte; one cut off counts with its time",
+        what: "from the start of a transfer until the receiver has its last byte; a transfer cut off counts with its time",
         source: "Dukkipati and McKeown, ACM CCR 36(1), 2006",
-        computed: Computed::WaitFromFlows(completion::mean),
+        compute: |run| over_transfers(run, mean),
         ..COMPLETION
     },
     Metric {
         name: "fct_p50_s",
         title: "flow completion time, median",
         what: "median over the variant's transfers of the time until the receiver has the last byte",
-        computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.5)),
+        compute: |run| over_transfers(run, median),
         ..COMPLETION
     },
     Metric {
         name: "fct_p95_s",
         title: "flow completion time, 95th percentile",
         what: "95th percentile over the variant's transfers of the time until the receiver has the last byte",
-        computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.95)),
+        compute: |run| over_transfers(run, |times| percentile(times, 0.95)),
         ..COMPLETION
     },
     Metric {
         name: "fct_p99_s",
         title: "flow completion time, 99th percentile",
         what: "99th percentile over the variant's transfers of the time until the receiver has the last byte",
-        computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.99)),
+        compute: |run| over_transfers(run, |times| percentile(times, 0.99)),
         ..COMPLETION
     },
     Metric {
         name: "srtt_p50_us",
         title: "smoothed RTT, median of the run",
         what: "median over the time of the variant's flows of the sender's smoothed RTT",
-        computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.5)),
+        compute: |run| exact(steadiness::srtt_percentile(run, 0.5)),
         ..SRTT
     },
     Metric {
         name: "srtt_p95_us",
         title: "smoothed RTT, 95th percentile of the run",
         what: "95th percentile over the time of the variant's flows of the sender's smoothed RTT",
-        computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.95)),
+        compute: |run| exact(steadiness::srtt_percentile(run, 0.95)),
         ..SRTT
     },
     Metric {
         name: "srtt_p99_us",
         title: "smoothed RTT, 99th percentile of the run",
         what: "99th percentile over the time of the variant's flows of the sender's smoothed RTT",
-        computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.99)),
+        compute: |run| exact(steadiness::srtt_percentile(run, 0.99)),
         ..SRTT
     },
     Metric {
         name: "qdelay_p50_us",
         title: "queueing delay, median of the run",
         what: "median over the time of the variant's flows of RTT minus the flow's lowest RTT",
-        computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.5)),
+        compute: |run| exact(steadiness::qdelay_percentile(run, 0.5)),
         ..QUEUEING
     },
     Metric {
         name: "qdelay_p95_us",
         title: "queueing delay, 95th percentile of the run",
         what: "95th percentile over the time of the variant's flows of RTT minus the flow's lowest RTT",
-        computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.95)),
+        compute: |run| exact(steadiness::qdelay_percentile(run, 0.95)),
         ..QUEUEING
     },
     Metric {
         name: "qdelay_p99_us",
         title: "queueing delay, 99th percentile of the run",
         what: "99th percentile over the time of the variant's flows of RTT minus the flow's lowest RTT",
-        computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.99)),
+        compute: |run| exact(steadiness::qdelay_percentile(run, 0.99)),
         ..QUEUEING
     },
     Metric {
@@ -179,7 +178,8 @@ pub static METRICS: &[Metric] = &[
         unit: "pkts",
         what: "congestion window weighted by the time it held, mean of the variant's flows",
         source: "the kernel's `snd_cwnd`, integrated over time",
-        computed: Computed::FromEvents(steadiness::mean_cwnd),
+        needs_events: true,
+        compute: |run| exact(steadiness::mean_cwnd(run)),
         needs: "events of the variant's flows",
         ..OF_ANY_FLOW
     },
@@ -189,7 +189,7 @@ pub static METRICS: &[Metric] = &[
         unit: "ratio",
         what: "new packets that all flows delivered over the narrowest link, over what it can carry in the run",
         source: "RFC 5166, 2.1.1",
-        computed: Computed::FromFlows(steadiness::utilisation),
+        compute: |run| exact(steadiness::utilisation(run)),
         needs: "a rate of the link that limits the variant's flows; where it varies, when they began",
         ..OF_ANY_FLOW
     },
@@ -199,19 +199,21 @@ pub static METRICS: &[Metric] = &[
         unit: "ratio",
         what: "evenness of the goodputs of the variant's flows while all run: 1 when equal, 1/n when one has all",
         source: "Jain, Chiu and Hawe, DEC-TR-301, 1984",
-        computed: Computed::FromEvents(fairness::jain),
+        needs_events: true,
+        compute: |run| exact(fairness::jain(run)),
         needs: "two flows of the variant that run at the same time, and their events",
-        flows: Flows::Two,
+        flows: NeededFlows::Two,
     },
     Metric {
         name: "convergence_s",
         title: "convergence time",
         unit: "s",
-        what: "from the start of the variant's last flow until it has 80 % of its fair share for 5 s; a run that ends before counts with its time",
+        what: "from the start of the variant's last flow until it has 80 % of its fair share for 5 s; a run that ends first counts with its time",
         source: "Bansal, Balakrishnan, Floyd and Shenker, SIGCOMM 2001, with ε = 0.2",
-        computed: Computed::WaitFromEvents(fairness::convergence),
+        needs_events: true,
+        compute: fairness::convergence,
         needs: "two flows of the variant, 5 s in which all flows run, and their events",
-        flows: Flows::Two,
+        flows: NeededFlows::Two,
     },
     Metric {
         name: "friendliness_ratio",
@@ -219,9 +221,10 @@ pub static METRICS: &[Metric] = &[
         unit: "ratio",
         what: "goodput of a flow of the variant over that of a flow beside it, while all run: 1 when they share evenly",
         source: "Xu, Harfoush and Rhee, INFOCOM 2004",
-        computed: Computed::FromEvents(fairness::friendliness),
+        needs_events: true,
+        compute: |run| exact(fairness::friendliness(run)),
         needs: "a flow beside the variant's that runs at the same time, and their events",
-        flows: Flows::Beside,
+        flows: NeededFlows::Beside,
     },
     Metric {
         name: "stability_index",
@@ -229,7 +232,8 @@ pub static METRICS: &[Metric] = &[
         unit: "ratio",
         what: "standard deviation over mean of the goodput per second, mean of the variant's flows: smaller is steadier",
         source: "Wei, Jin, Low and Hegde, IEEE/ACM ToN 14(6), 2006",
-        computed: Computed::FromEvents(steadiness::stability),
+        needs_events: true,
+        compute: |run| exact(steadiness::stability(run)),
         needs: "two seconds in which all flows run, and their events",
         ..OF_ANY_FLOW
     },
@@ -239,16 +243,14 @@ pub static METRICS: &[Metric] = &[
         unit: "pkts",
         what: "packets lost by the end of the recovery that the first slow start led to, summed over the variant's flows",
         source: "Ha and Rhee, Computer Networks 55(9), 2011",
-        computed: Computed::FromEvents(slow_start::overshoot),
+        needs_events: true,
+        compute: |run| exact(slow_start::overshoot(run)),
         needs: "a first slow start that ends, and its events",
         ..OF_ANY_FLOW
     },
 ];
 
 impl Metric {
-    /// Looks a metric up by its name.
-    ///
-    /// None: no metric of this name.
     pub fn find(name: &str) -> Option<&'static Metric> {
         METRICS.iter().find(|metric| metric.name == name)
     }

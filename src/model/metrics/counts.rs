@@ -1,4 +1,4 @@
-//! Sums over the flows of what their end-of-run records count.
+//! Sums of end-of-run counts over the flows.
 
 use super::view::RunView;
 use crate::model::run::FlowRecord;
@@ -7,8 +7,8 @@ pub(super) fn total(run: &RunView<'_>, value: fn(&FlowRecord) -> f64) -> Option<
     (!run.own.is_empty()).then(|| run.own.iter().map(|flow| value(flow.record)).sum())
 }
 
-/// Payload of all flows over the time in which any runs: the sum of their rates would count flows that follow each other
-/// as if they ran side by side.
+/// Payload of all flows, over the time in which any of them runs. Adding their rates would treat flows that follow each
+/// other as if they ran side by side.
 pub(super) fn goodput(run: &RunView<'_>) -> Option<f64> {
     let running = |flow: &FlowRecord| {
         let length_s = if flow.goodput_bps > 0.0 { 8.0 * flow.received_bytes as f64 / flow.goodput_bps } else { 0.0 };
@@ -34,7 +34,7 @@ fn seconds_of_any(mut spans: Vec<[f64; 2]>) -> f64 {
     seconds
 }
 
-/// part / (part + rest) over all flows; none when both are zero.
+/// part / (part + rest) over all flows. `None` if both are zero.
 pub(super) fn share(run: &RunView<'_>, part: fn(&FlowRecord) -> f64, rest: fn(&FlowRecord) -> f64) -> Option<f64> {
     let (part, rest) = (total(run, part)?, total(run, rest)?);
     (part + rest > 0.0).then(|| part / (part + rest))

@@ -1,27 +1,27 @@
-//! How flows share a path: evenly, how soon, and with those of another algorithm.
+//! Fairness: how evenly flows share a path, how soon, and beside another algorithm.
 
 use super::metric::MetricValue;
 use super::view::{FlowView, RunView, goodputs, time_in_common};
 use crate::model::stats;
 
-/// A flow has its fair share from this part of the mean of all flows on.
+/// A flow has its fair share from this fraction of the mean of all flows on.
 ///
 /// Source: experiment U4 of the specification, the first ε-fair time with ε = 0.2 of D. Bansal, H. Balakrishnan,
 /// S. Floyd, S. Shenker, "Dynamic behavior of slowly-responsive congestion control algorithms", SIGCOMM 2001.
 const FAIR: f64 = 0.8;
-/// For so long the share must hold. Source: U4.
+/// How long the share must hold. Source: U4.
 const HOLD_S: f64 = 5.0;
-/// Goodput is taken over windows of this length, which begin a step apart.
+/// Goodput is measured over windows of this length, which begin a step apart.
 const WINDOW_S: f64 = 1.0;
 const STEP_S: f64 = 0.1;
 
 /// Jain's fairness index of the flows' goodputs: (Σx)² / (n · Σx²).
 ///
-/// One when all are equal, 1/n when one flow has everything.
+/// 1 if all are equal, 1/n if one flow has everything.
 ///
 /// Units: input bits per second, any common scale; output is a ratio in (0, 1].
 /// Shape: one value per flow, order irrelevant.
-/// None: when there is no flow or all goodputs are zero.
+/// None: no flow, or all goodputs are zero.
 /// Source: R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
 pub fn jain_index(goodputs_bps: &[f64]) -> Option<f64> {
     let sum: f64 = goodputs_bps.iter().sum();
@@ -31,44 +31,44 @@ pub fn jain_index(goodputs_bps: &[f64]) -> Option<f64> {
 
 /// Mean goodput of a variant's flow over the mean goodput of a flow beside it.
 ///
-/// One when they share evenly, above when the variant takes more.
+/// 1 if they share evenly, above 1 if the variant takes more.
 ///
 /// Units: input bits per second, any common scale; output is a ratio from 0.
 /// Shape: one value per flow, order irrelevant.
-/// None: when either side has no flow, or the flows beside carried nothing.
-/// Source: experiment U5 of the specification, one flow of the variant and one of Reno; the share of Reno that L. Xu,
-/// K. Harfoush, I. Rhee, "Binary increase congestion control for fast long-distance networks", INFOCOM 2004, compare by.
+/// None: either side has no flow, or the flows beside carried nothing.
+/// Source: experiment U5 of the specification: one flow of the variant and one of Reno, compared by Reno's share as in
+/// L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control for fast long-distance networks", INFOCOM 2004.
 pub fn friendliness_ratio(own_bps: &[f64], beside_bps: &[f64]) -> Option<f64> {
     let (own, beside) = (stats::mean(own_bps)?, stats::mean(beside_bps)?);
     (beside > 0.0).then(|| own / beside)
 }
 
-/// Index of the first share from which on so many in a row are at least `least`.
+/// Index of the first of `hold` shares in a row that are at least `least`.
 ///
 /// Shape: one share per step of time, in order.
-/// None: no stretch is that long.
+/// None: no such stretch.
 pub fn first_that_holds(shares: &[f64], least: f64, hold: usize) -> Option<usize> {
     (0..(shares.len() + 1).saturating_sub(hold)).find(|&from| shares[from..from + hold].iter().all(|&s| s >= least))
 }
 
-/// Jain's index of the variant's flows over the time when all of them run; none for fewer than two.
+/// Jain's index over the time when all of the variant's flows run. `None` under two flows.
 pub(super) fn jain(run: &RunView<'_>) -> Option<f64> {
     let span = time_in_common(&run.own).filter(|_| run.own.len() > 1)?;
     jain_index(&goodputs(&run.own, span)?)
 }
 
-/// The variant's share over that of the flows beside it, over the time when all of them run.
+/// [`friendliness_ratio`] over the time when all flows run.
 pub(super) fn friendliness(run: &RunView<'_>) -> Option<f64> {
     let span = time_in_common(run.sharing())?;
     friendliness_ratio(&goodputs(&run.own, span)?, &goodputs(run.rivals(), span)?)
 }
 
-/// Time until the variant's last flow has its fair share of what all flows of the run carry, and keeps it.
+/// Time until the variant's last flow has, and keeps, its fair share of what all flows carry, seconds.
 ///
-/// Resolution: [`STEP_S`], over windows of [`WINDOW_S`]. A run that ends before is not left out, which would praise
-/// what converges seldom: it counts with the time there was, a lower bound, and says so.
+/// Resolution: [`STEP_S`], over windows of [`WINDOW_S`]. A run that ends first counts with the time until then, a lower
+/// bound: leaving it out would favour variants that seldom converge.
 ///
-/// None: fewer than two flows of the variant, or less time together than [`HOLD_S`].
+/// None: fewer than two flows of the variant, or all flows run together for less than [`HOLD_S`].
 pub(super) fn convergence(run: &RunView<'_>) -> Option<MetricValue> {
     let [from, to] = time_in_common(run.sharing()).filter(|[from, to]| to - from >= HOLD_S && run.own.len() > 1)?;
     let start = |flow: &FlowView<'_>| flow.over_time.map_or(0.0, |flow| flow.start_s);
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(first_that_holds(&shares, 0.8, 7), None);
     }
 
-    /// An incumbent with all of 100 packets a second until `at`, then half each.
+    /// A first flow with 100 packets a second until `at`, then two flows with half each.
     fn handing_over(at: f64) -> [Sampled; 2] {
         let first = Sampled::new(0.0, &[(at, 100.0), (30.0 - at, 50.0)]);
         [first, Sampled::new(10.0, &[(at - 10.0, 0.0), (30.0 - at, 50.0)])]
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(friendliness(&view(&flows, &[])), None);
     }
 
-    /// Of a flow that fell silent only the time before was looked at, in which all was well.
+    /// Once only the time before the silence counted, in which all was well.
     #[test]
     fn flow_that_falls_silent_starves_until_its_end() {
         let flows = [Sampled::new(0.0, &[(100.0, 50.0)]), Sampled::new(0.0, &[(30.0, 50.0), (70.0, 0.0)])];

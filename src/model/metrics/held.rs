@@ -1,14 +1,14 @@
-//! A quantity of a flow with the time for which it held each value.
+//! How long each value of a quantity lasted.
 
 use crate::model::flow::Point;
 
-/// Each value and how long it held, seconds: until the next moment that has one, the last until the flow's last moment.
+/// Each value with the seconds until the next one; the last value lasts until the flow's last event.
 ///
-/// A moment is an event, and events come as often as something happens: many in slow start and in recovery, few in between.
-/// Only with these times as weights is a mean or a percentile one over time.
+/// Events are frequent in slow start and recovery, and rare otherwise. Only with these durations as weights is a mean or
+/// a percentile one over time.
 ///
-/// Shape: points of one flow in the order of time; a moment without a value, as of an RTT not yet sampled, ends nothing. Of
-/// moments at one time all but the last held for no time.
+/// Shape: points of one flow sorted by time. A point without a value ends nothing. Of several points at one time, all but
+/// the last have duration 0.
 pub fn held(points: &[Point], value: impl Fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
     let valued: Vec<(f64, f64)> = points.iter().filter_map(|point| Some((point.time_s, value(point)?))).collect();
     let ends = valued.iter().skip(1).map(|(time_s, _)| *time_s).chain(points.last().map(|point| point.time_s));

@@ -1,26 +1,58 @@
-//! What a metric is: its words, what it needs, and how its value is computed.
+//! The definition of a metric: its text, what it needs, and how it is computed.
 
 use super::view::RunView;
 
-/// No quantity of a run is larger in its unit: what a broken record gives beyond is no value, so that sums stay finite.
+/// Larger values come from broken records and are dropped, so that sums stay finite.
 const LARGEST: f64 = 1e18;
 
-#[derive(Clone, Copy)]
-pub enum Computed {
-    /// From the end-of-run records of the flows.
-    FromFlows(fn(&RunView<'_>) -> Option<f64>),
-    /// From the end-of-run records of the flows: how long something took, which the end of the run may cut off.
-    WaitFromFlows(fn(&RunView<'_>) -> Option<MetricValue>),
-    /// From the flows over time, which means reading the run's events.
-    FromEvents(fn(&RunView<'_>) -> Option<f64>),
-    /// From the flows over time: how long something took, which the end of the run may cut off.
-    WaitFromEvents(fn(&RunView<'_>) -> Option<MetricValue>),
+/// The value of one variant in one run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MetricValue {
+    /// In the metric's unit.
+    pub value: f64,
+    /// The run ended first: the value is the time until then, a lower bound.
+    pub cut_off: bool,
 }
 
-/// Which flows of a scenario can give a metric a value at all.
+/// A value that the end of the run does not cut off.
+pub(super) fn exact(value: Option<f64>) -> Option<MetricValue> {
+    value.map(|value| MetricValue { value, cut_off: false })
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Name in scenarios and files, unit included.
+    pub name: &'static str,
+    /// Heading, without the unit.
+    pub title: &'static str,
+    /// "pkts", "bit/s", "us", "s" or "ratio".
+    pub unit: &'static str,
+    /// Its meaning, in one sentence.
+    pub what: &'static str,
+    /// Where its definition comes from.
+    pub source: &'static str,
+    /// What a run must have to give a value: the end of a sentence that begins "it needs".
+    pub needs: &'static str,
+    /// The flows that a scenario must have.
+    pub flows: NeededFlows,
+    /// Whether it is computed from flows over time, so that the run's events must be read. Other metrics need only the
+    /// records written at the end of a run.
+    pub needs_events: bool,
+    pub(super) compute: fn(&RunView<'_>) -> Option<MetricValue>,
+}
+
+impl Metric {
+    /// The value of one variant in one run.
+    ///
+    /// None: the variant has no flow in this run, or its flows lack what [`Metric::needs`] names.
+    pub fn value(&self, run: &RunView<'_>) -> Option<MetricValue> {
+        (self.compute)(run).filter(|value| value.value.abs() <= LARGEST)
+    }
+}
+
+/// The flows that a scenario must have for a metric to have a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flows {
-    /// Any of the variant.
+pub enum NeededFlows {
     Any,
     /// One of the variant with a size.
     Sized,
@@ -30,81 +62,27 @@ pub enum Flows {
     Beside,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MetricValue {
-    /// In the metric's unit.
-    pub value: f64,
-    /// The run ended before: the value is the time there was, a lower bound.
-    pub cut_off: bool,
-}
-
-/// One metric of one variant in one run.
-#[derive(Clone, Copy)]
-pub struct Metric {
-    /// Name as scenarios and files write it, unit included.
-    pub name: &'static str,
-    /// Heading for people, without the unit.
-    pub title: &'static str,
-    /// Unit of the value: "pkts", "bit/s", "us", "s", "ratio".
-    pub unit: &'static str,
-    /// What it says, in one sentence.
-    pub what: &'static str,
-    /// Where its definition comes from.
-    pub source: &'static str,
-    /// What a run must have for it to have a value: the end of a sentence that begins "it needs".
-    pub needs: &'static str,
-    /// The flows that a scenario must have for it to have a value.
-    pub flows: Flows,
-    pub computed: Computed,
-}
-
-impl Flows {
-    /// Whether a variant can have a value: with `own` flows of its own, some with a size or none, and others beside.
+impl NeededFlows {
+    /// Whether a variant with `own` flows can have a value; `has_size` if any of these has a size.
     pub fn are_in(self, own: usize, has_size: bool, beside: usize) -> bool {
         match self {
-            Flows::Any => true,
-            Flows::Sized => has_size,
-            Flows::Two => own > 1,
-            Flows::Beside => own > 0 && beside > 0,
+            NeededFlows::Any => true,
+            NeededFlows::Sized => has_size,
+            NeededFlows::Two => own > 1,
+            NeededFlows::Beside => own > 0 && beside > 0,
         }
     }
 
-    /// What a scenario without them lacks, and what to do; none where it can lack nothing.
+    /// Why a scenario without these flows gives no value, and a hint. `None` for [`NeededFlows::Any`].
     pub fn lack(self) -> Option<(&'static str, &'static str)> {
-        const COMPARED: &str = "compared are the flows of a variant, else those that run $algorithm, else all";
-        const TWO: &str = "`copies = 2` makes two of one; friendliness_ratio is of a compared flow and those beside it";
+        const COMPARED: &str = "the flows of a variant are compared, else those that run $algorithm, else all";
+        const TWO: &str =
+            "`copies = 2` makes two flows of one; friendliness_ratio compares a flow with those beside it";
         match self {
-            Flows::Any => None,
-            Flows::Sized => Some(("no flow that is compared has a `size`", COMPARED)),
-            Flows::Two => Some(("it is of two compared flows or more", TWO)),
-            Flows::Beside => Some(("it needs a TCP flow beside those that are compared", COMPARED)),
+            NeededFlows::Any => None,
+            NeededFlows::Sized => Some(("no compared flow has a `size`", COMPARED)),
+            NeededFlows::Two => Some(("it needs two or more compared flows", TWO)),
+            NeededFlows::Beside => Some(("it needs a TCP flow beside the compared ones", COMPARED)),
         }
-    }
-}
-
-impl Metric {
-    /// Whether the run's events must be read for it.
-    pub fn needs_events(&self) -> bool {
-        !matches!(self.computed, Computed::FromFlows(_) | Computed::WaitFromFlows(_))
-    }
-
-    /// Its value for one variant in one run.
-    ///
-    /// None: the variant has no flow in this run, or its flows have nothing to compute it from, such as one flow for
-    /// a fairness, or (when [`Metric::needs_events`]) flows without events.
-    pub fn value(&self, run: &RunView<'_>) -> Option<MetricValue> {
-        let value = match self.computed {
-            Computed::FromFlows(compute) | Computed::FromEvents(compute) => {
-                compute(run).map(|value| MetricValue { value, cut_off: false })
-            }
-            Computed::WaitFromFlows(compute) | Computed::WaitFromEvents(compute) => compute(run),
-        };
-        value.filter(|value| value.value.abs() <= LARGEST)
-    }
-}
-
-impl std::fmt::Debug for Metric {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Metric({})", self.name)
     }
 }

@@ -1,10 +1,10 @@
-//! Flows with round numbers, for the tests of the formulas.
+//! Made flows with round numbers, for tests of the formulas.
 
 use super::view::{FlowView, RunView};
 use crate::model::flow::{Flow, Point};
 use crate::model::run::FlowRecord;
 
-/// Moments of a made flow per second.
+/// Points per second.
 const PER_S: f64 = 10.0;
 
 pub struct Sampled {
@@ -12,13 +12,12 @@ pub struct Sampled {
     pub flow: Flow,
 }
 
-/// A moment in which nothing happened.
 pub fn point(time_s: f64, delivered_pkts: u32) -> Point {
     Point { time_s, cwnd_pkts: 10, delivered_pkts, ..Point::default() }
 }
 
 impl Sampled {
-    /// A flow that starts at a time and delivers at these rates: (seconds, packets per second).
+    /// A flow with these (seconds, packets per second).
     pub fn new(start_s: f64, rates: &[(f64, f64)]) -> Sampled {
         let mut points = vec![point(0.0, 0)];
         let mut delivered = 0.0;
@@ -33,7 +32,7 @@ impl Sampled {
         sampled
     }
 
-    /// A flow of which only the record counts.
+    /// A flow with a record and no points.
     pub fn named(name: &str, delivered_pkts: u64) -> Sampled {
         let record = FlowRecord {
             name: name.into(),

@@ -1,24 +1,24 @@
-//! What the first slow start costs.
+//! Losses caused by the first slow start.
 
 use super::view::RunView;
 use crate::model::flow::Point;
 use crate::trace::event::CaState;
 
-/// Losses that slow start caused are noticed within so many smoothed RTT after its end.
+/// Losses of slow start are noticed within this many smoothed RTTs after its end.
 const NOTICED_WITHIN_RTTS: f64 = 2.0;
 
-/// Packets lost because the first slow start went too far.
+/// Packets lost because the first slow start overshot.
 ///
-/// Slow start ends at the first moment in recovery or with cwnd at ssthresh. What it sent too much is lost a round trip
-/// later, and counted while it is recovered: so the losses count up to the end of the recovery in which slow start ends,
-/// or that begins within two smoothed RTT after; without such a recovery up to then. Random losses in that time count
-/// too: the metric is for paths without.
+/// Slow start ends at the first event in recovery or with cwnd at ssthresh. Its excess packets are lost a round trip
+/// later. Losses count until the end of the recovery in which slow start ends, or that begins within two smoothed RTTs
+/// of its end; without a recovery, until two smoothed RTTs after its end. Random losses in that time count too, so the
+/// metric is for paths without them.
 ///
-/// Units: packets; a retransmission that is lost again counts again, as in the kernel.
-/// Shape: points of one flow in the order of time.
-/// None: the slow start did not end, or has no RTT yet.
-/// Source: the overshoot that S. Ha, I. Rhee, "Taming the elephants: New TCP slow start", Computer Networks 55(9), 2011,
-/// count in packets lost during slow start.
+/// Units: packets. A retransmission that is lost counts again, as in the kernel.
+/// Shape: points of one flow sorted by time.
+/// None: slow start did not end, or ended before the first RTT sample.
+/// Source: S. Ha, I. Rhee, "Taming the elephants: New TCP slow start", Computer Networks 55(9), 2011: overshoot as packets
+/// lost during slow start.
 pub fn slow_start_overshoot_pkts(points: &[Point]) -> Option<f64> {
     let recovers = |point: &Point| matches!(point.ca_state, CaState::Recovery | CaState::Loss);
     let ended = |point: &Point| recovers(point) || point.ssthresh_pkts.is_some_and(|limit| point.cwnd_pkts >= limit);
@@ -32,7 +32,7 @@ pub fn slow_start_overshoot_pkts(points: &[Point]) -> Option<f64> {
     last.map(|point| f64::from(point.lost_pkts))
 }
 
-/// The sum over the variant's flows.
+/// Summed over the variant's flows.
 pub(super) fn overshoot(run: &RunView<'_>) -> Option<f64> {
     let flows: Vec<f64> =
         run.own.iter().map(|flow| slow_start_overshoot_pkts(&flow.over_time?.points)).collect::<Option<_>>()?;

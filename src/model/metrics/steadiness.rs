@@ -1,4 +1,4 @@
-//! How much a flow's goodput and delay vary, and how well the path is used.
+//! How much goodput and delay vary, and how well the path is used.
 
 use super::held::held;
 use super::view::{RunView, time_in_common};
@@ -6,18 +6,18 @@ use crate::model::flow::Flow;
 use crate::model::run::FlowRecord;
 use crate::model::stats;
 
-/// Goodput is taken over whole intervals of this length.
+/// Length of the intervals over which goodput is measured.
 const INTERVAL_S: f64 = 1.0;
 
-/// Stability index: the mean over the flows of standard deviation over mean of their goodput per interval.
+/// Stability index: the coefficient of variation of each flow's goodput per interval, averaged over the flows.
 ///
-/// Zero when nothing varies; smaller is steadier.
+/// 0 if nothing varies; smaller is steadier.
 ///
 /// Units: input bits per second, any common scale; output is a ratio from 0.
-/// Shape: one series per flow, one value per interval of equal length.
-/// None: no flow, one with fewer than two intervals, or one that carried nothing.
+/// Shape: one series per flow, with one value per interval of equal length.
+/// None: no flow, a flow with fewer than two intervals, or a flow that carried nothing.
 /// Source: D. X. Wei, C. Jin, S. H. Low, S. Hegde, "FAST TCP: motivation, architecture, algorithms, performance",
-/// IEEE/ACM Transactions on Networking 14(6), 2006, the performance metrics: sample standard deviation, n - 1.
+/// IEEE/ACM Transactions on Networking 14(6), 2006, with the sample standard deviation (n - 1).
 pub fn stability_index(goodputs_bps: &[Vec<f64>]) -> Option<f64> {
     let of_flow = |series: &Vec<f64>| {
         let mean = stats::mean(series).filter(|mean| *mean > 0.0 && series.len() > 1)?;
@@ -28,7 +28,7 @@ pub fn stability_index(goodputs_bps: &[Vec<f64>]) -> Option<f64> {
     stats::mean(&flows?)
 }
 
-/// The stability index of the variant's flows over the time when all of the run's flows run.
+/// [`stability_index`] of the variant's flows over the time when all of the run's flows run.
 pub(super) fn stability(run: &RunView<'_>) -> Option<f64> {
     let [from, to] = time_in_common(run.sharing())?;
     let intervals = ((to - from) / INTERVAL_S) as usize;
@@ -39,12 +39,11 @@ pub(super) fn stability(run: &RunView<'_>) -> Option<f64> {
     stability_index(&series.collect::<Option<Vec<_>>>()?)
 }
 
-/// What all flows delivered over the narrowest link, in whole packets, over what it can carry while they count.
+/// What all flows delivered over the narrowest link, as whole packets, over the link's capacity in that time.
 ///
-/// Retransmissions and overhead of control packets are not counted: useful packets only. A flow that starts late
-/// leaves its time unused.
+/// Only useful packets count, neither retransmissions nor control packets. A flow that starts late leaves its time unused.
 ///
-/// None: the path has no rate; nothing of the variant ran.
+/// None: the path has no rate, or the variant has no flow.
 /// Source: link utilisation as RFC 5166, 2.1.
 pub(super) fn utilisation(run: &RunView<'_>) -> Option<f64> {
     let link = run.bottleneck.as_ref().filter(|link| !run.own.is_empty() && link.bits > 0.0)?;
@@ -54,24 +53,24 @@ pub(super) fn utilisation(run: &RunView<'_>) -> Option<f64> {
     Some(8.0 * carried / link.bits)
 }
 
-/// A percentile over the time of the variant's flows of the smoothed RTT, microseconds.
+/// A percentile of the smoothed RTT over the time of the variant's flows, microseconds.
 ///
-/// Each value counts with the time for which it held ([`held`]), and the flows together with theirs: a flow of a second
-/// beside one of a minute weighs a sixtieth. Once each event counted the same, and those of slow start and recovery, where
-/// many come at once and queues are full, drew a percentile up to nearly twice itself.
+/// Each value is weighted with its duration ([`held`]), also across flows: a flow of a second beside one of a minute
+/// weighs a sixtieth. With equal weights per event, the many events of slow start and recovery, when queues are full,
+/// nearly doubled a percentile.
 ///
-/// None: no flow has a value before its last moment.
+/// None: no flow has a value before its last event.
 pub(super) fn srtt_percentile(run: &RunView<'_>, share: f64) -> Option<f64> {
     let srtts = |flow: &Flow| held(&flow.points, |point| point.srtt_us.map(f64::from));
     stats::weighted_percentile(&run.own_over_time().flat_map(srtts).collect::<Vec<_>>(), share)
 }
 
-/// A percentile over the time of the variant's flows of RTT minus the lowest RTT the flow ever had, microseconds.
+/// A percentile of RTT minus the flow's lowest RTT over the time of the variant's flows, microseconds.
 ///
-/// Over time as [`srtt_percentile`]: the latest RTT sample holds until the next. A flow that starts into a full queue may
-/// never see the empty path: its queueing delay is then too low.
+/// Weighted as in [`srtt_percentile`]; an RTT sample lasts until the next. A flow that starts into a full queue may never
+/// see the empty path; its queueing delay is then too low.
 ///
-/// None: as there; no lowest RTT.
+/// None: as in [`srtt_percentile`], or no lowest RTT.
 pub(super) fn qdelay_percentile(run: &RunView<'_>, share: f64) -> Option<f64> {
     let qdelays = |flow: &Flow| {
         let lowest = flow.points.iter().filter_map(|point| point.min_rtt_us).min();
@@ -80,9 +79,9 @@ pub(super) fn qdelay_percentile(run: &RunView<'_>, share: f64) -> Option<f64> {
     stats::weighted_percentile(&run.own_over_time().flat_map(qdelays).collect::<Vec<_>>(), share)
 }
 
-/// The congestion window weighted by the time it held, packets: mean of the variant's flows, each as much as another.
+/// The congestion window weighted with its duration, packets: mean of the variant's flows, weighted equally.
 ///
-/// None: no flow with two moments that differ in time.
+/// None: no flow with two events at different times.
 pub(super) fn mean_cwnd(run: &RunView<'_>) -> Option<f64> {
     let windows = |flow: &Flow| stats::weighted_mean(&held(&flow.points, |point| Some(f64::from(point.cwnd_pkts))));
     stats::mean(&run.own_over_time().filter_map(windows).collect::<Vec<_>>())
@@ -132,7 +131,7 @@ mod tests {
         assert_eq!(utilisation(&run), Some(0.8)); // 800 * 12 kbit of 12 Mbit
     }
 
-    /// A flow with one event a second, which has these RTTs; the last is its end.
+    /// A flow with one event per second and these RTTs.
     fn with_rtts(rtts_ms: &[u32]) -> Sampled {
         let mut flow = Sampled::new(0.0, &[]);
         let second = |(index, rtt_ms): (usize, &u32)| {
@@ -152,7 +151,7 @@ mod tests {
         assert_eq!(qdelay_percentile(&view(&flows, &[]), 1.0), Some(30e3));
     }
 
-    /// Each of them counted as much as a sample that held for a second: they alone made the percentiles.
+    /// Once every event had the same weight, and these alone made the percentiles.
     #[test]
     fn many_events_at_one_moment_do_not_move_a_percentile() {
         let alone = [with_rtts(&[40; 11])];

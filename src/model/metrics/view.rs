@@ -1,62 +1,60 @@
-//! What a metric sees of a run: the variant's flows, those beside them, and the path's narrowest link.
+//! The input of a metric: the variant's flows, the flows beside them, and the narrowest link.
 
 use crate::model::flow::Flow;
 use crate::model::run::FlowRecord;
 
-/// One run as seen by the metrics of one variant.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunView<'a> {
     pub own: Vec<FlowView<'a>>,
     pub beside: Vec<FlowView<'a>>,
-    /// The narrowest link on the way of the variant's flows; none where they have no rate in common.
+    /// The narrowest link of the variant's flows; `None` if they have no limiting link in common.
     pub bottleneck: Option<Bottleneck>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowView<'a> {
     pub record: &'a FlowRecord,
-    /// The same over time; none where the run's events were not read, or have none of this flow.
+    /// Its events. `None` if the run's events were not read or have none of this flow.
     pub over_time: Option<&'a Flow>,
 }
 
-/// The link direction that limits the variant's flows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bottleneck {
-    /// What it can carry while the run's flows count: bits of whole IP packets.
+    /// Bits of whole IP packets that it can carry while the run's flows count.
     pub bits: f64,
-    /// Largest IP packet, bytes: what a packet of a bulk flow is long.
+    /// Largest IP packet, bytes: the size of a bulk flow's packets.
     pub packet_bytes: u32,
-    /// Names of the flows that cross it.
+    /// Flows that cross it.
     pub flows: Vec<String>,
 }
 
 impl<'a> RunView<'a> {
-    /// The variant's flows over time, as far as their events are there.
+    /// The variant's flows that have events.
     pub fn own_over_time(&self) -> impl Iterator<Item = &'a Flow> {
         self.own.iter().filter_map(|flow| flow.over_time)
     }
 
-    /// The flows beside with an algorithm and one connection, whose sharing can be judged.
+    /// Traced flows beside the variant's, whose share can be compared.
     pub fn rivals(&self) -> impl Iterator<Item = &FlowView<'a>> {
         self.beside.iter().filter(|flow| flow.record.socket.is_some())
     }
 
-    /// The variant's flows, then those rivals.
+    /// The variant's flows, then the rivals.
     pub fn sharing(&self) -> impl Iterator<Item = &FlowView<'a>> {
         self.own.iter().chain(self.rivals())
     }
 
-    /// Every flow of the run, the variant's first.
+    /// All flows, the variant's first.
     pub fn all(&self) -> impl Iterator<Item = &FlowView<'a>> {
         self.own.iter().chain(&self.beside)
     }
 }
 
 impl FlowView<'_> {
-    /// New payload delivered per second in a span of time, bits per second.
+    /// New payload per second within a span of time.
     ///
-    /// Units: the span on the host's monotonic clock, seconds; it must not be empty.
-    /// None: without events.
+    /// Units: a span that is not empty, seconds on the host's monotonic clock.
+    /// None: no events.
     pub fn goodput_bps(&self, [from, to]: [f64; 2]) -> Option<f64> {
         let flow = self.over_time?;
         let [from_s, to_s] = [from - flow.start_s, to - flow.start_s];
@@ -67,21 +65,21 @@ impl FlowView<'_> {
         Some(8.0 * bytes / (to - from))
     }
 
-    /// When it ran: from its first event to its last. A flow that delivers nothing any more runs on, for it starves;
-    /// only one with transfers of a size runs to its last delivery, after which it has nothing to send.
+    /// The time from its first to its last event. A flow that no longer delivers is starved, and still runs. A flow of
+    /// transfers runs only to its last delivery, because after that it has nothing to send.
     ///
     /// Units: seconds on the host's monotonic clock.
-    /// None: without events; transfers without data.
+    /// None: no events, or transfers without data.
     fn runs_during(&self) -> Option<[f64; 2]> {
         let flow = self.over_time?;
         if self.record.completions.is_empty() { Some(flow.lasts_during()) } else { flow.delivers_during() }
     }
 }
 
-/// The time in which all of these flows ran: from the last start to the first end.
+/// The time in which all these flows run: from the last start to the first end.
 ///
 /// Units: seconds on the host's monotonic clock.
-/// None: no flow, one without events, transfers without data, or no such time.
+/// None: no flow, a flow without events, transfers without data, or no common time.
 pub fn time_in_common<'a>(flows: impl IntoIterator<Item = &'a FlowView<'a>>) -> Option<[f64; 2]> {
     let mut common = [f64::NEG_INFINITY, f64::INFINITY];
     for flow in flows {
@@ -91,9 +89,7 @@ pub fn time_in_common<'a>(flows: impl IntoIterator<Item = &'a FlowView<'a>>) -> 
     (common[0].is_finite() && common[0] < common[1]).then_some(common)
 }
 
-/// Goodput of each flow in a span, bits per second.
-///
-/// None: a flow without events.
+/// Goodput of each flow in a span, bits per second. `None` if a flow has no events.
 pub fn goodputs<'a>(flows: impl IntoIterator<Item = &'a FlowView<'a>>, span: [f64; 2]) -> Option<Vec<f64>> {
     flows.into_iter().map(|flow| flow.goodput_bps(span)).collect()
 }

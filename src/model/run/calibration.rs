@@ -1,30 +1,29 @@
-//! What empty paths measured before an experiment, and how files say which path it was.
+//! Measurements of empty paths before an experiment, and the text that identifies a path in files.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where in the sweep a cell lies: sweep variable to value, both as text ("loss" to "0.1%").
+/// Position of a cell in the sweep: variable to value, both as text ("loss" to "0.1%").
 pub type At = BTreeMap<String, String>;
 
-/// What the empty path measured before an experiment, beside what was asked.
+/// One measured quantity of an empty path beside the requested value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     #[serde(flatten, with = "words")]
     pub quantity: Quantity,
-    /// Unit of the two values: "bit/s", "us", "ratio".
+    /// Unit of both values: "bit/s", "us", "ratio".
     pub unit: String,
     pub asked: f64,
     pub measured: f64,
-    /// Allowed range around the asked value.
+    /// Allowed range around the requested value.
     pub allowed: [f64; 2],
-    /// Whether the measurement lies in the range.
     pub within: bool,
-    /// Measurements it took, this one included: those before lay outside. 0 in files that do not say.
+    /// Measurements taken until this one; earlier ones were outside the range. 0 in older files.
     #[serde(default)]
     pub attempts: u32,
-    /// The boot of the machine that it was measured in: a resume in the same boot does not measure it again.
+    /// Boot id of the machine at the time. A resume in the same boot does not measure again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
 }
@@ -36,7 +35,7 @@ pub struct Quantity {
     pub to: String,
     /// "rate", "rtt" or "loss".
     pub kind: String,
-    /// What tells the path from the others of the sweep; empty where there is one path.
+    /// Variables that tell the path from the others of the sweep; empty if there is one path.
     pub at: At,
 }
 
@@ -59,7 +58,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Reads the words by which files name a quantity.
+/// Parses the text form. Text of another form gives empty names.
 impl From<&str> for Quantity {
     fn from(label: &str) -> Self {
         let (path, place) = label.split_once(" at ").unwrap_or((label, ""));
@@ -71,7 +70,7 @@ impl From<&str> for Quantity {
     }
 }
 
-/// A quantity as files have it.
+/// Files have a quantity as text, and also its parts if parsing the text would give other parts.
 mod words {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -80,7 +79,7 @@ mod words {
     #[derive(Serialize, Deserialize)]
     struct Written {
         quantity: String,
-        /// Where the words can be read in another way.
+        /// The parts, if the text is ambiguous.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<Quantity>,
     }

@@ -1,15 +1,16 @@
-//! Reads what makes a rule a trial: the limits that the guard watches, and the steps of a rising share.
+//! Reads what makes a rule a trial: limits that the guard watches, and steps of a rising share.
 
 use std::mem::discriminant;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::RULE_FIELDS;
-use crate::policy::rule::{Allowed, GuardLimit, OnFail, Portion, RolloutStep, RuleTrial, Split, Treatment, Undecided};
+use crate::policy::rule::{
+    Allowed, Arm, GuardLimit, OnFail, Portion, RolloutStep, RuleTrial, Split, Treatment, Undecided,
+};
 use crate::units::parse_duration;
 use crate::written::{Field, MISTAKES_MAX, Reader, TomlTable};
 
-/// Deadlines and the lengths of steps.
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(30 * 86_400);
 const TIME: &str = "a time from 10s to 30d, such as \"6h\"";
 const STEPS_MAX: usize = 16;
@@ -17,7 +18,7 @@ const STEP_FIELDS: [&str; 2] = ["percent", "for"];
 const STEPS: &str = "1 to 16 steps such as { percent = 5, for = \"2h\" }";
 
 impl Reader<'_> {
-    /// Reads the fields of a trial; none when the rule has neither `guard` nor `steps`.
+    /// `None` if the rule has neither `guard` nor `steps`.
     pub(super) fn trial(
         &mut self,
         rule: &TomlTable<'_>,
@@ -68,8 +69,8 @@ impl Reader<'_> {
 
     fn limit(&mut self, field: &Field<'_>, split: Option<&Split>) -> Option<GuardLimit> {
         let limit: GuardLimit = self.parsed(field, "a limit such as \"retransmitted<1.2x\"")?;
-        let keeps_some =
-            |split: &Split| split.arms.iter().any(|arm| arm.treatment == Treatment::Keep && arm.portion > Portion(0));
+        let is_control = |arm: &Arm| arm.treatment == Treatment::Keep && arm.portion > Portion(0);
+        let keeps_some = |split: &Split| split.arms.iter().any(is_control);
         if matches!(limit.allowed, Allowed::Relative(_)) && split.is_some_and(|split| !keeps_some(split)) {
             let expected = "nothing is left unchanged to compare with: use `split` with keep, or `steps`";
             self.refuse(field, expected).hint = Some("an absolute limit needs no comparison".to_owned());
@@ -88,7 +89,7 @@ impl Reader<'_> {
         None
     }
 
-    /// Reads `steps`; empty when there are none, or when one of them is wrong.
+    /// Empty if the rule has no steps, or if one of them is wrong.
     pub(super) fn steps(&mut self, rule: &TomlTable<'_>) -> Vec<RolloutStep> {
         let Some(field) = rule.field("steps") else { return Vec::new() };
         let mistakes_before = self.mistakes.len();
@@ -110,7 +111,7 @@ impl Reader<'_> {
         if self.mistakes.len() > mistakes_before { Vec::new() } else { steps }
     }
 
-    /// Reads one step; also returns the field with its percentage.
+    /// Also returns the field with the percentage.
     fn step<'t>(&mut self, item: &Field<'t>) -> Option<(RolloutStep, Field<'t>)> {
         let Some(table) = item.table() else {
             self.refuse(item, format!("expected {STEPS}"));
@@ -128,7 +129,7 @@ impl Reader<'_> {
     }
 }
 
-/// Says why a share cannot follow the step before it: shares rise, and the first one leaves something unchanged.
+/// Shares rise from step to step, and the first step leaves some connections unchanged.
 fn why_not_after(before: Option<&RolloutStep>, portion: Portion) -> Option<String> {
     match before {
         None if portion == Portion(0) => Some("expected more than 0 in the first step".to_owned()),

@@ -1,14 +1,13 @@
-//! What was measured on the empty paths, in words.
+//! Describes the calibration of empty paths.
 
 use crate::model::run::Calibration;
 use crate::report::judge::cell::each_once;
 use crate::report::judge::number::{Scale, significant};
 
-/// Empty paths that are shown one by one; of more, how far all are off.
+/// Most paths with a line each. More are summed up.
 const PATHS_SHOWN: usize = 4;
 
-/// What the empty paths measured, one line each; of many paths how far they are off, and one by one only those that are
-/// outside their range.
+/// One line per path. Many paths share one line with their deviations, and only those outside their range have their own.
 pub fn lines(calibrations: &[Calibration]) -> Vec<String> {
     if calibrations.is_empty() {
         return vec!["none recorded".to_owned()];
@@ -42,7 +41,7 @@ fn calibrated(calibration: &Calibration) -> String {
     format!("{} {measured} (asked {asked}{outside})", calibration.quantity)
 }
 
-/// How far what was measured is off what was asked, over all paths: `rtt +0.10 to +0.90 % off, loss at most 0.00010 off`.
+/// Deviations over all paths: `rtt +0.10 to +0.90 % off what was asked, loss as asked`.
 fn deviations(calibrations: &[Calibration]) -> String {
     let kinds = each_once(calibrations.iter().map(|one| one.quantity.kind.as_str()));
     let off = |name: &str| {
@@ -70,9 +69,7 @@ mod tests {
             unit: unit.into(),
             asked,
             measured,
-            allowed: [0.0, 0.0],
             within: (measured - asked).abs() <= 0.05 * asked.max(0.02),
-            attempts: 1,
             ..Calibration::default()
         }
     }
@@ -89,7 +86,7 @@ mod tests {
         assert_eq!(lines(&of_one), ["s-r rtt 2.020 ms (asked 2.000 ms); r-s rtt 2.000 ms (asked 2.000 ms)"]);
     }
 
-    /// Fourteen paths were a page of numbers before the first result.
+    /// Once fourteen paths filled a page before the first result.
     #[test]
     fn many_paths_have_one_line_and_those_outside_their_own() {
         let path = |n: u32, rtt: f64, loss: f64| {

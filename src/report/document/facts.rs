@@ -1,19 +1,18 @@
-//! What stands around the tables: how it was measured, where numbers come from, what metrics are.
+//! How a report was measured.
 
 use std::collections::BTreeMap;
 
-use super::{calibration, metric, nodes};
-use crate::model::metrics::Metric;
+use super::{calibration, nodes};
 use crate::model::run::Engine;
 use crate::plain::count;
-use crate::report::judge::cell::{common_point, each_once, point_name};
+use crate::report::judge::cell::{common_point, point_name};
 use crate::report::judge::interval::{self, IntervalKind};
 use crate::report::judge::report::Report;
 
-/// Characters of a digest in the header.
+/// Characters of a shortened digest.
 const DIGEST_LENGTH: usize = 12;
 
-/// How it was measured, as name and text.
+/// Names and texts.
 pub fn header(report: &Report) -> Vec<(String, String)> {
     let host = &report.host;
     let named = |map: &BTreeMap<String, String>| {
@@ -31,26 +30,20 @@ pub fn header(report: &Report) -> Vec<(String, String)> {
     facts.extend(report.fleet.iter().flat_map(nodes::blocks).map(|blocks| ("blocks", blocks)));
     facts.extend(report.digest.as_ref().map(|digest| ("digest", digest.clone())));
     facts.extend(intervals(report).into_iter().map(|sentence| ("intervals", sentence)));
-    // Virtual time has no clock to be late by.
+    // In virtual time no path is calibrated.
     let calibration = (host.engine != Engine::Virtual).then(|| calibration::lines(&report.calibration));
     facts.extend(calibration.into_iter().flatten().map(|line| ("calibration", line)));
     facts.retain(|(_, fact)| !fact.is_empty());
     facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()
 }
 
-/// Of a digest the beginning: enough to tell objects apart; JSON has the whole. Anything else as it is.
+/// Shortens digests, just enough to tell objects apart. JSON has them in full.
 fn shortened(value: &str) -> &str {
     let is_digest = value.len() == 64 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_digest { &value[..DIGEST_LENGTH] } else { value }
 }
 
-/// What the metrics of the report are and where their definitions come from.
-pub fn definitions(report: &Report) -> Vec<(String, String)> {
-    let define = |name| Metric::find(name).map(|one| (one.name.to_owned(), format!("{} ({})", one.what, one.source)));
-    metric::names(report).into_iter().filter_map(define).collect()
-}
-
-/// How the intervals of the report were computed, one sentence each.
+/// How intervals were computed, one sentence per kind.
 fn intervals(report: &Report) -> Vec<String> {
     let kinds = || report.cells.iter().filter_map(|cell| cell.measured.as_ref()?.ci95_kind);
     let fewest = interval::FEWEST;
@@ -67,20 +60,4 @@ fn intervals(report: &Report) -> Vec<String> {
         sentences.push("ratios: Fieller's, over the runs that share a seed".to_owned());
     }
     sentences
-}
-
-/// The distinct reasons behind the expectations: of ratios, then of values, in the order of the cells.
-pub fn bases(report: &Report) -> Vec<&str> {
-    let expected = report.cells.iter().flat_map(|cell| {
-        let of_ratio = cell.ratio_to_baseline.as_ref().and_then(|ratio| ratio.expected.as_ref());
-        of_ratio.into_iter().chain(&cell.expected)
-    });
-    each_once(expected.map(|expected| expected.basis.as_str()))
-}
-
-/// The distinct places of the published numbers: of the values, then of the ratios that the source gives itself.
-pub fn published_places(report: &Report) -> Vec<&str> {
-    let values = report.cells.iter().filter_map(|cell| cell.published_place.as_deref());
-    let ratios = report.cells.iter().filter_map(|cell| cell.ratio_to_baseline.as_ref()?.published_place.as_deref());
-    each_once(values.chain(ratios))
 }

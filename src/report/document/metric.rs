@@ -1,31 +1,33 @@
-//! The tables of a report: one per metric, and the choice of a parameter.
+//! The tables of a report: one per metric, and one for the choice of a parameter.
 
-use super::table::{Column, Role, Row, Table};
+use std::collections::BTreeSet;
+
+use super::table::{Column, Role, Table, TableRow};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
-use crate::report::judge::cell::{Cell, Measured, Numbers, common_point, each_once, point_name};
+use crate::report::judge::cell::{CellNumbers, Measurement, ReportCell, common_point, each_once, point_name};
 use crate::report::judge::number::{self, Scale};
 use crate::report::judge::report::Report;
-use crate::report::judge::selection::{Candidate, Criterion, Selection};
+use crate::report::judge::selection::{Criterion, ParameterCandidate, ParameterSelection};
 use crate::scenario::VARIANT;
 
-/// Metrics in the order of the cells.
+/// Shape: in the order of the cells.
 pub fn names(report: &Report) -> Vec<&str> {
     each_once(report.cells.iter().map(|cell| cell.metric.as_str()))
 }
 
-/// What a metric is, for a heading.
+/// Title and meaning of a metric.
 pub fn caption(metric: &str) -> String {
     Metric::find(metric).map_or_else(|| metric.to_owned(), |m| format!("{}: {}", m.title, m.what))
 }
 
-/// The variable whose values are the variants, for the heading of those.
-pub fn series_of<'a>(cells: &[&'a Cell]) -> &'a str {
+/// The variable that names the variants.
+pub fn series_of<'a>(cells: &[&'a ReportCell]) -> &'a str {
     cells.first().map_or(VARIANT, |cell| cell.series.as_str())
 }
 
-/// The scale in which all values of these cells are shown.
-pub fn scale_of(cells: &[&Cell]) -> Scale {
+/// The common scale of these cells.
+pub fn scale_of(cells: &[&ReportCell]) -> Scale {
     let unit = cells.first().map_or("pkts", |cell| cell.unit.as_str());
     let values = cells.iter().flat_map(|cell| {
         let measured = cell.measured.iter().flat_map(|m| m.values.iter().copied());
@@ -34,28 +36,23 @@ pub fn scale_of(cells: &[&Cell]) -> Scale {
     Scale::of(unit, values)
 }
 
-/// The two ends of an interval.
-pub fn ends([low, high]: [f64; 2], scale: Scale) -> String {
-    format!("{} to {}", scale.show(low), scale.show(high))
-}
-
-/// The mean, as a bound where runs were cut off.
-pub fn mean(measured: &Measured, scale: Scale) -> String {
+/// The mean, as a bound if runs were cut off.
+pub fn mean(measured: &Measurement, scale: Scale) -> String {
     measured.bound().signed(&scale.show(measured.mean))
 }
 
-/// A mean with the half width of its interval, where it has one.
-fn mean_with_margin(measured: &Measured, scale: Scale) -> String {
+/// The mean with the half width of its interval, if it has one.
+fn mean_with_margin(measured: &Measurement, scale: Scale) -> String {
     let half = |[low, high]: [f64; 2]| scale.plus_minus(measured.mean, (high - low) / 2.0);
     measured.ci95.map_or_else(|| mean(measured, scale), |ci95| measured.bound().signed(&half(ci95)))
 }
 
-/// A row of a table, the variants whose numbers it has and one of their cells.
-type Line<'a> = (String, &'a Cell);
+/// The variants of a table's row, and one of their cells.
+type MetricRow<'a> = (String, &'a ReportCell);
 
-/// One row a cell; variants that are flows of the same runs share the row of a metric of their path.
-fn lines<'a>(cells: &[&'a Cell]) -> Vec<Line<'a>> {
-    let mut lines: Vec<Line<'_>> = Vec::new();
+/// One row per cell. Variants that are flows of the same runs share the row of a metric of their path.
+fn lines<'a>(cells: &[&'a ReportCell]) -> Vec<MetricRow<'a>> {
+    let mut lines: Vec<MetricRow<'_>> = Vec::new();
     for cell in cells {
         match lines.last_mut().filter(|(_, last)| last.has_path_of(cell)) {
             Some((names, _)) => names.push_str(&format!(", {}", cell.variant)),
@@ -65,9 +62,9 @@ fn lines<'a>(cells: &[&'a Cell]) -> Vec<Line<'a>> {
     lines
 }
 
-/// The table of one metric; its notes grow the list of all.
+/// The table of one metric. Its new notes are added to `notes`.
 pub fn table(report: &Report, metric: &str, notes: &mut Vec<Notice>) -> Table {
-    let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.metric == metric).collect();
+    let cells: Vec<&ReportCell> = report.cells.iter().filter(|cell| cell.metric == metric).collect();
     let common = common_point(&report.cells);
     let variables = cells.first().map(|cell| cell.point().into_keys()).into_iter().flatten();
     let variables: Vec<String> = variables.filter(|name| !common.contains_key(name)).collect();
@@ -78,21 +75,20 @@ pub fn table(report: &Report, metric: &str, notes: &mut Vec<Notice>) -> Table {
     columns.extend(values(&lines, scale_of(&cells)));
     columns.extend(ratios(&lines, report.baseline.as_deref()));
     let is_judged = report.has_targets();
-    let verdict = |cell: &Cell| is_judged.then(|| cell.verdict.name().to_owned());
+    let verdict = |cell: &ReportCell| is_judged.then(|| cell.verdict.name().to_owned());
     columns.push(Column::of("verdict", Role::Verdict, &lines, |(_, cell)| verdict(cell)));
     columns.push(Column::of("notes", Role::Notes, &lines, |(_, cell)| Some(references(&cell.notices, notes))));
     Table::new(metric, caption(metric), columns, rows(&lines, &variables))
 }
 
-/// What the values of a metric are: published, expected, measured.
-fn values(lines: &[Line<'_>], scale: Scale) -> Vec<Column> {
-    let measured = |title: &str, role: Role, show: &dyn Fn(&Measured) -> Option<String>| {
+fn values(lines: &[MetricRow<'_>], scale: Scale) -> Vec<Column> {
+    let measured = |title: &str, role: Role, show: &dyn Fn(&Measurement) -> Option<String>| {
         Column::of(title, role, lines, |(_, cell)| show(cell.measured.as_ref()?)).unit(scale.unit())
     };
-    let rerun = |cell: &Cell| Some(mean_with_margin(&cell.rerun.as_ref()?.measured, scale));
-    let median = |one: &Measured| one.median_ci95.map(|_| one.bound().signed(&scale.show(one.median)));
+    let rerun = |cell: &ReportCell| Some(mean_with_margin(&cell.rerun.as_ref()?.measured, scale));
+    let median = |one: &Measurement| one.median_ci95.map(|_| one.bound().signed(&scale.show(one.median)));
     let [published, expected, measured_mean, interval] =
-        numbers(lines, Cell::value, scale, ["published", "expected", "measured mean"].map(str::to_owned));
+        numbers(lines, ReportCell::value, scale, ["published", "expected", "measured mean"].map(str::to_owned));
     vec![
         published,
         expected,
@@ -100,102 +96,97 @@ fn values(lines: &[Line<'_>], scale: Scale) -> Vec<Column> {
         measured_mean,
         interval,
         measured("median", Role::Number, &median).detail(),
-        measured("its 95 % interval", Role::Interval, &|one| one.median_ci95.map(|ci95| ends(ci95, scale))).detail(),
+        measured("its 95 % interval", Role::Interval, &|one| one.median_ci95.map(|ends| scale.between(ends))).detail(),
         measured("n", Role::Number, &|one| Some(one.n.to_string())).unit("runs"),
     ]
 }
 
-/// What their ratios to the baseline are.
-fn ratios(lines: &[Line<'_>], baseline: Option<&str>) -> Vec<Column> {
+fn ratios(lines: &[MetricRow<'_>], baseline: Option<&str>) -> Vec<Column> {
     let over = |what: &str| baseline.map_or_else(|| what.to_owned(), |name| format!("{what} over {name}"));
-    let rerun = |cell: &Cell| cell.ratio().rerun.map(|(value, bound)| bound.signed(&number::significant(value)));
+    let rerun = |cell: &ReportCell| cell.ratio().rerun.map(|(value, bound)| bound.signed(&number::significant(value)));
     let titles = ["published", "expected", "measured"].map(over);
-    let [published, expected, measured, interval] = numbers(lines, Cell::ratio, Scale::Ratio, titles);
+    let [published, expected, measured, interval] = numbers(lines, ReportCell::ratio, Scale::Ratio, titles);
     let rerun = Column::of(over("re-run"), Role::Number, lines, |(_, cell)| rerun(cell)).unit("ratio");
     vec![published, expected, rerun, measured, interval]
 }
 
-/// Published, expected and measured numbers of the cells, and the intervals of the measured ones.
+/// Published, expected and measured numbers, and intervals.
 fn numbers(
-    lines: &[Line<'_>],
-    of: fn(&Cell) -> Numbers<'_>,
+    lines: &[MetricRow<'_>],
+    of: fn(&ReportCell) -> CellNumbers<'_>,
     scale: Scale,
     [published, expected, measured]: [String; 3],
 ) -> [Column; 4] {
-    let column = |title: String, role: Role, show: &dyn Fn(Numbers<'_>) -> Option<String>| {
+    let column = |title: String, role: Role, show: &dyn Fn(CellNumbers<'_>) -> Option<String>| {
         Column::of(title, role, lines, |(_, cell)| show(of(cell))).unit(scale.unit())
     };
     [
         column(published, Role::Number, &|one| Some(scale.show(one.published?))),
         column(expected, Role::Number, &|one| one.expected.map(|it| scale.plus_minus(it.value, it.plus_minus))),
         column(measured, Role::Number, &|one| Some(one.bound.signed(&scale.show(one.measured?)))),
-        column("95 % interval".to_owned(), Role::Interval, &|one| one.ci95.map(|ci95| ends(ci95, scale))),
+        column("95 % interval".to_owned(), Role::Interval, &|one| one.ci95.map(|ends| scale.between(ends))),
     ]
 }
 
-fn rows(lines: &[Line<'_>], variables: &[String]) -> Vec<Row> {
-    let point = |(_, cell): &Line<'_>| -> Vec<String> {
-        variables.iter().filter_map(|name| cell.at.get(name).cloned()).collect()
-    };
-    let points: Vec<Vec<String>> = lines.iter().map(point).collect();
-    let starts_group = |index: usize| index > 0 && points[index] != points[index - 1];
-    // Groups of one row would only space it out.
-    let is_grouped = !(1..lines.len()).all(starts_group);
-    let row = |(index, (_, cell)): (usize, &Line<'_>)| Row {
+fn rows(lines: &[MetricRow<'_>], variables: &[String]) -> Vec<TableRow> {
+    let begins = |pair: &[MetricRow<'_>]| variables.iter().any(|name| pair[0].1.at.get(name) != pair[1].1.at.get(name));
+    let begins: Vec<bool> = std::iter::once(false).chain(lines.windows(2).map(begins)).collect();
+    // Groups of one row would only add space.
+    let is_grouped = !begins.iter().skip(1).all(|begins| *begins);
+    let row = |((_, cell), begins): (&MetricRow<'_>, bool)| TableRow {
         verdict: cell.verdict,
         reason: cell.verdict_reason.clone(),
-        starts_group: is_grouped && starts_group(index),
-        ..Row::default()
+        starts_group: is_grouped && begins,
+        ..TableRow::default()
     };
-    lines.iter().enumerate().map(row).collect()
+    lines.iter().zip(begins).map(row).collect()
 }
 
-/// Numbers of the notices in the list of all notes, which grows by those it lacks.
+/// Numbers of the notices in `notes`, after adding missing ones.
 fn references(notices: &[Notice], notes: &mut Vec<Notice>) -> String {
-    let mut numbers = Vec::new();
-    for notice in notices {
-        let known = notes.iter().position(|note| note == notice);
-        let index = known.unwrap_or_else(|| {
+    let number = |notice: &Notice| match notes.iter().position(|note| note == notice) {
+        Some(known) => known + 1,
+        None => {
             notes.push(notice.clone());
-            notes.len() - 1
-        });
-        numbers.push(index + 1);
-    }
-    numbers.sort_unstable();
+            notes.len()
+        }
+    };
+    let numbers: BTreeSet<usize> = notices.iter().map(number).collect();
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// The choice of a parameter: per metric its mean at each point and its score, then the sum; none while cells are missing.
-pub fn of_selection(selection: &Selection) -> Option<Table> {
+/// Per metric its mean at each point and its score, then the sum. `None` while cells are missing.
+pub fn of_selection(selection: &ParameterSelection) -> Option<Table> {
     let values = &selection.values;
-    let number =
-        |title: &str, show: &dyn Fn(&Candidate) -> Option<String>| Column::of(title, Role::Number, values, show);
+    let number = |title: &str, show: &dyn Fn(&ParameterCandidate) -> Option<String>| {
+        Column::of(title, Role::Number, values, show)
+    };
     let mut columns = vec![Column::of(&selection.parameter, Role::Word, values, |one| Some(one.value.clone()))];
     for (index, metric) in selection.metrics().into_iter().enumerate() {
         let of_metric = selection.criteria.iter().enumerate().filter(|(_, criterion)| criterion.metric == metric);
         columns.extend(of_metric.map(|(index, criterion)| means(selection, index, criterion)));
         columns.push(number("score", &|one| Some(format!("{:.2}", one.scores[index]))));
     }
-    let chosen = |one: &Candidate| (selection.winner.as_ref() == Some(&one.value)).then(|| "chosen".to_owned());
+    let chosen =
+        |one: &ParameterCandidate| (selection.winner.as_ref() == Some(&one.value)).then(|| "chosen".to_owned());
     columns.extend([
         number("sum", &|one| Some(format!("{:.2}", one.cumulative))),
         number("best in resamples", &|one| Some(format!("{:.0}", 100.0 * one.wins?))).unit("%"),
         Column::of("", Role::Word, values, chosen),
     ]);
     let caption = format!("Choice of {}: {}", selection.parameter, selection.procedure);
-    (!values.is_empty()).then(|| Table::new("", caption, columns, vec![Row::default(); values.len()]))
+    (!values.is_empty()).then(|| Table::new("", caption, columns, vec![TableRow::default(); values.len()]))
 }
 
-/// The means of a metric at one point where it competes.
-fn means(selection: &Selection, index: usize, criterion: &Criterion) -> Column {
+fn means(selection: &ParameterSelection, index: usize, criterion: &Criterion) -> Column {
     let metric = criterion.metric.as_str();
     let (title, unit) = Metric::find(metric).map_or((metric, ""), |found| (found.title, found.unit));
     let scale = Scale::of(unit, selection.values.iter().flat_map(|one| one.measured[index].values.iter().copied()));
-    // Only what tells the points apart.
+    // Only variables that tell the points apart.
     let mut point = criterion.point.clone();
     point.retain(|name, value| selection.criteria.iter().any(|other| other.point.get(name) != Some(value)));
     let point = if point.is_empty() { String::new() } else { format!(" at {}", point_name(&point)) };
     let title = format!("{title}{point}, {}", criterion.goal.name());
-    let show = |one: &Candidate| Some(mean_with_margin(&one.measured[index], scale));
+    let show = |one: &ParameterCandidate| Some(mean_with_margin(&one.measured[index], scale));
     Column::of(title, Role::Number, &selection.values, show).unit(scale.unit())
 }

@@ -1,12 +1,12 @@
-//! Where the runs were made: the table of nodes, and how much of the plan there is.
+//! The machines that made the runs, and the completeness of their plans.
 
-use super::Content;
-use super::part::Part;
-use super::table::{Column, Role, Row, Table};
+use super::ReportContent;
+use super::element::Element;
+use super::table::{Column, Role, Table, TableRow};
 use crate::model::metrics::Metric;
-use crate::report::judge::fleet::{Fleet, Node, Shift};
+use crate::report::judge::fleet::{Fleet, FleetNode, Shift};
 
-/// How much there is of each plan: `1356 of 1360, missing: --array=3,7-9`.
+/// `1356 of 1360, missing: --array=3,7-9`, one per plan.
 pub fn blocks(fleet: &Fleet) -> Vec<String> {
     let lines = fleet.blocks.iter().map(|blocks| {
         let missing =
@@ -16,14 +16,14 @@ pub fn blocks(fleet: &Fleet) -> Vec<String> {
     lines.collect()
 }
 
-/// The nodes that made the runs; nothing where one did.
-pub fn nodes(content: &Content<'_>) -> Vec<Part> {
+/// The table of nodes, if there are several.
+pub fn nodes(content: &ReportContent<'_>) -> Vec<Element> {
     let fleet = content.report.fleet.as_ref().filter(|fleet| fleet.nodes.len() > 1);
-    fleet.map_or_else(Vec::new, |fleet| vec![Part::Table(table(fleet))])
+    fleet.map_or_else(Vec::new, |fleet| vec![Element::Table(table(fleet))])
 }
 
 fn table(fleet: &Fleet) -> Table {
-    let nodes: Vec<&Node> = fleet.nodes.iter().collect();
+    let nodes: Vec<&FleetNode> = fleet.nodes.iter().collect();
     let said = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     let columns = vec![
         Column::of("node", Role::Name, &nodes, |node| said(&node.machine.node).or_else(|| said(&node.machine.id))),
@@ -35,7 +35,7 @@ fn table(fleet: &Fleet) -> Table {
         Column::of("shift", Role::Number, &nodes, |node| node.shift.map(|shift| percent(shift.mean))).unit("%"),
         Column::of("95 % interval", Role::Interval, &nodes, |node| node.shift.and_then(interval)),
     ];
-    let rows = nodes.iter().map(|_| Row::default()).collect();
+    let rows = nodes.iter().map(|_| TableRow::default()).collect();
     let compared = fleet.compared.as_ref().map_or(String::new(), |compared| {
         let title = Metric::find(&compared.metric).map_or(compared.metric.as_str(), |metric| metric.title);
         format!("; shift: {title} of {} beside the other nodes", compared.variant)

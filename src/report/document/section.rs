@@ -1,47 +1,46 @@
-//! The sections of a report, each a function to its parts.
+//! The sections of a report.
 
-use super::part::{Item, List, Marks, Part};
+use super::element::{Element, Item, List, Marks};
 use super::table::Table;
-use super::{Content, facts, metric, tally};
+use super::{ReportContent, facts, metric, tally};
+use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::report::figures::{self as drawings, terminal};
-use crate::report::judge::cell::{Cell, Verdict, point_name, title_of};
+use crate::report::judge::cell::{ReportCell, Verdict, each_once, point_name, title_of};
 use crate::report::judge::finding::{About, Finding};
 use crate::report::judge::report::Report;
 use crate::report::judge::selection;
 use crate::report::judge::windows::{self as plots, WindowPlot};
 
-/// What it shows.
-pub fn claim(content: &Content<'_>) -> Vec<Part> {
-    vec![Part::Claim(content.report.claim.clone())]
+pub fn claim(content: &ReportContent<'_>) -> Vec<Element> {
+    vec![Element::Claim(content.report.claim.clone())]
 }
 
-/// What it shows and how it was measured, under the title.
-pub fn header(content: &Content<'_>) -> Vec<Part> {
+/// Claim and measurement, without a heading.
+pub fn header(content: &ReportContent<'_>) -> Vec<Element> {
     let claim = ("claim".to_owned(), content.report.claim.clone());
-    vec![Part::Facts(std::iter::once(claim).chain(facts::header(content.report)).collect())]
+    vec![Element::Facts(std::iter::once(claim).chain(facts::header(content.report)).collect())]
 }
 
-/// How it was measured, under a heading.
-pub fn how_measured(content: &Content<'_>) -> Vec<Part> {
-    headed("how", "How it was measured", vec![Part::Facts(facts::header(content.report))])
+pub fn how_measured(content: &ReportContent<'_>) -> Vec<Element> {
+    headed("how", "How it was measured", vec![Element::Facts(facts::header(content.report))])
 }
 
-/// One table per metric, with how variants stand beside the baseline.
-pub fn metrics(content: &Content<'_>) -> Vec<Part> {
+/// One table per metric, with findings about the baseline.
+pub fn metrics(content: &ReportContent<'_>) -> Vec<Element> {
     content.tables.iter().flat_map(|table| of_table(content.report, table)).collect()
 }
 
-fn of_table(report: &Report, table: &Table) -> Vec<Part> {
+fn of_table(report: &Report, table: &Table) -> Vec<Element> {
     let is_own = |finding: &&Finding| finding.about == About::Baseline && finding.metric == table.id;
     let item = |finding: &Finding| Item { text: finding.sentence.clone(), ..Item::default() };
     let standings = report.findings.iter().filter(is_own).map(item).collect();
-    let list = list(Marks::None, "", standings).map(Part::List);
-    std::iter::once(Part::Table(table.clone())).chain(list).collect()
+    let list = list(Marks::None, "", standings).map(Element::List);
+    std::iter::once(Element::Table(table.clone())).chain(list).collect()
 }
 
-/// Verdicts in numbers, what is outside, and whether the source's numbers hold.
-pub fn verdicts(content: &Content<'_>) -> Vec<Part> {
+/// Counts of verdicts, cells outside their range, and whether the published numbers hold.
+pub fn verdicts(content: &ReportContent<'_>) -> Vec<Element> {
     let report = content.report;
     if !report.has_targets() {
         return Vec::new();
@@ -61,58 +60,62 @@ pub fn verdicts(content: &Content<'_>) -> Vec<Part> {
     let published = list(Marks::Verdicts, "published numbers", published.collect());
     let published = published.map(|list| List { question: "Do the published numbers hold on Linux?", ..list });
     let lists = outside.into_iter().chain(published).collect();
-    vec![Part::Verdicts(tally(std::slice::from_ref(report)), lists)]
+    vec![Element::Verdicts(tally(std::slice::from_ref(report)), lists)]
 }
 
-/// The choice of a parameter.
-pub fn choice(content: &Content<'_>) -> Vec<Part> {
+pub fn choice(content: &ReportContent<'_>) -> Vec<Element> {
     let Some(chosen) = &content.report.selection else { return Vec::new() };
-    let table = metric::of_selection(chosen).map(Part::Table);
-    table.into_iter().chain([Part::Conclusion(selection::sentence(chosen))]).collect()
+    let table = metric::of_selection(chosen).map(Element::Table);
+    table.into_iter().chain([Element::Conclusion(selection::sentence(chosen))]).collect()
 }
 
-/// Where published and expected numbers come from.
-pub fn sources(content: &Content<'_>) -> Vec<Part> {
-    let places = facts::published_places(content.report).join("; ");
-    let published = (!places.is_empty()).then_some(Part::Remark("published", places));
-    let expected = facts::bases(content.report).into_iter().map(|basis| Part::Remark("expected", basis.to_owned()));
+/// Sources of published numbers and reasons of expected ones: distinct, in the order of the cells.
+pub fn sources(content: &ReportContent<'_>) -> Vec<Element> {
+    let cells = &content.report.cells;
+    let values = cells.iter().filter_map(|cell| cell.published_place.as_deref());
+    let ratios = cells.iter().filter_map(|cell| cell.ratio_to_baseline.as_ref()?.published_place.as_deref());
+    let places = each_once(values.chain(ratios)).join("; ");
+    let expected = cells.iter().flat_map(|cell| cell.ratio().expected.into_iter().chain(&cell.expected));
+    let bases = each_once(expected.map(|expected| expected.basis.as_str()));
+    let published = (!places.is_empty()).then_some(Element::Remark("published", places));
+    let expected = bases.into_iter().map(|basis| Element::Remark("expected", basis.to_owned()));
     published.into_iter().chain(expected).collect()
 }
 
 pub use super::nodes::nodes;
 
-/// What the metrics are.
-pub fn definitions(content: &Content<'_>) -> Vec<Part> {
-    let definitions = Some(facts::definitions(content.report)).filter(|definitions| !definitions.is_empty());
-    headed("metrics", "Metrics", definitions.into_iter().map(Part::Facts).collect())
+pub fn definitions(content: &ReportContent<'_>) -> Vec<Element> {
+    let found = metric::names(content.report).into_iter().filter_map(Metric::find);
+    let facts: Vec<_> = found.map(|one| (one.name.to_owned(), format!("{} ({})", one.what, one.source))).collect();
+    headed("metrics", "Metrics", (!facts.is_empty()).then_some(Element::Facts(facts)).into_iter().collect())
 }
 
-/// What concerns cells, then what concerns the whole report.
-pub fn notes(content: &Content<'_>) -> Vec<Part> {
+/// Notes about cells, then about the whole report.
+pub fn notes(content: &ReportContent<'_>) -> Vec<Element> {
     let item = |notice: &Notice| Item { text: notice.cause.clone(), advice: notice.advice.clone(), ..Item::default() };
     let numbered = list(Marks::Numbers, "", content.notes.iter().map(item).collect());
     let others = list(Marks::Bullets, "", content.report.notices.iter().map(item).collect());
-    headed("notes", "Notes", numbered.into_iter().chain(others).map(Part::List).collect())
+    headed("notes", "Notes", numbered.into_iter().chain(others).map(Element::List).collect())
 }
 
-pub fn figures(content: &Content<'_>) -> Vec<Part> {
-    headed("figures", "Figures", drawings::figures(content.report).into_iter().map(Part::Figure).collect())
+pub fn figures(content: &ReportContent<'_>) -> Vec<Element> {
+    headed("figures", "Figures", drawings::figures(content.report).into_iter().map(Element::Figure).collect())
 }
 
-/// The windows of the point that shows most, for a terminal.
-pub fn windows(content: &Content<'_>) -> Vec<Part> {
+/// The most telling windows, for a terminal.
+pub fn windows(content: &ReportContent<'_>) -> Vec<Element> {
     let Some(telling) = plots::telling(&content.report.plots) else { return Vec::new() };
     let point = telling.point_name();
     let at = if point.is_empty() { point } else { format!(" at {point}") };
-    let heading = Part::Heading { id: "", text: format!("cwnd [pkts] over time{at}") };
-    let plot = Part::Plot(terminal::terminal(telling));
-    let others = other_windows(&content.report.plots, content.report.figures.is_empty()).map(Part::Sentence);
+    let heading = Element::Heading { id: "", text: format!("cwnd [pkts] over time{at}") };
+    let plot = Element::Plot(terminal::terminal(telling));
+    let others = other_windows(&content.report.plots, content.report.figures.is_empty()).map(Element::Sentence);
     [heading, plot].into_iter().chain(others).collect()
 }
 
-/// Parts under their heading; nothing where there is none.
-fn headed(id: &'static str, heading: &str, parts: Vec<Part>) -> Vec<Part> {
-    let heading = (!parts.is_empty()).then(|| Part::Heading { id, text: heading.to_owned() });
+/// Elements under a heading, if there are any.
+fn headed(id: &'static str, heading: &str, parts: Vec<Element>) -> Vec<Element> {
+    let heading = (!parts.is_empty()).then(|| Element::Heading { id, text: heading.to_owned() });
     heading.into_iter().chain(parts).collect()
 }
 
@@ -120,14 +123,14 @@ fn list(marks: Marks, what: &'static str, items: Vec<Item>) -> Option<List> {
     (!items.is_empty()).then_some(List { question: "", what, marks, items })
 }
 
-/// What a cell is, for a sentence: its metric, variant and point.
-fn name_of(cell: &Cell) -> String {
+/// Metric, variant and point of a cell.
+fn name_of(cell: &ReportCell) -> String {
     let point = point_name(&cell.point());
     let at = if point.is_empty() { point } else { format!(" at {point}") };
     format!("{}, {}{at}", title_of(&cell.metric), cell.variant)
 }
 
-/// That there are windows which a terminal does not show, and where they are; `all` where no figure is chosen.
+/// Points out windows that a terminal does not show. `all`: the page draws every point.
 fn other_windows(plots: &[WindowPlot], all: bool) -> Option<String> {
     let others = match plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").count() {
         0 | 1 => return None,
@@ -148,11 +151,8 @@ mod tests {
         assert_eq!(other_windows(&[plot("cwnd_pkts"), plot("srtt_us"), plot("srtt_us")], true), None, "one point");
         let windows = [(); 3].map(|()| plot("cwnd_pkts"));
         let drawn = "not shown: `tccc report DIR -o html` draws";
-        assert_eq!(
-            other_windows(&windows[..2], true),
-            Some(format!("1 other point of the sweep is {drawn} every point"))
-        );
-        let chosen = "the points that a [[figure]] over time asks for";
-        assert_eq!(other_windows(&windows, false), Some(format!("2 other points of the sweep are {drawn} {chosen}")));
+        let one = format!("1 other point of the sweep is {drawn} every point");
+        let two = format!("2 other points of the sweep are {drawn} the points that a [[figure]] over time asks for");
+        assert_eq!([other_windows(&windows[..2], true), other_windows(&windows, false)], [Some(one), Some(two)]);
     }
 }

@@ -1,16 +1,15 @@
-//! A table of text cells: each column has its role, and the function that makes its cells of the rows.
+//! Tables of text cells, built column by column.
 
 use crate::report::judge::cell::Verdict;
 use crate::report::judge::number::NOTHING;
 
-/// What the cells of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Word,
     Name,
-    /// Numbers, which stand at the right.
+    /// Right-aligned.
     Number,
-    /// Intervals of the column before, which can stand below its numbers.
+    /// Intervals of the column before; pages show them below its numbers.
     Interval,
     Verdict,
     Notes,
@@ -19,17 +18,16 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     pub title: String,
-    /// Unit; empty where the cells have none.
+    /// Empty if the cells have none.
     pub unit: String,
     pub role: Role,
-    /// Left out where there is no room.
+    /// Left out on terminals.
     pub is_detail: bool,
-    /// One text per row.
+    /// One per row.
     pub cells: Vec<String>,
 }
 
 impl Column {
-    /// A column over rows; `show` gives a row's cell, or none where it has nothing.
     pub fn of<T>(
         title: impl Into<String>,
         role: Role,
@@ -44,22 +42,19 @@ impl Column {
         Column { title: title.into(), unit: String::new(), role, is_detail: false, cells }
     }
 
-    /// The same in a unit.
     pub fn unit(self, unit: &str) -> Column {
         Column { unit: unit.to_owned(), ..self }
     }
 
-    /// The same as a detail.
     pub fn detail(self) -> Column {
         Column { is_detail: true, ..self }
     }
 
-    /// Heading with its unit.
     pub fn heading(&self) -> String {
         if self.unit.is_empty() { self.title.clone() } else { format!("{} [{}]", self.title, self.unit) }
     }
 
-    /// Whether its cells stand at the right.
+    /// Whether its cells are right-aligned.
     pub fn is_number(&self) -> bool {
         matches!(self.role, Role::Number | Role::Interval)
     }
@@ -69,36 +64,34 @@ impl Column {
     }
 }
 
-/// What a row is beside its cells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Row {
-    /// Its verdict, for colour.
+pub struct TableRow {
+    /// For colour.
     pub verdict: Verdict,
     pub reason: String,
-    /// The first row of another point in the sweep.
+    /// Whether it is the first row of a point in the sweep.
     pub starts_group: bool,
-    /// Where its name leads to; empty where it does not.
+    /// Anchor that its name links to; may be empty.
     pub link: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// Its place on a page; empty where no link leads to it.
+    /// Anchor on a page; empty if nothing links to it.
     pub id: String,
-    /// What it shows, a name and `: ` before; may be empty.
+    /// `name: meaning`; may be empty.
     pub caption: String,
     pub columns: Vec<Column>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<TableRow>,
 }
 
 impl Table {
-    /// A table of the columns with anything in them.
-    pub fn new(id: &str, caption: String, mut columns: Vec<Column>, rows: Vec<Row>) -> Table {
+    /// Drops empty columns.
+    pub fn new(id: &str, caption: String, mut columns: Vec<Column>, rows: Vec<TableRow>) -> Table {
         columns.retain(Column::has_something);
         Table { id: id.to_owned(), caption, columns, rows }
     }
 
-    /// What the caption begins with.
     pub fn name(&self) -> &str {
         self.caption.split(": ").next().unwrap_or_default()
     }

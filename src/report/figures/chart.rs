@@ -1,70 +1,96 @@
-//! What a drawing consists of, before it has a size: axes with their ticks, and shapes in the units of the data.
+//! Drawings before they have a size: axes with ticks, and shapes in the units of the data.
+
+use strum::IntoStaticStr;
 
 use crate::report::judge::number;
 
-/// About so many ticks on an axis.
+/// Approximate number of steps on an axis.
 const TICKS: f64 = 5.0;
-/// A step is taken when it is at least this part of what would give so many.
+/// A round step is used if it is at least this fraction of the step that would give [`TICKS`].
 const NEAR: f64 = 0.75;
 
-/// One drawing area with two axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// Line above it, and the series whose colour it has.
+    /// Text above the chart, and the series that gives its colour.
     pub heading: Option<(String, Option<usize>)>,
     pub x: Axis,
     pub y: Axis,
-    /// What is drawn, the first at the bottom.
-    pub shapes: Vec<Shape>,
+    /// Shape: from bottom to top.
+    pub shapes: Vec<ChartShape>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it shows, with its unit.
     pub title: String,
     pub ends: [f64; 2],
     pub ticks: Vec<(f64, String)>,
-    /// Whether distances are those of logarithms.
     pub log: bool,
 }
 
-/// Something drawn; `title` is what a pointer that rests on it shows.
+/// A drawn shape. A pointer that rests on it shows its `title`.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
-    /// A line through points, in the order of x.
-    Line { series: usize, points: Vec<(f64, f64)> },
-    /// A measured value: the mark of its series.
-    Mark { series: usize, at: (f64, f64), title: String },
-    /// The same, hollow: another engine's.
-    Hollow { series: usize, at: (f64, f64), title: String },
-    /// A published value.
-    Cross { series: usize, at: (f64, f64), title: String },
-    /// A small sign on a line, such as for a loss.
-    Tick { series: usize, at: (f64, f64), title: String },
-    /// An interval at one x.
-    Interval { series: usize, x: f64, ends: [f64; 2] },
-    /// What is expected: a range over a width.
-    Range { series: usize, x: [f64; 2], y: [f64; 2], title: String },
-    /// A bar from the ground.
-    Bar { series: usize, x: [f64; 2], y: f64, title: String },
-    /// Where a pointer shows something, over the whole height.
-    Span { x: [f64; 2], title: String },
+pub enum ChartShape {
+    /// Shape: points sorted by x.
+    Line {
+        series: usize,
+        points: Vec<(f64, f64)>,
+    },
+    Sign {
+        sign: Sign,
+        series: usize,
+        at: (f64, f64),
+        title: String,
+    },
+    Interval {
+        series: usize,
+        x: f64,
+        ends: [f64; 2],
+    },
+    /// A rectangle; infinite ends reach to the edges of the chart.
+    Area {
+        area: Area,
+        series: usize,
+        x: [f64; 2],
+        y: [f64; 2],
+        title: String,
+    },
 }
 
-/// How charts stand in a drawing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// A measured value: the mark of its series.
+    Measured,
+    /// A value of another engine: the same mark, hollow.
+    Rerun,
+    /// A published value: a cross.
+    Published,
+    /// A loss on a line: a small cross.
+    Loss,
+}
+
+/// The class of a rectangle in the style sheet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum Area {
+    /// An expected range.
+    Range,
+    Bar,
+    /// Invisible; shows values under the pointer.
+    Span,
+}
+
+/// Arrangement of the charts of a drawing.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Layout {
-    /// Charts beside each other.
+pub struct ChartLayout {
+    /// Charts in a row.
     pub abreast: usize,
     pub height: f64,
-    /// Whether the charts are one above the other over the same x, which is then labelled once.
+    /// Whether the charts are stacked over the same x axis, which is then labelled once.
     pub stacked: bool,
 }
 
 impl Axis {
-    /// An axis of numbers from the lowest to the highest, or from 0, with ticks where people expect them.
-    ///
-    /// Logarithmic only where all is above 0.
+    /// A numeric axis from the lowest value or 0 to the highest, with round ticks. Logarithmic only if all values are above 0.
     pub fn numbers(title: String, [low, high]: [f64; 2], log: bool, show: &dyn Fn(f64) -> String) -> Axis {
         if log && low > 0.0 {
             let ends = [low / 1.15, high * 1.15];
@@ -75,13 +101,13 @@ impl Axis {
         Axis { title, ends: [low, high], ticks: labelled(steps(low, high), show), log: false }
     }
 
-    /// An axis of names, each in the middle of a unit of width.
+    /// A categorical axis. Names are at 0, 1, 2 and so on.
     pub fn names(title: String, names: &[String]) -> Axis {
         let ticks = names.iter().enumerate().map(|(index, name)| (index as f64, name.clone())).collect();
         Axis { title, ends: [-0.5, names.len() as f64 - 0.5], ticks, log: false }
     }
 
-    /// Where a value lies, from 0 to 1; a value beyond the ends lies at the end.
+    /// Position of a value on the axis, from 0 to 1. Values beyond the ends lie at the ends.
     pub fn share(&self, value: f64) -> f64 {
         let [low, high] = self.ends;
         let share = match self.log {
@@ -106,7 +132,7 @@ fn steps(low: f64, high: f64) -> Vec<f64> {
     (first..=(high / step * (1.0 + 1e-9)).floor() as i64).map(|index| index as f64 * step).collect()
 }
 
-/// Powers of ten, with twice and five times them where there are few.
+/// Powers of ten; if there are few, also their multiples by 2 and 5.
 fn decades([low, high]: [f64; 2]) -> Vec<f64> {
     let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
     let inside = |factors: &[f64]| -> Vec<f64> {
@@ -117,7 +143,7 @@ fn decades([low, high]: [f64; 2]) -> Vec<f64> {
     if tens.len() >= 3 { tens } else { inside(&[1.0, 2.0, 5.0]) }
 }
 
-/// A number on an axis without a unit of its own.
+/// A tick label of an axis without a scale of its own.
 pub fn plain(value: f64) -> String {
     number::short(number::significant(value))
 }

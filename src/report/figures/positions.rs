@@ -1,34 +1,33 @@
-//! Where the values of a swept variable stand on an axis: at their numbers, or one step apart.
+//! Positions of a swept variable's values on an axis: by their numbers, or one step apart.
 
 use super::chart::{Axis, plain};
-use crate::report::judge::cell::{Cell, each_once};
+use crate::report::judge::cell::{ReportCell, each_once};
 use crate::scenario::{Draw, FigureSpec};
 use crate::units::Share;
 
-/// Part of a step over which the variants of one value are spread, as bars and as marks on lines.
+/// Fraction of a step over which the bars of one value are spread.
 pub const BARS_SPREAD: f64 = 0.72;
+/// The same for marks on lines.
 const MARKS_SPREAD: f64 = 0.24;
-/// Part of an axis of numbers by which the marks of one value stand apart: intervals on top of each other cannot be read.
+/// Distance between the marks of one value on a numeric axis, as a fraction of the axis, so that intervals do not overlap.
 const APART: f64 = 0.008;
-/// Values of which the largest is so many times the smallest are drawn by their logarithms.
+/// From this ratio of the largest to the smallest value on, the axis is logarithmic.
 const LOG_RANGE: f64 = 8.0;
-/// From so many values on, a variable is one to draw lines over.
+/// Fewest values for lines over a variable.
 const FEWEST_FOR_LINES: usize = 3;
 
-/// A variable of the sweep as the x axis of a figure.
+/// The x axis of a figure over a variable of the sweep.
 pub struct Positions {
     pub axis: Axis,
-    /// Whether values are drawn as bars.
     pub bars: bool,
     variable: String,
-    /// Where the values are no numbers, or not drawn as such: one step apart.
+    /// Whether values stand one step apart, because they are no numbers or are drawn as bars.
     is_named: bool,
     values: Vec<(String, f64)>,
 }
 
 impl Positions {
-    /// The values that the cells have of the figure's variable.
-    pub fn new(spec: &FigureSpec, cells: &[&Cell]) -> Positions {
+    pub fn new(spec: &FigureSpec, cells: &[&ReportCell]) -> Positions {
         let names = values_of(&spec.x, cells);
         let numbers = numbers(&names).filter(|numbers| numbers.len() > 1);
         let bars = spec.draw == Draw::Bars || (spec.draw == Draw::Auto && numbers.is_none());
@@ -44,13 +43,12 @@ impl Positions {
         Positions { axis, bars, variable, is_named: false, values: names.into_iter().zip(numbers).collect() }
     }
 
-    /// Where a cell's value stands.
-    pub fn of(&self, cell: &Cell) -> f64 {
+    pub fn of(&self, cell: &ReportCell) -> f64 {
         let value = cell.at.get(&self.variable);
         self.values.iter().find(|(name, _)| Some(name) == value).map_or(0.0, |(_, position)| *position)
     }
 
-    /// Where the mark or bar of one of several variants stands.
+    /// Position of the mark or bar of one of `count` variants.
     pub fn beside(&self, x: f64, index: usize, count: usize) -> f64 {
         let steps = index as f64 - (count as f64 - 1.0) / 2.0;
         match (self.bars, self.is_named) {
@@ -60,7 +58,7 @@ impl Positions {
         }
     }
 
-    /// The two sides of a bar, or of the box of what is expected.
+    /// The two sides of a bar, or of the box of an expected range.
     pub fn sides(&self, x: f64, count: usize) -> [f64; 2] {
         match (self.bars, self.is_named) {
             (true, _) => [-1.0, 1.0].map(|side| x + side * 0.45 * BARS_SPREAD / count.max(1) as f64),
@@ -69,19 +67,19 @@ impl Positions {
         }
     }
 
-    /// A place a part of the axis to the right.
+    /// A position shifted to the right by a fraction of the axis.
     fn aside(&self, x: f64, part: f64) -> f64 {
         let [low, high] = self.axis.ends;
         if self.axis.log { x * (high / low).powf(part) } else { x + part * (high - low) }
     }
 }
 
-/// Whether numbers are better one step apart: a 0 has no logarithm, and beside it most of a wide range would be at one end.
+/// Whether neither scale fits: 0 has no logarithm, and on a linear axis most of a wide range would crowd at one end.
 fn has_no_scale(numbers: &[f64], log: bool) -> bool {
     numbers.iter().any(|number| *number <= 0.0) && (log || is_wide(numbers))
 }
 
-/// Whether the largest number is many times the smallest above 0.
+/// Whether the largest number is many times the smallest one above 0.
 fn is_wide(numbers: &[f64]) -> bool {
     let above = || numbers.iter().copied().filter(|number| *number > 0.0);
     above().fold(0.0, f64::max) >= LOG_RANGE * above().fold(f64::INFINITY, f64::min)
@@ -92,7 +90,7 @@ fn axis_of(title: String, numbers: &[f64], log: bool) -> Axis {
     let highest = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut axis = Axis::numbers(title, [lowest, highest], log, &plain);
     if !axis.log {
-        // Delays of 100 to 200 ms are drawn from about there, not from 0.
+        // Numbers far from 0, such as delays of 100 to 200 ms, get an axis that does not begin at 0.
         let room = (highest - lowest) * 0.06;
         axis.ends = [if lowest > 0.3 * highest { lowest - room } else { lowest.min(0.0) - room }, highest + room];
         let [low, high] = axis.ends;
@@ -101,28 +99,27 @@ fn axis_of(title: String, numbers: &[f64], log: bool) -> Axis {
     axis
 }
 
-/// The variable to draw lines over where a scenario does not say: the one with the most numbers, and whether their
-/// logarithms are to be drawn.
+/// The variable with the most numbers, and whether its axis should be logarithmic.
 ///
-/// None: no variable has as many numbers as a line needs.
-pub fn telling_variable(cells: &[&Cell]) -> Option<(String, bool)> {
+/// None: no variable has enough numbers for a line.
+pub fn telling_variable(cells: &[&ReportCell]) -> Option<(String, bool)> {
     let first = cells.first()?;
     let names = first.at.keys().filter(|name| **name != first.series);
     let of = |name: &String| {
         let numbers = numbers(&values_of(name, cells)).filter(|numbers| numbers.len() >= FEWEST_FOR_LINES)?;
         Some((numbers.len(), name.clone(), is_wide(&numbers)))
     };
-    // Of several with as many the first: `max_by_key` would take the last.
+    // Of equal counts the first wins; `max_by_key` would take the last.
     let (_, name, log) = names.filter_map(of).reduce(|best, one| if one.0 > best.0 { one } else { best })?;
     Some((name, log))
 }
 
-/// The values of a variable, each once, in the order of the cells.
-fn values_of(variable: &str, cells: &[&Cell]) -> Vec<String> {
+/// Distinct values of a variable, in the order of the cells.
+fn values_of(variable: &str, cells: &[&ReportCell]) -> Vec<String> {
     each_once(cells.iter().filter_map(|cell| cell.at.get(variable)).cloned())
 }
 
-/// The values as numbers in one unit; none where they are no numbers or of several units.
+/// The values as numbers in one unit. `None` if some are no numbers or the units differ.
 fn numbers(names: &[String]) -> Option<Vec<f64>> {
     let units: Vec<&str> = names.iter().map(|name| unit_of(name)).collect();
     let numbers: Option<Vec<f64>> =
@@ -137,7 +134,7 @@ fn numbers(names: &[String]) -> Option<Vec<f64>> {
     names.iter().map(|name| name.parse::<Share>().ok().map(|share| share.0)).collect()
 }
 
-/// What follows the number in a value such as `50ms`.
+/// The text after the number in a value such as `50ms`.
 fn unit_of(name: &str) -> &str {
     let number = |c: char| c.is_ascii_digit() || c == '.' || c == '-';
     let end = name.find(|c: char| !number(c)).unwrap_or(name.len());

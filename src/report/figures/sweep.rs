@@ -1,42 +1,43 @@
 //! Figures of a metric over the sweep.
 
-use super::chart::{Axis, Chart, Layout, Shape};
+use std::collections::BTreeSet;
+
+use super::chart::{Area, Axis, Chart, ChartLayout, ChartShape, Sign};
 use super::figure::{Figure, legend_of, titled, variants};
 use super::positions::{self, BARS_SPREAD, Positions};
 use crate::model::metrics::Metric;
 use crate::model::run::At;
-use crate::report::judge::cell::{Cell, Numbers, Verdict, each_once, point_name, title_of};
-use crate::report::judge::number::Scale;
+use crate::report::judge::cell::{CellNumbers, ReportCell, Verdict, each_once, point_name, title_of};
+use crate::report::judge::number::{self, Scale};
 use crate::report::judge::report::Report;
 use crate::scenario::{Draw, FigureSpec, Of, Points};
 
-/// From this ratio of largest to smallest value on, differences between the small ones cannot be seen on one axis.
+/// From this ratio of the largest to the smallest value on, each point gets its own axis.
 const PANEL_RANGE: f64 = 12.0;
-/// Charts beside each other, and how many points can have one.
+/// Charts in a row.
 const ABREAST: usize = 3;
+/// Most points with an axis of their own.
 const MOST_PANELS: usize = 9;
 const HEIGHT: f64 = 340.0;
 
-/// One number that is drawn.
+/// A cell and its drawn number: value or ratio.
 struct Drawn<'a> {
-    cell: &'a Cell,
+    cell: &'a ReportCell,
     series: usize,
-    of: Numbers<'a>,
+    of: CellNumbers<'a>,
 }
 
 impl<'a> Drawn<'a> {
-    fn new(report: &Report, cell: &'a Cell, of: Of) -> Drawn<'a> {
+    fn new(report: &Report, cell: &'a ReportCell, of: Of) -> Drawn<'a> {
         let series = variants(report).iter().position(|variant| *variant == cell.variant).unwrap_or(0);
         let of = if of == Of::Ratio { cell.ratio() } else { cell.value() };
         Drawn { cell, series, of }
     }
 
-    /// The range of what is expected.
     fn expected(&self) -> Option<[f64; 2]> {
         self.of.expected.map(|one| [one.value - one.plus_minus, one.value + one.plus_minus])
     }
 
-    /// What the re-run gave.
     fn rerun(&self) -> Option<f64> {
         self.of.rerun.map(|(value, _)| value)
     }
@@ -46,18 +47,16 @@ impl<'a> Drawn<'a> {
         [self.of.published, self.rerun(), self.of.measured].into_iter().flatten().chain(ranges)
     }
 
-    /// What a pointer shows about the cell.
     fn title(&self, what: &str, scale: Scale) -> String {
         let mut lines = vec![format!("{}, {}", self.cell.variant, point_name(&self.cell.point())), what.to_owned()];
         if let Some(measured) = self.of.measured {
-            let interval = self.of.ci95.map(|[low, high]| format!(" ({} to {})", scale.show(low), scale.show(high)));
+            let interval = self.of.ci95.map(|ends| format!(" ({})", scale.between(ends)));
             let n = self.cell.measured.as_ref().map_or(0, |measured| measured.n);
             let measured = self.of.bound.signed(&scale.with_unit(measured));
             lines.push(format!("measured {measured}{}, {n} runs", interval.unwrap_or_default()));
         }
         lines.extend(self.rerun().map(|rerun| format!("re-run {}", scale.with_unit(rerun))));
-        lines
-            .extend(self.expected().map(|[low, high]| format!("expected {} to {}", scale.show(low), scale.show(high))));
+        lines.extend(self.expected().map(|ends| format!("expected {}", scale.between(ends))));
         lines.extend(self.of.published.map(|published| format!("published {}", scale.with_unit(published))));
         if self.cell.verdict != Verdict::NotComparable {
             lines.push(self.cell.verdict.name().to_owned());
@@ -65,20 +64,29 @@ impl<'a> Drawn<'a> {
         lines.join("\n")
     }
 
-    /// Expected range, published cross, interval and marks around one x.
-    fn shapes(&self, x: f64, sides: [f64; 2], (what, scale): (&str, Scale)) -> Vec<Shape> {
-        let (series, title) = (self.series, || self.title(what, scale));
-        let mut shapes = Vec::new();
-        shapes.extend(self.expected().map(|y| Shape::Range { series, x: sides, y, title: title() }));
-        shapes.extend(self.of.published.map(|y| Shape::Cross { series, at: (x, y), title: title() }));
-        shapes.extend(self.rerun().map(|y| Shape::Hollow { series, at: (x, y), title: title() }));
-        shapes.extend(self.of.ci95.map(|ends| Shape::Interval { series, x, ends }));
-        shapes.extend(self.of.measured.map(|y| Shape::Mark { series, at: (x, y), title: title() }));
-        shapes
+    /// Shapes around one x; without a mark for the measured value if bars show it.
+    fn shapes(&self, x: f64, sides: [f64; 2], (what, scale): (&str, Scale), bars: bool) -> Vec<ChartShape> {
+        let (series, title) = (self.series, self.title(what, scale));
+        let sign = |sign, y: Option<f64>| {
+            let title = title.clone();
+            y.map(|y| ChartShape::Sign { sign, series, at: (x, y), title })
+        };
+        let expected = self.expected().map(|y| {
+            let title = title.clone();
+            ChartShape::Area { area: Area::Range, series, x: sides, y, title }
+        });
+        let measured = self.of.measured.filter(|_| !bars);
+        let shapes = [
+            expected,
+            sign(Sign::Published, self.of.published),
+            sign(Sign::Rerun, self.rerun()),
+            self.of.ci95.map(|ends| ChartShape::Interval { series, x, ends }),
+            sign(Sign::Measured, measured),
+        ];
+        shapes.into_iter().flatten().collect()
     }
 }
 
-/// What the shapes of a figure over the sweep mean.
 fn explained(drawn: &[Drawn<'_>]) -> String {
     let mut parts = Vec::new();
     if drawn.iter().any(|one| one.of.measured.is_some()) {
@@ -105,13 +113,12 @@ fn y_axis(drawn: &[&Drawn<'_>], (title, scale): (String, Scale), log: bool) -> A
     let lowest = values().filter(|value| !log || *value > 0.0).fold(f64::INFINITY, f64::min);
     let ends = [if log { lowest.min(highest) } else { 0.0 }, highest * if log { 1.0 } else { 1.06 }];
     let title = format!("{title} [{}]", scale.unit());
-    Axis::numbers(title, ends, log, &move |value| scale.show_short(value))
+    Axis::numbers(title, ends, log, &move |value| number::short(scale.show(value)))
 }
 
-/// One metric where the scenario does not say how: lines over the variable with the most numbers, else every point
-/// beside the next.
+/// Draws a metric without a `[[figure]]`: as lines over the variable with the most numbers, else point by point.
 pub fn of_metric(report: &Report, metric: &str) -> Figure {
-    let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.metric == metric).collect();
+    let cells: Vec<&ReportCell> = report.cells.iter().filter(|cell| cell.metric == metric).collect();
     let drawn: Vec<Drawn<'_>> = cells.iter().map(|cell| Drawn::new(report, cell, Of::Value)).collect();
     let points = points_of(&drawn).len();
     let is_wide = range(&drawn) >= PANEL_RANGE;
@@ -134,13 +141,12 @@ fn what(metric: &str) -> &str {
     Metric::find(metric).map_or(metric, |metric| metric.what)
 }
 
-/// The points of the sweep that are drawn, by name.
 fn points_of(drawn: &[Drawn<'_>]) -> Vec<String> {
     each_once(drawn.iter().map(|one| point_name(&one.cell.point())))
 }
 
-/// One metric over all points of the sweep, variants side by side. Where the largest value would press all others to
-/// the ground, each point has a chart and an axis of its own; where there is one point, the variants have names below.
+/// Draws one metric over all points of the sweep, variants side by side. If the largest value dwarfs the others, each
+/// point gets its own chart and axis. With a single point, the x axis names the variants.
 fn over_points(report: &Report, metric: &str, drawn: &[Drawn<'_>]) -> Figure {
     let unit = drawn.first().map_or("", |one| one.cell.unit.as_str());
     let scale = scale_of(drawn, unit, Of::Value);
@@ -151,21 +157,19 @@ fn over_points(report: &Report, metric: &str, drawn: &[Drawn<'_>]) -> Figure {
     let chart = |points: &[String]| {
         let here = |one: &&Drawn<'_>| points.contains(&point_name(&one.cell.point()));
         let drawn: Vec<&Drawn<'_>> = drawn.iter().filter(here).collect();
-        let wide = if is_one { BARS_SPREAD / 3.0 } else { BARS_SPREAD / legend.len().max(1) as f64 };
-        let x = |one: &Drawn<'_>| {
+        let wide = BARS_SPREAD / if is_one { 3.0 } else { legend.len().max(1) as f64 };
+        let shapes = |one: &&Drawn<'_>| {
             let point = points.iter().position(|point| *point == point_name(&one.cell.point())).unwrap_or(0);
             let index = legend.iter().position(|(series, _)| *series == one.series).unwrap_or(0) as f64;
-            if is_one { index } else { point as f64 + (index + 0.5) * wide - BARS_SPREAD / 2.0 }
+            let x = if is_one { index } else { point as f64 + (index + 0.5) * wide - BARS_SPREAD / 2.0 };
+            one.shapes(x, [x - 0.4 * wide, x + 0.4 * wide], (title, scale), false)
         };
         let names: Vec<String> = legend.iter().map(|(_, name)| name.clone()).collect();
         Chart {
             heading: None,
             x: Axis::names(String::new(), if is_one { &names } else { points }),
             y: y_axis(&drawn, (title.to_owned(), scale), false),
-            shapes: drawn
-                .iter()
-                .flat_map(|one| one.shapes(x(one), around(x(one), wide * 0.8), (title, scale)))
-                .collect(),
+            shapes: drawn.iter().flat_map(shapes).collect(),
         }
     };
     let apart = (2..=MOST_PANELS).contains(&points.len()) && range(drawn) >= PANEL_RANGE;
@@ -174,17 +178,13 @@ fn over_points(report: &Report, metric: &str, drawn: &[Drawn<'_>]) -> Figure {
     } else {
         vec![chart(&points)]
     };
-    let layout = Layout { abreast: if apart { ABREAST } else { 1 }, height: HEIGHT, stacked: false };
+    let layout = ChartLayout { abreast: if apart { ABREAST } else { 1 }, height: HEIGHT, stacked: false };
     let explanation = format!("{}. {}", what(metric), explained(drawn));
     let legend = if is_one { Vec::new() } else { legend };
     Figure { title: title.to_owned(), explanation, legend, charts, layout, folded: false }
 }
 
-fn around(x: f64, wide: f64) -> [f64; 2] {
-    [x - wide / 2.0, x + wide / 2.0]
-}
-
-/// Largest over smallest value drawn; 1 without values above zero.
+/// Largest over smallest drawn value; 1 without values above 0.
 fn range(drawn: &[Drawn<'_>]) -> f64 {
     let values = drawn.iter().flat_map(|one| one.of.measured.into_iter().chain(one.of.published));
     let positive: Vec<f64> = values.filter(|value| value.is_finite() && *value > 0.0).collect();
@@ -192,7 +192,7 @@ fn range(drawn: &[Drawn<'_>]) -> f64 {
     positive.iter().map(|value| value / smallest).fold(1.0, f64::max)
 }
 
-/// One metric over one variable of the sweep; every combination of the others has a chart.
+/// Draws one metric over one variable of the sweep, with a chart per combination of the other variables.
 pub fn over_variable(report: &Report, spec: &FigureSpec) -> Figure {
     let cells = report.cells.iter().filter(|cell| cell.metric == spec.y && spec.at.contain(&cell.at));
     let drawn: Vec<Drawn<'_>> = cells.map(|cell| Drawn::new(report, cell, spec.of)).collect();
@@ -204,7 +204,7 @@ pub fn over_variable(report: &Report, spec: &FigureSpec) -> Figure {
         let here: Vec<&Drawn<'_>> = drawn.iter().filter(|one| other_point(one.cell, &spec.x) == *other).collect();
         chart_over(spec, &x, &here, (other, scale))
     };
-    let layout = Layout { abreast: if others.len() > 1 { 2 } else { 1 }, height: HEIGHT, stacked: false };
+    let layout = ChartLayout { abreast: if others.len() > 1 { 2 } else { 1 }, height: HEIGHT, stacked: false };
     Figure {
         title: titled(spec),
         explanation: explained(&drawn),
@@ -217,28 +217,24 @@ pub fn over_variable(report: &Report, spec: &FigureSpec) -> Figure {
 
 fn chart_over(spec: &FigureSpec, x: &Positions, here: &[&Drawn<'_>], (other, scale): (&At, Scale)) -> Chart {
     let title = title_of(&spec.y);
-    let mut series: Vec<usize> = here.iter().map(|one| one.series).collect();
-    series.sort_unstable();
-    series.dedup();
+    let all: BTreeSet<usize> = here.iter().map(|one| one.series).collect();
     let mut shapes = Vec::new();
-    for (index, number) in series.iter().enumerate() {
-        let position = |one: &Drawn<'_>| x.beside(x.of(one.cell), index, series.len());
-        let own = here.iter().filter(|one| one.series == *number);
+    for (index, &series) in all.iter().enumerate() {
+        let position = |one: &Drawn<'_>| x.beside(x.of(one.cell), index, all.len());
+        let own = here.iter().filter(|one| one.series == series);
         let mut own: Vec<(f64, &&Drawn<'_>)> = own.map(|one| (position(one), one)).collect();
         own.sort_by(|a, b| a.0.total_cmp(&b.0));
         if x.bars {
             shapes.extend(own.iter().filter_map(|(at, one)| {
-                let sides = x.sides(*at, series.len());
-                Some(Shape::Bar { series: *number, x: sides, y: one.of.measured?, title: one.title(title, scale) })
+                let (x, y) = (x.sides(*at, all.len()), [f64::NEG_INFINITY, one.of.measured?]);
+                Some(ChartShape::Area { area: Area::Bar, series, x, y, title: one.title(title, scale) })
             }));
         } else {
             let points = own.iter().filter_map(|(at, one)| Some((*at, one.of.measured?))).collect();
-            shapes.push(Shape::Line { series: *number, points });
+            shapes.push(ChartShape::Line { series, points });
         }
-        for (at, one) in own {
-            let marks = one.shapes(at, x.sides(at, series.len()), (title, scale));
-            shapes.extend(marks.into_iter().filter(|shape| !x.bars || !matches!(shape, Shape::Mark { .. })));
-        }
+        let marks = |(at, one): (f64, &&Drawn<'_>)| one.shapes(at, x.sides(at, all.len()), (title, scale), x.bars);
+        shapes.extend(own.into_iter().flat_map(marks));
     }
     let heading = point_name(other);
     let over = if spec.of == Of::Ratio { " over the baseline's" } else { "" };
@@ -250,8 +246,8 @@ fn chart_over(spec: &FigureSpec, x: &Positions, here: &[&Drawn<'_>], (other, sca
     }
 }
 
-/// Everything of a cell's position but its variant and one variable.
-fn other_point(cell: &Cell, variable: &str) -> At {
+/// A cell's position without its variant and one variable.
+fn other_point(cell: &ReportCell, variable: &str) -> At {
     let mut point = cell.point();
     point.remove(variable);
     point

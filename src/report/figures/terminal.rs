@@ -1,18 +1,16 @@
-//! Windows over time for a terminal.
+//! Windows over time as a plot of characters.
 
 use textplots::{Chart, Plot, Shape};
 
 use crate::report::judge::number;
-use crate::report::judge::windows::{Line, WindowPlot};
+use crate::report::judge::windows::{PlotLine, WindowPlot};
 
-/// Width of a terminal plot, columns; two dots each.
+/// Width of a plot, columns of two dots.
 const TERMINAL_COLUMNS: u32 = 84;
-/// Height of one variant's terminal plot, rows; four dots each.
+/// Height of one variant's plot, rows of four dots.
 const TERMINAL_ROWS: u32 = 6;
 
-/// Draws the windows for a terminal: one small plot per variant, one above the other.
-///
-/// Lines of several variants in one plot of dots cannot be told apart without colour; separate plots can.
+/// Draws one small plot per variant, because lines in a shared plot could not be told apart without colour.
 pub fn terminal(plot: &WindowPlot) -> String {
     let time = plot.length_s();
     if time <= 0.0 {
@@ -22,9 +20,8 @@ pub fn terminal(plot: &WindowPlot) -> String {
     let margin = variants.iter().map(|variant| number::grouped(plot.top_pkts(variant), 0).len()).max().unwrap_or(1);
     let mut text = String::new();
     for variant in variants {
-        let lines: Vec<&Line> = plot.lines.iter().filter(|line| line.variant == variant).collect();
-        let first = lines.first().map_or("", |line| line.run.as_str());
-        let runs = lines.first().map_or(0, |line| line.runs);
+        let lines: Vec<&PlotLine> = plot.lines.iter().filter(|line| line.variant == variant).collect();
+        let (first, runs) = lines.first().map_or(("", 0), |line| (line.run.as_str(), line.runs));
         let of = if runs > 1 { format!(", median of {runs} runs") } else { String::new() };
         let cut = plot
             .cut_pkts(variant)
@@ -38,13 +35,13 @@ pub fn terminal(plot: &WindowPlot) -> String {
     text
 }
 
-fn panel(lines: &[&Line], (time, window): (f64, f64), margin: usize) -> String {
+fn panel(lines: &[&PlotLine], (time, window): (f64, f64), margin: usize) -> String {
     let (width, height) = (TERMINAL_COLUMNS * 2 - 1, TERMINAL_ROWS * 4 - 1);
     let points: Vec<Vec<(f32, f32)>> =
         lines.iter().map(|line| line.points.iter().map(|&(x, y)| (x as f32, y.min(window) as f32)).collect()).collect();
     let shapes: Vec<Shape<'_>> = points.iter().map(|points| Shape::Lines(points)).collect();
     let mut chart = Chart::new_with_y_range(width, height, 0.0, time as f32, 0.0, window as f32);
-    // The crate borrows the chart for as long as its shapes live, so the reference is handed on.
+    // `lineplot` borrows the chart for as long as its shapes live, so the reference is passed on.
     let mut chart = &mut chart;
     for shape in &shapes {
         chart = chart.lineplot(shape);
@@ -68,8 +65,8 @@ mod tests {
     use super::*;
     use crate::model::run::At;
 
-    fn line(variant: &str) -> Line {
-        Line {
+    fn line(variant: &str) -> PlotLine {
+        PlotLine {
             variant: variant.to_owned(),
             flow: "data".into(),
             run: "r1".into(),
@@ -79,16 +76,12 @@ mod tests {
         }
     }
 
-    fn point(loss: &str) -> At {
-        At::from([("loss".to_owned(), loss.to_owned())])
-    }
-
     #[test]
     fn short_peak_is_cut_off_and_said() {
         let window = |i: i32| if i == 3 { 260.0 } else { f64::from(20 + i % 10) };
         let points = (0..200).map(|i| (f64::from(i) / 10.0, window(i))).collect();
-        let line = Line { runs: 1, points, ..line("reno") };
-        let plot = WindowPlot { point: point("1%"), quantity: "cwnd_pkts", lines: vec![line] };
+        let line = PlotLine { runs: 1, points, ..line("reno") };
+        let plot = WindowPlot { point: At::new(), quantity: "cwnd_pkts", lines: vec![line] };
         assert_eq!((plot.top_pkts("reno"), plot.cut_pkts("reno")), (47.0, Some(260.0)));
         assert!(terminal(&plot).starts_with("   reno (r1), peak of 260 pkts cut off\n47 │"), "{}", terminal(&plot));
     }
@@ -96,7 +89,7 @@ mod tests {
     #[test]
     fn terminal_plot_has_axes_and_one_panel_a_variant() {
         let lines = vec![line("reno"), line("cubic")];
-        let text = terminal(&WindowPlot { point: point("1%"), quantity: "cwnd_pkts", lines });
+        let text = terminal(&WindowPlot { point: At::new(), quantity: "cwnd_pkts", lines });
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!(rows.len() as u32, 2 * (TERMINAL_ROWS + 1) + 1);
         assert!(rows[0].ends_with("reno, median of 3 runs (r1)") && rows[7].ends_with("cubic, median of 3 runs (r1)"));

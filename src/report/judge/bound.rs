@@ -1,38 +1,47 @@
-//! What runs that ended before what a metric waits for leave of a number: a bound, or nothing.
+//! What a number says if runs ended before the awaited event.
 
 use super::number::NOTHING;
 
-/// What a measured number says of the one that longer runs would give.
+/// How a measured number relates to the one from longer runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Bound {
-    /// It is that number.
     #[default]
     Exact,
-    /// That one is as large or larger.
+    /// Longer runs give as much or more.
     Lower,
-    /// That one is as large or smaller.
+    /// Longer runs give as much or less.
     Upper,
-    /// Nothing: both sides of a ratio are cut off.
-    Nothing,
+    /// Both sides of a ratio are cut off.
+    Unknown,
 }
 
 impl Bound {
-    /// What a machine reads beside the number: nothing for the number itself.
+    /// The bound of a ratio whose own or baseline runs were cut off.
+    pub fn of_ratio(cut_off: usize, baseline_cut_off: usize) -> Bound {
+        match (cut_off > 0, baseline_cut_off > 0) {
+            (false, false) => Bound::Exact,
+            (true, false) => Bound::Lower,
+            (false, true) => Bound::Upper,
+            (true, true) => Bound::Unknown,
+        }
+    }
+
+    /// The word in CSV.
     pub fn name(self) -> &'static str {
         match self {
-            Bound::Exact | Bound::Nothing => "",
+            Bound::Exact | Bound::Unknown => "",
             Bound::Lower => "lower",
             Bound::Upper => "upper",
         }
     }
 
-    /// A shown number with the sign of its bound, where it is one.
+    /// A shown number with the sign of its bound.
     pub fn signed(self, number: &str) -> String {
         match self {
             Bound::Exact => number.to_owned(),
             Bound::Lower => format!("≥ {number}"),
             Bound::Upper => format!("≤ {number}"),
-            Bound::Nothing => NOTHING.to_owned(),
+            Bound::Unknown => NOTHING.to_owned(),
         }
     }
 
@@ -42,7 +51,7 @@ impl Bound {
             Bound::Exact => false,
             Bound::Lower => number < target,
             Bound::Upper => number > target,
-            Bound::Nothing => true,
+            Bound::Unknown => true,
         }
     }
 }
@@ -52,11 +61,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bound_may_meet_only_what_lies_beyond_it() {
-        let beyond = |bound: Bound| [bound.may_meet(5.0, 4.0), bound.may_meet(5.0, 6.0)];
-        assert_eq!(beyond(Bound::Exact), [false, false]);
-        assert_eq!(beyond(Bound::Lower), [false, true]);
-        assert_eq!(beyond(Bound::Upper), [true, false]);
-        assert_eq!(beyond(Bound::Nothing), [true, true]);
+    fn ratio_is_bounded_by_the_side_that_is_cut_off_and_may_meet_only_what_lies_beyond() {
+        for (cut_off, shown, may_meet) in [
+            ([0, 0], "5.00", [false, false]),
+            ([1, 0], "≥ 5.00", [false, true]),
+            ([0, 3], "≤ 5.00", [true, false]),
+            ([1, 1], "-", [true, true]),
+        ] {
+            let bound = Bound::of_ratio(cut_off[0], cut_off[1]);
+            assert_eq!(
+                (bound.signed("5.00").as_str(), [4.0, 6.0].map(|target| bound.may_meet(5.0, target))),
+                (shown, may_meet)
+            );
+        }
     }
 }

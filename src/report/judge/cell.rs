@@ -1,4 +1,4 @@
-//! A cell of a report: what is published, expected and measured of one metric of one variant at one point.
+//! A cell of a report: published, expected and measured numbers of one metric of one variant at one point.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,78 +13,78 @@ use crate::model::notice::Notice;
 use crate::model::run::{At, Engine};
 use crate::model::stats;
 
-/// The metric that is one of the path and not of the flows.
+/// The metric that belongs to the path, not to the flows.
 const PATH_METRIC: &str = "utilisation_ratio";
 
 /// One metric of one variant at one point of the sweep.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Cell {
+pub struct ReportCell {
     /// Sweep variable to value, the variant included.
     pub at: At,
-    /// The variable of `at` whose value the variant is.
+    /// The variable of `at` that names the variant.
     #[serde(skip)]
     pub series: String,
-    /// Whether its runs are those of the other variants at its point, too: the variants are flows of one run.
+    /// Whether the variants are flows of the same runs.
     #[serde(skip)]
     pub shares_runs: bool,
-    /// The row's variant or algorithm.
     pub variant: String,
     pub metric: String,
-    /// Unit of every value here that is not a ratio.
+    /// Unit of all values except ratios.
     pub unit: String,
-    /// What the source gives.
     pub published: Option<f64>,
-    /// Table, row, column of the source where `published` is.
+    /// Table, row and column of `published` in the source.
     pub published_place: Option<String>,
-    /// What a faithful implementation should give.
     pub expected: Option<Expectation>,
-    /// What the source's own simulator gave, run again beside the measurement.
+    /// A re-run in the source's own simulator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rerun: Option<Rerun>,
-    /// What the runs gave; none without a finished run.
-    pub measured: Option<Measured>,
-    /// The same divided by the baseline; none for the baseline itself and without one.
+    /// `None` without a finished run.
+    pub measured: Option<Measurement>,
+    /// `None` for the baseline itself and without a baseline.
     pub ratio_to_baseline: Option<Ratio>,
-    /// Whether measured and target agree.
     pub verdict: Verdict,
-    /// What the verdict compared, in one phrase.
+    /// The deciding comparison, in one phrase.
     pub verdict_reason: String,
-    /// What concerns this cell.
     pub notices: Vec<Notice>,
 }
 
-impl Cell {
-    /// Its position without the variant.
+impl ReportCell {
+    /// Position in the sweep, without the variant.
     pub fn point(&self) -> At {
         let mut point = self.at.clone();
         point.remove(&self.series);
         point
     }
 
-    /// Whether the scenario says what it should give.
+    /// Whether the scenario expects a number of it.
     pub fn is_expected(&self) -> bool {
         self.expected.is_some() || self.ratio().expected.is_some()
     }
 
-    /// Its value from each source.
-    pub fn value(&self) -> Numbers<'_> {
+    /// Whether anything is published or expected of it.
+    pub fn has_target(&self) -> bool {
+        self.published.is_some() || self.ratio().published.is_some() || self.is_expected()
+    }
+
+    /// The value from every source.
+    pub fn value(&self) -> CellNumbers<'_> {
         let measured = self.measured.as_ref();
-        Numbers {
+        CellNumbers {
             published: self.published,
             expected: self.expected.as_ref(),
             rerun: self.rerun.as_ref().map(|rerun| (rerun.measured.mean, rerun.measured.bound())),
             measured: measured.map(|measured| measured.mean),
             ci95: measured.and_then(|measured| measured.ci95),
-            bound: measured.map(Measured::bound).unwrap_or_default(),
+            bound: measured.map(Measurement::bound).unwrap_or_default(),
         }
     }
 
-    /// Its ratio from each source, as far as cut-off runs leave anything of it.
-    pub fn ratio(&self) -> Numbers<'_> {
+    /// The ratio to the baseline from every source. Ratios that cut-off runs leave unknown are `None`.
+    pub fn ratio(&self) -> CellNumbers<'_> {
         let ratio = self.ratio_to_baseline.as_ref();
-        let known = ratio.filter(|ratio| ratio.bound() != Bound::Nothing);
-        let rerun = self.rerun.as_ref().filter(|rerun| rerun.ratio_bound != Bound::Nothing);
-        Numbers {
+        let known = ratio.filter(|ratio| ratio.bound() != Bound::Unknown);
+        let rerun = self.rerun.as_ref().filter(|rerun| rerun.ratio_bound != Bound::Unknown);
+        CellNumbers {
             published: ratio.and_then(|ratio| ratio.published),
             expected: ratio.and_then(|ratio| ratio.expected.as_ref()),
             rerun: rerun.and_then(|rerun| Some((rerun.ratio_to_baseline?, rerun.ratio_bound))),
@@ -94,91 +94,81 @@ impl Cell {
         }
     }
 
-    /// Whether anything is published or expected of it.
-    pub fn has_target(&self) -> bool {
-        self.published.is_some() || self.ratio().published.is_some() || self.is_expected()
-    }
-
-    /// Whether it is a metric of the path, which all flows of a run have in common.
+    /// Whether its metric belongs to the path shared by all flows of a run.
     pub fn is_of_path(&self) -> bool {
         self.shares_runs && self.metric == PATH_METRIC
     }
 
-    /// Whether both are the same number of the same path, and nothing is said of either that is not said of the other.
-    pub fn has_path_of(&self, other: &Cell) -> bool {
-        let is_plain = |cell: &Cell| cell.is_of_path() && cell.measured.is_some() && !cell.has_target();
+    /// Whether both are the same number of the same path, without targets of their own.
+    pub fn has_path_of(&self, other: &ReportCell) -> bool {
+        let is_plain = |cell: &ReportCell| cell.is_of_path() && cell.measured.is_some() && !cell.has_target();
         is_plain(self) && is_plain(other) && self.point() == other.point() && self.measured == other.measured
     }
 
-    /// Whether it has a run, and its expected ratio none of the baseline to divide by.
+    /// Whether it was measured and a ratio is expected, but the baseline was not measured.
     pub fn lacks_baseline(&self) -> bool {
         let is_without = |ratio: &Ratio| ratio.expected.is_some() && ratio.pairs == 0;
         self.measured.is_some() && self.ratio_to_baseline.as_ref().is_some_and(is_without)
     }
 }
 
-/// What there is of one number of a cell, its value or its ratio to the baseline's, wherever it comes from.
+/// One number of a cell, its value or its ratio to the baseline, from every source.
 #[derive(Debug, Clone, Copy)]
-pub struct Numbers<'a> {
+pub struct CellNumbers<'a> {
     pub published: Option<f64>,
     pub expected: Option<&'a Expectation>,
     pub rerun: Option<(f64, Bound)>,
     pub measured: Option<f64>,
     pub ci95: Option<[f64; 2]>,
-    /// What cut-off runs leave of the measured one.
     pub bound: Bound,
 }
 
-/// A number to be met.
+/// What a faithful implementation should give.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Expectation {
     pub value: f64,
-    /// Allowed distance.
+    /// Allowed distance from `value`.
     pub plus_minus: f64,
-    /// Why this number.
     pub basis: String,
 }
 
-/// A cell in another engine's runs.
+/// The same cell in another engine's runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rerun {
     pub engine: Engine,
-    pub measured: Measured,
-    /// The same divided by its own baseline.
+    pub measured: Measurement,
+    /// Over its own baseline.
     pub ratio_to_baseline: Option<f64>,
-    /// What cut-off runs leave of that ratio.
     #[serde(skip)]
     pub ratio_bound: Bound,
 }
 
-/// The runs of a cell, summed up.
+/// The statistics of a cell's runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Measured {
-    /// Number of runs.
+pub struct Measurement {
     pub n: usize,
     pub mean: f64,
-    /// 95 % interval of the mean; none under three runs.
+    /// 95 % interval of the mean; `None` under three runs.
     pub ci95: Option<[f64; 2]>,
-    /// How that interval was computed.
     pub ci95_kind: Option<IntervalKind>,
     pub median: f64,
-    /// 95 % bootstrap interval of the median; none under five runs.
+    /// 95 % bootstrap interval of the median; `None` under five runs.
     pub median_ci95: Option<[f64; 2]>,
-    /// One value per run, in the order of the repeats.
+    /// One value per run, by repeat.
     pub values: Vec<f64>,
-    /// Seed of each of them: runs of one seed met the same losses, whatever carried them out. Empty where unknown.
+    /// Seed of each run; empty if unknown. Runs of one seed had the same losses in every engine.
     #[serde(skip)]
     pub seeds: Vec<u64>,
-    /// Runs that ended before what the metric waits for: with any, mean and median are lower bounds.
+    /// Runs that ended before the event that the metric waits for. With any, mean and median are lower bounds.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: usize,
 }
 
-impl Measured {
-    /// Sums up one value per run; none without a run.
-    pub fn of(values: Vec<f64>, cut_off: usize) -> Option<Measured> {
+impl Measurement {
+    /// `None` without a run.
+    pub fn of(values: Vec<f64>, cut_off: usize) -> Option<Measurement> {
         let (ci95, ci95_kind) = interval::mean_interval(&values).unzip();
-        Some(Measured {
+        Some(Measurement {
             n: values.len(),
             mean: stats::mean(&values)?,
             ci95,
@@ -191,16 +181,14 @@ impl Measured {
         })
     }
 
-    /// What its mean and median say.
     pub fn bound(&self) -> Bound {
-        if self.cut_off > 0 { Bound::Lower } else { Bound::Exact }
+        Bound::of_ratio(self.cut_off, 0)
     }
 }
 
-/// Variables of the sweep with their value where it is the same in every cell: the header has them, not each row and
-/// sentence.
-pub fn common_point(cells: &[Cell]) -> At {
-    let mut common = cells.first().map(Cell::point).unwrap_or_default();
+/// Variables of the sweep with the same value in every cell. They are in the header, not in each row and sentence.
+pub fn common_point(cells: &[ReportCell]) -> At {
+    let mut common = cells.first().map(ReportCell::point).unwrap_or_default();
     common.retain(|name, value| cells.iter().all(|cell| cell.at.get(name) == Some(value)));
     common
 }
@@ -209,52 +197,41 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// A cell divided by the baseline's cell of the same point.
+/// A cell divided by the baseline's cell at the same point.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Ratio {
-    /// Published over published.
     pub published: Option<f64>,
-    /// What a faithful implementation should give.
     pub expected: Option<Expectation>,
-    /// Measured mean over measured mean, same repeats.
+    /// Ratio of the means over the same repeats.
     pub measured: Option<f64>,
-    /// Fieller's 95 % interval over the pairs; none under three pairs, and of a ratio without bounds.
+    /// Fieller's 95 % interval over the pairs. `None` under three pairs, or if it is unbounded.
     pub ci95: Option<[f64; 2]>,
     pub pairs: usize,
-    /// Pairs whose own run ended before what the metric waits for: the ratio is then a lower bound.
+    /// Pairs whose own run was cut off: the ratio is then a lower bound.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: usize,
-    /// Pairs whose run of the baseline did: the ratio is then an upper bound, and with both it says nothing.
+    /// Pairs whose baseline run was cut off: the ratio is then an upper bound, and with both unknown.
     #[serde(skip_serializing_if = "is_zero")]
     pub baseline_cut_off: usize,
-    /// Table, row, column of the source where it gives the ratio itself; left out where `published` is one published
-    /// value over another, whose place is [`Cell::published_place`].
+    /// Table, row and column of the published ratio in the source. `None` if `published` is one published value over
+    /// another; see [`ReportCell::published_place`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published_place: Option<String>,
 }
 
 impl Ratio {
-    /// What the measured ratio says.
     pub fn bound(&self) -> Bound {
-        match (self.cut_off > 0, self.baseline_cut_off > 0) {
-            (false, false) => Bound::Exact,
-            (true, false) => Bound::Lower,
-            (false, true) => Bound::Upper,
-            (true, true) => Bound::Nothing,
-        }
+        Bound::of_ratio(self.cut_off, self.baseline_cut_off)
     }
 }
 
-/// Whether measured and target agree; [`super::verdict`] says what is compared.
+/// Whether measured number and target agree, as defined in [`super::verdict`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Verdict {
-    /// In the range.
     Within,
-    /// Not in the range.
     Outside,
-    /// Nothing to compare with, or nothing measured.
     #[default]
     #[serde(rename = "not comparable")]
     #[strum(serialize = "not comparable")]
@@ -262,23 +239,21 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word of tables and files.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// A metric for people.
 pub fn title_of(metric: &str) -> &str {
     Metric::find(metric).map_or(metric, |metric| metric.title)
 }
 
-/// A point for headings: `loss 1%, rtt 40ms`; empty without a sweep.
+/// `loss 1%, rtt 40ms`; empty without a sweep.
 pub fn point_name(point: &At) -> String {
     point.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Each value once, in the order they come.
+/// Distinct values, in the order of their first occurrence.
 pub fn each_once<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut once = Vec::new();
     for one in all {
@@ -289,7 +264,7 @@ pub fn each_once<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     once
 }
 
-/// Items by what they have in common, in the order in which each group begins.
+/// Groups items by key, in the order of each group's first item.
 pub fn grouped<T, K: Hash + Eq>(all: impl Iterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = Vec::new();
     let mut known = HashMap::new();
@@ -301,16 +276,4 @@ pub fn grouped<T, K: Hash + Eq>(all: impl Iterator<Item = T>, key: impl Fn(&T) -
         groups[index].push(one);
     }
     groups
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ratio_is_bounded_by_the_side_that_is_cut_off() {
-        let bound = |cut_off, baseline_cut_off| Ratio { cut_off, baseline_cut_off, ..Ratio::default() }.bound();
-        let shown = [bound(0, 0), bound(1, 0), bound(0, 3), bound(1, 1)].map(|bound| bound.signed("0.600"));
-        assert_eq!(shown, ["0.600", "≥ 0.600", "≤ 0.600", "-"]);
-    }
 }

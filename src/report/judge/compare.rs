@@ -1,34 +1,24 @@
-//! Published, expected and measured side by side: from the runs of a result directory to the cells of its tables.
+//! From the runs of a result directory to the cells of its tables, with published, expected and measured numbers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::Result;
 
-use super::cell::{Cell, Expectation, Measured, Ratio};
-use super::index::{Index, Key, point_of};
+use super::cell::{Expectation, Measurement, Ratio, ReportCell};
+use super::index::{CellKey, Index, point_of};
 use super::verdict::{self, Terms};
-use super::views::views;
 use super::{interval, notices};
 use crate::failure::Failure;
-use crate::model::flow::{self, Flow};
+use crate::model::flow;
 use crate::model::metrics::{METRICS, Metric, MetricValue};
 use crate::model::notice::Notice;
-use crate::model::run::{At, RunRecord, RunStatus};
+use crate::model::run::{At, RunStatus};
 use crate::model::stats;
-use crate::report::read::directory::StoredRun;
+use crate::plain::count;
+use crate::report::read::directory::StoredEvents;
 use crate::scenario::{DEFAULT_TOLERANCE, Of, Scenario, VARIANT};
 
-/// Metrics of a scenario that names none.
 const DEFAULT_METRICS: [&str; 2] = ["delivered_pkts", "goodput_bps"];
-
-/// The cells of a report and what concerns them all.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Compared {
-    /// By metric, then point in the sweep, then variant.
-    pub cells: Vec<Cell>,
-    /// What concerns the whole report.
-    pub notices: Vec<Notice>,
-}
 
 /// One metric of one variant in one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,20 +28,21 @@ struct Sample {
     value: MetricValue,
 }
 
-/// Computes all cells.
+/// Computes all cells, and the notices about the whole report.
 ///
-/// Errors: the scenario names a metric that does not exist; a metric needs events and they cannot be read.
-pub fn compare(index: &Index<'_>) -> Result<Compared> {
+/// Shape: by metric, then point in the sweep, then variant.
+/// Errors: the scenario names an unknown metric; a metric needs events and they cannot be read.
+pub fn compare(index: &Index<'_>) -> Result<(Vec<ReportCell>, Vec<Notice>)> {
     let metrics = metrics_of(index.scenario())?;
     let mut comparison = Comparison { index, samples: BTreeMap::new(), notices: notices::general(index.directory) };
     comparison.sample(&metrics)?;
     let cells = comparison.cells(&metrics);
-    Ok(Compared { cells, notices: comparison.notices })
+    Ok((cells, comparison.notices))
 }
 
 /// The metrics of the scenario's report, in its order.
 ///
-/// Errors: a name that no metric has.
+/// Errors: an unknown metric.
 pub fn metrics_of(scenario: &Scenario) -> Result<Vec<&'static Metric>> {
     let asked = &scenario.report.metrics;
     if asked.is_empty() {
@@ -70,7 +61,7 @@ pub fn metrics_of(scenario: &Scenario) -> Result<Vec<&'static Metric>> {
 struct Comparison<'a> {
     index: &'a Index<'a>,
     /// By metric name and cell.
-    samples: BTreeMap<(&'static str, Key), Vec<Sample>>,
+    samples: BTreeMap<(&'static str, CellKey), Vec<Sample>>,
     notices: Vec<Notice>,
 }
 
@@ -81,65 +72,66 @@ impl<'a> Comparison<'a> {
 
     /// Computes every metric of every run that counts.
     fn sample(&mut self, metrics: &[&'static Metric]) -> Result<()> {
-        let need_events = metrics.iter().any(|metric| metric.needs_events());
-        let index = self.index;
-        for run in index.done() {
-            let over_time = if need_events { self.flows_over_time(run)? } else { Vec::new() };
-            self.sample_run(metrics, &run.record, &over_time);
+        let need_events = metrics.iter().any(|metric| metric.needs_events);
+        for run in self.index.done() {
+            let stored = if need_events { run.events()? } else { StoredEvents::default() };
+            self.notices.extend(stored.notices);
+            let (record, flows) = (&run.record, flow::fold(&stored.events));
+            for (variant, view) in self.index.views(record, &flows) {
+                let key = CellKey { point: point_of(self.scenario(), &record.at), variant };
+                for metric in metrics {
+                    let Some(value) = metric.value(&view) else { continue };
+                    let sample = Sample { repeat: record.repeat, seed: record.seed, value };
+                    self.samples.entry((metric.name, key.clone())).or_default().push(sample);
+                }
+            }
         }
         self.samples.values_mut().for_each(|samples| samples.sort_by_key(|sample| (sample.repeat, sample.seed)));
         Ok(())
     }
 
-    fn sample_run(&mut self, metrics: &[&'static Metric], record: &RunRecord, over_time: &[Flow]) {
-        for (variant, view) in views(self.index, record, over_time) {
-            let key = Key { point: point_of(self.scenario(), &record.at), variant };
-            for metric in metrics {
-                let Some(value) = metric.value(&view) else { continue };
-                let sample = Sample { repeat: record.repeat, seed: record.seed, value };
-                self.samples.entry((metric.name, key.clone())).or_default().push(sample);
-            }
-        }
-    }
-
-    fn flows_over_time(&mut self, run: &StoredRun) -> Result<Vec<Flow>> {
-        let stored = run.events()?;
-        self.notices.extend(stored.notices);
-        Ok(flow::fold(&stored.events))
-    }
-
-    fn cells(&mut self, metrics: &[&'static Metric]) -> Vec<Cell> {
+    fn cells(&mut self, metrics: &[&'static Metric]) -> Vec<ReportCell> {
         let mut cells = Vec::new();
         for metric in metrics {
             let rows = self.rows(metric);
             for point in &self.index.points {
-                let key = |variant: &String| Key { point: point.clone(), variant: variant.clone() };
+                let key = |variant: &String| CellKey { point: point.clone(), variant: variant.clone() };
                 cells.extend(rows.iter().map(|variant| self.cell(metric, key(variant))));
             }
         }
-        let shows = |cell: &Cell| cell.measured.is_some() || cell.published.is_some() || cell.is_expected();
-        let (shown, empty): (Vec<Cell>, Vec<Cell>) = cells.into_iter().partition(shows);
-        // A variant that the source names without a number and the scenario does not run is nothing to wait for, nor
-        // is one that exists elsewhere in the sweep only, such as another value of a swept tunable.
+        let shows = |cell: &ReportCell| cell.measured.is_some() || cell.published.is_some() || cell.is_expected();
+        let (shown, empty): (Vec<ReportCell>, Vec<ReportCell>) = cells.into_iter().partition(shows);
+        // Variants that the scenario never runs at this point are not awaited. The source may name them, or they exist
+        // elsewhere in the sweep, such as another value of a swept tunable.
         let awaited = empty.iter().filter(|cell| self.index.is_planned(&self.key(cell)));
-        let (undefined, left_out): (Vec<&Cell>, Vec<&Cell>) = awaited.partition(|cell| self.has_finished(cell));
-        let mut notices = Vec::new();
-        let left_out: BTreeSet<Key> = left_out.into_iter().map(|cell| self.key(cell)).collect();
-        notices.extend((!left_out.is_empty()).then(|| Notice::cells_left_out(left_out.len())));
-        for metric in metrics {
+        let (undefined, left_out): (Vec<&ReportCell>, Vec<&ReportCell>) =
+            awaited.partition(|cell| self.has_finished(cell));
+        let left_out: BTreeSet<CellKey> = left_out.into_iter().map(|cell| self.key(cell)).collect();
+        let undefined = metrics.iter().filter_map(|metric| {
             let cells = undefined.iter().filter(|cell| cell.metric == metric.name).count();
-            notices.extend((cells > 0).then(|| Notice::metric_undefined(metric, cells)));
-        }
+            (cells > 0).then(|| {
+                let (name, cells) = (metric.name, count(cells, "cell"));
+                let cause = format!("{name} has no value in {cells} with finished runs, left out");
+                Notice::new(cause, format!("it needs {}", metric.needs))
+            })
+        });
+        let notice = (!left_out.is_empty()).then(|| {
+            let [have, are] = if left_out.len() == 1 { ["has", "is"] } else { ["have", "are"] };
+            let cells = count(left_out.len(), "cell");
+            let cause = format!("{cells} of the scenario {have} no finished run yet and {are} left out");
+            Notice::new(cause, "`tccc run` on the same directory measures them")
+        });
+        let notices: Vec<Notice> = notice.into_iter().chain(undefined).collect();
         self.notices.extend(notices);
         shown
     }
 
-    /// Whether the cell has a run that counts, and so lacks its value for another reason.
-    fn has_finished(&self, cell: &Cell) -> bool {
+    /// Whether the cell has a finished run, so that its metric is undefined.
+    fn has_finished(&self, cell: &ReportCell) -> bool {
         self.index.runs_of(&self.key(cell)).iter().any(|record| record.status == RunStatus::Done)
     }
 
-    /// The variants measured, then those only the source has.
+    /// The measured variants, then those only in the source.
     fn rows(&self, metric: &Metric) -> Vec<String> {
         let mut rows = self.index.variants.clone();
         let published = self.scenario().published.iter().filter(|published| published.metric == metric.name);
@@ -151,7 +143,7 @@ impl<'a> Comparison<'a> {
         rows
     }
 
-    fn cell(&self, metric: &'static Metric, key: Key) -> Cell {
+    fn cell(&self, metric: &'static Metric, key: CellKey) -> ReportCell {
         let measured = measured(self.samples_of(metric, &key));
         let published = self.published(metric, &key);
         let expected = self.expected_value(metric, &key);
@@ -164,7 +156,7 @@ impl<'a> Comparison<'a> {
         let at = self.position(&key);
         let mut notices = notices::of_cell(self.index, &key, measured.as_ref(), ratio.as_ref());
         notices.extend(notices::known_differences(self.scenario(), metric, &at));
-        let mut cell = Cell {
+        let mut cell = ReportCell {
             at,
             series: self.series().to_owned(),
             shares_runs: self.scenario().series_variable().is_none(),
@@ -177,48 +169,46 @@ impl<'a> Comparison<'a> {
             measured,
             ratio_to_baseline: ratio,
             notices,
-            ..Cell::default()
+            ..ReportCell::default()
         };
         (cell.verdict, cell.verdict_reason) = verdict::judge(&cell, terms);
         cell
     }
 
-    /// The profile of the runs where it is not the one the scenario's numbers are for.
+    /// The profile of the runs, if it is not the scenario's.
     fn other_profile(&self) -> Option<&str> {
         let profile = self.index.directory.host.profile.as_str();
         (profile != self.scenario().profile.name()).then_some(profile)
     }
 
-    /// The variable whose values are the variants.
     fn series(&self) -> &str {
         self.scenario().series_variable().unwrap_or(VARIANT)
     }
 
-    /// Where a cell lies: [`Comparison::position`] taken apart.
-    fn key(&self, cell: &Cell) -> Key {
-        Key { point: cell.point(), variant: cell.variant.clone() }
+    /// The inverse of [`Comparison::position`].
+    fn key(&self, cell: &ReportCell) -> CellKey {
+        CellKey { point: cell.point(), variant: cell.variant.clone() }
     }
 
-    /// The whole position of a cell, the variant included.
-    fn position(&self, key: &Key) -> At {
+    fn position(&self, key: &CellKey) -> At {
         let mut at = key.point.clone();
         at.insert(self.series().to_owned(), key.variant.clone());
         at
     }
 
-    fn samples_of(&self, metric: &'static Metric, key: &Key) -> &[Sample] {
+    fn samples_of(&self, metric: &'static Metric, key: &CellKey) -> &[Sample] {
         self.samples.get(&(metric.name, key.clone())).map_or(&[], Vec::as_slice)
     }
 
-    /// Index of a cell along a variable that a list goes over.
-    fn index_over(&self, over: &str, key: &Key) -> Option<usize> {
+    /// A variant's number in a list over a variable.
+    fn listed(&self, lists: &BTreeMap<String, Vec<f64>>, over: &str, key: &CellKey) -> Option<f64> {
         let value = self.position(key).remove(over)?;
-        self.scenario().values_of(over).iter().position(|known| *known == value)
+        let index = self.scenario().values_of(over).iter().position(|known| *known == value)?;
+        lists.get(&key.variant)?.get(index).copied().filter(|number| number.is_finite())
     }
 
-    /// The published value and its place in the source. Where that says what is saved: the baseline's measured mean
-    /// less it.
-    fn published(&self, metric: &'static Metric, key: &Key) -> Option<(f64, &str)> {
+    /// The published value and its place in the source. A published saving is subtracted from the baseline's measured mean.
+    fn published(&self, metric: &'static Metric, key: &CellKey) -> Option<(f64, &str)> {
         let saved = || {
             let (saved, place) = self.published_of(metric, key, Of::Saved)?;
             Some((self.mean_of_baseline(metric, key)? - saved, place))
@@ -226,25 +216,22 @@ impl<'a> Comparison<'a> {
         self.published_of(metric, key, Of::Value).or_else(saved)
     }
 
-    fn published_of(&self, metric: &Metric, key: &Key, of: Of) -> Option<(f64, &str)> {
-        let of_metric = self.scenario().published.iter().filter(|p| p.metric == metric.name && p.of == of);
-        of_metric.into_iter().find_map(|published| {
-            let list = published.values.get(&key.variant)?;
-            let value = *list.get(self.index_over(&published.over, key)?)?;
-            value.is_finite().then_some((value, published.place.as_str()))
-        })
+    fn published_of(&self, metric: &Metric, key: &CellKey, of: Of) -> Option<(f64, &str)> {
+        let mut of_metric = self.scenario().published.iter().filter(|p| p.metric == metric.name && p.of == of);
+        of_metric.find_map(|one| Some((self.listed(&one.values, &one.over, key)?, one.place.as_str())))
     }
 
-    /// What the baseline measured at the same point.
-    fn mean_of_baseline(&self, metric: &'static Metric, key: &Key) -> Option<f64> {
-        let baseline = self.scenario().report.baseline.clone()?;
-        let below = Key { point: key.point.clone(), variant: baseline };
-        let values: Vec<f64> = self.samples_of(metric, &below).iter().map(|sample| sample.value.value).collect();
-        stats::mean(&values)
+    fn baseline(&self, key: &CellKey) -> Option<CellKey> {
+        Some(CellKey { point: key.point.clone(), variant: self.scenario().report.baseline.clone()? })
     }
 
-    /// What is expected of a value, or of what it saves.
-    fn expected_value(&self, metric: &'static Metric, key: &Key) -> Option<Expectation> {
+    fn mean_of_baseline(&self, metric: &'static Metric, key: &CellKey) -> Option<f64> {
+        let samples = self.samples_of(metric, &self.baseline(key)?);
+        stats::mean(&samples.iter().map(|sample| sample.value.value).collect::<Vec<_>>())
+    }
+
+    /// The expected value. An expected saving is subtracted from the baseline's measured mean.
+    fn expected_value(&self, metric: &'static Metric, key: &CellKey) -> Option<Expectation> {
         let saved = || {
             let saved = self.expected(metric, key, Of::Saved)?;
             Some(Expectation { value: self.mean_of_baseline(metric, key)? - saved.value, ..saved })
@@ -252,23 +239,19 @@ impl<'a> Comparison<'a> {
         self.expected(metric, key, Of::Value).or_else(saved)
     }
 
-    fn expected(&self, metric: &Metric, key: &Key, of: Of) -> Option<Expectation> {
-        let of_metric = self.scenario().expected.iter().filter(|e| e.metric == metric.name && e.of == of);
-        of_metric.into_iter().find_map(|expected| {
-            let index = self.index_over(&expected.over, key)?;
-            let value = *expected.values.get(&key.variant)?.get(index)?;
-            let plus_minus = *expected.plus_minus.get(&key.variant)?.get(index)?;
-            let basis = expected.basis.clone();
-            (value.is_finite() && plus_minus.is_finite()).then_some(Expectation { value, plus_minus, basis })
+    fn expected(&self, metric: &Metric, key: &CellKey, of: Of) -> Option<Expectation> {
+        let mut of_metric = self.scenario().expected.iter().filter(|e| e.metric == metric.name && e.of == of);
+        of_metric.find_map(|one| {
+            let value = self.listed(&one.values, &one.over, key)?;
+            let plus_minus = self.listed(&one.plus_minus, &one.over, key)?;
+            Some(Expectation { value, plus_minus, basis: one.basis.clone() })
         })
     }
 
-    /// The cell over the baseline's, from the runs both have; none for the baseline itself and with nothing to divide.
-    fn ratio(&self, metric: &'static Metric, key: &Key) -> Option<Ratio> {
-        let baseline = self.scenario().report.baseline.clone().filter(|baseline| *baseline != key.variant)?;
-        let below = Key { point: key.point.clone(), variant: baseline };
-        let pairs: Vec<(MetricValue, MetricValue)> =
-            pairs(self.samples_of(metric, key), self.samples_of(metric, &below));
+    /// The cell over the baseline's, from paired runs. `None` for the baseline itself, and with nothing to show.
+    fn ratio(&self, metric: &'static Metric, key: &CellKey) -> Option<Ratio> {
+        let below = self.baseline(key).filter(|below| below != key)?;
+        let pairs = pairs(self.samples_of(metric, key), self.samples_of(metric, &below));
         let values: Vec<(f64, f64)> = pairs.iter().map(|(above, below)| (above.value, below.value)).collect();
         let paired = stats::paired_ratio(&values);
         let published_below = self.published(metric, &below).filter(|(value, _)| *value != 0.0);
@@ -290,15 +273,15 @@ impl<'a> Comparison<'a> {
     }
 }
 
-fn measured(samples: &[Sample]) -> Option<Measured> {
+fn measured(samples: &[Sample]) -> Option<Measurement> {
     let cut_off = samples.iter().filter(|sample| sample.value.cut_off).count();
-    let measured = Measured::of(samples.iter().map(|sample| sample.value.value).collect(), cut_off)?;
-    Some(Measured { seeds: samples.iter().map(|sample| sample.seed).collect(), ..measured })
+    let measured = Measurement::of(samples.iter().map(|sample| sample.value.value).collect(), cut_off)?;
+    Some(Measurement { seeds: samples.iter().map(|sample| sample.seed).collect(), ..measured })
 }
 
-/// Values of the same repeat and seed.
+/// Pairs values of the same repeat and seed.
 fn pairs(above: &[Sample], below: &[Sample]) -> Vec<(MetricValue, MetricValue)> {
-    // Of several of one repeat the first counts.
+    // Of several samples of one repeat, the first counts.
     let below: HashMap<(u32, u64), MetricValue> =
         below.iter().rev().map(|sample| ((sample.repeat, sample.seed), sample.value)).collect();
     above.iter().filter_map(|one| Some((one.value, *below.get(&(one.repeat, one.seed))?))).collect()

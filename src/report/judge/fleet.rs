@@ -1,4 +1,4 @@
-//! The machines that made the runs of a report, and how far the results of each lie from those of the others.
+//! The machines that made the runs of a report, and how far their results differ.
 
 use std::collections::BTreeMap;
 
@@ -6,59 +6,53 @@ use serde::Serialize;
 
 use super::compare::metrics_of;
 use super::index::{Index, point_of};
-use super::views::views;
 use crate::model::metrics::Metric;
 use crate::model::run::{At, Machine, RunStatus};
 use crate::model::stats;
 use crate::report::read::blocks::Blocks;
 
-/// Where the runs of a report were made.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fleet {
-    /// How much there is of each plan whose blocks these are.
+    /// Completeness of each plan that has blocks here.
     pub blocks: Vec<Blocks>,
-    /// The machines, by name.
-    pub nodes: Vec<Node>,
-    /// What [`Node::shift`] compares. None: there is one machine, or no metric that can be compared.
+    /// Shape: by name.
+    pub nodes: Vec<FleetNode>,
+    /// What [`FleetNode::shift`] compares. `None` with one machine, or without a comparable metric.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub compared: Option<Compared>,
+    pub compared: Option<ComparedBy>,
 }
 
-/// The metric and variant by which machines are compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Compared {
+pub struct ComparedBy {
     pub metric: String,
     pub variant: String,
 }
 
-/// One machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Node {
+pub struct FleetNode {
     #[serde(flatten)]
     pub machine: Machine,
-    /// Runs that count.
     pub runs: usize,
-    /// Attempts whose link or sender was late, and which do not count.
+    /// Attempts that do not count because the link or sender was late.
     pub late_attempts: usize,
-    /// How far its values lie from those of the other machines.
+    /// How far its values differ from the other machines'.
     pub shift: Option<Shift>,
 }
 
-/// A difference of means at the same points, as a share of the mean there.
+/// A difference of means at the same points, as a fraction of the mean at each point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Shift {
-    /// 0 where the machine gives what the others give.
     pub mean: f64,
-    /// Its 95 % interval. None: too few runs.
+    /// 95 % interval; `None` with too few runs.
     pub ci95: Option<[f64; 2]>,
-    /// Runs of this machine that are compared.
+    /// Compared runs of this machine.
     pub n: usize,
 }
 
-/// Values of one metric, each as a share of the mean at its point, by machine.
+/// Values of one metric by machine, each over the mean at its point.
 type Shares<'a> = BTreeMap<&'a str, Vec<f64>>;
 
-/// The machines of a report. None: there is nothing to tell apart, neither blocks nor machines.
+/// `None` without blocks and with fewer than two machines.
 pub fn of(index: &Index<'_>) -> Option<Fleet> {
     let directory = index.directory;
     if directory.blocks.is_empty() && directory.machines.len() < 2 {
@@ -71,32 +65,32 @@ pub fn of(index: &Index<'_>) -> Option<Fleet> {
             let own = directory.runs.iter().filter(|run| run.machine.as_deref() == Some(machine.id.as_str()));
             own.filter(|run| run.record.status == status).count()
         };
-        Node {
+        FleetNode {
             machine: machine.clone(),
             runs: count(RunStatus::Done),
             late_attempts: count(RunStatus::Late),
             shift: shift(&shares, &machine.id),
         }
     };
-    let mut nodes: Vec<Node> = directory.machines.iter().map(node).collect();
+    let mut nodes: Vec<FleetNode> = directory.machines.iter().map(node).collect();
     nodes.sort_by(|one, other| (&one.machine.node, &one.machine.id).cmp(&(&other.machine.node, &other.machine.id)));
-    let compared = compared.map(|(metric, variant)| Compared { metric: metric.name.to_owned(), variant });
+    let compared = compared.map(|(metric, variant)| ComparedBy { metric: metric.name.to_owned(), variant });
     Some(Fleet { blocks: directory.blocks.clone(), nodes, compared })
 }
 
-/// The first metric of the report that needs no events, of the baseline or else of the first variant.
+/// The first metric that needs no events, and the baseline or else the first variant.
 fn compared(index: &Index<'_>) -> Option<(&'static Metric, String)> {
-    let metric = metrics_of(index.scenario()).ok()?.into_iter().find(|metric| !metric.needs_events())?;
+    let metric = metrics_of(index.scenario()).ok()?.into_iter().find(|metric| !metric.needs_events)?;
     let baseline = index.scenario().report.baseline.as_ref();
     Some((metric, baseline.or(index.variants.first())?.clone()))
 }
 
-/// What each machine measured at the points that several machines measured.
+/// The values of each machine at points measured by several machines.
 fn shares<'a>(index: &Index<'a>, metric: &Metric, variant: &str) -> Shares<'a> {
     let mut by_point: BTreeMap<At, Vec<(&str, f64)>> = BTreeMap::new();
     for run in index.done() {
         let Some(machine) = run.machine.as_deref() else { continue };
-        let value = views(index, &run.record, &[]).remove(variant).and_then(|view| metric.value(&view));
+        let value = index.views(&run.record, &[]).remove(variant).and_then(|view| metric.value(&view));
         let point = by_point.entry(point_of(index.scenario(), &run.record.at)).or_default();
         point.extend(value.map(|value| (machine, value.value)));
     }
@@ -110,11 +104,11 @@ fn shares<'a>(index: &Index<'a>, metric: &Metric, variant: &str) -> Shares<'a> {
     shares
 }
 
-/// A machine beside all others: the difference of their means.
+/// The difference of means between a machine and all others.
 ///
-/// The interval adds the squares of both means' own margins, which holds where their spreads differ.
+/// The interval adds the squares of both margins, so that the spreads may differ.
 ///
-/// None: the machine, or all others, measured nothing that both have.
+/// None: no common points.
 /// Source: G. Y. Zou, A. Donner, "Construction of confidence limits about effect measures", Statistics in Medicine 27,
 /// 2008.
 fn shift(shares: &Shares<'_>, id: &str) -> Option<Shift> {

@@ -1,29 +1,31 @@
-//! What a directory holds by point and position, so that nothing is searched for once per cell.
+//! Lookup tables over a result directory, so that computing a cell searches nothing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::cell::each_once;
-use crate::model::run::{At, RunRecord, RunStatus};
+use crate::model::flow::Flow;
+use crate::model::metrics::view::{FlowView, RunView};
+use crate::model::run::{At, FlowRecord, RunRecord, RunStatus};
 use crate::report::read::directory::{ResultDir, StoredRun};
 use crate::scenario::{self, Scenario};
 
-/// Where a cell lies: the sweep without the compared variable, and the variant.
+/// A cell's position: the sweep without the compared variable, and the variant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct CellKey {
     pub point: At,
     pub variant: String,
 }
 
-/// The runs of a directory by point, and the cells of its scenario by position.
+/// Runs by point, and the scenario's cells by position.
 pub struct Index<'a> {
     pub directory: &'a ResultDir,
-    /// Every point of the sweep, in the scenario's order.
+    /// Shape: in the scenario's order.
     pub points: Vec<At>,
-    /// The variants that the scenario measures, in its order.
+    /// The variants that the scenario measures. Shape: in the scenario's order.
     pub variants: Vec<String>,
     runs: HashMap<At, Vec<&'a StoredRun>>,
     cells: HashMap<&'a At, &'a scenario::Cell>,
-    planned: HashSet<Key>,
+    planned: HashSet<CellKey>,
 }
 
 impl<'a> Index<'a> {
@@ -33,28 +35,23 @@ impl<'a> Index<'a> {
         for run in &directory.runs {
             runs.entry(point_of(scenario, &run.record.at)).or_default().push(run);
         }
-        let labels = |cell: &scenario::Cell| -> Vec<String> {
-            match scenario.series_variable() {
-                Some(series) => cell.at.get(series).cloned().into_iter().collect(),
-                None => cell.flows.iter().map(|flow| cell.label(flow)).collect(),
-            }
-        };
-        let (mut points, mut seen) = (Vec::new(), HashSet::new());
-        let (mut variants, mut planned) = (Vec::new(), HashSet::new());
+        let (mut points, mut variants, mut planned) = (Vec::new(), Vec::new(), HashSet::new());
         for cell in &scenario.cells {
             let point = point_of(scenario, &cell.at);
-            if seen.insert(point.clone()) {
-                points.push(point.clone());
-            }
-            for variant in labels(cell) {
-                planned.insert(Key { point: point.clone(), variant: variant.clone() });
-                variants.push(variant);
-            }
+            let labels: Vec<String> = match scenario.series_variable() {
+                Some(series) => cell.at.get(series).cloned().into_iter().collect(),
+                None => cell.flows.iter().map(|flow| cell.label(flow)).collect(),
+            };
+            planned.extend(labels.iter().map(|variant| CellKey { point: point.clone(), variant: variant.clone() }));
+            variants.extend(labels);
+            points.push(point);
         }
         let variants = match scenario.series_variable() {
             Some(series) => scenario.values_of(series).to_vec(),
             None => each_once(variants.into_iter()),
         };
+        let mut seen = HashSet::new();
+        points.retain(|point| seen.insert(point.clone()));
         let cells = scenario.cells.iter().map(|cell| (&cell.at, cell)).collect();
         Index { directory, points, variants, runs, cells, planned }
     }
@@ -63,18 +60,18 @@ impl<'a> Index<'a> {
         &self.directory.scenario
     }
 
-    /// The runs of a point, however they ended.
+    /// The runs of a point, of any status.
     pub fn runs_at(&self, point: &At) -> &[&'a StoredRun] {
         self.runs.get(point).map_or(&[], Vec::as_slice)
     }
 
-    /// The runs of a cell, however they ended.
-    pub fn runs_of(&self, key: &Key) -> Vec<&'a RunRecord> {
+    /// The runs of a cell, of any status.
+    pub fn runs_of(&self, key: &CellKey) -> Vec<&'a RunRecord> {
         let runs = self.runs_at(&key.point).iter().map(|run| &run.record);
         runs.filter(|record| self.may_be_of(record, &key.variant)).collect()
     }
 
-    /// Whether a run is of a variant; a failed one may have no flows to tell by.
+    /// Whether a run may belong to a variant. Failed runs without flows may belong to any.
     pub fn may_be_of(&self, record: &RunRecord, variant: &String) -> bool {
         match self.scenario().series_variable().and_then(|variable| record.at.get(variable)) {
             Some(swept) => swept == variant,
@@ -83,23 +80,75 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// The runs of the directory that count.
     pub fn done(&self) -> impl Iterator<Item = &'a StoredRun> {
         self.directory.runs.iter().filter(|run| run.record.status == RunStatus::Done)
     }
 
-    /// The scenario's cell at a position.
     pub fn cell(&self, at: &At) -> Option<&'a scenario::Cell> {
         self.cells.get(at).copied()
     }
 
     /// Whether the scenario runs this variant at this point.
-    pub fn is_planned(&self, key: &Key) -> bool {
+    pub fn is_planned(&self, key: &CellKey) -> bool {
         self.planned.contains(key)
+    }
+
+    /// The input of a run's metrics, by variant; `over_time` is empty if no metric reads events.
+    ///
+    /// If a variant is swept, its flows are the compared ones. Else they are all flows with its label.
+    pub fn views<'r>(&self, record: &'r RunRecord, over_time: &'r [Flow]) -> BTreeMap<String, RunView<'r>> {
+        let swept = self.scenario().series_variable().and_then(|variable| record.at.get(variable));
+        let variant_of = |flow: &'r FlowRecord| match swept {
+            Some(swept) => flow.compared.then_some(swept),
+            None => Some(&flow.variant),
+        };
+        let one = |record: &'r FlowRecord| FlowView {
+            record,
+            over_time: record.socket.and_then(|socket| over_time.iter().find(|flow| flow.socket == socket)),
+        };
+        let view = |variant: &'r String| {
+            let (own, beside): (Vec<&FlowRecord>, Vec<&FlowRecord>) =
+                record.flows.iter().partition(|flow| variant_of(flow) == Some(variant));
+            let names: Vec<&str> = own.iter().map(|flow| flow.name.as_str()).collect();
+            let bottleneck = self.cell(&record.at).and_then(|cell| cell.bottleneck(&names, &record.flows));
+            let [own, beside] = [own, beside].map(|flows| flows.into_iter().map(one).collect());
+            (variant.clone(), RunView { own, beside, bottleneck })
+        };
+        let variants: BTreeSet<&String> = record.flows.iter().filter_map(variant_of).collect();
+        variants.into_iter().map(view).collect()
+    }
+
+    /// Digest of the object of each algorithm, by the scenario's name.
+    ///
+    /// `host.json` has kernel names. An algorithm whose own name is in use, or that runs with several settings, is
+    /// registered under a derived name such as `bpf_vega_5814_0`. The runs translate these names: each flow has a kernel
+    /// name, and the scenario has its algorithm. A kernel name without a run belongs to the algorithm with the same object.
+    ///
+    /// Shape: one entry per algorithm. If it had several objects, the keys of further ones contain the kernel name.
+    pub fn digests(&self) -> BTreeMap<String, String> {
+        let recorded = &self.directory.host.algorithms;
+        let mut own_names: BTreeMap<&str, &str> = BTreeMap::new();
+        for record in self.directory.runs.iter().map(|run| &run.record) {
+            let Some(cell) = self.cell(&record.at) else { continue };
+            for flow in &record.flows {
+                let spec = cell.flows.iter().find(|spec| spec.name == flow.name);
+                own_names.extend(spec.map(|spec| (flow.algorithm.as_str(), spec.algorithm.as_str())));
+            }
+        }
+        let same_object = |digest: &String| own_names.iter().find(|(name, _)| recorded.get(**name) == Some(digest));
+        let mut digests: BTreeMap<String, String> = BTreeMap::new();
+        for (name, digest) in recorded {
+            let own = own_names.get(name.as_str()).or_else(|| same_object(digest).map(|(_, own)| own));
+            let own = own.map_or(name.as_str(), |own| own);
+            let is_another = digests.get(own).is_some_and(|other| other != digest);
+            let shown = if is_another { format!("{own} ({name})") } else { own.to_owned() };
+            digests.insert(shown, digest.clone());
+        }
+        digests
     }
 }
 
-/// The part of a position that is not the compared variable.
+/// A position without the compared variable.
 pub fn point_of(scenario: &Scenario, at: &At) -> At {
     let mut point = at.clone();
     if let Some(series) = scenario.series_variable() {

@@ -1,59 +1,87 @@
-//! What concerns a cell or the whole report beside its numbers.
+//! Notices about one cell or the whole report.
 
 use std::collections::HashSet;
 
-use super::cell::{Measured, Ratio};
-use super::index::{Index, Key};
+use super::cell::{Measurement, Ratio};
+use super::index::{CellKey, Index};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::model::run::{At, Calibration, Engine, RunRecord, RunStatus};
 use crate::model::stats;
+use crate::plain::count;
 use crate::report::read::directory::ResultDir;
 use crate::scenario::{DifferenceSpec, Profile, Scenario};
 
-/// A flow that begins later than this after its time lost packets of its handshakes: the first timeout takes as long.
+/// A flow delayed by more than this lost packets of its handshakes: the first timeout takes as long.
 const BEGAN_LATE_S: f64 = 1.0;
-
-/// Share of the processors from which on others are said to have used them during a run.
+/// Share of the processors used by other load from which on a run has a notice.
 const BUSY: f64 = 0.1;
-
-/// What helps against late attempts beside which no other run sent: `fewer --jobs` was said to those who had one.
-const ALONE: &str = "no other run sent at the time: less other work on the host avoids the repeats";
-
-/// Metrics and series that show windows during recovery too.
+/// Metrics and series that show windows during recovery.
 const WINDOWS: [&str; 2] = ["cwnd_pkts", "mean_cwnd_pkts"];
 
-/// What concerns one cell.
-pub fn of_cell(index: &Index<'_>, key: &Key, measured: Option<&Measured>, ratio: Option<&Ratio>) -> Vec<Notice> {
+pub fn of_cell(index: &Index<'_>, key: &CellKey, measured: Option<&Measurement>, ratio: Option<&Ratio>) -> Vec<Notice> {
     let n = measured.map_or(0, |measured| measured.n);
     let runs = index.runs_of(key);
-    let mut notices = of_runs(&runs);
-    let late = runs.iter().filter(|run| run.status == RunStatus::Done && began_late(index, run)).count();
-    notices.extend((late > 0).then(|| Notice::began_late(late, BEGAN_LATE_S)));
+    let done: Vec<&RunRecord> = runs.iter().copied().filter(|run| run.status == RunStatus::Done).collect();
+    let mut notices = of_attempts(&runs, &done);
+    notices.extend(of_runs(&done));
+    let late = done.iter().filter(|run| began_late(index, run)).count();
+    if late > 0 {
+        let late = count(late, "run");
+        notices.push(Notice::new(
+            format!(
+                "in {late} a flow began more than {BEGAN_LATE_S} s late: its connections are made over the path itself"
+            ),
+            "each flow counts from its own first data, so they shared the path for less time; `sender = \"tccc\"` is \
+             on time",
+        ));
+    }
     let cut_off = measured.map_or(0, |measured| measured.cut_off);
-    notices.extend((cut_off > 0).then(|| Notice::cut_off(cut_off, n)));
+    if cut_off > 0 {
+        notices.push(Notice::new(
+            format!("{cut_off} of {} ended too early: they count with the time until then", count(n, "run")),
+            "the mean is a lower bound; longer runs would raise it",
+        ));
+    }
     match n {
-        0 if index.variants.contains(&key.variant) => notices.push(Notice::not_measured()),
-        0 => notices.push(Notice::published_only()),
-        n if n < stats::FEWEST_FOR_INTERVAL => notices.push(Notice::few_runs(n)),
+        0 if index.variants.contains(&key.variant) => {
+            notices.push(Notice::new("no finished run of this cell", "`tccc run` on the same directory resumes it"))
+        }
+        0 => notices.push(Notice::new(
+            "published only: the scenario does not measure this variant",
+            "there is no algorithm of this name to run, or the scenario leaves it out",
+        )),
+        n if n < stats::FEWEST_FOR_INTERVAL => notices.push(Notice::new(
+            format!("{} only: no interval can be given", count(n, "run")),
+            "repeat with --runs 5 or more",
+        )),
         _ => {}
     }
     let unpaired = ratio.filter(|ratio| ratio.measured.is_some()).map_or(0, |ratio| n - ratio.pairs);
-    notices.extend((unpaired > 0).then(|| Notice::unpaired_runs(unpaired)));
+    if unpaired > 0 {
+        notices.push(Notice::new(
+            format!("{} without a run of the baseline on the same seed: left out of the ratio", count(unpaired, "run")),
+            "`tccc run` on the same directory completes the pairs",
+        ));
+    }
     notices
 }
 
-/// What the scenario says about differences of a cell from the published numbers.
+/// Differences from the published numbers that the scenario explains for this cell.
 pub fn known_differences(scenario: &Scenario, metric: &Metric, at: &At) -> Vec<Notice> {
     let of_cell = scenario.differences.iter().filter(|difference| {
         let metrics = &difference.metrics;
         let is_of_metric = metrics.is_empty() || metrics.iter().any(|name| name == metric.name);
         !is_general(difference) && is_of_metric && difference.at.contain(at)
     });
-    of_cell.map(|one| Notice::known_difference(&one.cause, &one.advice)).collect()
+    of_cell.map(known_difference).collect()
 }
 
-/// Whether a flow's first data came long after its time.
+fn known_difference(difference: &DifferenceSpec) -> Notice {
+    Notice::new(&difference.cause, &difference.advice)
+}
+
+/// Whether a flow's first data was sent long after its planned start.
 fn began_late(index: &Index<'_>, run: &RunRecord) -> bool {
     let cell = index.cell(&run.at);
     let start_of = |name: &str| cell?.flows.iter().find(|flow| flow.name == name).map(|flow| flow.start.as_secs_f64());
@@ -63,49 +91,82 @@ fn began_late(index: &Index<'_>, run: &RunRecord) -> bool {
     })
 }
 
-/// What the runs of one cell say about themselves.
-fn of_runs(runs: &[&RunRecord]) -> Vec<Notice> {
+/// Notices about failed and late attempts at the runs of one cell.
+fn of_attempts(runs: &[&RunRecord], done: &[&RunRecord]) -> Vec<Notice> {
     let mut notices = Vec::new();
-    let done: Vec<&&RunRecord> = runs.iter().filter(|run| run.status == RunStatus::Done).collect();
     let repeats: HashSet<u32> = done.iter().map(|run| run.repeat).collect();
     let missing = |status| {
         let of_status = runs.iter().filter(move |run| run.status == status);
         of_status.filter(|run| !repeats.contains(&run.repeat)).collect::<Vec<_>>()
     };
+    let are = |n: usize| if n == 1 { "is" } else { "are" };
     let failed = missing(RunStatus::Failed);
     if let Some(first) = failed.first() {
-        notices.push(Notice::failed_runs(failed.len(), first.why.as_deref().unwrap_or("no reason was recorded")));
+        let (failed, are) = (count(failed.len(), "run"), are(failed.len()));
+        let why = first.why.as_deref().unwrap_or("no reason was recorded");
+        notices.push(Notice::new(
+            format!("{failed} failed and {are} not part of the result: {why}"),
+            "`tccc run` on the same directory repeats them",
+        ));
     }
-    let late = missing(RunStatus::Late);
-    if !late.is_empty() {
-        notices.push(Notice::late_runs(late.len()));
+    let late = missing(RunStatus::Late).len();
+    if late > 0 {
+        notices.push(Notice::new(
+            format!("{} had a late link or sender and {} not part of the result", count(late, "run"), are(late)),
+            "`tccc run` on the same directory with --jobs 1 repeats them",
+        ));
     }
     let repeated = done.iter().filter(|run| run.late_attempts > 0).count();
     if repeated > 0 {
-        let attempts = done.iter().map(|run| run.late_attempts).fold(0, u32::saturating_add);
-        let repeats = Notice::repeated_for_lateness(repeated, attempts);
-        notices.push(if were_alone(runs, attempts) { Notice { advice: ALONE.to_owned(), ..repeats } } else { repeats });
-    }
-    let busy: Vec<f64> = done.iter().filter_map(|run| run.others_share).filter(|share| *share >= BUSY).collect();
-    if let Some(most) = busy.iter().copied().max_by(f64::total_cmp) {
-        notices.push(Notice::busy_host(busy.len(), done.len(), most));
-    }
-    let dropped = done.iter().map(|run| run.events_dropped).fold(0, u64::saturating_add);
-    if dropped > 0 {
-        notices.push(Notice::dropped_events(dropped));
-    }
-    let failed = done.iter().flat_map(|run| &run.links).flat_map(|link| &link.counters);
-    let failed = failed.map(|counters| counters.failed_pkts).fold(0, u64::saturating_add);
-    if failed > 0 {
-        notices.push(Notice::emulator_failed(failed));
+        let attempts = done.iter().map(|run| run.late_attempts).fold(0, u32::saturating_add) as usize;
+        let (repeated, left_out) = (count(repeated, "run"), count(attempts, "attempt"));
+        notices.push(Notice::new(
+            format!("{repeated} had to be repeated because an emulated link or a sender was late: {left_out} left out"),
+            match were_alone(runs, attempts) {
+                true => "no other run was sending at the time: a less busy host avoids the repeats",
+                false => "fewer --jobs avoid the repeats",
+            },
+        ));
     }
     notices
 }
 
-/// Whether so many late attempts are known, and no run sent beside any of them: `--jobs 1`, or no other run left.
-fn were_alone(runs: &[&RunRecord], attempts: u32) -> bool {
+/// Notices about the finished runs of one cell.
+fn of_runs(done: &[&RunRecord]) -> Vec<Notice> {
+    let mut notices = Vec::new();
+    let busy: Vec<f64> = done.iter().filter_map(|run| run.others_share).filter(|share| *share >= BUSY).collect();
+    if !busy.is_empty() {
+        let (percent, busy, all) = (100.0 * busy.iter().copied().fold(0.0, f64::max), busy.len(), done.len());
+        notices.push(Notice::new(
+            format!(
+                "other load used up to {percent:.0} % of the processors in {busy} of {all} runs: flows may have sent \
+                 less than the path carries"
+            ),
+            "run it on a quiet host, with `--jobs 1`, or in virtual time",
+        ));
+    }
+    let dropped = done.iter().map(|run| run.events_dropped).fold(0, u64::saturating_add);
+    if dropped > 0 {
+        notices.push(Notice::new(
+            format!("{dropped} trace events were dropped: steps in the cwnd plot may be missing"),
+            "packet counts come from the same events and may be slightly low; fewer --jobs drop fewer",
+        ));
+    }
+    let counters = done.iter().flat_map(|run| &run.links).flat_map(|link| &link.counters);
+    let failed = counters.map(|counters| counters.failed_pkts).fold(0, u64::saturating_add);
+    if failed > 0 {
+        notices.push(Notice::new(
+            format!("the emulator itself failed to carry {failed} packets, which is not a property of the path"),
+            "repeat with fewer --jobs",
+        ));
+    }
+    notices
+}
+
+/// Whether all late attempts are known, and no other run was sending during any of them.
+fn were_alone(runs: &[&RunRecord], attempts: usize) -> bool {
     let late: Vec<&&RunRecord> = runs.iter().filter(|run| run.status == RunStatus::Late).collect();
-    late.len() >= attempts as usize && late.iter().all(|run| run.jobs <= 1)
+    late.len() >= attempts && late.iter().all(|run| run.jobs <= 1)
 }
 
 /// Whether a difference concerns the whole report.
@@ -113,46 +174,77 @@ fn is_general(difference: &DifferenceSpec) -> bool {
     difference.at.are_all() && difference.metrics.is_empty()
 }
 
-/// How this kernel differs from the simulators whose numbers stand beside its own.
+/// Differences between this kernel and the simulators behind the published numbers.
 fn kernel_differences(directory: &ResultDir) -> Vec<Notice> {
     let scenario = &directory.scenario;
     let is_paper = directory.host.profile == Profile::Paper.name();
-    let mut notices = vec![if is_paper { Notice::recovery_differs() } else { Notice::delayed_acknowledgements() }];
+    let mut notices = vec![match is_paper {
+        true => Notice::new(
+            "this kernel recovers with PRR on SACK, the simulators with classic SACK or NewReno; whether it detects \
+             losses by time (RACK) or by three duplicate ACKs is unknown: net.ipv4.tcp_recovery = 0 asks for the latter, \
+             and the newest kernels ignore it",
+            "compare ratios first; absolute counts at high loss may differ by some percent",
+        ),
+        false => Notice::new(
+            "receivers acknowledge every other segment or after 40 ms, the simulators' acknowledge each",
+            "algorithms count acknowledged packets, so growth per round is the same; ratios compare, absolute counts less",
+        ),
+    }];
     let drawn = scenario.figures.iter().map(|figure| &figure.y);
     if drawn.chain(&scenario.report.metrics).any(|name| WINDOWS.contains(&name.as_str())) {
-        notices.push(Notice::window_in_recovery());
+        notices.push(Notice::new(
+            "proportional rate reduction lowers cwnd over a round trip, the simulators lower it at once; during recovery \
+             cwnd is what may be sent now, not what the algorithm decided",
+            "compare windows outside recovery",
+        ));
     }
     notices
 }
 
-/// What concerns every number of the report.
+/// Notices about the whole report.
 pub fn general(directory: &ResultDir) -> Vec<Notice> {
-    let scenario = &directory.scenario;
+    let (scenario, host) = (&directory.scenario, &directory.host);
     let mut notices = Vec::new();
     if !scenario.published.is_empty() {
-        notices.push(Notice::published_without_spread());
-        if directory.host.engine == Engine::Kernel {
+        notices.push(Notice::new(
+            "the published values carry no spread: the simulator papers print one run with the default random seed, \
+             which scatters by about 8 % with random loss",
+            "differences under 15-20 % between two published values mean nothing",
+        ));
+        if host.engine == Engine::Kernel {
             notices.extend(kernel_differences(directory));
         }
     }
-    let general = scenario.differences.iter().filter(|difference| is_general(difference));
-    notices.extend(general.map(|one| Notice::known_difference(&one.cause, &one.advice)));
-    if directory.host.profile != directory.scenario.profile.name() {
-        notices.push(Notice::other_profile(&directory.host.profile, directory.scenario.profile.name()));
+    notices.extend(scenario.differences.iter().filter(|difference| is_general(difference)).map(known_difference));
+    let (measured, wanted) = (&host.profile, scenario.profile.name());
+    if measured != wanted {
+        notices.push(Notice::new(
+            format!("measured under the profile {measured}; the scenario's numbers are for {wanted}: no verdicts"),
+            format!("`tccc run` without --profile, or with --profile {wanted}, measures what they are for"),
+        ));
     }
-    let outside = directory.host.calibration.iter().filter(|calibration| !calibration.within);
+    let outside = host.calibration.iter().filter(|calibration| !calibration.within);
     notices.extend(outside.map(|calibration| calibration_outside(directory, calibration)));
-    let again = directory.host.calibration.iter().filter(|calibration| calibration.within && calibration.attempts > 1);
-    notices.extend(again.map(|one| Notice::calibration_repeated(&one.quantity.to_string(), one.attempts)));
+    let again = host.calibration.iter().filter(|calibration| calibration.within && calibration.attempts > 1);
+    notices.extend(again.map(|Calibration { quantity, attempts, .. }| {
+        Notice::new(
+            format!("the empty path's {quantity} was within its range only at attempt {attempts}"),
+            "the host was busy, or the draw unlikely: look at the lateness of the runs",
+        )
+    }));
     notices
 }
 
-/// What a calibration outside its range means: the cells of such a path are not measured, unless another calibration
-/// finds it within. Only runs on a path that none found within are of a path that is not the scenario's.
+/// Cells on a path outside its range are not measured, unless another calibration finds the path within. Runs on a path
+/// that was never within ran on a different path than the scenario's.
 fn calibration_outside(directory: &ResultDir, outside: &Calibration) -> Notice {
     let others = &directory.host.calibration;
     let is_within = others.iter().any(|other| other.within && other.quantity == outside.quantity);
     let mut done = directory.runs.iter().map(|run| &run.record).filter(|record| record.status == RunStatus::Done);
     let has_runs = !is_within && done.any(|record| outside.quantity.is_at(&record.at));
-    Notice::calibration_outside(&outside.quantity.to_string(), has_runs)
+    let advice = match has_runs {
+        true => "the path is not the one the scenario describes: read every number with that in mind",
+        false => "cells of this path were left out then; `tccc run` on the same directory measures those still missing",
+    };
+    Notice::new(format!("the empty path's {} was outside the allowed range", outside.quantity), advice)
 }

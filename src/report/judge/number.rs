@@ -1,10 +1,10 @@
-//! Numbers as people read them: one scale a column, thousands apart, no more digits than mean something.
+//! Numbers as text: one scale per column, grouped thousands, no meaningless digits.
 
-/// Shown where there is no value.
+/// Text of a missing value.
 pub const NOTHING: &str = "-";
 
-/// Times in seconds differ by hundredths, however long the longest of the column is; shorter ones, as those of
-/// milliseconds are, by as much as gives the longest three significant digits, and at least thousandths.
+/// Decimals of times in seconds: hundredths in columns of 10 s and more, else thousandths. Columns below 0.1 s get as many
+/// as give the longest time three significant digits.
 fn second_decimals(longest: f64) -> usize {
     match longest {
         longest if longest >= 10.0 || longest <= 0.0 => 2,
@@ -13,25 +13,24 @@ fn second_decimals(longest: f64) -> usize {
     }
 }
 
-/// Decimals of a time in seconds beyond which nothing is measured.
+/// Most decimals of a time in seconds. Nothing is measured more finely.
 const MICROSECONDS: usize = 6;
 
-/// How all values of one metric are shown.
+/// The format of all values of one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scale {
-    /// Divided, with a fixed number of decimals, in the named unit.
+    /// Fixed decimals in one unit.
     Fixed {
         unit: &'static str,
         /// Base units per shown unit.
         divisor: f64,
         decimals: usize,
     },
-    /// Ratios: three significant digits each.
+    /// Three significant digits.
     Ratio,
 }
 
 impl Scale {
-    /// The scale in which the largest of the values reads best.
     pub fn of(unit: &str, values: impl IntoIterator<Item = f64>) -> Scale {
         let largest = values.into_iter().filter(|v| v.is_finite()).map(f64::abs).fold(0.0, f64::max);
         let (unit, divisor) = match unit {
@@ -56,7 +55,6 @@ impl Scale {
         Scale::Fixed { unit, divisor, decimals }
     }
 
-    /// Unit for a heading.
     pub fn unit(self) -> &'static str {
         match self {
             Scale::Fixed { unit, .. } => unit,
@@ -64,7 +62,7 @@ impl Scale {
         }
     }
 
-    /// The number without its unit, for a column whose heading has it.
+    /// Without the unit, for a column whose heading has it.
     pub fn show(self, value: f64) -> String {
         match self {
             Scale::Fixed { divisor, decimals, .. } => grouped(value / divisor, decimals),
@@ -72,12 +70,12 @@ impl Scale {
         }
     }
 
-    /// The number without trailing zeros, for an axis.
-    pub fn show_short(self, value: f64) -> String {
-        short(self.show(value))
+    /// Both ends of an interval, without the unit.
+    pub fn between(self, [low, high]: [f64; 2]) -> String {
+        format!("{} to {}", self.show(low), self.show(high))
     }
 
-    /// A number and its margin without unit: `1.24 ± 0.10`.
+    /// Without the unit: `1.24 ± 0.10`.
     pub fn plus_minus(self, value: f64, margin: f64) -> String {
         match self {
             Scale::Fixed { .. } => format!("{} ± {}", self.show(value), self.show(margin)),
@@ -85,43 +83,39 @@ impl Scale {
         }
     }
 
-    /// A number and its margin with unit, for a sentence.
-    pub fn range(self, value: f64, margin: f64) -> String {
-        match self {
-            Scale::Fixed { unit, .. } => format!("{} {unit}", self.plus_minus(value, margin)),
-            Scale::Ratio => self.plus_minus(value, margin),
-        }
+    /// With the unit, for a sentence. Ratios have none.
+    pub fn with_unit(self, value: f64) -> String {
+        self.in_sentence(self.show(value))
     }
 
-    /// The number with its unit, for a sentence.
-    pub fn with_unit(self, value: f64) -> String {
+    /// Adds the unit to a shown number or range, unless it is a ratio.
+    pub fn in_sentence(self, shown: String) -> String {
         match self {
-            Scale::Fixed { unit, .. } => format!("{} {unit}", self.show(value)),
-            Scale::Ratio => self.show(value),
+            Scale::Fixed { unit, .. } => format!("{shown} {unit}"),
+            Scale::Ratio => shown,
         }
     }
 }
 
-/// Fixed decimals, thousands apart: `24 762`, `9.52`.
+/// Fixed decimals and grouped thousands: `24 762`, `9.52`.
 pub fn grouped(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
-        return "-".to_owned();
+        return NOTHING.to_owned();
     }
     let text = format!("{value:.decimals$}");
     let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
-    let (whole, fraction) = text.split_once('.').map_or((text, ""), |(whole, fraction)| (whole, fraction));
-    let mut grouped = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+    let whole = text.find('.').unwrap_or(text.len());
+    let mut grouped = sign.to_owned();
+    for (index, digit) in text.chars().enumerate() {
+        if index > 0 && index < whole && (whole - index).is_multiple_of(3) {
             grouped.push(' ');
         }
         grouped.push(digit);
     }
-    let point = if fraction.is_empty() { "" } else { "." };
-    format!("{sign}{grouped}{point}{fraction}")
+    grouped
 }
 
-/// A number without trailing zeros after its point.
+/// Drops trailing zeros after the decimal point.
 pub fn short(number: String) -> String {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.').to_owned() } else { number }
 }
@@ -136,12 +130,12 @@ pub fn significant(value: f64) -> String {
     grouped(value, significant_decimals(if carried == 0.0 { value } else { carried }))
 }
 
-/// Decimals that show three significant digits of a number that is not 0.
+/// Decimals for three significant digits of a number other than 0.
 fn significant_decimals(value: f64) -> usize {
     usize::try_from(2 - value.abs().log10().floor() as i32).unwrap_or(0).min(12)
 }
 
-/// A margin with the decimals of the number it belongs to: `0.10` beside `1.24`.
+/// A margin with as many decimals as its number: `0.10` beside `1.24`.
 fn significant_at(margin: f64, value: f64) -> String {
     let shown = significant(value);
     let decimals = shown.split_once('.').map_or(0, |(_, fraction)| fraction.len());
@@ -181,22 +175,17 @@ mod tests {
         );
         let count = Scale::of("pkts", [24_762.0, 13.0]);
         assert_eq!((count.with_unit(24_762.0), count.show(13.0)), ("24 762 pkts".into(), "13".into()));
-        assert_eq!(
-            Scale::of("s", [12.345, 315.2]).with_unit(12.345),
-            "12.35 s",
-            "or 0.28 s saved of it would not show"
-        );
-        let short = Scale::of("s", [0.1697, 5.216]);
-        assert_eq!([0.1697, 5.216].map(|value| short.show(value)), ["0.170", "5.216"], "0.17 was two digits");
-        assert_eq!(
-            Scale::of("s", [12.0, 0.0]).plus_minus(12.0, 0.0),
-            "12.00 ± 0.00",
-            "hundredths in tables of 10 s and more"
-        );
-        assert_eq!(
-            [0.0169, 0.000_012_3, 0.0].map(|value| Scale::of("s", [value]).show(value)),
-            ["0.0169", "0.000012", "0.00"]
-        );
+        let seconds = |value: f64, longest: f64| Scale::of("s", [value, longest]).with_unit(value);
+        for (value, longest, shown) in [
+            (12.345, 315.2, "12.35 s"), // savings of 0.28 s must show
+            (0.1697, 5.216, "0.170 s"),
+            (0.0169, 0.0, "0.0169 s"),
+            (0.000_012_3, 0.0, "0.000012 s"),
+            (0.0, 0.0, "0.00 s"),
+            (0.0, 12.0, "0.00 s"),
+        ] {
+            assert_eq!(seconds(value, longest), shown);
+        }
         assert_eq!(Scale::of("us", [40_120.0]).with_unit(40_120.0), "40.12 ms");
         assert_eq!(Scale::of("ratio", [0.01]).with_unit(0.01), "0.0100");
     }

@@ -1,14 +1,14 @@
-//! The simulator's runs of a scenario beside the kernel's.
+//! Shows the simulator's runs of a scenario beside the kernel's.
 
-use super::cell::{Cell, Ratio, Rerun};
+use super::cell::{Ratio, ReportCell, Rerun};
 use super::report::Report;
 use crate::model::run::Engine;
 
-/// Puts the simulator's runs of a scenario beside the kernel's runs, in real time or virtual, of the same text
-/// under the same profile.
+/// Merges the simulator's reports into those of the kernel, in real or virtual time, with the same scenario text and
+/// profile.
 ///
-/// A report of the simulator alone stays, and so does one whose place is taken: runs of another seed or version are not
-/// the same runs, and a cell has room for one re-run.
+/// A simulator's report without a kernel's report stays. So does a second simulation of the same cells, for example with
+/// another seed, because a cell has room for one re-run.
 pub fn take_in_reruns(reports: &mut Vec<Report>) {
     let is_of = |a: &Report, b: &Report| {
         matches!((a.host.engine, b.host.engine), (Engine::Kernel | Engine::Virtual, Engine::Ns2))
@@ -29,14 +29,15 @@ pub fn take_in_reruns(reports: &mut Vec<Report>) {
     *reports = kept;
 }
 
-/// Whether a cell that the simulator measured has another re-run beside it.
+/// Whether a cell of the simulation already has a re-run.
 fn is_taken(report: &Report, rerun: &Report) -> bool {
     report.cells.iter().any(|cell| cell.rerun.is_some() && again(cell, rerun).is_some())
 }
 
-/// What the simulator gave for a cell; none where it has no run of it.
-fn again(cell: &Cell, rerun: &Report) -> Option<Rerun> {
-    let same = |other: &&Cell| (&other.metric, &other.variant, &other.at) == (&cell.metric, &cell.variant, &cell.at);
+/// The simulator's run of a cell, if there is one.
+fn again(cell: &ReportCell, rerun: &Report) -> Option<Rerun> {
+    let same =
+        |other: &&ReportCell| (&other.metric, &other.variant, &other.at) == (&cell.metric, &cell.variant, &cell.at);
     let other = rerun.cells.iter().find(same)?;
     let ratio = other.ratio_to_baseline.as_ref();
     Some(Rerun {

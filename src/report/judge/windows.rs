@@ -1,8 +1,7 @@
-//! What happened behind the numbers: windows and other quantities over time, of one representative run per point and
-//! variant.
+//! Windows and other quantities over time, of one representative run per point and variant.
 //!
-//! Representative is the run whose first metric is the median of its cell (the lower middle of an even number), so that
-//! a plot shows what usually happened and not the best or the first run.
+//! The representative run is the median of its cell by the first metric (the lower of two middle runs), so that plots show
+//! typical behaviour and not the best or the first run.
 
 use std::cmp::Ordering;
 
@@ -10,9 +9,8 @@ use anyhow::Result;
 
 use super::cell::{each_once, point_name};
 use super::compare;
-use super::index::{Index, Key};
-use super::views::views;
-use crate::model::flow::{self, Flow, Series};
+use super::index::{CellKey, Index};
+use crate::model::flow::{self, Flow, FlowSeries};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::model::run::{At, FlowRecord, RunStatus};
@@ -21,29 +19,30 @@ use crate::report::read::directory::StoredRun;
 use crate::scenario::{Scenario, TIME};
 use crate::units::Share;
 
-/// Points a line keeps; about two per dot of the widest plot, so that no peak is lost to the eye.
+/// Most points of a line: about two per dot of the widest plot, so that every peak stays visible.
 const LINE_POINTS: usize = 1600;
-/// From this ratio of the largest to the smallest window on, each variant has an axis of its own.
+/// From this ratio of the variants' largest windows on, each variant has its own axis.
 const OWN_AXIS_RANGE: f64 = 4.0;
-/// Windows up to this share of the samples are the usual ones; higher ones are peaks when they are
-/// [`PEAK_RANGE`] times as high, and the axis then ends at [`USUAL_MARGIN`] times the usual ones.
+/// This percentile of the windows is the usual top. Windows [`PEAK_RANGE`] times as high are peaks; the axis then ends at
+/// [`USUAL_MARGIN`] times the usual top.
 const USUAL_SHARE: f64 = 0.9;
 const PEAK_RANGE: f64 = 2.0;
 const USUAL_MARGIN: f64 = 1.6;
+
 /// One flow of a representative run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct PlotLine {
     pub variant: String,
-    /// Its name in the scenario.
+    /// Name in the scenario.
     pub flow: String,
     pub run: String,
-    /// Repeats to choose from.
+    /// Number of runs from which the representative was chosen.
     pub runs: usize,
-    /// Seconds since the first event of the run's flows, and the value: cwnd in packets, unless the plot says otherwise.
+    /// Seconds since the first event of the run's flows, and the value.
     ///
-    /// Shape: sorted by time; thinned to the lowest and highest value of short spans where there are many events.
+    /// Shape: sorted by time. Long lines keep only the lowest and highest point of short spans.
     pub points: Vec<(f64, f64)>,
-    /// When the sender noticed losses, in the same seconds.
+    /// When the sender noticed losses, on the same time axis.
     pub losses: Vec<f64>,
 }
 
@@ -53,26 +52,26 @@ pub struct WindowPlot {
     pub point: At,
     /// Name of the quantity, one of [`flow::SERIES`].
     pub quantity: &'static str,
-    /// One or more lines per variant.
-    pub lines: Vec<Line>,
+    /// One or more per variant.
+    pub lines: Vec<PlotLine>,
 }
 
-/// Reads the representative runs of every point: their windows, and what the scenario's figures draw beside.
+/// Reads the representative runs of every point: windows, and the quantities of the scenario's figures over time.
 ///
-/// Shape: all windows first, in the order of the points.
+/// Shape: by quantity, windows first, then by point.
 /// Errors: as [`compare::metrics_of`]; events that cannot be read.
 pub fn windows(index: &Index<'_>) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
     let scenario = index.scenario();
     let metrics = compare::metrics_of(scenario)?;
-    // A metric that needs events would make the choice read every run.
-    let metric = metrics.into_iter().find(|metric| !metric.needs_events()).or(Metric::find("delivered_pkts"));
+    // With a metric that needs events, the choice would have to read every run.
+    let metric = metrics.into_iter().find(|metric| !metric.needs_events).or(Metric::find("delivered_pkts"));
     let quantities = quantities(scenario);
     let mut notices = Vec::new();
     let mut plots: Vec<Vec<WindowPlot>> = vec![Vec::new(); quantities.len()];
     for point in &index.points {
-        let mut lines: Vec<Vec<Line>> = vec![Vec::new(); quantities.len()];
+        let mut lines: Vec<Vec<PlotLine>> = vec![Vec::new(); quantities.len()];
         for variant in &index.variants {
-            let key = Key { point: point.clone(), variant: variant.clone() };
+            let key = CellKey { point: point.clone(), variant: variant.clone() };
             let Some(chosen) = representative(index, &key, metric) else { continue };
             let stored = chosen.run.events()?;
             notices.extend(stored.notices);
@@ -90,33 +89,27 @@ pub fn windows(index: &Index<'_>) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
     Ok((plots.concat(), notices))
 }
 
-/// Windows, which a terminal shows too, and what figures over time draw.
-fn quantities(scenario: &Scenario) -> Vec<&'static Series> {
-    let of_figures = scenario.figures.iter().filter(|figure| figure.x == TIME);
-    let mut quantities: Vec<&Series> = Vec::new();
-    for name in ["cwnd_pkts"].into_iter().chain(of_figures.map(|figure| figure.y.as_str())) {
-        if let Some(series) = Series::find(name).filter(|_| !quantities.iter().any(|one| one.name == name)) {
-            quantities.push(series);
-        }
-    }
-    quantities
+/// Windows, which terminals always show, and the quantities of figures over time.
+fn quantities(scenario: &Scenario) -> Vec<&'static FlowSeries> {
+    let of_figures = scenario.figures.iter().filter(|figure| figure.x == TIME).map(|figure| figure.y.as_str());
+    each_once(["cwnd_pkts"].into_iter().chain(of_figures)).into_iter().filter_map(FlowSeries::find).collect()
 }
 
-/// The median run of a cell and its flows of the variant.
-struct Chosen<'a> {
+/// The median run of a cell, with the variant's flows.
+struct MedianRun<'a> {
     run: &'a StoredRun,
     runs: usize,
     records: Vec<&'a FlowRecord>,
 }
 
-impl Chosen<'_> {
-    fn lines(&self, variant: &str, flows: &[Flow], quantity: &Series) -> Vec<Line> {
+impl MedianRun<'_> {
+    fn lines(&self, variant: &str, flows: &[Flow], quantity: &FlowSeries) -> Vec<PlotLine> {
         let begin = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
         let line = |flow: &Flow| {
             let record = self.records.iter().find(|record| record.socket == Some(flow.socket))?;
             let shift = flow.start_s - begin;
             let points = (quantity.points)(flow).into_iter().map(|(time, value)| (time + shift, value)).collect();
-            Some(Line {
+            Some(PlotLine {
                 variant: variant.to_owned(),
                 flow: record.name.clone(),
                 run: self.run.name(),
@@ -129,22 +122,22 @@ impl Chosen<'_> {
     }
 }
 
-fn representative<'a>(index: &Index<'a>, key: &Key, metric: Option<&Metric>) -> Option<Chosen<'a>> {
+fn representative<'a>(index: &Index<'a>, key: &CellKey, metric: Option<&Metric>) -> Option<MedianRun<'a>> {
     let mut runs: Vec<(f64, &StoredRun, Vec<&FlowRecord>)> = Vec::new();
     let is_own = |run: &&&StoredRun| index.may_be_of(&run.record, &key.variant);
     let done = index.runs_at(&key.point).iter().filter(|run| run.record.status == RunStatus::Done);
     for run in done.filter(is_own) {
-        let Some(view) = views(index, &run.record, &[]).remove(&key.variant) else { continue };
+        let Some(view) = index.views(&run.record, &[]).remove(&key.variant) else { continue };
         let value = metric.and_then(|metric| metric.value(&view)).map_or(0.0, |value| value.value);
         runs.push((value, run, view.own.iter().map(|flow| flow.record).collect()));
     }
     runs.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.folder.cmp(&b.1.folder)));
     let count = runs.len();
     let (_, run, records) = runs.into_iter().nth(count.checked_sub(1)? / 2)?;
-    Some(Chosen { run, runs: count, records })
+    Some(MedianRun { run, runs: count, records })
 }
 
-/// Keeps the lowest and the highest point of equal spans of a long line, in the order they came.
+/// Thins a long line to the lowest and the highest point of equal spans, in their order.
 fn thin(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     if points.len() <= LINE_POINTS {
         return points;
@@ -162,18 +155,16 @@ fn thin(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 }
 
 impl WindowPlot {
-    /// Longest time of the lines, seconds.
     pub fn length_s(&self) -> f64 {
         self.lines.iter().flat_map(|line| &line.points).map(|point| point.0).fold(0.0, f64::max)
     }
 
-    /// Variants that have a line, in their order.
     pub fn variants(&self) -> Vec<&str> {
         each_once(self.lines.iter().map(|line| line.variant.as_str()))
     }
 
-    /// Top of a variant's window axis, packets: the same for all, unless that would flatten one of them, and below a
-    /// short peak (the first overshoot of slow start) that would flatten everything else.
+    /// Top of a variant's axis, packets. It is the same for all variants unless that would flatten one of them, and it cuts
+    /// off short peaks, such as the first overshoot of slow start, that would flatten everything else.
     pub fn top_pkts(&self, variant: &str) -> f64 {
         let own: Vec<f64> = self.variants().into_iter().map(|variant| self.usual_top(variant)).collect();
         let largest = own.iter().copied().fold(0.0, f64::max);
@@ -181,7 +172,7 @@ impl WindowPlot {
         if largest > OWN_AXIS_RANGE * smallest { self.usual_top(variant) } else { largest }
     }
 
-    /// Largest window that does not fit under the top of its variant's axis; none when all fit.
+    /// Largest window above the top of its variant's axis. `None` if all fit.
     pub fn cut_pkts(&self, variant: &str) -> Option<f64> {
         let highest = self.windows(variant).into_iter().fold(0.0, f64::max);
         (highest > self.top_pkts(variant)).then_some(highest)
@@ -199,13 +190,12 @@ impl WindowPlot {
         if highest > PEAK_RANGE * usual { (USUAL_MARGIN * usual).ceil() } else { highest }
     }
 
-    /// Where it is: `loss 1%`.
     pub fn point_name(&self) -> String {
         point_name(&self.point)
     }
 }
 
-/// The windows of the point that shows most: the one with the highest values of its variables, loss before all others.
+/// The most telling windows: at the highest loss, then at the highest values of the other variables.
 pub fn telling(plots: &[WindowPlot]) -> Option<&WindowPlot> {
     plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").max_by(|a, b| {
         let by = |name: &str| quantity(a.point.get(name)).total_cmp(&quantity(b.point.get(name)));
@@ -214,7 +204,7 @@ pub fn telling(plots: &[WindowPlot]) -> Option<&WindowPlot> {
     })
 }
 
-/// The number at the start of a sweep value; shares are read as such, so that `1%` is more than `0.001`.
+/// The number at the start of a sweep value. Shares are parsed, so that `1%` is more than `0.001`.
 fn quantity(value: Option<&String>) -> f64 {
     let Some(value) = value else { return 0.0 };
     if let Ok(share) = value.parse::<Share>() {

@@ -1,4 +1,4 @@
-//! The blocks of a plan that were made on many machines: which there are, which are missing, which are there twice.
+//! The blocks of a plan made on many machines: present, missing and duplicate ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,32 +7,30 @@ use serde::Serialize;
 use super::directory::ResultDir;
 use crate::model::notice::Notice;
 
-/// How much of a plan there is.
+/// Completeness of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blocks {
-    /// Digest of the plan.
     pub plan: String,
-    /// Blocks of the plan, over all its scenarios.
+    /// Blocks over all scenarios of the plan.
     pub planned: usize,
-    /// Those that were read.
     pub present: usize,
-    /// The others, as `sbatch --array` takes them: `3,7-9`; empty where all are there.
+    /// In the syntax of `sbatch --array`: `3,7-9`; empty if none is missing.
     pub missing: String,
 }
 
-/// Directories, each block of a plan once, with how much of each plan there is.
+/// Directories without duplicate blocks.
 #[derive(Default)]
-pub struct Sorted {
-    /// In the order in which they came.
+pub struct SortedBlocks {
+    /// Shape: in the order of reading.
     directories: Vec<ResultDir>,
     places: HashMap<(String, usize), usize>,
-    /// By place: the directories of the same block that do not count.
+    /// Directories of the same block that do not count, by index.
     others: BTreeMap<usize, Vec<String>>,
     plans: BTreeMap<String, (usize, BTreeSet<usize>)>,
 }
 
-impl Sorted {
-    /// Adds a directory; of several with the same block the one that began first stays.
+impl SortedBlocks {
+    /// Adds a directory. Of several with the same block, the one that began first stays.
     pub fn add(&mut self, mut directory: ResultDir) {
         let Some(block) = directory.block.clone() else { return self.directories.push(directory) };
         self.plans.entry(block.plan.clone()).or_insert((block.of, BTreeSet::new())).1.insert(block.n);
@@ -44,18 +42,20 @@ impl Sorted {
         self.others.entry(place).or_default().push(directory.path.display().to_string());
     }
 
-    /// Takes the directories out, with notices of blocks that were there several times.
+    /// Removes all directories, and adds notices about duplicate blocks.
     pub fn take(&mut self) -> Vec<ResultDir> {
         for (place, others) in &self.others {
             let Some(directory) = self.directories.get_mut(*place) else { continue };
-            let counted = directory.path.display().to_string();
+            let (counted, others) = (directory.path.display(), others.join(", "));
             let number = directory.block.as_ref().map_or(0, |block| block.n);
-            directory.notices.push(Notice::block_counted_once(number, &counted, others));
+            directory.notices.push(Notice::new(
+                format!("block {number} is in {counted} and also in {others}: it counts once"),
+                "the copy that began first counts; the others can be removed",
+            ));
         }
         std::mem::take(&mut self.directories)
     }
 
-    /// How much there is of these plans.
     pub fn blocks_of(&self, plans: &BTreeSet<String>) -> Vec<Blocks> {
         let known = self.plans.iter().filter(|(plan, _)| plans.contains(*plan));
         let blocks = known.map(|(plan, (planned, present))| Blocks {
@@ -68,7 +68,7 @@ impl Sorted {
     }
 }
 
-/// When the first run of a directory began, as text that sorts like the time.
+/// Start of a directory's first run, RFC 3339.
 fn begun(directory: &ResultDir) -> Option<&str> {
     directory.runs.iter().map(|run| run.record.started.as_str()).min()
 }

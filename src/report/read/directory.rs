@@ -1,6 +1,6 @@
-//! A result directory as it lies on disk: read strictly, with every broken file named.
+//! Reads a result directory strictly: a broken file is an error that names it.
 //!
-//! An interrupted run is not broken: it is left out with a notice, and so is the unfinished last line of its events.
+//! Interrupted runs are no errors. They are left out with a notice, and so is the unfinished last line of events.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,79 +13,70 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use super::blocks::Blocks;
-use super::scenarios::Scenarios;
+use super::scenarios::{OF_ALL_RUNS, Scenarios};
 use crate::bounded;
 use crate::failure::Failure;
 use crate::model::notice::Notice;
-use crate::model::run::{Block, Engine, HostRecord, Machine, RESULT_SCHEMA, RunRecord, UNFINISHED};
+use crate::model::run::{Engine, HostRecord, Machine, PlanBlock, RESULT_SCHEMA, RunRecord, UNFINISHED};
+use crate::plain::count;
 use crate::scenario::Scenario;
 use crate::trace::event::Event;
 
-/// Events so long after the first of their run are no part of it: a week, longer than any run. Without a bound, one wrong
-/// time would make series of as many steps as fit between.
+/// Later events are dropped: a week is longer than any run. Without a bound, one wrong time would make a series of
+/// countless steps.
 const LONGEST_RUN_NS: u64 = 7 * 24 * 3600 * 1_000_000_000;
-/// Largest file that is read: the events of some million samples.
+/// Largest file to read: the events of some million samples.
 const FILE_BYTES_MAX: u64 = 4 << 30;
-/// What to do about a broken record of one run.
+/// Hint for a broken record of one run.
 const OF_A_RUN: &str = "remove that run's folder and `tccc run` on the same directory repeats it";
-/// What to do about a broken record of the whole directory.
-const OF_ALL_RUNS: &str =
-    "put back a copy of this file if there is one; else `tccc run` with a new --out measures again";
 
-/// One finished run and where its events lie.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {
-    /// What `run.json` says.
     pub record: RunRecord,
     pub folder: PathBuf,
     /// SHA-256 of `run.json`.
     pub digest: [u8; 32],
-    /// The machine that made it, by its id. None: nothing says so.
+    /// Id of the machine that made it, if known.
     pub machine: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResultDir {
-    /// Where it is; of several that were merged the first.
+    /// The first path, if directories were merged.
     pub path: PathBuf,
-    /// All directories that were merged, this one included.
+    /// All merged directories, this one included.
     pub parts: Vec<PathBuf>,
-    /// The scenario as it was when the experiment started.
+    /// The scenario at the start of the experiment.
     pub scenario: Arc<Scenario>,
     pub host: HostRecord,
-    /// The block that it is, where it was published as one; of several that were merged the first.
-    pub block: Option<Block>,
-    /// How much there is of the plans whose blocks it has.
+    /// Its block, if it was published as one; the first, if directories were merged.
+    pub block: Option<PlanBlock>,
+    /// Completeness of the plans of its blocks.
     pub blocks: Vec<Blocks>,
-    /// The machines that made its runs, as far as they are known, each once.
+    /// Known machines that made its runs, each once.
     pub machines: Vec<Machine>,
-    /// Finished runs, sorted by id.
+    /// Shape: sorted by id.
     pub runs: Vec<StoredRun>,
-    /// What was left out on reading.
     pub notices: Vec<Notice>,
 }
 
-/// What a report needs of `plan.json`: the command line may have chosen another seed than the scenario.
+/// The needed part of `plan.json`. Its seed may differ from the scenario's, because of the command line.
 #[derive(Debug, Deserialize)]
 struct PlanHead {
     scenario: String,
     seed: u64,
     #[serde(default)]
-    block: Option<Block>,
+    block: Option<PlanBlock>,
 }
 
-/// Events of one run, as far as they can be read.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StoredEvents {
-    /// Events in the file's order.
+    /// Shape: in the file's order.
     pub events: Vec<Event>,
-    /// What was left out on reading.
     pub notices: Vec<Notice>,
 }
 
 impl ResultDir {
-    /// Reads everything but the events.
-    ///
     /// Errors: those of [`ResultDir::read`]; no finished run.
     pub fn open(path: &Path) -> Result<ResultDir> {
         let read = ResultDir::read(path, &mut Scenarios::default())?;
@@ -94,14 +85,13 @@ impl ResultDir {
 
     /// Reads everything but the events.
     ///
-    /// None: no finished run, such as of an experiment that was interrupted while it measured its path.
-    /// Errors: no such directory; not a result directory; a file that cannot be read, is not what it should be, or was
-    /// written by a newer tccc.
+    /// None: no finished run, for example if the experiment was interrupted while calibrating.
+    /// Errors: no such directory; not a result directory; a file that cannot be read, is malformed, or was written by a newer
+    /// tccc.
     pub fn read(path: &Path, scenarios: &mut Scenarios) -> Result<Option<ResultDir>> {
         require_directory(path)?;
-        let scenario_file = path.join("scenario.toml");
         let text = String::from_utf8(read_part(path, "scenario.toml")?)
-            .map_err(|_| unreadable(&scenario_file, "it is not UTF-8 text"))?;
+            .map_err(|_| unreadable(&path.join("scenario.toml"), "it is not UTF-8 text"))?;
         let plan: PlanHead = parse_versioned(&path.join("plan.json"), &read_part(path, "plan.json")?)?;
         let folders = run_folders(&path.join("runs"))?;
         let (mut runs, notices) = read_runs(&folders)?;
@@ -109,11 +99,8 @@ impl ResultDir {
             return Ok(None);
         }
         let host: HostRecord = parse_versioned(&path.join("host.json"), &read_part(path, "host.json")?)?;
-        let parsed = |text: &str| {
-            let scenario = Scenario::parse(&scenario_file.display().to_string(), text);
-            scenario.map_err(|error| Failure::from(error).hint(OF_ALL_RUNS))
-        };
-        let scenario = scenarios.find(path, (text, plan.scenario, plan.seed, host.engine), parsed)?;
+        let key = (text, plan.scenario, plan.seed, host.engine == Engine::Ns2);
+        let scenario = scenarios.find(path, key)?;
         let (path, parts, block) = (path.to_owned(), vec![path.to_owned()], plan.block);
         let machines = block.iter().map(|block| block.machine.clone()).filter(|_| host.machines.is_empty());
         let machines: Vec<Machine> = host.machines.iter().cloned().chain(machines).collect();
@@ -124,7 +111,7 @@ impl ResultDir {
         Ok(Some(ResultDir { path, parts, scenario, host, block, blocks: Vec::new(), machines, runs, notices }))
     }
 
-    /// A digest of every finished run, by which two people can compare; none of runs that a clock and a host took part in.
+    /// A digest of all finished runs, for comparison between people. Only in virtual time, where runs are reproducible.
     pub fn digest(&self) -> Option<String> {
         let runs = self.runs.iter().filter(|_| self.host.engine == Engine::Virtual);
         let mut runs: Vec<(&str, &[u8; 32])> = runs.map(|run| (run.record.id.as_str(), &run.digest)).collect();
@@ -134,7 +121,6 @@ impl ResultDir {
     }
 }
 
-/// The finished runs, and notices of the others.
 fn read_runs(folders: &[PathBuf]) -> Result<(Vec<StoredRun>, Vec<Notice>)> {
     let (mut runs, mut notices) = (Vec::new(), Vec::new());
     for folder in folders {
@@ -144,37 +130,47 @@ fn read_runs(folders: &[PathBuf]) -> Result<(Vec<StoredRun>, Vec<Notice>)> {
                 let (digest, machine) = (Sha256::digest(&bytes).into(), record.host.clone());
                 runs.push(StoredRun { record, folder: folder.clone(), digest, machine });
             }
-            None => notices.push(Notice::unfinished_run(name_of(folder).trim_start_matches(UNFINISHED))),
+            None => {
+                let run = name_of(folder);
+                let cause = format!("run \"{}\" was not finished", run.trim_start_matches(UNFINISHED));
+                notices.push(Notice::new(cause, "`tccc run` on the same directory resumes it"));
+            }
         }
     }
     Ok((runs, notices))
 }
 
 impl StoredRun {
-    /// The run's name for people: its folder.
+    /// Name of the run's folder.
     pub fn name(&self) -> String {
         name_of(&self.folder)
     }
 
-    /// Reads the run's events; a run without an event file, or with an empty one although its sockets were traced, has
-    /// none, and a notice.
+    /// Reads the run's events. A missing file, or an empty one although sockets were traced, gives a notice.
     ///
-    /// Errors: the file is there but cannot be read.
+    /// Errors: the file exists but cannot be read.
     pub fn events(&self) -> Result<StoredEvents> {
         let bytes = read_if_there(&self.folder.join("events.jsonl"))?;
-        let missing = || StoredEvents { events: Vec::new(), notices: vec![Notice::missing_events(&self.name())] };
-        let mut stored = bytes.map_or_else(missing, |bytes| parse_events(&bytes, &self.name()));
+        let run = self.name();
+        let without = |cause: String| {
+            let advice =
+                "its plot and the metrics over time leave it out; remove its folder, and `tccc run` repeats it";
+            Notice::new(cause, advice)
+        };
+        let missing = || without(format!("run \"{run}\" has no events.jsonl"));
+        let missing = || StoredEvents { events: Vec::new(), notices: vec![missing()] };
+        let mut stored = bytes.map_or_else(missing, |bytes| parse_events(&bytes, &run));
         if stored == StoredEvents::default() && self.record.flows.iter().any(|flow| flow.socket.is_some()) {
-            stored.notices.push(Notice::empty_events(&self.name()));
+            stored.notices.push(without(format!("the events.jsonl of run \"{run}\" has no events")));
         }
         Ok(stored)
     }
 }
 
-/// Reads one event a line.
+/// Parses one event per line.
 ///
-/// Shape: a last line without its newline that does not read is an interrupted write; other lines that do not read, or
-/// whose time is impossible, are counted. Both become notices, never an error.
+/// An unreadable last line without a newline is an interrupted write. Other unreadable lines, and impossible times, are
+/// counted. Both give notices, never errors.
 pub fn parse_events(bytes: &[u8], run: &str) -> StoredEvents {
     let mut stored = StoredEvents::default();
     let mut unreadable = 0;
@@ -185,7 +181,10 @@ pub fn parse_events(bytes: &[u8], run: &str) -> StoredEvents {
         }
         match serde_json::from_slice(line) {
             Ok(event) => stored.events.push(event),
-            Err(_) if !whole => stored.notices.push(Notice::truncated_events(run)),
+            Err(_) if !whole => stored.notices.push(Notice::new(
+                format!("the events of run \"{run}\" end in the middle of a line: read up to the last whole line"),
+                "the run was interrupted or its disk was full; its plot may end early",
+            )),
             Err(_) => unreadable += 1,
         }
     }
@@ -193,14 +192,17 @@ pub fn parse_events(bytes: &[u8], run: &str) -> StoredEvents {
     stored.events.retain(|event| event.time_ns - first <= LONGEST_RUN_NS);
     unreadable += all - stored.events.len();
     if unreadable > 0 {
-        stored.notices.push(Notice::unreadable_events(run, unreadable));
+        stored.notices.push(Notice::new(
+            format!("{} in the events of run \"{run}\" skipped", count(unreadable, "unreadable line")),
+            "the file was changed or written by another version; its plot may have gaps",
+        ));
     }
     stored
 }
 
-/// Parses a record after looking at its `schema`, so that a newer one is named as newer and not as malformed.
+/// Parses a record. Its `schema` is checked first, so that newer records are not called malformed.
 ///
-/// Errors: no JSON of this kind, with line and column; a schema above [`RESULT_SCHEMA`].
+/// Errors: malformed JSON, with line and column; a schema above [`RESULT_SCHEMA`].
 pub fn parse_versioned<T: DeserializeOwned>(file: &Path, bytes: &[u8]) -> Result<T> {
     #[derive(Deserialize)]
     struct Versioned {
@@ -218,7 +220,7 @@ pub fn parse_versioned<T: DeserializeOwned>(file: &Path, bytes: &[u8]) -> Result
     Ok(serde_json::from_slice(bytes).map_err(malformed)?)
 }
 
-/// Why these directories cannot be reported: in none of them a run was finished.
+/// The error that none of these directories has a finished run.
 pub fn no_finished_run(paths: &[PathBuf]) -> Failure {
     let names: Vec<String> = paths.iter().map(|path| format!("\"{}\"", path.display())).collect();
     let has = if paths.len() == 1 { "it has no" } else { "none has a" };
@@ -226,7 +228,7 @@ pub fn no_finished_run(paths: &[PathBuf]) -> Failure {
     Failure::failed(what).hint("`tccc run` on the same directory resumes it")
 }
 
-/// The folder of a run becomes visible when the run is whole.
+/// The folder of an unfinished run is hidden.
 fn is_finished(folder: &Path) -> bool {
     !name_of(folder).starts_with('.')
 }
@@ -244,7 +246,7 @@ fn require_directory(path: &Path) -> Result<()> {
     }
 }
 
-/// Reads a file every result directory has.
+/// Reads a required file.
 fn read_part(directory: &Path, name: &str) -> Result<Vec<u8>> {
     read_if_there(&directory.join(name))?.ok_or_else(|| {
         let what = format!("\"{}\" is not a result directory: it has no {name}", directory.display());
@@ -260,7 +262,7 @@ fn read_if_there(file: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// The folders in `runs/`, sorted by name; none when there is no such folder.
+/// Folders in `runs/`, sorted by name. Empty if there is no `runs/`.
 fn run_folders(runs: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(runs) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -290,7 +292,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// It counted like any other, and its plot and the metrics over time were missing without a word.
+    /// Once its plot and the metrics over time were missing without a notice.
     #[test]
     fn emptied_events_of_a_traced_run_are_said() {
         let place = tempfile::tempdir().unwrap();
@@ -300,20 +302,15 @@ mod tests {
         let mut run = StoredRun { record, folder: place.path().join("r0"), digest: [0; 32], machine: None };
         fs::create_dir(&run.folder).unwrap();
         fs::write(run.folder.join("events.jsonl"), "").unwrap();
-        assert_eq!(run.events().unwrap().notices, [Notice::empty_events("r0")]);
+        assert_eq!(run.events().unwrap().notices[0].cause, "the events.jsonl of run \"r0\" has no events");
         run.record.flows.iter_mut().for_each(|flow| flow.socket = None);
         assert_eq!(run.events().unwrap(), StoredEvents::default(), "nothing was traced");
     }
 
     proptest! {
         #[test]
-        fn any_bytes_as_events_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
-            let stored = parse_events(&bytes, "x");
-            prop_assert!(stored.events.is_empty());
-        }
-
-        #[test]
-        fn any_bytes_as_records_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            prop_assert!(parse_events(&bytes, "x").events.is_empty());
             prop_assert!(parse_versioned::<RunRecord>(Path::new("run.json"), &bytes).is_err());
             prop_assert!(parse_versioned::<HostRecord>(Path::new("host.json"), &bytes).is_err());
         }

@@ -1,13 +1,12 @@
-//! Several result directories: which there are, and shards of one experiment become one.
+//! Finds result directories, and joins the parts of one experiment.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use derive_more::Display;
 
-use super::blocks::Sorted;
+use super::blocks::SortedBlocks;
 use super::directory::{ResultDir, no_finished_run};
 use super::scenarios::Scenarios;
 use crate::failure::{Failure, FailureKind};
@@ -15,16 +14,18 @@ use crate::model::notice::Notice;
 use crate::model::run::{At, Engine, HostRecord, Machine, RunStatus};
 use crate::plain::count;
 
-/// So deep below a directory that is asked for result directories are looked for.
+/// Depth to which result directories are searched below a given directory.
 const DEPTH: u32 = 3;
+/// Most directories named in a notice.
+const NAMED: usize = 8;
 
-/// Reads directories, and those below them that hold results; parts of one experiment come as one directory.
+/// Reads result directories at or below the paths, joins the parts of one experiment, and lists directories without a
+/// finished run.
 ///
-/// Shape: in the order asked, with the directories that have no finished run.
-/// Errors: as [`ResultDir::read`]; no directory has a finished run; parts that were made with different programs, unless
-/// `may_mix`.
+/// Shape: in the order of the paths.
+/// Errors: as [`ResultDir::read`]; no directory has a finished run; parts made with different programs, unless `may_mix`.
 pub fn read_all(paths: &[PathBuf], may_mix: bool) -> Result<(Vec<ResultDir>, Vec<PathBuf>)> {
-    let (mut sorted, mut left_out) = (Sorted::default(), Vec::new());
+    let (mut sorted, mut left_out) = (SortedBlocks::default(), Vec::new());
     let mut scenarios = Scenarios::default();
     for path in result_directories(paths)? {
         match ResultDir::read(&path, &mut scenarios)? {
@@ -43,52 +44,50 @@ pub fn read_all(paths: &[PathBuf], may_mix: bool) -> Result<(Vec<ResultDir>, Vec
     Ok((groups.all.into_iter().map(|group| group.whole(&sorted)).collect(), left_out))
 }
 
-/// What tells experiments apart: the plan, and how the runs were made.
+/// Identity of an experiment: scenario text and seed, link, network and profile, and engine.
 type Experiment = (String, u64, [String; 3], &'static str);
-/// A finished run of an experiment.
-type Done = (u32, u64, At);
+/// Identity of a finished run: repeat, seed and position.
+type FinishedRun = (u32, u64, At);
 
-/// Directories by experiment.
+/// Joined directories by experiment.
 #[derive(Default)]
 struct Groups {
-    all: Vec<Group>,
+    all: Vec<ExperimentGroup>,
     of: HashMap<Experiment, Vec<usize>>,
 }
 
-/// Parts of one experiment, with the runs that they have together.
-struct Group {
+struct ExperimentGroup {
     directory: ResultDir,
-    done: HashSet<Done>,
-    /// The plans whose blocks these are.
+    done: HashSet<FinishedRun>,
     plans: BTreeSet<String>,
     /// Number and model of the processors.
     processors: BTreeSet<String>,
-    /// What its parts were made with, where they are mixed.
+    /// Differences between the parts' programs.
     mixed: BTreeSet<String>,
 }
 
 impl Groups {
-    /// Adds the directory to the first of its experiment's groups that has none of its runs, or begins another group.
+    /// Adds a directory to a group of its experiment without common runs, or begins a new group.
     ///
-    /// Errors: all such groups were made with another kernel, tool or object, and may not be mixed.
+    /// Errors: every fitting group was made with another kernel, tool or object, and `may_mix` is false.
     fn add(&mut self, directory: ResultDir, may_mix: bool) -> Result<(), Failure> {
         let (host, scenario) = (&directory.host, &directory.scenario);
         let way = [&host.link, &host.network, &host.profile].map(String::clone);
         let known = self.of.entry((scenario.text.clone(), scenario.seed, way, host.engine.name())).or_default();
         let runs = directory.runs.iter().map(|run| &run.record).filter(|run| run.status == RunStatus::Done);
-        let done: HashSet<Done> = runs.map(|run| (run.repeat, run.seed, run.at.clone())).collect();
+        let done: HashSet<FinishedRun> = runs.map(|run| (run.repeat, run.seed, run.at.clone())).collect();
         let fitting: Vec<usize> = known.iter().copied().filter(|at| self.all[*at].done.is_disjoint(&done)).collect();
         let same = fitting.iter().find(|at| difference(&self.all[**at].directory.host, host).is_none());
         let Some(at) = same.or(fitting.first()).copied() else {
             known.push(self.all.len());
-            self.all.push(Group::new(directory, done));
+            self.all.push(ExperimentGroup::new(directory, done));
             return Ok(());
         };
         let group = &mut self.all[at];
         match difference(&group.directory.host, host) {
-            Some(different) if !may_mix => Err(different.refusal(&group.directory.path, &directory.path)),
-            different => {
-                group.mixed.extend(different.map(|different| different.to_string()));
+            Some(difference) if !may_mix => Err(refusal(difference, &group.directory.path, &directory.path)),
+            difference => {
+                group.mixed.extend(difference.map(|(what, [one, other])| format!("{what} {one} and {other}")));
                 group.merge(directory, done);
                 Ok(())
             }
@@ -96,47 +95,34 @@ impl Groups {
     }
 }
 
-/// What two parts of one experiment were made with, where it is not the same.
-#[derive(Display)]
-#[display("{what} {} and {}", values[0], values[1])]
-struct Different {
-    /// `kernel`, or the name of a tool or an algorithm.
-    what: String,
-    values: [String; 2],
+/// `kernel` or the name of a tool or algorithm, and its version or digest in two parts.
+type HostDifference = (String, [String; 2]);
+
+fn refusal((what, [first, second]): HostDifference, one: &Path, other: &Path) -> Failure {
+    let (one, other) = (one.display(), other.display());
+    let what = format!("cannot report parts made with different {what}: {first} in \"{one}\", {second} in \"{other}\"");
+    Failure::usage(what).hint("report them one by one, or add `--mixed` to join them anyway")
 }
 
-impl Different {
-    fn refusal(&self, one: &Path, other: &Path) -> Failure {
-        let Different { what, values: [first, second] } = self;
-        let (one, other) = (one.display(), other.display());
-        let what =
-            format!("cannot report parts made with different {what}: {first} in \"{one}\", {second} in \"{other}\"");
-        Failure::usage(what).hint("report them one by one, or add `--mixed` to join them nevertheless")
-    }
-}
-
-/// The first of kernel, tools and objects in which two hosts differ.
-fn difference(one: &HostRecord, other: &HostRecord) -> Option<Different> {
-    let different =
-        |what: &str, values: [&String; 2]| Different { what: what.into(), values: values.map(String::clone) };
-    if one.kernel != other.kernel {
-        return Some(different("kernel", [&one.kernel, &other.kernel]));
-    }
+/// The first difference in kernel, tools or objects.
+fn difference(one: &HostRecord, other: &HostRecord) -> Option<HostDifference> {
+    let different = |what: &str, values: [&String; 2]| (what.to_owned(), values.map(String::clone));
     let of = |one: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
         let mut pairs = one.iter().filter_map(|(name, value)| Some((name, value, other.get(name)?)));
         pairs.find(|(_, value, other)| value != other).map(|(name, one, other)| different(name, [one, other]))
     };
-    of(&one.tools, &other.tools).or_else(|| of(&one.algorithms, &other.algorithms))
+    let kernel = (one.kernel != other.kernel).then(|| different("kernel", [&one.kernel, &other.kernel]));
+    kernel.or_else(|| of(&one.tools, &other.tools)).or_else(|| of(&one.algorithms, &other.algorithms))
 }
 
-impl Group {
-    fn new(directory: ResultDir, done: HashSet<Done>) -> Group {
+impl ExperimentGroup {
+    fn new(directory: ResultDir, done: HashSet<FinishedRun>) -> ExperimentGroup {
         let plans = plan_of(&directory).collect();
         let processors = processors_of(&directory).collect();
-        Group { directory, done, plans, processors, mixed: BTreeSet::new() }
+        ExperimentGroup { directory, done, plans, processors, mixed: BTreeSet::new() }
     }
 
-    fn merge(&mut self, part: ResultDir, done: HashSet<Done>) {
+    fn merge(&mut self, part: ResultDir, done: HashSet<FinishedRun>) {
         self.plans.extend(plan_of(&part));
         self.processors.extend(processors_of(&part));
         let into = &mut self.directory;
@@ -151,19 +137,32 @@ impl Group {
         self.done.extend(done);
     }
 
-    /// The directory with the runs of all parts in their order.
-    fn whole(self, sorted: &Sorted) -> ResultDir {
+    /// The joined directory, with runs in order.
+    fn whole(self, sorted: &SortedBlocks) -> ResultDir {
         let mut whole = self.directory;
         whole.blocks = sorted.blocks_of(&self.plans);
         if whole.parts.len() > 1 {
             whole.runs.sort_by(|a, b| (&a.record.id, &a.folder).cmp(&(&b.record.id, &b.folder)));
-            let names: Vec<String> = whole.parts.iter().map(|path| path.display().to_string()).collect();
-            whole.notices.push(Notice::merged(&names));
+            let named: Vec<String> = whole.parts.iter().take(NAMED).map(|path| path.display().to_string()).collect();
+            let (all, named) = (whole.parts.len(), named.join(", "));
+            let more = if all > NAMED { format!(" and {} more", all - NAMED) } else { String::new() };
+            whole.notices.push(Notice::new(
+                format!("merged from {all} directories: {named}{more}"),
+                "each measured its own empty path; the calibration lists all",
+            ));
             let listed = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>().join("; ");
-            let other = Some(self.processors).filter(|all| all.len() > 1).map(listed);
-            whole.notices.extend(other.map(|all| Notice::other_processors(&all)));
-            let mixed = Some(self.mixed).filter(|all| !all.is_empty()).map(listed);
-            whole.notices.extend(mixed.map(|all| Notice::mixed(&all)));
+            if self.processors.len() > 1 {
+                whole.notices.push(Notice::new(
+                    format!("the runs were made on different processors: {}", listed(self.processors)),
+                    "compare the nodes below before you trust small differences; runs of one seed share a machine",
+                ));
+            }
+            if !self.mixed.is_empty() {
+                whole.notices.push(Notice::new(
+                    format!("the parts were made with different programs: {}", listed(self.mixed)),
+                    "a difference between cells may come from the programs; without --mixed such parts are refused",
+                ));
+            }
         }
         whole
     }
@@ -173,18 +172,17 @@ fn plan_of(directory: &ResultDir) -> impl Iterator<Item = String> {
     directory.block.iter().map(|block| block.plan.clone())
 }
 
-/// Number and model of the processors where they matter: virtual time and the simulator give the same on all.
+/// Number and model of the processors. Only for the kernel; other engines give the same results on all.
 fn processors_of(directory: &ResultDir) -> impl Iterator<Item = String> {
     let host = Some(&directory.host).filter(|host| host.engine == Engine::Kernel);
     host.into_iter().map(|host| {
         let models: BTreeSet<&str> = host.machines.iter().map(|machine| machine.processor.as_str()).collect();
-        format!("{} {}", count(host.cpus as usize, "processor"), models.into_iter().collect::<Vec<_>>().join(", "))
-            .trim_end()
-            .to_owned()
+        let models = models.into_iter().collect::<Vec<_>>().join(", ");
+        format!("{} {models}", count(host.cpus as usize, "processor")).trim_end().to_owned()
     })
 }
 
-/// Each result directory once: those asked for, and those inside where one is not itself.
+/// Result directories at or below the paths, each once.
 fn result_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -199,14 +197,14 @@ fn result_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Result directories below one that is none, by name; none where there is no such directory.
+/// Result directories below a directory that is none itself, by name. Empty if it does not exist.
 fn below(path: &Path, depth: u32) -> Result<Vec<PathBuf>> {
     if depth == 0 || !path.is_dir() {
         return Ok(Vec::new());
     }
     let entries = fs::read_dir(path).with_context(|| format!("list \"{}\"", path.display()))?;
     let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    // Those that begin with a dot are results that are still being published.
+    // Hidden directories are still being published.
     let is_hidden = |folder: &PathBuf| folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     folders.retain(|folder| folder.is_dir() && !is_hidden(folder));
     folders.sort();

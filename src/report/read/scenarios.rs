@@ -1,4 +1,4 @@
-//! The scenarios of result directories, each parsed once however many directories hold it.
+//! A cache of parsed scenarios, because many result directories hold the same one.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,39 +8,33 @@ use anyhow::Result;
 
 use crate::bounded;
 use crate::failure::Failure;
-use crate::model::run::Engine;
 use crate::scenario::{Scenario, ScenarioFile};
 
-/// Which scenario it is: its text, the name and seed that the plan gives it, and whether it is the simulator's.
-type Key = (String, String, u64, bool);
+/// Hint for a broken record of the whole directory.
+pub(super) const OF_ALL_RUNS: &str = "restore a copy of this file, or measure again: `tccc run` with a new --out";
 
-/// Parsed scenarios.
+/// Text, name and seed from the plan, and whether the simulator ran it.
+type ScenarioKey = (String, String, u64, bool);
+
 #[derive(Default)]
-pub struct Scenarios(HashMap<Key, Arc<Scenario>>);
+pub struct Scenarios(HashMap<ScenarioKey, Arc<Scenario>>);
 
 impl Scenarios {
-    /// The scenario of a directory as its runs were made.
+    /// Finds or parses the scenario of a directory. A cached one is used only if the files it names are the same here.
     ///
-    /// `parsed` gives it where it is not known; a known one counts only if the files that it names are the same here.
-    /// Errors: those of `parsed`; a simulator's scenario without agents.
-    pub fn find(
-        &mut self,
-        folder: &Path,
-        (text, name, seed, engine): (String, String, u64, Engine),
-        parsed: impl FnOnce(&str) -> Result<Scenario, Failure>,
-    ) -> Result<Arc<Scenario>> {
-        let key = (text, name, seed, engine == Engine::Ns2);
+    /// Errors: mistakes in the scenario; the simulator's scenario has no agents.
+    pub fn find(&mut self, folder: &Path, key: ScenarioKey) -> Result<Arc<Scenario>> {
         let has_same = |file: &ScenarioFile| {
             bounded::read(&folder.join(&file.name), file.text.len() as u64).is_ok_and(|it| it == file.text.as_bytes())
         };
         if let Some(known) = self.0.get(&key).filter(|known| known.files.iter().all(has_same)) {
             return Ok(Arc::clone(known));
         }
-        let mut scenario = Scenario { name: key.1.clone(), seed, ..parsed(&key.0)? };
-        if key.3 {
-            scenario = scenario.simulated()?;
-        }
-        let scenario = Arc::new(scenario);
+        let (text, name, seed, is_simulated) = &key;
+        let parsed = Scenario::parse(&folder.join("scenario.toml").display().to_string(), text);
+        let parsed = parsed.map_err(|error| Failure::from(error).hint(OF_ALL_RUNS))?;
+        let scenario = Scenario { name: name.clone(), seed: *seed, ..parsed };
+        let scenario = Arc::new(if *is_simulated { scenario.simulated()? } else { scenario });
         self.0.insert(key, Arc::clone(&scenario));
         Ok(scenario)
     }

@@ -1,23 +1,22 @@
-//! The report as CSV: one row a cell, values in base units and full precision.
+//! Reports as CSV: one row per cell, values in base units and full precision.
 //!
-//! Columns are found by their headings, and new ones stand at the end. `published_place` is where the source gives the value,
-//! `ratio_published_place` where it gives the ratio itself; empty where the ratio is one published value over another.
+//! Readers find columns by heading; new columns are added at the end. `published_place` is the place of the value in the
+//! source, `ratio_published_place` that of the ratio. The latter is empty if the ratio is one published value over another.
 
 use anyhow::{Context, Result};
 
-use crate::report::judge::cell::{Cell, Measured, point_name};
+use crate::report::judge::cell::{Measurement, ReportCell, point_name};
 use crate::report::judge::report::Report;
 
-/// A cell of its report.
-struct Row<'a> {
+struct CsvRow<'a> {
     report: &'a Report,
-    cell: &'a Cell,
+    cell: &'a ReportCell,
 }
 
-/// A heading and what stands below it; nothing where a cell has none.
-type Column = (&'static str, fn(&Row<'_>) -> Option<String>);
+/// A heading, and the text of a row below it.
+type CsvColumn = (&'static str, fn(&CsvRow<'_>) -> Option<String>);
 
-const COLUMNS: [Column; 33] = [
+const COLUMNS: [CsvColumn; 33] = [
     ("scenario", |row| Some(row.report.scenario.clone())),
     ("metric", |row| Some(row.cell.metric.clone())),
     ("unit", |row| Some(row.cell.unit.clone())),
@@ -53,8 +52,8 @@ const COLUMNS: [Column; 33] = [
     ("ratio_published_place", |row| row.cell.ratio_to_baseline.as_ref()?.published_place.clone()),
 ];
 
-impl Row<'_> {
-    fn measured(&self) -> Option<&Measured> {
+impl CsvRow<'_> {
+    fn measured(&self) -> Option<&Measurement> {
         self.cell.measured.as_ref()
     }
 }
@@ -63,13 +62,11 @@ fn number(value: f64) -> Option<String> {
     Some(value.to_string())
 }
 
-/// Writes all reports under one heading.
-///
-/// Errors: the text cannot be written.
+/// Writes all reports below one line of headings.
 pub fn write(reports: &[Report]) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(COLUMNS.map(|(heading, _)| heading)).context("write CSV")?;
-    for row in reports.iter().flat_map(|report| report.cells.iter().map(move |cell| Row { report, cell })) {
+    for row in reports.iter().flat_map(|report| report.cells.iter().map(move |cell| CsvRow { report, cell })) {
         writer.write_record(COLUMNS.map(|(_, show)| show(&row).unwrap_or_default())).context("write CSV")?;
     }
     let bytes = writer.into_inner().context("write CSV")?;

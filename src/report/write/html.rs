@@ -1,17 +1,16 @@
-//! Documents as one self-contained page: no script, nothing loaded, light and dark, fit for paper.
+//! Documents as one self-contained page without scripts, in light and dark and for print.
 
 use super::{capital, stopped, svg};
 use crate::plain::plain_lines;
-use crate::report::document::part::{Item, List, Marks, Part, Tally};
-use crate::report::document::table::{Column, Role, Row, Table};
-use crate::report::document::{self, Section, section};
+use crate::report::document::element::{Element, Item, List, Marks, Tally};
+use crate::report::document::table::{Column, Role, Table, TableRow};
+use crate::report::document::{self, ReportSection, section};
 use crate::report::figures::figure::Figure;
 use crate::report::judge::cell::Verdict;
 use crate::report::judge::number::{self, NOTHING};
 use crate::report::judge::report::Report;
 
-/// What a report consists of here.
-const SECTIONS: [Section; 10] = [
+const SECTIONS: [ReportSection; 10] = [
     section::claim,
     section::verdicts,
     section::choice,
@@ -24,31 +23,29 @@ const SECTIONS: [Section; 10] = [
     section::how_measured,
 ];
 const STYLE: &str = include_str!("page.css");
-/// So many items of a list of verdicts are shown; more can be unfolded.
+/// Most visible items of a list of verdicts. More are folded.
 const LISTED: usize = 8;
 
-/// Writes all reports on one page, below what they say together.
+/// Writes all reports on one page, below their overview.
 pub fn write(reports: &[Report]) -> String {
     let title = match reports {
         [report] => report.title.clone(),
         _ => format!("{} reports", reports.len()),
     };
-    let together = document::together(reports).map(|parts| Page::default().main("top", &parts, ""));
+    let together = document::together(reports).map(|elements| Page::default().main("top", &elements, ""));
     let one = |(index, report): (usize, &Report)| {
-        let (id, parts) = (format!("r{index}"), document::of(report, &SECTIONS));
+        let (id, elements) = (format!("r{index}"), document::of(report, &SECTIONS));
         let page = Page { prefix: format!("{id}-") };
-        page.main(&id, &parts, &page.links(&parts))
+        page.main(&id, &elements, &page.links(&elements))
     };
     let sections = reports.iter().enumerate().map(one);
     page(&title, &together.into_iter().chain(sections).collect::<String>())
 }
 
-/// Writes documents on one page.
-pub fn written(title: &str, documents: impl Iterator<Item = Vec<Part>>) -> String {
-    page(title, &documents.map(|parts| Page::default().main("", &parts, "")).collect::<String>())
+pub fn written(title: &str, documents: impl Iterator<Item = Vec<Element>>) -> String {
+    page(title, &documents.map(|elements| Page::default().main("", &elements, "")).collect::<String>())
 }
 
-/// A self-contained page around a body.
 fn page(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -59,68 +56,65 @@ fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// The part of a page that has one document.
+/// Writes one document of a page.
 #[derive(Default)]
 struct Page {
-    /// Of every place that links lead to.
     prefix: String,
 }
 
 impl Page {
-    /// A document; `links` stand below its title and claim.
-    fn main(&self, id: &str, parts: &[Part], links: &str) -> String {
-        let is_head = |part: &&Part| matches!(part, Part::Title(_) | Part::Claim(_));
-        let head = parts.iter().take_while(is_head).count();
+    /// `links` are shown below title and claim.
+    fn main(&self, id: &str, elements: &[Element], links: &str) -> String {
+        let is_head = |element: &&Element| matches!(element, Element::Title(_) | Element::Claim(_));
+        let (head, rest) = elements.split_at(elements.iter().take_while(is_head).count());
         let [head, rest] =
-            [&parts[..head], &parts[head..]].map(|parts| parts.iter().map(|part| self.part(part)).collect::<String>());
+            [head, rest].map(|part| part.iter().map(|element| self.element(element)).collect::<String>());
         format!("<main{}>\n{head}{links}{rest}</main>\n", attribute("id", id))
     }
 
-    fn part(&self, part: &Part) -> String {
-        match part {
-            Part::Title(title) => format!("<h1>{}</h1>\n", escaped(title)),
-            Part::Heading { id, text } => format!("<h2{}>{}</h2>\n", attribute("id", &self.id(id)), escaped(text)),
-            Part::Claim(text) => format!("<p class=\"claim\">{}</p>\n", escaped(text)),
-            Part::Sentence(text) => format!("<p>{}</p>\n", marked(text)),
-            Part::Conclusion(text) => format!("<p><b>{}</b></p>\n", marked(&stopped(text))),
-            Part::Remark(about, text) => {
-                format!("<p><b>{}:</b> {}</p>\n", capital(about), escaped(&stopped(text)))
-            }
-            Part::Facts(facts) => {
+    fn element(&self, element: &Element) -> String {
+        match element {
+            Element::Title(title) => format!("<h1>{}</h1>\n", escaped(title)),
+            Element::Heading { id, text } => format!("<h2{}>{}</h2>\n", attribute("id", &self.id(id)), escaped(text)),
+            Element::Claim(text) => format!("<p class=\"claim\">{}</p>\n", escaped(text)),
+            Element::Sentence(text) => format!("<p>{}</p>\n", marked(text)),
+            Element::Conclusion(text) => format!("<p><b>{}</b></p>\n", marked(&stopped(text))),
+            Element::Remark(about, text) => format!("<p><b>{}:</b> {}</p>\n", capital(about), escaped(&stopped(text))),
+            Element::Facts(facts) => {
                 let fact =
                     |(name, fact): &(String, String)| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), marked(fact));
                 format!("<dl>\n{}</dl>\n", facts.iter().map(fact).collect::<String>())
             }
-            Part::Verdicts(tally, lists) => {
+            Element::Verdicts(tally, lists) => {
                 let lists: String = lists.iter().map(|list| self.list(list)).collect();
                 format!("<section class=\"verdicts\" aria-label=\"verdicts\">\n{}{lists}</section>\n", counts(tally))
             }
-            Part::Table(table) => self.table(table),
-            Part::List(list) => self.list(list),
-            Part::Code(code) => {
+            Element::Table(table) => self.table(table),
+            Element::List(list) => self.list(list),
+            Element::Code(code) => {
                 format!("<pre>{}</pre>\n", plain_lines(code).lines().map(escaped).collect::<Vec<_>>().join("\n"))
             }
-            Part::Plot(_) => String::new(),
-            Part::Figure(figure) => drawn(figure),
+            Element::Plot(_) => String::new(),
+            Element::Figure(figure) => drawn(figure),
         }
     }
 
-    /// Where a part of the document is on the page; nowhere without a name.
+    /// The anchor of a name; empty without a name.
     fn id(&self, name: &str) -> String {
         if name.is_empty() { String::new() } else { format!("{}{}", self.prefix, escaped(name)) }
     }
 
-    /// Links to the parts of a document.
-    fn links(&self, parts: &[Part]) -> String {
-        let link = |part: &Part| {
-            let (id, name) = match part {
-                Part::Table(table) => (table.id.as_str(), table.name()),
-                Part::Heading { id, text } => (*id, text.as_str()),
+    /// Links to the anchors of a document.
+    fn links(&self, elements: &[Element]) -> String {
+        let link = |element: &Element| {
+            let (id, name) = match element {
+                Element::Table(table) => (table.id.as_str(), table.name()),
+                Element::Heading { id, text } => (*id, text.as_str()),
                 _ => return None,
             };
             (!id.is_empty()).then(|| format!("<a href=\"#{}\">{}</a>\n", self.id(id), escaped(name)))
         };
-        let links: String = parts.iter().filter_map(link).collect();
+        let links: String = elements.iter().filter_map(link).collect();
         format!("<nav aria-label=\"parts of this report\">\n{links}</nav>\n")
     }
 
@@ -161,7 +155,6 @@ impl Page {
         format!("{sign}{about}{}<span class=\"advice\">; {advice}</span>", marked(&item.text))
     }
 
-    /// A table with its caption and headings.
     fn table(&self, table: &Table) -> String {
         let caption = escaped(&table.caption);
         let shown = match caption.split_once(": ") {
@@ -179,7 +172,7 @@ impl Page {
         )
     }
 
-    /// A row; intervals stand below the numbers before them.
+    /// Intervals are shown below the numbers before them.
     fn row(&self, table: &Table, index: usize) -> String {
         let row = &table.rows[index];
         let mut text = String::from(if row.starts_group { "<tr class=\"group\">" } else { "<tr>" });
@@ -191,7 +184,7 @@ impl Page {
         text + "</tr>\n"
     }
 
-    fn cell(&self, role: Role, cell: &str, row: &Row, below: Option<&str>) -> String {
+    fn cell(&self, role: Role, cell: &str, row: &TableRow, below: Option<&str>) -> String {
         let cell = escaped(cell);
         let (class, sign) = look(row.verdict);
         match role {
@@ -229,12 +222,12 @@ fn heading(column: &Column) -> String {
     format!("<th scope=\"col\"{class}>{}{unit}</th>", escaped(&column.title))
 }
 
-/// An attribute of escaped text; nothing where it is empty.
+/// An attribute, unless its escaped text is empty.
 fn attribute(name: &str, text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(" {name}=\"{text}\"") }
 }
 
-/// How many cells have each verdict, and why those that are not comparable are not.
+/// Cells by verdict, and why cells are not comparable.
 fn counts(tally: &Tally) -> String {
     let mut text = String::from("<ul class=\"counts\">\n");
     for (verdict, count) in Tally::VERDICTS.into_iter().zip(tally.counts) {
@@ -254,7 +247,7 @@ fn counts(tally: &Tally) -> String {
     text + &format!("</ul>\n<p>{target}{reasons}.</p>\n")
 }
 
-/// Class and sign of a verdict: never told by colour alone.
+/// Class and sign of a verdict, so that colour alone never shows it.
 fn look(verdict: Verdict) -> (&'static str, &'static str) {
     match verdict {
         Verdict::Within => ("within", "✓"),
@@ -263,7 +256,6 @@ fn look(verdict: Verdict) -> (&'static str, &'static str) {
     }
 }
 
-/// A drawing with its title and what it shows.
 fn drawn(figure: &Figure) -> String {
     let (title, explanation) = (escaped(&figure.title), escaped(&figure.explanation));
     let entry = |(series, name): &(usize, String)| {
@@ -284,7 +276,7 @@ fn drawn(figure: &Figure) -> String {
     format!("<figure>\n<figcaption><b>{title}{stop}</b> {explanation}</figcaption>\n{body}\n</figure>\n")
 }
 
-/// A text: what stands between backquotes is a command.
+/// Escapes text, and marks commands between backquotes.
 fn marked(text: &str) -> String {
     let pieces: Vec<String> = text.split('`').map(escaped).collect();
     if pieces.len().is_multiple_of(2) {
@@ -294,7 +286,7 @@ fn marked(text: &str) -> String {
     pieces.into_iter().enumerate().map(code).collect()
 }
 
-/// Text from a file that must not become markup.
+/// Escapes text from files, so that it never becomes markup.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,14 +1,11 @@
-//! The report as JSON: one document a directory, an array when there are several.
+//! Reports as JSON: one document, or an array of several.
 //!
-//! The shape is that of [`Report`] and is never changed without raising its schema number; keys may be added.
+//! The shape is that of [`Report`]. Keys may be added; any other change raises the schema number.
 
 use anyhow::{Context, Result};
 
 use crate::report::judge::report::Report;
 
-/// Writes the reports.
-///
-/// Errors: the text cannot be written.
 pub fn write(reports: &[Report]) -> Result<String> {
     let text = match reports {
         [report] => serde_json::to_string_pretty(report),

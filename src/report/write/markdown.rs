@@ -2,13 +2,12 @@
 
 use super::stopped;
 use crate::plain::plain_lines;
-use crate::report::document::part::{List, Marks, Part};
+use crate::report::document::element::{Element, List, Marks};
 use crate::report::document::table::Table;
-use crate::report::document::{self, Section, section};
+use crate::report::document::{self, ReportSection, section};
 use crate::report::judge::report::Report;
 
-/// What a report consists of here.
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [ReportSection; 8] = [
     section::header,
     section::metrics,
     section::choice,
@@ -19,36 +18,35 @@ const SECTIONS: [Section; 8] = [
     section::notes,
 ];
 
-/// Writes the reports one after the other, then what they say together.
+/// Writes the reports, then their overview.
 pub fn write(reports: &[Report]) -> String {
     let documents = reports.iter().map(|report| document::of(report, &SECTIONS));
     written(documents.chain(document::together(reports)))
 }
 
-/// Writes documents one after the other.
-pub fn written(documents: impl Iterator<Item = Vec<Part>>) -> String {
-    documents.map(|parts| parts.iter().map(part).collect::<String>()).collect::<Vec<_>>().join("\n")
+pub fn written(documents: impl Iterator<Item = Vec<Element>>) -> String {
+    super::joined(documents, element)
 }
 
-fn part(part: &Part) -> String {
-    match part {
-        Part::Title(title) => format!("## {}\n\n", escaped(title)),
-        Part::Heading { text, .. } => format!("\n### {}\n\n", escaped(text)),
-        Part::Claim(text) | Part::Sentence(text) => format!("{}\n\n", escaped(text)),
-        Part::Conclusion(text) => format!("\n{}\n", escaped(&stopped(text))),
-        Part::Remark(about, text) => format!("\n{}: {}\n", super::capital(about), escaped(&stopped(text))),
-        Part::Facts(facts) => {
+fn element(element: &Element) -> String {
+    match element {
+        Element::Title(title) => format!("## {}\n\n", escaped(title)),
+        Element::Heading { text, .. } => format!("\n### {}\n\n", escaped(text)),
+        Element::Claim(text) | Element::Sentence(text) => format!("{}\n\n", escaped(text)),
+        Element::Conclusion(text) => format!("\n{}\n", escaped(&stopped(text))),
+        Element::Remark(about, text) => format!("\n{}: {}\n", super::capital(about), escaped(&stopped(text))),
+        Element::Facts(facts) => {
             facts.iter().map(|(name, fact)| format!("- {}: {}\n", escaped(name), escaped(fact))).collect()
         }
-        Part::Verdicts(tally, lists) => {
+        Element::Verdicts(tally, lists) => {
             format!("\nVerdicts: {}.\n{}", tally.sentence(), lists.iter().map(list).collect::<String>())
         }
-        Part::Table(table) if table.caption.is_empty() => grid(table),
-        Part::Table(table) => format!("\n### {}\n\n{}", escaped(&table.caption), grid(table)),
-        Part::List(one) => list(one),
-        // Indented, because a fence could be ended by a line of the text.
-        Part::Code(code) => plain_lines(code).lines().map(|line| format!("    {line}\n")).collect(),
-        Part::Plot(_) | Part::Figure(_) => String::new(),
+        Element::Table(table) if table.caption.is_empty() => grid(table),
+        Element::Table(table) => format!("\n### {}\n\n{}", escaped(&table.caption), grid(table)),
+        Element::List(one) => list(one),
+        // Indented, because a line of the text could end a fence.
+        Element::Code(code) => plain_lines(code).lines().map(|line| format!("    {line}\n")).collect(),
+        Element::Plot(_) | Element::Figure(_) => String::new(),
     }
 }
 
@@ -71,7 +69,7 @@ fn grid(table: &Table) -> String {
     text
 }
 
-/// Text from a file that must neither end a cell nor become markup.
+/// Escapes text from files, so that it neither ends a cell nor becomes markup.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,39 +1,36 @@
-//! Charts as SVG: sizes, places, marks. Colours are classes of the page's style sheet, so that they follow its theme.
+//! Charts as SVG. Colours are classes of the page's style sheet, so that they follow its theme.
 //!
-//! A series differs by its mark as well as by its colour (and over time by its own panel or its dashes), so that neither
-//! colour sight nor ink is needed. What a pointer shows is in `title` elements and needs no script.
+//! Series differ by mark as well as by colour (and over time by panel or dashes), so that charts can be read without
+//! colour. Texts under the pointer are `title` elements and need no script.
 
 use super::html::escaped;
-use crate::report::figures::chart::{Axis, Chart, Layout, Shape};
+use crate::report::figures::chart::{Area, Axis, Chart, ChartLayout, ChartShape, Sign};
 
-/// Series that differ in colour.
 pub const COLOURS: usize = 8;
-/// Marks of the series as text, in the order in which [`mark`] draws them.
+/// Marks in legends, in the order of [`mark`].
 const MARKS: [&str; 4] = ["●", "■", "▲", "◆"];
-/// Width of a drawing in its own units, which the page scales to its width.
 const WIDTH: f64 = 860.0;
-/// Room around the area of the data: above, right, below, left.
+/// Margins of the plot area: above, right, below, left.
 const MARGINS: [f64; 4] = [24.0, 16.0, 46.0, 84.0];
-/// Room below where x has no labels.
+/// Margin below if x has no labels.
 const BARE: f64 = 10.0;
-/// Characters of a label on the x axis that fit into this part of the width.
+/// Width of a character of a label.
 const CHARACTER: f64 = 7.2;
-
-/// Labels on the y axis need so much height.
+/// Height of a label on the y axis.
 const LINE_HEIGHT: f64 = 17.0;
 
-/// Class and mark of a series in legends.
+/// Class and mark of a series in a legend.
 pub fn legend(series: usize) -> (String, &'static str) {
     (format!("s{}", series % COLOURS), MARKS[mark_of(series)])
 }
 
-/// Which mark a series has: when the colours begin again, the marks are others.
+/// Index of a series' mark. It shifts each time the colours repeat.
 fn mark_of(series: usize) -> usize {
     (series + series / COLOURS) % MARKS.len()
 }
 
-/// Draws charts in rows.
-pub fn draw(charts: &[Chart], layout: Layout, name: &str) -> String {
+/// Draws charts in rows, with `name` for screen readers.
+pub fn draw(charts: &[Chart], layout: ChartLayout, name: &str) -> String {
     let abreast = layout.abreast.clamp(1, charts.len().max(1));
     let rows = charts.len().div_ceil(abreast);
     let wide = WIDTH / abreast as f64;
@@ -54,13 +51,12 @@ pub fn draw(charts: &[Chart], layout: Layout, name: &str) -> String {
     format!("<svg {class}viewBox=\"0 0 {WIDTH:.0} {top:.0}\" role=\"img\" aria-label=\"{name}\">{body}</svg>")
 }
 
-/// Where one chart's data is drawn.
+/// The plot area of one chart.
 struct Place {
     left: f64,
     top: f64,
     wide: f64,
     high: f64,
-    /// Without labels on x.
     bare: bool,
 }
 
@@ -83,9 +79,7 @@ impl Place {
             let class = series.map_or("heading".to_owned(), |series| format!("heading s{}", series % COLOURS));
             text.push_str(&label([self.left, self.top - 8.0], &format!("class=\"{class}\""), heading));
         }
-        for shape in &chart.shapes {
-            self.draw_shape(&mut text, chart, shape);
-        }
+        text.extend(chart.shapes.iter().map(|shape| self.shape(chart, shape)));
         text
     }
 
@@ -110,7 +104,7 @@ impl Place {
         text.push_str(&format!("<path class=\"axis\" d=\"M{:.1} {bottom:.1}h{:.1}\"/>", self.left, self.wide));
         let longest = axis.ticks.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
         let room = self.wide / axis.ticks.len().max(1) as f64;
-        // Labels that do not fit beside each other stand at two heights, and every other is left out beyond that.
+        // Crowded labels alternate between two heights. If that is not enough, only some are drawn.
         let crowding = (longest as f64 * CHARACTER / room).ceil().max(1.0) as usize;
         for (index, (value, name)) in axis.ticks.iter().enumerate() {
             let x = self.left + axis.share(*value) * self.wide;
@@ -127,36 +121,33 @@ impl Place {
         }
     }
 
-    fn draw_shape(&self, text: &mut String, chart: &Chart, shape: &Shape) {
+    fn shape(&self, chart: &Chart, shape: &ChartShape) -> String {
         let at = |point| self.point(chart, point);
-        let drawn = match shape {
-            Shape::Line { series, points } => line(*series, points.iter().map(|point| at(*point))),
-            Shape::Mark { series, at: point, title } => hover(at(*point), title, &mark(*series, at(*point), "mark")),
-            Shape::Hollow { series, at: point, title } => {
-                hover(at(*point), title, &mark(*series, at(*point), "hollow"))
+        match shape {
+            ChartShape::Line { series, points } => line(*series, points.iter().map(|point| at(*point))),
+            ChartShape::Sign { sign, series, at: point, title } => {
+                let drawn = match sign {
+                    Sign::Measured => mark(*series, at(*point), "mark"),
+                    Sign::Rerun => mark(*series, at(*point), "hollow"),
+                    Sign::Published => cross(*series, at(*point), 5.0),
+                    Sign::Loss => cross(*series, at(*point), 3.0),
+                };
+                hover(at(*point), title, &drawn)
             }
-            Shape::Cross { series, at: point, title } => hover(at(*point), title, &cross(*series, at(*point), 5.0)),
-            Shape::Tick { series, at: point, title } => hover(at(*point), title, &cross(*series, at(*point), 3.0)),
-            Shape::Interval { series, x, ends } => self.interval(*series, [at((*x, ends[0])), at((*x, ends[1]))]),
-            Shape::Range { series, x, y, title } => area("range", *series, [at((x[0], y[1])), at((x[1], y[0]))], title),
-            Shape::Bar { series, x, y, title } => {
-                area("bar", *series, [at((x[0], *y)), at((x[1], chart.y.ends[0]))], title)
+            ChartShape::Interval { series, x, ends } => interval(*series, ends.map(|end| at((*x, end)))),
+            ChartShape::Area { area: kind, series, x, y, title } => {
+                area(*kind, *series, [at((x[0], y[1])), at((x[1], y[0]))], title)
             }
-            Shape::Span { x, title } => {
-                let [from, to] = [at((x[0], chart.y.ends[1])), at((x[1], chart.y.ends[0]))];
-                area("span", 0, [from, to], title)
-            }
-        };
-        text.push_str(&drawn);
+        }
     }
+}
 
-    fn interval(&self, series: usize, [(x, low), (_, high)]: [(f64, f64); 2]) -> String {
-        let class = series % COLOURS;
-        let (left, right) = (x - 5.0, x + 5.0);
-        format!(
-            "<path class=\"error s{class}\" d=\"M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}H{right:.1}M{left:.1} {high:.1}H{right:.1}\"/>"
-        )
-    }
+fn interval(series: usize, [(x, low), (_, high)]: [(f64, f64); 2]) -> String {
+    let class = series % COLOURS;
+    let (left, right) = (x - 5.0, x + 5.0);
+    format!(
+        "<path class=\"error s{class}\" d=\"M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}H{right:.1}M{left:.1} {high:.1}H{right:.1}\"/>"
+    )
 }
 
 fn label([x, y]: [f64; 2], attributes: &str, text: &str) -> String {
@@ -170,7 +161,7 @@ fn line(series: usize, points: impl Iterator<Item = (f64, f64)>) -> String {
     format!("<polyline class=\"line s{}\" points=\"{}\"/>", series % COLOURS, points.join(" "))
 }
 
-/// The points without those between two of the same height, which change nothing.
+/// Drops points between two of the same height, which are invisible.
 fn corners(points: impl Iterator<Item = (i64, i64)>) -> Vec<(i64, i64)> {
     let mut kept: Vec<(i64, i64)> = Vec::new();
     for point in points {
@@ -187,7 +178,7 @@ fn corners(points: impl Iterator<Item = (i64, i64)>) -> Vec<(i64, i64)> {
     kept
 }
 
-/// The mark of a series: a circle, a square, a triangle, a diamond.
+/// Draws a circle, square, triangle or diamond.
 fn mark(series: usize, (x, y): (f64, f64), kind: &str) -> String {
     let class = format!("{kind} s{}", series % COLOURS);
     let corners = match mark_of(series) {
@@ -207,7 +198,7 @@ fn cross(series: usize, (x, y): (f64, f64), arm: f64) -> String {
     )
 }
 
-/// A shape with what a pointer near it shows.
+/// Adds a text for a pointer near a shape.
 fn hover((x, y): (f64, f64), title: &str, shape: &str) -> String {
     let title = escaped_lines(title);
     format!(
@@ -215,15 +206,14 @@ fn hover((x, y): (f64, f64), title: &str, shape: &str) -> String {
     )
 }
 
-fn area(kind: &str, series: usize, [(left, top), (right, bottom)]: [(f64, f64); 2], title: &str) -> String {
+fn area(kind: Area, series: usize, [(left, top), (right, bottom)]: [(f64, f64); 2], title: &str) -> String {
     let (wide, high, class) = ((right - left).max(0.5), (bottom - top).max(0.5), series % COLOURS);
-    let title = escaped_lines(title);
+    let (kind, title): (&str, String) = (kind.into(), escaped_lines(title));
     format!(
         "<rect class=\"{kind} s{class}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\"><title>{title}</title></rect>"
     )
 }
 
-/// Text of several lines.
 fn escaped_lines(text: &str) -> String {
     text.lines().map(escaped).collect::<Vec<_>>().join("\n")
 }
@@ -237,9 +227,9 @@ mod tests {
     fn values_from_files_never_become_markup() {
         let axis = |title: &str| Axis::numbers(title.into(), [0.0, 1.0], false, &plain);
         let title = "<script>\n\"&".to_owned();
-        let shapes = vec![Shape::Mark { series: 3, at: (0.5, 0.5), title: title.clone() }];
+        let shapes = vec![ChartShape::Sign { sign: Sign::Measured, series: 3, at: (0.5, 0.5), title: title.clone() }];
         let chart = Chart { heading: Some((title.clone(), Some(9))), x: axis(&title), y: axis("y"), shapes };
-        let svg = draw(&[chart.clone(), chart], Layout { abreast: 2, height: 300.0, stacked: false }, &title);
+        let svg = draw(&[chart.clone(), chart], ChartLayout { abreast: 2, height: 300.0, stacked: false }, &title);
         assert!(!svg.contains("<script") && svg.matches("<title>&lt;script&gt;\n&quot;&amp;</title>").count() == 2);
         assert!(svg.starts_with("<svg class=\"one\" viewBox=\"0 0 860 300\"") && svg.ends_with("</svg>"));
     }
@@ -260,7 +250,7 @@ mod tests {
     fn charts_above_each_other_label_x_once() {
         let axis = |title: &str| Axis::numbers(title.into(), [0.0, 1.0], false, &plain);
         let chart = Chart { heading: None, x: axis("time"), y: axis("y"), shapes: Vec::new() };
-        let stacked = draw(&[chart.clone(), chart], Layout { abreast: 1, height: 150.0, stacked: true }, "x");
+        let stacked = draw(&[chart.clone(), chart], ChartLayout { abreast: 1, height: 150.0, stacked: true }, "x");
         assert_eq!(stacked.matches(">time</text>").count(), 1);
     }
 }

@@ -1,13 +1,12 @@
-//! Documents for a terminal.
+//! Documents as text for a terminal.
 
 use crate::plain::{plain, plain_lines};
-use crate::report::document::part::{List, Marks, Part};
+use crate::report::document::element::{Element, List, Marks};
 use crate::report::document::table::{Column, Table};
-use crate::report::document::{self, Section, section};
+use crate::report::document::{self, ReportSection, section};
 use crate::report::judge::report::Report;
 
-/// What a report consists of here.
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [ReportSection; 8] = [
     section::header,
     section::metrics,
     section::choice,
@@ -17,39 +16,37 @@ const SECTIONS: [Section; 8] = [
     section::notes,
     section::windows,
 ];
-/// Between two columns.
 const GAP: &str = "  ";
-/// Width to which sentences are wrapped.
+/// Width of wrapped text.
 const LINE: usize = 110;
 
-/// Writes the reports one after the other, then what they say together.
+/// Writes the reports, then their overview.
 pub fn write(reports: &[Report]) -> String {
     let documents = reports.iter().map(|report| document::of(report, &SECTIONS));
     written(documents.chain(document::together(reports)))
 }
 
-/// Writes documents one after the other.
-pub fn written(documents: impl Iterator<Item = Vec<Part>>) -> String {
-    documents.map(|parts| parts.iter().map(part).collect::<String>()).collect::<Vec<_>>().join("\n")
+pub fn written(documents: impl Iterator<Item = Vec<Element>>) -> String {
+    super::joined(documents, element)
 }
 
-fn part(part: &Part) -> String {
-    match part {
-        Part::Title(title) => format!("{}\n", one_line(title)),
-        Part::Heading { text, .. } => format!("\n{}\n", one_line(text)),
-        Part::Claim(text) | Part::Sentence(text) => wrapped("", text),
-        Part::Conclusion(text) => format!("\n{}", wrapped("", text)),
-        Part::Remark(about, text) => wrapped(&format!("{about}: "), text),
-        Part::Facts(facts) => facts.iter().map(|(name, fact)| wrapped(&format!("  {name:<12}"), fact)).collect(),
-        Part::Verdicts(tally, lists) => {
+fn element(element: &Element) -> String {
+    match element {
+        Element::Title(title) => format!("{}\n", one_line(title)),
+        Element::Heading { text, .. } => format!("\n{}\n", one_line(text)),
+        Element::Claim(text) | Element::Sentence(text) => wrapped("", text),
+        Element::Conclusion(text) => format!("\n{}", wrapped("", text)),
+        Element::Remark(about, text) => wrapped(&format!("{about}: "), text),
+        Element::Facts(facts) => facts.iter().map(|(name, fact)| wrapped(&format!("  {name:<12}"), fact)).collect(),
+        Element::Verdicts(tally, lists) => {
             format!("\n{}{}", wrapped("verdicts: ", &tally.sentence()), lists.iter().map(list).collect::<String>())
         }
-        Part::Table(table) if table.caption.is_empty() => grid(table),
-        Part::Table(table) => format!("\n{}{}", wrapped("", &table.caption), grid(table)),
-        Part::List(one) => list(one),
-        Part::Code(code) => plain_lines(code).lines().map(|line| format!("    {line}\n")).collect(),
-        Part::Plot(plot) => plot.clone(),
-        Part::Figure(_) => String::new(),
+        Element::Table(table) if table.caption.is_empty() => grid(table),
+        Element::Table(table) => format!("\n{}{}", wrapped("", &table.caption), grid(table)),
+        Element::List(one) => list(one),
+        Element::Code(code) => plain_lines(code).lines().map(|line| format!("    {line}\n")).collect(),
+        Element::Plot(plot) => plot.clone(),
+        Element::Figure(_) => String::new(),
     }
 }
 
@@ -66,23 +63,20 @@ fn list(list: &List) -> String {
     items.collect()
 }
 
-/// Aligned columns with headings of as many lines as they need.
 fn grid(table: &Table) -> String {
     let columns: Vec<Laid<'_>> = table.columns.iter().filter(|column| !column.is_detail).map(Laid::out).collect();
     let lines = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
     let mut text = String::new();
     for line in 0..lines {
-        // Headings stand at the bottom, next to their numbers.
+        // Headings are aligned at the bottom.
         let above = |column: &Laid<'_>| (line + column.heading.len()).checked_sub(lines);
         let cell = |column: &Laid<'_>| above(column).map_or(String::new(), |index| column.heading[index].clone());
         text.push_str(&aligned(&columns, cell));
     }
     text.push_str(&aligned(&columns, |column| "─".repeat(column.width)));
     for (index, row) in table.rows.iter().enumerate() {
-        if row.starts_group && table.rows.len() > 3 {
-            text.push('\n');
-        }
-        text.push_str(&aligned(&columns, |column| column.cells[index].clone()));
+        let gap = if row.starts_group && table.rows.len() > 3 { "\n" } else { "" };
+        text += &format!("{gap}{}", aligned(&columns, |column| column.cells[index].clone()));
     }
     text
 }
@@ -97,7 +91,7 @@ fn aligned(columns: &[Laid<'_>], cell: impl Fn(&Laid<'_>) -> String) -> String {
     format!("{}\n", row.join(GAP).trim_end())
 }
 
-/// A column with its heading broken to about the width of its cells.
+/// A column with its heading wrapped to about the width of its cells.
 struct Laid<'a> {
     of: &'a Column,
     heading: Vec<String>,
@@ -119,7 +113,7 @@ impl Laid<'_> {
     }
 }
 
-/// Breaks a text between words so that no line is wider than asked, unless a word is.
+/// Wraps a text. Only single words may be wider than `wide`.
 fn broken(text: &str, wide: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace().map(plain) {
@@ -134,22 +128,18 @@ fn broken(text: &str, wide: usize) -> Vec<String> {
     lines
 }
 
-/// A paragraph after a label, its further lines indented to the label's width.
+/// A paragraph after a label, with a hanging indent.
 fn wrapped(label: &str, text: &str) -> String {
     let indent = " ".repeat(width(label));
-    let lines = broken(text, LINE - width(label));
-    let mut paragraph = String::new();
-    for (index, line) in lines.iter().enumerate() {
-        paragraph.push_str(&format!("{}{line}\n", if index == 0 { label } else { &indent }));
-    }
-    paragraph
+    let lines = broken(text, LINE - width(label)).into_iter().enumerate();
+    lines.map(|(index, line)| format!("{}{line}\n", if index == 0 { label } else { &indent })).collect()
 }
 
 fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A text of a file in one line, without what would steer the terminal.
+/// Text from a file in one line, without control characters.
 fn one_line(text: &str) -> String {
     text.split_whitespace().map(plain).collect::<Vec<_>>().join(" ")
 }

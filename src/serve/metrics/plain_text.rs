@@ -1,7 +1,7 @@
-//! The text format that came before OpenMetrics, for whoever does not ask for the later one: `curl`, `promtool`.
+//! The text format before OpenMetrics, for clients that do not ask for OpenMetrics: `curl`, `promtool`.
 
-/// OpenMetrics in the earlier format: there a family bears the name of its samples, and knows neither units, infos nor an
-/// end.
+/// Converts OpenMetrics to the older format, in which a family has the name of its samples, and which has no units, no
+/// infos and no end mark.
 pub fn plain_text(openmetrics: &str) -> String {
     let mut text = String::with_capacity(openmetrics.len());
     let (mut name, mut help): (&str, Option<&str>) = ("", None);

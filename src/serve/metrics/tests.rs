@@ -1,4 +1,4 @@
-//! What a scrape shows of groups with round numbers.
+//! Scrapes of groups with round numbers.
 
 use super::*;
 use crate::serve::overview::Registered;
@@ -18,8 +18,8 @@ fn rtts() -> RttCounts {
     RttCounts { sum_us: 5_000_000, ..counts }
 }
 
-fn group(algorithm: &str, cgroup: u64, path: Option<&str>) -> Group {
-    Group {
+fn group(algorithm: &str, cgroup: u64, path: Option<&str>) -> CountedGroup {
+    CountedGroup {
         algorithm: algorithm.into(),
         cgroup,
         path: path.map(str::to_owned),
@@ -36,25 +36,25 @@ fn group(algorithm: &str, cgroup: u64, path: Option<&str>) -> Group {
         srtt_us: rtts(),
         cwnd_pkts: powers(&[(4, 2)], 20),
         goodput_bytes: powers(&[(20, 2)], 2_000_000),
-        ..Group::default()
+        ..CountedGroup::default()
     }
 }
 
-fn shown(groups: Vec<Group>) -> Shown {
+fn shown(groups: Vec<CountedGroup>) -> Scrape {
     let registered = ["one", "idle"].map(|name| Registered {
         name: name.into(),
         version: "6.18".into(),
         source: "kernel",
         generation: None,
     });
-    Shown {
+    Scrape {
         counted: CountedGroups { time_ns: 0, groups, hidden: 1, uncounted: 4 },
         situation: Situation { registered: registered.into(), ..Situation::default() },
         costs: vec![CallbackCost { algorithm: "one".into(), callback: "init".into(), calls: 7, nanoseconds: 1_000 }],
         dropped: Some(5),
         sweep_s: 0.25,
         failed_sweeps: 3,
-        own: Own { cpu_s: 1.5, resident_bytes: 4096 },
+        own: ProcessUsage { cpu_s: 1.5, resident_bytes: 4096 },
         kernel: "6.18".into(),
     }
 }
@@ -66,14 +66,9 @@ fn assert_has(text: &str, line: &str) {
 #[test]
 fn counts_are_by_algorithm_and_cgroup_in_base_units() {
     let text = openmetrics(&shown(vec![group("one", 7, Some("/a\"b"))]));
-    assert_has(
-        &text,
-        "tccc_retransmitted_segments_total{algorithm=\"one\",cgroup=\"/a\\\"b\",rule=\"\",arm=\"\"} 10.0",
-    );
-    assert_has(
-        &text,
-        "tccc_ca_state_seconds_total{algorithm=\"one\",cgroup=\"/a\\\"b\",rule=\"\",arm=\"\",state=\"Recovery\"} 0.25",
-    );
+    let labels = r#"algorithm="one",cgroup="/a\"b",rule="",arm="""#;
+    assert_has(&text, &format!("tccc_retransmitted_segments_total{{{labels}}} 10.0"));
+    assert_has(&text, &format!("tccc_ca_state_seconds_total{{{labels},state=\"Recovery\"}} 0.25"));
     assert_has(&text, "tccc_callback_duration_seconds_total{algorithm=\"one\",op=\"init\"} 0.000001");
     assert_has(&text, "tccc_algorithm_sockets{name=\"one\"} 2.0");
     assert_has(&text, "tccc_algorithm_sockets{name=\"idle\"} 0.0");
@@ -86,28 +81,24 @@ fn counts_are_by_algorithm_and_cgroup_in_base_units() {
 fn connections_of_a_policy_are_apart_by_rule_and_arm() {
     let in_arm = |slot, arm: &str| {
         let given = RuleArm { rule: "web".into(), arm: arm.into() };
-        Group { slot, arm: Some(given), ..group("one", 7, Some("/")) }
+        CountedGroup { slot, arm: Some(given), ..group("one", 7, Some("/")) }
     };
     let text = openmetrics(&shown(vec![group("one", 7, Some("/")), in_arm(1, "one"), in_arm(2, "keep")]));
-    let sent = |labels: &str| format!("tccc_segments_sent_total{{algorithm=\"one\",cgroup=\"/\",{labels}}} 110.0");
     for labels in ["rule=\"\",arm=\"\"", "rule=\"web\",arm=\"one\"", "rule=\"web\",arm=\"keep\""] {
-        assert_has(&text, &sent(labels));
+        assert_has(&text, &format!("tccc_segments_sent_total{{algorithm=\"one\",cgroup=\"/\",{labels}}} 110.0"));
     }
     assert_has(&text, "tccc_algorithm_sockets{name=\"one\"} 6.0");
 }
 
 #[test]
-fn histogram_has_its_ends_in_its_outer_buckets() {
+fn outer_buckets_of_a_histogram_include_its_ends() {
     let text = openmetrics(&shown(vec![group("one", 7, Some("/"))]));
-    let bucket = |le: &str| {
-        format!("tccc_connection_rtt_seconds_bucket{{le=\"{le}\",algorithm=\"one\",cgroup=\"/\",rule=\"\",arm=\"\"}}")
-    };
-    assert_has(&text, &format!("{} 1", bucket("0.000064")));
-    assert_has(&text, &format!("{} 3", bucket("0.065536")));
-    assert_has(&text, &format!("{} 3", bucket("16.777216")));
-    assert_has(&text, &format!("{} 7", bucket("+Inf")));
-    assert_has(&text, "tccc_connection_rtt_seconds_sum{algorithm=\"one\",cgroup=\"/\",rule=\"\",arm=\"\"} 5.0");
-    assert_has(&text, "tccc_connection_rtt_seconds_count{algorithm=\"one\",cgroup=\"/\",rule=\"\",arm=\"\"} 7");
+    let labels = r#"algorithm="one",cgroup="/",rule="",arm="""#;
+    for (bound, count) in [("0.000064", 1), ("0.065536", 3), ("16.777216", 3), ("+Inf", 7)] {
+        assert_has(&text, &format!("tccc_connection_rtt_seconds_bucket{{le=\"{bound}\",{labels}}} {count}"));
+    }
+    assert_has(&text, &format!("tccc_connection_rtt_seconds_sum{{{labels}}} 5.0"));
+    assert_has(&text, &format!("tccc_connection_rtt_seconds_count{{{labels}}} 7"));
 }
 
 #[test]

@@ -1,40 +1,36 @@
-//! What the host is set to, and what changed of it: lines across the plots.
+//! The settings of the host, and their changes, which the plots show as lines.
 
-use std::collections::BTreeMap;
-
-/// Changes that are remembered, and the length of one in words.
 pub(super) const CHANGES_MAX: usize = 64;
+/// Longest description of a change, characters.
 const WORDS_MAX: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registered {
     pub name: String,
-    /// What of it runs: the digest of its object, or the kernel's release.
+    /// The digest of its object, or the kernel's release.
     pub version: String,
     /// "tccc" or "kernel".
     pub source: &'static str,
-    /// How often it was upgraded; none for the kernel's own.
+    /// Number of upgrades. `None` for the kernel's own.
     pub generation: Option<u32>,
 }
 
-/// What connections of this host are set to at one moment.
+/// The congestion control settings of this host.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Situation {
-    /// Algorithms that connections can choose.
     pub registered: Vec<Registered>,
-    /// The default algorithm of the host; none: not known.
+    /// The default algorithm. `None`: not known.
     pub default: Option<String>,
-    /// The policy; none: there is none.
     pub policy: Option<PolicyNow>,
-    /// How the latest trial ended, in a sentence without a full stop.
+    /// Result of the latest trial, as a sentence without a full stop.
     pub ended: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PolicyNow {
-    /// Number of the generation that decides.
+    /// Number of the active generation.
     pub generation: u32,
-    /// What is on trial, in a phrase.
+    /// Title of the running trial.
     pub trial: Option<String>,
     pub arms: Vec<ArmShare>,
 }
@@ -42,33 +38,27 @@ pub struct PolicyNow {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArmShare {
     pub rule: String,
-    /// The arm, as labels write it.
     pub arm: String,
-    /// Share of the rule's connections, of 1.
+    /// Share of the rule's connections, 0 to 1.
     pub share: f64,
-    /// Whether the rule is on trial.
     pub on_trial: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct HostChange {
     pub time_ns: u64,
     pub what: String,
 }
 
-impl Change {
-    pub(super) fn new(time_ns: u64, what: String) -> Change {
+impl HostChange {
+    pub(super) fn new(time_ns: u64, what: String) -> HostChange {
         let end = what.char_indices().nth(WORDS_MAX).map_or(what.len(), |(at, _)| at);
-        Change { time_ns, what: what[..end].to_owned() }
-    }
-
-    pub(super) fn is_before(&self, time_ns: u64) -> bool {
-        self.time_ns < time_ns
+        HostChange { time_ns, what: what[..end].to_owned() }
     }
 }
 
 impl Situation {
-    /// What differs from before, each in a phrase.
+    /// Describes each difference from `before`.
     pub(super) fn since(&self, before: &Situation) -> Vec<String> {
         let mut changes = algorithms_since(&self.registered, &before.registered);
         if let (Some(now), Some(then)) = (&self.default, &before.default)
@@ -76,42 +66,25 @@ impl Situation {
         {
             changes.push(format!("the default is {now}, before {then}"));
         }
-        match (&before.policy, &self.policy) {
-            (None, Some(now)) => {
-                changes.push(match &now.trial {
-                    Some(title) => format!("trial of {title} began"),
-                    None => "a policy was applied".to_owned(),
-                });
-            }
-            (Some(_), None) => changes.push("the policy was removed".to_owned()),
-            (Some(then), Some(now)) => changes.extend(now.since(then)),
-            (None, None) => {}
-        }
-        changes.extend(self.ended.iter().filter(|ended| before.ended.as_ref() != Some(ended)).cloned());
-        changes
-    }
-}
-
-impl PolicyNow {
-    fn since(&self, before: &PolicyNow) -> Vec<String> {
-        let mut changes = Vec::new();
-        match (&before.trial, &self.trial) {
+        let nothing = PolicyNow::default();
+        let (now, then) = (self.policy.as_ref().unwrap_or(&nothing), before.policy.as_ref().unwrap_or(&nothing));
+        match (&then.trial, &now.trial) {
+            _ if before.policy.is_some() && self.policy.is_none() => changes.push("the policy was removed".to_owned()),
             (None, Some(title)) => changes.push(format!("trial of {title} began")),
+            _ if before.policy.is_none() && self.policy.is_some() => changes.push("a policy was applied".to_owned()),
             (Some(title), None) => changes.push(format!("trial of {title} is over")),
-            _ if before.generation != self.generation => changes.push("the policy was changed".to_owned()),
+            _ if then.generation != now.generation => changes.push("the policy was changed".to_owned()),
             _ => {}
         }
-        let shares = |arms: &[ArmShare]| -> BTreeMap<(String, String), f64> {
-            arms.iter().map(|it| ((it.rule.clone(), it.arm.clone()), it.share)).collect()
-        };
-        let (then, now) = (shares(&before.arms), shares(&self.arms));
-        for (name, share) in now {
-            if let Some(earlier) = then.get(&name).filter(|&&earlier| earlier != share && name.1 != "keep") {
-                let (rule, arm) = name;
+        for arm in now.arms.iter().filter(|arm| arm.arm != "keep") {
+            let is_same = |it: &&ArmShare| (&it.rule, &it.arm) == (&arm.rule, &arm.arm);
+            if let Some(earlier) = then.arms.iter().find(is_same).filter(|earlier| earlier.share != arm.share) {
                 let percent = |share: f64| (share * 10_000.0).round() / 100.0;
-                changes.push(format!("rule {rule}: {arm} gets {} %, before {} %", percent(share), percent(*earlier)));
+                let (now, then) = (percent(arm.share), percent(earlier.share));
+                changes.push(format!("rule {}: {} gets {now} %, before {then} %", arm.rule, arm.arm));
             }
         }
+        changes.extend(self.ended.iter().filter(|ended| before.ended.as_ref() != Some(ended)).cloned());
         changes
     }
 }
@@ -120,17 +93,16 @@ fn algorithms_since(now: &[Registered], before: &[Registered]) -> Vec<String> {
     let find = |all: &[Registered], name: &str| all.iter().find(|it| it.name == name).cloned();
     let mut changes = Vec::new();
     for algorithm in now {
-        let name = &algorithm.name;
-        match find(before, name) {
-            None => changes.push(format!("{name} was loaded")),
-            Some(earlier) if earlier.generation != algorithm.generation || earlier.version != algorithm.version => {
-                changes.push(format!("{name} was upgraded"));
+        match find(before, &algorithm.name) {
+            None => changes.push(format!("{} was loaded", algorithm.name)),
+            Some(then) if (then.generation, &then.version) != (algorithm.generation, &algorithm.version) => {
+                changes.push(format!("{} was upgraded", algorithm.name));
             }
             Some(_) => {}
         }
     }
-    changes
-        .extend(before.iter().filter(|it| find(now, &it.name).is_none()).map(|it| format!("{} was unloaded", it.name)));
+    let gone = before.iter().filter(|it| find(now, &it.name).is_none());
+    changes.extend(gone.map(|it| format!("{} was unloaded", it.name)));
     changes
 }
 
@@ -178,6 +150,6 @@ mod tests {
 
     #[test]
     fn words_are_cut_between_two_letters() {
-        assert_eq!(Change::new(1, "ä".repeat(300)).what.chars().count(), WORDS_MAX);
+        assert_eq!(HostChange::new(1, "ä".repeat(300)).what.chars().count(), WORDS_MAX);
     }
 }

@@ -1,38 +1,37 @@
-//! Sums by algorithm and by arm: of what the kernel side counts, and of a recording.
+//! Sums by algorithm and by arm, from the kernel's counts or from a recording.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::live::Live;
 use crate::trace::arrival::RuleArm;
-use crate::trace::totals::{Group, RttCounts};
+use crate::trace::totals::{CountedGroup, RttCounts};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub(crate) enum LineKey {
+    /// All connections.
     Host,
-    /// Those of an algorithm, whatever decided them.
     Algorithm(String),
-    /// Those of an arm of a policy, whatever their algorithm.
     Arm(RuleArm),
-    /// Those of algorithms beyond the first.
+    /// Algorithms without a line of their own.
     OtherAlgorithms,
-    /// Those of arms beyond the first.
     OtherArms,
 }
 
-impl Key {
-    /// The line that takes what has none of its own.
-    pub(super) fn others(&self) -> Key {
+impl LineKey {
+    /// The line for connections without a line of their own.
+    pub(super) fn others(&self) -> LineKey {
         match self {
-            Key::Host => Key::Host,
-            Key::Algorithm(_) | Key::OtherAlgorithms => Key::OtherAlgorithms,
-            Key::Arm(_) | Key::OtherArms => Key::OtherArms,
+            LineKey::Host => LineKey::Host,
+            LineKey::Algorithm(_) | LineKey::OtherAlgorithms => LineKey::OtherAlgorithms,
+            LineKey::Arm(_) | LineKey::OtherArms => LineKey::OtherArms,
         }
     }
 }
 
-/// What connections did since the counting began, and how many are open.
+/// Cumulative, except for `sockets`.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Sums {
+pub(crate) struct LineSums {
+    /// Open connections.
     pub sockets: u64,
     pub bytes_acked: u64,
     pub sent_pkts: u64,
@@ -40,24 +39,21 @@ pub(crate) struct Sums {
     pub rtt: Box<RttCounts>,
 }
 
-impl Sums {
-    /// By algorithm and by arm, of the groups of a sweep.
-    pub(crate) fn of(groups: &[Group]) -> BTreeMap<Key, Sums> {
-        let mut sums: BTreeMap<Key, Sums> = BTreeMap::from([(Key::Host, Sums::default())]);
+impl LineSums {
+    /// Adds up the groups of a sweep by line.
+    pub(crate) fn of(groups: &[CountedGroup]) -> BTreeMap<LineKey, LineSums> {
+        let mut sums: BTreeMap<LineKey, LineSums> = BTreeMap::from([(LineKey::Host, LineSums::default())]);
         for group in groups {
+            let CountedGroup { sockets, bytes_acked, sent_pkts, retrans_pkts, srtt_us, .. } = *group;
+            let own = LineSums { sockets, bytes_acked, sent_pkts, retrans_pkts, rtt: Box::new(srtt_us) };
             for key in keys(&group.algorithm, group.arm.as_ref()) {
-                let sum = sums.entry(key).or_default();
-                sum.sockets += group.sockets;
-                sum.bytes_acked += group.bytes_acked;
-                sum.sent_pkts += group.sent_pkts;
-                sum.retrans_pkts += group.retrans_pkts;
-                sum.rtt.add(&group.srtt_us);
+                sums.entry(key).or_default().add(&own);
             }
         }
         sums
     }
 
-    pub(super) fn add(&mut self, more: &Sums) {
+    pub(super) fn add(&mut self, more: &LineSums) {
         self.sockets += more.sockets;
         self.bytes_acked = self.bytes_acked.saturating_add(more.bytes_acked);
         self.sent_pkts = self.sent_pkts.saturating_add(more.sent_pkts);
@@ -65,9 +61,9 @@ impl Sums {
         self.rtt.add(&more.rtt);
     }
 
-    /// What was counted since; the connections are those of now.
-    pub(super) fn since(&self, before: &Sums) -> Sums {
-        Sums {
+    /// The growth since `before`. `sockets` stays.
+    pub(super) fn since(&self, before: &LineSums) -> LineSums {
+        LineSums {
             sockets: self.sockets,
             bytes_acked: self.bytes_acked.saturating_sub(before.bytes_acked),
             sent_pkts: self.sent_pkts.saturating_sub(before.sent_pkts),
@@ -76,29 +72,28 @@ impl Sums {
         }
     }
 
-    /// Whether there is or was a connection.
     pub(super) fn is_active(&self) -> bool {
         self.sockets > 0 || self.bytes_acked > 0 || self.sent_pkts > 0
     }
 }
 
-fn keys(algorithm: &str, arm: Option<&RuleArm>) -> impl Iterator<Item = Key> {
-    let arm = arm.map(|arm| Key::Arm(arm.clone()));
-    [Key::Host, Key::Algorithm(algorithm.to_owned())].into_iter().chain(arm)
+fn keys(algorithm: &str, arm: Option<&RuleArm>) -> impl Iterator<Item = LineKey> {
+    let arm = arm.map(|arm| LineKey::Arm(arm.clone()));
+    [LineKey::Host, LineKey::Algorithm(algorithm.to_owned())].into_iter().chain(arm)
 }
 
-/// Counts what the sockets of a recording do, as the kernel side counts those of a host.
+/// Counts the sockets of a recording as the kernel counts those of a host.
 #[derive(Debug, Default)]
 pub(crate) struct Sampler {
-    /// Of each socket: payload acknowledged, packets delivered and retransmitted when it was looked at last.
+    /// Latest counts of each socket: payload acknowledged, packets delivered, packets retransmitted.
     seen: HashMap<u64, [u64; 3]>,
-    sums: BTreeMap<Key, Sums>,
+    sums: BTreeMap<LineKey, LineSums>,
 }
 
 impl Sampler {
-    pub(crate) fn look(&mut self, live: &Live) -> BTreeMap<Key, Sums> {
+    pub(crate) fn look(&mut self, live: &Live) -> BTreeMap<LineKey, LineSums> {
         self.sums.values_mut().for_each(|sum| sum.sockets = 0);
-        self.sums.entry(Key::Host).or_default();
+        self.sums.entry(LineKey::Host).or_default();
         let mut seen = HashMap::with_capacity(self.seen.len());
         for socket in live.sockets() {
             let event = &socket.latest;
@@ -110,7 +105,7 @@ impl Sampler {
                 let sum = self.sums.entry(key).or_default();
                 sum.sockets += u64::from(socket.closed_ns.is_none());
                 sum.bytes_acked += acked;
-                // A recording tells what was delivered, and not what was sent.
+                // A recording has no count of packets sent.
                 sum.sent_pkts += delivered + retrans;
                 sum.retrans_pkts += retrans;
                 if let Some(srtt_us) = event.srtt_us.filter(|_| delivered > 0) {

@@ -1,4 +1,4 @@
-//! What an hour of made-up sums looks like, and what it takes.
+//! The content and the memory of an hour of made-up sums.
 
 use super::*;
 use crate::model::live::Live;
@@ -7,18 +7,18 @@ use crate::serve::frame::data;
 use crate::trace::arrival::RuleArm;
 use crate::trace::source::Batches;
 
-/// So many connections, which acknowledged so many bytes in so many packets; a tenth was retransmitted.
-fn sums(sockets: u64, bytes_acked: u64, sent_pkts: u64, rtt_us: u32) -> Sums {
-    let mut sums = Sums { sockets, bytes_acked, sent_pkts, retrans_pkts: sent_pkts / 10, ..Sums::default() };
+/// Sums with a tenth of the packets retransmitted.
+fn sums(sockets: u64, bytes_acked: u64, sent_pkts: u64, rtt_us: u32) -> LineSums {
+    let mut sums = LineSums { sockets, bytes_acked, sent_pkts, retrans_pkts: sent_pkts / 10, ..LineSums::default() };
     (0..sent_pkts.min(1000)).for_each(|_| sums.rtt.observe(rtt_us));
     sums
 }
 
-fn algorithm(name: &str) -> Key {
-    Key::Algorithm(name.into())
+fn algorithm(name: &str) -> LineKey {
+    LineKey::Algorithm(name.into())
 }
 
-fn of(pairs: impl IntoIterator<Item = (Key, Sums)>) -> BTreeMap<Key, Sums> {
+fn of(pairs: impl IntoIterator<Item = (LineKey, LineSums)>) -> BTreeMap<LineKey, LineSums> {
     pairs.into_iter().collect()
 }
 
@@ -57,17 +57,17 @@ fn first_sums_tell_connections_and_the_next_what_they_did() {
     assert_eq!(goodput[1..], [307_692, 307_692, 307_692], "what was not looked at in between is a mean");
 }
 
-/// An algorithm whose past was longer than the hour would have begun with all of it.
+/// Regression: an algorithm that was idle for an hour restarted with the growth of all its past.
 #[test]
 fn connections_that_come_back_begin_with_what_they_do_now() {
     let mut overview = Overview::new(STEP_NS);
-    let host = || (Key::Host, sums(9, 0, 0, 0));
+    let host = || (LineKey::Host, sums(9, 0, 0, 0));
     let old = sums(0, 1 << 40, 1000, 1000);
     for step in 0..=SLOTS as u64 + 2 {
         overview.observe(step * STEP_NS, of([host(), (algorithm("reno"), old.clone())]));
     }
     assert!(!overview.series.contains_key(&algorithm("reno")), "nothing of it is in the hour");
-    let later = Sums { sockets: 1, bytes_acked: old.bytes_acked + 1250, ..old };
+    let later = LineSums { sockets: 1, bytes_acked: old.bytes_acked + 1250, ..old };
     overview.observe((SLOTS as u64 + 3) * STEP_NS, of([host(), (algorithm("reno"), later)]));
     let told = whole(&overview);
     let goodput = line(&told, "reno")["goodput_bps"].as_array().unwrap();
@@ -78,13 +78,13 @@ fn connections_that_come_back_begin_with_what_they_do_now() {
 #[test]
 fn more_algorithms_and_arms_than_fit_are_one_line_and_the_room_is_bounded() {
     let mut overview = Overview::new(STEP_NS);
-    let arm = |n: u64| Key::Arm(RuleArm { rule: "web".into(), arm: n.to_string() });
+    let arm = |n: u64| LineKey::Arm(RuleArm { rule: "web".into(), arm: n.to_string() });
     for step in 1..2 * SLOTS as u64 {
         let each = |n: u64| {
-            let did = Sums { sockets: n + 1, bytes_acked: step * 1250, sent_pkts: step, ..Sums::default() };
+            let did = LineSums { sockets: n + 1, bytes_acked: step * 1250, sent_pkts: step, ..LineSums::default() };
             [(algorithm(&n.to_string()), did.clone()), (arm(n), did)]
         };
-        overview.observe(step * STEP_NS, of((0..100).flat_map(each).chain([(Key::Host, sums(1, 0, 0, 0))])));
+        overview.observe(step * STEP_NS, of((0..100).flat_map(each).chain([(LineKey::Host, sums(1, 0, 0, 0))])));
     }
     let told = whole(&overview);
     assert_eq!(told["series"].as_array().unwrap().len(), 2 * SERIES_MAX + 3);
@@ -113,7 +113,7 @@ fn time_that_is_set_back_begins_anew() {
 fn recording_is_counted_by_its_sockets() {
     let (mut live, mut sampler) = (Live::default(), Sampler::default());
     live.apply(arrival(sample(1, SECOND)));
-    let first = sampler.look(&live)[&Key::Host].clone();
+    let first = sampler.look(&live)[&LineKey::Host].clone();
     assert_eq!((first.sockets, first.bytes_acked), (1, 0));
     let mut event = sample(1, 2 * SECOND);
     event.bytes_acked += 5000;
@@ -121,10 +121,10 @@ fn recording_is_counted_by_its_sockets() {
     event.retrans_pkts += 1;
     live.apply(arrival(event.clone()));
     let next = sampler.look(&live);
-    let sum = &next[&Key::Algorithm(event.algorithm.clone())];
+    let sum = &next[&LineKey::Algorithm(event.algorithm.clone())];
     assert_eq!((sum.bytes_acked, sum.sent_pkts, sum.retrans_pkts, sum.sockets), (5000, 5, 1, 1));
     assert_eq!(sum.rtt.bins.iter().sum::<u64>(), 1, "it delivered something");
-    assert_eq!(sampler.look(&live)[&Key::Host].rtt.bins.iter().sum::<u64>(), 1, "and nothing since");
+    assert_eq!(sampler.look(&live)[&LineKey::Host].rtt.bins.iter().sum::<u64>(), 1, "and nothing since");
 }
 
 #[test]

@@ -1,23 +1,25 @@
-// The token: from the address (`#token=…`, which no browser sends) or from a form, kept in a cookie that no script reads.
+// The token, from the address (`#token=…`, which browsers do not send) or from a form. It is kept in a cookie that scripts cannot read.
 
 import { element } from "./dom.js";
 
-/** Turns a token into a cookie; else why not, in a sentence. */
+/** Exchanges a token for a cookie; returns the reason if that fails, as a sentence. */
 export async function openSession(token) {
-  const answer = await fetch("/api/session", { method: "POST", headers: { Authorization: `Bearer ${token}` } });
+  if (!/^[\x21-\x7e]+$/.test(token)) return "That token is wrong."; // it would not be a valid header
+  const answer = await fetch("/api/session", { method: "POST", headers: { Authorization: `Bearer ${token}` } }).catch(() => null);
+  if (!answer) return "The server did not answer.";
   if (answer.ok) return null;
   return answer.status === 401 ? "That token is wrong." : (await answer.text()).trim();
 }
 
-/** Uses the token in the address, when there is one, and takes it out of the address. */
+/** Uses the token in the address, if there is one, and removes it from the address. */
 export async function useTokenOfAddress() {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
   if (!token) return;
   history.replaceState(null, "", location.pathname + "#/overview");
-  await openSession(token); // of characters that an address shows as they are
+  await openSession(token); // tokens have no characters that an address would encode
 }
 
-/** Asks for the token until it is right. */
+/** Asks for the token until it is accepted. */
 export function askForToken(host, sentence, done) {
   const field = element("input", { id: "token", type: "password", autocomplete: "off", required: true });
   const says = element("p", { role: "alert" }, sentence);

@@ -1,4 +1,4 @@
-// Algorithms side by side: what all sockets of each do together.
+// The algorithms side by side, each with the sums over its sockets.
 
 import { csv } from "./csv.js";
 import { download, element, setText } from "./dom.js";
@@ -55,7 +55,7 @@ export class AlgorithmsView {
   }
 }
 
-/** All but the name, the histogram and the states. */
+/** All columns except the name, the histogram and the states. */
 function isNumber(at) {
   return at > 0 && at !== 7 && at !== 8;
 }
@@ -78,7 +78,7 @@ function fill(row, it, bounds_us) {
   drawHistogram(row.children[7], it.rtt_counts, bounds_us);
 }
 
-/** Bars as SVG: one per bin between the first and the last that hold something. */
+/** Draws an SVG bar for each bin from the first to the last that is not empty. */
 function drawHistogram(cell, counts, bounds_us) {
   const first = counts.findIndex((count) => count > 0);
   if (first < 0) return setText(cell, format.NOTHING);

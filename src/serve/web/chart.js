@@ -1,4 +1,4 @@
-// A chart over time with zoom, pan, values under the pointer, phase bands and marks; drawn by uPlot.
+// A chart over time with zoom, pan, values under the pointer, phase bands and marks. uPlot draws it.
 
 import uPlot from "uplot";
 
@@ -7,30 +7,30 @@ import { clock } from "./format.js";
 import { colour } from "./theme.js";
 
 const HEIGHT_PX = 220;
-/** Diameter of a point that stands alone. */
+/** Diameter of an isolated point. */
 const POINT_PX = 4;
 const ZOOM_STEP = 0.75;
 const PAN_STEP = 0.2;
-/** Colours of bands, over and over. */
+/** Number of colours for bands. */
 const BANDS = 6;
-/** One point and one name, of the curve that the pointer is near to, instead of a point on each. */
+/** Marks only the curve near the pointer instead of every curve. */
 const NEAREST = { focus: { prox: 24 }, points: { one: true } };
-/** Left of a band's name, and at least as much right of it, pixels. */
+/** Gap on both sides of a band's name, pixels. */
 const NAME_GAP_PX = 4;
-/** Steps between labels of a long time, seconds: parts of minutes, hours and days. */
+/** Steps between time labels, seconds: fractions of minutes, hours and days. */
 const CLOCK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 /** Colours of marks. */
 const MARKS = { loss: "loss", timeout: "timeout", change: "link" };
-/** Room above and below curves that do not begin at 0, a share of their range. */
+/** Margin above and below curves whose axis does not start at 0, as a share of their range. */
 const MARGIN = 0.12;
 
 /**
- * The time that several charts show together. Follows the newest moment until somebody zooms or pans.
+ * The time range shared by several charts. Follows the newest moment until the user zooms or pans.
  */
 export class Span {
   constructor(seconds) {
     this.seconds = seconds;
-    /** Room for the labels of the y axis: the same in all charts, so that their times are below each other. */
+    /** Width of the y axis labels. All charts use the same width, so their time axes are aligned. */
     this.labels_px = 0;
     this.end = 0;
     this.fixed = null;
@@ -44,7 +44,7 @@ export class Span {
     return [begin, Math.max(this.end, begin + 1)];
   }
 
-  /** Gives the labels of every chart as much room as the longest needs. */
+  /** Widens the label area of every chart to that of the longest label. */
   makeRoom(needed_px) {
     if (needed_px <= this.labels_px) return;
     const isFirst = this.labels_px === 0;
@@ -52,7 +52,7 @@ export class Span {
     if (!isFirst || this.charts.length > 1) requestAnimationFrame(() => this.charts.forEach((chart) => chart.align()));
   }
 
-  /** Fixes what is seen; both null: follows again. */
+  /** Fixes the range. Both null: follows again. */
   fix(begin, end) {
     this.fixed = begin === null || end - begin < 0.01 ? null : [begin, end];
     this.charts.forEach((chart) => chart.draw());
@@ -70,7 +70,7 @@ export class Span {
     this.fix(begin + shift, end + shift);
   }
 
-  /** What a key does to the time; whether it was one of ours. */
+  /** Handles a key; returns whether it was one of ours. */
   key(event) {
     const doings = {
       "+": () => this.zoom(ZOOM_STEP),
@@ -85,7 +85,7 @@ export class Span {
     return Boolean(doing);
   }
 
-  /** Buttons that do what keys and wheel do. */
+  /** Buttons with the same functions as keys and wheel. */
   buttons() {
     const button = (sign, name, act) => element("button", { type: "button", title: name, "aria-label": name, onclick: act }, sign);
     return element("div", { class: "span", role: "group", "aria-label": "Time shown" },
@@ -95,7 +95,7 @@ export class Span {
   }
 }
 
-/** Places of values without a neighbour: no line leads to them. */
+/** Indices of values without a neighbour, to which no line leads. */
 function alone(values) {
   const isAlone = (value, at) => value != null && values[at - 1] == null && values[at + 1] == null;
   const places = values.map((value, at) => (isAlone(value, at) ? at : -1)).filter((at) => at >= 0);
@@ -104,10 +104,10 @@ function alone(values) {
 
 export class Chart {
   /**
-   * `series`: label, colour's name, show(value), dash, width; `look`: what is drawn behind and above the curves.
-   * `scale`: `log`, or `free` where it need not begin at 0; `ribbon`: two curves with the colour between them; `clock`: a
-   * time that may be days; `moment(seconds)`: how a time is written, where it is not so many seconds; `isSparse`: values
-   * may stand alone, and are points then.
+   * `series`: label, name of the colour, show(value), dash, width. `look`: bands, marks and levels behind and above the
+   * curves. `scale`: `log`, or `free` if it need not start at 0. `ribbon`: two curves and the colour between them. `clock`:
+   * the time may be days. `moment(seconds)`: formats a time that is not a number of seconds. `isSparse`: isolated values are
+   * drawn as points.
    */
   constructor(host, { title, series, span, show, ...more }) {
     const { look = {}, legend = true, scale = {}, ribbon = null, clock = false, height = HEIGHT_PX, moment = null, isSparse = false } = more;
@@ -115,7 +115,7 @@ export class Chart {
     this.figure = element("div", { class: "chart", tabindex: "0", role: "group", "aria-label": title,
       onkeydown: (event) => span.key(event) && event.preventDefault() });
     this.place = element("div", {});
-    // Where there are too many curves for a legend, the one under the pointer is named.
+    // With too many curves for a legend, names the one under the pointer.
     this.under = element("p", { class: "under", "aria-hidden": "true" });
     this.focused = null;
     this.figure.append(element("p", { "aria-hidden": "true" }, title), this.place, ...(legend ? [] : [this.under]));
@@ -144,7 +144,7 @@ export class Chart {
     this.plot.setData(this.data, true);
   }
 
-  /** Draws the axes again: another chart's labels are longer. */
+  /** Redraws the axes because another chart has longer labels. */
   align() {
     this.plot.redraw(false, true);
   }
@@ -154,7 +154,7 @@ export class Chart {
     this.#make();
   }
 
-  /** Draws other curves in the same figure, which keeps the keys. */
+  /** Replaces the curves and keeps the figure, with its keyboard focus. */
   relist(series) {
     this.plot.destroy();
     [this.series, this.data, this.focused] = [series, [[], ...series.map(() => [])], null];
@@ -163,7 +163,7 @@ export class Chart {
 
   #make() {
     const [ink, lines] = [colour("ink"), colour("lines")];
-    // On an axis of powers of ten, lines for all that is between would be a hatching.
+    // On a logarithmic axis, draws lines only at powers of ten.
     const filter = (_, splits) => splits.map((split) => (this.scale.log && Math.abs(Math.log10(split) % 1) > 1e-6 ? null : split));
     const axis = { stroke: ink, grid: { stroke: lines, width: 1 }, ticks: { stroke: lines, width: 1 }, font: "12px system-ui, sans-serif" };
     const upright = { ...axis, grid: { ...axis.grid, filter }, ticks: { ...axis.ticks, filter } };
@@ -176,7 +176,7 @@ export class Chart {
       width: Math.max(this.place.clientWidth, 200), height: this.height,
       legend: { show: this.legend, live: true },
       cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false }, ...(this.legend ? {} : NEAREST) },
-      focus: { alpha: 1 }, // less would draw every curve again whenever the pointer comes to another
+      focus: { alpha: 1 }, // a smaller value redraws every curve whenever the pointer moves to another one
       select: { show: true },
       scales: { x: { time: false, range: () => this.span.range }, y: { distr: this.scale.log ? 3 : 1, range: (_, low, high) => this.#range(low, high) } },
       bands: this.ribbon ? [{ series: this.ribbon.between, fill: colour(this.ribbon.colour) }] : [],
@@ -199,7 +199,7 @@ export class Chart {
     return this.clock ? clock(Math.round(seconds)) : `${seconds.toFixed(2)} s`;
   }
 
-  /** The ends of the y axis: what is drawn across the chart is seen too. */
+  /** The range of the y axis, which includes the levels. */
   #range(low, high) {
     const levels = (this.look.levels?.() ?? []).map((level) => level.value);
     const values = [low, high, ...levels].filter((value) => value != null);
@@ -210,10 +210,10 @@ export class Chart {
     return [least - room, most + room];
   }
 
-  /** As wide as the longest label: a fixed width cut "100 Mbit/s" off. */
+  /** As wide as the longest label. A fixed width cut off "100 Mbit/s". */
   #axisSize(plot, labels, at, cycle) {
     const axis = plot.axes[at];
-    if (cycle > 1) return axis._size; // it has to come to an end
+    if (cycle > 1) return axis._size; // ends the iteration
     plot.ctx.save();
     plot.ctx.font = axis.font[0];
     const widest = Math.max(0, ...(labels ?? []).map((label) => plot.ctx.measureText(label).width));
@@ -245,7 +245,7 @@ export class Chart {
   #listen(plot) {
     plot.over.addEventListener("dblclick", () => this.span.fix(null, null));
     plot.over.addEventListener("wheel", (event) => {
-      // The page scrolls as everywhere; with a key held, or sideways, the time does.
+      // The wheel scrolls the page. With a key held, or sideways, it moves the time.
       if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
         event.preventDefault();
         this.span.pan(Math.sign(event.deltaX || event.deltaY) * PAN_STEP / 2);
@@ -266,7 +266,7 @@ export class Chart {
     ctx.clip();
     ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
     ctx.textBaseline = "top";
-    ctx.textAlign = "left"; // the axes leave it in the middle
+    ctx.textAlign = "left"; // the axes leave it centred
     const gap = NAME_GAP_PX * devicePixelRatio;
     for (const { begin, end, name, number } of bands) {
       const [left, right] = [plot.valToPos(begin, "x", true), plot.valToPos(end, "x", true)];
@@ -298,11 +298,11 @@ export class Chart {
       ctx.moveTo(bbox.left, y);
       ctx.lineTo(bbox.left + bbox.width, y);
       ctx.stroke();
-      // Above the line, or below it where it is close to the top.
+      // The name is above the line, or below it near the top.
       const above = y - bbox.top > 2 * size;
       const [left, gap, width] = [bbox.left + NAME_GAP_PX * devicePixelRatio, 3 * devicePixelRatio, ctx.measureText(name).width];
       const top = above ? y - gap - size : y + gap;
-      // On paper of its own: a curve may run through it.
+      // A background keeps the name readable over a curve.
       ctx.fillStyle = colour("paper");
       ctx.globalAlpha = 0.75;
       ctx.fillRect(left - gap, top - 1, width + 2 * gap, size + 1);
@@ -326,25 +326,21 @@ export class Chart {
       if (at < bbox.left || at > bbox.left + bbox.width) continue;
       ctx.fillStyle = ctx.strokeStyle = colour(MARKS[kind]);
       ctx.beginPath();
-      if (kind === "change") {
-        ctx.setLineDash([2 * devicePixelRatio, 2 * devicePixelRatio]);
-        ctx.lineWidth = 1.5 * devicePixelRatio;
-        ctx.moveTo(at, bbox.top);
-        ctx.lineTo(at, bottom);
-        ctx.stroke();
-      } else if (kind === "timeout") {
-        ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
-        ctx.lineWidth = 1.5 * devicePixelRatio;
-        ctx.moveTo(at, bbox.top);
-        ctx.lineTo(at, bottom);
-        ctx.stroke();
-        ctx.font = `${10 * devicePixelRatio}px system-ui, sans-serif`;
-        ctx.fillText("RTO", at + 3 * devicePixelRatio, bottom - 4 * devicePixelRatio);
-      } else {
+      if (kind === "loss") {
         ctx.moveTo(at, bottom - size * 1.6);
         ctx.lineTo(at - size * 0.8, bottom);
         ctx.lineTo(at + size * 0.8, bottom);
         ctx.fill();
+        continue;
+      }
+      ctx.setLineDash((kind === "change" ? [2, 2] : [4, 3]).map((length) => length * devicePixelRatio));
+      ctx.lineWidth = 1.5 * devicePixelRatio;
+      ctx.moveTo(at, bbox.top);
+      ctx.lineTo(at, bottom);
+      ctx.stroke();
+      if (kind === "timeout") {
+        ctx.font = `${10 * devicePixelRatio}px system-ui, sans-serif`;
+        ctx.fillText("RTO", at + 3 * devicePixelRatio, bottom - 4 * devicePixelRatio);
       }
     }
     ctx.restore();

@@ -1,8 +1,8 @@
-// Colours of curves that come and go: each keeps its own as long as it is there.
+// Colours of curves that come and go. Each curve keeps its colour.
 
 export const COLOURS = ["cwnd", "ssthresh", "goodput", "srtt", "loss", "inflight", "timeout"];
 
-/** The least number that is not taken. */
+/** The lowest number that is not taken. */
 export function firstFree(taken) {
   let number = 0;
   while (taken.has(number)) number += 1;

@@ -1,17 +1,17 @@
-// The columns of the table of sockets: the same words and units as in `tccc top`.
+// The columns of the table of sockets, with the names and units of `tccc top`.
 
 import * as format from "./format.js";
 
 /**
- * name: the word of filters and CSV; label: the heading; value: in base units; show: for people;
- * unit: what a filter's value is; width: in characters; phone: the same on a phone, when it is shown there.
+ * name: the name in filters and CSV; label: the heading; value: in base units; show: formats a value;
+ * unit: the unit in a filter; width: in characters; phone: the width on a phone, if the column is shown there.
  */
 const text = (name, label, width, value, phone) => ({ name, label, width, value, phone, isText: true, show: (v) => v ?? format.NOTHING });
-/** A column that is shown where a policy decides connections. */
+/** A column that is shown only with a policy. */
 const ofPolicy = (...its) => ({ ...text(...its), isOfPolicy: true });
 const number = (name, label, width, value, show, unit, phone) => ({ name, label, width, value, show, unit, phone, isText: false });
 
-/** What somebody in a hurry looks for stands first. */
+/** The most useful columns come first. */
 export const COLUMNS = [
   text("peer", "Peer", 19, (it) => it.peer, 17),
   text("process", "Process", 13, (it) => it.process),
@@ -40,7 +40,7 @@ export function columnNamed(name) {
   return COLUMNS.find((column) => column.name === name);
 }
 
-/** Sorts rows in place: words from a to z, numbers from the largest; what is not known comes last either way. */
+/** Sorts rows: text from a to z, numbers from the largest. Unknown values always come last. */
 export function sortRows(rows, column, reversed) {
   const sign = reversed ? -1 : 1;
   const keyed = rows.map((row) => [column.value(row), row]);

@@ -1,6 +1,6 @@
-// What is seen, as CSV in base units; a value that is not known is empty.
+// Writes CSV in base units. An unknown value is empty.
 
-/** One field, quoted where it must be; a word that a spreadsheet would compute is kept a word. */
+/** One field, quoted if necessary. An apostrophe keeps spreadsheets from evaluating text as a formula. */
 function field(value) {
   if (value == null) return "";
   if (typeof value === "number" || typeof value === "boolean") return String(value);
@@ -8,7 +8,7 @@ function field(value) {
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** Names, then one line per row. */
+/** A line of names, then one line per row. */
 export function csv(names, rows) {
   return [names, ...rows].map((row) => row.map(field).join(",") + "\n").join("");
 }

@@ -1,4 +1,4 @@
-// What a plot of many sockets draws: one curve for each of the first of a list, one moment more whenever the clock went on.
+// The curves of a plot of many sockets: one for each of the first sockets in a list, with one more value per tick.
 
 import { firstFree } from "./colours.js";
 
@@ -14,17 +14,17 @@ export class Curves {
     this.begin_ms = this.last_ms = null;
     /** Seconds since the first moment. */
     this.times = [];
-    /** By handles; those that were begun stay while they are in the list. */
+    /** By handle. A curve stays while its socket is in the list. */
     this.all = new Map();
     this.numbers = new Set();
   }
 
-  /** Takes in the values of the rows at a moment; whether the curves are other ones than before. */
+  /** Adds the values of the rows at a moment; returns whether the set of curves changed. */
   take(rows, now_ms, value) {
     const isSetBack = this.last_ms !== null && now_ms < this.last_ms;
     if (isSetBack) this.clear();
     this.begin_ms ??= now_ms;
-    // The same moment again: a paused recording, another order, another filter.
+    // The same moment again, because a recording is paused, or the order or filter changed.
     if (now_ms === this.last_ms) this.data.forEach((it) => it.pop());
     const known = new Map(rows.map((row) => [row.handle, row]));
     const isChanged = this.#choose(rows, known);
@@ -35,23 +35,23 @@ export class Curves {
     return isChanged || isSetBack;
   }
 
-  /** Cookies of the curves whose past the server has not been asked for. */
+  /** Cookies of the curves whose past was not requested yet. */
   get unasked() {
     return [...this.all.values()].filter((curve) => !curve.isAsked).map((curve) => curve.id);
   }
 
-  /** Notes that the past of these is asked for. */
+  /** Marks the past of these curves as requested. */
   ask(cookies) {
     const asked = new Set(cookies);
     for (const curve of this.all.values()) curve.isAsked ||= asked.has(curve.id);
   }
 
-  /** Takes in what was before: times, and values by cookie; what the page saw itself stays. */
+  /** Adds the past: times, and values by cookie. Values that the page saw itself stay. */
   takePast({ begin_ms, step_ms, curves }) {
     if (this.begin_ms === null) return;
     const [length, first_ms] = [Object.values(curves)[0]?.length ?? 0, this.begin_ms + this.times[0] * 1000];
     const past = Array.from({ length }, (_, at) => begin_ms + at * step_ms);
-    // Nothing is shown before the first value.
+    // Leaves out the time before the first value.
     const known = Object.values(curves).map((values) => values.findIndex((value) => value !== null)).filter((at) => at >= 0);
     const begin = Math.min(length, ...known);
     const before = past.slice(begin).filter((ms) => ms < first_ms - step_ms / 2);
@@ -60,7 +60,7 @@ export class Curves {
       const own = curves[curve.id];
       curve.values.unshift(...(own?.slice(begin, begin + before.length) ?? new Array(before.length).fill(null)));
       if (!own) continue;
-      // Those that were listed later than the plot began had a past too.
+      // A curve that was listed after the start of the plot also has a past.
       for (let at = before.length; at < this.times.length && curve.values[at] == null; at += 1) {
         const place = Math.round((this.begin_ms + this.times[at] * 1000 - begin_ms) / step_ms);
         curve.values[at] = own[place] ?? null;

@@ -1,6 +1,6 @@
-// Elements without HTML in strings: nothing that a host or a recording says can become markup.
+// Creates elements without HTML strings, so text of a host or a recording cannot become markup.
 
-/** An element with attributes, handlers (`onclick: f`) and children; text stays text. */
+/** Creates an element with attributes, handlers (`onclick: f`) and children. */
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -12,12 +12,12 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
-/** Sets text only where it differs: what is unchanged is neither drawn nor read out again. */
+/** Sets text only if it differs, so unchanged text is neither redrawn nor read out again. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Offers text as a file. */
+/** Downloads text as a file. */
 export function download(name, text) {
   const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
   const link = element("a", { href: url, download: name });

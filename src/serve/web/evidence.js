@@ -1,10 +1,10 @@
-// The evidence of a trial: what the arms of each rule did, and each limit over time.
+// The evidence of a trial: the metrics of each rule's arms, and each limit over time.
 
 import { Chart } from "./chart.js";
 import { element, setText } from "./dom.js";
 import * as format from "./format.js";
 
-/** Words and units of what a limit is about. */
+/** Name, format and description of the metric of a limit. */
 const METRICS = {
   retransmitted: ["Retransmitted", format.share, "Share of the data segments that were retransmissions"],
   timeouts: ["Timeouts", format.plain, "Retransmission timeouts per connection"],
@@ -18,12 +18,12 @@ const STATES = {
   undecided: ["?", "Not decided yet."],
   not_comparable: ["–", "Nothing to compare with."],
 };
-/** E-values below this one say nothing more, and a logarithm needs an end. */
+/** Lower e-values carry no further information, and a logarithmic axis needs a lower end. */
 const E_LEAST = 0.001;
 
 const times = (value) => `${format.digits(value)} ×`;
 
-/** What is known of a limit now, in sentences. */
+/** Describes the current evidence of a limit in sentences. */
 export function sentences(limit) {
   const [name, show] = METRICS[limit.metric];
   const said = [];
@@ -42,7 +42,7 @@ export function sentences(limit) {
 }
 
 export class Evidence {
-  /** `span` is the time that the charts share. */
+  /** `span` is the time range shared by the charts. */
   constructor(host, span) {
     Object.assign(this, { host, span, rules: [] });
   }
@@ -55,7 +55,7 @@ export class Evidence {
     this.rules.forEach((rule) => rule.recolour());
   }
 
-  /** Shows the rules of a trial; `history` are the looks so far, `extra(rule)` what stands above the arms of a rule. */
+  /** Shows the rules of a trial. `history`: the looks so far. `extra(rule)`: elements above the arms of a rule. */
   show(rules, history, extra = () => []) {
     const shape = JSON.stringify(rules.map((rule) => [rule.rule, rule.arms.map((arm) => arm.arm), rule.limits.map((it) => [it.arm, it.limit])]));
     if (shape !== this.shape) {
@@ -116,7 +116,7 @@ class RuleEvidence {
   }
 }
 
-/** One limit of one arm: the metric of both arms, their ratio beside the limit, and the evidence beside what decides. */
+/** One limit of one arm: the metric of both arms, their ratio with the limit, and the e-value with its threshold. */
 class LimitEvidence {
   constructor(limit, span) {
     Object.assign(this, { limit, span, charts: [] });
@@ -130,7 +130,7 @@ class LimitEvidence {
     return this.limit.allowed?.relative != null;
   }
 
-  /** Charts measure themselves, so they come after their place is in the page. */
+  /** Creates the charts, which can measure themselves once their place is in the page. */
   draw() {
     const { limit, span } = this;
     const [name, show] = METRICS[limit.metric];
@@ -148,7 +148,7 @@ class LimitEvidence {
     this.charts.push(new Chart(this.place, of({ title: "Ratio to keep, with its interval", show: times, look: allowed, scale: { free: true },
       ribbon: { between: [2, 1], colour: "ribbon" }, series: [
         { label: "low", colour: "inflight", show: times, width: 1 }, { label: "high", colour: "inflight", show: times, width: 1 },
-        { label: "ratio", colour: "cwnd", show: times, width: 2 }] }))); // the last is above the ribbon
+        { label: "ratio", colour: "cwnd", show: times, width: 2 }] }))); // the last curve is drawn above the ribbon
     this.charts.push(new Chart(this.place, of({ title: "E-value of harm", show: format.evidence, scale: { log: true },
       look: { levels: () => (this.needed ? [{ value: this.needed, name: `${format.evidence(this.needed)} decides`, colour: "timeout" }] : []) },
       series: [{ label: "e-value", colour: "srtt", show: format.evidence, width: 2 }] })));

@@ -1,4 +1,4 @@
-// Words that choose sockets, as in `tccc top`: `cubic`, `process:nginx`, `retrans>2%`, `srtt>50ms`.
+// Filters for sockets, as in `tccc top`: `cubic`, `process:nginx`, `retrans>2%`, `srtt>50ms`.
 
 import { COLUMNS } from "./columns.js";
 
@@ -16,7 +16,7 @@ const EXPECTED = {
   share: "a share such as 2%",
 };
 
-/** A column by its name, or by the beginning of one only. */
+/** Finds a column by its name or by an unambiguous prefix. */
 function columnOf(word) {
   const begun = COLUMNS.filter((column) => word.length >= 2 && column.name.startsWith(word));
   return COLUMNS.find((column) => column.name === word) ?? (begun.length === 1 ? begun[0] : null);
@@ -55,7 +55,7 @@ function parseWord(word) {
   };
 }
 
-/** A test that a row passes when it has all words; throws with a sentence when a word says nothing. */
+/** Returns a predicate that holds if a row matches all words. Throws a sentence if a word is invalid. */
 export function parseFilter(text) {
   const words = text.split(/\s+/).filter(Boolean).map(parseWord);
   return (row) => words.every((passes) => passes(row));

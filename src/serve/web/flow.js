@@ -1,4 +1,4 @@
-// One socket over time: its window, its round-trip time, its goodput, with its algorithm's own state.
+// One socket over time: window, round-trip time, goodput, and the private state of its algorithm.
 
 import { Chart, Span } from "./chart.js";
 import { csv } from "./csv.js";
@@ -10,10 +10,10 @@ const SPANS = [[10, "10 s"], [30, "30 s"], [60, "1 min"], [120, "2 min"], [Infin
 const FIRST_SPAN = 60;
 /** Rows of the table of last moments. */
 const LAST = 20;
-const UNKNOWN = "This connection is not known: it ended a while ago, is yet to begin, or is not among those that are watched.";
+const UNKNOWN = "This connection is not known: it ended a while ago, has not started yet, or is not watched.";
 
 const FACTS = [
-  ["Process", (it) => it.process], ["cgroup", (it) => it.cgroup], ["Algorithm", (it) => it.algorithm],
+  ["Process", (it) => it.process], ["cgroup", (it) => it.cgroup_path], ["Algorithm", (it) => it.algorithm],
   ["Rule", (it) => (it.rule == null ? null : `${it.rule}, arm ${it.arm}`)],
   ["Phase", (it) => it.phase], ["State", (it) => it.ca_state + (it.app_limited ? ", app limited" : "")],
   ["cwnd", (it) => `${format.packets(it.cwnd_pkts)} pkts`], ["ssthresh", (it) => (it.ssthresh_pkts == null ? null : `${format.packets(it.ssthresh_pkts)} pkts`)],
@@ -73,7 +73,7 @@ export class FlowView {
     const facts = element("dl", { class: "facts" },
       ...FACTS.map(([name]) => element("div", {}, element("dt", {}, name), this.facts.get(name))));
     this.state = element("tbody", {});
-    this.stateTable = element("section", { class: "state", hidden: true }, element("h2", {}, "What its algorithm keeps"),
+    this.stateTable = element("section", { class: "state", hidden: true }, element("h2", {}, "State of its algorithm"),
       element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Field"), element("th", { scope: "col" }, "Value"))), this.state));
     this.last = element("tbody", {});
     this.lastTable = element("details", { ontoggle: () => this.#showLast() }, element("summary", {}, `The last ${LAST} moments as a table`),
@@ -107,7 +107,7 @@ export class FlowView {
     return (time_ms - this.flow.socket.first_ms) / 1000;
   }
 
-  /** Times of equal phase; of equal congestion state where the algorithm has no phases. */
+  /** Times of equal phase, or of equal congestion state if the algorithm has no phases. */
   #bands() {
     const { time_ms, phase, ca_state } = this.flow.moments;
     const has = this.flow.phases.size > 0;
@@ -145,8 +145,8 @@ export class FlowView {
   #showKnown() {
     const { socket, moments } = this.flow;
     const closed = socket.closed_ms === null ? "" : " (closed)";
-    setText(this.heading, `${socket.local} → ${socket.peer}${closed}`);
-    document.title = `${socket.peer} · tccc`;
+    setText(this.heading, `${socket.local} → ${socket.remote}${closed}`);
+    document.title = `${socket.remote} · tccc`;
     for (const [name, value] of FACTS) setText(this.facts.get(name), value(socket) ?? format.NOTHING);
     const times = moments.time_ms.map((time) => this.#seconds(time));
     this.span.first = times[0];
@@ -188,6 +188,6 @@ export class FlowView {
     const names = Object.keys(moments);
     const rows = moments.time_ms.map((time, at) => names.map((name) => (name === "phase" ? phases.get(moments.phase[at]) ?? null : moments[name][at])));
     const seen = rows.filter((row) => this.#seconds(row[0]) >= begin && this.#seconds(row[0]) <= end);
-    download(`tccc-flow-${socket.socket}.csv`, csv(names, seen));
+    download(`tccc-flow-${socket.id}.csv`, csv(names, seen));
   }
 }

@@ -1,10 +1,10 @@
-// Quantities as people read them; "–" for what is not known.
+// Formats quantities; "–" is an unknown value.
 
 export const NOTHING = "–";
 
 const RATE_UNITS = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
 
-/** Three digits that count. */
+/** Three significant digits. */
 export function digits(value) {
   if (value === 0) return "0";
   const whole = Math.abs(value);
@@ -62,7 +62,7 @@ export function age(ms) {
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
 
-/** Seconds of a time that may be days, in at most two units. */
+/** Seconds, in at most two units up to days. */
 export function clock(seconds) {
   const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   let rest = Math.max(0, Math.round(seconds));
@@ -81,12 +81,12 @@ export function plain(value) {
   return value !== 0 && Math.abs(value) < 0.1 ? String(+value.toPrecision(2)) : digits(value);
 }
 
-/** A share that somebody wrote down. */
+/** A configured share. */
 export function portion(share) {
   return `${+(share * 100).toFixed(2)} %`;
 }
 
-/** A number over many powers of ten: an e-value. */
+/** An e-value, which spans many powers of ten. */
 export function evidence(value) {
   if (value == null) return NOTHING;
   if (value >= 10_000) return value.toExponential(0).replace("e+", "e");

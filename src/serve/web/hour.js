@@ -1,14 +1,14 @@
-// The last hour as the stream tells it: everything once, then the newest values.
+// The last hour from the stream: everything once, then the newest values.
 
-/** The arm that a policy leaves as it is: what the others are compared with. */
+/** The arm that a policy does not change: the baseline for the others. */
 export const BASELINE = "keep";
 /** The five figures of every line. */
 export const FIGURES = ["goodput_bps", "retrans_ratio", "rtt_p50_us", "rtt_p95_us", "sockets"];
 
-/** Lines of all connections, of algorithms and of arms, each with its columns over the same times. */
+/** Lines for all connections, for algorithms and for arms, with columns over the same times. */
 export class Hour {
   constructor() {
-    /** Lines by their numbers. */
+    /** Lines by id. */
     this.lines = new Map();
     this.step_ms = 0;
     /** Numbers of the first and the newest value. */
@@ -16,18 +16,18 @@ export class Hour {
     this.changes = [];
   }
 
-  /** As it is now, whatever comes. */
+  /** A copy that later frames do not change. */
   copy() {
     const columns = (line) => Object.fromEntries(FIGURES.map((name) => [name, [...line[name]]]));
     const lines = new Map([...this.lines].map(([id, line]) => [id, { ...line, ...columns(line) }]));
     return Object.assign(new Hour(), this, { lines });
   }
 
-  /** Takes in a frame; "overview" says everything, "recent" the newest values. */
+  /** Applies a frame: "overview" has everything, "recent" the newest values. */
   take(kind, frame) {
     const values = frame.series[0]?.goodput_bps.length ?? 0;
     const [from, newest] = [frame.newest - values + 1, frame.newest];
-    // What was missed in between, while the stream was broken, comes with a frame that says everything.
+    // Values missed while the stream was broken come with the next frame that has everything.
     if (kind === "overview" || newest < this.newest) {
       this.lines.clear();
       this.from = from;
@@ -58,18 +58,18 @@ export class Hour {
     return { ...line, from: this.from, ...Object.fromEntries(FIGURES.map((name) => [name, column(name)])) };
   }
 
-  /** The end of each value's time, milliseconds of the host's clock; that of the newest has not ended. */
+  /** The end of each value's step, milliseconds of the host's clock; for the newest value, the present. */
   times(now_ms) {
     return Array.from({ length: this.newest - this.from + 1 }, (_, at) => Math.min((this.from + at + 1) * this.step_ms, now_ms));
   }
 }
 
-/** The latest value of a column that is known, unless it is older than two steps. */
+/** The latest known value of a column, unless it is older than two steps. */
 export function latest(values) {
   return values.slice(-2).reduceRight((found, value) => found ?? value, null);
 }
 
-/** What is drawn together: algorithms, and the arms of each rule with the baseline first. */
+/** Groups lines for charts: the algorithms, and the arms of each rule with the baseline first. */
 export function groups(lines) {
   const wanted = new Map();
   const algorithms = lines.filter((line) => line.algorithm !== null || line.kind === "other_algorithms");

@@ -1,11 +1,11 @@
-// Limits that were crossed: a list, and each with its evidence, its policy and how to look at its recording.
+// Incidents: a list of crossed limits, and each with its evidence, its policy and its recordings.
 
 import { Span } from "./chart.js";
 import { element, setText } from "./dom.js";
 import { Evidence } from "./evidence.js";
 import { ask } from "./trials.js";
 
-/** A view that the list of incidents does not change. */
+/** A view without a stream of its own. */
 class Still {
   path = null;
 
@@ -68,7 +68,7 @@ export class IncidentView extends Still {
     const known = await ask(path);
     if (this.isClosed) return;
     if (!known) {
-      setText(this.host.querySelector(".says"), "There is no incident of that name.");
+      setText(this.host.querySelector(".says"), "There is no incident with that name.");
       return;
     }
     const { incident, folder } = known;

@@ -1,4 +1,4 @@
-// The page's frame: which view is shown, how the stream stands, what is missing in what is shown.
+// The frame of the page: the view, the state of the stream, and notices about missing data.
 
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
@@ -20,16 +20,16 @@ import { Trials } from "./trials.js";
 const host = document.getElementById("view");
 const playback = new Playback(document.getElementById("playback"));
 
-/** What views share. */
+/** Shared by the views. */
 const shell = {
   now_ms: 0,
   isPaused: false,
   missed: 0,
-  /** The table of sockets as it was last seen, and its row: where one comes back to. */
+  /** Address and selected row of the table of sockets, to return to. */
   table: "#/sockets",
   chosen: null,
   playback: null,
-  /** A moment of the host's clock as people say it: the time of day, or the time since a recording began. */
+  /** Formats a moment of the host's clock: the time of day, or the time since the start of a recording. */
   timeOf(ms) {
     if (this.playback) return clock((ms - this.playback.begin_ms) / 1000);
     return new Date(Date.now() - this.now_ms + ms).toLocaleTimeString("en-GB");
@@ -51,10 +51,10 @@ const shell = {
 let view = null;
 let stop = new AbortController();
 
-/** Addresses that have a view. */
+/** Valid addresses. */
 const ADDRESSES = /^#\/(overview|sockets|algorithms|trial|incidents|flow\/\d+)/;
 
-/** `#/flow/17` to its view; anything else to the overview. */
+/** Creates the view of the address, or the overview. */
 function makeView() {
   const [path, query] = location.hash.replace(/^#/, "").split("?");
   const words = new URLSearchParams(query ?? "");
@@ -77,13 +77,13 @@ async function show() {
   stop = new AbortController();
   view?.close();
   view = null;
-  shell.isPaused = false; // what was held still is gone
+  shell.isPaused = false;
   if (!ADDRESSES.test(location.hash)) history.replaceState(null, "", "#/overview");
   const [shown, signal] = [makeView(), stop.signal];
   view = shown;
   if (shell.trials.latest) shown.seen?.(shell.trials.latest);
   try {
-    // A view that has no stream of its own shows the status of the others.
+    // A view without a stream of its own still shows the status.
     await follow(shown.path ?? "/api/stream/algorithms", signal, (kind, data) => take(shown, kind, data), say);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
@@ -109,15 +109,15 @@ function say(sentence) {
   link.classList.toggle("broken", sentence !== "");
 }
 
-/** What is missing stands where the numbers stand. */
+/** Shows the status and what is missing in the numbers. */
 function showStatus(status) {
   setText(document.getElementById("title"), status.title);
   playback.show(status);
   const counted = [
-    [status.dropped, "event that did", "events that did", "not fit between kernel and reader: steps in curves may be missing"],
-    [status.untracked, "event", "events", "of sockets beyond what is followed"],
-    [status.unnamed, "name", "names", "of processes and cgroups beyond what is kept"],
-    [status.hidden, "process", "processes", "whose network namespace could not be looked at"],
+    [status.dropped, "event that did", "events that did", "not fit into the ring buffer: steps in curves may be missing"],
+    [status.untracked, "event", "events", "of sockets beyond the limit"],
+    [status.unnamed, "name", "names", "of processes and cgroups beyond the limit"],
+    [status.hidden, "process", "processes", "whose network namespace could not be entered"],
     [shell.missed, "picture", "pictures", "skipped because this page was slow"],
   ];
   const missing = counted.filter(([count]) => count > 0);
@@ -148,7 +148,7 @@ function key(event) {
 
 followTheme(document.getElementById("theme"), () => view?.recolour());
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the address says which view is shown
+  event.preventDefault(); // the hash of the address selects the view
   host.focus();
 });
 addEventListener("hashchange", () => {

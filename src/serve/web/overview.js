@@ -1,4 +1,4 @@
-// How this host is doing: five figures of all connections, of each algorithm and of each arm, now and in the last hour.
+// The overview: five figures for all connections, each algorithm and each arm, now and in the last hour.
 
 import { Chart, Span } from "./chart.js";
 import { COLOURS, firstFree } from "./colours.js";
@@ -10,9 +10,9 @@ import { colour } from "./theme.js";
 
 const HOUR_S = 3600;
 const CHART_PX = 150;
-/** The clock of this page and that of the host may drift so far apart before the times are taken anew. */
+/** Tolerated drift between the clocks of the page and the host. */
 const DRIFT_MS = 2000;
-/** Name of a column, heading, what it is, and how it is written. */
+/** Name, heading, description and format of a column. */
 const SHOWN = [
   ["goodput_bps", "Goodput", "Payload acknowledged per second, over all connections of the line", format.rate],
   ["retrans_ratio", "Retransmitted", "Share of the data segments that were retransmissions", format.share],
@@ -58,7 +58,7 @@ export class OverviewView {
     this.#show();
   }
 
-  /** A document of the server: which rules are on trial. */
+  /** Notes which rules are on trial. */
   seen({ trial }) {
     this.tried = new Set(trial?.rules.map((rule) => rule.rule));
     this.panels.forEach((panel) => panel.showTrial());
@@ -74,13 +74,13 @@ export class OverviewView {
     if (!this.shell.isPaused) this.#show();
   }
 
-  /** A moment of the charts as people say it: the time of day, or the time since a recording began. */
+  /** Formats a moment of the charts: the time of day, or the time since the start of a recording. */
   moment(seconds) {
     if (this.isRecording) return format.clock(seconds);
     return new Date(seconds * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   }
 
-  /** Seconds of the charts: of the time of day, so that their grid lies on full minutes. */
+  /** Converts to seconds of the charts, which follow the time of day so that the grid lies on full minutes. */
   #seconds(ms) {
     return (ms + this.offset_ms) / 1000;
   }
@@ -162,7 +162,7 @@ class Panel {
   show(lines, times) {
     const curves = lines.filter((line) => line.kind !== "host");
     this.#style(curves);
-    // One algorithm alone is all there is.
+    // With one algorithm, the line of all connections would be the same.
     this.#showNow(curves.length === 1 ? curves : lines);
     const series = (show) => curves.map((line) => ({ label: nameOf(line), show, width: line.arm === BASELINE ? 1.5 : 2, ...this.styles.get(line.id) }));
     const shape = curves.map((line) => line.id).join();
@@ -176,7 +176,7 @@ class Panel {
     this.places.hidden = curves.length === 0;
   }
 
-  /** A line keeps its colour as long as it is there. */
+  /** Assigns a style to each new line. A line keeps its style. */
   #style(curves) {
     const there = new Set(curves.map((line) => line.id));
     for (const id of this.styles.keys()) if (!there.has(id)) this.styles.delete(id);
@@ -213,7 +213,7 @@ class Panel {
     return element("tr", {}, element("th", { scope: "row" }, swatch, label, note), ...SHOWN.map(([, head]) => element("td", { class: "number", "data-label": head })));
   }
 
-  /** Draws each line's colour and dashes beside its name: the charts have no other legend. */
+  /** Draws each line's colour and dashes beside its name, as the legend of the charts. */
   #paint() {
     for (const [id, row] of this.rows) {
       const canvas = row.querySelector(".swatch");

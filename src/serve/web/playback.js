@@ -1,4 +1,4 @@
-// The time of a recording: play, pause, faster, slower, another moment.
+// Controls the playback of a recording: play, pause, speed, position.
 
 import { element, setText } from "./dom.js";
 import { age } from "./format.js";
@@ -35,7 +35,7 @@ export class Playback {
     this.slider.setAttribute("aria-valuetext", this.clock.textContent);
   }
 
-  /** What the choice says is how fast it plays, whoever chose it; a pause keeps what was chosen before. */
+  /** Shows the speed in the menu, also if another page chose it. A pause keeps the previous choice. */
   #choose(speed) {
     if (speed === 0) return;
     const isOffered = [...this.choice.options].some((option) => Number(option.value) === speed);

@@ -1,4 +1,4 @@
-// The windows of the first two hundred sockets of the list, together in one chart.
+// One quantity of the first two hundred sockets of the list, in one chart.
 
 import { Chart, Span } from "./chart.js";
 import { COLOURS } from "./colours.js";
@@ -43,14 +43,14 @@ export class Plot {
     if (this.latest) this.take(...this.latest);
   }
 
-  /** What is listed as of this moment. */
+  /** Adds the values of the listed sockets. */
   take(listed, now_ms) {
     this.latest = [listed, now_ms];
     const isChanged = this.curves.take(listed, now_ms, QUANTITIES[this.quantity][1]);
     if (!this.chart) this.#make();
     else if (isChanged) this.chart.relist(this.#series());
     const { data, times, all } = this.curves;
-    if (times.length === 1) this.span.fixed = null; // what was zoomed to is not there any more
+    if (times.length === 1) this.span.fixed = null; // the zoomed range is gone
     this.span.first = times[0];
     this.span.end = times[times.length - 1];
     this.chart.set(data, this.#words());
@@ -58,7 +58,7 @@ export class Plot {
     setText(this.says, listed.length > all.size ? `${all.size} of ${listed.length} sockets` : `${listed.length} sockets`);
   }
 
-  /** What the server knows of curves that were begun just now; one question at a time. */
+  /** Requests the past of new curves, one request at a time. */
   async #askForPast() {
     const { curves, quantity } = this;
     const wanted = curves.unasked;

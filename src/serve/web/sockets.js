@@ -1,4 +1,4 @@
-// Every socket as a table: sorted, filtered, and only what is on the screen is drawn.
+// The table of all sockets, sorted and filtered. Only the visible rows are drawn.
 
 import { COLUMNS, CSV_UNITS, columnNamed, sortRows } from "./columns.js";
 import { csv } from "./csv.js";
@@ -12,7 +12,7 @@ import { Sockets } from "./store.js";
 const ROW_PX = 28;
 /** Gap between columns and at the ends, in the style sheet, pixels. */
 const GAP_PX = 12;
-/** Rows drawn above and below what is seen. */
+/** Rows drawn above and below the visible ones. */
 const MARGIN = 6;
 
 export class SocketsView {
@@ -37,7 +37,7 @@ export class SocketsView {
     this.plot?.close();
   }
 
-  /** Where the keys go when the view is opened: on from the row that was left. */
+  /** The element that gets the keyboard focus when the view opens: the table, if a row was selected. */
   get entry() {
     return this.shell.chosen === null ? null : this.grid;
   }
@@ -88,7 +88,7 @@ export class SocketsView {
   #layOut() {
     this.hadPolicy = this.sockets.hasPolicy;
     this.shown = COLUMNS.filter((column) => (column.phone || !this.narrow.matches) && (this.hadPolicy || !column.isOfPolicy));
-    // The same shares of the same width in every row, and no less than the columns need.
+    // Equal widths in every row, and at least the sum of the columns' widths.
     this.template = this.shown.map((it) => `minmax(0, ${this.narrow.matches ? it.phone : it.width}fr)`).join(" ");
     this.head.style.gridTemplateColumns = this.template;
     const needed = this.shown.reduce((sum, it) => sum + it.width, 0);
@@ -136,7 +136,7 @@ export class SocketsView {
     if (this.shown) this.#list();
   }
 
-  /** The address holds what is seen, so that it can be sent to somebody. */
+  /** Stores filter and order in the address, so that it can be shared. */
   #remember() {
     const words = new URLSearchParams();
     if (this.filter.value.trim()) words.set("filter", this.filter.value.trim());
@@ -166,7 +166,7 @@ export class SocketsView {
     if (this.sockets.now_ms !== null) this.plot?.take(this.listed, this.sockets.now_ms);
   }
 
-  /** The row that was left is seen again, once its socket is there. */
+  /** Scrolls to the selected row once its socket is in the list. */
   #revealChosen() {
     if (this.isRevealed || this.listed.length === 0) return;
     const place = this.listed.findIndex((row) => row.id === this.shell.chosen);

@@ -1,6 +1,6 @@
-// The sockets as the stream tells them: everything once, then what changes.
+// The sockets from the stream: everything once, then the changes.
 
-/** Sockets by their handles. */
+/** Sockets by handle. */
 export class Sockets {
   constructor() {
     this.rows = new Map();
@@ -9,13 +9,13 @@ export class Sockets {
     this.hasPolicy = false;
   }
 
-  /** As they are now, whatever comes. */
+  /** A copy that later frames do not change. */
   copy() {
     const rows = new Map([...this.rows].map(([handle, row]) => [handle, { ...row }]));
     return Object.assign(new Sockets(), { rows, now_ms: this.now_ms, hasPolicy: this.hasPolicy });
   }
 
-  /** Takes in a frame; "sockets" says everything, "changes" what differs. */
+  /** Applies a frame: "sockets" has everything, "changes" the differences. */
   take(kind, frame) {
     if (kind === "sockets") this.rows.clear();
     for (const [handle, id, peer, local, process, cgroup, algorithm, first_ms, rule, arm] of frame.names) {
@@ -40,13 +40,13 @@ export class Sockets {
 }
 
 const COLUMNS = ["time_ms", "cwnd_pkts", "ssthresh_pkts", "inflight_pkts", "srtt_us", "min_rtt_us", "goodput_bps", "phase", "ca_state"];
-/** Columns in which the stream says 0 for no sample. */
+/** Columns in which 0 means no sample. */
 const SAMPLED = new Set(["srtt_us", "min_rtt_us"]);
-/** The past that a page keeps, and the moments it keeps at most. */
+/** Limits of the past that a page keeps. */
 const PAST_MS = 600_000;
 const MOMENTS_MAX = 20_000;
 
-/** Values of a column; none where there is no sample. */
+/** Values of a column; null if there is no sample. */
 function known(name, values) {
   return SAMPLED.has(name) ? values.map((value) => (value === 0 ? null : value)) : values;
 }
@@ -65,13 +65,13 @@ export class Flow {
     this.socket = null;
   }
 
-  /** As it is now, whatever comes. */
+  /** A copy that later frames do not change. */
   copy() {
     const moments = Object.fromEntries(COLUMNS.map((name) => [name, [...this.moments[name]]]));
     return Object.assign(new Flow(), this, { moments, marks: this.marks.map((mark) => ({ ...mark })) });
   }
 
-  /** Takes in a frame; "flow" says everything, "moments" what is new, "unknown" that there is nothing. */
+  /** Applies a frame: "flow" has everything, "moments" the new values, "unknown" nothing. */
   take(kind, frame) {
     if (kind !== "moments") this.clear();
     if (kind === "unknown") return;

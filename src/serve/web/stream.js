@@ -1,12 +1,12 @@
-// Server-sent events over fetch: unlike EventSource it sees why it was refused, and reads no faster than it is used.
+// Server-sent events over fetch. Unlike EventSource, fetch gives the reason of a refusal and applies backpressure.
 
 const FIRST_REST_MS = 1000;
 const LONGEST_REST_MS = 10_000;
-/** A connection that says nothing for so long is dead, and for so many of the server's ticks. */
+/** A connection is dead after this silence, and after this many ticks of the server. */
 const SILENCE_MS = 15_000;
 const SILENT_TICKS = 3;
 
-/** The server refused: it wants a token, or has another reason, in a sentence. */
+/** The server refused the request; the message is its reason. */
 export class Refused extends Error {
   constructor(status, sentence) {
     super(sentence);
@@ -14,16 +14,16 @@ export class Refused extends Error {
   }
 }
 
-/** Cuts a stream into its events, wherever it is split between two reads. */
+/** Splits a stream into events, which may span several reads. */
 class Cutter {
   #pieces = [];
   #end = "";
 
-  /** The events that this piece completes. */
+  /** Returns the events that this piece completes. */
   cut(piece) {
     const parts = (this.#end + piece).split("\n\n");
     const rest = parts.pop();
-    // It may be the first half of the blank line that ends an event.
+    // The newline may be the first half of the blank line that ends an event.
     this.#end = rest.endsWith("\n") ? "\n" : "";
     const events = parts.map((part, at) => (at === 0 ? this.#pieces.join("") + part : part));
     if (events.length) this.#pieces = [];
@@ -32,7 +32,7 @@ class Cutter {
   }
 }
 
-/** Ends a connection that is silent for too long, as one whose other end is gone is forever. */
+/** Ends a connection that is silent for too long, because its other end may be gone. */
 class Patience {
   #silence_ms = SILENCE_MS;
   #end = new AbortController();
@@ -46,13 +46,13 @@ class Patience {
     return this.#end.signal;
   }
 
-  /** Something came: a part of a large frame too. */
+  /** Restarts the timeout after any data. */
   renew() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.#end.abort(), this.#silence_ms);
   }
 
-  /** A server that speaks rarely is silent for longer. */
+  /** Adapts the timeout to the server's refresh interval. */
   learn(status) {
     if (status) this.#silence_ms = Math.max(SILENT_TICKS * status.refresh_ms, SILENCE_MS);
   }
@@ -91,8 +91,8 @@ function takeEvent(text, take) {
 }
 
 /**
- * Reads a stream until the signal aborts, again and again when it breaks.
- * `take(kind, data)` gets what it says, `say(sentence)` how it stands: empty while it works.
+ * Reads a stream until the signal aborts, and reconnects when it breaks.
+ * `take(kind, data)` gets the events, `say(sentence)` the state of the connection: empty while it works.
  */
 export async function follow(path, signal, take, say) {
   let rest = FIRST_REST_MS;

@@ -1,29 +1,33 @@
-// Dark or light: as the system says, until somebody chooses.
+// The dark or light theme: that of the system until the user chooses.
 
 const KEY = "tccc-theme";
 const NEXT = { auto: "dark", dark: "light", light: "auto" };
 const SIGNS = { auto: "◐ Auto", dark: "● Dark", light: "○ Light" };
 
-/** Makes the button work; `changed` is called when colours change. */
+/** Connects the button; `changed` is called when colours change. */
 export function followTheme(button, changed) {
-  const apply = (theme) => {
-    document.documentElement.dataset.theme = theme;
+  let theme = localStorage.getItem(KEY) ?? "auto";
+  if (!(theme in NEXT)) theme = "auto";
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const apply = () => {
+    document.documentElement.dataset.theme = theme === "auto" ? (dark.matches ? "dark" : "light") : theme;
     button.textContent = SIGNS[theme];
     button.setAttribute("aria-label", `Colours: ${theme}`);
   };
-  let theme = localStorage.getItem(KEY) ?? "auto";
-  if (!(theme in NEXT)) theme = "auto";
-  apply(theme);
   button.addEventListener("click", () => {
     theme = NEXT[theme];
     localStorage.setItem(KEY, theme);
-    apply(theme);
+    apply();
     changed();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+  dark.addEventListener("change", () => {
+    apply();
+    changed();
+  });
+  apply();
 }
 
-/** A colour of the style sheet by its name. */
+/** A colour of the style sheet. */
 export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }

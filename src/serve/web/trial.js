@@ -1,4 +1,4 @@
-// The running trial: what is tried, how long it has, what its limits show, and what follows.
+// The running trial: its subject, remaining time, limits and next steps.
 
 import { Span } from "./chart.js";
 import { element, setText } from "./dom.js";
@@ -44,7 +44,7 @@ export class TrialView {
 
   resume() {}
 
-  /** A document of the server. */
+  /** Shows a document of the server. */
   seen(known) {
     const { trial, last, problem } = known;
     this.trial = trial;
@@ -62,7 +62,7 @@ export class TrialView {
     this.evidence.show(trial.rules, this.history, (rule) => this.#aboveArms(rule));
   }
 
-  /** What was on trial stays in sight below how it ended. */
+  /** Shows the result of the latest trial above its last evidence. */
   #showEnd(last) {
     this.ended.hidden = !last;
     if (!last) return;
@@ -75,7 +75,7 @@ export class TrialView {
     else this.evidence.show(this.rules, this.history, () => [element("p", { class: "then" }, "What the guard saw last:")]);
   }
 
-  /** Times go on between two documents. */
+  /** Updates the times between two documents. */
   #tick() {
     const trial = this.trial;
     if (!trial) return;
@@ -113,7 +113,7 @@ export class TrialView {
   }
 }
 
-/** The shares of a rule, one after another; the one that holds now is marked. */
+/** The steps of a rule, with the current one marked. */
 function steps(rule) {
   const step = (it, at) => {
     const [sign, words] = rule.state === "passed" || at < rule.step ? ["✓", "passed"] : at === rule.step ? ["▶", "now"] : ["", ""];

@@ -1,49 +1,49 @@
-// What the server knows of trials, asked now and then: the banner above every view, and the links to trials and incidents.
+// Polls the server for trials; shows the banner above every view and the links to trials and incidents.
 
 import { element, setText } from "./dom.js";
 import { clock } from "./format.js";
 
 const REST_MS = 5000;
-/** The end of a trial is shown above every view for so long. */
+/** The banner shows the end of a trial for this long. */
 const TOLD_MS = 600_000;
 
-/** Asks for a document; nothing where the server has none, or does not answer. */
+/** Requests a document. Null if the server has none or does not answer. */
 export async function ask(path) {
   try {
     const answer = await fetch(path, { headers: { Accept: "application/json" } });
     return answer.status === 200 ? await answer.json() : null;
   } catch {
-    return null; // the stream says that the server is gone
+    return null; // the stream reports that the server is gone
   }
 }
 
-/** How a trial ended, in a sentence. */
+/** The end of a trial as a sentence. */
 export function ending(last) {
   return `The trial of ${last.title} is over. It was ${last.result === "kept" ? "kept" : "reverted"}: ${last.why}.`;
 }
 
-/** Until when a trial goes on, in a phrase; null where only its rules or a person end it. */
+/** The end of a trial as a phrase; null if only its rules or a person end it. */
 export function endsIn(trial, passed_s = 0) {
   return trial.ends_in_s == null ? null : `undone in ${clock(trial.ends_in_s - passed_s)} unless confirmed`;
 }
 
-/** Which limits of a trial are crossed. */
+/** The crossed limits of a trial. */
 export function crossed(trial) {
   return trial.rules.flatMap((rule) => rule.limits).filter((limit) => limit.state === "crossed");
 }
 
 export class Trials {
-  /** `seen` gets each document. */
+  /** Calls `seen` with each document. */
   constructor(seen) {
     this.seen = seen;
     this.banner = document.getElementById("trial");
     this.links = { trial: document.getElementById("nav-trial"), incidents: document.getElementById("nav-incidents") };
     this.latest = null;
-    /** Name of the guard's look whose history is known; null: nobody wants it. */
+    /** Name of the guard's look whose history is known; null if the history is not needed. */
     this.look = null;
   }
 
-  /** Asks until the server says that it tells nothing of trials. */
+  /** Polls until the server answers that it has no trials. */
   async run() {
     for (;;) {
       const known = await this.refresh();
@@ -68,14 +68,14 @@ export class Trials {
     this.links.trial.hidden = !trial;
     this.links.incidents.hidden = incidents.length === 0;
     const isFresh = last && Date.now() - Date.parse(last.at) < TOLD_MS;
-    // Where a trial has a view of its own, its end is not said twice.
+    // The view of the trial shows its end itself.
     this.banner.hidden = !trial && (!isFresh || location.hash === "#/trial");
     this.banner.classList.toggle("bad", trial ? crossed(trial).length > 0 : last?.result === "reverted");
     if (trial) this.#say(`On trial: ${trial.title}`, bannerWords(trial), "#/trial");
     else if (isFresh) this.#say(ending(last), "", last.incident_name ? `#/incidents/${last.incident_name}` : "#/trial");
   }
 
-  /** What changes with the time is not read out again and again. */
+  /** Screen readers skip the part that changes with time. */
   #say(what, more, href) {
     if (!this.banner.firstChild) this.banner.append(element("a", {}), element("span", { "aria-hidden": "true" }));
     const [link, words] = this.banner.children;
@@ -85,7 +85,7 @@ export class Trials {
   }
 }
 
-/** How far a rule is, in a phrase. */
+/** The progress of a rule as a phrase. */
 function progress(rule) {
   if (rule.state !== "judged") return `rule ${rule.rule} is ${rule.state}`;
   const step = rule.steps.length ? `step ${rule.step + 1} of ${rule.steps.length}` : null;

@@ -1,4 +1,4 @@
-//! What the outputs show of an event: the values of its fields, their types, and the columns.
+//! The types, values and columns of an event's fields in the outputs.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -36,21 +36,19 @@ impl<'a> From<&'a str> for FieldValue<'a> {
     }
 }
 
-/// The column of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ColumnPlace {
-    /// Its place from the left; a new column comes last, because CSV is read by place.
+    /// From the left. A new column comes last, because readers of CSV may rely on positions.
     pub position: usize,
     /// A narrow terminal shows the lowest ranks.
     pub rank: u8,
-    /// Characters in a stream, whose values are not known yet; at least as many as the name has.
+    /// Minimum number of characters in a stream, whose values are not known in advance.
     pub width: usize,
 }
 
 impl ColumnPlace {
-    /// The rank of what CSV and Parquet have and no table.
+    /// The rank of columns in CSV and Parquet only.
     pub const MACHINE: u8 = 5;
-    /// No column.
     pub const NOWHERE: ColumnPlace = column(usize::MAX, u8::MAX, 0);
 }
 
@@ -58,9 +56,9 @@ pub(crate) const fn column(position: usize, rank: u8, width: usize) -> ColumnPla
     ColumnPlace { position, rank, width }
 }
 
-/// The columns of a table that find room: the lowest ranks first, among equals from the left. Rank 0 is always there.
+/// Chooses the columns of a table that fit: lowest ranks first, then from the left. Rank 0 is always shown.
 ///
-/// Shape: the rank of each column and the room it takes; whether each is shown, and the room that is left.
+/// Shape: takes the rank and width of each column; returns whether each is shown, and the remaining width.
 pub(crate) fn with_room(columns: &[(u8, usize)], mut room: usize) -> (Vec<bool>, usize) {
     let mut is_shown = vec![false; columns.len()];
     let mut by_rank: Vec<usize> = (0..columns.len()).collect();
@@ -74,7 +72,7 @@ pub(crate) fn with_room(columns: &[(u8, usize)], mut room: usize) -> (Vec<bool>,
     (is_shown, room)
 }
 
-/// A type that a field can have.
+/// A type of a field.
 pub(crate) trait Show {
     const TYPE: FieldType;
 
@@ -101,7 +99,7 @@ show! {
     String as Text: |value| FieldValue::from(value.as_str());
     SocketAddr as Text: |value| FieldValue::End(*value);
     [u8; PRIVATE_BYTES] as Text: |value| FieldValue::Private(value);
-    // The only single byte of an event is its TCP state.
+    // The only field of this type is the TCP state.
     u8 as Text: |value| FieldValue::from(tcp_state_name(*value));
 }
 
@@ -113,34 +111,21 @@ impl<T: Show> Show for Option<T> {
     }
 }
 
-/// The kernel's words for its TCP states.
 fn tcp_state_name(state: u8) -> &'static str {
-    const NAMES: [&str; 13] = [
-        "unknown",
-        "ESTABLISHED",
-        "SYN_SENT",
-        "SYN_RECV",
-        "FIN_WAIT1",
-        "FIN_WAIT2",
-        "TIME_WAIT",
-        "CLOSE",
-        "CLOSE_WAIT",
-        "LAST_ACK",
-        "LISTEN",
-        "CLOSING",
-        "SYN_RECV",
-    ];
-    NAMES.get(usize::from(state)).unwrap_or(&NAMES[0])
+    // The kernel's numbers count from 1. The last is TCP_NEW_SYN_RECV.
+    const NAMES: &str = "ESTABLISHED SYN_SENT SYN_RECV FIN_WAIT1 FIN_WAIT2 TIME_WAIT CLOSE CLOSE_WAIT LAST_ACK LISTEN \
+                         CLOSING SYN_RECV";
+    state.checked_sub(1).and_then(|place| NAMES.split(' ').nth(place.into())).unwrap_or("unknown")
 }
 
-/// A private state as hexadecimal digits, without the zeros at its end.
+/// Formats a private state as hexadecimal digits without trailing zero bytes.
 pub(crate) fn private_digits(state: &[u8; PRIVATE_BYTES]) -> impl Iterator<Item = u8> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let used = state.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     state[..used].iter().flat_map(|byte| [byte >> 4, byte & 15].map(|half| DIGITS[usize::from(half)]))
 }
 
-/// A private state as hexadecimal text for serde.
+/// Serialises a private state as hexadecimal text.
 pub(super) mod hexadecimal {
     use serde::{Deserialize, Deserializer, Serializer};
 

@@ -1,35 +1,23 @@
-//! The bytes of an event described by themselves, so that a recording can be read when the layout has changed.
+//! The layout of events in a recording, which lets later versions with another layout read it.
 
 use serde::{Deserialize, Serialize};
 
 use super::{EVENT_BYTES, EVENT_VERSION, Event, EventField, offset};
 
-/// An event of any version is smaller.
+/// Limits for events of any version.
 const RECORD_BYTES_MAX: usize = 4096;
-/// An event of any version has fewer fields.
 const FIELDS_MAX: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldPlace {
-    /// Its name in `trace_event.h`.
+    /// The name in `trace_event.h`.
     pub name: String,
     /// Bytes from the beginning.
     pub offset: usize,
-    /// Bytes it takes.
     pub size: usize,
 }
 
-/// Names that differ, because C keeps the parts of an endpoint apart and counts the rate in bytes.
-fn name_in_c(name: &str) -> &str {
-    match name {
-        "local" => "local_addr",
-        "remote" => "remote_addr",
-        "pacing_rate_bps" => "pacing_rate",
-        same => same,
-    }
-}
-
-/// How the events of a recording are laid out.
+/// The layout of the events in a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schema {
     pub version: u32,
@@ -41,9 +29,16 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The layout that this program writes.
+    /// This version's layout.
     pub fn own() -> Schema {
         let place = |name: &str, offset, size| FieldPlace { name: name.to_owned(), offset, size };
+        // C splits endpoints and has the rate in bytes.
+        let name_in_c = |name| match name {
+            "local" => "local_addr",
+            "remote" => "remote_addr",
+            "pacing_rate_bps" => "pacing_rate",
+            same => same,
+        };
         let of_event = |field: &EventField| place(name_in_c(field.name), field.place[0], field.place[1]);
         let mut fields: Vec<FieldPlace> = Event::FIELDS.iter().map(of_event).collect();
         let of_ends =
@@ -58,17 +53,16 @@ impl Schema {
         }
     }
 
-    /// How events of this layout become events of ours.
+    /// Prepares to convert events of this layout to this version's.
     ///
-    /// Errors: why it cannot be: another byte order, a field that lies outside the event or has another size, or no
-    /// time, socket or kind.
+    /// Errors: another byte order; a field outside the event or of another size; no time, socket, kind or family.
     pub fn reading(&self) -> Result<Reading, String> {
         let own = Schema::own();
         if self.byte_order != own.byte_order {
-            return Err(format!("its bytes are in {}-endian order, which this processor is not", self.byte_order));
+            return Err(format!("its events are {}-endian, and this processor is not", self.byte_order));
         }
         if !(1..=RECORD_BYTES_MAX).contains(&self.bytes) || self.fields.len() > FIELDS_MAX {
-            return Err(format!("events of {} bytes with {} fields are none of ours", self.bytes, self.fields.len()));
+            return Err(format!("events of {} bytes with {} fields are not from tccc", self.bytes, self.fields.len()));
         }
         let mut moves = Vec::new();
         for place in &own.fields {
@@ -80,7 +74,7 @@ impl Schema {
             };
             let is_inside = theirs.offset.checked_add(theirs.size).is_some_and(|end| end <= self.bytes);
             if theirs.size != place.size || !is_inside {
-                return Err(format!("the field \"{}\" of its events has no place of its size", place.name));
+                return Err(format!("the field \"{}\" of its events has another size or lies outside", place.name));
             }
             moves.push((theirs.offset, place.offset, place.size));
         }
@@ -88,11 +82,11 @@ impl Schema {
     }
 }
 
-/// How recorded events become events of this version's layout.
+/// Converts recorded events.
 #[derive(Debug, Clone)]
 pub struct Reading {
     bytes: usize,
-    /// From, to, size; none when they are laid out as ours are.
+    /// From, to, size. `None` if the layouts are equal.
     moves: Option<Vec<(usize, usize, usize)>>,
 }
 
@@ -101,9 +95,9 @@ impl Reading {
         self.bytes
     }
 
-    /// One recorded event; fields it does not have are as in a socket that knows nothing yet.
+    /// Converts one event. Fields that the recording lacks are unknown.
     ///
-    /// None: too few bytes, or a kind or address family that this version does not know.
+    /// None: too few bytes, or an unknown kind or address family.
     pub fn event(&self, record: &[u8]) -> Option<Event> {
         let Some(moves) = &self.moves else { return Event::decode(record).ok() };
         if record.len() < self.bytes {
@@ -146,19 +140,9 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_but_the_padding_belongs_to_a_field() {
-        let schema = Schema::own();
-        let taken: usize = schema.fields.iter().map(|field| field.size).sum();
-        assert_eq!(taken + 5, EVENT_BYTES);
-        let mut places: Vec<_> = schema.fields.iter().map(|field| (field.offset, field.offset + field.size)).collect();
-        places.sort_unstable();
-        assert!(places.windows(2).all(|pair| pair[0].1 <= pair[1].0), "fields overlap");
-    }
-
-    #[test]
     fn events_of_another_layout_are_read_by_the_names_of_their_fields() {
         let mut other = Schema::own();
-        // A version that puts eight bytes before everything and has no threshold.
+        // A version with eight bytes before the event and without ssthresh.
         other.bytes += 8;
         other.fields.iter_mut().for_each(|field| field.offset += 8);
         other.fields.retain(|field| field.name != "ssthresh_pkts");
@@ -175,7 +159,7 @@ mod tests {
             schema.reading().unwrap_err()
         };
         assert!(refusal(|it| it.byte_order = "middle".into()).contains("middle-endian"));
-        assert!(refusal(|it| it.bytes = 0).contains("none of ours"));
+        assert!(refusal(|it| it.bytes = 0).contains("not from tccc"));
         assert!(refusal(|it| it.fields[0].offset = usize::MAX).contains("time_ns"));
         assert!(refusal(|it| it.fields[3].size = 7).contains("pacing_rate"));
         assert!(refusal(|it| it.fields.remove(1).size = 0).contains("no field \"socket\""));

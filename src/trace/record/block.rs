@@ -1,61 +1,41 @@
-//! One block of a recording: a header that says how long it is and what it holds, and a payload with a checksum.
+//! One block of a recording: a header with length and kind, and a payload with a checksum.
 //!
 //! ```text
 //! magic 4 | kind 1 | codec 1 | zero 2 | stored bytes 4 | raw bytes 4 | records 4 | zero 4
 //! first_ns 8 | last_ns 8 | checksum of the payload 4 | checksum of the header 4 | payload
 //! ```
 //!
-//! Numbers are little-endian. Each block is written at once and stands alone, so a file that was cut anywhere is whole
-//! up to its last whole block.
+//! Numbers are little-endian. Each block is independent and written at once, so a file cut anywhere is readable up to
+//! its last whole block.
 
-use std::io::{self, ErrorKind, Read, Seek};
+use std::io::{self, ErrorKind, Read};
+
+use strum::FromRepr;
 
 pub(super) const HEADER_BYTES: usize = 48;
-/// No block is larger, stored or unpacked: what a damaged or hostile file can make a reader take.
+/// Limit of a block, stored or unpacked. It bounds the memory that a damaged or hostile file can take.
 pub(super) const BLOCK_BYTES_MAX: u32 = 4 << 20;
 const MAGIC: [u8; 4] = *b"TCBK";
 const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromRepr)]
+#[repr(u8)]
 pub(super) enum BlockKind {
-    /// What the recording is of, as JSON.
-    Head,
-    /// Events, their bytes transposed: all first bytes, all second bytes and so on.
-    Events,
-    /// Facts, one JSON object a line.
-    Facts,
-    /// The recording was ended in order; what it holds, as JSON.
-    End,
-    /// Something this version does not know; it is passed over.
-    Unknown(u8),
-}
-
-impl BlockKind {
-    fn of_byte(byte: u8) -> BlockKind {
-        match byte {
-            1 => BlockKind::Head,
-            2 => BlockKind::Events,
-            3 => BlockKind::Facts,
-            4 => BlockKind::End,
-            other => BlockKind::Unknown(other),
-        }
-    }
-
-    fn byte(self) -> u8 {
-        match self {
-            BlockKind::Head => 1,
-            BlockKind::Events => 2,
-            BlockKind::Facts => 3,
-            BlockKind::End => 4,
-            BlockKind::Unknown(byte) => byte,
-        }
-    }
+    /// Describes the recording, as JSON.
+    Head = 1,
+    /// Transposed events: all first bytes, all second bytes and so on.
+    Events = 2,
+    /// One JSON object per line.
+    Facts = 3,
+    /// Marks a complete recording; counts, as JSON.
+    End = 4,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
-    pub kind: BlockKind,
+    /// `None`: a kind of a later version.
+    pub kind: Option<BlockKind>,
     codec: u8,
     pub stored_bytes: u32,
     raw_bytes: u32,
@@ -67,20 +47,20 @@ pub(super) struct Header {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NextBlock {
-    /// A block; its payload follows.
+    /// The payload follows.
     Block(Header),
-    /// Nothing: the file ends after a whole block.
+    /// The file ends after a whole block.
     End,
-    /// Bytes that are no whole block.
+    /// The remaining bytes are not a whole block.
     Rest,
 }
 
-pub(super) fn pack(kind: BlockKind, raw: &[u8], records: u32, [first_ns, last_ns]: [u64; 2]) -> Vec<u8> {
+pub(super) fn pack(kind: u8, raw: &[u8], records: u32, [first_ns, last_ns]: [u64; 2]) -> Vec<u8> {
     let packed = lz4_flex::block::compress(raw);
     let (codec, payload) = if packed.len() < raw.len() { (LZ4, packed.as_slice()) } else { (PLAIN, raw) };
     let mut block = Vec::with_capacity(HEADER_BYTES + payload.len());
     block.extend_from_slice(&MAGIC);
-    block.extend_from_slice(&[kind.byte(), codec, 0, 0]);
+    block.extend_from_slice(&[kind, codec, 0, 0]);
     for number in [payload.len() as u32, raw.len() as u32, records, 0] {
         block.extend_from_slice(&number.to_le_bytes());
     }
@@ -105,7 +85,7 @@ impl Header {
     fn parse(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
         let is_whole = bytes[..4] == MAGIC && u32_at(bytes, 44) == crc32fast::hash(&bytes[..44]);
         let header = Header {
-            kind: BlockKind::of_byte(bytes[4]),
+            kind: BlockKind::from_repr(bytes[4]),
             codec: bytes[5],
             stored_bytes: u32_at(bytes, 8),
             raw_bytes: u32_at(bytes, 12),
@@ -118,7 +98,7 @@ impl Header {
     }
 }
 
-/// Reads the header at this place.
+/// Reads the next header.
 ///
 /// Errors: the file cannot be read.
 pub(super) fn next(file: &mut impl Read) -> io::Result<NextBlock> {
@@ -132,7 +112,7 @@ pub(super) fn next(file: &mut impl Read) -> io::Result<NextBlock> {
 
 /// Reads the payload after a header.
 ///
-/// None: it is not what was written. The file then stands after the payload, or at its end.
+/// None: the payload is damaged. The file position is then behind it, or at the end.
 ///
 /// Errors: the file cannot be read.
 pub(super) fn payload(file: &mut impl Read, header: &Header) -> io::Result<Option<Vec<u8>>> {
@@ -154,13 +134,6 @@ fn unpack(stored: &[u8], raw_bytes: usize) -> Option<Vec<u8>> {
     (got == raw_bytes).then_some(raw)
 }
 
-/// Passes over the payload after a header.
-///
-/// Errors: the file cannot be moved in.
-pub(super) fn skip(file: &mut io::BufReader<impl Read + Seek>, header: &Header) -> io::Result<()> {
-    file.seek_relative(header.stored_bytes.into())
-}
-
 fn read_up_to(file: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -174,7 +147,7 @@ fn read_up_to(file: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// All first bytes, all second bytes and so on: what is alike in all events lies together and packs well.
+/// Groups all first bytes, all second bytes and so on. Similar bytes then lie together and compress well.
 pub(super) fn transpose(records: &[u8], record_bytes: usize) -> Vec<u8> {
     let count = records.len() / record_bytes;
     let mut columns = vec![0; records.len()];
@@ -184,9 +157,9 @@ pub(super) fn transpose(records: &[u8], record_bytes: usize) -> Vec<u8> {
     columns
 }
 
-/// The records again.
+/// The inverse of [`transpose`].
 ///
-/// None: the bytes are not so many whole records.
+/// None: the length is not that of `count` records.
 pub(super) fn transpose_back(columns: &[u8], record_bytes: usize, count: usize) -> Option<Vec<u8>> {
     if count.checked_mul(record_bytes) != Some(columns.len()) {
         return None;
@@ -213,15 +186,18 @@ mod tests {
     #[test]
     fn blocks_survive_writing_and_reading() {
         for raw in [Vec::new(), vec![7; 100_000], (0..=255).collect()] {
-            let (header, payload) = read(&pack(BlockKind::Facts, &raw, 3, [5, 9])).unwrap();
-            assert_eq!((header.kind, header.records, header.first_ns, header.last_ns), (BlockKind::Facts, 3, 5, 9));
+            let (header, payload) = read(&pack(BlockKind::Facts as u8, &raw, 3, [5, 9])).unwrap();
+            assert_eq!(
+                (header.kind, header.records, header.first_ns, header.last_ns),
+                (Some(BlockKind::Facts), 3, 5, 9)
+            );
             assert_eq!(payload, raw);
         }
     }
 
     #[test]
     fn a_block_that_is_cut_or_changed_anywhere_is_not_read() {
-        let block = pack(BlockKind::Events, &[1, 2, 3, 1, 2, 3], 2, [0, 0]);
+        let block = pack(BlockKind::Events as u8, &[1, 2, 3, 1, 2, 3], 2, [0, 0]);
         assert!((0..block.len()).all(|length| read(&block[..length]).is_none()));
         for at in 0..block.len() {
             let mut changed = block.clone();

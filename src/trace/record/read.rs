@@ -1,5 +1,6 @@
-//! Reads recordings of every format up to ours, whoever wrote them: a damaged or hostile file costs bounded memory and
-//! is refused or read up to the damage, which is counted.
+//! Reads untrusted recordings of every format up to this version's.
+//!
+//! A damaged or hostile file takes bounded memory. It is refused or read up to the damage, which is counted.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -17,41 +18,39 @@ use crate::trace::event::Event;
 use crate::trace::event::schema::Reading;
 
 const WRITES: &str = "`tccc trace --record FILE` writes recordings";
-/// Events of a block: more than any writer puts into one.
+/// No writer puts more events into a block.
 const BLOCK_EVENTS_MAX: u32 = 16_384;
-/// Longest name of an algorithm, a callback, a field, a phase or a value; the kernel's are far shorter.
+/// Longest name of an algorithm, callback, field, phase or value. The kernel's are far shorter.
 const NAME_BYTES_MAX: usize = 256;
-/// Longest path of a cgroup: the kernel takes no longer path.
+/// Longest path in the kernel.
 const PATH_BYTES_MAX: usize = 4096;
-/// Longest command: the kernel keeps 15 bytes, each of which takes three when it is made visible.
+/// Longest command: 15 bytes in the kernel, each of which takes up to three when escaped.
 const COMMAND_BYTES_MAX: usize = 64;
-/// Fields and phases of an algorithm's state, and named values of a field: 104 bytes hold no more.
+/// Most fields and phases of an algorithm, and most named values of a field.
 const LAYOUT_ITEMS_MAX: usize = 256;
-/// Longest line of a layout: what its many names may take together.
+/// Longest line of a layout.
 const LAYOUT_BYTES_MAX: usize = 64 << 10;
 
+/// Shape: in the order of recording; events are nearly sorted by time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BlockContent {
-    /// Shape: in the order in which they were handed over; nearly sorted by time.
     Events(Vec<Event>),
-    /// In the same order.
     Facts(Vec<Fact>),
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// Blocks whose content is not what was written.
     pub blocks: u64,
-    /// Events in them, and events that this version does not know.
+    /// Events in damaged blocks, and events unknown to this version.
     pub events: u64,
-    /// Facts and blocks that this version does not know.
+    /// Facts and blocks unknown to this version.
     pub unknown: u64,
     /// Bytes after the last whole block.
     pub rest_bytes: u64,
 }
 
 impl Damage {
-    /// What is missing, in sentences for people.
+    /// Describes the damage in sentences.
     pub fn notices(&self, was_cut: bool) -> Vec<String> {
         let Damage { blocks, events, unknown, rest_bytes } = self;
         let cut = format!("the recording was cut: {rest_bytes} bytes after its last whole block");
@@ -62,11 +61,11 @@ impl Damage {
     }
 }
 
-/// Which blocks are wanted; the others are passed over unread.
+/// Selects blocks. The others are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
     All,
-    /// Facts, and events whose block ends at this time or later.
+    /// Facts, and blocks of events that end at this time or later.
     EventsFrom(u64),
     Facts,
 }
@@ -81,13 +80,10 @@ pub struct RecordingReader<R> {
     length: u64,
     damage: Damage,
     tail: Option<Tail>,
-    span: Option<[u64; 2]>,
 }
 
 impl RecordingReader<File> {
-    /// Opens a recording.
-    ///
-    /// Errors: it cannot be read; it is no recording, or of a later format.
+    /// Errors: the file cannot be read, is not a recording, or has a later format.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|error| {
             let what = format!("cannot read \"{}\": {}", path.display(), bounded::reason(&error));
@@ -98,9 +94,9 @@ impl RecordingReader<File> {
 }
 
 impl<R: Read + Seek> RecordingReader<R> {
-    /// Reads what a recording is of; `name` is for messages.
+    /// Reads the head of a recording. `name` is for messages.
     ///
-    /// Errors: it cannot be read; it is no recording, or of a later format.
+    /// Errors: as [`RecordingReader::open`].
     pub fn new(file: R, name: &str) -> Result<Self> {
         let mut file = BufReader::with_capacity(64 << 10, file);
         let refuse = |why: String| Failure::usage(format!("cannot read \"{name}\": {why}"));
@@ -113,18 +109,17 @@ impl<R: Read + Seek> RecordingReader<R> {
         }
         let format = u32::from_le_bytes(first[MAGIC.len()..].try_into().expect("four bytes"));
         if !(1..=FORMAT).contains(&format) {
-            let why = format!("it is of format {format}, and this tccc reads formats up to {FORMAT}");
+            let why = format!("it has format {format}, and this tccc reads formats up to {FORMAT}");
             return Err(refuse(why).hint("read it with the tccc that wrote it, or with a later one").into());
         }
-        let lost = || refuse("its first block, which says what it holds, is damaged".to_owned());
+        let lost = || refuse("its first block, which describes it, is damaged".to_owned());
         let NextBlock::Block(header) = block::next(&mut file)? else { return Err(lost().into()) };
-        let payload =
-            block::payload(&mut file, &header)?.filter(|_| header.kind == BlockKind::Head).ok_or_else(lost)?;
+        let is_head = header.kind == Some(BlockKind::Head);
+        let payload = block::payload(&mut file, &header)?.filter(|_| is_head).ok_or_else(lost)?;
         let head: Head = serde_json::from_slice(&payload).map_err(|_| lost())?;
         let reading = head.event.reading().map_err(refuse)?;
         let begin = first.len() as u64 + block::HEADER_BYTES as u64 + u64::from(header.stored_bytes);
-        let (damage, tail, span) = (Damage::default(), None, None);
-        Ok(RecordingReader { file, head, reading, begin, at: begin, length, damage, tail, span })
+        Ok(RecordingReader { file, head, reading, begin, at: begin, length, damage: Damage::default(), tail: None })
     }
 
     pub fn head(&self) -> &Head {
@@ -135,52 +130,48 @@ impl<R: Read + Seek> RecordingReader<R> {
         self.damage
     }
 
-    /// How it was ended, once its end was reached; none when it was cut.
+    /// The last block, once it was read. `None` if the recording was cut.
     pub fn tail(&self) -> Option<Tail> {
         self.tail
     }
 
-    /// Goes back to the first block.
+    /// Returns to the first block.
     ///
-    /// Errors: the file cannot be moved in.
+    /// Errors: the file cannot be read.
     pub fn rewind(&mut self) -> Result<()> {
         self.file.seek(SeekFrom::Start(self.begin)).context("go back in a recording")?;
         (self.at, self.damage, self.tail) = (self.begin, Damage::default(), None);
         Ok(())
     }
 
-    /// First and last time of its events, by what its blocks say of themselves; goes back to the first block.
+    /// First and last time of the events, according to the headers. Returns to the first block.
     ///
-    /// None: it holds no event.
+    /// None: the recording has no events.
     ///
     /// Errors: the file cannot be read.
     pub fn span(&mut self) -> Result<Option<[u64; 2]>> {
-        if self.span.is_none() {
-            self.rewind()?;
-            let mut span: Option<[u64; 2]> = None;
-            while let Some(header) = self.next_header()? {
-                if header.kind == BlockKind::Events {
-                    let [first, last] = span.unwrap_or([u64::MAX, 0]);
-                    span = Some([first.min(header.first_ns), last.max(header.last_ns)]);
-                }
-                self.pass_over(&header)?;
+        self.rewind()?;
+        let mut span = [u64::MAX, 0];
+        while let Some(header) = self.next_header()? {
+            if header.kind == Some(BlockKind::Events) {
+                span = [span[0].min(header.first_ns), span[1].max(header.last_ns)];
             }
-            self.span = span.filter(|[first, last]| first <= last);
-            self.rewind()?;
+            self.pass_over(&header)?;
         }
-        Ok(self.span)
+        self.rewind()?;
+        Ok(Some(span).filter(|[first, last]| first <= last))
     }
 
-    /// The next block that is wanted; none at the end of what is whole.
+    /// Reads the next selected block. `None` after the last whole block.
     ///
     /// Errors: the file cannot be read.
     pub fn next(&mut self, want: Want) -> Result<Option<BlockContent>> {
         while let Some(header) = self.next_header()? {
             let is_wanted = match (header.kind, want) {
-                (BlockKind::Facts | BlockKind::End, _) | (BlockKind::Events, Want::All) => true,
-                (BlockKind::Events, Want::EventsFrom(from)) => header.last_ns >= from,
-                (BlockKind::Events, Want::Facts) => false,
-                (BlockKind::Head | BlockKind::Unknown(_), _) => {
+                (Some(BlockKind::Facts | BlockKind::End), _) | (Some(BlockKind::Events), Want::All) => true,
+                (Some(BlockKind::Events), Want::EventsFrom(from)) => header.last_ns >= from,
+                (Some(BlockKind::Events), Want::Facts) => false,
+                (Some(BlockKind::Head) | None, _) => {
                     self.damage.unknown += 1;
                     false
                 }
@@ -198,7 +189,7 @@ impl<R: Read + Seek> RecordingReader<R> {
         Ok(None)
     }
 
-    /// The header at this place; none at the end, or where no whole block follows.
+    /// Reads the next header. `None` if no whole block follows.
     fn next_header(&mut self) -> Result<Option<Header>> {
         let next = block::next(&mut self.file).context("read a recording")?;
         let header_end = self.at + block::HEADER_BYTES as u64;
@@ -218,23 +209,24 @@ impl<R: Read + Seek> RecordingReader<R> {
 
     fn pass_over(&mut self, header: &Header) -> Result<()> {
         self.at += u64::from(header.stored_bytes);
-        block::skip(&mut self.file, header).context("read a recording")
+        self.file.seek_relative(header.stored_bytes.into()).context("read a recording")
     }
 
     fn unpack(&mut self, header: &Header, payload: Option<Vec<u8>>) -> Option<BlockContent> {
-        let content = payload.and_then(|payload| match header.kind {
-            BlockKind::Events => self.unpack_events(header, &payload).map(Some),
-            BlockKind::Facts => Some(Some(BlockContent::Facts(self.unpack_facts(&payload)))),
-            _ => {
+        let content = match (header.kind, payload) {
+            (Some(BlockKind::End), Some(payload)) => {
                 self.tail = serde_json::from_slice(&payload).ok();
-                Some(None)
+                return None;
             }
-        });
+            (Some(BlockKind::Events), Some(payload)) => self.unpack_events(header, &payload),
+            (_, Some(payload)) => Some(BlockContent::Facts(self.unpack_facts(&payload))),
+            (_, None) => None,
+        };
         if content.is_none() {
             self.damage.blocks += 1;
-            self.damage.events += if header.kind == BlockKind::Events { u64::from(header.records) } else { 0 };
+            self.damage.events += if header.kind == Some(BlockKind::Events) { header.records.into() } else { 0 };
         }
-        content.flatten()
+        content
     }
 
     fn unpack_events(&mut self, header: &Header, columns: &[u8]) -> Option<BlockContent> {
@@ -261,7 +253,7 @@ impl<R: Read + Seek> RecordingReader<R> {
     }
 }
 
-/// Whether a fact is of a size that a host can give rise to, and was written in so many bytes.
+/// Whether a fact of this length has a plausible size.
 fn is_sound(fact: &Fact, bytes: usize) -> bool {
     match fact {
         Fact::Layout { algorithm, layout } => bytes <= LAYOUT_BYTES_MAX && is_name(algorithm) && is_layout(layout),
@@ -284,7 +276,7 @@ fn is_layout(layout: &StateLayout) -> bool {
         && layout.fields.iter().all(|field| is_name(&field.name) && is_kind(&field.kind))
 }
 
-/// An array of arrays is no kind of field: whoever writes one nests them as deep as he likes.
+/// Refuses arrays of arrays, which could be nested without limit.
 fn is_kind(kind: &FieldKind) -> bool {
     match kind {
         FieldKind::Enum { names } => names.len() <= LAYOUT_ITEMS_MAX && names.iter().all(|(_, name)| is_name(name)),

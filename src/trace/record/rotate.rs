@@ -1,4 +1,4 @@
-//! Several files of limited size and age: `FILE` is written, `FILE.1` is the one before, and so on.
+//! Rotates files of limited size and age: `FILE` is the current one, `FILE.1` the previous one, and so on.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// When another file is begun, and how many are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
-    /// Bytes of a file, beyond which the next block goes to another; none: no limit.
+    /// Size of a file after which the next one starts.
     pub bytes: Option<u64>,
-    /// Age of a file; none: no limit.
+    /// Age of a file after which the next one starts.
     pub age: Option<Duration>,
-    /// Older files that are kept beside the one that is written.
+    /// Number of older files to keep.
     pub keep: u32,
 }
 
@@ -31,7 +30,7 @@ impl Rotation {
         self.bytes.is_some_and(|limit| bytes >= limit) || self.age.is_some_and(|limit| age >= limit)
     }
 
-    /// Makes every older file one older, drops the oldest, and makes the file the first of them.
+    /// Renames the file and every older file by one number, and deletes the oldest.
     pub(super) fn put_aside(&self, path: &Path) -> Result<()> {
         if self.keep == 0 {
             return fs::remove_file(path).with_context(|| format!("remove \"{}\"", path.display()));

@@ -1,26 +1,28 @@
-//! What goes on being true when a recording begins another file: no more than the host has at that time, however many
-//! sockets came and went before.
+//! The facts that still hold when a recording starts another file.
+//!
+//! They are bounded by the sockets and cgroups that exist then, however many existed before.
 
 use std::collections::{BTreeMap, HashSet};
 
 use crate::trace::arrival::{Arrival, Fact};
 use crate::trace::event::{Event, EventKind};
 
-/// Sockets whose owner can stand: as many as the live source asks for.
+/// Limit of the sockets, as in the live source.
 const SOCKETS_MAX: usize = 400_000;
 
-/// Facts that a new file begins with.
 #[derive(Debug, Default)]
 pub(super) struct StandingFacts {
-    facts: BTreeMap<(u8, String), Fact>,
-    /// Names, of cgroups that such a socket has or had since the last sweep.
+    /// Layouts by algorithm.
+    layouts: BTreeMap<String, Fact>,
+    dropped: Option<Fact>,
+    /// cgroups with a socket since the last sweep.
     cgroups: BTreeMap<u64, Fact>,
-    /// Those that are open, as far as their events and the sweeps tell.
-    sockets: BTreeMap<u64, Socket>,
+    /// Open sockets, according to events and sweeps.
+    sockets: BTreeMap<u64, StandingSocket>,
 }
 
 #[derive(Debug)]
-struct Socket {
+struct StandingSocket {
     seen_ns: u64,
     netns: u32,
     cgroup: u64,
@@ -29,7 +31,6 @@ struct Socket {
 }
 
 impl StandingFacts {
-    /// Learns what stands, and what does not any more.
     pub(super) fn note(&mut self, arrival: &Arrival) {
         match arrival {
             Arrival::Event(event) if event.kind == EventKind::Close => drop(self.sockets.remove(&event.socket)),
@@ -42,7 +43,7 @@ impl StandingFacts {
     /// Shape: layouts, the drop count and cgroups, then owners and arms in the order of their sockets.
     pub(super) fn facts(&self) -> impl Iterator<Item = &Fact> {
         let of_sockets = self.sockets.values().flat_map(|socket| socket.owner.iter().chain(&socket.arm));
-        self.facts.values().chain(self.cgroups.values()).chain(of_sockets)
+        self.layouts.values().chain(&self.dropped).chain(self.cgroups.values()).chain(of_sockets)
     }
 
     fn see(&mut self, event: &Event) {
@@ -50,43 +51,36 @@ impl StandingFacts {
             socket.seen_ns = socket.seen_ns.max(event.time_ns);
         } else if self.sockets.len() < SOCKETS_MAX {
             let Event { time_ns: seen_ns, netns, cgroup, .. } = *event;
-            let socket = Socket { seen_ns, netns, cgroup, owner: None, arm: None };
+            let socket = StandingSocket { seen_ns, netns, cgroup, owner: None, arm: None };
             self.sockets.insert(event.socket, socket);
         }
     }
 
     fn learn(&mut self, fact: &Fact) {
-        let key = match fact {
-            Fact::Layout { algorithm, .. } => (0, algorithm.clone()),
-            Fact::Dropped { .. } => (1, String::new()),
-            Fact::Cgroup { cgroup, .. } => return drop(self.cgroups.insert(*cgroup, fact.clone())),
+        match fact {
+            Fact::Layout { algorithm, .. } => drop(self.layouts.insert(algorithm.clone(), fact.clone())),
+            Fact::Dropped { .. } => self.dropped = Some(fact.clone()),
+            Fact::Cgroup { cgroup, .. } => drop(self.cgroups.insert(*cgroup, fact.clone())),
+            // Owners and arms may arrive after the socket's last event.
             Fact::Owner { socket, .. } => {
-                // It is looked for after the socket's first event, and may be told after its last.
                 if let Some(socket) = self.sockets.get_mut(socket) {
                     socket.owner = Some(fact.clone());
                 }
-                return;
             }
             Fact::Arm { socket, given } => {
                 if let Some(socket) = self.sockets.get_mut(socket) {
                     socket.arm = given.as_ref().map(|_| fact.clone());
                 }
-                return;
             }
             Fact::Swept { begin_ns, hidden, netns, .. } => {
+                // The close event of a missing socket was dropped, or came before an older row of a sweep.
                 let netns: HashSet<u32> = netns.iter().copied().collect();
-                return self.forget_unseen(*begin_ns, |inode| *hidden == 0 || netns.contains(&inode));
+                let was_swept = |inode| *hidden == 0 || netns.contains(&inode);
+                self.sockets.retain(|_, socket| socket.seen_ns >= *begin_ns || !was_swept(socket.netns));
+                let known: HashSet<u64> = self.sockets.values().map(|socket| socket.cgroup).collect();
+                self.cgroups.retain(|cgroup, _| known.contains(cgroup));
             }
-            Fact::Cost { .. } => return,
-        };
-        self.facts.insert(key, fact.clone());
-    }
-
-    /// Forgets what a whole sweep did not find: its close event was dropped, or came before an older row of a sweep.
-    /// A cgroup that nothing is left of is named again with its next socket.
-    fn forget_unseen(&mut self, begin_ns: u64, was_swept: impl Fn(u32) -> bool) {
-        self.sockets.retain(|_, socket| socket.seen_ns >= begin_ns || !was_swept(socket.netns));
-        let known: HashSet<u64> = self.sockets.values().map(|socket| socket.cgroup).collect();
-        self.cgroups.retain(|cgroup, _| known.contains(cgroup));
+            Fact::Cost { .. } => {}
+        }
     }
 }

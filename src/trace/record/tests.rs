@@ -1,4 +1,4 @@
-//! Recordings written, cut, damaged and made up.
+//! Recordings that are whole, cut, damaged and hostile.
 
 use std::io::Cursor;
 
@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::read::{BlockContent, Damage, RecordingReader, Want};
 use super::*;
-use crate::catalog::{Field, FieldKind, Phase, StateLayout};
+use crate::catalog::{FieldKind, Phase, StateField, StateLayout};
 use crate::model::live::samples::{SECOND, sample};
 use crate::trace::arrival::RuleArm;
-use crate::trace::event::EventKind;
+use crate::trace::event::{Event, EventKind};
 
 fn head() -> Head {
     Head {
@@ -34,7 +34,7 @@ fn owner(socket: u64) -> Fact {
     Fact::Owner { socket, pid: 42, command: "nginx".into() }
 }
 
-/// A recording of these events in blocks of `each`, with a fact after each block, as bytes.
+/// The bytes of a recording with these events in blocks of `each`, and a fact after each block.
 fn recorded(events: &[Event], each: usize) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
@@ -48,7 +48,7 @@ fn recorded(events: &[Event], each: usize) -> Vec<u8> {
     std::fs::read(&path).unwrap()
 }
 
-/// What can be read of the bytes of a recording.
+/// Events, number of facts, damage, tail.
 fn read(bytes: &[u8]) -> Result<(Vec<Event>, usize, Damage, Option<Tail>)> {
     let mut reader = RecordingReader::new(Cursor::new(bytes), "made")?;
     let (mut events, mut facts) = (Vec::new(), 0);
@@ -109,33 +109,23 @@ fn files_that_are_no_recording_or_a_later_one_are_refused_with_the_reason() {
         (&b""[..], "it is not a recording"),
         (b"time_s,kind\n", "it is not a recording"),
         (&later, "format 9, and this tccc reads formats up to 1"),
-        (&whole[..12], "its first block, which says what it holds, is damaged"),
+        (&whole[..12], "its first block, which describes it, is damaged"),
     ] {
         let refusal = read(bytes).unwrap_err().to_string();
         assert!(refusal.starts_with("cannot read \"made\": ") && refusal.contains(says), "{refusal}");
     }
 }
 
-#[test]
-fn facts_beyond_any_host_are_left_out_and_counted() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a");
-    let mut recorder = Recorder::create(&path, head(), Rotation::NONE).unwrap();
-    recorder.write(&Arrival::Fact(Fact::Owner { socket: 1, pid: 1, command: "x".repeat(5000) })).unwrap();
-    recorder.write(&Arrival::Fact(owner(1))).unwrap();
-    recorder.part.facts.extend_from_slice(b"{\"fact\":\"of a later version\"}\n");
-    recorder.finish().unwrap();
-    let (_, facts, damage, _) = read(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!((facts, damage.unknown), (1, 2));
-}
-
-/// How many of these facts are read, and how many are left out and counted.
-fn kept(facts: &[Fact]) -> (usize, u64) {
-    let lines: Vec<String> = facts.iter().map(|fact| serde_json::to_string(fact).unwrap()).collect();
+/// Numbers of facts that are read, and that are left out and counted.
+fn kept(lines: &[String]) -> (usize, u64) {
     let mut bytes = recorded(&[], 1);
-    bytes.extend(block::pack(BlockKind::Facts, lines.join("\n").as_bytes(), facts.len() as u32, [0, 0]));
+    bytes.extend(block::pack(BlockKind::Facts as u8, lines.join("\n").as_bytes(), lines.len() as u32, [0, 0]));
     let (_, facts, damage, _) = read(&bytes).unwrap();
     (facts, damage.unknown)
+}
+
+fn json(fact: Fact) -> String {
+    serde_json::to_string(&fact).unwrap()
 }
 
 fn name(bytes: usize) -> String {
@@ -150,9 +140,9 @@ fn array(element: FieldKind) -> FieldKind {
     FieldKind::Array { element_size: 1, element: Box::new(element) }
 }
 
-/// An algorithm's state of so many fields that are alike.
+/// A layout with equal fields.
 fn fields(count: usize, name: String, kind: FieldKind) -> Fact {
-    let fields = vec![Field { name, offset: 0, size: 1, bits: None, kind }; count];
+    let fields = vec![StateField { name, offset: 0, size: 1, bits: None, kind }; count];
     Fact::Layout { algorithm: "reno".into(), layout: StateLayout { size: 1, phases: Vec::new(), fields } }
 }
 
@@ -169,9 +159,9 @@ fn cost(algorithm: String, callback: String) -> Fact {
     Fact::Cost { time_ns: 0, algorithm, callback, calls: 0, nanoseconds: 0 }
 }
 
-/// One fact for each bound, and beyond it by so many bytes or items.
-fn facts_at_their_bounds(beyond: usize) -> Vec<Fact> {
-    vec![
+/// One fact for each limit, which exceeds it by this many bytes or items.
+fn facts_at_their_limits(beyond: usize) -> Vec<String> {
+    let facts = [
         Fact::Owner { socket: 1, pid: 1, command: name(64 + beyond) },
         Fact::Cgroup { cgroup: 1, path: name(4096 + beyond) },
         Fact::Layout { algorithm: name(256 + beyond), layout: StateLayout::default() },
@@ -186,24 +176,27 @@ fn facts_at_their_bounds(beyond: usize) -> Vec<Fact> {
         fields(1, name(1), values(1, 256 + beyond)),
         fields(1, name(1), array(values(256 + beyond, 1))),
         fields(1, name(1), array(values(1, 256 + beyond))),
-    ]
+    ];
+    facts.map(json).to_vec()
 }
 
-/// Names without a bound, in a file of a few megabytes, took gigabytes.
+/// Regression: names without a limit, in a file of a few megabytes, took gigabytes.
 #[test]
-fn facts_are_read_up_to_each_bound_and_left_out_beyond() {
-    assert_eq!(kept(&facts_at_their_bounds(0)), (facts_at_their_bounds(0).len(), 0));
-    for (place, fact) in facts_at_their_bounds(1).into_iter().enumerate() {
-        assert_eq!(kept(&[fact]), (0, 1), "the fact at {place}");
+fn facts_are_read_up_to_each_limit_and_left_out_beyond() {
+    assert_eq!(kept(&facts_at_their_limits(0)), (facts_at_their_limits(0).len(), 0));
+    for fact in facts_at_their_limits(1) {
+        assert_eq!(kept(std::slice::from_ref(&fact)), (0, 1), "{fact}");
     }
 }
 
 #[test]
-fn layouts_that_no_algorithm_has_are_left_out() {
-    assert_eq!(kept(&[fields(1, name(1), array(FieldKind::Bytes))]), (1, 0));
-    assert_eq!(kept(&[fields(1, name(1), array(array(FieldKind::Bytes)))]), (0, 1));
-    assert_eq!(kept(&[fields(200, name(200), FieldKind::Bytes)]), (1, 0));
-    assert_eq!(kept(&[fields(256, name(256), FieldKind::Bytes)]), (0, 1), "all together are long");
+fn implausible_and_unknown_facts_are_left_out() {
+    let check = |fact, is_kept| assert_eq!(kept(&[fact]), if is_kept { (1, 0) } else { (0, 1) });
+    check(json(fields(1, name(1), array(FieldKind::Bytes))), true);
+    check(json(fields(1, name(1), array(array(FieldKind::Bytes)))), false);
+    check(json(fields(200, name(200), FieldKind::Bytes)), true);
+    check(json(fields(256, name(256), FieldKind::Bytes)), false); // too long together
+    check("{\"fact\":\"of a later version\"}".to_owned(), false);
 }
 
 #[test]
@@ -236,7 +229,7 @@ fn files_rotate_by_size_and_each_stands_alone() {
     assert_eq!(std::fs::read(folder.path().join("a.1")).unwrap(), parts[2], "what was there is put aside");
 }
 
-/// What a file begins with that follows one in which this was seen.
+/// The facts at the beginning of the next file after these arrivals.
 fn standing_after(arrivals: impl IntoIterator<Item = Arrival>) -> Vec<Fact> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
@@ -263,28 +256,15 @@ fn swept(begin_ns: u64, hidden: u64, netns: &[u32]) -> Arrival {
     Arrival::Fact(Fact::Swept { begin_ns, time_ns: begin_ns + SECOND, hidden, netns: netns.to_vec() })
 }
 
-/// An owner that was told after its socket's end stood for ever: each file began with more of them, at last with so
-/// many that it was full.
+/// Regression: an owner that arrived after its socket's end was kept forever, and each file started with more of them.
 #[test]
-fn owners_that_are_told_after_the_close_do_not_stand() {
+fn owners_that_arrive_after_the_close_do_not_stand() {
     let life = |socket: u64| {
         let [begin, end] = [EventKind::Open, EventKind::Close].map(|kind| event(kind, socket, socket * SECOND));
         [begin, end, Arrival::Fact(owner(socket))]
     };
-    assert_eq!(standing_after((1..=1000).flat_map(life)), []);
     let still_open = [event(EventKind::Open, 1001, SECOND), Arrival::Fact(owner(1001))];
     assert_eq!(standing_after((1..=1000).flat_map(life).chain(still_open)), [owner(1001)]);
-}
-
-#[test]
-fn owners_stand_until_a_sweep_that_looked_does_not_find_their_socket() {
-    let met = [1, 2].map(|socket| [event(EventKind::Sample, socket, SECOND), Arrival::Fact(owner(socket))]);
-    let row = event(EventKind::Snapshot, 2, 5 * SECOND + 1);
-    let after = |sweep| standing_after(met.clone().into_iter().flatten().chain([row.clone(), sweep]));
-    assert_eq!(after(swept(SECOND, 0, &[])), [owner(1), owner(2)]);
-    assert_eq!(after(swept(5 * SECOND, 0, &[])), [owner(2)]);
-    assert_eq!(after(swept(5 * SECOND, 1, &[1])), [owner(2)]);
-    assert_eq!(after(swept(5 * SECOND, 1, &[8, 9])), [owner(1), owner(2)], "nobody looked where it is");
 }
 
 #[test]
@@ -296,20 +276,26 @@ fn latest_arm_of_an_open_connection_stands() {
     assert_eq!(standing_after(open.into_iter().chain(told).chain([end])), [arm(1, "mail")]);
 }
 
-/// They stood for ever: each file of a host that starts many containers began with more of them.
+/// Regression: paths were kept forever, and on a host that starts many containers each file started with more of them.
 #[test]
-fn names_of_cgroups_stand_until_a_sweep_finds_no_socket_in_them() {
+fn paths_and_owners_stand_until_a_sweep_does_not_find_their_socket() {
     let cgroup = |cgroup| Fact::Cgroup { cgroup, path: format!("/{cgroup}") };
-    let met = |socket| Arrival::Event(Event { cgroup: socket, ..sample(socket, SECOND) });
-    let named = (1..=3).flat_map(|id| [met(id), Arrival::Fact(cgroup(id))]);
-    let row = Arrival::Event(Event { kind: EventKind::Snapshot, cgroup: 3, ..sample(3, 5 * SECOND + 1) });
-    let after = |sweep| standing_after(named.clone().chain([event(EventKind::Close, 1, SECOND), row.clone(), sweep]));
-    assert_eq!(after(swept(SECOND, 0, &[])), [cgroup(2), cgroup(3)]);
-    assert_eq!(after(swept(5 * SECOND, 0, &[])), [cgroup(3)]);
-    assert_eq!(after(swept(5 * SECOND, 1, &[8, 9])), [cgroup(2), cgroup(3)], "nobody looked where it is");
+    let of = |kind, id, time_ns| Arrival::Event(Event { kind, cgroup: id, ..sample(id, time_ns) });
+    let met = |id| [of(EventKind::Sample, id, SECOND), Arrival::Fact(cgroup(id)), Arrival::Fact(owner(id))];
+    let later = [of(EventKind::Close, 1, SECOND), of(EventKind::Snapshot, 3, 5 * SECOND + 1)];
+    let arrivals = (1..=3).flat_map(met).chain(later);
+    let check = |sweep, standing: &[u64]| {
+        let [paths, owners] = [standing, standing].map(|ids| ids.iter().copied());
+        let expected: Vec<Fact> = paths.map(cgroup).chain(owners.map(owner)).collect();
+        assert_eq!(standing_after(arrivals.clone().chain([sweep])), expected);
+    };
+    check(swept(SECOND, 0, &[]), &[2, 3]);
+    check(swept(5 * SECOND, 0, &[]), &[3]);
+    check(swept(5 * SECOND, 1, &[1]), &[3]);
+    check(swept(5 * SECOND, 1, &[8, 9]), &[2, 3]); // the socket's namespace was not swept
 }
 
-/// What stood went into one block, which is larger than any that is read when much stands.
+/// Regression: many standing facts made one block that was larger than readers allow.
 #[test]
 fn standing_facts_are_read_again_however_many_they_are() {
     let cgroup = |cgroup| Fact::Cgroup { cgroup, path: format!("/{cgroup}{}", name(4000)) };
@@ -338,7 +324,6 @@ fn span_and_selection_of_blocks_are_by_time() {
     assert_eq!(count(Want::Facts), (0, 6));
 }
 
-/// The same recording for every case.
 fn small() -> &'static [u8] {
     static SMALL: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
     SMALL.get_or_init(|| recorded(&events(20), 5))
@@ -347,7 +332,7 @@ fn small() -> &'static [u8] {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever the bytes are: no panic, no more memory than a block, events only as written.
+    /// No panic, and no more memory than a block.
     #[test]
     fn no_bytes_break_the_reader(bytes in proptest::collection::vec(any::<u8>(), 0..600), keep in 0usize..700) {
         let whole = small();
@@ -367,13 +352,12 @@ proptest! {
         }
     }
 
-    /// Blocks with right checksums and any content, as someone hostile would make them.
+    /// Blocks with valid checksums and arbitrary content, as an attacker would write them.
     #[test]
     fn no_content_of_blocks_breaks_the_reader(
         payload in proptest::collection::vec(any::<u8>(), 0..2000), kind in 0u8..6, records in any::<u32>(),
         times in any::<[u64; 2]>(),
     ) {
-        let kind = match kind { 0 => BlockKind::Head, 1 | 2 => BlockKind::Events, 3 => BlockKind::Facts, 4 => BlockKind::End, n => BlockKind::Unknown(n) };
         let mut bytes = small().to_vec();
         bytes.extend(block::pack(kind, &payload, records, times));
         let mut reader = RecordingReader::new(Cursor::new(&bytes), "made").unwrap();

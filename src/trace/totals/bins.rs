@@ -1,17 +1,16 @@
-//! Values counted by size: by powers of two, and round-trip times in bins that are narrow enough for percentiles.
+//! Histograms: by powers of two, and of RTTs with bins narrow enough for percentiles.
 
-/// Bins of a histogram by powers of two.
 pub const BINS: usize = 40;
-/// Bins: those up to 8 us by themselves, then [`PARTS`] to each power of two up to 2^24 us, and one for what is above.
+/// One bin per us up to 8 us, then [`PARTS`] bins per power of two up to 2^24 us, and one for larger values.
 pub const RTT_BINS: usize = 177;
-/// Bins of each power of two.
+/// Bins per power of two.
 const PARTS: usize = 8;
 
-/// How often values of each size were seen.
+/// A histogram by powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Powers {
     pub sum: u64,
-    /// Place n holds values above 2^(n-1) and up to 2^n; the last place also those above.
+    /// Bin n counts values above 2^(n-1) and up to 2^n. The last bin also counts larger values.
     pub bins: [u64; BINS],
 }
 
@@ -28,11 +27,11 @@ impl Powers {
     }
 }
 
-/// How often smoothed RTTs of each size were seen.
+/// A histogram of smoothed RTTs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RttCounts {
     pub sum_us: u64,
-    /// Shape: ascending; each bin holds its upper bound.
+    /// Shape: ascending; each bin includes its upper bound.
     pub bins: [u64; RTT_BINS],
 }
 
@@ -53,15 +52,15 @@ impl RttCounts {
         self.bins.iter_mut().zip(other.bins).for_each(|(own, more)| *own = own.saturating_add(more));
     }
 
-    /// What was counted since an earlier look at the same counts; 0 where they went back.
+    /// The growth since an earlier state of the same counts.
     pub fn since(&self, before: &RttCounts) -> RttCounts {
         let bins = std::array::from_fn(|bin| self.bins[bin].saturating_sub(before.bins[bin]));
         RttCounts { sum_us: self.sum_us.saturating_sub(before.sum_us), bins }
     }
 
-    /// A percentile, microseconds, to an eighth of its value; values above 2^24 us count as 2^24.
+    /// A percentile in microseconds, precise to an eighth of its value. Values above 2^24 us count as 2^24 us.
     ///
-    /// None: nothing was counted.
+    /// None: there are no values.
     pub fn percentile_us(&self, share: f64) -> Option<u32> {
         let total: u64 = self.bins.iter().sum();
         let wanted = share * total as f64;
@@ -77,7 +76,7 @@ impl RttCounts {
         None
     }
 
-    /// The same counts by powers of two.
+    /// Converts to a histogram by powers of two.
     pub fn powers(&self) -> Powers {
         let mut bins = [0; BINS];
         for (bin, count) in self.bins.iter().enumerate() {
@@ -92,14 +91,14 @@ impl RttCounts {
     }
 }
 
-/// The bin of a value, microseconds, as `observe_rtt` of the kernel side finds it.
+/// The bin of a value in microseconds, as in `observe_rtt` of the kernel program.
 fn bin_of(us: u32) -> usize {
     let below = us.saturating_sub(1) as usize;
     let shift = below.checked_ilog2().unwrap_or(0).saturating_sub(PARTS.ilog2());
     (shift as usize * PARTS + (below >> shift)).min(RTT_BINS - 1)
 }
 
-/// A bin holds what is above the first and up to the second, microseconds.
+/// Lower bound (excluded) and upper bound (included) of a bin, microseconds.
 fn bounds_us(bin: usize) -> (f64, f64) {
     let shift = (bin / PARTS).saturating_sub(1);
     let first = bin - shift * PARTS;

@@ -1,59 +1,57 @@
-//! One row of the sums: its counts, and its bytes in the kernel's map.
+//! The counts of one group, and their encoding in the kernel's map.
 
 use super::bins::{BINS, Powers, RTT_BINS, RttCounts};
 use crate::trace::arrival::RuleArm;
 
-/// Congestion states, in the kernel's order.
+/// Number of congestion states.
 pub const STATES: usize = 5;
-/// Bytes of `struct totals_key` and of the algorithm's name in it.
+/// Size of `struct totals_key` and of the algorithm's name in it.
 pub(super) const KEY_BYTES: usize = 32;
 const NAME_BYTES: usize = 16;
-/// Place of the number of the arm in the key.
+/// Offset of the arm's number in the key.
 const SLOT_AT: usize = 24;
-/// Words of `struct totals`: 11 counts, the states, the smoothed RTT, three histograms.
+/// Size of `struct totals` in words: 11 counts, the states, the smoothed RTT, three histograms.
 const VALUE_WORDS: usize = 11 + STATES + (1 + RTT_BINS) + 3 * (1 + BINS);
 
-/// What the connections of one algorithm in one cgroup and arm did since the counting began.
+/// Counts of the connections of one algorithm in one cgroup and arm. Cumulative, except for `sockets`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Group {
+pub struct CountedGroup {
     pub algorithm: String,
-    /// cgroup v2 id; 0 is a sum of those whose cgroups are gone.
+    /// cgroup v2 id. 0: the sum over removed cgroups.
     pub cgroup: u64,
-    /// Its path below the mount, also when it is gone; none when it was gone before it could be looked at, or there is
-    /// no cgroup v2.
+    /// Path below the mount, kept after the cgroup's removal. `None`: the cgroup was removed before it was named, or there
+    /// is no cgroup v2.
     pub path: Option<String>,
-    /// Number of the arm in the policy's labels; 0: no rule decided them.
+    /// Number of the arm in the policy's labels. 0: no rule decided.
     pub slot: u32,
     pub arm: Option<RuleArm>,
-    /// Open connections, by the latest sweep.
+    /// Open connections in the latest sweep.
     pub sockets: u64,
     pub opened: u64,
     pub closed: u64,
     pub bytes_acked: u64,
     pub bytes_received: u64,
-    /// Data packets sent, retransmissions included.
+    /// Data packets sent, including retransmissions.
     pub sent_pkts: u64,
     pub retrans_pkts: u64,
     pub delivered_pkts: u64,
-    /// Packets delivered with a congestion mark.
     pub delivered_ce_pkts: u64,
     pub lost_pkts: u64,
-    /// Time in each congestion state, over all connections: Open, Disorder, CWR, Recovery, Loss.
+    /// Time of all connections in each congestion state: Open, Disorder, CWR, Recovery, Loss.
     pub state_ns: [u64; STATES],
     pub srtt_us: RttCounts,
     pub min_rtt_us: Powers,
     pub cwnd_pkts: Powers,
-    /// Payload acknowledged per second, bytes, of connections that sent.
+    /// Payload bytes acknowledged per second, of connections that sent.
     pub goodput_bytes: Powers,
 }
 
-impl Group {
-    /// By algorithm, cgroup and arm.
-    pub(super) fn order(&self, other: &Group) -> std::cmp::Ordering {
+impl CountedGroup {
+    pub(super) fn order(&self, other: &CountedGroup) -> std::cmp::Ordering {
         (&self.algorithm, self.cgroup, self.slot).cmp(&(&other.algorithm, other.cgroup, other.slot))
     }
 
-    pub fn add(&mut self, other: &Group) {
+    pub fn add(&mut self, other: &CountedGroup) {
         self.sockets += other.sockets;
         self.opened += other.opened;
         self.closed += other.closed;
@@ -72,7 +70,7 @@ impl Group {
     }
 }
 
-pub(super) fn key_of(group: &Group) -> [u8; KEY_BYTES] {
+pub(super) fn key_of(group: &CountedGroup) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
     key[..group.algorithm.len().min(NAME_BYTES)].copy_from_slice(group.algorithm.as_bytes());
     key[NAME_BYTES..SLOT_AT].copy_from_slice(&group.cgroup.to_ne_bytes());
@@ -80,8 +78,8 @@ pub(super) fn key_of(group: &Group) -> [u8; KEY_BYTES] {
     key
 }
 
-/// One entry of the map; none when it is of another size than ours.
-pub(super) fn decode(key: &[u8], value: &[u8], sweep: u64) -> Option<Group> {
+/// Decodes an entry of the map. None: it has another size.
+pub(super) fn decode(key: &[u8], value: &[u8], sweep: u64) -> Option<CountedGroup> {
     if key.len() != KEY_BYTES || value.len() != VALUE_WORDS * 8 {
         return None;
     }
@@ -90,15 +88,13 @@ pub(super) fn decode(key: &[u8], value: &[u8], sweep: u64) -> Option<Group> {
     let cgroup = u64::from_ne_bytes(key[NAME_BYTES..SLOT_AT].try_into().expect("eight bytes"));
     let slot = u32::from_ne_bytes(key[SLOT_AT..SLOT_AT + 4].try_into().expect("four bytes"));
     let mut words = value.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
-    let mut word = || words.next().expect("the size was looked at");
+    let mut word = || words.next().expect("the size was checked");
     let was_swept = word() == sweep;
     let sockets = word();
-    Some(Group {
+    Some(CountedGroup {
         algorithm: String::from_utf8_lossy(name).into_owned(),
         cgroup,
-        path: None,
         slot,
-        arm: None,
         sockets: if was_swept { sockets } else { 0 },
         opened: word(),
         closed: word(),
@@ -114,6 +110,7 @@ pub(super) fn decode(key: &[u8], value: &[u8], sweep: u64) -> Option<Group> {
         min_rtt_us: powers(&mut word),
         cwnd_pkts: powers(&mut word),
         goodput_bytes: powers(&mut word),
+        ..CountedGroup::default()
     })
 }
 

@@ -1,78 +1,76 @@
-//! Names groups by the paths of their cgroups and by the arms of the policy, and keeps their counts when these come and go.
+//! Names groups by cgroup path and arm, and keeps their counts when cgroups and arms come and go.
 //!
-//! What is shown of an algorithm, path and arm does not count backwards as long as it is shown, and nothing that was counted
-//! is left out: cgroups that were gone before anybody could name them are one sum without a path.
+//! While a series is shown, its counts never decrease. No count is lost: cgroups that were removed before they could be
+//! named are one sum without a path.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::group::{Group, KEY_BYTES, key_of};
+use super::group::{CountedGroup, KEY_BYTES, key_of};
 use crate::trace::arrival::RuleArm;
 
-/// A group whose cgroup or arm is gone is shown so long after it counted last, because scrapes are rarer than sweeps: two of
-/// Prometheus's own intervals.
+/// A group without cgroup or arm is shown this long after its last change, because scrapes are rarer than sweeps: twice
+/// Prometheus's default interval.
 const SHOWN_GONE: Duration = Duration::from_secs(120);
-/// With more groups than half of the kernel's room, it is shown in one sweep more and no longer.
+/// With more groups (half of the kernel's room), such a group is shown in one more sweep only.
 const CROWDED: usize = 1024;
-/// Sums of forgotten groups; a host has fewer algorithms.
+/// Limit of the sums of forgotten groups.
 const CARRIED_MAX: usize = 1024;
-/// Stands for the cgroups of forgotten groups; no cgroup has it.
+/// The cgroup of the sums of forgotten groups. No cgroup has this id.
 const FORGOTTEN: u64 = 0;
 
-/// Algorithm, path and arm: what tells series apart.
+/// Algorithm, path and arm identify a series.
 type Label = (String, Option<String>, Option<RuleArm>);
 
-/// What is known of groups beside their counts.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// cgroups that exist, by the latest look.
+    /// Existing cgroups at the latest listing.
     paths: HashMap<u64, String>,
-    /// Of each cgroup that has a group: its path, kept as long as the group; none: it was gone at the first look.
+    /// The path of each cgroup with a group. `None`: the cgroup did not exist at its first listing.
     names: HashMap<u64, Option<String>>,
-    /// What the numbers of arms mean: the first is number 1.
+    /// The arms; the first has number 1.
     arms: Vec<RuleArm>,
-    /// Arms that the policy has now.
+    /// Arms of the current rules.
     current: BTreeSet<RuleArm>,
-    /// Groups of a policy that is gone, and since when: no program counts them any more.
-    left: Vec<(Group, Instant)>,
-    /// Groups whose cgroup or arm is gone, as they were shown, and since when.
-    gone: HashMap<[u8; KEY_BYTES], (Group, Instant)>,
-    /// What forgotten groups had counted.
-    carried: BTreeMap<Label, Group>,
+    /// Groups of removed policies, and the time of removal.
+    left: Vec<(CountedGroup, Instant)>,
+    /// Groups without cgroup or arm as they were shown, and the time of their last change.
+    gone: HashMap<[u8; KEY_BYTES], (CountedGroup, Instant)>,
+    /// Sums of forgotten groups.
+    carried: BTreeMap<Label, CountedGroup>,
 }
 
 impl Ledger {
-    /// Whether there is a cgroup that came after the latest look.
-    pub(super) fn lacks_a_path(&self, groups: &[Group]) -> bool {
+    /// Whether a group's cgroup is newer than the latest listing.
+    pub(super) fn lacks_a_path(&self, groups: &[CountedGroup]) -> bool {
         groups.iter().any(|group| !self.names.contains_key(&group.cgroup) && !self.paths.contains_key(&group.cgroup))
     }
 
-    /// Takes in which cgroups exist; nothing: there is no cgroup v2, and no cgroup can be gone.
+    /// Updates the existing cgroups. Empty: there is no cgroup v2, and no cgroup counts as removed.
     pub(super) fn note_paths(&mut self, paths: impl IntoIterator<Item = (u64, String)>) {
         self.paths = paths.into_iter().collect();
     }
 
-    /// Takes in what the numbers of arms mean, and which of them the policy has now.
     pub(super) fn note_arms(&mut self, arms: Vec<RuleArm>, current: BTreeSet<RuleArm>) {
         (self.arms, self.current) = (arms, current);
     }
 
-    /// Takes over groups of arms that nothing counts any more, because their policy is gone.
-    pub(super) fn leave(&mut self, mut groups: Vec<Group>, now: Instant) {
+    /// Keeps the groups of a removed policy, which no program counts any more.
+    pub(super) fn leave(&mut self, mut groups: Vec<CountedGroup>, now: Instant) {
         self.name(&mut groups);
         self.left.extend(groups.into_iter().map(|group| (group, now)));
         (self.arms, self.current) = (Vec::new(), BTreeSet::new());
     }
 
-    /// The groups of one sweep as they are shown: with their paths, and with what forgotten ones had counted.
+    /// Prepares the groups of a sweep to be shown: names them and adds the sums of forgotten ones.
     ///
-    /// `forget` takes a group out of the kernel, which frees its room, and says whether it did.
+    /// `forget` deletes a group from the kernel's map and returns whether it did.
     pub(super) fn settle(
         &mut self,
-        mut groups: Vec<Group>,
+        mut groups: Vec<CountedGroup>,
         now: Instant,
-        mut forget: impl FnMut(&Group) -> bool,
-    ) -> Vec<Group> {
+        mut forget: impl FnMut(&CountedGroup) -> bool,
+    ) -> Vec<CountedGroup> {
         self.name(&mut groups);
         let is_crowded = groups.len() > CROWDED;
         let mut before = std::mem::take(&mut self.gone);
@@ -91,16 +89,6 @@ impl Ledger {
             self.gone.insert(key, (group.clone(), since));
             true
         });
-        self.carry_left(now);
-        groups.extend(self.left.iter().map(|(group, _)| group.clone()));
-        self.let_go(&groups);
-        groups.extend(self.carried.values().cloned());
-        groups.sort_by(Group::order);
-        groups
-    }
-
-    /// Lets groups of earlier policies go that were shown for long enough.
-    fn carry_left(&mut self, now: Instant) {
         for (group, since) in std::mem::take(&mut self.left) {
             if now.saturating_duration_since(since) < SHOWN_GONE {
                 self.left.push((group, since));
@@ -108,9 +96,14 @@ impl Ledger {
                 self.carry(&group);
             }
         }
+        groups.extend(self.left.iter().map(|(group, _)| group.clone()));
+        self.let_go(&groups);
+        groups.extend(self.carried.values().cloned());
+        groups.sort_by(CountedGroup::order);
+        groups
     }
 
-    fn name(&mut self, groups: &mut [Group]) {
+    fn name(&mut self, groups: &mut [CountedGroup]) {
         for group in groups {
             let name = self.names.entry(group.cgroup).or_insert_with(|| self.paths.get(&group.cgroup).cloned());
             group.path = name.clone();
@@ -118,24 +111,24 @@ impl Ledger {
         }
     }
 
-    /// Whether the cgroup was removed, or the policy lost the arm, and the last connection ended.
-    fn is_gone(&self, group: &Group) -> bool {
+    /// Whether the cgroup or the arm was removed, and the last connection ended.
+    fn is_gone(&self, group: &CountedGroup) -> bool {
         let has_cgroup = self.paths.is_empty() || self.paths.contains_key(&group.cgroup);
         let has_arm = group.arm.as_ref().is_none_or(|arm| self.current.contains(arm));
         group.sockets == 0 && !(has_cgroup && has_arm)
     }
 
-    fn has_room(&self, group: &Group) -> bool {
+    fn has_room(&self, group: &CountedGroup) -> bool {
         self.carried.len() < CARRIED_MAX || self.carried.contains_key(&label_of(group))
     }
 
-    fn carry(&mut self, group: &Group) {
+    fn carry(&mut self, group: &CountedGroup) {
         let sum = self.carried.entry(label_of(group)).and_modify(|sum| sum.add(group));
-        sum.or_insert_with(|| Group { cgroup: FORGOTTEN, ..group.clone() });
+        sum.or_insert_with(|| CountedGroup { cgroup: FORGOTTEN, ..group.clone() });
     }
 
-    /// Keeps only names of groups that there are, and sums that are shown together with such a group or have no path.
-    fn let_go(&mut self, groups: &[Group]) {
+    /// Drops names without a group, and sums with a path or arm that no group has.
+    fn let_go(&mut self, groups: &[CountedGroup]) {
         let cgroups: HashSet<u64> = groups.iter().map(|group| group.cgroup).collect();
         self.names.retain(|cgroup, _| cgroups.contains(cgroup));
         let shown: HashSet<Label> = groups.iter().map(label_of).collect();
@@ -143,7 +136,7 @@ impl Ledger {
     }
 }
 
-fn label_of(group: &Group) -> Label {
+fn label_of(group: &CountedGroup) -> Label {
     (group.algorithm.clone(), group.path.clone(), group.arm.clone())
 }
 
@@ -154,37 +147,35 @@ mod tests {
     const SWEEP: Duration = Duration::from_secs(5);
     const ROOT: (u64, &str) = (1, "/");
 
-    /// A host whose kernel counts.
-    struct Host {
+    struct CountedHost {
         ledger: Ledger,
-        kernel: BTreeMap<u64, Group>,
+        kernel: BTreeMap<u64, CountedGroup>,
         now: Instant,
     }
 
-    impl Host {
-        fn new() -> Host {
-            Host { ledger: Ledger::default(), kernel: BTreeMap::new(), now: Instant::now() }
+    impl CountedHost {
+        fn new() -> CountedHost {
+            CountedHost { ledger: Ledger::default(), kernel: BTreeMap::new(), now: Instant::now() }
         }
 
         fn count(&mut self, cgroup: u64, sockets: u64, bytes_acked: u64) {
             self.kernel.insert(cgroup, group(cgroup, sockets, bytes_acked));
         }
 
-        /// The bytes that are shown by path, some time later, with these cgroups.
+        /// The bytes shown by path, some time later, with these cgroups.
         fn shown(&mut self, later: Duration, cgroups: &[(u64, &str)]) -> BTreeMap<String, u64> {
             self.now += later;
             self.ledger.note_paths(cgroups.iter().map(|(cgroup, path)| (*cgroup, (*path).to_owned())));
             let (groups, kernel) = (self.kernel.values().cloned().collect(), &mut self.kernel);
-            let shown = self.ledger.settle(groups, self.now, |group| kernel.remove(&group.cgroup).is_some());
-            by_path(shown)
+            by_path(self.ledger.settle(groups, self.now, |group| kernel.remove(&group.cgroup).is_some()))
         }
     }
 
-    fn group(cgroup: u64, sockets: u64, bytes_acked: u64) -> Group {
-        Group { algorithm: "one".into(), cgroup, sockets, bytes_acked, ..Group::default() }
+    fn group(cgroup: u64, sockets: u64, bytes_acked: u64) -> CountedGroup {
+        CountedGroup { algorithm: "one".into(), cgroup, sockets, bytes_acked, ..CountedGroup::default() }
     }
 
-    fn by_path(shown: Vec<Group>) -> BTreeMap<String, u64> {
+    fn by_path(shown: Vec<CountedGroup>) -> BTreeMap<String, u64> {
         let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
         for group in shown {
             *bytes.entry(group.path.unwrap_or_default()).or_default() += group.bytes_acked;
@@ -196,10 +187,10 @@ mod tests {
         expected.iter().map(|(path, bytes)| ((*path).to_owned(), *bytes)).collect()
     }
 
-    /// Such a cgroup was deleted before it was shown, and nothing said that its connections were missing.
+    /// Regression: the group was deleted before it was shown.
     #[test]
     fn cgroup_that_lived_between_two_sweeps_stays_in_the_sum_without_a_path() {
-        let mut host = Host::new();
+        let mut host = CountedHost::new();
         host.count(9, 0, 100);
         assert_eq!(host.shown(SWEEP, &[ROOT]), bytes(&[("", 100)]));
         assert!(host.kernel.contains_key(&9), "it was deleted when it was shown for the first time");
@@ -217,10 +208,10 @@ mod tests {
         assert_eq!((ledger.names.len(), ledger.gone.len(), ledger.carried.len()), (0, 0, 1));
     }
 
-    /// Its counts moved to the series without a path, which fell when the group was deleted.
+    /// Regression: the counts moved to the series without a path, which decreased when the group was deleted.
     #[test]
     fn removed_cgroup_keeps_its_path_until_its_last_counts_were_shown() {
-        let mut host = Host::new();
+        let mut host = CountedHost::new();
         host.count(5, 2, 100);
         assert_eq!(host.shown(SWEEP, &[ROOT, (5, "/a")]), bytes(&[("/a", 100)]));
         for (sockets, acked) in [(1, 150), (0, 200), (0, 210)] {
@@ -234,10 +225,10 @@ mod tests {
         assert!(host.kernel.is_empty());
     }
 
-    /// A service that is started again has another cgroup of the same name.
+    /// A restarted service has a new cgroup with the same path.
     #[test]
     fn cgroup_made_again_under_its_path_does_not_count_backwards() {
-        let mut host = Host::new();
+        let mut host = CountedHost::new();
         host.count(5, 1, 100);
         assert_eq!(host.shown(SWEEP, &[ROOT, (5, "/a")]), bytes(&[("/a", 100)]));
         host.count(5, 0, 100);
@@ -253,18 +244,8 @@ mod tests {
     }
 
     #[test]
-    fn group_that_cannot_be_forgotten_is_counted_once() {
-        let mut ledger = Ledger::default();
-        ledger.note_paths([(1, "/".to_owned())]);
-        for _ in 0..3 {
-            let shown = ledger.settle(vec![group(9, 0, 100)], Instant::now(), |_| false);
-            assert_eq!(by_path(shown), bytes(&[("", 100)]));
-        }
-    }
-
-    #[test]
     fn room_is_freed_after_one_sweep_more_when_groups_are_many() {
-        let mut host = Host::new();
+        let mut host = CountedHost::new();
         let cgroups: Vec<(u64, &str)> = (2..).map(|cgroup| (cgroup, "/many")).take(CROWDED + 1).collect();
         cgroups.iter().for_each(|(cgroup, _)| host.count(*cgroup, 0, 1));
         let all = bytes(&[("/many", CROWDED as u64 + 1)]);
@@ -277,7 +258,7 @@ mod tests {
 
     #[test]
     fn host_without_cgroups_forgets_nothing() {
-        let mut host = Host::new();
+        let mut host = CountedHost::new();
         host.count(1, 0, 100);
         for _ in 0..3 {
             assert_eq!(host.shown(SHOWN_GONE, &[]), bytes(&[("", 100)]));
@@ -289,8 +270,8 @@ mod tests {
         RuleArm { rule: rule.into(), arm: "keep".into() }
     }
 
-    /// The bytes that are shown by rule, some time later, on a host whose groups all have a cgroup.
-    fn by_rule(ledger: &mut Ledger, groups: &[Group], now: Instant) -> BTreeMap<String, u64> {
+    /// The bytes shown by rule.
+    fn by_rule(ledger: &mut Ledger, groups: &[CountedGroup], now: Instant) -> BTreeMap<String, u64> {
         let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
         for group in ledger.settle(groups.to_vec(), now, |_| true) {
             *bytes.entry(group.arm.map_or(String::new(), |arm| arm.rule)).or_default() += group.bytes_acked;
@@ -302,7 +283,7 @@ mod tests {
     fn group_of_an_arm_that_the_policy_lost_is_shown_for_a_while() {
         let mut ledger = Ledger::default();
         ledger.note_paths([(1, "/".to_owned())]);
-        let in_arm = |slot, sockets| Group { slot, ..group(1, sockets, 100) };
+        let in_arm = |slot, sockets| CountedGroup { slot, ..group(1, sockets, 100) };
         let groups = [in_arm(0, 1), in_arm(1, 0), in_arm(2, 0)];
         ledger.note_arms(vec![arm("web"), arm("mail")], BTreeSet::from([arm("web")]));
         let now = Instant::now();
@@ -313,16 +294,16 @@ mod tests {
         assert_eq!(by_rule(&mut ledger, &open, now + 3 * SHOWN_GONE), all, "one of its connections is open");
     }
 
-    /// Another policy gives the numbers another meaning, and its program counts from zero.
+    /// A new policy gives the numbers another meaning, and its program counts from zero.
     #[test]
     fn counts_of_a_policy_that_is_gone_are_not_those_of_the_next_one() {
         let mut ledger = Ledger::default();
         ledger.note_paths([(1, "/".to_owned())]);
-        let in_arm = |bytes_acked| Group { slot: 1, ..group(1, 1, bytes_acked) };
+        let in_arm = |bytes_acked| CountedGroup { slot: 1, ..group(1, 1, bytes_acked) };
         ledger.note_arms(vec![arm("web")], BTreeSet::from([arm("web")]));
         let now = Instant::now();
         assert_eq!(by_rule(&mut ledger, &[in_arm(100)], now), bytes(&[("web", 100)]));
-        ledger.leave(vec![Group { sockets: 0, ..in_arm(110) }], now);
+        ledger.leave(vec![CountedGroup { sockets: 0, ..in_arm(110) }], now);
         assert_eq!(by_rule(&mut ledger, &[], now + SWEEP), bytes(&[("web", 110)]));
         ledger.note_arms(vec![arm("mail")], BTreeSet::from([arm("mail")]));
         assert_eq!(by_rule(&mut ledger, &[in_arm(5)], now + SWEEP), bytes(&[("mail", 5), ("web", 110)]));
@@ -335,13 +316,16 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_looked_for_when_a_cgroup_came_after_the_latest_look() {
+    fn new_cgroup_is_looked_up_once_and_group_that_cannot_be_forgotten_is_counted_once() {
         let mut ledger = Ledger::default();
-        let groups = vec![group(1, 1, 0), group(9, 1, 0)];
+        let groups = vec![group(1, 1, 0), group(9, 0, 100)];
         assert!(ledger.lacks_a_path(&groups));
         ledger.note_paths([(1, "/".to_owned())]);
         assert!(ledger.lacks_a_path(&groups));
-        ledger.settle(groups.clone(), Instant::now(), |_| false);
-        assert!(!ledger.lacks_a_path(&groups), "a cgroup that was not found is looked for at every sweep");
+        for _ in 0..3 {
+            let shown = ledger.settle(groups.clone(), Instant::now(), |_| false);
+            assert_eq!(by_path(shown), bytes(&[("", 100), ("/", 0)]));
+            assert!(!ledger.lacks_a_path(&groups), "a missing cgroup is looked up at every sweep");
+        }
     }
 }

@@ -13,10 +13,10 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
 use crate::emulate::tunlink::ack::Ack;
-use crate::emulate::tunlink::gate::{Comer, Gate, Passed};
-use crate::emulate::tunlink::lane::Line;
+use crate::emulate::tunlink::gate::{AckGate, Comer, Passed};
+use crate::emulate::tunlink::lane::ParcelLine;
 use crate::emulate::tunlink::pool::Slot;
-use crate::emulate::tunlink::port::Frame;
+use crate::emulate::tunlink::port::EthernetFrame;
 use crate::emulate::tunlink::shaper::{PacketVerdict, Shaper, Traits};
 use crate::model::run::LinkCounters;
 use crate::path::draws::Stream;
@@ -198,8 +198,8 @@ fn plain(verdict: NativeVerdict) -> Option<PacketVerdict> {
 /// One direction in Rust: what [`crate::emulate::tunlink::lane::Lane`] does between its sockets.
 struct Emulated {
     shaper: Shaper,
-    gate: Gate,
-    line: Line,
+    gate: AckGate,
+    line: ParcelLine,
     counters: LinkCounters,
     seed: u64,
     host_draws: Pcg64,
@@ -212,9 +212,9 @@ impl Emulated {
         let direction = &config.directions[0];
         let limit = config.queue_limits().unwrap()[0];
         Emulated {
-            shaper: Shaper::new(direction, limit).with_mark(config.mark_limit(0)),
-            gate: Gate::new(direction.acks),
-            line: Line::new(),
+            shaper: Shaper::new(direction, limit, config.mark_limit(0)),
+            gate: AckGate::new(direction.acks),
+            line: ParcelLine::new(),
             counters: LinkCounters::default(),
             seed: direction.seed,
             host_draws: Stream::Host.generator(direction.seed),
@@ -242,7 +242,7 @@ impl Emulated {
             self.count(verdict);
             return ((verdict, false, None), 0);
         };
-        let is_marked = self.shaper.marks_last();
+        let is_marked = self.shaper.is_marked;
         let mut reordered = self.line_up(due, frame(id), ack);
         let copy = self.shaper.admit_copy(arrival, packet.bytes);
         self.counters.duplicated_pkts += u64::from(copy.is_some());
@@ -254,8 +254,8 @@ impl Emulated {
         ((verdict, is_marked, copy), reordered)
     }
 
-    fn line_up(&mut self, due: u64, frame: Frame, ack: Option<Ack>) -> u64 {
-        let comer = Comer { due, ack, begins_batch: self.shaper.begins_batch() };
+    fn line_up(&mut self, due: u64, frame: EthernetFrame, ack: Option<Ack>) -> u64 {
+        let comer = Comer { due, ack, begins_batch: self.shaper.begins_batch };
         let Passed { reordered, is_held, thinned } = self.gate.line_up(&mut self.line, comer, frame, |_| {});
         self.counters.acks_held_pkts += u64::from(is_held);
         self.counters.acks_thinned_pkts += thinned;
@@ -278,19 +278,13 @@ impl Emulated {
     }
 
     fn counters(&self) -> LinkCounters {
-        LinkCounters {
-            max_queue_pkts: Some(self.shaper.max_queue_pkts()),
-            loss_runs: Some(self.shaper.loss_runs()),
-            lost_positions: self.shaper.first_lost().to_vec(),
-            reordered_pkts: Some(0),
-            ..self.counters.clone()
-        }
+        self.shaper.counters(LinkCounters { reordered_pkts: Some(0), ..self.counters.clone() })
     }
 }
 
 /// A frame whose length is its number.
-fn frame(id: u64) -> Frame {
-    Frame { slot: Slot::default(), len: id as u32, arrival: 0 }
+fn frame(id: u64) -> EthernetFrame {
+    EthernetFrame { slot: Slot::default(), len: id as u32, arrival: 0 }
 }
 
 fn both(config: &LinkConfig, host_delay: u64) -> (Native, Emulated) {

@@ -100,9 +100,9 @@ proptest! {
         static OFF: LazyLock<&Native> = LazyLock::new(|| {
             native::tuned("cct", &["with_ss=0", "with_lo=0", "with_erfc=0", "hystart=1", "beta=717"])
         });
-        let rounds = |socket: Socket| {
+        let rounds = |socket: NativeSocket| {
             let mut rounds: Vec<Round> = Vec::new();
-            Sender::new(socket, path::random(seed, [lost, marked, late])).run(|round, _| rounds.push(round.clone()));
+            SimulatedSender::new(socket, path::random(seed, [lost, marked, late])).run(|round, _| rounds.push(round.clone()));
             rounds
         };
         prop_assert_eq!(rounds(OFF.socket(0)), rounds(native::find("bpf_cubic").socket(0)));

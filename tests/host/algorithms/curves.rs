@@ -8,10 +8,10 @@ use super::*;
 const STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
 
 /// The lines of one algorithm over one path.
-fn curve(native: &Native, path: Path) -> String {
+fn curve(native: &Native, path: SimulatedPath) -> String {
     let layout = &catalog::find(&native.id).unwrap().layout;
     let mut rounds = Vec::new();
-    Sender::new(native.socket(0), path).run(|round, socket| {
+    SimulatedSender::new(native.socket(0), path).run(|round, socket| {
         let phase = layout.phase_name(&socket.private()).unwrap_or("?");
         let ssthresh = round.ssthresh.map_or("-".to_owned(), |ssthresh| ssthresh.to_string());
         let conditions = format!("{ssthresh:>8}  {:8}  {phase:13}", STATES[round.ca_state as usize]);

@@ -1,7 +1,7 @@
 //! A connection under a catalogue algorithm, with its private fields by name.
 
 use derive_more::{Deref, DerefMut};
-use tccc::author::ring::connection::Connection;
+use tccc::author::ring::connection::SimulatedConnection;
 use tccc::catalog::StateValue;
 
 use super::*;
@@ -14,7 +14,7 @@ pub type EndpointStep = fn(&mut Endpoint);
 pub struct Endpoint<'n> {
     #[deref]
     #[deref_mut]
-    connection: Connection<'n>,
+    connection: SimulatedConnection<'n>,
     id: &'n str,
 }
 
@@ -38,7 +38,7 @@ impl Endpoint<'static> {
 
 impl<'n> Endpoint<'n> {
     pub fn over(native: &'n Native, cwnd: u32, ssthresh: u32) -> Self {
-        Endpoint { connection: Connection::over(native, cwnd, ssthresh), id: &native.id }
+        Endpoint { connection: SimulatedConnection::over(native, cwnd, ssthresh), id: &native.id }
     }
 
     /// Switches to the algorithm from another one, after changes to the connection's fields.
@@ -100,8 +100,8 @@ impl<'n> Endpoint<'n> {
     }
 
     /// Calls one callback.
-    pub fn call<R>(&mut self, callback: impl FnOnce(&mut Socket<'n>, &mut Tcp) -> R) -> R {
-        let kernel: &mut Kernel<_> = self;
+    pub fn call<R>(&mut self, callback: impl FnOnce(&mut NativeSocket<'n>, &mut Tcp) -> R) -> R {
+        let kernel: &mut SimulatedKernel<_> = self;
         callback(&mut kernel.cc, &mut kernel.tcp)
     }
 

@@ -44,14 +44,14 @@ const DT_AT: usize = 16;
 const PAIRS_SENT_AT: usize = 23;
 
 /// Acts as the companion program after it marked the first four packets as `pairs` pairs.
-fn send_pairs(socket: &mut Socket, pairs: u8) {
+fn send_pairs(socket: &mut NativeSocket, pairs: u8) {
     let ends = [2u32, 4].map(u32::to_ne_bytes).concat();
     socket.share(SECOND_END_AT, &ends);
     socket.share(PAIRS_SENT_AT, &[pairs]);
 }
 
 /// Acts as the companion program on a reply.
-fn reply(socket: &mut Socket, dt_us: u32) {
+fn reply(socket: &mut NativeSocket, dt_us: u32) {
     socket.share(DT_AT, &dt_us.to_ne_bytes());
 }
 
@@ -262,7 +262,7 @@ fn replayed_interval_counts_once_a_pair() {
 }
 
 /// Bytes that TCP sends at once at a pacing rate: tcp_tso_autosize at the usual sk_pacing_shift of 10.
-fn handed_down(socket: &Socket) -> u64 {
+fn handed_down(socket: &NativeSocket) -> u64 {
     socket.pacing_rate() >> 10
 }
 

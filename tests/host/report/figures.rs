@@ -1,9 +1,9 @@
-//! Figures and known differences that a scenario asks for, as they stand on the page.
+//! Figures and known differences of a scenario, on the page.
 
-use tccc::report::{self, Format};
+use tccc::report;
 
 use crate::lab::results::{Directory, SCENARIO};
-use crate::report::load;
+use crate::report::{as_json, as_page, as_text, load};
 
 const LOSSES: [&str; 3] = ["0", "0.1%", "1%"];
 const SHOWN: &str = include_str!("../../fixtures/scenarios/figures.toml");
@@ -15,13 +15,10 @@ fn shown() -> report::Report {
     load(&directory)
 }
 
-fn page(report: &report::Report) -> String {
-    report::render(report, Format::Html).unwrap()
-}
-
 #[test]
-fn page_draws_the_figures_the_scenario_asks_for_and_no_others() {
-    let page = page(&shown());
+fn page_draws_the_figures_the_scenario_asks_for_and_says_how_variants_stand() {
+    let report = shown();
+    let page = as_page(&report);
     assert_eq!(page.matches("<svg ").count(), 3);
     for title in ["Packets by error rate (as Figure 3)", "Gain", "Sequence"] {
         assert!(page.contains(&format!("<figcaption><b>{title}.</b>")), "{title}");
@@ -31,27 +28,25 @@ fn page_draws_the_figures_the_scenario_asks_for_and_no_others() {
     assert!(page.contains("expected 1.40 to 1.60") && page.contains("published 8 671 pkts"));
     assert!(page.contains("Representative runs: Other: loss-1pct-Other-2 (the median of 5 runs)."));
     assert!(!page.contains("SACK: loss-1pct-SACK"), "the sequence is of one variant");
-}
-
-#[test]
-fn page_is_one_file_without_script_and_loads_nothing() {
-    let page = page(&shown());
-    for word in ["<script", "<link", "src=", "url(", "@import", "http:", "https:", "javascript:", " onclick"] {
-        assert!(!page.contains(word), "{word}");
-    }
+    let held = "delivered, Other over SACK: the published ratio holds within 10 % at loss 0.1% and loss 1% and \
+                not elsewhere; at loss 0:";
+    assert!(page.contains("Do the published numbers hold on Linux?") && page.contains(held), "{:?}", report.findings);
+    assert!(page.contains("<li>Other is above SACK at loss 0 (1.50), loss 0.1% (1.50) and loss 1% (1.50).</li>"));
+    assert!(page.contains("<a href=\"#r0-delivered_pkts\">delivered, Other at loss 0</a>: ratio 1.50, expected 1.00"));
+    assert!(page.contains("id=\"r0-delivered_pkts\"") && page.contains("<nav "));
+    assert!(page.contains("title=\"ratio 1.50, expected 1.50 ± 0.10\""), "a pointer shows the reason of a verdict");
 }
 
 #[test]
 fn known_difference_stands_beside_its_cells_or_the_whole_report() {
     let report = shown();
     let has = |notices: &[tccc::model::notice::Notice], cause: &str| notices.iter().any(|one| one.cause == cause);
-    let of_vegas = |cell: &&report::Cell| has(&cell.notices, "the source's Vegas counts no header bytes");
-    let cells: Vec<&report::Cell> = report.cells.iter().filter(of_vegas).collect();
-    let places: Vec<(&str, &str)> =
-        cells.iter().map(|cell| (cell.variant.as_str(), cell.at["loss"].as_str())).collect();
+    let of_vegas = |cell: &&report::ReportCell| has(&cell.notices, "the source's Vegas counts no header bytes");
+    let cells = report.cells.iter().filter(of_vegas);
+    let places: Vec<(&str, &str)> = cells.map(|cell| (cell.variant.as_str(), cell.at["loss"].as_str())).collect();
     assert_eq!(places, [("Vegas", "0.1%"), ("Vegas", "1%")]);
     assert!(has(&report.notices, "the source rounds"));
-    let text = report::render(&report, Format::Text).unwrap();
+    let text = as_text(&report);
     assert!(text.contains("the source rounds; nothing to do") && text.contains("compare it with care"), "{text}");
 }
 
@@ -63,31 +58,17 @@ fn five_runs_are_resampled_and_say_so() {
     let ([low, high], [median_low, median_high]) = (measured.ci95.unwrap(), measured.median_ci95.unwrap());
     assert!((9000.0..9004.0).contains(&low) && (9004.1..=9008.0).contains(&high), "{low} to {high}");
     assert!(median_low <= 9004.0 && 9004.0 <= median_high);
-    let json = report::render(&report, Format::Json).unwrap();
-    assert!(json.contains("\"ci95_kind\": \"bootstrap\""));
-    let text = report::render(&report, Format::Text).unwrap();
+    assert_eq!(as_json(&report)["cells"][0]["measured"]["ci95_kind"], "bootstrap");
+    let text = as_text(&report);
     assert!(text.contains("seeded bootstrap, expanded percentiles"), "{text}");
 }
 
-#[test]
-fn page_says_whether_published_ratios_hold_and_how_variants_stand() {
-    let report = shown();
-    let page = page(&report);
-    let held = "delivered, Other over SACK: the published ratio holds within 10 % at loss 0.1% and loss 1% and \
-                not elsewhere; at loss 0:";
-    assert!(page.contains("Do the published numbers hold on Linux?") && page.contains(held), "{:?}", report.findings);
-    assert!(page.contains("<li>Other is above SACK at loss 0 (1.50), loss 0.1% (1.50) and loss 1% (1.50).</li>"));
-    assert!(page.contains("<a href=\"#r0-delivered_pkts\">delivered, Other at loss 0</a>: ratio 1.50, expected 1.00"));
-    assert!(page.contains("id=\"r0-delivered_pkts\"") && page.contains("<nav "));
-    assert!(page.contains("title=\"ratio 1.50, expected 1.50 ± 0.10\""), "a pointer shows the reason of a verdict");
-}
-
-/// Without `[[figure]]` a metric is drawn over the variable with the most numbers, a line per variant.
+/// Without `[[figure]]`, a metric is drawn over the variable with the most numbers.
 #[test]
 fn metric_without_a_figure_of_its_own_is_drawn_over_the_sweep() {
     let directory = Directory::of(SCENARIO);
     directory.add_each(&LOSSES, 1, &[("SACK", 6000), ("Other", 9000)], 0);
-    let page = page(&load(&directory));
+    let page = as_page(&load(&directory));
     let goodput = page.split("<figcaption><b>goodput:</b>").nth(1).unwrap().split("</figure>").next().unwrap();
     assert_eq!(goodput.matches("<polyline").count(), 2);
     assert!(goodput.contains(">loss</text>") && goodput.contains(">0.1%</text>"), "{goodput}");

@@ -1,22 +1,22 @@
-//! Reports of one experiment that many machines made: blocks, nodes, and what may not be mixed.
+//! Reports of one experiment run on many machines: blocks, nodes, and parts that must not be mixed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tccc::failure::{Failure, FailureKind};
-use tccc::model::run::{Block, BlockPlan, Engine, Machine};
-use tccc::report::{self, Fleet, Format, Report};
+use tccc::model::run::{BlockPlan, Engine, Machine, PlanBlock};
+use tccc::report::{self, Fleet, Report, ReportFormat};
 
 use crate::lab::results::{Directory, SCENARIO, run};
-use crate::report::command;
 use crate::report::several::change_host;
+use crate::report::{as_page, as_text, command, render};
 
 fn machine(name: &str) -> Machine {
     let (id, node) = (format!("id-{name}"), name.to_owned());
     Machine { id, node, processor: "A CPU".into(), virtualisation: "none".into(), ..Machine::default() }
 }
 
-/// Block `n` of 6, with one repeat of both variants at one loss, made by a machine.
+/// Block `n` of 6: one repeat of both variants at one loss.
 fn block(place: &Path, n: usize, by: &str, started: &str) -> PathBuf {
     let directory = Directory::new(place, SCENARIO);
     let repeat = n as u32 - 1;
@@ -35,7 +35,7 @@ fn block(place: &Path, n: usize, by: &str, started: &str) -> PathBuf {
         profile: "paper".into(),
         repeats: 6,
         seed: 7,
-        block: Block { plan: "aa".into(), n, of: 6, machine: machine(by) },
+        block: PlanBlock { plan: "aa".into(), n, of: 6, machine: machine(by) },
         runs,
     };
     fs::write(directory.path.join("plan.json"), serde_json::to_vec(&plan).unwrap()).unwrap();
@@ -43,7 +43,7 @@ fn block(place: &Path, n: usize, by: &str, started: &str) -> PathBuf {
     directory.path
 }
 
-/// Blocks of these numbers and machines.
+/// Blocks with these numbers, made by these machines.
 fn blocks(made: &[(usize, &str)]) -> (tempfile::TempDir, Vec<PathBuf>) {
     let place = tempfile::tempdir().unwrap();
     let path = |n: usize| place.path().join(format!("block-{n:05}"));
@@ -67,16 +67,16 @@ fn n_of(report: &Report) -> usize {
 fn missing_blocks_are_counted_and_named_for_the_array() {
     let (_place, paths) = blocks(&[(1, "a"), (3, "b"), (5, "a")]);
     let report = only(&paths);
-    let text = report::render(&report, Format::Text).unwrap();
+    let text = as_text(&report);
     assert!(text.contains("3 of 6, missing: --array=2,4,6"), "{text}");
-    let page = report::render(&report, Format::Html).unwrap();
+    let page = as_page(&report);
     assert!(page.contains("3 of 6, missing: --array=2,4,6"));
     let whole: Vec<(usize, &str)> = (1..=6).map(|n| (n, "a")).collect();
-    let text = report::render(&only(&blocks(&whole).1), Format::Text).unwrap();
+    let text = crate::report::as_text(&only(&blocks(&whole).1));
     assert!(text.contains("6 of 6\n"), "{text}");
 }
 
-/// A block that two directories held made two reports.
+/// Once a block in two directories made two reports.
 #[test]
 fn block_that_is_there_twice_counts_once() {
     let (place, mut paths) = blocks(&[(1, "a"), (2, "a"), (3, "a")]);
@@ -84,8 +84,7 @@ fn block_that_is_there_twice_counts_once() {
     paths.push(block(&place.path().join("later/block-00002"), 2, "b", "2026-11-21T09:00:00Z"));
     let report = only(&paths);
     assert_eq!(n_of(&report), 3);
-    let twice: Vec<&str> = report.notices.iter().map(|notice| notice.cause.as_str()).collect();
-    let notice = twice.iter().find(|cause| cause.ends_with("it counts once")).unwrap();
+    let notice = report.notices.iter().map(|one| &one.cause).find(|cause| cause.ends_with("it counts once")).unwrap();
     assert!(notice.starts_with("block 2 is in") && notice.contains("later"), "{notice}");
     assert!(notice.split(" and also in ").next().unwrap().contains("again"), "the first that began: {notice}");
     assert_eq!(report.fleet.unwrap().blocks[0].present, 3);
@@ -109,8 +108,8 @@ fn nodes_are_compared_by_the_baseline() {
     let [low, high] = shift.ci95.unwrap();
     assert!(low > 0.03 && high < 0.06 && shift.n == 3, "{shift:?}");
     assert!((shift.mean + nodes[1].shift.unwrap().mean).abs() < 1e-12);
-    for format in [Format::Text, Format::Markdown, Format::Html] {
-        let text = report::render(&report, format).unwrap();
+    for format in [ReportFormat::Text, ReportFormat::Markdown, ReportFormat::Html] {
+        let text = render(&report, format);
         assert!(text.contains("of SACK beside the other nodes"), "{text}");
     }
 }
@@ -123,7 +122,7 @@ fn one_machine_without_blocks_has_no_table_of_nodes() {
     assert_eq!(report::load(&directory.path).unwrap().fleet, None);
 }
 
-/// Parts with another tccc or iperf3 merged without a word, and parts of another kernel became a second report.
+/// Once parts of another tccc or iperf3 were joined without a notice, and parts of another kernel became a second report.
 #[test]
 fn parts_made_with_different_programs_are_refused_unless_asked_for() {
     type Change = fn(&mut tccc::model::run::HostRecord);

@@ -1,16 +1,16 @@
-//! Places of the sweep: everything of a position but the variant.
+//! Points of the sweep: positions without the variant.
 
 use std::collections::BTreeSet;
 
-use tccc::report::{self, Format};
+use tccc::report::ReportFormat;
 
 use crate::lab::results::{Directory, position, run};
-use crate::report::load;
+use crate::report::{as_csv, as_page, load, render, second_flow};
 
 /// Two algorithms, each beside both.
 const SCENARIO: &str = include_str!("../../fixtures/scenarios/places.toml");
 
-/// Every variable with the variant's value was taken for the variant: each beside itself had no place.
+/// Once every variable with the variant's value was taken for the variant, and an algorithm beside itself had no point.
 #[test]
 fn variable_with_the_value_of_the_variant_stays_part_of_the_place() {
     let directory = Directory::of(SCENARIO);
@@ -19,10 +19,7 @@ fn variable_with_the_value_of_the_variant_stays_part_of_the_place() {
             let mut record = run("0", algorithm, repeat, delivered + delivered / 100 * u64::from(repeat));
             record.id = format!("{algorithm}-{rival}-{repeat}");
             record.at = position([("algorithm", algorithm), ("rival", rival)]);
-            let mut beside = record.flows[0].clone();
-            (beside.name, beside.compared) = ("beside".into(), false);
-            (beside.variant, beside.socket) = (rival.into(), Some(200));
-            record.flows.push(beside);
+            second_flow(&mut record, "beside", rival).compared = false;
             directory.add(&record);
         }
     }
@@ -30,19 +27,14 @@ fn variable_with_the_value_of_the_variant_stays_part_of_the_place() {
     let standings: Vec<&str> = report.findings.iter().map(|finding| finding.sentence.as_str()).collect();
     assert_eq!(standings, ["cubic is above reno at rival reno (1.50) and rival cubic (1.50)"]);
 
-    let text = report::render(&report, Format::Csv).unwrap();
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let headings = reader.headers().unwrap().clone();
-    let column = |name: &str| headings.iter().position(|heading| heading == name).unwrap();
-    let of = |row: csv::StringRecord| format!("{} at {}", &row[column("variant")], &row[column("place")]);
-    let rows: BTreeSet<String> = reader.records().map(|row| of(row.unwrap())).collect();
+    let rows: BTreeSet<String> =
+        as_csv(&report).1.iter().map(|row| format!("{} at {}", row["variant"], row["place"])).collect();
     let each = ["cubic at rival cubic", "cubic at rival reno", "reno at rival cubic", "reno at rival reno"];
     assert_eq!(rows, BTreeSet::from(each.map(str::to_owned)));
-    // A column "variant" where the scenario has none was a riddle.
-    assert!(report::render(&report, Format::Markdown).unwrap().contains("| rival | algorithm |"));
-    let page = report::render(&report, Format::Html).unwrap();
-    assert!(
-        page.contains("<th scope=\"col\">algorithm</th>") && page.contains("<th scope=\"row\">cubic</th>"),
-        "{page}"
-    );
+    // The column is not called "variant", because the scenario has no such variable.
+    assert!(render(&report, ReportFormat::Markdown).contains("| rival | algorithm |"));
+    let page = as_page(&report);
+    for heading in ["<th scope=\"col\">algorithm</th>", "<th scope=\"row\">cubic</th>"] {
+        assert!(page.contains(heading), "{page}");
+    }
 }

@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use tccc::report::{self, Format};
+use tccc::report::{self, ReportFormat};
 
 use crate::lab::results::{Directory, position, run};
-use crate::report::load;
+use crate::report::{as_json, as_page, as_text, before, load, render, second_flow};
 
-/// Three values of a tunable, chosen by what is carried and what is lost.
+/// Three values of a tunable, chosen by utilisation and losses.
 const SCENARIO: &str = include_str!("../../fixtures/scenarios/selection.toml");
 
-/// Value, packets delivered and lost in the first repeat; the others scatter by [`SCATTER`].
+/// Value, packets delivered and packets lost in the first repeat. The other repeats add [`SCATTER`].
 const RUNS: [(&str, u64, u64); 3] = [("512", 20_000, 100), ("717", 24_000, 200), ("819", 25_000, 1_000)];
 const SCATTER: [u64; 3] = [0, 600, 300];
 
@@ -31,7 +31,7 @@ fn directory() -> Directory {
 #[test]
 fn choice_of_a_parameter_is_as_in_the_snapshot() {
     let report = load(&directory());
-    let text = report::render(&report, Format::Text).unwrap();
+    let text = as_text(&report);
     let (_, chosen) = text.split_once("\nChoice of").unwrap();
     insta::with_settings!({ snapshot_path => "../snapshots" }, {
         insta::assert_snapshot!(chosen.split_once("\ncwnd [pkts]").unwrap().0);
@@ -44,13 +44,12 @@ fn choice_of_a_parameter_is_as_in_the_snapshot() {
 #[test]
 fn choice_stands_in_every_document_with_its_sentence() {
     let report = load(&directory());
-    let markdown = report::render(&report, Format::Markdown).unwrap();
+    let markdown = render(&report, ReportFormat::Markdown);
     assert!(markdown.contains("### Choice of keep: cumulative performance"), "{markdown}");
     assert!(markdown.contains("\nchosen: keep = 717 with 1.71"), "{markdown}");
-    let page = report::render(&report, Format::Html).unwrap();
+    let page = as_page(&report);
     assert!(page.contains("<caption><span><b>Choice of keep") && page.contains("<b>chosen: keep = 717"));
-    let json: serde_json::Value = serde_json::from_str(&report::render(&report, Format::Json).unwrap()).unwrap();
-    let selection = &json["selection"];
+    let selection = &as_json(&report)["selection"];
     assert_eq!((&selection["winner"], &selection["parameter"]), (&"717".into(), &"keep".into()));
     assert_eq!(selection["criteria"][1]["goal"], "min");
     assert_eq!(selection["values"][1]["measured"][0]["n"], 3);
@@ -66,7 +65,7 @@ fn choice_with_a_missing_cell_names_it_and_fails_the_check() {
         fs::remove_dir_all(directory.folder(&format!("keep-717-{repeat}"))).unwrap();
     }
     let report = load(&directory);
-    let text = report::render(&report, Format::Text).unwrap();
+    let text = as_text(&report);
     assert!(text.contains("nothing is chosen for keep: not measured: utilisation_ratio at keep 717"), "{text}");
     let failure = report::check(&[report]).unwrap();
     assert!(failure.what.starts_with("a parameter cannot be chosen: not measured: utilisation_ratio"), "{failure}");
@@ -75,7 +74,7 @@ fn choice_with_a_missing_cell_names_it_and_fails_the_check() {
 #[test]
 fn run_that_ends_before_it_converges_is_marked_wherever_its_time_stands() {
     let (head, rest) = SCENARIO.split_once("[[flow]]").unwrap();
-    let (flow, _) = rest.split_once("[report]").unwrap();
+    let flow = before(rest, "[report]");
     let second = flow.replace("data", "second");
     let report =
         "[report]\nmetrics = [\"convergence_s\"]\n[selection]\nparameter = \"keep\"\nmin = [\"convergence_s\"]\n";
@@ -85,9 +84,7 @@ fn run_that_ends_before_it_converges_is_marked_wherever_its_time_stands() {
         let mut record = run("0", "other", 0, 20_000);
         record.id = format!("keep-{keep}");
         record.at = position([("algorithm", "other"), ("keep", keep)]);
-        let mut second = record.flows[0].clone();
-        (second.name, second.socket, second.delivered_pkts) = ("second".into(), Some(200), delivered);
-        record.flows.push(second);
+        second_flow(&mut record, "second", "other").delivered_pkts = delivered;
         directory.add(&record);
     }
     let report = load(&directory);
@@ -96,7 +93,7 @@ fn run_that_ends_before_it_converges_is_marked_wherever_its_time_stands() {
     // The last event of the directory's flows comes 99 s after the first.
     assert_eq!(waited.iter().map(|one| one.1).collect::<Vec<_>>(), [0, 0, 1]);
     assert!((waited[2].0 - 99.0).abs() < 1e-9 && waited[0].0 + waited[1].0 < 0.2, "{waited:?}");
-    let text = report::render(&report, Format::Text).unwrap();
+    let text = as_text(&report);
     assert_eq!(text.matches("≥ 99.0").count(), 2, "in the metric's table and in that of the choice: {text}");
-    assert!(text.contains("1 of 1 run ended before"), "{text}");
+    assert!(text.contains("1 of 1 run ended too early"), "{text}");
 }

@@ -1,22 +1,24 @@
-//! Reports of several directories: shards, other ways to measure, the simulator's runs.
+//! Reports of several directories: shards, different measurements, the simulator's runs.
 
 use std::fs;
 use std::path::PathBuf;
 
 use tccc::model::run::{Engine, HostRecord};
-use tccc::report::{self, Format, Report};
+use tccc::report::{self, Report, ReportCell, ReportFormat};
 
 use crate::lab::results::{Directory, SCENARIO, run};
 use crate::report::command::report;
+use crate::report::{causes, cell};
 
-/// Directories with runs of these repeats, at one loss.
+/// One directory per list of repeats, with runs at one loss.
 fn directories(parts: &[&[u32]]) -> (tempfile::TempDir, Vec<PathBuf>) {
     let place = tempfile::tempdir().unwrap();
     let make = |(index, repeats): (usize, &&[u32])| {
         let directory = Directory::new(&place.path().join(format!("part{index}")), SCENARIO);
         for &repeat in *repeats {
-            directory.add(&run("1%", "SACK", repeat, 6000 + 100 * u64::from(repeat)));
-            directory.add(&run("1%", "Other", repeat, 9000 + 100 * u64::from(repeat)));
+            for (variant, delivered) in [("SACK", 6000), ("Other", 9000)] {
+                directory.add(&run("1%", variant, repeat, delivered + 100 * u64::from(repeat)));
+            }
         }
         directory.path
     };
@@ -31,11 +33,16 @@ pub fn change_host(path: &std::path::Path, change: impl FnOnce(&mut HostRecord))
     fs::write(&file, serde_json::to_vec(&host).unwrap()).unwrap();
 }
 
-fn values(report: &Report) -> Vec<f64> {
-    let is = |cell: &&report::Cell| {
-        (cell.metric.as_str(), cell.variant.as_str(), cell.at["loss"].as_str()) == ("delivered_pkts", "Other", "1%")
-    };
-    report.cells.iter().find(is).unwrap().measured.as_ref().unwrap().values.clone()
+fn load_all(paths: &[PathBuf]) -> Vec<Report> {
+    report::load_all(paths, false).unwrap().reports
+}
+
+fn other(report: &Report) -> &ReportCell {
+    cell(report, "delivered_pkts", "1%", "Other")
+}
+
+fn values(report: &Report) -> &[f64] {
+    crate::report::values(report, "delivered_pkts", "1%", "Other")
 }
 
 #[test]
@@ -43,32 +50,31 @@ fn shards_of_one_experiment_are_one_report() {
     let (place, paths) = directories(&[&[0, 3], &[1], &[2, 4]]);
     let whole = [place.path().to_owned()];
     for given in [&paths[..], &whole[..]] {
-        let reports = report::load_all(given, false).unwrap().reports;
+        let reports = load_all(given);
         assert_eq!(reports.len(), 1);
         assert_eq!(values(&reports[0]), [9000.0, 9100.0, 9200.0, 9300.0, 9400.0]);
-        let merged =
-            reports[0].notices.iter().filter(|notice| notice.cause.starts_with("merged from 3 directories")).count();
-        assert_eq!(merged, 1, "{:?}", reports[0].notices);
+        let causes = causes(&reports[0].notices);
+        assert_eq!(causes.matches("merged from 3 directories").count(), 1, "{causes}");
     }
 }
 
 #[test]
 fn the_same_runs_twice_or_made_otherwise_stand_side_by_side() {
     let (_place, paths) = directories(&[&[0, 1, 2], &[0, 1, 2]]);
-    let reports = report::load_all(&paths, false).unwrap().reports;
+    let reports = load_all(&paths);
     assert_eq!(reports.len(), 2, "a run that is in both is not counted twice");
     change_host(&paths[1], |host| host.link = "netem".into());
-    let reports = report::load_all(&paths, false).unwrap().reports;
-    let text = report::render_all(&reports, Format::Text).unwrap();
+    let reports = load_all(&paths);
+    let text = report::render_all(&reports, ReportFormat::Text).unwrap();
     assert!(text.contains("Side by side: delivered") && text.contains("overlap"), "{text}");
     assert!(text.contains("All reports: their cells by verdict"));
-    let page = report::render_all(&reports, Format::Html).unwrap();
+    let page = report::render_all(&reports, ReportFormat::Html).unwrap();
     assert!(page.contains("<h1>2 reports</h1>") && page.contains("href=\"#r1\"") && page.contains("id=\"r1\""));
     assert!(page.find("Side by side").unwrap() < page.find("id=\"r0\"").unwrap(), "what is common comes first");
-    assert_eq!(report::load_all(&[paths[0].clone(), paths[0].clone()], false).unwrap().reports.len(), 1, "named twice");
+    assert_eq!(load_all(&[paths[0].clone(), paths[0].clone()]).len(), 1, "named twice");
 }
 
-/// Directories of which the first is the kernel's and the others are the simulator's.
+/// Directories of the same runs: the first by the kernel, the others by the simulator.
 fn simulated(parts: &[&[u32]]) -> (tempfile::TempDir, Vec<PathBuf>) {
     let (place, paths) = directories(parts);
     let scenario = format!("{SCENARIO}\n[ns2]\nagents = {{ SACK = \"TCP/Sack1\", Other = \"TCP/Reno\" }}\n");
@@ -87,23 +93,22 @@ fn simulated(parts: &[&[u32]]) -> (tempfile::TempDir, Vec<PathBuf>) {
 #[test]
 fn runs_of_the_simulator_are_a_column_of_the_kernels_report() {
     let (_place, paths) = simulated(&[&[0, 1, 2], &[0, 1, 2]]);
-    let reports = report::load_all(&paths, false).unwrap().reports;
+    let reports = load_all(&paths);
     assert_eq!(reports.len(), 1);
-    let text = report::render_all(&reports, Format::Text).unwrap();
+    let text = report::render_all(&reports, ReportFormat::Text).unwrap();
     assert!(text.contains("re-run") && text.contains("ns2 2.35, seed 7"), "{text}");
-    let cell = reports[0].cells.iter().find(|cell| cell.variant == "Other" && cell.at["loss"] == "1%").unwrap();
-    let rerun = cell.rerun.as_ref().unwrap();
+    let rerun = other(&reports[0]).rerun.as_ref().unwrap();
     assert_eq!((rerun.engine, rerun.measured.mean), (Engine::Ns2, 9100.0));
     assert!((rerun.ratio_to_baseline.unwrap() - 9100.0 / 6100.0).abs() < 1e-9);
-    assert_eq!(report::load_all(&paths[1..], false).unwrap().reports.len(), 1, "alone it is a report of its own");
+    assert_eq!(load_all(&paths[1..]).len(), 1, "alone it is a report of its own");
 }
 
-/// They were told by the scenario's name alone, and stood beside numbers of other paths and conditions.
+/// Once only the scenario's name was compared, and re-runs appeared beside numbers of other paths and profiles.
 #[test]
 fn runs_of_the_simulator_under_another_profile_or_text_are_a_report_of_their_own() {
     let (_place, paths) = simulated(&[&[0, 1, 2], &[0, 1, 2]]);
     let apart = || {
-        let reports = report::load_all(&paths, false).unwrap().reports;
+        let reports = load_all(&paths);
         let reruns = reports.iter().flat_map(|report| &report.cells).filter(|cell| cell.rerun.is_some()).count();
         (reports.len(), reruns > 0)
     };
@@ -116,28 +121,21 @@ fn runs_of_the_simulator_under_another_profile_or_text_are_a_report_of_their_own
     assert_eq!(apart(), (2, false));
 }
 
-/// Of two seeds only the later one's numbers were shown, under a heading that named both.
+/// Once only the later of two seeds was shown, under a heading with both.
 #[test]
 fn second_simulation_of_the_same_cells_is_a_report_of_its_own() {
     let (_place, paths) = simulated(&[&[0, 1, 2], &[0, 1, 2], &[0, 1, 2]]);
     fs::write(paths[2].join("plan.json"), r#"{"schema":1,"scenario":"table-2","seed":8}"#).unwrap();
     Directory::at(&paths[2]).add(&run("1%", "Other", 0, 12_000));
-    let reports = report::load_all(&paths, false).unwrap().reports;
+    let reports = load_all(&paths);
     let engines: Vec<Engine> = reports.iter().map(|report| report.host.engine).collect();
     assert_eq!((engines, reports[1].seed), (vec![Engine::Kernel, Engine::Ns2], 8));
     assert_eq!(reports[0].reruns, ["ns2 2.35, seed 7"]);
-    let is_other = |cell: &&report::Cell| cell.metric == "delivered_pkts" && cell.variant == "Other";
-    let reruns: Vec<f64> = reports[0]
-        .cells
-        .iter()
-        .filter(is_other)
-        .filter_map(|cell| cell.rerun.as_ref().map(|rerun| rerun.measured.mean))
-        .collect();
-    assert_eq!(reruns, [9100.0], "of the first directory");
+    assert_eq!(other(&reports[0]).rerun.as_ref().unwrap().measured.mean, 9100.0, "of the first directory");
     assert_eq!(values(&reports[1]), [12_000.0, 9100.0, 9200.0]);
 }
 
-/// One interrupted experiment made the report of all others below its directory impossible.
+/// Once one interrupted experiment made the reports of all others fail.
 #[test]
 fn directory_without_a_finished_run_is_left_out_and_named() {
     let (place, paths) = directories(&[&[0, 1, 2], &[]]);

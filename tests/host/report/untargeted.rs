@@ -1,23 +1,23 @@
-//! Reports without a number to be met, and numbers that several variants have in common.
+//! Reports without targets, and numbers shared by several variants.
 
-use tccc::report::{self, Format};
+use tccc::report::{self, ReportFormat};
 
 use crate::lab::results::{Directory, SCENARIO, run};
-use crate::report::load;
+use crate::report::{before, load, render, second_flow};
 
-/// A page had a box with "27 not comparable", and every table a column of it.
+/// Once the page counted "27 not comparable", and every table had a column of verdicts.
 #[test]
 fn report_without_anything_published_or_expected_has_no_verdicts() {
-    let directory = Directory::of(SCENARIO.split("[[published]]").next().unwrap());
+    let directory = Directory::of(before(SCENARIO, "[[published]]"));
     directory.add_each(&["1%"], 1, &[("SACK", 6000), ("Other", 9000)], 0);
     let report = load(&directory);
-    for format in [Format::Text, Format::Markdown, Format::Html] {
-        let text = report::render(&report, format).unwrap();
+    for format in [ReportFormat::Text, ReportFormat::Markdown, ReportFormat::Html] {
+        let text = render(&report, format);
         let body = text.split("<body>").last().unwrap();
         let said = body.to_lowercase();
         assert!(said.contains("measured") && !said.contains("verdict") && !said.contains("comparable"), "{body}");
     }
-    let both = report::render_all(&[report.clone(), report], Format::Text).unwrap();
+    let both = report::render_all(&[report.clone(), report], ReportFormat::Text).unwrap();
     assert!(both.contains("All reports") && !both.contains("within"), "{both}");
 }
 
@@ -26,22 +26,19 @@ const FLOWS: &str = "[[flow]]\nname = \"one\"\nfrom = \"s\"\nto = \"r\"\nalgorit
                      [[flow]]\nname = \"two\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"cubic\"\n\
                      [report]\nbaseline = \"reno\"\nmetrics = [\"utilisation_ratio\", \"delivered_pkts\"]\n";
 
-/// The same utilisation stood once for each variant of flows on the path, and none could be told apart from another.
+/// Once every flow on the path had a row with the same utilisation.
 #[test]
 fn metric_of_the_path_is_shown_once_where_variants_are_flows_of_one_run() {
-    let directory = Directory::of(&format!("{}{FLOWS}", SCENARIO.split("[[flow]]").next().unwrap()));
+    let directory = Directory::of(&format!("{}{FLOWS}", before(SCENARIO, "[[flow]]")));
     for repeat in 0..3 {
         let mut record = run("1%", "reno", repeat, 6000);
         record.at.remove("variant");
         record.flows[0].name = "one".into();
-        let mut second = record.flows[0].clone();
-        (second.name, second.variant, second.socket) = ("two".into(), "cubic".into(), Some(200));
-        second.delivered_pkts = 9000 + u64::from(repeat);
-        record.flows.push(second);
+        second_flow(&mut record, "two", "cubic").delivered_pkts = 9000 + u64::from(repeat);
         directory.add(&record);
     }
     let report = load(&directory);
-    let text = report::render(&report, Format::Markdown).unwrap();
+    let text = render(&report, ReportFormat::Markdown);
     let rows = |beginning: &str| text.lines().filter(|line| line.starts_with(beginning)).count();
     assert_eq!((rows("| reno, cubic |"), rows("| reno |"), rows("| cubic |")), (1, 1, 1), "{text}");
     let standings: Vec<&str> = report.findings.iter().map(|finding| finding.metric.as_str()).collect();

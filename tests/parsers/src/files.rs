@@ -9,7 +9,7 @@ use tccc::kernel::btf::Types;
 use tccc::model::live::Live;
 use tccc::model::recap::Recap;
 use tccc::policy::record::PolicyRecord;
-use tccc::report::{self, Format};
+use tccc::report::{self, ReportFormat};
 use tccc::state::Store;
 use tccc::trace::arrival::Arrival;
 use tccc::trace::record::read::{BlockContent, RecordingReader, Want};
@@ -74,7 +74,7 @@ pub fn read_results(bytes: &[u8], scratch: &Path) {
     let folder = scratch.join("results");
     lay_out(bytes, &folder, &RESULTS);
     if let Ok(read) = report::load(&folder) {
-        for format in [Format::Text, Format::Html, Format::Json, Format::Csv] {
+        for format in [ReportFormat::Text, ReportFormat::Html, ReportFormat::Json, ReportFormat::Csv] {
             report::render(&read, format).expect("a report is written in each format");
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tccc::serve::{self, Listen, MakeSource, Pulse, Settings, Token};
+use tccc::serve::{self, AccessToken, Listen, MakeSource, Pulse, ServerSettings};
 use tccc::trace::replay::Replay;
 use tccc::trace::source::EventSource;
 
@@ -67,10 +67,10 @@ fn address() -> SocketAddr {
                 let recording = in_tree("tests/fixtures/recording-format-1.tccc");
                 Ok::<_, anyhow::Error>(Box::new(Replay::open(&recording)?) as Box<dyn EventSource>)
             });
-            let settings = Settings {
+            let settings = ServerSettings {
                 listen: Listen::At(SocketAddr::from(([127, 0, 0, 1], 0))),
                 names: vec!["tower".to_owned()],
-                token: Some(Token::parse(TOKEN).expect("a token")),
+                token: Some(AccessToken::parse(TOKEN).expect("a token")),
                 exporter: None,
                 source: Some(make),
                 trials: None,

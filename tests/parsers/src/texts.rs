@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tccc::lab::traffic::bulk;
-use tccc::model::live::filter::Words;
+use tccc::lab::traffic::iperf3;
+use tccc::model::live::filter::SocketFilter;
 use tccc::model::run::Engine;
 use tccc::ns2::output;
 use tccc::ns2::script::Simulation;
@@ -115,10 +115,10 @@ pub fn read_words(bytes: &[u8], _scratch: &Path) {
     if let Ok(limit) = text.parse::<GuardLimit>() {
         assert_eq!(limit.to_string().parse::<GuardLimit>().ok(), Some(limit), "\"{text}\"");
     }
-    if let Err(refusal) = Words::parse(&text) {
+    if let Err(refusal) = SocketFilter::parse(&text) {
         let _ = format!("{refusal:?}");
     }
-    let _ = (serve::Token::parse(&text), catalog::check_name(&text), catalog::find(&text));
+    let _ = (serve::AccessToken::parse(&text), catalog::check_name(&text), catalog::find(&text));
     for algorithm in catalog::all().iter().take(3) {
         let _ = algorithm.settings(&[&*text]);
     }
@@ -164,7 +164,7 @@ pub fn iperf3() -> Vec<Vec<u8>> {
 }
 
 pub fn read_iperf3(bytes: &[u8], _scratch: &Path) {
-    let mut files = parts(bytes).map(text);
-    let (sender, receiver) = (files.next().unwrap_or_default(), files.next().unwrap_or_default());
-    let _ = bulk::read_reports([&sender, &receiver], "reno", Duration::from_secs(2));
+    let mut files = parts(bytes).map(|part| text(part).into_owned());
+    let outputs = [files.next().unwrap_or_default(), files.next().unwrap_or_default()];
+    let _ = iperf3::report(&outputs, "reno", Duration::from_secs(2));
 }

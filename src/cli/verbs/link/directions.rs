@@ -1,4 +1,4 @@
-//! The link that the options of `tccc link` describe: they become a `[[link]]`, which the scenario's reader reads.
+//! Turns the options of `tccc link` into a `[[link]]` table and reads it like a scenario.
 
 use anyhow::Result;
 use toml::{Table, Value};
@@ -13,9 +13,7 @@ use crate::written::Mistake;
 
 const REVERSE: &str = "reverse";
 
-/// Reads the options.
-///
-/// Errors: a value that is not in the form of its field. Ranges are not checked.
+/// Does not check ranges; [`LinkConfig::check`] does.
 pub fn config_of(args: &Args) -> Result<LinkConfig> {
     let reverse = Table::try_from(&args.reverse)?.into_iter();
     let mut reverse: Table = reverse.map(|(name, value)| (name.replacen("reverse_", "", 1), value)).collect();
@@ -38,7 +36,7 @@ pub fn config_of(args: &Args) -> Result<LinkConfig> {
     Ok(config)
 }
 
-/// A change of the loss goes both ways, unless the way back has a loss of its own.
+/// Applies a change of the loss to the reverse direction too, unless that has its own loss.
 fn both_ways(mut change: Table, reverse: &Table) -> Table {
     let loss = change.get("loss").filter(|_| !reverse.contains_key("loss")).cloned();
     if let (Some(loss), Some(Value::Table(back))) = (loss, change.get_mut(REVERSE)) {
@@ -47,7 +45,7 @@ fn both_ways(mut change: Table, reverse: &Table) -> Table {
     change
 }
 
-/// In a scenario a `$` names a variable.
+/// Escapes `$`, which begins a variable in a scenario.
 fn escaped(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(text.replace('$', "$$")),
@@ -57,7 +55,7 @@ fn escaped(value: Value) -> Value {
     }
 }
 
-/// A mistake in `link.reverse.ack_loss` is one in `--reverse-ack-loss`.
+/// Names the option instead of the field: `--reverse-ack-loss` for `link.reverse.ack_loss`.
 fn refusal(mistake: &Mistake) -> Failure {
     let name = mistake.field.replacen("link.", "", 1);
     let (option, field) = match name.strip_prefix("change.") {
@@ -71,9 +69,9 @@ fn refusal(mistake: &Mistake) -> Failure {
     failure.hint(hint.unwrap_or_else(|| "`tccc link --help` describes every option".to_owned()))
 }
 
-/// Reads `10s rate=5mbit delay=20ms loss=1% reverse-rate=1mbit down` as one of the `change` of a `[[link]]`.
+/// Turns `10s rate=5mbit delay=20ms loss=1% reverse-rate=1mbit down` into a `change` of a `[[link]]`.
 ///
-/// Errors: a word that is no field. Values are read later.
+/// Errors: an unknown field. [`config_of`] reads the values.
 pub fn parse_change(text: &str) -> Result<Table, String> {
     const EXPECTED: &str =
         "expected rate=…, delay=…, loss=…, reverse-rate=…, reverse-delay=…, reverse-loss=…, up or down";
@@ -105,72 +103,57 @@ pub fn parse_change(text: &str) -> Result<Table, String> {
 mod tests {
     use clap::Parser;
 
-    use std::time::Duration;
-
     use super::*;
     use crate::path::Direction;
     use crate::units::{BitsPerSec, QueueSize, Share};
 
     #[derive(Parser)]
-    struct Command {
+    struct LinkCommand {
         #[command(flatten)]
         args: Args,
     }
 
     fn read(options: &[&str]) -> Result<LinkConfig> {
         let fixed = ["link", "--between", "a", "b", "--delay", "5ms"];
-        config_of(&Command::try_parse_from(fixed.iter().chain(options)).map(|command| command.args).unwrap())
+        let command = LinkCommand::try_parse_from(fixed.iter().chain(options)).unwrap();
+        config_of(&command.args)
     }
 
-    fn config(options: &[&str]) -> LinkConfig {
-        read(options).unwrap()
+    fn directions(options: &str) -> [Direction; 2] {
+        read(&options.split_whitespace().collect::<Vec<_>>()).unwrap().directions
     }
 
     #[test]
     fn changes_go_both_ways_unless_the_way_back_has_its_own() {
         let options =
             ["--rate", "10mbit", "--change", "2s rate=5mbit loss=1%", "--change", "3s down reverse-rate=1mbit"];
-        let [there, back] = config(&options).directions;
+        let [there, back] = read(&options).unwrap().directions;
         assert_eq!((there.changes.len(), back.changes.len()), (2, 2));
-        assert_eq!((there.changes[0].rate, back.changes[0].rate), (Some(BitsPerSec(5_000_000)), there.changes[0].rate));
         assert_eq!(
-            (&there.changes[0].loss, &back.changes[0].loss),
-            (&Some(Share(0.01).into()), &there.changes[0].loss)
+            (there.changes[0].rate, &there.changes[0].loss),
+            (Some(BitsPerSec(5_000_000)), &Some(Share(0.01).into()))
         );
+        assert_eq!((back.changes[0].rate, &back.changes[0].loss), (there.changes[0].rate, &there.changes[0].loss));
         assert_eq!((there.changes[1].up, back.changes[1].up), (Some(false), Some(false)));
         assert_eq!((there.changes[1].rate, back.changes[1].rate), (None, Some(BitsPerSec(1_000_000))));
-        let [_, back] =
-            config(&[&options[..], &["--reverse-rate", "2mbit", "--reverse-loss", "0%"]].concat()).directions;
+        let own = [&options[..], &["--reverse-rate", "2mbit", "--reverse-loss", "0%"]].concat();
+        let [_, back] = read(&own).unwrap().directions;
         assert_eq!((back.changes.len(), back.changes[0].up), (1, Some(false)), "the first changes nothing there");
     }
 
     #[test]
     fn way_back_is_as_there_unless_it_has_its_own() {
-        let there = ["--queue", "9pkts", "--mark", "4pkts", "--reorder", "share=1%,by=5ms"];
-        let acks = ["--duplicate", "2%", "--acks", "thinned:time=5ms,pkts=4", "--ack-loss", "4%"];
-        let there = [&there[..], &acks].concat();
-        let [forward, backward] = config(&there).directions;
+        let there = "--queue 9pkts --mark 4pkts --reorder share=1%,by=5ms --duplicate 2% --acks thinned:time=5ms,pkts=4 \
+                     --ack-loss 4%";
+        let [forward, backward] = directions(there);
         assert_eq!(backward, Direction { seed: 2, ..forward.clone() });
-        assert_eq!((forward.mark, forward.duplicate), (Some(QueueSize::Packets(4)), Share(0.02)));
-        assert_eq!((forward.acks, forward.ack_loss), (Some(acks[3].parse().unwrap()), Share(0.04)));
-        let back = ["--reverse-delay", "9ms", "--reverse-jitter", "1ms", "--reverse-queue", "7pkts"];
-        let more = ["--reverse-mark", "3pkts", "--reverse-reorder", "share=3%,by=5ms", "--reverse-duplicate", "0%"];
-        let own_acks = ["--reverse-acks", "compressed:time=5ms,share=1%", "--reverse-ack-loss", "0%"];
-        let [forward_again, backward] = config(&[&there[..], &back, &more, &own_acks].concat()).directions;
-        assert_eq!(forward_again, forward);
-        let own = Direction {
-            delay: Duration::from_millis(9),
-            jitter: Duration::from_millis(1),
-            queue: QueueSize::Packets(7),
-            mark: Some(QueueSize::Packets(3)),
-            reorder: Some("share=3%,by=5ms".parse().unwrap()),
-            duplicate: Share(0.0),
-            acks: Some("compressed:time=5ms,share=1%".parse().unwrap()),
-            ack_loss: Share(0.0),
-            seed: 2,
-            ..forward
-        };
-        assert_eq!(backward, own);
+        let values = (forward.mark, forward.duplicate, forward.ack_loss);
+        assert_eq!(values, (Some(QueueSize::Packets(4)), Share(0.02), Share(0.04)));
+        let own = "--rate 1mbit --jitter 1ms --queue 7pkts --mark 3pkts --loss 3% --reorder share=3%,by=5ms --duplicate 0% \
+                   --acks compressed:time=5ms,share=1% --ack-loss 0%";
+        let [expected, _] = directions(own);
+        let [unchanged, backward] = directions(&format!("{there} {}", own.replace("--", "--reverse-")));
+        assert_eq!((unchanged, backward), (forward, Direction { seed: 2, ..expected }));
     }
 
     #[test]
@@ -178,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("lte.trace");
         std::fs::write(&file, "5\n10\n").unwrap();
-        let [there, back] = config(&["--trace", file.to_str().unwrap(), "--reverse-rate", "1mbit"]).directions;
+        let [there, back] = directions(&format!("--trace {} --reverse-rate 1mbit", file.display()));
         assert_eq!((there.rate, there.trace.unwrap().opportunities), (Some(BitsPerSec(2_400_000)), 2));
         assert_eq!((back.rate, back.trace), (Some(BitsPerSec(1_000_000)), None));
         std::fs::write(&file, "5\n4\n").unwrap();
@@ -188,18 +171,23 @@ mod tests {
 
     #[test]
     fn wrong_values_name_their_option() {
-        let check = |options: &[&str], expected: &str| {
-            let refusal = read(options).unwrap_err().to_string();
+        for (option, value, expected) in [
+            ("--rate", "$5", "--rate = \"$5\": expected a rate"),
+            ("--reverse-ack-loss", "2", "--reverse-ack-loss = \"2\": expected a share"),
+            ("--change", "2s rate=5", "--change rate = \"5\": expected a rate"),
+            ("--change", "2s reverse-loss=2", "--change reverse-loss = \"2\": expected a share"),
+        ] {
+            let refusal = read(&[option, value]).unwrap_err().to_string();
             assert!(refusal.starts_with(expected), "{refusal}");
-        };
-        check(&["--rate", "$5"], "--rate = \"$5\": expected a rate");
-        check(&["--reverse-ack-loss", "2"], "--reverse-ack-loss = \"2\": expected a share");
-        check(&["--change", "2s rate=5"], "--change rate = \"5\": expected a rate");
-        check(&["--change", "2s reverse-loss=2"], "--change reverse-loss = \"2\": expected a share");
-        let refused = |text: &str| parse_change(text).unwrap_err();
-        assert!(refused("rate=5mbit").contains("expected a time"));
-        assert!(refused("2s").starts_with("nothing changes: expected rate=…"));
-        assert!(refused("2s off").starts_with("\"off\": expected rate=…"));
-        assert!(refused("2s up=no").starts_with("\"up=no\": expected"));
+        }
+        for (change, expected) in [
+            ("rate=5mbit", "\"rate=5mbit\": expected a time"),
+            ("2s", "nothing changes: expected rate=…"),
+            ("2s off", "\"off\": expected rate=…"),
+            ("2s up=no", "\"up=no\": expected"),
+        ] {
+            let refusal = parse_change(change).unwrap_err();
+            assert!(refusal.starts_with(expected), "{refusal}");
+        }
     }
 }

@@ -1,36 +1,106 @@
-//! The argument that names the file of a policy.
+//! `tccc policy check` and `tccc policy diff`: what a policy file would do on this host, and change in the rules.
 
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use crate::failure::Failure;
-use crate::policy::rule::Policy;
+use anyhow::Result;
+use similar::TextDiff;
 
-/// The file of a policy.
+use crate::cli::verbs::risk::AlgorithmRisk;
+use crate::failure::Failure;
+use crate::plain::count;
+use crate::policy::file::{read, write};
+use crate::policy::rule::Policy;
+use crate::policy::{change, resolve};
+
 #[derive(Debug, clap::Args)]
-pub(super) struct File {
+pub(super) struct PolicyFile {
     /// File with the rules; scenarios/policy/README.md describes it
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }
 
-impl File {
-    /// Reads it.
-    ///
-    /// Errors: every mistake in it.
+impl PolicyFile {
+    /// Errors: every mistake in the file.
     pub fn read(&self) -> Result<Policy, Failure> {
-        Ok(crate::policy::file::read(&self.file)?)
+        Ok(read(&self.file)?)
     }
 
-    /// Its absolute path, which means the same to whoever looks at the policy later.
+    /// The absolute path, which is recorded for commands in other folders.
     pub fn path(&self) -> PathBuf {
         std::path::absolute(&self.file).unwrap_or_else(|_| self.file.clone())
     }
 
-    /// A failure about a rule, with the file before it.
-    pub fn blamed(&self, error: anyhow::Error) -> anyhow::Error {
+    /// Puts the file's name before a failure about one of its rules.
+    pub fn blame(&self, error: anyhow::Error) -> anyhow::Error {
         match error.downcast::<Failure>() {
             Ok(failure) => Failure { what: format!("{}: {}", self.file.display(), failure.what), ..failure }.into(),
             Err(error) => error.context(self.file.display().to_string()),
         }
+    }
+}
+
+/// Read a policy file and report its mistakes; change nothing
+///
+/// Reports every mistake with its line and field. Also prints which algorithms `tccc policy apply` would load, and what each
+/// does to its neighbours.
+///
+/// Example: `tccc policy check scenarios/policy/one-service.toml`
+#[derive(Debug, clap::Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    file: PolicyFile,
+}
+
+impl CheckArgs {
+    /// Errors: mistakes in the file; an unknown algorithm; a limit on something that this kernel does not count.
+    pub fn run(&self) -> Result<()> {
+        let policy = self.file.read()?;
+        let to_load = resolve::to_load(&policy).map_err(|error| self.file.blame(error))?;
+        resolve::check_limits(&policy).map_err(|error| self.file.blame(error))?;
+        let mut out = io::stdout().lock();
+        let rules = count(policy.rules.len(), "rule");
+        writeln!(out, "{}: {rules}, no mistakes", self.file.file.display())?;
+        for algorithm in to_load {
+            writeln!(out, "`tccc policy apply` would load \"{}\": {}", algorithm.id, algorithm.title)?;
+        }
+        AlgorithmRisk::of_rules(&policy).iter().try_for_each(|risk| writeln!(out, "{}", risk.phrase()))?;
+        Ok(())
+    }
+}
+
+const CONTEXT_LINES: usize = 3;
+
+/// Show how a file differs from the policy in force
+///
+/// Compares the rules in one canonical form, so comments and the order of fields make no difference. Prints nothing if the
+/// rules are the same. Changes nothing.
+///
+/// Example: `tccc policy diff web.toml`
+#[derive(Debug, clap::Args)]
+pub struct DiffArgs {
+    #[command(flatten)]
+    file: PolicyFile,
+    /// Exit with 1 if they differ
+    #[arg(long)]
+    exit_code: bool,
+}
+
+impl DiffArgs {
+    /// Errors: mistakes in the file; the record of the policy cannot be read.
+    pub fn run(&self) -> Result<()> {
+        let policy = self.file.read()?;
+        let now = change::current()?.map(|generation| write(&generation.policy)).unwrap_or_default();
+        let then = write(&policy);
+        let diff = TextDiff::from_lines(&now, &then);
+        let file = self.file.file.display().to_string();
+        let mut unified = diff.unified_diff();
+        let text = unified.context_radius(CONTEXT_LINES).header("now", &file).to_string();
+        io::stdout().lock().write_all(text.as_bytes())?;
+        if self.exit_code && now != then {
+            io::stdout().flush()?;
+            std::process::exit(1);
+        }
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! `tccc policy show`: the rules that decide now, and what they did so far.
+//! `tccc policy show`: the rules in force, and what they have done.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -8,29 +8,28 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::cli::output::plain::write_columns;
-use crate::cli::output::{self, warn};
-use crate::policy::change::{self, PolicyStanding};
+use crate::cli::output::{warn, write_json};
+use crate::policy::change;
 use crate::policy::counts::{ArmCounts, PolicyCounts};
 use crate::policy::file::write;
 use crate::policy::record::GenerationRecord;
 use crate::policy::rule::{Policy, Rule};
 
-/// Show the rules that decide now, and what they did since they were applied
+/// Show the rules in force, and what they have done since they were applied
 ///
-/// Connections are counted by rule and arm: those that got the algorithm, and those that kept theirs. Two more columns
-/// count those whose algorithm a program or a route chose, and those that the kernel refused to change.
+/// Counts connections by rule and arm: those that got the algorithm, and those that kept theirs. Two more columns count
+/// those whose algorithm a program or a route chose, and those that the kernel refused to change. Changes nothing.
 ///
 /// Example: `tccc policy show -o toml > web.toml`
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How the result is printed
-    #[arg(short, long, value_enum, default_value_t = Form::Table)]
-    output: Form,
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value_t = PolicyFormat::Table)]
+    output: PolicyFormat,
 }
 
-/// How a policy is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum PolicyFormat {
     /// Columns for people
     Table,
     /// One JSON document with a schema number
@@ -40,7 +39,7 @@ enum Form {
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct PolicyDocument<'a> {
     generation: Option<u32>,
     since: Option<&'a str>,
     file: Option<&'a PathBuf>,
@@ -51,17 +50,26 @@ struct Document<'a> {
 }
 
 impl Args {
-    /// Looks, and prints.
-    ///
     /// Errors: the record of the policy cannot be read.
     pub fn run(&self) -> Result<()> {
         let standing = change::standing()?;
         let generation = standing.generation.as_ref();
         let mut out = io::stdout().lock();
         match self.output {
-            Form::Json => write_json(&mut out, &standing)?,
-            Form::Toml => write!(out, "{}", generation.map(|it| write(&it.policy)).unwrap_or_default())?,
-            Form::Table => match generation {
+            PolicyFormat::Json => {
+                let document = PolicyDocument {
+                    generation: generation.map(|it| it.number),
+                    since: generation.map(|it| it.since.as_str()),
+                    file: generation.and_then(|it| it.file.as_ref()),
+                    cgroup: generation.map(|it| &it.cgroup),
+                    policy: generation.map(|it| &it.policy),
+                    counts: standing.counts.as_ref(),
+                    drift: &standing.drift,
+                };
+                write_json(&mut out, &document)?;
+            }
+            PolicyFormat::Toml => write!(out, "{}", generation.map(|it| write(&it.policy)).unwrap_or_default())?,
+            PolicyFormat::Table => match generation {
                 Some(generation) => write_table(&mut out, generation, standing.counts.as_ref())?,
                 None if standing.drift.is_empty() => writeln!(out, "there is no policy")?,
                 None => {}
@@ -72,20 +80,6 @@ impl Args {
     }
 }
 
-fn write_json(out: &mut impl Write, standing: &PolicyStanding) -> Result<()> {
-    let generation = standing.generation.as_ref();
-    let document = Document {
-        generation: generation.map(|it| it.number),
-        since: generation.map(|it| it.since.as_str()),
-        file: generation.and_then(|it| it.file.as_ref()),
-        cgroup: generation.map(|it| &it.cgroup),
-        policy: generation.map(|it| &it.policy),
-        counts: standing.counts.as_ref(),
-        drift: &standing.drift,
-    };
-    output::write_json(out, &document)
-}
-
 fn write_table(out: &mut impl Write, generation: &GenerationRecord, counts: Option<&PolicyCounts>) -> Result<()> {
     let file = generation.file.as_ref().map_or(String::new(), |file| format!(" from {}", file.display()));
     let GenerationRecord { number, since, cgroup, .. } = generation;
@@ -94,10 +88,9 @@ fn write_table(out: &mut impl Write, generation: &GenerationRecord, counts: Opti
     for (at, rule) in generation.policy.rules.iter().enumerate() {
         for (place, arm) in rule.split.arms.iter().enumerate() {
             let count = counts.and_then(|counts| counts.arms.get(at)?.get(place));
-            let is_first = place == 0;
-            let [name, conditions] =
-                if is_first { [rule.name.clone(), conditions(rule)] } else { [String::new(), String::new()] };
             let number = |of: fn(&ArmCounts) -> u64| count.map_or("-".to_owned(), |count| of(count).to_string());
+            let [name, conditions] =
+                if place == 0 { [rule.name.clone(), conditions(rule)] } else { Default::default() };
             rows.push([
                 name,
                 conditions,

@@ -1,4 +1,4 @@
-//! `tccc policy pause`, `resume`, `promote` and `abort`: a person decides about the trial that goes on.
+//! `tccc policy pause`, `resume`, `promote` and `abort`: manual control of the running trial.
 
 use std::io::{self, Write as _};
 
@@ -9,33 +9,33 @@ use crate::trial::{end, steer};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Steer {
-    /// Stop the steps of the trial; the guard still judges, and reverts when a limit is crossed
+    /// Pause the steps of the trial; the guard still reverts it if a limit is crossed
     ///
-    /// Example: `tccc policy pause`, and `tccc policy resume` when the steps may go on
+    /// Example: `tccc policy pause`, and later `tccc policy resume`
     Pause,
-    /// Let the steps of the trial go on
+    /// Continue the steps of the trial
     ///
-    /// The time of a step counts from its begin, also while it was paused.
+    /// The time of a step counts from its start and includes the pause.
     ///
     /// Example: `tccc policy resume`
     Resume,
-    /// Go to the next step of the trial at once; after the last step the rule has passed
+    /// Go to the next step of the trial now; after the last step the rule has passed
     ///
     /// Example: `tccc policy promote web`
     Promote {
-        /// The rule; every rule of the trial when absent
+        /// The rule; without it every rule of the trial
         rule: Option<String>,
     },
-    /// End the trial: new connections are decided as before it
+    /// End the trial and restore the previous policy
     ///
-    /// Open connections keep their algorithm, unless the trial was begun with `--live`.
+    /// Open connections keep their algorithm, unless the trial began with `--live`.
     ///
     /// Example: `tccc policy abort`
     Abort,
 }
 
 impl Steer {
-    pub(super) fn run(&self) -> Result<()> {
+    pub fn run(&self) -> Result<()> {
         let mut out = io::stdout().lock();
         match self {
             Steer::Pause => {

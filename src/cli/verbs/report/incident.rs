@@ -1,4 +1,4 @@
-//! `tccc report FOLDER`: a limit of a trial that was crossed, with the evidence.
+//! `tccc report FOLDER`: an incident (a crossed limit of a trial) with its evidence.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,62 +8,59 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::policy::rule::{Allowed, GuardLimit, GuardMetric};
-use crate::report::Format;
-use crate::report::drawing::{self, Axis, Chart, Column, Figure, Layout, Part, Role, Row, Shape, Table};
+use crate::report::ReportFormat;
+use crate::report::drawing::{
+    self, Axis, Chart, ChartLayout, ChartShape, Column, Element, Figure, Role, Table, TableRow,
+};
 use crate::trial::incident::{self, DOCUMENT, Incident};
 use crate::trial::judge::{ArmSeen, LimitJudgement, LimitState, RuleJudgement};
 use crate::trial::view::{LimitPoint, LookPoint};
-use crate::units::BitsPerSec;
+use crate::units::{BitsPerSec, without_zeros};
 
 const TITLE: &str = "A limit was crossed";
-/// Looks that tables show, the last of them.
+/// Number of the guard's looks in a table, counted from the last.
 const LOOKS: usize = 8;
 const HEIGHT: f64 = 260.0;
-/// E-values below this one say nothing more, and a logarithm needs an end.
+/// Lower end of the logarithmic axis; smaller e-values are drawn there.
 const E_LEAST: f64 = 0.001;
 
-/// An incident with where it is, as JSON.
 #[derive(Serialize)]
-struct Placed {
+struct IncidentInFolder {
     folder: PathBuf,
     #[serde(flatten)]
     incident: Incident,
 }
 
-/// Whether a path is an incident: its folder, or its document.
+/// Accepts an incident's folder or the document in it.
 pub fn is_incident(path: &Path) -> bool {
     path.join(DOCUMENT).is_file() || path.file_name().is_some_and(|name| name == DOCUMENT)
 }
 
-/// The report on several incidents.
-///
-/// Errors: one cannot be read; a format that has no way to show evidence.
-pub fn render(paths: &[PathBuf], format: Format) -> Result<String> {
-    let placed = paths.iter().map(|path| read(path)).collect::<Result<Vec<Placed>>>()?;
-    let documents = || placed.iter().map(document);
+/// Errors: an incident cannot be read; the format is CSV.
+pub fn render(paths: &[PathBuf], format: ReportFormat) -> Result<String> {
+    let incidents = paths.iter().map(|path| read(path)).collect::<Result<Vec<IncidentInFolder>>>()?;
+    let documents = || incidents.iter().map(document);
     match format {
-        Format::Json if placed.len() == 1 => Ok(serde_json::to_string_pretty(&placed[0])? + "\n"),
-        Format::Json => Ok(serde_json::to_string_pretty(&placed)? + "\n"),
-        Format::Text => Ok(drawing::text::written(documents())),
-        Format::Markdown => Ok(drawing::markdown::written(documents())),
-        Format::Html => Ok(drawing::html::written(TITLE, documents())),
-        Format::Csv => {
+        ReportFormat::Json if incidents.len() == 1 => Ok(serde_json::to_string_pretty(&incidents[0])? + "\n"),
+        ReportFormat::Json => Ok(serde_json::to_string_pretty(&incidents)? + "\n"),
+        ReportFormat::Text => Ok(drawing::text::written(documents())),
+        ReportFormat::Markdown => Ok(drawing::markdown::written(documents())),
+        ReportFormat::Html => Ok(drawing::html::written(TITLE, documents())),
+        ReportFormat::Csv => {
             let refusal = Failure::usage("cannot report an incident as csv");
             Err(refusal.hint("choose `-o text`, `-o markdown`, `-o html` or `-o json`").into())
         }
     }
 }
 
-fn read(path: &Path) -> Result<Placed> {
+fn read(path: &Path) -> Result<IncidentInFolder> {
     let incident = incident::read(path)?;
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    Ok(Placed { folder, incident })
+    Ok(IncidentInFolder { folder, incident })
 }
 
-/// Everything that the report says, in its order.
-fn document(placed: &Placed) -> Vec<Part> {
-    let Placed { folder, incident } = placed;
+fn document(IncidentInFolder { folder, incident }: &IncidentInFolder) -> Vec<Element> {
     let [host, kernel] = &incident.host;
     let mut facts = vec![
         ("when", incident.at.clone()),
@@ -74,9 +71,9 @@ fn document(placed: &Placed) -> Vec<Part> {
     facts.extend(incident.file.iter().map(|file| ("policy file", file.display().to_string())));
     facts.push(("folder", folder.display().to_string()));
     let mut parts = vec![
-        Part::Title(TITLE.to_owned()),
-        Part::Sentence(format!("{}.", incident.why)),
-        Part::Facts(facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()),
+        Element::Title(TITLE.to_owned()),
+        Element::Sentence(format!("{}.", incident.why)),
+        Element::Facts(facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()),
     ];
     let mut first = 0;
     for rule in &incident.rules {
@@ -84,62 +81,57 @@ fn document(placed: &Placed) -> Vec<Part> {
         first += rule.limits.len();
     }
     parts.push(heading("The rules on trial"));
-    parts.push(Part::Code(incident.policy.clone()));
+    parts.push(Element::Code(incident.policy.clone()));
     parts.push(heading("The time before"));
-    parts.extend(recording(folder, incident));
+    let Some(last) = incident.recordings.last() else {
+        parts.push(Element::Sentence("No recording was kept.".to_owned()));
+        return parts;
+    };
+    let (files, file) = (incident.recordings.join(", "), folder.join(last));
+    let file = file.display();
+    let commands = format!("tccc top --replay {file}\ntccc serve --replay {file} --trials\ntccc report {file}\n");
+    parts.push(Element::Sentence(format!("Every connection before the limit was crossed is recorded in {files}.")));
+    parts.push(Element::Code(commands));
     parts
 }
 
-fn recording(folder: &Path, incident: &Incident) -> Vec<Part> {
-    let Some(last) = incident.recordings.last() else {
-        return vec![Part::Sentence("No recording was kept.".to_owned())];
-    };
-    let files = incident.recordings.join(", ");
-    let file = folder.join(last);
-    let file = file.display();
-    vec![
-        Part::Sentence(format!("Every connection before the limit was crossed is recorded in {files}.")),
-        Part::Code(format!("tccc top --replay {file}\ntccc serve --replay {file} --trials\ntccc report {file}\n")),
-    ]
+fn heading(text: impl Into<String>) -> Element {
+    Element::Heading { id: "", text: text.into() }
 }
 
-fn heading(text: impl Into<String>) -> Part {
-    Part::Heading { id: "", text: text.into() }
-}
-
-/// The arms of a rule, then each limit; `first` is the place of its first limit in a look.
-fn of_rule(rule: &RuleJudgement, history: &[LookPoint], first: usize) -> Vec<Part> {
+/// A table of the rule's arms, then each limit. `first` is the index of its first limit in a look.
+fn of_rule(rule: &RuleJudgement, history: &[LookPoint], first: usize) -> Vec<Element> {
     let arms = &rule.arms;
     let column =
         |title: &str, show: &dyn Fn(&ArmSeen) -> String| Column::of(title, Role::Number, arms, |arm| Some(show(arm)));
     let mut columns = vec![
         Column::of("arm", Role::Name, arms, |arm| Some(arm.arm.clone())),
-        column("share", &|arm| portion(arm.share)),
+        column("share", &|arm| format!("{} %", without_zeros(&format!("{:.2}", arm.share * 100.0)))),
         column("connections", &|arm| arm.connections.to_string()),
     ];
     let of_metric = |metric: GuardMetric| column(metric.name(), &|arm| shown(metric, arm.values.get(&metric).copied()));
     columns.extend(GuardMetric::ALL.map(of_metric));
     let mut parts = vec![
         heading(format!("Rule {}", rule.rule)),
-        Part::Table(Table::new("", String::new(), columns, vec![Row::default(); arms.len()])),
+        Element::Table(Table::new("", String::new(), columns, vec![TableRow::default(); arms.len()])),
     ];
     if rule.is_broken {
         let broken = "The arms do not have the shares of the split, so nothing is judged.";
-        parts.push(Part::Sentence(broken.to_owned()));
+        parts.push(Element::Sentence(broken.to_owned()));
     }
     for (at, limit) in rule.limits.iter().enumerate() {
         let points: Vec<(f64, LimitPoint)> =
             history.iter().filter_map(|point| Some((point.at_s, *point.limits.get(first + at)?))).collect();
+        let allowed = limit.limit.parse::<GuardLimit>().ok().map(|limit| limit.allowed);
         parts.push(heading(format!("{}: {}", limit.arm, limit.limit)));
-        parts.push(Part::Sentence(sentence(limit)));
-        parts.extend(figure(limit, &points).map(Part::Figure));
-        parts.push(Part::Table(looks(limit, &points)));
+        parts.push(Element::Sentence(sentences(limit)));
+        parts.extend(allowed.and_then(|allowed| figure(limit, allowed, &points)).map(Element::Figure));
+        parts.push(Element::Table(looks(limit, matches!(allowed, Some(Allowed::Relative(_))), &points)));
     }
     parts
 }
 
-/// What is known of a limit, in sentences.
-fn sentence(limit: &LimitJudgement) -> String {
+fn sentences(limit: &LimitJudgement) -> String {
     let state = match limit.state {
         LimitState::Crossed => "Crossed: the arm is worse than the limit allows.",
         LimitState::Safe => "Shown to hold.",
@@ -162,9 +154,8 @@ fn sentence(limit: &LimitJudgement) -> String {
     said.join(" ")
 }
 
-fn looks(limit: &LimitJudgement, points: &[(f64, LimitPoint)]) -> Table {
+fn looks(limit: &LimitJudgement, is_relative: bool, points: &[(f64, LimitPoint)]) -> Table {
     let points = &points[points.len().saturating_sub(LOOKS)..];
-    let is_relative = is_relative(limit);
     let number = |title: &str, show: &dyn Fn(&LimitPoint) -> Option<String>| {
         Column::of(title, Role::Number, points, |(_, point)| show(point))
     };
@@ -178,20 +169,11 @@ fn looks(limit: &LimitJudgement, points: &[(f64, LimitPoint)]) -> Table {
         number("interval", &interval),
         number("e-value of harm", &|point| point.e_worse.map(evidence)),
     ];
-    Table::new("", String::new(), columns, vec![Row::default(); points.len()])
+    Table::new("", String::new(), columns, vec![TableRow::default(); points.len()])
 }
 
-fn is_relative(limit: &LimitJudgement) -> bool {
-    matches!(allowed(limit), Some(Allowed::Relative(_)))
-}
-
-fn allowed(limit: &LimitJudgement) -> Option<Allowed> {
-    limit.limit.parse::<GuardLimit>().ok().map(|limit| limit.allowed)
-}
-
-/// The metric of both arms, their ratio beside the limit, and the evidence beside what decides.
-fn figure(limit: &LimitJudgement, points: &[(f64, LimitPoint)]) -> Option<Figure> {
-    let allowed = allowed(limit)?;
+/// Charts of the metric in both arms, of their ratio and its limit, and of the evidence and its threshold.
+fn figure(limit: &LimitJudgement, allowed: Allowed, points: &[(f64, LimitPoint)]) -> Option<Figure> {
     let (begin, end) = (points.first()?.0 / 60.0, points.last()?.0 / 60.0);
     let of = |value: &dyn Fn(&LimitPoint) -> Option<f64>| -> Vec<(f64, f64)> {
         points.iter().filter_map(|(at_s, point)| Some((at_s / 60.0, value(point)?))).collect()
@@ -224,13 +206,13 @@ fn figure(limit: &LimitJudgement, points: &[(f64, LimitPoint)]) -> Option<Figure
         title: format!("{}: {}", limit.arm, limit.limit),
         explanation: "each look of the guard since the trial began".to_owned(),
         legend: legend[..drawn].iter().map(|(series, name)| (*series, (*name).to_owned())).collect(),
-        layout: Layout { abreast: 1, height: HEIGHT, stacked: false },
+        layout: ChartLayout { abreast: 1, height: HEIGHT, stacked: false },
         charts,
         folded: false,
     })
 }
 
-/// Lines over minutes; `log` where they span powers of ten.
+/// Draws lines over minutes, on a logarithmic value axis if `log`.
 fn chart(title: &str, lines: Vec<(usize, Vec<(f64, f64)>)>, (log, show): (bool, &dyn Fn(f64) -> String)) -> Chart {
     let points = || lines.iter().flat_map(|(_, points)| points);
     let ends = |values: &mut dyn Iterator<Item = f64>| {
@@ -241,32 +223,21 @@ fn chart(title: &str, lines: Vec<(usize, Vec<(f64, f64)>)>, (log, show): (bool, 
     let mut x = Axis::numbers("minutes".to_owned(), [0.0, to], false, &|value| format!("{value:.0}"));
     x.ends = [from.min(to), to.max(from + 1.0)];
     x.ticks.retain(|(value, _)| (x.ends[0]..=x.ends[1]).contains(value));
-    let shapes = lines.into_iter().map(|(series, points)| Shape::Line { series, points }).collect();
+    let shapes = lines.into_iter().map(|(series, points)| ChartShape::Line { series, points }).collect();
     Chart { heading: None, x, y: Axis::numbers(title.to_owned(), y, log, show), shapes }
 }
 
-/// A value of a metric with its unit.
 fn shown(metric: GuardMetric, value: Option<f64>) -> String {
     let Some(value) = value else { return "-".to_owned() };
     match metric {
-        GuardMetric::Retransmitted | GuardMetric::AbnormalEnds => percent(value),
+        GuardMetric::Retransmitted | GuardMetric::AbnormalEnds => format!("{:.2} %", value * 100.0),
         GuardMetric::Goodput => BitsPerSec(value as u64).to_string(),
         GuardMetric::Timeouts => format!("{value:.3}"),
         GuardMetric::RttInflation => format!("{value:.2}"),
     }
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.2} %", share * 100.0)
-}
-
-/// A share that somebody wrote down, as percent without zeros that say nothing.
-fn portion(share: f64) -> String {
-    let text = format!("{:.2}", share * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
-}
-
-/// A number over many powers of ten.
+/// Two significant digits or so, over many powers of ten.
 fn evidence(value: f64) -> String {
     match value {
         value if value >= 10_000.0 => format!("{value:.0e}"),

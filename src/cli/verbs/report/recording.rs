@@ -1,4 +1,4 @@
-//! `tccc report FILE`: what a recording of `tccc trace --record` holds, one line per connection.
+//! `tccc report FILE`: a recording of `tccc trace --record`, one line per connection.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,8 +11,8 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::model::recap::{FlowRecap, Recap};
 use crate::plain::plain;
-use crate::report::Format;
-use crate::report::drawing::{Column, Part, Role, Row, Table, text as terminal};
+use crate::report::ReportFormat;
+use crate::report::drawing::{Column, Element, Role, Table, TableRow, text as terminal};
 use crate::trace::arrival::Fact;
 use crate::trace::record::read::{BlockContent, Damage, RecordingReader, Want};
 use crate::trace::record::{Head, MAGIC};
@@ -22,7 +22,7 @@ use crate::units::{BitsPerSec, format_duration};
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
-struct Recording {
+struct RecordingReport {
     schema: u32,
     file: String,
     host: String,
@@ -33,39 +33,36 @@ struct Recording {
     length_s: f64,
     events: u64,
     dropped: u64,
-    /// It was not ended in order.
+    /// The recorder was killed.
     was_cut: bool,
     damaged_blocks: u64,
     damaged_events: u64,
     unread_bytes: u64,
-    /// Events of connections beyond those that are folded.
+    /// Events of connections beyond the limit of [`Recap`].
     untracked: u64,
     flows: Vec<FlowRecap>,
 }
 
-/// Whether a path is a recording; a directory, and what cannot be read, is none.
 pub fn is_recording(path: &Path) -> bool {
     let mut first = [0; MAGIC.len()];
     path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == MAGIC
 }
 
-/// The report on several recordings.
-///
-/// Errors: one cannot be read; a format that has no way to show connections.
-pub fn render(files: &[PathBuf], format: Format) -> Result<String> {
-    let recordings = files.iter().map(|file| load(file)).collect::<Result<Vec<Recording>>>()?;
+/// Errors: a recording cannot be read; the format is Markdown or HTML.
+pub fn render(files: &[PathBuf], format: ReportFormat) -> Result<String> {
+    let recordings = files.iter().map(|file| load(file)).collect::<Result<Vec<RecordingReport>>>()?;
     match format {
-        Format::Text => Ok(recordings.iter().map(text).collect::<Vec<String>>().join("\n")),
-        Format::Json => Ok(serde_json::to_string_pretty(&recordings)? + "\n"),
-        Format::Csv => csv(&recordings),
-        Format::Markdown | Format::Html => {
+        ReportFormat::Text => Ok(recordings.iter().map(text).collect::<Vec<String>>().join("\n")),
+        ReportFormat::Json => Ok(serde_json::to_string_pretty(&recordings)? + "\n"),
+        ReportFormat::Csv => csv(&recordings),
+        ReportFormat::Markdown | ReportFormat::Html => {
             let refusal = Failure::usage("cannot report a recording as markdown or html");
             Err(refusal.hint("choose `-o text`, `-o json` or `-o csv`; `tccc top --replay FILE` draws it").into())
         }
     }
 }
 
-fn load(file: &Path) -> Result<Recording> {
+fn load(file: &Path) -> Result<RecordingReport> {
     let mut reader = RecordingReader::open(file)?;
     let span = reader.span()?.unwrap_or_default();
     let (mut recap, mut events, mut dropped) = (Recap::default(), 0, 0);
@@ -85,7 +82,7 @@ fn load(file: &Path) -> Result<Recording> {
     let was_cut = reader.tail().is_none();
     let Damage { blocks, events: damaged_events, rest_bytes, .. } = reader.damage();
     let Head { host, kernel, started, selection, .. } = reader.head().clone();
-    Ok(Recording {
+    Ok(RecordingReport {
         schema: SCHEMA,
         file: file.display().to_string(),
         host,
@@ -104,12 +101,11 @@ fn load(file: &Path) -> Result<Recording> {
     })
 }
 
-fn text(recording: &Recording) -> String {
-    let length = milliseconds(recording.length_s);
-    let Recording { file, host, kernel, started, events, dropped, selection, .. } = recording;
+fn text(recording: &RecordingReport) -> String {
+    let RecordingReport { file, host, kernel, started, events, dropped, selection, flows, .. } = recording;
+    let (length, count) = (milliseconds(recording.length_s), flows.len());
     let mut text = plain(&format!("{file}: {host}, Linux {kernel}, {started}")) + "\n";
-    let flows = recording.flows.len();
-    text += &plain(&format!("  {selection}: {events} events of {flows} connections in {length}, {dropped} dropped"));
+    text += &plain(&format!("  {selection}: {events} events of {count} connections in {length}, {dropped} dropped"));
     text += "\n";
     if recording.was_cut {
         text += &format!("  cut: {} bytes after the last whole block are not read\n", recording.unread_bytes);
@@ -120,19 +116,18 @@ fn text(recording: &Recording) -> String {
     if recording.untracked > 0 {
         text += &format!("  {} events of further connections are not shown\n", recording.untracked);
     }
-    text + "\n" + &terminal::written([vec![Part::Table(table(&recording.flows))]].into_iter())
+    text + "\n" + &terminal::written([vec![Element::Table(table(flows))]].into_iter())
 }
 
-/// A length to the millisecond; a damaged recording may say anything.
+/// Limits the length, because a damaged recording may have any.
 fn milliseconds(length_s: f64) -> String {
     format_duration(Duration::from_millis((length_s.min(1e9) * 1e3).round() as u64))
 }
 
-/// A row per connection.
 fn table(flows: &[FlowRecap]) -> Table {
-    let word = |title: &str, show: &dyn Fn(&FlowRecap) -> Option<String>| Column::of(title, Role::Word, flows, show);
-    let number =
-        |title: &str, show: &dyn Fn(&FlowRecap) -> Option<String>| Column::of(title, Role::Number, flows, show);
+    type Show<'a> = &'a dyn Fn(&FlowRecap) -> Option<String>;
+    let word = |title: &str, show: Show| Column::of(title, Role::Word, flows, show);
+    let number = |title: &str, show: Show| Column::of(title, Role::Number, flows, show);
     let pkts = |count: u32| Some(format!("{count} pkts"));
     let time = |us: Option<u32>| us.map(|us| format_duration(Duration::from_micros(us.into())));
     let at_most = |us: Option<u32>| time(us).map(|time| format!("<={time}"));
@@ -151,10 +146,10 @@ fn table(flows: &[FlowRecap]) -> Table {
         number("srtt p95", &|flow| at_most(flow.srtt_p95_us)),
         number("min_rtt", &|flow| time(flow.min_rtt_us)),
     ];
-    Table::new("", String::new(), columns, vec![Row::default(); flows.len()])
+    Table::new("", String::new(), columns, vec![TableRow::default(); flows.len()])
 }
 
-fn csv(recordings: &[Recording]) -> Result<String> {
+fn csv(recordings: &[RecordingReport]) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for flow in recordings.iter().flat_map(|recording| &recording.flows) {
         writer.serialize(flow).context("write CSV")?;

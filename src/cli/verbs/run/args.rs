@@ -5,83 +5,84 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::cli::output::Format;
-use crate::cli::verbs::capabilities;
+use crate::cli::output::OutputFormat;
 use crate::failure::Failure;
 use crate::lab::cost::Jobs;
 use crate::lab::part::{Part, Shard};
-use crate::lab::plan::Choices;
 use crate::model::run::Engine;
 use crate::scenario::{Profile, RUNS_MAX};
 
-/// Run experiments: scenario to plan to runs to result directory
+/// Run experiments from scenario files
 ///
-/// Example: `tccc run scenarios/smoke/loss-sweep.toml --only algorithm=dtcp`. Measures the empty path first and stops
-/// if it is not what the scenario asks. The same command with the same --out resumes an interrupted experiment, and adds
-/// parts of it by --only and --shard, and more --runs. `tccc report --check` tells whether the results match.
+/// Measures the empty path first, and stops if the path is not what the scenario asks for. The same command with the same
+/// --out resumes an interrupted experiment. With --only, --shard or more --runs it adds further runs to it. `tccc report
+/// --check` tells whether the results match.
 ///
-/// `tccc run --explain` lists every field of a scenario, and `tccc run --explain loss` explains one with an example.
+/// The kernel engine builds namespaces and links, loads algorithms and starts processes. All of them disappear when it ends,
+/// even after `kill -9`. `tccc unload --all` removes a cgroup that `kill -9` leaves.
+///
+/// `tccc run --explain` lists every field of a scenario. `tccc run --explain loss` explains one with an example.
+///
+/// Example: `tccc run scenarios/smoke/loss-sweep.toml --only algorithm=dtcp`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("run", " Other engines, --dry-run and --explain need none."))]
 pub struct Args {
     /// Scenario files, or folders of them
     #[arg(required_unless_present = "explain", value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
-    /// Result directory [default: runs/SCENARIO-TIME]; one below it for each of several scenarios
+    /// Result directory [default: runs/SCENARIO-TIME]; several scenarios get one below it each
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Runs at once: auto takes as many as this host carries, or a number from 1 to 256
+    /// Runs at once, 1 to 256; auto takes as many as this host can run without delaying each other
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_jobs)]
     pub jobs: Jobs,
-    /// Runs of each cell, instead of the scenario's
+    /// Runs of each cell, instead of the scenario's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(RUNS_MAX)))]
     pub runs: Option<u32>,
     /// Seed of everything random, instead of the scenario's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Only cells with this value of this sweep variable; repeat for more
+    /// Only cells with this value of this sweep variable; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub only: Vec<(String, String)>,
-    /// Only the I-th of N shares of the runs, for N hosts; `tccc report` takes all their directories together
+    /// Only the I-th of N shares of the runs, for N hosts; `tccc report` joins their directories
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Only the block with this number, as `--dry-run -o json` lists them: all variants of one seed on one path. A number
-    /// that no block has, such as 0, is no mistake
+    /// Only the block with this number in `--dry-run -o json`: all variants of one seed on one path. Does nothing for a
+    /// number that no block has, such as 0
     #[arg(long, value_name = "N", conflicts_with = "shard")]
     pub block: Option<u32>,
-    /// Publish the block's results in this folder once they are whole; exits 0 at once if they are there already
+    /// Publish the block's results in this folder once they are complete; exits with 0 if they are already there
     #[arg(long, value_name = "DIR", requires = "block", conflicts_with = "out")]
     pub publish: Option<PathBuf>,
     /// Socket conditions, instead of the scenario's
     #[arg(long, value_enum)]
     pub profile: Option<Profile>,
-    /// What carries the runs out
+    /// What executes the runs
     #[arg(long, value_enum, default_value_t = Engine::Kernel)]
     pub engine: Engine,
-    /// How links are built
+    /// What emulates links
     #[arg(long, value_enum, default_value_t = LinkChoice::Auto)]
     pub link: LinkChoice,
-    /// What the hosts are built by
+    /// What creates hosts
     #[arg(long, value_enum, default_value_t = NetworkChoice::Netns)]
     pub network: NetworkChoice,
-    /// Keep a small JSON file up to date: how many runs are done, and how many seconds are left
+    /// Keep a small JSON file up to date with the number of finished runs and the seconds left
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub progress_file: Option<PathBuf>,
-    /// Print the plan and its expected time, and change nothing
+    /// Print the plan and its expected time; change nothing
     #[arg(long, group = "printed")]
     pub dry_run: bool,
-    /// Explain this field of a scenario, such as `loss` or `flow.size`, or this metric; without a name all of them
+    /// Explain a field of a scenario, such as `loss` or `flow.size`, or a metric; without a name all of them
     #[arg(long, value_name = "FIELD", num_args = 0..=1, group = "printed", conflicts_with = "scenarios")]
     pub explain: Option<Option<String>>,
-    /// How `--dry-run` and `--explain` print their result
-    #[arg(short, long, value_enum, default_value_t = Format::Table, requires = "printed")]
-    pub output: Format,
+    /// How to print the result of `--dry-run` or `--explain`
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table, requires = "printed")]
+    pub output: OutputFormat,
 }
 
-/// How links are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LinkChoice {
-    /// The kernel's netem where the kernel has it and it can do what the scenarios ask, else the user-space emulator
+    /// The kernel's netem if it exists and can do what the scenarios ask for, else the user-space emulator
     Auto,
     /// The kernel's netem
     Netem,
@@ -89,16 +90,15 @@ pub enum LinkChoice {
     Tunlink,
 }
 
-/// What the hosts are built by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NetworkChoice {
-    /// Network namespaces of our own
+    /// tccc's own network namespaces
     Netns,
     /// Mininet, through its Python API
     Mininet,
 }
 
-/// Most runs at once: far above what any host carries in time.
+/// Far more than any host can run in time.
 const JOBS_MAX: u32 = 256;
 
 fn parse_jobs(text: &str) -> Result<Jobs, String> {
@@ -115,11 +115,7 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl Args {
-    pub fn choices(&self) -> Choices {
-        Choices { runs: self.runs, seed: self.seed, profile: self.profile, engine: self.engine }
-    }
-
-    /// Options that do not go together.
+    /// Refuses options that conflict.
     pub fn check(&self) -> Result<()> {
         let given = [(self.link != LinkChoice::Auto, "link"), (self.network != NetworkChoice::Netns, "network")];
         if let Some((_, option)) = given.iter().find(|(given, _)| *given && self.engine != Engine::Kernel) {

@@ -1,4 +1,4 @@
-//! The blocks of everything that is asked for, under one numbering: what a cluster's engine deals out as tasks.
+//! The blocks of all requested scenarios, numbered together: the tasks that a cluster's scheduler deals out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -10,16 +10,15 @@ use sha2::{Digest, Sha256};
 use super::args::Args;
 use super::planned::Planned;
 use crate::catalog;
-use crate::lab::block::blocks;
 use crate::lab::cost::{self, Jobs};
+use crate::lab::part::blocks;
 use crate::lab::results::Finished;
 use crate::model::run::Engine;
 
 const SCHEMA: u32 = 1;
 
-/// A plan as a program reads it.
 #[derive(Debug, Serialize)]
-struct Document {
+struct BlocksDocument {
     schema: u32,
     /// Digest of everything that decides the results: texts, plans, versions, algorithms.
     plan: String,
@@ -28,42 +27,40 @@ struct Document {
     /// What a node must have.
     needs: &'static [&'static str],
     /// Longest first.
-    blocks: Vec<Numbered>,
+    blocks: Vec<NumberedBlock>,
 }
 
-/// A block with its number among all.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Numbered {
+pub(super) struct NumberedBlock {
     /// From 1; `--block` takes it.
     pub n: usize,
     /// Scenario, repeat and seed.
     id: String,
+    /// Index of the scenario.
     #[serde(skip)]
     pub scenario: usize,
     pub runs: BTreeSet<String>,
     /// Distinct paths that are measured first.
     paths: usize,
-    /// How long it should take with one run at a time.
+    /// Expected time with one run at a time.
     seconds: f64,
-    /// Processors it keeps busy; null where it needs the machine to itself.
+    /// Processors it keeps busy; `None` if it needs the whole machine.
     cores: Option<u32>,
     /// Largest traffic of one of its runs.
     bits_per_second: u64,
 }
 
-/// All blocks.
-///
 /// Shape: longest first, else in the order of the files; numbered from 1.
 /// Errors: `--only` leaves no cell.
-pub(super) fn all(planned: &[Planned], args: &Args) -> Result<Vec<Numbered>> {
+pub(super) fn all(planned: &[Planned], args: &Args) -> Result<Vec<NumberedBlock>> {
     let mut all = Vec::new();
     for (scenario, one) in planned.iter().enumerate() {
         let chosen = args.part().runs(&one.scenario, &one.plan)?;
         for block in blocks(&chosen) {
-            // With as many at once as this host carries, the order would be another on another host.
+            // `--jobs auto` would make the order depend on the host.
             let forecast = args.forecast_by(Jobs::Fixed(1), one, &block.runs, &Finished::default());
             let traffic = block.runs.iter().map(|run| cost::load_bps(&one.plan.cells[run.cell]));
-            all.push(Numbered {
+            all.push(NumberedBlock {
                 n: 0,
                 id: format!("{}-r{}-{:016x}", one.scenario.name, block.repeat + 1, block.seed),
                 scenario,
@@ -80,10 +77,9 @@ pub(super) fn all(planned: &[Planned], args: &Args) -> Result<Vec<Numbered>> {
     Ok(all)
 }
 
-/// Prints the plan as one JSON document.
 pub(super) fn print(planned: &[Planned], args: &Args) -> Result<()> {
     let blocks = all(planned, args)?;
-    let document = Document {
+    let document = BlocksDocument {
         schema: SCHEMA,
         plan: digest(planned, &blocks)?,
         engine: args.engine.name(),
@@ -95,14 +91,11 @@ pub(super) fn print(planned: &[Planned], args: &Args) -> Result<()> {
         },
         blocks,
     };
-    let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, &document).context("write the plan")?;
-    writeln!(out)?;
-    Ok(())
+    Ok(writeln!(io::stdout(), "{}", serde_json::to_string(&document).context("write the plan")?)?)
 }
 
 /// Equal digests mean the same blocks of the same experiment by the same program.
-pub(super) fn digest(planned: &[Planned], blocks: &[Numbered]) -> Result<String> {
+pub(super) fn digest(planned: &[Planned], blocks: &[NumberedBlock]) -> Result<String> {
     let mut digest = Sha256::new().chain_update(env!("CARGO_PKG_VERSION"));
     let mut algorithms = BTreeMap::new();
     for one in planned {

@@ -1,4 +1,4 @@
-//! `tccc run --dry-run`: what would be done, on stdout.
+//! `tccc run --dry-run`: prints the plan.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -13,23 +13,27 @@ use crate::lab::part::Part;
 use crate::lab::results::OpenResultDir;
 use crate::model::run::Engine;
 use crate::path::{Direction, LinkConfig, QueueLimit};
-use crate::scenario::{Cell, FlowSpec, LinkSpec, Sender, Sends};
+use crate::scenario::{Cell, FlowSpec, Sender, Sends};
 use crate::units::{BitsPerSec, QueueSize, format_duration};
 
-/// Prints what would be done, and how long all of it takes.
+/// Prints each plan, and the expected time of all.
 pub(super) fn print_plans(planned: &[Planned], part: &Part, args: &Args) -> Result<()> {
     if let (Engine::Kernel, Err(lack)) = (args.engine, args.link.driver(planned)) {
         warn(&format!("this plan would not run here: {lack}"), None);
     }
+    let mut total = Duration::ZERO;
     for one in planned {
         OpenResultDir::check(&one.out, &one.plan, &one.scenario.text)?;
-        print_plan(one, part, args)?;
+        total += print_plan(one, part, args)?;
     }
-    if planned.len() > 1 { print_total(planned, part, args) } else { Ok(()) }
+    if planned.len() > 1 {
+        writeln!(io::stdout(), "{} scenarios: about {}", planned.len(), progress::seconds(total))?;
+    }
+    Ok(())
 }
 
-/// Prints what would be done.
-fn print_plan(planned: &Planned, part: &Part, args: &Args) -> Result<()> {
+/// Returns the expected time.
+fn print_plan(planned: &Planned, part: &Part, args: &Args) -> Result<Duration> {
     let Planned { scenario, plan, out } = planned;
     let runs = part.runs(scenario, plan)?;
     let forecast = args.forecast(planned, &runs)?;
@@ -60,22 +64,10 @@ fn print_plan(planned: &Planned, part: &Part, args: &Args) -> Result<()> {
         if args.out.is_some() { format!("\"{}\"", out.display()) } else { "a new directory below runs/".into() };
     writeln!(text, "to do: {}", progress::sentence(&forecast))?;
     writeln!(text, "results would go to {place}; nothing was changed")?;
-    Ok(())
+    Ok(forecast.expected)
 }
 
-/// Prints how long all scenarios take, one after the other.
-fn print_total(planned: &[Planned], part: &Part, args: &Args) -> Result<()> {
-    let mut total = Duration::ZERO;
-    for one in planned {
-        let runs = part.runs(&one.scenario, &one.plan)?;
-        total += args.forecast(one, &runs)?.expected;
-    }
-    writeln!(io::stdout(), "{} scenarios: about {}", planned.len(), progress::seconds(total))?;
-    Ok(())
-}
-
-/// A flow, with what it sends and when where that is not as much as it can all the time: `noise by udp (1mbit, from 2s,
-/// for 4s)`.
+/// A flow, with its traffic and times unless it sends bulk data for the whole run: `noise by udp (1mbit, from 2s, for 4s)`.
 fn flow_text(flow: &FlowSpec, runs: &str) -> String {
     let mut details = Vec::new();
     match flow.sends {
@@ -96,13 +88,15 @@ fn flow_text(flow: &FlowSpec, runs: &str) -> String {
     format!("{} by {runs}{details}", flow.name)
 }
 
-/// A line for each link, one for all that are alike: ends, rate, delay and queue.
+/// One line for all links that are alike: ends, rate, delay and queue.
 ///
 /// Shape: in the order of the links.
 fn link_lines(cell: &Cell) -> Vec<String> {
     let mut alike: Vec<(String, Vec<String>)> = Vec::new();
     for link in &cell.links {
-        let text = link_text(link, cell.mtu);
+        let config = link.config(cell.mtu);
+        let [there, back] = [0, 1].map(|side| direction_text(&config, side));
+        let text = if there == back { there } else { format!("{there}; back {back}") };
         match alike.iter_mut().find(|(known, _)| *known == text) {
             Some((_, names)) => names.push(link.name()),
             None => alike.push((text, vec![link.name()])),
@@ -111,13 +105,7 @@ fn link_lines(cell: &Cell) -> Vec<String> {
     alike.into_iter().map(|(text, names)| format!("{}: {text}", names.join(", "))).collect()
 }
 
-fn link_text(link: &LinkSpec, mtu: u32) -> String {
-    let config = link.config(mtu);
-    let [there, back] = [0, 1].map(|side| direction_text(&config, side));
-    if there == back { there } else { format!("{there}; back {back}") }
-}
-
-/// One direction: `20mbit, 20ms, queue 50pkts = 0.75bdp`.
+/// `20mbit, 20ms, queue 50pkts = 0.75bdp`.
 fn direction_text(config: &LinkConfig, side: usize) -> String {
     let Direction { rate, trace, delay, queue, .. } = &config.directions[side];
     let rate_text = match (rate, trace) {
@@ -125,23 +113,23 @@ fn direction_text(config: &LinkConfig, side: usize) -> String {
         (Some(rate), None) => rate.to_string(),
         (Some(mean), Some(trace)) => format!("{trace}, {mean} in the mean"),
     };
-    let stands_for = queue_text(config, side, *rate, *queue).map_or(String::new(), |text| format!(" = {text}"));
-    format!("{rate_text}, {}, queue {queue}{stands_for}", format_duration(*delay))
+    let equals = queue_text(config, side, *rate, *queue);
+    format!("{rate_text}, {}, queue {queue}{equals}", format_duration(*delay))
 }
 
-/// A queue in the unit in which it is not written: packets of the mtu of one in bdp, else the bdp it stands for.
-fn queue_text(config: &LinkConfig, side: usize, rate: Option<BitsPerSec>, queue: QueueSize) -> Option<String> {
+/// A queue in the other units: packets of MTU size, and bdp.
+fn queue_text(config: &LinkConfig, side: usize, rate: Option<BitsPerSec>, queue: QueueSize) -> String {
     let mtu = f64::from(config.mtu);
-    let bytes = match config.queue_limits().ok()?[side] {
+    let Ok(limits) = config.queue_limits() else { return String::new() };
+    let bytes = match limits[side] {
         QueueLimit::Packets(packets) => f64::from(packets) * mtu,
         QueueLimit::Bytes(bytes) => bytes as f64,
     };
-    let packets = (!matches!(queue, QueueSize::Packets(_))).then(|| format!("{:.0}pkts", (bytes / mtu).floor()));
+    let packets = (!matches!(queue, QueueSize::Packets(_))).then(|| format!(" = {:.0}pkts", (bytes / mtu).floor()));
     let round_trip: Duration = config.directions.iter().map(|direction| direction.delay).sum();
     let bdp = rate.map(|rate| rate.0 as f64 / 8.0 * round_trip.as_secs_f64()).filter(|bdp| *bdp > 0.0);
-    let of_bdp = bdp.filter(|_| !matches!(queue, QueueSize::Bdp(_))).map(|bdp| format!("{:.2}bdp", bytes / bdp));
-    let texts: Vec<String> = packets.into_iter().chain(of_bdp).collect();
-    (!texts.is_empty()).then(|| texts.join(" = "))
+    let of_bdp = bdp.filter(|_| !matches!(queue, QueueSize::Bdp(_))).map(|bdp| format!(" = {:.2}bdp", bytes / bdp));
+    packets.into_iter().chain(of_bdp).collect()
 }
 
 #[cfg(test)]
@@ -165,14 +153,11 @@ mod tests {
         ]
     "#;
 
-    fn cell() -> Cell {
-        scenario(8, TEXT).cells.remove(0)
-    }
-
-    /// Every flow was said to send as long as the run.
+    /// Every flow used to be shown as sending for the whole run.
     #[test]
-    fn flow_is_told_with_what_it_sends_and_when() {
-        let told: Vec<String> = cell().flows.iter().map(|flow| flow_text(flow, &flow.algorithm)).collect();
+    fn flow_is_shown_with_what_it_sends_and_when() {
+        let flows = &scenario(8, TEXT).cells[0].flows;
+        let shown: Vec<String> = flows.iter().map(|flow| flow_text(flow, &flow.algorithm)).collect();
         let expected = [
             "bulk by reno",
             "part by reno (from 1s, for 3s)",
@@ -180,16 +165,16 @@ mod tests {
             "pages by reno (3 times 9000B, one every 500ms)",
             "noise by udp (1mbit, from 2s, for 4s)",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(shown, expected);
     }
 
     #[test]
-    fn links_that_are_alike_are_one_line_and_queues_are_told_in_packets_and_bdp() {
+    fn links_that_are_alike_are_one_line_and_queues_are_shown_in_packets_and_bdp() {
         let expected = [
             "s1-m, s2-m: 100mbit, 1ms, queue 1000pkts = 60.00bdp",
             "m-r: 12mbit, 20ms, queue 0.5bdp = 20pkts; back 12mbit, 20ms, queue 30000B = 20pkts = 0.50bdp",
             "r-x: no limit of the rate, 5ms, queue 50pkts",
         ];
-        assert_eq!(link_lines(&cell()), expected);
+        assert_eq!(link_lines(&scenario(8, TEXT).cells[0]), expected);
     }
 }

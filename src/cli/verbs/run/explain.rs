@@ -1,39 +1,39 @@
-//! `tccc run --explain`: what the fields of a scenario are, from their declarations.
+//! `tccc run --explain`: the fields of a scenario, from their declarations, and the metrics.
 
 use std::io::{self, Write};
 
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::cli::output::Format;
+use crate::cli::output::OutputFormat;
 use crate::failure::Failure;
-use crate::model::metrics::METRICS;
+use crate::model::metrics::{METRICS, Metric};
 use crate::nearest::nearest;
 use crate::scenario::reference::{self, Entry, Kind, Unset};
 
-/// Widest line.
+/// Characters of the widest line.
 const LINE: usize = 100;
-/// Where the texts of fields begin in a list.
+/// Column at which the texts of fields begin.
 const INDENT: usize = 20;
 
 #[derive(Serialize)]
-struct Document {
-    sections: Vec<Section>,
-    metrics: Vec<Metric>,
+struct ReferenceDocument {
+    sections: Vec<SectionCard>,
+    metrics: Vec<MetricCard>,
 }
 
-/// Fields of one table of the file.
+/// Fields of one TOML table.
 #[derive(Serialize)]
-struct Section {
+struct SectionCard {
     /// As TOML writes it: `[[link]]`; empty for the top of the file.
     section: String,
     text: String,
     examples: Vec<&'static str>,
-    fields: Vec<Field>,
+    fields: Vec<FieldCard>,
 }
 
 #[derive(Serialize)]
-struct Field {
+struct FieldCard {
     /// Dotted: `link.rate`.
     field: String,
     kind: String,
@@ -41,7 +41,7 @@ struct Field {
     to: Option<String>,
     units: Option<&'static str>,
     needed: bool,
-    /// What holds without it: a value, or words.
+    /// A value, or words that describe it.
     default: Option<&'static str>,
     /// Whether `default` is a value that the field could have.
     default_is_value: bool,
@@ -50,37 +50,30 @@ struct Field {
 }
 
 #[derive(Serialize)]
-struct Metric {
+struct MetricCard {
     metric: &'static str,
     unit: &'static str,
     text: &'static str,
     source: &'static str,
 }
 
-/// Prints every field and metric, or those of a name.
+/// Prints every field and metric, or those with this name.
 ///
 /// Errors: nothing has the name; stdout cannot be written.
-pub fn run(name: Option<&str>, output: Format) -> Result<()> {
+pub fn run(name: Option<&str>, output: OutputFormat) -> Result<()> {
     let all = reference::entries();
     let found: Vec<&Entry> = match name {
         None => all.iter().filter(|entry| !entry.is_repeated).collect(),
         Some(name) => named(name, &all)?,
     };
-    let metrics = METRICS.iter().filter(|metric| name.is_none_or(|name| name == metric.name));
-    let metrics = metrics.map(|metric| Metric {
-        metric: metric.name,
-        unit: metric.unit,
-        text: metric.what,
-        source: metric.source,
-    });
     let is_list = found.iter().any(|entry| entry.field.section().is_some());
     let chosen = if name.is_some() { with_own_fields(&found, &all) } else { found };
-    let document = Document { sections: sections(&chosen, &all), metrics: metrics.collect() };
+    let metrics = METRICS.iter().filter(|metric| name.is_none_or(|name| name == metric.name));
+    let card = |it: &Metric| MetricCard { metric: it.name, unit: it.unit, text: it.what, source: it.source };
+    let document = ReferenceDocument { sections: sections(&chosen, &all), metrics: metrics.map(card).collect() };
     output.print(&document, |out, document| if is_list { document.write_list(out) } else { document.write_cards(out) })
 }
 
-/// The fields that a name means.
-///
 /// Errors: neither a field nor a metric has the name.
 fn named<'a>(name: &str, all: &'a [Entry]) -> Result<Vec<&'a Entry>, Failure> {
     let found = reference::find(name, all);
@@ -94,7 +87,7 @@ fn named<'a>(name: &str, all: &'a [Entry]) -> Result<Vec<&'a Entry>, Failure> {
     Ok(found)
 }
 
-/// The fields, in the place of each table its own.
+/// Replaces each table by its fields.
 fn with_own_fields<'a>(found: &[&Entry], all: &'a [Entry]) -> Vec<&'a Entry> {
     let is_of = |entry: &Entry, one: &Entry| match one.field.section() {
         Some(_) => one.path == entry.place(),
@@ -103,34 +96,28 @@ fn with_own_fields<'a>(found: &[&Entry], all: &'a [Entry]) -> Vec<&'a Entry> {
     all.iter().filter(|entry| found.iter().any(|one| is_of(entry, one))).collect()
 }
 
-/// Fields by the table that they are in.
-fn sections(chosen: &[&Entry], all: &[Entry]) -> Vec<Section> {
-    let mut sections: Vec<Section> = Vec::new();
+fn sections(chosen: &[&Entry], all: &[Entry]) -> Vec<SectionCard> {
+    let mut sections: Vec<SectionCard> = Vec::new();
     for entry in chosen {
-        let holder = all.iter().find(|other| other.path == entry.place());
-        let name = holder.map_or(String::new(), heading);
-        match sections.iter_mut().find(|one| one.section == name) {
-            Some(section) => section.fields.push(Field::new(entry)),
-            None => sections.push(Section::new(name, holder, Field::new(entry))),
+        let table = all.iter().find(|other| other.path == entry.place());
+        let section = table.map_or(String::new(), |table| match table.field.kind {
+            Kind::Tables(_) => format!("[[{}]]", table.path),
+            _ => format!("[{}]", table.path),
+        });
+        match sections.iter_mut().find(|one| one.section == section) {
+            Some(known) => known.fields.push(FieldCard::new(entry)),
+            None => sections.push(SectionCard {
+                section,
+                text: table.map_or("The top of the file.".to_owned(), |table| table.field.text()),
+                examples: table.map_or(Vec::new(), |table| table.field.examples().collect()),
+                fields: vec![FieldCard::new(entry)],
+            }),
         }
     }
     sections
 }
 
-fn heading(holder: &Entry) -> String {
-    match holder.field.kind {
-        Kind::Tables(_) => format!("[[{}]]", holder.path),
-        _ => format!("[{}]", holder.path),
-    }
-}
-
-impl Section {
-    fn new(section: String, holder: Option<&Entry>, first: Field) -> Self {
-        let text = holder.map_or("The top of the file.".to_owned(), |holder| holder.field.text());
-        let examples = holder.map_or(Vec::new(), |holder| holder.field.examples().collect());
-        Section { section, text, examples, fields: vec![first] }
-    }
-
+impl SectionCard {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{}", if self.section.is_empty() { "Scenario" } else { &self.section })?;
         write_wrapped(out, "  ", &self.text)?;
@@ -146,25 +133,25 @@ impl Section {
     }
 }
 
-impl Field {
-    fn new(entry: &Entry) -> Self {
-        let [from, to] = entry.field.kind.range().map_or([None, None], |range| range.map(Some));
-        let (default, default_is_value) = match entry.unset {
+impl FieldCard {
+    fn new(Entry { path, field, unset, .. }: &Entry) -> Self {
+        let [from, to] = field.kind.range().map_or([None, None], |range| range.map(Some));
+        let (default, default_is_value) = match unset {
             Unset::Needed => (None, false),
-            Unset::Is(value) => (Some(value), true),
-            Unset::Means(words) => (Some(words), false),
+            Unset::Is(value) => (Some(*value), true),
+            Unset::Means(words) => (Some(*words), false),
         };
-        Field {
-            field: entry.path.clone(),
-            kind: entry.field.kind.name(),
+        FieldCard {
+            field: path.clone(),
+            kind: field.kind.name(),
             from,
             to,
-            units: entry.field.kind.units(),
+            units: field.kind.units(),
             needed: default.is_none(),
             default,
             default_is_value,
-            text: entry.field.text(),
-            examples: entry.field.examples().collect(),
+            text: field.text(),
+            examples: field.examples().collect(),
         }
     }
 
@@ -182,22 +169,14 @@ impl Field {
         writeln!(out, "  value    {}", self.value())?;
         self.units.iter().try_for_each(|units| writeln!(out, "  units    {units}"))?;
         writeln!(out, "  default  {}", self.default.unwrap_or("none: the field is needed"))?;
-        let mut labels = ["example"].into_iter().chain(std::iter::repeat(""));
-        let example = |(label, example): (&str, &&str)| writeln!(out, "  {label:<8} {example}");
-        labels.by_ref().zip(&self.examples).try_for_each(example)
+        for (place, example) in self.examples.iter().enumerate() {
+            writeln!(out, "  {:<8} {example}", if place == 0 { "example" } else { "" })?;
+        }
+        Ok(())
     }
 }
 
-impl Metric {
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "{}", self.metric)?;
-        write_wrapped(out, "  ", self.text)?;
-        writeln!(out, "  unit     {}", self.unit)?;
-        writeln!(out, "  source   {}", self.source)
-    }
-}
-
-impl Document {
+impl ReferenceDocument {
     fn write_list(&self, out: &mut impl Write) -> io::Result<()> {
         self.sections.iter().try_for_each(|section| section.write(out))?;
         if !self.metrics.is_empty() {
@@ -207,7 +186,7 @@ impl Document {
         metrics.try_for_each(|metric| write_wrapped(out, &format!("  {:<26} ", metric.metric), metric.text))
     }
 
-    /// One below the other, with a blank line between.
+    /// Writes fields and metrics with a blank line between two fields.
     fn write_cards(&self, out: &mut impl Write) -> io::Result<()> {
         let fields = self.sections.iter().flat_map(|section| &section.fields);
         for (index, field) in fields.enumerate() {
@@ -216,11 +195,16 @@ impl Document {
             }
             field.write(out)?;
         }
-        self.metrics.iter().try_for_each(|metric| metric.write(out))
+        for MetricCard { metric, unit, text, source } in &self.metrics {
+            writeln!(out, "{metric}")?;
+            write_wrapped(out, "  ", text)?;
+            writeln!(out, "  unit     {unit}\n  source   {source}")?;
+        }
+        Ok(())
     }
 }
 
-/// Writes a paragraph behind a label, its further lines below its first word.
+/// Wraps a paragraph after a label and indents its other lines by the label's width.
 fn write_wrapped(out: &mut impl Write, label: &str, text: &str) -> io::Result<()> {
     let indent = " ".repeat(label.len());
     let mut line = label.to_owned();

@@ -1,17 +1,19 @@
-//! The scenarios of a call with their plans.
+//! Scenarios with their plans and result directories.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 
 use super::args::Args;
 use super::progress::ProgressFile;
+use crate::cli::output::{note, warn};
 use crate::failure::Failure;
 use crate::lab::cost::Jobs;
 use crate::lab::part::Part;
-use crate::lab::plan::{Plan, PlannedRun};
+use crate::lab::plan::{Choices, Plan, PlannedRun};
 use crate::lab::results::Finished;
 use crate::lab::runner;
 use crate::lab::work::Forecast;
@@ -19,36 +21,35 @@ use crate::model::run::Engine;
 use crate::scenario::{Scenario, algorithm};
 use crate::{ns2, virtual_time};
 
-/// Every scenario that is asked for; of several, those that the simulator has no agents for are left out.
+/// Plans every requested scenario. With several, skips those without agents for the simulator.
 pub fn all_planned(args: &Args) -> Result<Vec<Planned>> {
     let files = scenario_files(&args.scenarios)?;
     let mut planned = Vec::new();
     for path in &files {
         let scenario = Scenario::load(path, args.engine)?;
         if args.engine == Engine::Ns2 && scenario.ns2.is_none() && files.len() > 1 {
-            crate::cli::output::note(&format!("\"{}\" has no [ns2] and is left out", path.display()));
+            note(&format!("\"{}\" has no [ns2] and is left out", path.display()));
             continue;
         }
-        planned.push(plan(&scenario, args)?);
+        planned.push(plan(scenario, args)?);
     }
     if planned.is_empty() {
-        let failure =
-            Failure::usage("cannot simulate: no scenario of these has [ns2], which names the simulator's agents");
-        return Err(failure.hint("`tccc run --explain ns2` describes it").into());
+        let what = "cannot simulate: no scenario of these has [ns2], which names the simulator's agents";
+        return Err(Failure::usage(what).hint("`tccc run --explain ns2` describes it").into());
     }
     Ok(planned)
 }
 
-/// A scenario as its engine carries it out, checked for what the engine needs.
-fn plan(written: &Scenario, args: &Args) -> Result<Planned> {
-    let scenario = match args.engine {
-        Engine::Kernel | Engine::Virtual => written.clone(),
-        Engine::Ns2 => written.simulated()?,
-    };
-    for lacking in scenario.unmeasurable() {
-        crate::cli::output::warn(&lacking.to_string(), lacking.hint.as_deref());
+/// Adapts a scenario to its engine and checks what the engine requires.
+fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
+    if args.engine == Engine::Ns2 {
+        scenario = scenario.simulated()?;
     }
-    let plan = Plan::new(&scenario, &args.choices())?;
+    for lacking in scenario.unmeasurable() {
+        warn(&lacking.to_string(), lacking.hint.as_deref());
+    }
+    let Args { runs, seed, profile, engine, .. } = *args;
+    let plan = Plan::new(&scenario, &Choices { runs, seed, profile, engine })?;
     let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
     let cells = || cells.iter().map(|cell| &plan.cells[*cell]);
     match args.engine {
@@ -62,7 +63,7 @@ fn plan(written: &Scenario, args: &Args) -> Result<Planned> {
     Ok(Planned { out: PathBuf::new(), scenario, plan })
 }
 
-/// The files that are asked for: of a folder all its scenarios, by name.
+/// Replaces a folder by its TOML files, sorted by name.
 fn scenario_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -83,34 +84,107 @@ fn scenario_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A scenario with its plan and the directory of its results.
 pub struct Planned {
+    /// Directory of its results.
     pub out: PathBuf,
     pub scenario: Scenario,
     pub plan: Plan,
 }
 
 impl Args {
-    /// What is left to do of a plan.
+    /// Forecasts the runs that are not finished yet.
     pub fn forecast(&self, one: &Planned, runs: &[&PlannedRun]) -> Result<Forecast> {
         Ok(self.forecast_by(self.jobs, one, runs, &Finished::read(&one.out)?))
     }
 
-    /// The file that says how far all these plans are. None: it is not asked for.
-    ///
-    /// Errors: it cannot be written.
+    /// Errors: the file cannot be written.
     pub fn progress_file(&self, planned: &[Planned], part: &Part) -> Result<Option<ProgressFile>> {
         let Some(file) = &self.progress_file else { return Ok(None) };
         let forecasts = planned.iter().map(|one| self.forecast(one, &part.runs(&one.scenario, &one.plan)?));
         ProgressFile::create(file, forecasts.collect::<Result<_>>()?).map(Some)
     }
 
-    /// What these runs take with so many at once, where some are finished.
     pub fn forecast_by(&self, jobs: Jobs, one: &Planned, runs: &[&PlannedRun], finished: &Finished) -> Forecast {
         match self.engine {
             Engine::Kernel => runner::forecast(&one.plan, runs, finished, jobs),
             Engine::Virtual => virtual_time::forecast(&one.plan, runs, finished, jobs),
             Engine::Ns2 => ns2::forecast(&one.plan, runs, finished, jobs),
         }
+    }
+}
+
+/// Sets the result directories: `out`, or a new one named after scenario and time. Several scenarios get one below it each,
+/// by their names, and by their folders too if names are equal. Returns the `--out` that leads to the same directories.
+pub(super) fn name_places(out: Option<&Path>, planned: &mut [Planned]) -> PathBuf {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let now = now.trim_end_matches('Z').replace(':', "-");
+    let names: Vec<String> = planned.iter().map(|one| one.scenario.name.clone()).collect();
+    let new = match &names[..] {
+        [name] => format!("{name}-{now}"),
+        _ => now,
+    };
+    let base = out.map_or_else(|| Path::new("runs").join(new), Path::to_owned);
+    for one in planned {
+        one.out.clone_from(&base);
+        if names.len() > 1 {
+            let name = &one.scenario.name;
+            let is_shared = names.iter().filter(|other| *other == name).count() > 1;
+            let folder = Path::new(&one.scenario.file).parent().and_then(Path::file_name).filter(|_| is_shared);
+            one.out.extend(folder.into_iter().chain([name.as_ref()]));
+        }
+    }
+    base
+}
+
+/// Adds how to resume the call, unless the failure has its own hint.
+pub(super) fn resumable(error: anyhow::Error, base: &Path) -> anyhow::Error {
+    let Some(failure) = error.downcast_ref::<Failure>().filter(|failure| failure.hint.is_none()) else {
+        return error;
+    };
+    let failure = Failure { what: format!("{error:#}"), ..failure.clone() };
+    failure.hint(format!("`tccc run` with `--out {}` resumes it", base.display())).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::plan::tests::TEXT;
+    use crate::lab::work::interrupted;
+
+    /// The base directory of these scenarios, and the directory of each.
+    fn places(out: Option<&Path>, files: &[&str]) -> (PathBuf, Vec<PathBuf>) {
+        let one = |file: &&str| {
+            let scenario = Scenario::parse(file, TEXT).unwrap();
+            let plan = Plan::new(&scenario, &Choices::default()).unwrap();
+            Planned { out: PathBuf::new(), scenario, plan }
+        };
+        let mut planned: Vec<Planned> = files.iter().map(one).collect();
+        let base = name_places(out, &mut planned);
+        (base, planned.into_iter().map(|one| one.out).collect())
+    }
+
+    #[test]
+    fn one_scenario_has_the_directory_and_several_one_below_it_each() {
+        let below = |out: &str, files: &[&str]| places(Some(Path::new(out)), files).1;
+        assert_eq!(below("x", &["p/a.toml"]), [Path::new("x")]);
+        assert_eq!(below("x", &["p/a.toml", "q/b.toml"]), [Path::new("x/a"), Path::new("x/b")]);
+        assert_eq!(below("x", &["p/a.toml", "q/a.toml"]), [Path::new("x/p/a"), Path::new("x/q/a")]);
+        let (base, places) = places(None, &["p/a.toml"]);
+        assert!(base.to_string_lossy().starts_with("runs/a-") && places == [base.clone()], "{base:?}: {places:?}");
+    }
+
+    /// For several scenarios, the hint used to name the directory of the interrupted one, below which a new call started.
+    #[test]
+    fn directory_that_an_interrupted_call_names_leads_to_the_same_places() {
+        for files in [&["p/a.toml"][..], &["p/a.toml", "q/a.toml", "b.toml"]] {
+            let (base, first) = places(None, files);
+            assert_eq!(places(Some(&base), files).1, first);
+            let said = resumable(interrupted(), &base);
+            let hint = said.downcast_ref::<Failure>().unwrap().hint.clone();
+            assert_eq!(hint, Some(format!("`tccc run` with `--out {}` resumes it", base.display())));
+        }
+        let own = resumable(Failure::failed("full").hint("make room").into(), Path::new("x"));
+        assert_eq!(own.downcast_ref::<Failure>(), Some(&Failure::failed("full").hint("make room")));
+        assert_eq!(resumable(anyhow::anyhow!("broken"), Path::new("x")).to_string(), "broken");
     }
 }

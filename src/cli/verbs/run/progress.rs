@@ -1,9 +1,7 @@
-//! How an experiment goes, on stderr: a bar with the time that is left on a terminal, a line now and then elsewhere,
-//! sentences for what went wrong.
+//! Progress of an experiment on stderr: a bar with the remaining time, or a line now and then without a terminal.
 
 mod file;
 
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,27 +16,26 @@ pub use self::file::ProgressFile;
 
 /// Characters of the bar.
 const BAR: usize = 30;
-/// Where there is no terminal, a line for every such part of the runs.
+/// Number of lines for all runs, without a terminal.
 const PARTS: u64 = 10;
-/// Shortest time that is said to be left.
+/// Shorter remaining times are not printed.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// How often the bar is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
-/// Time gone and time left, as it was last said.
 #[derive(Debug, Clone, Copy)]
-struct Clock {
+struct TimeLeft {
     begun: Instant,
-    said: Instant,
+    /// When `left` was forecast.
+    forecast_at: Instant,
     left: Duration,
 }
 
-impl Clock {
+impl TimeLeft {
     fn left(&self) -> Duration {
-        self.left.saturating_sub(self.said.elapsed())
+        self.left.saturating_sub(self.forecast_at.elapsed())
     }
 
-    /// The share of the whole time that is over.
+    /// Elapsed share of the whole time.
     fn share(&self) -> f64 {
         let (gone, left) = (self.begun.elapsed().as_secs_f64(), self.left().as_secs_f64());
         gone / (gone + left).max(1e-3)
@@ -48,50 +45,53 @@ impl Clock {
 /// The bar of one scenario.
 pub struct Display {
     bar: ProgressBar,
-    clock: Arc<Mutex<Clock>>,
-    /// `table-2 (1 of 5)`, or the scenario's name where there is one.
+    time: Arc<Mutex<TimeLeft>>,
+    /// `table-2 (1 of 5)`, or only the name of a single scenario.
     what: String,
 }
 
 impl Display {
-    /// Shows nothing before the runner speaks.
+    /// Shows nothing before the first progress.
     pub fn new(what: String) -> Self {
         let bar = ProgressBar::hidden();
         if !output::is_quiet() {
-            bar.set_draw_target(ProgressDrawTarget::stderr()); // hides itself where stderr is no terminal
+            bar.set_draw_target(ProgressDrawTarget::stderr()); // hides itself if stderr is not a terminal
         }
         let now = Instant::now();
-        let clock = Arc::new(Mutex::new(Clock { begun: now, said: now, left: Duration::ZERO }));
-        let (for_bar, for_left) = (Arc::clone(&clock), Arc::clone(&clock));
-        let read = |clock: &Mutex<Clock>| *clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let time = Arc::new(Mutex::new(TimeLeft { begun: now, forecast_at: now, left: Duration::ZERO }));
+        let key = |text: fn(TimeLeft) -> String| {
+            let time = Arc::clone(&time);
+            move |_: &ProgressState, w: &mut dyn std::fmt::Write| {
+                let now = *time.lock().unwrap_or_else(PoisonError::into_inner);
+                let _ = w.write_str(&text(now)); // a missing bar is no harm
+            }
+        };
         let style = ProgressStyle::with_template("{part} {pos}/{len} runs, {left} left  {msg}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        let part = move |_: &ProgressState, w: &mut dyn std::fmt::Write| {
-            let _ = w.write_str(&drawn(read(&for_bar).share())); // a bar that cannot be drawn is not missed
-        };
-        let left = move |_: &ProgressState, w: &mut dyn std::fmt::Write| {
-            let _ = w.write_str(&seconds(read(&for_left).left()));
-        };
-        bar.set_style(style.with_key("part", part).with_key("left", left));
-        Display { bar, clock, what }
+        let style = style.with_key("part", key(|time| drawn(time.share())));
+        bar.set_style(style.with_key("left", key(|time| seconds(time.left()))));
+        Display { bar, time, what }
     }
 
-    /// Says a line above the bar.
+    /// Prints a line above the bar.
     pub fn say(&self, line: &str) {
         if !output::is_quiet() {
             self.bar.suspend(|| output::tell(&format!("{}\n", plain_lines(line))));
         }
     }
 
-    /// Takes the bar away.
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// Shows what the runner told.
     pub fn show(&self, progress: &Progress) {
         match progress {
-            Progress::Begins(forecast) => self.begin(forecast),
+            Progress::Begins(forecast) => {
+                self.say(&format!("tccc: note: {}: {}", self.what, sentence(forecast)));
+                self.bar.set_length(forecast.to_do as u64);
+                self.set_left(forecast.expected);
+                self.bar.enable_steady_tick(DRAW_EVERY); // only once there is a length to draw
+            }
             Progress::Calibrating(place) => self.bar.set_message(format!("measuring the empty path: {place}")),
             Progress::Disturbed { others, waits: Some(waits) } => {
                 let waits = seconds(*waits);
@@ -100,7 +100,10 @@ impl Display {
             Progress::Disturbed { others, waits: None } => {
                 self.say(&format!("tccc: warning: {}: the host did not become quiet: {others}", self.what));
             }
-            Progress::LeftOut { runs, why } => self.leave_out(*runs, why),
+            Progress::LeftOut { runs, why } => {
+                self.say(&format!("tccc: warning: {}: {} left out: {why}", self.what, count(*runs, "run")));
+                self.bar.set_length(self.bar.length().unwrap_or(0).saturating_sub(*runs as u64));
+            }
             Progress::Left { going, left } => {
                 self.set_left(*left);
                 self.bar.set_message(format!("{}: {going} at once", self.what));
@@ -115,54 +118,40 @@ impl Display {
         }
     }
 
-    fn begin(&self, forecast: &Forecast) {
-        self.say(&format!("tccc: note: {}: {}", self.what, sentence(forecast)));
-        self.bar.set_length(forecast.to_do as u64);
-        self.set_left(forecast.expected);
-        self.bar.enable_steady_tick(DRAW_EVERY); // not before there is a length to draw
-    }
-
-    fn leave_out(&self, runs: usize, why: &str) {
-        self.say(&format!("tccc: warning: {}: {} left out: {why}", self.what, count(runs, "run")));
-        self.bar.set_length(self.bar.length().unwrap_or(0).saturating_sub(runs as u64));
-    }
-
     fn finish_one(&self) {
         self.bar.inc(1);
         let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0).max(1));
         if !io::stderr().is_terminal() && done * PARTS / all > (done - 1) * PARTS / all {
-            let left = self.clock.lock().unwrap_or_else(PoisonError::into_inner).left();
-            // Runs that take longer than expected say nothing of what is left.
+            let left = self.time.lock().unwrap_or_else(PoisonError::into_inner).left();
+            // If runs take longer than expected, the remaining time is unknown.
             let about = if left < SHORTEST { String::new() } else { format!(", about {} left", seconds(left)) };
             self.say(&format!("tccc: note: {}: {done} of {all} runs{about}", self.what));
         }
     }
 
     fn set_left(&self, left: Duration) {
-        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
-        (clock.said, clock.left) = (Instant::now(), left);
+        let mut time = self.time.lock().unwrap_or_else(PoisonError::into_inner);
+        (time.forecast_at, time.left) = (Instant::now(), left);
     }
 }
 
-/// What one call has to do, as people say it: `12 runs on 2 paths, 9 finished before, about 3m 20s, at most 4 at once`.
-pub fn sentence(forecast: &Forecast) -> String {
-    let mut text = count(forecast.to_do, "run");
-    if forecast.paths > 0 {
-        let _ = write!(text, " on {}", count(forecast.paths, "path")); // writing to a string does not fail
+/// `12 runs on 2 paths, 9 finished before, about 3m 20s, at most 4 at once`.
+pub fn sentence(&Forecast { paths, to_do, finished, expected, at_once }: &Forecast) -> String {
+    let mut parts = vec![count(to_do, "run")];
+    if paths > 0 {
+        parts[0] += &format!(" on {}", count(paths, "path"));
     }
-    if forecast.finished > 0 {
-        let _ = write!(text, ", {} finished before", forecast.finished);
-    }
-    let at_once = if forecast.at_once > 1 { format!(", at most {} at once", forecast.at_once) } else { String::new() };
-    format!("{text}, about {}{at_once}", seconds(forecast.expected))
+    parts.extend((finished > 0).then(|| format!("{finished} finished before")));
+    parts.push(format!("about {}", seconds(expected)));
+    parts.extend((at_once > 1).then(|| format!("at most {at_once} at once")));
+    parts.join(", ")
 }
 
-/// A time in whole seconds: `1h 2m 3s`.
+/// Rounds to whole seconds: `1h 2m 3s`.
 pub fn seconds(time: Duration) -> String {
     humantime::format_duration(Duration::from_secs(time.as_secs_f64().round() as u64)).to_string()
 }
 
-/// The bar, filled up to a share.
 fn drawn(share: f64) -> String {
     let filled = ((share.clamp(0.0, 1.0) * BAR as f64) as usize).min(BAR);
     "█".repeat(filled) + &"░".repeat(BAR - filled)
@@ -173,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_said_in_plain_english() {
+    fn work_is_described_in_one_sentence() {
         let expected = Duration::from_millis(200_400);
         let forecast = Forecast { paths: 1, to_do: 12, finished: 0, expected, at_once: 4 };
         assert_eq!(sentence(&forecast), "12 runs on 1 path, about 3m 20s, at most 4 at once");

@@ -1,8 +1,7 @@
-//! The results of one block, published whole: there under the block's name, or not there at all.
+//! Publishes the results of one block atomically.
 //!
-//! A rename within the folder is the only step that others can see. It needs no lock, so that it works on network file
-//! systems without them. `plan.json` is written last, by which readers know a result directory. It has the digest of the
-//! plan and the block's own runs, not the runs of the other blocks.
+//! Others see only one step, a rename within the folder. It needs no lock, which some network file systems lack. Readers
+//! recognise a result directory by its `plan.json`. The block's has the digest of the plan and only the block's own runs.
 
 use std::fs;
 use std::io;
@@ -13,28 +12,26 @@ use anyhow::{Context, Result};
 use crate::bounded;
 use crate::failure::Failure;
 use crate::lab::plan::Plan;
-use crate::model::run::{Block, BlockPlan};
+use crate::model::run::{BlockPlan, PlanBlock};
 use crate::scratch::Scratch;
 
-/// Written last.
-const MARK: &str = "plan.json";
+const PLAN: &str = "plan.json";
 /// Largest plan that is read, bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Where the results of a block go.
 pub(super) struct Publication {
-    block: Block,
+    block: PlanBlock,
     place: PathBuf,
     scratch: Scratch,
 }
 
 impl Publication {
-    /// Begins; none when the block is published already.
+    /// `None` if the block is already published.
     ///
-    /// Errors: the folder has this block of another plan; the folder, or one for the work, cannot be made.
-    pub fn begin(folder: &Path, block: Block) -> Result<Option<Self>> {
+    /// Errors: the folder has this block of another plan; the folder or a scratch directory cannot be created.
+    pub fn begin(folder: &Path, block: PlanBlock) -> Result<Option<Self>> {
         let place = folder.join(format!("block-{:05}", block.n));
-        if place.join(MARK).exists() {
+        if place.join(PLAN).exists() {
             return check_same_plan(&place, &block).map(|()| None);
         }
         fs::create_dir_all(folder).with_context(|| format!("create \"{}\"", folder.display()))?;
@@ -42,42 +39,37 @@ impl Publication {
         Ok(Some(Publication { block, place, scratch }))
     }
 
-    /// Where the block does its work.
     pub fn scratch(&self) -> PathBuf {
         self.scratch.path().join("results")
     }
 
-    /// Copies the results beside their place and renames them; of two that finish, the first stays.
-    ///
-    /// Errors: the folder cannot be written.
+    /// Copies the results next to their place and renames them. If two processes finish, the first one's results stay.
     pub fn publish(self, runs: impl IntoIterator<Item = String>) -> Result<PathBuf> {
         let folder = self.place.parent().unwrap_or(Path::new("."));
         let part = tempfile::Builder::new().prefix(".part-").tempdir_in(folder);
         let part = part.with_context(|| format!("write to \"{}\"", folder.display()))?;
         let whole = part.path().join("block");
         copy(&self.scratch(), &whole).with_context(|| format!("copy the results to \"{}\"", folder.display()))?;
-        self.mark(&whole, runs.into_iter().collect())?;
-        match fs::rename(&whole, &self.place) {
-            Err(_) if self.place.join(MARK).exists() => Ok(self.place),
-            renamed => {
-                renamed.map(|()| self.place.clone()).with_context(|| format!("make \"{}\"", self.place.display()))
-            }
+        self.write_plan(&whole, runs.into_iter().collect())?;
+        if let Err(error) = fs::rename(&whole, &self.place)
+            && !self.place.join(PLAN).exists()
+        {
+            return Err(error).with_context(|| format!("make \"{}\"", self.place.display()));
         }
+        Ok(self.place)
     }
 
-    /// Writes the block's own plan.
-    fn mark(&self, whole: &Path, runs: Vec<String>) -> Result<()> {
+    fn write_plan(&self, whole: &Path, runs: Vec<String>) -> Result<()> {
         let Plan { schema, scenario, engine, profile, repeats, seed, .. } = read(&self.scratch())?;
         let (profile, block) = (profile.name().to_owned(), self.block.clone());
         let plan = BlockPlan { schema, scenario, engine, profile, repeats, seed, block, runs };
         let mut text = serde_json::to_vec_pretty(&plan).context("encode JSON")?;
         text.push(b'\n');
-        fs::write(whole.join(MARK), text).context("write the plan of the block")
+        fs::write(whole.join(PLAN), text).context("write the plan of the block")
     }
 }
 
-/// A block is there already only if it is of the same plan.
-fn check_same_plan(place: &Path, block: &Block) -> Result<()> {
+fn check_same_plan(place: &Path, block: &PlanBlock) -> Result<()> {
     let held: Option<BlockPlan> = read(place).ok();
     if held.is_some_and(|held| (&held.block.plan, held.block.of) == (&block.plan, block.of)) {
         return Ok(());
@@ -88,11 +80,11 @@ fn check_same_plan(place: &Path, block: &Block) -> Result<()> {
 }
 
 fn read<T: serde::de::DeserializeOwned>(folder: &Path) -> Result<T> {
-    let bytes = bounded::read(&folder.join(MARK), BYTES_MAX).context("read the plan of the results")?;
+    let bytes = bounded::read(&folder.join(PLAN), BYTES_MAX).context("read the plan of the results")?;
     serde_json::from_slice(&bytes).context("read the plan of the results")
 }
 
-/// Copies a folder without its mark and its lock.
+/// Copies a folder without its plan and its lock.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {
@@ -100,7 +92,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         let target = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             copy(&entry.path(), &target)?;
-        } else if entry.file_name() != MARK && entry.file_name() != "lock" {
+        } else if entry.file_name() != PLAN && entry.file_name() != "lock" {
             fs::copy(entry.path(), target)?;
         }
     }
@@ -119,54 +111,55 @@ mod tests {
                         [[link]]\nends=[\"s\",\"r\"]\n\
                         [[flow]]\nname=\"data\"\nfrom=\"s\"\nto=\"r\"\nalgorithm=\"reno\"\n";
 
-    fn block(n: usize, plan: &str) -> Block {
-        Block { plan: plan.into(), n, of: 9, machine: Machine::default() }
+    fn block(n: usize, plan: &str) -> PlanBlock {
+        PlanBlock { plan: plan.into(), n, of: 9, machine: Machine::default() }
     }
 
-    fn work(publication: &Publication, text: &str) {
+    fn begin(folder: &Path, n: usize, plan: &str) -> Result<Option<Publication>> {
+        Publication::begin(folder, block(n, plan))
+    }
+
+    /// Begins and writes results with this text.
+    fn work(folder: &Path, text: &str) -> Publication {
+        let publication = begin(folder, 7, "aa").unwrap().unwrap();
         let plan = Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), &Choices::default()).unwrap();
         fs::create_dir_all(publication.scratch().join("runs/a")).unwrap();
         fs::write(publication.scratch().join("runs/a/run.json"), text).unwrap();
-        fs::write(publication.scratch().join(MARK), serde_json::to_vec(&plan).unwrap()).unwrap();
+        fs::write(publication.scratch().join(PLAN), serde_json::to_vec(&plan).unwrap()).unwrap();
+        publication
     }
 
     #[test]
     fn block_is_published_once_and_whole() {
         let folder = tempfile::tempdir().unwrap();
-        let begin = || Publication::begin(folder.path(), block(7, "aa")).unwrap();
-        let (first, second) = (begin().unwrap(), begin().unwrap());
-        work(&first, "first");
-        work(&second, "second");
+        let [first, second] = ["first", "second"].map(|text| work(folder.path(), text));
         let place = first.publish(["a".to_owned()]).unwrap();
         assert_eq!(place, folder.path().join("block-00007"));
         assert_eq!(second.publish(["a".to_owned()]).unwrap(), place);
         assert_eq!(fs::read_to_string(place.join("runs/a/run.json")).unwrap(), "first");
-        assert!(begin().is_none(), "it is there already");
+        assert!(begin(folder.path(), 7, "aa").unwrap().is_none(), "it is there already");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
         let plan: BlockPlan = read(&place).unwrap();
         assert_eq!((plan.runs, plan.block), (vec!["a".to_owned()], block(7, "aa")));
-        assert!(!fs::read_to_string(place.join(MARK)).unwrap().contains("cells"), "nothing of the other blocks");
+        assert!(!fs::read_to_string(place.join(PLAN)).unwrap().contains("cells"), "nothing of the other blocks");
     }
 
-    /// A block that an older version or another `--runs` published counted as this one.
+    /// A block published by an older version or with another `--runs` used to count as this one.
     #[test]
-    fn block_of_another_plan_is_refused_everywhere() {
+    fn block_of_another_plan_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Publication::begin(folder.path(), block(7, "aa")).unwrap().unwrap();
-        work(&first, "first");
-        first.publish([]).unwrap();
-        let error = Publication::begin(folder.path(), block(7, "bb")).err().unwrap();
+        work(folder.path(), "first").publish([]).unwrap();
+        let error = begin(folder.path(), 7, "bb").err().unwrap();
         assert_eq!(error.downcast_ref::<Failure>().unwrap().kind, FailureKind::Usage);
         assert!(error.to_string().ends_with("is of another plan"), "{error}");
-        assert!(Publication::begin(folder.path(), block(8, "bb")).unwrap().is_some());
+        assert!(begin(folder.path(), 8, "bb").unwrap().is_some());
     }
 
     #[test]
     fn work_that_is_given_up_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let given_up = Publication::begin(folder.path(), block(1, "aa")).unwrap().unwrap();
+        let given_up = work(folder.path(), "half");
         let scratch = given_up.scratch();
-        work(&given_up, "half");
         drop(given_up);
         assert!(!scratch.exists() && fs::read_dir(folder.path()).unwrap().count() == 0);
     }

@@ -1,33 +1,31 @@
-//! Congestion control as BPF that others registered, and how it is removed.
+//! BPF congestion control registered by other programs, and how to remove it.
 
 use std::io::{self, Write};
 
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::kernel::congestion;
 use crate::kernel::probe::Features;
-use crate::kernel::{congestion, struct_ops};
+use crate::kernel::struct_ops::{self, OpsTable};
 use crate::loader::survey::{self, Instance};
 use crate::plain::plain;
 
-/// One algorithm that tccc did not register.
 #[derive(Debug, Serialize)]
 pub struct Foreign {
-    pub name: String,
-    /// Number of the map that holds its table.
-    pub map_id: u32,
-    /// The map's name: the variable in the source.
-    pub map_name: String,
-    /// The link that registers it; none where the map itself does.
-    pub link_id: Option<u32>,
+    name: String,
+    /// The map that holds its ops table.
+    map_id: u32,
+    /// The variable in its source.
+    map_name: String,
+    /// The link that registers it; `None` if the map itself does.
+    link_id: Option<u32>,
     /// A process that holds the map or the link.
-    pub pid: Option<u32>,
-    pub command: Option<String>,
-    pub remove: String,
+    pid: Option<u32>,
+    command: Option<String>,
+    remove: String,
 }
 
-/// Every registered table whose name is not ours.
-///
 /// Errors: the kernel does not list its maps.
 pub fn find(ours: &[Instance], features: &Features) -> Result<Vec<Foreign>> {
     let available = congestion::available()?;
@@ -38,29 +36,20 @@ pub fn find(ours: &[Instance], features: &Features) -> Result<Vec<Foreign>> {
     let found = tables.filter_map(|table| {
         let link_id = links.iter().find(|link| link.map_id == table.map_id).map(|link| link.link_id);
         if table.by_link && link_id.is_none() {
-            return None; // loaded, and registered no more
+            return None; // still loaded, but no longer registered
         }
-        let holder = survey::holder_of(table.map_id);
         let remove = match link_id {
             Some(id) => format!("bpftool link detach id {id}"),
             None => format!("bpftool struct_ops unregister id {}", table.map_id),
         };
-        let (pid, command) = holder.map_or((None, None), |(pid, command)| (Some(pid), Some(command)));
-        Some(Foreign {
-            name: table.name,
-            map_id: table.map_id,
-            map_name: table.map_name,
-            link_id,
-            pid,
-            command,
-            remove,
-        })
+        let (pid, command) = survey::holder_of(table.map_id).unzip();
+        let OpsTable { name, map_id, map_name, .. } = table;
+        Some(Foreign { name, map_id, map_name, link_id, pid, command, remove })
     });
     Ok(found.collect())
 }
 
 impl Foreign {
-    /// One line, with how to remove it.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let Foreign { name, map_id, map_name, remove, .. } = self;
         let holder = match (self.pid, &self.command) {

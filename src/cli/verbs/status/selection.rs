@@ -1,4 +1,4 @@
-//! The part of `tccc status` about connections: the policy, what is on trial, and how the latest trial ended.
+//! The policy, the running trial and the latest trial, for `tccc status`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -17,17 +17,15 @@ use crate::trial::view::{self, RuleView, TrialView};
 use crate::trial::{self, journal};
 use crate::units::format_duration;
 
-/// What decides which connections get which algorithm.
 #[derive(Serialize)]
 pub struct PolicyStatus {
-    /// The policy; none when there is none.
-    pub policy: Option<PolicyLine>,
-    pub trial: Option<TrialStatus>,
-    pub last_trial: Option<TrialEnd>,
+    policy: Option<PolicyLine>,
+    trial: Option<TrialStatus>,
+    last_trial: Option<TrialEnd>,
 }
 
 #[derive(Serialize)]
-pub struct PolicyLine {
+struct PolicyLine {
     generation: Option<u32>,
     since: Option<String>,
     file: Option<PathBuf>,
@@ -36,26 +34,24 @@ pub struct PolicyLine {
 }
 
 #[derive(Serialize)]
-pub struct TrialStatus {
+struct TrialStatus {
     #[serde(flatten)]
     subject: TrialSubject,
     title: String,
-    /// Seconds until it ends by itself; none: only a person or a limit ends it.
+    /// Seconds until it ends by itself; `None` if only a person or a limit ends it.
     ends_within_s: Option<f64>,
-    /// Seconds until connections are decided as before if its guard dies now; 0 when they are.
+    /// Seconds until the previous policy applies again if the guard dies now.
     lease_s: f64,
     guard_pid: u32,
     guard_lives: bool,
     paused: bool,
-    /// Why it is over although nobody has ended it.
+    /// Why it is over, if nobody ended it.
     over: Option<String>,
-    /// What the guard saw last.
+    /// The guard's last look.
     view: Option<TrialView>,
 }
 
 impl PolicyStatus {
-    /// Looks.
-    ///
     /// Errors: the lease of the trial cannot be read.
     pub fn gather(trial: Option<&TrialRecord>, store: &Store) -> Result<Self> {
         let trial = trial.map(|trial| trial_line(trial, store)).transpose()?;
@@ -78,9 +74,7 @@ fn policy_line() -> Option<PolicyLine> {
     })
 }
 
-/// Seconds until a trial ends by itself.
-///
-/// None: only a person or a limit ends it.
+/// `None` if only a person or a limit ends the trial.
 pub fn ends_within_s(trial: &TrialRecord) -> Option<f64> {
     let now_ns = clock::boottime_ns().ok()?;
     trial.deadline_ns.map(|deadline_ns| deadline_ns.saturating_sub(now_ns) as f64 / 1e9)
@@ -101,7 +95,7 @@ fn trial_line(trial: &TrialRecord, store: &Store) -> Result<TrialStatus> {
     })
 }
 
-/// Prints the policy, what is on trial, and else how the latest trial ended.
+/// Prints the policy, then the running trial or else the latest one.
 pub fn write(out: &mut impl Write, selection: &PolicyStatus) -> io::Result<()> {
     if let Some(policy) = &selection.policy {
         if let Some(number) = policy.generation {
@@ -123,24 +117,14 @@ pub fn write(out: &mut impl Write, selection: &PolicyStatus) -> io::Result<()> {
 }
 
 fn write_trial(out: &mut impl Write, trial: &TrialStatus) -> io::Result<()> {
+    let (title, name) = (&trial.title, trial.subject.name());
     if let Some(why) = &trial.over {
-        return writeln!(
-            out,
-            "{} was on trial: {why}. New connections are decided as before; the next command clears it",
-            trial.title
-        );
+        let now = "New connections are decided as before; the next command clears it";
+        return writeln!(out, "{title} was on trial: {why}. {now}");
     }
-    let left = trial.ends_within_s.map(|left_s| format_duration(Duration::from_secs(left_s.ceil() as u64)));
-    match (&left, &trial.subject) {
-        (Some(left), _) => {
-            writeln!(
-                out,
-                "{} is on trial: undone in {left} unless `tccc confirm {}` follows",
-                trial.title,
-                trial.subject.name()
-            )?;
-        }
-        (None, _) => writeln!(out, "{} is on trial{}", trial.title, if trial.paused { ", paused" } else { "" })?,
+    match trial.ends_within_s.map(|left_s| format_duration(Duration::from_secs(left_s.ceil() as u64))) {
+        Some(left) => writeln!(out, "{title} is on trial: undone in {left} unless `tccc confirm {name}` follows")?,
+        None => writeln!(out, "{title} is on trial{}", if trial.paused { ", paused" } else { "" })?,
     }
     if !trial.guard_lives {
         writeln!(out, "  its guard is dead: connections are decided as before in {:.0} s", trial.lease_s)?;
@@ -153,12 +137,9 @@ fn write_trial(out: &mut impl Write, trial: &TrialStatus) -> io::Result<()> {
 }
 
 fn write_rule(out: &mut impl Write, rule: &RuleView, now_ns: u64) -> io::Result<()> {
-    let arms: Vec<String> = rule
-        .judgement
-        .arms
-        .iter()
-        .map(|arm| format!("{} {} % ({} connections)", arm.arm, arm.share * 100.0, arm.connections))
-        .collect();
+    let arms = rule.judgement.arms.iter();
+    let arms = arms.map(|arm| format!("{} {} % ({} connections)", arm.arm, arm.share * 100.0, arm.connections));
+    let arms: Vec<String> = arms.collect();
     let step = rule.step.map_or(String::new(), |[step, steps]| format!(", step {step} of {steps}"));
     writeln!(out, "  rule \"{}\"{step}: {}", rule.judgement.rule, arms.join(", "))?;
     for limit in &rule.judgement.limits {

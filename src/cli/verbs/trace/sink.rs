@@ -1,38 +1,37 @@
-//! Where the events of `tccc trace` go: to stdout, to a recording, or both.
+//! Sends the events of `tccc trace` to stdout, to a recording, or to both.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 
-use super::parse_length;
-use crate::cli::output::stream::Stream;
+use super::DURATIONS;
+use crate::cli::output::stream::EventStream;
 use crate::trace::arrival::{Arrival, Fact};
 use crate::trace::live::SOCKETS_MAX;
 use crate::trace::record::{Recorder, Rotation};
 use crate::trace::source::EventSource;
-use crate::units::{Bytes, within};
+use crate::units::{Bytes, time_within, within};
 
-/// Smallest file of a rotation: some blocks.
+/// Smallest file of a rotation: a few blocks.
 const ROTATE_SIZE_MIN: Bytes = Bytes(1 << 20);
 
-/// Whether, where and how a recording is kept.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Recording")]
-pub struct Options {
-    /// Keep what is seen in this file; prints nothing unless -o is given
+pub struct RecordingArgs {
+    /// Record to this file; prints nothing unless -o is given
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Begin another file at this size; FILE.1 is the one before
+    /// Begin another file at this size; the previous one becomes FILE.1
     #[arg(long, value_name = "SIZE", requires = "record", value_parser = parse_rotate_size)]
     rotate_size: Option<Bytes>,
     /// Begin another file at this age
-    #[arg(long, value_name = "TIME", requires = "record", value_parser = parse_length)]
+    #[arg(long, value_name = "TIME", requires = "record", value_parser = time_within(DURATIONS))]
     rotate_age: Option<Duration>,
-    /// Older files that are kept
+    /// Number of older files to keep
     #[arg(long, value_name = "N", requires = "record", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=9999))]
     keep: u32,
-    /// Show a recording instead of this host; port, address, algorithm and rule still choose
+    /// Show a recording instead of this host; --port, --address, --algorithm and --rule still select
     #[arg(
         long,
         value_name = "FILE",
@@ -41,7 +40,7 @@ pub struct Options {
     pub replay: Option<PathBuf>,
 }
 
-impl Options {
+impl RecordingArgs {
     pub fn rotation(&self) -> Rotation {
         Rotation { bytes: self.rotate_size.map(|size| size.0), age: self.rotate_age, keep: self.keep }
     }
@@ -49,7 +48,7 @@ impl Options {
 
 pub struct Sink {
     recorder: Option<Recorder>,
-    stream: Option<Stream>,
+    stream: Option<EventStream>,
     seen: SinkSeen,
 }
 
@@ -57,7 +56,7 @@ pub struct Sink {
 pub struct SinkSeen {
     pub events: u64,
     pub dropped: u64,
-    /// Dropped ones of sockets beyond those that can be followed, where that was counted.
+    /// Events dropped because too many sockets were open; `None` if not counted separately.
     pub unfollowed: Option<u64>,
 }
 
@@ -75,13 +74,13 @@ impl SinkSeen {
 }
 
 impl Sink {
-    pub fn new(recorder: Option<Recorder>, stream: Option<Stream>) -> Self {
+    pub fn new(recorder: Option<Recorder>, stream: Option<EventStream>) -> Self {
         Sink { recorder, stream, seen: SinkSeen::default() }
     }
 
-    /// Polls the source once, and lets readers have what came.
+    /// Polls the source once and flushes the output.
     ///
-    /// Errors: the stream is broken; stdout or the recording cannot be written.
+    /// Errors: the source fails; stdout or the recording cannot be written.
     pub fn poll(&mut self, source: &mut dyn EventSource, timeout: Duration) -> Result<()> {
         let mut taken = Ok(());
         source.poll(timeout, &mut |arrival| {
@@ -91,7 +90,7 @@ impl Sink {
         })?;
         taken?;
         self.recorder.as_mut().map_or(Ok(()), Recorder::flush_due)?;
-        Ok(self.stream.as_mut().map_or(Ok(()), Stream::flush)?)
+        Ok(self.stream.as_mut().map_or(Ok(()), EventStream::flush)?)
     }
 
     fn take(&mut self, arrival: &Arrival) -> Result<()> {
@@ -106,12 +105,9 @@ impl Sink {
         Ok(self.stream.as_mut().map_or(Ok(()), |stream| stream.take(arrival))?)
     }
 
-    /// Ends recording and stream in order.
-    ///
-    /// Errors: stdout or the recording cannot be written.
     pub fn finish(self) -> Result<SinkSeen> {
         self.recorder.map(Recorder::finish).transpose()?;
-        self.stream.map(Stream::finish).transpose()?;
+        self.stream.map(EventStream::finish).transpose()?;
         Ok(self.seen)
     }
 }
@@ -125,11 +121,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dropped_events_are_said_to_be_dropped_for_their_own_reason() {
-        let why = |unfollowed| SinkSeen { dropped: 9, unfollowed, ..SinkSeen::default() }.why_dropped();
-        assert_eq!(why(Some(0)), "the ring buffer was full");
-        assert_eq!(why(Some(9)), "more than 131072 sockets were open");
-        assert!(why(Some(2)).ends_with("full, and more than 131072 sockets were open, which cost 2 of them"));
-        assert_eq!(why(None), "the ring buffer was full, or more than 131072 sockets were open");
+    fn dropped_events_have_their_own_reason() {
+        for (unfollowed, expected) in [
+            (Some(0), "the ring buffer was full"),
+            (Some(9), "more than 131072 sockets were open"),
+            (Some(2), "the ring buffer was full, and more than 131072 sockets were open, which cost 2 of them"),
+            (None, "the ring buffer was full, or more than 131072 sockets were open"),
+        ] {
+            assert_eq!(SinkSeen { events: 0, dropped: 9, unfollowed }.why_dropped(), expected);
+        }
     }
 }

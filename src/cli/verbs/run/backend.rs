@@ -1,4 +1,4 @@
-//! What carries the runs of a scenario out.
+//! The engines, ready to execute the runs of a scenario.
 
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
@@ -8,6 +8,7 @@ use anyhow::Result;
 use super::args::{Args, LinkChoice, NetworkChoice};
 use super::planned::Planned;
 use super::progress::{Display, ProgressFile};
+use crate::cli::output::{note, warn};
 use crate::emulate::mininet::Mininet;
 use crate::emulate::netem::{self, Netem};
 use crate::emulate::netns::Namespaces;
@@ -17,31 +18,30 @@ use crate::kernel::probe::has_netem;
 use crate::lab::cost::Jobs;
 use crate::lab::part::Part;
 use crate::lab::runner;
-use crate::lab::work::{Outcome, Work};
+use crate::lab::work::{Work, WorkOutcome};
 use crate::model::run::Engine;
 use crate::report;
 use crate::virtual_time::guest::Guest;
 use crate::{ns2, virtual_time};
 
-/// What carries the runs out, ready.
-pub(super) enum Carrier {
+pub(super) enum Backend {
     Kernel(Box<dyn Network>),
     Virtual(Box<Guest>),
     Ns2,
 }
 
 impl LinkChoice {
-    /// What builds the links of all these plans.
+    /// Chooses one driver for the links of all plans.
     ///
-    /// Errors: this kernel has no netem, which was asked for.
+    /// Errors: netem was requested, but this kernel does not have it.
     pub fn driver(self, planned: &[Planned]) -> Result<Box<dyn LinkDriver>> {
-        let links = planned.iter().flat_map(|one| one.plan.cells.iter().flat_map(|cell| &cell.links));
-        let beyond_netem = links.filter_map(|link| netem::check_expressible(&link.directions).err()).next();
+        let mut links = planned.iter().flat_map(|one| one.plan.cells.iter().flat_map(|cell| &cell.links));
+        let beyond_netem = links.find_map(|link| netem::check_expressible(&link.directions).err());
         Ok(match self {
             LinkChoice::Auto if has_netem() => match beyond_netem {
                 None => Box::new(Netem),
                 Some(lack) => {
-                    crate::cli::output::note(&format!("links by the user-space emulator: {}", lack.what));
+                    note(&format!("links by the user-space emulator: {}", lack.what));
                     Box::new(TunLink)
                 }
             },
@@ -52,29 +52,26 @@ impl LinkChoice {
 }
 
 impl Args {
-    /// What every scenario needs of this host, whatever it asks.
-    pub fn check_host(&self) -> Result<()> {
-        match self.engine {
-            Engine::Kernel => runner::check_host().map(drop),
-            Engine::Virtual => Guest::find().map(drop),
-            Engine::Ns2 => ns2::version().map(drop),
-        }
-    }
-
-    pub(super) fn carrier(&self, planned: &[Planned]) -> Result<Carrier> {
+    /// Errors: this host lacks a requirement of the engine, the links or the network.
+    pub(super) fn backend(&self, planned: &[Planned]) -> Result<Backend> {
         Ok(match self.engine {
-            Engine::Kernel if self.network == NetworkChoice::Mininet => {
-                Carrier::Kernel(Box::new(Mininet::on_this_host(self.link.driver(planned)?)?))
+            Engine::Kernel => {
+                runner::check_host()?;
+                let links = self.link.driver(planned)?;
+                Backend::Kernel(match self.network {
+                    NetworkChoice::Netns => Box::new(Namespaces::new(links)),
+                    NetworkChoice::Mininet => Box::new(Mininet::on_this_host(links)?),
+                })
             }
-            Engine::Kernel => Carrier::Kernel(Box::new(Namespaces::new(self.link.driver(planned)?))),
             Engine::Virtual => {
+                let guest = Guest::find()?;
                 if !virtual_time::is_caged() {
                     let what = "this kernel has no Landlock: nothing but your own rights holds a guest back";
-                    crate::cli::output::warn(what, Some("run files of others elsewhere; `tccc doctor` has more"));
+                    warn(what, Some("run files of others elsewhere; `tccc doctor` has more"));
                 }
-                Carrier::Virtual(Box::new(Guest::find()?))
+                Backend::Virtual(Box::new(guest))
             }
-            Engine::Ns2 => Carrier::Ns2,
+            Engine::Ns2 => ns2::version().map(|_| Backend::Ns2)?,
         })
     }
 }
@@ -83,32 +80,32 @@ impl Args {
 pub(super) struct Call<'a> {
     pub part: &'a Part,
     pub jobs: Jobs,
-    pub carrier: Carrier,
+    pub backend: Backend,
     pub file: Option<ProgressFile>,
-    /// Set from outside to stop.
+    /// Set by a signal.
     pub stop: &'a AtomicBool,
 }
 
 impl Call<'_> {
     /// Runs a part of one plan and prints its report.
     ///
-    /// Errors: see [`runner::run`]; the report cannot be made.
-    pub fn run(&self, one: &Planned, display: &Display) -> Result<Outcome> {
+    /// Errors: those of [`runner::run`]; the report cannot be made.
+    pub fn run(&self, one: &Planned, display: &Display) -> Result<WorkOutcome> {
         let Planned { out, scenario, plan } = one;
         let Call { part, jobs, stop, .. } = *self;
         if part.runs(scenario, plan)?.is_empty() {
             display.say(&format!("tccc: note: {}: this share has no run", scenario.name));
-            return Ok(Outcome::default());
+            return Ok(WorkOutcome::default());
         }
         let mut tell = |progress| {
             display.show(&progress);
             self.file.iter().for_each(|file| file.show(&progress));
         };
         let work = Work { scenario, plan, part, out: out.clone(), jobs, stop };
-        let outcome = match &self.carrier {
-            Carrier::Kernel(network) => runner::run(&work, network.as_ref(), &mut tell),
-            Carrier::Virtual(guest) => virtual_time::run(&work, guest, &mut tell),
-            Carrier::Ns2 => ns2::run(&work, &mut tell),
+        let outcome = match &self.backend {
+            Backend::Kernel(network) => runner::run(&work, network.as_ref(), &mut tell),
+            Backend::Virtual(guest) => virtual_time::run(&work, guest, &mut tell),
+            Backend::Ns2 => ns2::run(&work, &mut tell),
         };
         display.end();
         let outcome = outcome?;
@@ -116,10 +113,8 @@ impl Call<'_> {
         for notice in &outcome.notices {
             display.say(&format!("tccc: warning: {notice}"));
         }
-        let report = report::load(out)?;
-        let text = report::render(&report, report::Format::Text)?;
-        io::stdout().write_all(text.as_bytes())?;
-        writeln!(io::stdout(), "\nresults: {}", out.display())?;
+        let text = report::render(&report::load(out)?, report::ReportFormat::Text)?;
+        write!(io::stdout(), "{text}\nresults: {}\n", out.display())?;
         Ok(outcome)
     }
 }

@@ -1,50 +1,44 @@
-//! What a document consists of, whatever form it is written in.
+//! Elements of a document, independent of its form.
 
 use super::table::Table;
 use crate::report::figures::figure::Figure;
 use crate::report::judge::cell::Verdict;
 
-/// One part of a document. Forms leave out what they cannot show.
-pub enum Part {
-    /// What the document is about.
+/// Forms leave out elements that they cannot show.
+pub enum Element {
     Title(String),
-    /// What follows is about; `id` is its place on a page, where links lead to it.
     Heading {
-        /// Empty where no link leads to it.
+        /// Anchor on a page; empty if nothing links to it.
         id: &'static str,
         text: String,
     },
-    /// What the document shows, in a sentence.
+    /// What the document shows, in one sentence.
     Claim(String),
     Sentence(String),
-    /// What all of it comes to.
+    /// Emphasised sentence.
     Conclusion(String),
-    /// A sentence with what it is about before it.
+    /// A sentence after its subject.
     Remark(&'static str, String),
-    /// Names and what they are.
     Facts(Vec<(String, String)>),
-    /// How many cells have each verdict, and what belongs to that.
+    /// Cells by verdict, and lists about them.
     Verdicts(Tally, Vec<List>),
     Table(Table),
     List(List),
-    /// Text that stays as it is.
     Code(String),
-    /// A drawing of characters; pages have figures instead.
+    /// A drawing made of characters, not on pages.
     Plot(String),
-    /// A drawing; text has plots instead.
+    /// A drawing, only on pages.
     Figure(Figure),
 }
 
-/// Cells by verdict.
 pub struct Tally {
-    /// How many have each verdict: within, outside, not comparable.
+    /// In the order of [`Tally::VERDICTS`].
     pub counts: [usize; 3],
-    /// Why cells are not comparable, with their numbers; empty where all are.
+    /// Why cells are not comparable, with counts.
     pub reasons: String,
 }
 
 impl Tally {
-    /// The verdicts in the order of the counts.
     pub const VERDICTS: [Verdict; 3] = [Verdict::Within, Verdict::Outside, Verdict::NotComparable];
 
     pub fn sentence(&self) -> String {
@@ -54,50 +48,47 @@ impl Tally {
     }
 }
 
-/// What stands before the items of a list.
+/// The marks before the items of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marks {
-    /// Nothing: it belongs to the table above.
+    /// No marks, because the list belongs to the table above.
     None,
     Verdicts,
-    /// Numbers from 1, to which tables point.
+    /// Numbers from 1, to which tables refer.
     Numbers,
-    /// The same sign for all.
     Bullets,
 }
 
 pub struct List {
-    /// What it answers, where a page asks.
+    /// Heading on a page.
     pub question: &'static str,
-    /// What its items are called where many are folded away.
+    /// Name of its items, if many are folded.
     pub what: &'static str,
     pub marks: Marks,
-    /// At least one.
+    /// Shape: at least one.
     pub items: Vec<Item>,
 }
 
-/// One item of a list.
 #[derive(Default)]
 pub struct Item {
-    /// The verdict with the word for it here.
+    /// The verdict and its word in this list.
     pub verdict: Option<(Verdict, &'static str)>,
-    /// Place and name of what it is about, where a link leads there.
+    /// Anchor and name of its subject.
     pub about: Option<(String, String)>,
-    /// The sentence, without its full stop.
     pub text: String,
-    /// What to do, where there is something.
+    /// What to do; may be empty.
     pub advice: String,
 }
 
 impl Item {
-    /// All of it in one line, for forms without links.
+    /// The whole item in one line, for forms without links.
     pub fn line(&self) -> String {
         let about = self.about.as_ref().map_or(String::new(), |(_, name)| format!("{name}: "));
         let advice = if self.advice.is_empty() { String::new() } else { format!("; {}", self.advice) };
         format!("{about}{}{advice}", self.text)
     }
 
-    /// The word for its verdict, as a label.
+    /// The word for its verdict, as a prefix.
     pub fn label(&self) -> String {
         self.verdict.map_or(String::new(), |(_, word)| format!("{word}: "))
     }
