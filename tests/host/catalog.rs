@@ -114,16 +114,6 @@ fn refusal(bytes: Vec<u8>) -> String {
 }
 
 #[test]
-fn a_users_object_is_read_like_an_embedded_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mine.bpf.o");
-    let dtcp = catalog::find("dtcp").unwrap();
-    std::fs::write(&path, &dtcp.object).unwrap();
-    let mine = catalog::open(&path).unwrap();
-    assert_eq!((mine.id.as_str(), &mine.tunables, &mine.layout), ("dtcp", &dtcp.tunables, &dtcp.layout));
-}
-
-#[test]
 fn open_refuses_what_is_no_object_file() {
     let folder = tempfile::tempdir().unwrap();
     let check = |name: &str, contents: Option<&[u8]>, why: &str| {

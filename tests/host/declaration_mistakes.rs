@@ -20,11 +20,8 @@ fn declared(files: &[(&str, &str)]) -> Result<Declaration, Failure> {
     for (name, text) in files {
         fs::write(folder.path().join(name), text).unwrap();
     }
-    read(folder.path()).map_err(|failure| Failure { what: failure.what.replace(&in_folder(&folder), ""), ..failure })
-}
-
-fn in_folder(folder: &tempfile::TempDir) -> String {
-    format!("{}/", folder.path().display())
+    let in_folder = format!("{}/", folder.path().display());
+    read(folder.path()).map_err(|failure| Failure { what: failure.what.replace(&in_folder, ""), ..failure })
 }
 
 /// The message about one file, and its hint.

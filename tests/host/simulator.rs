@@ -28,22 +28,12 @@ fn simulate(scenario: &Path, out: &Path, arguments: &str) -> Command {
     command
 }
 
-#[track_caller]
-fn succeeds(mut command: Command) {
-    check(0, &mut command);
-}
-
 /// A folder with a scenario in a file, and a path for results.
 fn with_scenario(text: &str) -> (tempfile::TempDir, PathBuf, PathBuf) {
     let place = tempfile::tempdir().unwrap();
     let (file, out) = (place.path().join("own.toml"), place.path().join("out"));
     fs::write(&file, text).unwrap();
     (place, file, out)
-}
-
-#[track_caller]
-fn refused(mut command: Command, code: i32, expected: &str) {
-    check(code, &mut command).stderr_has(expected);
 }
 
 /// The records of finished runs, without fields that differ between calls.
@@ -91,7 +81,7 @@ fn published_baselines_come_out_to_the_packet() {
     needs!(ns2);
     for (table, cells) in BASELINES {
         let out = tempfile::tempdir().unwrap();
-        succeeds(simulate(&scenario(&format!("{table}.toml")), out.path(), "--runs 1"));
+        check(0, &mut simulate(&scenario(&format!("{table}.toml")), out.path(), "--runs 1"));
         let delivered = delivered(out.path());
         assert_eq!(delivered.len(), cells, "{table}: {delivered:?}");
         for (place, published, simulated) in delivered {
@@ -107,8 +97,8 @@ fn other_repeats_have_other_seeds_and_the_same_seed_the_same_packets() {
     needs!(ns2);
     let out = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let chosen = "--runs 3 --only loss=0.01 --only variant=SACK --only variant=Reno";
-    succeeds(simulate(&scenario("dtcp-2018/table-2.toml"), out[0].path(), chosen));
-    succeeds(simulate(&scenario("dtcp-2018/table-2.toml"), out[1].path(), &format!("{chosen} --jobs 1")));
+    check(0, &mut simulate(&scenario("dtcp-2018/table-2.toml"), out[0].path(), chosen));
+    check(0, &mut simulate(&scenario("dtcp-2018/table-2.toml"), out[1].path(), &format!("{chosen} --jobs 1")));
     let [first, second] = out.each_ref().map(|out| records(out.path()));
     assert_eq!(first, second);
     assert_eq!(first.len(), 6);
@@ -153,10 +143,10 @@ fn simulations_killed_at_any_moment_are_neither_lost_nor_repeated() {
         }
     }
     println!("{} of 24 runs were finished under {KILLS} kills", kept.len());
-    succeeds(simulate(&table, out[0].path(), chosen));
+    check(0, &mut simulate(&table, out[0].path(), chosen));
     let now = written(out[0].path());
     assert!(kept.iter().all(|(name, bytes)| now.get(name) == Some(bytes)), "a finished run was made again");
-    succeeds(simulate(&table, out[1].path(), chosen));
+    check(0, &mut simulate(&table, out[1].path(), chosen));
     assert_eq!(records(out[0].path()), records(out[1].path()));
     assert_eq!(unfinished(out[0].path()), Vec::<String>::new());
 }
@@ -173,7 +163,7 @@ const BESIDE: &str = include_str!("../fixtures/scenarios/beside.toml");
 fn datagrams_are_simulated_beside_flows_at_their_rate() {
     needs!(ns2);
     let (_place, file, out) = with_scenario(BESIDE);
-    succeeds(simulate(&file, &out, ""));
+    check(0, &mut simulate(&file, &out, ""));
     let records = records(&out);
     assert_eq!(records.len(), 6);
     let flow = |variant: &str, rate: &str, flow: usize| {
@@ -198,7 +188,8 @@ fn missing_simulator_is_reported_with_its_package() {
     let out = tempfile::tempdir().unwrap();
     let mut command = simulate(&scenario("dtcp-2018/table-3.toml"), out.path(), "--runs 1");
     command.env("PATH", out.path());
-    refused(command, 4, "tccc: error: cannot simulate: ns-2 is not installed\n  hint: `apt-get install ns2`\n");
+    check(4, &mut command)
+        .stderr_has("tccc: error: cannot simulate: ns-2 is not installed\n  hint: `apt-get install ns2`\n");
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
 }
 
@@ -209,16 +200,13 @@ fn what_the_simulator_cannot_do_is_refused_with_the_reason() {
     let refuses = |from: &str, to: &str, arguments: &str, expected: &str| {
         assert!(text.contains(from), "{from}");
         fs::write(&file, text.replace(from, to)).unwrap();
-        refused(simulate(&file, &out, arguments), 2, expected);
+        check(2, &mut simulate(&file, &out, arguments)).stderr_has(expected);
     };
     refuses("[ns2]", "[ns2]", "--link tunlink", "`--link` is not for `--engine ns2`");
     let jitter = "delay = \"10ms\"\njitter = \"1ms\"";
     refuses("delay = \"10ms\"", jitter, "", "the link n3-n4: ns-2's links have no jitter here");
-    refused(
-        simulate(&scenario("smoke/loss-sweep.toml"), &out, ""),
-        2,
-        "cannot simulate \"loss-sweep\": it has no [ns2]",
-    );
+    check(2, &mut simulate(&scenario("smoke/loss-sweep.toml"), &out, ""))
+        .stderr_has("cannot simulate \"loss-sweep\": it has no [ns2]");
     assert!(!out.exists());
 }
 
@@ -227,7 +215,7 @@ fn agent_that_the_simulator_lacks_is_named_and_leaves_no_run() {
     needs!(ns2);
     let text = fs::read_to_string(scenario("dtcp-2018/table-3.toml")).unwrap();
     let (_place, file, out) = with_scenario(&text.replace("TCP/Sack1", "TCP/Nope"));
-    refused(simulate(&file, &out, "--only variant=SACK"), 2, "ns-2 has no agent \"TCP/Nope\"");
+    check(2, &mut simulate(&file, &out, "--only variant=SACK")).stderr_has("ns-2 has no agent \"TCP/Nope\"");
     assert_eq!(fs::read_dir(out.join("runs")).unwrap().count(), 0);
 }
 
@@ -235,8 +223,8 @@ fn agent_that_the_simulator_lacks_is_named_and_leaves_no_run() {
 fn directory_of_one_engine_takes_no_runs_of_the_other() {
     needs!(ns2);
     let out = tempfile::tempdir().unwrap();
-    succeeds(simulate(&scenario("dtcp-2018/table-3.toml"), out.path(), "--runs 1 --only variant=SACK"));
+    check(0, &mut simulate(&scenario("dtcp-2018/table-3.toml"), out.path(), "--runs 1 --only variant=SACK"));
     let mut kernel = tccc();
     kernel.args(["run", "--dry-run", "--runs", "1", "--out"]).arg(out.path()).arg(scenario("dtcp-2018/table-3.toml"));
-    refused(kernel, 2, "holds another experiment: its engine is ns2, not kernel");
+    check(2, &mut kernel).stderr_has("holds another experiment: its engine is ns2, not kernel");
 }

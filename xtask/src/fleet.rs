@@ -130,7 +130,8 @@ fn grid(engine: GridEngine, faults: Faults) -> Result<()> {
 
 /// Submits the remaining blocks, and runs the whole experiment on one machine.
 fn compare_with_whole(trial: &mut Trial<'_>, whole: &Path) -> Result<()> {
-    trial.submit_plainly()?;
+    trial.submit(&process::tccc())?;
+    trial.wait(|_| Ok(()))?;
     properties::nothing_is_missing(trial)?;
     properties::each_block_is_made_once(trial)?;
     properties::report_is_written(trial)?;

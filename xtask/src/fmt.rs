@@ -38,11 +38,7 @@ pub fn format(is_check: bool) -> TestCount {
 
 fn format_rust(is_check: bool) -> Result<()> {
     let mut rustfmt = process::cargo("fmt");
-    rustfmt.arg("--all");
-    if is_check {
-        rustfmt.arg("--check");
-    }
-    process::run("fmt", &mut rustfmt)
+    process::run("fmt", rustfmt.arg("--all").args(is_check.then_some("--check")))
 }
 
 fn format_c(is_check: bool) -> Result<()> {

@@ -136,15 +136,7 @@ fn ingredient(name: &str) -> &'static str {
 
 fn compile(tree: &Path) -> Result<()> {
     eprintln!("xtask: virtual: compiling the kernel, some minutes");
-    let log = File::create(tree.join(".tccc.log")).context("create the log")?;
-    let mut command = make(tree);
-    command.args(["linux", "modules_prepare"]).stdout(log.try_clone().context("use the log twice")?).stderr(log);
-    let status = command.status().context("start make")?;
-    if !status.success() {
-        let said = fs::read_to_string(tree.join(".tccc.log")).unwrap_or_default();
-        let last: Vec<&str> = said.lines().rev().take(20).collect();
-        bail!("make ended with {status}:\n{}", last.into_iter().rev().collect::<Vec<_>>().join("\n"));
-    }
+    process::output("compile the kernel", make(tree).args(["linux", "modules_prepare"]))?;
     process::output("strip", process::program("strip").current_dir(tree).arg(KERNEL)).map(drop)
 }
 

@@ -61,17 +61,9 @@ struct Package {
     purposes: Option<Vec<SetupPurpose>>,
 }
 
-impl Package {
-    fn is_for(&self, purpose: SetupPurpose) -> bool {
-        self.purposes.as_ref().map_or(purpose != SetupPurpose::Dist, |purposes| purposes.contains(&purpose))
-    }
-}
-
-/// Names are the same on Debian 12 and 13.
-const PACKAGES: &str = include_str!("setup/packages.json");
-
+/// All packages. Their names are the same on Debian 12 and 13.
 fn packages() -> Vec<Package> {
-    serde_json::from_str(PACKAGES).expect("a test reads the packages")
+    serde_json::from_str(include_str!("setup/packages.json")).expect("a test reads the packages")
 }
 
 /// Packages without which some tests skip and nothing fails.
@@ -132,7 +124,8 @@ fn go_without(missing: &[Package], why: &str) -> Result<()> {
 }
 
 fn wanted(purpose: SetupPurpose) -> impl Iterator<Item = Package> {
-    packages().into_iter().filter(move |package| package.is_for(purpose))
+    let is_for = move |purposes: &Vec<SetupPurpose>| purposes.contains(&purpose);
+    packages().into_iter().filter(move |it| it.purposes.as_ref().map_or(purpose != SetupPurpose::Dist, is_for))
 }
 
 fn is_there(package: &Package) -> bool {

@@ -199,7 +199,7 @@ fn on_longer_route(cwnd: u32, is_paper: bool) -> (LoneFlow<'static>, u32) {
     let mut flow = LoneFlow::new(native::tuned(ID, settings), cwnd, 2, [20_000, 200]);
     flow.run_for(500_000);
     let before = flow.cwnd();
-    flow.change_route(50_000);
+    flow.rtt_us = 50_000;
     (flow, before)
 }
 

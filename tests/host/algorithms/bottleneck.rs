@@ -16,7 +16,8 @@ pub struct LoneFlow<'n> {
     connection: Endpoint<'n>,
     /// Send times of the packets in flight, oldest first.
     sent_us: VecDeque<u64>,
-    rtt_us: u64,
+    /// Without queue.
+    pub rtt_us: u64,
     gap_us: u64,
 }
 
@@ -34,11 +35,6 @@ impl<'n> LoneFlow<'n> {
         connection.wait(1_000_000);
         let sent_us = VecDeque::from(vec![connection.now_us(); connection.tcp.packets_out as usize]);
         LoneFlow { connection, sent_us, rtt_us: path[0], gap_us: path[1] }
-    }
-
-    /// Changes the RTT without queue.
-    pub fn change_route(&mut self, rtt_us: u64) {
-        self.rtt_us = rtt_us;
     }
 
     pub fn run_for(&mut self, time_us: u64) {

@@ -28,12 +28,11 @@ fn event_has_the_same_bytes_in_c_and_rust() {
         let holds = format!("offsetof(struct tccc_event, {name}) == {offset} && sizeof({field}) == {size}");
         writeln!(program, "_Static_assert({holds}, \"{name}\");").unwrap();
     }
-    let sizes = [
+    for (name, number) in [
         ("sizeof(struct tccc_event)", EVENT_BYTES),
         ("TCCC_EVENT_VERSION", EVENT_VERSION as usize),
         ("TCCC_PRIVATE_BYTES", PRIVATE_BYTES),
-    ];
-    for (name, number) in sizes {
+    ] {
         writeln!(program, "_Static_assert({name} == {number}, \"{name}\");").unwrap();
     }
     compile::check(&program);

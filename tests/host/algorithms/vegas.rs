@@ -3,16 +3,11 @@
 use super::*;
 
 const BASE_US: u32 = 100_000;
-const NS2: [&str; 8] = [
-    "alpha=1",
-    "beta=3",
-    "gamma=1",
-    "diff_over_rtt=1",
-    "use_mean_rtt=1",
-    "slow_start_rounds=2",
-    "exit_cut=128",
-    "keep=768",
-];
+const NS2: &str = "alpha=1 beta=3 gamma=1 diff_over_rtt=1 use_mean_rtt=1 slow_start_rounds=2 exit_cut=128 keep=768";
+
+fn ns2() -> &'static Native {
+    native::tuned("bpf_vegas", &NS2.split(' ').collect::<Vec<_>>())
+}
 
 /// In congestion avoidance with a known base RTT.
 fn settled<'n>(mut connection: Endpoint<'n>, cwnd: u32) -> Endpoint<'n> {
@@ -63,8 +58,7 @@ fn slow_start_ends_at_the_window_of_the_actual_rate() {
 
 #[test]
 fn ns2_grows_every_other_round_and_leaves_an_eighth_lower() {
-    let native = native::tuned("bpf_vegas", &NS2);
-    let mut connection = Endpoint::over(native, 10, INFINITE_SSTHRESH);
+    let mut connection = Endpoint::over(ns2(), 10, INFINITE_SSTHRESH);
     let windows = [(); 4].map(|()| {
         connection.round(BASE_US);
         connection.cwnd()
@@ -83,10 +77,9 @@ fn ns2_grows_every_other_round_and_leaves_an_eighth_lower() {
 
 #[test]
 fn loss_halves_and_ns2_keeps_three_quarters_but_not_at_a_timeout() {
-    let native = native::tuned("bpf_vegas", &NS2);
-    let cut = |native, operation| Endpoint::over(native, 40, 20).after(&[operation]).ssthresh();
-    assert_eq!([native::find("bpf_vegas"), native].map(|native| cut(native, Operation::Lose)), [20, 30]);
-    assert_eq!([native::find("bpf_vegas"), native].map(|native| cut(native, Operation::TimeOut)), [20, 20]);
+    let both = [native::find("bpf_vegas"), ns2()];
+    let cut = |operation| both.map(|native| Endpoint::over(native, 40, 20).after(&[operation]).ssthresh());
+    assert_eq!([Operation::Lose, Operation::TimeOut].map(cut), [[20, 30], [20, 20]]);
 }
 
 #[test]

@@ -10,10 +10,8 @@ use super::contents::{self, Asset};
 use super::tools;
 use crate::process;
 
-/// Paths for Debian's tools only.
-const OF_DEBIAN: [&str; 1] = ["usr/share/lintian/"];
-/// Paths that differ between Debian and other distributions.
-const ELSEWHERE: [(&str, &str); 1] = [("usr/share/zsh/vendor-completions/", "usr/share/zsh/site-functions/")];
+/// For Debian's tools only.
+const OF_DEBIAN: &str = "usr/share/lintian/";
 
 /// Manual pages, which are compressed and marked as documentation.
 const MANUAL: &str = "usr/share/man/";
@@ -56,11 +54,9 @@ fn prepared(asset: Asset, places: &Path) -> Result<Asset> {
 
 fn listed(assets: &[Asset]) -> String {
     let mut text = String::from("assets = [\n");
-    for asset in assets.iter().filter(|asset| !OF_DEBIAN.iter().any(|place| asset.place.starts_with(place))) {
-        let mut place = asset.place.to_string_lossy().into_owned();
-        for (debian, other) in ELSEWHERE {
-            place = place.replace(debian, other);
-        }
+    for asset in assets.iter().filter(|asset| !asset.place.starts_with(OF_DEBIAN)) {
+        // Only Debian has its own folder for completions.
+        let place = asset.place.to_string_lossy().replace("zsh/vendor-completions/", "zsh/site-functions/");
         let config = if place.starts_with("etc/") { ", config = \"noreplace\"" } else { "" };
         let is_doc = place.starts_with("usr/share/doc/") || place.starts_with(MANUAL);
         let doc = if is_doc { ", doc = true" } else { "" };

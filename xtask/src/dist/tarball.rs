@@ -1,8 +1,6 @@
 //! Builds a tarball with a static program, for containers and hosts without a package manager.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fs::{self, DirEntry};
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -84,22 +82,10 @@ fn ensure_same_objects(folder: &Path, program: &Path) -> Result<()> {
     let again = folder.join("again");
     remove(&again)?;
     process::run("dist", process::program(program).arg("assets").arg(&again))?;
-    let (first, second) = (contents_of(&folder.join("objects"))?, contents_of(&again.join("objects"))?);
-    for (name, bytes) in &first {
-        ensure!(second.get(name) == Some(bytes), "{name:?} differs between two builds of the same source");
-    }
-    ensure!(first.len() == second.len(), "two builds make {} and {} objects", first.len(), second.len());
-    eprintln!("xtask: dist: {} objects are the same bytes from two builds in two folders", first.len());
+    let mut diff = process::program("diff");
+    diff.args(["--recursive", "--brief"]).args([folder, &again].map(|build| build.join("objects")));
+    process::run("dist: compare the objects of two builds", &mut diff)?;
     remove(&again)
-}
-
-fn contents_of(folder: &Path) -> Result<BTreeMap<OsString, Vec<u8>>> {
-    let files = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?.flatten();
-    let content = |file: DirEntry| {
-        let bytes = fs::read(file.path()).with_context(|| format!("read {}", file.path().display()))?;
-        Ok((file.file_name(), bytes))
-    };
-    files.map(content).collect()
 }
 
 fn put(source: &Path, place: &Path, mode: &str) -> Result<()> {

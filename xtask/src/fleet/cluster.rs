@@ -71,7 +71,7 @@ impl Cluster {
     }
 
     pub fn config(&self) -> PathBuf {
-        config(&self.folder)
+        self.folder.join("slurm.conf")
     }
 
     /// Starts a program that ends when this process ends or is killed.
@@ -94,7 +94,8 @@ impl Cluster {
 
     /// Kills a node's daemons, which have its log open, then its tasks, as a loss of power does.
     pub fn lose(&self, node: &str) -> Result<()> {
-        let daemons = having_open(&self.folder.join(format!("slurmd-{node}.log")))?;
+        let log = FDTarget::Path(self.folder.join(format!("slurmd-{node}.log")));
+        let daemons = processes(|process| process.fd().into_iter().flatten().flatten().any(|open| open.target == log))?;
         let tasks = self.processes(&format!("SLURMD_NODENAME={node}"))?;
         println!("{node} is lost with {} daemons and {} processes of tasks", daemons.len(), tasks.len());
         signal("-KILL", daemons.iter().chain(&tasks));
@@ -103,7 +104,7 @@ impl Cluster {
 
     /// The processes of this cluster with a variable in their environment.
     pub fn processes(&self, variable: &str) -> Result<Vec<String>> {
-        having(&[&marker(&self.config()), variable])
+        having(&[&marker(&self.folder), variable])
     }
 
     /// Cancels the remaining jobs, waits for their end, and ends the daemons.
@@ -129,7 +130,7 @@ impl Cluster {
             let _ = daemon.wait();
         }
         jobs?;
-        let left = having(&[&marker(&self.config())])?;
+        let left = having(&[&marker(&self.folder)])?;
         ensure!(left.is_empty(), "the cluster left the processes {}", left.join(", "));
         Ok(())
     }
@@ -145,7 +146,7 @@ impl Drop for Cluster {
 
 /// Ends the tasks of a killed cluster, by `SIGKILL` where `SIGTERM` fails.
 fn end_former(folder: &Path) -> Result<()> {
-    let marker = marker(&config(folder));
+    let marker = marker(folder);
     let ours = ancestors();
     let left =
         || having(&[&marker]).map(|found| found.into_iter().filter(|one| !ours.contains(one)).collect::<Vec<_>>());
@@ -163,12 +164,8 @@ fn end_former(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn config(folder: &Path) -> PathBuf {
-    folder.join("slurm.conf")
-}
-
-fn marker(config: &Path) -> String {
-    format!("{CONFIG_VARIABLE}={}", config.display())
+fn marker(folder: &Path) -> String {
+    format!("{CONFIG_VARIABLE}={}/slurm.conf", folder.display())
 }
 
 /// Signals processes, of which any may have ended meanwhile.
@@ -189,12 +186,6 @@ fn ancestors() -> Vec<String> {
     let parent = |pid: &i32| Process::new(*pid).and_then(|process| process.stat()).map(|stat| stat.ppid);
     let above = successors(i32::try_from(std::process::id()).ok(), |pid| parent(pid).ok());
     above.map(|pid| pid.to_string()).collect()
-}
-
-/// The processes that have a file open.
-fn having_open(file: &Path) -> Result<Vec<String>> {
-    let wanted = FDTarget::Path(file.to_owned());
-    processes(|process| process.fd().into_iter().flatten().flatten().any(|one| one.target == wanted))
 }
 
 /// The processes whose working folder, command or environment is in or names the folder.

@@ -88,16 +88,10 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Submits the experiment and waits until all jobs are over.
-    pub fn submit_plainly(&mut self) -> Result<()> {
-        self.submit(&process::tccc())?;
-        self.wait(|_| Ok(()))
-    }
-
     /// Submits with one task more than there are blocks, and returns the job number of the array.
     ///
     /// Errors: `slurm.sh` fails, or creates a number of tasks other than the number of blocks.
-    fn submit(&self, program: &Path) -> Result<String> {
+    pub fn submit(&self, program: &Path) -> Result<String> {
         let mut submit = process::program(process::workspace().join("scenarios/fleet/slurm.sh"));
         submit.uid(self.user).gid(self.user).env("HOME", &self.home).env("XDG_CACHE_HOME", self.home.join("cache"));
         submit.env("TCCC_GUEST", self.home.join("guest")).env("MARKS", self.marks());
@@ -111,7 +105,7 @@ impl<'a> Trial<'a> {
         Ok(job.context("slurm.sh names no job")?.0.to_owned())
     }
 
-    fn wait(&mut self, mut meanwhile: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+    pub fn wait(&mut self, mut meanwhile: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         let (mut said, mut asked) = (String::new(), None::<Instant>);
         wait_for("the end of all jobs", PATIENCE, || {
             meanwhile(self)?;

@@ -36,8 +36,8 @@ const MEMORY_MB: u32 = 1024;
 const INPUT_SECONDS: u32 = 10;
 /// Counters at every edge, and traces of comparisons: the passes of `cargo fuzz`, on the stable compiler.
 const COVERAGE: [&str; 4] = ["level=4", "inline-8bit-counters", "pc-table", "trace-compares"];
-const FLAGS_C: &str = "-g -O1 -DTCCC_HOST -Wno-unused-parameter -fsanitize=fuzzer,undefined,address \
-                       -fno-sanitize-recover=all";
+const BUILD_C: &str = "-g -O1 -DTCCC_HOST -Wno-unused-parameter -fsanitize=fuzzer,undefined,address \
+                       -fno-sanitize-recover=all -Ibpf/include -Itests/parsers/native tests/parsers/native/option.c";
 
 type NamedParser = (&'static str, &'static str);
 
@@ -141,14 +141,7 @@ fn build_option() -> Result<PathBuf> {
     fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
     let program = folder.join("target");
     let mut clang = process::program("clang");
-    clang.args(FLAGS_C.split(' ')).args([
-        "-I",
-        "bpf/include",
-        "-I",
-        "tests/parsers/native",
-        "tests/parsers/native/option.c",
-    ]);
-    process::run("build the program of the option", clang.arg("-o").arg(&program))?;
+    process::run("build the program of the option", clang.args(BUILD_C.split(' ')).arg("-o").arg(&program))?;
     Ok(program)
 }
 

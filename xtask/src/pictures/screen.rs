@@ -115,12 +115,8 @@ fn drawn(stretch: &Stretch) -> String {
         "<text x=\"{x:.1}\" y=\"{}\" textLength=\"{width:.1}\" fill=\"{foreground}\"{weight} \
          xml:space=\"preserve\">{}</text>\n",
         y + BASE,
-        escaped(visible)
+        visible.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
     )
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

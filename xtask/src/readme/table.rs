@@ -23,16 +23,12 @@ pub fn rows(lines: &[Value]) -> Result<String> {
     let rows = lines.iter().filter(|line| line["from"] == "tccc").map(|line| {
         let text = |name: &str| line[name].as_str().unwrap_or_default();
         let id = text("id");
-        let idea = words[id]["idea"].as_str().unwrap_or_else(|| idea_of_title(text("title")));
+        let title = text("title").split_once(": ").map_or(text("title"), |(_, idea)| idea);
+        let idea = words[id]["idea"].as_str().unwrap_or(title);
         let verdict = words[id]["verdict"].as_str().or_else(|| verdict_of_port(&ports, id)).unwrap_or("-");
         format!("`{id}` | {idea} | {} | {verdict} | {}", short(text("source")), text("risk"))
     });
     Ok(made::table("algorithm | idea | source | verdict | risk", rows))
-}
-
-/// The part of a title after the name, for an algorithm without a shorter idea.
-fn idea_of_title(title: &str) -> &str {
-    title.split_once(": ").map_or(title, |(_, idea)| idea)
 }
 
 /// Authors and year of the first source: `Ahmad 2017, thesis, chapters 3 and 4` gives `Ahmad 2017`.

@@ -56,14 +56,9 @@ impl SafetyQuestion {
         format!("{before}{}\n\n{after}", all.join("\n"))
     }
 
-    /// Whether a larger ratio is the worse one.
-    pub fn is_worse_when_larger(&self) -> bool {
-        self.metric != "goodput_bps"
-    }
-
     /// How many times worse a figure is than the baseline's.
     pub fn harm(&self, figure: &RiskFigure) -> f64 {
-        if self.is_worse_when_larger() { figure.ratio } else { 1.0 / figure.ratio }
+        if self.metric == "goodput_bps" { 1.0 / figure.ratio } else { figure.ratio }
     }
 }
 

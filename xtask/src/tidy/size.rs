@@ -66,20 +66,6 @@ struct Function {
     parameters: usize,
 }
 
-/// Position where the leading parenthesis closes.
-fn closing(text: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, character) in text.char_indices() {
-        match character {
-            '(' => depth += 1,
-            ')' if depth == 1 => return Some(at),
-            ')' => depth = depth.checked_sub(1)?,
-            _ => (),
-        }
-    }
-    None
-}
-
 /// Number of parameters in a list; `void` is none.
 fn parameter_count(list: &str) -> usize {
     let mut depth = 0_i32;
@@ -132,10 +118,10 @@ fn measure_c(code: &[String], open: usize) -> Option<Function> {
         |line: &String| line.trim().is_empty() || line.starts_with(['}', '#']) || line.trim_end().ends_with(';');
     let start = code[..open].iter().rposition(is_before).map_or(0, |before| before + 1);
     let signature = code[start..open].join(" ");
-    let list_start = signature.find('(')?;
-    let list = &signature[list_start + 1..list_start + closing(&signature[list_start..])?];
+    let (before_list, rest) = signature.split_once('(')?;
+    let (list, _) = rest.rsplit_once(')')?;
     let (lines, nesting) = measure_body(&code[open..].join("\n"))?;
-    let word = signature[..list_start].split_whitespace().last()?.trim_start_matches('*');
+    let word = before_list.split_whitespace().last()?.trim_start_matches('*');
     // The kernel chooses a callback's parameters: CC_OP(return type, name, parameters...).
     let is_callback = word == "CC_OP";
     let name = if is_callback { list.split(',').nth(1)?.trim() } else { word };
