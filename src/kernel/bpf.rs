@@ -36,14 +36,11 @@ pub fn pin(object: &OwnedFd, path: &Path) -> Result<()> {
         .with_context(|| format!("pin at {}", path.display()))
 }
 
-/// A pin that does not exist is no error.
-///
-/// Errors: read-only; not permitted.
+/// A missing pin is no error.
 pub fn remove_pin(path: &Path) -> Result<()> {
     io_error::remove_file(path).with_context(|| format!("remove the pin {}", path.display()))
 }
 
-/// Errors: not a map.
 pub fn map_id(map: &OwnedFd) -> Result<u32> {
     Ok(map_info(map).context("ask for the number of a map")?.id)
 }
@@ -90,7 +87,6 @@ pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
 }
 
-/// Errors: not a program.
 pub fn program_id(program: &impl AsRawFd) -> Result<u32> {
     Ok(program_info(program).context("ask for the number of a program")?.id)
 }
@@ -101,7 +97,6 @@ pub fn program_name(id: u32) -> Option<String> {
     Some(text(&info.name.map(|byte| byte as u8)))
 }
 
-/// Errors: not a link to a cgroup.
 pub fn cgroup_link(link: &OwnedFd) -> Result<CgroupLink> {
     let info = link_info(link).context("ask what a link attaches")?;
     anyhow::ensure!(info.type_ == libbpf_sys::BPF_LINK_TYPE_CGROUP, "the link is not to a cgroup");
@@ -149,8 +144,6 @@ pub(super) fn update_link(
 }
 
 /// The sock_ops programs of a cgroup, without those of its ancestors.
-///
-/// Errors: not permitted.
 pub fn sock_ops_of(cgroup: &File) -> io::Result<AttachedPrograms> {
     const MOST: usize = 64; // the kernel's BPF_CGROUP_MAX_PROGS
     let mut ids = [0u32; MOST];
@@ -203,8 +196,7 @@ pub(super) fn look_at<T>(
 ///
 /// Errors: as [`look_at_links`].
 pub fn cgroup_links_of(programs: &[u32]) -> io::Result<Vec<OwnedFd>> {
-    let is_it =
-        |link: &OwnedFd| cgroup_link(link).is_ok_and(|info| info.cgroup != 0 && programs.contains(&info.program));
+    let is_it = |link: &OwnedFd| cgroup_link(link).is_ok_and(|it| it.cgroup != 0 && programs.contains(&it.program));
     look_at_links(|link| Some(link).filter(is_it))
 }
 

@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
-use std::ops::Deref;
 
 use anyhow::{Result, anyhow};
 use memmap2::Mmap;
@@ -22,25 +21,9 @@ pub fn module_types(algorithm: &str) -> String {
 }
 
 /// The binary form on the heap, or mapped from the kernel.
-#[derive(Debug)]
-enum TypeBytes {
-    Owned(Vec<u8>),
-    Mapped(Mmap),
-}
-
-impl Deref for TypeBytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            TypeBytes::Owned(bytes) => bytes,
-            TypeBytes::Mapped(mapped) => mapped,
-        }
-    }
-}
+type TypeBytes = Box<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Type information of the kernel or of an object, with its bytes.
-#[derive(Debug)]
 pub struct Types {
     bytes: TypeBytes,
     index: TypeIndex,
@@ -58,16 +41,16 @@ impl Types {
 
     /// Errors: not BTF, or cut short.
     pub fn parse(bytes: Vec<u8>) -> Result<Self> {
-        Self::of(TypeBytes::Owned(bytes))
+        Self::of(Box::new(bytes))
     }
 
     fn of(bytes: TypeBytes) -> Result<Self> {
-        let index = TypeIndex::of(&bytes).ok_or_else(|| anyhow!("the type information is damaged"))?;
+        let index = TypeIndex::of((*bytes).as_ref()).ok_or_else(|| anyhow!("the type information is damaged"))?;
         Ok(Types { bytes, index })
     }
 
     pub fn view(&self) -> Btf<'_> {
-        Btf::indexed(&self.bytes, &self.index)
+        Btf::indexed((*self.bytes).as_ref(), &self.index)
     }
 
     pub fn has(&self, kind: TypeKind, name: &str) -> bool {
@@ -91,6 +74,8 @@ impl Types {
 fn running_kernel() -> io::Result<TypeBytes> {
     let file = File::open(RUNNING_KERNEL)?;
     // SAFETY: the file is the kernel's own and never changes while the kernel runs.
-    let mapped = unsafe { Mmap::map(&file) };
-    mapped.map(TypeBytes::Mapped).or_else(|_| fs::read(RUNNING_KERNEL).map(TypeBytes::Owned))
+    match unsafe { Mmap::map(&file) } {
+        Ok(mapped) => Ok(Box::new(mapped)),
+        Err(_) => Ok(Box::new(fs::read(RUNNING_KERNEL)?)),
+    }
 }

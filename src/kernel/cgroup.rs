@@ -4,9 +4,8 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -26,7 +25,6 @@ const EMPTY_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct RunCgroup {
     path: PathBuf,
-    directory: File,
 }
 
 impl RunCgroup {
@@ -35,7 +33,7 @@ impl RunCgroup {
     /// Errors: cgroup v2 is not mounted; not permitted.
     pub fn create() -> Result<Self> {
         let ours = mount_point()?.join(OURS);
-        sweep_stale_in(&ours)?;
+        sweep_stale()?;
         let own = Process::this().ok_or_else(|| anyhow!("read the start time of this process from /proc"))?;
         let name = (0..).map(|n| format!("run-{}-{}-{n}", own.pid, own.started));
         for path in name.map(|name| ours.join(name)) {
@@ -44,8 +42,7 @@ impl RunCgroup {
                 Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => continue,
                 other => other.with_context(|| format!("create the cgroup \"{}\"", path.display()))?,
             }
-            let directory = File::open(&path).context("open the cgroup")?;
-            return Ok(RunCgroup { path, directory });
+            return Ok(RunCgroup { path });
         }
         unreachable!("the numbers do not end")
     }
@@ -60,16 +57,10 @@ impl RunCgroup {
     }
 }
 
-impl AsFd for RunCgroup {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
-    }
-}
-
 impl Drop for RunCgroup {
     fn drop(&mut self) {
         // A later command sweeps what cannot be removed now.
-        let _ = remove_when_empty(&self.path, EMPTY_WITHIN);
+        let _ = remove_when_empty(&self.path);
         if let Some(ours) = self.path.parent() {
             let _ = fs::remove_dir(ours);
         }
@@ -80,14 +71,28 @@ impl Drop for RunCgroup {
 ///
 /// Errors: the cgroup v2 mount cannot be read.
 pub fn stale() -> Result<Vec<PathBuf>> {
-    mount_point().map_or(Ok(Vec::new()), |mount| stale_in(&mount.join(OURS)))
+    let Ok(ours) = mount_point().map(|mount| mount.join(OURS)) else { return Ok(Vec::new()) };
+    let entries = match fs::read_dir(&ours) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.with_context(|| format!("list \"{}\"", ours.display()))?,
+    };
+    let names = entries.filter_map(|entry| entry.ok()).map(|entry| (entry.path(), entry.file_name()));
+    let stale = names.filter(|(_, name)| owner(&name.to_string_lossy()).is_some_and(|owner| !owner.lives()));
+    Ok(stale.map(|(path, _)| path).collect())
 }
 
 /// Removes and returns what [`stale`] finds.
 ///
 /// Errors: not permitted; a process is still inside one.
 pub fn sweep_stale() -> Result<Vec<PathBuf>> {
-    mount_point().map_or(Ok(Vec::new()), |mount| sweep_stale_in(&mount.join(OURS)))
+    let stale = stale()?;
+    for path in &stale {
+        remove_when_empty(path)?;
+    }
+    if let Ok(mount) = mount_point() {
+        let _ = fs::remove_dir(mount.join(OURS)); // fails while live runs have theirs in it
+    }
+    Ok(stale)
 }
 
 /// Distributions mount cgroup v2 at different places.
@@ -167,28 +172,9 @@ pub fn walk<T>(root: T, below: impl Fn(&T, &OsStr) -> T, mut visit: impl FnMut(u
     Ok(())
 }
 
-fn sweep_stale_in(ours: &Path) -> Result<Vec<PathBuf>> {
-    let stale = stale_in(ours)?;
-    for path in &stale {
-        remove_when_empty(path, EMPTY_WITHIN)?;
-    }
-    let _ = fs::remove_dir(ours); // fails while live runs have theirs in it
-    Ok(stale)
-}
-
-fn stale_in(ours: &Path) -> Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(ours) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.with_context(|| format!("list \"{}\"", ours.display()))?,
-    };
-    let names = entries.filter_map(|entry| entry.ok()).map(|entry| (entry.path(), entry.file_name()));
-    let stale = names.filter(|(_, name)| owner(&name.to_string_lossy()).is_some_and(|owner| !owner.lives()));
-    Ok(stale.map(|(path, _)| path).collect())
-}
-
 /// Waits, because a cgroup can be removed only a moment after its last process died.
-fn remove_when_empty(path: &Path, within: Duration) -> Result<()> {
-    let deadline = Instant::now() + within;
+fn remove_when_empty(path: &Path) -> Result<()> {
+    let deadline = Instant::now() + EMPTY_WITHIN;
     loop {
         match fs::remove_dir(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

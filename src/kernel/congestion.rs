@@ -46,11 +46,14 @@ const ONLY_IN_THE_FIRST: &str = "/proc/sys/net/ipv4/tcp_mem";
 ///
 /// Errors: the kernel has no TCP; /proc is not mounted.
 pub fn available() -> Result<Vec<String>> {
-    let names = fs::read_to_string(AVAILABLE).with_context(|| format!("read {AVAILABLE}"))?;
+    names_in(AVAILABLE)
+}
+
+fn names_in(file: &str) -> Result<Vec<String>> {
+    let names = fs::read_to_string(file).with_context(|| format!("read {file}"))?;
     Ok(names.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Errors: as [`available`].
 pub fn is_available(name: &str) -> Result<bool> {
     Ok(available()?.iter().any(|other| other == name))
 }
@@ -59,8 +62,7 @@ pub fn is_available(name: &str) -> Result<bool> {
 ///
 /// Errors: as [`available`].
 pub fn is_allowed(name: &str) -> Result<bool> {
-    let names = fs::read_to_string(ALLOWED).with_context(|| format!("read {ALLOWED}"))?;
-    Ok(names.split_whitespace().any(|other| other == name))
+    Ok(names_in(ALLOWED)?.iter().any(|other| other == name))
 }
 
 /// Lets everybody choose an algorithm, or only processes that may change networks. Writes nothing without a difference.
@@ -68,13 +70,14 @@ pub fn is_allowed(name: &str) -> Result<bool> {
 /// Errors: no such algorithm; not permitted.
 /// Side effects: the kernel's list of allowed algorithms, for every network namespace.
 pub fn set_allowed(name: &str, is_allowed: bool) -> Result<()> {
-    if self::is_allowed(name)? == is_allowed {
+    let mut names = names_in(ALLOWED)?;
+    if names.iter().any(|other| other == name) == is_allowed {
         return Ok(());
     }
-    let names = fs::read_to_string(ALLOWED).with_context(|| format!("read {ALLOWED}"))?;
-    let others = names.split_whitespace().filter(|other| *other != name);
-    let names: Vec<&str> = others.chain(is_allowed.then_some(name)).collect();
-    fs::write(ALLOWED, names.join(" ")).with_context(|| format!("write \"{}\" to {ALLOWED}", names.join(" ")))
+    names.retain(|other| other != name);
+    names.extend(is_allowed.then(|| name.to_owned()));
+    let names = names.join(" ");
+    fs::write(ALLOWED, &names).with_context(|| format!("write \"{names}\" to {ALLOWED}"))
 }
 
 /// The default algorithm of this network namespace.

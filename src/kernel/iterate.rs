@@ -31,8 +31,6 @@ pub fn rows(link: &Link, row_bytes: usize, mut take: impl FnMut(&[u8]) -> Result
 }
 
 /// Runs one pass of an iterator whose program writes no rows.
-///
-/// Errors: the iterator cannot be opened or read.
 pub fn pass(link: &Link) -> Result<()> {
     rows(link, 1, |_| Ok(()))
 }

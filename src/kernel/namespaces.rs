@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -24,49 +25,35 @@ pub struct NamespaceSurvey {
 
 /// Errors: /proc is not mounted.
 pub fn all() -> Result<NamespaceSurvey> {
-    let mut search = Search::default();
-    search.offer(Path::new("/proc/thread-self/ns/net"));
+    let (mut found, mut hidden) = (BTreeMap::new(), 0);
+    // Opens the namespace behind a path unless it is gone or was found before. Returns false without the right to look.
+    let mut offer = |path: &Path| match fs::metadata(path) {
+        Ok(file) if found.contains_key(&(file.ino() as u32)) => true,
+        Ok(_) => {
+            found.extend(Netns::open(path).map(|netns| (netns.inode(), netns)));
+            true
+        }
+        Err(error) => {
+            let is_hidden = error.kind() == io::ErrorKind::PermissionDenied;
+            hidden += usize::from(is_hidden);
+            !is_hidden
+        }
+    };
+    offer(Path::new("/proc/thread-self/ns/net"));
     for process in entries(Path::new("/proc")).context("look for network namespaces")? {
         if process.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit()) {
             // A process may end meanwhile.
             let threads = entries(&process.join("task")).unwrap_or_default();
             // All threads of a hidden process are hidden.
-            let _ = threads.iter().all(|thread| search.offer(&thread.join("ns/net")));
+            let _ = threads.iter().all(|thread| offer(&thread.join("ns/net")));
         }
     }
     for place in NAMED {
         for name in entries(Path::new(place)).unwrap_or_default() {
-            search.offer(&name);
+            offer(&name);
         }
     }
-    Ok(NamespaceSurvey { reachable: search.found.into_values().collect(), hidden: search.hidden })
-}
-
-#[derive(Default)]
-struct Search {
-    found: BTreeMap<u32, Netns>,
-    hidden: usize,
-}
-
-impl Search {
-    /// Opens the namespace behind a path unless it is gone or was found before. Returns false without the right to look.
-    fn offer(&mut self, path: &Path) -> bool {
-        use std::os::unix::fs::MetadataExt as _;
-        match fs::metadata(path) {
-            Ok(file) if self.found.contains_key(&(file.ino() as u32)) => {}
-            Ok(_) => {
-                if let Ok(netns) = Netns::open(path) {
-                    self.found.insert(netns.inode(), netns);
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.hidden += 1;
-                return false;
-            }
-            Err(_) => {}
-        }
-        true
-    }
+    Ok(NamespaceSurvey { reachable: found.into_values().collect(), hidden })
 }
 
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {

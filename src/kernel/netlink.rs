@@ -109,7 +109,6 @@ pub fn add_address(netns: &Netns, name: &str, address: IpAddr, prefix_length: u8
     .with_context(|| format!("add the address {address}/{prefix_length} to \"{name}\""))
 }
 
-/// Errors: not permitted to enter.
 pub fn has_interface(netns: &Netns, name: &str) -> Result<bool> {
     netns.run(|| Ok(if_nametoindex(name).is_ok()))
 }
@@ -139,8 +138,6 @@ pub fn sent(netns: &Netns, name: &str) -> Result<InterfaceCounts> {
 /// Keeps the kernel from giving an interface IPv6 addresses, which would send extra packets.
 ///
 /// Call it before the interface is up. Does nothing without IPv6.
-///
-/// Errors: not permitted.
 pub fn stop_ipv6_autoconfiguration(netns: &Netns, name: &str) -> Result<()> {
     const NO_LINK_LOCAL_ADDRESS: &str = "1";
     netns.run(|| {

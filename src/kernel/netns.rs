@@ -17,7 +17,6 @@ use nix::sys::statfs::{FsType, fstatfs};
 use crate::bounded;
 use crate::failure::Failure;
 
-/// The file system of namespaces.
 const NSFS_MAGIC: FsType = FsType(libc::NSFS_MAGIC);
 
 #[derive(Debug)]
@@ -101,7 +100,6 @@ impl Netns {
         })
     }
 
-    /// Errors: out of file descriptors.
     pub fn try_clone(&self) -> Result<Self> {
         Ok(Netns { fd: self.fd.try_clone().context("copy the namespace descriptor")?, inode: self.inode })
     }

@@ -75,7 +75,6 @@ pub fn table_of(map: OwnedFd, features: &Features) -> Option<OpsTable> {
     })
 }
 
-/// Errors: not a struct_ops link.
 pub fn link_target(link: &OwnedFd) -> Result<LinkTarget> {
     let info = link_info(link).context("ask what a link registers")?;
     anyhow::ensure!(info.type_ == libbpf_sys::BPF_LINK_TYPE_STRUCT_OPS, "the link is not of the struct_ops kind");
@@ -144,7 +143,6 @@ pub fn program_cost(id: u32) -> Result<ProgramCost> {
     cost_of(&open_program(id)?)
 }
 
-/// Errors: not a program.
 pub fn cost_of(program: &impl AsRawFd) -> Result<ProgramCost> {
     let info = program_info(program).context("ask for the cost of a BPF program")?;
     Ok(ProgramCost { verified_instructions: info.verified_insns, calls: info.run_cnt, nanoseconds: info.run_time_ns })

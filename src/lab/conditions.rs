@@ -1,8 +1,9 @@
 //! Sets the socket conditions of a scenario's senders by our sock_ops program: window cap, initial ssthresh, initial cwnd.
 
+use std::fs::File;
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -61,7 +62,8 @@ impl SocketConditions {
         let mut skel = open.load().context("load the socket conditions program")?;
         let setter = ssthresh_alone.then(|| skel.maps.ssthresh_setter.attach_struct_ops()).transpose();
         let setter = setter.context("register the algorithm that sets ssthresh")?;
-        let program = skel.progs.tccc_conditions.attach_cgroup(cgroup.as_fd().as_raw_fd());
+        let folder = File::open(cgroup.path()).context("open the cgroup")?;
+        let program = skel.progs.tccc_conditions.attach_cgroup(folder.as_raw_fd());
         Ok(SocketConditions {
             _program: program.context("attach the socket conditions program to the cgroup")?,
             _setter: setter,

@@ -125,14 +125,12 @@ mod tests {
     use crate::kernel::probe::OpsSlot;
 
     fn kernel(slots: &[(&str, u8)]) -> Features {
-        let slot =
-            |&(name, parameters): &(&str, u8)| (name.to_owned(), OpsSlot { parameters: Some(parameters), offset: 0 });
+        let slot = |&(name, count): &(&str, u8)| (name.to_owned(), OpsSlot { parameters: Some(count), offset: 0 });
         Features { slots: slots.iter().map(slot).collect(), ..Features::default() }
     }
 
     fn object(callbacks: &[(&str, u8)]) -> Vec<Provided> {
-        let provided =
-            |&(member, parameters): &(&str, u8)| Provided { member: member.to_owned(), parameters, offset: 0 };
+        let provided = |&(name, parameters): &(&str, u8)| Provided { member: name.to_owned(), parameters, offset: 0 };
         callbacks.iter().map(provided).collect()
     }
 

@@ -24,8 +24,7 @@ impl LoadedCompanion {
     ///
     /// Errors: this binary has no such program; the kernel refuses it; the map has another form.
     pub fn verify(wanted: &catalog::Companion, name: &str, shared: Option<BorrowedFd>) -> Result<Self> {
-        let refuse =
-            |failure: Failure| Failure { what: format!("cannot load \"{name}\": {}", failure.what), ..failure };
+        let refuse = |why: Failure| Failure { what: format!("cannot load \"{name}\": {}", why.what), ..why };
         let bytes = wanted.object().map_err(refuse)?;
         libbpf_log::start();
         let opened = ObjectBuilder::default().name(&wanted.program)?.open_memory(bytes);
@@ -43,7 +42,6 @@ impl LoadedCompanion {
         Ok(LoadedCompanion { object: loaded?, program: wanted.program.clone() })
     }
 
-    /// Errors: the program has no map of that name.
     pub fn map(&self, name: &str) -> Result<OwnedFd> {
         let map = self.object.maps().find(|map| map.name() == name);
         let map = map.with_context(|| format!("find the map {name} of the companion program"))?;

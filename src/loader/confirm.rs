@@ -88,8 +88,6 @@ fn nothing_waits(name: Option<&str>, store: &Store) -> Failure {
 }
 
 /// Waits until the time is over and undoes the registration, unless it was confirmed or unloaded before.
-///
-/// Errors: as [`super::unload`].
 pub fn expire(name: &str, until_ns: u64, features: &Features) -> Result<Option<Unloaded>> {
     clock::wait_until_boottime(until_ns)?;
     let store = Store::of_host();
@@ -103,8 +101,6 @@ pub fn expire(name: &str, until_ns: u64, features: &Features) -> Result<Option<U
 }
 
 /// Undoes what nobody confirmed in time if the process that should undo it is dead.
-///
-/// Errors: as [`super::unload`].
 pub fn clear_overdue(features: &Features) -> Result<Vec<Unloaded>> {
     let store = Store::of_host();
     let mut cleared = Vec::new();

@@ -75,7 +75,12 @@ pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Res
     // Again, because another process may have loaded the name meanwhile.
     if check_free(request.name, options, &store, features)?.is_some() {
         drop((locked, verified));
-        return replace(request, options, features, loaded.changes);
+        let Upgraded { mut record, adapted, notes, .. } = upgrade::upgrade(request, features)?;
+        if options.make_default {
+            let name = request.name;
+            record = make_default(name).with_context(|| format!("\"{name}\" is replaced, but not the default"))?;
+        }
+        return Ok(LoadedAlgorithm { record, adapted: [adapted, notes].concat(), ..loaded });
     }
     loaded.record = register(loaded.record, verified, (&pins, &locked))?;
     fault::point("load.registered");
@@ -146,10 +151,13 @@ fn check_free(name: &str, options: LoadOptions, store: &Store, features: &Featur
 }
 
 fn foreign(name: &str, features: &Features) -> Failure {
-    let is_bpf = struct_ops::tables(features).is_ok_and(|tables| tables.iter().any(|table| table.name == name));
-    let what = match survey::foreign_holder(name, features) {
-        Some((pid, command)) => format!("\"{name}\" is already registered by another process (pid {pid}, {command})"),
-        None if is_bpf => format!("\"{name}\" is already registered by another program's pin"),
+    let tables = struct_ops::tables(features).unwrap_or_default();
+    let table = tables.iter().find(|table| table.name == name);
+    let what = match table.map(|table| survey::holder_of(table.map_id)) {
+        Some(Some((pid, command))) => {
+            format!("\"{name}\" is already registered by another process (pid {pid}, {command})")
+        }
+        Some(None) => format!("\"{name}\" is already registered by another program's pin"),
         None => format!("\"{name}\" is an algorithm of the kernel itself"),
     };
     Failure::failed(what).hint("`--as NAME` loads it under another name")
@@ -192,20 +200,6 @@ fn keep(
     }
     record.owner = Owner::Pinned;
     locked.write(record).inspect_err(|_| drop(struct_ops::delete_registration(&map)))
-}
-
-fn replace(
-    request: &Request,
-    options: LoadOptions,
-    features: &Features,
-    changes: Vec<String>,
-) -> Result<LoadedAlgorithm> {
-    let Upgraded { mut record, adapted, notes, .. } = upgrade::upgrade(request, features)?;
-    if options.make_default {
-        let name = request.name;
-        record = make_default(name).with_context(|| format!("\"{name}\" is replaced, but not the default"))?;
-    }
-    Ok(LoadedAlgorithm { record, adapted: [adapted, notes].concat(), changes })
 }
 
 /// Makes a loaded algorithm the host's default.

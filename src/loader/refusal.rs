@@ -9,12 +9,11 @@ use crate::failure::Failure;
 /// Messages of the verifier or libbpf with their meaning. The first that occurs counts.
 ///
 /// `{}` stands for the text between the message and the next quote or blank.
-const MEANINGS: [(&str, &str); 31] = [
+const MEANINGS: [(&str, &str); 30] = [
     ("struct ops programs must have a GPL", "its licence is not compatible with the GPL"),
     ("attach to unsupported member ", "this kernel does not offer the callback {} to BPF"),
     ("extern (func ksym) '", "it calls the kernel function {}, which this kernel lacks or declares otherwise"),
     ("calling kernel function ", "it calls the kernel function {}, which congestion control may not call"),
-    ("program of this type cannot use helper ", "it calls the helper {}, which congestion control may not call"),
     ("cannot use helper ", "it calls the helper {}, which congestion control may not call"),
     ("unknown func ", "it calls the helper {}, which this kernel or congestion control lacks"),
     ("invalid func ", "it calls the helper {}, which this kernel lacks"),
@@ -70,8 +69,8 @@ pub fn explain(name: &str, words: &str, error: &str, folder: Option<&Path>) -> F
 
 /// `libbpf: prog 'NAME': -- BEGIN PROG LOAD LOG --` names the program.
 fn refused_program(words: &str) -> Option<&str> {
-    let line =
-        words.lines().find(|line| line.contains("BEGIN PROG LOAD LOG") || line.contains("BPF program load failed"))?;
+    let is_head = |line: &&str| line.contains("BEGIN PROG LOAD LOG") || line.contains("BPF program load failed");
+    let line = words.lines().find(is_head)?;
     line.split_once("prog '")?.1.split_once('\'').map(|(program, _)| program)
 }
 

@@ -95,8 +95,6 @@ impl Instance {
 }
 
 /// All instances on this host, sorted by name.
-///
-/// Errors: the kernel has no TCP.
 pub fn instances(store: &Store, features: &Features) -> Result<Vec<Instance>> {
     let available = congestion::available()?;
     let pins = Pins::of_host();
@@ -106,8 +104,6 @@ pub fn instances(store: &Store, features: &Features) -> Result<Vec<Instance>> {
 }
 
 /// `None` if the name has neither record nor pin.
-///
-/// Errors: the kernel has no TCP.
 pub fn find(name: &str, store: &Store, features: &Features) -> Result<Option<Instance>> {
     Ok(instances(store, features)?.into_iter().find(|instance| instance.name == name))
 }
@@ -143,12 +139,6 @@ pub fn trusted_record(name: &str, store: &Store) -> Option<Record> {
         Some(map_id) => record.code_of(map_id).map(|code| record.with_code(code)),
         None => Some(record),
     }
-}
-
-/// The process that registered a name without tccc. `None` also for somebody else's pin.
-pub fn foreign_holder(name: &str, features: &Features) -> Option<(u32, String)> {
-    let table = struct_ops::tables(features).ok()?.into_iter().find(|table| table.name == name)?;
-    holder_of(table.map_id)
 }
 
 /// A process with a descriptor of this map or of a link to it.

@@ -83,8 +83,6 @@ pub fn unload_all(features: &Features) -> Result<Vec<Result<Unloaded>>> {
 /// Unregisters algorithms that were loaded for a policy, except those that are needed. Returns their names.
 ///
 /// An algorithm that another process is changing stays until the next command.
-///
-/// Errors: as [`unload`].
 pub fn unload_with_policy(policy: &Locked, needed: &BTreeSet<String>, features: &Features) -> Result<Vec<String>> {
     let store = policy.store();
     let is_unneeded = |instance: &Instance| {
@@ -104,8 +102,6 @@ pub fn unload_with_policy(policy: &Locked, needed: &BTreeSet<String>, features: 
 }
 
 /// What [`unload`] would change, in order.
-///
-/// Errors: the kernel has no TCP.
 pub fn plan(instance: &Instance) -> Result<Vec<String>> {
     let name = &instance.name;
     let mut changes = Vec::new();
@@ -121,15 +117,8 @@ pub fn plan(instance: &Instance) -> Result<Vec<String>> {
         changes.push(format!("detach \"{}\" from the cgroup {}", attachment.program, attachment.cgroup.display()));
     }
     if let Some(pins) = Pins::of_host() {
-        let present = [
-            (instance.has_link_pin, pins.link(name)),
-            (instance.has_map_pin, pins.map(name)),
-            (instance.has_companion_pin, pins.companion(name)),
-            (pins.previous(name).exists(), pins.previous(name)),
-            (pins.next(name).exists(), pins.next(name)),
-        ];
-        changes
-            .extend(present.iter().filter(|(is, _)| *is).map(|(_, path)| format!("remove the pin {}", path.display())));
+        let present = pins.all_of(name).into_iter().filter(|pin| pin.exists());
+        changes.extend(present.map(|pin| format!("remove the pin {}", pin.display())));
     }
     if instance.record.is_some() {
         changes.push(format!("remove the record {}/{name}.json", crate::state::FOLDER));
@@ -181,8 +170,6 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
 
 /// Removes what dead processes left: records without a registration, registrations without a link, and what nobody
 /// confirmed in time. Skips names that another process is changing.
-///
-/// Errors: not permitted.
 pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
     let dead = |instance: &Instance| instance.is_of_the_dead() && instance.standing() == Standing::Leftover;
     let void = |instance: &Instance| dead(instance) || confirm::is_overdue(instance);
@@ -203,8 +190,6 @@ pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
 }
 
 /// Restores the default from before this name. The name stays loaded.
-///
-/// Errors: it is not ours; not permitted.
 pub fn give_back_default(name: &str, features: &Features) -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;

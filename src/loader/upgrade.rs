@@ -143,7 +143,13 @@ fn find(name: &str, store: &Store, features: &Features) -> Result<(Instance, Rec
 /// Errors: the name is not loaded by a pin; the kernel cannot swap code.
 pub fn settled(name: &str, (pins, locked): (&Pins, &Locked), features: &Features) -> Result<Record> {
     let (instance, record) = find(name, locked.store(), features)?;
-    ensure!(features.link_update && instance.has_link_pin, no_links(name));
+    if !features.link_update || !instance.has_link_pin {
+        let why = "this kernel has no struct_ops links (Linux 6.4)";
+        bail!(
+            Failure::unmet(format!("cannot swap code under the name \"{name}\": {why}"))
+                .hint(format!("`tccc upgrade {name} --beside` loads the new code beside the old one first"))
+        );
+    }
     let registered = registered_map(name, pins)?;
     let record = Record { next: None, ..bring_to_end(record, registered, pins)? };
     // An interrupted upgrade may not have attached its companion yet.
@@ -151,11 +157,6 @@ pub fn settled(name: &str, (pins, locked): (&Pins, &Locked), features: &Features
     let settled = Record { companion, ..record };
     locked.write(&settled)?;
     Ok(settled)
-}
-
-fn no_links(name: &str) -> Failure {
-    let what = format!("cannot swap code under the name \"{name}\": this kernel has no struct_ops links (Linux 6.4)");
-    Failure::unmet(what).hint(format!("`tccc upgrade {name} --beside` loads the new code beside the old one first"))
 }
 
 /// Id of the map that the kernel's link registers.

@@ -239,10 +239,9 @@ fn drift_of(generation: &GenerationRecord, pins: &PolicyPins) -> Vec<String> {
     let mut drift: Vec<String> =
         gone.map(|name| format!("a rule of the policy gives \"{name}\", which is no longer registered")).collect();
     let names = generation.policy.rules.iter().flat_map(|rule| &rule.when.netns);
-    let lost = names.filter(|name| Netns::find(name).is_err());
-    drift.extend(
-        lost.map(|name| format!("a rule of the policy is for the network namespace \"{name}\", which is gone")),
-    );
+    for name in names.filter(|name| Netns::find(name).is_err()) {
+        drift.push(format!("a rule of the policy is for the network namespace \"{name}\", which is gone"));
+    }
     if !pins.is_whole(generation.number) {
         drift.push("some of its pins are gone: apply it again".to_owned());
     }
@@ -250,8 +249,6 @@ fn drift_of(generation: &GenerationRecord, pins: &PolicyPins) -> Vec<String> {
 }
 
 /// What [`remove`] would change, in order. Empty without a policy.
-///
-/// Errors: not permitted.
 pub fn removal_plan(live: bool) -> Result<Vec<String>> {
     privilege::require("remove the policy", &rights(&Policy::default(), live))?;
     let store = Store::of_host();

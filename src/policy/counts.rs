@@ -50,8 +50,6 @@ impl ArmCounts {
     }
 }
 
-/// Reads the counts of a generation.
-///
 /// Errors: the generation is not pinned; not permitted.
 pub fn read(pins: &PolicyPins, number: u32, policy: &Policy) -> Result<PolicyCounts> {
     let counts = MapHandle::from_pinned_path(pins.part(number, "counts")).context("open the policy's counts")?;

@@ -56,16 +56,15 @@ fn mismatch(when: &Match, connection: &ConnectionView, resolved: &Resolved) -> O
     let is_in_netns = |cookie: &u64| when.netns.iter().any(|name| resolved.netns.get(name) == Some(cookie));
     let is_in_cgroup = |path: &String| when.cgroups.iter().any(|name| contains(name, path));
     let lacks = |conditions: usize, is_met: bool| conditions > 0 && !is_met;
-    let lacks_port =
-        |ports: &[Ports], end: &SocketAddr| lacks(ports.len(), ports.iter().any(|ports| ports.0.contains(&end.port())));
+    let lacks_port = |ports: &[Ports], port: u16| lacks(ports.len(), ports.iter().any(|it| it.0.contains(&port)));
     let checks = [
         ("is for the other direction", when.direction.is_some() && way.is_some_and(|way| Some(way) != when.direction)),
         (
             "is for other remote addresses",
             lacks(when.to.len(), when.to.iter().any(|prefix| prefix.contains(remote.ip()))),
         ),
-        ("is for other local ports", lacks_port(&when.local_port, local)),
-        ("is for other remote ports", lacks_port(&when.remote_port, remote)),
+        ("is for other local ports", lacks_port(&when.local_port, local.port())),
+        ("is for other remote ports", lacks_port(&when.remote_port, remote.port())),
         ("is for other cgroups", lacks(when.cgroups.len(), cgroup.as_ref().is_none_or(is_in_cgroup))),
         ("is for another network namespace", lacks(when.netns.len(), netns_cookie.as_ref().is_none_or(is_in_netns))),
         (

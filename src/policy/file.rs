@@ -13,6 +13,8 @@ mod write;
 use std::collections::HashMap;
 use std::path::Path;
 
+use toml::de::DeValue;
+
 use super::rule::{ARMS_MAX, Match, Policy, RULE_NAME_MAX, RULES_MAX, Rule};
 use crate::loader;
 use crate::written::{Field, Mistakes, Reader, TomlTable, text};
@@ -135,8 +137,8 @@ impl Reader<'_> {
         let overrides = rule.field("override").and_then(|field| self.flag(&field)).unwrap_or(false);
         if let Some((name, line)) = &tally.for_all {
             let expected = format!("never reached: the rule \"{name}\" at line {line} matches every connection");
-            self.refuse_at(rule.span.start, &rule.name, expected).hint =
-                Some(format!("move the rule \"{name}\" to the end"));
+            let mistake = self.refuse_at(rule.span.start, &rule.name, expected);
+            mistake.hint = Some(format!("move the rule \"{name}\" to the end"));
         }
         let (name, split) = (name?, split?);
         self.check_arms_of_all(rule, split.arms.len(), tally);
@@ -181,6 +183,11 @@ impl Reader<'_> {
             self.refuse_at(start, &split.map_or(rule.name.clone(), |field| field.name), expected);
         }
     }
+}
+
+fn integer(field: &Field<'_>) -> Option<i64> {
+    let DeValue::Integer(number) = field.value.get_ref() else { return None };
+    i64::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
 /// The characters that the kernel allows in the name of an algorithm; rules have the same ones.

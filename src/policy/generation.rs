@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, ensure};
 
 use super::pins::{PROGRAM, PolicyPins};
-use super::program::{self, Lease, LoadedPolicy, Setup};
+use super::program::{self, Lease, LoadedPolicy};
 use super::record::{GenerationRecord, PolicyRecord, TrialRecord};
 use super::resolve;
 use super::rule::Policy;
@@ -38,28 +38,12 @@ pub struct NewGeneration<'a> {
 pub enum GenerationRole {
     /// Decides for good while no trial runs.
     Permanent,
-    /// Begins a trial. [`apply`] fills in the trial's generations.
-    Begins(NewTrial),
-    /// Replaces the generation on trial by its next step, on the same lease.
-    Continues(NewTrial),
+    /// Begins a trial with a whole lease. [`apply`] fills in the trial's generations.
+    Begins(TrialRecord),
+    /// Replaces the generation on trial by its next step, on the lease until `until_ns` (CLOCK_BOOTTIME, nanoseconds).
+    Continues { trial: TrialRecord, until_ns: u64 },
     /// Ends the trial with success: the same rules for good.
     Concludes,
-}
-
-#[derive(Debug)]
-pub struct NewTrial {
-    pub trial: TrialRecord,
-    /// End of the first lease, CLOCK_BOOTTIME, nanoseconds. `None` for a whole lease from when the generation is loaded.
-    pub until_ns: Option<u64>,
-}
-
-impl GenerationRole {
-    fn trial(&self) -> Option<&NewTrial> {
-        match self {
-            GenerationRole::Begins(trial) | GenerationRole::Continues(trial) => Some(trial),
-            GenerationRole::Permanent | GenerationRole::Concludes => None,
-        }
-    }
 }
 
 /// Makes a policy decide in place of the current one.
@@ -74,8 +58,8 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let within = record.trial.clone();
     match new.role {
         GenerationRole::Permanent | GenerationRole::Begins(_) => refuse_during_trial(record.trial.as_ref())?,
-        GenerationRole::Continues(_) | GenerationRole::Concludes => {
-            ensure!(within.is_some(), "no trial is running");
+        GenerationRole::Continues { .. } | GenerationRole::Concludes => {
+            ensure!(within.is_some(), "no trial is running")
         }
     }
     let before = active(&pins, &record);
@@ -95,13 +79,17 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     record.write(locked)?;
     fault::point("apply.noted");
     let now_ns = clock::boottime_ns()?;
-    let until_ns = new.role.trial().map(|it| it.until_ns.unwrap_or_else(|| it.trial.lease_from(now_ns)));
+    let (trial, until_ns) = match &new.role {
+        GenerationRole::Begins(trial) => (Some(trial), Some(trial.lease_from(now_ns))),
+        GenerationRole::Continues { trial, until_ns } => (Some(trial), Some(*until_ns)),
+        GenerationRole::Permanent | GenerationRole::Concludes => (None, None),
+    };
     let brought_up = load(&record, number, &pins, (previous, until_ns)).and_then(|loaded| {
         pins.keep(number, &loaded)?;
         fault::point("apply.pinned");
         generation.program_id = bpf::program_id(&loaded.program)?;
         *record.generations.last_mut().context("find the new generation")? = generation.clone();
-        record.next_trial = new.role.trial().map(|it| TrialRecord { generation: number, previous, ..it.trial.clone() });
+        record.next_trial = trial.map(|trial| TrialRecord { generation: number, previous, ..trial.clone() });
         record.write(locked)?;
         fault::point("apply.numbered");
         attach(&loaded, before, (&record, &pins), &root)
@@ -140,7 +128,7 @@ fn load(
     let before = before.filter(|_| until_ns.is_some());
     let fallback = before.map(|number| program_of(number, record, pins)).transpose()?;
     let lease = until_ns.map(|until_ns| Lease { until_ns, fallback: fallback.as_ref().map(OwnedFd::as_fd) });
-    program::load(&tables, &Setup { labels: labels.as_ref().map(OwnedFd::as_fd), number, lease })
+    program::load(&tables, number, labels.as_ref().map(OwnedFd::as_fd), lease)
 }
 
 fn attach(

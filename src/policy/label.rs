@@ -64,8 +64,6 @@ impl LabelReader {
     }
 
     /// Number of rule and arm of each labelled socket, by socket cookie. Labels of removed arms are left out.
-    ///
-    /// Errors: the iterator cannot be read.
     pub fn read(&self) -> Result<HashMap<u64, u32>> {
         let mut found = HashMap::new();
         iterate::rows(&self.link, MARK_BYTES, |rows| {

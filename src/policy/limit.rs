@@ -48,36 +48,32 @@ impl FromStr for GuardLimit {
 fn allowed(metric: GuardMetric, value: &str) -> Result<Allowed, &'static str> {
     let times = value.strip_suffix('x').and_then(|times| number(times.trim_end()));
     let (allowed, expected) = match (times, metric) {
-        (Some(times), GuardMetric::Goodput) => (
-            Some(Allowed::Relative(times)).filter(|_| times > 0.0 && times <= 1.0),
+        (Some(_), GuardMetric::Goodput) => (
+            times.filter(|&times| times > 0.0 && times <= 1.0),
             "a relative limit above 0x and at most 1x; above 1x, equal connections would cross it",
         ),
-        (Some(times), _) => (
-            Some(Allowed::Relative(times)).filter(|_| (1.0..=100.0).contains(&times)),
+        (Some(_), _) => (
+            times.filter(|times| (1.0..=100.0).contains(times)),
             "a relative limit from 1x to 100x; below 1x, equal connections would cross it",
         ),
-        (None, GuardMetric::Retransmitted | GuardMetric::AbnormalEnds) => (
-            share(value).map(Allowed::Absolute),
-            "a value from 0% to 100%, or one relative to the unchanged connections, such as 1.2x",
-        ),
+        (None, GuardMetric::Retransmitted | GuardMetric::AbnormalEnds) => {
+            (share(value), "a value from 0% to 100%, or one relative to the unchanged connections, such as 1.2x")
+        }
         (None, GuardMetric::Timeouts) => (
-            number(value).filter(|&value| value > 0.0).map(Allowed::Absolute),
+            number(value).filter(|&value| value > 0.0),
             "a number above 0, or a value relative to the unchanged connections, such as 1.2x",
         ),
         (None, GuardMetric::RttInflation) => (
-            number(value).filter(|&value| value >= 1.0).map(Allowed::Absolute),
+            number(value).filter(|&value| value >= 1.0),
             "a number of at least 1, or a value relative to the unchanged connections, such as 1.2x",
         ),
         (None, GuardMetric::Goodput) => (
-            value
-                .parse()
-                .ok()
-                .filter(|BitsPerSec(bits)| GOODPUT.contains(bits))
-                .map(|BitsPerSec(bits)| Allowed::Absolute(bits as f64)),
+            value.parse().ok().filter(|BitsPerSec(bits)| GOODPUT.contains(bits)).map(|BitsPerSec(bits)| bits as f64),
             "a rate from 1bit to 1000gbit, or a value relative to the unchanged connections, such as 0.9x",
         ),
     };
-    allowed.ok_or(expected)
+    let kind = if times.is_some() { Allowed::Relative } else { Allowed::Absolute };
+    allowed.map(kind).ok_or(expected)
 }
 
 /// Reads digits with at most one point: no sign, no exponent, no infinity.

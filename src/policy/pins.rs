@@ -13,7 +13,6 @@ use super::program::LoadedPolicy;
 use crate::kernel::{bpf, io_error};
 use crate::state::pins::Pins;
 
-/// Name of the pin of a generation's program.
 pub const PROGRAM: &str = "program";
 /// The kernel needs less to clear what a generation held, unless another process still holds it.
 const CLEARED_WITHIN: Duration = Duration::from_secs(2);
@@ -91,8 +90,7 @@ impl PolicyPins {
         if !self.labels().exists() {
             bpf::pin(labels, &self.labels())?;
         }
-        let own = loaded.maps.iter().filter(|(name, _)| *name != "labels");
-        for (name, part) in own.chain(&loaded.cgroup_links) {
+        for (name, part) in loaded.parts.iter().filter(|(name, _)| *name != "labels") {
             bpf::pin(part, &self.part(number, name))?;
         }
         bpf::pin(&loaded.program, &self.part(number, PROGRAM))
@@ -103,9 +101,7 @@ impl PolicyPins {
         bpf::open_pin(&self.part(number, name))
     }
 
-    /// Pins that do not exist are no error.
-    ///
-    /// Errors: the BPF file system is read-only; not permitted.
+    /// Missing pins are no error.
     pub fn remove_generation(&self, number: u32) -> Result<()> {
         let folder = self.generation(number);
         let array = self.open(number, "fallback").and_then(|array| bpf::map_id(&array)).ok();

@@ -18,15 +18,6 @@ mod skeleton {
 
 const BATCH: usize = 4096;
 
-#[derive(Debug, Default)]
-pub struct Setup<'a> {
-    /// Labels of the previous generation. `None` starts without labels.
-    pub labels: Option<BorrowedFd<'a>>,
-    pub number: u32,
-    /// `None` for a permanent generation.
-    pub lease: Option<Lease<'a>>,
-}
-
 /// How long a trial may decide, and what decides afterwards.
 #[derive(Debug)]
 pub struct Lease<'a> {
@@ -41,29 +32,32 @@ pub struct Lease<'a> {
 pub struct LoadedPolicy {
     /// The program for the root of the cgroups.
     pub program: OwnedFd,
-    /// Follow new cgroups. Empty without rules by cgroup.
-    pub cgroup_links: Vec<(&'static str, OwnedFd)>,
-    /// Maps by the names of their pins.
-    pub maps: Vec<(&'static str, OwnedFd)>,
+    /// Maps by the names of their pins. With rules by cgroup also the links that follow new cgroups.
+    pub parts: Vec<(&'static str, OwnedFd)>,
 }
 
-/// Loads a generation and fills its tables.
+/// Loads a generation and fills its tables. `labels` are those of the previous generation. A trial has a lease.
 ///
 /// Errors: the kernel refuses the program, or lacks what rules by cgroup need; out of memory for the tables.
 /// Side effects: with rules by cgroup, programs on the kernel's cgroup tracepoints while the value lives.
-pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
+pub fn load(
+    tables: &RuleTables,
+    number: u32,
+    labels: Option<BorrowedFd>,
+    lease: Option<Lease>,
+) -> Result<LoadedPolicy> {
     libbpf_log::start();
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = skeleton::SelectSkelBuilder::default().open(&mut storage).context("open the policy's program")?;
     set_up!(&mut open, tables);
     let rodata = open.maps.rodata_data.as_mut().context("find the settings of the policy's program")?;
-    (rodata.rules_ecn, rodata.is_leased) = (tables.rules_ecn, setup.lease.is_some());
-    rodata.generation = setup.number as u16;
+    (rodata.rules_ecn, rodata.is_leased) = (tables.rules_ecn, lease.is_some());
+    rodata.generation = number as u16;
     open.maps
         .tccc_awaited
         .set_max_entries(tables.cgroups.awaited.len().max(1) as u32)
         .context("size the policy's tables")?;
-    if let Some(labels) = setup.labels {
+    if let Some(labels) = labels {
         open.maps.tccc_labels.reuse_fd(labels).context("use the labels of the generation before")?;
     }
     let has_cgroups = !tables.cgroups.awaited.is_empty();
@@ -73,7 +67,7 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
     fill!(&skel.maps, tables);
     write_all(&skel.maps.tccc_awaited, tables.cgroups.entries())?;
     let maps = &skel.maps;
-    if let Some(lease) = &setup.lease {
+    if let Some(lease) = lease {
         let zero = 0u32.to_ne_bytes();
         maps.tccc_lease.update(&zero, &lease.until_ns.to_ne_bytes(), MapFlags::ANY).context("write the lease")?;
         if let Some(program) = lease.fallback {
@@ -81,47 +75,42 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
             maps.tccc_fallback.update(&zero, &number, MapFlags::ANY).context("keep the generation before")?;
         }
     }
-    let mut cgroup_links = Vec::new();
+    let mut parts = Vec::new();
     if has_cgroups {
         // The release program first, so that every cgroup that is noted is also forgotten.
         for (name, program) in [("release", &skel.progs.tccc_cg_release), ("mkdir", &skel.progs.tccc_cg_mkdir)] {
             let link = program.attach().with_context(|| format!("follow cgroups ({name})"))?;
-            cgroup_links.push((name, link.as_fd().try_clone_to_owned()?));
+            parts.push((name, link.as_fd().try_clone_to_owned()?));
         }
         note_cgroups(&tables.cgroups, &maps.tccc_cgroups)?;
     }
     let kept = [
+        ("labels", maps.tccc_labels.as_fd()),
         ("counts", maps.tccc_counts.as_fd()),
         ("lease", maps.tccc_lease.as_fd()),
         ("fallback", maps.tccc_fallback.as_fd()),
         ("cgroups", maps.tccc_cgroups.as_fd()),
         ("missed", maps.tccc_missed.as_fd()),
-        ("labels", maps.tccc_labels.as_fd()),
     ];
-    let kept = kept.into_iter().map(|(name, map)| Ok((name, map.try_clone_to_owned()?)));
-    Ok(LoadedPolicy {
-        program: skel.progs.tccc_select.as_fd().try_clone_to_owned()?,
-        cgroup_links,
-        maps: kept.collect::<Result<_>>()?,
-    })
+    for (place, (name, map)) in kept.into_iter().enumerate() {
+        parts.insert(place, (name, map.try_clone_to_owned()?));
+    }
+    Ok(LoadedPolicy { program: skel.progs.tccc_select.as_fd().try_clone_to_owned()?, parts })
 }
 
 impl LoadedPolicy {
-    /// Errors: there is no map of that name.
     pub fn map(&self, name: &str) -> Result<&OwnedFd> {
-        let found = self.maps.iter().find(|(other, _)| *other == name);
+        let found = self.parts.iter().find(|(other, _)| *other == name);
         Ok(&found.with_context(|| format!("find the policy's map {name}"))?.1)
     }
 }
 
 /// Explains why the kernel refused a program of the policy. `what` cannot be done without it, in a verb phrase.
 pub(super) fn refusal(what: &str, error: &libbpf_rs::Error) -> anyhow::Error {
-    const NOT_THE_REASON: [&str; 6] =
-        ["libbpf:", "processed ", "-- ", "verification time", "stack depth", "mark_precise"];
+    const OTHERS: [&str; 6] = ["libbpf:", "processed ", "-- ", "verification time", "stack depth", "mark_precise"];
     let log = libbpf_log::take();
     // The verifier's verdict is the last line before its counts.
-    let is_verdict =
-        |line: &&str| !line.trim().is_empty() && !NOT_THE_REASON.iter().any(|words| line.starts_with(words));
+    let is_verdict = |line: &&str| !line.trim().is_empty() && !OTHERS.iter().any(|words| line.starts_with(words));
     let verdict = log.lines().rev().find(is_verdict);
     let why = verdict.map_or(error.to_string(), |line| line.trim().to_owned());
     let what = format!("cannot {what}: the kernel refuses its program: {why}");
@@ -180,7 +169,6 @@ macro_rules! fill {
 }
 pub(super) use fill;
 
-/// Errors: out of memory.
 pub(super) fn write_all(map: &impl MapCore, entries: Vec<MapEntry>) -> Result<()> {
     for part in entries.chunks(BATCH) {
         let (keys, values): (Vec<_>, Vec<_>) = part.iter().cloned().unzip();

@@ -191,8 +191,6 @@ impl PolicyRecord {
     }
 
     /// Removes the record if it has no generation.
-    ///
-    /// Errors: the folder is full or read-only.
     pub fn write(&self, locked: &Locked) -> Result<()> {
         let path = path(locked.store());
         if !self.generations.is_empty() {

@@ -226,13 +226,8 @@ impl Portion {
 
 impl GuardMetric {
     /// In the order of output.
-    pub const ALL: [GuardMetric; 5] = [
-        GuardMetric::Retransmitted,
-        GuardMetric::Timeouts,
-        GuardMetric::RttInflation,
-        GuardMetric::Goodput,
-        GuardMetric::AbnormalEnds,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Retransmitted, Self::Timeouts, Self::RttInflation, Self::Goodput, Self::AbnormalEnds];
 
     /// The word in limits, metrics and JSON.
     pub fn name(self) -> &'static str {

@@ -217,9 +217,7 @@ fn copy_name(to: &mut [libc::c_char], name: &str) {
     to.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from as libc::c_char);
 }
 
-/// `struct policy_sight`.
-///
-/// None: another size.
+/// Reads `struct policy_sight`.
 fn decode(row: &[u8]) -> Option<Sight> {
     let row: &[u8; SIGHT_BYTES] = row.try_into().ok()?;
     let wide = |at: usize| u64::from_ne_bytes(row[at..at + 8].try_into().expect("eight bytes"));

@@ -1,6 +1,6 @@
 //! The thread that watches the source and sends the pages one frame per tick and view.
 //!
-//! It never waits for a page: a full queue loses its oldest frame, and its reader is told.
+//! It never waits for a page. A full queue loses its oldest frame, and its reader learns how many were lost.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -158,7 +158,6 @@ impl Store {
         }
     }
 
-    /// Names the holder of a lock, and what a person can do.
     fn held(&self, subject: &LockSubject, patience: Duration) -> Failure {
         let after = format_duration(patience);
         let holder = |name: &str| flock::holder(&self.lock_path(name));
@@ -236,14 +235,11 @@ impl Locked {
         debug_assert!(self.is_for(&record.name), "{:?} does not protect {}", self.subject, record.name);
         let _records = self.store.lock(LockSubject::Records)?;
         let path = self.store.path(&record.name);
-        let previous_default =
-            read(&path).map_or_else(|| record.previous_default.clone(), |written| written.previous_default);
+        let previous_default = read(&path).map_or(record.previous_default.clone(), |written| written.previous_default);
         write_file(&path, &Record { previous_default, ..record.clone() }).map_err(|error| self.refused(error))
     }
 
     /// Changes the default that a record remembers. Needs only the lock of the default.
-    ///
-    /// Errors: the folder is full or read-only.
     pub fn remember(&self, name: &str, previous_default: Option<String>) -> Result<()> {
         debug_assert!(self.subject == LockSubject::Default, "{:?} does not protect the default", self.subject);
         let _records = self.store.lock(LockSubject::Records)?;
@@ -253,16 +249,12 @@ impl Locked {
     }
 
     /// Writes a document below the folder of records atomically. Makes its folder.
-    ///
-    /// Errors: the folder is full or read-only.
     pub fn write_document<T: Serialize>(&self, path: &Path, document: &T) -> Result<()> {
         let _records = self.store.lock(LockSubject::Records)?;
         write_file(path, document).map_err(|error| self.refused(error))
     }
 
-    /// A record that does not exist is no error.
-    ///
-    /// Errors: the folder is read-only.
+    /// A missing record is no error.
     pub fn remove(&self, name: &str) -> Result<()> {
         debug_assert!(self.is_for(name), "{:?} does not protect {name}", self.subject);
         let _records = self.store.lock(LockSubject::Records)?;

@@ -75,6 +75,11 @@ impl Pins {
         KINDS.map(|kind| self.folder.join(kind))
     }
 
+    /// The places of all pins of a name, whether or not they exist.
+    pub fn all_of(&self, name: &str) -> [PathBuf; 5] {
+        self.folders().map(|folder| folder.join(name))
+    }
+
     pub fn names(&self) -> BTreeSet<String> {
         let folders = self.folders();
         let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
@@ -103,11 +108,9 @@ impl Pins {
         Ok(())
     }
 
-    /// Pins of the name that do not exist are no error.
-    ///
-    /// Errors: read-only; not permitted.
+    /// Missing pins of the name are no error.
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
-        for path in self.folders().map(|folder| folder.join(name)) {
+        for path in self.all_of(name) {
             io_error::remove_file(&path).map_err(|error| refused(&path, &error))?;
         }
         Ok(())

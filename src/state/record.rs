@@ -142,7 +142,6 @@ impl Record {
         }
     }
 
-    /// Replaces the code.
     pub fn with_code(self, code: Code) -> Self {
         let Code { algorithm, title, file, digest, tunables, since, generation, map_id, layout } = code;
         Record { algorithm, title, file, digest, tunables, since, generation, map_id, layout, ..self }

@@ -111,8 +111,6 @@ impl ArmCounter {
     }
 
     /// Looks at every open connection. Returns the sums of each arm since the start.
-    ///
-    /// Errors: the iterator or the sums cannot be read.
     pub fn read(&self) -> Result<BTreeMap<u32, ArmCells>> {
         iterate::pass(&self.sweep).context("look at the labelled connections")?;
         let arm = |slot: u32| -> Result<ArmCells> {

@@ -12,7 +12,7 @@ use crate::fault;
 use crate::kernel::clock;
 use crate::kernel::process::{Detached, Process};
 use crate::policy::change::{self, Applied};
-use crate::policy::generation::{GenerationRole, NewTrial};
+use crate::policy::generation::GenerationRole;
 use crate::policy::record::{RuleProgress, RuleState, TrialRecord, TrialSubject};
 use crate::policy::rule::{Policy, Rule};
 use crate::policy::{file, resolve};
@@ -51,8 +51,7 @@ pub fn begin(plan: &TrialPlan, file: Option<&Path>, guard: &mut Command) -> Resu
         fault::point("trial.guard");
         let trial = trial_of(plan, began_ns, guard.process);
         let deadline_ns = trial.deadline_ns;
-        let role = GenerationRole::Begins(NewTrial { trial, until_ns: None });
-        let applied = change::apply(&plan.policy, file, role, plan.live)?;
+        let applied = change::apply(&plan.policy, file, GenerationRole::Begins(trial), plan.live)?;
         fault::point("trial.begun");
         await_first_look(&guard.process);
         check_guarded(&guard.process, deadline_ns)?;
@@ -69,8 +68,8 @@ fn start_guard(command: &mut Command, began_ns: u64) -> Result<Detached> {
 }
 
 fn trial_of(plan: &TrialPlan, began_ns: u64, guard: Process) -> TrialRecord {
-    let blank =
-        |rule: &Rule| RuleProgress { rule: rule.name.clone(), step: 0, since_ns: began_ns, state: RuleState::Judged };
+    let state = RuleState::Judged;
+    let first = |rule: &Rule| RuleProgress { rule: rule.name.clone(), step: 0, since_ns: began_ns, state };
     TrialRecord {
         subject: plan.subject.clone(),
         began_ns,
@@ -80,7 +79,7 @@ fn trial_of(plan: &TrialPlan, began_ns: u64, guard: Process) -> TrialRecord {
         live: plan.live,
         loaded: plan.loaded.clone(),
         policy: Some(file::digest(&plan.policy)),
-        rules: plan.policy.on_trial().map(blank).collect(),
+        rules: plan.policy.on_trial().map(first).collect(),
         ..TrialRecord::default()
     }
 }

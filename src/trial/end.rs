@@ -154,7 +154,9 @@ pub fn remove_policy(live: bool) -> Result<Removed> {
 /// Errors: there is no such trial; its time is over; not permitted.
 pub fn keep(name: Option<&str>) -> Result<TrialEnd> {
     let is_meant = |trial: &TrialRecord| name.is_none_or(|name| trial.subject.name() == name);
-    keep_where(is_meant, CONFIRMED)?.ok_or_else(|| nothing_waits(name).into())
+    let what = name.map_or("nothing is on trial".to_owned(), |name| format!("\"{name}\" is not on trial"));
+    let nothing_waits = || Failure::failed(what).hint("`tccc status` shows what is loaded and what waits");
+    keep_where(is_meant, CONFIRMED)?.ok_or_else(|| nothing_waits().into())
 }
 
 /// As [`keep`], but only the trial that is meant. `None` if there is no such trial.
@@ -188,14 +190,6 @@ fn carry_out(trial: &TrialRecord) -> Result<()> {
         }
         TrialSubject::Upgrade { name, trial_name } => swap::conclude(name, trial_name, &Features::probe()?),
     }
-}
-
-fn nothing_waits(name: Option<&str>) -> Failure {
-    let what = match name {
-        Some(name) => format!("\"{name}\" is not on trial"),
-        None => "nothing is on trial".to_owned(),
-    };
-    Failure::failed(what).hint("`tccc status` shows what is loaded and what waits")
 }
 
 /// Applies the current rules for good.

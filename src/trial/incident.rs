@@ -69,8 +69,8 @@ pub fn new_folder() -> PathBuf {
 /// Latest first.
 pub fn folders() -> Vec<PathBuf> {
     let entries = fs::read_dir(journal::folder().join("incidents")).into_iter().flatten().flatten();
-    let mut folders: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(|path| path.join(DOCUMENT).is_file()).collect();
+    let folders = entries.map(|entry| entry.path()).filter(|path| path.join(DOCUMENT).is_file());
+    let mut folders: Vec<PathBuf> = folders.collect();
     folders.sort_by(|one, other| other.cmp(one));
     folders
 }
@@ -87,9 +87,7 @@ pub fn read(path: &Path) -> Result<Incident> {
     Ok(incident)
 }
 
-/// Writes the document of an incident, and moves the recording beside it.
-///
-/// Errors: the folder cannot be written.
+/// Writes the document of an incident, and copies the recording beside it.
 pub fn write(
     folder: &Path,
     why: &str,

@@ -22,8 +22,6 @@ pub fn folder() -> PathBuf {
 }
 
 /// Adds the end of a trial to the journal, which `tccc status` reads, and to the kernel's log.
-///
-/// Errors: the folder cannot be written.
 pub fn note(end: &TrialEnd) -> Result<()> {
     let line = format!("<5>tccc: the trial of {} is over: {}\n", end.subject.phrase(), end.why);
     let _ = fs::write(KERNEL_LOG, line); // a host may forbid it

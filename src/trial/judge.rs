@@ -111,8 +111,8 @@ fn judge_rule(rule: &Rule, record: &PolicyRecord, seen: SeenSums) -> RuleJudgeme
             limits.push(match (limit.allowed, control) {
                 _ if is_broken => LimitJudgement { why_not: Some(BROKEN.to_owned()), ..blank },
                 (Allowed::Absolute(value), _) => {
-                    let mut sums =
-                        sums_of(&cells(arm, seen.recent).unwrap_or_default(), limit.metric, seen.ticks_per_s);
+                    let recent = cells(arm, seen.recent).unwrap_or_default();
+                    let mut sums = sums_of(&recent, limit.metric, seen.ticks_per_s);
                     sums.connections = connections_of(&whole(arm)); // includes connections from before the window
                     absolute(blank, &sums, limit_of(limit.metric, value))
                 }

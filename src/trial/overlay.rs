@@ -8,8 +8,6 @@ use crate::policy::rule::{
     ARMS_MAX, Arm, Match, Policy, Portion, RULES_MAX, Rule, RuleTrial, Split, SplitBy, Treatment,
 };
 
-/// The network namespace of the command. The default's sysctl also applies to one namespace.
-const HERE: &str = "/proc/self/ns/net";
 /// The kernel program's limit for one rule.
 const SPLIT_ARMS_MAX: usize = 16;
 
@@ -20,10 +18,10 @@ const SPLIT_ARMS_MAX: usize = 16;
 /// Errors: the policy is full; /proc is not mounted.
 pub fn with_default(base: &Policy, algorithm: &str, trial: Option<RuleTrial>, portion: Portion) -> Result<Policy> {
     let here = Netns::current()?;
-    // The path of the first process stays valid after this one ends.
+    // The default's sysctl also applies to one namespace. The path of the first process outlives this one.
     let first = "/proc/1/ns/net";
     let is_first = Netns::open(first.as_ref()).is_ok_and(|netns| netns.inode() == here.inode());
-    let netns = if is_first { first } else { HERE };
+    let netns = if is_first { first } else { "/proc/self/ns/net" };
     let when = Match { netns: vec![netns.to_owned()], ..Match::default() };
     let rule = Rule::new(format!("default-{algorithm}"), when, split(algorithm, portion));
     with_rule(base.clone(), Rule { overrides_route: false, trial, ..rule })
@@ -42,8 +40,8 @@ pub fn with_upgrade(
     for rule in &mut policy.rules {
         rule.split.arms = rule.split.arms.iter().flat_map(|arm| divided(arm, [name, trial_name], portion)).collect();
         if rule.split.arms.len() > SPLIT_ARMS_MAX {
-            let what =
-                format!("rule \"{}\" of the policy has {SPLIT_ARMS_MAX} arms, and the trial divides one", rule.name);
+            let name = &rule.name;
+            let what = format!("rule \"{name}\" of the policy has {SPLIT_ARMS_MAX} arms, and the trial divides one");
             return Err(Failure::failed(what).hint(FEWER).into());
         }
     }

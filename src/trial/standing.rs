@@ -14,8 +14,6 @@ use crate::state::pins::Pins;
 use crate::state::{LockSubject, Locked, Store};
 
 /// Waits for the right to begin, change or end a trial.
-///
-/// Errors: not permitted; another process holds the lock for too long.
 pub(super) fn lock() -> Result<Locked> {
     Store::of_host().lock(LockSubject::Trial)
 }
@@ -28,8 +26,6 @@ pub(super) fn settled() -> Result<(Locked, PolicyRecord)> {
 }
 
 /// Changes the record of the trial `seen`. Returns false if that trial is over. Call it with the trial locked.
-///
-/// Errors: the record cannot be written.
 pub(super) fn note(seen: &TrialRecord, change: impl FnOnce(&mut TrialRecord)) -> Result<bool> {
     let (locked, mut record) = settled()?;
     let Some(trial) = record.trial.as_mut().filter(|trial| trial.began_ns == seen.began_ns) else { return Ok(false) };
@@ -77,8 +73,6 @@ pub fn lease_of(trial: &TrialRecord) -> Result<Option<u64>> {
 }
 
 /// A trial that is over although nobody ended it, and why.
-///
-/// Errors: the lease cannot be read.
 pub(super) fn over(record: &PolicyRecord) -> Result<Option<(TrialRecord, String)>> {
     if let Some(trial) = deciding(record) {
         return Ok(why_over(&trial)?.map(|why| (trial, why)));

@@ -1,6 +1,5 @@
 //! The guard's latest look in a file, for `tccc status`, the page and `/metrics`.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::path::PathBuf;
 
@@ -76,7 +75,7 @@ pub struct LimitPoint {
 /// The looks so far, in bounded memory.
 #[derive(Debug, Default)]
 pub struct LookHistory {
-    points: VecDeque<LookPoint>,
+    points: Vec<LookPoint>,
     /// One in `every` looks is kept.
     every: usize,
     seen: usize,
@@ -100,20 +99,16 @@ impl LookHistory {
                 }),
             })
         });
-        self.points.push_back(LookPoint { at_s, limits: limits.collect() });
+        self.points.push(LookPoint { at_s, limits: limits.collect() });
         if self.points.len() >= POINTS_MAX {
-            let mut is_kept = false;
-            self.points.retain(|_| {
-                is_kept = !is_kept;
-                is_kept
-            });
+            self.points = std::mem::take(&mut self.points).into_iter().step_by(2).collect();
             self.every *= 2;
         }
     }
 
-    /// Shape: oldest first.
+    /// Oldest first.
     pub fn points(&self) -> Vec<LookPoint> {
-        self.points.iter().cloned().collect()
+        self.points.clone()
     }
 }
 
@@ -128,14 +123,10 @@ pub fn then(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgeme
     match (progress.state, trial.undecided) {
         (RuleState::Passed, _) => "it has passed".to_owned(),
         (RuleState::Frozen, _) => "it stays as it is until a person decides".to_owned(),
-        (RuleState::Judged, _) if is_met => success,
-        (RuleState::Judged, Undecided::Proceed) => format!("{success}, because nothing shows harm"),
-        (RuleState::Judged, Undecided::Revert) => {
-            "everything is as before, unless every limit is shown to hold".to_owned()
-        }
-        (RuleState::Judged, Undecided::Hold) => {
-            format!("it goes on until every limit is shown to hold; then {success}")
-        }
+        (_, _) if is_met => success,
+        (_, Undecided::Proceed) => format!("{success}, because nothing shows harm"),
+        (_, Undecided::Revert) => "everything is as before, unless every limit is shown to hold".to_owned(),
+        (_, Undecided::Hold) => format!("it goes on until every limit is shown to hold; then {success}"),
     }
 }
 
@@ -161,7 +152,6 @@ fn path(store: &Store) -> PathBuf {
     record::folder(store).join("trial.json")
 }
 
-/// Errors: the folder is full or read-only.
 pub fn write(store: &Store, view: &TrialView) -> Result<()> {
     let path = path(store);
     let fresh = path.with_extension("new");

@@ -28,7 +28,7 @@ const LINES: [&str; 21] = [
     " cwnd, ssthresh and inflight are packets of mss; rates are bits per",
     " second. goodput: payload acknowledged in the last 1 to 2 s. retrans:",
     " share retransmitted in the last 10 to 20 s. Sampled when packets arrive.",
-    " The top line counts dropped events. In the algorithms view, c makes the",
+    " Dropped events are counted above. In the algorithms view, c makes the",
     " kernel count the time of callbacks, which costs two clock reads per call.",
     " hidden: processes whose network namespace may not be entered.",
 ];

@@ -11,8 +11,7 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
 use tccc::kernel::{bpf, cgroup, struct_ops};
 use tccc::model::stats::students_interval;
-use tccc::policy::program;
-use tccc::policy::program::{LoadedPolicy, Setup};
+use tccc::policy::program::{self, LoadedPolicy};
 use tccc::policy::rule::{Match, Policy, Portion, Ports, Rule, Treatment};
 use tccc::policy::table::{Resolved, RuleTables};
 use tccc::units::prefix::Prefix;
@@ -59,7 +58,7 @@ fn decision_costs_less_than_a_microsecond() {
 fn candidates() -> Vec<PolicyCandidate> {
     let candidate = |name: &str, rules: Vec<Rule>, must_hold: bool| {
         let tables = RuleTables::of(&Policy { rules }, &Resolved::default());
-        let loaded = program::load(&tables, &Setup::default()).unwrap();
+        let loaded = program::load(&tables, 0, None, None).unwrap();
         PolicyCandidate { name: name.to_owned(), loaded, costs: Vec::new(), must_hold }
     };
     let elsewhere = || Match { remote_port: vec![Ports(1..=1)], ..Match::default() };

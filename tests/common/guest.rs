@@ -19,7 +19,7 @@ const SKIPS: &str = "skips";
 /// A variable that is set in the guest only.
 pub const INSIDE: &str = "TCCC_TEST_INSIDE";
 const MEMORY_MB: u32 = 1024;
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIME_LIMIT: Duration = Duration::from_secs(300);
 const SEED: u64 = 16;
 
 /// Runs a test of this test program in the guest. Returns the skip log if the test was skipped there.
@@ -46,7 +46,7 @@ pub fn run(test: &str) -> anyhow::Result<Option<String>> {
         seed: SEED,
         processor: processors()?[0],
         memory_mb: MEMORY_MB,
-        limit: PATIENCE,
+        limit: TIME_LIMIT,
     };
     let ended = launch.run(&|| false);
     let said = fs::read_to_string(folder.path().join(OUTPUT)).unwrap_or_default();

@@ -6,7 +6,6 @@ use super::*;
 use crate::lab::policy::all;
 use crate::load::refused::compile;
 
-/// The output of a bpftool command as JSON, or null.
 fn shown(words: &str) -> Value {
     let output = check(0, Command::new("bpftool").arg("-j").args(words.split_whitespace()));
     serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)

@@ -101,7 +101,7 @@ fn policy_by_unit() {
         for _ in 0..2 {
             let unit = TestCgroup::create("/ldk-feature.service");
             // Each start of the unit is a new cgroup.
-            assert_eq!(unit.inside(|| given_on_host()), ["dtcp", "dtcp"]);
+            assert_eq!(unit.inside(given_on_host), ["dtcp", "dtcp"]);
         }
         assert_eq!(given_on_host().map(|name| name == "dtcp"), [false, false]);
         run(0, "policy remove");

@@ -34,7 +34,6 @@ fn with_every_peer() -> (HostSnapshot, RwLockReadGuard<'static, ()>) {
     (HostSnapshot::take(&["mswk", "pair"]), guard)
 }
 
-/// The first state with each estimate.
 fn estimates(seen: &PairTransfer) -> Vec<PacketState> {
     let mut estimates: Vec<PacketState> = Vec::new();
     for state in seen.states("mswift").into_iter().filter(|state| state.est > 0) {

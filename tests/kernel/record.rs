@@ -50,7 +50,6 @@ fn recording_killed_and_cut_anywhere_has_every_whole_block_and_true_counts() {
     replay_and_report_show_what_is_there(&cut(&bytes, bytes.len() * 3 / 4, folder.path()));
 }
 
-/// The verbs that read recordings agree with the library.
 fn replay_and_report_show_what_is_there(file: &std::path::Path) {
     let part = RecordingContent::of(file).unwrap();
     let print = |arguments: &[&str]| check(0, tccc().args(arguments).arg(file));

@@ -44,7 +44,6 @@ fn carries_data(file: &Path, features: &Features) -> Result<(), String> {
     Ok(())
 }
 
-/// The reason of a refusal, without the path and the name.
 fn reason(refusal: &str) -> &str {
     let after_name = refusal.split_once(&format!("cannot load \"{NAME}\": ")).map(|(_, why)| why);
     after_name.or_else(|| Some(refusal.split_once("\": ")?.1)).unwrap_or(refusal)

@@ -9,7 +9,6 @@ use super::*;
 use crate::lab::serve::{Answer, Server};
 use crate::lab::socket::path_of;
 
-/// Bytes that a connection of these tests sends.
 const BYTES: usize = 4 << 20;
 
 /// Starts a server in a namespace that looks at the sockets with this port.

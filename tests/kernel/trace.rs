@@ -3,6 +3,7 @@
 mod command;
 
 use std::collections::BTreeMap;
+use std::os::fd::AsRawFd as _;
 
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, connect, socket};

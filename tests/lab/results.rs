@@ -26,12 +26,10 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// An existing directory.
     pub fn at(path: &Path) -> Directory {
         Directory { path: path.to_owned(), place: None }
     }
 
-    /// Creates a directory without runs.
     pub fn new(place: &Path, scenario: &str) -> Directory {
         let path = place.to_owned();
         fs::create_dir_all(path.join("runs")).unwrap();
@@ -41,7 +39,6 @@ impl Directory {
         Directory { path, place: None }
     }
 
-    /// Creates a directory without runs in a new folder.
     pub fn of(scenario: &str) -> Directory {
         let place = tempfile::tempdir().unwrap();
         let path = Directory::new(&place.path().join("results"), scenario).path;

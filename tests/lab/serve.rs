@@ -31,7 +31,6 @@ pub struct Answer {
 }
 
 impl Server {
-    /// Starts the server and waits until it reports its address.
     pub fn start(mut command: Command) -> Server {
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut process = Owned::from(process);
@@ -50,7 +49,6 @@ impl Server {
         Server { process, address: address.unwrap(), said }
     }
 
-    /// Standard error so far.
     pub fn said(&self) -> String {
         self.said.lock().unwrap().clone()
     }
@@ -104,7 +102,6 @@ impl Server {
         Events { reader: BufReader::new(stream) }
     }
 
-    /// The server's highest resident memory so far, bytes.
     pub fn peak_bytes(&self) -> u64 {
         let process = procfs::process::Process::new(self.process.id() as i32);
         process.and_then(|process| process.status()).unwrap().vmhwm.unwrap() << 10

@@ -32,7 +32,6 @@ pub fn only(netns: &Netns) -> Filter {
 pub struct HeldConnection {
     pub client: TcpStream,
     pub server: TcpStream,
-    /// The server's address.
     pub address: SocketAddr,
 }
 

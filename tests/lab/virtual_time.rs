@@ -42,7 +42,6 @@ impl Bench {
         self.out(out)
     }
 
-    /// Standard error of a run that fails with this code.
     #[track_caller]
     pub fn fails(&self, out: &str, code: i32) -> String {
         stderr(&check(code, &mut self.command(out, "")))
@@ -60,7 +59,6 @@ pub fn scenario(algorithm: &str, loss: &str) -> String {
     )
 }
 
-/// The record of the first run of a result directory.
 pub fn record(out: &Path) -> Value {
     serde_json::from_slice(&finished(out)[0].1).unwrap()
 }

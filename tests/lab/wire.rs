@@ -89,7 +89,6 @@ fn carry(ends: &[File; 2], mut handle: Handle, is_held: impl Fn() -> bool, is_ov
     }
 }
 
-/// Writes the checksum into an IPv4 header.
 pub fn set_header_checksum(header: &mut [u8]) {
     header[10..12].fill(0);
     let sum = folded(header.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum());

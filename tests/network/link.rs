@@ -154,7 +154,7 @@ fn link_without_its_interface_reports_that_and_keeps_its_counters() {
     let was_silent = lab.link.notices().iter().all(|notice| !matches!(notice, LinkNotice::Stopped(_)));
     delete_interface(&lab.sides[1], "lnk1").unwrap();
     poll_until(PROMPT, "a notice about the interface", || {
-        lab.link.notices().iter().any(|notice| notice.to_string().contains("\"lnk1\" of its second end was taken away"))
+        lab.link.notices().iter().any(|notice| notice.to_string().contains("\"lnk1\" of its second end was deleted"))
     });
     assert!(was_silent);
     assert_eq!(lab.link.counters()[0].sent_pkts, arrived);

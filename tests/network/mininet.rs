@@ -105,7 +105,8 @@ fn process_of_a_dead_run_is_listed_and_ended() {
     };
     assert!(listed());
     run(0, "status").stdout_has(format!("left by a killed run: process {pid} (sleep)"));
-    run(0, "unload --all --dry-run").stdout_has(format!("end the process {pid} of a dead run")) && is_alive(pid);
+    run(0, "unload --all --dry-run").stdout_has(format!("end the process {pid} of a dead run"));
+    assert!(is_alive(pid));
     run(0, "unload --all").stdout_has(format!("process {pid} of a dead run ended"));
     assert!(!listed() && !is_alive(pid));
     left.wait().unwrap();

@@ -48,12 +48,12 @@ pub fn can_load(checks: &[HostCheck]) -> bool {
     checks.iter().all(|check| check.is_met || check.weight == Weight::Useful)
 }
 
-fn needed(what: &'static str, is_met: bool, found: impl Into<String>, fix: impl Into<String>) -> HostCheck {
-    HostCheck { what, is_met, weight: Weight::Needed, found: found.into(), needed_for: "load, run", fix: fix.into() }
-}
-
 fn useful(what: &'static str, is_met: bool, found: impl Into<String>) -> HostCheck {
     HostCheck { what, is_met, weight: Weight::Useful, found: found.into(), needed_for: "", fix: String::new() }
+}
+
+fn needed(what: &'static str, is_met: bool, found: impl Into<String>) -> HostCheck {
+    HostCheck { weight: Weight::Needed, ..useful(what, is_met, found) }
 }
 
 impl HostCheck {
@@ -64,37 +64,34 @@ impl HostCheck {
 
 fn type_information(is_met: bool) -> HostCheck {
     let found = if is_met { RUNNING_KERNEL.to_owned() } else { format!("no {RUNNING_KERNEL}") };
-    let check = needed("kernel type information (BTF)", is_met, found, "use a kernel built with CONFIG_DEBUG_INFO_BTF");
-    HostCheck { needed_for: "load, run, trace, sockets", ..check }
+    needed("kernel type information (BTF)", is_met, found)
+        .helps("load, run, trace, sockets", "use a kernel built with CONFIG_DEBUG_INFO_BTF")
 }
 
 fn rights() -> [HostCheck; 2] {
-    let for_load = "load, unload, apply, policy, trace, top";
-    let for_others = "upgrade, sockets, serve, run; costs and drift in status";
-    let [load, others] = [&privilege::FOR_LOAD[..], &[Capability::SysAdmin]].map(right);
-    [
-        needed("rights to load", load.0, load.1, load.2).helps(for_load, load.2),
-        useful("rights for other verbs", others.0, others.1).helps(for_others, others.2),
-    ]
-}
-
-/// Whether this process has capabilities, which it has or lacks, and the fix.
-fn right(wanted: &[Capability]) -> (bool, String, &'static str) {
     let names = |list: &[Capability]| list.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
-    let missing = privilege::missing(wanted);
-    let found = if missing.is_empty() { names(wanted) } else { format!("lacks {}", names(&missing)) };
-    match privilege::is_confined() {
-        true => (missing.is_empty(), format!("{found} outside its user namespace"), privilege::OUTSIDE),
-        false => (missing.is_empty(), found, "run as root"),
-    }
+    let (outside, fix) = match privilege::is_confined() {
+        true => (" outside its user namespace", privilege::OUTSIDE),
+        false => ("", "run as root"),
+    };
+    let [load, others] = [&privilege::FOR_LOAD[..], &[Capability::SysAdmin]].map(|wanted| {
+        let missing = privilege::missing(wanted);
+        let found = if missing.is_empty() { names(wanted) } else { format!("lacks {}", names(&missing)) };
+        (missing.is_empty(), format!("{found}{outside}"))
+    });
+    [
+        needed("rights to load", load.0, load.1).helps("load, unload, apply, policy, trace, top", fix),
+        useful("rights for other verbs", others.0, others.1)
+            .helps("upgrade, sockets, serve, run; costs and drift in status", fix),
+    ]
 }
 
 fn of_features(features: &Features) -> Vec<HostCheck> {
     let offered = if features.struct_ops { "tcp_congestion_ops can be registered" } else { "not offered" };
     let links = if features.links { "yes" } else { "registration by the map instead" };
-    let fix = "use a kernel built with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT";
     let registered = [
-        needed("congestion control by BPF (struct_ops)", features.struct_ops, offered, fix),
+        needed("congestion control by BPF (struct_ops)", features.struct_ops, offered)
+            .helps("load, run", "use a kernel built with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT"),
         useful("struct_ops links", features.links, links)
             .helps("a killed run unregisters by itself", "none needed: the next tccc command unregisters it"),
         useful("swapping code under a name", features.link_update, yes(features.link_update)).helps(
@@ -139,8 +136,8 @@ fn bpf_file_system() -> HostCheck {
     let mount = bpffs::mount();
     let absent = if bpffs::place().is_ok() { "not mounted; tccc mounts it" } else { "not mounted" };
     let found = mount.as_ref().map_or(absent.to_owned(), |place| place.display().to_string());
-    let fix = format!("mount -t bpf bpf {}, or run as root", bpffs::USUAL_PLACE);
-    HostCheck { needed_for: "load", ..needed("BPF file system", bpffs::place().is_ok(), found, fix) }
+    needed("BPF file system", bpffs::place().is_ok(), found)
+        .helps("load", format!("mount -t bpf bpf {}, or run as root", bpffs::USUAL_PLACE))
 }
 
 fn cgroups() -> HostCheck {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use toml::de::DeValue;
 
-use super::{PolicyTally, is_name};
+use super::{PolicyTally, integer, is_name};
 use crate::nearest::nearest;
 use crate::policy::rule::{CgroupName, Match, Ports, Way};
 use crate::written::{Field, Reader, TomlTable};
@@ -83,12 +83,8 @@ impl Reader<'_> {
 
     fn netns(&mut self, field: &Field<'_>) -> Option<String> {
         let namespace = match field.value.get_ref() {
-            DeValue::Integer(number) => {
-                let pid = u32::from_str_radix(number.as_str(), number.radix()).ok().filter(|pid| *pid > 0);
-                pid.map(|pid| pid.to_string())
-            }
             DeValue::String(text) => is_netns(text).then(|| text.to_string()),
-            _ => None,
+            _ => integer(field).filter(|pid| (1..=u32::MAX.into()).contains(pid)).map(|pid| pid.to_string()),
         };
         if namespace.is_none() {
             self.refuse(field, "expected a network namespace by name, absolute path or process id");
@@ -109,12 +105,11 @@ impl Reader<'_> {
 
     fn ports(&mut self, field: &Field<'_>) -> Option<Ports> {
         let ports = match field.value.get_ref() {
-            DeValue::Integer(number) => {
-                let port = u16::from_str_radix(number.as_str(), number.radix()).ok().filter(|port| *port > 0);
+            DeValue::String(text) => text.parse().ok(),
+            _ => {
+                let port = integer(field).and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
                 port.map(|port| Ports(port..=port))
             }
-            DeValue::String(text) => text.parse().ok(),
-            _ => None,
         };
         if ports.is_none() {
             self.refuse(field, "expected a port from 1 to 65535, or a range such as \"8000-8099\"");

@@ -2,8 +2,8 @@
 
 use toml::de::DeValue;
 
-use super::RULE_FIELDS;
 use super::condition::{ALGORITHM, is_algorithm_name};
+use super::{RULE_FIELDS, integer};
 use crate::policy::rule::{Arm, Portion, RolloutStep, Split, SplitBy, Treatment};
 use crate::written::{Field, Reader, TomlTable};
 
@@ -12,9 +12,8 @@ const ARMS: std::ops::RangeInclusive<usize> = 2..=16;
 impl Reader<'_> {
     pub(super) fn percent(&mut self, field: &Field<'_>) -> Option<Portion> {
         let number: Option<f64> = match field.value.get_ref() {
-            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64),
             DeValue::Float(number) => number.as_str().parse().ok(),
-            _ => None,
+            _ => integer(field).map(|number| number as f64),
         };
         let portion = number.and_then(Portion::of_percent);
         if portion.is_none() {

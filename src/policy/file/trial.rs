@@ -5,7 +5,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::RULE_FIELDS;
-use crate::policy::rule::{Allowed, GuardLimit, OnFail, Portion, RolloutStep, RuleTrial, Split, Treatment, Undecided};
+use crate::policy::rule::{
+    Allowed, Arm, GuardLimit, OnFail, Portion, RolloutStep, RuleTrial, Split, Treatment, Undecided,
+};
 use crate::units::parse_duration;
 use crate::written::{Field, MISTAKES_MAX, Reader, TomlTable};
 
@@ -67,8 +69,8 @@ impl Reader<'_> {
 
     fn limit(&mut self, field: &Field<'_>, split: Option<&Split>) -> Option<GuardLimit> {
         let limit: GuardLimit = self.parsed(field, "a limit such as \"retransmitted<1.2x\"")?;
-        let keeps_some =
-            |split: &Split| split.arms.iter().any(|arm| arm.treatment == Treatment::Keep && arm.portion > Portion(0));
+        let is_control = |arm: &Arm| arm.treatment == Treatment::Keep && arm.portion > Portion(0);
+        let keeps_some = |split: &Split| split.arms.iter().any(is_control);
         if matches!(limit.allowed, Allowed::Relative(_)) && split.is_some_and(|split| !keeps_some(split)) {
             let expected = "nothing is left unchanged to compare with: use `split` with keep, or `steps`";
             self.refuse(field, expected).hint = Some("an absolute limit needs no comparison".to_owned());

@@ -130,7 +130,7 @@ fn percent(portion: Portion) -> String {
 fn time(time: Duration) -> String {
     let units = [(86_400, "d"), (3600, "h"), (60, "m")];
     let seconds = time.as_secs();
-    let whole =
-        units.into_iter().find(|(unit, _)| time.subsec_nanos() == 0 && seconds > 0 && seconds.is_multiple_of(*unit));
+    let is_whole = |unit: u64| time.subsec_nanos() == 0 && seconds > 0 && seconds.is_multiple_of(unit);
+    let whole = units.into_iter().find(|(unit, _)| is_whole(*unit));
     whole.map_or_else(|| format_duration(time), |(unit, name)| format!("{}{name}", seconds / unit))
 }

@@ -64,9 +64,7 @@ const USES: [VerbUse; 22] = [
     plain("run", RUN),
 ];
 
-/// Verbs that run until they are stopped.
 const LASTING: [&str; 2] = ["top", "serve --listen 127.0.0.1:0"];
-/// A verb that reports what is missing.
 const REPORTING: &str = "doctor";
 
 const fn plain(verb: &'static str, command: &'static str) -> VerbUse {
@@ -100,7 +98,6 @@ fn each_missing(wanted: &[Capability]) -> impl Iterator<Item = (Capability, Vec<
     wanted.iter().map(|&missing| (missing, wanted.iter().copied().filter(|it| *it != missing).collect()))
 }
 
-/// Gives the user the folders where tccc records and pins.
 fn prepare_folders() {
     fs::write(PROGRAM, "").unwrap();
     mount(Some(TCCC), PROGRAM, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();

@@ -7,8 +7,7 @@ use tccc::kernel::flock;
 
 use super::*;
 
-/// How long a command waits for a lock.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 const NOBODY: u32 = 65_534;
 
 /// With one lock for all names, a stopped process once blocked all other loads.
@@ -22,11 +21,11 @@ fn stopped_load_blocks_only_its_own_name() {
         run(0, "load dtcp --as ldk_free --default --accept-risk");
         assert_eq!(default(), "ldk_free");
         run(0, "unload ldk_free");
-        assert!(begin.elapsed() < PATIENCE, "{point}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < LOCK_TIMEOUT, "{point}: {:?}", begin.elapsed());
         let begin = Instant::now();
         if point == "load.locked" {
             run(5, "load dtcp --as ldk_stop").stderr_has(stopped.refusal("\"ldk_stop\""));
-            assert!(begin.elapsed() >= PATIENCE);
+            assert!(begin.elapsed() >= LOCK_TIMEOUT);
         }
         stopped.go_on();
         assert_eq!(default(), "ldk_stop");
@@ -44,7 +43,7 @@ fn frozen_load_is_reported_with_its_cgroup() {
     fs::write(cgroup.joining_file(), frozen.pid().to_string()).unwrap();
     freeze("1");
     signal(frozen.pid(), Signal::SIGCONT);
-    poll_until(PATIENCE, "the cgroup is frozen", || {
+    poll_until(LOCK_TIMEOUT, "the cgroup is frozen", || {
         fs::read_to_string(cgroup.path().join("cgroup.events")).unwrap().contains("frozen 1")
     });
     run(0, "load dtcp --as ldk_free");
@@ -71,11 +70,11 @@ fn user_without_rights_can_read_the_state_and_lock_nothing() {
         assert!(!tried.status.success() && stderr(&tried).contains("Permission denied"), "{}", stderr(&tried));
     }
     let _locking = begin_quietly(Command::new("flock").args(["/run/tccc", "sleep", "60"]).uid(NOBODY));
-    poll_until(PATIENCE, "the folder is locked", || flock::holder(Path::new("/run/tccc")).is_some());
+    poll_until(LOCK_TIMEOUT, "the folder is locked", || flock::holder(Path::new("/run/tccc")).is_some());
     check(0, Command::new("cat").arg("/run/tccc/ldk_lock.json").uid(NOBODY));
     let begin = Instant::now();
     run(0, "unload ldk_lock");
-    assert!(begin.elapsed() < PATIENCE);
+    assert!(begin.elapsed() < LOCK_TIMEOUT);
 }
 
 /// A command removes empty folders when it ends. Another command may be about to pin into them.

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
 use tccc::policy::decide::{ConnectionView, decide};
-use tccc::policy::program::Setup;
 use tccc::policy::record::PolicyRecord;
 use tccc::policy::rule::{
     ARMS_MAX, Arm, CgroupName, Match, Policy, Portion, Ports, RULES_MAX, Rule, Split, SplitBy, Treatment, Way,
@@ -158,7 +157,7 @@ fn kernel_decides_as_the_model_does() {
         let policy = Policy { rules };
         let alone: Vec<Policy> = policy.rules.iter().map(|rule| Policy { rules: vec![rule.clone()] }).collect();
         let tables = RuleTables::of(&policy, &resolved);
-        let loaded = program::load(&tables, &Setup { number: 1, ..Setup::default() }).unwrap();
+        let loaded = program::load(&tables, 1, None, None).unwrap();
         let map = |name| loaded.map(name).unwrap().try_clone().unwrap();
         let shared = SweepParts { labels: map("labels"), cgroups: map("cgroups"), number: 1 };
         for sight in sweep::look(&tables, Some(&shared)).unwrap() {

@@ -44,7 +44,6 @@ struct ExclusiveProgram {
 }
 
 impl ExclusiveProgram {
-    /// Errors: the kernel's number.
     fn attach() -> Result<Self, i32> {
         let (program, root) = (foreign_program(), File::open(cgroup::mount_point().unwrap()).unwrap());
         let kind = libbpf_sys::BPF_CGROUP_SOCK_OPS;

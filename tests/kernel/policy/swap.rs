@@ -96,7 +96,7 @@ fn two_applies_at_once_run_one_after_another() {
         [["dtcp", "dtcp"], ["dtcp", "tahoe"], ["cubic", "tahoe"]].into_iter().cycle().take(9).enumerate()
     {
         let both = [start(lab, "one.toml", one), start(lab, "other.toml", other)];
-        both.map(|child| end(0, child));
+        both.into_iter().for_each(|child| drop(end(0, child)));
         let shown = show();
         let winner = if shown["file"].as_str().unwrap().contains("other.toml") { other } else { one };
         lab.assert_given(winner, &format!("round {round}"));
@@ -114,7 +114,7 @@ fn apply_and_remove_at_once_leave_the_result_of_one() {
         lab.apply(&all("cubic"));
         let applying = start(lab, "one.toml", "dtcp");
         let removing = begin(tccc().args(["policy", "remove"]));
-        [applying, removing].map(|child| end(0, child));
+        [applying, removing].into_iter().for_each(|child| drop(end(0, child)));
         let decides = show()["generation"].is_u64();
         let expected = if decides { "dtcp" } else { "reno" };
         lab.assert_given(expected, &format!("round {round}"));

@@ -4,9 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use super::SOON;
-
 use super::*;
+use crate::common::TCCC;
 
 #[test]
 fn killed_trace_leaves_nothing() {

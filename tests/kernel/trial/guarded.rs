@@ -8,8 +8,7 @@ use super::*;
 use crate::trial::link::{ManyPeers, short_queue};
 use crate::trial::steps::begin;
 
-/// Interval of the guard's looks.
-const LOOK: Duration = Duration::from_secs(10);
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// Time from the look that shows harm until the trial is reverted.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
@@ -79,9 +78,9 @@ fn crossed_limit_reverts_the_trial_and_keeps_evidence() {
     // Resets one of ten connections, but one of three treated ones.
     connect_many(lab, 2_400, |client, number| number % if algorithm_of(client) == BEFORE { 3 } else { 10 } == 0);
     let before = Instant::now();
-    poll_until(LOOK + SOON, "the look that shows it", || !last_trial().0.is_empty());
+    poll_until(LOOK_INTERVAL + SOON, "the look that shows it", || !last_trial().0.is_empty());
     println!("reverted {:?} after the last connection", before.elapsed());
-    assert!(before.elapsed() < LOOK + AT_ONCE);
+    assert!(before.elapsed() < LOOK_INTERVAL + AT_ONCE);
     let (result, why) = last_trial();
     let words = "rule \"web\": \"cubic\" crossed the limit abnormal_ends<1.2x: abnormal_ends is ";
     assert!(result == "reverted" && why.starts_with(words), "{why}");
@@ -114,7 +113,7 @@ fn absolute_limit_reverts_without_a_writable_state_folder() {
     check(0, &mut apply);
     until_guard_has_looked();
     connect_many(lab, 300, |_, number| number % 10 == 0);
-    poll_until(LOOK + SOON, "the limit is crossed", || on_trial().is_null());
+    poll_until(LOOK_INTERVAL + SOON, "the limit is crossed", || on_trial().is_null());
     assert_eq!(lab.given(), DEFAULT);
     until_no_process();
     assert!(incidents().is_empty());
@@ -129,9 +128,9 @@ fn rule_that_freezes_keeps_its_share_and_evidence() {
     until_guard_has_looked();
     connect_many(lab, 400, |_, number| number % 5 == 0);
     let state = || on_trial()["view"]["rules"][0]["state"].clone();
-    poll_until(LOOK + SOON, "an incident", || incidents().len() == 1);
+    poll_until(LOOK_INTERVAL + SOON, "an incident", || incidents().len() == 1);
     assert_eq!(incident()["rules"][0]["limits"][0]["state"], "crossed");
-    poll_until(LOOK + SOON, "the rule is frozen", || state() == "frozen");
+    poll_until(LOOK_INTERVAL + SOON, "the rule is frozen", || state() == "frozen");
     assert_eq!((on_trial()["guard_lives"].as_bool(), incidents().len()), (Some(true), 1));
     run(0, "policy abort");
 }
@@ -153,7 +152,7 @@ fn algorithm_that_loses_more_packets_is_reverted() {
     let begin = Instant::now();
     link.transfer(&lab.netns, WORKERS, &[90_000; 1_400], drop);
     println!("1,400 transfers in {:?}", begin.elapsed());
-    poll_until(2 * LOOK + SOON, "the limit is crossed", || on_trial().is_null());
+    poll_until(2 * LOOK_INTERVAL + SOON, "the limit is crossed", || on_trial().is_null());
     let (result, why) = last_trial();
     assert!(result == "reverted" && why.contains("\"ldk_greedy\" crossed the limit retransmitted<1.2x"), "{why}");
     assert_eq!(lab.given(), DEFAULT);
@@ -180,7 +179,7 @@ fn equal_algorithm_stays() {
         link.transfer(&lab.netns, WORKERS, &[40_000; 400], drop);
         rounds += 1;
     }
-    poll_until(LOOK + SOON, "a look at all of them", || counted_connections() >= rounds * 400);
+    poll_until(LOOK_INTERVAL + SOON, "a look at all of them", || counted_connections() >= rounds * 400);
     let view = on_trial()["view"]["rules"][0].clone();
     println!("{} s, {} connections: {}", begin.elapsed().as_secs(), rounds * 400, view["limits"]);
     assert_eq!(view["is_broken"], false);

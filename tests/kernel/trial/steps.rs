@@ -28,7 +28,6 @@ fn steps(of: &[(u16, u64)]) -> Vec<RolloutStep> {
     of.iter().map(step).collect()
 }
 
-/// The current share of the rule's first arm, percent.
 fn share() -> Option<u64> {
     Some(show()["policy"]["rules"][0]["split"]["arms"][0]["portion"].as_u64()? / 100)
 }

@@ -69,7 +69,6 @@ fn counts_of(cell: &GuardCell) -> (CellCounts, f64) {
     (counts, inflation)
 }
 
-/// The same of one socket, by `TCP_INFO`.
 fn counts_of_socket(socket: &TcpStream) -> (CellCounts, f64) {
     let info = tcp_info(socket);
     // Time limited by the network only, not by the receiver's window or the sender's buffer.

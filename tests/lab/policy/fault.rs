@@ -47,7 +47,6 @@ impl Stopped {
         self.0.id()
     }
 
-    /// The error of a command that waited for this one.
     pub fn refusal(&self, subject: &str) -> String {
         let pid = self.pid();
         format!(

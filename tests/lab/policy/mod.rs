@@ -33,13 +33,10 @@ pub fn all(algorithm: &str) -> String {
     format!("[[rule]]\nname = \"all\"\nuse = \"{algorithm}\"\n")
 }
 
-/// A sandbox with a network namespace and a folder for files.
-///
 /// When dropped, it removes the policy that the test left. Panics: the kernel still has programs or maps of the policy.
 pub struct PolicyLab {
     pub netns: Netns,
     folder: TempDir,
-    /// Programs and maps of policies before the test.
     before: (usize, usize),
     _sandbox: Sandbox,
 }
@@ -74,7 +71,6 @@ impl PolicyLab {
         PolicyLab { netns, folder: tempfile::tempdir().unwrap(), before, _sandbox: sandbox }
     }
 
-    /// Calls `work` with this thread in the namespace.
     pub fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
         self.netns.run(|| Ok(work())).unwrap()
     }

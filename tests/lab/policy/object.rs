@@ -7,7 +7,6 @@ use crate::common::check;
 
 const SMALL: &str = include_str!("../../fixtures/objects/small.bpf.c.in");
 
-/// The kernel's TCP_CONG_NEEDS_ECN.
 pub const NEEDS_ECN: u32 = 2;
 
 /// Compiles an algorithm whose window is constant. Another `ssthresh` makes a different object.

@@ -22,7 +22,6 @@ pub struct Endpoints {
     pub listener: Option<&'static str>,
 }
 
-/// Parses an address with or without a port.
 pub fn address(text: &str) -> SocketAddr {
     text.parse().unwrap_or_else(|_| SocketAddr::new(text.parse().expect("an address"), 0))
 }

@@ -40,7 +40,6 @@ pub struct LossyFlows {
 }
 
 impl LossyFlows {
-    /// Starts flows that use reno and cubic in turn.
     pub fn begin(count: usize) -> Self {
         let mut flows =
             LossyFlows { path: LossyPath::build(), clients: Vec::new(), servers: Vec::new(), threads: Vec::new() };

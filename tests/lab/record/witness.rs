@@ -80,8 +80,6 @@ fn note_all(reports: &mut Reports, clients: &[TcpStream]) {
 pub struct Testimony(Reports);
 
 impl Testimony {
-    /// Compares an event of a witnessed flow.
-    ///
     /// `slack`: longest time between the event's time stamp and its counts. It is zero for samples by packet, because
     /// the socket is locked. For samples at intervals it is not, and a busy processor may be interrupted in between.
     pub fn judge(&self, event: &Event, slack: Duration) -> Agreement {

@@ -15,7 +15,7 @@ use crate::report::drawing::{
 use crate::trial::incident::{self, DOCUMENT, Incident};
 use crate::trial::judge::{ArmSeen, LimitJudgement, LimitState, RuleJudgement};
 use crate::trial::view::{LimitPoint, LookPoint};
-use crate::units::BitsPerSec;
+use crate::units::{BitsPerSec, without_zeros};
 
 const TITLE: &str = "A limit was crossed";
 /// Number of the guard's looks in a table, counted from the last.
@@ -106,7 +106,7 @@ fn of_rule(rule: &RuleJudgement, history: &[LookPoint], first: usize) -> Vec<Ele
         |title: &str, show: &dyn Fn(&ArmSeen) -> String| Column::of(title, Role::Number, arms, |arm| Some(show(arm)));
     let mut columns = vec![
         Column::of("arm", Role::Name, arms, |arm| Some(arm.arm.clone())),
-        column("share", &|arm| portion(arm.share)),
+        column("share", &|arm| format!("{} %", without_zeros(&format!("{:.2}", arm.share * 100.0)))),
         column("connections", &|arm| arm.connections.to_string()),
     ];
     let of_metric = |metric: GuardMetric| column(metric.name(), &|arm| shown(metric, arm.values.get(&metric).copied()));
@@ -235,12 +235,6 @@ fn shown(metric: GuardMetric, value: Option<f64>) -> String {
         GuardMetric::Timeouts => format!("{value:.3}"),
         GuardMetric::RttInflation => format!("{value:.2}"),
     }
-}
-
-/// Percent without trailing zeros, as users write shares.
-fn portion(share: f64) -> String {
-    let text = format!("{:.2}", share * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// Two significant digits or so, over many powers of ten.

@@ -51,12 +51,12 @@ impl Publication {
         let whole = part.path().join("block");
         copy(&self.scratch(), &whole).with_context(|| format!("copy the results to \"{}\"", folder.display()))?;
         self.write_plan(&whole, runs.into_iter().collect())?;
-        match fs::rename(&whole, &self.place) {
-            Err(_) if self.place.join(PLAN).exists() => Ok(self.place),
-            renamed => {
-                renamed.map(|()| self.place.clone()).with_context(|| format!("make \"{}\"", self.place.display()))
-            }
+        if let Err(error) = fs::rename(&whole, &self.place)
+            && !self.place.join(PLAN).exists()
+        {
+            return Err(error).with_context(|| format!("make \"{}\"", self.place.display()));
         }
+        Ok(self.place)
     }
 
     fn write_plan(&self, whole: &Path, runs: Vec<String>) -> Result<()> {

@@ -36,7 +36,7 @@ pub(super) fn any_policy() -> impl Strategy<Value = Policy> {
 fn any_rule() -> impl Strategy<Value = Rule> {
     let name = "[a-zA-Z0-9_.-]{0,30}";
     let treatment = prop_oneof![
-        prop_oneof![Just(Treatment::Keep), any_algorithm()].prop_map(whole).prop_map(|split| (split, Vec::new())),
+        prop_oneof![Just(Treatment::Keep), any_algorithm()].prop_map(|treatment| (whole(treatment), Vec::new())),
         any_split().prop_map(|split| (split, Vec::new())),
         any_steps(),
     ];
@@ -73,7 +73,7 @@ fn any_by() -> impl Strategy<Value = SplitBy> {
 }
 
 fn whole(treatment: Treatment) -> Split {
-    Split { arms: vec![Arm { treatment, portion: Portion::ALL }], by: SplitBy::Connection }
+    Split { arms: Arm::with_rest(treatment, Portion::ALL), by: SplitBy::Connection }
 }
 
 /// Cuts between 0 and 100 % give the arms' shares.
@@ -158,7 +158,7 @@ fn any_cgroups() -> impl Strategy<Value = Vec<CgroupName>> {
 
 fn any_prefixes() -> impl Strategy<Value = Vec<Prefix>> {
     let v4 = (any::<Ipv4Addr>(), 0..=32_u32).prop_map(|(address, bits)| format!("{address}/{bits}"));
-    let v6 = (any::<Ipv6Addr>(), 0..=128_u32).prop_map(|(address, bits)| format!("{address}/{bits}"));
+    let v6 = (any::<u128>(), 0..=128_u32).prop_map(|(address, bits)| format!("{}/{bits}", Ipv6Addr::from(address)));
     let prefix = prop_oneof![v4, v6].prop_map(|text| without_host_bits(&text).expect("a prefix"));
     btree_set(prefix, 0..20).prop_map(Vec::from_iter)
 }
