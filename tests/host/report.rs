@@ -229,7 +229,7 @@ fn algorithms_have_their_own_names_and_not_those_they_were_registered_under() {
     let file = directory.path.join("host.json");
     let host = fs::read_to_string(&file).unwrap();
     let with = |more: &str| {
-        fs::write(&file, host.replace("\"other\":\"9f86d081\"", more)).unwrap();
+        fs::write(&file, host.replace(r#""other": "9f86d081""#, more)).unwrap();
         let algorithms = load(&directory).host.algorithms;
         algorithms.iter().map(|(name, digest)| format!("{name} {digest}")).collect::<Vec<_>>().join(", ")
     };
