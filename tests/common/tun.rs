@@ -12,7 +12,7 @@ nix::ioctl_write_int!(set_interface, b'T', 202);
 
 /// `struct ifreq` with its flags.
 #[repr(C)]
-struct Request {
+struct TunRequest {
     name: [u8; 16],
     flags: c_short,
     rest: [u8; 22],
@@ -23,7 +23,7 @@ struct Request {
 /// `name`: at most 15 characters; the kernel chooses one when it is empty.
 pub fn open(name: &str) -> io::Result<File> {
     let device = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
-    let mut request = Request { name: [0; 16], flags: (libc::IFF_TUN | libc::IFF_NO_PI) as c_short, rest: [0; 22] };
+    let mut request = TunRequest { name: [0; 16], flags: (libc::IFF_TUN | libc::IFF_NO_PI) as c_short, rest: [0; 22] };
     request.name[..name.len()].copy_from_slice(name.as_bytes());
     // SAFETY: the descriptor is open and the request is a whole `struct ifreq` that outlives the call.
     unsafe { set_interface(device.as_raw_fd(), &raw const request as u64) }?;
