@@ -70,24 +70,21 @@ fn scaled(text: &str, expected: &'static str, units: &[(&'static str, f64)]) -> 
     Ok(number * scale.ok_or_else(refuse)?)
 }
 
-/// Checks the value of an option against its range; `expected` is the error.
+/// Checks the value of an option against its range; `error` says what is expected.
 pub fn within<T: PartialOrd>(
     read: Result<T, ParseError>,
     range: impl RangeBounds<T>,
-    expected: &str,
+    error: &str,
 ) -> Result<T, String> {
     let value = read?;
-    range.contains(&value).then_some(value).ok_or_else(|| expected.to_owned())
+    range.contains(&value).then_some(value).ok_or_else(|| error.to_owned())
 }
 
 /// Makes a parser for an option whose time must be in a range.
-pub fn time_within(
-    low: &'static str,
-    high: &'static str,
-) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
+pub fn time_within([min, max]: [&'static str; 2]) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
     move |text| {
-        let [from, to] = [low, high].map(|end| parse_duration(end).expect("the range is two times"));
-        within(parse_duration(text), from..=to, &format!("expected {low} to {high}"))
+        let [from, to] = [min, max].map(|end| parse_duration(end).expect("the range is two times"));
+        within(parse_duration(text), from..=to, &format!("expected {min} to {max}"))
     }
 }
 
@@ -136,7 +133,7 @@ impl fmt::Display for BitsPerSec {
 }
 
 /// Cuts the zeros at the end of a fraction.
-fn without_zeros(text: &str) -> &str {
+pub(crate) fn without_zeros(text: &str) -> &str {
     text.trim_end_matches('0').trim_end_matches('.')
 }
 

@@ -96,9 +96,9 @@ fn inexpressible(direction: &Direction) -> Option<String> {
     }
     if direction.jitter > JITTER_MAX {
         let (jitter, most) = (format_duration(direction.jitter), format_duration(JITTER_MAX));
-        return Some(format!("jitter \"{jitter}\": netem's ends at {most}, and it would be cut silently"));
+        return Some(format!("jitter \"{jitter}\": netem silently cuts it to {most}"));
     }
-    let changes = "changes of a link while it runs: tccc builds netem links that stay";
+    let changes = "changes of a link while it runs: tccc does not change netem links";
     (!direction.changes.is_empty()).then(|| changes.to_owned())
 }
 
@@ -233,13 +233,13 @@ impl Link for NetemLink {
     fn notices(&self) -> Vec<LinkNotice> {
         let mut notices = Vec::new();
         if !self.is_seeded {
-            let what = "this kernel's netem takes no seed: losses do not repeat from run to run";
+            let what = "this kernel's netem takes no seed: losses differ from run to run";
             notices.push(LinkNotice::Lacking(what.to_owned()));
         }
         if (0..2).any(|number| self.read(number).is_err()) {
             let [first, second] = &self.wires.ends;
             let (first, second) = (&first.interface, &second.interface);
-            let what = format!("interface \"{first}\" or \"{second}\" was taken away");
+            let what = format!("interface \"{first}\" or \"{second}\" was deleted");
             notices.push(LinkNotice::Stopped(what));
         }
         notices
@@ -282,7 +282,7 @@ mod tests {
             ),
             (
                 Direction { jitter: Duration::from_secs(8), ..direction() },
-                "jitter \"8s\": netem's ends at 4.294967294s, and it would be cut silently",
+                "jitter \"8s\": netem silently cuts it to 4.294967294s",
             ),
         ] {
             let refusal = check_expressible(&[direction(), asked]).unwrap_err();

@@ -86,7 +86,7 @@ impl Link for PlainLink {
             return Vec::new();
         }
         let [first, second] = self.ends.each_ref().map(|end| end.interface.as_str());
-        vec![LinkNotice::Stopped(format!("interface \"{first}\" or \"{second}\" was taken away"))]
+        vec![LinkNotice::Stopped(format!("interface \"{first}\" or \"{second}\" was deleted"))]
     }
 }
 

@@ -67,7 +67,11 @@ struct EmulatedLink {
 
 impl EmulatedLink {
     fn start(config: &LinkConfig, wires: Wires) -> Result<Self> {
-        let ports = open_ports(&wires)?;
+        let open = |name| {
+            let interface = interface_index(&wires.own, name)?;
+            wires.own.run(|| Port::open(interface))
+        };
+        let ports = [open(OWN_NAMES[0])?, open(OWN_NAMES[1])?];
         wires.set_ends_up()?;
         let limits = config.queue_limits()?;
         let lanes = [0, 1].map(|number| Lane::new(config, number, limits[number]));
@@ -138,7 +142,7 @@ impl Link for EmulatedLink {
         let mut notices = self.notices.clone();
         if let Some(InterfaceGone { number, .. }) = self.gone.get() {
             let (interface, end) = (&self.wires.ends[*number].interface, ["first", "second"][*number]);
-            let what = format!("interface \"{interface}\" of its {end} end was taken away");
+            let what = format!("interface \"{interface}\" of its {end} end was deleted");
             notices.push(LinkNotice::Stopped(what));
         }
         notices
@@ -153,15 +157,6 @@ impl Drop for EmulatedLink {
             let _ = thread.join();
         }
     }
-}
-
-/// Packet sockets on the interfaces in the private namespace.
-fn open_ports(wires: &Wires) -> Result<[Port; 2]> {
-    let open = |name| {
-        let interface = interface_index(&wires.own, name)?;
-        wires.own.run(|| Port::open(interface))
-    };
-    Ok([open(OWN_NAMES[0])?, open(OWN_NAMES[1])?])
 }
 
 /// Makes the calling thread punctual. Without the permission the link still works, but is late under load.

@@ -10,6 +10,7 @@ use procfs::{CpuTime, CurrentSI, KernelStats};
 /// Share of all processors that others may use. A run is late if 1 % of its packets are, and others who use 1 % of the
 /// time can delay that many.
 const HARMLESS: f64 = 0.01;
+const KTHREADD: i32 = 2;
 /// Most processes in a message.
 const NAMED: usize = 3;
 /// A message names no process below this share.
@@ -55,6 +56,8 @@ impl BusyWatch {
         let of_ended = |stat: &Stat| u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
         let whole = |stat: &Stat| time(stat) + of_ended(stat);
         let own = own.iter().map(whole).sum();
+        // Kernel threads are kthreadd and its children.
+        let is_of_kernel = |stat: &&Stat| [stat.pid, stat.ppid].contains(&KTHREADD);
         let foreign = others.iter().filter(|stat| !is_of_kernel(stat)).map(whole).sum();
         let others = others.into_iter().map(|stat| (stat.pid, (stat.comm.clone(), time(&stat)))).collect();
         Ok(BusyWatch { total, idle, stolen, own, foreign, others })
@@ -97,12 +100,6 @@ impl fmt::Display for Others {
         let who: Vec<String> = self.who.iter().map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();
         if who.is_empty() { Ok(()) } else { write!(f, " ({})", who.join(", ")) }
     }
-}
-
-/// Whether a process is a kernel thread: kthreadd or a child of it.
-fn is_of_kernel(stat: &Stat) -> bool {
-    const KTHREADD: i32 = 2;
-    [stat.pid, stat.ppid].contains(&KTHREADD)
 }
 
 /// This process and its descendants.

@@ -84,25 +84,23 @@ fn distinct_ways(cell: &Cell) -> Result<Vec<(&str, &str, RoundTrip)>> {
     Ok(ways)
 }
 
-/// A failure that names every measurement outside its tolerance; `None` if all are within.
+/// A failure that names every measurement outside its tolerance, such as `s-r rate measured 18mbit, asked 20mbit, allowed
+/// 19.6mbit to 20.4mbit`; `None` if all are within.
 pub fn outside(measured: &[Calibration]) -> Option<Failure> {
+    let describe = |one: &Calibration| {
+        let text = |value: f64| match one.unit.as_str() {
+            "bit/s" => BitsPerSec(value.round() as u64).to_string(),
+            "us" => format!("{:.3}ms", value / 1e3),
+            _ => Share(value.clamp(0.0, 1.0)).to_string(),
+        };
+        let [measured, asked, low, high] = [one.measured, one.asked, one.allowed[0], one.allowed[1]].map(text);
+        format!("{} measured {measured}, asked {asked}, allowed {low} to {high}", one.quantity)
+    };
     let wrong: Vec<String> = measured.iter().filter(|one| !one.within).map(describe).collect();
     (!wrong.is_empty()).then(|| {
         let what = format!("the path is not what the scenario asks: {}", wrong.join("; "));
-        Failure::outside(what).hint("a busy or slow host cannot carry it: stop other work, or ask for less rate")
+        Failure::outside(what).hint("a busy or slow host cannot carry it: stop other work, or lower the rate")
     })
-}
-
-/// Such as `s-r rate measured 18mbit, asked 20mbit, allowed 19.6mbit to 20.4mbit`.
-fn describe(one: &Calibration) -> String {
-    let text = |value: f64| match one.unit.as_str() {
-        "bit/s" => BitsPerSec(value.round() as u64).to_string(),
-        "us" => format!("{:.3}ms", value / 1e3),
-        _ => Share(value.clamp(0.0, 1.0)).to_string(),
-    };
-    let [low, high] = one.allowed;
-    let (measured, asked) = (text(one.measured), text(one.asked));
-    format!("{} measured {measured}, asked {asked}, allowed {} to {}", one.quantity, text(low), text(high))
 }
 
 /// The measurements of a path that is as the scenario asks.
@@ -230,8 +228,9 @@ impl CalibratedPath<'_> {
         answers.sort_unstable();
         let median = answers.get((answers.len() as f64 * expected.in_order / 2.0) as usize).ok_or_else(|| {
             let what = format!("none of {RTT_PROBES} probes came back from {} to {}", self.to, self.from);
-            Failure::outside(what)
-                .hint("a busy host answers too late: stop other work; a path that loses all cannot be measured")
+            Failure::outside(what).hint(
+                "a busy host answers too late: stop other work; a path that loses every packet cannot be measured",
+            )
         })?;
         let median = median.as_secs_f64() * 1e6;
         let rtt = expected.rtt.as_secs_f64() * 1e6;

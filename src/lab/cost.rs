@@ -35,7 +35,6 @@ const EXTRA_ROUND_TRIPS: u32 = 8;
 /// Time that a run takes for its network and processes.
 const EXTRA: Duration = Duration::from_millis(500);
 
-/// How many runs at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jobs {
     /// As many runs as this host carries.
@@ -167,7 +166,6 @@ fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
     rate.min(window * per_window)
 }
 
-/// Round-trip time of a flow's empty path.
 pub(crate) fn round_trip(cell: &Cell, flow: &FlowSpec) -> Duration {
     let way = RoundTrip::between(&cell.links, &flow.from, &flow.to);
     way.map_or(Duration::ZERO, |way| way.directions(&cell.links).map(|direction| direction.delay).sum())

@@ -22,8 +22,6 @@ pub struct Time {
     pub length: Duration,
 }
 
-/// Computes one flow's record.
-///
 /// `names` are the kernel's name of the algorithm and its label in comparisons; `run` is the time of the run.
 ///
 /// Shape: `events` are those of the senders' sockets, in order of time.

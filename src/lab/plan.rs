@@ -39,7 +39,6 @@ pub struct PlannedRun {
 /// All runs of an experiment, in order: `plan.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Version of this file.
     pub schema: u32,
     pub scenario: String,
     #[serde(default)]

@@ -91,7 +91,7 @@ impl OpenResultDir {
     /// Errors: it is not a directory; it contains another plan or foreign files.
     pub fn check(path: &Path, plan: &Plan, scenario: &str) -> Result<()> {
         let refuse = |why: &str| {
-            let what = format!("cannot keep results in \"{}\": {why}", path.display());
+            let what = format!("cannot write results to \"{}\": {why}", path.display());
             Failure::usage(what).hint(ANOTHER_PLACE)
         };
         let entries = match fs::read_dir(path) {
@@ -105,7 +105,7 @@ impl OpenResultDir {
         // A call that was killed before it wrote its plan leaves these.
         let ours = ["runs", "lock", "scenario.toml", "scenario.partial", "plan.partial"];
         for name in entries.flatten().map(|entry| entry.file_name()) {
-            let why = format!("it holds \"{}\", which is not of an experiment", name.display());
+            let why = format!("it contains \"{}\", which does not belong to an experiment", name.display());
             ensure!(ours.iter().any(|own| name == *own), refuse(&why));
         }
         Ok(())
@@ -246,29 +246,21 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
     let text = fs::read_to_string(path.join("scenario.toml")).context("read its scenario")?;
     ensure!(text == scenario, other("the text of the scenario differs".into()));
     ensure!(held.seed == plan.seed, other(format!("its seed is {}, not {}", held.seed, plan.seed)));
-    let [was, is] = [held.engine, plan.engine].map(|engine| engine.name());
-    ensure!(was == is, other(format!("its engine is {was}, not {is}")));
-    match difference(&held.limited_to(plan.repeats), &plan.limited_to(held.repeats)) {
-        Some(what) => Err(other(what).into()),
-        None => Ok(held),
-    }
-}
-
-/// The difference between two plans with equal texts, seeds, engines and numbers of repeats, if any.
-fn difference(held: &Plan, plan: &Plan) -> Option<String> {
-    if held.profile != plan.profile {
-        return Some(format!("its profile is {}, not {}", held.profile.name(), plan.profile.name()));
-    }
-    if held.scenario != plan.scenario {
-        return Some(format!("its scenario is called \"{}\", not \"{}\"", held.scenario, plan.scenario));
-    }
-    if let Some((cell, _)) = held.cells.iter().zip(&plan.cells).find(|(one, other)| one != other) {
+    let [of_held, of_plan] = [held.engine, plan.engine].map(|engine| engine.name());
+    ensure!(of_held == of_plan, other(format!("its engine is {of_held}, not {of_plan}")));
+    let (was, is) = (held.limited_to(plan.repeats), plan.limited_to(held.repeats));
+    let [of_was, of_is] = [&was, &is].map(|plan| plan.profile.name());
+    ensure!(was.profile == is.profile, other(format!("its profile is {of_was}, not {of_is}")));
+    let scenarios = || format!("its scenario is called \"{}\", not \"{}\"", was.scenario, is.scenario);
+    ensure!(was.scenario == is.scenario, other(scenarios()));
+    if let Some((cell, _)) = was.cells.iter().zip(&is.cells).find(|(one, other)| one != other) {
         let at: Vec<String> = cell.at.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let place = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
         let why = "a file that the scenario names was changed, or another version of tccc planned it";
-        return Some(format!("its flows or links{place} differ: {why}"));
+        bail!(other(format!("its flows or links{place} differ: {why}")));
     }
-    (held != plan).then(|| "its runs were planned by another version of tccc".to_owned())
+    ensure!(was == is, other("its runs were planned by another version of tccc".into()));
+    Ok(held)
 }
 
 fn lock(path: &Path) -> Result<File> {
@@ -277,7 +269,7 @@ fn lock(path: &Path) -> Result<File> {
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => {
-            let what = format!("another `tccc run` works in \"{}\"", path.display());
+            let what = format!("another `tccc run` is using \"{}\"", path.display());
             Err(Failure::again(what).hint("wait for it, or choose another directory with `--out DIR`").into())
         }
         Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("lock \"{}\"", file.display())),
@@ -393,7 +385,7 @@ mod tests {
         let file = place.path().join("notes.txt");
         fs::write(&file, "mine").unwrap();
         let refusal = |path: &Path| OpenResultDir::open(path, &plan(7), TEXT).unwrap_err().to_string();
-        assert!(refusal(place.path()).ends_with("it holds \"notes.txt\", which is not of an experiment"));
+        assert!(refusal(place.path()).ends_with("it contains \"notes.txt\", which does not belong to an experiment"));
         assert!(refusal(&file).ends_with("it is not a directory"));
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
     }
@@ -405,6 +397,6 @@ mod tests {
         let second = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap_err();
         let second = second.downcast_ref::<Failure>().unwrap();
         assert_eq!(second.kind, crate::failure::FailureKind::Again);
-        assert!(second.what.starts_with("another `tccc run` works in"), "{second}");
+        assert!(second.what.starts_with("another `tccc run` is using"), "{second}");
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use crate::failure::Failure;
-use crate::path::loss::LossModel;
 use crate::path::{Direction, QueueLimit};
 use crate::scenario::{Cell, FlowSpec, LinkSpec, Ns2Spec, Profile, Sends};
 use crate::units::{BitsPerSec, QueueSize};
@@ -65,14 +64,6 @@ fn lacking_in_flow(flow: &FlowSpec) -> Option<&'static str> {
         Sends::Messages { .. } => Some("ns-2 keeps no connection open"),
         _ if flow.ecn => Some("ns-2 marks no packets"),
         _ => None,
-    }
-}
-
-/// An error model's loss probability.
-fn loss_share(loss: &LossModel) -> f64 {
-    match loss {
-        LossModel::Independent(share) => share.0,
-        _ => 0.0, // refused by `check`
     }
 }
 
@@ -136,7 +127,8 @@ impl Simulation<'_> {
 
     /// Creates the error models that the scenario lists, or else one for each direction that loses packets.
     fn error_models(&self, text: &mut String) {
-        let losses = || self.cell.links.iter().flat_map(directions).map(|(ends, one)| (ends, loss_share(&one.loss)));
+        let share = |one: &Direction| one.loss.independent().map_or(0.0, |share| share.0); // `check` refuses others
+        let losses = || self.cell.links.iter().flat_map(directions).map(|(ends, one)| (ends, share(one)));
         let rate_of = |ends: [&String; 2]| losses().find(|(other, _)| *other == ends).map_or(0.0, |(_, rate)| rate);
         let models: Vec<([&String; 2], f64)> = match &self.spec.error_models {
             Some(listed) => listed.iter().map(|ends| (ends.each_ref(), rate_of(ends.each_ref()))).collect(),

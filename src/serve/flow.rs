@@ -12,12 +12,6 @@ use crate::trace::event::Event;
 /// Losses close in time share one mark, whose count may grow for this long after it was sent.
 const GROWING_NS: u64 = 5_000_000_000;
 
-/// The answer for a connection that is not tracked, or not any more.
-#[derive(Serialize)]
-struct Unknown<'a> {
-    status: &'a Status,
-}
-
 #[derive(Serialize)]
 struct FlowFrame<'a> {
     status: &'a Status,
@@ -97,7 +91,9 @@ impl WatchedFlow {
     }
 
     fn frame(&self, name: &str, live: &Live, status: &Status, since_ns: u64) -> Bytes {
-        let Some(socket) = live.socket(self.socket) else { return frame::encode("unknown", &Unknown { status }) };
+        let Some(socket) = live.socket(self.socket) else {
+            return frame::encode("unknown", &serde_json::json!({"status": status}));
+        };
         let mut moments = FlowMoments::default();
         socket.history.points().filter(|past| past.time_ns > since_ns).for_each(|past| moments.push(past));
         let is_growing = |mark: &&Mark| mark.time_ns.saturating_add(GROWING_NS) > since_ns;

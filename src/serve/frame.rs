@@ -41,21 +41,15 @@ pub(super) struct Status {
     #[serde(flatten)]
     counts: Counts,
     notices: Vec<String>,
-    playback: Option<PlaybackStatus>,
-}
-
-#[derive(Debug, Serialize)]
-struct PlaybackStatus {
-    begin_ms: f64,
-    end_ms: f64,
-    speed: f64,
+    /// `begin_ms`, `end_ms` and `speed` of a recording.
+    playback: Option<Value>,
 }
 
 impl Status {
     pub(super) fn of(live: &Live, source: &mut dyn EventSource, refresh: Duration) -> Status {
         let playback = source.playback().map(|playback| {
             let (begin, end) = playback.span_ns();
-            PlaybackStatus { begin_ms: millis(begin), end_ms: millis(end), speed: playback.speed() }
+            json!({"begin_ms": millis(begin), "end_ms": millis(end), "speed": playback.speed()})
         });
         Status {
             title: source.title(),
@@ -67,14 +61,6 @@ impl Status {
             playback,
         }
     }
-}
-
-#[derive(Debug, Serialize)]
-struct AlgorithmsFrame<'a> {
-    status: &'a Status,
-    /// Upper bounds of the bins of `rtt_counts`. One more bin counts the values above.
-    bounds_us: &'static [u32],
-    algorithms: Vec<Value>,
 }
 
 /// Encodes the view of the algorithms.
@@ -94,7 +80,9 @@ pub(super) fn algorithms(live: &Live, status: &Status) -> Bytes {
             "callback_ns": it.callback_ns,
         })
     });
-    encode("algorithms", &AlgorithmsFrame { status, bounds_us: &BOUNDS_US, algorithms: algorithms.collect() })
+    let algorithms: Vec<Value> = algorithms.collect();
+    // One more bin counts the values above the bounds.
+    encode("algorithms", &json!({"status": status, "bounds_us": BOUNDS_US.as_slice(), "algorithms": algorithms}))
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ impl<'a> Timeline<'a> {
         let lower = Rect { y: bands.bottom(), height: rows * 2 / 5, ..area };
         let nonzero = |value: u32| (value > 0).then(|| f64::from(value));
         let line = |points, style| PlotSeries { points, is_line: true, style };
-        let dots = |points| PlotSeries { points, is_line: false, style: app.theme.ssthresh() };
+        let dots = |points| PlotSeries { points, is_line: false, style: app.theme.colour(theme::SSTHRESH) };
         let cwnd = self.series(|past| Some(past.cwnd_pkts.into()));
         let top = cwnd.iter().map(|point| point.1).fold(1.0, f64::max);
         // A threshold far above the window would flatten it; the number is in the facts.
@@ -126,7 +126,7 @@ impl<'a> Timeline<'a> {
             self.series(|past| past.ssthresh_pkts.map(|pkts| f64::from(pkts.get())).filter(|pkts| *pkts <= top * 2.0));
         let windows = Plot {
             title: " cwnd (line) and ssthresh (dots), pkts",
-            series: [dots(ssthresh), line(cwnd, app.theme.cwnd())],
+            series: [dots(ssthresh), line(cwnd, app.theme.colour(theme::CWND))],
             span_ns,
             scale: number::count,
         };
@@ -136,7 +136,7 @@ impl<'a> Timeline<'a> {
         let srtt = self.series(|past| nonzero(past.srtt_us));
         let times = Plot {
             title: " srtt (line) and min_rtt (dots)",
-            series: [dots(min_rtt), line(srtt, app.theme.measure())],
+            series: [dots(min_rtt), line(srtt, app.theme.colour(theme::MEASURE))],
             span_ns,
             scale: number::micros,
         };

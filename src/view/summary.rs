@@ -28,6 +28,7 @@ const NAME_WIDTH: u16 = 15;
 /// Of a bin's upper bound, and of its count.
 const BOUND_WIDTH: u16 = 9;
 const COUNT_WIDTH: u16 = 9;
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 fn percentile(summary: &Summary, share: f64) -> String {
     match summary.rtt.percentile_us(share) {
@@ -107,7 +108,8 @@ fn draw_histogram(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect)
         let x = count.right() + 1;
         let width = line.right().saturating_sub(x);
         let eighths = (u128::from(samples) * u128::from(width) * 8).div_ceil(u128::from(most)) as usize;
-        paint::text(buffer, Rect { x, width, ..line }, &bar_of(eighths), app.theme.measure());
+        let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+        paint::text(buffer, Rect { x, width, ..line }, &bar, app.theme.colour(theme::MEASURE));
     }
 }
 
@@ -119,9 +121,4 @@ fn bars(rtt: &Histogram, lines: usize) -> Vec<(usize, u64)> {
     let bins: Vec<usize> = (first..=last).collect();
     let merged = bins.chunks(bins.len().div_ceil(lines));
     merged.map(|bins| (bins[bins.len() - 1], bins.iter().map(|bin| counts[*bin]).sum())).collect()
-}
-
-fn bar_of(eighths: usize) -> String {
-    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }

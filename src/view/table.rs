@@ -141,9 +141,9 @@ impl FittedTable {
         let now = app.live.now_ns();
         let from = now.saturating_sub(SPARK_NS);
         socket.history.resample(from, now, |past| Some(f64::from(past.goodput_bps)), &mut parts);
-        paint::text(buffer, goodput, &number::sparkline(&parts), app.theme.measure());
+        paint::text(buffer, goodput, &number::sparkline(&parts), app.theme.colour(theme::MEASURE));
         socket.history.resample(from, now, |past| Some(f64::from(past.cwnd_pkts)), &mut parts);
-        paint::text(buffer, cwnd, &number::sparkline(&parts), app.theme.cwnd());
+        paint::text(buffer, cwnd, &number::sparkline(&parts), app.theme.colour(theme::CWND));
         if app.selected == Some(socket.latest.socket) {
             buffer.set_style(line, Style::new().add_modifier(Modifier::REVERSED));
         }

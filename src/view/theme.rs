@@ -10,11 +10,12 @@ pub struct Theme {
 }
 
 /// The palette of Okabe and Ito, in the terminal's 256 colours.
-const BLUE: Color = Color::Indexed(32);
-const ORANGE: Color = Color::Indexed(214);
-const VERMILLION: Color = Color::Indexed(202);
-const GREEN: Color = Color::Indexed(36);
-const GREY: Color = Color::Indexed(245);
+pub const CWND: Color = Color::Indexed(32);
+pub const SSTHRESH: Color = Color::Indexed(214);
+/// Of round-trip times and goodput.
+pub const MEASURE: Color = Color::Indexed(36);
+const ALARM: Color = Color::Indexed(202);
+const FAINT: Color = Color::Indexed(245);
 
 /// First and last line of the screen.
 pub const BAR: Style = Style::new().add_modifier(Modifier::REVERSED);
@@ -26,29 +27,16 @@ impl Theme {
         Theme { has_colour, has_braille }
     }
 
-    fn colour(self, colour: Color) -> Style {
+    pub fn colour(self, colour: Color) -> Style {
         if self.has_colour { Style::new().fg(colour) } else { Style::new() }
     }
 
     pub fn alarm(self) -> Style {
-        self.colour(VERMILLION).add_modifier(Modifier::BOLD)
+        self.colour(ALARM).add_modifier(Modifier::BOLD)
     }
 
     pub fn faint(self) -> Style {
-        if self.has_colour { Style::new().fg(GREY) } else { Style::new().add_modifier(Modifier::DIM) }
-    }
-
-    pub fn cwnd(self) -> Style {
-        self.colour(BLUE)
-    }
-
-    pub fn ssthresh(self) -> Style {
-        self.colour(ORANGE)
-    }
-
-    /// Round-trip times, goodput.
-    pub fn measure(self) -> Style {
-        self.colour(GREEN)
+        if self.has_colour { Style::new().fg(FAINT) } else { Style::new().add_modifier(Modifier::DIM) }
     }
 
     pub fn marker(self) -> Marker {

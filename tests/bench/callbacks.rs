@@ -1,62 +1,58 @@
-//! Benchmark: what an algorithm costs per ACK, and what that costs a transfer that only the processors limit.
+//! Benchmark: the cost of an algorithm per ACK, and its effect on a transfer that only the processors limit.
 //!
-//! Three measures over a veth pair whose two ends share one processor:
-//! 1. the kernel's statistics of BPF programs, per callback, less those of an empty program: BPF only;
-//! 2. samples of the processor's time in congestion control, per ACK: the kernel's own reno and cubic too;
-//! 3. goodput beside the kernel's own cubic, in pairs of transfers whose order alternates.
+//! Three measurements over a veth pair whose ends share one processor:
+//! 1. BPF time per callback by the kernel's statistics, minus that of an empty program;
+//! 2. processor time in congestion control per ACK, by sampling, also for the kernel's own reno and cubic;
+//! 3. goodput relative to the kernel's own cubic, in pairs of transfers whose order alternates.
 //!
-//! The first two keep the window small, so that every ACK is taken in on its own and grows the window; the third lets it
-//! grow. There the kernel merges ACKs that arrive while it sends, and an algorithm is asked some thousand times a second.
+//! The first two keep the window small, so that the kernel processes every ACK on its own. In the third the window grows,
+//! the kernel merges ACKs that arrive while it sends, and an algorithm runs a few thousand times per second.
 //!
-//! `cargo xtask bench callbacks` prints it. With `--against FOLDER` it compares the first measure with that of the objects of
-//! another build instead.
+//! `cargo xtask bench callbacks` prints the results. With `--against FOLDER`, it compares the first measurement with the
+//! objects of another build.
 
 mod lab;
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use crate::common::{HostSnapshot, needs};
-use crate::pairs;
-use lab::samples::Sampling;
-use lab::{Growth, Path, Transfer};
+use lab::samples::PerfSampling;
+use lab::{TransferCounts, VethPath, WindowGrowth};
 use libbpf_rs::query::ProgInfoIter;
-use tccc::catalog::{self, Algorithm};
+use tccc::catalog;
+use tccc::catalog::Algorithm;
 use tccc::kernel::probe::Features;
-use tccc::kernel::struct_ops::Statistics;
 use tccc::loader::{Registration, Request, register};
-use tccc::model::stats::{median, paired_ratio};
 use tccc::report::interval::median_interval;
 
-/// In the names of everything that is loaded here.
+use super::*;
+use crate::pairs;
+
 const MARK: &str = "bcall";
 const BASELINE: &str = "cubic";
-/// Pairs of transfers, unless `TCCC_PAIRS` says how many: the interval narrows with their root.
+/// Pairs of transfers, unless `TCCC_PAIRS` is set. The width of the interval falls with the square root of the number.
 const PAIRS: usize = 40;
 const STRETCH: Duration = Duration::from_millis(250);
-/// Each candidate is sampled so long in each round: what disturbs the machine meets all of them alike.
+/// Sampling time per candidate and round. Short rounds spread disturbances over all candidates.
 const SAMPLED: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 4;
-/// The requirements: at most three times what bpf_cubic takes, and at least 98 % of the kernel's cubic.
+/// The requirements: at most three times the cost of bpf_cubic, and at least 98 % of the goodput of the kernel's cubic.
 const COST_LIMIT: f64 = 3.0;
 const COST_REFERENCE: &str = "bpf_cubic";
 const GOODPUT_LIMIT: f64 = 0.98;
 
-/// A folder with `ID.bpf.o` of another build.
+/// A variable that names a folder with `ID.bpf.o` of another build.
 const AGAINST: &str = "TCCC_AGAINST";
-/// Pairs that compare two builds, unless `TCCC_PAIRS` says how many, and the length of their transfers.
+/// Pairs that compare two builds, unless `TCCC_PAIRS` is set, and the length of their transfers.
 const PAIRS_AGAINST: usize = 20;
 const STRETCH_AGAINST: Duration = Duration::from_millis(50);
-/// The requirement on a change: at most this times the other build's nanoseconds per ACK, or so many more. Half a
-/// nanosecond is what an algorithm of 3 ns changes by when the kernel places its code elsewhere.
+/// The requirement on a change: at most this ratio of the other build's time per ACK, or this many nanoseconds more. An
+/// algorithm of 3 ns changes by half a nanosecond when the kernel places its code elsewhere.
 const CHANGE_LIMIT: f64 = 1.05;
 const CHANGE_LIMIT_NS: f64 = 0.5;
 
 /// An algorithm of the catalogue under a name of its own, or one of the kernel's.
-struct Candidate {
+struct CallbackCandidate {
     shown: String,
     name: String,
-    /// The names of its BPF programs; none for the kernel's own.
+    /// Names of its BPF programs. Empty for the kernel's own algorithms.
     programs: Vec<String>,
     registered: Option<(Registration, BTreeSet<u32>)>,
 }
@@ -65,35 +61,31 @@ struct Candidate {
 #[ignore = "a benchmark: `cargo xtask bench callbacks`"]
 fn callbacks_cost_little() {
     needs!(root, struct_ops, clang);
-    let before = HostSnapshot::take(&[MARK]);
+    let _host = HostSnapshot::take(&[MARK]);
     let candidates = candidates();
-    let small = Path::with_small_window(Growth::Avoidance);
+    let small = VethPath::with_small_window(WindowGrowth::Avoidance);
     show_callbacks(&small, &candidates, empty_program_ns(&small));
     show_per_ack(&small, &candidates);
     drop(small);
-    show_goodput(&Path::new(), &candidates);
-    drop(candidates);
-    before.assert_unchanged();
+    show_goodput(&VethPath::new(), &candidates);
 }
 
-/// Compares BPF time per ACK with that of another build.
+/// Compares BPF time per ACK with another build.
 ///
-/// The connections of a pair run at once on one processor, so that whatever else the machine does meets both builds, and
-/// with them one of an algorithm that does nothing. Each pair loads both objects anew, because where the kernel puts the
-/// code changes the time by a few per cent.
+/// The connections of a pair run at once on one processor, so that other load affects both builds, and an algorithm that
+/// does nothing. Each pair loads both objects again, because the location of the code changes the time by a few percent.
 #[test]
 #[ignore = "a benchmark: `cargo xtask bench callbacks --against FOLDER`"]
 fn callbacks_cost_no_more_than_in_another_build() {
     needs!(root, struct_ops, clang);
     let folder = std::env::var_os(AGAINST).expect("TCCC_AGAINST names a folder with objects of another build");
-    let before = HostSnapshot::take(&[MARK]);
-    for (growth, name) in [(Growth::SlowStart, "slow start"), (Growth::Avoidance, "congestion avoidance")] {
-        show_against(&Path::with_small_window(growth), name, std::path::Path::new(&folder));
+    let _host = HostSnapshot::take(&[MARK]);
+    for (growth, name) in [(WindowGrowth::SlowStart, "slow start"), (WindowGrowth::Avoidance, "congestion avoidance")] {
+        show_against(&VethPath::with_small_window(growth), name, std::path::Path::new(&folder));
     }
-    before.assert_unchanged();
 }
 
-fn show_against(path: &Path, growth: &str, folder: &std::path::Path) {
+fn show_against(path: &VethPath, growth: &str, folder: &std::path::Path) {
     println!("\nBPF in {growth}, by the kernel's statistics, less what an empty program shows");
     println!(
         "algorithm        ns per ACK  other build   ratio  95 % interval      at most {CHANGE_LIMIT}, or {CHANGE_LIMIT_NS} ns more"
@@ -111,8 +103,8 @@ fn show_against(path: &Path, growth: &str, folder: &std::path::Path) {
     }
 }
 
-/// Nanoseconds per ACK of this build and the other one. Who is loaded and begins first changes from pair to pair.
-fn pair(path: &Path, algorithms: [&Algorithm; 3], index: usize) -> (f64, f64) {
+/// Nanoseconds per ACK of this build and the other one. The order of loading alternates from pair to pair.
+fn pair(path: &VethPath, algorithms: [&Algorithm; 3], index: usize) -> (f64, f64) {
     let mut candidates = [0, 1, 2].map(|at| {
         let at = if index.is_multiple_of(2) { at } else { 2 - at };
         (at, load(algorithms[at], &format!("{MARK}{at}")))
@@ -131,24 +123,24 @@ fn pair(path: &Path, algorithms: [&Algorithm; 3], index: usize) -> (f64, f64) {
     (per_ack(&ours), per_ack(&other))
 }
 
-/// What the programs of a candidate did since they were loaded.
 struct Ran {
     calls: f64,
     ns: f64,
-    /// Calls of the callback that is called most often: once for each ACK, or for what one ACK lets go.
+    /// Calls of the most frequent callback, which runs about once per ACK.
     acks: f64,
 }
 
-fn ran(candidate: &Candidate) -> Ran {
+fn ran(candidate: &CallbackCandidate) -> Ran {
     let rows = statistics_of(candidate);
     let sum = |of: fn(&(String, u64, u64)) -> u64| rows.iter().map(of).sum::<u64>() as f64;
     let acks = rows.iter().map(|row| row.1).max().expect("callbacks were called") as f64;
     Ran { calls: sum(|row| row.1), ns: sum(|row| row.2), acks }
 }
 
-/// Medians, the median ratio of a pair, and the verdict, of (this build, the other build) in nanoseconds.
+/// The row of one algorithm: median times, median ratio with interval, verdict.
 ///
-/// Medians, because an interrupt or a cold cache lengthens single pairs many times over.
+/// `pairs`: nanoseconds of this build and the other one. Medians, because an interrupt or a cold cache makes single pairs
+/// many times longer.
 fn change(pairs: &[(f64, f64)]) -> String {
     let of = |value: fn(&(f64, f64)) -> f64| pairs.iter().map(value).collect::<Vec<_>>();
     let ratios = of(|pair| pair.0 / pair.1);
@@ -163,9 +155,9 @@ fn pairs_or(count: usize) -> usize {
     std::env::var("TCCC_PAIRS").map_or(count, |count| count.parse().expect("a number of pairs"))
 }
 
-/// The kernel's own two, then the chosen of the catalogue.
-fn candidates() -> Vec<Candidate> {
-    let own = ["reno", BASELINE].map(|name| Candidate {
+/// The kernel's reno and cubic, then the chosen algorithms of the catalogue.
+fn candidates() -> Vec<CallbackCandidate> {
+    let own = ["reno", BASELINE].map(|name| CallbackCandidate {
         shown: name.into(),
         name: name.into(),
         programs: Vec::new(),
@@ -176,7 +168,7 @@ fn candidates() -> Vec<Candidate> {
         .collect()
 }
 
-/// The catalogue, or what `TCCC_ALGORITHMS` names of it.
+/// All algorithms, or those that `TCCC_ALGORITHMS` names.
 fn chosen() -> Vec<&'static Algorithm> {
     let wanted = std::env::var("TCCC_ALGORITHMS").unwrap_or_default();
     let wanted: Vec<&str> = wanted.split_whitespace().collect();
@@ -184,7 +176,7 @@ fn chosen() -> Vec<&'static Algorithm> {
     catalog::all().iter().filter(is_wanted).collect()
 }
 
-fn load(algorithm: &Algorithm, name: &str) -> Candidate {
+fn load(algorithm: &Algorithm, name: &str) -> CallbackCandidate {
     let before = programs();
     let names = algorithm.callbacks.iter().map(|callback| callback.program.clone()).collect();
     let features = Features::probe().unwrap();
@@ -192,15 +184,19 @@ fn load(algorithm: &Algorithm, name: &str) -> Candidate {
     let is_ours = |program: &str| algorithm.callbacks.iter().any(|callback| callback.program.starts_with(program));
     let programs = ProgInfoIter::default().filter(|program| !before.contains(&program.id));
     let ids = programs.filter(|program| is_ours(&program.name.to_string_lossy())).map(|program| program.id).collect();
-    Candidate { shown: algorithm.id.clone(), name: name.into(), programs: names, registered: Some((registered, ids)) }
+    CallbackCandidate {
+        shown: algorithm.id.clone(),
+        name: name.into(),
+        programs: names,
+        registered: Some((registered, ids)),
+    }
 }
 
 fn programs() -> BTreeSet<u32> {
     ProgInfoIter::default().map(|program| program.id).collect()
 }
 
-/// Name, calls and nanoseconds of each program of a candidate during one transfer, and the transfer.
-fn run_statistics(path: &Path, candidate: &Candidate) -> (Vec<(String, u64, u64)>, Transfer) {
+fn run_statistics(path: &VethPath, candidate: &CallbackCandidate) -> (Vec<(String, u64, u64)>, TransferCounts) {
     let statistics = Statistics::begin().unwrap();
     let transfer = path.transfer(&candidate.name, STRETCH);
     drop(statistics);
@@ -208,7 +204,7 @@ fn run_statistics(path: &Path, candidate: &Candidate) -> (Vec<(String, u64, u64)
 }
 
 /// Name, calls and nanoseconds of each program of a candidate that was called.
-fn statistics_of(candidate: &Candidate) -> Vec<(String, u64, u64)> {
+fn statistics_of(candidate: &CallbackCandidate) -> Vec<(String, u64, u64)> {
     let (_, ids) = candidate.registered.as_ref().expect("BPF programs have statistics");
     let programs = ProgInfoIter::default().filter(|program| ids.contains(&program.id) && program.run_cnt > 0);
     let row = |program: libbpf_rs::query::ProgramInfo| {
@@ -217,8 +213,8 @@ fn statistics_of(candidate: &Candidate) -> Vec<(String, u64, u64)> {
     programs.map(row).collect()
 }
 
-/// What the statistics show of a program that does nothing: their own cost, once per call.
-fn empty_program_ns(path: &Path) -> f64 {
+/// Nanoseconds per call of a program that does nothing, which is the cost of the statistics themselves.
+fn empty_program_ns(path: &VethPath) -> f64 {
     let algorithm = catalog::from_bytes(empty_algorithm()).unwrap();
     let candidate = load(&algorithm, &format!("{MARK}_empty"));
     let (rows, _) = run_statistics(path, &candidate);
@@ -227,7 +223,6 @@ fn empty_program_ns(path: &Path) -> f64 {
     ns as f64 / calls as f64
 }
 
-/// Compiles an algorithm whose callbacks return at once.
 fn empty_algorithm() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let object = folder.path().join("empty.bpf.o");
@@ -238,46 +233,34 @@ fn empty_algorithm() -> Vec<u8> {
     std::fs::read(object).unwrap()
 }
 
-fn show_callbacks(path: &Path, candidates: &[Candidate], empty_ns: f64) {
+fn show_callbacks(path: &VethPath, candidates: &[CallbackCandidate], empty_ns: f64) {
     println!("1. per callback, by the kernel's statistics, less {empty_ns:.0} ns that an empty program shows");
     println!("algorithm        callback          calls per ACK  ns per call  ns per ACK");
     for candidate in candidates.iter().filter(|candidate| candidate.registered.is_some()) {
         let (rows, transfer) = run_statistics(path, candidate);
-        let per_ack =
-            |(_, calls, ns): &(String, u64, u64)| (*ns as f64 - *calls as f64 * empty_ns) / transfer.acks as f64;
-        for row in &rows {
-            let calls = row.1 as f64 / transfer.acks as f64;
-            println!(
-                "{:16} {:16} {calls:14.3}  {:11.1}  {:10.1}",
-                candidate.shown,
-                row.0,
-                row.2 as f64 / row.1 as f64 - empty_ns,
-                per_ack(row)
-            );
+        let (shown, acks) = (&candidate.shown, transfer.acks as f64);
+        let mut total_ns = 0.0;
+        for (callback, calls, ns) in rows {
+            let (calls, ns_per_call) = (calls as f64 / acks, ns as f64 / calls as f64 - empty_ns);
+            total_ns += calls * ns_per_call;
+            println!("{shown:16} {callback:16} {calls:14.3}  {ns_per_call:11.1}  {:10.1}", calls * ns_per_call);
         }
-        println!(
-            "{:16} {:16} {:14}  {:11}  {:10.1}",
-            candidate.shown,
-            "all",
-            "",
-            "",
-            rows.iter().map(per_ack).sum::<f64>()
-        );
+        println!("{shown:16} {:16} {:14}  {:11}  {total_ns:10.1}", "all", "", "");
     }
 }
 
-/// Processor time in congestion control, and what it was spent on.
+/// Processor time in congestion control, and the packets of that time.
 #[derive(Default)]
-struct Cost {
+struct SampledCost {
     ns: f64,
     samples: u64,
     acks: u64,
     retransmitted: u64,
 }
 
-impl Cost {
-    fn add(&mut self, path: &Path, candidate: &Candidate) {
-        let sampling = Sampling::start();
+impl SampledCost {
+    fn add(&mut self, path: &VethPath, candidate: &CallbackCandidate) {
+        let sampling = PerfSampling::start();
         let transfer = path.transfer(&candidate.name, SAMPLED);
         let samples = sampling.stop(&candidate.programs);
         self.ns += samples.hits as f64 * samples.period_ns;
@@ -286,19 +269,19 @@ impl Cost {
         self.retransmitted += transfer.retransmitted;
     }
 
-    /// Mean, and half of the 95 % interval of a Poisson count; what changes from round to round is not in it.
+    /// Mean, and half the width of the 95 % interval of a Poisson count. Differences between rounds are not included.
     fn ns_per_ack(&self) -> (f64, f64) {
         let mean = self.ns / self.acks.max(1) as f64;
         (mean, 1.96 * mean / (self.samples.max(1) as f64).sqrt())
     }
 }
 
-fn show_per_ack(path: &Path, candidates: &[Candidate]) {
+fn show_per_ack(path: &VethPath, candidates: &[CallbackCandidate]) {
     println!(
         "\n2. congestion control in all, by samples of the processor, entering BPF and growing the window included"
     );
     println!("algorithm           ACKs  retransmit  ns per ACK  95 % interval   beside {COST_REFERENCE}");
-    let mut costs: Vec<Cost> = candidates.iter().map(|_| Cost::default()).collect();
+    let mut costs: Vec<SampledCost> = candidates.iter().map(|_| SampledCost::default()).collect();
     for _ in 0..ROUNDS {
         costs.iter_mut().zip(candidates).for_each(|(cost, candidate)| cost.add(path, candidate));
     }
@@ -310,12 +293,12 @@ fn show_per_ack(path: &Path, candidates: &[Candidate]) {
             let word = if ns / reference <= COST_LIMIT { "holds" } else { "does not hold" };
             format!("{:6.2} (at most {COST_LIMIT}: {word})", ns / reference)
         });
-        let Cost { acks, retransmitted, .. } = cost;
+        let SampledCost { acks, retransmitted, .. } = cost;
         println!("{:16} {acks:7}  {retransmitted:10}  {ns:10.1}  ± {margin_ns:11.1}   {verdict}", candidate.shown);
     }
 }
 
-fn show_goodput(path: &Path, candidates: &[Candidate]) {
+fn show_goodput(path: &VethPath, candidates: &[CallbackCandidate]) {
     let count = pairs_or(PAIRS);
     println!(
         "\n3. goodput beside the kernel's {BASELINE}: {count} pairs of new connections of {} ms",

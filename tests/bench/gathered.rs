@@ -1,54 +1,44 @@
-//! Thousands of sockets in a namespace of their own, for what must not depend on how many there are.
+//! Thousands of sockets in a namespace of their own.
 //!
-//! A process may have some ten thousand descriptors, so members of the crowd are processes that hold a part each: the
-//! test binary itself, started again for its ignored test `crowd_member`.
+//! The number of descriptors per process is limited, so several processes hold a part of the sockets each. They are this
+//! test binary, started again for its ignored test `crowd_member`.
 
-use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Stdio};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::net::TcpStream;
 
 use anyhow::Result;
 use tccc::kernel::netlink;
-use tccc::kernel::netns::Netns;
 
-use crate::common::{poll_until, test_alone};
-use crate::lab::socket::path_of;
+use super::*;
+use crate::common::test_alone;
 use crate::namespaces::start_in;
 
-/// Sockets of one member.
 const OF_ONE_MEMBER: usize = 16_000;
-/// Connections to one listener: few enough that the kernel finds a free port at once.
+/// Connections per listener. With more, the kernel would search longer for a free port.
 const OF_ONE_LISTENER: usize = 2_000;
-/// How long one member may take to connect.
-const SOON: Duration = Duration::from_secs(120);
-/// What a member gets: how many sockets it holds, where it writes them, and how often they talk, in milliseconds.
+/// Variables of a member: number of sockets, file for their addresses, interval of their transfers in milliseconds.
 const SOCKETS: &str = "TCCC_CROWD_SOCKETS";
 const LIST: &str = "TCCC_CROWD_LIST";
 const PACE: &str = "TCCC_CROWD_PACE";
 
-/// Established connections over a loopback interface.
-pub struct Crowd {
+pub struct SocketCrowd {
     pub netns: Netns,
     members: Vec<Child>,
     /// Local and remote address of every socket.
     pub ends: BTreeSet<(SocketAddr, SocketAddr)>,
 }
 
-impl Crowd {
-    /// Opens so many sockets: two for each connection, which all talk once in each `pace`, for as long as they live.
-    pub fn gather(sockets: usize, pace: Option<Duration>) -> Crowd {
+impl SocketCrowd {
+    /// Opens sockets, two per connection. Each connection transfers some bytes once per `pace`.
+    pub fn gather(sockets: usize, pace: Option<Duration>) -> SocketCrowd {
         let netns = Netns::create().unwrap();
         netlink::set_up(&netns, "lo").unwrap();
-        Crowd::gather_in(netns, sockets, pace)
+        SocketCrowd::gather_in(netns, sockets, pace)
     }
 
-    /// The same in a namespace that is there already.
-    pub fn gather_in(netns: Netns, sockets: usize, pace: Option<Duration>) -> Crowd {
-        let mut crowd = Crowd { netns, members: Vec::new(), ends: BTreeSet::new() };
+    /// Like [`SocketCrowd::gather`], in an existing namespace.
+    pub fn gather_in(netns: Netns, sockets: usize, pace: Option<Duration>) -> SocketCrowd {
+        let mut crowd = SocketCrowd { netns, members: Vec::new(), ends: BTreeSet::new() };
         let folder = tempfile::tempdir().unwrap();
         while crowd.ends.len() < sockets {
             let list = folder.path().join(crowd.members.len().to_string());
@@ -71,14 +61,9 @@ impl Crowd {
         command.envs(pace.map(|pace| (PACE, pace.as_millis().to_string())));
         self.members.push(start_in(&self.netns, &mut command).spawn().unwrap());
     }
-
-    /// Path by which other processes find the namespace while this one lives.
-    pub fn place(&self) -> String {
-        path_of(&self.netns)
-    }
 }
 
-impl Drop for Crowd {
+impl Drop for SocketCrowd {
     fn drop(&mut self) {
         for member in &mut self.members {
             let _ = member.kill();
@@ -87,9 +72,7 @@ impl Drop for Crowd {
     }
 }
 
-/// The work of a member, until whoever started it has gone.
-///
-/// Does nothing when nobody started it as one.
+/// The work of a member, until its parent ends. Does nothing without the variables of a member.
 #[test]
 #[ignore = "started by the benchmarks"]
 fn crowd_member() {
@@ -106,11 +89,11 @@ fn crowd_member() {
             loop {
                 let begin = Instant::now();
                 talk(&talking);
-                std::thread::sleep(pace.saturating_sub(begin.elapsed())); // the pace is what is offered
+                std::thread::sleep(pace.saturating_sub(begin.elapsed())); // the pace of the load
             }
         });
     }
-    // The pipe to whoever started this process closes.
+    // Ends when the parent's end of the pipe is closed.
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
@@ -126,7 +109,6 @@ fn connect_all(connections: usize) -> Result<Vec<[TcpStream; 2]>> {
     Ok(made)
 }
 
-/// Every connection carries some bytes, one after the other.
 fn talk(connections: &[[TcpStream; 2]]) {
     let mut piece = [0; 1000];
     for [client, server] in connections {

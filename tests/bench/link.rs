@@ -1,22 +1,19 @@
-//! The link's benchmark, run by `cargo xtask bench link`: what it delivers, how late it is and what that costs.
+//! Benchmark: rate, lateness and processor time of the user-space link.
 //!
-//! Prints a table of medians over the runs of each row; `TCCC_BENCH_RUNS` sets their number, `TCCC_BENCH_SECONDS`
-//! their length, `TCCC_BENCH_ONLY` the rows whose name holds it. Rows: UDP at 110 % of the rate through 50 ms, 50
-//! packets of queue and 1 % loss; TCP through 10 ms each way with a queue of one BDP; ten links at once.
+//! `cargo xtask bench link` prints a table of medians over the runs of each row. `TCCC_BENCH_RUNS` sets the number of runs,
+//! `TCCC_BENCH_SECONDS` their length, and `TCCC_BENCH_ONLY` selects rows by a part of their name. Rows: UDP at 110 % of the
+//! rate with a delay of 50 ms, a queue of 50 packets and 1 % loss; TCP with 10 ms each way and a queue of one BDP; ten
+//! links at once.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crate::common::needs;
-use crate::lab::link::{Lab, MTU, limited, link_cpu_time, plain, receive_during};
 use tccc::emulate::tunlink::TunLink;
 use tccc::model::run::LinkCounters;
-use tccc::model::stats::median;
 use tccc::units::{QueueSize, Share};
 
-/// One run of one row.
+use super::*;
+use crate::lab::link::{LinkLab, MTU, limited, link_cpu_time, plain, receive_during};
+
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct LinkRun {
     offered_mbit: f64,
     delivered_mbit: f64,
     late_us: [f64; 4],
@@ -29,10 +26,10 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-fn summary(counters: &LinkCounters, time: Duration, cpu: Duration) -> Run {
+fn summary(counters: &LinkCounters, time: Duration, cpu: Duration) -> LinkRun {
     let lateness = counters.lateness_us.unwrap_or_else(|| panic!("no packet was carried: {counters:?}"));
-    Run {
-        // All packets of the benchmark that matter for the rate are full ones.
+    LinkRun {
+        // The packets that matter for the rate are full ones.
         offered_mbit: (counters.received_pkts * MTU as u64) as f64 * 8.0 / 1e6 / time.as_secs_f64(),
         delivered_mbit: counters.sent_bytes as f64 * 8.0 / 1e6 / time.as_secs_f64(),
         late_us: [lateness.p50, lateness.p99, lateness.p999, lateness.max],
@@ -42,8 +39,8 @@ fn summary(counters: &LinkCounters, time: Duration, cpu: Duration) -> Run {
     }
 }
 
-/// Counts only from when the pipe is full to when the sender stops.
-fn measured(lab: &Lab, fill: Duration, time: Duration) -> Run {
+/// Measures from when the pipe is full until the sender stops.
+fn measured(lab: &LinkLab, fill: Duration, time: Duration) -> LinkRun {
     thread::sleep(fill); // the queue fills at the link's rate
     lab.link.restart_counters();
     let (started, cpu) = (Instant::now(), link_cpu_time());
@@ -52,13 +49,13 @@ fn measured(lab: &Lab, fill: Duration, time: Duration) -> Run {
     summary(&counters[0], elapsed, cpu_after - cpu)
 }
 
-fn udp_run(mbit: f64, time: Duration) -> Run {
+fn udp_run(mbit: f64, time: Duration) -> LinkRun {
     let delay = Duration::from_millis(50);
-    // A sender that shares two cores with the link has gaps of milliseconds: at high rates only a longer queue keeps
-    // the link at full load, and it is the link that is measured.
+    // A sender that shares two cores with the link pauses for milliseconds. At high rates, only a longer queue keeps the
+    // link busy.
     let queue = QueueSize::Packets(if mbit > 100.0 { 500 } else { 50 });
     let there = tccc::path::Direction { loss: Share(0.01).into(), ..limited(mbit, delay, queue) };
-    let lab = Lab::new(&TunLink, [there, plain(delay)]);
+    let lab = LinkLab::new(&TunLink, [there, plain(delay)]);
     let (mut sender, receiver) = lab.udp(0);
     let fill = Duration::from_millis(500);
     thread::scope(|scope| {
@@ -68,9 +65,9 @@ fn udp_run(mbit: f64, time: Duration) -> Run {
     })
 }
 
-fn tcp_run(mbit: f64, time: Duration) -> Run {
+fn tcp_run(mbit: f64, time: Duration) -> LinkRun {
     let way = || limited(mbit, Duration::from_millis(10), QueueSize::Bdp(1.0));
-    let lab = Lab::new(&TunLink, [way(), way()]);
+    let lab = LinkLab::new(&TunLink, [way(), way()]);
     let fill = Duration::from_secs(1);
     thread::scope(|scope| {
         let run = scope.spawn(|| measured(&lab, fill, time));
@@ -79,9 +76,9 @@ fn tcp_run(mbit: f64, time: Duration) -> Run {
     })
 }
 
-/// Ten links with a flood each; the worst lateness of all, the rate of all.
-fn ten_links_run(mbit: f64, time: Duration) -> Run {
-    let runs: Vec<Run> = thread::scope(|scope| {
+/// Ten links with a flood each: the sum of their rates, and the worst lateness.
+fn ten_links_run(mbit: f64, time: Duration) -> LinkRun {
+    let runs: Vec<LinkRun> = thread::scope(|scope| {
         let runs: Vec<_> = (0..10).map(|_| scope.spawn(|| udp_run(mbit, time))).collect();
         runs.into_iter().map(|run| run.join().unwrap()).collect()
     });
@@ -95,22 +92,33 @@ fn ten_links_run(mbit: f64, time: Duration) -> Run {
     total
 }
 
-fn print_row(name: &str, runs: &[Run]) {
-    let middle = |value: &dyn Fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>()).unwrap();
-    let late = |n: usize| middle(&|run| run.late_us[n]);
-    println!(
-        "{name:<18} {:>8.2} {:>9.2} {:>7.1} {:>7.1} {:>8.1} {:>8.0} {:>6.1} {:>7.3} {:>7.0} {:>3}",
-        middle(&|run| run.offered_mbit),
-        middle(&|run| run.delivered_mbit),
-        late(0),
-        late(1),
-        late(2),
-        late(3),
-        middle(&|run| run.cpu_percent),
-        middle(&|run| run.loss_percent),
-        runs.iter().map(|run| run.failed_pkts).sum::<u64>(),
-        runs.len()
-    );
+/// Widths of the columns after the name of a row.
+const WIDTHS: [usize; 10] = [8, 9, 7, 7, 8, 8, 6, 7, 7, 3];
+
+fn print_line(name: &str, cells: [String; 10]) {
+    let cells: Vec<String> = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$}")).collect();
+    println!("{name:<18} {}", cells.join(" "));
+}
+
+fn print_row(name: &str, runs: &[LinkRun]) {
+    let middle = |decimals: usize, value: &dyn Fn(&LinkRun) -> f64| {
+        let middle = median(&runs.iter().map(value).collect::<Vec<_>>()).unwrap();
+        format!("{middle:.decimals$}")
+    };
+    let late = |decimals, n: usize| middle(decimals, &|run| run.late_us[n]);
+    let cells = [
+        middle(2, &|run| run.offered_mbit),
+        middle(2, &|run| run.delivered_mbit),
+        late(1, 0),
+        late(1, 1),
+        late(1, 2),
+        late(0, 3),
+        middle(1, &|run| run.cpu_percent),
+        middle(3, &|run| run.loss_percent),
+        runs.iter().map(|run| run.failed_pkts).sum::<u64>().to_string(),
+        runs.len().to_string(),
+    ];
+    print_line(name, cells);
 }
 
 #[test]
@@ -120,21 +128,9 @@ fn link_table() {
     let runs = setting("TCCC_BENCH_RUNS", 3);
     let time = Duration::from_secs(setting("TCCC_BENCH_SECONDS", 4));
     let only = std::env::var("TCCC_BENCH_ONLY").unwrap_or_default();
-    println!(
-        "{:<18} {:>8} {:>9} {:>7} {:>7} {:>8} {:>8} {:>6} {:>7} {:>7} {:>3}",
-        "asked, Mbit/s",
-        "offered",
-        "delivered",
-        "p50 us",
-        "p99 us",
-        "p99.9 us",
-        "max us",
-        "CPU %",
-        "loss %",
-        "failed",
-        "n"
-    );
-    let row = |name: &str, run: &dyn Fn() -> Run| {
+    let head = "offered,delivered,p50 us,p99 us,p99.9 us,max us,CPU %,loss %,failed,n";
+    print_line("asked, Mbit/s", std::array::from_fn(|n| head.split(',').nth(n).unwrap().to_owned()));
+    let row = |name: &str, run: &dyn Fn() -> LinkRun| {
         if name.contains(&only) {
             print_row(name, &(0..runs).map(|_| run()).collect::<Vec<_>>());
         }

@@ -1,40 +1,31 @@
-//! Benchmark: wall time of `tccc load` and `tccc unload`, as a person who types them waits for it.
+//! Benchmark: wall time of `tccc load` and `tccc unload` as whole processes.
 //!
-//! `cargo xtask bench load` builds with optimisation and prints it. The requirement on load: under 50 ms.
+//! `cargo xtask bench load` builds with optimisation and prints the results. The requirement for load: under 50 ms.
 
-use std::process::Stdio;
-use std::time::Instant;
-
-use crate::common::{host_has, tccc};
-use crate::lab::sandbox::in_sandbox;
-use tccc::model::stats::{median, percentile};
+use super::*;
 
 const ROUNDS: usize = 20;
 const REQUIREMENT_MS: f64 = 50.0;
-/// The instance's own name, with the sandbox's word in it.
-const NAME: &str = "klt_bench";
+const NAME: &str = "ldk_bench";
 
 #[test]
 #[ignore = "a benchmark: `cargo xtask bench load`"]
 fn load_and_unload_take_milliseconds() {
-    in_sandbox(host_has!(root, struct_ops, bpffs), || {
-        let rounds = (0..ROUNDS).map(|_| (timed(&["load", "dtcp", "--as", NAME]), timed(&["unload", NAME])));
-        let (load_ms, unload_ms): (Vec<f64>, Vec<f64>) = rounds.unzip();
-        println!("verb             n  median ms  p95 ms  max ms");
-        show("load", &load_ms);
-        show("unload", &unload_ms);
-        let verdict = if median(&load_ms).unwrap() < REQUIREMENT_MS { "holds" } else { "does not hold" };
-        println!("load under {REQUIREMENT_MS} ms: {verdict} (median of {ROUNDS} processes, start and exit included)");
-    });
+    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs);
+    let rounds = (0..ROUNDS).map(|_| (timed(&["load", "dtcp", "--as", NAME]), timed(&["unload", NAME])));
+    let (load_ms, unload_ms): (Vec<f64>, Vec<f64>) = rounds.unzip();
+    println!("verb             n  median ms  p95 ms  max ms");
+    show("load", &load_ms);
+    show("unload", &unload_ms);
+    let verdict = if median(&load_ms).unwrap() < REQUIREMENT_MS { "holds" } else { "does not hold" };
+    println!("load under {REQUIREMENT_MS} ms: {verdict} (median of {ROUNDS} processes, start and exit included)");
 }
 
 /// Milliseconds of one run of the program.
 fn timed(arguments: &[&str]) -> f64 {
     let start = Instant::now();
-    let output = tccc().args(arguments).stdin(Stdio::null()).output().unwrap();
-    let elapsed = start.elapsed();
-    assert!(output.status.success(), "tccc {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    elapsed.as_secs_f64() * 1e3
+    check(0, tccc().args(arguments).stdin(Stdio::null()));
+    start.elapsed().as_secs_f64() * 1e3
 }
 
 fn show(verb: &str, times_ms: &[f64]) {

@@ -1,24 +1,20 @@
-//! Benchmark: how often a browser draws the page of `tccc serve` while 200 flows are plotted.
+//! Benchmark: frames per second of a browser that shows the page of `tccc serve` with 200 plotted flows.
 //!
-//! `cargo xtask web --frames` prints it. The requirement: 60 frames a second.
+//! `cargo xtask web --frames` prints the result. The requirement: 60 frames per second.
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use super::*;
+use crate::gathered::SocketCrowd;
 
-use crate::common::{needs, tccc};
-use crate::gathered::Crowd;
-use crate::lab::serve::Server;
-
-/// Twice as many sockets as flows: both ends are on this host.
+/// Two sockets per flow, because both ends are on this host.
 const SOCKETS: usize = 500;
 
 #[test]
 #[ignore = "a benchmark: `cargo xtask web --frames`"]
 fn two_hundred_plotted_flows() {
     needs!(root, btf);
-    let crowd = Crowd::gather(SOCKETS, Some(Duration::ZERO));
+    let crowd = SocketCrowd::gather(SOCKETS, Some(Duration::ZERO));
     let mut serve = tccc();
-    serve.args(["serve", "--listen", "127.0.0.1:0", "--netns", &crowd.place()]);
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--netns", &path_of(&crowd.netns)]);
     let server = Server::start(serve);
     let mut node = Command::new("node");
     node.arg("tests/web/frames.mjs").env("SERVER", format!("http://{}", server.address)).stdin(Stdio::null());

@@ -1,8 +1,8 @@
-//! Two things measured in turn, and what their ratio says.
+//! Two quantities measured in turn, and their ratio.
 
-use tccc::model::stats::paired_ratio;
+use super::*;
 
-/// So many pairs. The order changes from pair to pair, so that a drift of the machine cancels.
+/// Measures pairs. The order alternates from pair to pair, so that a drift of the machine cancels.
 pub fn alternating(count: usize, one: impl Fn() -> f64, other: impl Fn() -> f64) -> impl Iterator<Item = (f64, f64)> {
     (0..count).map(move |index| {
         if index.is_multiple_of(2) {
@@ -14,7 +14,7 @@ pub fn alternating(count: usize, one: impl Fn() -> f64, other: impl Fn() -> f64)
     })
 }
 
-/// Prints the mean ratio of the pairs; returns its 95 % interval.
+/// Prints the mean ratio of the pairs and returns its 95 % interval.
 pub fn show_ratio(what: &str, pairs: &[(f64, f64)]) -> [f64; 2] {
     let ratio = paired_ratio(pairs).unwrap();
     let [low, high] = ratio.ci95.unwrap();
@@ -23,7 +23,7 @@ pub fn show_ratio(what: &str, pairs: &[(f64, f64)]) -> [f64; 2] {
     [low, high]
 }
 
-/// Whether something with this interval is at least so much.
+/// The verdict on a lower limit for a value with this interval.
 pub fn at_least(limit: f64, [low, high]: [f64; 2]) -> &'static str {
     match limit {
         _ if low >= limit => "holds",

@@ -1,38 +1,34 @@
-//! Benchmark: what a policy costs a connection, by the kernel's statistics of BPF programs.
+//! Benchmark: the cost of a policy per connection, by the kernel's statistics of BPF programs.
 //!
-//! Each policy decides the same connections over a loopback interface of its own network namespace: both ends of each.
-//! Policies take turns, so that whatever disturbs the machine meets all of them alike.
-//!
-//! `cargo xtask bench policy` prints it.
+//! Each policy decides both ends of the same connections over a loopback interface. Policies take turns, so that other load
+//! affects all of them. `cargo xtask bench policy` prints the results.
 
-use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::SocketAddrV4;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
-use crate::common::{HostSnapshot, needs};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket, sockopt};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
-use tccc::kernel::netns::Netns;
-use tccc::kernel::struct_ops::{self, Statistics};
-use tccc::kernel::{bpf, cgroup, netlink};
+use tccc::kernel::{bpf, cgroup, struct_ops};
 use tccc::model::stats::students_interval;
 use tccc::policy::program::{self, LoadedPolicy};
-use tccc::policy::rule::{Arm, Match, Policy, Portion, Ports, Rule, Split, SplitBy, Treatment};
+use tccc::policy::rule::{Match, Policy, Portion, Ports, Rule, Treatment};
 use tccc::policy::table::{Resolved, RuleTables};
 use tccc::units::prefix::Prefix;
 
-/// Rounds, and connections of each policy in each round.
+use super::*;
+use crate::lab::policy::rule;
+
 const ROUNDS: usize = 8;
 const CONNECTIONS: usize = 2_500;
-/// The requirement: nanoseconds a socket with up to ten thousand prefixes.
+/// The requirement with up to ten thousand prefixes: nanoseconds per socket.
 const LIMIT_NS: f64 = 1_000.0;
 const SEED: u128 = 15;
 
-struct Candidate {
+struct PolicyCandidate {
     name: String,
     loaded: LoadedPolicy,
-    /// Nanoseconds a socket, one value a round.
+    /// Nanoseconds per socket, one value per round.
     costs: Vec<f64>,
     must_hold: bool,
 }
@@ -41,9 +37,8 @@ struct Candidate {
 #[ignore = "a benchmark: `cargo xtask bench policy`"]
 fn decision_costs_less_than_a_microsecond() {
     needs!(root, btf, cgroup2);
-    let before = HostSnapshot::take(&["tccc"]);
-    let netns = Netns::create().unwrap();
-    netlink::set_up(&netns, "lo").unwrap();
+    let _host = HostSnapshot::take(&["tccc"]);
+    let netns = loopback_netns();
     let mut candidates = candidates();
     for _ in 0..ROUNDS {
         for candidate in &mut candidates {
@@ -58,16 +53,13 @@ fn decision_costs_less_than_a_microsecond() {
         println!("{:<44} {mean:>6.0} ({low:.0} to {high:.0})", candidate.name);
         assert!(!candidate.must_hold || mean <= LIMIT_NS, "{}: {mean:.0} ns", candidate.name);
     }
-    drop(candidates);
-    drop(netns);
-    before.assert_unchanged();
 }
 
-fn candidates() -> Vec<Candidate> {
+fn candidates() -> Vec<PolicyCandidate> {
     let candidate = |name: &str, rules: Vec<Rule>, must_hold: bool| {
         let tables = RuleTables::of(&Policy { rules }, &Resolved::default());
         let loaded = program::load(&tables, 0, None, None).unwrap();
-        Candidate { name: name.to_owned(), loaded, costs: Vec::new(), must_hold }
+        PolicyCandidate { name: name.to_owned(), loaded, costs: Vec::new(), must_hold }
     };
     let elsewhere = || Match { remote_port: vec![Ports(1..=1)], ..Match::default() };
     let keep = vec![(Treatment::Keep, Portion::ALL)];
@@ -90,20 +82,7 @@ fn candidates() -> Vec<Candidate> {
     candidates
 }
 
-fn rule(name: &str, when: Match, arms: Vec<(Treatment, Portion)>) -> Rule {
-    let arms = arms.into_iter().map(|(treatment, portion)| Arm { treatment, portion }).collect();
-    Rule {
-        name: name.to_owned(),
-        line: 1,
-        when,
-        split: Split { arms, by: SplitBy::Connection },
-        overrides: false,
-        overrides_route: true,
-        trial: None,
-    }
-}
-
-/// Prefixes among the loopback addresses, of 24 to 32 bits: connections are between random ones of these.
+/// Random prefixes of loopback addresses, of 24 to 32 bits. Connections are between random loopback addresses.
 fn random_prefixes(count: usize) -> Vec<Prefix> {
     let mut random = Pcg64Mcg::new(SEED);
     let mut text = || {
@@ -118,35 +97,31 @@ fn loopback(random: &mut Pcg64Mcg) -> Ipv4Addr {
     Ipv4Addr::from_bits(127 << 24 | random.next_u32() >> 8)
 }
 
-/// Nanoseconds that the program takes for one end of a connection.
+/// Nanoseconds of the program per end of a connection.
 fn measure(netns: &Netns, policy: &LoadedPolicy) -> f64 {
     let root = File::open(cgroup::mount_point().unwrap()).unwrap();
     let link = bpf::attach_sock_ops(&policy.program, &root).unwrap();
     let statistics = Statistics::begin().unwrap();
     let before = struct_ops::cost_of(&policy.program).unwrap();
-    netns
-        .run(|| {
-            connect_often();
-            Ok(())
-        })
-        .unwrap();
+    netns.run(connect_often).unwrap();
     let after = struct_ops::cost_of(&policy.program).unwrap();
     drop((statistics, link));
     (after.nanoseconds - before.nanoseconds) as f64 / (2 * CONNECTIONS) as f64
 }
 
-fn connect_often() {
+fn connect_often() -> anyhow::Result<()> {
     let mut random = Pcg64Mcg::new(SEED + 1);
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     for _ in 0..CONNECTIONS {
         let sender = connect(loopback(&mut random), SocketAddrV4::new(loopback(&mut random), port));
         let receiver = listener.accept().unwrap().0;
-        // A reset leaves no port waiting: there are fewer ports than connections.
+        // A reset leaves no port in TIME_WAIT. There are fewer ports than connections.
         for end in [sender.as_fd(), receiver.as_fd()] {
             setsockopt(&end, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 }).unwrap();
         }
     }
+    Ok(())
 }
 
 fn connect(from: Ipv4Addr, to: SocketAddrV4) -> OwnedFd {

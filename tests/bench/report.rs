@@ -1,26 +1,24 @@
 //! Benchmark: time and memory of `tccc report` over many directories of one experiment.
 //!
-//! `cargo xtask bench report` prints it. The requirement: 100,000 runs in 10,000 directories over 400 cells in at most
-//! 60 s and 1 GB. `TCCC_REPORT_PROGRAM` measures another build.
+//! `cargo xtask bench report` prints the results. The requirement: 100,000 runs in 10,000 directories over 400 cells in at
+//! most 60 s and 1 GB. `TCCC_REPORT_PROGRAM` names another build to measure.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::Command;
-use std::time::Instant;
 
-use crate::lab::results::{Directory, SCENARIO, run};
-use nix::sys::resource::{UsageWho, getrusage};
 use tccc::model::run::RunRecord;
 
-/// Losses and queues of the sweep; with two variants, 400 cells.
+use super::*;
+use crate::common::TCCC;
+use crate::lab::results::{Directory, SCENARIO, run};
+
+/// Losses and queues of the sweep. With two variants, there are 400 cells.
 const LOSSES: usize = 20;
 const QUEUES: usize = 10;
 const VARIANTS: [&str; 2] = ["SACK", "Other"];
 const CELLS: usize = LOSSES * QUEUES * VARIANTS.len();
 
-/// The fixture's scenario over the whole sweep, without numbers of a source.
+/// The fixture's scenario over the whole sweep, without published numbers.
 fn scenario() -> String {
     let own = SCENARIO.split("[[published]]").next().unwrap();
     let names = |count: usize, name: &dyn Fn(usize) -> String| {
@@ -42,7 +40,7 @@ fn queue(index: usize) -> String {
     format!("{}pkts", 10 * (index + 1))
 }
 
-/// The run of this number: all cells once, then all once more.
+/// The run with a number. Runs go through all cells, then again.
 fn numbered(number: usize) -> RunRecord {
     let (repeat, cell) = (number / CELLS, number % CELLS);
     let (variant, place) = (VARIANTS[cell % 2], cell / 2);
@@ -54,7 +52,7 @@ fn numbered(number: usize) -> RunRecord {
     record
 }
 
-/// Writes the runs into directories, as many in each; all have the events of the first.
+/// Writes the runs evenly into directories. All share the events of the first run.
 fn write_all(place: &Path, runs: usize, directories: usize) {
     let (scenario, events) = (scenario(), place.join("events.jsonl"));
     for index in 0..directories {
@@ -76,8 +74,7 @@ fn write_all(place: &Path, runs: usize, directories: usize) {
 fn measure(runs: usize, directories: usize) {
     let place = tempfile::tempdir().unwrap();
     write_all(place.path(), runs, directories);
-    let own = env!("CARGO_BIN_EXE_tccc").to_owned();
-    let program = std::env::var("TCCC_REPORT_PROGRAM").unwrap_or(own);
+    let program = std::env::var("TCCC_REPORT_PROGRAM").unwrap_or(TCCC.to_owned());
     for format in ["json", "html"] {
         let out = place.path().join(format!("report.{format}"));
         let begin = Instant::now();
@@ -85,7 +82,7 @@ fn measure(runs: usize, directories: usize) {
         let took = begin.elapsed().as_secs_f64();
         assert!(status.success());
         let bytes = fs::metadata(&out).unwrap().len();
-        // The most of all programs so far, which is why the small measurement comes first.
+        // The maximum over all child processes so far, so the smaller measurement comes first.
         let most = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss() / 1024;
         println!("{runs} runs in {directories} directories as {format}: {took:.1} s, {most} MiB, {bytes} bytes");
     }

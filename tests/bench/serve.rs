@@ -1,19 +1,16 @@
-//! What `tccc serve` takes of a processor and of memory with ten thousand sockets; prints what it measured.
+//! Benchmark: processor time and memory of `tccc serve` with ten thousand sockets.
+//!
+//! `cargo xtask bench serve` prints the results.
 
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
+use std::sync::Mutex;
 
-use crate::common::{needs, poll_until, tccc};
-use crate::gathered::Crowd;
-use crate::lab::serve::{SOON, Server};
+use super::*;
+use crate::gathered::SocketCrowd;
 use crate::usage;
-use tccc::kernel::netns::Netns;
 
-/// Each of them sends some bytes once in each pace, or receives them.
+/// Half of them send some bytes once per `PACE` to the other half.
 const SOCKETS: usize = 10_000;
 const PACE: Duration = Duration::from_secs(1);
-/// How long each way of serving is measured.
 const LENGTH: Duration = Duration::from_secs(30);
 
 fn measure(netns: &Netns, name: &str, arguments: &[&str], pages: usize) {
@@ -46,10 +43,10 @@ fn measure(netns: &Netns, name: &str, arguments: &[&str], pages: usize) {
 #[ignore = "a benchmark: `cargo xtask bench serve`"]
 fn ten_thousand_sockets() {
     needs!(root, btf);
-    let crowd = Crowd::gather(SOCKETS, Some(PACE));
+    let crowd = SocketCrowd::gather(SOCKETS, Some(PACE));
     let netns = &crowd.netns;
     measure(netns, "metrics only, a sweep every 5 s", &["--metrics-only"], 0);
-    measure(netns, "page that nobody looks at", &[], 0);
-    measure(netns, "page that one looks at", &[], 1);
-    measure(netns, "page that ten look at", &[], 10);
+    measure(netns, "page without viewers", &[], 0);
+    measure(netns, "page with one viewer", &[], 1);
+    measure(netns, "page with ten viewers", &[], 10);
 }

@@ -1,19 +1,14 @@
 //! Benchmark: many sockets on one host.
 //!
-//! `tccc sockets -o json` beside `ss -tin` over 100,000 sockets, in turn, and whether the answer is complete; then how
-//! often `tccc top` draws a new picture of 10,000 sockets that all talk. `cargo xtask bench sockets` prints it. The
-//! requirements: ten times as fast as `ss`, every socket once; a picture within a second.
+//! Compares `tccc sockets -o json` with `ss -tin` over 100,000 sockets and checks that its output is complete. Then measures
+//! how often `tccc top` redraws 10,000 active sockets. `cargo xtask bench sockets` prints the results. The requirements: ten
+//! times as fast as `ss`, every socket once; a redraw within a second.
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-use crate::common::{needs, poll_until, tccc};
-use crate::gathered::Crowd;
+use super::*;
+use crate::gathered::SocketCrowd;
+use crate::lab::pty::Session;
 use crate::namespaces::start_in;
 use crate::pairs;
-use tccc::model::stats::percentile;
 
 const SOCKETS: usize = 100_000;
 const PAIRS: usize = 10;
@@ -21,14 +16,13 @@ const FASTER: f64 = 10.0;
 const SHOWN_SOCKETS: usize = 10_000;
 const PICTURES: usize = 30;
 const PICTURE_WITHIN: Duration = Duration::from_secs(1);
-const SOON: Duration = Duration::from_secs(60);
 
 #[test]
 #[ignore = "a benchmark: `cargo xtask bench sockets`"]
 fn sockets_are_listed_faster_than_by_ss_and_completely() {
     needs!(root, btf);
     let begin = Instant::now();
-    let crowd = Crowd::gather(SOCKETS, None);
+    let crowd = SocketCrowd::gather(SOCKETS, None);
     println!("{SOCKETS} sockets opened in {:.1} s", begin.elapsed().as_secs_f64());
     assert_complete(&crowd);
     println!("tccc sockets -o json, s  ss -tin, s  ratio");
@@ -38,11 +32,10 @@ fn sockets_are_listed_faster_than_by_ss_and_completely() {
     println!("{FASTER} times as fast: {}", pairs::at_least(FASTER, interval));
 }
 
-/// Every socket of the crowd is in the answer, once, and nothing else.
-fn assert_complete(crowd: &Crowd) {
-    let output = sockets(crowd).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+/// Asserts that the output has every socket of the crowd exactly once, and no other.
+fn assert_complete(crowd: &SocketCrowd) {
+    let output = check(0, &mut sockets(crowd));
+    let document = output.json();
     let rows = document["sockets"].as_array().unwrap();
     let address = |row: &serde_json::Value, end: &str| row[end].as_str().unwrap().parse::<SocketAddr>().unwrap();
     let found: BTreeSet<_> = rows.iter().map(|row| (address(row, "local"), address(row, "remote"))).collect();
@@ -52,19 +45,19 @@ fn assert_complete(crowd: &Crowd) {
     println!("complete: {} rows, {} of them unique, {} bytes", rows.len(), found.len(), output.stdout.len());
 }
 
-fn sockets(crowd: &Crowd) -> Command {
+fn sockets(crowd: &SocketCrowd) -> Command {
     let mut command = tccc();
-    command.args(["sockets", "-o", "json", "--netns", &crowd.place()]).stdin(Stdio::null());
+    command.args(["sockets", "-o", "json", "--netns", &path_of(&crowd.netns)]).stdin(Stdio::null());
     command
 }
 
-fn ss(crowd: &Crowd) -> Command {
+fn ss(crowd: &SocketCrowd) -> Command {
     let mut command = Command::new("ss");
     start_in(&crowd.netns, command.arg("-tin").stdin(Stdio::null()));
     command
 }
 
-/// Seconds of one run whose answer goes nowhere.
+/// Seconds of one run whose output is discarded.
 fn timed(mut command: Command) -> f64 {
     command.stdout(Stdio::null());
     let begin = Instant::now();
@@ -76,7 +69,7 @@ fn timed(mut command: Command) -> f64 {
 #[ignore = "a benchmark: `cargo xtask bench sockets`"]
 fn top_draws_ten_thousand_sockets_within_a_second() {
     needs!(root, btf);
-    let crowd = Crowd::gather(SHOWN_SOCKETS, Some(Duration::ZERO));
+    let crowd = SocketCrowd::gather(SHOWN_SOCKETS, Some(Duration::ZERO));
     let gaps_ms = pictures(&crowd);
     let [middle, high, max] = [0.5, 0.95, 1.0].map(|share| percentile(&gaps_ms, share).unwrap());
     let n = gaps_ms.len();
@@ -87,13 +80,13 @@ fn top_draws_ten_thousand_sockets_within_a_second() {
     println!("a picture within {PICTURE_WITHIN:?}: {}", if holds { "holds" } else { "does not hold" });
 }
 
-/// Milliseconds between pictures, told apart by the count of events in their head.
-fn pictures(crowd: &Crowd) -> Vec<f64> {
+/// Milliseconds between redraws, which are recognised by the event count in the header.
+fn pictures(crowd: &SocketCrowd) -> Vec<f64> {
     let begin = Instant::now();
-    let mut session = crate::lab::pty::Session::start(200, 50, &["top", "--netns", &crowd.place()]);
+    let mut session = Session::start(200, 50, &["top", "--netns", &path_of(&crowd.netns)]);
     session.until("every socket", |screen| screen.contains("10,000 sockets"));
     println!("first picture of all after {:.1} s", begin.elapsed().as_secs_f64());
-    let head = |session: &mut crate::lab::pty::Session| session.screen().lines().nth(1).unwrap_or_default().to_owned();
+    let head = |session: &mut Session| session.screen().lines().nth(1).unwrap_or_default().to_owned();
     let mut shown = head(&mut session);
     let mut at = Instant::now();
     let mut gaps_ms = Vec::new();

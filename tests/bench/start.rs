@@ -1,13 +1,10 @@
-//! Benchmark: how long 10 MB take from the first packet on, by slow start, Swift Start and Modified Swift Start.
+//! Benchmark: duration of a 10 MB transfer with slow start, Swift Start and Modified Swift Start.
 //!
-//! `cargo xtask bench start` prints it. The link is Khalil's OC-1 in user space with an endless queue: no loss, as in his
-//! tables; the three algorithms take turns.
+//! `cargo xtask bench start` prints the results. The link is Khalil's OC-1 in user space with a queue that never drops, as
+//! in his tables. The algorithms take turns.
 
-use std::time::Duration;
-
-use crate::common::needs;
-use crate::lab::pair::{Lab, OC1, registered};
-use tccc::model::stats::median;
+use super::*;
+use crate::lab::pair::{OC1, PairPath, registered};
 
 const BYTES: usize = 10_000_000;
 const ROUNDS: usize = 5;
@@ -26,7 +23,7 @@ fn ten_megabytes_by_three_ways_to_start() {
         for round in 0..ROUNDS {
             for turn in 0..algorithms.len() {
                 let which = (round + turn) % algorithms.len();
-                let lab = Lab::new(OC1, Duration::from_millis(rtt_ms));
+                let lab = PairPath::new(OC1, Duration::from_millis(rtt_ms));
                 times[which].push(lab.time(algorithms[which], BYTES));
             }
         }

@@ -1,34 +1,29 @@
-//! Benchmark: what tracing every socket, sampled every 10 ms, costs a transfer at full speed.
+//! Benchmark: the effect of tracing every socket every 10 ms on a transfer at full speed.
 //!
-//! Paired stretches of one transfer over a veth pair between two namespaces, traced and not traced in turn. Both ends
-//! and the tracer share one processor: whatever the tracer costs is missing from the transfer, and no thread wanders,
-//! which alone makes more than 2 %. CUBIC, because pacing by timers (BBR) would add waiting to what is measured.
-//! Then the kernel's own figure for one call of the tracer's programs, and so per packet: none runs at a packet while
-//! samples are taken at intervals. `cargo xtask bench trace` prints it. The requirement: at least 0.99 of the goodput.
+//! Measures stretches of one transfer over a veth pair, with and without a tracer in turn. Both ends and the tracer share
+//! one processor, so the transfer loses the tracer's processor time, and no thread migrates, which alone would change the
+//! goodput by more than 2 %. The algorithm is CUBIC, because BBR's timers would add waiting time. Also prints the kernel's
+//! statistics of the tracer's programs, of which none runs per packet while the clock takes the samples.
+//! `cargo xtask bench trace` prints the results. The requirement: at least 0.99 of the goodput.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::common::{HostSnapshot, needs, poll_until, tccc};
+use libbpf_rs::query::ProgInfoIter;
+use nix::sys::signal::Signal;
+
+use super::*;
+use crate::common::{Owned, begin_quietly, signal};
 use crate::namespaces::{ENDS, joined, start_in, start_on_last_processor};
 use crate::pairs;
-use libbpf_rs::query::ProgInfoIter;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use tccc::kernel::netns::Netns;
-use tccc::kernel::struct_ops::Statistics;
 
 const PAIRS: usize = 120;
 const STRETCH: Duration = Duration::from_secs(1);
-/// Lines of a tracer that is past its start: the head, and the flow's first samples.
+/// Lines of a tracer that has started: the header and the flow's first samples.
 const LINES_WHEN_STEADY: usize = 5;
-/// Longer than all stretches; the transfer is ended by its owner.
+/// Longer than all stretches. The transfer is killed when dropped.
 const TRANSFER_SECONDS: &str = "3600";
 const REQUIREMENT: f64 = 0.99;
 const INTERVAL: &str = "10ms";
-/// Interfaces of the namespaces.
 const SENDING: &str = "btracea";
 const RECEIVING: &str = "btraceb";
 
@@ -36,9 +31,9 @@ const RECEIVING: &str = "btraceb";
 #[ignore = "a benchmark: `cargo xtask bench trace`"]
 fn tracing_costs_little_goodput() {
     needs!(root, btf, iperf3);
-    let before = HostSnapshot::take(&["btrace"]);
+    let _host = HostSnapshot::take(&["btrace"]);
     let namespaces = joined([SENDING, RECEIVING]);
-    let transfer = Transfer::start(&namespaces);
+    let transfer = Iperf3Transfer::start(&namespaces);
     transfer.goodput_bps();
     println!("traced Mbit/s  untraced Mbit/s  ratio");
     let pairs = pairs::alternating(PAIRS, || measure(&transfer, true), || measure(&transfer, false));
@@ -54,15 +49,11 @@ fn tracing_costs_little_goodput() {
     };
     println!("at least {REQUIREMENT} of the goodput: {verdict}");
     show_cost_per_call(&transfer);
-    drop(transfer);
-    drop(namespaces);
-    before.assert_unchanged();
 }
 
-/// Mean time of one call of each program of the tracer, by the kernel's statistics, and calls a second.
-fn show_cost_per_call(transfer: &Transfer) {
+fn show_cost_per_call(transfer: &Iperf3Transfer) {
     let statistics = Statistics::begin().unwrap();
-    let tracer = Tracer::start();
+    let tracer = TracerProcess::start();
     let attached = Instant::now();
     let bps = transfer.goodput_bps();
     let elapsed = attached.elapsed();
@@ -78,9 +69,9 @@ fn show_cost_per_call(transfer: &Transfer) {
     drop(statistics);
 }
 
-/// One stretch; without tracing, the tracer is started and stopped before it, so that all else is the same.
-fn measure(transfer: &Transfer, is_traced: bool) -> f64 {
-    let mut tracer = Some(Tracer::start());
+/// Measures one stretch. Without tracing, the tracer is started and stopped before it, so that nothing else differs.
+fn measure(transfer: &Iperf3Transfer, is_traced: bool) -> f64 {
+    let mut tracer = Some(TracerProcess::start());
     if !is_traced && let Some(tracer) = tracer.take() {
         tracer.stop();
     }
@@ -91,14 +82,12 @@ fn measure(transfer: &Transfer, is_traced: bool) -> f64 {
     bps
 }
 
-/// A running `tccc trace` over every socket of the host, past its start.
-struct Tracer {
+struct TracerProcess {
     process: Child,
     programs: BTreeMap<u32, String>,
 }
 
-impl Tracer {
-    /// Starts it and waits until the transfer's samples come out.
+impl TracerProcess {
     fn start() -> Self {
         let before = programs();
         let output = tempfile::NamedTempFile::new().unwrap();
@@ -109,61 +98,51 @@ impl Tracer {
         poll_until(Duration::from_secs(10), "`tccc trace` shows samples", || lines() >= LINES_WHEN_STEADY);
         let mut programs = programs();
         programs.retain(|id, _| !before.contains_key(id));
-        Tracer { process, programs }
+        TracerProcess { process, programs }
     }
 
     fn stop(mut self) {
-        kill(Pid::from_raw(self.process.id() as i32), Signal::SIGINT).unwrap();
-        assert!(self.process.wait().unwrap().success(), "`tccc trace` ends well at Ctrl-C");
+        signal(self.process.id(), Signal::SIGINT);
+        assert!(self.process.wait().unwrap().success(), "`tccc trace` succeeds after Ctrl-C");
     }
 }
 
-/// Every BPF program in the kernel.
 fn programs() -> BTreeMap<u32, String> {
     ProgInfoIter::default().map(|program| (program.id, program.name.to_string_lossy().into_owned())).collect()
 }
 
-/// An iperf3 transfer at full speed from the first namespace to the second; ended when dropped.
-struct Transfer<'a> {
+/// An iperf3 transfer at full speed from the first namespace to the second. It is killed when dropped.
+struct Iperf3Transfer<'a> {
     namespaces: &'a [Netns; 2],
-    server: Child,
-    client: Child,
+    _server: Owned,
+    _client: Owned,
 }
 
-impl<'a> Transfer<'a> {
+impl<'a> Iperf3Transfer<'a> {
     fn start(namespaces: &'a [Netns; 2]) -> Self {
-        let server = iperf3(&namespaces[1], &["-s", "-1"]).stdout(Stdio::null()).spawn().unwrap();
+        let server = begin_quietly(&mut iperf3(&namespaces[1], &["-s", "-1"]));
         poll_until(Duration::from_secs(10), "iperf3 listens", || is_listening(&namespaces[1]));
         let receiver = ENDS[1].to_string();
         let mut client = iperf3(&namespaces[0], &["-c", &receiver, "-C", "cubic", "-t", TRANSFER_SECONDS]);
-        let transfer = Transfer { namespaces, server, client: client.stdout(Stdio::null()).spawn().unwrap() };
+        let transfer = Iperf3Transfer { namespaces, _server: server, _client: begin_quietly(&mut client) };
         poll_until(Duration::from_secs(10), "data arrives", || transfer.received_bytes() > 1 << 30);
         transfer
     }
 
-    /// What arrives in one stretch, bits per second.
+    /// Goodput of one stretch, bits per second.
     fn goodput_bps(&self) -> f64 {
         let (begin, before) = (Instant::now(), self.received_bytes());
-        // What is measured is what arrives while time passes.
+        // Measures what arrives during this time.
         std::thread::sleep(STRETCH);
         let arrived = self.received_bytes() - before;
         arrived as f64 * 8.0 / begin.elapsed().as_secs_f64()
     }
 
-    /// Bytes that the receiver's interface has counted; its headers are the same share in every stretch.
+    /// Bytes that the receiver's interface has counted. The share of headers is the same in every stretch.
     fn received_bytes(&self) -> u64 {
         let devices = self.namespaces[1].run(|| Ok(std::fs::read_to_string("/proc/thread-self/net/dev")?)).unwrap();
         let counts = devices.lines().find_map(|line| line.trim_start().strip_prefix(RECEIVING)?.strip_prefix(':'));
         counts.and_then(|counts| counts.split_whitespace().next()?.parse().ok()).expect("the interface has counts")
-    }
-}
-
-impl Drop for Transfer<'_> {
-    fn drop(&mut self) {
-        for process in [&mut self.client, &mut self.server] {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
     }
 }
 
@@ -174,7 +153,7 @@ fn iperf3(netns: &Netns, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether iperf3's port is open; /proc/thread-self/net shows the namespace of the reading thread.
+/// Whether iperf3 listens. /proc/thread-self/net shows the namespace of the reading thread.
 fn is_listening(netns: &Netns) -> bool {
     const PORT_IN_LISTEN_STATE: &str = ":1451 00000000000000000000000000000000:0000 0A";
     let sockets = netns.run(|| Ok(std::fs::read_to_string("/proc/thread-self/net/tcp6")?)).unwrap();

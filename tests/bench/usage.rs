@@ -1,10 +1,10 @@
-//! What processes take of the processors, and their memory.
-
-use std::time::{Duration, Instant};
+//! Processor time and memory of processes.
 
 use procfs::process::Process;
 
-/// What a process took of one processor, and its memory at the end of that time.
+use super::*;
+
+/// A process's share of one processor over a time, and its memory at the end.
 pub struct Usage {
     pub share: f64,
     pub megabytes: f64,
@@ -17,10 +17,9 @@ pub fn processor_s(process: u32) -> f64 {
     (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64
 }
 
-/// Lets so much time pass, and tells what each process took of it.
 pub fn over<const N: usize>(time: Duration, processes: [u32; N]) -> [Usage; N] {
     let (before, begin) = (processes.map(processor_s), Instant::now());
-    std::thread::sleep(time); // the time is what is measured over
+    std::thread::sleep(time); // the processes are measured during this time
     std::array::from_fn(|index| {
         let share = (processor_s(processes[index]) - before[index]) / begin.elapsed().as_secs_f64();
         let status = Process::new(processes[index] as i32).and_then(|process| process.status()).unwrap();

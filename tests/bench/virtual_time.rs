@@ -1,35 +1,27 @@
-//! Benchmark: how much faster than the clock virtual time is on one processor, and how long a guest takes to start.
+//! Benchmark: speed of virtual time relative to real time on one processor, and the start of a guest.
 //!
-//! `cargo xtask bench virtual` prints it. A row's figures are medians of `TCCC_BENCH_RUNS` runs of the whole program, and the
-//! rows take turns. Other work on the machine lengthens the real time. It hardly changes the processor time, user and system,
-//! of tccc and its guest, which is what the targets are compared with.
+//! `cargo xtask bench virtual` prints medians of `TCCC_BENCH_RUNS` runs of the whole program. The rows take turns. Targets
+//! are compared with the processor time (user and system) of tccc and its guest, because other load hardly changes it.
 
-use std::fs;
-use std::path::Path;
-use std::time::Instant;
-
-use crate::common::{needs, tccc};
-use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde_json::Value;
-use tccc::model::stats::median;
+
+use super::*;
 
 /// Runs of each row, unless `TCCC_BENCH_RUNS` says otherwise.
 const RUNS: usize = 5;
 
-/// One thing that is measured.
-struct Row {
+struct BenchmarkRow {
     name: &'static str,
     scenario: String,
     only: &'static [&'static str],
     virtual_s: f64,
-    /// Seconds within which the run meets its target.
+    /// The target: processor time of the run, seconds.
     target_s: f64,
 }
 
-/// What one run took and carried.
 #[derive(Clone, Copy)]
-struct Cost {
+struct RunCost {
     real_s: f64,
     processor_s: f64,
     goodput_mbit: f64,
@@ -37,8 +29,8 @@ struct Cost {
 
 /// Bulk flows of the kernel's cubic.
 ///
-/// With the profile `paper`, receivers acknowledge every packet and their window never holds a flow back; with `native`,
-/// they acknowledge every second packet, and one flow has at most 3 MB on its way.
+/// With profile `paper`, receivers acknowledge every packet, and their window never limits a flow. With `native`, they
+/// acknowledge every second packet, and a flow has at most 3 MB in flight.
 fn scenario(profile: &str, seconds: u32, links: &str, copies: u32) -> String {
     format!(
         "title = \"benchmark\"\nclaim = \"none\"\nprofile = \"{profile}\"\nduration = \"{seconds}s\"\nruns = 1\nseed = 1\n\
@@ -50,11 +42,10 @@ fn link(ends: &str, rate: &str, delay: &str, queue_pkts: u32) -> String {
     format!("[[link]]\nends = [{ends}]\nrate = \"{rate}\"\ndelay = \"{delay}\"\nqueue = \"{queue_pkts}pkts\"\n")
 }
 
-/// The cells for which there are targets.
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<BenchmarkRow> {
     let row = |name, scenario, virtual_s, ratio: f64| {
         let target_s = virtual_s / ratio;
-        Row { name, scenario, only: &[], virtual_s, target_s }
+        BenchmarkRow { name, scenario, only: &[], virtual_s, target_s }
     };
     let from_a_to_b = |rate, delay, queue_pkts| link("\"a\", \"b\"", rate, delay, queue_pkts);
     let table = fs::read_to_string("scenarios/dtcp-2018/table-2.toml").unwrap();
@@ -64,10 +55,11 @@ fn rows() -> Vec<Row> {
     let dumbbell = link("\"a\", \"n\"", "1gbit", "1ms", 1000)
         + &link("\"n\", \"m\"", "100mbit", "18ms", 333)
         + &link("\"m\", \"b\"", "1gbit", "1ms", 1000);
-    let one = Row { only: &["variant=DTCP", "loss=0.001"], ..row("table 2 of DTCP, one run", table, 100.0, 1.0) };
+    let one =
+        BenchmarkRow { only: &["variant=DTCP", "loss=0.001"], ..row("table 2 of DTCP, one run", table, 100.0, 1.0) };
     vec![
-        Row { target_s: 0.1, ..row("start, with 1 s at 1 Mbit/s", slow, 1.0, 1.0) },
-        Row { target_s: 0.35, ..one },
+        BenchmarkRow { target_s: 0.1, ..row("start, with 1 s at 1 Mbit/s", slow, 1.0, 1.0) },
+        BenchmarkRow { target_s: 0.35, ..one },
         row("500 Mbit/s, 80 ms", long, 20.0, 12.0),
         row("10 Gbit/s, 10 ms", fast("paper", 1), 2.0, 1.0),
         row("the same, native, 4 flows", fast("native", 4), 2.0, 1.0),
@@ -86,7 +78,7 @@ fn goodput_mbit(out: &Path) -> f64 {
     record["flows"].as_array().unwrap().iter().filter_map(|flow| flow["goodput_bps"].as_f64()).sum::<f64>() / 1e6
 }
 
-fn run(row: &Row) -> Cost {
+fn run(row: &BenchmarkRow) -> RunCost {
     let folder = tempfile::tempdir().unwrap();
     let (file, out) = (folder.path().join("bench.toml"), folder.path().join("out"));
     fs::write(&file, &row.scenario).unwrap();
@@ -94,14 +86,13 @@ fn run(row: &Row) -> Cost {
     command.args(["run", "--quiet", "--engine", "virtual", "--runs", "1", "--jobs", "1"]).arg(&file);
     command.arg("--out").arg(&out).args(row.only.iter().flat_map(|only| ["--only", only]));
     let (begin, before_s) = (Instant::now(), children_s());
-    let output = command.output().unwrap();
+    check(0, &mut command);
     let (real_s, processor_s) = (begin.elapsed().as_secs_f64(), children_s() - before_s);
-    assert!(output.status.success(), "{}: {}", row.name, String::from_utf8_lossy(&output.stderr));
-    Cost { real_s, processor_s, goodput_mbit: goodput_mbit(&out) }
+    RunCost { real_s, processor_s, goodput_mbit: goodput_mbit(&out) }
 }
 
-fn print(row: &Row, costs: &[Cost]) {
-    let middle = |value: fn(&Cost) -> f64| median(&costs.iter().map(value).collect::<Vec<_>>()).unwrap();
+fn print(row: &BenchmarkRow, costs: &[RunCost]) {
+    let middle = |value: fn(&RunCost) -> f64| median(&costs.iter().map(value).collect::<Vec<_>>()).unwrap();
     let processor_s = middle(|cost| cost.processor_s);
     println!(
         "{:28} {:>9.0} {:>8.3} {:>11.3} {:>7.1} {:>8.3} {:>9.1}  {}",
@@ -123,7 +114,7 @@ fn virtual_time_beside_the_clock() {
     let runs = std::env::var("TCCC_BENCH_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(RUNS);
     let rows = rows();
     for row in &rows {
-        run(row); // makes the modules and the image
+        run(row); // builds the modules and the image
     }
     let mut costs = vec![Vec::new(); rows.len()];
     for _ in 0..runs {

@@ -1,4 +1,4 @@
-//! What tests of experiments use: scenarios, result directories, processes of a run, packets that arrive.
+//! For tests of experiments: scenarios, result directories, the processes of a run, numbered packets.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -10,58 +10,33 @@ use anyhow::Result;
 use procfs::process::Process;
 use tccc::emulate::topology::Topology;
 
-use super::{poll_until, tccc};
+use super::{SOON, poll_until, tccc};
 
-/// Datagrams beyond the rate over a link with a long queue, copies, and packets that are held back for longer than others
-/// stay in the queue. The datagrams begin when the other flow has its connections: none is made through a full queue.
+/// Datagrams faster than a link with a long queue carries them, copied packets, and packets that are delayed longer than
+/// the queue delays others. The datagrams start after the other flow has connected, because no connection gets through
+/// a full queue.
 pub const OVERLOADED: &str = include_str!("../fixtures/scenarios/overloaded.toml");
 
-/// Of this sender the first packet is lost, by which its connection is made a second late.
+/// A scenario that loses the sender's first packet, which makes its connection a second late.
 pub fn late_connection(sender: &str) -> String {
-    let head = "title = \"Late\"\nclaim = \"x\"\nprofile = \"paper\"\nduration = \"3s\"\nruns = 1\nseed = 5\n";
-    let link = "[[link]]\nends = [\"s\", \"r\"]\nrate = \"8mbit\"\ndelay = \"5ms\"\nqueue = \"30pkts\"\nloss = [1]\n";
-    let flow = "[[flow]]\nname = \"data\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"reno\"\n";
-    format!("{head}[virtual]\nstart_spread = \"0s\"\n{link}{flow}sender = \"{sender}\"\n")
+    format!("{}sender = \"{sender}\"\n", include_str!("../fixtures/scenarios/late-connection.toml"))
 }
 
-/// Ten packets a round trip of 100 ms for a second: the connection takes the first of them, and nine carry data. The first
-/// ten have the flow's own opening among them.
-pub const TEN_A_ROUND_TRIP: &str = r#"
-title = "Ten a round trip"
-claim = "x"
-profile = "paper"
-duration = "1s"
-runs = 1
-seed = 5
-virtual = { start_spread = "0s" }
+/// Ten packets per round trip of 100 ms, for one second. The handshake takes the first round trip, and the first ten
+/// packets include the flow's own opening.
+pub const TEN_A_ROUND_TRIP: &str = include_str!("../fixtures/scenarios/ten-a-round-trip.toml");
 
-[[link]]
-ends = ["s", "r"]
-rate = "100mbit"
-delay = "50ms"
-queue = "100pkts"
-
-[[flow]]
-name = "data"
-from = "s"
-to = "r"
-algorithm = "reno"
-window_cap = 10
-initial_cwnd = 10
-sender = "tccc"
-"#;
-
-/// Asserts what a run of [`TEN_A_ROUND_TRIP`] brought, whatever engine made it.
+/// Asserts the result of a run of [`TEN_A_ROUND_TRIP`], which is the same for every engine.
 #[track_caller]
 pub fn assert_ten_a_round_trip(received_bytes: u64, mss_bytes: u64) {
     let packets = received_bytes as f64 / mss_bytes as f64;
     assert!((88.0..=90.0).contains(&packets), "{packets} packets");
 }
 
-/// A small scenario: three variants of one sender over two links; every run takes about three seconds.
+/// Three variants of one sender over two links. Each run takes about three seconds.
 pub const TINY: &str = include_str!("../fixtures/scenarios/tiny.toml");
 
-/// A directory with the tiny scenario in it.
+/// A directory, the file of the tiny scenario in it, and a path for results.
 pub fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let place = tempfile::tempdir().unwrap();
     let scenario = place.path().join("tiny.toml");
@@ -76,7 +51,7 @@ pub fn run_command(scenario: &Path, out: &Path) -> Command {
     command
 }
 
-/// The links of small scenarios: from `a` over `b` to `c`, with this loss on the second.
+/// The links of small scenarios: from `a` via `b` to `c`, with this loss on the second link.
 pub fn two_links(loss: &str) -> String {
     let link = |ends: &str, rate: &str| {
         format!("[[link]]\nends = [{ends}]\nrate = \"{rate}\"\ndelay = \"5ms\"\nqueue = \"100pkts\"\n")
@@ -84,7 +59,7 @@ pub fn two_links(loss: &str) -> String {
     format!("\n{}\n{}loss = \"{loss}\"\n", link("\"a\", \"b\"", "10mbit"), link("\"b\", \"c\"", "8mbit"))
 }
 
-/// Finished runs by id, with the bytes of their record.
+/// Finished runs: the id and the bytes of `run.json` of each, sorted by id.
 pub fn finished(out: &Path) -> Vec<(String, Vec<u8>)> {
     let folders = fs::read_dir(out.join("runs")).into_iter().flatten().flatten();
     let mut finished: Vec<(String, Vec<u8>)> = folders
@@ -97,14 +72,12 @@ pub fn finished(out: &Path) -> Vec<(String, Vec<u8>)> {
     finished
 }
 
-/// Folders of runs that were never finished.
 pub fn unfinished(out: &Path) -> Vec<String> {
     let folders = fs::read_dir(out.join("runs")).into_iter().flatten().flatten();
     let names = folders.map(|folder| folder.file_name().to_string_lossy().into_owned());
     names.filter(|name| name.starts_with('.')).collect()
 }
 
-/// Children of a process, theirs, and so on, by the kernel's list.
 pub fn descendants(pid: u32) -> Vec<u32> {
     let tasks = Process::new(pid as i32).and_then(|process| process.tasks()).into_iter().flatten().flatten();
     let children: Vec<u32> = tasks.filter_map(|task| task.children().ok()).flatten().collect();
@@ -112,20 +85,19 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     [children, below].concat()
 }
 
-/// Whether a process still runs.
 pub fn is_alive(pid: u32) -> bool {
     Process::new(pid as i32).is_ok_and(|process| process.is_alive())
 }
 
-/// Kills a process, and waits until its descendants are gone as well.
 pub fn kill_with_descendants(child: &mut Child) {
     let started = descendants(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
-    poll_until(Duration::from_secs(20), "its processes are gone", || !started.iter().any(|pid| is_alive(*pid)));
+    poll_until(SOON, "its processes are gone", || !started.iter().any(|pid| is_alive(*pid)));
 }
 
-/// Sends numbered packets from one node to another, few enough at a time that no queue fills; returns those that arrive.
+/// Sends numbered packets from one node to another and returns the numbers that arrive. Batches are so small that no
+/// queue fills.
 pub fn numbers_that_arrive(topology: &Topology, [from, to]: [&str; 2], packets: u32) -> Result<Vec<u32>> {
     let [from, to] = [topology.node(from)?, topology.node(to)?];
     let receiver = to.netns.run(|| Ok(UdpSocket::bind((to.address, 0))?))?;

@@ -1,4 +1,4 @@
-//! A test in the guest of virtual time, whose kernel has what this host's lacks.
+//! Runs a test in the guest of virtual time, whose kernel has netem.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,22 @@ use tccc::virtual_time::image;
 use tccc::virtual_time::job::{OUTPUT, Program};
 use tccc::virtual_time::process::{Launch, processors};
 
-/// What the test's program is called in the folder that the guest shares.
+/// File name of the test program in the folder that the guest shares.
 const TEST: &str = "test";
-/// Where the guest has that folder.
+/// Path of the shared folder in the guest.
 const SHARED: &str = "/job";
-/// Its needs that the guest lacks.
+/// The skip log in that folder: needs that the guest lacks.
 const SKIPS: &str = "skips";
-/// Set in the guest.
+/// A variable that is set in the guest only.
 pub const INSIDE: &str = "TCCC_TEST_INSIDE";
-/// Memory of the guest, megabytes.
 const MEMORY_MB: u32 = 1024;
-/// Real time that a test may take on a busy host.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Of everything random in the guest.
 const SEED: u64 = 16;
 
-/// Runs a test of this very program in the guest; what it lacks there, where it was skipped.
+/// Runs a test of this test program in the guest. Returns the skip log if the test was skipped there.
 ///
 /// Errors: there is no guest, or it cannot be started.
-/// Panics: when the test fails there.
+/// Panics: the test fails in the guest.
 pub fn run(test: &str) -> anyhow::Result<Option<String>> {
     let guest = Guest::find()?;
     let image = image::prepare_with(Path::new(super::TCCC), &libraries()?)?;
@@ -59,9 +56,9 @@ pub fn run(test: &str) -> anyhow::Result<Option<String>> {
     Ok(fs::read_to_string(folder.path().join(SKIPS)).ok())
 }
 
-/// The libraries of the program under test, of which this one may lack some.
+/// The shared libraries of the program under test. The test program may not need all of them.
 fn libraries() -> anyhow::Result<Vec<PathBuf>> {
-    // The loader itself says which, and starts nothing.
+    // With this variable, the dynamic loader lists the libraries and does not start the program.
     let told = Command::new(super::TCCC).env("LD_TRACE_LOADED_OBJECTS", "1").output()?;
     let text = String::from_utf8(told.stdout)?;
     Ok(text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())

@@ -1,4 +1,4 @@
-//! What the test binaries share: needs, the host as it was, waiting for a condition, the built program.
+//! Shared by the test programs: needs, snapshots of the host, waiting for a condition, processes, the built program.
 //!
 //! Usage in a test file: `use crate::common::{HostSnapshot, needs, poll_until, tccc};`.
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part of this module")]
@@ -19,17 +19,23 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tccc::kernel::netns::Netns;
 
 pub use host::HostSnapshot;
 pub use owned::Owned;
 pub use said::Said;
 
-/// Skips the test unless this host has every need listed; stands at the top of a test that returns nothing.
+/// The usual limit of [`poll_until`]: long enough for a busy host, and for a guest whose instructions are emulated.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// Skips the test unless this host has every need listed. Must be at the top of a test that returns nothing.
 ///
-/// `needs!(root, struct_ops);` prints `skipped: <test>: needs <need>: <why>` for the first one missing, appends that
-/// line to the file named in `TCCC_SKIP_LOG` (so that `cargo xtask test` does not count the test as passed) and
-/// returns from the test. Where netem alone is missing, the test runs in the guest of virtual time instead. A need listed in `TCCC_REQUIRE` (comma-separated) fails the test where it is missing.
+/// For the first missing need, `needs!(root, struct_ops);` prints `skipped: <test>: needs <need>: <why>` and returns
+/// from the test. It also appends that line to the file named in `TCCC_SKIP_LOG`, so that `cargo xtask test` does not
+/// count the test as passed. If only netem is missing, the test runs in the guest of virtual time instead. A missing
+/// need that `TCCC_REQUIRE` lists (comma-separated) fails the test.
 macro_rules! needs {
     ($($need:ident),+ $(,)?) => {
         if !$crate::common::host_has!($($need),+) {
@@ -39,7 +45,16 @@ macro_rules! needs {
 }
 pub(crate) use needs;
 
-/// Whether this host has every need listed, as [`needs!`] finds out: for a fixture that runs the rest of the test.
+/// Skips the test as [`needs!`] does, or enters a fixture of `lab`: `enter!(Sandbox; root, struct_ops)`.
+macro_rules! enter {
+    ($fixture:ty; $($need:ident),+) => {{
+        $crate::common::needs!($($need),+);
+        <$fixture>::enter()
+    }};
+}
+pub(crate) use enter;
+
+/// The answer of [`needs!`] as a `bool`, for a fixture that runs the rest of the test.
 macro_rules! host_has {
     ($($need:ident),+ $(,)?) => {
         {
@@ -51,13 +66,11 @@ macro_rules! host_has {
 }
 pub(crate) use host_has;
 
-/// Path of the program under test.
 pub const TCCC: &str = env!("CARGO_BIN_EXE_tccc");
 
-/// Where the program under test keeps what outlives a trial: in the sandbox this is a file system of the test's own.
+/// Where the program under test keeps what outlives a trial. In the sandbox, this is on a file system of the test's own.
 pub const STATE_FOLDER: &str = "/run/tccc-test-state";
 
-/// The program under test, ready for arguments.
 pub fn tccc() -> Command {
     let mut command = Command::new(TCCC);
     command.env("NO_COLOR", "1").env("STATE_DIRECTORY", STATE_FOLDER);
@@ -88,6 +101,15 @@ pub fn end(code: i32, command: Owned) -> Said {
     Said::of(code, format!("process {}", command.id()), command.output())
 }
 
+pub fn begin_quietly(command: &mut Command) -> Owned {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts").into()
+}
+
+#[track_caller]
+pub fn signal(process: u32, signal: Signal) {
+    kill(Pid::from_raw(process as i32), signal).unwrap();
+}
+
 pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -106,7 +128,7 @@ pub fn test_alone(module: &str, test: &str) -> Command {
     command
 }
 
-/// A thread that lives in a namespace, so that sweeps of the host find it, until the value is dropped.
+/// Keeps a thread in a namespace until the value is dropped, so that sweeps of the host find the namespace.
 pub fn inhabit(netns: &Netns) -> Sender<()> {
     let (inside, (stay, until)) = (netns.try_clone().unwrap(), channel());
     let (tell, entered) = channel();
@@ -119,15 +141,14 @@ pub fn inhabit(netns: &Netns) -> Sender<()> {
     stay
 }
 
-/// Waits until `condition` holds; the only place of the tests that sleeps.
+/// Waits until `condition` holds. This module has the only sleep of the tests that waits for a condition.
 ///
-/// Panics: when it does not hold within `limit`, naming `what` was not met.
+/// Panics: the condition does not hold within `limit`; the message contains `what`.
 #[track_caller]
 pub fn poll_until(limit: Duration, what: &str, condition: impl FnMut() -> bool) {
     assert!(holds_within(limit, condition), "not met within {limit:?}: {what}");
 }
 
-/// Whether `condition` holds at some moment before `limit` has passed.
 pub fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     while !condition() {
@@ -139,7 +160,7 @@ pub fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> boo
     true
 }
 
-/// An object file of `dtcp` whose header has the heading `Patents`.
+/// Writes an object file of `dtcp` whose header has the heading `Patents`.
 pub fn patented_object(folder: &Path) -> PathBuf {
     let mut object = tccc::catalog::find("dtcp").unwrap().object.to_vec();
     let (was, is) = (b"\nDiffers\n", b"\nPatents\n");

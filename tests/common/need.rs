@@ -1,10 +1,8 @@
-//! The needs of privileged tests, each probed by doing the thing in a throw-away namespace where that is possible.
+//! The needs of privileged tests. Each probe uses what it probes, in a throw-away namespace if possible.
 
-use std::ffi::{CString, c_int, c_short};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::os::fd::AsRawFd as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use nix::mount::{MsFlags, mount};
@@ -12,16 +10,15 @@ use nix::sched::{CloneFlags, unshare};
 use procfs::process::Process;
 use tccc::lab::busy::BusyWatch;
 
-use super::netlink;
+use super::{Said, netlink};
 
-/// Met, or why not.
+/// `Err` says why the need is not met.
 pub type Probe = Result<(), String>;
-/// The name of a need and how it is probed.
 pub type Need = (&'static str, fn() -> Probe);
 
-/// Whether the test that asks must return; says and records why.
+/// Whether a need is missing, so that the test must return. Prints and records which one.
 ///
-/// Panics: when a missing need is listed in `TCCC_REQUIRE`.
+/// Panics: `TCCC_REQUIRE` lists the missing need.
 pub fn must_skip(marker: &str, needs: &[Need]) -> bool {
     let test = test_name(marker);
     let Some((need, why)) = needs.iter().find_map(|(need, probe)| Some((need, probe().err()?))) else {
@@ -38,9 +35,6 @@ pub fn must_skip(marker: &str, needs: &[Need]) -> bool {
     true
 }
 
-/// Says and records that a test is skipped.
-///
-/// Panics: when the need is listed in `TCCC_REQUIRE`.
 fn record_skip(test: &str, need: &str, why: &str) {
     let line = format!("skipped: {test}: needs {need}: {why}");
     let required = std::env::var("TCCC_REQUIRE").unwrap_or_default();
@@ -52,11 +46,11 @@ fn record_skip(test: &str, need: &str, why: &str) {
     }
 }
 
-/// The first of some attempts at an experiment that other work on this host neither delays nor disturbs. None: each was;
-/// the running test is recorded as skipped, and must return.
+/// The first attempt at an experiment that other work on this host neither delays nor disturbs.
 ///
-/// Panics: each attempt was late although nobody else used the processors.
-pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Output> {
+/// None: all attempts were disturbed. The running test is recorded as skipped and must return.
+/// Panics: all attempts were late although nobody else used the processors, or an undisturbed attempt fails.
+pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Said> {
     const DELAYED: [&str; 2] = ["could not be measured", "the path is not what the scenario asks"];
     let watch = BusyWatch::begin().unwrap();
     let mut said = String::new();
@@ -64,7 +58,7 @@ pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Outp
         let output = attempt();
         said = String::from_utf8_lossy(&output.stderr).into_owned();
         if !DELAYED.iter().any(|words| said.contains(words)) {
-            return Some(output);
+            return Some(Said::of(0, "an undisturbed attempt".to_owned(), output));
         }
     }
     let others = watch.others().unwrap();
@@ -76,7 +70,7 @@ pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Outp
 
 /// Runs the test in the guest of virtual time, whose kernel has netem.
 ///
-/// Errors: why it cannot run there: there is no guest, or this kernel is one; or the guest lacks another need.
+/// Errors: there is no guest, this kernel is the guest, or the guest lacks another need.
 fn in_the_guest(test: &str) -> Result<(), String> {
     if std::env::var_os(super::guest::INSIDE).is_some() {
         return Err("this is the guest of virtual time".to_owned());
@@ -92,12 +86,12 @@ fn in_the_guest(test: &str) -> Result<(), String> {
     }
 }
 
-/// `kernel_load::pins::load_twice_is_refused::this_test` to `kernel_load::pins::load_twice_is_refused`.
+/// Turns `kernel::load::pins::a_test::this_test` into `kernel::load::pins::a_test`.
 fn test_name(marker: &str) -> &str {
     marker.rsplit_once("::").map_or(marker, |(test, _)| test)
 }
 
-/// User 0 with the capabilities that loading programs and building networks take.
+/// User 0 with the capabilities to load programs and build networks.
 pub fn root() -> Probe {
     const WANTED: [(u32, &str); 3] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN"), (39, "CAP_BPF")];
     if !nix::unistd::geteuid().is_root() {
@@ -110,20 +104,17 @@ pub fn root() -> Probe {
     }
 }
 
-/// Type information of the running kernel.
 pub fn btf() -> Probe {
     File::open("/sys/kernel/btf/vmlinux").map(drop).map_err(|error| format!("/sys/kernel/btf/vmlinux: {error}"))
 }
 
-/// Congestion control as BPF struct_ops.
-///
-/// Not by libbpf's own probe: it fills a field that kernels before 6.9 do not know, and takes their answer, that the
-/// request is too long, for a refusal.
+/// libbpf's own probe fills a field that kernels before 6.9 do not know. They answer that the request is too long, which
+/// libbpf takes for a refusal.
 pub fn struct_ops() -> Probe {
     const VALUE_TYPE: &[u8] = b"\0bpf_struct_ops_tcp_congestion_ops\0";
-    /// The kernel's own error, unknown to user space: it has struct_ops maps, but none for the type that was named.
+    /// The kernel's ENOTSUPP, which libc lacks: the kernel has struct_ops maps, but none for this type.
     const NOT_SUPPORTED: i32 = -524;
-    /// The first type of every kernel, which is none that a struct_ops map can hold.
+    /// The first type of every kernel. No struct_ops map can hold it.
     const OTHER_TYPE: u32 = 1;
     btf()?;
     let types = fs::read("/sys/kernel/btf/vmlinux").map_err(|error| error.to_string())?;
@@ -141,106 +132,83 @@ pub fn struct_ops() -> Probe {
     if answer == NOT_SUPPORTED { Ok(()) } else { Err(format!("the kernel refuses struct_ops maps: error {answer}")) }
 }
 
-/// A TUN device can be created.
 pub fn tun() -> Probe {
     in_new_netns(|| super::tun::open("").map(drop).map_err(|error| format!("the kernel refuses a TUN device: {error}")))
 }
 
-/// The kernel's netem queueing discipline.
 pub fn netem() -> Probe {
     in_new_netns(|| netlink::add_netem_to_loopback().map_err(|error| format!("the kernel refuses the qdisc: {error}")))
 }
 
-/// A BPF file system can be mounted (or is).
+/// A BPF file system can be mounted, in a mount namespace of its own over a folder that every host has.
 pub fn bpffs() -> Probe {
-    let place = scratch_directory("bpffs").map_err(|error| error.to_string())?;
-    let target = place.clone();
-    let answer = on_a_thread(move || {
+    on_a_thread(|| {
         const NONE: Option<&str> = None;
         unshare(CloneFlags::CLONE_NEWNS).map_err(|error| format!("no mount namespace: {error}"))?;
         mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).map_err(|error| error.to_string())?;
-        mount(Some("bpf"), &target, Some("bpf"), MsFlags::empty(), NONE)
+        mount(Some("bpf"), "/tmp", Some("bpf"), MsFlags::empty(), NONE)
             .map_err(|error| format!("the kernel refuses to mount one: {error}"))
-    });
-    let _ = fs::remove_dir(place);
-    answer
+    })
 }
 
-/// A writable cgroup2 hierarchy.
 pub fn cgroup2() -> Probe {
     let root = super::state::mounted("cgroup2").ok_or("no cgroup2 file system is mounted")?;
-    let place =
-        root.join(format!("need-{}-{:?}", std::process::id(), std::thread::current().id()).replace(['(', ')'], ""));
-    fs::create_dir(&place).and_then(|()| fs::remove_dir(&place)).map_err(|error| format!("{}: {error}", root.display()))
+    let group = tempfile::Builder::new().prefix("need-").tempdir_in(&root);
+    group.and_then(|group| fs::remove_dir(group.keep())).map_err(|error| format!("{}: {error}", root.display()))
 }
 
-/// The traffic generator.
 pub fn iperf3() -> Probe {
     runs("iperf3", "--version")
 }
 
-/// The compiler of the BPF programs and of the host ring.
 pub fn clang() -> Probe {
     runs("clang", "--version")
 }
 
-/// The compiler of the guest's modules.
 pub fn gcc() -> Probe {
     runs("gcc", "--version")
 }
 
-/// The kernel's own tool for BPF.
 pub fn bpftool() -> Probe {
     runs("bpftool", "version")
 }
 
-/// What applies patches.
 pub fn patch() -> Probe {
     runs("patch", "--version")
 }
 
-/// The guest of virtual time.
 pub fn guest() -> Probe {
     tccc::virtual_time::guest::Guest::find().map(drop).map_err(|error| format!("{error:#}"))
 }
 
-/// What holds a guest's process to its folder.
 pub fn landlock() -> Probe {
-    match tccc::virtual_time::is_caged() {
-        true => Ok(()),
-        false => Err("this kernel has no Landlock, or one before Linux 6.2".to_owned()),
-    }
+    tccc::virtual_time::is_caged().then_some(()).ok_or("this kernel has no Landlock, or one before Linux 6.2".into())
 }
 
-/// Clocks of one's own for the time since boot (Linux 5.6).
+/// A clock of one's own for the time since boot (Linux 5.6).
 pub fn time_namespace() -> Probe {
-    match std::path::Path::new("/proc/self/timens_offsets").exists() {
-        true => Ok(()),
-        false => Err("this kernel has no time namespaces".to_owned()),
-    }
+    let exists = Path::new("/proc/self/timens_offsets").exists();
+    exists.then_some(()).ok_or("this kernel has no time namespaces".into())
 }
 
-/// What tells how far a unit of systemd is exposed.
 pub fn systemd_analyze() -> Probe {
     runs("systemd-analyze", "--version")
 }
 
-/// Mininet as Debian's own Python sees it, and what its hosts get their addresses by.
+/// Mininet as Debian's own Python imports it, and `ifconfig`, which its hosts need to get addresses.
 pub fn mininet() -> Probe {
     runs("/usr/bin/python3", "-cimport mininet.net, shutil, sys; sys.exit(shutil.which('ifconfig') is None)")
 }
 
-/// The server that scrapes metrics, and its tool.
 pub fn prometheus() -> Probe {
     runs("promtool", "--version").and_then(|()| runs("prometheus", "--version"))
 }
 
-/// The port scanner.
 pub fn nmap() -> Probe {
     runs("nmap", "--version")
 }
 
-/// The simulator: a program of another name may be called so too.
+/// ns-2, by a script that runs: another program may also be called `ns`.
 pub fn ns2() -> Probe {
     let output = Command::new("ns").arg("/dev/stdin").stdin(Stdio::null()).output();
     output.map(drop).map_err(|error| format!("`ns`: {error}"))
@@ -263,12 +231,7 @@ fn in_new_netns(probe: impl FnOnce() -> Probe + Send + 'static) -> Probe {
     })
 }
 
-/// Namespaces are left per thread, so a thread of its own keeps the test's namespaces as they are.
+/// A thread has namespaces of its own, so the probe does not change the test's.
 fn on_a_thread(probe: impl FnOnce() -> Probe + Send + 'static) -> Probe {
     std::thread::spawn(probe).join().unwrap_or_else(|_| Err("the probe panicked".into()))
-}
-
-fn scratch_directory(purpose: &str) -> std::io::Result<PathBuf> {
-    let kept = tempfile::Builder::new().prefix(&format!("need-{purpose}-")).tempdir()?.keep();
-    Ok(kept)
 }

@@ -1,4 +1,4 @@
-//! Two requests to the kernel's routing socket: add netem to the loopback interface, list all queueing disciplines.
+//! Two rtnetlink requests: add netem to the loopback interface, and list all queueing disciplines.
 
 use anyhow::Result;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -35,16 +35,17 @@ pub fn add_netem_to_loopback() -> Result<()> {
     })
 }
 
-/// Every queueing discipline of this thread's namespace as (interface number, kind, parent).
-pub fn qdiscs() -> Result<Vec<(i32, String, u32)>> {
+/// Every queueing discipline of this thread's namespace, one line each.
+pub fn qdiscs() -> Result<Vec<String>> {
     let list = async |handle: Handle| Ok(handle.qdisc().get().execute().try_collect::<Vec<_>>().await?);
-    let qdiscs =
+    let lines =
         with_handle(&Netns::current()?, list)?.into_iter().filter_map(|TcMessage { header, attributes, .. }| {
             let kind = attributes.into_iter().find_map(|attribute| match attribute {
                 TcAttribute::Kind(kind) => Some(kind),
                 _ => None,
             })?;
-            Some((header.index, kind, header.parent.into()))
+            let interface = nix::net::if_::if_indextoname(header.index as u32).unwrap_or_default();
+            Some(format!("qdisc: {kind} at {:#x} of {}", u32::from(header.parent), interface.to_string_lossy()))
         });
-    Ok(qdiscs.collect())
+    Ok(lines.collect())
 }

@@ -1,9 +1,9 @@
-//! A process that a test started and answers for.
+//! A child process that ends with the test that started it.
 
 use std::ops::{Deref, DerefMut};
 use std::process::{Child, Output};
 
-/// A process of a test, killed when it is dropped: a test that failed leaves nobody who holds its file systems.
+/// Killed when dropped, so that a failed test leaves no process that holds its file systems.
 #[derive(Debug)]
 pub struct Owned(Option<Child>);
 
@@ -14,7 +14,7 @@ impl From<Child> for Owned {
 }
 
 impl Owned {
-    /// Waits until it ends; what it wrote into its pipes.
+    /// Waits until the process ends, and returns what it wrote into its pipes.
     pub fn output(mut self) -> Output {
         let child = self.0.take().expect("it is taken once");
         child.wait_with_output().expect("its output can be read")

@@ -1,4 +1,4 @@
-//! What a command wrote, and what a test expects of it.
+//! The output of a command, and assertions about it.
 
 use std::process::Output;
 
@@ -10,12 +10,11 @@ use serde_json::Value;
 pub struct Said {
     #[deref]
     output: Output,
-    /// What was started, for the messages of a test that fails.
     command: String,
 }
 
 impl Said {
-    /// The output of a command, which must have ended with `code`.
+    /// Fails the test unless the command ended with `code`.
     #[track_caller]
     pub fn of(code: i32, command: String, output: Output) -> Said {
         let (said, erred) = (super::stdout(&output), super::stderr(&output));
@@ -31,7 +30,6 @@ impl Said {
         super::stderr(self)
     }
 
-    /// Standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.output.stdout)

@@ -1,4 +1,4 @@
-//! What tccc could leave behind on a host, read from the file system alone; `cargo xtask demo` uses this file too.
+//! What tccc could leave behind on a host, read from the file system only. `cargo xtask demo` uses this file too.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the kernel may take to finish what it tears down in the background.
+/// How long the kernel may take to tear down things in the background.
 pub const SETTLING: Duration = Duration::from_secs(5);
 
 /// Registered algorithms, the default algorithm, pins, named namespaces, cgroups of tccc, interfaces: one line each.
@@ -24,11 +24,11 @@ pub fn lines() -> BTreeSet<String> {
     lines
 }
 
-/// What was left behind or taken away since `before`, once the host had `settling` to become as it was.
+/// What was left behind or removed since `before`, after the host had `settling` to restore itself.
 pub fn change(before: &BTreeSet<String>, settling: Duration, lines: impl Fn() -> BTreeSet<String>) -> Option<String> {
     let (deadline, mut now) = (Instant::now() + settling, lines());
     while now != *before && Instant::now() < deadline {
-        // The kernel tells nobody when it has torn down the last of it.
+        // The kernel does not announce the end of a teardown.
         thread::sleep(Duration::from_millis(5));
         now = lines();
     }
@@ -36,7 +36,6 @@ pub fn change(before: &BTreeSet<String>, settling: Duration, lines: impl Fn() ->
     (now != *before).then(|| format!("left behind {left:?}, missing {gone:?}"))
 }
 
-/// Names of the registered algorithms, in the kernel's order.
 pub fn algorithms() -> Vec<String> {
     setting("tcp_available_congestion_control").split_whitespace().map(str::to_owned).collect()
 }
@@ -55,7 +54,7 @@ fn line(what: &str, path: &Path) -> String {
     format!("{what}: {}", path.display())
 }
 
-/// Other programs make cgroups at any time.
+/// Other programs may create cgroups at any time.
 fn is_ours(line: &str) -> bool {
     line.contains("tccc")
 }
@@ -64,7 +63,8 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-fn tree(folder: &Path) -> Vec<PathBuf> {
+/// All files and folders below a folder.
+pub fn tree(folder: &Path) -> Vec<PathBuf> {
     let mut paths = entries(folder);
     let folders: Vec<PathBuf> = paths.iter().filter(|path| path.is_dir() && !path.is_symlink()).cloned().collect();
     paths.extend(folders.iter().flat_map(|folder| tree(folder)));

@@ -1,4 +1,4 @@
-//! A TUN device of this thread's network namespace, as a file: each read is an IP packet sent, each write one received.
+//! TUN devices as files: a read returns an IP packet that the host sent, a write makes it receive one.
 
 use std::ffi::c_short;
 use std::fs::File;
@@ -12,18 +12,20 @@ nix::ioctl_write_int!(set_interface, b'T', 202);
 
 /// `struct ifreq` with its flags.
 #[repr(C)]
-struct TunRequest {
+struct InterfaceRequest {
     name: [u8; 16],
     flags: c_short,
     rest: [u8; 22],
 }
 
-/// Creates a device, down and without address, that lives as long as the file; reads do not wait.
+/// Creates a device in this thread's network namespace, down and without address. Reads of the file do not block, and the
+/// device is removed when the file is closed.
 ///
-/// `name`: at most 15 characters; the kernel chooses one when it is empty.
+/// `name`: at most 15 characters. If it is empty, the kernel chooses one.
 pub fn open(name: &str) -> io::Result<File> {
     let device = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
-    let mut request = TunRequest { name: [0; 16], flags: (libc::IFF_TUN | libc::IFF_NO_PI) as c_short, rest: [0; 22] };
+    let flags = (libc::IFF_TUN | libc::IFF_NO_PI) as c_short;
+    let mut request = InterfaceRequest { name: [0; 16], flags, rest: [0; 22] };
     request.name[..name.len()].copy_from_slice(name.as_bytes());
     // SAFETY: the descriptor is open and the request is a whole `struct ifreq` that outlives the call.
     unsafe { set_interface(device.as_raw_fd(), &raw const request as u64) }?;

@@ -1,4 +1,4 @@
-//! What each algorithm did in each situation, for whoever collects it over several kernels.
+//! Logs what each algorithm and each feature did, for `cargo xtask vm-matrix`, which collects it over several kernels.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ pub fn record(situation: &str, algorithm: &str, is_sound: bool) {
     append(&format!("verdict: {situation} {algorithm} {word}\n"));
 }
 
-/// Appends `feature: NAME: WORDS` to the same file: what this kernel can do of a feature.
+/// Appends `feature: NAME: WORDS` to the same file. `words` say how far this kernel supports the feature.
 pub fn record_feature(name: &str, words: &str) {
     append(&format!("feature: {name}: {words}\n"));
 }
@@ -17,6 +17,6 @@ pub fn record_feature(name: &str, words: &str) {
 fn append(line: &str) {
     let Some(log) = std::env::var_os("TCCC_VERDICT_LOG") else { return };
     let mut log = OpenOptions::new().create(true).append(true).open(log).expect("the log can be opened");
-    // One write a line: several threads append.
+    // One write per line, because several threads append.
     log.write_all(line.as_bytes()).expect("the log can be written");
 }

@@ -37,6 +37,6 @@ use endpoint::{Endpoint, EndpointStep, RESUMPTIONS};
 use native::{CongestionControl, INFINITE_SSTHRESH, Native, NativeSocket, Rate, Tcp, event, state};
 use tccc::author::ring::kernel::{Acked, SimulatedKernel};
 use tccc::author::ring::operations::{self, Operation};
-use tccc::author::ring::path::{self, SimulatedPath};
+use tccc::author::ring::path;
 use tccc::author::ring::sender::{Round, SimulatedSender};
 use tccc::catalog;

@@ -36,7 +36,6 @@ fn host_snapshot_notices_a_cgroup_left_behind() {
     let change = before.change_after(Duration::ZERO);
     std::fs::remove_dir(&place).unwrap();
     assert!(change.expect("a cgroup left behind is a change").contains("left behind [\"cgroup: "));
-    before.assert_unchanged();
 }
 
 #[test]

@@ -1,27 +1,21 @@
-//! The live source on this kernel: sockets that send nothing, who holds them, what their algorithm keeps in them.
+//! The live source on this kernel: idle sockets, their owners, and the private state of their algorithm.
 
-use std::net::{Shutdown, TcpListener};
 use std::os::fd::AsRawFd;
-use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
 
-use crate::common::{inhabit, needs, poll_until, tccc};
-use crate::lab::trace::{Connection, loopback_netns, only, tcp_info};
-use nix::libc;
 use nix::sys::socket::{SockaddrStorage, connect};
 use tccc::model::live::Live;
 use tccc::trace::arrival::Fact;
-use tccc::trace::event::{Event, EventKind};
+use tccc::trace::event::EventKind;
 use tccc::trace::gather::Layouts;
 use tccc::trace::live::RING_BYTES;
-use tccc::trace::record::Tail;
-use tccc::trace::record::read::{BlockContent, Damage, RecordingReader, Want};
+use tccc::trace::record::read::Damage;
 use tccc::trace::source::EventSource;
 use tccc::trace::totals::GroupTotals;
 use tccc::trace::watch::{Watch, WatchSettings};
 
-const SOON: Duration = Duration::from_secs(30);
+use super::*;
+use crate::lab::record::RecordingContent;
+use crate::lab::trace::only;
 
 fn watch(netns: &tccc::kernel::netns::Netns) -> Watch {
     let find = |name: &str| {
@@ -33,7 +27,6 @@ fn watch(netns: &tccc::kernel::netns::Netns) -> Watch {
         .unwrap()
 }
 
-/// Follows until the state is as wanted.
 fn follow(watch: &mut Watch, live: &mut Live, what: &str, is_so: impl Fn(&Live) -> bool) {
     poll_until(SOON, what, || {
         watch.poll(Duration::from_millis(50), &mut |arrival| live.apply(arrival)).unwrap();
@@ -42,59 +35,43 @@ fn follow(watch: &mut Watch, live: &mut Live, what: &str, is_so: impl Fn(&Live) 
     });
 }
 
-/// Everything that can be read of a recording, and its last block.
-type Recorded = (Vec<Event>, Vec<Fact>, Damage, Option<Tail>);
-
-fn recorded(file: &Path) -> Option<Recorded> {
-    let mut reader = RecordingReader::open(file).ok()?;
-    let (mut events, mut facts) = (Vec::new(), Vec::new());
-    while let Some(content) = reader.next(Want::All).unwrap() {
-        match content {
-            BlockContent::Events(more) => events.extend(more),
-            BlockContent::Facts(more) => facts.extend(more),
-        }
-    }
-    Some((events, facts, reader.damage(), reader.tail()))
-}
-
 #[test]
 fn recording_of_a_killed_process_has_the_counts_of_the_kernel() {
     needs!(root, btf);
     let netns = loopback_netns();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("killed");
-    let mut connection = Connection::open(&netns, "cubic");
+    let mut connection = HeldConnection::open(&netns, "cubic");
     let client = connection.client.local_addr().unwrap();
     let port = client.port().to_string();
     let mut recorder = tccc();
     recorder.args(["--quiet", "trace", "--interval", "10ms", "--port", &port, "--record"]).arg(&file);
-    let mut recorder = recorder.stderr(Stdio::piped()).spawn().unwrap();
-    let ours = |events: &[Event]| events.iter().rfind(|event| event.local == client).cloned();
+    let mut recorder = begin(&mut recorder);
+    let recorded = || RecordingContent::of(&file);
+    let ours = |content: &RecordingContent| content.events.iter().rfind(|event| event.local == client).cloned();
     poll_until(SOON, "the recording begins", || {
         connection.send(1 << 20);
-        recorded(&file).is_some_and(|(events, ..)| ours(&events).is_some())
+        recorded().is_some_and(|content| ours(&content).is_some())
     });
     connection.client.shutdown(Shutdown::Write).unwrap();
     connection.server.shutdown(Shutdown::Write).unwrap();
-    let has_layout = |facts: &[Fact]| {
-        facts.iter().any(|fact| matches!(fact, Fact::Layout { algorithm, .. } if algorithm == "cubic"))
-    };
-    // What else is known of the connection is gathered beside the events, and may come after the last of them.
+    // Facts about the connection are gathered beside the events, and may be written after its last event.
     poll_until(SOON, "the end of the connection and the layout are in the file", || {
-        let ends = |events: &[Event]| ours(events).is_some_and(|it| it.kind == EventKind::Close);
-        recorded(&file).is_some_and(|(events, facts, ..)| ends(&events) && has_layout(&facts))
+        let is_layout = |fact: &Fact| matches!(fact, Fact::Layout { algorithm, .. } if algorithm == "cubic");
+        recorded().is_some_and(|content| {
+            ours(&content).is_some_and(|it| it.kind == EventKind::Close) && content.facts.iter().any(is_layout)
+        })
     });
     recorder.kill().unwrap();
-    let said = recorder.wait_with_output().unwrap().stderr;
-    assert_eq!(String::from_utf8_lossy(&said), "", "samples were taken as asked, and not by packet instead");
+    assert_eq!(stderr(&recorder.output()), "", "the clock takes the samples, not the packets");
     let info = tcp_info(&connection.client);
-    let (events, _, damage, tail) = recorded(&file).unwrap();
-    let last = ours(&events).unwrap();
-    assert_eq!((last.delivered_pkts, last.retrans_pkts), (info.delivered_pkts, info.retrans_pkts));
-    assert_eq!((damage, tail), (Damage::default(), None));
-    let replayed = tccc().args(["trace", "-o", "jsonl", "--replay"]).arg(&file).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&replayed.stdout).lines().count(), events.len());
-    assert!(String::from_utf8_lossy(&replayed.stderr).contains("the recording was cut: 0 bytes after"));
+    let content = recorded().unwrap();
+    let last = ours(&content).unwrap();
+    assert_eq!((last.delivered_pkts, last.retrans_pkts), (info.tcpi_delivered, info.tcpi_total_retrans));
+    assert_eq!((content.damage, &content.tail), (Damage::default(), &None));
+    let replayed = check(0, tccc().args(["trace", "-o", "jsonl", "--replay"]).arg(&file));
+    assert_eq!(replayed.stdout().lines().count(), content.events.len());
+    replayed.stderr_has("the recording was cut: 0 bytes after");
 }
 
 #[test]
@@ -102,7 +79,7 @@ fn idle_connection_is_found_with_its_owner_cgroup_and_state() {
     needs!(root, btf);
     let netns = loopback_netns();
     let _inhabitant = inhabit(&netns);
-    let mut connection = Connection::open(&netns, "cubic");
+    let mut connection = HeldConnection::open(&netns, "cubic");
     let client = connection.client.local_addr().unwrap();
     let (mut watch, mut live) = (watch(&netns), Live::default());
     let own = std::process::id();
@@ -112,7 +89,7 @@ fn idle_connection_is_found_with_its_owner_cgroup_and_state() {
         named.count() == 2 && has_state(live)
     });
     let ours = |live: &Live| live.sockets().find(|socket| socket.latest.local == client).unwrap().clone();
-    assert_eq!(ours(&live).goodput_bps(live.now_ns()), None, "nothing is said about a rate of one moment");
+    assert_eq!(ours(&live).goodput_bps(live.now_ns()), None, "one sample gives no rate");
     if tccc::kernel::cgroup::mount_point().is_ok() {
         assert!(live.cgroup(&ours(&live)).is_some_and(|path| path.starts_with('/')));
     }
@@ -123,8 +100,8 @@ fn idle_connection_is_found_with_its_owner_cgroup_and_state() {
     assert_eq!((live.counts().dropped, live.counts().hidden), (0, 0));
 }
 
-/// Ends the client's connection and begins another with the same socket, whose counts the kernel begins anew.
-fn connect_again(connection: &mut Connection, listener: &TcpListener) {
+/// Ends the client's connection and starts another with the same socket. The kernel resets its counts.
+fn connect_again(connection: &mut HeldConnection, listener: &TcpListener) {
     let nowhere = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
     let client = connection.client.as_raw_fd();
     // SAFETY: the descriptor is open, and the address is as long as said and lives as long as the call.
@@ -134,16 +111,16 @@ fn connect_again(connection: &mut Connection, listener: &TcpListener) {
     connection.server = listener.accept().unwrap().0;
 }
 
-/// The sums fell by what the first connection had done: a 64-bit count that shrank was subtracted.
+/// The sums once fell by the counts of the first connection, because the smaller new count was subtracted.
 #[test]
-fn sums_of_a_socket_that_connects_again_go_on() {
+fn sums_of_a_socket_that_connects_again_never_fall() {
     const BYTES: [usize; 2] = [1 << 20, 1000];
     needs!(root, btf);
     let netns = loopback_netns();
     let _inhabitant = inhabit(&netns);
     let mut totals = GroupTotals::start(only(&netns), Box::new(|| None)).unwrap();
     let listener = netns.run(|| Ok(TcpListener::bind("127.0.0.1:0")?)).unwrap();
-    let mut connection = Connection::between(&netns, listener.try_clone().unwrap(), "cubic");
+    let mut connection = HeldConnection::between(&netns, listener.try_clone().unwrap(), "cubic");
     let mut before = 0;
     let mut until = |what: &str, bytes: usize| {
         poll_until(SOON, what, || {
@@ -163,11 +140,11 @@ fn sums_of_a_socket_that_connects_again_go_on() {
 }
 
 #[test]
-fn a_flow_that_is_looked_at_opens_when_its_socket_connects_again() {
+fn held_flow_opens_again_when_its_socket_connects_again() {
     needs!(root, btf);
     let netns = loopback_netns();
     let listener = netns.run(|| Ok(TcpListener::bind("127.0.0.1:0")?)).unwrap();
-    let mut connection = Connection::between(&netns, listener.try_clone().unwrap(), "reno");
+    let mut connection = HeldConnection::between(&netns, listener.try_clone().unwrap(), "reno");
     let (mut watch, mut live) = (watch(&netns), Live::default());
     connection.send(1 << 20);
     let client = connection.client.local_addr().unwrap();

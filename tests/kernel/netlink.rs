@@ -1,22 +1,20 @@
-//! Kernel ring: interfaces, addresses and offloads in namespaces of the test's own.
+//! Interfaces, addresses and offloads in namespaces of the test's own.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::time::Duration;
 
-use crate::common::{HostSnapshot, needs};
 use anyhow::Result;
 use tccc::kernel::netlink::{
     VethEnd, add_address, create_veth, delete_interface, has_interface, interface_index, sent, set_up,
     stop_ipv6_autoconfiguration,
 };
-use tccc::kernel::netns::Netns;
 use tccc::kernel::offload::{Offloads, offloads, turn_offloads_off};
+
+use super::*;
 
 const MTU: u32 = 1400;
 const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
 const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
 
-/// Two namespaces joined by the pair "knla0" and "knlb0".
 fn joined_namespaces() -> Result<[Netns; 2]> {
     let namespaces = [Netns::create()?, Netns::create()?];
     let end = |i: usize, name| VethEnd { netns: &namespaces[i], name, mac: None, arp: true };
@@ -30,9 +28,9 @@ fn joined_namespaces() -> Result<[Netns; 2]> {
 }
 
 #[test]
-fn veth_pair_carries_packets() {
+fn veth_pair_has_its_settings_and_carries_packets() {
     needs!(root);
-    let before = HostSnapshot::take(&["knl"]);
+    let _host = HostSnapshot::take(&["knl"]);
     let [near, far] = joined_namespaces().unwrap();
     let receiver = far.run(|| Ok(UdpSocket::bind((FAR, 0))?)).unwrap();
     receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -41,37 +39,22 @@ fn veth_pair_carries_packets() {
     sender.send_to(b"knl", receiver.local_addr().unwrap()).unwrap();
     let mut received = [0; 8];
     assert_eq!(receiver.recv(&mut received).unwrap(), 3);
-    // The kernel also sends by itself, and drops what it sends before the far end is up.
+    // The kernel also sends packets of its own, and drops them before the far end is up.
     assert!(sent(&near, "knla0").unwrap().packets > before_it);
-    drop((near, far));
-    before.assert_unchanged();
-}
-
-#[test]
-fn mtu_and_deletion_reach_the_kernel() {
-    needs!(root);
-    let [near, far] = joined_namespaces().unwrap();
-    let mtu = |netns: &Netns, name: &str| {
-        netns.run(|| Ok(std::process::Command::new("ip").args(["-o", "link", "show", name]).output()?.stdout))
-    };
-    assert!(String::from_utf8(mtu(&far, "knlb0").unwrap()).unwrap().contains("mtu 1400 "));
+    assert!(offloads(&near, "knla0").unwrap().send_checksum);
+    turn_offloads_off(&near, "knla0").unwrap();
+    let off = Offloads { send_checksum: false, tso: false, gso: false, gro: false };
+    assert_eq!(offloads(&near, "knla0").unwrap(), off);
+    let mut ip = std::process::Command::new("ip");
+    let shown = far.run(|| Ok(check(0, ip.args(["-o", "link", "show", "knlb0"])))).unwrap();
+    shown.stdout_has("mtu 1400 ");
     assert!(interface_index(&near, "knla0").unwrap() > 0);
     delete_interface(&near, "knla0").unwrap();
     assert!(!has_interface(&far, "knlb0").unwrap());
 }
 
 #[test]
-fn offloads_turned_off_stay_off() {
-    needs!(root);
-    let [near, _far] = joined_namespaces().unwrap();
-    assert!(offloads(&near, "knla0").unwrap().send_checksum);
-    turn_offloads_off(&near, "knla0").unwrap();
-    let off = Offloads { send_checksum: false, tso: false, gso: false, gro: false };
-    assert_eq!(offloads(&near, "knla0").unwrap(), off);
-}
-
-#[test]
-fn refusals_say_what_and_why() {
+fn refusals_name_the_interface_and_the_reason() {
     needs!(root);
     let [near, far] = joined_namespaces().unwrap();
     let text = |answer: Result<()>| format!("{:#}", answer.unwrap_err());
@@ -79,12 +62,8 @@ fn refusals_say_what_and_why() {
     let free = VethEnd { netns: &far, name: "knlb1", mac: None, arp: true };
     assert_eq!(text(create_veth(&free, &taken, MTU)), "interface \"knla0\" already exists in its namespace");
     assert_eq!(text(set_up(&near, "knl9")), "bring interface \"knl9\" up: no such device");
-    assert_eq!(
-        text(delete_interface(&near, "knl9")),
-        "delete interface \"knl9\": no interface \"knl9\" in the namespace"
-    );
-    assert_eq!(
-        text(add_address(&near, "knla0", NEAR, 24)),
-        "add the address 10.77.0.1/24 to \"knla0\": it already exists"
-    );
+    let missing = "delete interface \"knl9\": no interface \"knl9\" in the namespace";
+    assert_eq!(text(delete_interface(&near, "knl9")), missing);
+    let exists = "add the address 10.77.0.1/24 to \"knla0\": it already exists";
+    assert_eq!(text(add_address(&near, "knla0", NEAR, 24)), exists);
 }

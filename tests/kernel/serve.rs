@@ -1,28 +1,30 @@
-//! `/metrics` on this kernel: what it counts is what the kernel says, and a real Prometheus reads it.
+//! `tccc serve` on this kernel: its metrics agree with the kernel, and a real Prometheus reads them.
 
 mod arms;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
-use crate::common::{HostSnapshot, Owned, check, needs, poll_until, tccc, test_alone};
-use crate::lab::group::{self, Group};
-use crate::lab::serve::{Answer, SOON, Server};
-use crate::lab::trace::{Connection, loopback_netns, tcp_info};
-use nix::libc;
-use tccc::kernel::netns::Netns;
+use super::*;
+use crate::lab::serve::{Answer, Server};
+use crate::lab::socket::path_of;
 
-/// What a connection of these tests sends.
+/// Bytes that a connection of these tests sends.
 const BYTES: usize = 4 << 20;
 
-/// A server that lives in a namespace, and looks at the sockets with this port.
+/// Starts a server in a namespace that looks at the sockets with this port.
 fn server(netns: &Netns, port: u16, arguments: &[&str]) -> Server {
     let mut command = tccc();
     command.args(["serve", "--sweep", "200ms", "--port", &port.to_string()]).args(arguments);
     netns.run(|| Ok(Server::start(command))).unwrap()
+}
+
+fn metrics_server(netns: &Netns, port: u16) -> Server {
+    server(netns, port, &["--metrics-only", "--listen", "127.0.0.1:0"])
+}
+
+fn listen(netns: &Netns) -> TcpListener {
+    netns.run(|| Ok(TcpListener::bind("127.0.0.1:0")?)).unwrap()
 }
 
 fn ask(netns: &Netns, server: &Server, path: &str, headers: &[&str]) -> Answer {
@@ -36,7 +38,7 @@ fn sum(metrics: &str, name: &str, labels: &[&str]) -> f64 {
     lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
-/// A scraper that keeps its connection.
+/// A scraper that reuses its connection.
 struct Scraper(BufReader<TcpStream>);
 
 impl Scraper {
@@ -64,7 +66,7 @@ impl Scraper {
     }
 }
 
-/// Sets how many files a process may open; returns how many it was.
+/// Sets how many files a process may open; returns the earlier limit.
 fn allow_files(process: u32, files: libc::rlim_t) -> libc::rlim_t {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     let own: *mut libc::rlimit = &mut limit;
@@ -78,7 +80,6 @@ fn allow_files(process: u32, files: libc::rlim_t) -> libc::rlim_t {
     limit.rlim_cur
 }
 
-/// Scrapes until it is as wanted.
 fn scrape(netns: &Netns, server: &Server, what: &str, mut is_so: impl FnMut(&str) -> bool) -> String {
     let mut metrics = String::new();
     poll_until(SOON, what, || {
@@ -92,13 +93,13 @@ fn scrape(netns: &Netns, server: &Server, what: &str, mut is_so: impl FnMut(&str
 fn metrics_of_connections_are_those_of_the_kernel() {
     needs!(root, btf);
     let netns = loopback_netns();
-    let mut early = Connection::open(&netns, "cubic");
+    let mut early = HeldConnection::open(&netns, "cubic");
     early.send(BYTES);
-    let server = server(&netns, early.address.port(), &["--metrics-only", "--listen", "127.0.0.1:0"]);
-    // Its other end has the algorithm of the host.
+    let server = metrics_server(&netns, early.address.port());
+    // The server's end has the algorithm of the host.
     let cubic = ["algorithm=\"cubic\""];
     let found = scrape(&netns, &server, "the open connection", |text| sum(text, "tccc_algorithm_sockets", &[]) == 2.0);
-    assert_eq!(sum(&found, "tccc_acked_bytes_total", &[]), 0.0, "what was before is not counted");
+    assert_eq!(sum(&found, "tccc_acked_bytes_total", &[]), 0.0, "earlier bytes are not counted");
     let before = tcp_info(&early.client);
     early.send(BYTES);
     scrape(&netns, &server, "what it sent since", |text| sum(text, "tccc_acked_bytes_total", &cubic) >= BYTES as f64);
@@ -107,8 +108,11 @@ fn metrics_of_connections_are_those_of_the_kernel() {
     let end = scrape(&netns, &server, "the end", |text| sum(text, "tccc_connections_closed_total", &[]) == 2.0);
     let after = tcp_info(&early.client);
     let count = |name: &str| sum(&end, name, &cubic);
-    assert_eq!(count("tccc_retransmitted_segments_total"), f64::from(after.retrans_pkts - before.retrans_pkts));
-    let acked = after.bytes_acked - before.bytes_acked;
+    assert_eq!(
+        count("tccc_retransmitted_segments_total"),
+        f64::from(after.tcpi_total_retrans - before.tcpi_total_retrans)
+    );
+    let acked = after.tcpi_bytes_acked - before.tcpi_bytes_acked;
     assert!((count("tccc_acked_bytes_total") - acked as f64).abs() <= 2.0, "{acked} and the FINs of both ends");
     assert!(count("tccc_segments_sent_total") >= count("tccc_delivered_segments_total") - 4.0);
     assert!(count("tccc_connection_rtt_seconds_count") >= 1.0 && count("tccc_ca_state_seconds_total") > 0.0);
@@ -117,18 +121,17 @@ fn metrics_of_connections_are_those_of_the_kernel() {
     assert!(!end.contains("127.0.0.1") && !end.contains(&format!("\"{port}\"")), "an address or port is a label");
 }
 
-/// The first view: what each algorithm does is what the kernel says of its connections, whether a page is open or not.
 #[test]
-fn overview_tells_what_each_algorithm_did_before_the_page_was_opened() {
+fn overview_shows_what_each_algorithm_did_before_the_page_was_opened() {
     needs!(root, btf);
     let netns = loopback_netns();
-    let mut connection = Connection::open(&netns, "cubic");
+    let mut connection = HeldConnection::open(&netns, "cubic");
     let server = server(&netns, connection.address.port(), &["--listen", "127.0.0.1:0", "--refresh", "100ms"]);
-    let before = tcp_info(&connection.client).bytes_acked;
+    let before = tcp_info(&connection.client).tcpi_bytes_acked;
     connection.send(BYTES);
     let acked = |text: &str| sum(text, "tccc_acked_bytes_total", &["algorithm=\"cubic\""]);
     scrape(&netns, &server, "the transfer", |text| acked(text) >= BYTES as f64);
-    let sent_bits = (tcp_info(&connection.client).bytes_acked - before) as f64 * 8.0;
+    let sent_bits = (tcp_info(&connection.client).tcpi_bytes_acked - before) as f64 * 8.0;
     let (name, data) = netns.run(|| Ok(server.stream("/api/stream/overview", &[]))).unwrap().next();
     assert_eq!((name.as_str(), &data["step_ms"]), ("overview", &10_000.0.into()));
     let line = |kind: &str, name: &str| {
@@ -141,31 +144,31 @@ fn overview_tells_what_each_algorithm_did_before_the_page_was_opened() {
     let latest = |column: &str| cubic[column].as_array().unwrap().last().unwrap().clone();
     assert!(latest("sockets").as_u64() >= Some(1));
     assert_eq!(line("host", "")["sockets"].as_array().unwrap().last().unwrap(), 2);
-    // All was sent between two sweeps or a few more, which lie at least 200 ms and hardly 100 s apart.
+    // Everything was sent within a few sweeps, which are 200 ms to 100 s apart.
     let rates = cubic["goodput_bps"].as_array().unwrap().iter().filter_map(serde_json::Value::as_f64);
     let most = rates.fold(0.0, f64::max);
     assert!((sent_bits / 100.0..sent_bits / 0.19).contains(&most), "{most} bit/s of {sent_bits} bits");
-    let srtt_us = f64::from(tcp_info(&connection.client).srtt_us);
+    let srtt_us = f64::from(tcp_info(&connection.client).tcpi_rtt);
     let told = cubic["rtt_p50_us"].as_array().unwrap().iter().find_map(serde_json::Value::as_f64);
     assert!(told.is_some_and(|told| told < 16.0 * srtt_us.max(1000.0)), "{told:?} for {srtt_us} us");
 }
 
-/// A connection that lives between two sweeps is counted with all it did.
+/// A connection that begins and ends between two sweeps is counted completely.
 #[test]
 fn short_connections_are_counted_whole_and_no_event_is_sent() {
     needs!(root, btf);
     let netns = loopback_netns();
-    let listener = netns.run(|| Ok(std::net::TcpListener::bind("127.0.0.1:0")?)).unwrap();
+    let listener = listen(&netns);
     let port = listener.local_addr().unwrap().port();
     let files = |server: &Server| {
         let entries = std::fs::read_dir(format!("/proc/{}/fdinfo", server.process.id())).unwrap().flatten();
         entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).collect::<Vec<_>>()
     };
-    let server = server(&netns, port, &["--metrics-only", "--listen", "127.0.0.1:0"]);
+    let server = metrics_server(&netns, port);
     assert!(!files(&server).iter().any(|text| text.contains("map_type:\t27")), "there is a ring for events");
     for _ in 0..20 {
         let listener = listener.try_clone().unwrap();
-        Connection::between(&netns, listener, "cubic").send(10_000);
+        HeldConnection::between(&netns, listener, "cubic").send(10_000);
     }
     let end =
         scrape(&netns, &server, "the connections", |text| sum(text, "tccc_connections_closed_total", &[]) >= 40.0);
@@ -175,25 +178,24 @@ fn short_connections_are_counted_whole_and_no_event_is_sent() {
     assert!((200_000.0..200_100.0).contains(&received), "{received} bytes");
 }
 
-/// Groups of a removed cgroup were deleted before they were shown with all they had counted.
+/// Counts of a removed cgroup were once deleted before they were shown.
 #[test]
 fn connections_of_a_removed_cgroup_stay_counted() {
     needs!(root, btf, cgroup2);
     if let Some(cgroup) = std::env::var_os("TCCC_SERVE_CGROUP") {
         group::join(cgroup.as_ref());
         let address = format!("127.0.0.1:{}", std::env::var("TCCC_SERVE_PORT").unwrap());
-        Connection::open_at(&loopback_netns(), "reno", &address).send(BYTES);
+        HeldConnection::open_at(&loopback_netns(), "reno", &address).send(BYTES);
         return;
     }
-    let before = HostSnapshot::take(&["tccc-serve"]);
+    let _host = HostSnapshot::take(&["tccc-serve"]);
     let netns = loopback_netns();
-    // Connections of namespaces of their own have this port too.
-    let listener = netns.run(|| Ok(std::net::TcpListener::bind("127.0.0.1:0")?)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let server = server(&netns, port, &["--metrics-only", "--listen", "127.0.0.1:0"]);
+    // The connections are in namespaces of their own but use this port too.
+    let port = listen(&netns).local_addr().unwrap().port();
+    let server = metrics_server(&netns, port);
     let acked = |text: &str| sum(text, "tccc_acked_bytes_total", &["algorithm=\"reno\""]);
     for n in 1..=3 {
-        let cgroup = Group::create(&format!("/tccc-serve-{}-{n}", std::process::id()));
+        let cgroup = TestCgroup::create(&format!("/tccc-serve-{}-{n}", std::process::id()));
         let mut test = test_alone(module_path!(), "connections_of_a_removed_cgroup_stay_counted");
         check(0, test.env("TCCC_SERVE_CGROUP", cgroup.path()).env("TCCC_SERVE_PORT", port.to_string()));
         drop(cgroup);
@@ -201,30 +203,28 @@ fn connections_of_a_removed_cgroup_stay_counted() {
     }
     let mut sweeps = std::collections::BTreeSet::new();
     scrape(&netns, &server, "twenty sweeps", |text| {
-        assert!(acked(text) >= (3 * BYTES) as f64, "what was counted is gone:\n{text}");
+        assert!(acked(text) >= (3 * BYTES) as f64, "counts are lost:\n{text}");
         assert_eq!(sum(text, "tccc_uncounted_total", &[]), 0.0);
-        // No two sweeps take the same time to the nanosecond for long.
+        // Two sweeps hardly ever take the same time to the nanosecond.
         sweeps.insert(sum(text, "tccc_sweep_duration_seconds", &[]).to_bits());
         sweeps.len() >= 20
     });
-    drop(server);
-    before.assert_unchanged();
 }
 
-/// The first sweep that found no descriptors ended the server.
+/// The first sweep without free descriptors once ended the server.
 #[test]
-fn sweep_that_finds_no_descriptors_is_tried_again() {
+fn sweep_without_free_descriptors_is_repeated() {
     needs!(root, btf);
     let netns = loopback_netns();
-    let mut connection = Connection::open(&netns, "cubic");
-    let mut server = server(&netns, connection.address.port(), &["--metrics-only", "--listen", "127.0.0.1:0"]);
+    let mut connection = HeldConnection::open(&netns, "cubic");
+    let mut server = metrics_server(&netns, connection.address.port());
     let mut scraper = Scraper::connect(&netns, &server);
     let failed = |text: &str| sum(text, "tccc_failed_sweeps_total", &[]);
     assert_eq!(failed(&scraper.scrape()), 0.0);
-    let files = allow_files(server.process.id(), 3); // it has those already
+    let files = allow_files(server.process.id(), 3); // these are open already
     poll_until(SOON, "two sweeps fail", || failed(&scraper.scrape()) >= 2.0);
     let shown = scraper.scrape();
-    assert_eq!(sum(&shown, "tccc_algorithm_sockets", &[]), 2.0, "the last answer stays:\n{shown}");
+    assert_eq!(sum(&shown, "tccc_algorithm_sockets", &[]), 2.0, "the last values stay:\n{shown}");
     allow_files(server.process.id(), files);
     connection.send(BYTES);
     let acked = |text: &str| sum(text, "tccc_acked_bytes_total", &["algorithm=\"cubic\""]);
@@ -233,24 +233,17 @@ fn sweep_that_finds_no_descriptors_is_tried_again() {
 }
 
 #[test]
-fn prometheus_finds_no_fault_and_scrapes_it() {
+fn prometheus_accepts_and_scrapes_the_metrics() {
     needs!(root, btf, prometheus);
     let netns = loopback_netns();
-    let mut connection = Connection::open(&netns, "reno");
-    let server = server(&netns, connection.address.port(), &["--metrics-only", "--listen", "127.0.0.1:0"]);
+    let mut connection = HeldConnection::open(&netns, "reno");
+    let server = metrics_server(&netns, connection.address.port());
     connection.send(BYTES);
     let sent = |text: &str| sum(text, "tccc_segments_sent_total", &["algorithm=\"reno\""]) > 0.0;
     let metrics = scrape(&netns, &server, "the transfer", sent);
-    let mut promtool = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut promtool = begin(Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()));
     promtool.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
-    let checked = promtool.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&checked.stderr);
-    assert!(checked.status.success() && said.is_empty(), "{said}");
+    assert_eq!(end(0, promtool).stderr(), "");
     let openmetrics = ask(&netns, &server, "/metrics", &["Accept: application/openmetrics-text; version=1.0.0"]);
     assert!(
         openmetrics.head.contains("application/openmetrics-text") && openmetrics.body.trim_end().ends_with("# EOF")
@@ -259,14 +252,14 @@ fn prometheus_finds_no_fault_and_scrapes_it() {
     let prometheus = Prometheus::start(&netns, &server, folder.path());
     let query = "/api/v1/query?query=tccc_segments_sent_total%7Balgorithm%3D%22reno%22%7D";
     let mut answer = String::new();
-    poll_until(SOON, "Prometheus has scraped it", || {
+    poll_until(SOON, "Prometheus has scraped the server", || {
         answer = prometheus.ask(&netns, query).unwrap_or_default();
         answer.contains("tccc_segments_sent_total")
     });
     assert!(answer.contains("\"algorithm\":\"reno\"") && answer.contains("\"job\":\"tccc\""), "{answer}");
 }
 
-/// A Prometheus that scrapes one server; ended when dropped.
+/// A Prometheus that scrapes one server. It is killed when dropped.
 struct Prometheus {
     _process: Owned,
     port: u16,
@@ -276,17 +269,14 @@ impl Prometheus {
     fn start(netns: &Netns, server: &Server, folder: &Path) -> Prometheus {
         let config = folder.join("prometheus.yml");
         let target = server.address;
-        let text = format!(
-            "global:\n  scrape_interval: 1s\nscrape_configs:\n  - job_name: tccc\n    static_configs:\n      - targets: ['{target}']\n"
-        );
-        std::fs::write(&config, text).unwrap();
-        let port = netns.run(|| Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())).unwrap();
+        let job = format!("job_name: tccc\n    static_configs:\n      - targets: ['{target}']\n");
+        std::fs::write(&config, format!("global:\n  scrape_interval: 1s\nscrape_configs:\n  - {job}")).unwrap();
+        let port = listen(netns).local_addr().unwrap().port();
         let mut command = Command::new("prometheus");
         command.arg(format!("--config.file={}", config.display()));
         command.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
         command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Prometheus { _process: netns.run(|| Ok(command.spawn()?)).unwrap().into(), port }
+        Prometheus { _process: netns.run(|| Ok(begin_quietly(command.stdin(Stdio::null())))).unwrap(), port }
     }
 
     fn ask(&self, netns: &Netns, path: &str) -> Option<String> {
@@ -300,7 +290,7 @@ impl Prometheus {
 }
 
 #[test]
-fn other_addresses_than_loopback_need_the_token_that_is_printed() {
+fn other_addresses_than_loopback_need_the_printed_token() {
     needs!(root, btf);
     let netns = loopback_netns();
     let server = server(&netns, 1, &["--metrics-only", "--listen", "0.0.0.0:0"]);
@@ -320,7 +310,7 @@ fn other_addresses_than_loopback_need_the_token_that_is_printed() {
 fn page_shows_connections_as_they_are() {
     needs!(root, btf);
     let netns = loopback_netns();
-    let mut connection = Connection::open(&netns, "cubic");
+    let mut connection = HeldConnection::open(&netns, "cubic");
     let local = connection.client.local_addr().unwrap().to_string();
     let port = connection.address.port();
     let server = server(&netns, port, &["--listen", "127.0.0.1:0", "--refresh", "100ms", "--interval", "10ms"]);
@@ -335,7 +325,7 @@ fn page_shows_connections_as_they_are() {
         cookie.is_some()
     });
     let mut flow = stream(&format!("/api/stream/flow/{}", cookie.unwrap()));
-    poll_until(SOON, "what it acknowledged is on its page", || {
+    poll_until(SOON, "the acknowledged bytes are on its page", || {
         let (_, data) = flow.next();
         connection.send(10_000);
         data["socket"]["bytes_acked"].as_u64() > Some(20_000)

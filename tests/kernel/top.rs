@@ -1,17 +1,16 @@
 //! `tccc top` in a real terminal while twenty flows lose packets on this kernel: every size, view and key.
 
-use crate::common::needs;
-use crate::lab::pty::Session;
-use crate::lab::record::Flows;
+use super::*;
+use crate::common::TCCC;
+use crate::lab::record::LossyFlows;
 
 const FLOWS: usize = 20;
-/// What the table must have room for on a wide terminal.
 const COLUMNS: &str = "peer process cgroup algorithm phase cwnd ssthresh srtt min_rtt goodput retrans ca_state";
 
 #[test]
-fn top_shows_flows_that_lose_packets_in_every_size_and_view() {
+fn top_shows_lossy_flows_in_every_size_and_view() {
     needs!(root, btf, tun);
-    let flows = Flows::begin(FLOWS);
+    let flows = LossyFlows::begin(FLOWS);
     let place = flows.place();
     let arguments = ["top", "--netns", &place, "--interval", "50ms", "--refresh", "200ms"];
     let mut session = Session::start(80, 24, &arguments);
@@ -32,14 +31,16 @@ fn top_shows_flows_that_lose_packets_in_every_size_and_view() {
     algorithms(&mut session);
     session.send("q");
     assert_eq!(session.end(), Some(0));
-    let mut plain = Session::start_without_colour(80, 24, &arguments);
+    let mut without_colours = std::process::Command::new("env");
+    without_colours.arg("NO_COLOR=1").arg(TCCC).args(arguments);
+    let mut plain = Session::start_command(80, 24, without_colours);
     plain.until("the table without colours", |screen| screen.contains("10.78.0.2"));
     assert!(!plain.has_colour());
     plain.send("q");
     assert_eq!(plain.end(), Some(0));
 }
 
-/// Enter opens it: plots, marks of losses, the state by name; the right button of the mouse leads back.
+/// Enter opens a flow with its plots, losses and named state. The right mouse button returns to the table.
 fn one_flow(session: &mut Session) {
     session.resize(80, 24);
     session.send("/cubic\r");

@@ -1,33 +1,28 @@
-//! The tracer on this kernel: events of real transfers between namespaces, filters, drops, sweeps, nothing left behind.
+//! The tracer on this kernel: events of real transfers between namespaces, filters, drops, sweeps, cleanup.
 
 mod command;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::Shutdown;
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::os::fd::AsRawFd as _;
 
-use crate::common::{HostSnapshot, check, needs, poll_until, tccc, test_alone};
-use crate::lab::group::{self, Group};
-use crate::lab::socket::path_of;
-use crate::lab::trace::{
-    Connection, Crowd, LossyPath, Observed, loopback_netns, only, programs_of, tcp_info, transfer,
-};
-use tccc::catalog;
-use tccc::kernel::netns::Netns;
-use tccc::kernel::probe::Features;
-use tccc::loader::{self, Request};
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, connect, socket};
+use tccc::kernel::netlink::{add_address, set_up};
 use tccc::trace::event::{CaState, Event, EventKind};
 use tccc::trace::filter::Filter;
 use tccc::trace::live::{RING_BYTES, RING_BYTES_MIN, Sampling, Tracer};
 use tccc::trace::snapshot;
 
-const SOON: Duration = Duration::from_secs(10);
+use super::*;
+use crate::common::tun;
+use crate::lab::socket::path_of;
+use crate::lab::trace::{LossyPath, Observed, only, programs_of, transfer};
 
-/// Packets that are sampled as a connection opens, whatever the interval: as in the tracer's program.
+/// The tracer's program samples this many packets of a new connection, whatever the interval.
 const OPENING_PKTS: usize = 8;
 
 #[test]
-fn transfer_gives_open_samples_and_close() {
+fn transfer_has_open_sample_and_close_events() {
     needs!(root, btf);
     let netns = loopback_netns();
     let mut observed = Observed::start(&only(&netns), Duration::from_millis(1), RING_BYTES);
@@ -54,7 +49,7 @@ fn close_has_the_final_counts_of_the_kernel() {
     needs!(root, btf);
     let netns = loopback_netns();
     let mut observed = Observed::start(&only(&netns), Duration::from_millis(100), RING_BYTES);
-    let mut connection = Connection::open(&netns, "cubic");
+    let mut connection = HeldConnection::open(&netns, "cubic");
     connection.send(8 << 20);
     let client = connection.client.local_addr().unwrap();
     connection.client.shutdown(Shutdown::Write).unwrap();
@@ -62,18 +57,15 @@ fn close_has_the_final_counts_of_the_kernel() {
     observed.until_closed(client);
     let info = tcp_info(&connection.client);
     let close = *observed.of(client).last().unwrap();
-    assert_eq!(close.delivered_pkts, info.delivered_pkts);
-    assert_eq!(close.bytes_acked, info.bytes_acked);
-    assert_eq!(close.retrans_pkts, info.retrans_pkts);
-    assert_eq!(close.cwnd_pkts, info.cwnd_pkts);
-    assert_eq!(close.mss_bytes, info.mss_bytes);
-    assert_eq!((close.srtt_us, close.min_rtt_us), (Some(info.srtt_us), Some(info.min_rtt_us)));
-    assert_eq!(close.rto_us, info.rto_us);
+    assert_eq!((close.delivered_pkts, close.retrans_pkts), (info.tcpi_delivered, info.tcpi_total_retrans));
+    assert_eq!((close.bytes_acked, close.mss_bytes), (info.tcpi_bytes_acked, info.tcpi_snd_mss));
+    assert_eq!((close.cwnd_pkts, close.rto_us), (info.tcpi_snd_cwnd, info.tcpi_rto));
+    assert_eq!((close.srtt_us, close.min_rtt_us), (Some(info.tcpi_rtt), Some(info.tcpi_min_rtt)));
     assert_eq!((close.local, close.remote), (client, connection.address));
 }
 
 #[test]
-fn losses_and_state_changes_of_a_lossy_path_are_all_seen() {
+fn all_losses_and_state_changes_of_a_lossy_path_are_reported() {
     needs!(root, btf, tun);
     let path = LossyPath::build();
     for sampling in [Sampling::ByPacket, Sampling::ByClock] {
@@ -103,17 +95,17 @@ fn assert_losses_and_states_are_whole(events: &[&Event]) {
     assert!(events.iter().any(|event| event.ca_state == CaState::Recovery && event.ssthresh_pkts.is_some()));
 }
 
-/// With samples at intervals, what was open before the tracer is sampled too, what rests is not, and nothing runs per packet.
+/// Sampling by clock includes connections that were open before, excludes idle ones, and runs no program per packet.
 #[test]
-fn samples_by_clock_are_of_what_moves_and_cost_no_packet() {
+fn clock_samples_active_connections_without_a_program_per_packet() {
     needs!(root, btf);
     let netns = loopback_netns();
     let inside = netns.try_clone().unwrap();
-    let (mut talking, resting) = (Connection::open(&netns, "reno"), Connection::open(&netns, "reno"));
-    // The clock looks at whoever has the right port, in whatever namespace.
+    let (mut talking, resting) = (HeldConnection::open(&netns, "reno"), HeldConnection::open(&netns, "reno"));
+    // The clock looks at sockets with these ports in every namespace.
     let ports = [&talking, &resting].map(|one| one.client.local_addr().unwrap().port());
     let filter = Filter { ports: ports.into(), ..only(&netns) };
-    // A namespace is found by the threads that live in it.
+    // A sweep finds a namespace by the threads in it.
     let start = || Tracer::start(&filter, Sampling::ByClock(Duration::from_millis(10)), RING_BYTES);
     let others = programs_of(std::process::id());
     let mut observed = Observed { tracer: inside.run(start).unwrap(), events: Vec::new() };
@@ -126,7 +118,7 @@ fn samples_by_clock_are_of_what_moves_and_cost_no_packet() {
     });
     assert!(observed.of(rester).is_empty());
     let counts: Vec<_> = observed.of(talker).iter().map(|it| (it.delivered_pkts, it.bytes_acked)).collect();
-    assert!(counts.is_sorted_by(|a, b| a < b), "a sample of what did not move: {counts:?}");
+    assert!(counts.is_sorted_by(|a, b| a < b), "a sample of an idle connection: {counts:?}");
     let own = &programs_of(std::process::id()) - &others;
     let names = libbpf_rs::query::ProgInfoIter::default().filter(|program| own.contains(&program.id));
     let names: Vec<String> = names.map(|program| program.name.to_string_lossy().into_owned()).collect();
@@ -136,7 +128,7 @@ fn samples_by_clock_are_of_what_moves_and_cost_no_packet() {
     );
     drop((talking, resting));
     observed.until_closed(talker);
-    // What is over is not looked at: each tick would look at four ends.
+    // Closed connections are not looked at. With them, each tick would look at four ends.
     let before = observed.tracer.clock_cost().unwrap();
     poll_until(SOON, "fewer looks than at four ends a tick", || {
         let now = observed.tracer.clock_cost().unwrap();
@@ -146,21 +138,21 @@ fn samples_by_clock_are_of_what_moves_and_cost_no_packet() {
     assert_eq!(observed.tracer.watcher().dropped(), 0);
 }
 
-/// A host may have a hundred thousand connections beside the one that is asked for.
+/// A host may have a hundred thousand other connections.
 #[test]
-fn clock_looks_at_no_connection_that_is_not_asked_for() {
+fn clock_looks_only_at_connections_that_the_filter_selects() {
     needs!(root, btf);
     const INTERVAL: Duration = Duration::from_millis(10);
     let netns = loopback_netns();
-    let _others: Vec<Connection> = (0..50).map(|_| Connection::open(&netns, "reno")).collect();
-    let mut wanted = Connection::open(&netns, "reno");
+    let _others: Vec<HeldConnection> = (0..50).map(|_| HeldConnection::open(&netns, "reno")).collect();
+    let mut wanted = HeldConnection::open(&netns, "reno");
     let client = wanted.client.local_addr().unwrap();
     let filter = Filter { ports: [client.port()].into(), ..only(&netns) };
     let start = || Tracer::start(&filter, Sampling::ByClock(INTERVAL), RING_BYTES);
     let begin = Instant::now();
     let mut observed = Observed { tracer: netns.run(start).unwrap(), events: Vec::new() };
-    let _opened_later: Vec<Connection> = (0..50).map(|_| Connection::open(&netns, "reno")).collect();
-    poll_until(SOON, "samples of the connection that is asked for", || {
+    let _opened_later: Vec<HeldConnection> = (0..50).map(|_| HeldConnection::open(&netns, "reno")).collect();
+    poll_until(SOON, "samples of the selected connection", || {
         wanted.send(1 << 20);
         let is_sample = |event: &&Event| event.kind == EventKind::Sample && event.local == client;
         observed.poll().iter().filter(is_sample).count() >= 20
@@ -168,7 +160,7 @@ fn clock_looks_at_no_connection_that_is_not_asked_for() {
     let cost = observed.tracer.clock_cost().unwrap();
     let most = begin.elapsed().div_duration_f64(INTERVAL).ceil() as u64;
     assert!((20..=most).contains(&cost.ticks), "{cost:?} in {most} intervals");
-    // At each tick both ends of the connection, and whoever has its port in another namespace; not two hundred.
+    // Each tick looks at both ends, and perhaps at sockets with the same port in other namespaces, not at two hundred.
     assert!((20..=20 * most).contains(&cost.looks), "{cost:?} in {most} intervals");
     assert!(observed.events.iter().all(|event| event.local == client || event.remote == client));
 }
@@ -177,8 +169,8 @@ fn clock_looks_at_no_connection_that_is_not_asked_for() {
 fn filters_select_by_port_address_and_algorithm() {
     needs!(root, btf);
     let netns = loopback_netns();
-    let wanted = Connection::open(&netns, "reno");
-    let other = Connection::open_at(&netns, "cubic", "127.0.0.2:0");
+    let wanted = HeldConnection::open(&netns, "reno");
+    let other = HeldConnection::open_at(&netns, "cubic", "127.0.0.2:0");
     let port = wanted.client.local_addr().unwrap().port();
     let filters = [
         Filter { ports: BTreeSet::from([port]), ..only(&netns) },
@@ -202,8 +194,8 @@ fn filters_select_by_port_address_and_algorithm() {
     live_filter_passes_only(&netns, &filters[2], (wanted, other));
 }
 
-/// The same filter decides alike for the stream.
-fn live_filter_passes_only(netns: &Netns, filter: &Filter, (mut wanted, mut other): (Connection, Connection)) {
+/// The filter selects the same connections in the stream of events.
+fn live_filter_passes_only(netns: &Netns, filter: &Filter, (mut wanted, mut other): (HeldConnection, HeldConnection)) {
     let mut observed = Observed::start(filter, Duration::from_millis(1), RING_BYTES);
     other.send(1 << 20);
     wanted.send(1 << 20);
@@ -216,39 +208,34 @@ fn live_filter_passes_only(netns: &Netns, filter: &Filter, (mut wanted, mut othe
 }
 
 #[test]
-fn cgroup_filter_takes_everything_below_it() {
+fn cgroup_filter_includes_everything_below_the_cgroup() {
     needs!(root, btf, cgroup2);
     if let Some(cgroup) = std::env::var_os("TCCC_TRACE_CGROUP") {
         group::join(cgroup.as_ref());
         transfer(&loopback_netns(), "reno", 1 << 20);
         return;
     }
-    let before = HostSnapshot::take(&["tccc-trace"]);
-    let inner = Group::create(&format!("/tccc-trace-{}/inner", std::process::id()));
+    let _host = HostSnapshot::take(&["tccc-trace"]);
+    let inner = TestCgroup::create(&format!("/tccc-trace-{}/inner", std::process::id()));
     let id = tccc::kernel::cgroup::find(inner.path().parent().unwrap()).unwrap();
-    let mut observed = Observed::start(
-        &Filter { cgroups: BTreeSet::from([id]), ..Filter::default() },
-        Duration::from_millis(1),
-        RING_BYTES,
-    );
-    let mut test = test_alone(module_path!(), "cgroup_filter_takes_everything_below_it");
+    let filter = Filter { cgroups: BTreeSet::from([id]), ..Filter::default() };
+    let mut observed = Observed::start(&filter, Duration::from_millis(1), RING_BYTES);
+    let mut test = test_alone(module_path!(), "cgroup_filter_includes_everything_below_the_cgroup");
     check(0, test.env("TCCC_TRACE_CGROUP", inner.path()));
     transfer(&loopback_netns(), "reno", 1 << 20);
     poll_until(SOON, "both ends close", || observed.poll().iter().filter(|e| e.kind == EventKind::Close).count() == 2);
     let cgroups: BTreeSet<u64> = observed.events.iter().map(|event| event.cgroup).collect();
     assert_eq!(cgroups, BTreeSet::from([inner.id()]));
-    drop(inner);
-    before.assert_unchanged();
 }
 
 #[test]
-fn namespaces_come_and_go_under_one_tracer() {
+fn namespaces_are_added_and_removed_while_tracing() {
     needs!(root, btf);
     let (first, second) = (loopback_netns(), loopback_netns());
     let filter = Filter { netns: Some(BTreeSet::new()), ..Filter::default() };
     let mut observed = Observed::start(&filter, Duration::from_millis(1), RING_BYTES);
     let unseen = transfer(&first, "reno", 1 << 20);
-    let mut early = Connection::open(&second, "reno");
+    let mut early = HeldConnection::open(&second, "reno");
     observed.tracer.watcher().watch_netns(first.inode()).unwrap();
     let seen = transfer(&first, "reno", 1 << 20);
     observed.until_closed(seen);
@@ -304,14 +291,14 @@ fn interval_of_zero_samples_every_packet() {
 fn sweep_finds_sockets_of_every_namespace() {
     needs!(root, btf);
     let netns = loopback_netns();
-    let connection = Connection::open(&netns, "cubic");
+    let connection = HeldConnection::open(&netns, "cubic");
     let (client, server) = (connection.client.local_addr().unwrap(), connection.address);
     let found = || -> BTreeSet<_> {
         let sweep = snapshot::sweep(&Filter::default()).unwrap();
         let here = sweep.sockets.into_iter().filter(|socket| socket.netns == netns.inode());
         here.map(|socket| (socket.local, socket.remote, socket.algorithm)).collect()
     };
-    // A namespace is found by the threads that live in it.
+    // A sweep finds a namespace by the threads in it.
     let rows = netns.run(|| Ok(found())).unwrap();
     let own = (client, server, "cubic".to_owned());
     assert!(rows.contains(&own), "{rows:?}");
@@ -321,44 +308,19 @@ fn sweep_finds_sockets_of_every_namespace() {
 }
 
 #[test]
-fn private_state_is_named_under_another_name_too() {
+fn private_state_is_named_for_renamed_and_kernel_algorithms() {
     needs!(root, btf, struct_ops);
-    let before = HostSnapshot::take(&["trace_dtcp"]);
-    let request = Request { name: "trace_dtcp", ..Request::of(catalog::find("dtcp").unwrap()) };
-    let registered = loader::register(&request, &Features::probe().unwrap()).unwrap();
+    let _host = HostSnapshot::take(&["trace_dtcp"]);
+    let _registered = loader::register(&dtcp_as("trace_dtcp"), &Features::probe().unwrap()).unwrap();
     let netns = loopback_netns();
-    let connection = Connection::open(&netns, "trace_dtcp");
+    let connection = HeldConnection::open(&netns, "trace_dtcp");
     let document = sockets_of(&netns, "trace_dtcp");
     let sockets = document["sockets"].as_array().unwrap();
     assert_eq!((document["schema"].as_u64(), sockets.len()), (Some(1), 1));
     assert_eq!(sockets[0]["local"], connection.client.local_addr().unwrap().to_string().as_str());
     assert_eq!((&sockets[0]["phase"], &sockets[0]["tcp_state"]), (&"slow_start".into(), &"ESTABLISHED".into()));
     assert_eq!((&sockets[0]["state"]["losses_ss"], &sockets[0]["state"]["rtos"]), (&0.into(), &0.into()));
-    drop(connection);
-    registered.unregister().unwrap();
-    before.assert_unchanged();
-}
-
-#[test]
-fn connection_that_is_never_established_has_no_events() {
-    needs!(root, btf);
-    let netns = loopback_netns();
-    let mut observed = Observed::start(&only(&netns), Duration::from_millis(1), RING_BYTES);
-    let crowd = Crowd::before_a_full_listener(&netns);
-    let unanswered = crowd.unanswered.local_addr().unwrap();
-    // The tracer meets the socket at the first repetition and could tell a loss at the second.
-    poll_until(SOON, "the kernel knocks again", || tcp_info(&crowd.unanswered).retrans_pkts > 1);
-    drop(crowd);
-    let last = transfer(&netns, "reno", 1000);
-    observed.until_closed(last);
-    assert!(observed.of(unanswered).is_empty(), "{:?}", observed.of(unanswered));
-}
-
-#[test]
-fn state_of_the_kernels_own_algorithm_has_the_kernels_names() {
-    needs!(root, btf);
-    let netns = loopback_netns();
-    let _connection = Connection::open(&netns, "cubic");
+    let _connection = HeldConnection::open(&netns, "cubic");
     let document = sockets_of(&netns, "cubic");
     let sockets = document["sockets"].as_array().unwrap();
     let fields = sockets[0]["state"].as_object().unwrap_or_else(|| panic!("{document}"));
@@ -366,10 +328,30 @@ fn state_of_the_kernels_own_algorithm_has_the_kernels_names() {
     assert_eq!(sockets[0]["phase"], serde_json::Value::Null);
 }
 
-/// What `tccc sockets -o json` says of the sockets of one namespace that use an algorithm.
+#[test]
+fn connection_that_is_never_established_has_no_events() {
+    needs!(root, btf, tun);
+    let netns = loopback_netns();
+    let mut observed = Observed::start(&only(&netns), Duration::from_millis(1), RING_BYTES);
+    // Nobody reads the TUN device, so the SYN is not answered.
+    let _device = netns.run(|| Ok(tun::open("trc0")?)).unwrap();
+    set_up(&netns, "trc0").unwrap();
+    add_address(&netns, "trc0", [10, 78, 0, 1].into(), 24).unwrap();
+    let open = || Ok(socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_NONBLOCK, None)?);
+    let client: TcpStream = netns.run(open).unwrap().into();
+    assert_eq!(connect(client.as_raw_fd(), &SockaddrIn::new(10, 78, 0, 2, 1)), Err(Errno::EINPROGRESS));
+    let unanswered = client.local_addr().unwrap();
+    // The tracer sees the socket at the first retransmission and could report a loss at the second.
+    poll_until(SOON, "the kernel retransmits the SYN", || tcp_info(&client).tcpi_total_retrans > 1);
+    drop(client);
+    let last = transfer(&netns, "reno", 1000);
+    observed.until_closed(last);
+    assert!(observed.of(unanswered).is_empty(), "{:?}", observed.of(unanswered));
+}
+
 fn sockets_of(netns: &Netns, algorithm: &str) -> serde_json::Value {
     let place = path_of(netns);
     let arguments = ["sockets", "--netns", &place, "--algorithm", algorithm, "-o", "json"];
-    // A namespace is found by the threads that live in it.
+    // A sweep finds a namespace by the threads in it.
     netns.run(|| Ok(check(0, tccc().args(arguments)))).unwrap().json()
 }

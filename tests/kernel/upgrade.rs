@@ -1,4 +1,4 @@
-//! Other code under a name that is loaded: without a moment in which the name is not there, and back.
+//! Upgrades and rollbacks: new code under a loaded name, which stays registered at every moment.
 
 mod companion;
 mod defaults;
@@ -6,9 +6,20 @@ mod killed;
 mod refused;
 mod swap;
 
-use crate::lab::sandbox::instance;
+use std::sync::atomic::AtomicBool;
 
-/// Open connections by the generation of their code, for the code of a name and the one before.
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use tccc::kernel::{cgroup, struct_ops};
+
+use super::*;
+use crate::lab::pair::attached;
+use crate::lab::policy::fault::points;
+use crate::lab::policy::object::compile;
+use crate::lab::policy::pair::{address, join, listen_at};
+use crate::lab::policy::{Endpoints, named_netns, remove};
+use crate::lab::sandbox::drift;
+
+/// Generations of a name, each with the number of open connections that use its code.
 #[track_caller]
 fn by_generation(name: &str) -> Vec<(u64, u64)> {
     let counts = instance(name)["sockets_by_generation"].clone();

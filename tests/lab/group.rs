@@ -1,35 +1,30 @@
-//! cgroups of a test: made below the cgroup v2 mount, joined for a while, removed at the end.
+//! cgroups of a test: created below the cgroup v2 mount, joined for a while, removed at the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use tccc::kernel::cgroup;
 
-use crate::common::poll_until;
+use crate::common::{SOON, poll_until};
 
-/// How long processes may take to leave a cgroup on a busy host.
-const SOON: Duration = Duration::from_secs(30);
-
-/// A cgroup with everything below it; removed when dropped.
+/// A cgroup, removed with everything below it when dropped.
 #[derive(Debug)]
-pub struct Group {
+pub struct TestCgroup {
     path: PathBuf,
-    /// The uppermost folder that was made for it.
+    /// The topmost folder of `path` below the mount.
     root: PathBuf,
 }
 
-impl Group {
-    /// Makes the cgroup at a path below the mount: `/ldk_tccc.slice/a.service`.
+impl TestCgroup {
+    /// Creates the cgroup at a path below the mount, for example `/ldk_tccc.slice/a.service`.
     pub fn create(below: &str) -> Self {
         let mount = cgroup::mount_point().unwrap();
         let path = mount.join(below.trim_start_matches('/'));
         let first = Path::new(below.trim_start_matches('/')).iter().next().expect("a name");
         fs::create_dir_all(&path).unwrap();
-        Group { path, root: mount.join(first) }
+        TestCgroup { path, root: mount.join(first) }
     }
 
-    /// The kernel's id of it.
     pub fn id(&self) -> u64 {
         cgroup::find(&self.path).unwrap()
     }
@@ -38,23 +33,21 @@ impl Group {
         &self.path
     }
 
-    /// Works with this process in the cgroup: sockets made meanwhile belong to it.
+    /// Calls `work` with this process in the cgroup. Sockets that it creates belong to the cgroup.
     pub fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
-        let home = Home::of_this_process();
+        let _return = Home::of_this_process();
         join(&self.path);
-        let done = work();
-        drop(home); // also after a panic
-        done
+        work()
     }
 }
 
-impl Drop for Group {
+impl Drop for TestCgroup {
     fn drop(&mut self) {
         remove(&self.root);
     }
 }
 
-/// Removes a cgroup with all below it, once the last process that ended in it is collected.
+/// Removes a cgroup with everything below it, after the last ended process in it was reaped.
 pub fn remove(path: &Path) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -64,12 +57,11 @@ pub fn remove(path: &Path) {
     poll_until(SOON, "the cgroup is empty", || fs::remove_dir(path).is_ok() || !path.exists());
 }
 
-/// Moves this process into a cgroup.
 pub fn join(path: &Path) {
     fs::write(path.join("cgroup.procs"), "0").unwrap();
 }
 
-/// The cgroup to which this process goes back.
+/// The cgroup of this process, to which it returns when this is dropped.
 struct Home(PathBuf);
 
 impl Home {

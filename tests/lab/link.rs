@@ -1,15 +1,14 @@
-//! A link between two namespaces of the test's own, and traffic over it.
+//! A link between two namespaces of the test's own, and UDP and TCP traffic over it.
 
 use std::fs;
-use std::io::{ErrorKind, IoSliceMut, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{Linger, RcvBufForce, ReceiveTimestampns, UdpGsoSegment};
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, setsockopt};
 use nix::time::{ClockId, clock_gettime};
 use tccc::emulate::{Link, LinkDriver, LinkEnd};
 use tccc::kernel::netlink::add_address;
@@ -17,14 +16,15 @@ use tccc::kernel::netns::Netns;
 use tccc::path::{Direction, LinkConfig};
 use tccc::units::{BitsPerSec, QueueSize};
 
+use crate::lab::socket::receive_stamped;
+
 /// IPv4 and UDP headers, bytes.
 pub const UDP_HEADERS: usize = 28;
-/// A full packet of the default MTU.
 pub const MTU: usize = 1500;
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 79, 0, 1), Ipv4Addr::new(10, 79, 0, 2)];
-/// Packets that the flood hands to the kernel in one call, which cuts them into single packets before the link.
+/// Packets per send call of a flood. The kernel cuts them into single packets before the link.
 const FLOOD_BURST: usize = 16;
-/// How long a receiver waits for a next packet before it takes the traffic for finished.
+/// How long a receiver waits for the next packet until it considers the traffic finished.
 const QUIET: Duration = Duration::from_millis(400);
 
 /// A direction without rate limit, loss or jitter.
@@ -37,29 +37,51 @@ pub fn limited(mbit: f64, delay: Duration, queue: QueueSize) -> Direction {
     Direction { rate: Some(BitsPerSec((mbit * 1e6) as u64)), queue, ..plain(delay) }
 }
 
-/// Two namespaces and the link between them; traffic goes from the first to the second.
-pub struct Lab {
+pub fn new_sides() -> [Netns; 2] {
+    [Netns::create().unwrap(), Netns::create().unwrap()]
+}
+
+/// The ends of a link between two namespaces. The interfaces are called `prefix` and 0 or 1.
+pub fn ends_of(sides: &[Netns; 2], prefix: &str) -> [LinkEnd; 2] {
+    [0, 1].map(|n| LinkEnd { netns: sides[n].try_clone().unwrap(), interface: format!("{prefix}{n}") })
+}
+
+pub fn connect_sides(
+    driver: &dyn LinkDriver,
+    sides: &[Netns; 2],
+    directions: [Direction; 2],
+    prefix: &str,
+) -> Box<dyn Link> {
+    driver.connect(&LinkConfig { directions, mtu: MTU as u32 }, ends_of(sides, prefix)).unwrap()
+}
+
+/// Gives the interfaces the addresses `10.NETWORK.0.1` and `10.NETWORK.0.2`.
+pub fn set_addresses(sides: &[Netns; 2], prefix: &str, network: u8) {
+    for (n, side) in sides.iter().enumerate() {
+        add_address(side, &format!("{prefix}{n}"), [10, network, 0, 1 + n as u8].into(), 24).unwrap();
+    }
+}
+
+/// Two namespaces and the link between them. TCP flows from the first to the second.
+pub struct LinkLab {
     pub link: Box<dyn Link>,
     pub sides: [Netns; 2],
 }
 
-impl Lab {
-    pub fn new(driver: &dyn LinkDriver, directions: [Direction; 2]) -> Lab {
+impl LinkLab {
+    pub fn new(driver: &dyn LinkDriver, directions: [Direction; 2]) -> LinkLab {
         Self::with_mtu(driver, directions, MTU as u32)
     }
 
-    pub fn with_mtu(driver: &dyn LinkDriver, directions: [Direction; 2], mtu: u32) -> Lab {
-        let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
-        let ends = [0, 1].map(|n| LinkEnd { netns: sides[n].try_clone().unwrap(), interface: format!("lnk{n}") });
-        let link = driver.connect(&LinkConfig { directions, mtu }, ends).unwrap();
-        for (n, side) in sides.iter().enumerate() {
-            add_address(side, &format!("lnk{n}"), ADDRESSES[n].into(), 24).unwrap();
-        }
-        Lab { link, sides }
+    pub fn with_mtu(driver: &dyn LinkDriver, directions: [Direction; 2], mtu: u32) -> LinkLab {
+        let sides = new_sides();
+        let link = driver.connect(&LinkConfig { directions, mtu }, ends_of(&sides, "lnk")).unwrap();
+        set_addresses(&sides, "lnk", 79);
+        LinkLab { link, sides }
     }
 
     /// Sockets for packets from side `from` to the other side.
-    pub fn udp(&self, from: usize) -> (Sender, Receiver) {
+    pub fn udp(&self, from: usize) -> (PacketSender, PacketReceiver) {
         let to = 1 - from;
         let receiver = self.sides[to].run(|| Ok(UdpSocket::bind((ADDRESSES[to], 0))?)).unwrap();
         receiver.set_read_timeout(Some(QUIET)).unwrap();
@@ -67,10 +89,10 @@ impl Lab {
         setsockopt(&receiver, ReceiveTimestampns, &true).unwrap();
         let sender = self.sides[from].run(|| Ok(UdpSocket::bind((ADDRESSES[from], 0))?)).unwrap();
         sender.connect(receiver.local_addr().unwrap()).unwrap();
-        (Sender { socket: sender, next: 0 }, Receiver { socket: receiver })
+        (PacketSender { socket: sender, next: 0 }, PacketReceiver(receiver))
     }
 
-    /// Sends TCP from the first side for a time; returns the bytes that arrived.
+    /// Sends TCP for a time; returns the bytes that arrived.
     pub fn tcp(&self, time: Duration) -> u64 {
         const BUFFERS: &str = "4096 1048576 67108864";
         for side in &self.sides {
@@ -95,7 +117,7 @@ impl Lab {
             while started.elapsed() < time {
                 let _ = stream.write(&buffer);
             }
-            // What is left in the sender's buffer is of no interest.
+            // Discards what is left in the sender's buffer.
             setsockopt(&stream, Linger, &nix::libc::linger { l_onoff: 1, l_linger: 0 }).unwrap();
             drop(stream);
             received.join().unwrap()
@@ -103,14 +125,13 @@ impl Lab {
     }
 }
 
-/// What a packet carries: its number and when it was sent, wall-clock nanoseconds.
-pub struct Sender {
+/// Sends packets with their number and their sending time, in wall-clock nanoseconds.
+pub struct PacketSender {
     socket: UdpSocket,
     next: u64,
 }
 
-impl Sender {
-    /// Sends one packet of this many bytes on the link.
+impl PacketSender {
     pub fn send(&mut self, bytes: usize) {
         let mut packet = [0; MTU];
         packet[..8].copy_from_slice(&self.next.to_le_bytes());
@@ -123,7 +144,7 @@ impl Sender {
 
     /// Sends full packets at a rate for a time, in small bursts, so that the queue of the link stays full.
     ///
-    /// The thread that calls it gets the highest ordinary priority: a flood with gaps would measure the sender.
+    /// Side effects: raises the calling thread's priority, because gaps in the flood would measure the sender.
     pub fn flood(&mut self, mbit: f64, time: Duration) {
         const BURST_INTERVAL: Duration = Duration::from_micros(200);
         const NICENESS: i32 = -19;
@@ -141,54 +162,44 @@ impl Sender {
             let wanted = (started.elapsed().as_secs_f64() * mbit * 1e6 / 8.0 / MTU as f64) as usize;
             while sent < wanted {
                 let packets = (wanted - sent).min(FLOOD_BURST);
-                // A refusal is a packet that was never sent.
+                // A refused packet counts as never sent.
                 let _ = self.socket.send(&burst[..payload * packets]);
                 sent += packets;
             }
-            thread::sleep(BURST_INTERVAL); // the flood's own pace
+            thread::sleep(BURST_INTERVAL); // the pace of the flood
         }
     }
 }
 
-/// A packet as it arrived.
 #[derive(Debug, Clone, Copy)]
-pub struct Arrival {
+pub struct PacketArrival {
     pub number: u64,
-    /// Wall-clock nanoseconds at which the receiving kernel got it.
+    /// Wall-clock nanoseconds at which the receiving kernel got the packet.
     pub at: u64,
     /// From the sender's call to the receiving kernel, nanoseconds.
     pub delay: u64,
 }
 
-/// The other end.
-pub struct Receiver {
-    socket: UdpSocket,
-}
+pub struct PacketReceiver(UdpSocket);
 
-impl Receiver {
-    /// All packets until there are no more for a while.
-    pub fn rest(&self) -> Vec<Arrival> {
+impl PacketReceiver {
+    /// All packets until none arrives for a while.
+    pub fn rest(&self) -> Vec<PacketArrival> {
         std::iter::from_fn(|| self.one()).collect()
     }
 
-    /// The next packet; none when there is none for a while.
-    pub fn one(&self) -> Option<Arrival> {
+    /// The next packet.
+    ///
+    /// None: no packet arrives for a while.
+    pub fn one(&self) -> Option<PacketArrival> {
         let mut packet = [0; MTU];
-        let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec);
-        let mut vectors = [IoSliceMut::new(&mut packet)];
-        let message =
-            recvmsg::<SockaddrIn>(self.socket.as_raw_fd(), &mut vectors, Some(&mut control), MsgFlags::empty()).ok()?;
-        let stamp = message.cmsgs().unwrap().find_map(|message| match message {
-            ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp).as_nanos() as u64),
-            _ => None,
-        })?;
+        let at = receive_stamped(&self.0, &mut packet)?.1.as_nanos() as u64;
         let word = |at: usize| u64::from_le_bytes(packet[at..at + 8].try_into().unwrap());
-        Some(Arrival { number: word(0), at: stamp, delay: stamp.saturating_sub(word(8)) })
+        Some(PacketArrival { number: word(0), at, delay: at.saturating_sub(word(8)) })
     }
 }
 
-/// Receives on a thread of its own while `traffic` runs.
-pub fn receive_during(receiver: &Receiver, traffic: impl FnOnce()) -> Vec<Arrival> {
+pub fn receive_during(receiver: &PacketReceiver, traffic: impl FnOnce()) -> Vec<PacketArrival> {
     let finished = AtomicBool::new(false);
     thread::scope(|scope| {
         let arrivals = scope.spawn(|| {
@@ -205,19 +216,19 @@ pub fn receive_during(receiver: &Receiver, traffic: impl FnOnce()) -> Vec<Arriva
     })
 }
 
-/// Sends this many packets without haste; returns the numbers of those that arrived.
-pub fn survivors(lab: &Lab, packets: u64) -> Vec<u64> {
+/// Sends packets one by one; returns the numbers of those that arrived.
+pub fn survivors(lab: &LinkLab, packets: u64) -> Vec<u64> {
     let (mut sender, receiver) = lab.udp(0);
     let arrivals = receive_during(&receiver, || (0..packets).for_each(|_| sender.send(200)));
     arrivals.iter().map(|arrival| arrival.number).collect()
 }
 
-/// Wall-clock nanoseconds: the clock of the kernel's receive stamps.
+/// Wall-clock nanoseconds. The kernel's receive time stamps use the same clock.
 pub fn wall_nanos() -> u64 {
     Duration::from(clock_gettime(ClockId::CLOCK_REALTIME).unwrap()).as_nanos() as u64
 }
 
-/// CPU time of all link threads of this process so far.
+/// Processor time of all link threads of this process so far.
 pub fn link_cpu_time() -> Duration {
     let threads = procfs::process::Process::myself().and_then(|process| process.tasks()).unwrap().flatten();
     let links = threads.filter(|thread| thread.stat().is_ok_and(|stat| stat.comm == "tunlink"));

@@ -1,4 +1,4 @@
-//! Places to test in: namespaces, links, connections, servers, terminals and results, each of the test's own.
+//! Fixtures of one test each: namespaces, links, connections, servers, terminals and result directories.
 #![allow(dead_code, reason = "each test binary uses its own part of this module")]
 
 pub mod group;
@@ -15,3 +15,4 @@ pub mod systemd;
 pub mod trace;
 pub mod trial;
 pub mod virtual_time;
+pub mod wire;

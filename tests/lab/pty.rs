@@ -1,4 +1,4 @@
-//! A program in a terminal of its own, and what that terminal shows.
+//! A program in a pseudo-terminal, and the screen of that terminal.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -6,24 +6,19 @@ use std::num::NonZeroU16;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::pty::{Winsize, openpty};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::sys::termios::{Termios, tcgetattr};
-use nix::unistd::Pid;
 
-use crate::common::{Owned, TCCC, poll_until, test_alone};
+use crate::common::{Owned, SOON, TCCC, poll_until, signal, test_alone};
 
-const SOON: Duration = Duration::from_secs(30);
-
-/// A running program and its terminal.
 pub struct Session {
     child: Owned,
     terminal: File,
-    /// Kept open, so that the terminal outlives the program.
+    /// Keeps the terminal open after the program has ended.
     _other_end: File,
     before: Termios,
     parser: vt100::Parser,
@@ -38,27 +33,19 @@ fn size(columns: u16, rows: u16) -> Winsize {
 }
 
 impl Session {
-    pub fn start(columns: u16, rows: u16, arguments: &[&str]) -> Session {
+    pub fn start(columns: u16, rows: u16, arguments: &[&str]) -> Self {
         let mut command = Command::new(TCCC);
         command.args(arguments);
         Self::start_command(columns, rows, command)
     }
 
-    /// The same for somebody who wants no colours.
-    pub fn start_without_colour(columns: u16, rows: u16, arguments: &[&str]) -> Session {
-        let mut command = Command::new("env");
-        command.arg("NO_COLOR=1").arg(TCCC).args(arguments);
-        Self::start_command(columns, rows, command)
-    }
-
-    /// Starts a test of this binary.
-    pub fn start_test(columns: u16, rows: u16, [module, test]: [&str; 2]) -> Session {
+    pub fn start_test(columns: u16, rows: u16, [module, test]: [&str; 2]) -> Self {
         let mut command = test_alone(module, test);
         command.arg("--nocapture").env("RUST_BACKTRACE", "0");
         Self::start_command(columns, rows, command)
     }
 
-    pub fn start_command(columns: u16, rows: u16, mut command: Command) -> Session {
+    pub fn start_command(columns: u16, rows: u16, mut command: Command) -> Self {
         let pty = openpty(&size(columns, rows), None).unwrap();
         let before = tcgetattr(&pty.slave).unwrap();
         let end = || Stdio::from(pty.slave.try_clone().unwrap());
@@ -81,7 +68,6 @@ impl Session {
         Session { child, terminal, _other_end: pty.slave.into(), before, parser }
     }
 
-    /// Takes in what the program wrote.
     fn read(&mut self) {
         let mut bytes = [0; 1 << 16];
         loop {
@@ -101,7 +87,6 @@ impl Session {
         self.parser.screen().rows(0, columns.get()).collect::<Vec<_>>().join("\n")
     }
 
-    /// Whether any place of the screen has a colour of its own.
     pub fn has_colour(&mut self) -> bool {
         self.read();
         let screen = self.parser.screen();
@@ -129,11 +114,11 @@ impl Session {
         self.parser.set_size(cells(rows), cells(columns));
     }
 
-    pub fn signal(&mut self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    pub fn signal(&mut self, number: Signal) {
+        signal(self.child.id(), number);
     }
 
-    /// Whether the program shows another screen and takes single keys.
+    /// Whether the program uses the alternate screen and reads single keys.
     pub fn is_taken(&mut self) -> bool {
         self.parser.screen().alternate_screen() && !self.is_as_before()
     }
@@ -144,7 +129,7 @@ impl Session {
             == (self.before.local_flags, self.before.input_flags, self.before.output_flags)
     }
 
-    /// Waits for the program's end and checks that the terminal is as it was.
+    /// Waits for the program's end, checks that it restored the terminal, and returns its exit code.
     pub fn end(&mut self) -> Option<i32> {
         let mut status = None;
         poll_until(SOON, "the end of the program", || {
@@ -154,9 +139,9 @@ impl Session {
         });
         self.read();
         let screen = self.parser.screen();
-        assert!(!screen.alternate_screen() && !screen.hide_cursor(), "the screen was not given back");
-        assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None, "the mouse was not given back");
-        assert!(self.is_as_before(), "the modes of the terminal were not given back");
+        assert!(!screen.alternate_screen() && !screen.hide_cursor(), "the screen was not restored");
+        assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None, "the mouse was not released");
+        assert!(self.is_as_before(), "the modes of the terminal were not restored");
         status.unwrap().code()
     }
 }

@@ -1,4 +1,4 @@
-//! A place where tccc can pin and record without touching the host's own: a mount namespace of one thread.
+//! A mount namespace of one thread, where tccc can pin and record without touching the host's own files.
 
 use std::cell::RefCell;
 use std::fs;
@@ -8,81 +8,78 @@ use std::path::Path;
 use std::process::Command;
 
 use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::{CloneFlags, setns, unshare};
 use procfs::FromRead;
 use procfs::process::MountInfos;
 use serde_json::Value;
+use tccc::catalog;
+use tccc::kernel::probe::Features;
+use tccc::loader::Request;
 
 use crate::common::HostSnapshot;
-pub use crate::common::{Said, check, run, stderr, stdout};
-pub use crate::lab::trace::loopback_netns as network;
+use crate::common::state::algorithms;
+use crate::common::{Said, check, run};
 
 const NONE: Option<&str> = None;
-/// Words in the names of all algorithms that these tests load.
+/// Part of the names of all algorithms that these tests load.
 pub const NAMES: &str = "ldk";
 
 thread_local! {
-    /// Algorithms that were registered before the sandbox: another test on this host may have its own.
+    /// Algorithms registered before the sandbox began. Other tests on this host may have registered some.
     static EARLIER: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What is mounted where pins go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bpffs {
-    Writable,
-    ReadOnly,
-    Absent,
+/// A mount namespace of the test's thread, with its own `/run` and BPF file system.
+///
+/// When dropped, the thread returns to the host's namespace. Panics: the test left a record, a pin or a registration, or
+/// changed the host.
+pub struct Sandbox {
+    host: fs::File,
+    _before: HostSnapshot,
 }
 
-/// Runs a test in a mount namespace of its own with a BPF file system, unless the host lacks what it needs.
-pub fn in_sandbox(host_has_needs: bool, test: impl FnOnce() + Send) {
-    in_sandbox_with(host_has_needs, Bpffs::Writable, test);
-}
-
-/// The same with another BPF file system, or none; checks that the host is as before.
-pub fn in_sandbox_with(host_has_needs: bool, bpffs: Bpffs, test: impl FnOnce() + Send) {
-    if !host_has_needs {
-        return;
+impl Sandbox {
+    pub fn enter() -> Self {
+        let sandbox = Self::without_bpffs();
+        mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), MsFlags::empty(), NONE).expect("a BPF file system");
+        sandbox
     }
-    let before = HostSnapshot::take(&[NAMES]);
-    std::thread::scope(|scope| {
-        let inside = scope.spawn(|| {
-            EARLIER.set(available());
-            unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
-            mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).expect("private mounts");
-            mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), NONE).expect("an own /run");
-            hide_bpffs();
-            let flags = if bpffs == Bpffs::ReadOnly { MsFlags::MS_RDONLY } else { MsFlags::empty() };
-            if bpffs != Bpffs::Absent {
-                mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), flags, NONE).expect("a BPF file system");
-            }
-            test();
+
+    pub fn without_bpffs() -> Self {
+        let before = HostSnapshot::take(&[NAMES]);
+        let host = fs::File::open("/proc/thread-self/ns/mnt").unwrap();
+        EARLIER.set(algorithms());
+        unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
+        mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).expect("private mounts");
+        mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), NONE).expect("an own /run");
+        // The host may have BPF file systems.
+        let mounts = MountInfos::from_file("/proc/thread-self/mountinfo").unwrap();
+        for mount in mounts.into_iter().filter(|mount| mount.fs_type == "bpf") {
+            nix::mount::umount(&mount.mount_point).expect("the host's BPF file system can be unmounted");
+        }
+        Sandbox { host, _before: before }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
             assert_nothing_left();
-        });
-        inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    });
-    before.assert_unchanged();
-}
-
-/// A host may have one mounted; the test decides whether it is there.
-fn hide_bpffs() {
-    let mounts = MountInfos::from_file("/proc/thread-self/mountinfo").unwrap();
-    for mount in mounts.into_iter().filter(|mount| mount.fs_type == "bpf") {
-        nix::mount::umount(&mount.mount_point).expect("the host's BPF file system can be left out");
+            setns(&self.host, CloneFlags::CLONE_NEWNS).expect("the host's mount namespace");
+        }
     }
 }
 
-/// What [`fill_run`] fills `/run` with.
 pub const BALLAST: &str = "/run/ballast";
 
-/// Gives the sandbox's `/run` this size, and leaves no byte of it free.
+/// Gives the sandbox's `/run` this size and fills it up.
 pub fn fill_run(size: &str) {
     mount(NONE, "/run", NONE, MsFlags::MS_REMOUNT, Some(format!("size={size}").as_str())).unwrap();
     let mut file = fs::OpenOptions::new().create(true).append(true).open(BALLAST).unwrap();
     while file.write_all(&[0; 4096]).is_ok() {}
 }
 
-/// No record, no pin, no folder for either.
+/// Asserts that there is no record, no pin, no folder for them, and no registration.
 pub fn assert_nothing_left() {
     for place in ["/run/tccc", "/sys/fs/bpf/tccc"] {
         assert!(!Path::new(place).exists(), "{place} was left: {:?}", fs::read_dir(place).unwrap().collect::<Vec<_>>());
@@ -91,16 +88,15 @@ pub fn assert_nothing_left() {
     assert!(listed.is_empty(), "still registered: {listed:?}");
 }
 
-/// Algorithms that were registered in this sandbox and still are.
+/// Algorithms that this sandbox registered and that are still registered.
 pub fn registered() -> Vec<String> {
     let is_of_this_test =
         |name: &String| name.contains(NAMES) && EARLIER.with_borrow(|earlier| !earlier.contains(name));
-    available().into_iter().filter(is_of_this_test).collect()
+    algorithms().into_iter().filter(is_of_this_test).collect()
 }
 
-pub fn available() -> Vec<String> {
-    let names = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
-    names.split_whitespace().map(str::to_owned).collect()
+pub fn is_available(name: &str) -> bool {
+    algorithms().iter().any(|it| it == name)
 }
 
 pub fn default() -> String {
@@ -127,16 +123,37 @@ pub fn without(capabilities: &'static [i32], code: i32, command: &mut Command) -
     check(code, command)
 }
 
-/// `tccc status -o json`: its instances.
+/// The instances in `tccc status -o json`.
 pub fn status() -> Vec<Value> {
     let document = run(0, "status -o json").json();
     assert_eq!(document["schema"], 1);
     document["instances"].as_array().unwrap().clone()
 }
 
-/// What `tccc status` says of a name.
 #[track_caller]
 pub fn instance(name: &str) -> Value {
     let found = status().into_iter().find(|instance| instance["name"] == name);
     found.unwrap_or_else(|| panic!("{name} is listed"))
+}
+
+/// The differences between an instance and its record, as `tccc status` lists them.
+#[track_caller]
+pub fn drift(name: &str) -> Vec<String> {
+    serde_json::from_value(instance(name)["drift"].clone()).unwrap()
+}
+
+/// The generation of an instance and the value of its tunable `keep_avoidance`, if set.
+#[track_caller]
+pub fn generation(name: &str) -> (Option<u64>, Option<i64>) {
+    let instance = instance(name);
+    (instance["generation"].as_u64(), instance["tunables"]["keep_avoidance"].as_i64())
+}
+
+pub fn dtcp_as(name: &str) -> Request<'_> {
+    Request { name, ..Request::of(catalog::find("dtcp").unwrap()) }
+}
+
+/// The features of a kernel before 6.4, which has no links for struct_ops.
+pub fn without_links() -> Features {
+    Features { links: false, link_update: false, ..Features::probe().unwrap() }
 }

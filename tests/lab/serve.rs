@@ -1,49 +1,44 @@
-//! A running `tccc serve`, asked over plain sockets.
+//! A running `tccc serve`, and requests over plain sockets.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
-use crate::common::{Owned, poll_until};
+pub use crate::common::SOON;
+use crate::common::{Owned, poll_until, signal};
 
 pub const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recording-format-1.tccc");
-/// What serves it on a free port.
+/// Serves the recording on a free port.
 pub const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING];
-/// A token that nobody guesses.
 pub const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-/// Longest wait for anything of a busy machine.
-pub const SOON: Duration = Duration::from_secs(60);
 
-/// A server; ended when dropped.
+/// A running server, killed when dropped.
 pub struct Server {
     pub process: Owned,
     pub address: SocketAddr,
     said: Arc<Mutex<String>>,
 }
 
-/// What was answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     pub status: u16,
-    /// Names in lower case.
+    /// In lower case.
     pub head: String,
     pub body: String,
 }
 
 impl Server {
-    /// Starts it on a free port and waits until it serves.
+    /// Starts the server and waits until it reports its address.
     pub fn start(mut command: Command) -> Server {
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut process = Owned::from(process);
         let said = Arc::new(Mutex::new(String::new()));
         collect(process.stderr.take().unwrap(), Arc::clone(&said));
         let mut address = None;
-        poll_until(SOON, "the server says where it is", || {
+        poll_until(SOON, "the server reports its address", || {
             let said = said.lock().unwrap().clone();
             assert!(process.try_wait().unwrap().is_none(), "it ended: {said}");
             let line =
@@ -55,23 +50,23 @@ impl Server {
         Server { process, address: address.unwrap(), said }
     }
 
-    /// What it said on stderr so far.
+    /// Standard error so far.
     pub fn said(&self) -> String {
         self.said.lock().unwrap().clone()
     }
 
-    pub fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.process.id() as i32), signal).unwrap();
+    pub fn signal(&self, number: Signal) {
+        signal(self.process.id(), number);
     }
 
-    /// Writes to a connection while its answers are read; what `write` returns, and what came back, also where the
-    /// connection was reset.
+    /// Writes to a connection while another thread reads. Returns the value of `write` and what was read, even if the
+    /// server resets the connection.
     pub fn exchange<R>(&self, write: impl FnOnce(TcpStream) -> R) -> (R, String) {
         let stream = self.connect();
         let mut reader = stream.try_clone().unwrap();
         let answer = std::thread::spawn(move || {
             let mut answer = Vec::new();
-            let _ = reader.read_to_end(&mut answer); // what was not read of the request resets the connection
+            let _ = reader.read_to_end(&mut answer); // fails if the server closes before it has read the whole request
             String::from_utf8_lossy(&answer).into_owned()
         });
         (write(stream), answer.join().unwrap())
@@ -83,16 +78,15 @@ impl Server {
         stream
     }
 
-    /// Asks with these header lines; a `Host` of our own is added when there is none.
+    /// Sends a request without a body. Adds a `Host` line if `headers` has none.
     pub fn ask(&self, request: &str, headers: &[&str]) -> Answer {
         self.ask_with(request, headers, "")
     }
 
-    /// The same with a body.
     pub fn ask_with(&self, request: &str, headers: &[&str], body: &str) -> Answer {
         let mut stream = self.connect();
         let length = format!("Content-Length: {}", body.len());
-        let own = if body.is_empty() { None } else { Some(length.as_str()) };
+        let own = (!body.is_empty()).then_some(length.as_str());
         send(&mut stream, request, &[headers, own.as_slice()].concat());
         stream.write_all(body.as_bytes()).unwrap();
         let mut answer = Vec::new();
@@ -104,14 +98,13 @@ impl Server {
         self.ask(&format!("GET {path} HTTP/1.1"), &[])
     }
 
-    /// Opens a stream of events.
     pub fn stream(&self, path: &str, headers: &[&str]) -> Events {
         let mut stream = self.connect();
         send(&mut stream, &format!("GET {path} HTTP/1.1"), headers);
         Events { reader: BufReader::new(stream) }
     }
 
-    /// Most memory it ever took, bytes.
+    /// The server's highest resident memory so far, bytes.
     pub fn peak_bytes(&self) -> u64 {
         let process = procfs::process::Process::new(self.process.id() as i32);
         process.and_then(|process| process.status()).unwrap().vmhwm.unwrap() << 10
@@ -135,25 +128,25 @@ fn send(stream: &mut TcpStream, request: &str, headers: &[&str]) {
     stream.write_all((text + "\r\n").as_bytes()).unwrap();
 }
 
-/// The parts of an answer; pieces of the body are joined.
 pub fn read_answer(text: &str) -> Answer {
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
     Answer { status, head: head.to_lowercase(), body: body.to_owned() }
 }
 
-/// A stream of events.
 pub struct Events {
     reader: BufReader<TcpStream>,
 }
 
 impl Events {
-    /// Name and data of the next event; heads of HTTP's pieces are passed over.
+    /// Name and data of the next event. Skips the heads of HTTP chunks.
     pub fn next(&mut self) -> (String, serde_json::Value) {
-        self.try_next().expect("the stream goes on")
+        self.try_next().expect("the stream continues")
     }
 
-    /// The same; none when the stream has ended.
+    /// Like [`Events::next`].
+    ///
+    /// None: the stream has ended.
     pub fn try_next(&mut self) -> Option<(String, serde_json::Value)> {
         let (mut name, mut text) = (String::new(), String::new());
         loop {

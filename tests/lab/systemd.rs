@@ -1,4 +1,4 @@
-//! What a service manager does: it listens for the server, hears of its state, and waits for its signs of life.
+//! A stand-in for systemd: notification socket, watchdog and socket activation.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -7,23 +7,23 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// The first descriptor that is passed.
+/// Number of the first passed descriptor, as systemd defines it.
 const FIRST_PASSED: RawFd = 3;
 
-/// A place that a service tells its state to, as systemd has one.
+/// The socket to which a service reports its state.
 pub struct Manager {
     socket: UnixDatagram,
     place: tempfile::TempDir,
 }
 
 impl Manager {
-    pub fn new() -> Manager {
+    pub fn new() -> Self {
         let place = tempfile::tempdir().unwrap();
         let socket = UnixDatagram::bind(place.path().join("notify")).unwrap();
         Manager { socket, place }
     }
 
-    /// Has a command tell its state here, and with a watchdog give signs of life.
+    /// Makes a command report its state here, and send watchdog messages if there is a watchdog.
     pub fn manage(&self, command: &mut Command, watchdog: Option<Duration>) {
         command.env("NOTIFY_SOCKET", self.place.path().join("notify"));
         if let Some(limit) = watchdog {
@@ -33,7 +33,7 @@ impl Manager {
 
     /// The next notification.
     ///
-    /// None: nothing within this time.
+    /// None: no notification within this time.
     pub fn next(&self, within: Duration) -> Option<String> {
         self.socket.set_read_timeout(Some(within)).unwrap();
         let mut bytes = [0; 4096];
@@ -42,13 +42,13 @@ impl Manager {
     }
 }
 
-/// The command with sockets passed to it, as systemd passes them.
+/// A command to which sockets are passed as systemd passes them.
 pub fn with_sockets(program: &str, sockets: &[&dyn AsRawFd]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "LISTEN_PID=$$ exec \"$0\" \"$@\"", program]).env("LISTEN_FDS", sockets.len().to_string());
     let passed: Vec<RawFd> = sockets.iter().map(|socket| socket.as_raw_fd()).collect();
     let pass = move || {
-        // First out of the way of the numbers that they get.
+        // First moves all descriptors away from the numbers that they will get.
         let mut apart = [-1; 8];
         for (place, &socket) in apart.iter_mut().zip(&passed) {
             // SAFETY: only numbers are passed; the kernel checks them.

@@ -1,58 +1,60 @@
-//! A network namespace whose connections a policy decides, trials of it, and the processes that guard them.
+//! A network namespace with a policy, trials of the policy, and the guard processes of these trials.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use procfs::process::{Process, all_processes};
+use procfs::process::all_processes;
 use serde_json::Value;
 use tccc::kernel::netns::Netns;
 use tccc::kernel::sysctl;
 
-use crate::common::{TCCC, poll_until, tccc};
-use crate::lab::policy::Pair;
-use crate::lab::policy::traffic::Traffic;
-use crate::lab::sandbox::{Said, check, in_sandbox, network, run};
-pub use crate::lab::socket::algorithm_of;
-use crate::lab::socket::path_of;
+use crate::common::experiment::is_alive;
+use crate::common::{SOON, Said, TCCC, check, poll_until, run, signal, tccc};
+use crate::lab::policy::SocketPair;
+use crate::lab::policy::traffic::BackgroundTraffic;
+use crate::lab::sandbox::Sandbox;
+use crate::lab::socket::{algorithm_of, path_of};
+use crate::lab::trace::loopback_netns;
 
-/// Generous for a busy host.
-pub const SOON: Duration = Duration::from_secs(30);
-/// What connections in the namespace have without a policy, what the policy before a trial gives, and what the trial does.
+/// Algorithm of connections without a policy.
 pub const DEFAULT: &str = "reno";
+/// Algorithm of the policy before a trial.
 pub const BEFORE: &str = "cubic";
+/// Algorithm on trial.
 pub const TRIED: &str = "dtcp";
 
-/// One test's namespace and files.
-pub struct Lab {
+/// A sandbox with a network namespace and a folder for files. One connection of the namespace carries bytes throughout.
+///
+/// Panics when dropped: that connection was reset or received a wrong byte, or a process of tccc is left.
+pub struct TrialLab {
     pub netns: Netns,
     folder: tempfile::TempDir,
+    traffic: Option<BackgroundTraffic>,
+    _sandbox: Sandbox,
 }
 
-/// Runs a test in a sandbox of its own. A connection that is open throughout carries its bytes unchanged, and no process is
-/// left.
-pub fn in_lab(host_has_needs: bool, test: impl FnOnce(&Lab) + Send) {
-    in_sandbox(host_has_needs, || {
-        let netns = network();
+impl Drop for TrialLab {
+    fn drop(&mut self) {
+        let traffic = self.traffic.take().expect("it is taken once");
+        if !std::thread::panicking() {
+            traffic.goes_on(1);
+            traffic.end();
+            until_no_process();
+        }
+    }
+}
+
+impl TrialLab {
+    pub fn enter() -> Self {
+        let (sandbox, netns) = (Sandbox::enter(), loopback_netns());
         sysctl::write(&netns, "net.ipv4.tcp_congestion_control", DEFAULT).unwrap();
-        let lab = Lab { netns, folder: tempfile::tempdir().unwrap() };
-        let [client, server] = lab.connect();
-        let traffic = Traffic::begin(vec![Pair { client, server }]);
-        test(&lab);
-        traffic.goes_on(1);
-        traffic.end();
-        poll_until(SOON, "every process of tccc ends", || processes().is_empty());
-    });
-}
-
-impl Lab {
-    /// Path by which other processes find the namespace while this one lives.
-    pub fn place(&self) -> String {
-        path_of(&self.netns)
+        let [client, server] = connect(&netns);
+        let traffic = Some(BackgroundTraffic::begin(vec![SocketPair { client, server }]));
+        TrialLab { netns, folder: tempfile::tempdir().unwrap(), traffic, _sandbox: sandbox }
     }
 
     pub fn folder(&self) -> &Path {
@@ -63,16 +65,16 @@ impl Lab {
         self.folder.path().join(name)
     }
 
-    /// A policy file with one rule for the namespace.
+    /// Writes a policy file with one rule for the namespace.
     pub fn policy(&self, fields: &str) -> PathBuf {
         let name = format!("{}.toml", fields.replace(|c: char| !c.is_ascii_alphanumeric(), "-"));
         let path = self.file(&name[name.len().saturating_sub(100)..]);
-        let rule = format!("version = 1\n[[rule]]\nname = \"web\"\nnetns = \"{}\"\n{fields}\n", self.place());
+        let rule = format!("version = 1\n[[rule]]\nname = \"web\"\nnetns = \"{}\"\n{fields}\n", path_of(&self.netns));
         fs::write(&path, rule).unwrap();
         path
     }
 
-    /// `tccc policy apply` of a rule; the test fails unless it ends with `code`.
+    /// Runs `tccc policy apply` with one rule; the test fails unless it ends with `code`.
     #[track_caller]
     pub fn apply(&self, code: i32, fields: &str, options: &str) -> Said {
         let mut command = tccc();
@@ -80,29 +82,33 @@ impl Lab {
         check(code, &mut command)
     }
 
-    /// Begins a trial of [`TRIED`] for all connections.
+    /// Begins a trial of [`TRIED`] for all connections. `time`: `5s` or longer.
     #[track_caller]
     pub fn try_policy(&self, time: &str) {
         self.apply(0, &format!("use = \"{TRIED}\""), &format!("--trial {time}"));
     }
 
-    /// A policy that gives [`BEFORE`].
     #[track_caller]
     pub fn apply_before(&self) {
         self.apply(0, &format!("use = \"{BEFORE}\""), "");
     }
 
-    /// Both ends of a new connection.
     pub fn connect(&self) -> [TcpStream; 2] {
         connect(&self.netns)
     }
 
-    /// The algorithm that a new connection gets, at both ends.
+    /// The algorithm that both ends of a new connection get.
     #[track_caller]
     pub fn given(&self) -> String {
         let [client, server] = self.connect().map(|end| algorithm_of(&end));
         assert_eq!(client, server);
         client
+    }
+
+    /// Asserts that nothing is on trial, and which algorithm new connections get.
+    #[track_caller]
+    pub fn assert_over(&self, algorithm: &str, when: &str) {
+        assert_eq!((self.given().as_str(), on_trial().is_null()), (algorithm, true), "{when}");
     }
 }
 
@@ -115,70 +121,90 @@ pub fn connect(netns: &Netns) -> [TcpStream; 2] {
     ends.unwrap()
 }
 
-/// `tccc status -o json`.
+/// The algorithms that both ends of a new connection on the host's loopback interface get.
+pub fn given_on_host() -> [String; 2] {
+    connect(&Netns::current().unwrap()).map(|end| algorithm_of(&end))
+}
+
 pub fn status() -> Value {
     run(0, "status -o json").json()
 }
 
-/// What is on trial, as `tccc status` tells it.
+/// The current trial in `tccc status -o json`, or null.
 pub fn on_trial() -> Value {
     status()["trial"].clone()
 }
 
-/// Why the latest trial ended, and what became of it.
+/// Result and reason of the latest trial that ended.
 pub fn last_trial() -> (String, String) {
     let last = status()["last_trial"].clone();
     let word = |name: &str| last[name].as_str().unwrap_or_default().to_owned();
     (word("result"), word("why"))
 }
 
-/// The process that guards what is on trial.
 #[track_caller]
-pub fn guard() -> Pid {
-    Pid::from_raw(on_trial()["guard_pid"].as_i64().expect("something is on trial") as i32)
+pub fn guard() -> u32 {
+    on_trial()["guard_pid"].as_u64().expect("something is on trial") as u32
 }
 
-/// Makes the lease of the trial that goes on as short as this, so that a test need not wait for a whole one.
+/// Sends a signal to the guard and waits until it is dead. Returns its process id.
+#[track_caller]
+pub fn end_guard(number: Signal) -> u32 {
+    let guard = guard();
+    signal(guard, number);
+    until_ended(guard);
+    guard
+}
+
+pub fn until_ended(process: u32) {
+    poll_until(SOON, "the process ends", || !is_alive(process));
+}
+
+pub fn until_no_process() {
+    poll_until(SOON, "every process of tccc ends", || processes().is_empty());
+}
+
+/// Waits for the guard's first look. The guard counts what happens after that.
+pub fn until_guard_has_looked() {
+    poll_until(SOON, "the guard has looked", || !on_trial()["view"].is_null());
+}
+
+/// Connections of the first rule that the guard has counted.
+pub fn counted_connections() -> u64 {
+    let arms = on_trial()["view"]["rules"][0]["arms"].clone();
+    arms.as_array().map_or(0, |arms| arms.iter().filter_map(|arm| arm["connections"].as_u64()).sum())
+}
+
+/// Shortens the lease of the current trial, to save time.
 pub fn shorten_lease(lease: Duration) {
     const RECORD: &str = "/run/tccc/policy/record.json";
-    poll_until(SOON, "the guard has looked", || !on_trial()["view"].is_null());
+    until_guard_has_looked();
     let mut record: Value = serde_json::from_slice(&fs::read(RECORD).unwrap()).unwrap();
     record["trial"]["lease_ns"] = Value::from(lease.as_nanos() as u64);
     fs::write("/run/tccc/policy/short", record.to_string()).unwrap();
     fs::rename("/run/tccc/policy/short", RECORD).unwrap();
-    poll_until(SOON, "the guard renews it by this much", || {
+    poll_until(SOON, "the guard renews the shorter lease", || {
         on_trial()["lease_s"].as_f64().is_some_and(|left_s| left_s <= lease.as_secs_f64())
     });
 }
 
-/// A dead process that nobody has collected yet is gone as well.
-pub fn is_gone(pid: Pid) -> bool {
-    !Process::new(pid.as_raw()).is_ok_and(|process| process.is_alive())
-}
-
 /// Processes of tccc in this mount namespace.
-pub fn processes() -> Vec<Pid> {
+pub fn processes() -> Vec<u32> {
     let mounts = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     let own = mounts("thread-self");
     let ours = all_processes().unwrap().flatten().filter(|process| {
         let is_tccc = process.exe().is_ok_and(|program| program == Path::new(TCCC));
         is_tccc && mounts(&process.pid.to_string()) == own && process.is_alive()
     });
-    ours.map(|process| Pid::from_raw(process.pid)).collect()
+    ours.map(|process| process.pid as u32).collect()
 }
 
-/// `kill -9` of everything of tccc.
 pub fn kill_all() {
     poll_until(SOON, "every process of tccc is killed", || {
         let left = processes();
         for &pid in &left {
-            let _ = kill(pid, Signal::SIGKILL); // it may have ended by itself
+            let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL); // it may have ended by itself
         }
         left.is_empty()
     });
-}
-
-/// Starts a command that says nothing.
-pub fn start(command: &mut Command) -> Child {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }

@@ -1,4 +1,4 @@
-//! A scenario in a folder of its own, and its runs in virtual time.
+//! Runs of a scenario in virtual time, in a folder of the test's own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::common::experiment::{finished, two_links};
 use crate::common::{check, stderr, tccc};
 
-/// A folder with a scenario, and what lies beside it.
+/// A folder with a scenario `x.toml` and its results.
 pub struct Bench {
     pub folder: tempfile::TempDir,
 }
 
 impl Bench {
-    pub fn new(scenario: &str) -> Bench {
+    pub fn new(scenario: &str) -> Self {
         let bench = Bench { folder: tempfile::tempdir().unwrap() };
         bench.write("x.toml", scenario);
         bench
@@ -42,14 +42,14 @@ impl Bench {
         self.out(out)
     }
 
-    /// What is said where it fails with this code.
+    /// Standard error of a run that fails with this code.
     #[track_caller]
     pub fn fails(&self, out: &str, code: i32) -> String {
         stderr(&check(code, &mut self.command(out, "")))
     }
 }
 
-/// Two flows over a lossy path, one of datagrams and one of this algorithm.
+/// Two flows over a lossy path: one with this algorithm and one of datagrams.
 pub fn scenario(algorithm: &str, loss: &str) -> String {
     format!(
         "title = \"x\"\nclaim = \"y\"\nprofile = \"paper\"\nduration = \"3s\"\nruns = 2\nseed = 16\nsample = \"50ms\"\n{}\n\
@@ -60,7 +60,7 @@ pub fn scenario(algorithm: &str, loss: &str) -> String {
     )
 }
 
-/// One record of a result directory.
+/// The record of the first run of a result directory.
 pub fn record(out: &Path) -> Value {
     serde_json::from_slice(&finished(out)[0].1).unwrap()
 }

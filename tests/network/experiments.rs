@@ -1,45 +1,36 @@
-//! Experiments end to end on this kernel: measured, interrupted, resumed, refused; nothing left behind.
+//! Experiments end to end on this kernel: measured, interrupted, resumed, refused.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant, SystemTime};
 
-use crate::common::experiment::{
-    OVERLOADED, TEN_A_ROUND_TRIP, TINY, assert_ten_a_round_trip, finished, kill_with_descendants, late_connection,
-    numbers_that_arrive, place, run_command, unfinished,
-};
-use crate::common::need::quiet_attempt;
-use crate::common::{HostSnapshot, begin, end, needs, poll_until};
 use anyhow::Result;
-use tccc::emulate::netns::Namespaces;
-use tccc::emulate::tunlink::TunLink;
-use tccc::emulate::{Link, LinkDriver, LinkEnd, Network};
-use tccc::failure::{Failure, FailureKind};
+use tccc::emulate::{Link, LinkEnd};
 use tccc::kernel::cgroup;
 use tccc::lab::cost::Jobs;
 use tccc::lab::part::Part;
-use tccc::lab::plan::{Choices, Plan};
 use tccc::lab::runner;
 use tccc::lab::work::Work;
-use tccc::model::run::{RunRecord, RunStatus};
-use tccc::path::LinkConfig;
-use tccc::scenario::Scenario;
-use tccc::trace::event::{Event, EventKind};
+use tccc::model::run::RunStatus;
+use tccc::trace::event::EventKind;
 use tccc::units::BitsPerSec;
 
-/// Attempts at what other work on this host delays.
-const ATTEMPTS: u32 = 2;
+use super::*;
+use crate::common::Said;
+use crate::common::experiment::{OVERLOADED, TEN_A_ROUND_TRIP, TINY, assert_ten_a_round_trip, late_connection, place};
 
-/// Runs a scenario to its end. None: other work keeps this host too busy.
-fn measured(scenario: &Path, out: &Path) -> Option<Output> {
-    let output = quiet_attempt(ATTEMPTS, || run_command(scenario, out).output().unwrap())?;
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(output)
+/// Attempts at a run that other work on this host may delay.
+pub const ATTEMPTS: u32 = 2;
+
+/// Runs a scenario to its end.
+///
+/// None: other work keeps this host too busy.
+fn measured(scenario: &Path, out: &Path) -> Option<Said> {
+    quiet_attempt(ATTEMPTS, || run_command(scenario, out).output().unwrap())
 }
 
-/// Runs the text of a scenario; the records of its runs. None: as [`measured`].
+/// Runs the text of a scenario; returns the records of its runs.
+///
+/// None: other work keeps this host too busy.
 fn measured_records(scenario: &str) -> Option<Vec<RunRecord>> {
     let (_place, file, out) = place();
     fs::write(&file, scenario).unwrap();
@@ -47,7 +38,7 @@ fn measured_records(scenario: &str) -> Option<Vec<RunRecord>> {
     Some(done(&out))
 }
 
-/// Records of the runs that were measured, by their ids.
+/// Records of the completed runs, sorted by id.
 pub fn done(out: &Path) -> Vec<RunRecord> {
     let records = finished(out).into_iter().map(|(_, bytes)| serde_json::from_slice::<RunRecord>(&bytes).unwrap());
     records.filter(|record| record.status == RunStatus::Done).collect()
@@ -59,18 +50,21 @@ pub fn events(out: &Path, record: &RunRecord) -> Vec<Event> {
 }
 
 #[test]
-fn own_sender_sends_what_it_sends_in_virtual_time() {
+fn own_sender_sends_as_in_virtual_time() {
     needs!(root, struct_ops, cgroup2);
     let Some(records) = measured_records(TEN_A_ROUND_TRIP) else { return };
     let flow = &records[0].flows[0];
     assert_ten_a_round_trip(flow.received_bytes, flow.mss_bytes.into());
     let others = records[0].others_share;
-    assert!(others.is_some_and(|share| (0.0..=1.0).contains(&share)), "what others used is not recorded: {others:?}");
+    assert!(
+        others.is_some_and(|share| (0.0..=1.0).contains(&share)),
+        "the processor time of others is not recorded: {others:?}"
+    );
 }
 
-/// iperf3 would begin to count when its connection is made.
+/// iperf3 would start to count after the handshake.
 #[test]
-fn own_sender_begins_to_count_before_its_connection_is_made() {
+fn own_sender_starts_to_count_before_the_handshake() {
     needs!(root, struct_ops, cgroup2);
     let Some(records) = measured_records(&late_connection("tccc")) else { return };
     let flow = &records[0].flows[0];
@@ -83,11 +77,10 @@ fn own_sender_begins_to_count_before_its_connection_is_made() {
 #[test]
 fn scenario_runs_from_file_to_table_under_its_conditions() {
     needs!(root, struct_ops, cgroup2, iperf3);
-    let before = HostSnapshot::take(&["tccc_ss"]);
+    let _host = HostSnapshot::take(&["tccc_ss"]);
     let (_place, scenario, out) = place();
     let Some(output) = measured(&scenario, &out) else { return };
-    let table = String::from_utf8(output.stdout).unwrap();
-    assert!(table.contains("discrete") && table.contains("results: "), "{table}");
+    output.stdout_has("discrete").stdout_has("results: ");
     let records = done(&out);
     assert_eq!(records.len(), 6);
     for record in &records {
@@ -99,11 +92,11 @@ fn scenario_runs_from_file_to_table_under_its_conditions() {
         assert_eq!(flow.variant, record.at["variant"]);
         let events = events(&out, record);
         assert_eq!((events[0].kind, events.last().unwrap().kind), (EventKind::Open, EventKind::Close));
-        // iperf3 chooses the algorithm when the connection stands.
+        // iperf3 chooses the algorithm after the handshake.
         let own = |event: &&Event| Some(event.socket) == flow.socket && event.algorithm == flow.algorithm;
         let strange = events[1..].iter().find(|event| !own(event));
         assert_eq!(strange, None, "{flow:?}");
-        // The connection opens before its conditions are imposed.
+        // The open event precedes the scenario's limits on the window.
         let (first, most) = (&events[1], events.iter().map(|event| event.cwnd_pkts).max().unwrap());
         match flow.variant.as_str() {
             "open" => assert!(first.ssthresh_pkts == Some(9) && most > 12, "{first:?}, at most {most}"),
@@ -113,19 +106,17 @@ fn scenario_runs_from_file_to_table_under_its_conditions() {
         assert_eq!(record.links.len(), 2);
         assert!(record.links[1].counters[0].lost_pkts > 0, "{record:?}");
     }
-    before.assert_unchanged();
 }
 
 #[test]
 fn killed_experiment_leaves_nothing_and_resumes_without_repeating() {
     needs!(root, struct_ops, cgroup2, iperf3);
-    let before = HostSnapshot::take(&["tccc_ss"]);
+    let _host = HostSnapshot::take(&["tccc_ss"]);
     let (_place, scenario, out) = place();
     let part = ["--jobs", "2", "--only", "variant=capped", "--runs", "3"];
-    let mut child =
-        run_command(&scenario, &out).args(part).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = begin_quietly(run_command(&scenario, &out).args(part));
     poll_until(Duration::from_secs(90), "the first run is finished", || !finished(&out).is_empty());
-    // Any moment of what follows: another run is built, sends, or is put away.
+    // Any later moment: another run is set up, sends, or is torn down.
     let moment = Duration::from_millis(u64::from(SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_millis()) * 3);
     println!("killed {moment:?} after the first run");
     let (reached, began) = (finished(&out).len(), Instant::now());
@@ -133,47 +124,48 @@ fn killed_experiment_leaves_nothing_and_resumes_without_repeating() {
     poll_until(Duration::from_secs(90), "the moment has come", || began.elapsed() >= moment || ended());
     kill_with_descendants(&mut child);
     let kept = finished(&out);
-    let attempt = || run_command(&scenario, &out).args(part).output().unwrap();
-    let Some(again) = quiet_attempt(ATTEMPTS, attempt) else { return };
-    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    let run_part = |options: &[&str]| {
+        quiet_attempt(ATTEMPTS, || run_command(&scenario, &out).args(options).output().unwrap()).is_some()
+    };
+    if !run_part(&part) {
+        return;
+    }
     let after = finished(&out);
-    assert!(kept.iter().all(|one| after.contains(one)), "a finished run was made again");
+    assert!(kept.iter().all(|one| after.contains(one)), "a finished run was repeated");
     assert_eq!(done(&out).len(), 3);
-    // The same directory takes another part of the plan, and fewer repeats of it.
-    let attempt = || run_command(&scenario, &out).args(["--only", "variant=open", "--runs", "1"]).output().unwrap();
-    let Some(other) = quiet_attempt(ATTEMPTS, attempt) else { return };
-    assert!(other.status.success(), "{}", String::from_utf8_lossy(&other.stderr));
+    // The same directory accepts another part of the plan with fewer repeats.
+    if !run_part(&["--only", "variant=open", "--runs", "1"]) {
+        return;
+    }
     assert!(after.iter().all(|one| finished(&out).contains(one)));
     assert_eq!(done(&out).iter().filter(|run| run.at["variant"] == "open").count(), 1);
     assert_eq!(unfinished(&out), Vec::<String>::new());
-    assert_eq!(cgroup::stale().unwrap(), Vec::<PathBuf>::new(), "the next run sweeps what a killed one left");
-    before.assert_unchanged();
+    assert_eq!(cgroup::stale().unwrap(), Vec::<PathBuf>::new(), "the next run removes the cgroups of the killed one");
 }
 
 #[test]
-fn interrupted_experiment_says_how_to_resume() {
+fn interrupted_experiment_explains_how_to_resume() {
     needs!(root, struct_ops, cgroup2, iperf3);
     let (_place, scenario, out) = place();
     let child = begin(run_command(&scenario, &out).args(["--jobs", "1", "--only", "variant=capped"]));
     poll_until(Duration::from_secs(60), "a run began", || {
         fs::read_dir(out.join("runs")).is_ok_and(|mut folders| folders.next().is_some())
     });
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGINT).unwrap();
+    signal(child.id(), Signal::SIGINT);
     end(5, child).stderr_has("interrupted; finished runs are kept").stderr_has("resumes it");
 }
 
-/// A dumbbell with everything that can be sent on it: bulk flows, transfers of a size with a connection each and over one,
-/// datagrams the other way.
+/// A dumbbell with bulk flows, transfers on new connections and on one connection, and datagrams in the other direction.
 const MIXED: &str = include_str!("../fixtures/scenarios/mixed.toml");
 
 #[test]
 fn dumbbell_carries_bulk_flows_transfers_and_datagrams_side_by_side() {
     needs!(root, struct_ops, cgroup2, iperf3);
-    let before = HostSnapshot::take(&["mixed"]);
+    let _host = HostSnapshot::take(&["mixed"]);
     let (_place, scenario, out) = place();
     fs::write(&scenario, MIXED).unwrap();
     let Some(output) = measured(&scenario, &out) else { return };
-    assert!(String::from_utf8_lossy(&output.stdout).contains("flow completion time"));
+    output.stdout_has("flow completion time");
     let record = &done(&out)[0];
     let names: Vec<&str> = record.flows.iter().map(|flow| flow.name.as_str()).collect();
     assert_eq!(names, ["bulk-1", "bulk-2", "short", "pages", "cbr"]);
@@ -194,24 +186,23 @@ fn dumbbell_carries_bulk_flows_transfers_and_datagrams_side_by_side() {
     assert!(cbr.datagrams && cbr.algorithm == "udp" && cbr.mss_bytes == 500, "{cbr:?}");
     // 400 kbit/s in packets of 500 bytes for 2 s are 200; a host that stalls sends them later, never more.
     assert!((150..=200).contains(&(cbr.delivered_pkts + cbr.lost_pkts)), "{cbr:?}");
-    before.assert_unchanged();
 }
 
-/// What was queued at the end was counted too, and copies hid losses; the path could not be calibrated, because packets
-/// that are held back were taken for lost.
+/// Datagrams in the queue at the end were once counted, and copies hid losses. The calibration failed because delayed
+/// packets were taken for lost.
 #[test]
-fn datagrams_count_once_and_no_longer_than_their_flow_lasts() {
+fn datagrams_count_once_and_only_while_their_flow_lasts() {
     needs!(root, struct_ops, cgroup2, iperf3);
     let Some(records) = measured_records(OVERLOADED) else { return };
     let cbr = records[0].flows.iter().find(|flow| flow.datagrams).unwrap();
     // 1 Mbit/s carries 750 packets of 500 bytes in 3 s, a fifth of them copies; 1500 were sent.
     assert!((400..=750).contains(&cbr.delivered_pkts), "{cbr:?}");
-    // Up to 200 more came after the end; the others found a full queue, twice if they were copied.
+    // Up to 200 more arrived after the end. The others were dropped by the full queue, copies twice.
     assert!((450..=1000).contains(&cbr.lost_pkts) && cbr.delivered_pkts + cbr.lost_pkts < 1500, "{cbr:?}");
 }
 
 #[test]
-fn runs_of_one_repeat_meet_the_same_losses() {
+fn runs_of_one_repeat_have_the_same_losses() {
     needs!(root);
     let scenario = Scenario::parse("tiny.toml", TINY).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
@@ -224,14 +215,13 @@ fn runs_of_one_repeat_meet_the_same_losses() {
     };
     let first = losses("capped", 0);
     assert!(first.len() < 600, "a loss of 0.5 % takes some of 600 packets");
-    assert_eq!(first, losses("discrete", 0), "the variants of a repeat pair");
-    assert_ne!(first, losses("capped", 1), "another repeat is another draw");
+    assert_eq!(first, losses("discrete", 0), "the variants of a repeat are paired");
+    assert_ne!(first, losses("capped", 1), "another repeat has other losses");
 }
 
-/// A link driver whose links carry half of what is asked.
-struct Half;
+struct HalfRate;
 
-impl LinkDriver for Half {
+impl LinkDriver for HalfRate {
     fn name(&self) -> &'static str {
         "half"
     }
@@ -246,7 +236,7 @@ impl LinkDriver for Half {
 }
 
 #[test]
-fn path_that_is_not_what_was_asked_stops_the_experiment_with_the_numbers() {
+fn path_that_misses_its_configuration_stops_the_experiment_with_the_measurement() {
     needs!(root, struct_ops, cgroup2, iperf3);
     let (_place, _, out) = place();
     let scenario = Scenario::parse("tiny.toml", TINY).unwrap();
@@ -254,13 +244,13 @@ fn path_that_is_not_what_was_asked_stops_the_experiment_with_the_numbers() {
     let stop = AtomicBool::new(false);
     let (part, jobs) = (&Part::default(), Jobs::Auto);
     let work = Work { scenario: &scenario, plan: &plan, part, out: out.clone(), jobs, stop: &stop };
-    let error = runner::run(&work, &Namespaces::new(Box::new(Half)), &mut |_| {}).unwrap_err();
+    let error = runner::run(&work, &Namespaces::new(Box::new(HalfRate)), &mut |_| {}).unwrap_err();
     let failure = error.downcast_ref::<Failure>().expect("a failure with its kind");
     assert_eq!(failure.kind, FailureKind::Outside);
-    // Half of what is asked, which may be a thousandth below.
+    // Half of the configured rate, or up to a thousandth less.
     let is_half = ["a-c rate measured 4", "a-c rate measured 3.9"].iter().any(|half| failure.what.contains(half));
     assert!(is_half && failure.what.contains("asked 8mbit"), "{}", failure.what);
     assert!(finished(&out).is_empty());
     let host = fs::read_to_string(out.join("host.json")).unwrap();
-    assert!(host.contains("\"within\": false"), "the numbers are kept: {host}");
+    assert!(host.contains("\"within\": false"), "the measurement is recorded: {host}");
 }

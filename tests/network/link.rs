@@ -1,22 +1,16 @@
-//! The user-space link between namespaces of the test's own, and its verb `tccc link`.
+//! The user-space link and netem between namespaces of the test's own, and `tccc link`.
 
 use std::net::UdpSocket;
-use std::process::Stdio;
-use std::time::Duration;
 
-use crate::common::{HostSnapshot, begin, check, end, needs, poll_until, run, tccc};
-use crate::lab::link::{Arrival, Lab, MTU, limited, link_cpu_time, plain, receive_during, survivors};
-use crate::lab::socket::path_of;
 use statrs::distribution::{Binomial, DiscreteCDF};
-use tccc::emulate::netem::Netem;
-use tccc::emulate::tunlink::TunLink;
-use tccc::emulate::{LinkDriver, LinkEnd, LinkNotice};
-use tccc::failure::{Failure, FailureKind};
+use tccc::emulate::LinkNotice;
 use tccc::kernel::clock::monotonic_ns;
 use tccc::kernel::netlink::{add_address, delete_interface, has_interface};
 use tccc::kernel::netns::Netns;
-use tccc::path::{Direction, LinkConfig};
-use tccc::units::{QueueSize, Share};
+
+use super::*;
+use crate::lab::link::{ends_of, link_cpu_time, new_sides};
+use crate::lab::socket::path_of;
 
 const SHORT: Duration = Duration::from_millis(5);
 const PROMPT: Duration = Duration::from_secs(5);
@@ -26,9 +20,9 @@ fn lossy(loss: f64, seed: u64) -> Direction {
 }
 
 #[test]
-fn equal_seeds_lose_the_same_packets_and_others_different_ones() {
+fn equal_seeds_lose_the_same_packets_and_other_seeds_lose_others() {
     needs!(root);
-    let run = |seed| survivors(&Lab::new(&TunLink, [lossy(0.05, seed), plain(SHORT)]), 3_000);
+    let run = |seed| survivors(&LinkLab::new(&TunLink, [lossy(0.05, seed), plain(SHORT)]), 3_000);
     let first = run(11);
     assert_eq!(run(11), first);
     assert_ne!(run(12), first);
@@ -36,10 +30,10 @@ fn equal_seeds_lose_the_same_packets_and_others_different_ones() {
 }
 
 #[test]
-fn reseeded_link_starts_its_pattern_anew() {
+fn reseeded_link_restarts_its_pattern() {
     needs!(root);
-    let fresh = survivors(&Lab::new(&TunLink, [lossy(0.05, 11), plain(SHORT)]), 2_000);
-    let lab = Lab::new(&TunLink, [lossy(0.05, 5), plain(SHORT)]);
+    let fresh = survivors(&LinkLab::new(&TunLink, [lossy(0.05, 11), plain(SHORT)]), 2_000);
+    let lab = LinkLab::new(&TunLink, [lossy(0.05, 5), plain(SHORT)]);
     survivors(&lab, 777);
     lab.link.reseed([11, 12]);
     lab.link.restart_counters();
@@ -52,12 +46,12 @@ fn reseeded_link_starts_its_pattern_anew() {
 fn losses_lie_in_the_binomial_interval_and_add_up() {
     needs!(root);
     const PACKETS: u64 = 20_000;
-    let lab = Lab::new(&TunLink, [lossy(0.01, 3), plain(SHORT)]);
+    let lab = LinkLab::new(&TunLink, [lossy(0.01, 3), plain(SHORT)]);
     let arrived = survivors(&lab, PACKETS).len() as u64;
     let [there, back] = lab.link.counters();
     assert_eq!((there.received_pkts, there.failed_pkts, there.overflow_pkts), (PACKETS, 0, 0), "{there:?}");
     assert_eq!((there.lost_pkts, there.sent_pkts), (PACKETS - arrived, arrived));
-    assert_eq!(back.received_pkts, 0, "nobody sent a packet the other way");
+    assert_eq!(back.received_pkts, 0, "no packet was sent in the other direction");
     let losses = Binomial::new(0.01, PACKETS).unwrap();
     let interval = losses.inverse_cdf(0.0005)..=losses.inverse_cdf(0.9995);
     assert!(interval.contains(&there.lost_pkts), "{} lost, allowed {interval:?}", there.lost_pkts);
@@ -66,9 +60,9 @@ fn losses_lie_in_the_binomial_interval_and_add_up() {
 #[test]
 fn queue_holds_exactly_its_packets_behind_the_one_being_sent() {
     needs!(root);
-    // A full packet takes 120 ms: the burst is over long before the second one begins.
+    // A full packet takes 120 ms, so the burst ends long before the second packet is sent.
     let slow = limited(0.1, SHORT, QueueSize::Packets(4));
-    let lab = Lab::new(&TunLink, [slow, plain(SHORT)]);
+    let lab = LinkLab::new(&TunLink, [slow, plain(SHORT)]);
     let (mut sender, receiver) = lab.udp(0);
     let begin = monotonic_ns().unwrap();
     let arrivals = receive_during(&receiver, || (0..40).for_each(|_| sender.send(MTU)));
@@ -83,7 +77,7 @@ fn queue_holds_exactly_its_packets_behind_the_one_being_sent() {
 #[test]
 fn flood_is_carried_at_the_rate() {
     needs!(root);
-    let lab = Lab::new(&TunLink, [limited(20.0, SHORT, QueueSize::Packets(100)), plain(SHORT)]);
+    let lab = LinkLab::new(&TunLink, [limited(20.0, SHORT, QueueSize::Packets(100)), plain(SHORT)]);
     let (mut sender, receiver) = lab.udp(0);
     let arrivals = receive_during(&receiver, || sender.flood(30.0, Duration::from_secs(2)));
     let (first, last) = (arrivals.first().unwrap(), arrivals.last().unwrap());
@@ -91,15 +85,15 @@ fn flood_is_carried_at_the_rate() {
     assert!((19.8..=20.2).contains(&mbit), "{mbit} Mbit/s for 20");
 }
 
-/// The median: a loaded machine wakes single packets late, which is what the link's own lateness reports.
+/// Compares the median, because a busy machine delays single packets, as the link's own lateness reports.
 #[test]
-fn sparse_packets_take_the_delay_and_no_less() {
+fn sparse_packets_take_exactly_the_delay() {
     needs!(root);
     let delay = Duration::from_millis(20);
-    let lab = Lab::new(&TunLink, [plain(delay), plain(delay)]);
+    let lab = LinkLab::new(&TunLink, [plain(delay), plain(delay)]);
     for from in [0, 1] {
         let (mut sender, receiver) = lab.udp(from);
-        let mut delays: Vec<Arrival> = Vec::new();
+        let mut delays: Vec<PacketArrival> = Vec::new();
         for _ in 0..20 {
             sender.send(100);
             delays.push(receiver.one().expect("nothing is lost"));
@@ -112,9 +106,9 @@ fn sparse_packets_take_the_delay_and_no_less() {
 }
 
 #[test]
-fn full_size_tcp_passes_without_offloads_and_with_right_checksums() {
+fn full_size_tcp_passes_without_offloads() {
     needs!(root);
-    let lab = Lab::new(&TunLink, [limited(50.0, SHORT, QueueSize::Packets(100)), plain(SHORT)]);
+    let lab = LinkLab::new(&TunLink, [limited(50.0, SHORT, QueueSize::Packets(100)), plain(SHORT)]);
     let received = lab.tcp(Duration::from_secs(1));
     assert!(received > 2_000_000, "{received} bytes arrived");
     let [there, _] = lab.link.counters();
@@ -125,13 +119,13 @@ fn full_size_tcp_passes_without_offloads_and_with_right_checksums() {
 #[test]
 fn link_that_is_full_waits_without_spinning() {
     needs!(root);
-    /// More than a link can hold at any rate.
+    /// More packets than a link can hold.
     const PACKETS: u64 = 280_000;
-    let lab = Lab::with_mtu(&TunLink, [plain(Duration::from_secs(10)), plain(SHORT)], 68);
+    let lab = LinkLab::with_mtu(&TunLink, [plain(Duration::from_secs(10)), plain(SHORT)], 68);
     let (mut sender, _receiver) = lab.udp(0);
     (0..PACKETS).for_each(|_| sender.send(44));
     let received = || lab.link.counters()[0].received_pkts;
-    poll_until(PROMPT, "the link takes what it can", || received() > 262_000);
+    poll_until(PROMPT, "the link is full", || received() > 262_000);
     let (before, full_at) = (link_cpu_time(), received());
     std::thread::sleep(Duration::from_millis(500)); // the time over which the processor time is measured
     let spent = link_cpu_time() - before;
@@ -142,64 +136,60 @@ fn link_that_is_full_waits_without_spinning() {
 #[test]
 fn dropped_link_leaves_nothing() {
     needs!(root);
-    let before = HostSnapshot::take(&["lnk"]);
-    let lab = Lab::new(&TunLink, [plain(SHORT), plain(SHORT)]);
+    let _host = HostSnapshot::take(&["lnk"]);
+    let lab = LinkLab::new(&TunLink, [plain(SHORT), plain(SHORT)]);
     assert!(has_interface(&lab.sides[0], "lnk0").unwrap());
-    let Lab { link, sides } = lab;
+    let LinkLab { link, sides } = lab;
     drop(link);
     for (side, name) in sides.iter().zip(["lnk0", "lnk1"]) {
         assert!(!has_interface(side, name).unwrap());
     }
-    before.assert_unchanged();
 }
 
 #[test]
-fn link_whose_interface_is_taken_away_says_so_and_keeps_its_counters() {
+fn link_without_its_interface_reports_that_and_keeps_its_counters() {
     needs!(root);
-    let lab = Lab::new(&TunLink, [plain(SHORT), plain(SHORT)]);
+    let lab = LinkLab::new(&TunLink, [plain(SHORT), plain(SHORT)]);
     let arrived = survivors(&lab, 10).len() as u64;
     let was_silent = lab.link.notices().iter().all(|notice| !matches!(notice, LinkNotice::Stopped(_)));
     delete_interface(&lab.sides[1], "lnk1").unwrap();
     poll_until(PROMPT, "a notice about the interface", || {
-        lab.link.notices().iter().any(|notice| notice.to_string().contains("\"lnk1\" of its second end was taken away"))
+        lab.link.notices().iter().any(|notice| notice.to_string().contains("\"lnk1\" of its second end was deleted"))
     });
     assert!(was_silent);
     assert_eq!(lab.link.counters()[0].sent_pkts, arrived);
 }
 
 #[test]
-fn config_out_of_range_names_the_field_and_the_range() {
-    let ends = || [0, 1].map(|n| LinkEnd { netns: Netns::current().unwrap(), interface: format!("lnk{n}") });
-    let refusal = |change: &dyn Fn(&mut LinkConfig)| {
+fn configuration_out_of_range_names_field_and_range() {
+    let ends = || ends_of(&[Netns::current().unwrap(), Netns::current().unwrap()], "lnk");
+    type Change = fn(&mut LinkConfig);
+    let cases: [(Change, &str); 6] = [
+        (|config| config.mtu = 67, "mtu = 67 is outside 68..9000 (bytes)"),
+        (
+            |config| config.directions[0] = limited(20_000.0, SHORT, QueueSize::Packets(1)),
+            "first to second end: rate = \"20gbit\": outside 1kbit..10gbit",
+        ),
+        (
+            |config| config.directions[1].delay = Duration::from_secs(11),
+            "second to first end: delay = \"11s\": outside 0us..10s",
+        ),
+        (
+            |config| config.directions[0].queue = QueueSize::Bdp(1.0),
+            "first to second end: queue = \"1bdp\": needs a rate: without one there is no BDP",
+        ),
+        (
+            |config| config.directions[0].queue = QueueSize::Packets(100_001),
+            "first to second end: queue = \"100001pkts\": expected at most 100000 pkts or 150000000 B",
+        ),
+        (|config| config.directions[0].loss = Share(1.5).into(), "first to second end: loss = \"1.5\": outside 0..1"),
+    ];
+    for (change, expected) in cases {
         let mut config = LinkConfig { directions: [plain(SHORT), plain(SHORT)], mtu: 1500 };
         change(&mut config);
-        match TunLink.connect(&config, ends()) {
-            Ok(_) => panic!("a link with {config:?} was built"),
-            Err(error) => format!("{error:#}"),
-        }
-    };
-    let there = "first to second end";
-    assert_eq!(refusal(&|config| config.mtu = 67), "mtu = 67 is outside 68..9000 (bytes)");
-    assert_eq!(
-        refusal(&|config| config.directions[0] = limited(20_000.0, SHORT, QueueSize::Packets(1))),
-        format!("{there}: rate = \"20gbit\": outside 1kbit..10gbit")
-    );
-    assert_eq!(
-        refusal(&|config| config.directions[1].delay = Duration::from_secs(11)),
-        "second to first end: delay = \"11s\": outside 0us..10s"
-    );
-    assert_eq!(
-        refusal(&|config| config.directions[0].queue = QueueSize::Bdp(1.0)),
-        format!("{there}: queue = \"1bdp\": needs a rate: without one there is no BDP")
-    );
-    assert_eq!(
-        refusal(&|config| config.directions[0].queue = QueueSize::Packets(100_001)),
-        format!("{there}: queue = \"100001pkts\": expected at most 100000 pkts or 150000000 B")
-    );
-    assert_eq!(
-        refusal(&|config| config.directions[0].loss = Share(1.5).into()),
-        format!("{there}: loss = \"1.5\": outside 0..1")
-    );
+        let refusal = TunLink.connect(&config, ends()).err().expect(expected);
+        assert_eq!(format!("{refusal:#}"), expected);
+    }
 }
 
 fn wait_for_interfaces(sides: &[Netns; 2], name: &str, present: bool) {
@@ -209,9 +199,9 @@ fn wait_for_interfaces(sides: &[Netns; 2], name: &str, present: bool) {
 }
 
 #[test]
-fn verb_refuses_wrong_input_by_name_range_and_next_step() {
+fn link_command_refuses_wrong_input_with_name_and_range() {
     needs!(root);
-    let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+    let sides = new_sides();
     let [near, far] = [path_of(&sides[0]), path_of(&sides[1])];
     let both = format!("--between {near} {far}");
     let near_lo = format!("--between {near}:lo {far} --delay 1ms");
@@ -250,9 +240,9 @@ fn verb_refuses_wrong_input_by_name_range_and_next_step() {
 }
 
 #[test]
-fn verb_prints_what_it_carried_as_json_and_leaves_nothing() {
+fn link_command_prints_its_counters_as_json_and_leaves_nothing() {
     needs!(root);
-    let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+    let sides = new_sides();
     let mut command = tccc();
     command.args(["link", "--between", &path_of(&sides[0]), &format!("{}:lnkb", path_of(&sides[1]))]);
     command.args(["--rate", "10mbit", "--delay", "2ms", "--reverse-loss", "100%", "-o", "json"]);
@@ -265,11 +255,11 @@ fn verb_prints_what_it_carried_as_json_and_leaves_nothing() {
     let socket = |side: &Netns, address: &str| side.run(|| Ok(UdpSocket::bind(address)?)).unwrap();
     let (near, far) = (socket(&sides[0], "10.79.1.1:7000"), socket(&sides[1], "10.79.1.2:7000"));
     far.set_read_timeout(Some(PROMPT)).unwrap();
-    // The interface may still be coming up: the first packet that arrives proves that it is.
+    // The interface may still be coming up, until the first packet is sent.
     poll_until(PROMPT, "a way to the other side", || near.send_to(b"there", "10.79.1.2:7000").is_ok());
     assert_eq!(far.recv(&mut [0; 8]).unwrap(), 5);
     far.send_to(b"back", "10.79.1.1:7000").unwrap();
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::SIGTERM).unwrap();
+    signal(child.id(), Signal::SIGTERM);
     let summary = end(0, child).json();
     assert_eq!((&summary["schema"], &summary["driver"]), (&1.into(), &"tunlink".into()));
     let [there, back] = [&summary["directions"][0], &summary["directions"][1]];
@@ -282,22 +272,20 @@ fn verb_prints_what_it_carried_as_json_and_leaves_nothing() {
 #[test]
 fn killed_link_leaves_nothing() {
     needs!(root);
-    let before = HostSnapshot::take(&["lnk", "tccc0"]);
-    let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+    let _host = HostSnapshot::take(&["lnk", "tccc0"]);
+    let sides = new_sides();
     let mut command = tccc();
     command.args(["link", "--delay", "1ms", "--between", &path_of(&sides[0]), &path_of(&sides[1])]);
-    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let child = begin_quietly(&mut command);
     wait_for_interfaces(&sides, "tccc0", true);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
     wait_for_interfaces(&sides, "tccc0", false);
-    before.assert_unchanged();
 }
 
 #[test]
-fn verb_ends_by_itself_after_its_duration_and_dry_run_creates_nothing() {
+fn link_command_ends_after_its_duration_and_dry_run_creates_nothing() {
     needs!(root);
-    let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+    let sides = new_sides();
     let run = |option: &[&str]| {
         let mut command = tccc();
         command.args(["link", "--delay", "1ms", "--between", &path_of(&sides[0]), &path_of(&sides[1])]);
@@ -309,10 +297,10 @@ fn verb_ends_by_itself_after_its_duration_and_dry_run_creates_nothing() {
 }
 
 #[test]
-fn netem_link_loses_queues_and_delays_as_asked() {
+fn netem_link_loses_queues_and_delays_as_configured() {
     needs!(root, netem);
     let delay = Duration::from_millis(20);
-    let lab = Lab::new(&Netem, [lossy(0.01, 3), plain(delay)]);
+    let lab = LinkLab::new(&Netem, [lossy(0.01, 3), plain(delay)]);
     let arrived = survivors(&lab, 20_000).len() as u64;
     let [there, _] = lab.link.counters();
     assert_eq!((there.received_pkts, there.lost_pkts, there.failed_pkts), (20_000, 20_000 - arrived, 0), "{there:?}");
@@ -321,7 +309,7 @@ fn netem_link_loses_queues_and_delays_as_asked() {
     let (mut sender, receiver) = lab.udp(1);
     sender.send(100);
     assert!(receiver.one().unwrap().delay >= delay.as_nanos() as u64);
-    let slow = Lab::new(&Netem, [limited(0.1, SHORT, QueueSize::Packets(4)), plain(SHORT)]);
+    let slow = LinkLab::new(&Netem, [limited(0.1, SHORT, QueueSize::Packets(4)), plain(SHORT)]);
     let (mut sender, receiver) = slow.udp(0);
     let arrivals = receive_during(&receiver, || (0..40).for_each(|_| sender.send(MTU)));
     assert_eq!(arrivals.iter().map(|arrival| arrival.number).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
@@ -332,7 +320,7 @@ fn netem_link_loses_queues_and_delays_as_asked() {
 fn netem_link_that_takes_a_seed_repeats_its_losses() {
     needs!(root, netem);
     let run = |seed| {
-        let lab = Lab::new(&Netem, [lossy(0.05, seed), plain(SHORT)]);
+        let lab = LinkLab::new(&Netem, [lossy(0.05, seed), plain(SHORT)]);
         (survivors(&lab, 3_000), lab.link.notices())
     };
     let ((first, notices), (second, _)) = (run(11), run(11));
@@ -341,24 +329,21 @@ fn netem_link_that_takes_a_seed_repeats_its_losses() {
     assert_eq!(first == second, !says_unseeded, "{notices:?}");
 }
 
-/// Where netem is missing the failure names it and the way out, and the interfaces go again.
+/// Without netem, the error names it and the alternative, and no interface is left.
 #[test]
-fn netem_link_is_built_or_says_what_the_kernel_lacks() {
+fn netem_link_is_built_or_names_what_the_kernel_lacks() {
     needs!(root);
-    let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
-    let ends = [0, 1].map(|n| LinkEnd { netns: sides[n].try_clone().unwrap(), interface: format!("lnk{n}") });
+    let sides = new_sides();
     let config = LinkConfig { directions: [plain(SHORT), plain(SHORT)], mtu: 1500 };
     let has_netem = crate::common::need::netem().is_ok();
-    match Netem.connect(&config, ends) {
+    match Netem.connect(&config, ends_of(&sides, "lnk")) {
         Ok(_) => assert!(has_netem),
         Err(error) => {
             assert!(!has_netem, "{error:#}");
             let failure = error.downcast_ref::<Failure>().expect("a failure with an exit code");
             assert_eq!(failure.kind, FailureKind::Unmet);
-            assert!(
-                failure.what.starts_with("cannot emulate a delay of 5ms: this kernel has no netem qdisc"),
-                "{failure}"
-            );
+            let what = "cannot emulate a delay of 5ms: this kernel has no netem qdisc";
+            assert!(failure.what.starts_with(what), "{failure}");
             assert!(failure.hint.as_ref().unwrap().contains("tunlink"));
         }
     }

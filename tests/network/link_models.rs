@@ -1,16 +1,11 @@
-//! What one direction of a link can do beside carrying: loss models, changes by time, rates by a trace; over real links.
+//! Features of one direction over real links: loss models, changes over time, rate traces, reordering, duplication.
 
-use std::time::Duration;
-
-use crate::common::needs;
-use crate::lab::link::{Lab, MTU, plain, receive_during, survivors, wall_nanos};
-use tccc::emulate::netem::Netem;
-use tccc::emulate::tunlink::TunLink;
-use tccc::path::Direction;
 use tccc::path::change::Change;
 use tccc::path::loss::{LossModel, LossText};
 use tccc::path::rate_trace::RateTrace;
-use tccc::units::{QueueSize, Share};
+
+use super::*;
+use crate::lab::link::wall_nanos;
 
 const SHORT: Duration = Duration::from_millis(5);
 
@@ -22,12 +17,12 @@ fn model(text: &str) -> LossModel {
 }
 
 #[test]
-fn every_loss_model_takes_the_same_packets_from_equal_seeds_and_counts_its_runs() {
+fn every_loss_model_repeats_its_losses_for_equal_seeds_and_counts_its_runs() {
     needs!(root);
     for text in ["gilbert:p=2%,r=30%,1-h=90%,1-k=0.2%", "bursts:loss=5%,mean=5", "positions:1,2,3,77,1999,2001"] {
         let run = || {
             let lossy = Direction { loss: model(text), seed: 4, ..plain(SHORT) };
-            let lab = Lab::new(&TunLink, [lossy, plain(SHORT)]);
+            let lab = LinkLab::new(&TunLink, [lossy, plain(SHORT)]);
             (survivors(&lab, 2_000), lab.link.counters()[0].clone())
         };
         let (arrived, counters) = run();
@@ -45,7 +40,7 @@ fn every_loss_model_takes_the_same_packets_from_equal_seeds_and_counts_its_runs(
 }
 
 #[test]
-fn link_changes_at_its_moments_and_counts_what_it_drops_while_down() {
+fn link_changes_on_schedule_and_counts_drops_while_down() {
     needs!(root);
     let at = |millis, change: Change| Change { at: Duration::from_millis(millis), ..change };
     let changes = vec![
@@ -53,7 +48,7 @@ fn link_changes_at_its_moments_and_counts_what_it_drops_while_down() {
         at(600, Change { up: Some(false), ..Change::default() }),
         at(900, Change { up: Some(true), ..Change::default() }),
     ];
-    let lab = Lab::new(&TunLink, [Direction { changes, ..plain(SHORT) }, plain(SHORT)]);
+    let lab = LinkLab::new(&TunLink, [Direction { changes, ..plain(SHORT) }, plain(SHORT)]);
     let (mut sender, receiver) = lab.udp(0);
     let begin = wall_nanos();
     lab.link.start();
@@ -62,10 +57,10 @@ fn link_changes_at_its_moments_and_counts_what_it_drops_while_down() {
         while wall_nanos() - begin < 1_200_000_000 {
             sent.push(wall_nanos() - begin);
             sender.send(100);
-            std::thread::sleep(Duration::from_millis(10)); // the sender's own pace
+            std::thread::sleep(Duration::from_millis(10)); // the pace of the sender
         }
     });
-    // A sender that is held up between its clock and its packet, near a change, proves nothing.
+    // Ignores packets near a change, because the sender may be delayed between its clock and its packet.
     let sure = |from: u64, to: u64| {
         let inside = move |at: u64| (from * 1_000_000 + 20_000_000..to * 1_000_000 - 20_000_000).contains(&at);
         sent.iter().enumerate().filter(move |(_, at)| inside(**at)).map(|(number, _)| number as u64)
@@ -83,13 +78,13 @@ fn link_changes_at_its_moments_and_counts_what_it_drops_while_down() {
 }
 
 #[test]
-fn link_with_a_trace_delivers_at_its_opportunities_once_started() {
+fn link_with_a_rate_trace_delivers_at_its_opportunities() {
     needs!(root);
-    // Two packets every 50 ms, after a first pause of 100 ms: round after round of 200 ms.
+    // Rounds of 200 ms: a pause of 100 ms, then two packets every 50 ms.
     let trace = RateTrace::new("x".into(), vec![100, 100, 150, 150, 200, 200]).unwrap();
     let rate = Some(trace.mean());
     let traced = Direction { rate, trace: Some(trace), queue: QueueSize::Packets(100), ..plain(SHORT) };
-    let lab = Lab::new(&TunLink, [traced, plain(SHORT)]);
+    let lab = LinkLab::new(&TunLink, [traced, plain(SHORT)]);
     let (mut sender, receiver) = lab.udp(0);
     lab.link.start();
     let begin = wall_nanos();
@@ -100,7 +95,7 @@ fn link_with_a_trace_delivers_at_its_opportunities_once_started() {
         let (round, pair) = (arrival.number / 6, arrival.number % 6 / 2);
         let due = (round * 200 + 100 + pair * 50 + 5) * 1_000_000;
         let at = arrival.at - begin;
-        // The start is an instant before the test's own: never early by more than that, and late as a busy host is.
+        // The link starts just before the test's clock. Packets may be late on a busy host, but not earlier than that.
         assert!(at + 20_000_000 >= due, "{arrival:?} at {at} ns, due {due}");
     }
     let last = arrivals.last().unwrap().at - arrivals[0].at;
@@ -108,12 +103,12 @@ fn link_with_a_trace_delivers_at_its_opportunities_once_started() {
 }
 
 #[test]
-fn link_holds_packets_back_and_copies_them_the_same_for_equal_seeds() {
+fn link_reorders_and_duplicates_the_same_packets_for_equal_seeds() {
     needs!(root);
     let run = |seed| {
         let reorder = Some("share=5%,by=40ms".parse().unwrap());
         let changed = Direction { reorder, duplicate: Share(0.1), seed, ..plain(SHORT) };
-        let lab = Lab::new(&TunLink, [changed, plain(SHORT)]);
+        let lab = LinkLab::new(&TunLink, [changed, plain(SHORT)]);
         let (mut sender, receiver) = lab.udp(0);
         let arrivals = receive_during(&receiver, || (0..2_000).for_each(|_| sender.send(200)));
         (arrivals.iter().map(|arrival| arrival.number).collect::<Vec<_>>(), lab.link.counters()[0].clone())
@@ -139,11 +134,11 @@ fn link_holds_packets_back_and_copies_them_the_same_for_equal_seeds() {
 }
 
 #[test]
-fn netem_link_loses_in_runs_as_the_two_states_say() {
+fn netem_link_loses_bursts_as_its_two_state_model_predicts() {
     needs!(root, netem);
     let model = model("bursts:loss=5%,mean=5");
     let lossy = Direction { loss: model.clone(), seed: 4, ..plain(SHORT) };
-    let lab = Lab::new(&Netem, [lossy, plain(SHORT)]);
+    let lab = LinkLab::new(&Netem, [lossy, plain(SHORT)]);
     let arrived = survivors(&lab, 20_000);
     let expected = model.expected(20_000);
     let lost = 20_000 - arrived.len() as u64;

@@ -1,37 +1,23 @@
-//! Experiments on Mininet's hosts, the same as on namespaces of our own, and gone with tccc; a plain Mininet script.
+//! Experiments on Mininet's hosts, which behave as our own namespaces and end with tccc; and a plain Mininet script.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::process::Command;
 
-use crate::common::experiment::{
-    descendants, finished, is_alive, kill_with_descendants, numbers_that_arrive, unfinished,
-};
-use crate::common::need::quiet_attempt;
-use crate::common::{HostSnapshot, TCCC, host_has, needs, poll_until, tccc};
-use crate::lab::sandbox::{check, in_sandbox, run, stdout};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use serde_json::Value;
-use tccc::emulate::Network;
 use tccc::emulate::mininet::Mininet;
-use tccc::emulate::netns::Namespaces;
-use tccc::emulate::tunlink::TunLink;
 use tccc::kernel::process::{OWNER, Process};
 use tccc::lab::layout::settings_in_force;
-use tccc::lab::plan::{Choices, Plan};
-use tccc::scenario::Scenario;
 
-/// What [`SMALL`] asks for.
+use super::*;
+use crate::common::experiment::{descendants, is_alive};
+use crate::common::{Owned, TCCC, stdout};
+use crate::experiments::ATTEMPTS;
+use crate::lab::sandbox::Sandbox;
+
 const RUNS: usize = 3;
-/// How often a directory whose runs were late is resumed.
-const ATTEMPTS: u32 = 2;
-/// Two hosts and a router; a run takes about two seconds.
+/// Two hosts and a router. A run takes about two seconds.
 const SMALL: &str = include_str!("../fixtures/scenarios/small.toml");
 
 #[test]
-fn hosts_of_mininet_lose_the_packets_that_our_namespaces_lose() {
+fn hosts_of_mininet_lose_the_same_packets_as_our_namespaces() {
     needs!(root, tun, mininet);
     let scenario = Scenario::parse("small.toml", SMALL).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
@@ -50,14 +36,14 @@ fn hosts_of_mininet_lose_the_packets_that_our_namespaces_lose() {
 #[test]
 fn killed_experiment_leaves_nothing_of_mininet_and_resumes() {
     needs!(root, struct_ops, cgroup2, iperf3, mininet);
-    let before = HostSnapshot::take(&["mnet"]);
+    let _host = HostSnapshot::take(&["mnet"]);
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("results");
     let start = || spawn(place.path(), &out);
-    // At the worst moment: a host of Mininet hangs, and others are not made yet.
+    // At the worst moment: one host of Mininet hangs, and others do not exist yet.
     let mut first = start();
     poll_until(Duration::from_secs(60), "Mininet's hosts are there", || hosts(first.id()).len() >= 2);
-    kill(Pid::from_raw(hosts(first.id())[0] as i32), Signal::SIGSTOP).unwrap();
+    signal(hosts(first.id())[0], Signal::SIGSTOP);
     kill_with_descendants(&mut first);
     // At any moment of a run.
     let mut second = until_a_run_begins(&start, &out);
@@ -68,27 +54,26 @@ fn killed_experiment_leaves_nothing_of_mininet_and_resumes() {
     poll_until(Duration::from_secs(90), "the moment has come", is_over);
     kill_with_descendants(&mut second);
     let kept = finished(&out);
-    let attempt = || until_a_run_begins(&start, &out).wait_with_output().unwrap();
-    let Some(whole) = quiet_attempt(ATTEMPTS, attempt) else { return };
-    assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
+    if quiet_attempt(ATTEMPTS, || until_a_run_begins(&start, &out).output()).is_none() {
+        return;
+    }
     let all = finished(&out);
-    assert!(kept.iter().all(|one| all.contains(one)), "a finished run was made again");
+    assert!(kept.iter().all(|one| all.contains(one)), "a finished run was repeated");
     assert!(all.len() >= RUNS && unfinished(&out).is_empty(), "{:?}", unfinished(&out));
     let host: Value = serde_json::from_slice(&fs::read(out.join("host.json")).unwrap()).unwrap();
     assert_eq!(host["network"], "mininet");
-    before.assert_unchanged();
 }
 
-fn spawn(place: &Path, out: &Path) -> Child {
+fn spawn(place: &Path, out: &Path) -> Owned {
     let scenario = place.join("mnet.toml");
     fs::write(&scenario, SMALL).unwrap();
     let mut command = tccc();
     command.args(["run", "--network", "mininet", "--jobs", "2"]).arg(scenario).arg("--out").arg(out);
-    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    begin(&mut command)
 }
 
-/// Starts the experiment, again where a busy host does not let the empty path be what was asked.
-fn until_a_run_begins(start: &dyn Fn() -> Child, out: &Path) -> Child {
+/// Starts the experiment. Repeats that if the calibration fails on a busy host.
+fn until_a_run_begins(start: &dyn Fn() -> Owned, out: &Path) -> Owned {
     for _ in 0..3 {
         let mut child = start();
         let has_begun = || !unfinished(out).is_empty() || finished(out).len() == RUNS;
@@ -97,54 +82,52 @@ fn until_a_run_begins(start: &dyn Fn() -> Child, out: &Path) -> Child {
         if has_begun() {
             return child;
         }
-        println!("{}", String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr));
+        println!("{}", stderr(&child.output()));
     }
     panic!("no run began at the third start");
 }
 
-/// Shells of Mininet's hosts below a process.
+/// Process ids of the shells of Mininet's hosts.
 fn hosts(pid: u32) -> Vec<u32> {
     let arguments = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     descendants(pid).into_iter().filter(|pid| arguments(pid).contains("mininet:")).collect()
 }
 
 #[test]
-fn process_that_outlives_its_run_is_listed_and_ended() {
-    in_sandbox(host_has!(root, struct_ops, bpffs), || {
-        let dead = Process { started: 1, ..Process::this().unwrap() };
-        let mut left = Command::new("sleep").arg("600").env(OWNER, dead.owner_text()).spawn().unwrap();
-        let pid = left.id();
-        let listed = || {
-            let document: Value = run(0, "status -o json").json();
-            document["stale_processes"].as_array().unwrap().iter().any(|process| process["pid"] == pid)
-        };
-        assert!(listed());
-        run(0, "status").stdout_has(format!("left by a killed run: process {pid} (sleep)"));
-        let plan = stdout(&run(0, "unload --all --dry-run"));
-        assert!(plan.contains(&format!("end the process {pid} of a dead run")) && is_alive(pid), "{plan}");
-        run(0, "unload --all").stdout_has(format!("process {pid} of a dead run ended"));
-        assert!(!listed() && !is_alive(pid));
-        left.wait().unwrap();
-    });
+fn process_of_a_dead_run_is_listed_and_ended() {
+    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs);
+    let dead = Process { started: 1, ..Process::this().unwrap() };
+    let mut left = Command::new("sleep").arg("600").env(OWNER, dead.owner_text()).spawn().unwrap();
+    let pid = left.id();
+    let listed = || {
+        let document: Value = run(0, "status -o json").json();
+        document["stale_processes"].as_array().unwrap().iter().any(|process| process["pid"] == pid)
+    };
+    assert!(listed());
+    run(0, "status").stdout_has(format!("left by a killed run: process {pid} (sleep)"));
+    run(0, "unload --all --dry-run").stdout_has(format!("end the process {pid} of a dead run"));
+    assert!(is_alive(pid));
+    run(0, "unload --all").stdout_has(format!("process {pid} of a dead run ended"));
+    assert!(!listed() && !is_alive(pid));
+    left.wait().unwrap();
 }
 
 #[test]
 fn plain_mininet_script_sends_with_an_algorithm_of_tccc() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/mininet/loss_sweep.py");
     let asked = ["--algorithm", "dtcp", "--as", "ldk_mnet", "--loss", "0", "5", "--seconds", "1"];
-    in_sandbox(host_has!(root, struct_ops, bpffs, tun, iperf3, mininet), || {
-        let mut python = Command::new("/usr/bin/python3");
-        let said = stdout(&check(0, python.arg(&script).args(asked).env("TCCC", TCCC)));
-        let rows: Vec<Vec<f64>> = said.lines().skip(1).map(numbers).collect();
-        let [clean, lossy] = &rows[..] else { panic!("two rows: {said}") };
-        assert_eq!((clean[0], lossy[0]), (0.0, 5.0), "{said}");
-        // 20 Mbit/s and a round trip of 40 ms: at 5 % lost each way no sender comes near; dtcp, which yields little, may
-        // reach half of it in so short a time.
-        for (algorithm, least) in [(1, 2.0), (2, 1.25)] {
-            assert!(clean[algorithm] <= 20.0 && clean[algorithm] > least * lossy[algorithm], "{said}");
-            assert!(lossy[algorithm] > 0.0, "{said}");
-        }
-    });
+    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs, tun, iperf3, mininet);
+    let mut python = Command::new("/usr/bin/python3");
+    let said = stdout(&check(0, python.arg(&script).args(asked).env("TCCC", TCCC)));
+    let rows: Vec<Vec<f64>> = said.lines().skip(1).map(numbers).collect();
+    let [clean, lossy] = &rows[..] else { panic!("two rows: {said}") };
+    assert_eq!((clean[0], lossy[0]), (0.0, 5.0), "{said}");
+    // 20 Mbit/s with an RTT of 40 ms. With 5 % loss each way no sender comes near, but dtcp, which reduces little, may
+    // reach half of it in so short a time.
+    for (algorithm, least) in [(1, 2.0), (2, 1.25)] {
+        assert!(clean[algorithm] <= 20.0 && clean[algorithm] > least * lossy[algorithm], "{said}");
+        assert!(lossy[algorithm] > 0.0, "{said}");
+    }
 }
 
 fn numbers(row: &str) -> Vec<f64> {

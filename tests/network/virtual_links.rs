@@ -1,21 +1,18 @@
-//! Virtual time beside the user-space link: with one seed both lose the same packets.
+//! Virtual time and the user-space link lose the same packets for the same seed.
 
-use crate::common::experiment::finished;
-use crate::common::{needs, tccc};
+use super::*;
 use crate::lab::virtual_time::{Bench, record, scenario};
-use serde_json::Value;
 
-/// Most attempts at a run, because a busy host sends late or misses the path's parameters.
+/// Attempts at a run. On a busy host, runs are late or the calibration fails.
 const ATTEMPTS: u32 = 5;
 
-/// The run over the user-space link. A late run counts here: which packets are lost depends on their numbers alone.
+/// The record of a run over the user-space link. Late runs count, because losses depend on packet numbers only.
 fn emulated(bench: &Bench) -> Value {
     let out = bench.out("kernel");
     let mut said = String::new();
     for _ in 0..ATTEMPTS {
-        let mut run = tccc();
-        run.args(["run", "--runs", "1", "--out"]).arg(&out).arg(bench.folder.path().join("x.toml"));
-        said = String::from_utf8_lossy(&run.output().unwrap().stderr).into_owned();
+        let mut run = run_command(&bench.folder.path().join("x.toml"), &out);
+        said = stderr(&run.args(["--runs", "1"]).output().unwrap());
         let records = finished(&out).into_iter().map(|(_, bytes)| serde_json::from_slice::<Value>(&bytes).unwrap());
         if let Some(record) = records.into_iter().find(|record| record["status"] != "failed") {
             return record;
@@ -25,9 +22,9 @@ fn emulated(bench: &Bench) -> Value {
 }
 
 #[test]
-fn links_lose_the_packets_that_the_emulator_loses() {
+fn links_in_virtual_time_lose_the_same_packets_as_the_emulator() {
     needs!(guest, root, struct_ops, tun, cgroup2, iperf3);
-    // Datagrams alone: what else crosses the real link depends on a clock.
+    // Datagrams only: other packets on the real link depend on a clock.
     let text = scenario("cubic", "3%");
     let datagrams =
         text.replace(&text[text.find("[[flow]]").unwrap()..text.find("[[flow]]\nname = \"noise\"").unwrap()], "");

@@ -81,17 +81,12 @@ fn find_layout(algorithm: &str) -> Option<StateLayout> {
     if let Some(record) = survey::trusted_record(algorithm, &Store::of_host()) {
         return Some(record.layout);
     }
-    match catalog::all().iter().find(|carried| carried.id == algorithm) {
-        Some(carried) => Some(carried.layout.clone()),
-        None => kernel_layout(algorithm),
-    }
-}
-
-/// `None` if the kernel has no types, or the algorithm has no private state.
-fn kernel_layout(algorithm: &str) -> Option<StateLayout> {
-    let kernel = std::fs::read(RUNNING_KERNEL).ok()?;
-    let module = std::fs::read(module_types(algorithm)).ok();
-    StateLayout::of_kernel(algorithm, &kernel, module.as_deref())
+    let carried = catalog::all().iter().find(|carried| carried.id == algorithm);
+    carried.map(|carried| carried.layout.clone()).or_else(|| {
+        let kernel = std::fs::read(RUNNING_KERNEL).ok()?;
+        let module = std::fs::read(module_types(algorithm)).ok();
+        StateLayout::of_kernel(algorithm, &kernel, module.as_deref())
+    })
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ use crate::cli::program;
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub struct Args {
-    /// Folder to write to
     folder: PathBuf,
 }
 

@@ -68,10 +68,9 @@ pub fn paragraph(verb: &str) -> Option<String> {
 /// `CAP_A, CAP_B and CAP_C`.
 fn names(capabilities: &[Capability]) -> String {
     let names: Vec<&str> = capabilities.iter().map(|capability| capability.name()).collect();
-    match names.split_last() {
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, others)) => format!("{} and {last}", others.join(", ")),
-        None => String::new(),
+    match names[..] {
+        [ref others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.concat(),
     }
 }
 

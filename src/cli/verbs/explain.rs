@@ -175,7 +175,7 @@ impl Args {
             local,
             remote,
             way: self.direction.as_deref().map(|text| if text == "in" { Way::In } else { Way::Out }),
-            cgroup: self.cgroup.as_ref().map(|path| below_mount(Path::new(path))).transpose()?,
+            cgroup: self.cgroup.as_deref().map(below_mount).transpose()?,
             netns_cookie: netns.as_ref().map(Netns::cookie).transpose()?,
             algorithm: None,
         };
@@ -186,8 +186,8 @@ impl Args {
 /// The path of a cgroup as rules write it.
 ///
 /// Errors: there is no such cgroup.
-fn below_mount(path: &Path) -> Result<String> {
-    let whole = cgroup::resolve(path)?;
+fn below_mount(path: &str) -> Result<String> {
+    let whole = cgroup::resolve(Path::new(path))?;
     let below = whole.strip_prefix(cgroup::mount_point()?).unwrap_or(&whole);
     Ok(format!("/{}", below.display()))
 }

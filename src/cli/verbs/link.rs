@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(long, value_name = "CHANGE", value_parser = parse_change)]
     change: Vec<toml::Table>,
     /// Stop after this time, such as 10s
-    #[arg(long, value_parser = time_within(DURATIONS[0], DURATIONS[1]))]
+    #[arg(long, value_parser = time_within(DURATIONS))]
     duration: Option<Duration>,
     /// Print what would be created; create nothing
     #[arg(long)]

@@ -53,24 +53,22 @@ struct ListDocument {
 
 impl Args {
     pub fn run(&self) -> Result<()> {
-        self.output.print(&gather(), write_table)
+        let available = congestion::available().unwrap_or_default();
+        let carried = catalog::all().iter().map(|algorithm| AlgorithmLine {
+            id: algorithm.id.clone(),
+            title: algorithm.title.clone(),
+            source: algorithm.source.clone(),
+            patented: algorithm.patents().is_some(),
+            registered: available.contains(&algorithm.id),
+            risk: Some(Risk::of(algorithm).level),
+            code: source::code_digest(&algorithm.id),
+            from: "tccc",
+        });
+        let others = available.iter().filter(|name| catalog::find(name).is_err()).map(|name| other(name));
+        let document =
+            ListDocument { default: congestion::default().ok(), algorithms: carried.chain(others).collect() };
+        self.output.print(&document, write_table)
     }
-}
-
-fn gather() -> ListDocument {
-    let available = congestion::available().unwrap_or_default();
-    let carried = catalog::all().iter().map(|algorithm| AlgorithmLine {
-        id: algorithm.id.clone(),
-        title: algorithm.title.clone(),
-        source: algorithm.source.clone(),
-        patented: algorithm.patents().is_some(),
-        registered: available.contains(&algorithm.id),
-        risk: Some(Risk::of(algorithm).level),
-        code: source::code_digest(&algorithm.id),
-        from: "tccc",
-    });
-    let others = available.iter().filter(|name| catalog::find(name).is_err()).map(|name| other(name));
-    ListDocument { default: congestion::default().ok(), algorithms: carried.chain(others).collect() }
 }
 
 fn other(name: &str) -> AlgorithmLine {

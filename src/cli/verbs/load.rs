@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
     /// Undo everything after this time, such as 60s, unless you run `tccc confirm` first
-    #[arg(long, value_name = "TIME", conflicts_with = "replace", value_parser = time_within(TRIALS[0], TRIALS[1]))]
+    #[arg(long, value_name = "TIME", conflicts_with = "replace", value_parser = time_within(TRIALS))]
     confirm: Option<Duration>,
     #[command(flatten)]
     share: TrialShare,

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::cli::output::{note, warn};
 use crate::failure::Failure;
-use crate::report::{self, ReportFormat, Loaded};
+use crate::report::{self, Loaded, ReportFormat};
 
 mod incident;
 mod recording;
@@ -28,7 +28,7 @@ pub struct Args {
     /// Result directories of `tccc run`, directories that hold some, recordings of `tccc trace --record`, or incidents
     #[arg(required = true, value_name = "DIR|FILE")]
     directories: Vec<PathBuf>,
-    /// ReportFormat [default: that of the extension of --out, else text]
+    /// Format [default: that of the extension of --out, else text]
     #[arg(short, long, value_enum)]
     output: Option<ReportFormat>,
     /// Write to this file instead of standard output
@@ -57,10 +57,8 @@ impl Args {
             warn(&format!("\"{}\" has no finished run and is left out of the report", path.display()), None);
         }
         self.put(&report::render_all(&reports, self.format())?)?;
-        match report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| self.check) {
-            Some(outside) => Err(outside.into()),
-            None => Ok(()),
-        }
+        let outside = report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| self.check);
+        outside.map_or(Ok(()), |outside| Err(outside.into()))
     }
 
     /// Whether all paths are of one kind, which has a report of its own.

@@ -19,11 +19,9 @@ const CASES: u32 = 300;
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub struct Args {
-    /// The native library
     library: PathBuf,
     /// The object compiled from the same file
     object: PathBuf,
-    /// Name of the property
     property: String,
 }
 

@@ -23,7 +23,8 @@ use crate::policy::change;
 use crate::policy::record::{PolicyRecord, TrialResult};
 use crate::policy::rule::Rule;
 use crate::serve::{
-    self, ArmShare, ExporterSettings, Listen, ReadSituation, PolicyNow, Pulse, Registered, Situation, AccessToken, Trials,
+    self, AccessToken, ArmShare, ExporterSettings, Listen, PolicyNow, Pulse, ReadSituation, Registered, Situation,
+    Trials,
 };
 use crate::state::Store;
 use crate::trace::cost;
@@ -63,11 +64,11 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["replay", "interval", "ring", "refresh"])]
     metrics_only: bool,
     /// Time between sweeps over all connections for /metrics
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time_within("100ms", "1h"))]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time_within(["100ms", "1h"]))]
     #[arg(conflicts_with = "replay")]
     sweep: Duration,
     /// Time between two updates of the page
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time_within("100ms", "60s"))]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time_within(["100ms", "60s"]))]
     refresh: Duration,
     /// Also show the trials and incidents of this host with --replay; without --replay they are always shown
     #[arg(long, requires = "replay")]

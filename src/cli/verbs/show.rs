@@ -159,10 +159,10 @@ fn write_tunables(out: &mut impl Write, tunables: &[Tunable]) -> io::Result<()> 
 }
 
 fn write_state(out: &mut impl Write, state: &StateLayout) -> io::Result<()> {
-    let phases: Vec<&str> = state.phases.iter().map(|phase| phase.name.as_str()).collect();
-    writeln!(out, "\nPhases\n  {}", if phases.is_empty() { "none declared".into() } else { phases.join(", ") })?;
-    let fields: Vec<&str> = state.fields.iter().map(|field| field.name.as_str()).collect();
-    let fields = if fields.is_empty() { "none declared".into() } else { fields.join(", ") };
+    let list = |names: Vec<&str>| if names.is_empty() { "none declared".into() } else { names.join(", ") };
+    let phases = list(state.phases.iter().map(|phase| phase.name.as_str()).collect());
+    let fields = list(state.fields.iter().map(|field| field.name.as_str()).collect());
+    writeln!(out, "\nPhases\n  {phases}")?;
     writeln!(out, "\nState ({} of {} bytes)\n  {fields}", state.size, catalog::STATE_BYTES_MAX)
 }
 

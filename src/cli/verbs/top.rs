@@ -21,7 +21,7 @@ use crate::view::{self, ViewSettings};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Time between two updates of the screen
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time_within("100ms", "60s"))]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time_within(["100ms", "60s"]))]
     refresh: Duration,
     #[command(flatten)]
     source: WatchedSource,
@@ -37,14 +37,11 @@ impl Args {
             return Err(refusal.hint("`tccc sockets` and `tccc trace` print what `tccc top` shows").into());
         }
         let stop = stop_flag()?;
+        let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let terminal = std::env::var("TERM").unwrap_or_default();
+        // The kernel's own console has no braille dots.
+        let theme = Theme::new(has_colour && terminal != "dumb", terminal != "linux");
         let mut source = self.source.opener()?()?;
-        view::run(source.as_mut(), ViewSettings { refresh: self.refresh, theme: theme() }, &stop)
+        view::run(source.as_mut(), ViewSettings { refresh: self.refresh, theme }, &stop)
     }
-}
-
-/// Honours `NO_COLOR`; the kernel's own console has no braille dots.
-fn theme() -> Theme {
-    let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let terminal = std::env::var("TERM").unwrap_or_default();
-    Theme::new(has_colour && terminal != "dumb", terminal != "linux")
 }

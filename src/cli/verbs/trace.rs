@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_interval)]
     interval: Duration,
     /// How long to trace; by default until Ctrl-C
-    #[arg(long, value_name = "TIME", value_parser = time_within(DURATIONS[0], DURATIONS[1]))]
+    #[arg(long, value_name = "TIME", value_parser = time_within(DURATIONS))]
     duration: Option<Duration>,
     /// Ring buffer between kernel and reader, rounded up to a power of two
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_ring)]

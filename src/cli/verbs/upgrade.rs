@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(long = "set", value_name = "TUNABLE=VALUE")]
     settings: Vec<String>,
     /// Try it for this time, such as 10m; undone unless you run `tccc confirm` first
-    #[arg(long, value_name = "TIME", value_parser = time_within(TRIALS[0], TRIALS[1]))]
+    #[arg(long, value_name = "TIME", value_parser = time_within(TRIALS))]
     trial: Option<Duration>,
     #[command(flatten)]
     share: TrialShare,
@@ -88,7 +88,9 @@ impl Args {
         privilege::require(&format!("upgrade \"{}\"", self.name), &RIGHTS)?;
         let features = Features::probe()?;
         let record = loader::upgrade::check(&self.name, &features, false)?;
-        let same = || record.file.as_ref().map_or(record.algorithm.clone(), path_text);
+        // An absolute path contains `/`, so `find` takes it for a file.
+        let path = |file: &PathBuf| std::path::absolute(file).unwrap_or_else(|_| file.clone()).display().to_string();
+        let same = || record.file.as_ref().map_or(record.algorithm.clone(), path);
         let wanted = self.algorithm.clone().unwrap_or_else(same);
         let (algorithm, file) = find(&wanted)?;
         let settings = algorithm.settings(&self.settings(&record))?;
@@ -161,11 +163,6 @@ impl Rollback {
         }
         write_done(&mut out, &upgrade::rollback(&self.name, &features, self.sockets)?)
     }
-}
-
-/// An absolute path contains `/`, so [`find`] takes it for a file.
-fn path_text(file: &PathBuf) -> String {
-    std::path::absolute(file).unwrap_or_else(|_| file.clone()).display().to_string()
 }
 
 fn write_plan(out: &mut impl Write, name: &str, code: &str, sockets: bool) -> Result<()> {

@@ -77,33 +77,28 @@ fn redirect(wires: &Wires, from: &str, to: &str) -> Result<()> {
 /// Errors: a kernel without netem.
 pub fn set_stages(wires: &Wires, direction: usize, stages: &[NetemOptions]) -> Result<()> {
     let interfaces = stage_interfaces(direction, stages.len());
-    with_handle(&wires.own, async |handle| {
+    with_handle(&wires.own, async |mut handle| {
         for (interface, options) in interfaces.iter().zip(stages) {
-            set_netem(handle.clone(), interface, options).await?;
+            let mut message = TcMessage::default();
+            message.header.index = if_nametoindex(interface.as_str())? as i32;
+            message.header.parent = TcHandle::ROOT;
+            message.header.handle = TcHandle { major: 1, minor: 0 };
+            let options = TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options.bytes()));
+            message.attributes = vec![TcAttribute::Kind("netem".to_owned()), options];
+            let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(message));
+            request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
+            let mut answers = handle.request(request).map_err(refused)?;
+            while let Some(answer) = answers.next().await {
+                if let NetlinkPayload::Error(error) = answer.payload
+                    && error.code.is_some()
+                {
+                    return Err(refused(rtnetlink::Error::NetlinkError(error)));
+                }
+            }
         }
         Ok(())
     })
     .context("add a netem qdisc")
-}
-
-async fn set_netem(mut handle: Handle, interface: &str, options: &NetemOptions) -> Result<()> {
-    let mut message = TcMessage::default();
-    message.header.index = if_nametoindex(interface)? as i32;
-    message.header.parent = TcHandle::ROOT;
-    message.header.handle = TcHandle { major: 1, minor: 0 };
-    message.attributes =
-        vec![TcAttribute::Kind("netem".to_owned()), TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options.bytes()))];
-    let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(message));
-    request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
-    let mut answers = handle.request(request).map_err(refused)?;
-    while let Some(answer) = answers.next().await {
-        if let NetlinkPayload::Error(error) = answer.payload
-            && error.code.is_some()
-        {
-            return Err(refused(rtnetlink::Error::NetlinkError(error)));
-        }
-    }
-    Ok(())
 }
 
 /// Counts of a direction's stages, and whether the kernel accepted the seed of the losses.

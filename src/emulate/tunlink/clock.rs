@@ -32,14 +32,12 @@ const LEAD_MAX: u64 = 60_000;
 const LEAD_STEP: u64 = 100;
 const LEAD_GROWTH: u64 = 9;
 
-/// Interval over which the thread's load is measured.
 const LOAD_WINDOW: u64 = 5_000_000;
 /// Above the first load, percent of a core, packets are gathered longer; below the second, shorter. The load must stay
 /// below 95 %: the kernel stops a real-time thread that uses more for a twentieth of every second.
 const LOAD_BOUNDS: (u64, u64) = (75, 60);
 /// Change of the gathering time per window.
 const GATHER_STEP: u64 = 10_000;
-/// Longest gathering time.
 const GATHER_MAX: u64 = 500_000;
 
 /// Waits for descriptors or a moment. It wakes a little early and spins for the rest, within a budget.

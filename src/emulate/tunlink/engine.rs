@@ -20,7 +20,6 @@ pub type LinkRequest = Box<dyn FnOnce(&mut LinkEngine) + Send>;
 pub struct InterfaceGone {
     /// The link's end, 0 or 1.
     pub number: usize,
-    /// The counters at that moment.
     pub counters: [LinkCounters; 2],
 }
 

@@ -156,7 +156,6 @@ fn send(socket: &UdpSocket, packet: &[u8], to: SocketAddr) -> Result<()> {
     }
 }
 
-/// Receives answers until the given moment.
 fn collect(socket: &UdpSocket, until: Instant, sent: &[Instant], answers: &mut Vec<Duration>) -> Result<()> {
     let mut packet = [0; 1 << 16];
     loop {

@@ -118,13 +118,14 @@ impl SharedLab<'_> {
         }
         let mut flows = Vec::new();
         for (ends, report) in ends.iter().zip(&reports) {
-            let own: Vec<&Event> = of_flow(&events, ends).collect();
+            let (netns, ports) = (ends.from.netns.inode(), ends.sender_ports());
+            let is_own = |event: &&Event| event.netns == netns && ports.contains(&event.local.port());
+            let own: Vec<&Event> = events.iter().filter(is_own).collect();
             let names = [self.algorithms.name_of(ends.flow).to_owned(), cell.label(ends.flow)];
             flows.push(flow_record(ends.flow, names, report, &own, time)?);
         }
         let late = lateness(cell, &links).or_else(|| sender_lateness(&ends, &reports));
-        let windows = events.iter().map(|event| (event.algorithm.as_str(), event.cwnd_pkts));
-        let (status, why) = match (skipped_callback(windows), late) {
+        let (status, why) = match (skipped_callback(&events), late) {
             (Some(why), _) => (RunStatus::Failed, Some(why)),
             (None, Some(why)) => (RunStatus::Late, Some(why)),
             (None, None) => (RunStatus::Done, None),
@@ -177,14 +178,12 @@ fn has_conditions(flow: &FlowSpec) -> bool {
 
 /// The namespaces of the sending nodes, without duplicates.
 fn senders<'a>(cell: &Cell, topology: &'a Topology) -> Result<Vec<&'a Netns>> {
-    let mut names: Vec<&str> = cell.flows.iter().map(|flow| flow.from.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
+    let names: BTreeSet<&str> = cell.flows.iter().map(|flow| flow.from.as_str()).collect();
     names.into_iter().map(|name| Ok(&topology.node(name)?.netns)).collect()
 }
 
 /// Namespace and port of each socket that sent data.
-fn opened(ends: &[FlowEnds<'_>], reports: &[TrafficReport]) -> Vec<(u32, u16)> {
+fn opened(ends: &[FlowEnds<'_>], reports: &[TrafficReport]) -> BTreeSet<(u32, u16)> {
     let of_flow = |(ends, report): (&FlowEnds<'_>, &TrafficReport)| {
         let ports: Vec<u16> = match report {
             TrafficReport::Bulk(_) => vec![ends.sender_port],
@@ -198,45 +197,41 @@ fn opened(ends: &[FlowEnds<'_>], reports: &[TrafficReport]) -> Vec<(u32, u16)> {
 }
 
 /// The events of the data senders up to the close of each, in the order of their arrival.
-fn gather(senders: &[(u32, u16)], followed: &Followed<'_>) -> Vec<Event> {
+fn gather(senders: &BTreeSet<(u32, u16)>, followed: &Followed<'_>) -> Vec<Event> {
     let deadline = Instant::now() + LAST_EVENT_WITHIN;
-    let wanted: BTreeSet<(u32, u16)> = senders.iter().copied().collect();
-    let mut open = wanted.clone();
+    let mut open = senders.clone();
     let mut events = Vec::new();
-    while !open.is_empty() {
-        let Some(event) = followed.next(deadline.saturating_duration_since(Instant::now())) else { break };
+    while !open.is_empty()
+        && let Some(event) = followed.next(deadline.saturating_duration_since(Instant::now()))
+    {
         let sender = (event.netns, event.local.port());
         if event.kind == EventKind::Close {
             open.remove(&sender);
         }
-        if wanted.contains(&sender) {
+        if senders.contains(&sender) {
             events.push(event);
         }
     }
     events
 }
 
-fn of_flow<'a>(events: &'a [Event], ends: &FlowEnds<'_>) -> impl Iterator<Item = &'a Event> {
-    let (netns, ports) = (ends.from.netns.inode(), ends.sender_ports());
-    events.iter().filter(move |event| event.netns == netns && ports.contains(&event.local.port()))
-}
-
 /// Reports a window so large that the algorithm cannot have set it.
-fn skipped_callback<'a>(mut windows: impl Iterator<Item = (&'a str, u32)>) -> Option<String> {
-    let (algorithm, window) = windows.find(|(_, cwnd_pkts)| *cwnd_pkts > WINDOW_MAX_PKTS)?;
-    Some(format!(
-        "the window of {algorithm} was {window} packets: the kernel skipped a callback; `tccc doctor` says whether it may"
-    ))
+fn skipped_callback(events: &[Event]) -> Option<String> {
+    let Event { algorithm, cwnd_pkts, .. } = events.iter().find(|event| event.cwnd_pkts > WINDOW_MAX_PKTS)?;
+    let window = format!("the window of {algorithm} was {cwnd_pkts} packets");
+    Some(format!("{window}: the kernel skipped a callback; `tccc doctor` shows whether it can"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::live::samples::sample;
 
     #[test]
     fn window_that_no_path_holds_voids_a_run() {
-        assert_eq!(skipped_callback([("reno", 10), ("reno", WINDOW_MAX_PKTS)].into_iter()), None);
-        let why = skipped_callback([("reno", 10), ("reno", 1_984_680_703)].into_iter()).unwrap();
+        let event = |cwnd_pkts| Event { algorithm: "reno".into(), cwnd_pkts, ..sample(1, 0) };
+        assert_eq!(skipped_callback(&[event(10), event(WINDOW_MAX_PKTS)]), None);
+        let why = skipped_callback(&[event(10), event(1_984_680_703)]).unwrap();
         assert!(why.contains("window of reno was 1984680703 packets"), "{why}");
     }
 }

@@ -167,7 +167,11 @@ impl<'a> Queue<'a> {
         let attempt = result.with_context(|| format!("make the run {id}"))?;
         let Some(why) = attempt.why.clone() else {
             self.outcome.finished += 1;
-            self.note_in_time();
+            self.in_time += 1;
+            if self.in_time > IN_TIME_ROUNDS * self.active().len() {
+                self.in_time = 0;
+                self.limit = self.limit.raised(&self.most);
+            }
             tell(Progress::Finished(id));
             return Ok(());
         };
@@ -191,15 +195,6 @@ impl<'a> Queue<'a> {
             return Err(Failure::failed(format!("no run works: {why}")).into());
         }
         Ok(())
-    }
-
-    /// Raises the limit after many runs in time.
-    fn note_in_time(&mut self) {
-        self.in_time += 1;
-        if self.in_time > IN_TIME_ROUNDS * self.active().len() {
-            self.in_time = 0;
-            self.limit = self.limit.raised(&self.most);
-        }
     }
 }
 

@@ -78,18 +78,14 @@ impl SeenNumbers {
     }
 }
 
-/// Sends packets of this length, headers included, at a rate.
+/// Sends packets of this length, headers included, at a rate. A packet that a full queue of the device drops counts as
+/// lost on the path.
 ///
 /// Errors: a socket cannot be opened; it cannot send.
 pub fn send(ends: [SocketAddrV4; 2], rate: BitsPerSec, packet_bytes: u32, length: Duration) -> Result<DatagramsSent> {
     let socket = UdpSocket::bind(ends[0]).context("open a socket for datagrams")?;
     socket.connect(ends[1]).context("direct a socket for datagrams")?;
     let gap = Duration::from_secs_f64(8.0 * f64::from(packet_bytes) / rate.0 as f64);
-    send_at(&socket, packet_bytes, gap, length)
-}
-
-/// Sends packets when they are due; one that a full queue of the device drops counts as lost on the path.
-fn send_at(socket: &UdpSocket, packet_bytes: u32, gap: Duration, length: Duration) -> Result<DatagramsSent> {
     let mut packet = vec![0; (packet_bytes - UDP_HEADER_BYTES) as usize];
     let begin = Instant::now();
     let (mut packets, mut latest) = (0_u64, Duration::ZERO);
@@ -144,10 +140,9 @@ mod tests {
 
     #[test]
     fn sender_of_datagrams_knows_how_many_it_sent() {
-        let [socket, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
-        socket.connect(other.local_addr().unwrap()).unwrap();
-        let [gap, length] = [1, 5].map(Duration::from_millis);
-        let DatagramsSent { packets, latest } = send_at(&socket, 100, gap, length).unwrap();
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let ends = ["127.0.0.1:0".parse().unwrap(), receiver.local_addr().unwrap().to_string().parse().unwrap()];
+        let DatagramsSent { packets, latest } = send(ends, BitsPerSec(800_000), 100, Duration::from_millis(5)).unwrap();
         assert!(packets == 5 && latest > Duration::ZERO, "{packets} {latest:?}");
     }
 

@@ -80,7 +80,7 @@ pub fn report(outputs: &[String; 2], ends: &FlowEnds<'_>) -> Result<TrafficRepor
             received_bytes: counted.bytes,
             active_s: counted.last_ns.saturating_sub(counted.first_ns) as f64 / 1e9,
         }),
-        _ => bail!("the ends of flow \"{name}\" did different things"),
+        _ => bail!("the two ends of flow \"{name}\" sent different kinds of report"),
     })
 }
 

@@ -114,7 +114,10 @@ impl SendThread {
     pub fn end(self, left: Duration) -> Option<Result<()>> {
         let ended = self.done.recv_timeout(left).ok();
         if !matches!(ended, Some(Ok(()))) {
-            give_up(&self.socket);
+            // A reset lets the tracer see the close before the namespace goes. A closed connection needs neither.
+            let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
+            let _ = setsockopt(&self.socket, sockopt::Linger, &at_once);
+            let _ = self.socket.shutdown(Shutdown::Both);
         }
         ended
     }
@@ -150,11 +153,4 @@ pub fn finish_sending(socket: &TcpStream) -> Result<()> {
     let mut reader = socket;
     reader.read(&mut [0; 1]).context("wait for the receiver")?;
     Ok(())
-}
-
-/// Resets a connection, so that the tracer sees its close before its namespace goes.
-fn give_up(socket: &TcpStream) {
-    let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
-    let _ = setsockopt(socket, sockopt::Linger, &at_once); // a closed connection needs neither
-    let _ = socket.shutdown(Shutdown::Both);
 }

@@ -1,7 +1,7 @@
-//! Two namespaces joined by a veth pair, and transfers between them that only the processors limit.
+//! Transfers over a veth pair between two namespaces that only the processors limit.
 //!
-//! Every packet is handled on its own (no offloads), so that an ACK answers two packets, not dozens, and the cost of an
-//! ACK weighs most. The receiver's window is less than the kernel's queue between the two ends: nothing is lost.
+//! Offloads are off, so that an ACK answers two packets, not dozens, and the cost per ACK dominates. The receiver's window
+//! is smaller than the kernel's queue between the two ends, so nothing is lost.
 
 pub mod samples;
 
@@ -18,60 +18,53 @@ use nix::sys::socket::{setsockopt, sockopt};
 use tccc::kernel::netns::Netns;
 use tccc::kernel::offload::turn_offloads_off;
 
-/// Interfaces of the two namespaces.
 const SENDING: &str = "bcalla";
 const RECEIVING: &str = "bcallb";
-/// Twice this is what the kernel keeps, half of that is window: under the 1000 packets of net.core.netdev_max_backlog.
+/// The kernel allocates twice this, and half of that is window: fewer than the 1000 packets of
+/// net.core.netdev_max_backlog.
 const RECEIVE_BUFFER_BYTES: usize = 512 << 10;
 const BUFFER_BYTES: usize = 256 << 10;
-/// A transfer that stalls this long fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The path. Both ends work on the last processor: on two, packets of one connection overtake each other between them.
-pub struct Path {
+/// The path. Both ends run on the last processor, because two processors would reorder the packets of a connection.
+pub struct VethPath {
     sender: Netns,
     receiver: Netns,
 }
 
-/// How a small window grows without a lock.
 #[derive(Clone, Copy)]
-pub enum Growth {
-    /// 12 packets and no threshold: below the 16 from which HyStart ends slow start.
+pub enum WindowGrowth {
+    /// 12 packets and no threshold. HyStart ends slow start only from 16 packets on.
     SlowStart,
     /// 20 packets and a threshold of 10.
     Avoidance,
 }
 
-impl Growth {
-    /// The metrics of a route, as `ip route` takes them.
+impl WindowGrowth {
     fn limits(self) -> &'static [&'static str] {
         match self {
-            Growth::SlowStart => &["cwnd", "lock", "12", "ssthresh", "lock", "1000000"],
-            Growth::Avoidance => &["cwnd", "lock", "20", "ssthresh", "lock", "10"],
+            WindowGrowth::SlowStart => &["cwnd", "lock", "12", "ssthresh", "lock", "1000000"],
+            WindowGrowth::Avoidance => &["cwnd", "lock", "20", "ssthresh", "lock", "10"],
         }
     }
 }
 
-/// What one transfer did.
-pub struct Transfer {
+pub struct TransferCounts {
     pub goodput_bps: f64,
-    /// ACKs that the sender took in; of those that came while it sent, the kernel makes one.
+    /// ACKs that the sender processed. The kernel merges those that arrive while it sends.
     pub acks: u64,
-    /// Segments that the sender retransmitted.
     pub retransmitted: u64,
 }
 
-impl Path {
-    /// At its ends' full speed.
+impl VethPath {
     pub fn new() -> Self {
         let [sender, receiver] = joined([SENDING, RECEIVING]);
         turn_offloads_off(&sender, SENDING).unwrap();
         turn_offloads_off(&receiver, RECEIVING).unwrap();
-        Path { sender, receiver }
+        VethPath { sender, receiver }
     }
 
-    /// Sends over a new connection that uses this algorithm, for so long.
-    pub fn transfer(&self, algorithm: &str, time: Duration) -> Transfer {
+    pub fn transfer(&self, algorithm: &str, time: Duration) -> TransferCounts {
         let listener = self.receiver.run(|| Ok(TcpListener::bind((ENDS[1], 0))?)).unwrap();
         setsockopt(&listener, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES).unwrap();
         let address = listener.local_addr().unwrap();
@@ -82,19 +75,19 @@ impl Path {
             scope.spawn(|| self.send(address, algorithm, time, &received)).join().unwrap()
         });
         let [acks, retransmitted] = std::array::from_fn(|index| self.counts()[index] - before[index]);
-        Transfer { goodput_bps, acks, retransmitted }
+        TransferCounts { goodput_bps, acks, retransmitted }
     }
 
-    /// A path whose connections have a small window: every ACK finds the algorithm limited by it, in slow start or in
-    /// congestion avoidance, and the sender asleep, so that none is merged with another.
-    pub fn with_small_window(growth: Growth) -> Self {
+    /// A path whose connections have a small window that limits the sender in slow start or congestion avoidance. The
+    /// sender sleeps when an ACK arrives, so the kernel merges none.
+    pub fn with_small_window(growth: WindowGrowth) -> Self {
         const REMEMBER_THRESHOLD: &str = "/proc/sys/net/ipv4/tcp_no_ssthresh_metrics_save";
-        let path = Path::new();
+        let path = VethPath::new();
         path.sender.run(|| Ok(std::fs::write(REMEMBER_THRESHOLD, "0")?)).unwrap();
         let mut command = Command::new("ip");
         command.args(["route", "change", "10.78.0.0/24", "dev", SENDING]).args(growth.limits()).stdin(Stdio::null());
         assert!(start_in(&path.sender, &mut command).status().unwrap().success(), "the route takes its limits");
-        // The limits reach a connection through what the kernel remembers of an earlier one.
+        // A connection gets the limits from the metrics that the kernel caches of an earlier one.
         path.transfer("reno", Duration::from_millis(50));
         path
     }
@@ -120,14 +113,13 @@ impl Path {
     }
 }
 
-/// A counter of the kernel: one line holds the names, the next one with the same beginning the values.
+/// A counter of the kernel. One line has the names, the next line with the same prefix the values.
 fn counted(text: &str, beginning: &str, what: &str) -> u64 {
     let rows: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(beginning)).collect();
     let column = rows[0].split(' ').position(|name| name == what).expect("the kernel counts it");
     rows[1].split(' ').nth(column).unwrap().parse().unwrap()
 }
 
-/// Reads until the sender closes.
 fn receive(listener: &TcpListener, received: &AtomicU64) {
     run_on_last_processor();
     let (mut stream, _) = listener.accept().unwrap();
@@ -142,7 +134,7 @@ fn receive(listener: &TcpListener, received: &AtomicU64) {
     }
 }
 
-/// The reader sleeps until much has come: while it reads, the kernel would merge what arrives and answer it once.
+/// Lets the reader sleep until much has arrived. While it reads, the kernel merges packets and sends fewer ACKs.
 fn wake_late(stream: &TcpStream) {
     let bytes = (BUFFER_BYTES / 2) as libc::c_int;
     let size = size_of_val(&bytes) as libc::socklen_t;

@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
+use tccc::author::ring::path::SimulatedPath;
+use tccc::author::ring::sender::SimulatedSender;
 use tccc::catalog;
 
 use crate::algorithms::native::{self, Native};
-use crate::algorithms::path::{self, SimulatedPath};
-use crate::algorithms::sender::SimulatedSender;
+use crate::algorithms::path;
 
 /// Width of the widest bar.
 const BAR: u32 = 60;

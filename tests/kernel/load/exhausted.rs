@@ -1,81 +1,70 @@
-//! Hosts that are full, or whose clock is another: each command fails with a reason, and leaves the host as it was.
+//! Full or read-only file systems and other clocks: each command fails with a reason and leaves the host unchanged.
 
-use std::fs;
-use std::process::Command;
-use std::time::{Duration, Instant};
-
-use nix::mount::{MsFlags, mount};
-
-use crate::common::{host_has, poll_until, tccc};
-use crate::lab::sandbox::{BALLAST, available, check, default, fill_run, in_sandbox, run, status, stdout};
+use super::*;
 
 const NONE: Option<&str> = None;
 
 #[test]
-fn full_run_refuses_what_is_new_and_lets_everything_be_undone() {
-    in_sandbox(host_has!(root, struct_ops, bpffs), || {
-        let before = (available(), default());
-        fill_run("256k");
-        for command in ["load dtcp --as ldk_full", "load dtcp --as ldk_full --default", "load mswift --as ldk_full"] {
-            run(1, command).stderr_has("cannot keep records in /run/tccc: no space left on device");
-            assert_eq!((available(), default()), before, "{command}");
-            assert!(status().is_empty(), "{command}");
-        }
-        fs::remove_file(BALLAST).unwrap();
-        run(0, "load dtcp --as ldk_full --default");
-        let loaded = (available(), default());
-        fill_run("256k");
-        for command in ["upgrade ldk_full bpf_reno", "load dtcp --as ldk_more", "load dtcp --as ldk_full --replace"] {
-            run(1, command).stderr_has("cannot keep records in /run/tccc: no space left on device");
-            assert_eq!((available(), default()), loaded, "{command}");
-            let drift = status()[0]["drift"].as_array().unwrap().clone();
-            assert!(drift.is_empty(), "{command}: {drift:?}");
-        }
-        run(0, "unload ldk_full"); // takes no room
-        assert_eq!((available(), default()), before);
-        fs::remove_file(BALLAST).unwrap();
-        run(0, "unload --all");
-    });
+fn full_run_folder_refuses_changes_and_allows_unload() {
+    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs);
+    let before = (available(), default());
+    fill_run("256k");
+    for command in ["load dtcp --as ldk_full", "load dtcp --as ldk_full --default", "load mswift --as ldk_full"] {
+        run(1, command).stderr_has("cannot keep records in /run/tccc: no space left on device");
+        assert_eq!((available(), default()), before, "{command}");
+        assert!(status().is_empty(), "{command}");
+    }
+    fs::remove_file(BALLAST).unwrap();
+    run(0, "load dtcp --as ldk_full --default");
+    let loaded = (available(), default());
+    fill_run("256k");
+    for command in ["upgrade ldk_full bpf_reno", "load dtcp --as ldk_more", "load dtcp --as ldk_full --replace"] {
+        run(1, command).stderr_has("cannot keep records in /run/tccc: no space left on device");
+        assert_eq!((available(), default()), loaded, "{command}");
+        assert_eq!(drift("ldk_full"), [] as [String; 0], "{command}");
+    }
+    run(0, "unload ldk_full"); // needs no room
+    assert_eq!((available(), default()), before);
+    fs::remove_file(BALLAST).unwrap();
+    run(0, "unload --all");
 }
 
 #[test]
 fn read_only_bpf_file_system_is_named_and_nothing_is_changed() {
-    in_sandbox(host_has!(root, struct_ops, bpffs), || {
-        let before = (available(), default());
-        let remount = |flags| mount(NONE, "/sys/fs/bpf", NONE, MsFlags::MS_REMOUNT | flags, NONE).unwrap();
-        run(0, "load dtcp --as ldk_ro --default");
-        let loaded = (available(), default());
-        remount(MsFlags::MS_RDONLY);
-        for command in ["load dtcp --as ldk_more", "upgrade ldk_ro bpf_reno", "rollback ldk_ro"] {
-            run(4, command)
-                .stderr_has("cannot pin in the BPF file system: /sys/fs/bpf: read-only file system")
-                .stderr_has("`mount -o remount,rw /sys/fs/bpf` where it is mounted read-only");
-            assert_eq!((available(), default()), loaded, "{command}");
-        }
-        remount(MsFlags::empty());
-        run(0, "unload ldk_ro");
-        assert_eq!((available(), default()), before);
-    });
+    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs);
+    let before = (available(), default());
+    let remount = |flags| mount(NONE, "/sys/fs/bpf", NONE, MsFlags::MS_REMOUNT | flags, NONE).unwrap();
+    run(0, "load dtcp --as ldk_ro --default");
+    let loaded = (available(), default());
+    remount(MsFlags::MS_RDONLY);
+    for command in ["load dtcp --as ldk_more", "upgrade ldk_ro bpf_reno", "rollback ldk_ro"] {
+        run(4, command)
+            .stderr_has("cannot pin in the BPF file system: /sys/fs/bpf: read-only file system")
+            .stderr_has("`mount -o remount,rw /sys/fs/bpf` where it is mounted read-only");
+        assert_eq!((available(), default()), loaded, "{command}");
+    }
+    remount(MsFlags::empty());
+    run(0, "unload ldk_ro");
+    assert_eq!((available(), default()), before);
 }
 
-/// Programs in the kernel know the host's clock alone; in a container with a clock of its own trials ended at once, or never.
+/// BPF programs read the host's clock only. In a container with its own clock, trials once ended at once or never.
 #[test]
-fn trial_in_a_time_namespace_keeps_the_time_of_the_host() {
+fn trial_in_a_time_namespace_lasts_by_the_clock_of_the_host() {
     const TRIAL: Duration = Duration::from_secs(6);
-    in_sandbox(host_has!(root, struct_ops, bpffs, time_namespace), || {
-        for ahead in ["1000000", "1000"] {
-            let mut inside = Command::new("unshare");
-            inside.args(["--time", "--boottime", ahead, "--fork"]).arg(tccc().get_program());
-            inside.args(["load", "dtcp", "--as", "ldk_time", "--confirm", "6s"]).env("NO_COLOR", "1");
-            let begin = Instant::now();
-            check(0, &mut inside);
-            let instance = &status()[0];
-            let left_s = instance["confirm_within_s"].as_f64().unwrap_or_else(|| panic!("{instance}"));
-            assert!(left_s > 0.0 && left_s <= TRIAL.as_secs_f64(), "{ahead}: {instance}");
-            assert!(!stdout(&run(0, "status")).contains("its guard is dead"), "the guard is seen from outside");
-            poll_until(TRIAL * 5, "it is undone", || !available().contains(&"ldk_time".to_owned()));
-            assert!(begin.elapsed() >= TRIAL - Duration::from_secs(1), "{ahead}: undone after {:?}", begin.elapsed());
-            poll_until(TRIAL, "its record goes", || status().is_empty());
-        }
-    });
+    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs, time_namespace);
+    for ahead in ["1000000", "1000"] {
+        let mut inside = Command::new("unshare");
+        inside.args(["--time", "--boottime", ahead, "--fork"]).arg(tccc().get_program());
+        inside.args(["load", "dtcp", "--as", "ldk_time", "--confirm", "6s"]).env("NO_COLOR", "1");
+        let begin = Instant::now();
+        check(0, &mut inside);
+        let instance = &status()[0];
+        let left_s = instance["confirm_within_s"].as_f64().unwrap_or_else(|| panic!("{instance}"));
+        assert!(left_s > 0.0 && left_s <= TRIAL.as_secs_f64(), "{ahead}: {instance}");
+        run(0, "status").stdout_lacks("its guard is dead");
+        poll_until(SOON, "the load is undone", || !is_available("ldk_time"));
+        assert!(begin.elapsed() >= TRIAL - Duration::from_secs(1), "{ahead}: undone after {:?}", begin.elapsed());
+        poll_until(SOON, "its record is removed", || status().is_empty());
+    }
 }

@@ -1,26 +1,17 @@
-//! Killed at any moment: what is there afterwards is nothing, or is listed and can be removed.
-
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+//! Commands killed at any moment: whatever they leave is listed and can be removed.
 
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
-use tccc::catalog;
-use tccc::kernel::probe::Features;
-use tccc::loader::{self, LoadOptions, Request};
 
-use crate::common::{host_has, poll_until, tccc, test_alone};
-use crate::lab::sandbox::{assert_nothing_left, available, default, in_sandbox, registered, run, status};
+use super::*;
 
 const KILLS: u32 = 30;
-/// The host is changed within about this time, once that has begun.
+/// About how long a command changes the host.
 const WHILE_CHANGING: Duration = Duration::from_millis(15);
-/// Seed of the moments.
 const SEED: u128 = 20;
 
-/// Starts, kills after a random part of the usual duration, and removes what is left, many times.
-fn kill_at_random_moments(start: impl Fn() -> Child) {
+/// Repeatedly starts a command, kills it at a random moment, and removes what is left.
+fn kill_at_random_moments(start: impl Fn() -> Owned) {
     let before = default();
     let mut whole = start();
     let begun = Instant::now();
@@ -34,17 +25,15 @@ fn kill_at_random_moments(start: impl Fn() -> Child) {
         let mut child = start();
         let mut part_of = |whole: Duration| whole.mul_f64(f64::from(random.next_u32()) / f64::from(u32::MAX));
         if kill % 3 == 0 {
-            std::thread::sleep(part_of(usual)); // the moment is the subject of the test, not a wait for a condition
+            std::thread::sleep(part_of(usual)); // the moment of the kill is what the test varies
         } else {
             let has_begun = || Path::new("/run/tccc").exists() || child.try_wait().unwrap().is_some();
-            poll_until(Duration::from_secs(20), "the host is being changed", has_begun);
+            poll_until(SOON, "the host is being changed", has_begun);
             std::thread::sleep(part_of(WHILE_CHANGING)); // likewise
         }
-        let _ = child.kill();
-        child.wait().unwrap();
-        // Whatever is registered is listed as well.
+        drop(child);
         let listed: Vec<String> = status().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect();
-        poll_until(Duration::from_secs(5), "every registration is listed by `tccc status`", || {
+        poll_until(SOON, "`tccc status` lists every registration", || {
             registered().iter().all(|name| listed.contains(name))
         });
         left_something += u32::from(!listed.is_empty());
@@ -52,83 +41,53 @@ fn kill_at_random_moments(start: impl Fn() -> Child) {
         assert_nothing_left();
         assert_eq!(default(), before);
     }
-    assert!(left_something > 0, "no kill came while the host was being changed: this test tested nothing");
+    assert!(left_something > 0, "no kill came while the host was being changed");
 }
 
 #[test]
-fn load_killed_at_any_moment_leaves_nothing_unlisted() {
-    in_sandbox(host_has!(root, struct_ops, bpffs), || {
-        kill_at_random_moments(|| quiet(tccc().args(["load", "dtcp", "--as", "ldk_kill", "--default"])));
-    });
-}
-
-#[test]
-fn load_with_companion_killed_at_any_moment_leaves_nothing_unlisted() {
-    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
-        kill_at_random_moments(|| quiet(tccc().args(["load", "mswift", "--as", "ldk_both"])));
-    });
-}
-
-#[test]
-fn receiver_killed_at_any_moment_leaves_nothing_unlisted() {
-    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
-        kill_at_random_moments(|| quiet(tccc().args(["load", "mswift", "--as", "ldk_end", "--receiver"])));
-    });
-}
-
-#[test]
-fn load_by_map_killed_at_any_moment_leaves_nothing_unlisted() {
-    in_sandbox(host_has!(root, struct_ops, bpffs), || kill_at_random_moments(|| inner("load_by_map")));
-}
-
-#[test]
-fn run_killed_at_any_moment_leaves_nothing_unlisted() {
-    in_sandbox(host_has!(root, struct_ops, bpffs), || kill_at_random_moments(|| inner("register_by_map")));
+fn loads_and_runs_killed_at_any_moment_leave_nothing_unlisted() {
+    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs, cgroup2);
+    for load in ["dtcp --as ldk_kill --default", "mswift --as ldk_both", "mswift --as ldk_end --receiver"] {
+        kill_at_random_moments(|| begin_quietly(tccc().arg("load").args(load.split(' '))));
+    }
+    for by_map in ["load_by_map", "register_by_map"] {
+        kill_at_random_moments(|| inner(by_map));
+    }
 }
 
 #[test]
 fn unload_killed_at_any_moment_can_be_continued() {
-    in_sandbox(host_has!(root, struct_ops, bpffs), || {
-        kill_at_random_moments(|| {
-            run(0, "load dtcp --as ldk_undo --default");
-            quiet(tccc().args(["unload", "ldk_undo"]))
-        });
+    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs);
+    kill_at_random_moments(|| {
+        run(0, "load dtcp --as ldk_undo --default");
+        begin_quietly(tccc().args(["unload", "ldk_undo"]))
     });
 }
 
 #[test]
 fn killed_run_unregisters_by_itself_where_links_exist() {
-    in_sandbox(host_has!(root, struct_ops, bpffs), || {
-        if !Features::probe().unwrap().links {
-            return; // the map registration has its own test above
-        }
-        let mut child = inner("register_and_wait");
-        poll_until(Duration::from_secs(20), "the run registers", || available().contains(&"ldk_run".to_owned()));
-        run(1, "unload ldk_run").stderr_has("a tccc run uses it");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        poll_until(Duration::from_secs(5), "the kernel unregisters", || !available().contains(&"ldk_run".to_owned()));
-        run(0, "load dtcp --as ldk_next"); // any command that changes something sweeps the record
-        assert_eq!(status().len(), 1);
-        run(0, "unload ldk_next");
-    });
+    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs);
+    if !Features::probe().unwrap().links {
+        return; // the tests above cover registration by a map
+    }
+    let child = inner("register_and_wait");
+    poll_until(SOON, "the run registers", || is_available("ldk_run"));
+    run(1, "unload ldk_run").stderr_has("a tccc run uses it");
+    drop(child);
+    poll_until(SOON, "the kernel unregisters", || !is_available("ldk_run"));
+    run(0, "load dtcp --as ldk_next"); // a command that changes the host removes stale records
+    assert_eq!(status().len(), 1);
+    run(0, "unload ldk_next");
 }
 
-fn quiet(command: &mut Command) -> Child {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-/// This test program again, in a process that can be killed.
-fn inner(what: &str) -> Child {
-    quiet(test_alone(module_path!(), "inner_process").env("LDK_INNER", what))
+fn inner(what: &str) -> Owned {
+    begin_quietly(test_alone(module_path!(), "inner_process").env("LDK_INNER", what))
 }
 
 #[test]
 #[ignore = "started by the tests above, to be killed"]
 fn inner_process() {
-    let features = Features { links: false, link_update: false, ..Features::probe().unwrap() };
-    let dtcp = catalog::find("dtcp").unwrap();
-    let request = Request { name: "ldk_inner", ..Request::of(dtcp) };
+    let (features, request) = (without_links(), dtcp_as("ldk_inner"));
     match std::env::var("LDK_INNER").as_deref() {
         Ok("load_by_map") => {
             let options = LoadOptions { make_default: true, ..LoadOptions::default() };
@@ -136,8 +95,7 @@ fn inner_process() {
         }
         Ok("register_by_map") => drop(loader::register(&request, &features).unwrap()),
         Ok("register_and_wait") => {
-            let request = Request { name: "ldk_run", ..request };
-            let _registered = loader::register(&request, &Features::probe().unwrap()).unwrap();
+            let _registered = loader::register(&dtcp_as("ldk_run"), &Features::probe().unwrap()).unwrap();
             std::thread::sleep(Duration::from_secs(60)); // until it is killed
         }
         other => panic!("LDK_INNER is {other:?}"),

@@ -1,12 +1,9 @@
-//! Objects with several ops tables, as other people write them: `FILE:TABLE` names one.
+//! Objects with several ops tables: `FILE:TABLE` names one.
 
-use tccc::catalog;
-
-use crate::common::{host_has, tccc};
-use crate::lab::sandbox::{check, in_sandbox, registered, run, stderr};
+use super::*;
 use crate::load::refused::compile;
 
-/// After the last callback of the first table: its name, and a second table. The verifier refuses its `cong_avoid`.
+/// Completes the first table and adds two more. The verifier refuses `cong_avoid` of the second.
 const SECOND: &str = r#".name = "ldk_first",
 };
 SEC("struct_ops") void small_refused(unsigned long long *ctx) { *(volatile u32 *)(unsigned long)ctx[1] = 1; }
@@ -20,26 +17,22 @@ SEC(".struct_ops") struct tcp_congestion_ops ldk_third = {
 
 #[test]
 fn one_of_several_tables_is_loaded_by_its_name() {
-    in_sandbox(host_has!(root, struct_ops, bpffs, clang), || {
-        let folder = tempfile::tempdir().unwrap();
-        let object = compile(folder.path(), "", "", SECOND);
-        let named = |table: &str| format!("{}:{table}", object.display());
-        let said = stderr(&check(2, tccc().arg("load").arg(&object)));
-        let tables = "it has 3 ops tables (ldk_third, ldk_small, ldk_refused): name one, as in FILE:TABLE";
-        assert!(said.contains(tables), "{said}");
-        check(2, tccc().arg("load").arg(named("ldk_none")))
-            .stderr_has("it has no ops table \"ldk_none\", only ldk_third, ldk_small, ldk_refused");
-        check(0, tccc().arg("show").arg(named("ldk_refused")))
-            .stdout_has("small_refused")
-            .stdout_lacks("small_cong_avoid");
+    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs, clang);
+    let folder = tempfile::tempdir().unwrap();
+    let object = compile(folder.path(), "", "", SECOND);
+    let named = |table: &str| format!("{}:{table}", object.display());
+    check(2, tccc().arg("load").arg(&object))
+        .stderr_has("it has 3 ops tables (ldk_third, ldk_small, ldk_refused): name one, as in FILE:TABLE");
+    check(2, tccc().arg("load").arg(named("ldk_none")))
+        .stderr_has("it has no ops table \"ldk_none\", only ldk_third, ldk_small, ldk_refused");
+    check(0, tccc().arg("show").arg(named("ldk_refused"))).stdout_has("small_refused").stdout_lacks("small_cong_avoid");
 
-        check(0, tccc().arg("load").arg(named("ldk_small"))); // the refused program of another table is not in the way
-        check(0, tccc().arg("load").arg(named("ldk_third"))); // a table without a link gets one
-        assert_eq!(registered(), ["ldk_first", "ldk_small"].map(String::from));
-        check(1, tccc().arg("load").arg(named("ldk_refused")).current_dir(folder.path()))
-            .stderr_has("the verifier refused small_refused: it uses a number as a pointer");
-        run(0, "unload --all");
-    });
+    check(0, tccc().arg("load").arg(named("ldk_small"))); // a refused program of another table does not matter
+    check(0, tccc().arg("load").arg(named("ldk_third"))); // a table without a link gets one
+    assert_eq!(registered(), ["ldk_first", "ldk_small"].map(String::from));
+    check(1, tccc().arg("load").arg(named("ldk_refused")).current_dir(folder.path()))
+        .stderr_has("the verifier refused small_refused: it uses a number as a pointer");
+    run(0, "unload --all");
 }
 
 #[test]

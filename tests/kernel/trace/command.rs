@@ -1,31 +1,26 @@
-//! `tccc trace` and `tccc sockets` as a user types them.
+//! `tccc trace` and `tccc sockets` from the command line.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::common::{HostSnapshot, TCCC, begin, check, end, needs, poll_until, run, tccc};
-use crate::lab::socket::path_of;
-use crate::lab::trace::{loopback_netns, programs_of, transfer};
-
-use super::SOON;
+use super::*;
+use crate::common::TCCC;
 
 #[test]
-fn nothing_is_left_after_a_killed_trace() {
+fn killed_trace_leaves_nothing() {
     needs!(root, btf);
-    let before = HostSnapshot::take(&["tccc-trace"]);
-    let mut child = tccc().args(["trace", "--netns", "/proc/self/ns/net"]).stdout(Stdio::null()).spawn().unwrap();
+    let _host = HostSnapshot::take(&["tccc-trace"]);
+    let child = begin_quietly(tccc().args(["trace", "--netns", "/proc/self/ns/net"]));
     poll_until(SOON, "the tracer is attached", || programs_of(child.id()).len() >= 2);
     let programs = programs_of(child.id());
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
     let left = || libbpf_rs::query::ProgInfoIter::default().any(|program| programs.contains(&program.id));
     poll_until(SOON, "the kernel detaches the tracer", || !left());
-    before.assert_unchanged();
 }
 
 #[test]
-fn trace_prints_a_stream_and_sums_up() {
+fn trace_prints_events_and_a_summary() {
     needs!(root, btf);
     let netns = loopback_netns();
     let place = path_of(&netns);
@@ -37,8 +32,7 @@ fn trace_prints_a_stream_and_sums_up() {
     let events: Vec<serde_json::Value> =
         said.stdout().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(events.iter().all(|event| event["schema"] == 1));
-    let of_open = events.iter().any(|event| event["tcp_state"] == "ESTABLISHED");
-    assert!(of_open, "{events:?} {}", said.stderr());
+    assert!(events.iter().any(|event| event["tcp_state"] == "ESTABLISHED"), "{events:?} {}", said.stderr());
     assert!(events.iter().any(|event| event["kind"] == "close" && event["local"] == client.to_string().as_str()));
     let told = said.stderr();
     assert!(told.contains("events in 3"), "{told}");
@@ -49,9 +43,9 @@ fn trace_prints_a_stream_and_sums_up() {
 }
 
 #[test]
-fn a_user_without_capabilities_is_told_which() {
+fn missing_capabilities_of_a_user_are_named() {
     needs!(root, btf);
-    // The program lies where other users may not look: it is run from a copy.
+    // Other users cannot read the folder of the program, so they run a copy.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     let program = folder.path().join("tccc");
     std::fs::copy(TCCC, &program).unwrap();
@@ -62,20 +56,17 @@ fn a_user_without_capabilities_is_told_which() {
         said.stderr_has(format!("sockets: this process lacks {capabilities}\n")).stderr_has("hint: ");
         assert!(said.stdout.is_empty(), "{verb} prints to stdout before it is refused");
     }
-    let places = ["/proc/self/ns/net", "/proc/self/ns/net:other"];
-    let link = [&["link", "--delay", "1ms", "--between"], &places[..]].concat();
-    let cases = [
-        (&link[..], "lacks CAP_NET_ADMIN"),
-        (&["sockets", "--netns", "1"], "cannot open the network namespace \"1\": permission denied"),
-    ];
-    for (arguments, says) in cases {
-        let said = check(4, Command::new(&program).args(arguments).uid(65534).gid(65534));
+    for (arguments, says) in [
+        ("link --delay 1ms --between /proc/self/ns/net /proc/self/ns/net:other", "lacks CAP_NET_ADMIN"),
+        ("sockets --netns 1", "cannot open the network namespace \"1\": permission denied"),
+    ] {
+        let said = check(4, Command::new(&program).args(arguments.split(' ')).uid(65534).gid(65534));
         said.stderr_has(says).stderr_has("hint: ");
     }
 }
 
 #[test]
-fn algorithm_that_nobody_registered_is_named() {
+fn unregistered_algorithm_is_named() {
     needs!(root, btf);
     run(0, "sockets --algorithm trace_nope").stderr_has("no algorithm \"trace_nope\" is registered");
 }

@@ -1,40 +1,43 @@
-//! A link to many peers: addresses of a second namespace, behind a user-space link with loss or a short queue.
+//! Many peers: addresses of a second namespace, behind a user-space link with loss or a short queue.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicUsize;
 
 use tccc::emulate::tunlink::TunLink;
 use tccc::emulate::{LinkDriver as _, LinkEnd};
 use tccc::kernel::netlink;
-use tccc::kernel::netns::Netns;
-use tccc::path::{Direction, LinkConfig};
-use tccc::units::{BitsPerSec, QueueSize, Share};
+use tccc::path::LinkConfig;
+use tccc::units::Share;
+
+use super::*;
 
 const INTERFACES: [&str; 2] = ["kgt0", "kgt1"];
 
-pub struct Link {
+/// 200 Mbit/s, 2 ms each way, a queue of 40 packets.
+pub fn short_queue() -> Direction {
+    Direction {
+        rate: Some(BitsPerSec(200_000_000)),
+        delay: Duration::from_millis(2),
+        queue: QueueSize::Packets(40),
+        seed: 3,
+        ..Direction::default()
+    }
+}
+
+pub struct ManyPeers {
     peers: Netns,
     pub addresses: Vec<Ipv4Addr>,
     _link: Box<dyn tccc::emulate::Link>,
 }
 
-impl Link {
-    /// 200 Mbit/s, 2 ms each way, one packet of fifty lost on the way to the peers.
-    pub fn lossy(netns: &Netns, peers: u8) -> Link {
-        let there = Direction {
-            rate: Some(BitsPerSec(200_000_000)),
-            delay: Duration::from_millis(2),
-            queue: QueueSize::Packets(1000),
-            loss: Share(0.02).into(),
-            seed: 1,
-            ..Direction::default()
-        };
+impl ManyPeers {
+    /// A long queue, and 2 % loss towards the peers.
+    pub fn lossy(netns: &Netns, peers: u8) -> Self {
+        let there = Direction { queue: QueueSize::Packets(1000), loss: Share(0.02).into(), seed: 1, ..short_queue() };
         Self::build(netns, peers, there)
     }
 
-    pub fn build(netns: &Netns, peers: u8, there: Direction) -> Link {
+    pub fn build(netns: &Netns, peers: u8, there: Direction) -> Self {
         let far = Netns::create().unwrap();
         let back = Direction { loss: Share(0.0).into(), queue: QueueSize::Packets(4000), ..there.clone() };
         let config = LinkConfig { directions: [there, back], mtu: 1500 };
@@ -47,10 +50,11 @@ impl Link {
         for address in &addresses {
             netlink::add_address(&far, INTERFACES[1], (*address).into(), 16).unwrap();
         }
-        Link { peers: far, addresses, _link: link }
+        ManyPeers { peers: far, addresses, _link: link }
     }
 
-    /// Transfers of these sizes, to each peer in turn and so many at a time; returns what `keep` makes of both ends.
+    /// Sends transfers of these sizes to the peers in turn, with concurrent workers. Collects the value of `keep` for the
+    /// two ends of each transfer.
     pub fn transfer<T: Send>(
         &self,
         netns: &Netns,

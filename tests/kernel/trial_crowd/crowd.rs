@@ -1,24 +1,21 @@
-//! Many connections that carry bytes, each of which is checked, until they are stopped.
+//! Many connections that carry checked bytes until they are stopped.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tccc::kernel::netns::Netns;
 
-use crate::lab::policy::Pair;
-use crate::lab::policy::traffic::{Carried, Traffic};
-use crate::lab::trial::{SOON, algorithm_of};
+use super::*;
 
-/// Addresses of the servers.
 const PEERS: usize = 200;
 
-pub struct Crowd {
+pub struct CheckedCrowd {
     clients: Vec<TcpStream>,
-    traffic: Traffic,
+    traffic: BackgroundTraffic,
 }
 
-impl Crowd {
-    pub fn gather(netns: &Netns, port: u16, connections: usize) -> Crowd {
+impl CheckedCrowd {
+    pub fn gather(netns: &Netns, port: u16, connections: usize) -> CheckedCrowd {
         let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
         let listener = netns.run(|| Ok(TcpListener::bind(("0.0.0.0", port))?)).unwrap();
@@ -27,26 +24,24 @@ impl Crowd {
             let client = netns.run(|| Ok(TcpStream::connect((address, port))?)).unwrap();
             let server = listener.accept().unwrap().0;
             server.set_read_timeout(Some(SOON)).unwrap();
-            Pair { client, server }
+            SocketPair { client, server }
         };
-        let pairs: Vec<Pair> = (0..connections).map(pair).collect();
+        let pairs: Vec<SocketPair> = (0..connections).map(pair).collect();
         let clients = pairs.iter().map(|pair| pair.client.try_clone().unwrap()).collect();
-        Crowd { clients, traffic: Traffic::begin(pairs) }
+        CheckedCrowd { clients, traffic: BackgroundTraffic::begin(pairs) }
     }
 
-    /// Waits until every connection has carried something more, on average.
+    /// Waits for three more rounds per connection on average.
     #[track_caller]
     pub fn goes_on(&self) {
         self.traffic.goes_on(3 * self.clients.len());
     }
 
-    /// How many clients have this algorithm.
     pub fn with(&self, algorithm: &str) -> usize {
         self.clients.iter().filter(|client| algorithm_of(client) == algorithm).count()
     }
 
-    /// Ends every connection.
-    pub fn end(self) -> Carried {
+    pub fn end(self) -> TrafficSummary {
         self.traffic.end().1
     }
 }

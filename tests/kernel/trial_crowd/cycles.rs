@@ -1,4 +1,4 @@
-//! Thousands of cycles of load and unload, apply and remove: the kernel and `/run` are as before.
+//! Thousands of cycles of load and unload, apply and remove leave nothing in the kernel or in `/run`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -7,21 +7,17 @@ use std::time::Instant;
 
 use libbpf_rs::MapType;
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
-use tccc::catalog;
 use tccc::kernel::probe::Features;
-use tccc::loader::{self, LoadOptions, Request};
-use tccc::policy::change;
-use tccc::policy::file;
+use tccc::loader;
+use tccc::loader::LoadOptions;
 use tccc::policy::generation::GenerationRole;
+use tccc::policy::{change, file};
 
-use crate::common::{holds_within, needs};
-use crate::lab::trial::{DEFAULT, SOON, in_lab};
+use super::*;
 
-/// Variable for the number of cycles.
 const CYCLES: &str = "TCCC_TRIAL_CYCLES";
 const CYCLES_USUAL: u32 = 200;
 
-/// BPF objects of the kernel by kind, number and name.
 fn objects() -> BTreeSet<(&'static str, u32, String)> {
     let name = |name: OsString| name.to_string_lossy().into_owned();
     let programs = ProgInfoIter::default().map(|program| ("program", program.id, name(program.name)));
@@ -33,7 +29,6 @@ fn objects() -> BTreeSet<(&'static str, u32, String)> {
     programs.chain(maps).chain(links).collect()
 }
 
-/// Memory of this process, kilobytes.
 fn memory_kb() -> u64 {
     procfs::process::Process::myself().and_then(|process| process.status()).unwrap().vmrss.unwrap()
 }
@@ -51,32 +46,31 @@ fn many_cycles_leave_nothing() {
     cycle(std::env::var(CYCLES).map_or(CYCLES_USUAL, |text| text.parse().unwrap()));
 }
 
-/// The kernel sometimes leaks an array of programs, and nothing else: it never frees one that somebody opens by its number
-/// while the kernel clears it, as whoever lists maps does. What we leave shows at every attempt.
+/// The kernel sometimes leaks an array of programs: one that a process opens by its id, as a list of maps does, while the
+/// kernel clears it. An object that tccc leaks is left at every attempt.
 const PROGRAM_ARRAY: &str = "array of programs";
 const ATTEMPTS: u32 = 3;
 
 fn cycle(cycles: u32) {
-    in_lab(true, |lab| {
-        let path = lab.policy("split = { cubic = 50, keep = 50 }\nguard = \"retransmitted<1.2x\"");
-        let before = objects();
-        let left = || &objects() - &before;
-        let mut leaked = BTreeSet::new();
-        for _ in 0..ATTEMPTS {
-            load_apply_remove_unload(cycles, &path);
-            if holds_within(SOON, || left().is_subset(&leaked)) {
-                return assert_eq!(lab.given(), DEFAULT);
-            }
-            leaked = left();
-            assert!(leaked.iter().all(|(kind, ..)| *kind == PROGRAM_ARRAY), "left: {leaked:?}");
+    let lab = TrialLab::enter();
+    let path = lab.policy("split = { cubic = 50, keep = 50 }\nguard = \"retransmitted<1.2x\"");
+    let before = objects();
+    let left = || &objects() - &before;
+    let mut leaked = BTreeSet::new();
+    for _ in 0..ATTEMPTS {
+        load_apply_remove_unload(cycles, &path);
+        if holds_within(SOON, || left().is_subset(&leaked)) {
+            return assert_eq!(lab.given(), DEFAULT);
         }
-        panic!("each of {ATTEMPTS} attempts left one more array of programs: {leaked:?}");
-    });
+        leaked = left();
+        assert!(leaked.iter().all(|(kind, ..)| *kind == PROGRAM_ARRAY), "left: {leaked:?}");
+    }
+    panic!("each of {ATTEMPTS} attempts left one more array of programs: {leaked:?}");
 }
 
 fn load_apply_remove_unload(cycles: u32, path: &Path) {
     let features = Features::probe().unwrap();
-    let request = Request { name: "ldk_cycle", ..Request::of(catalog::find("dtcp").unwrap()) };
+    let request = dtcp_as("ldk_cycle");
     let mut policy = file::read(path).unwrap();
     policy.rules[0].trial = None;
     let (begin, mut first_kb) = (Instant::now(), 0);

@@ -1,9 +1,9 @@
-//! A path of known rate and round trip, a transfer over it, and everything the wire and the sender's algorithm showed.
+//! A path of known rate and round trip, transfers over it, and what the wire and the sender's algorithm showed meanwhile.
 
 pub mod tamper;
 
-use std::collections::BTreeSet;
-use std::io::{IoSliceMut, Read, Write};
+use std::any::Any;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -12,51 +12,42 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::query::{LinkInfo, LinkInfoIter, LinkTypeInfo, ProgInfoIter};
 use nix::sys::socket::sockopt::{RcvBufForce, ReceiveTimestampns};
-use nix::sys::socket::{
-    AddressFamily, ControlMessageOwned, MsgFlags, RecvMsg, SockFlag, SockProtocol, SockType, recvmsg, setsockopt,
-    socket,
-};
+use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket};
 use tccc::catalog;
 use tccc::emulate::tunlink::TunLink;
-use tccc::emulate::{Link, LinkDriver, LinkEnd};
-use tccc::kernel::netlink::add_address;
 use tccc::kernel::netns::Netns;
 use tccc::kernel::probe::Features;
 use tccc::kernel::sysctl;
 use tccc::loader::{Registration, Request, register};
-use tccc::path::{Direction, LinkConfig};
+use tccc::path::Direction;
 use tccc::trace::event::{Event, EventKind};
-use tccc::trace::filter::Filter;
 use tccc::trace::live::{Sampling, Tracer};
 use tccc::units::{BitsPerSec, QueueSize};
 
-use crate::lab::group::Group;
-use crate::lab::socket::connect_with;
+use crate::lab::group::TestCgroup;
+use crate::lab::link::{connect_sides, new_sides, set_addresses};
+use crate::lab::socket::{connect_with, receive_stamped};
+use crate::lab::trace::only;
+use crate::lab::wire::{Handle, Wire};
 pub use tamper::Tamper;
-use tamper::{Rewrite, Wire};
 
 pub const T1: u64 = 1_544_000;
 pub const OC1: u64 = 51_840_000;
-const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2)];
+const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const IPV4_BYTES: usize = 20;
-/// The option of bpf/include/pair.bpf.h on the wire: kind, length, ExID.
+/// The options of bpf/include/pair.bpf.h on the wire: kind, length, ExID.
 const MARK: [u8; 4] = [254, 6, 0x53, 0x53];
 const REPLY: [u8; 4] = [254, 8, 0x53, 0x53];
 
-/// Two namespaces with a link between them; data go from the first to the second.
-pub struct Lab {
+/// Two namespaces and the path between them. Data flow from the first to the second.
+pub struct PairPath {
     pub sides: [Netns; 2],
-    _path: Path,
+    /// The link or wire, which ends when it is dropped.
+    _path: Box<dyn Any>,
 }
 
-/// What the packets go through; kept for as long as they shall.
-enum Path {
-    Link(#[allow(dead_code, reason = "held, not read")] Box<dyn Link>),
-    Wire(#[allow(dead_code, reason = "held, not read")] Wire),
-}
-
-impl Lab {
-    pub fn new(bits_per_second: u64, rtt: Duration) -> Lab {
+impl PairPath {
+    pub fn new(bits_per_second: u64, rtt: Duration) -> PairPath {
         let direction = |rate, seed| Direction {
             rate,
             delay: rtt / 2,
@@ -64,51 +55,52 @@ impl Lab {
             seed,
             ..Direction::default()
         };
-        let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
-        let ends = [0, 1].map(|n| LinkEnd { netns: sides[n].try_clone().unwrap(), interface: format!("pair{n}") });
+        let sides = new_sides();
         let directions = [direction(Some(BitsPerSec(bits_per_second)), 1), direction(None, 2)];
-        let link = TunLink.connect(&LinkConfig { directions, mtu: 1500 }, ends).unwrap();
-        Lab::on(sides, Path::Link(link))
+        let link = connect_sides(&TunLink, &sides, directions, "pair");
+        PairPath::on(sides, link)
     }
 
-    /// A path without a rate on which the receiver's replies are tampered with.
-    pub fn tampered(rtt: Duration, tamper: Tamper) -> Lab {
-        Lab::rewritten(rtt, tamper::of_replies(tamper))
+    /// A path without a rate limit that tampers with the receiver's replies.
+    pub fn tampered(rtt: Duration, tamper: Tamper) -> PairPath {
+        PairPath::rewritten(tamper::of_replies(tamper, rtt))
     }
 
-    /// A path without a rate on which a copy with a malformed block of options, which are counted, comes before every packet of both
-    /// ends.
-    pub fn hostile(rtt: Duration, seed: u64, blocks: &Arc<AtomicU64>) -> Lab {
-        Lab::rewritten(rtt, tamper::of_all_options(seed, Arc::clone(blocks)))
+    /// A path without a rate limit on which a copy with a malformed block of options precedes every packet. `blocks`
+    /// counts the copies.
+    pub fn hostile(rtt: Duration, seed: u64, blocks: &Arc<AtomicU64>) -> PairPath {
+        PairPath::rewritten(tamper::of_all_options(seed, Arc::clone(blocks), rtt))
     }
 
-    fn rewritten(rtt: Duration, rewrite: Rewrite) -> Lab {
-        let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
-        let wire = Wire::between(&sides, ["pair0", "pair1"], rtt, rewrite);
-        Lab::on(sides, Path::Wire(wire))
+    fn rewritten(handle: Handle) -> PairPath {
+        let sides = new_sides();
+        let wire = Wire::between(&sides, "pair", handle, || false);
+        PairPath::on(sides, wire)
     }
 
-    fn on(sides: [Netns; 2], path: Path) -> Lab {
-        for (n, side) in sides.iter().enumerate() {
-            add_address(side, &format!("pair{n}"), ADDRESSES[n].into(), 24).unwrap();
-            SETTINGS.iter().for_each(|(name, value)| sysctl::write(side, name, value).unwrap());
+    fn on(sides: [Netns; 2], path: impl Any) -> PairPath {
+        set_addresses(&sides, "pair", 77);
+        for (side, (name, value)) in sides.iter().flat_map(|side| SETTINGS.map(|setting| (side, setting))) {
+            sysctl::write(side, name, value).unwrap();
         }
-        Lab { sides, _path: path }
+        PairPath { sides, _path: Box::new(path) }
     }
 
-    /// Sends `bytes` with an algorithm; returns what was seen, and how long it took until the last byte was read.
-    pub fn transfer(&self, algorithm: &str, bytes: usize) -> Seen {
+    fn listen(&self) -> TcpListener {
+        self.sides[1].run(|| Ok(TcpListener::bind((RECEIVER, 0))?)).unwrap()
+    }
+
+    pub fn transfer(&self, algorithm: &str, bytes: usize) -> PairTransfer {
         self.transfer_from(None, algorithm, bytes)
     }
 
-    /// As [`Lab::transfer`], with the sender's socket alone in a cgroup.
-    pub fn transfer_from(&self, cgroup: Option<&Group>, algorithm: &str, bytes: usize) -> Seen {
-        let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
-        let filter = Filter { netns: Some(BTreeSet::from([self.sides[0].inode()])), ..Filter::default() };
-        let tracer = Tracer::start(&filter, Sampling::ByPacket(Duration::ZERO), 64 << 20).unwrap();
+    /// Like [`PairPath::transfer`], with the sender's socket alone in a cgroup.
+    pub fn transfer_from(&self, cgroup: Option<&TestCgroup>, algorithm: &str, bytes: usize) -> PairTransfer {
+        let listener = self.listen();
+        let tracer = Tracer::start(&only(&self.sides[0]), Sampling::ByPacket(Duration::ZERO), 64 << 20).unwrap();
         let wire = self.sides[1].run(capture).unwrap();
         let is_over = AtomicBool::new(false);
-        let mut seen = Seen { algorithm: algorithm.to_owned(), ..Seen::default() };
+        let mut seen = PairTransfer { algorithm: algorithm.to_owned(), ..PairTransfer::default() };
         std::thread::scope(|scope| {
             let (is_over, address) = (&is_over, listener.local_addr().unwrap());
             let watched = scope.spawn(move || {
@@ -129,7 +121,7 @@ impl Lab {
             (&sent).write_all(&vec![7; bytes]).unwrap();
             received.join().unwrap();
             seen.seconds = started.elapsed().as_secs_f64();
-            // The receiver has closed: when that arrives, so has every ACK.
+            // The receiver's FIN arrives after every ACK.
             assert_eq!((&sent).read(&mut [0]).unwrap(), 0);
             is_over.store(true, Ordering::Release);
             (seen.events, seen.options) = watched.join().unwrap();
@@ -137,9 +129,10 @@ impl Lab {
         seen
     }
 
-    /// Seconds for `bytes` that begin to be paced while a message of one byte is on its way, after `answered` others.
+    /// Sends `answered` messages of one byte that are answered, and one more. While that is on its way, pacing begins,
+    /// and `bytes` follow. Returns the seconds from the last message until all bytes were read.
     pub fn time_when_pacing_begins(&self, algorithm: &str, answered: usize, bytes: usize, limit: Duration) -> f64 {
-        let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
+        let listener = self.listen();
         let address = listener.local_addr().unwrap();
         std::thread::scope(|scope| {
             let received = scope.spawn(|| {
@@ -166,9 +159,9 @@ impl Lab {
         })
     }
 
-    /// Sends `bytes` without watching; seconds from before the connection until the last byte was read.
+    /// Sends `bytes` without a tracer. Returns the seconds from before the connection until the last byte was read.
     pub fn time(&self, algorithm: &str, bytes: usize) -> f64 {
-        let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
+        let listener = self.listen();
         let address = listener.local_addr().unwrap();
         std::thread::scope(|scope| {
             let started = Instant::now();
@@ -181,14 +174,14 @@ impl Lab {
     }
 }
 
-/// Large windows, and nothing remembered of an earlier connection.
+/// Large windows, and no metrics cached from earlier connections.
 const SETTINGS: [(&str, &str); 3] = [
     ("net.ipv4.tcp_rmem", "4096 8388608 67108864"),
     ("net.ipv4.tcp_wmem", "4096 8388608 67108864"),
     ("net.ipv4.tcp_no_metrics_save", "1"),
 ];
 
-/// What a program asks for, bytes per second: TCP paces the socket from now on.
+/// Limits the pacing rate of a socket as an application does, in bytes per second. TCP paces the socket from now on.
 pub fn limit_pacing(socket: &impl AsRawFd, rate: u64) {
     // SAFETY: the descriptor is open; the number is as long as the call expects and outlives it.
     let answer = unsafe {
@@ -201,7 +194,7 @@ pub fn limit_pacing(socket: &impl AsRawFd, rate: u64) {
 fn receive(listener: &TcpListener, bytes: usize) {
     const SILENCE: Duration = Duration::from_secs(60);
     let (mut stream, _) = listener.accept().unwrap();
-    stream.set_read_timeout(Some(SILENCE)).unwrap(); // a path that is broken fails the test instead of holding it up
+    stream.set_read_timeout(Some(SILENCE)).unwrap(); // a broken path fails the test instead of blocking it
     let mut rest = vec![0; 256 << 10];
     let mut left = bytes;
     while left > 0 {
@@ -213,7 +206,7 @@ fn receive(listener: &TcpListener, bytes: usize) {
     }
 }
 
-/// Sees every IP packet of this namespace, both ways, with the kernel's time.
+/// A socket that receives every IP packet of this namespace, in both directions, with the kernel's time stamp.
 fn capture() -> anyhow::Result<OwnedFd> {
     let wire = socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_NONBLOCK, SockProtocol::EthAll)?;
     setsockopt(&wire, RcvBufForce, &(64 << 20))?;
@@ -222,24 +215,12 @@ fn capture() -> anyhow::Result<OwnedFd> {
 }
 
 fn take_options(wire: &OwnedFd, options: &mut Vec<(Duration, PairOption)>) {
-    let (mut packet, mut control) = ([0; 2048], nix::cmsg_space!(libc::timespec));
-    loop {
-        let mut slices = [IoSliceMut::new(&mut packet)];
-        let read = recvmsg::<()>(wire.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::empty());
-        let Ok((length, time)) = read.map(|read| (read.bytes, time_of(&read))) else { return };
+    let mut packet = [0; 2048];
+    while let Some((length, time)) = receive_stamped(wire, &mut packet) {
         options.extend(pair_option(&packet[..length]).map(|option| (time, option)));
     }
 }
 
-fn time_of(read: &RecvMsg<'_, '_, ()>) -> Duration {
-    let stamp = read.cmsgs().unwrap().find_map(|message| match message {
-        ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp)),
-        _ => None,
-    });
-    stamp.expect("the kernel's time")
-}
-
-/// The option of pairs as it was on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PairOption {
     Mark { is_second: bool, pair: u8, payload: usize },
@@ -272,19 +253,18 @@ fn pair_option(packet: &[u8]) -> Option<PairOption> {
     None
 }
 
-/// What a transfer showed.
 #[derive(Default)]
-pub struct Seen {
+pub struct PairTransfer {
     pub algorithm: String,
     pub events: Vec<Event>,
-    /// In the order of the wire, with the time of each.
+    /// In the order of the wire, with times.
     pub options: Vec<(Duration, PairOption)>,
+    /// From before the connection until the last byte was read.
     pub seconds: f64,
 }
 
-/// The algorithm's own state at one packet.
 #[derive(Debug, Clone)]
-pub struct State {
+pub struct PacketState {
     pub phase: String,
     pub dt_us: u64,
     pub rtt_pair_us: u64,
@@ -295,9 +275,9 @@ pub struct State {
     pub time_ns: u64,
 }
 
-impl Seen {
-    /// The sender's states in the order of time, as the catalogue's `id` lays them out.
-    pub fn states(&self, id: &str) -> Vec<State> {
+impl PairTransfer {
+    /// The sender's states in order of time. The layout is that of algorithm `id` of the catalogue.
+    pub fn states(&self, id: &str) -> Vec<PacketState> {
         let layout = &catalog::find(id).unwrap().layout;
         let ours = |event: &&Event| event.algorithm == self.algorithm && event.kind != EventKind::Close;
         let state = |event: &Event| {
@@ -306,7 +286,7 @@ impl Seen {
                 let field = fields.iter().find(|(name, _)| *name == wanted);
                 field.map_or(0, |(_, value)| value.to_string().parse().unwrap())
             };
-            State {
+            PacketState {
                 phase: layout.phase_name(&event.private_state).unwrap().to_owned(),
                 dt_us: number("dt_us"),
                 rtt_pair_us: number("rtt_pair_us"),
@@ -336,14 +316,14 @@ impl Seen {
         self.options.iter().copied().filter(|(_, option)| matches!(option, PairOption::Mark { .. }))
     }
 
-    /// Microseconds between the marks of each pair as they came off the wire.
+    /// Microseconds between the two marks of each pair on the wire.
     pub fn intervals_us(&self) -> Vec<f64> {
         let times: Vec<Duration> = self.timed_marks().map(|(time, _)| time).collect();
         times.chunks_exact(2).map(|pair| pair[1].saturating_sub(pair[0]).as_secs_f64() * 1e6).collect()
     }
 }
 
-/// Every cgroup to which the companion program is attached by a link, whoever holds it.
+/// Ids of all cgroups to which a link attaches the companion program, whichever process holds the link.
 pub fn attached() -> Vec<u64> {
     let programs = ProgInfoIter::default().filter(|program| program.name == "pair_delta");
     let ours: Vec<u32> = programs.map(|program| program.id).collect();
@@ -354,13 +334,13 @@ pub fn attached() -> Vec<u64> {
     LinkInfoIter::default().filter_map(place).filter(|&id| id != 0).collect()
 }
 
-/// Registers an algorithm of the catalogue for as long as the value lives, its companion in one cgroup alone.
-pub fn registered_in(cgroup: &Group, id: &str, name: &str) -> Registration {
+/// Registers an algorithm of the catalogue until the value is dropped, with its companion in one cgroup only.
+pub fn registered_in(cgroup: &TestCgroup, id: &str, name: &str) -> Registration {
     let request = Request { name, cgroup: Some(cgroup.path()), ..Request::of(catalog::find(id).unwrap()) };
     register(&request, &Features::probe().unwrap()).unwrap()
 }
 
-/// Registers an algorithm of the catalogue for as long as the value lives, its companion in every cgroup.
+/// Registers an algorithm of the catalogue until the value is dropped, with its companion in every cgroup.
 pub fn registered(id: &str, name: &str, settings: &[&str]) -> Registration {
     let algorithm = catalog::find(id).unwrap();
     let settings = algorithm.settings(settings).unwrap();

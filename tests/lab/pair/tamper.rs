@@ -1,93 +1,28 @@
-//! A wire between two namespaces that a test can tamper with: it rewrites the receiver's pair option on its way back, or
-//! every block of options.
+//! Packets that a wire rewrites: the receiver's pair option on its way back, or every block of options.
 
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rand_pcg::Pcg32;
 use rand_pcg::rand_core::Rng as _;
-use tccc::kernel::netlink::set_up;
-use tccc::kernel::netns::Netns;
-
-use crate::common::tun;
 
 use super::{IPV4_BYTES, MARK, REPLY};
+use crate::lab::wire::{Handle, folded, set_header_checksum};
 
-/// What happens to the eight bytes of each reply.
 pub type Tamper = fn(&mut [u8; 8]);
 
-/// What becomes of each packet of the first or the second end.
-pub type Rewrite = Box<dyn FnMut(usize, Vec<u8>) -> Vec<Vec<u8>> + Send>;
-
-/// A TUN device at each end and a thread between them; both go when it is dropped.
-pub struct Wire {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+/// Packets of the second end travel for `delay`; those of the first end arrive at once.
+fn delay_of(end: usize, delay: Duration) -> Duration {
+    if end == 1 { delay } else { Duration::ZERO }
 }
 
-impl Wire {
-    /// Packets pass without a rate; those from the second end to the first take `delay`.
-    pub fn between(sides: &[Netns; 2], names: [&str; 2], delay: Duration, rewrite: Rewrite) -> Wire {
-        let devices = [0, 1].map(|n| sides[n].run(|| Ok(tun::open(names[n])?)).unwrap());
-        for n in [0, 1] {
-            set_up(&sides[n], names[n]).unwrap();
-        }
-        let stop = Arc::new(AtomicBool::new(false));
-        let thread = std::thread::spawn({
-            let stop = Arc::clone(&stop);
-            move || carry(devices, delay, rewrite, &stop)
-        });
-        Wire { stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Wire {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn carry(devices: [File; 2], delay: Duration, mut rewrite: Rewrite, stop: &AtomicBool) {
-    let mut late: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
-    let mut packet = [0; 2048];
-    while !stop.load(Ordering::Acquire) {
-        let due =
-            late.front().map_or(Duration::from_millis(5), |(due, _)| due.saturating_duration_since(Instant::now()));
-        let wait = PollTimeout::try_from(due.min(Duration::from_millis(5))).unwrap();
-        let mut ready = devices.each_ref().map(|device| PollFd::new(device.as_fd(), PollFlags::POLLIN));
-        poll(&mut ready, wait).unwrap();
-        while let Ok(length) = (&devices[0]).read(&mut packet) {
-            for packet in rewrite(0, packet[..length].to_vec()) {
-                let _ = (&devices[1]).write(&packet); // one that the interface refuses is lost
-            }
-        }
-        while let Ok(length) = (&devices[1]).read(&mut packet) {
-            let due = Instant::now() + delay;
-            late.extend(rewrite(1, packet[..length].to_vec()).into_iter().map(|packet| (due, packet)));
-        }
-        while late.front().is_some_and(|(due, _)| *due <= Instant::now()) {
-            let _ = late.pop_front().map(|(_, packet)| (&devices[0]).write(&packet));
-        }
-    }
-}
-
-/// Tampers with the replies of the second end.
-pub fn of_replies(tamper: Tamper) -> Rewrite {
+pub fn of_replies(tamper: Tamper, delay: Duration) -> Handle {
     Box::new(move |end, mut packet| {
         if end == 1 && is_tcp(&packet) {
             tamper_with(&mut packet, &REPLY, |option| tamper(option.try_into().expect("a reply has eight bytes")));
         }
-        vec![packet]
+        vec![(delay_of(end, delay), packet)]
     })
 }
 
@@ -99,11 +34,11 @@ fn header_bytes(tcp: &[u8]) -> usize {
     usize::from(tcp[12] >> 4) * 4
 }
 
-/// Changes the option that begins with these bytes, the second of which is its length.
+/// Changes the option that begins with these bytes. The second byte is the option's length.
 fn tamper_with(packet: &mut [u8], option: &[u8; 4], change: impl FnOnce(&mut [u8])) {
     let tcp = &mut packet[IPV4_BYTES..];
     let header = header_bytes(tcp);
-    // The kernel aligns its own options to four bytes, and this one comes after them.
+    // The kernel aligns its own options to four bytes, and this one follows them.
     let Some(at) = (20..header).step_by(4).find(|&at| tcp[at..].starts_with(option)) else { return };
     change(&mut tcp[at..at + usize::from(option[1])]);
     set_checksum(packet);
@@ -114,15 +49,16 @@ fn set_checksum(packet: &mut [u8]) {
     packet[IPV4_BYTES + 16..IPV4_BYTES + 18].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Sends a copy with a malformed block of options before every packet of both ends, and takes the pair option out of the
-/// packet itself. The first packets of a connection, which agree on the kernel's own options, stay as they are.
-pub fn of_all_options(seed: u64, blocks: Arc<AtomicU64>) -> Rewrite {
+/// Sends a copy with a malformed block of options before every packet, and removes the pair option from the packet itself.
+/// Packets with SYN stay unchanged, because they negotiate the kernel's own options. `blocks` counts the copies.
+pub fn of_all_options(seed: u64, blocks: Arc<AtomicU64>, delay: Duration) -> Handle {
     const SYN: u8 = 2;
     const NO_OPERATION: u8 = 1;
     let mut random = Pcg32::new(seed, 18);
-    Box::new(move |_, mut packet| {
+    Box::new(move |end, mut packet| {
+        let delay = delay_of(end, delay);
         if !is_tcp(&packet) || packet[IPV4_BYTES + 13] & SYN != 0 {
-            return vec![packet];
+            return vec![(delay, packet)];
         }
         let mut hostile = packet.clone();
         replace_options(&mut hostile, &mut random);
@@ -130,11 +66,11 @@ pub fn of_all_options(seed: u64, blocks: Arc<AtomicU64>) -> Rewrite {
         for option in [&MARK, &REPLY] {
             tamper_with(&mut packet, option, |bytes| bytes.fill(NO_OPERATION));
         }
-        vec![hostile, packet]
+        vec![(delay, hostile), (delay, packet)]
     })
 }
 
-/// Keeps the timestamps, without which the kernel may drop the packet, and fills the rest of the 40 bytes.
+/// Keeps the timestamps, because the kernel may drop a packet without them, and fills the rest of the 40 bytes.
 fn replace_options(packet: &mut Vec<u8>, random: &mut Pcg32) {
     const TIMESTAMPS: [u8; 4] = [1, 1, 8, 10];
     let header = header_bytes(&packet[IPV4_BYTES..]);
@@ -143,7 +79,7 @@ fn replace_options(packet: &mut Vec<u8>, random: &mut Pcg32) {
         true => packet[options.start..options.start + 12].to_vec(),
         false => Vec::new(),
     };
-    // The kernel itself drops many packets whose lengths are wrong: half of the blocks have right ones.
+    // The kernel drops many packets with wrong option lengths. Half of the blocks have right lengths and reach the program.
     let is_whole = random.next_u32().is_multiple_of(2);
     while block.len() < 40 {
         let option = if is_whole { wrong_option(random, 40 - block.len()) } else { broken_option(random) };
@@ -160,7 +96,7 @@ fn replace_options(packet: &mut Vec<u8>, random: &mut Pcg32) {
 
 const EXID: [u8; 2] = [0x53, 0x53];
 
-/// An option of our kind with a length that its bytes have, but that none of ours has, or a mark that nobody sent.
+/// An option of our kind that is as long as it says, but no valid mark or reply; or a mark that nobody sent.
 fn wrong_option(random: &mut Pcg32, room: usize) -> Vec<u8> {
     const LENGTHS: [u8; 8] = [2, 3, 4, 5, 7, 9, 12, 28];
     let [choice, length, flags, pair] = random.next_u32().to_be_bytes();
@@ -176,7 +112,7 @@ fn wrong_option(random: &mut Pcg32, room: usize) -> Vec<u8> {
     }
 }
 
-/// Anything but a reply as it should be, which a liar can send too, and what the kernel itself acts on.
+/// Any option except a valid reply, which a lying peer can send too, and options on which the kernel itself acts.
 fn broken_option(random: &mut Pcg32) -> Vec<u8> {
     const LENGTHS: [u8; 12] = [0, 1, 2, 3, 4, 5, 7, 9, 12, 28, 40, 255];
     /// Selective acknowledgements, timestamps, signatures, authentication.
@@ -192,21 +128,6 @@ fn broken_option(random: &mut Pcg32) -> Vec<u8> {
     }
 }
 
-/// Puts the checksum into a header of IPv4.
-pub fn set_header_checksum(header: &mut [u8]) {
-    header[10..12].fill(0);
-    let sum = folded(header.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum());
-    header[10..12].copy_from_slice(&sum.to_be_bytes());
-}
-
-fn folded(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
-/// TCP's, over the pseudo header and the segment.
 fn checksum(packet: &[u8]) -> u16 {
     let tcp = &packet[IPV4_BYTES..];
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));

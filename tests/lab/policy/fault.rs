@@ -1,37 +1,35 @@
-//! The program under test, killed or stopped at a point of its own.
+//! The program under test, killed or stopped at one of its fault points.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::Output;
-use std::time::Duration;
+use std::process::{Command, Output};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use tccc::fault::{POINTS, VARIABLE};
 
-use crate::common::{Owned, begin, poll_until, tccc};
-use crate::lab::sandbox::{stderr, stdout};
+use crate::common::{Owned, SOON, begin, poll_until, signal, stderr, stdout, tccc};
 
-/// A command comes to its point within this time.
-const SOON: Duration = Duration::from_secs(30);
-
-/// The points of commands whose name begins so: `apply.`.
+/// The fault points whose name begins with a prefix, such as `apply.`.
 pub fn points(of: &str) -> Vec<&'static str> {
     let points: Vec<_> = POINTS.into_iter().filter(|point| point.starts_with(of)).collect();
-    assert!(!points.is_empty(), "no point begins with {of}");
+    assert!(!points.is_empty(), "no fault point begins with {of}");
     points
 }
 
-/// Runs a command that kills itself at a point.
+/// Runs a command of tccc that kills itself at a fault point.
 ///
-/// Panics: when it does not come to the point.
+/// Panics: the command does not reach the point.
 #[track_caller]
 pub fn killed_at(point: &str, words: &[&str]) {
-    let output: Output = tccc().args(words).env(VARIABLE, point).output().expect("the command starts");
-    let why = format!("{words:?} at {point}: {}{}", stdout(&output), stderr(&output));
+    die_at(point, tccc().args(words));
+}
+
+#[track_caller]
+pub fn die_at(point: &str, command: &mut Command) {
+    let output = command.env(VARIABLE, point).output().expect("the command starts");
+    let why = format!("{command:?} at {point}: {}{}", stdout(&output), stderr(&output));
     assert_eq!(output.status.signal(), Some(Signal::SIGKILL as i32), "{why}");
 }
 
-/// A command that stops itself at a point.
 pub struct Stopped(Owned);
 
 impl Stopped {
@@ -45,12 +43,11 @@ impl Stopped {
         stopped
     }
 
-    /// Its number.
     pub fn pid(&self) -> u32 {
         self.0.id()
     }
 
-    /// How a command that waits for this one fails.
+    /// The error of a command that waited for this one.
     pub fn refusal(&self, subject: &str) -> String {
         let pid = self.pid();
         format!(
@@ -59,21 +56,20 @@ impl Stopped {
         )
     }
 
-    /// Lets it go on, and waits until it ends; the test fails unless it succeeds.
+    /// Continues the command and waits until it ends; the test fails unless it succeeds.
     #[track_caller]
     pub fn go_on(self) {
         let output = self.end(Signal::SIGCONT);
         assert!(output.status.success(), "the command that was stopped: {}{}", stdout(&output), stderr(&output));
     }
 
-    /// Kills it where it stands.
     #[track_caller]
     pub fn kill(self) {
         assert_eq!(self.end(Signal::SIGKILL).status.signal(), Some(Signal::SIGKILL as i32));
     }
 
-    fn end(self, signal: Signal) -> Output {
-        kill(Pid::from_raw(self.pid() as i32), signal).unwrap();
+    fn end(self, number: Signal) -> Output {
+        signal(self.pid(), number);
         self.0.output()
     }
 }

@@ -1,6 +1,6 @@
-//! A network namespace with many fast connections, and the policy that decides them, as a user applies it.
+//! A network namespace and the policy for its connections, as a user applies it.
 //!
-//! Its default algorithm is `reno`; rules of the tests give `cubic` or `bbr`, which every kernel of the matrix has.
+//! The default algorithm is `reno`. The tests' rules set `cubic` or `bbr`, which every kernel of the matrix has.
 
 pub mod fault;
 pub mod object;
@@ -9,138 +9,151 @@ pub mod traffic;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Command;
 
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use nix::mount::{MsFlags, mount};
 use serde_json::Value;
-use tccc::kernel::netlink;
 use tccc::kernel::netns::Netns;
+use tccc::policy::rule::{Arm, Match, Portion, Rule, Split, SplitBy, Treatment};
 use tempfile::TempDir;
 
-use crate::common::{poll_until, tccc};
-use crate::lab::sandbox::{self, Said, check, run};
-pub use pair::{Ends, Pair};
+use crate::common::{SOON, Said, check, poll_until, run, tccc};
+use crate::lab::sandbox::Sandbox;
+use crate::lab::trace::loopback_netns;
+pub use pair::{Endpoints, SocketPair};
 
-/// How long the kernel may take for what it does in the background.
-pub const SOON: Duration = Duration::from_secs(10);
 /// Name of the namespace for `ip netns`, in the sandbox's own `/run`.
 pub const NAME: &str = "ldk_lab";
-/// Names of the policy's programs, as the kernel cuts them.
+/// Names of the policy's programs. The kernel truncates names to 15 characters.
 const PROGRAMS: [&str; 7] =
     ["tccc_select", "tccc_cg_mkdir", "tccc_cg_release", "tccc_sight", "tccc_label", "tccc_move", "tccc_refresh"];
 
-/// A rule that gives every connection an algorithm.
 pub fn all(algorithm: &str) -> String {
     format!("[[rule]]\nname = \"all\"\nuse = \"{algorithm}\"\n")
 }
 
-/// A namespace of the test's own whose connections the policy decides.
-pub struct Lab {
+/// A sandbox with a network namespace and a folder for files.
+///
+/// When dropped, it removes the policy that the test left. Panics: the kernel still has programs or maps of the policy.
+pub struct PolicyLab {
     pub netns: Netns,
     folder: TempDir,
+    /// Programs and maps of policies before the test.
+    before: (usize, usize),
+    _sandbox: Sandbox,
 }
 
-/// Runs a test in a sandbox with a lab, and removes the policy that it leaves; afterwards no program of a policy may be left in
-/// the kernel.
-pub fn with_lab(host_has_needs: bool, test: impl FnOnce(&Lab) + Send) {
-    if !host_has_needs {
-        return;
-    }
-    let before = (programs(), maps());
-    sandbox::in_sandbox(true, || {
-        test(&Lab::create());
+impl Drop for PolicyLab {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
         if Path::new("/sys/fs/bpf/tccc/policy/link").exists() {
             remove();
         }
-    });
-    poll_until(SOON, "the policy's programs and maps leave the kernel", || {
-        programs() <= before.0 && maps() <= before.1
-    });
+        let is_clean = || programs() <= self.before.0 && maps() <= self.before.1;
+        poll_until(SOON, "the policy's programs and maps leave the kernel", is_clean);
+    }
 }
 
-/// Maps of policies and sweeps in the kernel.
 fn maps() -> usize {
     let names = ["tccc_labels", "tccc_cgroups", "tccc_awaited", "tccc_remotes", "tccc_counts"];
     MapInfoIter::default().filter(|map| names.iter().any(|name| map.name == *name)).count()
 }
 
-/// Programs of policies and sweeps in the kernel.
 pub fn programs() -> usize {
     ProgInfoIter::default().filter(|program| PROGRAMS.iter().any(|name| program.name == *name)).count()
 }
 
-impl Lab {
-    fn create() -> Self {
+impl PolicyLab {
+    pub fn enter() -> Self {
+        let (before, sandbox) = ((programs(), maps()), Sandbox::enter());
         let netns = named_netns(NAME);
         tccc::kernel::sysctl::write(&netns, "net.ipv4.tcp_congestion_control", "reno").unwrap();
-        Lab { netns, folder: tempfile::tempdir().unwrap() }
+        PolicyLab { netns, folder: tempfile::tempdir().unwrap(), before, _sandbox: sandbox }
     }
 
-    /// Works inside the namespace.
+    /// Calls `work` with this thread in the namespace.
     pub fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
         self.netns.run(|| Ok(work())).unwrap()
     }
 
-    /// The folder of the test's own files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A file of the test's own.
     pub fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         fs::write(&path, text).unwrap();
         path
     }
 
-    /// The file of a policy with these rules.
     pub fn policy_file(&self, rules: &str) -> PathBuf {
         self.file("policy.toml", &format!("version = 1\n{rules}"))
     }
 
-    /// `tccc policy VERB FILE OPTIONS`, which must end with `code`.
+    /// Runs `tccc policy VERB FILE OPTIONS`, which must end with `code`. `verb` contains the options.
     #[track_caller]
     pub fn policy(&self, code: i32, verb: &str, rules: &str) -> Said {
         let (verb, options) = verb.split_once(' ').unwrap_or((verb, ""));
         let file = self.policy_file(rules);
-        // What rules give here is chosen for what it shows, whatever its risk is.
+        // The tests' rules choose algorithms by what they show, not by their risk.
         let accepted = if verb == "apply" { "--accept-risk" } else { "" };
         let options = options.split_whitespace().chain(accepted.split_whitespace());
         check(code, tccc().args(["policy", verb]).arg(file).args(options))
     }
 
-    /// Makes rules decide.
     #[track_caller]
     pub fn apply(&self, rules: &str) -> Said {
         self.policy(0, "apply", rules)
     }
 
-    /// A connection between two ends.
     #[track_caller]
-    pub fn pair(&self, ends: &Ends) -> Pair {
-        self.inside(|| Pair::open(ends))
+    pub fn pair(&self, ends: &Endpoints) -> SocketPair {
+        self.inside(|| SocketPair::open(ends))
     }
 
-    /// The algorithms of both ends of a connection between two addresses: client, server.
+    /// A connection over the loopback interface whose ends choose no algorithm.
+    #[track_caller]
+    pub fn plain(&self) -> SocketPair {
+        self.pair(&Endpoints::loopback())
+    }
+
+    /// The algorithms of both ends of a new connection between two addresses: client, server.
     #[track_caller]
     pub fn algorithms(&self, from: &str, to: &str) -> [String; 2] {
-        self.pair(&Ends::new(from, to)).algorithms()
+        self.pair(&Endpoints::new(from, to)).algorithms()
     }
 
-    /// `ip` with these words in the namespace.
+    #[track_caller]
+    pub fn assert_given(&self, algorithm: &str, when: &str) {
+        assert_eq!(self.plain().algorithms(), [algorithm, algorithm], "{when}");
+    }
+
     #[track_caller]
     pub fn ip(&self, words: &str) {
-        let mut command = std::process::Command::new("ip");
-        let output = self.inside(|| command.args(words.split_whitespace()).output().expect("iproute2 is installed"));
-        assert!(output.status.success(), "ip {words}: {}", sandbox::stderr(&output));
+        self.inside(|| check(0, Command::new("ip").args(words.split_whitespace())));
     }
 }
 
-/// A network namespace with its loopback up, which `ip netns` of the sandbox lists.
+/// A rule without a trial whose arms get these portions, by connection.
+pub fn rule(name: &str, when: Match, arms: Vec<(Treatment, Portion)>) -> Rule {
+    let arms = arms.into_iter().map(|(treatment, portion)| Arm { treatment, portion }).collect();
+    Rule {
+        name: name.to_owned(),
+        line: 1,
+        when,
+        split: Split { arms, by: SplitBy::Connection },
+        overrides: false,
+        overrides_route: true,
+        trial: None,
+    }
+}
+
+/// A network namespace with its loopback interface up, listed by the sandbox's `ip netns`.
 pub fn named_netns(name: &str) -> Netns {
-    let netns = Netns::create().unwrap();
-    netlink::set_up(&netns, "lo").unwrap();
+    let netns = loopback_netns();
     let place = Path::new("/run/netns").join(name);
     fs::create_dir_all("/run/netns").unwrap();
     fs::write(&place, "").unwrap();
@@ -149,7 +162,6 @@ pub fn named_netns(name: &str) -> Netns {
     netns
 }
 
-/// `tccc policy show -o json`.
 #[track_caller]
 pub fn show() -> Value {
     let shown = run(0, "policy show -o json").json();
@@ -157,13 +169,12 @@ pub fn show() -> Value {
     shown
 }
 
-/// Counts of an arm by their names in JSON.
+/// A count of an arm, by its name in JSON.
 #[track_caller]
 pub fn count(shown: &Value, rule: usize, arm: usize, what: &str) -> u64 {
     shown["counts"]["arms"][rule][arm][what].as_u64().unwrap_or_else(|| panic!("{what} of {rule}/{arm}: {shown}"))
 }
 
-/// Everything that an arm counted.
 pub fn total(shown: &Value, rule: usize, arm: usize) -> u64 {
     ["kept", "set", "chosen", "routed", "locked", "missing", "failed"]
         .iter()
@@ -171,7 +182,7 @@ pub fn total(shown: &Value, rule: usize, arm: usize) -> u64 {
         .sum()
 }
 
-/// Removes the policy; open connections keep their algorithm.
+/// Removes the policy. Open connections keep their algorithm.
 #[track_caller]
 pub fn remove() -> Said {
     run(0, "policy remove")

@@ -1,21 +1,21 @@
-//! An algorithm as small as one can be, compiled here; with the flag that asks for ECN if wanted.
+//! Compiles the smallest possible algorithm, with the flag that requests ECN if wanted.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::lab::sandbox::check;
+use crate::common::check;
 
 const SMALL: &str = include_str!("../../fixtures/objects/small.bpf.c.in");
 
 /// The kernel's TCP_CONG_NEEDS_ECN.
 pub const NEEDS_ECN: u32 = 2;
 
-/// Compiles an algorithm whose window is constant; objects with another `ssthresh` are other code.
+/// Compiles an algorithm whose window is constant. Another `ssthresh` makes a different object.
 pub fn compile(folder: &Path, name: &str, flags: u32, ssthresh: u32) -> PathBuf {
     small(folder, name, ssthresh, ["", "u32 flags;", &format!(".flags = {flags},")])
 }
 
-/// Compiles the smallest algorithm with what `cong_avoid` does, another member of the table, and its value.
+/// Compiles the smallest algorithm with the body of `cong_avoid`, another member of the ops table, and its value.
 pub fn small(folder: &Path, name: &str, ssthresh: u32, [body, member, value]: [&str; 3]) -> PathBuf {
     let text = SMALL.replace("SSTHRESH", &ssthresh.to_string()).replace("NAME", name);
     compile_text(folder, name, &text.replace("BODY", body).replace("MEMBER", member).replace("VALUE", value))

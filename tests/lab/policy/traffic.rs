@@ -1,4 +1,4 @@
-//! Flows that go on until they are stopped, each byte compared with what was sent.
+//! Flows that continue until they are stopped. Each byte is compared with what was sent.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -9,35 +9,30 @@ use std::time::{Duration, Instant};
 use rand_pcg::Pcg32;
 use rand_pcg::rand_core::Rng as _;
 
-use super::Pair;
-use crate::common::poll_until;
-use crate::lab::trial::SOON;
+use super::SocketPair;
+use crate::common::{SOON, poll_until};
 
-/// Bytes of one round of a flow: they fit into the buffers of both sockets.
+/// Bytes of one round of a flow. They fit into the buffers of both sockets.
 const PIECE: usize = 16 << 10;
 const WORKERS: usize = 8;
-/// Between two rounds, so that what is tested gets the processors too.
+/// Pause between two rounds, so that the test itself gets processor time.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Connections that carry bytes both ways, one after another, in the background.
-pub struct Traffic {
+/// Connections that carry bytes in both directions, one after another, in the background.
+pub struct BackgroundTraffic {
     stops: Arc<AtomicBool>,
-    /// Rounds of all flows so far.
     rounds: Arc<AtomicUsize>,
-    workers: Vec<JoinHandle<(Vec<Pair>, Carried)>>,
+    workers: Vec<JoinHandle<(Vec<SocketPair>, TrafficSummary)>>,
 }
 
-/// What flows carried.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Carried {
+pub struct TrafficSummary {
     pub bytes: u64,
-    /// The longest time that one round of a flow took.
     pub longest: Duration,
 }
 
-impl Traffic {
-    /// Begins on all of them.
-    pub fn begin(mut pairs: Vec<Pair>) -> Self {
+impl BackgroundTraffic {
+    pub fn begin(mut pairs: Vec<SocketPair>) -> Self {
         let (stops, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let each = pairs.len().div_ceil(WORKERS).max(1);
         let mut workers = Vec::new();
@@ -46,10 +41,9 @@ impl Traffic {
             let (stops, rounds, seed) = (Arc::clone(&stops), Arc::clone(&rounds), workers.len() as u64);
             workers.push(std::thread::spawn(move || carry(own, seed, &stops, &rounds)));
         }
-        Traffic { stops, rounds, workers }
+        BackgroundTraffic { stops, rounds, workers }
     }
 
-    /// Waits until there were so many more rounds.
     #[track_caller]
     pub fn goes_on(&self, rounds: usize) {
         let before = self.rounds.load(Ordering::Relaxed);
@@ -59,33 +53,38 @@ impl Traffic {
         });
     }
 
-    /// Ends, and gives the connections back.
+    /// Stops the traffic and returns the connections.
     ///
-    /// Panics: a connection was reset, or a byte was not what was sent.
-    pub fn end(mut self) -> (Vec<Pair>, Carried) {
+    /// Panics: a connection was reset, or a wrong byte arrived.
+    pub fn end(mut self) -> (Vec<SocketPair>, TrafficSummary) {
         self.stops.store(true, Ordering::Relaxed);
-        let (mut pairs, mut all) = (Vec::new(), Carried::default());
+        let (mut pairs, mut all) = (Vec::new(), TrafficSummary::default());
         for worker in std::mem::take(&mut self.workers) {
             let (own, carried) = worker.join().expect("every byte arrives");
             pairs.extend(own);
-            all = Carried { bytes: all.bytes + carried.bytes, longest: all.longest.max(carried.longest) };
+            all = TrafficSummary { bytes: all.bytes + carried.bytes, longest: all.longest.max(carried.longest) };
         }
         (pairs, all)
     }
 }
 
-/// Its threads would keep the mount namespace of a test that failed, with all that is pinned there.
-impl Drop for Traffic {
+/// Otherwise the threads would keep the mount namespace of a failed test, and everything pinned there.
+impl Drop for BackgroundTraffic {
     fn drop(&mut self) {
         self.stops.store(true, Ordering::Relaxed);
     }
 }
 
-fn carry(mut pairs: Vec<Pair>, seed: u64, stops: &AtomicBool, rounds: &AtomicUsize) -> (Vec<Pair>, Carried) {
-    let mut carried = Carried::default();
+fn carry(
+    mut pairs: Vec<SocketPair>,
+    seed: u64,
+    stops: &AtomicBool,
+    rounds: &AtomicUsize,
+) -> (Vec<SocketPair>, TrafficSummary) {
+    let mut carried = TrafficSummary::default();
     let (mut random, mut sent, mut piece) = (Pcg32::new(seed, 15), vec![0; PIECE], vec![0; PIECE]);
     while !stops.load(Ordering::Relaxed) {
-        std::thread::sleep(PAUSE); // the pace of the load, not a wait for a condition
+        std::thread::sleep(PAUSE); // the pace of the load
         for pair in &mut pairs {
             random.fill_bytes(&mut sent);
             let begin = Instant::now();

@@ -1,5 +1,4 @@
-//! Many flows over a path that loses packets, the kernel's own counts of them at every moment, and a recorder that is
-//! killed: what its file must hold.
+//! Many flows over a lossy path, the kernel's own counts of them at every moment, and the content of recordings.
 
 mod witness;
 
@@ -10,43 +9,42 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tccc::trace::arrival::Fact;
 use tccc::trace::event::Event;
-use tccc::trace::record::read::{BlockContent, RecordingReader, Want};
+use tccc::trace::record::read::{BlockContent, Damage, RecordingReader, Want};
 use tccc::trace::record::{MAGIC, Tail};
 
 use crate::common::{Owned, poll_until, tccc};
 use crate::lab::socket::path_of;
 use crate::lab::trace::LossyPath;
 #[allow(unused_imports, reason = "each test binary uses its own part of this module")]
-pub use witness::{Verdict, Witness};
+pub use witness::{Agreement, Witness};
 
-const SOON: Duration = Duration::from_secs(300);
-/// What a flow writes and reads at once.
+/// Time limit until hundreds of flows are recorded.
+const RECORDED_WITHIN: Duration = Duration::from_secs(300);
 const PIECE_BYTES: usize = 16 << 10;
-/// A flow's threads do little.
 const STACK_BYTES: usize = 128 << 10;
-/// The head of a block: kind, stored bytes and records lie at these places of so many bytes.
+/// The head of a block: its length, and the offsets of kind, stored bytes and number of records.
 const HEADER_BYTES: usize = 48;
 const KIND_AT: usize = 4;
 const STORED_AT: usize = 8;
 const RECORDS_AT: usize = 16;
-/// Kind of a block of events.
 const EVENTS: u8 = 2;
 
-/// Flows that send for as long as they live, over one path at once.
-pub struct Flows {
+/// Flows that send over one path until they are dropped.
+pub struct LossyFlows {
     path: LossyPath,
     clients: Vec<TcpStream>,
     servers: Vec<TcpStream>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Flows {
-    /// Begins so many flows, of two algorithms in turn.
-    pub fn begin(count: usize) -> Flows {
+impl LossyFlows {
+    /// Starts flows that use reno and cubic in turn.
+    pub fn begin(count: usize) -> Self {
         let mut flows =
-            Flows { path: LossyPath::build(), clients: Vec::new(), servers: Vec::new(), threads: Vec::new() };
-        // All before any of them sends: a full queue drops the packets that open the next one.
+            LossyFlows { path: LossyPath::build(), clients: Vec::new(), servers: Vec::new(), threads: Vec::new() };
+        // Connects all before any of them sends, because a full queue drops SYNs.
         let connections: Vec<_> = (0..count).map(|number| flows.path.connect(["reno", "cubic"][number % 2])).collect();
         for connection in connections {
             let (mut to, mut from) = (connection.client.try_clone().unwrap(), connection.server.try_clone().unwrap());
@@ -62,39 +60,37 @@ impl Flows {
         self.threads.push(std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work).unwrap());
     }
 
-    /// Begins to note the kernel's own counts of every sender.
     pub fn witness(&self) -> Witness {
         Witness::begin(self.clients.iter().map(|client| client.try_clone().unwrap()).collect())
     }
 
-    /// Path by which other processes find the senders' namespace while this one lives.
     pub fn place(&self) -> String {
         path_of(self.path.sender())
     }
 
-    /// Starts `tccc trace --record` for the senders.
-    pub fn recorder(&self, file: &Path, interval: &str) -> Recorder {
+    /// Starts `tccc trace --record` for the senders. Dropping the process kills it as `kill -9` does.
+    pub fn recorder(&self, file: &Path, interval: &str) -> Owned {
         let place = self.place();
         let arguments = ["--quiet", "trace", "--interval", interval, "--netns", &place, "--record"];
-        Recorder(tccc().args(arguments).arg(file).spawn().unwrap().into())
+        tccc().args(arguments).arg(file).spawn().unwrap().into()
     }
 
-    /// Waits until every sender is in the recording; reading it again and again would take the flows' processor, so
-    /// that is done only when it has grown by half.
+    /// Waits until every sender is in the recording. Reads the file only after it has grown by half, because each read
+    /// takes processor time from the flows.
     pub fn until_recorded(&self, file: &Path) {
         let mut read_bytes = 0;
-        poll_until(SOON, "every flow is recorded", || {
+        poll_until(RECORDED_WITHIN, "every flow is recorded", || {
             let bytes = std::fs::metadata(file).map_or(0, |file| file.len());
             if bytes <= read_bytes + read_bytes / 2 {
                 return false;
             }
             read_bytes = bytes;
-            Recording::of(file).is_some_and(|recording| recording.last_of_each().len() >= self.clients.len())
+            RecordingContent::of(file).is_some_and(|recording| recording.last_of_each().len() >= self.clients.len())
         });
     }
 }
 
-impl Drop for Flows {
+impl Drop for LossyFlows {
     fn drop(&mut self) {
         for stream in self.clients.iter().chain(&self.servers) {
             let _ = stream.shutdown(Shutdown::Both);
@@ -105,55 +101,32 @@ impl Drop for Flows {
     }
 }
 
-/// A running recorder; one that is not killed before is killed with the value.
-pub struct Recorder(Owned);
+/// Local and remote address of a flow. The kernel uses one local port for several destinations.
+pub type SocketAddresses = (SocketAddr, SocketAddr);
 
-impl Recorder {
-    #[allow(dead_code, reason = "not every test asks what it takes of a processor")]
-    pub fn id(&self) -> u32 {
-        self.0.id()
-    }
-
-    /// Kills it as `kill -9` does, and waits until it is gone.
-    pub fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-/// What tells a flow from the others, local end first: the kernel gives a local port to several destinations.
-pub type Ends = (SocketAddr, SocketAddr);
-
-/// What the program's own reader finds in a file.
-pub struct Recording {
+pub struct RecordingContent {
     pub events: Vec<Event>,
-    pub rest_bytes: u64,
-    pub damaged_blocks: u64,
+    pub facts: Vec<Fact>,
+    pub damage: Damage,
     pub tail: Option<Tail>,
 }
 
-impl Recording {
-    /// None: not a recording yet.
-    pub fn of(file: &Path) -> Option<Recording> {
+impl RecordingContent {
+    /// None: the file is not a recording yet.
+    pub fn of(file: &Path) -> Option<Self> {
         let mut reader = RecordingReader::open(file).ok()?;
-        let mut events = Vec::new();
+        let (mut events, mut facts) = (Vec::new(), Vec::new());
         while let Some(content) = reader.next(Want::All).unwrap() {
-            if let BlockContent::Events(more) = content {
-                events.extend(more);
+            match content {
+                BlockContent::Events(more) => events.extend(more),
+                BlockContent::Facts(more) => facts.extend(more),
             }
         }
-        let damage = reader.damage();
-        Some(Recording {
-            events,
-            rest_bytes: damage.rest_bytes,
-            damaged_blocks: damage.blocks + damage.events,
-            tail: reader.tail(),
-        })
+        Some(RecordingContent { events, facts, damage: reader.damage(), tail: reader.tail() })
     }
 
-    /// The last event of each flow.
-    pub fn last_of_each(&self) -> BTreeMap<Ends, &Event> {
-        let mut last: BTreeMap<Ends, &Event> = BTreeMap::new();
+    pub fn last_of_each(&self) -> BTreeMap<SocketAddresses, &Event> {
+        let mut last: BTreeMap<SocketAddresses, &Event> = BTreeMap::new();
         for event in &self.events {
             let known = last.entry((event.local, event.remote)).or_insert(event);
             if known.time_ns <= event.time_ns {
@@ -164,18 +137,17 @@ impl Recording {
     }
 }
 
-/// The whole blocks of a file, found without the program's reader.
+/// The complete blocks of a file, found without the program's reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Whole {
-    /// Events in them.
+pub struct WholeBlocks {
     pub events: u64,
-    /// Where the last of them ends.
+    /// Offset of the end of the last complete block.
     pub end: u64,
 }
 
-impl Whole {
-    /// None: not even the head is whole.
-    pub fn of(bytes: &[u8]) -> Option<Whole> {
+impl WholeBlocks {
+    /// None: the file has no complete block.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         let mut at = MAGIC.len() + 4;
         let mut whole = None;
@@ -183,13 +155,12 @@ impl Whole {
         while bytes.len() >= at + HEADER_BYTES && bytes.len() >= at + HEADER_BYTES + word(at + STORED_AT) as usize {
             events += if bytes[at + KIND_AT] == EVENTS { u64::from(word(at + RECORDS_AT)) } else { 0 };
             at += HEADER_BYTES + word(at + STORED_AT) as usize;
-            whole = Some(Whole { events, end: at as u64 });
+            whole = Some(WholeBlocks { events, end: at as u64 });
         }
         whole
     }
 }
 
-/// Writes the first bytes of a recording to another file.
 pub fn cut(bytes: &[u8], length: usize, folder: &Path) -> PathBuf {
     let file = folder.join(format!("cut-{length}"));
     std::fs::write(&file, &bytes[..length]).unwrap();

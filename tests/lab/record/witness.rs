@@ -1,4 +1,4 @@
-//! The kernel's own counts of every flow at every moment, by `TCP_INFO`: what a recording is compared with.
+//! The kernel's own counts of every flow over time, by `TCP_INFO`, to compare a recording with.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -10,41 +10,33 @@ use std::time::Duration;
 use tccc::kernel::clock::monotonic_ns;
 use tccc::trace::event::Event;
 
-use super::Ends;
-use crate::lab::trace::tcp_info;
+use super::SocketAddresses;
+use crate::lab::socket::tcp_info;
 
-/// Rest between two rounds over all flows.
 const REST: Duration = Duration::from_millis(2);
 
-/// Counts that the kernel gave at every moment from `first_ns` to `last_ns`, and perhaps a little longer.
+/// Counts that the kernel reported at all times from `first_ns` to `last_ns`, and perhaps a little longer.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
-    delivered_pkts: u32,
-    retrans_pkts: u32,
+struct WitnessedCounts {
+    counts: (u32, u32),
     first_ns: u64,
     last_ns: u64,
 }
 
-impl Seen {
-    fn pair(&self) -> (u32, u32) {
-        (self.delivered_pkts, self.retrans_pkts)
-    }
-}
+/// The reports of the kernel on each flow, in order of time.
+type Reports = BTreeMap<SocketAddresses, Vec<WitnessedCounts>>;
 
-/// Asks the kernel for the counts of every flow, again and again, until it is ended.
 pub struct Witness {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<BTreeMap<Ends, Vec<Seen>>>,
+    thread: JoinHandle<Reports>,
 }
 
-/// How a recorded event compares with what the kernel said itself.
+/// How a recorded event compares with the kernel's own counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It has the counts that the kernel gave just before its moment, or just after.
+pub enum Agreement {
+    /// The event has the counts that the kernel reported just before it or just after it.
     Equal,
-    /// It lies between the two.
     Between,
-    /// It has counts that the kernel did not have.
     Wrong,
 }
 
@@ -65,59 +57,45 @@ impl Witness {
         Witness { stop, thread }
     }
 
-    /// Ends it; what is known can then be asked.
     pub fn end(self) -> Testimony {
         self.stop.store(true, Ordering::Relaxed);
-        Testimony { counts: self.thread.join().unwrap() }
+        Testimony(self.thread.join().unwrap())
     }
 }
 
-fn note_all(counts: &mut BTreeMap<Ends, Vec<Seen>>, clients: &[TcpStream]) {
+fn note_all(reports: &mut Reports, clients: &[TcpStream]) {
     for client in clients {
-        let ends = (client.local_addr().unwrap(), client.peer_addr().unwrap());
-        note(counts.entry(ends).or_default(), client);
-    }
-}
-
-fn note(counts: &mut Vec<Seen>, client: &TcpStream) {
-    let before = monotonic_ns().unwrap();
-    let info = tcp_info(client);
-    let after = monotonic_ns().unwrap();
-    match counts.last_mut() {
-        Some(last) if last.pair() == (info.delivered_pkts, info.retrans_pkts) => {
-            last.last_ns = before;
+        let reports = reports.entry((client.local_addr().unwrap(), client.peer_addr().unwrap())).or_default();
+        let before = monotonic_ns().unwrap();
+        let info = tcp_info(client);
+        let after = monotonic_ns().unwrap();
+        let counts = (info.tcpi_delivered, info.tcpi_total_retrans);
+        match reports.last_mut() {
+            Some(last) if last.counts == counts => last.last_ns = before,
+            _ => reports.push(WitnessedCounts { counts, first_ns: after, last_ns: before }),
         }
-        _ => counts.push(Seen {
-            delivered_pkts: info.delivered_pkts,
-            retrans_pkts: info.retrans_pkts,
-            first_ns: after,
-            last_ns: before,
-        }),
     }
 }
 
-/// What the kernel said.
-pub struct Testimony {
-    counts: BTreeMap<Ends, Vec<Seen>>,
-}
+pub struct Testimony(Reports);
 
 impl Testimony {
     /// Compares an event of a witnessed flow.
     ///
-    /// `slack`: between the event's time and its counts, nothing for what was sampled by packet: the socket is locked
-    /// then. With samples at intervals it is not, and a busy processor may do something else between the two.
-    pub fn judge(&self, event: &Event, slack: Duration) -> Verdict {
-        let counts = &self.counts[&(event.local, event.remote)];
+    /// `slack`: longest time between the event's time stamp and its counts. It is zero for samples by packet, because
+    /// the socket is locked. For samples at intervals it is not, and a busy processor may be interrupted in between.
+    pub fn judge(&self, event: &Event, slack: Duration) -> Agreement {
+        let counts = &self.0[&(event.local, event.remote)];
         let slack_ns = slack.as_nanos() as u64;
         let before = counts.partition_point(|seen| seen.first_ns <= event.time_ns - slack_ns).checked_sub(1);
         let after = counts.partition_point(|seen| seen.last_ns < event.time_ns + slack_ns);
-        let (Some(before), Some(after)) = (before, counts.get(after)) else { return Verdict::Wrong };
-        let (lower, upper) = (counts[before].pair(), after.pair());
+        let (Some(before), Some(after)) = (before, counts.get(after)) else { return Agreement::Wrong };
+        let (lower, upper) = (counts[before].counts, after.counts);
         let own = (event.delivered_pkts, event.retrans_pkts);
         match () {
-            () if own == lower || own == upper => Verdict::Equal,
-            () if own.0 >= lower.0 && own.1 >= lower.1 && own.0 <= upper.0 && own.1 <= upper.1 => Verdict::Between,
-            () => Verdict::Wrong,
+            () if own == lower || own == upper => Agreement::Equal,
+            () if own.0 >= lower.0 && own.1 >= lower.1 && own.0 <= upper.0 && own.1 <= upper.1 => Agreement::Between,
+            () => Agreement::Wrong,
         }
     }
 }

@@ -36,7 +36,7 @@ pub struct Args {
     #[command(flatten)]
     file: PolicyFile,
     /// Undo everything after this time, such as 10m, unless you run `tccc confirm` first
-    #[arg(long, value_name = "TIME", value_parser = time_within(TRIALS[0], TRIALS[1]))]
+    #[arg(long, value_name = "TIME", value_parser = time_within(TRIALS))]
     trial: Option<Duration>,
     /// End the trial when a rule's connections cross this limit, such as retransmitted<1.2x; may be repeated
     #[arg(long = "guard", value_name = "LIMIT", requires = "trial")]

@@ -9,11 +9,13 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::policy::rule::{Allowed, GuardLimit, GuardMetric};
 use crate::report::ReportFormat;
-use crate::report::drawing::{self, Axis, Chart, Column, Figure, Layout, Element, Role, TableRow, Shape, Table};
+use crate::report::drawing::{
+    self, Axis, Chart, ChartLayout, ChartShape, Column, Element, Figure, Role, Table, TableRow,
+};
 use crate::trial::incident::{self, DOCUMENT, Incident};
 use crate::trial::judge::{ArmSeen, LimitJudgement, LimitState, RuleJudgement};
 use crate::trial::view::{LimitPoint, LookPoint};
-use crate::units::BitsPerSec;
+use crate::units::{BitsPerSec, without_zeros};
 
 const TITLE: &str = "A limit was crossed";
 /// Number of the guard's looks in a table, counted from the last.
@@ -104,7 +106,7 @@ fn of_rule(rule: &RuleJudgement, history: &[LookPoint], first: usize) -> Vec<Ele
         |title: &str, show: &dyn Fn(&ArmSeen) -> String| Column::of(title, Role::Number, arms, |arm| Some(show(arm)));
     let mut columns = vec![
         Column::of("arm", Role::Name, arms, |arm| Some(arm.arm.clone())),
-        column("share", &|arm| portion(arm.share)),
+        column("share", &|arm| format!("{} %", without_zeros(&format!("{:.2}", arm.share * 100.0)))),
         column("connections", &|arm| arm.connections.to_string()),
     ];
     let of_metric = |metric: GuardMetric| column(metric.name(), &|arm| shown(metric, arm.values.get(&metric).copied()));
@@ -204,7 +206,7 @@ fn figure(limit: &LimitJudgement, allowed: Allowed, points: &[(f64, LimitPoint)]
         title: format!("{}: {}", limit.arm, limit.limit),
         explanation: "each look of the guard since the trial began".to_owned(),
         legend: legend[..drawn].iter().map(|(series, name)| (*series, (*name).to_owned())).collect(),
-        layout: Layout { abreast: 1, height: HEIGHT, stacked: false },
+        layout: ChartLayout { abreast: 1, height: HEIGHT, stacked: false },
         charts,
         folded: false,
     })
@@ -221,7 +223,7 @@ fn chart(title: &str, lines: Vec<(usize, Vec<(f64, f64)>)>, (log, show): (bool, 
     let mut x = Axis::numbers("minutes".to_owned(), [0.0, to], false, &|value| format!("{value:.0}"));
     x.ends = [from.min(to), to.max(from + 1.0)];
     x.ticks.retain(|(value, _)| (x.ends[0]..=x.ends[1]).contains(value));
-    let shapes = lines.into_iter().map(|(series, points)| Shape::Line { series, points }).collect();
+    let shapes = lines.into_iter().map(|(series, points)| ChartShape::Line { series, points }).collect();
     Chart { heading: None, x, y: Axis::numbers(title.to_owned(), y, log, show), shapes }
 }
 
@@ -233,12 +235,6 @@ fn shown(metric: GuardMetric, value: Option<f64>) -> String {
         GuardMetric::Timeouts => format!("{value:.3}"),
         GuardMetric::RttInflation => format!("{value:.2}"),
     }
-}
-
-/// Percent without trailing zeros, as users write shares.
-fn portion(share: f64) -> String {
-    let text = format!("{:.2}", share * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// Two significant digits or so, over many powers of ten.

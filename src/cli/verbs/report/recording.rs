@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::model::recap::{FlowRecap, Recap};
 use crate::plain::plain;
 use crate::report::ReportFormat;
-use crate::report::drawing::{Column, Part, Role, Row, Table, text as terminal};
+use crate::report::drawing::{Column, Element, Role, Table, TableRow, text as terminal};
 use crate::trace::arrival::Fact;
 use crate::trace::record::read::{BlockContent, Damage, RecordingReader, Want};
 use crate::trace::record::{Head, MAGIC};
@@ -49,13 +49,13 @@ pub fn is_recording(path: &Path) -> bool {
 }
 
 /// Errors: a recording cannot be read; the format is Markdown or HTML.
-pub fn render(files: &[PathBuf], format: Format) -> Result<String> {
+pub fn render(files: &[PathBuf], format: ReportFormat) -> Result<String> {
     let recordings = files.iter().map(|file| load(file)).collect::<Result<Vec<RecordingReport>>>()?;
     match format {
-        Format::Text => Ok(recordings.iter().map(text).collect::<Vec<String>>().join("\n")),
-        Format::Json => Ok(serde_json::to_string_pretty(&recordings)? + "\n"),
-        Format::Csv => csv(&recordings),
-        Format::Markdown | Format::Html => {
+        ReportFormat::Text => Ok(recordings.iter().map(text).collect::<Vec<String>>().join("\n")),
+        ReportFormat::Json => Ok(serde_json::to_string_pretty(&recordings)? + "\n"),
+        ReportFormat::Csv => csv(&recordings),
+        ReportFormat::Markdown | ReportFormat::Html => {
             let refusal = Failure::usage("cannot report a recording as markdown or html");
             Err(refusal.hint("choose `-o text`, `-o json` or `-o csv`; `tccc top --replay FILE` draws it").into())
         }
@@ -116,7 +116,7 @@ fn text(recording: &RecordingReport) -> String {
     if recording.untracked > 0 {
         text += &format!("  {} events of further connections are not shown\n", recording.untracked);
     }
-    text + "\n" + &terminal::written([vec![Part::Table(table(flows))]].into_iter())
+    text + "\n" + &terminal::written([vec![Element::Table(table(flows))]].into_iter())
 }
 
 /// Limits the length, because a damaged recording may have any.
@@ -146,7 +146,7 @@ fn table(flows: &[FlowRecap]) -> Table {
         number("srtt p95", &|flow| at_most(flow.srtt_p95_us)),
         number("min_rtt", &|flow| time(flow.min_rtt_us)),
     ];
-    Table::new("", String::new(), columns, vec![Row::default(); flows.len()])
+    Table::new("", String::new(), columns, vec![TableRow::default(); flows.len()])
 }
 
 fn csv(recordings: &[RecordingReport]) -> Result<String> {

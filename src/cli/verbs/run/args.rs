@@ -9,7 +9,6 @@ use crate::cli::output::OutputFormat;
 use crate::failure::Failure;
 use crate::lab::cost::Jobs;
 use crate::lab::part::{Part, Shard};
-use crate::lab::plan::Choices;
 use crate::model::run::Engine;
 use crate::scenario::{Profile, RUNS_MAX};
 
@@ -116,10 +115,6 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl Args {
-    pub fn choices(&self) -> Choices {
-        Choices { runs: self.runs, seed: self.seed, profile: self.profile, engine: self.engine }
-    }
-
     /// Refuses options that conflict.
     pub fn check(&self) -> Result<()> {
         let given = [(self.link != LinkChoice::Auto, "link"), (self.network != NetworkChoice::Netns, "network")];

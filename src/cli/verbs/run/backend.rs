@@ -113,7 +113,7 @@ impl Call<'_> {
         for notice in &outcome.notices {
             display.say(&format!("tccc: warning: {notice}"));
         }
-        let text = report::render(&report::load(out)?, report::Format::Text)?;
+        let text = report::render(&report::load(out)?, report::ReportFormat::Text)?;
         write!(io::stdout(), "{text}\nresults: {}\n", out.display())?;
         Ok(outcome)
     }

@@ -13,7 +13,7 @@ use crate::lab::part::Part;
 use crate::lab::results::OpenResultDir;
 use crate::model::run::Engine;
 use crate::path::{Direction, LinkConfig, QueueLimit};
-use crate::scenario::{Cell, FlowSpec, LinkSpec, Sender, Sends};
+use crate::scenario::{Cell, FlowSpec, Sender, Sends};
 use crate::units::{BitsPerSec, QueueSize, format_duration};
 
 /// Prints each plan, and the expected time of all.
@@ -94,19 +94,15 @@ fn flow_text(flow: &FlowSpec, runs: &str) -> String {
 fn link_lines(cell: &Cell) -> Vec<String> {
     let mut alike: Vec<(String, Vec<String>)> = Vec::new();
     for link in &cell.links {
-        let text = link_text(link, cell.mtu);
+        let config = link.config(cell.mtu);
+        let [there, back] = [0, 1].map(|side| direction_text(&config, side));
+        let text = if there == back { there } else { format!("{there}; back {back}") };
         match alike.iter_mut().find(|(known, _)| *known == text) {
             Some((_, names)) => names.push(link.name()),
             None => alike.push((text, vec![link.name()])),
         }
     }
     alike.into_iter().map(|(text, names)| format!("{}: {text}", names.join(", "))).collect()
-}
-
-fn link_text(link: &LinkSpec, mtu: u32) -> String {
-    let config = link.config(mtu);
-    let [there, back] = [0, 1].map(|side| direction_text(&config, side));
-    if there == back { there } else { format!("{there}; back {back}") }
 }
 
 /// `20mbit, 20ms, queue 50pkts = 0.75bdp`.

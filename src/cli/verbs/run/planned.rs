@@ -13,7 +13,7 @@ use crate::cli::output::{note, warn};
 use crate::failure::Failure;
 use crate::lab::cost::Jobs;
 use crate::lab::part::Part;
-use crate::lab::plan::{Plan, PlannedRun};
+use crate::lab::plan::{Choices, Plan, PlannedRun};
 use crate::lab::results::Finished;
 use crate::lab::runner;
 use crate::lab::work::Forecast;
@@ -48,7 +48,8 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
     for lacking in scenario.unmeasurable() {
         warn(&lacking.to_string(), lacking.hint.as_deref());
     }
-    let plan = Plan::new(&scenario, &args.choices())?;
+    let Args { runs, seed, profile, engine, .. } = *args;
+    let plan = Plan::new(&scenario, &Choices { runs, seed, profile, engine })?;
     let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
     let cells = || cells.iter().map(|cell| &plan.cells[*cell]);
     match args.engine {
@@ -147,7 +148,6 @@ pub(super) fn resumable(error: anyhow::Error, base: &Path) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plan::Choices;
     use crate::lab::plan::tests::TEXT;
     use crate::lab::work::interrupted;
 

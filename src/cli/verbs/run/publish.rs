@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use crate::bounded;
 use crate::failure::Failure;
 use crate::lab::plan::Plan;
-use crate::model::run::{Block, BlockPlan};
+use crate::model::run::{BlockPlan, PlanBlock};
 use crate::scratch::Scratch;
 
 const PLAN: &str = "plan.json";
@@ -20,7 +20,7 @@ const PLAN: &str = "plan.json";
 const BYTES_MAX: u64 = 1 << 30;
 
 pub(super) struct Publication {
-    block: Block,
+    block: PlanBlock,
     place: PathBuf,
     scratch: Scratch,
 }
@@ -29,7 +29,7 @@ impl Publication {
     /// `None` if the block is already published.
     ///
     /// Errors: the folder has this block of another plan; the folder or a scratch directory cannot be created.
-    pub fn begin(folder: &Path, block: Block) -> Result<Option<Self>> {
+    pub fn begin(folder: &Path, block: PlanBlock) -> Result<Option<Self>> {
         let place = folder.join(format!("block-{:05}", block.n));
         if place.join(PLAN).exists() {
             return check_same_plan(&place, &block).map(|()| None);
@@ -51,12 +51,12 @@ impl Publication {
         let whole = part.path().join("block");
         copy(&self.scratch(), &whole).with_context(|| format!("copy the results to \"{}\"", folder.display()))?;
         self.write_plan(&whole, runs.into_iter().collect())?;
-        match fs::rename(&whole, &self.place) {
-            Err(_) if self.place.join(PLAN).exists() => Ok(self.place),
-            renamed => {
-                renamed.map(|()| self.place.clone()).with_context(|| format!("make \"{}\"", self.place.display()))
-            }
+        if let Err(error) = fs::rename(&whole, &self.place)
+            && !self.place.join(PLAN).exists()
+        {
+            return Err(error).with_context(|| format!("make \"{}\"", self.place.display()));
         }
+        Ok(self.place)
     }
 
     fn write_plan(&self, whole: &Path, runs: Vec<String>) -> Result<()> {
@@ -69,7 +69,7 @@ impl Publication {
     }
 }
 
-fn check_same_plan(place: &Path, block: &Block) -> Result<()> {
+fn check_same_plan(place: &Path, block: &PlanBlock) -> Result<()> {
     let held: Option<BlockPlan> = read(place).ok();
     if held.is_some_and(|held| (&held.block.plan, held.block.of) == (&block.plan, block.of)) {
         return Ok(());
@@ -111,8 +111,8 @@ mod tests {
                         [[link]]\nends=[\"s\",\"r\"]\n\
                         [[flow]]\nname=\"data\"\nfrom=\"s\"\nto=\"r\"\nalgorithm=\"reno\"\n";
 
-    fn block(n: usize, plan: &str) -> Block {
-        Block { plan: plan.into(), n, of: 9, machine: Machine::default() }
+    fn block(n: usize, plan: &str) -> PlanBlock {
+        PlanBlock { plan: plan.into(), n, of: 9, machine: Machine::default() }
     }
 
     fn begin(folder: &Path, n: usize, plan: &str) -> Result<Option<Publication>> {

@@ -23,7 +23,6 @@ pub struct Foreign {
     /// A process that holds the map or the link.
     pid: Option<u32>,
     command: Option<String>,
-    /// A command.
     remove: String,
 }
 

@@ -26,7 +26,7 @@ pub struct RecordingArgs {
     #[arg(long, value_name = "SIZE", requires = "record", value_parser = parse_rotate_size)]
     rotate_size: Option<Bytes>,
     /// Begin another file at this age
-    #[arg(long, value_name = "TIME", requires = "record", value_parser = time_within(DURATIONS[0], DURATIONS[1]))]
+    #[arg(long, value_name = "TIME", requires = "record", value_parser = time_within(DURATIONS))]
     rotate_age: Option<Duration>,
     /// Number of older files to keep
     #[arg(long, value_name = "N", requires = "record", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=9999))]

@@ -1,14 +1,15 @@
-//! Where the processors spend their time, by `perf` and its software clock: the only way to time the kernel's own
-//! algorithms here, and the same for all.
+//! Processor time by function, sampled by `perf` with its software clock. This also works for the kernel's own algorithms.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::poll_until;
+use nix::sys::signal::Signal;
+
+use crate::common::{poll_until, signal};
 
 const SAMPLES_PER_SECOND: u32 = 20_000;
-/// What belongs to congestion control besides an algorithm's own BPF programs: the kernel's algorithms, the code that enters
-/// and leaves programs of an ops table, and what both kinds call to grow the window.
+/// Kernel functions of congestion control: the kernel's algorithms, entry to and exit from BPF programs of an ops table,
+/// and shared functions that grow the window.
 const OF_CONGESTION_CONTROL: [&str; 7] = [
     "cubictcp_",
     "tcp_reno_",
@@ -19,23 +20,20 @@ const OF_CONGESTION_CONTROL: [&str; 7] = [
     "__bpf_prog_exit",
 ];
 
-/// Samples of all processors while it lives.
-pub struct Sampling {
+/// Samples all processors until it is stopped.
+pub struct PerfSampling {
     perf: Child,
     folder: tempfile::TempDir,
     begin: Instant,
 }
 
-/// What was sampled.
 pub struct Samples {
-    /// In congestion control.
     pub hits: u64,
-    /// Processor time that one sample stands for.
+    /// Processor time per sample.
     pub period_ns: f64,
 }
 
-impl Sampling {
-    /// Starts and waits until samples come.
+impl PerfSampling {
     pub fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("samples");
@@ -46,14 +44,13 @@ impl Sampling {
         poll_until(Duration::from_secs(10), "perf samples", || {
             std::fs::metadata(&data).is_ok_and(|file| file.len() > 0)
         });
-        Sampling { perf, folder, begin: Instant::now() }
+        PerfSampling { perf, folder, begin: Instant::now() }
     }
 
-    /// Ends it and counts what hit congestion control and these BPF programs; a tracer's programs are no part of it.
+    /// Counts the samples in congestion control and in these BPF programs.
     pub fn stop(mut self, programs: &[String]) -> Samples {
         let seconds = self.begin.elapsed().as_secs_f64();
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.perf.id() as i32), nix::sys::signal::Signal::SIGINT)
-            .unwrap();
+        signal(self.perf.id(), Signal::SIGINT);
         self.perf.wait().unwrap();
         let mut script = Command::new("perf");
         script.args(["script", "-F", "ip,sym", "-i"]).arg(self.folder.path().join("samples"));
