@@ -73,7 +73,7 @@ pub fn holders() -> Result<BTreeMap<String, Vec<Holder>>> {
 
 /// A connection and the first process found that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SocketOwner {
+pub struct ConnectionOwner {
     pub cookie: u64,
     pub pid: u32,
     pub command: String,
@@ -82,14 +82,14 @@ pub struct SocketOwner {
 /// The owners of TCP connections in all namespaces that can be entered. Connections that nobody holds are left out.
 ///
 /// Errors: the kernel has no socket diagnostics.
-pub fn owners() -> Result<Vec<SocketOwner>> {
+pub fn owners() -> Result<Vec<ConnectionOwner>> {
     let open = Descriptors::of_all_processes();
     let mut commands: HashMap<u32, Option<String>> = HashMap::new();
     let connections = sockets(&open.namespaces)?.into_iter().filter(|socket| !socket.is_listening);
     let owned = connections.filter_map(|socket| {
         let pid = *open.sockets.get(&socket.inode)?;
         let command = commands.entry(pid).or_insert_with(|| process::command(pid)).clone()?;
-        Some(SocketOwner { cookie: socket.cookie, pid, command })
+        Some(ConnectionOwner { cookie: socket.cookie, pid, command })
     });
     Ok(owned.collect())
 }

@@ -220,7 +220,7 @@ impl Gatherer {
         let mut facts = Vec::new();
         if !self.ownerless.is_empty() {
             let found = socket::owners()?.into_iter().filter(|owned| self.ownerless.remove(&owned.cookie).is_some());
-            let owner = |owned: socket::SocketOwner| Fact::Owner {
+            let owner = |owned: socket::ConnectionOwner| Fact::Owner {
                 socket: owned.cookie,
                 pid: owned.pid,
                 command: owned.command,
