@@ -1,7 +1,6 @@
-//! How a scenario's network is built: the traits [`Network`], [`LinkDriver`] and [`Link`], and what stands behind them.
+//! Builds a scenario's network: the traits [`Network`], [`LinkDriver`] and [`Link`] and their implementations.
 
 pub(crate) mod layout;
-mod link;
 pub mod mininet;
 pub mod netem;
 pub mod netns;
@@ -11,18 +10,20 @@ pub mod tunlink;
 pub(crate) mod wires;
 
 use anyhow::Result;
+use derive_more::Display;
 
 use self::layout::Layout;
 use self::topology::Topology;
+use crate::kernel::netns::Netns;
+use crate::model::run::LinkCounters;
+use crate::path::LinkConfig;
 
-pub use self::link::{Link, LinkDriver, LinkEnd, LinkNotice};
-
-/// A way to build networks: namespaces of our own, or Mininet's.
+/// A way to build networks: our own namespaces, or Mininet.
 pub trait Network: Send + Sync {
-    /// The network's name as reports show it: `netns`, `mininet`.
+    /// The name in reports: `netns`, `mininet`.
     fn name(&self) -> &'static str;
 
-    /// The name of what builds its links, as reports show it: `netem`, `tunlink`.
+    /// The name of the link driver in reports: `netem`, `tunlink`.
     fn link_driver(&self) -> &'static str;
 
     /// Builds a layout: namespaces with their settings, links up, addresses and routes in place.
@@ -30,4 +31,53 @@ pub trait Network: Send + Sync {
     /// Errors: not permitted; a link cannot be built; the kernel refuses a setting, an address or a route.
     /// Side effects: namespaces and interfaces that live as long as the returned value.
     fn build(&self, layout: &Layout) -> Result<Topology>;
+}
+
+/// Where a driver creates one end of a link.
+#[derive(Debug)]
+pub struct LinkEnd {
+    pub netns: Netns,
+    /// At most 15 characters.
+    pub interface: String,
+}
+
+/// A way to build links: the kernel's netem, or the user-space emulator.
+pub trait LinkDriver: Send + Sync {
+    /// The name in reports: `netem`, `tunlink`.
+    fn name(&self) -> &'static str;
+
+    /// Creates the two interfaces (up, no address, no route) and starts to carry packets between them.
+    ///
+    /// Errors: not permitted; an interface of that name exists; the host lacks what the driver needs.
+    /// Side effects: two interfaces that live as long as the returned link.
+    fn connect(&self, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>>;
+}
+
+/// A link that carries packets until it is dropped.
+pub trait Link: Send + Sync {
+    /// Counts of each direction since the last call of [`Link::restart_counters`].
+    fn counters(&self) -> [LinkCounters; 2];
+
+    /// Sets the counters to zero, so that calibration traffic does not count with the run.
+    fn restart_counters(&self);
+
+    /// Restarts the random numbers from these seeds, so that a run's first packet is the seed's first packet. Timed
+    /// changes are off until [`Link::start`]. Does nothing on a link without randomness.
+    fn reseed(&self, _seeds: [u64; 2]) {}
+
+    /// Starts timed changes: this moment is 0 of every rate trace and every change. Does nothing on a link without them.
+    fn start(&self) {}
+
+    /// What a reader of the link's numbers has to know, in the order of its occurrence; empty for a link that works.
+    fn notices(&self) -> Vec<LinkNotice>;
+}
+
+/// One sentence for a reader of a link's numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Display)]
+pub enum LinkNotice {
+    /// The link works less well than it should: it has no real-time priority, or no seed.
+    Lacking(String),
+    /// The link carries no more packets, because an interface was deleted.
+    #[display("the link stopped: {_0}")]
+    Stopped(String),
 }

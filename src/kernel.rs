@@ -1,4 +1,4 @@
-//! What this host can do and the few places where it is changed.
+//! Access to this host's kernel: what it can do, and the few places that change it.
 
 pub mod bpf;
 pub mod bpffs;
@@ -7,6 +7,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod congestion;
 pub mod flock;
+pub mod io_error;
 pub mod iterate;
 pub mod libbpf_log;
 pub mod namespaces;

@@ -1,7 +1,6 @@
-//! Plans and what carries them out on the kernel of this host: calibrate, register, trace, send, measure, keep.
+//! Plans experiments and runs them on this host's kernel.
 
 mod algorithms;
-pub(crate) mod block;
 pub mod busy;
 mod calibrate;
 mod conditions;

@@ -1,8 +1,8 @@
-//! Open, set tunables, adapt to this kernel, load, register, pin, replace, unregister.
+//! Loads algorithms: opens an object, sets tunables, adapts it to this kernel, registers, pins, replaces and unregisters.
 //!
-//! A registration belongs to a [`Registration`] value and ends with it, also when the process is killed: a link that only
-//! this process holds vanishes with it. [`load`] gives it to a pin instead. Where the kernel has no links the
-//! map itself is the registration, so a record with the map's number is written first and `tccc` undoes it later.
+//! A [`Registration`] ends with its value, also when the process is killed, because a link vanishes with its last holder.
+//! [`load`] pins the link instead. On a kernel without links, the map itself is the registration. A record with the map's id
+//! is then written first, and `tccc` undoes the registration later.
 
 pub mod adapt;
 mod companion;
@@ -17,6 +17,7 @@ mod unload;
 pub mod upgrade;
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
@@ -33,36 +34,29 @@ pub use receiver::load_receiver;
 pub use request::{Request, check_name, digest};
 pub use unload::{Unloaded, drain, give_back_default, ours, plan, sweep, unload, unload_all, unload_with_policy};
 
-/// What keeps a registration.
-#[derive(Debug)]
-enum Hold {
-    /// The link: closing it unregisters.
-    Link(OwnedFd),
-    /// The map: deleting its entry unregisters.
-    Map,
-}
-
-/// An algorithm that sockets can choose for as long as this value lives.
+/// An algorithm that sockets can choose while this value lives.
 #[derive(Debug)]
 pub struct Registration {
     record: Record,
-    hold: Option<Hold>,
+    /// Closing the link unregisters. Without links, deleting the map's entry does.
+    link: Option<OwnedFd>,
     map: OwnedFd,
-    /// The companion's link: closing it detaches.
+    /// Closing the companion's link detaches it.
     _companion: Option<OwnedFd>,
+    is_registered: bool,
 }
 
-/// Registers an algorithm for as long as the returned value lives.
+/// Registers an algorithm while the returned value lives.
 ///
-/// Errors: what [`verify`] refuses; the name is taken; records cannot be kept.
+/// Errors: as [`verify`]; the name is taken; records cannot be written.
 /// Side effects: sockets of every network namespace can choose the algorithm; a record under `/run/tccc`.
 pub fn register(request: &Request, features: &Features) -> Result<Registration> {
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
-    let mut verified = object::verify_logged(request, features, Successor::default())?;
+    let mut verified = object::verify_for(request, features, Successor::default(), Some(Path::new(".")))?;
     let store = Store::of_host();
     let locked = store.lock_name(request.name)?;
     sweep(&locked, features)?;
-    if congestion::available()?.iter().any(|other| other == request.name) {
+    if congestion::is_available(request.name)? {
         return Err(Failure::failed(format!("\"{}\" is already registered", request.name))
             .hint("`tccc status` shows who did; another name is free")
             .into());
@@ -72,10 +66,7 @@ pub fn register(request: &Request, features: &Features) -> Result<Registration> 
     locked.create(&record)?;
     let map = verified.map()?;
     match verified.attach() {
-        Ok(link) => {
-            let hold = Some(link.map_or(Hold::Map, Hold::Link));
-            Ok(Registration { record, hold, map, _companion: companion })
-        }
+        Ok(link) => Ok(Registration { record, link, map, _companion: companion, is_registered: true }),
         Err(error) => {
             locked.remove(&record.name)?;
             Err(error.context(format!("load \"{}\"", request.name)))
@@ -84,29 +75,29 @@ pub fn register(request: &Request, features: &Features) -> Result<Registration> 
 }
 
 impl Registration {
-    /// The record of this registration: name, algorithm, digest, state layout.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// Its name in the kernel, to pass to `setsockopt(TCP_CONGESTION)`.
+    /// The name in the kernel, for `setsockopt(TCP_CONGESTION)`.
     pub fn name(&self) -> &str {
         &self.record.name
     }
 
-    /// Ends the registration now.
-    ///
     /// Errors: the kernel refuses; the record cannot be removed.
     pub fn unregister(mut self) -> Result<()> {
         self.release()
     }
 
     fn release(&mut self) -> Result<()> {
-        let Some(hold) = self.hold.take() else { return Ok(()) };
+        if !std::mem::take(&mut self.is_registered) {
+            return Ok(());
+        }
+        let link = self.link.take();
         let locked = Store::of_host().lock_name(&self.record.name)?;
-        match hold {
-            Hold::Link(link) => drop(link),
-            Hold::Map => struct_ops::delete_registration(&self.map)?,
+        match link {
+            Some(link) => drop(link),
+            None => struct_ops::delete_registration(&self.map)?,
         }
         locked.remove(&self.record.name)
     }
@@ -114,11 +105,11 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let _ = self.release(); // what stays is listed by `tccc status` and removed by the next command
+        let _ = self.release(); // `tccc status` lists what stays, and the next command removes it
     }
 }
 
-/// Notes in the record of a name what its code followed, where the kernel could not swap the two.
+/// Records the previous code of a name, for a kernel that cannot swap code.
 ///
 /// Errors: the name is not loaded; the record cannot be written.
 pub fn succeed(name: &str, earlier: &Record) -> Result<Record> {

@@ -1,7 +1,7 @@
-//! Which connections get which algorithm: rules from a file, decided by one program at the root of the cgroups.
+//! Chooses the algorithm of each connection by rules from a file. One program at the root of the cgroups decides.
 //!
-//! [`file`] reads the rules, [`table`] turns them into what the kernel program looks up, [`generation`] makes them decide,
-//! [`decide`] is the same decision in Rust, for `tccc explain` and for the tests.
+//! [`file`] reads the rules, [`table`] compiles them into the kernel program's tables, and [`generation`] attaches them.
+//! [`decide`] makes the same decision in Rust, for `tccc explain` and the tests.
 
 pub mod change;
 pub mod counts;
@@ -12,7 +12,6 @@ pub mod hash;
 pub mod label;
 pub mod limit;
 pub mod pins;
-mod places;
 pub mod program;
 pub mod record;
 pub mod resolve;

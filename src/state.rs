@@ -1,7 +1,7 @@
-//! What tccc has done to this host, and how to undo it: one record an algorithm under `/run/tccc`.
+//! Records what tccc did to this host and how to undo it: one record per algorithm under `/run/tccc`.
 //!
-//! A record is written before the host is changed and removed after the change is undone, so that a process killed
-//! between any two steps leaves nothing, or something that `tccc status` lists and `tccc unload --all` removes.
+//! A record is written before the host is changed, and removed after the change is undone. A process that is killed between
+//! any two steps leaves nothing, or something that `tccc status` lists and `tccc unload --all` removes.
 
 mod lock;
 pub mod pins;
@@ -18,8 +18,16 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
+    use tempfile::TempDir;
+
     use super::*;
     use crate::kernel::process::Process;
+
+    fn store() -> (TempDir, Store) {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::at(&place.path().join("tccc"));
+        (place, store)
+    }
 
     fn record(name: &str) -> Record {
         Record {
@@ -34,8 +42,7 @@ mod tests {
 
     #[test]
     fn records_come_back_sorted_and_leave_no_folder() {
-        let place = tempfile::tempdir().unwrap();
-        let store = Store::at(&place.path().join("tccc"));
+        let (_place, store) = store();
         let [one, two] = ["one", "two"].map(|name| store.lock_name(name).unwrap());
         two.create(&record("two")).unwrap();
         one.create(&record("one")).unwrap();
@@ -46,7 +53,7 @@ mod tests {
         two.remove("two").unwrap();
         two.remove("two").unwrap();
         drop(two);
-        assert!(!place.path().join("tccc").exists());
+        assert!(!store.folder().exists());
     }
 
     #[test]
@@ -64,17 +71,10 @@ mod tests {
 
     #[test]
     fn each_lock_is_held_by_one_at_a_time_and_keeps_nobody_from_another() {
-        let place = tempfile::tempdir().unwrap();
-        let store = Store::at(&place.path().join("tccc"));
+        let (_place, store) = store();
         let name = |name: &str| LockSubject::Name(name.to_owned());
-        let all = [
-            name("one"),
-            name("two"),
-            LockSubject::Policy,
-            LockSubject::Trial,
-            LockSubject::Default,
-            LockSubject::Mount,
-        ];
+        let shared = [LockSubject::Policy, LockSubject::Trial, LockSubject::Default, LockSubject::Mount];
+        let all = [&[name("one"), name("two")][..], &shared].concat();
         let held: Vec<Locked> = all.iter().map(|subject| store.try_lock(subject).unwrap().unwrap()).collect();
         assert!(all.iter().all(|subject| store.try_lock(subject).unwrap().is_none()));
         let refusal = store.lock_within(name("one"), Duration::from_millis(20)).unwrap_err();
@@ -82,7 +82,7 @@ mod tests {
         assert!(is_held(&refusal));
         assert!(refusal.to_string().starts_with(&format!("cannot change \"one\": process {own} (")), "{refusal}");
         drop(held);
-        assert!(!place.path().join("tccc").exists());
+        assert!(!store.folder().exists());
         assert!(store.try_lock(&name("one")).unwrap().is_some());
     }
 
@@ -90,8 +90,7 @@ mod tests {
     #[test]
     fn locks_are_for_their_owner_and_records_for_everybody() {
         use std::os::unix::fs::PermissionsExt as _;
-        let place = tempfile::tempdir().unwrap();
-        let store = Store::at(&place.path().join("tccc"));
+        let (_place, store) = store();
         let locked = store.lock_name("one").unwrap();
         locked.create(&record("one")).unwrap();
         let mode = |name: &str| fs::metadata(store.folder().join(name)).unwrap().permissions().mode() & 0o777;
@@ -104,8 +103,7 @@ mod tests {
     /// A process that was stopped between reading and writing a record undid what another wrote into it meanwhile.
     #[test]
     fn remembered_default_is_changed_by_the_right_to_the_default_alone() {
-        let place = tempfile::tempdir().unwrap();
-        let store = Store::at(&place.path().join("tccc"));
+        let (_place, store) = store();
         let locked = store.lock_name("one").unwrap();
         locked.create(&record("one")).unwrap();
         store.lock(LockSubject::Default).unwrap().remember("one", Some("reno".into())).unwrap();
@@ -124,8 +122,7 @@ mod tests {
     /// One saw the folder vanish while it entered, and ended with "no such file or directory".
     #[test]
     fn locks_of_many_that_come_and_go_are_all_had() {
-        let place = tempfile::tempdir().unwrap();
-        let store = Store::at(&place.path().join("tccc"));
+        let (place, store) = store();
         std::thread::scope(|scope| {
             for worker in 0..3 {
                 let store = &store;

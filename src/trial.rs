@@ -1,8 +1,11 @@
-//! Trials: a change that undoes itself unless somebody keeps it, or a guard shows that it does no harm.
+//! Trials: changes that undo themselves unless a person keeps them, or a guard shows that they do no harm.
 //!
-//! A trial is a generation of the policy that decides on a lease. The guard, a process of its own, renews the lease, measures
-//! both arms of each rule, and ends the trial. When the guard dies, the lease ends, and the generation before decides again:
-//! in the kernel, without anybody's help. What is left then is cleared by the next command, through [`sweep`].
+//! A trial is a generation of the policy that decides on a lease. The guard is a process of its own. It renews the lease,
+//! measures both arms of each rule, and ends the trial. If the guard dies, the lease runs out, and the kernel lets the
+//! previous generation decide again. The next command clears what is left by [`sweep`].
+//!
+//! Each step of a trial locks the policy or a name. [`LockSubject::Trial`](crate::state::LockSubject::Trial) is locked for
+//! the whole change, so that one process at a time begins, changes or ends a trial.
 
 pub mod advance;
 pub mod arms;
@@ -17,7 +20,6 @@ pub mod progress;
 mod standing;
 pub mod steer;
 mod swap;
-mod turn;
 pub mod upgrade;
 pub mod view;
 

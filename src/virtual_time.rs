@@ -37,7 +37,7 @@ use crate::lab::cost::{self, Jobs};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::{self, Pool, workers};
 use crate::lab::results::{Finished, OpenResultDir};
-use crate::lab::work::{Begun, Forecast, Outcome, Progress, Work};
+use crate::lab::work::{Forecast, OpenedWork, Progress, Work, WorkOutcome};
 use crate::model::run::{HostRecord, RunRecord, RunStatus};
 use crate::scenario::{Cell, Scenario};
 
@@ -79,13 +79,13 @@ fn expected(cell: &Cell) -> Duration {
 /// Errors: the guest does not support a flow; the compiler is missing or refuses a module; the directory has another plan,
 /// or runs of another guest; `stop` was set; every run fails.
 /// Side effects: processes that end with the call; the result directory; modules in the user's cache.
-pub(crate) fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)) -> Result<Outcome> {
-    let Begun { results, to_do, .. } = work.begin(forecast, tell)?;
+pub(crate) fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)) -> Result<WorkOutcome> {
+    let OpenedWork { results, to_do, .. } = work.begin(forecast, tell)?;
     let plan = work.plan;
     if to_do.is_empty() {
-        return Ok(Outcome::default());
+        return Ok(WorkOutcome::default());
     }
-    let workshop = Workshop::open(guest)?;
+    let workshop = Workshop::open(guest, work.stop)?;
     let cells = to_do.iter().map(|run| &plan.cells[run.cell]);
     let modules = Modules::prepare(&workshop, work.scenario, cells)?;
     keep_host(&results, plan, guest, &modules)?;
@@ -104,7 +104,7 @@ pub(crate) fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)
         pool.make(&to_do, tell)?.into_iter().map(|(id, error)| (id, format!("{error:#}"))).collect();
     match failed.first() {
         Some((id, why)) if failed.len() == to_do.len() => bail!("every run fails; {id}: {why}"),
-        _ => Ok(Outcome { finished: to_do.len() - failed.len(), failed, ..Outcome::default() }),
+        _ => Ok(WorkOutcome { finished: to_do.len() - failed.len(), failed, ..WorkOutcome::default() }),
     }
 }
 

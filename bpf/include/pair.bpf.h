@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The packet-pair option of Modified Swift Start: what goes over the wire, and what its two ends remember.
+ * The packet-pair option of Modified Swift Start: its wire format and the state of its two ends.
  * bpf/option/pair_delta.bpf.c writes and reads it, bpf/cc/mswift.bpf.c uses the intervals.
  *
  *   mark   kind 254, length 6, ExID, flags (bit 0: Second), number of the pair     sender to receiver
@@ -17,24 +17,23 @@
 #define PAIR_EXID 0x5353 /* not assigned by IANA */
 #define MARK_BYTES 6
 #define REPLY_BYTES 8
-/* Both take this much of a header, because options are padded to four bytes. */
+/* Both need this much room, because options are padded to four bytes. */
 #define PAIR_ROOM 8
 #define MARK_SECOND 1
-/* The initial window of four has two. */
+/* The initial window of four packets has two pairs. */
 #define PAIRS 2
 #define NS_PER_US 1000ull
 
 /*
- * The sender's end. The program records what it marked and what came back, and the algorithm decides how long to
- * mark.
+ * The sender's end. The program records its marks and the replies. The algorithm decides how long to mark.
  */
 struct pair_exchange {
 	u32 second_end[PAIRS]; /* sequence number after the Second of each pair sent */
-	u32 second_seq;	       /* where the Second of the First in flight begins */
-	u32 bytes;	       /* of that First */
-	u32 dt_us;	       /* interval that came back, 0: none since the algorithm looked */
+	u32 second_seq;	       /* sequence number at which the Second of the pending First begins */
+	u32 bytes;	       /* length of that First */
+	u32 dt_us;	       /* latest interval in a reply; 0: none since the algorithm read it */
 	u8 is_marking;
-	u8 has_first;  /* a First was sent, its Second not yet */
+	u8 has_first;  /* a First was sent, but not its Second */
 	u8 firsts;     /* Firsts sent */
 	u8 pairs_sent; /* Seconds sent */
 };
@@ -42,10 +41,10 @@ struct pair_exchange {
 /* The receiver's end. */
 struct pair_arrival {
 	u64 first_ns;	/* when the First arrived */
-	u32 first_end;	/* sequence number after it: where its Second begins */
+	u32 first_end;	/* sequence number after the First, at which its Second begins */
 	u32 marked_end; /* sequence number after the latest segment with a mark */
-	u32 dt_us;	/* interval of the latest pair, 0: none to tell */
-	u8 pair;	/* number of the First's pair */
+	u32 dt_us;	/* interval of the latest pair; 0: none to return */
+	u8 pair;	/* pair number of the First */
 	u8 has_first;
 };
 
@@ -110,7 +109,7 @@ static __always_inline u32 pairs_acknowledged(const struct pair_exchange *exchan
 /* A marked segment that arrived. */
 struct pair_segment {
 	u32 seq;
-	u32 end; /* sequence number after it */
+	u32 end; /* sequence number after the segment */
 	u8 flags;
 	u8 pair;
 };

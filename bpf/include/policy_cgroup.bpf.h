@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rules by cgroup: the cgroups that matter, by their ids. select.bpf.c keeps them up to date. */
+/* Rules by cgroup: every cgroup that a rule concerns, by id. select.bpf.c keeps the map up to date. */
 #ifndef TCCC_POLICY_CGROUP_BPF_H
 #define TCCC_POLICY_CGROUP_BPF_H
 
 #include "policy_rules.bpf.h"
 
-#define CGROUPS_MAX 32768 /* in rules, or on the way to them; what finds no room is counted */
+#define CGROUPS_MAX 32768 /* cgroups in rules and their ancestors; further ones are counted */
 
-/* A cgroup that matters: rules that are for it, and its place on the way to cgroups that rules name by path. */
+/* A cgroup that a rule concerns: the rules that name it, and its node on the path to cgroups named by path. */
 struct cgroup_place {
 	u64 rules;
 	u32 node;

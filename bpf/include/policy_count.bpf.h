@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What is counted of a connection under a policy, and what was counted of it before. */
+/* The counts of a connection under a policy, now and at its previous count. */
 #ifndef TCCC_POLICY_COUNT_BPF_H
 #define TCCC_POLICY_COUNT_BPF_H
 
@@ -14,7 +14,7 @@ static __always_inline const struct tcp_sock___policy *policy_tp(const struct tc
 	return (const struct tcp_sock___policy *)tp;
 }
 
-/* Jiffies in which the connection had data to send and was limited by the network alone. */
+/* Jiffies in which the connection had data to send and only the network limited it. */
 static __always_inline u64 busy_ticks_of(const struct tcp_sock___trace *tp)
 {
 	const struct tcp_sock___policy *policy = policy_tp(tp);
@@ -30,7 +30,7 @@ static __always_inline u32 timeouts_of(const struct tcp_sock___trace *tp)
 	return bpf_core_field_exists(policy_tp(tp)->total_rto) ? policy_tp(tp)->total_rto : 0;
 }
 
-/* What the connection did so far; each count is read once. */
+/* Reads the connection's counts, each of them once. */
 static __always_inline void note_counts(struct policy_counted *counted, const struct tcp_sock___trace *tp)
 {
 	counted->bytes_acked = tp->bytes_acked;
@@ -40,7 +40,7 @@ static __always_inline void note_counts(struct policy_counted *counted, const st
 	counted->timeouts = timeouts_of(tp);
 }
 
-/* From here on only what the connection does more is counted. */
+/* Stores the counts, so that the next count adds only what is new. */
 static __always_inline void keep_counts(struct policy_counted *counted, const struct policy_counted *now)
 {
 	counted->bytes_acked = now->bytes_acked;

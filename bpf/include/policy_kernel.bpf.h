@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The kernel types and fields that policies read beside those of the tracer, relocated by CO-RE. */
+/* Kernel types and fields that policies read in addition to the tracer's. CO-RE relocates them. */
 #ifndef TCCC_POLICY_KERNEL_BPF_H
 #define TCCC_POLICY_KERNEL_BPF_H
 
@@ -19,7 +19,7 @@ struct sock_common___policy {
 } KERNEL_TYPE;
 
 struct dst_entry___policy {
-	unsigned long _metrics; /* address of an array; the two lowest bits are flags */
+	unsigned long _metrics; /* pointer to an array; its two lowest bits are flags */
 } KERNEL_TYPE;
 
 struct sock___policy {
@@ -37,8 +37,8 @@ struct inet_connection_sock___policy {
 struct tcp_sock___policy {
 	u32 chrono_start;   /* jiffies */
 	u32 chrono_stat[3]; /* jiffies: busy, limited by the receiver's window, limited by the send buffer */
-	u8 chrono_type : 2; /* which of them goes on, plus one; 0: none */
-	u16 total_rto;	    /* timeouts, cumulative; from Linux 6.7 on */
+	u8 chrono_type : 2; /* the kind that lasts now, plus one; 0: none */
+	u16 total_rto;	    /* timeouts, cumulative; since Linux 6.7 */
 } KERNEL_TYPE;
 
 struct cgroup_root___policy {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rules as bits: each kind of condition gives the set of rules that it lets pass, as a word of 64 bits. What all let pass
- * matches, and the lowest bit wins. src/policy/table.rs fills the tables; src/policy/decide.rs decides the same in Rust.
+ * Rules as bits: each kind of condition yields the set of rules that it allows, as a 64-bit word. A rule matches if its bit
+ * is in every set, and the lowest bit wins. src/policy/table.rs fills the tables. src/policy/decide.rs does the same in Rust.
  */
 #ifndef TCCC_POLICY_RULES_BPF_H
 #define TCCC_POLICY_RULES_BPF_H
@@ -13,27 +13,28 @@
 #define RULES_MAX 64
 #define ARMS_MAX 256
 #define RULE_ARMS_MAX 16
-#define BUCKETS 10000 /* a split is known to a hundredth of a percent */
+#define BUCKETS 10000 /* the resolution of a split is 0.01 % */
 #define ALL_RULES (~0ull)
 
-#define MAPPED_WORD 0xffffull /* third word of an IPv4 address in its IPv6 form */
+#define MAPPED_WORD 0xffffull /* third word of an IPv4 address mapped to IPv6 */
 
-/* What a split hashes; SplitBy of src/policy/rule.rs. */
+/* What a split hashes: SplitBy of src/policy/rule.rs. */
 enum { BY_CONNECTION, BY_PEER, BY_PREFIX };
 
 #define PREFIX4_SHIFT 8	 /* a /24 */
-#define PREFIX6_SHIFT 16 /* a /48: of the upper half */
+#define PREFIX6_SHIFT 16 /* a /48: bits of the upper half */
 
 /* Flags of a rule. */
-#define RULE_OVERRIDES 1u	/* replaces what a program chose */
-#define RULE_OVERRIDES_ROUTE 2u /* replaces what a route names */
-#define RULE_LABELS_KEPT 4u	/* connections that keep their algorithm are compared with the others: label them too */
+#define RULE_OVERRIDES 1u	/* replaces the application's own choice */
+#define RULE_OVERRIDES_ROUTE 2u /* replaces the algorithm of the route */
+#define RULE_LABELS_KEPT                                                                                               \
+	4u /* also labels connections that keep their algorithm, because they are compared with the others */
 
 /* Flags of an arm. */
 #define ARM_WANTS_ECN 1u
 
 struct policy_rule {
-	u64 salt; /* of its name: splits of different rules are independent */
+	u64 salt; /* hash of the rule's name, which makes the splits of different rules independent */
 	u32 first_arm;
 	u32 arms;
 	u32 by;
@@ -42,7 +43,7 @@ struct policy_rule {
 
 struct policy_arm {
 	char algorithm[POLICY_NAME]; /* empty: keep */
-	u32 below;		     /* buckets below this, and not below the arm before */
+	u32 below;		     /* exclusive end of its buckets; they begin at the end of the arm before */
 	u32 slot;
 	u32 flags;
 	u32 pad;
@@ -51,14 +52,14 @@ struct policy_arm {
 const volatile struct policy_rule rules[RULES_MAX];
 const volatile struct policy_arm arms[ARMS_MAX];
 
-/* Rules without a condition of each kind. */
+/* For each kind of condition, the rules that have none of that kind. */
 const volatile u64 any_cgroup;
 const volatile u64 any_netns;
 const volatile u64 any_remote;
 const volatile u64 any_local_port;
 const volatile u64 any_remote_port;
 const volatile u64 any_current;
-/* Rules for connections that others began, and for those that this host began. */
+/* Rules for incoming connections, and for outgoing ones. */
 const volatile u64 rules_in;
 const volatile u64 rules_out;
 /* Rules with an arm whose algorithm wants ECN. */
@@ -67,7 +68,7 @@ const volatile u64 rules_ecn;
 const volatile u32 remotes_top;
 const volatile u32 remotes_count;
 
-/* Where a range of remote addresses begins, and the rules that let it pass. It ends where the next one begins. */
+/* First address of a range, and the rules that allow the range. It ends where the next range begins. */
 struct remote_range {
 	u64 hi;
 	u64 lo;
@@ -95,7 +96,7 @@ struct {
 	__type(value, u64);
 } tccc_rem_ports SEC(".maps");
 
-/* By the kernel's cookie: inodes of namespaces are used again. */
+/* Keyed by the kernel's cookie, because inode numbers of namespaces are reused. */
 struct {
 	__uint(type, MAP_HASH);
 	__uint(max_entries, 1);
@@ -114,7 +115,7 @@ struct {
 	__type(value, u64);
 } tccc_currents SEC(".maps");
 
-/* Addresses as numbers in their IPv6 form, ports in host byte order. */
+/* Addresses are numbers in IPv6 form, ports are in host byte order. */
 struct ends {
 	u64 remote_hi;
 	u64 remote_lo;
@@ -139,10 +140,10 @@ static __always_inline bool is_v4(const struct ends *ends)
 	return !ends->remote_hi && ends->remote_lo >> 32 == MAPPED_WORD;
 }
 
-/* Always 0, which the verifier does not know: else it would follow each path of the search below on its own. */
+/* Always 0, but unknown to the verifier. With a constant it would follow every path of the search below. */
 volatile u32 unknown_zero;
 
-/* The last range that begins at or before the address: found by halving. */
+/* Binary search for the last range that begins at or before the address. */
 static __always_inline u64 rules_of_remote(const struct ends *ends)
 {
 	const struct remote_range *range;
@@ -193,7 +194,7 @@ static __always_inline u64 rules_of_current(const struct current_key *current)
 	return any_current == ALL_RULES ? ALL_RULES : any_current | found(bpf_map_lookup_elem(&tccc_currents, current));
 }
 
-/* Lowest rule of a set that is not empty. */
+/* The lowest rule of a non-empty set. */
 static __always_inline u32 first_of(u64 set)
 {
 	u32 index = 0;
@@ -207,7 +208,7 @@ static __always_inline u32 first_of(u64 set)
 	return index;
 }
 
-/* One word more. The steps are the finalizer of MurmurHash3 (A. Appleby, public domain): every bit reaches every bit. */
+/* Adds a word to a hash, by the finalizer of MurmurHash3 (A. Appleby, public domain): every bit affects every bit. */
 static __always_inline u64 mixed(u64 hash, u64 word)
 {
 	hash ^= word;
@@ -218,7 +219,7 @@ static __always_inline u64 mixed(u64 hash, u64 word)
 	return hash ^ hash >> 33;
 }
 
-/* The same connection, peer or prefix has the same bucket whatever the policy was before, on every kernel. */
+/* A connection, peer or prefix has the same bucket in every generation of a policy and on every kernel. */
 static __always_inline u32 bucket_of(const struct ends *ends, u32 by, u64 salt)
 {
 	u64 hash;
@@ -244,7 +245,7 @@ static __always_inline u8 fold_of(const struct ends *ends)
 	return mixed(mixed(FOLD_SALT, ends->remote_hi), ends->remote_lo) >> 59;
 }
 
-/* Word by word: a plain copy of a constant is the zeros that the compiler sees, not what was written before loading. */
+/* Copies word by word. The compiler would replace a plain copy of a constant by the zeros that it sees at build time. */
 static __always_inline void read_algorithm_of(struct current_key *name, const volatile struct policy_arm *arm)
 {
 	const volatile u32 *from = (const volatile u32 *)arm->algorithm;
@@ -254,7 +255,7 @@ static __always_inline void read_algorithm_of(struct current_key *name, const vo
 		to[i] = from[i];
 }
 
-/* Place in `arms` of the arm of a rule that a bucket belongs to. */
+/* Index in `arms` of the arm that a bucket of a rule belongs to. */
 static __always_inline u32 arm_of(const volatile struct policy_rule *rule, u32 bucket)
 {
 	u32 first = rule->first_arm;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a policy reads of a socket, decides for it and leaves at it: for the program that decides and for sweeps. */
+/* How a policy reads a socket, decides about it and labels it. Shared by the deciding program and the sweeps. */
 #ifndef TCCC_POLICY_SOCKET_BPF_H
 #define TCCC_POLICY_SOCKET_BPF_H
 
@@ -11,7 +11,7 @@ enum { TCP_CONGESTION = 13, SOL_TCP = 6 };
 #define ERROR_MISSING (-2) /* ENOENT */
 #define ERROR_LOCKED (-1)  /* EPERM */
 #define ROUTE_ALGORITHM 15 /* RTAX_CC_ALGO - 1 */
-#define ROUTE_FLAGS 3ul	   /* of the address of a route's metrics */
+#define ROUTE_FLAGS 3ul	   /* the low bits of the pointer to a route's metrics are flags */
 
 /* Shared by all generations. */
 struct {
@@ -56,7 +56,7 @@ static __always_inline void read_current(struct current_key *current, const stru
 	bpf_probe_read_kernel_str(current->name, sizeof(current->name), icsk_of(tp)->icsk_ca_ops->name);
 }
 
-/* The rules that match, by all that a connection shows once it is established. */
+/* The rules that match an established connection. */
 static __always_inline u64 rules_of_socket(const struct ends *ends, const struct tcp_sock___trace *tp, bool is_in)
 {
 	u64 left = (is_in ? rules_in : rules_out) & rules_of_ends(ends);
@@ -73,7 +73,7 @@ static __always_inline u64 rules_of_socket(const struct ends *ends, const struct
 	return left;
 }
 
-/* What a matching rule means for a connection. */
+/* A rule that matches a connection, and the arm it gives. */
 struct decision {
 	u32 rule;
 	u32 arm;
@@ -89,7 +89,7 @@ static __always_inline void decide(struct decision *decision, u64 matching, cons
 		rule->arms > 1 ? arm_of(rule, bucket_of(ends, rule->by, rule->salt)) : rule->first_arm % ARMS_MAX;
 }
 
-/* Whether the rule leaves the connection alone whatever its arm; POLICY_KEPT: no. */
+/* Why the rule leaves the connection alone in every arm. POLICY_KEPT if it does not. */
 static __always_inline u32 exempt(const struct tcp_sock___trace *tp, u32 flags)
 {
 	if (!(flags & RULE_OVERRIDES) && is_chosen(tp))
@@ -122,7 +122,7 @@ static __always_inline void label(struct policy_label *label, u32 arm, u32 outco
 	label->outcome = outcome;
 	label->fold = fold_of(ends);
 	label->generation = generation;
-	/* A socket that connects again: its counts begin anew, and so does what was counted of it. */
+	/* A socket that connects again starts at 0, and so must the counts in its label. */
 	__builtin_memset(&label->counted, 0, sizeof(label->counted));
 }
 

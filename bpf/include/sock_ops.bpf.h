@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The context of a sock_ops program and the numbers of its events: user-space interface, linux/bpf.h. */
+/* Context and events of a sock_ops program, from the user-space interface linux/bpf.h. */
 #ifndef TCCC_SOCK_OPS_BPF_H
 #define TCCC_SOCK_OPS_BPF_H
 
@@ -8,16 +8,16 @@
 enum {
 	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,
 	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
-	BPF_SOCK_OPS_NEEDS_ECN = 6,	    /* whether the connection is to ask for ECN; args[0] is the answer */
-	BPF_SOCK_OPS_PARSE_HDR_OPT_CB = 13, /* a packet with options unknown to the kernel */
-	BPF_SOCK_OPS_HDR_OPT_LEN_CB = 14,   /* how many bytes of options a packet will have */
-	BPF_SOCK_OPS_WRITE_HDR_OPT_CB = 15, /* write them */
+	BPF_SOCK_OPS_NEEDS_ECN = 6,	    /* asks whether the connection requests ECN; args[0] is the answer */
+	BPF_SOCK_OPS_PARSE_HDR_OPT_CB = 13, /* a packet with unknown options arrived */
+	BPF_SOCK_OPS_HDR_OPT_LEN_CB = 14,   /* asks for the size of a packet's own options, bytes */
+	BPF_SOCK_OPS_WRITE_HDR_OPT_CB = 15, /* lets the program write these options */
 };
 
-/* Which of the latter three a socket wants. */
+/* Flags of a socket for PARSE_HDR_OPT, and for HDR_OPT_LEN with WRITE_HDR_OPT. */
 enum { BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG = 32, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG = 64 };
 
-/* args[0] of the second: there is no packet yet, the question is how much room data will have. */
+/* args[0] of HDR_OPT_LEN when there is no packet yet and TCP asks how much data a segment may carry. */
 enum { BPF_WRITE_HDR_TCP_CURRENT_MSS = 1 };
 
 struct bpf_sock;
@@ -59,9 +59,9 @@ struct bpf_sock_ops {
 	__u64 bytes_received;
 	__u64 bytes_acked;
 	struct bpf_sock *sk;
-	void *skb_data; /* the TCP header, except before it is written */
+	void *skb_data; /* the TCP header, once it is written */
 	void *skb_data_end;
-	__u32 skb_len; /* header and data; before the header is written the data alone */
+	__u32 skb_len; /* header and data; only data before the header is written */
 	__u32 skb_tcp_flags;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which sockets the tracer shows: one question per kind of value, asked once per socket.
- * Values of one kind are alternatives, kinds narrow each other; src/trace/program.rs fills the maps.
+ * The tracer's filter, which decides once per socket. It has one map per kind of value, filled by src/trace/program.rs. A
+ * socket passes if each kind that is set has a matching value.
  */
 #ifndef TCCC_TRACE_FILTER_BPF_H
 #define TCCC_TRACE_FILTER_BPF_H
@@ -10,7 +10,7 @@
 #include "trace_event.h"
 #include <bpf/bpf_endian.h>
 
-/* Which filters are set; a filter that is not set passes everything. */
+/* The filters that are set. A filter that is not set passes every socket. */
 #define FILTER_PORT 1u
 #define FILTER_ADDRESS 2u
 #define FILTER_ALGORITHM 4u
@@ -78,7 +78,7 @@ static __always_inline const struct sock___trace *sk_of(const struct tcp_sock___
 	return &tp->inet_conn.icsk_inet.sk;
 }
 
-/* What a socket points to is read by the helper: of a socket that is a copy the verifier knows no pointers. */
+/* Pointers of a socket are read by the helper, because the verifier cannot check pointers of a copied socket. */
 static __always_inline u32 netns_of(const struct sock___trace *sk)
 {
 	return BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
@@ -139,7 +139,7 @@ static __always_inline bool algorithm_passes(const struct tcp_sock___trace *tp)
 	return bpf_map_lookup_elem(&tccc_f_algos, &key);
 }
 
-/* The socket's cgroup or one of its ancestors is asked for. */
+/* True if the filter names the socket's cgroup or one of its ancestors. */
 static __always_inline bool cgroup_passes(const struct tcp_sock___trace *tp)
 {
 	const struct cgroup___trace *cgroup = sk_of(tp)->sk_cgrp_data.cgroup;
@@ -164,7 +164,7 @@ static __always_inline bool netns_passes(const struct tcp_sock___trace *tp)
 	return bpf_map_lookup_elem(&tccc_f_netns, &inode);
 }
 
-/* By what a connection keeps as long as it lives: one that does not pass by this never will. */
+/* Checks only what never changes during a connection. A connection that fails here never passes. */
 static __always_inline bool ends_pass(const struct tcp_sock___trace *tp)
 {
 	if ((filters & FILTER_PORT) && !port_passes(tp))

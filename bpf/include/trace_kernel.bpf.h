@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel types and fields that the tracer reads, and nothing more: one line a field, relocated by CO-RE.
- * The suffix ___trace makes them flavours: the loader matches them with the kernel's types of the name before it, so
- * they stand beside those of kernel.bpf.h, which are for algorithms.
+ * The kernel types and fields that the tracer reads, one line per field. CO-RE relocates them.
+ * The suffix ___trace makes a type a flavour: the loader ignores the suffix when it looks for the kernel's type. So these
+ * types do not clash with those of kernel.bpf.h, which are for algorithms.
  */
 #ifndef TCCC_TRACE_KERNEL_BPF_H
 #define TCCC_TRACE_KERNEL_BPF_H
 
 #include "kernel.bpf.h"
 
-/* Map types and flags by their numbers in the kernel's interface; kernel.bpf.h has those that algorithms use. */
+/* Map types and flags, with their numbers in the kernel's interface. kernel.bpf.h has those that algorithms use. */
 #define MAP_HASH 1
 #define MAP_ARRAY 2
 #define MAP_PROGRAMS 3
@@ -85,7 +85,7 @@ struct sock_common___trace {
 	u16 skc_family;
 	volatile unsigned char skc_state;
 	possible_net_t___trace skc_net;
-	atomic64_t___trace skc_cookie; /* 0: nobody asked for it yet */
+	atomic64_t___trace skc_cookie; /* 0 if no program has asked for it yet */
 	struct in6_addr___trace skc_v6_daddr;
 	struct in6_addr___trace skc_v6_rcv_saddr;
 } KERNEL_TYPE;
@@ -103,7 +103,7 @@ struct sock___trace {
 
 struct inet_sock___trace {
 	struct sock___trace sk;
-	u16 inet_sport; /* survives the unbinding at close, unlike skc_num */
+	u16 inet_sport; /* stays after the socket unbinds at close, unlike skc_num */
 } KERNEL_TYPE;
 
 struct tcp_congestion_ops___trace {
@@ -127,7 +127,7 @@ struct minmax___trace {
 } KERNEL_TYPE;
 
 struct tcp_rack___trace {
-	u32 rtt_us; /* RTT of the packet delivered last */
+	u32 rtt_us; /* RTT of the latest delivered packet */
 } KERNEL_TYPE;
 
 struct tcp_sock___trace {
@@ -179,7 +179,7 @@ struct socket___trace {
 	struct sock *sk;
 } KERNEL_TYPE;
 
-/* Opaque; the kernel knows it by its name and size. */
+/* Opaque: the kernel checks only its name and size. */
 struct bpf_timer {
 	u64 opaque[2];
 };

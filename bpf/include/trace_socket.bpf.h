@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A TCP socket as the tracer meets it: which ones it may read, and what they say of themselves. */
+/* Access to TCP sockets for the tracer. */
 #ifndef TCCC_TRACE_SOCKET_BPF_H
 #define TCCC_TRACE_SOCKET_BPF_H
 
 #include "trace_kernel.bpf.h"
 #include "trace_filter.bpf.h"
 
-/* A full TCP socket, or nothing for a request, a time-wait remainder or another protocol. */
+/* A full TCP socket. Null for a request socket, a time-wait socket and other protocols. */
 static __always_inline const struct tcp_sock___trace *tcp_sock_of(const void *sk)
 {
 	return (const struct tcp_sock___trace *)bpf_skc_to_tcp_sock((void *)sk);
 }
 
-/* The same without a call, for a socket that a tracepoint gives only when it is one; kernels before 6.2 need the call. */
+/* The same for tracepoints that pass only full TCP sockets. From kernel 6.2 on it needs no call. */
 static __always_inline const struct tcp_sock___trace *established_tcp_sock(const struct sock *sk)
 {
 	if (bpf_ksym_exists(bpf_rdonly_cast))
@@ -25,7 +25,7 @@ static __always_inline u8 ca_state_of(const struct tcp_sock___trace *tp)
 	return BPF_CORE_READ_BITFIELD(icsk_of(tp), icsk_ca_state);
 }
 
-/* A connection that never was established neither opens nor closes. */
+/* True unless the connection was never established, in which case it has no OPEN and no CLOSE. */
 static __always_inline bool was_connected(int state)
 {
 	return state != STATE_SYN_SENT && state != STATE_SYN_RECV && state != STATE_LISTEN && state != STATE_CLOSE &&

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the connections of each algorithm, cgroup and arm of a policy do together, added up in the kernel: no event per
- * packet, and no row per socket, reaches user space.
+ * Sums over the connections of each algorithm, cgroup and arm of a policy. The kernel adds them up, so user space reads no
+ * event per packet and no row per socket.
  *
- * A sweep adds what each open connection did since it was counted last; its end adds the rest. So a count is complete
- * although a connection lived between two sweeps. What a connection did before its first count is not counted.
- * A policy labels a connection just after it was established, so it is counted as opened at the first look after that.
- * Histograms have one observation per connection and count, of those that delivered something since the one before.
+ * A sweep adds what each open connection did since its last count. The end of a connection adds the rest, so connections
+ * that live between two sweeps count too. Nothing before the first count of a connection is included. A policy labels a
+ * connection just after ESTABLISHED, so the first visit after that counts it as opened. Each count of a connection that
+ * delivered something since the previous count is one observation in the histograms.
  */
 #ifndef TCCC_TRACE_TOTALS_BPF_H
 #define TCCC_TRACE_TOTALS_BPF_H
@@ -14,16 +14,16 @@
 #include "trace_socket.bpf.h"
 #include "policy_label.h"
 
-#define TOTALS_GROUPS 2048  /* algorithm, cgroup and arm; what does not fit is counted in `uncounted` */
+#define TOTALS_GROUPS 2048  /* combinations of algorithm, cgroup and arm; see TOTALS_UNCOUNTED for more */
 #define TOTALS_STATES 5	    /* Open, Disorder, CWR, Recovery, Loss */
-#define TOTALS_BINS 40	    /* powers of two up to 2^38, and one for what is above */
-#define TOTALS_RTT_PARTS 8  /* equal parts of each power of two of an RTT: a percentile is right to an eighth */
-#define TOTALS_RTT_BINS 177 /* up to 2^24 us, and one for what is above */
+#define TOTALS_BINS 40	    /* powers of two up to 2^38, and one for larger values */
+#define TOTALS_RTT_PARTS 8  /* equal parts of each power of two of an RTT, so percentiles are right to an eighth */
+#define TOTALS_RTT_BINS 177 /* up to 2^24 us, and one for larger values */
 
 struct totals_key {
 	char algorithm[TCCC_ALGORITHM_NAME];
 	u64 cgroup;
-	u32 slot; /* number of rule and arm in the policy's labels; 0: none */
+	u32 slot; /* rule and arm, as in the policy's labels; 0: none */
 	u32 pad;
 };
 
@@ -33,7 +33,7 @@ struct totals_histogram {
 	u64 bins[TOTALS_BINS];
 };
 
-/* Bins of RTTs: those up to 8 us by themselves, then TOTALS_RTT_PARTS to each power of two, upper bounds included. */
+/* One bin for each RTT up to 8 us, then TOTALS_RTT_PARTS bins per power of two. Upper bounds are inclusive. */
 struct totals_rtt {
 	u64 sum;
 	u64 bins[TOTALS_RTT_BINS];
@@ -41,8 +41,8 @@ struct totals_rtt {
 
 /* src/trace/totals.rs reads these bytes. */
 struct totals {
-	u64 sweep;   /* number of the sweep that `sockets` is of */
-	u64 sockets; /* open connections that it found */
+	u64 sweep;   /* the sweep that counted `sockets` */
+	u64 sockets; /* open connections in that sweep */
 	u64 opened;
 	u64 closed;
 	u64 bytes_acked;
@@ -59,10 +59,10 @@ struct totals {
 	struct totals_histogram goodput_bytes; /* a second */
 };
 
-/* What was counted of a connection. */
+/* The values of a connection at its last count. */
 struct counted {
 	u64 time_ns;
-	u64 state_ns; /* since when its time in a congestion state was not added */
+	u64 state_ns; /* time in a congestion state is added up to here */
 	u64 bytes_acked;
 	u64 bytes_received;
 	u32 sent_pkts;
@@ -71,7 +71,7 @@ struct counted {
 	u32 delivered_ce_pkts;
 	u32 lost_pkts;
 	bool is_known;
-	bool is_opening; /* it was established, and is not counted as opened yet */
+	bool is_opening; /* established, but not yet counted as opened */
 };
 
 struct {
@@ -81,7 +81,7 @@ struct {
 	__type(value, struct totals);
 } tccc_totals SEC(".maps");
 
-/* A group as it begins: too large for a program's stack. */
+/* An empty group, which is too large for a program's stack. */
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, 1);
@@ -96,7 +96,7 @@ struct {
 	__type(value, struct counted);
 } tccc_tot_socks SEC(".maps");
 
-/* The labels of this host's policy, where there is one when the program is loaded. */
+/* Labels of the host's policy, if there is one when the program is loaded. */
 struct {
 	__uint(type, MAP_SOCKET_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -106,7 +106,7 @@ struct {
 
 const volatile bool has_labels;
 
-/* 0: number of the sweep that goes on; 1: counts of connections that found no room in `totals`. */
+/* Indexed by TOTALS_SWEEP, the number of the current sweep, and TOTALS_UNCOUNTED, counts without room in tccc_totals. */
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, 2);
@@ -205,7 +205,7 @@ static __always_inline void note_counted(struct counted *counted, const struct t
 	counted->lost_pkts = tp->lost;
 }
 
-/* From here on a connection is counted. */
+/* Stores the values from which the next count of a connection starts. */
 static __always_inline void begin_counting(struct counted *counted, const struct tcp_sock___trace *tp)
 {
 	counted->is_known = true;
@@ -214,7 +214,7 @@ static __always_inline void begin_counting(struct counted *counted, const struct
 	note_counted(counted, tp);
 }
 
-/* What is remembered of a connection; one that is met for the first time begins to be counted here. */
+/* The last count of a connection. A new connection starts to count here. */
 static __always_inline struct counted *counted_of(const void *sk, const struct tcp_sock___trace *tp)
 {
 	struct counted *counted = bpf_sk_storage_get(&tccc_tot_socks, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
@@ -229,7 +229,7 @@ static __always_inline struct counted *counted_of(const void *sk, const struct t
 	return counted;
 }
 
-/* The time since it was added last was spent in this congestion state. */
+/* Adds the time since state_ns to this congestion state. */
 static __always_inline void add_state_time(struct totals *group, struct counted *counted, u8 state, u64 now_ns)
 {
 	if (state < TOTALS_STATES && now_ns > counted->state_ns)
@@ -237,7 +237,7 @@ static __always_inline void add_state_time(struct totals *group, struct counted 
 	counted->state_ns = now_ns;
 }
 
-/* The kernel's 32-bit counts wrap; a connection does not send half of that between two counts. */
+/* The kernel's 32-bit counts wrap. A connection sends less than half of that range between two counts. */
 static __always_inline u64 grown(u32 later, u32 earlier)
 {
 	u32 growth = later - earlier;
@@ -258,7 +258,7 @@ static __always_inline void observe_connection(struct totals *group, const struc
 		observe_rtt(&group->srtt_us, tp->srtt_us >> 3);
 	if (tp->rtt_min.s[0].v != ~0u)
 		observe(&group->min_rtt_us, tp->rtt_min.s[0].v);
-	/* Less than a byte is acknowledged by a SYN's answer; 2^40 bytes in one count keep the product below 2^60. */
+	/* The answer to a SYN acknowledges less than a byte. At most 2^40 bytes per count keep the product below 2^60. */
 	if (acked && acked < 1ull << 40 && elapsed_us)
 		observe(&group->goodput_bytes, acked * 1000000 / elapsed_us);
 }
@@ -275,7 +275,7 @@ static __always_inline void add_growth(struct totals *group, const struct counte
 	__sync_fetch_and_add(&group->lost_pkts, grown(tp->lost, counted->lost_pkts));
 }
 
-/* Adds what a connection did since it was counted last. */
+/* Adds what a connection did since its last count. */
 static __always_inline void count(struct totals *group, struct counted *counted, const struct tcp_sock___trace *tp)
 {
 	u64 now_ns = bpf_ktime_get_ns();
@@ -290,7 +290,7 @@ static __always_inline void count(struct totals *group, struct counted *counted,
 	counted->time_ns = now_ns;
 }
 
-/* Before the change: the time up to now belongs to the state that ends. */
+/* Runs before the change, so the time up to now belongs to the old state. */
 SEC("tp_btf/tcp_cong_state_set")
 int BPF_PROG(tccc_tot_ca, struct sock *sk, u8 state)
 {
@@ -322,7 +322,7 @@ int BPF_PROG(tccc_tot_tcp, const struct sock *sk, int old_state, int new_state)
 	if (!counted)
 		return 0;
 	if (opens) {
-		/* A socket that connects again: the kernel has reset the counts that are remembered of it. */
+		/* A socket that connects again: the kernel has reset its counts. */
 		begin_counting(counted, tp);
 		counted->is_opening = true;
 		return 0;
@@ -335,7 +335,7 @@ int BPF_PROG(tccc_tot_tcp, const struct sock *sk, int old_state, int new_state)
 	return 0;
 }
 
-/* The sweep: nothing is written for its reader. One reader at a time, so that `sockets` needs no atomic. */
+/* The sweep. It writes nothing to its reader. Only one sweep runs at a time, so `sockets` needs no atomic. */
 SEC("iter/tcp")
 int tccc_tot_sweep(struct bpf_iter__tcp___trace *ctx)
 {

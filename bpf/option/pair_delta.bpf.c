@@ -31,7 +31,7 @@ struct {
 	__type(value, struct pair_arrival);
 } pair_arrivals SEC(".maps");
 
-/* Where a segment lies in the stream. */
+/* The range of a segment in the stream. */
 struct place {
 	u32 seq;
 	u32 bytes;
@@ -48,7 +48,7 @@ static __always_inline u32 full_bytes(const struct bpf_sock_ops *ctx)
 	return ctx->mss_cache - PAIR_ROOM;
 }
 
-/* None where the packet's header cannot be read. */
+/* 0 if the packet's header cannot be read. */
 static __always_inline bool read_place(const struct bpf_sock_ops *ctx, struct place *place)
 {
 	const u8 *header = ctx->skb_data;

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The conditions under which a scenario's senders run: window cap, initial ssthresh, initial cwnd.
+ * Sets the conditions of a scenario's senders: window cap, initial ssthresh, initial cwnd.
  *
- * They are set once, when the sender's connection is established: after the kernel chose its initial window and
- * before the algorithm's init. So every algorithm, the kernel's own included, starts from the same numbers.
+ * They are set once, when the connection is established, after the kernel chose its initial window and before the
+ * algorithm's init. So every algorithm starts from the same values, including the kernel's own.
  */
 #include "sock_ops.bpf.h"
 
-/* Numbers of the user-space interface: linux/bpf.h, linux/tcp.h. */
+/* From the user-space interface: linux/bpf.h, linux/tcp.h. */
 enum { TCP_CONGESTION = 13, TCP_BPF_IW = 1001, TCP_BPF_SNDCWND_CLAMP = 1002, SOL_TCP = 6 };
 
-/* A sender: its namespace and the port that the traffic generator binds. */
+/* A sender, by its namespace and the local port that the traffic generator binds. */
 struct sender {
 	__u64 netns_cookie;
 	__u64 local_port;
 };
 
-/* What is asked, 0 for nothing; and what came of it. */
+/* Requested values, 0 for none, and the result. */
 struct conditions {
 	__u32 window_cap;	/* packets; also the initial ssthresh */
 	__u32 initial_ssthresh; /* packets, without a cap */
 	__u32 initial_cwnd;	/* packets */
-	__u32 applied;		/* connections that got all of it */
-	__s32 error;		/* the kernel's answer to the first request it refused */
+	__u32 applied;		/* connections that got all requested values */
+	__s32 error;		/* error of the first request that the kernel refused */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536); /* every connection of every run that goes on */
+	__uint(max_entries, 65536); /* all connections of all runs in progress */
 	__type(key, struct sender);
 	__type(value, struct conditions);
 } tccc_senders SEC(".maps");
 
-/* Name of the algorithm below, set before loading: names are global, and two programs may run at once. */
+/* Name of the algorithm below. Set before loading, because names are global and two instances may run at once. */
 char setter_name[TCP_CA_NAME_MAX];
 
 static int set_number(struct bpf_sock_ops *ctx, int option, __u32 value)
@@ -42,9 +42,9 @@ static int set_number(struct bpf_sock_ops *ctx, int option, __u32 value)
 }
 
 /*
- * Initial ssthresh without a cap. The kernel's only option for ssthresh sets the cap to the same number, and neither
- * can be taken back alone. An algorithm may write ssthresh, though: so the socket is given for a moment to one whose
- * init copies cwnd to ssthresh, with cwnd carrying the number, and then back to its own.
+ * Sets the initial ssthresh without a cap. The kernel's only option for ssthresh also sets the cap, and neither can be
+ * reset alone. But an algorithm may write ssthresh. So cwnd is set to the value, the socket gets for a moment an algorithm
+ * whose init copies cwnd to ssthresh, and then its own algorithm again.
  */
 static int set_ssthresh(struct bpf_sock_ops *ctx, __u32 ssthresh, __u32 cwnd)
 {
@@ -96,7 +96,7 @@ int tccc_conditions(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
-/* The algorithm that sets ssthresh: a socket has it for no longer than the callback above. */
+/* The algorithm that sets ssthresh. A socket has it only during set_ssthresh(). */
 SEC("struct_ops")
 void BPF_PROG(setter_init, struct sock *sk)
 {

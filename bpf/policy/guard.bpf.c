@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the connections of each arm of a policy do, summed up by fold of their peers: what the guard judges by.
+ * Sums over the connections of each arm of a policy, by fold (a hash of the peer). The guard judges by these sums.
  *
- * A sweep over the labelled sockets adds what each did since it was counted last, and the end of a connection adds the rest:
- * so long flows count while they last. Nothing runs per packet. Only connections that the generation on trial decided are
- * counted, so that both arms begin at the same moment.
+ * A sweep over the labelled sockets adds what each connection did since its last count. The end of a connection adds the
+ * rest. So long flows count before they end. Nothing runs per packet. Only connections that the generation on trial decided
+ * are counted, so both arms begin at the same moment.
  */
 #include "policy_count.bpf.h"
 
@@ -17,7 +17,7 @@ struct guard_key {
 	u32 fold;
 };
 
-/* src/trial/arms.rs reads these words. */
+/* src/trial/arms.rs reads these fields. */
 struct guard_cell {
 	u64 connections;
 	u64 bytes_acked;
@@ -26,12 +26,12 @@ struct guard_cell {
 	u64 retrans_pkts;
 	u64 timeouts;
 	u64 inflation; /* sum of log2(srtt / min_rtt), in 1/65536 */
-	u64 looks;     /* at connections that had an RTT and delivered something since the look before */
+	u64 looks;     /* number of terms in `inflation`: counts of connections with an RTT and new deliveries */
 	u64 ended;
 	u64 abnormal;
 };
 
-/* Filled by user space: what is not in it is not judged. */
+/* User space creates the cells. A connection without a cell is not judged. */
 struct {
 	__uint(type, MAP_HASH);
 	__uint(max_entries, 1);
@@ -47,9 +47,9 @@ struct {
 } tccc_labels SEC(".maps");
 
 #define LOG_BITS 16
-#define LOG_WIDTH 31 /* bits of the mantissa while a logarithm is taken */
+#define LOG_WIDTH 31 /* fraction bits of the mantissa */
 
-/* log2 of a number above 0, in 1/65536, rounded down: one bit a squaring. */
+/* log2 of a number above 0, in 1/65536, rounded down. Each squaring of the mantissa gives one bit. */
 static __always_inline u64 log2_fixed(u32 number)
 {
 	u64 result, mantissa;
@@ -71,7 +71,7 @@ static __always_inline u64 log2_fixed(u32 number)
 	return result;
 }
 
-/* The kernel's counts wrap at 32 bits or fewer; a connection does not do half of that between two looks. */
+/* The kernel's counts wrap at 32 bits or fewer. A connection counts less than half of that between two sweeps. */
 static __always_inline u64 grown(u32 later, u32 earlier)
 {
 	u32 growth = later - earlier;
@@ -79,9 +79,9 @@ static __always_inline u64 grown(u32 later, u32 earlier)
 	return growth < 1u << 31 ? growth : 0;
 }
 
-/* What a connection did so far, read while it lasts. */
+/* The values of an open connection. */
 struct reading {
-	struct policy_counted counts; /* without its standing */
+	struct policy_counted counts; /* `standing` is not used */
 	u32 srtt_us;
 	u32 min_rtt_us;
 	bool failed;
@@ -104,7 +104,7 @@ static __always_inline void look_at_rtt(struct guard_cell *cell, const struct re
 	__sync_fetch_and_add(&cell->looks, 1);
 }
 
-/* Adds what the connection did since it was counted last. Only who has claimed it, or ends it, calls this. */
+/* Adds what the connection did since its last count. The caller has claimed the connection, or ends it. */
 static __always_inline struct guard_cell *count(struct policy_label *mark, const struct reading *reading, bool is_first)
 {
 	const struct policy_counted *now = &reading->counts;
@@ -117,7 +117,7 @@ static __always_inline struct guard_cell *count(struct policy_label *mark, const
 		return 0;
 	if (is_first)
 		__sync_fetch_and_add(&cell->connections, 1);
-	if (now->bytes_acked > before->bytes_acked) /* or the socket connected again: its counts begin anew */
+	if (now->bytes_acked > before->bytes_acked) /* false if the socket connected again, which resets its counts */
 		acked = now->bytes_acked - before->bytes_acked;
 	__sync_fetch_and_add(&cell->bytes_acked, acked);
 	__sync_fetch_and_add(&cell->busy_ticks, grown(now->busy_ticks, before->busy_ticks));
@@ -144,18 +144,18 @@ static __always_inline void count_end(struct policy_label *mark, const struct re
 }
 
 /*
- * A sweep and the end of a connection may meet, on two processors or one inside the other. If both added, their
- * counts would be counted twice. So a sweep claims a connection, and the end of a claimed one leaves what it did in
- * `last` and announces itself: the sweep counts it. The sweep may not read it any more then: the kernel may use its
- * memory for another connection.
+ * A connection may end while a sweep counts it: on another processor, or in an interrupt of the sweep. If both added,
+ * the counts would enter twice. So the sweep claims a connection. The end of a claimed connection stores its values in
+ * `last` and sets ENDING, and the sweep adds them. From then on the sweep must not read the socket, because the kernel
+ * may use its memory for another connection.
  */
-#define CLAIMED 0x100u	 /* a sweep is at it */
-#define ENDING 0x200u	 /* it has ended */
-#define ANNOUNCE_TRIES 4 /* a sweep claims and releases a connection once, and the next sweep is seconds away */
+#define CLAIMED 0x100u	 /* a sweep counts the connection now */
+#define ENDING 0x200u	 /* the connection has ended */
+#define ANNOUNCE_TRIES 4 /* enough: a sweep claims and releases a connection once, and the next sweep is seconds away */
 
 /*
- * Of the one connection that the sweep, a single thread, has claimed. Not exact: an end that is held up before it writes
- * here, until the sweep has claimed another connection that ends too, gives that one its own numbers.
+ * Final values of the connection that the sweep, a single thread, has claimed. There is one inexact case. An end may be
+ * delayed before it writes here. If the sweep then claims another connection that ends too, that one gets these values.
  */
 struct reading last;
 
@@ -184,7 +184,7 @@ int tccc_guard_sum(struct bpf_iter__bpf_sk_storage_map___guard *ctx)
 		return 0;
 	is_first = before == POLICY_UNCOUNTED;
 	read_connection(&now, tp);
-	/* Only if it has not ended meanwhile is that what the connection did. */
+	/* The reading is valid only if the connection has not ended meanwhile. */
 	if (!(__sync_fetch_and_or(&mark->counted.standing, 0) & ENDING)) {
 		count(mark, &now, is_first);
 		is_first = false;
@@ -194,7 +194,7 @@ int tccc_guard_sum(struct bpf_iter__bpf_sk_storage_map___guard *ctx)
 	return 0;
 }
 
-/* Says that the connection has ended; returns how it stood. */
+/* Sets ENDING and returns the standing before it. */
 static __always_inline u32 announce_end(struct policy_label *mark, const struct reading *now)
 {
 	u32 before = mark->counted.standing, found;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which connection gets which algorithm: one sock_ops program at the root of the cgroups decides when a connection is
+ * Chooses the algorithm of each connection. One sock_ops program at the root cgroup decides when a connection is
  * established, and what a sweep over open sockets decides for them. Nothing runs per packet.
  *
- * One generation of a policy is one copy of this object with its tables; the next one takes its place by an update of the
- * cgroup's link, between two connections. Labels of sockets are shared by all generations.
+ * Each generation of a policy is a copy of this object with tables of its own. Updating the cgroup's link replaces it, and
+ * no connection is left undecided. All generations share the labels of sockets.
  *
- * The decision is made at ESTABLISHED, not before: only then the algorithm's init runs once and finds an RTT, and a
- * route's algorithm has been chosen already. An algorithm that wants ECN is asked for before, in NEEDS_ECN.
+ * The decision comes at ESTABLISHED, not before. Only then does the algorithm's init run exactly once and have an RTT, and
+ * the kernel has already applied the route's algorithm. ECN for an algorithm that wants it is requested before, in NEEDS_ECN.
  *
- * A trial is leased: past its lease the program hands over to the generation before, or does nothing where there is none.
- * So connections are decided as before within the lease after whoever renews it has died.
+ * A trial has a lease. When the lease has expired, the program calls the previous generation, or does nothing if there is
+ * none. So if the guard that renews the lease dies, new connections are decided as before once the lease has expired.
  */
 #include "sock_ops.bpf.h"
 #include "policy_socket.bpf.h"
@@ -19,7 +19,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 const volatile bool is_leased;
 
-/* Until when the trial may decide, CLOCK_BOOTTIME. */
+/* End of the trial's lease, CLOCK_BOOTTIME. */
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, 1);
@@ -27,7 +27,7 @@ struct {
 	__type(value, u64);
 } tccc_lease SEC(".maps");
 
-/* The generation before. */
+/* The previous generation. */
 struct {
 	__uint(type, MAP_PROGRAMS);
 	__uint(max_entries, 1);
@@ -37,10 +37,10 @@ struct {
 
 struct policy_counts {
 	u64 outcomes[POLICY_OUTCOMES];
-	u64 over_route; /* of those set: a route named another algorithm */
+	u64 over_route; /* connections among POLICY_SET whose route names another algorithm */
 };
 
-/* By place in `arms`; the last place counts connections that no rule matched, as kept. */
+/* Indexed as `arms`. The last entry counts connections that no rule matched, as kept. */
 struct {
 	__uint(type, MAP_PERCPU_ARRAY);
 	__uint(max_entries, ARMS_MAX + 1);
@@ -58,7 +58,7 @@ static __always_inline void count(u32 arm, u32 outcome, bool is_over_route)
 	counted->over_route += is_over_route;
 }
 
-/* The compiler would read two words of the context as one, which the verifier refuses. */
+/* Reads two words separately. The compiler would merge the loads, which the verifier refuses for a context. */
 static __always_inline u64 ctx_number(const volatile __u32 *words)
 {
 	u32 upper = words[0];
@@ -134,8 +134,8 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 }
 
 /*
- * Called before the SYN or the SYN-ACK is sent. Before a SYN-ACK there is only a request, whose cgroup and algorithm
- * are not known yet. Where a rule needs them, ECN is not requested.
+ * Called before the SYN or the SYN-ACK is sent. Before a SYN-ACK there is only a request socket, whose cgroup and algorithm
+ * are still unknown. ECN is not requested if the rule needs them.
  */
 static __always_inline void on_needs_ecn(struct bpf_sock_ops *ctx)
 {
@@ -160,7 +160,7 @@ static __always_inline void on_needs_ecn(struct bpf_sock_ops *ctx)
 	ctx->args[0] = 1; /* the reply */
 }
 
-/* False: another generation decided, or nobody. */
+/* False if another generation decided, or none. */
 static __always_inline bool holds_lease(struct bpf_sock_ops *ctx)
 {
 	const u64 *until_ns;
@@ -196,14 +196,14 @@ int tccc_select(struct bpf_sock_ops *ctx)
 }
 
 /*
- * Rules by cgroup survive restarts: a service gets a cgroup with a new id at each start, so the ids are kept up to date
- * here. The kernel tells of a cgroup before anything can enter it, and of its end when no socket is left in it.
+ * A service gets a cgroup with a new id at each start. These programs update the ids, so rules by cgroup survive restarts.
+ * The kernel reports a new cgroup before anything can enter it, and its end after its last socket is gone.
  */
 #define CGROUP_NAME 128
-#define ANYWHERE 0 /* instead of a node: the name of a systemd unit */
+#define ANYWHERE 0 /* the node of a name that may be anywhere: a systemd unit */
 #define HIERARCHY_V2 0
 
-/* A name that rules wait for: below a node, or anywhere. */
+/* Name of a cgroup that a rule waits for, below a node or anywhere. */
 struct awaited_key {
 	u32 node;
 	char name[CGROUP_NAME];
@@ -216,7 +216,7 @@ struct {
 	__type(value, struct cgroup_place);
 } tccc_awaited SEC(".maps");
 
-/* Keys are too large for the stack beside what else is on it. */
+/* Scratch memory, because a key does not fit on the stack. */
 struct {
 	__uint(type, MAP_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -224,7 +224,7 @@ struct {
 	__type(value, struct awaited_key);
 } tccc_await_tmp SEC(".maps");
 
-/* Number of cgroups that found no room. Connections in them are decided as if no rule named them. */
+/* Number of cgroups for which the map has no room. For connections in them, no rule by cgroup matches. */
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, 1);
@@ -254,7 +254,7 @@ static __always_inline void add_awaited(struct cgroup_place *place, struct await
 		place->node = awaits->node;
 }
 
-/* False: the name is longer than any that a rule waits for. */
+/* False if the name is too long for any rule. */
 static __always_inline bool read_name(struct awaited_key *key, const char *name)
 {
 	char end = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Open sockets under a policy: what the rules say of each now (tccc_sight), which rule and arm each was given (tccc_label), and
- * moving them to what the rules say (tccc_move).
+ * Iterators over open sockets under a policy. tccc_sight shows what the rules decide for each socket now. tccc_label shows
+ * the rule and arm in its label. tccc_move gives each socket the algorithm of its rule.
  *
- * Which end began an open connection is not kept anywhere. It counts as begun by others if something listens on its local
- * port in its namespace; the iterator visits listening sockets first.
+ * The kernel does not record which end opened a connection. A connection counts as incoming if a socket of its namespace
+ * listens on its local port. The iterator visits listening sockets first.
  */
 #include "policy_socket.bpf.h"
 #include "policy_count.bpf.h"
@@ -28,7 +28,7 @@ struct {
 	__type(value, u8);
 } tccc_listeners SEC(".maps");
 
-/* What src/policy/sweep.rs reads of a socket. */
+/* A socket, as src/policy/sweep.rs reads it. */
 struct policy_sight {
 	u64 cookie;
 	u64 cgroup;
@@ -37,7 +37,7 @@ struct policy_sight {
 	u64 remote_lo;
 	u64 local_hi;
 	u64 local_lo;
-	u64 matching; /* rules that match it */
+	u64 matching; /* set of rules that match */
 	u32 netns;
 	u32 slot;
 	u16 remote_port;
@@ -47,21 +47,21 @@ struct policy_sight {
 	u8 is_routed;
 	u8 outcome;
 	u8 is_labelled;
-	u8 arm; /* place in `arms` that the rules say */
+	u8 arm; /* index in `arms` of what the rules decide now */
 	u8 pad[2];
-	u32 code; /* number of the map that holds its algorithm's table; 0: the kernel's own */
+	u32 code; /* id of the struct_ops map of its algorithm; 0 for the kernel's own */
 	char algorithm[POLICY_NAME];
 	char before[POLICY_NAME];
 };
 
-/* What src/policy/labels.rs reads of a labelled socket. */
+/* A labelled socket, as src/policy/labels.rs reads it. */
 struct policy_mark {
 	u64 cookie;
 	u32 slot;
 	u32 outcome;
 };
 
-/* What tccc_move did. */
+/* Results of tccc_move. */
 struct policy_moves {
 	u64 seen;
 	u64 moved;
@@ -72,7 +72,7 @@ struct policy_moves {
 
 struct policy_moves moves;
 
-/* Name of the algorithm below, set before loading: names are global, and two programs may run at once. */
+/* Name of the algorithm below. Set before loading, because names are global and two instances may run at once. */
 char reset_name[POLICY_NAME];
 
 static __always_inline void ends_of_socket(struct ends *ends, const struct tcp_sock___trace *tp)
@@ -112,7 +112,7 @@ static __always_inline bool has_listener(const struct tcp_sock___trace *tp, u16 
 	return bpf_map_lookup_elem(&tccc_listeners, &key);
 }
 
-/* A connection that may still send; a listener is noted on the way. */
+/* Returns a connection that may still send, else null. Records a listening socket. */
 static __always_inline const struct tcp_sock___trace *open_socket(struct sock_common *common)
 {
 	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;
@@ -126,7 +126,7 @@ static __always_inline const struct tcp_sock___trace *open_socket(struct sock_co
 	return state == STATE_ESTABLISHED || state == STATE_CLOSE_WAIT ? tp : 0;
 }
 
-/* An enumeration matches one of the same name alone, not a number. */
+/* CO-RE matches an enumeration only with one of the same name, not with an integer. */
 enum bpf_map_type___policy { ANY_MAP_TYPE___policy };
 
 struct bpf_map___policy {
@@ -144,8 +144,8 @@ struct bpf_struct_ops_map___policy {
 } KERNEL_TYPE;
 
 /*
- * Sockets of one name may have the code of several generations: the map around the table tells them apart. Linux 6.1 does
- * not show the type of that map, and cannot swap code under a name either.
+ * Sockets with the same algorithm name may run code of different generations. The struct_ops map that contains the ops
+ * table tells them apart. Linux 6.1 does not show the type of that map, but it cannot replace code under a name either.
  */
 static __always_inline u32 code_of(const struct tcp_sock___trace *tp)
 {
@@ -232,7 +232,7 @@ int tccc_label(struct bpf_iter__bpf_sk_storage_map___policy *ctx)
 	return 0;
 }
 
-/* An algorithm that paced leaves its rate and the pacing request behind. An application's own limit stays. */
+/* True if the algorithm leaves its pacing rate and request behind. A limit that the application set stays. */
 static __always_inline bool leaves_pacing(const struct tcp_sock___trace *tp)
 {
 	return policy_sk(tp)->sk_pacing_status == SK_PACING_NEEDED && policy_sk(tp)->sk_max_pacing_rate == ~0ul;
@@ -260,13 +260,13 @@ static __always_inline bool is_same(const char *one, const char *other)
 	return true;
 }
 
-/* What a socket had before the policy, where the policy gave it what it has now. */
+/* True if the socket's algorithm is the one that the policy gave it. */
 static __always_inline bool is_ours(const struct policy_label *mark, const struct current_key *now)
 {
 	return mark && mark->outcome == POLICY_SET && is_same(mark->given, now->name);
 }
 
-/* The rule's arm, or the algorithm before the policy where no rule gives one. False: nothing is to be done. */
+/* Wants the algorithm of the rule's arm. Without one, wants the algorithm before the policy. False if neither applies. */
 static __always_inline bool want(struct current_key *wanted, const struct decision *decision,
 				 const struct policy_label *mark, const struct current_key *now)
 {
@@ -280,8 +280,8 @@ static __always_inline bool want(struct current_key *wanted, const struct decisi
 }
 
 /*
- * What stays as it is is compared with what moves, where a rule has both: connections of both arms are counted from the
- * same moment on.
+ * Labels a connection that keeps its algorithm, if its rule compares such connections with those that move. So counting
+ * begins at the same moment in both arms.
  */
 static __always_inline void label_unmoved(struct sock_common *common, const struct decision *decision,
 					  const struct ends *ends, u32 outcome)
@@ -292,7 +292,7 @@ static __always_inline void label_unmoved(struct sock_common *common, const stru
 	if (!tp || decision->rule == NO_RULE || !(rules[decision->rule % RULES_MAX].flags & RULE_LABELS_KEPT))
 		return;
 	mark = bpf_sk_storage_get(&tccc_labels, common, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!mark || mark->generation == generation) /* this generation decided when the connection began */
+	if (!mark || mark->generation == generation) /* this generation already decided at ESTABLISHED */
 		return;
 	label(mark, decision->arm, outcome, ends);
 	note_counts(&mark->counted, tp);
@@ -357,9 +357,9 @@ int tccc_move(struct bpf_iter__tcp___trace *ctx)
 	return 0;
 }
 
-/* Which name gets its latest code, for tccc_refresh: not a constant, or the compiler would copy the zeros that it sees. */
+/* Name for tccc_refresh. It is no constant, because the compiler would copy the zeros that it sees at build time. */
 struct current_key refreshed;
-/* Whether connections get it too, or listening sockets alone. */
+/* Also refreshes connections, not only listening sockets. */
 const volatile bool refreshes_open;
 
 struct policy_refreshes {
@@ -371,9 +371,9 @@ struct policy_refreshes {
 struct policy_refreshes refreshes;
 
 /*
- * After an upgrade, a socket that chose the name before runs the old code until the name is set again. A listening
- * socket would give the old code to all connections that it accepts. A socket that chose nothing uses the default,
- * which follows by itself. Setting the name there would count as a choice, and would stay when the default changes.
+ * After an upgrade, a socket that chose the name earlier runs the old code until the name is set again. A listening socket
+ * would pass the old code on to every connection that it accepts. A socket that chose nothing uses the default, which
+ * needs no refresh. Setting the name there would count as a choice and outlast a change of the default.
  */
 SEC("iter/tcp")
 int tccc_refresh(struct bpf_iter__tcp___trace *ctx)
@@ -401,7 +401,7 @@ int tccc_refresh(struct bpf_iter__tcp___trace *ctx)
 	return 0;
 }
 
-/* The algorithm set between two others. It removes what the previous one left of its pacing. */
+/* An algorithm that is set for a moment between two others, to clear the pacing of the previous one. */
 SEC("struct_ops")
 void BPF_PROG(reset_init, struct sock *sk)
 {

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The only tracer: open, sample, state change, loss and close of every TCP socket that passes the filter, through one
- * ring; one row a socket for the iterator; and sums by algorithm and cgroup (trace_totals.bpf.h). Each of the three is
- * loaded without the others. Works for every algorithm, the kernel's own included.
+ * The only tracer. It has three parts, and each can be loaded without the others:
+ *   - events of every TCP socket that passes the filter (open, sample, state change, loss, close), through one ring buffer;
+ *   - one row per socket for the iterator;
+ *   - sums by algorithm and cgroup (trace_totals.bpf.h).
+ * It works for every algorithm, including the kernel's own.
  *
- * Samples are taken in one of two ways; the reader loads the programs of one.
- *   by clock   a timer of the kernel looks at every known socket once per interval; tccc_begin starts it. Nothing runs per
- *              packet, no thread wakes: the cost follows the number of sockets and samples, not the packet rate.
- *              tccc_meet and tccc_meet_file make known, once, what is open before: the sockets of the namespaces that can
- *              be entered, and those of every process.
- *   by packet  tccc_packet looks at every packet that arrives. For samples at every packet, and for kernels without what
- *              the other way needs.
+ * There are two ways to sample. The reader loads the programs of one:
+ *   by clock   A kernel timer, started by tccc_begin, visits every known socket once per interval. No program runs per
+ *              packet and no thread wakes up, so the cost depends on the number of sockets, not on the packet rate.
+ *              tccc_meet and tccc_meet_file each run once. They register the sockets that are already open: those of the
+ *              namespaces that can be entered, and those of every process.
+ *   by packet  tccc_packet runs for every packet that arrives. It serves samples at every packet, and kernels that cannot
+ *              sample by clock.
  *
- * What is sent, per socket
- *   OPEN    the connection reached ESTABLISHED.
- *   SAMPLE  the sampling interval has passed, and packets arrived meanwhile; later than that on a host with so many
- *	     sockets that a look at all of them takes longer. By packet, also each of the first packets after OPEN: they
- *	     tell when the data began.
- *   STATE   ca_state changes; every change. The other fields are those just before the change.
- *   LOSS    lost or retransmitted grew since the last LOSS, at most one per loss_gap_ns. The counts are cumulative, so
- *	     what falls into a gap is in the next LOSS, SAMPLE or CLOSE.
- *   CLOSE   the connection is over; the final counts.
- * Events that did not fit into the ring are counted, never forgotten. By packet, a packet's own effect is in the next
- * event: the kernel's tracepoint stands before the packet is processed. After the local end has closed its side
- * (FIN_WAIT and later) the kernel has no per-packet tracepoint: STATE, LOSS and CLOSE continue, SAMPLE ends.
+ * Events of a socket
+ *   OPEN    The connection reached ESTABLISHED.
+ *   SAMPLE  The sampling interval has passed, and packets have arrived since the last sample. With very many sockets one
+ *	     round takes longer than the interval, and samples come later. By packet, each of the first packets after OPEN
+ *	     also gives a sample, which shows when the data began.
+ *   STATE   ca_state changed. No change is left out. The other fields have their values from just before the change.
+ *   LOSS    Losses or retransmissions grew since the last LOSS; at most one event per loss_gap_ns. Counts are cumulative,
+ *	     so the next LOSS, SAMPLE or CLOSE includes what a gap left out.
+ *   CLOSE   The connection ended; final counts.
+ * Events that do not fit into the ring are counted as dropped. When sampling by packet, the kernel's tracepoint runs before
+ * the packet is processed, so the next event shows its effect. After the local end closed its side (FIN_WAIT and later),
+ * the kernel has no tracepoint per packet: STATE, LOSS and CLOSE continue, SAMPLE stops.
  */
 #include "trace_kernel.bpf.h"
 #include "trace_event.h"
@@ -34,43 +36,43 @@
 char LICENSE[] SEC("license") = "GPL";
 
 const volatile u64 interval_ns = 100000000;
-const volatile u64 interval_jiffies = 25; /* whole ticks in the interval: fewer have passed, then it is not due */
+const volatile u64 interval_jiffies = 25; /* whole ticks in the interval; a sample is not due before */
 const volatile u64 loss_gap_ns = 10000000;
-const volatile u64 wake_bytes = 1 << 20;  /* unread bytes from which the reader is woken */
-const volatile u64 yield_bytes = 2 << 20; /* unread bytes from which a tick leaves the rest to the next one */
+const volatile u64 wake_bytes = 1 << 20;  /* the reader is woken from this many unread bytes on */
+const volatile u64 yield_bytes = 2 << 20; /* from this many unread bytes on, a tick sends no samples */
 const volatile u32 jiffy_ns = 4000000;
 
 #define OPENING_PKTS 8
-/* Why an event is dropped, as places of tccc_dropped; src/trace/live.rs reads them. */
+/* Reasons for a dropped event: indices of tccc_dropped. src/trace/live.rs reads them. */
 #define DROP_RING_FULL 0
 #define DROP_NO_PLACE 1
 #define DROP_REASONS 2
-#define FLOWS_MAX (1 << 17) /* sockets that are followed at the same time; what does not fit is counted as dropped */
-#define STRAYS_MAX 2	    /* one may be a socket that comes at the same moment */
-#define LOOKS_PER_TICK 256  /* a softirq must be short: the rest of the sockets has to wait for the next one */
+#define FLOWS_MAX (1 << 17) /* sockets followed at once; events of further sockets count as dropped */
+#define STRAYS_MAX 2	    /* a single one may be a socket that is being registered right now */
+#define LOOKS_PER_TICK 256  /* keeps the softirq short; the next tick visits the other sockets */
 #define FLOWS_PER_TICK 4096
-#define REST 10 /* after each tick, in times of what it took: at most a tenth of a processor */
+#define REST 10 /* pause after a tick, in multiples of its run time: uses at most a tenth of a processor */
 #define CLOCK_MONOTONIC 1
 
 #define TCP_SOCK_BYTES_MAX 4096
 
-/* What the tracer remembers of a socket. */
+/* A followed socket. */
 struct flow {
-	volatile u64 sk; /* its address; 0: free. Another processor may free the place at any time */
-	u64 socket;	 /* its cookie */
+	volatile u64 sk; /* address of the socket; 0: free. Another processor may free the entry at any time */
+	u64 socket;	 /* cookie */
 	u64 sampled_ns;
 	u64 sampled_jiffies;
 	u64 lost_ns; /* time of the last LOSS */
-	u64 moved;   /* sum of counts in the last event of a tick */
+	u64 moved;   /* moved_in() of the last event that a tick sent */
 	const void *ops;
-	u32 generation; /* of the filter that `passes` was decided with; 0: not decided */
+	u32 generation; /* of the filter that decided `passes`; 0: not decided yet */
 	u32 lost_pkts;
 	u32 retrans_pkts;
 	u8 ca_state;
-	u8 opening_pkts; /* packets since OPEN, up to OPENING_PKTS; as many where its opening was not seen */
+	u8 opening_pkts; /* packets since OPEN, at most OPENING_PKTS, which also means that OPEN was not seen */
 	bool passes;
-	bool is_chosen; /* its socket has chosen this place: two processors may meet a socket at once */
-	u8 strays;	/* ticks in a row that found another socket there, or a closed one */
+	bool is_chosen; /* tccc_places refers to this entry. Two processors may register the same socket at once */
+	u8 strays;	/* consecutive ticks that found another socket at the address, or a closed one */
 };
 
 struct {
@@ -78,7 +80,7 @@ struct {
 	__uint(max_entries, 4 << 20);
 } tccc_events SEC(".maps");
 
-/* An array, so that a timer can go through it: it may not ask for a socket's storage, nor go through all of them. */
+/* An array, because a timer can neither read socket storage nor iterate over it. */
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, FLOWS_MAX);
@@ -86,17 +88,17 @@ struct {
 	__type(value, struct flow);
 } tccc_flows SEC(".maps");
 
-/* How many of them were ever taken: a round goes through all those, free ones too, at some nanoseconds each. */
+/* Number of entries ever used. A round visits all of them; a free one costs some nanoseconds. */
 u32 flows_taken;
 
-/* Those of them that are free again. */
+/* Entries that are free again. */
 struct {
 	__uint(type, MAP_STACK);
 	__uint(max_entries, FLOWS_MAX);
 	__uint(value_size, sizeof(u32));
 } tccc_free_flows SEC(".maps");
 
-/* A socket's place in `flows`, plus one; 0: none. */
+/* Index of a socket's entry in tccc_flows, plus one; 0: none. */
 struct {
 	__uint(type, MAP_SOCKET_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -104,15 +106,15 @@ struct {
 	__type(value, u32);
 } tccc_places SEC(".maps");
 
-/* src/trace/tick.rs reads what follows the timer. */
+/* src/trace/tick.rs reads the fields after the timer. */
 struct ticking {
 	struct bpf_timer timer;
 	u64 ticks;
-	u64 looks; /* sockets looked at */
+	u64 looks; /* sockets visited */
 	u64 spent_ns;
 	u64 is_begun;
-	u64 due_ns; /* when the round that goes on was due */
-	u32 next;   /* place that it looks at next */
+	u64 due_ns; /* when the current round was due */
+	u32 next;   /* index of the entry it visits next */
 };
 
 struct {
@@ -143,13 +145,13 @@ struct {
 	__uint(value_size, TCP_SOCK_BYTES_MAX);
 } tccc_sock_copy SEC(".maps");
 
-/* 0: nobody asked for it. */
+/* 0 if no program has asked for the cookie yet. */
 static __always_inline u64 cookie_of(const struct tcp_sock___trace *tp)
 {
 	return sk_of(tp)->__sk_common.skc_cookie.counter;
 }
 
-/* The filter decides once per socket, again only when the filter or the socket's algorithm changed. */
+/* The filter decides once per socket. It decides again only after the filter or the socket's algorithm changed. */
 static __always_inline bool flow_passes(struct flow *flow, const struct tcp_sock___trace *tp)
 {
 	const void *ops;
@@ -170,13 +172,13 @@ static __always_inline bool flow_passes(struct flow *flow, const struct tcp_sock
 	return flow->passes;
 }
 
-/* Grows with every packet that acknowledges or brings something. */
+/* Grows with every packet that acknowledges data or carries data. */
 static __always_inline u64 moved_of(const struct tcp_sock___trace *tp)
 {
 	return tp->bytes_acked + tp->bytes_received + tp->delivered;
 }
 
-/* The same of what an event tells. */
+/* The same sum, from the fields of an event. */
 static __always_inline u64 moved_in(const struct tccc_event *event)
 {
 	return event->bytes_acked + event->bytes_received + event->delivered_pkts;
@@ -190,7 +192,7 @@ static __always_inline void count_dropped(u32 reason)
 		__sync_fetch_and_add(count, 1);
 }
 
-/* What is remembered of the socket whose place this is, if anything. */
+/* The entry at this place, if it still belongs to the socket. */
 static __always_inline struct flow *flow_at(const u32 *place, const struct sock *sk)
 {
 	u32 index = place ? *place - 1 : FLOWS_MAX;
@@ -199,14 +201,14 @@ static __always_inline struct flow *flow_at(const u32 *place, const struct sock 
 	return flow && flow->sk == (u64)sk ? flow : 0;
 }
 
-/* Unless it is another's by now. */
+/* Does nothing if the entry belongs to another socket by now. */
 static __always_inline void free_place(struct flow *flow, u32 index, u64 sk)
 {
 	if (__sync_val_compare_and_swap(&flow->sk, sk, 0) == sk)
 		bpf_map_push_elem(&tccc_free_flows, &index, 0);
 }
 
-/* A place for the socket, filled; nothing if there is none. */
+/* Registers a socket. Null if there is no free entry. */
 static __noinline struct flow *take_place(struct sock *sk, u32 *place)
 {
 	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
@@ -230,16 +232,16 @@ static __noinline struct flow *take_place(struct sock *sk, u32 *place)
 	flow->moved = moved_of(tp);
 	__sync_lock_test_and_set(&flow->sk, (u64)sk);
 	if (__sync_val_compare_and_swap(place, before, index + 1) == before) {
-		/* The last: from now on the clock looks at it. */
+		/* Must come last: from now on the timer visits the entry. */
 		flow->is_chosen = true;
 		return flow;
 	}
-	/* Another processor met the socket at the same moment. */
+	/* Another processor registered the socket at the same moment. */
 	free_place(flow, index, (u64)sk);
 	return flow_at(place, sk);
 }
 
-/* What is remembered of the socket; a socket that finds no room is counted as a dropped event. */
+/* The socket's entry, made if it has none. Counts a dropped event if there is no room. */
 static __always_inline struct flow *flow_of(const struct sock *sk)
 {
 	u32 *place = bpf_sk_storage_get(&tccc_places, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
@@ -252,7 +254,7 @@ static __always_inline struct flow *flow_of(const struct sock *sk)
 	return flow;
 }
 
-/* The same of a socket that may pass: the clock looks at whatever is remembered, so nothing is of the others. */
+/* The same, but only for a socket that may pass the filter, because the timer visits every entry. */
 static __always_inline struct flow *asked_flow_of(const struct sock *sk, const struct tcp_sock___trace *tp)
 {
 	return ends_pass(tp) ? flow_of(sk) : 0;
@@ -305,7 +307,7 @@ static __always_inline void fill_window(struct tccc_event *event, const struct t
 	bpf_probe_read_kernel(event->private_state, TCCC_PRIVATE_BYTES, icsk_of(tp)->icsk_ca_priv);
 }
 
-/* One socket as it is, for the ring and for the iterator. Somebody has asked for its cookie before. */
+/* Fills an event with the socket's present values. A program must have asked for its cookie before. */
 static __always_inline void fill(struct tccc_event *event, const struct tcp_sock___trace *tp, u8 kind)
 {
 	event->time_ns = bpf_ktime_get_ns();
@@ -322,7 +324,7 @@ static __always_inline void fill(struct tccc_event *event, const struct tcp_sock
 	read_algorithm(event->algorithm, tp);
 }
 
-/* Room for one event in the ring, filled; or nothing, counted. */
+/* Reserves and fills an event in the ring. If the ring is full, counts a dropped event and returns null. */
 static __always_inline struct tccc_event *reserve(const struct tcp_sock___trace *tp, u8 kind)
 {
 	struct tccc_event *event = bpf_ringbuf_reserve(&tccc_events, sizeof(*event), 0);
@@ -334,7 +336,7 @@ static __always_inline struct tccc_event *reserve(const struct tcp_sock___trace 
 	return event;
 }
 
-/* The reader looks by itself from time to time; waking it costs more than an event, so only a filling ring does. */
+/* The reader polls by itself. Waking it costs more than an event, so only a ring that fills up wakes it. */
 static __always_inline void submit(struct tccc_event *event)
 {
 	bool is_filling = bpf_ringbuf_query(&tccc_events, RING_UNREAD_BYTES) >= wake_bytes;
@@ -342,7 +344,7 @@ static __always_inline void submit(struct tccc_event *event)
 	bpf_ringbuf_submit(event, is_filling ? RING_FORCE_WAKEUP : RING_NO_WAKEUP);
 }
 
-/* Also remembers it. */
+/* Also updates the flow's state. */
 static __always_inline void send_state(struct flow *flow, const struct tcp_sock___trace *tp, u8 prior, u8 state)
 {
 	struct tccc_event *event;
@@ -360,14 +362,14 @@ static __always_inline void send_sample(struct flow *flow, const struct tcp_sock
 {
 	struct tccc_event *event = reserve(tp, TCCC_EVENT_SAMPLE);
 
-	/* The event's own time: one read a moment before it lets the next sample come too early on a slow machine. */
+	/* Uses the event's own time. A time read earlier would make the next sample come too early on a slow machine. */
 	flow->sampled_ns = event ? event->time_ns : bpf_ktime_get_ns();
 	flow->sampled_jiffies = bpf_jiffies64();
 	if (event)
 		submit(event);
 }
 
-/* The tick count costs a load, the clock tens of nanoseconds: most packets are refused by the first. */
+/* Reading jiffies costs a load, reading the clock tens of nanoseconds. Most packets fail the first check. */
 static __always_inline bool is_sample_due(const struct flow *flow)
 {
 	if (bpf_jiffies64() - flow->sampled_jiffies < interval_jiffies)
@@ -382,7 +384,7 @@ static __always_inline bool is_loss_due(const struct flow *flow, const struct tc
 	return bpf_ktime_get_ns() - flow->lost_ns >= loss_gap_ns;
 }
 
-/* What is remembered comes from the event: the socket may go on meanwhile, on another processor. */
+/* Copies the counts from the event, because another processor may change the socket's counts meanwhile. */
 static __always_inline struct tccc_event *reserve_loss(struct flow *flow, const struct tcp_sock___trace *tp)
 {
 	struct tccc_event *event = reserve(tp, TCCC_EVENT_LOSS);
@@ -401,7 +403,7 @@ static __always_inline void send_loss(struct flow *flow, const struct tcp_sock__
 		submit(event);
 }
 
-/* Whether something may be due. Nearly every packet stops here; everything else is decided later. */
+/* A cheap check that nearly every packet fails. True if an event may be due. */
 static __always_inline bool is_worth_a_look(const struct flow *flow, const struct tcp_sock___trace *tp)
 {
 	return !tp || ca_state_of(tp) != flow->ca_state || tp->lost != flow->lost_pkts ||
@@ -430,7 +432,7 @@ static __noinline int look(struct sock *sk)
 	return 0;
 }
 
-/* Every packet of an established connection, before it is processed. */
+/* Runs for every packet of an established connection, before the packet is processed. */
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(tccc_packet, struct sock *sk)
 {
@@ -441,7 +443,7 @@ int BPF_PROG(tccc_packet, struct sock *sk)
 	return look(sk);
 }
 
-/* The socket at an address that the verifier knows nothing of; kernels before 6.2 copy it. */
+/* The socket at an address that the verifier cannot check. On kernels before 6.2 it is a copy. */
 static __always_inline const struct tcp_sock___trace *tcp_sock_at(u64 sk)
 {
 	u32 zero = 0;
@@ -455,14 +457,14 @@ static __always_inline const struct tcp_sock___trace *tcp_sock_at(u64 sk)
 	return copy;
 }
 
-/* Sends what moved since the tick before. */
+/* Sends an event if the socket moved since the previous tick. */
 static __always_inline void look_by_clock(struct flow *flow, u32 index, u64 sk)
 {
 	const struct tcp_sock___trace *tp = tcp_sock_at(sk);
 	struct tccc_event *event;
 	u64 moved;
 
-	/* The end of the socket was not seen, or its memory belongs to another socket by now. */
+	/* The socket ended unseen, or another socket uses its memory by now. */
 	if (!tp || cookie_of(tp) != flow->socket || sk_of(tp)->__sk_common.skc_state == STATE_CLOSE) {
 		if (++flow->strays >= STRAYS_MAX)
 			free_place(flow, index, sk);
@@ -472,7 +474,7 @@ static __always_inline void look_by_clock(struct flow *flow, u32 index, u64 sk)
 	moved = moved_of(tp);
 	if (moved == flow->moved || !was_connected(sk_of(tp)->__sk_common.skc_state) || !flow_passes(flow, tp))
 		return;
-	/* What is not sent now waits for the next tick. The rest of the ring is for events that are not samples. */
+	/* The sample waits for the next tick. The rest of the ring is reserved for other events. */
 	if (bpf_ringbuf_query(&tccc_events, RING_UNREAD_BYTES) >= yield_bytes)
 		return;
 	event = is_loss_due(flow, tp) ? reserve_loss(flow, tp) : reserve(tp, TCCC_EVENT_SAMPLE);
@@ -502,7 +504,7 @@ static long visit(u64 count, struct round *round)
 	return ++round->looks >= LOOKS_PER_TICK;
 }
 
-/* A round is a look at every socket that is known; it takes as many ticks as it has to. */
+/* A round visits every known socket once, in as many ticks as it needs. */
 static int on_tick(void *map, u32 *key, struct ticking *ticking)
 {
 	u64 begin_ns = bpf_ktime_get_ns(), now_ns, due_ns;
@@ -526,7 +528,7 @@ static int on_tick(void *map, u32 *key, struct ticking *ticking)
 	return 0;
 }
 
-/* Run over `ticking`, for its element and its end: starts the clock, which stops when nobody holds that map any more. */
+/* Starts the timer. Runs as an iterator over tccc_ticking. The timer stops when nobody holds that map any more. */
 SEC("iter/bpf_map_elem")
 int tccc_begin(void *ctx)
 {
@@ -548,7 +550,7 @@ static __always_inline void meet(const struct tcp_sock___trace *tp)
 		asked_flow_of((const struct sock *)tp, tp);
 }
 
-/* Once, for every socket of a network namespace that is open before the tracer. */
+/* Runs once per network namespace, for the sockets that are already open. */
 SEC("iter/tcp")
 int tccc_meet(struct bpf_iter__tcp___trace *ctx)
 {
@@ -558,11 +560,11 @@ int tccc_meet(struct bpf_iter__tcp___trace *ctx)
 	return 0;
 }
 
-/* Once, for the sockets of every process: a namespace that only they hold cannot be entered. */
+/* Runs once, for the sockets of every process. It finds sockets of namespaces that cannot be entered. */
 SEC("iter/task_file")
 int tccc_meet_file(struct bpf_iter__task_file___trace *ctx)
 {
-	struct file *file = ctx->file; /* read once: the verifier knows only this value to be a file */
+	struct file *file = ctx->file; /* read once, because the verifier trusts only this value */
 	const struct socket___trace *socket = file ? (const struct socket___trace *)bpf_sock_from_file(file) : 0;
 	const struct sock *sk = socket ? socket->sk : 0;
 
@@ -570,7 +572,7 @@ int tccc_meet_file(struct bpf_iter__task_file___trace *ctx)
 	return 0;
 }
 
-/* Before the change; not on every kernel, tccc_packet notices a change at the next packet. */
+/* Runs before the change. Some kernels lack this tracepoint; there tccc_packet sees the change at the next packet. */
 SEC("tp_btf/tcp_cong_state_set")
 int BPF_PROG(tccc_ca_state, struct sock *sk, u8 state)
 {
@@ -589,7 +591,7 @@ int BPF_PROG(tccc_ca_state, struct sock *sk, u8 state)
 	return 0;
 }
 
-/* Shows a timer's retransmissions while no packet arrives. */
+/* Reports retransmissions by a timer while no packet arrives. */
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(tccc_retransmit, const struct sock *sk)
 {
@@ -618,7 +620,7 @@ static __always_inline void send_end(struct flow *flow, const struct tcp_sock___
 	submit(event);
 }
 
-/* Also of a socket that is not asked for, but has a place. */
+/* Frees the socket's entry, even if the socket no longer passes the filter. */
 static __always_inline void forget(const struct sock *sk)
 {
 	u32 *place = bpf_sk_storage_get(&tccc_places, (void *)sk, 0, 0);
@@ -651,7 +653,7 @@ int BPF_PROG(tccc_tcp_state, const struct sock *sk, int old_state, int new_state
 	return 0;
 }
 
-/* Sockets that have, or had, a connection: the others have no window yet. */
+/* Shows the sockets that have or had a connection. Others have no window yet. */
 SEC("iter/tcp")
 int tccc_sweep(struct bpf_iter__tcp___trace *ctx)
 {

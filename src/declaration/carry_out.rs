@@ -21,7 +21,7 @@ pub struct Tools<'a> {
     pub guard: &'a mut dyn FnMut() -> Command,
 }
 
-/// Carries out one step.
+/// Makes the change of one step.
 ///
 /// Errors: those of the verb for the same change.
 /// Side effects: those of that verb.

@@ -1,26 +1,26 @@
-//! A layout as hosts of Mininet, built by Mininet's own Python API, joined by the same links as namespaces of our own.
+//! Builds a layout from Mininet's hosts by Mininet's own Python API, joined by the same links as our own namespaces.
 //!
-//! Mininet's process ends when its input does, so that a network goes with this process, however that ends. Its environment
-//! says whose it was: what is left all the same stands in `tccc status`, and the next that uses Mininet ends it.
+//! Mininet's process ends when its input does, so a network goes with this process, however that ends. Its environment
+//! names the owner: `tccc status` shows leftover processes, and the next run with Mininet ends them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 
-use crate::emulate::layout::{EndLayout, LINK_PREFIX, Layout, NodeLayout};
+use crate::emulate::layout::{LINK_PREFIX, Layout};
 use crate::emulate::topology::{Node, Topology};
 use crate::emulate::{LinkDriver, Network, plain};
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::kernel::process::{self, Process};
 
-/// Debian's own Python: Mininet is a package of it, and another `python3` that may come first does not see it.
+/// Debian's own Python, which has the package `mininet`. Another `python3` earlier in PATH does not.
 const PYTHON: &str = "/usr/bin/python3";
-/// What builds the network.
 const SCRIPT: &str = include_str!("mininet_net.py");
 
 /// Networks of Mininet's hosts, joined by the links of a driver.
@@ -29,10 +29,9 @@ pub struct Mininet {
 }
 
 impl Mininet {
-    /// Networks whose links the driver builds.
+    /// Checks for Mininet and ends the processes that killed runs left.
     ///
-    /// Errors: Mininet, or a program that it starts, is not installed; what a killed run left does not end.
-    /// Side effects: ends the processes that killed runs left.
+    /// Errors: Mininet, or a program that it starts, is not installed; a leftover process does not end.
     pub fn on_this_host(driver: Box<dyn LinkDriver>) -> Result<Self> {
         let mut command = Command::new(PYTHON);
         command.args(["-c", "import mininet.net, shutil, sys; sys.exit(shutil.which('ifconfig') is None)"]);
@@ -57,7 +56,7 @@ impl Network for Mininet {
 
     fn build(&self, layout: &Layout) -> Result<Topology> {
         let mut keeper = Keeper::start()?;
-        keeper.say(&serde_json::to_string(&Asked::of(layout)).context("write the layout for Mininet")?)?;
+        keeper.say(&json!({"nodes": layout.nodes, "links": layout.links, "prefix": LINK_PREFIX}).to_string())?;
         let processes = keeper.hear()?.processes.context("Mininet named no hosts")?;
         let mut nodes = Vec::new();
         let mut lacking = Vec::new();
@@ -79,39 +78,18 @@ impl Network for Mininet {
     }
 }
 
-/// What Mininet is asked to build.
-#[derive(Debug, Serialize)]
-struct Asked<'a> {
-    nodes: &'a [NodeLayout],
-    links: Vec<AskedLink<'a>>,
-    prefix: u8,
-}
-
-#[derive(Debug, Serialize)]
-struct AskedLink<'a> {
-    ends: &'a [EndLayout; 2],
-}
-
-impl<'a> Asked<'a> {
-    fn of(layout: &'a Layout) -> Self {
-        let links = layout.links.iter().map(|link| AskedLink { ends: &link.ends });
-        Asked { nodes: &layout.nodes, links: links.collect(), prefix: LINK_PREFIX }
-    }
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Answer {
-    /// Host to its process.
+struct MininetAnswer {
+    /// Host to process id.
     processes: Option<BTreeMap<String, u32>>,
     built: bool,
     error: Option<String>,
 }
 
-/// Mininet's process; the network goes when this is dropped.
+/// Mininet's process; dropping it removes the network.
 struct Keeper {
     child: Child,
-    asks: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
@@ -119,39 +97,39 @@ impl Keeper {
     fn start() -> Result<Keeper> {
         let mut command = Command::new(PYTHON);
         command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        std::os::unix::process::CommandExt::process_group(&mut command, 0); // Ctrl-C is for us: it ends with its input
+        std::os::unix::process::CommandExt::process_group(&mut command, 0); // Ctrl-C must not reach it
         command.envs(Process::this().map(|own| (process::OWNER, own.owner_text())));
         let mut child = command.spawn().context("start Mininet")?;
-        let asks = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().context("listen to Mininet")?);
-        Ok(Keeper { child, asks, answers })
+        Ok(Keeper { child, answers })
     }
 
     fn say(&mut self, line: &str) -> Result<()> {
-        let asks = self.asks.as_mut().context("speak to Mininet")?;
+        let asks = self.child.stdin.as_mut().context("speak to Mininet")?;
         writeln!(asks, "{line}").context("speak to Mininet")
     }
 
-    fn hear(&mut self) -> Result<Answer> {
+    fn hear(&mut self) -> Result<MininetAnswer> {
         let mut line = String::new();
         self.answers.read_line(&mut line).context("listen to Mininet")?;
         if line.is_empty() {
             let mut remarks = String::new();
             if let Some(stderr) = &mut self.child.stderr {
-                let _ = std::io::Read::read_to_string(stderr, &mut remarks); // a reason is welcome, not needed
+                let _ = std::io::Read::read_to_string(stderr, &mut remarks); // the reason is optional
             }
             let said = remarks.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
             bail!("Mininet ended: {said}");
         }
-        let answer: Answer = serde_json::from_str(&line).context("read what Mininet answers")?;
-        answer.error.as_ref().map_or(Ok(()), |error| Err(anyhow!("Mininet: {error}")))?;
-        Ok(answer)
+        let answer: MininetAnswer = serde_json::from_str(&line).context("read what Mininet answers")?;
+        match answer.error {
+            Some(error) => bail!("Mininet: {error}"),
+            None => Ok(answer),
+        }
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        drop(self.asks.take()); // the end of its input is the end of the network
-        let _ = self.child.wait(); // it was ours to wait for, whatever it ended with
+        let _ = self.child.wait(); // closes its input, so that it removes the network
     }
 }

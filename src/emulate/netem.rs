@@ -1,7 +1,7 @@
-//! A link by the kernel's netem, in a namespace of the link's own between the two ends.
+//! A link by the kernel's netem, in a private namespace between the two ends.
 //!
-//! Netem does not sit on the ends themselves: there a sender's small-queue limit would see it, and the host's
-//! segmentation would count as one packet. In between, every packet is one MTU, as on a wire.
+//! Netem is not on the ends themselves. A sender's small-queue limit would see it there, and a packet before
+//! segmentation would count as one. In the private namespace every packet is one MTU, as on a wire.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 
 use self::chain::StageCounts;
 use self::options::NetemOptions;
-use super::link::{Link, LinkDriver, LinkEnd, LinkNotice};
 use super::wires::{ETHERNET_HEADER, Wires};
+use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
 use crate::failure::Failure;
 use crate::kernel::probe::has_netem;
 use crate::model::run::LinkCounters;
@@ -22,16 +22,15 @@ use crate::units::format_duration;
 mod chain;
 mod options;
 
-/// Room of the stages that hold packets for their delay only: a second of small packets at 1 Gbit/s.
+/// Limit of the stages that only delay packets: a second of small packets at 1 Gbit/s.
 const AMPLE_PKTS: u32 = 2_000_000;
-/// Largest jitter: netem keeps half of it, in nanoseconds, as a signed number of 32 bits.
+/// Largest jitter. Netem stores half of it as nanoseconds in a signed 32-bit number.
 const JITTER_MAX: Duration = Duration::from_nanos(2 * i32::MAX as u64);
-/// A rate that takes no time to speak of; with any rate netem keeps the order of packets under jitter.
+/// A rate so high that it takes no time. With any rate, netem keeps the order of packets under jitter.
 const ORDERING_BYTES_PER_SEC: u64 = u32::MAX as u64;
-/// Where the number of a stage stands in its seed.
+/// Position of a stage's number in its seed.
 const STAGE_BITS: u32 = 32;
 
-/// Builds links by the kernel's netem.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Netem;
 
@@ -63,17 +62,13 @@ impl LinkDriver for Netem {
 }
 
 impl Netem {
-    /// The driver, on a kernel that has netem.
-    ///
-    /// Errors: this kernel has none, before anything is built.
+    /// Errors: this kernel has no netem.
     pub(crate) fn on_this_kernel() -> Result<Self> {
         if has_netem() { Ok(Netem) } else { Err(lacking("the links").into()) }
     }
 }
 
-/// Whether a link's directions can be built.
-///
-/// Errors: something that the kernel's netem has no parameter for.
+/// Errors: a direction asks for something that netem has no parameter for.
 pub(crate) fn check_expressible(directions: &[Direction; 2]) -> Result<(), Failure> {
     match directions.iter().find_map(inexpressible) {
         Some(what) => Err(Failure::unmet(format!("cannot emulate {what}")).hint(OTHER_DRIVER)),
@@ -81,7 +76,7 @@ pub(crate) fn check_expressible(directions: &[Direction; 2]) -> Result<(), Failu
     }
 }
 
-/// What netem has no parameter for, and why.
+/// The field that netem has no parameter for, with the reason.
 fn inexpressible(direction: &Direction) -> Option<String> {
     if let LossModel::Positions(trace) = &direction.loss {
         return Some(format!("loss \"{}\": netem loses packets by chance, not by number", trace.name));
@@ -92,7 +87,8 @@ fn inexpressible(direction: &Direction) -> Option<String> {
     if let Some(mark) = direction.mark {
         return Some(format!("mark \"{mark}\": netem marks by chance, not by its queue"));
     }
-    if let Some(asked) = of_acks_alone(direction) {
+    let lost = (direction.ack_loss.0 > 0.0).then(|| format!("ack_loss \"{}\"", direction.ack_loss));
+    if let Some(asked) = direction.acks.map(|acks| format!("acks \"{acks}\"")).or(lost) {
         return Some(format!("{asked}: netem does not tell acknowledgements from other packets"));
     }
     if direction.queue_low.is_some() {
@@ -106,13 +102,6 @@ fn inexpressible(direction: &Direction) -> Option<String> {
     (!direction.changes.is_empty()).then(|| changes.to_owned())
 }
 
-/// What a direction does to acknowledgements alone.
-fn of_acks_alone(direction: &Direction) -> Option<String> {
-    let lost = (direction.ack_loss.0 > 0.0).then(|| format!("ack_loss \"{}\"", direction.ack_loss));
-    direction.acks.map(|acks| format!("acks \"{acks}\"")).or(lost)
-}
-
-/// The way out where netem has none.
 const OTHER_DRIVER: &str = "the user-space link can: `--link tunlink`";
 
 fn lacking(emulated: &str) -> Failure {
@@ -124,19 +113,18 @@ fn refused(emulated: &str, why: &anyhow::Error) -> Failure {
     Failure::unmet(format!("cannot emulate {emulated}: this kernel's netem refuses it: {why:#}")).hint(OTHER_DRIVER)
 }
 
-/// A link whose packets the kernel carries.
 #[derive(Debug)]
 struct NetemLink {
     wires: Wires,
     config: LinkConfig,
     limits: [QueueLimit; 2],
-    /// What the stages had counted when the counters were last started.
+    /// Counts of the stages at the last restart of the counters.
     before: Mutex<[Vec<StageCounts>; 2]>,
     is_seeded: bool,
 }
 
 impl NetemLink {
-    /// The stages of a direction: loss, queue with serialiser, delay, and holding back where it is asked for.
+    /// The stages of a direction: loss, queue with serialiser, delay, and reordering if asked for.
     fn stages(&self, number: usize, seed: u64) -> Vec<NetemOptions> {
         stages_of(&self.config.directions[number], limit_pkts(self.limits[number], self.config.mtu), seed)
     }
@@ -146,14 +134,14 @@ impl NetemLink {
         Ok(chain::read_stages(&self.wires, number, stages)?.0)
     }
 
-    /// What the stages have counted; zeroes for interfaces that were taken away.
+    /// Zeroes for interfaces that were deleted.
     fn counts(&self) -> [Vec<StageCounts>; 2] {
         let none = |number: usize| vec![StageCounts::default(); stage_count(&self.config.directions[number])];
         [0, 1].map(|number| self.read(number).unwrap_or_else(|_| none(number)))
     }
 }
 
-/// A byte queue in full packets: netem counts packets only.
+/// Converts a byte queue to full packets, because netem counts packets only.
 fn limit_pkts(limit: QueueLimit, mtu: u32) -> u32 {
     match limit {
         QueueLimit::Packets(packets) => packets,
@@ -172,15 +160,13 @@ fn stages_of(direction: &Direction, queue_pkts: u32, seed: u64) -> Vec<NetemOpti
         states: direction.loss.gilbert(),
         ..NetemOptions::passing(AMPLE_PKTS)
     };
-    let rate = match direction.rate {
-        // One more than the queue: netem counts the packet that is being serialised.
-        Some(rate) => {
-            NetemOptions { bytes_per_sec: Some(rate.0 / 8), ..NetemOptions::passing(queue_pkts.saturating_add(1)) }
-        }
-        None => NetemOptions::passing(AMPLE_PKTS),
+    // One more than the queue, because netem counts the packet in the serialiser. Copies are made behind the losses: netem
+    // would lose a packet and its copy by one draw.
+    let rate = NetemOptions {
+        bytes_per_sec: direction.rate.map(|rate| rate.0 / 8),
+        duplicate: direction.duplicate.0,
+        ..NetemOptions::passing(direction.rate.map_or(AMPLE_PKTS, |_| queue_pkts.saturating_add(1)))
     };
-    // Behind the losses: netem would lose a packet and its copy in one draw.
-    let rate = NetemOptions { duplicate: direction.duplicate.0, ..rate };
     // Netem deviates to both sides of the middle.
     let half = nanos(direction.jitter) / 2;
     let delay = NetemOptions {
@@ -195,18 +181,18 @@ fn stages_of(direction: &Direction, queue_pkts: u32, seed: u64) -> Vec<NetemOpti
         ..NetemOptions::passing(AMPLE_PKTS)
     });
     let stages = [loss, rate, delay].into_iter().chain(hold);
-    // Each draws from a generator of its own; the losses from the seed itself.
+    // Each stage has its own generator; that of the losses has the seed itself.
     stages.zip(0..).map(|(stage, number)| NetemOptions { seed: Some(seed ^ number << STAGE_BITS), ..stage }).collect()
 }
 
-/// The counters of one direction, from what its stages counted before and after.
+/// The counters of one direction, from its stages' counts before and after.
 fn counters_of(before: &[StageCounts], after: &[StageCounts]) -> LinkCounters {
     let grown =
         |stage: usize, value: fn(&StageCounts) -> u64| value(&after[stage]).saturating_sub(value(&before[stage]));
     let last = after.len() - 1;
     let [passed, queued, sent] = [0, 1, last].map(|stage| grown(stage, |counts| counts.packets));
     let [lost, overflow] = [0, 1].map(|stage| grown(stage, |counts| counts.drops));
-    // Netem does not count its copies: they are what the queue saw beyond what came to it.
+    // Netem does not count its copies: the queue saw that many more packets than came to it.
     let seen = queued + overflow + after[1].waiting;
     LinkCounters {
         received_pkts: passed + lost,
@@ -216,8 +202,6 @@ fn counters_of(before: &[StageCounts], after: &[StageCounts]) -> LinkCounters {
         duplicated_pkts: seen.saturating_sub(passed + before[1].waiting),
         overflow_pkts: overflow,
         failed_pkts: (2..=last).map(|stage| grown(stage, |counts| counts.drops)).sum(),
-        max_queue_pkts: None,
-        lateness_us: None,
         ..LinkCounters::default()
     }
 }
@@ -227,12 +211,10 @@ impl Link for NetemLink {
         let (after, before) = (self.counts(), self.before.lock().expect("no thread panics with this lock"));
         let mut counters = [0, 1].map(|number| counters_of(&before[number], &after[number]));
         for (counters, direction) in counters.iter_mut().zip(&self.config.directions) {
-            // What is between two stages while they are read would count as copied.
+            // A packet between two stages while they are read would count as a copy.
             counters.duplicated_pkts *= u64::from(direction.duplicate.0 > 0.0);
         }
-        for (counters, drops) in counters.iter_mut().zip(self.wires.end_drops()) {
-            counters.failed_pkts += drops;
-        }
+        self.wires.add_end_drops(&mut counters);
         counters
     }
 
@@ -243,13 +225,10 @@ impl Link for NetemLink {
 
     fn reseed(&self, seeds: [u64; 2]) {
         for (number, seed) in seeds.into_iter().enumerate() {
-            // An interface that was taken away shows in the notices.
+            // The notices report a deleted interface.
             let _ = chain::set_stages(&self.wires, number, &self.stages(number, seed));
         }
     }
-
-    /// Nothing changes by time.
-    fn start(&self) {}
 
     fn notices(&self) -> Vec<LinkNotice> {
         let mut notices = Vec::new();
@@ -285,14 +264,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_to_acknowledgements_alone_is_refused_by_field() {
-        let refused = |there: Direction| check_expressible(&[direction(), there]).unwrap_err().what;
+    fn what_netem_cannot_do_is_refused_by_field_with_the_way_out() {
+        let positions = LossPositions::new("positions:3".into(), vec![3]).unwrap();
         let acks = Some("thinned:time=5ms,pkts=4".parse().unwrap());
-        let what = "netem does not tell acknowledgements from other packets";
-        let held = refused(Direction { acks, ..direction() });
-        assert_eq!(held, format!("cannot emulate acks \"thinned:time=5ms,pkts=4\": {what}"));
-        let lost = refused(Direction { ack_loss: Share(0.02), ..direction() });
-        assert_eq!(lost, format!("cannot emulate ack_loss \"2%\": {what}"));
+        for (asked, what) in [
+            (
+                Direction { acks, ..direction() },
+                "acks \"thinned:time=5ms,pkts=4\": netem does not tell acknowledgements from other packets",
+            ),
+            (
+                Direction { ack_loss: Share(0.02), ..direction() },
+                "ack_loss \"2%\": netem does not tell acknowledgements from other packets",
+            ),
+            (
+                Direction { loss: LossModel::Positions(positions), ..direction() },
+                "loss \"positions:3\": netem loses packets by chance, not by number",
+            ),
+            (
+                Direction { jitter: Duration::from_secs(8), ..direction() },
+                "jitter \"8s\": netem's ends at 4.294967294s, and it would be cut silently",
+            ),
+        ] {
+            let refusal = check_expressible(&[direction(), asked]).unwrap_err();
+            assert_eq!(refusal, Failure::unmet(format!("cannot emulate {what}")).hint(OTHER_DRIVER));
+        }
+        let most = Direction { jitter: JITTER_MAX, ..direction() };
+        assert_eq!(stages_of(&most, 50, 9)[2].jitter_nanos, i64::from(i32::MAX));
+        assert_eq!(check_expressible(&[most, direction()]), Ok(()));
     }
 
     #[test]
@@ -301,23 +299,9 @@ mod tests {
         assert_eq!((loss.loss, loss.seed, loss.bytes_per_sec, loss.delay_nanos), (0.01, Some(9), None, 0));
         assert_eq!((rate.limit_pkts, rate.bytes_per_sec, rate.loss), (51, Some(12_500_000), 0.0));
         assert_eq!((delay.delay_nanos, delay.jitter_nanos, delay.bytes_per_sec), (50_000_000, 0, None));
-    }
-
-    #[test]
-    fn losses_by_two_states_are_the_kernels_own_model() {
         let model = Gilbert { to_bad: Share(0.01), to_good: Share(0.25), bad_loss: Share(1.0), good_loss: Share(0.0) };
         let loss = stages_of(&Direction { loss: LossModel::Gilbert(model), ..direction() }, 50, 9)[0];
-        assert_eq!((loss.states, loss.loss), (Some(model), 0.0));
-    }
-
-    #[test]
-    fn losses_by_number_are_refused_with_the_way_out() {
-        let positions = LossPositions::new("positions:3".into(), vec![3]).unwrap();
-        let given = Direction { loss: LossModel::Positions(positions), ..direction() };
-        let refusal = check_expressible(&[direction(), given]).unwrap_err();
-        assert_eq!(refusal.kind, crate::failure::FailureKind::Unmet);
-        assert!(refusal.what.starts_with("cannot emulate loss \"positions:3\": netem loses"), "{refusal}");
-        assert!(refusal.hint.unwrap().contains("--link tunlink"));
+        assert_eq!((loss.states, loss.loss), (Some(model), 0.0), "the kernel's own model");
     }
 
     #[test]
@@ -326,12 +310,6 @@ mod tests {
         let delay = stages_of(&jittered, 50, 9)[2];
         assert_eq!((delay.delay_nanos, delay.jitter_nanos), (52_000_000, 2_000_000));
         assert_eq!(delay.bytes_per_sec, Some(ORDERING_BYTES_PER_SEC));
-        let most = Direction { jitter: JITTER_MAX, ..direction() };
-        assert_eq!(stages_of(&most, 50, 9)[2].jitter_nanos, i64::from(i32::MAX));
-        assert_eq!(check_expressible(&[most, direction()]), Ok(()));
-        let more = Direction { jitter: Duration::from_secs(8), ..direction() };
-        let refusal = check_expressible(&[direction(), more]).unwrap_err();
-        assert!(refusal.what.starts_with("cannot emulate jitter \"8s\": netem's ends at 4.294967294s"), "{refusal}");
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! A link that does nothing to packets: one veth pair from node to node, without an emulator between them.
+//! A link that does nothing to packets: one veth pair from node to node, without an emulator.
 
 use std::sync::Mutex;
 
 use anyhow::{Context, Result};
 
-use super::link::{Link, LinkDriver, LinkEnd, LinkNotice};
 use super::wires::{END_MAC, ETHERNET_HEADER, wait_until_operational};
+use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
 use crate::kernel::netlink::{
     InterfaceCounts, VethEnd, create_veth, delete_interface, sent, set_up, stop_ipv6_autoconfiguration,
 };
@@ -14,7 +14,7 @@ use crate::kernel::privilege;
 use crate::model::run::LinkCounters;
 use crate::path::LinkConfig;
 
-/// Joins two nodes by the driver, or without one where the link does nothing to packets.
+/// Connects two nodes by the driver, or by a plain veth pair if the link does nothing to packets.
 ///
 /// Errors: those of [`LinkDriver::connect`].
 /// Side effects: two interfaces that live as long as the returned link.
@@ -23,18 +23,18 @@ pub fn join(driver: &dyn LinkDriver, config: &LinkConfig, ends: [LinkEnd; 2]) ->
         return driver.connect(config, ends);
     }
     config.check()?;
-    Ok(Box::new(Plain::create(config.mtu, ends).context("create the link's interfaces")?))
+    Ok(Box::new(PlainLink::create(config.mtu, ends).context("create the link's interfaces")?))
 }
 
 /// A veth pair, deleted when dropped.
 #[derive(Debug)]
-struct Plain {
+struct PlainLink {
     ends: [LinkEnd; 2],
-    /// What each end had sent when the counters were last started.
+    /// Counts of each end at the last restart of the counters.
     before: Mutex<[InterfaceCounts; 2]>,
 }
 
-impl Plain {
+impl PlainLink {
     fn create(mtu: u32, ends: [LinkEnd; 2]) -> Result<Self> {
         privilege::require("create the interfaces of a link", &privilege::FOR_LINK)?;
         let [first, second] = ends.each_ref().map(|end| {
@@ -42,7 +42,7 @@ impl Plain {
             VethEnd { netns, name: interface, mac: Some(END_MAC), arp: false }
         });
         create_veth(&first, &second, mtu)?;
-        let link = Plain { ends, before: Mutex::default() };
+        let link = PlainLink { ends, before: Mutex::default() };
         for LinkEnd { netns, interface } in &link.ends {
             turn_offloads_off(netns, interface)?;
             stop_ipv6_autoconfiguration(netns, interface)?;
@@ -53,17 +53,13 @@ impl Plain {
         Ok(link)
     }
 
-    fn is_there(&self) -> bool {
-        self.ends.iter().all(|end| sent(&end.netns, &end.interface).is_ok())
-    }
-
-    /// What the ends have sent; nothing where one was taken away.
+    /// Zeroes for an interface that was deleted.
     fn sent(&self) -> [InterfaceCounts; 2] {
         self.ends.each_ref().map(|end| sent(&end.netns, &end.interface).unwrap_or_default())
     }
 }
 
-impl Link for Plain {
+impl Link for PlainLink {
     fn counters(&self) -> [LinkCounters; 2] {
         let (after, before) = (self.sent(), self.before.lock().expect("no thread panics with this lock"));
         [0, 1].map(|number| {
@@ -74,7 +70,7 @@ impl Link for Plain {
                 received_pkts: packets + grown(|sent| sent.drops),
                 sent_pkts: packets,
                 sent_bytes: grown(|sent| sent.bytes).saturating_sub(packets * ETHERNET_HEADER),
-                // The only queue on its way is the kernel's own, of the receiving processor.
+                // The only queue is the kernel's own, of the receiving processor.
                 overflow_pkts: grown(|sent| sent.drops),
                 ..LinkCounters::default()
             }
@@ -85,14 +81,8 @@ impl Link for Plain {
         *self.before.lock().expect("no thread panics with this lock") = self.sent();
     }
 
-    /// Nothing is random.
-    fn reseed(&self, _: [u64; 2]) {}
-
-    /// Nothing changes by time.
-    fn start(&self) {}
-
     fn notices(&self) -> Vec<LinkNotice> {
-        if self.is_there() {
+        if self.ends.iter().all(|end| sent(&end.netns, &end.interface).is_ok()) {
             return Vec::new();
         }
         let [first, second] = self.ends.each_ref().map(|end| end.interface.as_str());
@@ -100,9 +90,9 @@ impl Link for Plain {
     }
 }
 
-impl Drop for Plain {
+impl Drop for PlainLink {
     fn drop(&mut self) {
-        // Either end takes the other with it. One that somebody else deleted already is what is wanted.
+        // Deleting one end deletes the other. Somebody else may have deleted it already.
         let _ = delete_interface(&self.ends[0].netns, &self.ends[0].interface);
     }
 }
@@ -117,15 +107,16 @@ mod tests {
 
     #[test]
     fn only_a_link_that_does_nothing_to_packets_is_plain() {
-        let is_open = |back: Direction| {
-            let there = Direction { queue: QueueSize::Packets(9), seed: 7, ..Direction::default() };
-            LinkConfig { directions: [there, back], mtu: 1500 }.is_open()
-        };
         let open = Direction::default();
-        assert!(is_open(open.clone()));
-        assert!(!is_open(Direction { rate: Some(BitsPerSec(1_000)), ..open.clone() }));
-        assert!(!is_open(Direction { delay: Duration::from_micros(1), ..open.clone() }));
-        assert!(!is_open(Direction { loss: Share(0.01).into(), ..open.clone() }));
-        assert!(!is_open(Direction { ack_loss: Share(0.01), ..open }));
+        for (back, is_open) in [
+            (open.clone(), true),
+            (Direction { rate: Some(BitsPerSec(1_000)), ..open.clone() }, false),
+            (Direction { delay: Duration::from_micros(1), ..open.clone() }, false),
+            (Direction { loss: Share(0.01).into(), ..open.clone() }, false),
+            (Direction { ack_loss: Share(0.01), ..open }, false),
+        ] {
+            let there = Direction { queue: QueueSize::Packets(9), seed: 7, ..Direction::default() };
+            assert_eq!(LinkConfig { directions: [there, back], mtu: 1500 }.is_open(), is_open);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A built network, whoever built it: nodes one can send from and links one can ask.
+//! A built network: its nodes and its links.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use anyhow::{Result, anyhow};
 
 use super::layout::{EndLayout, Layout, LinkLayout, NodeLayout};
-use super::link::{Link, LinkEnd};
+use crate::emulate::{Link, LinkEnd};
 use crate::kernel::netns::Netns;
 use crate::kernel::{offload, sysctl};
 
@@ -15,30 +15,28 @@ use crate::kernel::{offload, sysctl};
 pub struct Node {
     pub name: String,
     pub netns: Netns,
-    /// Its own address, reachable from every other node.
+    /// Loopback address, reachable from every other node.
     pub address: Ipv4Addr,
 }
 
 impl Node {
-    /// A node of a layout in its namespace, with its settings; beside it those that this kernel lacks.
+    /// Applies a node's settings to its namespace; also returns the settings that this kernel lacks.
     ///
-    /// Errors: a setting is refused.
+    /// Errors: the kernel refuses a setting.
     pub(super) fn settled(layout: &NodeLayout, netns: Netns) -> Result<(Node, Vec<String>)> {
         let settings: Vec<(&str, &str)> = layout.settings.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         let lacking = sysctl::set_all(&netns, &settings)?;
         Ok((Node { name: layout.name.clone(), netns, address: layout.address }, lacking))
     }
 
-    /// The node of that name.
-    ///
-    /// Errors: there is none.
+    /// Errors: no node has that name.
     pub(super) fn find<'a>(nodes: &'a [Node], name: &str) -> Result<&'a Node> {
         nodes.iter().find(|node| node.name == name).ok_or_else(|| anyhow!("no node \"{name}\" in the network"))
     }
 
-    /// Where the two ends of a link shall appear.
+    /// Where the two ends of a link are to be created.
     ///
-    /// Errors: there is no such node; its namespace cannot be shared.
+    /// Errors: no such node; its namespace cannot be shared.
     pub(super) fn ends(nodes: &[Node], link: &LinkLayout) -> Result<[LinkEnd; 2]> {
         let end = |end: &EndLayout| -> Result<LinkEnd> {
             Ok(LinkEnd { netns: Node::find(nodes, &end.node)?.netns.try_clone()?, interface: end.interface.clone() })
@@ -47,26 +45,24 @@ impl Node {
     }
 }
 
-/// A built network; everything vanishes when it is dropped, also with the process.
-pub struct Topology {
+/// Everything in it goes when it is dropped, and when the process ends.
+pub struct Topology<L = Box<dyn Link>> {
     pub layout: Layout,
     pub nodes: Vec<Node>,
-    pub links: Vec<Box<dyn Link>>,
+    pub links: Vec<L>,
     /// Settings that this kernel lacks.
     pub lacking: Vec<String>,
-    /// What else must live as long as the network: a process that holds it.
+    /// A process that holds the network, if any.
     pub keeper: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Topology {
-    /// The node of that name.
-    ///
-    /// Errors: no link names it.
+    /// Errors: no node has that name.
     pub fn node(&self, name: &str) -> Result<&Node> {
         Node::find(&self.nodes, name)
     }
 
-    /// The offloads that are on at any end of a link, as one phrase; "off" when none is.
+    /// The offloads that are on at any end of a link, such as `GRO, TSO`; `off` if none is.
     ///
     /// Errors: an interface is gone.
     pub fn offloads(&self) -> Result<String> {

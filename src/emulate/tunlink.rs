@@ -1,25 +1,24 @@
-//! A link by our own user-space emulator, for kernels without netem and for runs that repeat their losses packet for packet.
+//! A link by our own user-space emulator, for kernels without netem and for runs that repeat the same packet losses.
 //!
-//! Each end is one half of a veth pair whose other half lives in a namespace of the link's own. There a thread takes
-//! the packets (with the kernel's arrival times, so that taking them late costs nothing), decides on the virtual clock
-//! of [`shaper`], and sends each when it is due. Nothing has a name outside: when the process ends, however it ends,
-//! the private namespace goes and with it all interfaces.
+//! Each end is half of a veth pair whose other half is in a private namespace. A thread receives the packets there,
+//! decides on the virtual clock of [`shaper`], and sends each when it is due. The kernel stamps arrivals, so receiving
+//! late does no harm. The private namespace goes with the process, however that ends, and all interfaces go with it.
 //!
-//! It carries IP; VLAN tags are not carried.
+//! The link carries IP without VLAN tags.
 
-use std::sync::mpsc::{self, Sender, SyncSender};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use self::engine::{End, Engine, EngineRequest};
+use self::engine::{InterfaceGone, LinkEngine, LinkRequest};
 use self::lane::Lane;
 use self::port::Port;
-use super::link::{Link, LinkDriver, LinkEnd, LinkNotice};
 use super::wires::{OWN_NAMES, Wires};
+use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
 use crate::kernel::netlink::interface_index;
 use crate::model::run::LinkCounters;
 use crate::path::LinkConfig;
@@ -28,22 +27,19 @@ pub(crate) mod ack;
 mod clock;
 mod engine;
 pub(crate) mod gate;
+mod header;
 pub(crate) mod lane;
-mod mark;
 mod meter;
-mod moments;
 pub(crate) mod pool;
 pub(crate) mod port;
-mod priority;
 mod serialiser;
 pub(crate) mod shaper;
 
 /// Above ordinary work, below the kernel's own real-time threads.
 const REAL_TIME_PRIORITY: i32 = 10;
-/// Timers of the link's thread fire on time, not in groups.
+/// Timers of the link's thread fire on time instead of in groups.
 const TIMER_SLACK_NANOS: libc::c_ulong = 1;
 
-/// Builds links by the user-space emulator.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct TunLink;
 
@@ -55,21 +51,21 @@ impl LinkDriver for TunLink {
     fn connect(&self, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
         config.check()?;
         let wires = Wires::create(config.mtu, ends).context("create the link's interfaces")?;
-        Ok(Box::new(Emulated::start(config, wires)?))
+        Ok(Box::new(EmulatedLink::start(config, wires)?))
     }
 }
 
-/// A link with its running thread.
-struct Emulated {
-    requests: Option<Sender<EngineRequest>>,
+struct EmulatedLink {
+    requests: Option<Sender<LinkRequest>>,
+    /// Wakes the thread for a request.
     bell: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
-    end: Arc<Mutex<Option<End>>>,
+    gone: Arc<OnceLock<InterfaceGone>>,
     notices: Vec<LinkNotice>,
     wires: Wires,
 }
 
-impl Emulated {
+impl EmulatedLink {
     fn start(config: &LinkConfig, wires: Wires) -> Result<Self> {
         let ports = open_ports(&wires)?;
         wires.set_ends_up()?;
@@ -78,69 +74,70 @@ impl Emulated {
         let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
         let bell = Arc::new(bell.context("create an event descriptor")?);
         let (requests, inbox) = mpsc::channel();
-        let mut engine = Engine { ports, lanes, requests: inbox, bell: Arc::clone(&bell) };
-        let end = Arc::new(Mutex::new(None));
+        let mut engine = LinkEngine { ports, lanes, requests: inbox, bell: Arc::clone(&bell) };
+        let gone = Arc::new(OnceLock::new());
         let (told, heard) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name("tunlink".into());
         let thread = thread.spawn({
-            let end = Arc::clone(&end);
+            let gone = Arc::clone(&gone);
             move || {
                 let _ = told.send(raise_priority());
-                let ended = engine.run();
-                // Before the engine goes: who waits for its answer finds out by the engine's end.
-                *end.lock().expect("no thread panics with this lock") = Some(ended);
+                // Set before the engine is dropped, which ends the wait of an unanswered request.
+                if let Some(is_gone) = engine.run() {
+                    let _ = gone.set(is_gone);
+                }
                 drop(engine);
             }
         });
         let thread = thread.context("start the link's thread")?;
         let notices = heard.recv().context("wait for the link's thread")?.err().map(LinkNotice::Lacking);
         let notices = notices.into_iter().collect();
-        Ok(Emulated { requests: Some(requests), bell, thread: Some(thread), end, notices, wires })
+        Ok(EmulatedLink { requests: Some(requests), bell, thread: Some(thread), gone, notices, wires })
     }
 
-    /// Asks the thread and waits for its answer; none when it has ended.
-    fn ask<T>(&self, request: impl FnOnce(SyncSender<T>) -> EngineRequest) -> Option<T> {
+    /// Runs a request in the link's thread and waits for its result; `None` if the thread has ended.
+    fn ask<T: Send + 'static>(&self, request: impl FnOnce(&mut LinkEngine) -> T + Send + 'static) -> Option<T> {
         let (answer, heard) = mpsc::sync_channel(1);
-        self.requests.as_ref()?.send(request(answer)).ok()?;
+        let request: LinkRequest = Box::new(move |engine| drop(answer.send(request(engine))));
+        self.requests.as_ref()?.send(request).ok()?;
         let _ = self.bell.write(1);
         heard.recv().ok()
     }
-
-    fn end(&self) -> Option<End> {
-        self.end.lock().expect("no thread panics with this lock").clone()
-    }
 }
 
-impl Link for Emulated {
+impl Link for EmulatedLink {
     fn counters(&self) -> [LinkCounters; 2] {
-        let mut counters = match (self.ask(EngineRequest::Counters), self.end()) {
-            (Some(counters), _) => counters,
-            (None, Some(End::InterfaceGone(_, counters))) => *counters,
-            (None, _) => unreachable!("the thread ends only when the link is dropped or an interface goes"),
-        };
-        for (counters, drops) in counters.iter_mut().zip(self.wires.end_drops()) {
-            counters.failed_pkts += drops;
-        }
+        let at_end = || self.gone.get().map(|gone| gone.counters.clone());
+        let counters = self.ask(LinkEngine::counters).or_else(at_end);
+        let mut counters = counters.expect("the thread ends only when the link is dropped or an interface goes");
+        self.wires.add_end_drops(&mut counters);
         counters
     }
 
     fn restart_counters(&self) {
-        self.ask(EngineRequest::RestartCounters);
+        self.ask(|engine| {
+            engine.lanes.iter_mut().zip(&engine.ports).for_each(|(lane, port)| lane.restart_counters(port));
+        });
         self.wires.restart_end_drops();
     }
 
     fn reseed(&self, seeds: [u64; 2]) {
-        self.ask(|answer| EngineRequest::Reseed(seeds, answer));
+        self.ask(move |engine| {
+            engine.lanes.iter_mut().zip(seeds).for_each(|(lane, seed)| lane.path.shaper.reseed(seed))
+        });
     }
 
     fn start(&self) {
-        self.ask(EngineRequest::Start);
+        self.ask(|engine| {
+            let begin = clock::now();
+            engine.lanes.iter_mut().for_each(|lane| lane.path.shaper.start(begin));
+        });
     }
 
     fn notices(&self) -> Vec<LinkNotice> {
         let mut notices = self.notices.clone();
-        if let Some(End::InterfaceGone(number, _)) = self.end() {
-            let (interface, end) = (&self.wires.ends[number].interface, ["first", "second"][number]);
+        if let Some(InterfaceGone { number, .. }) = self.gone.get() {
+            let (interface, end) = (&self.wires.ends[*number].interface, ["first", "second"][*number]);
             let what = format!("interface \"{interface}\" of its {end} end was taken away");
             notices.push(LinkNotice::Stopped(what));
         }
@@ -148,7 +145,7 @@ impl Link for Emulated {
     }
 }
 
-impl Drop for Emulated {
+impl Drop for EmulatedLink {
     fn drop(&mut self) {
         drop(self.requests.take());
         let _ = self.bell.write(1);
@@ -158,7 +155,7 @@ impl Drop for Emulated {
     }
 }
 
-/// Packet sockets on the link's own halves.
+/// Packet sockets on the interfaces in the private namespace.
 fn open_ports(wires: &Wires) -> Result<[Port; 2]> {
     let open = |name| {
         let interface = interface_index(&wires.own, name)?;
@@ -167,7 +164,7 @@ fn open_ports(wires: &Wires) -> Result<[Port; 2]> {
     Ok([open(OWN_NAMES[0])?, open(OWN_NAMES[1])?])
 }
 
-/// Makes the calling thread punctual; without the permission the link works, but later under load, and says so.
+/// Makes the calling thread punctual. Without the permission the link still works, but is late under load.
 fn raise_priority() -> Result<(), String> {
     // SAFETY: plain system calls on the calling thread; the parameter struct outlives the call.
     let answer = unsafe {

@@ -1,8 +1,8 @@
-//! The interfaces of an emulated link: each end is one half of a veth pair whose other half lives in a private namespace.
+//! The interfaces of an emulated link: each end is half of a veth pair whose other half is in a private namespace.
 //!
-//! Nothing has a name outside: when the process ends, however it ends, the private namespace goes and with it all
-//! interfaces. Both ends share one hardware address and use no ARP, so that only packets the hosts meant to send meet
-//! the link; offloads are off, so that every packet on it is one MTU with a right checksum.
+//! The private namespace is anonymous: it goes with the process, however that ends, and all interfaces go with it. Both
+//! ends share one hardware address and use no ARP, so the link carries only packets that the hosts meant to send.
+//! Offloads are off, so every packet is one MTU with a correct checksum.
 
 use std::sync::Mutex;
 use std::thread;
@@ -10,40 +10,41 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::link::LinkEnd;
+use crate::emulate::LinkEnd;
 use crate::kernel::netlink::{
     VethEnd, create_veth, delete_interface, is_operational, sent, set_up, stop_ipv6_autoconfiguration,
 };
 use crate::kernel::netns::Netns;
 use crate::kernel::offload::turn_offloads_off;
 use crate::kernel::privilege;
+use crate::model::run::LinkCounters;
 
-/// Locally administered addresses: one that both ends share, one for the link's own halves.
+/// Locally administered address that both ends share.
 pub const END_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x01];
+/// The same for the halves in the private namespace.
 const OWN_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x02];
-/// The link's own halves, in its private namespace: of the first and of the second end.
+/// Interfaces in the private namespace, of the first and of the second end.
 pub const OWN_NAMES: [&str; 2] = ["link0", "link1"];
 
-/// Ethernet header, bytes: the kernel's counters have it, a link's do not.
+/// Bytes of the Ethernet header, which the kernel's counters include and a link's do not.
 pub const ETHERNET_HEADER: u64 = 14;
 
-/// The kernel tells that a pair is up within a second, and a busy host later.
+/// The kernel reports a pair as up within a second; a busy host takes longer.
 const OPERATIONAL_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// The two veth pairs of a link, deleted when dropped.
+/// Two veth pairs, deleted when dropped.
 #[derive(Debug)]
 pub struct Wires {
-    /// The namespace of the link's own.
+    /// The private namespace.
     pub own: Netns,
-    /// Where the two ends appear.
     pub ends: [LinkEnd; 2],
-    /// Packets the ends had failed to hand over when the counters were last started.
+    /// Drops at the ends at the last restart of the counters.
     drops_before: Mutex<[u64; 2]>,
 }
 
 impl Wires {
-    /// Creates the interfaces: the link's own halves up, the ends still down.
+    /// Creates the interfaces, with the ends still down.
     ///
     /// Errors: no root; an interface of that name exists.
     /// Side effects: a namespace and two pairs of interfaces that live as long as this value.
@@ -66,7 +67,7 @@ impl Wires {
 
     /// Brings the ends up, once the link is ready to carry packets.
     ///
-    /// Errors: an end was taken away.
+    /// Errors: an end was deleted.
     pub fn set_ends_up(&self) -> Result<()> {
         self.ends.iter().try_for_each(|end| set_up(&end.netns, &end.interface))
     }
@@ -80,26 +81,27 @@ impl Wires {
         wait_until_operational(own.into_iter().chain(ends))
     }
 
-    /// Packets each end failed to hand to the link since [`Wires::restart_end_drops`]; none for one that vanished.
-    pub fn end_drops(&self) -> [u64; 2] {
-        let (so_far, before) =
-            (self.drops_so_far(), self.drops_before.lock().expect("no thread panics with this lock"));
-        [0, 1].map(|n| so_far[n].saturating_sub(before[n]))
+    /// Counts packets that each end failed to hand to the link since [`Wires::restart_end_drops`].
+    pub fn add_end_drops(&self, counters: &mut [LinkCounters; 2]) {
+        let before = *self.drops_before.lock().expect("no thread panics with this lock");
+        for (counters, (now, before)) in counters.iter_mut().zip(self.drops_so_far().into_iter().zip(before)) {
+            counters.failed_pkts += now.saturating_sub(before);
+        }
     }
 
-    /// Counts the packets of [`Wires::end_drops`] from here.
     pub fn restart_end_drops(&self) {
         *self.drops_before.lock().expect("no thread panics with this lock") = self.drops_so_far();
     }
 
+    /// 0 for a deleted interface.
     fn drops_so_far(&self) -> [u64; 2] {
-        [0, 1].map(|n| sent(&self.ends[n].netns, &self.ends[n].interface).unwrap_or_default().drops)
+        self.ends.each_ref().map(|end| sent(&end.netns, &end.interface).unwrap_or_default().drops)
     }
 }
 
 /// Waits until interfaces carry packets.
 ///
-/// Errors: they do not within [`OPERATIONAL_WITHIN`]; one was taken away.
+/// Errors: they do not within [`OPERATIONAL_WITHIN`]; one was deleted.
 pub fn wait_until_operational<'a>(interfaces: impl IntoIterator<Item = (&'a Netns, &'a str)>) -> Result<()> {
     let deadline = Instant::now() + OPERATIONAL_WITHIN;
     for (netns, name) in interfaces {
@@ -115,7 +117,7 @@ pub fn wait_until_operational<'a>(interfaces: impl IntoIterator<Item = (&'a Netn
 
 impl Drop for Wires {
     fn drop(&mut self) {
-        // An interface that somebody else deleted already is what is wanted.
+        // Somebody else may have deleted it already.
         OWN_NAMES.iter().for_each(|name| drop(delete_interface(&self.own, name)));
     }
 }

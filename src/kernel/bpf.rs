@@ -1,8 +1,8 @@
-//! What every BPF object has in common: numbers, descriptors, pins and links.
+//! Ids, descriptors, pins and links of BPF objects.
 
 use std::ffi::CString;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -10,17 +10,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// Opens a map by its number.
-///
-/// Errors: gone, or not permitted.
+use super::io_error;
+
+/// Errors: no map has this id; not permitted.
 pub fn open_map(id: u32) -> Result<OwnedFd> {
     // SAFETY: the call takes a plain number.
     owned(unsafe { libbpf_sys::bpf_map_get_fd_by_id(id) }).with_context(|| format!("open BPF map {id}"))
 }
 
-/// Opens what is pinned at a path.
-///
-/// Errors: nothing there, or not permitted.
+/// Errors: nothing is pinned there; not permitted.
 pub fn open_pin(path: &Path) -> Result<OwnedFd> {
     let text = CString::new(path.as_os_str().as_bytes()).context("pass the path of a pin")?;
     // SAFETY: the string ends with a zero and outlives the call.
@@ -38,58 +36,46 @@ pub fn pin(object: &OwnedFd, path: &Path) -> Result<()> {
         .with_context(|| format!("pin at {}", path.display()))
 }
 
-/// Removes a pin; one that does not exist is no error.
+/// A pin that does not exist is no error.
 ///
 /// Errors: read-only; not permitted.
 pub fn remove_pin(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove the pin {}", path.display()))
-        }
-        _ => Ok(()),
-    }
+    io_error::remove_file(path).with_context(|| format!("remove the pin {}", path.display()))
 }
 
-/// Number of the map.
-///
 /// Errors: not a map.
 pub fn map_id(map: &OwnedFd) -> Result<u32> {
     Ok(map_info(map).context("ask for the number of a map")?.id)
 }
 
-/// Waits until the kernel has let go of a map that nothing holds any more, or until the limit.
+/// Waits up to `limit` until the kernel has freed a map that nothing holds.
 ///
-/// It never opens the map: Linux clears an array of programs in the background once its last descriptor is closed, and
+/// It never opens the map. Linux clears an array of programs in the background once its last descriptor is closed, and
 /// never frees one that is opened and closed again meanwhile (`prog_array_map_clear`, kernel/bpf/arraymap.c).
 pub fn await_map_gone(id: u32, limit: Duration) {
+    let is_there = || {
+        let mut next = 0;
+        // SAFETY: the call writes one number.
+        let answer = unsafe { libbpf_sys::bpf_map_get_next_id(id.saturating_sub(1), &raw mut next) };
+        answer == 0 && next == id
+    };
     let begin = Instant::now();
-    while map_is_there(id) && begin.elapsed() < limit {
+    while is_there() && begin.elapsed() < limit {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-fn map_is_there(id: u32) -> bool {
-    let mut next = 0;
-    // SAFETY: the call writes one number.
-    let answer = unsafe { libbpf_sys::bpf_map_get_next_id(id.saturating_sub(1), &raw mut next) };
-    answer == 0 && next == id
-}
-
-/// Opens a program by its number.
-///
-/// Errors: gone, or not permitted.
+/// Errors: no program has this id; not permitted.
 pub fn open_program(id: u32) -> Result<OwnedFd> {
     // SAFETY: the call takes a plain number.
     owned(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) }).with_context(|| format!("open BPF program {id}"))
 }
 
-/// The map of this name that a program uses.
-///
-/// None: it uses none, or may not be looked at.
+/// The map of this name that a program uses. `None` also without the right to look at it.
 pub fn map_of_program(program: &OwnedFd, name: &str) -> Option<OwnedFd> {
     const MOST: usize = 64;
     let mut ids = [0u32; MOST];
-    // The numbers are as many as it says, and outlive the call.
+    // `ids` has room for that many ids and outlives the call.
     let room =
         libbpf_sys::bpf_prog_info { nr_map_ids: MOST as u32, map_ids: ids.as_mut_ptr() as u64, ..Default::default() };
     let info = info(libbpf_sys::bpf_prog_get_info_by_fd, program, room).ok()?;
@@ -99,28 +85,22 @@ pub fn map_of_program(program: &OwnedFd, name: &str) -> Option<OwnedFd> {
     maps.into_iter().find(is_it)
 }
 
-/// Up to the first zero.
+/// The text before the first zero.
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
 }
 
-/// Number of the program.
-///
 /// Errors: not a program.
 pub fn program_id(program: &impl AsRawFd) -> Result<u32> {
     Ok(program_info(program).context("ask for the number of a program")?.id)
 }
 
-/// Name of the program with this number.
-///
-/// None: it is gone, or may not be looked at.
+/// `None` also without the right to look at the program.
 pub fn program_name(id: u32) -> Option<String> {
     let info = program_info(&open_program(id).ok()?).ok()?;
     Some(text(&info.name.map(|byte| byte as u8)))
 }
 
-/// Numbers of the program and of the cgroup of a link.
-///
 /// Errors: not a link to a cgroup.
 pub fn cgroup_link(link: &OwnedFd) -> Result<CgroupLink> {
     let info = link_info(link).context("ask what a link attaches")?;
@@ -132,14 +112,15 @@ pub fn cgroup_link(link: &OwnedFd) -> Result<CgroupLink> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CgroupLink {
+    /// Id of the program.
     pub program: u32,
-    /// Kernel id of the cgroup; 0 once the link was detached or the cgroup is gone.
+    /// Id of the cgroup. 0 once the link is detached or the cgroup is gone.
     pub cgroup: u64,
 }
 
-/// Attaches a sock_ops program to a cgroup for as long as the link is held or pinned.
+/// Attaches a sock_ops program to a cgroup while the link is held or pinned.
 ///
-/// Errors: a program of somebody else allows none beside it; not permitted.
+/// Errors: another program allows none beside it; not permitted.
 /// Side effects: the program runs for the TCP sockets of the cgroup and all below it.
 pub fn attach_sock_ops(program: &OwnedFd, cgroup: &File) -> io::Result<OwnedFd> {
     let kind = libbpf_sys::BPF_CGROUP_SOCK_OPS;
@@ -147,22 +128,27 @@ pub fn attach_sock_ops(program: &OwnedFd, cgroup: &File) -> io::Result<OwnedFd> 
     owned(unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), cgroup.as_raw_fd(), kind, std::ptr::null()) })
 }
 
-/// Puts another program in the place of the one that a link attaches, between two calls of it.
+/// Replaces the program that a link attaches, between two of its calls.
 ///
-/// Errors: the link attaches another program than `expected`; it was detached.
-/// Side effects: from now on the other program runs.
+/// Errors: the link attaches another program than `expected`; it is detached.
 pub fn replace_program(link: &OwnedFd, program: &OwnedFd, expected: &OwnedFd) -> io::Result<()> {
-    let options = libbpf_sys::bpf_link_update_opts {
-        sz: size_of::<libbpf_sys::bpf_link_update_opts>() as libbpf_sys::size_t,
-        flags: libbpf_sys::BPF_F_REPLACE,
-        old_prog_fd: expected.as_raw_fd() as u32,
-        ..Default::default()
-    };
-    // SAFETY: the descriptors are open; the options outlive the call.
-    checked(unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), &raw const options) })
+    let expected = expected.as_raw_fd() as u32;
+    update_link(link, program, libbpf_sys::bpf_link_update_opts { old_prog_fd: expected, ..Default::default() })
 }
 
-/// The sock_ops programs attached to a cgroup itself.
+/// Points a link to another program or map. `options` has the expected one.
+pub(super) fn update_link(
+    link: &OwnedFd,
+    to: &OwnedFd,
+    mut options: libbpf_sys::bpf_link_update_opts,
+) -> io::Result<()> {
+    options.sz = size_of::<libbpf_sys::bpf_link_update_opts>() as libbpf_sys::size_t;
+    options.flags = libbpf_sys::BPF_F_REPLACE;
+    // SAFETY: the descriptors are open; the options outlive the call.
+    checked(unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), to.as_raw_fd(), &raw const options) })
+}
+
+/// The sock_ops programs of a cgroup, without those of its ancestors.
 ///
 /// Errors: not permitted.
 pub fn sock_ops_of(cgroup: &File) -> io::Result<AttachedPrograms> {
@@ -180,13 +166,13 @@ pub fn sock_ops_of(cgroup: &File) -> io::Result<AttachedPrograms> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedPrograms {
-    /// Their numbers, in the order in which they run.
+    /// In the order in which they run.
     pub ids: Vec<u32>,
-    /// They allow others beside them (`BPF_F_ALLOW_MULTI`).
+    /// Attached with `BPF_F_ALLOW_MULTI`, or none is attached.
     pub allows_others: bool,
 }
 
-/// What `look` finds in the links of the kernel, in the order of their numbers.
+/// The results of `look` for every link of the kernel, in the order of ids.
 ///
 /// Errors: not permitted to list links (needs CAP_SYS_ADMIN).
 pub fn look_at_links<T>(look: impl Fn(OwnedFd) -> Option<T>) -> io::Result<Vec<T>> {
@@ -195,7 +181,7 @@ pub fn look_at_links<T>(look: impl Fn(OwnedFd) -> Option<T>) -> io::Result<Vec<T
     look_at(libbpf_sys::bpf_link_get_next_id, |id| open(id).and_then(&look))
 }
 
-/// What `look` finds in the objects of a kind, whose next number libbpf's call `next` writes.
+/// The results of `look` for the objects of a kind. libbpf's call `next` writes the next id.
 pub(super) fn look_at<T>(
     next: unsafe extern "C" fn(u32, *mut u32) -> i32,
     look: impl Fn(u32) -> Option<T>,
@@ -213,7 +199,7 @@ pub(super) fn look_at<T>(
     }
 }
 
-/// Every link in the kernel that attaches one of these programs to a cgroup which still exists.
+/// The links that attach one of these programs to an existing cgroup.
 ///
 /// Errors: as [`look_at_links`].
 pub fn cgroup_links_of(programs: &[u32]) -> io::Result<Vec<OwnedFd>> {
@@ -222,12 +208,12 @@ pub fn cgroup_links_of(programs: &[u32]) -> io::Result<Vec<OwnedFd>> {
     look_at_links(|link| Some(link).filter(is_it))
 }
 
-/// Whether a link to a cgroup still has it: links outlive the cgroup, which then has taken the program with it.
+/// False once the cgroup is gone. The link outlives it.
 pub fn is_attached_to_cgroup(link: &OwnedFd) -> bool {
     cgroup_link(link).is_ok_and(|link| link.cgroup != 0)
 }
 
-/// Ends a link's registration even if another process has the link open; kernels before 6.11 cannot, which is no error.
+/// Ends a link's registration even if another process has the link open. Does nothing on kernels before 6.11.
 ///
 /// Side effects: the algorithm can no longer be chosen; sockets that have it keep it.
 pub fn detach_link(link: &OwnedFd) {
@@ -235,7 +221,7 @@ pub fn detach_link(link: &OwnedFd) {
     let _ = unsafe { libbpf_sys::bpf_link_detach(link.as_raw_fd()) };
 }
 
-/// libbpf's call that fills the structure of one kind of object, as long as the length says.
+/// libbpf's call for the information about one kind of object: descriptor, structure, length of the structure.
 type AskInfo<T> = unsafe extern "C" fn(i32, *mut T, *mut u32) -> i32;
 
 fn info<T: Default>(ask: AskInfo<T>, object: &impl AsRawFd, mut info: T) -> io::Result<T> {

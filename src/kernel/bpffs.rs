@@ -1,37 +1,37 @@
-//! The BPF file system: where pins live. Where none is mounted tccc mounts one, as bpftool does.
+//! The BPF file system, which holds pins. If none is mounted, tccc mounts one as bpftool does.
 //!
-//! The mount itself says whose it is: the first word of its line in `/proc/mounts` is "tccc".
+//! The first word of such a mount in `/proc/mounts` is "tccc".
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nix::mount::{MntFlags, MsFlags};
-use procfs::FromRead;
 use procfs::process::{MountInfo, MountInfos};
+use procfs::{FromRead, ProcResult};
 
 use super::privilege::{self, Capability};
 use crate::failure::Failure;
 
 /// Where distributions mount it.
 pub const USUAL_PLACE: &str = "/sys/fs/bpf";
-/// What some kernels pin in each new one themselves.
+/// Some kernels pin these in each new BPF file system.
 const PRELOADED: [&str; 2] = ["maps.debug", "progs.debug"];
-/// The device that a mount of ours names.
+/// The device of our mounts.
 const OURS: &str = "tccc";
 
-/// Where a BPF file system is mounted: the usual place if it is one, else the first.
+/// Where a BPF file system is mounted, preferably the usual place.
 pub fn mount() -> Option<PathBuf> {
     let places: Vec<PathBuf> = mounts().map(|mount| mount.mount_point).collect();
     places.iter().find(|place| *place == Path::new(USUAL_PLACE)).or(places.first()).cloned()
 }
 
-/// Mounts one at the usual place, where none is; returns where one is mounted.
+/// Mounts a BPF file system at the usual place if none is mounted. Returns its place.
 ///
-/// Called by one process at a time: a second mount would hide the pins of the first.
+/// Only one process at a time may call this, because a second mount would hide the pins of the first.
 ///
 /// Errors: not permitted; the place does not exist.
-/// Side effects: a mount that [`unmount_ours`] takes away when nothing is pinned in it.
+/// Side effects: a mount. [`unmount_ours`] removes it when nothing is pinned in it.
 pub fn mount_missing() -> Result<PathBuf> {
     if let Some(place) = mount() {
         return Ok(place);
@@ -45,9 +45,9 @@ pub fn mount_missing() -> Result<PathBuf> {
     Ok(PathBuf::from(USUAL_PLACE))
 }
 
-/// Where it is, or where [`mount_missing`] would mount one.
+/// Where a BPF file system is mounted, or where [`mount_missing`] would mount it.
 ///
-/// Errors: none is mounted, and this process may not.
+/// Errors: none is mounted, and this process has no right to mount one.
 pub fn place() -> Result<PathBuf> {
     let missing = || {
         Failure::unmet(format!("no BPF file system is mounted at {USUAL_PLACE}"))
@@ -58,32 +58,34 @@ pub fn place() -> Result<PathBuf> {
     mount().or(usual).ok_or_else(|| missing().into())
 }
 
-/// What [`mount_missing`] would do.
-///
-/// None: nothing, one is mounted.
+/// What [`mount_missing`] would do. `None` if nothing.
 pub fn mount_phrase() -> Option<String> {
     mount().is_none().then(|| format!("mount the BPF file system at {USUAL_PLACE}"))
 }
 
-/// Whether the file system at this place was mounted by tccc.
+/// Whether tccc mounted the file system at this place.
 pub fn is_ours(place: &Path) -> bool {
     let latest = mounts().filter(|mount| mount.mount_point == place).last();
     latest.is_some_and(|mount| mount.mount_source.as_deref() == Some(OURS))
 }
 
-/// Takes away a file system that tccc mounted, when nothing is pinned in it any more.
+/// Unmounts our file system if nothing is pinned in it.
 pub fn unmount_ours() {
     let Some(place) = mount().filter(|place| is_ours(place)) else { return };
     let is_pin = |entry: &fs::DirEntry| !PRELOADED.iter().any(|name| entry.file_name() == *name);
     let is_empty = fs::read_dir(&place).is_ok_and(|entries| !entries.flatten().any(|entry| is_pin(&entry)));
     if is_empty {
-        // Detached, because another process may look into it. Nobody pins now.
+        // Detached, because another process may read it. Nobody pins now.
         let _ = nix::mount::umount2(&place, MntFlags::MNT_DETACH);
     }
 }
 
-/// The BPF file systems that this thread sees, the latest last.
 fn mounts() -> impl Iterator<Item = MountInfo> {
-    let mounts = MountInfos::from_file("/proc/thread-self/mountinfo").into_iter().flatten();
-    mounts.filter(|mount| mount.fs_type == "bpf")
+    mounts_of("bpf").into_iter().flatten()
+}
+
+/// The file systems of this type that this thread sees, the latest last.
+pub(super) fn mounts_of(kind: &str) -> ProcResult<impl Iterator<Item = MountInfo>> {
+    let mounts = MountInfos::from_file("/proc/thread-self/mountinfo")?.into_iter();
+    Ok(mounts.filter(move |mount| mount.fs_type == kind))
 }

@@ -1,10 +1,10 @@
 //! The running kernel's type information (BTF), and that of objects being loaded.
 //!
-//! libbpf would take three times as long: it parses everything.
+//! libbpf takes three times as long because it parses everything.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Read};
+use std::fs::{self, File};
+use std::io;
 use std::ops::Deref;
 
 use anyhow::{Result, anyhow};
@@ -12,41 +12,29 @@ use memmap2::Mmap;
 
 use crate::btf::{Btf, Member, TypeIndex, TypeKind};
 use crate::failure::Failure;
+use crate::kernel::io_error::reason;
 
 pub const RUNNING_KERNEL: &str = "/sys/kernel/btf/vmlinux";
 
-/// Where the kernel shows the types of an algorithm's module, while it is loaded.
+/// The file with the types of an algorithm's kernel module, present while the module is loaded.
 pub fn module_types(algorithm: &str) -> String {
     format!("/sys/kernel/btf/tcp_{algorithm}")
 }
 
-/// The binary form, in memory of our own or of the kernel.
+/// The binary form on the heap, or mapped from the kernel.
 #[derive(Debug)]
-enum Bytes {
+enum TypeBytes {
     Owned(Vec<u8>),
     Mapped(Mmap),
 }
 
-impl Bytes {
-    /// Kernels since 6.16 let the file be mapped, which spares copying it page by page.
-    fn of_file(file: &mut File) -> io::Result<Self> {
-        // SAFETY: the file is the kernel's own and never changes while the kernel runs.
-        if let Ok(mapped) = unsafe { Mmap::map(&*file) } {
-            return Ok(Bytes::Mapped(mapped));
-        }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(Bytes::Owned(bytes))
-    }
-}
-
-impl Deref for Bytes {
+impl Deref for TypeBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Bytes::Owned(bytes) => bytes,
-            Bytes::Mapped(mapped) => mapped,
+            TypeBytes::Owned(bytes) => bytes,
+            TypeBytes::Mapped(mapped) => mapped,
         }
     }
 }
@@ -54,31 +42,26 @@ impl Deref for Bytes {
 /// Type information of the kernel or of an object, with its bytes.
 #[derive(Debug)]
 pub struct Types {
-    bytes: Bytes,
+    bytes: TypeBytes,
     index: TypeIndex,
 }
 
 impl Types {
-    /// Reads the running kernel's types.
-    ///
-    /// Errors: the kernel was built without them (`CONFIG_DEBUG_INFO_BTF`), or /sys is not mounted.
+    /// Errors: the kernel was built without types (`CONFIG_DEBUG_INFO_BTF`), or /sys is not mounted.
     pub fn of_running_kernel() -> Result<Self> {
-        let file = File::open(RUNNING_KERNEL).and_then(|mut file| Bytes::of_file(&mut file));
-        let bytes = file.map_err(|error| {
+        let bytes = running_kernel().map_err(|error| {
             Failure::unmet(format!("this kernel shows no type information: {RUNNING_KERNEL}: {}", reason(&error)))
                 .hint("use a kernel built with CONFIG_DEBUG_INFO_BTF, as Debian's are; `tccc doctor` lists what this host lacks")
         })?;
         Self::of(bytes)
     }
 
-    /// Reads types from their binary form.
-    ///
     /// Errors: not BTF, or cut short.
     pub fn parse(bytes: Vec<u8>) -> Result<Self> {
-        Self::of(Bytes::Owned(bytes))
+        Self::of(TypeBytes::Owned(bytes))
     }
 
-    fn of(bytes: Bytes) -> Result<Self> {
+    fn of(bytes: TypeBytes) -> Result<Self> {
         let index = TypeIndex::of(&bytes).ok_or_else(|| anyhow!("the type information is damaged"))?;
         Ok(Types { bytes, index })
     }
@@ -87,17 +70,16 @@ impl Types {
         Btf::indexed(&self.bytes, &self.index)
     }
 
-    /// Whether there is a type of this kind and name.
     pub fn has(&self, kind: TypeKind, name: &str) -> bool {
         self.view().find(kind, name).is_some()
     }
 
-    /// Members of the struct with this name, in order; empty where there is none.
+    /// The members of a struct in order. Empty if there is no such struct.
     pub fn members(&self, name: &str) -> Vec<Member<'_>> {
         self.view().find(TypeKind::Struct, name).and_then(|found| found.members()).unwrap_or_default()
     }
 
-    /// Those of `names` that are functions here.
+    /// The subset of `names` that are functions.
     pub fn functions_among(&self, names: &[&'static str]) -> BTreeSet<&'static str> {
         let types = self.view();
         let functions = types.of_kind(TypeKind::Function);
@@ -105,19 +87,10 @@ impl Types {
     }
 }
 
-/// The kernel's words for an I/O error, without the number.
-pub fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_lowercase()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reason_has_no_number() {
-        let error = std::io::Error::from_raw_os_error(2);
-        assert_eq!(reason(&error), "no such file or directory");
-    }
+/// Maps the file, which kernels since 6.16 allow. Mapping avoids a copy page by page.
+fn running_kernel() -> io::Result<TypeBytes> {
+    let file = File::open(RUNNING_KERNEL)?;
+    // SAFETY: the file is the kernel's own and never changes while the kernel runs.
+    let mapped = unsafe { Mmap::map(&file) };
+    mapped.map(TypeBytes::Mapped).or_else(|_| fs::read(RUNNING_KERNEL).map(TypeBytes::Owned))
 }

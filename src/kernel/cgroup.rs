@@ -1,4 +1,6 @@
-//! cgroups of runs: made under the cgroup v2 mount, named after the process that made them, swept when it is dead.
+//! cgroups: looks them up by path and id, and makes those of runs.
+//!
+//! The cgroup of a run has the name of its process. It is swept when the process is dead.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -11,15 +13,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
+use super::bpffs::mounts_of;
+use super::process::Process;
 use crate::failure::Failure;
-use crate::kernel::process::Process;
 
 /// Folder of all our cgroups under the mount.
 const OURS: &str = "tccc";
-/// A killed child leaves its cgroup within this time, or something holds it.
+/// A killed child leaves its cgroup within this time.
 const EMPTY_WITHIN: Duration = Duration::from_secs(2);
 
-/// A cgroup of this process; removed when dropped.
+/// Removed when dropped.
 #[derive(Debug)]
 pub struct RunCgroup {
     path: PathBuf,
@@ -27,17 +30,16 @@ pub struct RunCgroup {
 }
 
 impl RunCgroup {
-    /// Creates a cgroup named after this process, after sweeping those of dead ones.
+    /// Also sweeps cgroups of dead processes.
     ///
-    /// Errors: no cgroup v2 mount; not permitted.
-    /// Side effects: one directory under the cgroup v2 mount that lives as long as this value.
+    /// Errors: cgroup v2 is not mounted; not permitted.
     pub fn create() -> Result<Self> {
         let ours = mount_point()?.join(OURS);
         sweep_stale_in(&ours)?;
         let own = Process::this().ok_or_else(|| anyhow!("read the start time of this process from /proc"))?;
         let name = (0..).map(|n| format!("run-{}-{}-{n}", own.pid, own.started));
         for path in name.map(|name| ours.join(name)) {
-            // The parent is removed when its last run ends, which another process may do between our two steps.
+            // Another process may remove the parent in between, because its last run ended.
             match fs::create_dir_all(&ours).and_then(|()| fs::create_dir(&path)) {
                 Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => continue,
                 other => other.with_context(|| format!("create the cgroup \"{}\"", path.display()))?,
@@ -48,7 +50,7 @@ impl RunCgroup {
         unreachable!("the numbers do not end")
     }
 
-    /// The file through which a process joins: it writes `0` to it.
+    /// A process joins by writing `0` to this file.
     pub fn joining_file(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }
@@ -66,7 +68,7 @@ impl AsFd for RunCgroup {
 
 impl Drop for RunCgroup {
     fn drop(&mut self) {
-        // What cannot be removed now is swept by the next command that looks.
+        // A later command sweeps what cannot be removed now.
         let _ = remove_when_empty(&self.path, EMPTY_WITHIN);
         if let Some(ours) = self.path.parent() {
             let _ = fs::remove_dir(ours);
@@ -74,34 +76,32 @@ impl Drop for RunCgroup {
     }
 }
 
-/// cgroups that runs of dead processes left, as paths.
+/// Paths of cgroups that runs of dead processes left. Empty without cgroup v2.
 ///
-/// Errors: the cgroup v2 mount cannot be read. Without such a mount there are none.
+/// Errors: the cgroup v2 mount cannot be read.
 pub fn stale() -> Result<Vec<PathBuf>> {
     mount_point().map_or(Ok(Vec::new()), |mount| stale_in(&mount.join(OURS)))
 }
 
-/// Removes the cgroups of dead processes; returns what was removed.
+/// Removes and returns what [`stale`] finds.
 ///
 /// Errors: not permitted; a process is still inside one.
 pub fn sweep_stale() -> Result<Vec<PathBuf>> {
     mount_point().map_or(Ok(Vec::new()), |mount| sweep_stale_in(&mount.join(OURS)))
 }
 
-/// Where cgroup v2 is mounted; never assumed, because distributions differ.
+/// Distributions mount cgroup v2 at different places.
 ///
 /// Errors: it is not mounted.
 pub fn mount_point() -> Result<PathBuf> {
-    let table = fs::read_to_string("/proc/self/mountinfo").context("read the mounts of this process")?;
-    find_mount(&table).ok_or_else(|| {
+    let mut mounts = mounts_of("cgroup2").context("read the mounts of this process")?;
+    mounts.next().map(|mount| mount.mount_point).ok_or_else(|| {
         let hint = "mount it: `mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified`";
         Failure::unmet("no cgroup v2 is mounted, which programs for sockets need").hint(hint).into()
     })
 }
 
-/// The cgroup that is frozen and that a process is in, or that is above its own.
-///
-/// None: the process is not frozen, is gone, or no cgroup v2 is mounted.
+/// The frozen cgroup that stops a process: its own or an ancestor. `None` also for a process that is gone.
 pub fn frozen(pid: u32) -> Option<PathBuf> {
     let mount = mount_point().ok()?;
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
@@ -111,17 +111,17 @@ pub fn frozen(pid: u32) -> Option<PathBuf> {
     folder.ancestors().take_while(|above| above.starts_with(&mount)).find(is_frozen).map(Path::to_owned)
 }
 
-/// The kernel's id of the cgroup at `path`: absolute under the cgroup v2 mount, or as seen from the mount.
+/// The kernel's id of a cgroup. `path` is absolute, or relative to the mount.
 ///
-/// Errors: no cgroup v2 mount; no such cgroup.
+/// Errors: cgroup v2 is not mounted; no such cgroup.
 pub fn find(path: &Path) -> Result<u64> {
     let whole = resolve(path)?;
     Ok(fs::metadata(&whole).with_context(|| format!("look at the cgroup {}", whole.display()))?.ino())
 }
 
-/// The cgroup at `path`, absolute under the cgroup v2 mount or as seen from it, as an absolute path.
+/// The absolute path of a cgroup. `path` is absolute, or relative to the mount.
 ///
-/// Errors: no cgroup v2 mount; no such cgroup.
+/// Errors: cgroup v2 is not mounted; no such cgroup.
 pub fn resolve(path: &Path) -> Result<PathBuf> {
     let mount = mount_point()?;
     let inside = path.strip_prefix(&mount).or_else(|_| path.strip_prefix("/")).unwrap_or(path);
@@ -133,11 +133,10 @@ pub fn resolve(path: &Path) -> Result<PathBuf> {
     Ok(whole)
 }
 
-/// Every cgroup by its kernel id, with its path as seen from the mount: `/` is the root.
+/// Ids of cgroups with their paths relative to the mount. `/` is the root.
 ///
-/// Shape: parents before their children; at most `limit` of them.
-///
-/// Errors: no cgroup v2 mount. What is removed while it is looked at is left out.
+/// Shape: parents before their children; at most `limit`.
+/// Errors: cgroup v2 is not mounted.
 pub fn paths(limit: usize) -> Result<Vec<(u64, String)>> {
     let mut found = Vec::new();
     let take = |id, path: &PathBuf| {
@@ -148,10 +147,12 @@ pub fn paths(limit: usize) -> Result<Vec<(u64, String)>> {
     Ok(found)
 }
 
-/// Visits every cgroup by its kernel id, a parent before its children are listed, until `visit` says that it is enough.
-/// What is known of a cgroup follows from what is known of its parent, and from its name.
+/// Visits every cgroup by its id until `visit` returns false. A parent is visited before its children are listed.
 ///
-/// Errors: no cgroup v2 mount; those of `visit`. What is removed while it is looked at is left out.
+/// `below` computes the value of a cgroup from its parent's value and its name. A cgroup that vanishes meanwhile is left
+/// out.
+///
+/// Errors: cgroup v2 is not mounted; those of `visit`.
 pub fn walk<T>(root: T, below: impl Fn(&T, &OsStr) -> T, mut visit: impl FnMut(u64, &T) -> Result<bool>) -> Result<()> {
     let mut waiting = VecDeque::from([(mount_point()?, root)]);
     while let Some((folder, known)) = waiting.pop_front() {
@@ -164,13 +165,6 @@ pub fn walk<T>(root: T, below: impl Fn(&T, &OsStr) -> T, mut visit: impl FnMut(u
         waiting.extend(folders.map(|entry| (entry.path(), below(&known, &entry.file_name()))));
     }
     Ok(())
-}
-
-fn find_mount(table: &str) -> Option<PathBuf> {
-    table.lines().find_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        (right.split(' ').next()? == "cgroup2").then(|| left.split(' ').nth(4).map(PathBuf::from))?
-    })
 }
 
 fn sweep_stale_in(ours: &Path) -> Result<Vec<PathBuf>> {
@@ -192,7 +186,7 @@ fn stale_in(ours: &Path) -> Result<Vec<PathBuf>> {
     Ok(stale.map(|(path, _)| path).collect())
 }
 
-/// A cgroup can be removed a moment after its last process died.
+/// Waits, because a cgroup can be removed only a moment after its last process died.
 fn remove_when_empty(path: &Path, within: Duration) -> Result<()> {
     let deadline = Instant::now() + within;
     loop {
@@ -204,7 +198,7 @@ fn remove_when_empty(path: &Path, within: Duration) -> Result<()> {
     }
 }
 
-/// The process in the name of one of our cgroups.
+/// The process in the name of a run's cgroup.
 fn owner(name: &str) -> Option<Process> {
     let mut parts = name.strip_prefix("run-")?.split('-');
     Some(Process { pid: parts.next()?.parse().ok()?, started: parts.next()?.parse().ok()? })
@@ -213,14 +207,6 @@ fn owner(name: &str) -> Option<Process> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mount_is_found_wherever_it_is() {
-        let table = "31 24 0:27 / /sys/fs/cgroup rw shared:5 - tmpfs tmpfs rw\n\
-                     40 31 0:35 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
-        assert_eq!(find_mount(table), Some(PathBuf::from("/sys/fs/cgroup/unified")));
-        assert_eq!(find_mount("31 24 0:27 / / rw - ext4 /dev/a rw\n"), None);
-    }
 
     #[test]
     fn a_name_tells_its_process() {

@@ -11,29 +11,22 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
 const NS_PER_S: i64 = 1_000_000_000;
 
-/// Nanoseconds on the monotonic clock, which events are stamped with.
-///
-/// Errors: the host has no such clock.
+/// The clock of event timestamps.
 pub fn monotonic_ns() -> Result<u64> {
     nanoseconds(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds since 1970, which people know.
-///
-/// Errors: the host has no such clock.
+/// Nanoseconds since 1970.
 pub fn realtime_ns() -> Result<u64> {
     nanoseconds(ClockId::CLOCK_REALTIME)
 }
 
-/// Nanoseconds since boot, suspended time included: the same for every process of this boot and for its BPF programs,
-/// whatever time namespace this process is in.
-///
-/// Errors: the host has no such clock.
+/// Nanoseconds since boot, including suspended time. The value is the same in every time namespace and in BPF programs.
 pub fn boottime_ns() -> Result<u64> {
     Ok(nanoseconds(ClockId::CLOCK_BOOTTIME)?.saturating_add_signed(-boottime_offset_ns()))
 }
 
-/// How far CLOCK_BOOTTIME of this process's time namespace is ahead of the host's, nanoseconds.
+/// How far CLOCK_BOOTTIME of this process's time namespace is ahead of the host's.
 pub fn boottime_offset_ns() -> i64 {
     static OFFSET: OnceLock<i64> = OnceLock::new();
     *OFFSET.get_or_init(|| {
@@ -51,9 +44,7 @@ fn offset_in(offsets: &str) -> Option<i64> {
     Some(seconds * NS_PER_S + nanoseconds)
 }
 
-/// Returns when [`boottime_ns`] has reached a moment, or is past it.
-///
-/// Errors: the host has no such clock.
+/// Returns once [`boottime_ns`] has reached a moment.
 pub fn wait_until_boottime(moment_ns: u64) -> Result<()> {
     let here_ns = moment_ns.saturating_add_signed(boottime_offset_ns());
     let moment = TimeSpec::from(Duration::from_nanos(here_ns));

@@ -1,6 +1,6 @@
-//! Which algorithms sockets can choose, and which one they get when they do not.
+//! The algorithms that sockets can choose, and the default.
 //!
-//! `/proc/sys/net` shows the network namespace of whoever reads it, so that nothing here needs a right to read.
+//! `/proc/sys/net` shows the reader's network namespace, so reading needs no rights.
 
 use std::fs;
 use std::path::Path;
@@ -11,9 +11,9 @@ use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
 
 use crate::failure::Failure;
-use crate::kernel::btf::reason;
+use crate::kernel::io_error::reason;
 
-/// Names that Linux gives to its own algorithms, loaded or not.
+/// Linux's own algorithms, loaded or not.
 pub const OF_LINUX: [&str; 17] = [
     "reno",
     "bbr",
@@ -34,29 +34,36 @@ pub const OF_LINUX: [&str; 17] = [
     "yeah",
 ];
 
+pub const DEFAULT_SYSCTL: &str = "net.ipv4.tcp_congestion_control";
+
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-/// Bounds the memory of TCP in all namespaces, so the kernel shows it in the first one only.
+/// The kernel shows this limit of all namespaces only in the first one.
 const ONLY_IN_THE_FIRST: &str = "/proc/sys/net/ipv4/tcp_mem";
 
-/// Names of the registered algorithms, the kernel's own and others.
+/// Names of all registered algorithms, including the kernel's own.
 ///
-/// Errors: the kernel has no TCP, or /proc is not mounted.
+/// Errors: the kernel has no TCP; /proc is not mounted.
 pub fn available() -> Result<Vec<String>> {
     let names = fs::read_to_string(AVAILABLE).with_context(|| format!("read {AVAILABLE}"))?;
     Ok(names.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Whether the kernel lets everybody, other network namespaces included, choose an algorithm.
+/// Errors: as [`available`].
+pub fn is_available(name: &str) -> Result<bool> {
+    Ok(available()?.iter().any(|other| other == name))
+}
+
+/// Whether everybody may choose an algorithm, also in other network namespaces.
 ///
-/// Errors: the kernel has no TCP, or /proc is not mounted.
+/// Errors: as [`available`].
 pub fn is_allowed(name: &str) -> Result<bool> {
     let names = fs::read_to_string(ALLOWED).with_context(|| format!("read {ALLOWED}"))?;
     Ok(names.split_whitespace().any(|other| other == name))
 }
 
-/// Lets everybody choose an algorithm, or only those who may change networks; writes nothing where that is so already.
+/// Lets everybody choose an algorithm, or only processes that may change networks. Writes nothing without a difference.
 ///
 /// Errors: no such algorithm; not permitted.
 /// Side effects: the kernel's list of allowed algorithms, for every network namespace.
@@ -72,25 +79,26 @@ pub fn set_allowed(name: &str, is_allowed: bool) -> Result<()> {
 
 /// The default algorithm of this network namespace.
 ///
-/// Errors: the kernel has no TCP, or /proc is not mounted.
+/// Errors: as [`available`].
 pub fn default() -> Result<String> {
     Ok(fs::read_to_string(DEFAULT).with_context(|| format!("read {DEFAULT}"))?.trim().to_owned())
 }
 
-/// Connections that this network namespace makes and accepts in a second: the mean since boot, or now where that is more.
+/// New connections per second in this network namespace, both directions. The mean since boot, or the current rate if that
+/// is higher.
 ///
-/// Errors: the kernel has no TCP, or /proc is not mounted.
+/// Errors: as [`available`].
 pub fn connection_rate() -> Result<f64> {
     const LOOK: Duration = Duration::from_secs(1);
     let uptime = fs::read_to_string("/proc/uptime").context("read /proc/uptime")?;
     let uptime_s: f64 = uptime.split(' ').next().and_then(|text| text.parse().ok()).context("read /proc/uptime")?;
     let first = connections_made()?;
-    std::thread::sleep(LOOK); // a rate takes time to be seen
+    std::thread::sleep(LOOK);
     let now = connections_made()?.saturating_sub(first) as f64 / LOOK.as_secs_f64();
     Ok(now.max(first as f64 / uptime_s.max(1.0)))
 }
 
-/// Connections that this namespace made and accepted so far.
+/// Connections since boot, both directions.
 fn connections_made() -> Result<u64> {
     const COUNTS: &str = "/proc/net/snmp";
     let text = fs::read_to_string(COUNTS).with_context(|| format!("read {COUNTS}"))?;
@@ -101,14 +109,14 @@ fn connections_made() -> Result<u64> {
     Ok(wanted.filter_map(|(_, value)| value.parse::<u64>().ok()).sum())
 }
 
-/// Whether the default can be set from here; the kernel lets only its first network namespace choose any algorithm.
+/// Whether this process can set the default. Only the first network namespace can choose any algorithm.
 ///
-/// Asked before trying: some kernels keep an algorithm in memory for ever once they have refused it as a default.
+/// Check before setting, because some kernels keep an algorithm in memory for ever once they have refused it as a default.
 ///
 /// Errors: another network namespace; `/proc/sys` is read-only; not permitted.
 pub fn check_settable() -> Result<(), Failure> {
     let refuse = |why: &str| Failure::unmet(format!("cannot change the default algorithm: {why}"));
-    // `access` asks for the real user without his capabilities.
+    // `access` would check the real user without capabilities.
     faccessat(AT_FDCWD, DEFAULT, AccessFlags::W_OK, AtFlags::AT_EACCESS).map_err(|errno| {
         refuse(&format!("{DEFAULT}: {}", reason(&errno.into()))).hint("run as root where /proc/sys can be written")
     })?;
@@ -119,10 +127,9 @@ pub fn check_settable() -> Result<(), Failure> {
     Err(refuse(why).hint("run it outside the container; here sockets choose it by name"))
 }
 
-/// Makes an algorithm the default of this network namespace.
+/// Changes the default of this network namespace, which new sockets get unless they choose another algorithm.
 ///
 /// Errors: no such algorithm; not permitted.
-/// Side effects: sockets that open from now on get it unless they choose another.
 pub fn set_default(name: &str) -> Result<()> {
     fs::write(DEFAULT, name).with_context(|| format!("write \"{name}\" to {DEFAULT}"))
 }

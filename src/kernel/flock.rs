@@ -1,4 +1,4 @@
-//! Who holds a lock of `flock`.
+//! Finds the process that holds a lock of `flock`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,15 +7,15 @@ use std::path::Path;
 use nix::libc::makedev;
 use procfs::{Lock, LockType};
 
-/// The process that holds a lock on a file; the first of those that share one.
+/// The process that locked a file, or the first one for a shared lock.
 ///
-/// None: nobody holds one, the file is gone, or its holder is in another container, whose processes are not seen here.
+/// None: the file is not locked or is gone, or the process is in another container and not visible here.
 pub fn holder(path: &Path) -> Option<u32> {
     let meta = fs::metadata(path).ok()?;
     holder_in(&procfs::locks().ok()?, meta.dev(), meta.ino())
 }
 
-/// The kernel lists those that wait for a lock behind its holder.
+/// The kernel lists waiting processes after the holder.
 fn holder_in(locks: &[Lock], device: u64, inode: u64) -> Option<u32> {
     let is_of_file = |lock: &&Lock| (makedev(lock.devmaj, lock.devmin), lock.inode) == (device, inode);
     let first = locks.iter().filter(is_of_file).find(|lock| lock.lock_type == LockType::FLock)?;

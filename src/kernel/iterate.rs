@@ -1,14 +1,14 @@
-//! Reading the kernel's socket iterators: rows of one size.
+//! Reads the rows of the kernel's socket iterators.
 
 use std::io::{ErrorKind, Read as _};
 
 use anyhow::{Context, Result};
 use libbpf_rs::{Iter, Link};
 
-/// What one read takes from the kernel at most, bytes: more than its own buffer holds.
+/// More than the kernel's own buffer.
 const READ_BYTES: usize = 1 << 16;
 
-/// Hands over the rows of one pass, some whole rows at a time.
+/// Passes the rows of one pass to `take`, several whole rows at a time.
 ///
 /// Errors: the iterator cannot be opened or read; those of `take`.
 pub fn rows(link: &Link, row_bytes: usize, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
@@ -30,7 +30,7 @@ pub fn rows(link: &Link, row_bytes: usize, mut take: impl FnMut(&[u8]) -> Result
     }
 }
 
-/// One pass of an iterator whose program writes nothing.
+/// Runs one pass of an iterator whose program writes no rows.
 ///
 /// Errors: the iterator cannot be opened or read.
 pub fn pass(link: &Link) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What libbpf says while it works: kept per thread, so that it never reaches the terminal unasked.
+//! libbpf's messages, kept per thread, so that they never reach the terminal unasked.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -10,32 +10,37 @@ thread_local! {
     static LINES: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Who also gets each line as it comes; set once, by the first that installs.
+/// Also gets each line as it comes. Set by the first call of [`install`].
 static ECHO: OnceLock<Option<fn(&str)>> = OnceLock::new();
 
-/// Sends libbpf's words here from now on, for the whole process; only the first call counts.
+/// Collects libbpf's messages of `level` or above in the whole process. Only the first call counts.
 ///
-/// Side effects: with `echo`, lines go to it as they come (the command line's `-v`): of `level` or above, which is some
-/// thousand for each object where it is [`PrintLevel::Debug`].
+/// [`PrintLevel::Debug`] gives some thousand lines per object. `echo` gets each line as it comes (`-v`).
 pub fn install(echo: Option<fn(&str)>, level: PrintLevel) {
     if ECHO.set(echo).is_ok() {
         set_print(Some((level, keep)));
     }
 }
 
-/// As [`install`] without echo: for users of the library.
-pub fn install_if_none() {
+/// Forgets this thread's earlier messages. Installs the collection for users of the library, without echo.
+pub fn start() {
     install(None, PrintLevel::Info);
+    take();
 }
 
-/// What libbpf said on this thread since the last call.
+/// The messages on this thread since the last call.
 pub fn take() -> String {
-    LINES.with(|lines| std::mem::take(&mut *lines.borrow_mut()))
+    LINES.take()
+}
+
+/// The last message on this thread since the last call, or the text of `error` without one.
+pub fn take_last(error: &libbpf_rs::Error) -> String {
+    take().lines().next_back().map_or_else(|| error.to_string(), |line| line.trim().to_owned())
 }
 
 fn keep(_: PrintLevel, line: String) {
     if let Some(Some(echo)) = ECHO.get() {
         echo(&line);
     }
-    LINES.with(|lines| lines.borrow_mut().push_str(&line));
+    LINES.with_borrow_mut(|lines| lines.push_str(&line));
 }

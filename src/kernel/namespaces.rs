@@ -1,7 +1,7 @@
-//! Every network namespace of this host that can be entered.
+//! Finds the network namespaces of this host that can be entered.
 //!
-//! Found by the threads that live in one and by the names of `ip netns` and of container engines. A namespace that
-//! only a file descriptor holds, with no thread in it, cannot be found.
+//! The search covers the threads of all processes and the names of `ip netns` and of container engines. It cannot find a
+//! namespace without a thread that only a file descriptor holds.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,29 +12,25 @@ use anyhow::{Context, Result};
 
 use super::netns::Netns;
 
-/// Where namespaces are kept by name.
 const NAMED: [&str; 2] = ["/run/netns", "/run/docker/netns"];
 
-/// The namespaces of a host, as of the moment they were looked for.
 #[derive(Debug)]
 pub struct NamespaceSurvey {
     /// Shape: one per namespace, ascending inode.
     pub reachable: Vec<Netns>,
-    /// Processes and names whose namespace this process may not look at: not all of its capabilities are theirs.
+    /// Processes and names whose namespace this process has no right to look at.
     pub hidden: usize,
 }
 
-/// Looks for every network namespace of this host.
-///
 /// Errors: /proc is not mounted.
 pub fn all() -> Result<NamespaceSurvey> {
     let mut search = Search::default();
     search.offer(Path::new("/proc/thread-self/ns/net"));
     for process in entries(Path::new("/proc")).context("look for network namespaces")? {
         if process.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit()) {
-            // A process may end while it is looked at.
+            // A process may end meanwhile.
             let threads = entries(&process.join("task")).unwrap_or_default();
-            // A process that is hidden is so in all its threads.
+            // All threads of a hidden process are hidden.
             let _ = threads.iter().all(|thread| search.offer(&thread.join("ns/net")));
         }
     }
@@ -53,7 +49,7 @@ struct Search {
 }
 
 impl Search {
-    /// Opens the namespace behind a path, unless it is found already or gone; false where it may not be looked at.
+    /// Opens the namespace behind a path unless it is gone or was found before. Returns false without the right to look.
     fn offer(&mut self, path: &Path) -> bool {
         use std::os::unix::fs::MetadataExt as _;
         match fs::metadata(path) {

@@ -1,8 +1,9 @@
 //! Interfaces, addresses and routes of a network namespace, by rtnetlink.
 //!
-//! Each function enters the namespace on a thread of its own and returns when the kernel has answered.
+//! Each function enters the namespace and returns when the kernel has answered.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
@@ -15,19 +16,19 @@ use procfs::net::InterfaceDeviceStatus;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, State};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, new_connection};
 
-use crate::kernel::netns::Netns;
+use super::io_error;
+use super::netns::Netns;
 
-/// Longest interface name, characters: the kernel's IFNAMSIZ without the closing zero.
+/// Characters: the kernel's IFNAMSIZ without the closing zero.
 pub const INTERFACE_NAME_MAX: usize = 15;
 
 #[derive(Debug, Clone, Copy)]
 pub struct VethEnd<'a> {
     pub netns: &'a Netns,
-    /// The interface's name, at most [`INTERFACE_NAME_MAX`] characters.
     pub name: &'a str,
-    /// Hardware address; none lets the kernel choose.
+    /// If `None`, the kernel chooses the address.
     pub mac: Option<[u8; 6]>,
-    /// Whether neighbours are resolved by ARP and neighbour discovery.
+    /// Resolve neighbours by ARP and neighbour discovery.
     pub arp: bool,
 }
 
@@ -41,9 +42,9 @@ impl VethEnd<'_> {
     }
 }
 
-/// Runs `work` with an rtnetlink connection inside the namespace: for several requests in one go.
+/// Runs `work` with an rtnetlink connection inside the namespace.
 ///
-/// Errors: not permitted to enter; no rtnetlink; otherwise what `work` returns.
+/// Errors: not permitted to enter; no rtnetlink; those of `work`.
 pub fn with_handle<T: Send>(netns: &Netns, work: impl AsyncFnOnce(Handle) -> Result<T> + Send) -> Result<T> {
     netns.run(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -57,8 +58,8 @@ pub fn with_handle<T: Send>(netns: &Netns, work: impl AsyncFnOnce(Handle) -> Res
 
 /// Creates a veth pair with both ends down.
 ///
-/// Errors: an interface of that name exists in its namespace; a name is longer than 15 characters; not permitted.
-/// Side effects: two interfaces; deleting either, or the end of either namespace, removes both.
+/// Errors: an interface of that name exists in its namespace; a wrong name; not permitted.
+/// Side effects: two interfaces. Deleting one of them or its namespace removes both.
 pub fn create_veth(first: &VethEnd, second: &VethEnd, mtu: u32) -> Result<()> {
     for end in [first, second] {
         check_interface_name(end.name)?;
@@ -72,8 +73,6 @@ pub fn create_veth(first: &VethEnd, second: &VethEnd, mtu: u32) -> Result<()> {
         .with_context(|| format!("create the interfaces \"{}\" and \"{}\"", first.name, second.name))
 }
 
-/// Brings an interface up.
-///
 /// Errors: no such interface; not permitted.
 pub fn set_up(netns: &Netns, name: &str) -> Result<()> {
     let message = LinkUnspec::new_with_name(name).up().build();
@@ -81,8 +80,7 @@ pub fn set_up(netns: &Netns, name: &str) -> Result<()> {
         .with_context(|| format!("bring interface \"{name}\" up"))
 }
 
-/// Whether an interface carries packets. The kernel drops what comes in the moments between bringing a veth pair up and
-/// this.
+/// Whether an interface carries packets. A veth pair drops packets for a moment after it is brought up.
 ///
 /// Errors: no such interface; not permitted.
 pub fn is_operational(netns: &Netns, name: &str) -> Result<bool> {
@@ -94,7 +92,7 @@ pub fn is_operational(netns: &Netns, name: &str) -> Result<bool> {
     .with_context(|| format!("ask for the state of \"{name}\""))
 }
 
-/// Deletes an interface, and with it its veth peer.
+/// Also deletes the veth peer.
 ///
 /// Errors: no such interface; not permitted.
 pub fn delete_interface(netns: &Netns, name: &str) -> Result<()> {
@@ -102,8 +100,6 @@ pub fn delete_interface(netns: &Netns, name: &str) -> Result<()> {
         .with_context(|| format!("delete interface \"{name}\""))
 }
 
-/// Adds an address with its prefix length to an interface.
-///
 /// Errors: no such interface; the address exists; not permitted.
 pub fn add_address(netns: &Netns, name: &str, address: IpAddr, prefix_length: u8) -> Result<()> {
     with_handle(netns, async |handle| {
@@ -113,32 +109,26 @@ pub fn add_address(netns: &Netns, name: &str, address: IpAddr, prefix_length: u8
     .with_context(|| format!("add the address {address}/{prefix_length} to \"{name}\""))
 }
 
-/// Whether the namespace has an interface of that name.
-///
 /// Errors: not permitted to enter.
 pub fn has_interface(netns: &Netns, name: &str) -> Result<bool> {
     netns.run(|| Ok(if_nametoindex(name).is_ok()))
 }
 
-/// The number of an interface of the namespace.
-///
 /// Errors: no such interface; not permitted to enter.
 pub fn interface_index(netns: &Netns, name: &str) -> Result<u32> {
     netns.run(|| interface_index_here(name))
 }
 
-/// What an interface was given to send, since it exists.
+/// What an interface was given to send since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InterfaceCounts {
-    /// With Ethernet headers.
+    /// Includes Ethernet headers.
     pub bytes: u64,
     pub packets: u64,
     /// Packets that were not sent.
     pub drops: u64,
 }
 
-/// Reads what an interface has sent.
-///
 /// Errors: no such interface; not permitted to enter.
 pub fn sent(netns: &Netns, name: &str) -> Result<InterfaceCounts> {
     const TABLE: &str = "/proc/thread-self/net/dev";
@@ -146,24 +136,21 @@ pub fn sent(netns: &Netns, name: &str) -> Result<InterfaceCounts> {
     sent_of(&table, name).ok_or_else(|| anyhow!("no interface \"{name}\" in the namespace"))
 }
 
-/// Keeps the kernel from giving an interface IPv6 addresses by itself, which would send packets nobody asked for.
+/// Keeps the kernel from giving an interface IPv6 addresses, which would send extra packets.
 ///
-/// Call it before the interface is up. Without IPv6 there is nothing to do.
+/// Call it before the interface is up. Does nothing without IPv6.
 ///
 /// Errors: not permitted.
 pub fn stop_ipv6_autoconfiguration(netns: &Netns, name: &str) -> Result<()> {
     const NO_LINK_LOCAL_ADDRESS: &str = "1";
-    netns.run(|| match fs::write(format!("/proc/sys/net/ipv6/conf/{name}/addr_gen_mode"), NO_LINK_LOCAL_ADDRESS) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("stop IPv6 autoconfiguration of \"{name}\""))
-        }
-        _ => Ok(()),
+    netns.run(|| {
+        let written = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/addr_gen_mode"), NO_LINK_LOCAL_ADDRESS);
+        io_error::accept(ErrorKind::NotFound, written)
+            .with_context(|| format!("stop IPv6 autoconfiguration of \"{name}\""))
     })
 }
 
-/// Checks what the kernel allows as a name of an interface.
-///
-/// Errors: empty, longer than 15 characters, or with a character the kernel refuses.
+/// Errors: the name is empty, longer than 15 characters, or has a character that the kernel refuses.
 pub fn check_interface_name(name: &str) -> Result<()> {
     let allowed = |c: char| !c.is_whitespace() && c != '/' && c != ':' && !c.is_control();
     let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
@@ -184,18 +171,12 @@ fn sent_of(table: &InterfaceDeviceStatus, name: &str) -> Option<InterfaceCounts>
     Some(InterfaceCounts { bytes: device.sent_bytes, packets: device.sent_packets, drops: device.sent_drop })
 }
 
-/// The kernel's answer as a phrase.
 pub(crate) fn refused(error: rtnetlink::Error) -> anyhow::Error {
-    match error {
-        rtnetlink::Error::NetlinkError(message) => {
-            let why = Errno::from_raw(-message.raw_code());
-            match why {
-                Errno::EEXIST => anyhow!("it already exists"),
-                Errno::EPERM => anyhow!("not permitted: this needs root"),
-                _ => anyhow!("{}", why.desc().to_lowercase()),
-            }
-        }
-        other => anyhow!(other),
+    let rtnetlink::Error::NetlinkError(message) = error else { return anyhow!(error) };
+    match Errno::from_raw(-message.raw_code()) {
+        Errno::EEXIST => anyhow!("it already exists"),
+        Errno::EPERM => anyhow!("not permitted: this needs root"),
+        why => anyhow!("{}", why.desc().to_lowercase()),
     }
 }
 

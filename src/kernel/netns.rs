@@ -1,6 +1,6 @@
-//! Network namespaces held by file descriptor: they vanish with the process that holds them.
+//! Network namespaces held by file descriptor.
 //!
-//! Nothing is bound under `/run/netns`, so a killed process leaves no namespace behind.
+//! A namespace vanishes with its last process. Nothing is bound under `/run/netns`, so a killed process leaves none behind.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ use nix::sys::statfs::{FsType, fstatfs};
 use crate::bounded;
 use crate::failure::Failure;
 
-/// Type of the file system that namespaces are files of.
+/// The file system of namespaces.
 const NSFS_MAGIC: FsType = FsType(libc::NSFS_MAGIC);
 
 #[derive(Debug)]
@@ -27,10 +27,9 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// Creates a new, empty namespace with its loopback interface still down.
+    /// Creates an empty namespace whose loopback interface is down.
     ///
-    /// Errors: not permitted (needs CAP_SYS_ADMIN), or out of namespaces.
-    /// Side effects: a namespace that lives as long as this value, its clones and processes inside it.
+    /// Errors: not permitted (needs CAP_SYS_ADMIN); out of namespaces.
     pub fn create() -> Result<Self> {
         let here = Self::current()?;
         unshare(CloneFlags::CLONE_NEWNET).context("create a network namespace")?;
@@ -38,25 +37,24 @@ impl Netns {
         Self::current()
     }
 
-    /// The namespace this thread is in.
+    /// The namespace of this thread.
     ///
     /// Errors: /proc is not mounted.
     pub fn current() -> Result<Self> {
         Self::open(Path::new("/proc/thread-self/ns/net"))
     }
 
-    /// Opens a namespace by the path of its file.
-    ///
-    /// Errors: no such file, or not a network namespace.
+    /// Errors: no such file; not a network namespace.
     pub fn open(path: &Path) -> Result<Self> {
         let file = bounded::open(path).with_context(|| format!("open the network namespace \"{}\"", path.display()))?;
         ensure!(is_network_namespace(&file), "\"{}\" is not a network namespace", path.display());
-        Self::from_fd(file.into())
+        let inode = file.metadata()?.ino() as u32;
+        Ok(Netns { fd: file.into(), inode })
     }
 
-    /// Opens a namespace by what a person has: a path, a process id, or a name of `ip netns`.
+    /// Opens a namespace by its path, a process id, or its name in `ip netns`.
     ///
-    /// Errors: none of the three exists under that text; it is something else; not permitted.
+    /// Errors: there is none under that text; not permitted.
     pub fn find(text: &str) -> Result<Self, Failure> {
         const LISTS: &str = "`lsns -t net` and `ip netns` list them";
         let is_number = text.chars().all(|c| c.is_ascii_digit());
@@ -80,17 +78,12 @@ impl Netns {
         })
     }
 
-    fn from_fd(fd: OwnedFd) -> Result<Self> {
-        let inode = File::from(fd.try_clone().context("copy the namespace descriptor")?).metadata()?.ino();
-        Ok(Netns { fd, inode: inode as u32 })
-    }
-
-    /// The namespace's inode number, as `lsns` and `/proc/PID/ns/net` show it and events carry it.
+    /// As in `lsns`, `/proc/PID/ns/net` and events.
     pub fn inode(&self) -> u32 {
         self.inode
     }
 
-    /// The number by which BPF programs know this namespace; it is never used again, unlike the inode.
+    /// The namespace's number in BPF programs. Unlike the inode, it is never reused.
     ///
     /// Errors: not permitted to enter; a kernel before 5.14.
     pub fn cookie(&self) -> Result<u64> {
@@ -108,24 +101,21 @@ impl Netns {
         })
     }
 
-    /// Another handle on the same namespace.
-    ///
     /// Errors: out of file descriptors.
     pub fn try_clone(&self) -> Result<Self> {
         Ok(Netns { fd: self.fd.try_clone().context("copy the namespace descriptor")?, inode: self.inode })
     }
 
-    /// Moves the calling thread into this namespace for good; async-signal-safe, for `pre_exec`.
-    ///
-    /// Errors: not permitted.
+    /// Moves the calling thread into this namespace for good. Async-signal-safe, for `pre_exec`.
     pub fn enter_for_good(&self) -> io::Result<()> {
         setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET).map_err(io::Error::from)
     }
 
-    /// Runs `work` inside this namespace and comes back. The calling thread does it: threads that come and go change the
-    /// map of the process's memory, for which every other thread has to wait, the links' too.
+    /// Runs `work` inside this namespace, on the calling thread.
     ///
-    /// Errors: not permitted to enter; otherwise what `work` returns.
+    /// A new thread would change the memory map of the process. All other threads wait for that, also those of links.
+    ///
+    /// Errors: not permitted to enter; those of `work`.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let here = Self::current()?;
         self.enter_for_good().context("enter the network namespace")?;
@@ -134,19 +124,18 @@ impl Netns {
     }
 }
 
-/// Brings a thread that went elsewhere back into the namespace that it was in, whatever happens meanwhile.
+/// Returns the thread to its earlier namespace when dropped, also during a panic.
 struct Back(Netns);
 
 impl Drop for Back {
     fn drop(&mut self) {
         if self.0.enter_for_good().is_err() {
-            // What this thread did next would happen to another network than was meant.
+            // Otherwise this thread would change the wrong network from now on.
             std::process::abort();
         }
     }
 }
 
-/// Whether the file is of the kernel's namespace file system, and its namespace one of networks.
 fn is_network_namespace(file: &File) -> bool {
     /// `NS_GET_NSTYPE` of linux/nsfs.h.
     const GET_TYPE: libc::Ioctl = 0xb703;

@@ -1,4 +1,6 @@
-//! Offloads of an interface, by the ethtool ioctl: off, so that every packet on the path is one MTU and carries its checksum.
+//! Reads and turns off the offloads of an interface, by the ethtool ioctl.
+//!
+//! Without offloads, every packet on a path has at most one MTU and carries its checksum.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -8,14 +10,13 @@ use nix::errno::Errno;
 use crate::kernel::netlink::check_interface_name;
 use crate::kernel::netns::Netns;
 
-/// Features of an interface that merge packets or leave checksums for later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offloads {
-    /// Checksums of sent packets are left to the device.
+    /// The device computes checksums of sent packets.
     pub send_checksum: bool,
-    /// TCP packets larger than the MTU are handed to the device.
+    /// The device gets TCP packets larger than the MTU.
     pub tso: bool,
-    /// Packets larger than the MTU are handed to the device.
+    /// The device gets packets larger than the MTU.
     pub gso: bool,
     /// Received packets are merged.
     pub gro: bool,
@@ -37,11 +38,9 @@ struct EthtoolValue {
     data: u32,
 }
 
-/// Turns off checksum, TSO, GSO and GRO offload of an interface.
-///
-/// Errors: no such interface; not permitted; a driver that has one of them fixed to on.
+/// Errors: no such interface; not permitted; the driver does not allow it.
 pub fn turn_offloads_off(netns: &Netns, name: &str) -> Result<()> {
-    // Segmentation first: without checksums the kernel would turn it off itself and log that it did.
+    // Segmentation first. Without checksums, the kernel would turn it off and log that.
     const OFF: [(u32, &str); 4] =
         [(ETHTOOL_STSO, "TSO"), (ETHTOOL_SGSO, "GSO"), (ETHTOOL_SGRO, "GRO"), (ETHTOOL_STXCSUM, "checksum offload")];
     netns.run(|| {
@@ -52,8 +51,6 @@ pub fn turn_offloads_off(netns: &Netns, name: &str) -> Result<()> {
     })
 }
 
-/// The offloads of an interface.
-///
 /// Errors: no such interface.
 pub fn offloads(netns: &Netns, name: &str) -> Result<Offloads> {
     netns

@@ -1,22 +1,22 @@
-//! What this process may do: its effective capabilities.
+//! Checks the effective capabilities of this process.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use crate::failure::Failure;
 
-/// A right of the kernel's capability system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE", prefix = "CAP_")]
 pub enum Capability {
     /// Write where the file system's permissions forbid it, such as the root of cgroup v2.
     DacOverride = 1,
     /// Change networks; register congestion control.
     NetAdmin = 12,
-    /// Send and receive packets as they are.
+    /// Send and receive raw packets.
     NetRaw = 13,
     /// Look at the namespaces of other processes.
     SysPtrace = 19,
-    /// Enter namespaces, list BPF objects by number; stands for the two below as well.
+    /// Enter namespaces, list BPF objects by id. Includes the two below.
     SysAdmin = 21,
     /// Let BPF programs read kernel memory, such as sockets.
     Perfmon = 38,
@@ -24,42 +24,32 @@ pub enum Capability {
     Bpf = 39,
 }
 
-/// What helps where root is only root of a user namespace.
+/// The hint for root of a user namespace.
 pub const OUTSIDE: &str = "run it as root of the host, outside this container or user namespace";
 
-/// What registering an algorithm takes.
 pub const FOR_LOAD: [Capability; 3] = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin];
 
-/// What a link between two namespaces takes.
+/// For a link between two namespaces.
 pub const FOR_LINK: [Capability; 3] = [Capability::NetAdmin, Capability::NetRaw, Capability::SysAdmin];
 
-/// What an experiment on this kernel takes.
 pub const FOR_EXPERIMENT: [Capability; 4] =
     [Capability::DacOverride, Capability::NetAdmin, Capability::NetRaw, Capability::SysAdmin];
 
 impl Capability {
     pub fn name(self) -> &'static str {
-        match self {
-            Capability::DacOverride => "CAP_DAC_OVERRIDE",
-            Capability::NetAdmin => "CAP_NET_ADMIN",
-            Capability::NetRaw => "CAP_NET_RAW",
-            Capability::SysPtrace => "CAP_SYS_PTRACE",
-            Capability::SysAdmin => "CAP_SYS_ADMIN",
-            Capability::Perfmon => "CAP_PERFMON",
-            Capability::Bpf => "CAP_BPF",
-        }
+        self.into()
     }
 }
 
 /// Inode of the host's own user namespace, fixed in the kernel (`PROC_USER_INIT_INO`).
 const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
-/// Whether this process is root of a user namespace at most: BPF wants the capabilities of the host's own.
+/// Whether this process is in another user namespace than the host's. BPF wants capabilities in the host's.
 pub fn is_confined() -> bool {
     fs::metadata("/proc/self/ns/user").is_ok_and(|namespace| namespace.ino() != INITIAL_USER_NAMESPACE)
 }
 
-/// Those of `wanted` that this process must be given in the host's own user namespace: CAP_SYS_ADMIN includes the BPF ones.
+/// The capabilities that this process lacks in the host's user namespace. CAP_SYS_ADMIN includes the BPF ones.
 pub fn missing(wanted: &[Capability]) -> Vec<Capability> {
     lacking(wanted, if is_confined() { 0 } else { effective() })
 }
@@ -67,22 +57,22 @@ pub fn missing(wanted: &[Capability]) -> Vec<Capability> {
 fn lacking(wanted: &[Capability], effective: u64) -> Vec<Capability> {
     let has = |capability: Capability| effective & (1 << capability as u32) != 0;
     let stands_in = |capability| matches!(capability, Capability::Bpf | Capability::Perfmon);
-    // Where the large one is wanted, too, whoever gets it has the small ones.
+    // A process that is given a wanted CAP_SYS_ADMIN has the small ones too.
     let has_large = has(Capability::SysAdmin) || wanted.contains(&Capability::SysAdmin);
     let may = |capability| has(capability) || (stands_in(capability) && has_large);
     wanted.iter().copied().filter(|&capability| !may(capability)).collect()
 }
 
-/// The effective set, one bit a capability.
+/// One bit a capability.
 fn effective() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Refuses what this process may not do: `what` it cannot, in a verb phrase.
+/// `what` needs the capabilities, in a verb phrase.
 ///
-/// Errors: a capability is missing; names each.
+/// Errors: capabilities are missing. The error names them.
 pub fn require(what: &str, wanted: &[Capability]) -> Result<(), Failure> {
     let missing = missing(wanted);
     if missing.is_empty() {
@@ -108,5 +98,6 @@ mod tests {
         assert_eq!(lacking(&FOR_LOAD, of(&[12, 38, 39])), []);
         assert_eq!(lacking(&FOR_LOAD, of(&[21])), [Capability::NetAdmin]);
         assert_eq!(lacking(&FOR_LOAD, 0), FOR_LOAD);
+        assert_eq!(FOR_LOAD.map(Capability::name), ["CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN"]);
     }
 }

@@ -1,4 +1,4 @@
-//! What this kernel offers to congestion control, read from its own type information and never from its version.
+//! Reads what this kernel offers to congestion control from its type information, never from its version.
 
 pub mod checks;
 
@@ -11,7 +11,7 @@ use anyhow::Result;
 use super::btf::Types;
 use crate::btf::{Member, TypeKind};
 
-/// Kernel functions that congestion control programs call, in the order `tccc doctor` lists them.
+/// Kernel functions that congestion control programs call, in the order of `tccc doctor`.
 pub const KERNEL_FUNCTIONS: [&str; 10] = [
     "tcp_slow_start",
     "tcp_cong_avoid_ai",
@@ -25,42 +25,39 @@ pub const KERNEL_FUNCTIONS: [&str; 10] = [
     "cubictcp_acked",
 ];
 
-/// One member of the kernel's table of congestion control operations.
+/// A member of the kernel's `struct tcp_congestion_ops`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpsSlot {
-    /// Number of parameters of a callback; none for data such as the name.
+    /// `None` for data such as the name.
     pub parameters: Option<u8>,
-    /// Where it lies in a registered table as the kernel shows it, bytes.
+    /// In the value of a registered table's map, bytes.
     pub offset: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Features {
     /// Congestion control can be a BPF program at all.
     pub struct_ops: bool,
-    /// A registration can be held by a link, which vanishes with its last holder.
+    /// A link can hold a registration. The link vanishes with its last holder.
     pub links: bool,
     /// A link can be pointed to other code under the same name.
     pub link_update: bool,
-    /// A program can learn of a cgroup before anything enters it.
+    /// Programs can follow cgroups before anything enters them.
     pub cgroup_events: bool,
     /// Sockets count their retransmission timeouts.
     pub counts_timeouts: bool,
     /// Members of `struct tcp_congestion_ops` by name.
     pub slots: BTreeMap<String, OpsSlot>,
-    /// Those of [`KERNEL_FUNCTIONS`] that exist.
+    /// The subset of [`KERNEL_FUNCTIONS`] that exists.
     pub functions: BTreeSet<&'static str>,
 }
 
 impl Features {
-    /// Asks the running kernel.
-    ///
-    /// Errors: the kernel shows no type information.
+    /// Errors: the running kernel shows no type information.
     pub fn probe() -> Result<Self> {
         Ok(Self::of(&Types::of_running_kernel()?))
     }
 
-    /// Reads what a kernel with these types offers.
     pub fn of(types: &Types) -> Self {
         let table = types.members("tcp_congestion_ops");
         let value = types.members("bpf_struct_ops_tcp_congestion_ops");
@@ -85,7 +82,7 @@ impl Features {
     }
 }
 
-/// Whether this kernel has the netem qdisc: loaded, built in, or as a module that it loads when asked for one.
+/// Whether this kernel has the netem qdisc, built in or as a module.
 pub fn has_netem() -> bool {
     let module = || {
         let release = nix::sys::utsname::uname().ok()?.release().to_owned();
@@ -100,21 +97,27 @@ pub fn has_netem() -> bool {
 mod tests {
     use super::*;
 
-    /// Type information as a kernel would show it, built type by type.
+    /// A kernel's type information, built type by type.
     #[derive(Default)]
-    struct Built {
+    struct TypeBuilder {
         types: Vec<u8>,
         strings: Vec<u8>,
         count: u32,
     }
 
-    impl Built {
-        fn push(&mut self, name: &str, info: u32, size: u32, extra: &[u32]) -> u32 {
-            let at = if name.is_empty() { 0 } else { self.strings.len() as u32 + 1 };
-            if !name.is_empty() {
-                self.strings.push(0);
-                self.strings.extend(name.bytes());
+    impl TypeBuilder {
+        /// Returns the offset of a name.
+        fn name(&mut self, name: &str) -> u32 {
+            if name.is_empty() {
+                return 0;
             }
+            self.strings.push(0);
+            self.strings.extend(name.bytes());
+            (self.strings.len() - name.len()) as u32
+        }
+
+        fn push(&mut self, name: &str, info: u32, size: u32, extra: &[u32]) -> u32 {
+            let at = self.name(name);
             [at, info, size].iter().chain(extra).for_each(|word| self.types.extend(word.to_ne_bytes()));
             self.count += 1;
             self.count
@@ -126,15 +129,7 @@ mod tests {
         }
 
         fn structure(&mut self, name: &str, members: &[(&str, u32, u32)]) -> u32 {
-            let names: Vec<u32> = members
-                .iter()
-                .map(|(name, ..)| {
-                    self.strings.push(0);
-                    self.strings.extend(name.bytes());
-                    (self.strings.len() - name.len()) as u32
-                })
-                .collect();
-            let fields = members.iter().zip(names).flat_map(|((_, kind, offset), name)| [name, *kind, offset * 8]);
+            let fields = members.iter().flat_map(|(name, kind, offset)| [self.name(name), *kind, offset * 8]);
             let fields: Vec<u32> = fields.collect();
             self.push(name, 4 << 24 | members.len() as u32, 0, &fields)
         }
@@ -150,7 +145,7 @@ mod tests {
 
     #[test]
     fn kernel_without_links_shows_its_table() {
-        let mut kernel = Built::default();
+        let mut kernel = TypeBuilder::default();
         let (one, two) = (kernel.callback(1), kernel.callback(2));
         let number = kernel.push("int", 1 << 24, 4, &[32]);
         kernel.structure("tcp_congestion_ops", &[("ssthresh", one, 0), ("cong_control", two, 8), ("name", number, 16)]);
@@ -166,7 +161,7 @@ mod tests {
 
     #[test]
     fn kernel_with_links_and_updates_is_recognised() {
-        let mut kernel = Built::default();
+        let mut kernel = TypeBuilder::default();
         let update = kernel.callback(3);
         kernel.structure("bpf_link_ops", &[("update_map", update, 0)]);
         kernel.structure("bpf_struct_ops_link", &[]);

@@ -1,10 +1,8 @@
-//! A process by number and start time, because numbers are used again.
+//! Processes by id and start time, because ids are reused.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,14 +17,13 @@ use serde::{Deserialize, Serialize};
 use super::{cgroup, clock};
 use crate::plain::plain;
 
-/// Variable in the environment of processes that must not outlive the process that it names; their children inherit it.
+/// An environment variable that names the owner of a process. Processes must not outlive their owner.
 pub const OWNER: &str = "TCCC_OWNER";
-/// The tick that files below /proc count in (`USER_HZ`).
+/// The tick of files below /proc (`USER_HZ`).
 const NS_PER_TICK: i64 = 10_000_000;
 /// A killed process is gone within this time, or the kernel cannot end it.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 
-/// One process, told from later ones with the same number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     pub pid: u32,
@@ -35,21 +32,17 @@ pub struct Process {
 }
 
 impl Process {
-    /// This process.
-    ///
     /// None: /proc is not mounted.
     pub fn this() -> Option<Self> {
         Self::of(std::process::id())
     }
 
-    /// The process that has this number now.
-    ///
-    /// None: there is none.
+    /// The current process with this id.
     pub fn of(pid: u32) -> Option<Self> {
         Some(Process { pid, started: start_time(pid)? })
     }
 
-    /// Asks it to end, if it still runs.
+    /// Sends SIGTERM if the process still runs.
     pub fn end(&self) {
         if self.lives() {
             let _ = kill(Pid::from_raw(self.pid as i32), Signal::SIGTERM); // it may have ended by itself
@@ -60,14 +53,14 @@ impl Process {
         start_time(self.pid) == Some(self.started)
     }
 
-    /// The value of [`OWNER`] for what belongs to it.
+    /// The value of [`OWNER`] for processes of this owner.
     pub fn owner_text(&self) -> String {
         format!("{}-{}", self.pid, self.started)
     }
 
-    /// The process to which this one belongs, as its environment says.
+    /// The owner in the process's environment.
     ///
-    /// None: it belongs to none, is gone, or is another user's; or it is in a container, where numbers mean others.
+    /// None: it has none, is gone, belongs to another user, or is in a container with other process ids.
     fn owner(&self) -> Option<Process> {
         let numbers = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
         if numbers(&self.pid.to_string())? != numbers("self")? {
@@ -79,7 +72,7 @@ impl Process {
     }
 }
 
-/// A process that goes on when this one ends, once it is released; dropping it before kills it.
+/// A process that outlives this one once it is released. Dropping it before kills it.
 #[derive(Debug)]
 pub struct Detached {
     child: Option<Child>,
@@ -87,25 +80,19 @@ pub struct Detached {
 }
 
 impl Detached {
-    /// Starts it in a session of its own, without terminal, in the root folder.
+    /// Starts a process in a new session, without terminal, in the root folder.
     ///
-    /// Errors: it cannot be started, or is not seen in /proc.
-    /// Side effects: a process.
+    /// Errors: it cannot be started, or is not visible in /proc.
     pub fn start(command: &mut Command) -> Result<Self> {
         command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe.
         unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
-        let mut child = command.spawn().with_context(|| format!("start {}", command.get_program().display()))?;
+        let child = command.spawn().with_context(|| format!("start {}", command.get_program().display()))?;
         let process = Process::of(child.id());
-        if process.is_none() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        let process = process.context("see it in /proc")?;
-        Ok(Detached { child: Some(child), process })
+        let started = Detached { child: Some(child), process: process.unwrap_or_default() };
+        process.context("see it in /proc").map(|_| started)
     }
 
-    /// Lets it go on by itself.
     pub fn release(mut self) {
         self.child = None; // dropping a child neither ends it nor waits for it
     }
@@ -120,13 +107,13 @@ impl Drop for Detached {
     }
 }
 
-/// Processes that were to end with one that is dead, and have not.
+/// Processes that outlived their owner.
 pub fn orphans() -> Vec<Process> {
     let alive = all().into_iter().filter_map(Process::of);
     alive.filter(|process| process.owner().is_some_and(|owner| !owner.lives())).collect()
 }
 
-/// Kills what [`orphans`] finds and returns when it is gone, with what that was.
+/// Kills what [`orphans`] finds, and waits until they are gone. Returns them.
 ///
 /// Errors: not permitted; the kernel does not end one.
 pub fn end_orphans() -> Result<Vec<Process>> {
@@ -145,78 +132,47 @@ pub fn end_orphans() -> Result<Vec<Process>> {
     Ok(orphans)
 }
 
-/// Clock ticks from boot to the start of a process, as processes of every time namespace see it. None: it is gone.
+/// Clock ticks from boot to the start of a process, the same in every time namespace. `None` if it is gone.
 fn start_time(pid: u32) -> Option<u64> {
     let ticks_ahead = clock::boottime_offset_ns() / NS_PER_TICK;
     stat(pid)?.starttime.checked_add_signed(-ticks_ahead)
 }
 
-/// What the kernel shows of a process. None: it is gone, or dead and not yet collected by its parent.
+/// `None` if the process is gone, or dead and not collected by its parent.
 fn stat(pid: u32) -> Option<Stat> {
     let stat = procfs::process::Process::new(pid as i32).and_then(|process| process.stat()).ok()?;
     (!matches!(stat.state, 'Z' | 'X')).then_some(stat)
 }
 
-/// Why a process does not go on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Condition {
-    Gone,
-    Stopped,
-    Traced,
-    /// Its cgroup, or one above it, is frozen: the folder of that one.
-    Frozen(PathBuf),
-    /// It runs, or waits for something; the letter of `ps`.
-    Running(char),
+/// Why a process does not continue, as the end of a sentence about it, and what a person can do.
+pub fn condition(pid: u32) -> (String, String) {
+    let Some(stat) = stat(pid) else { return ("has ended".to_owned(), "try again".to_owned()) };
+    if let Some(folder) = cgroup::frozen(pid) {
+        let folder = folder.display();
+        let advice = format!("`echo 0 > {folder}/cgroup.freeze` lets it go on; then try again");
+        return (format!("is frozen with the cgroup {folder}"), advice);
+    }
+    let condition = match stat.state {
+        'T' => "is stopped",
+        't' => "is held by a debugger",
+        'D' => "waits for the kernel",
+        'R' => "runs",
+        _ => "waits",
+    };
+    let advice = match stat.state {
+        'T' => format!("`kill -CONT {pid}` lets it go on, `kill -KILL {pid}` ends it; then try again"),
+        't' => format!("end the debugger of process {pid}; then try again"),
+        _ => format!("try again when it has ended; `ps -fp {pid}` shows it"),
+    };
+    (format!("{condition} (state {})", stat.state), advice)
 }
 
-impl Condition {
-    pub fn of(pid: u32) -> Self {
-        match (stat(pid).map(|stat| stat.state), cgroup::frozen(pid)) {
-            (None, _) => Condition::Gone,
-            (_, Some(folder)) => Condition::Frozen(folder),
-            (Some('T'), None) => Condition::Stopped,
-            (Some('t'), None) => Condition::Traced,
-            (Some(letter), None) => Condition::Running(letter),
-        }
-    }
-
-    /// What a person can do so that it goes on.
-    pub fn advice(&self, pid: u32) -> String {
-        match self {
-            Condition::Gone => "try again".to_owned(),
-            Condition::Stopped => {
-                format!("`kill -CONT {pid}` lets it go on, `kill -KILL {pid}` ends it; then try again")
-            }
-            Condition::Traced => format!("end the debugger of process {pid}; then try again"),
-            Condition::Frozen(folder) => {
-                format!("`echo 0 > {}/cgroup.freeze` lets it go on; then try again", folder.display())
-            }
-            Condition::Running(_) => format!("try again when it has ended; `ps -fp {pid}` shows it"),
-        }
-    }
-}
-
-impl fmt::Display for Condition {
-    /// The end of a sentence about the process: "is stopped".
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Condition::Gone => f.write_str("has ended"),
-            Condition::Stopped => f.write_str("is stopped (state T)"),
-            Condition::Traced => f.write_str("is held by a debugger (state t)"),
-            Condition::Frozen(folder) => write!(f, "is frozen with the cgroup {}", folder.display()),
-            Condition::Running('D') => f.write_str("waits for the kernel (state D)"),
-            Condition::Running('R') => f.write_str("runs (state R)"),
-            Condition::Running(letter) => write!(f, "waits (state {letter})"),
-        }
-    }
-}
-
-/// The command of a process as `ps` shows it, at most 15 characters.
+/// The command of a process as in `ps`, at most 15 characters.
 pub fn command(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| plain(name.trim_end()))
 }
 
-/// Every process that can be seen.
+/// Ids of all visible processes.
 pub fn all() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
@@ -239,13 +195,8 @@ mod tests {
         let own = Process::this().unwrap();
         let start = |owner: Process| {
             let mut command = Command::new("sleep");
-            command
-                .arg("600")
-                .env(OWNER, owner.owner_text())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap()
+            command.arg("600").env(OWNER, owner.owner_text()).stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().unwrap()
         };
         let dead = Process { started: own.started + 1, ..own };
         let mut children = [start(own), start(dead)];

@@ -1,4 +1,4 @@
-//! Which processes hold sockets with an algorithm: asked from the kernel's socket diagnostics in every namespace.
+//! Finds the processes that hold TCP sockets, by the kernel's socket diagnostics in every namespace.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -13,35 +13,37 @@ use nix::sys::socket::{
 };
 use serde::Serialize;
 
+use super::congestion::DEFAULT_SYSCTL;
 use super::netns::Netns;
 use super::process;
 use crate::failure::Failure;
 
-/// `struct nlmsghdr`, `struct inet_diag_req_v2` and `struct inet_diag_msg` of the kernel's headers.
+/// `struct nlmsghdr`, `struct inet_diag_req_v2` and `struct inet_diag_msg` in the kernel's headers.
 const HEADER_BYTES: usize = 16;
 const REQUEST_BYTES: usize = 56;
 const ANSWER_BYTES: usize = 72;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// `idiag_cookie` of `struct inet_diag_sockid`, after state, ports, addresses and interface.
+/// `idiag_cookie` in `struct inet_diag_sockid`, after state, ports, addresses and interface.
 const COOKIE_AT: usize = 44;
-/// Attribute with the algorithm's name, and its bit in the request.
+/// The attribute with the algorithm's name.
 const INET_DIAG_CONG: u16 = 4;
 const TCP_LISTEN: u8 = 10;
 
-/// Sockets of one process that use an algorithm.
+/// The sockets of one process that use an algorithm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Holder {
-    /// The process; none for sockets that their process has closed already.
+    /// `None` for sockets that their process has closed already.
     pub pid: Option<u32>,
     pub command: String,
     /// Inode of the network namespace.
     pub netns: u32,
     pub sockets: usize,
-    /// Listening sockets: connections they accept use the algorithm too.
+    /// Connections that these sockets accept use the algorithm too.
     pub listening: usize,
 }
 
-struct Choice {
+/// A socket with an algorithm.
+struct TcpSocket {
     algorithm: String,
     cookie: u64,
     inode: u32,
@@ -49,17 +51,16 @@ struct Choice {
     netns: u32,
 }
 
-/// Who holds sockets with each algorithm, in every namespace that can be entered.
+/// Each algorithm with the holders of its sockets in all namespaces that can be entered, those with most sockets first.
 ///
 /// Errors: the kernel has no socket diagnostics.
-/// Shape: algorithm to its holders, those with most sockets first.
 pub fn holders() -> Result<BTreeMap<String, Vec<Holder>>> {
     let open = Descriptors::of_all_processes();
     let mut counts: BTreeMap<(String, Option<u32>, u32), (usize, usize)> = BTreeMap::new();
-    for choice in choices(&open.namespaces)? {
-        let pid = open.sockets.get(&choice.inode).copied();
-        let count = counts.entry((choice.algorithm, pid, choice.netns)).or_default();
-        *if choice.is_listening { &mut count.1 } else { &mut count.0 } += 1;
+    for socket in sockets(&open.namespaces)? {
+        let pid = open.sockets.get(&socket.inode).copied();
+        let count = counts.entry((socket.algorithm, pid, socket.netns)).or_default();
+        *if socket.is_listening { &mut count.1 } else { &mut count.0 } += 1;
     }
     let mut holders: BTreeMap<String, Vec<Holder>> = BTreeMap::new();
     for ((algorithm, pid, netns), (sockets, listening)) in counts {
@@ -70,31 +71,30 @@ pub fn holders() -> Result<BTreeMap<String, Vec<Holder>>> {
     Ok(holders)
 }
 
-/// A socket and the process that holds it; the first that is found when several do.
+/// A connection and the first process found that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owned {
+pub struct SocketOwner {
     pub cookie: u64,
     pub pid: u32,
     pub command: String,
 }
 
-/// Which process holds each TCP connection, in every namespace that can be entered; sockets that nobody holds any more
-/// are left out.
+/// The owners of TCP connections in all namespaces that can be entered. Connections that nobody holds are left out.
 ///
 /// Errors: the kernel has no socket diagnostics.
-pub fn owners() -> Result<Vec<Owned>> {
+pub fn owners() -> Result<Vec<SocketOwner>> {
     let open = Descriptors::of_all_processes();
     let mut commands: HashMap<u32, Option<String>> = HashMap::new();
-    let connections = choices(&open.namespaces)?.into_iter().filter(|choice| !choice.is_listening);
-    let owned = connections.filter_map(|choice| {
-        let pid = *open.sockets.get(&choice.inode)?;
+    let connections = sockets(&open.namespaces)?.into_iter().filter(|socket| !socket.is_listening);
+    let owned = connections.filter_map(|socket| {
+        let pid = *open.sockets.get(&socket.inode)?;
         let command = commands.entry(pid).or_insert_with(|| process::command(pid)).clone()?;
-        Some(Owned { cookie: choice.cookie, pid, command })
+        Some(SocketOwner { cookie: socket.cookie, pid, command })
     });
     Ok(owned.collect())
 }
 
-/// Cookies of the TCP sockets that a process holds, or of the one behind a descriptor.
+/// Cookies of a process's TCP sockets, or of the one behind a descriptor.
 ///
 /// Errors: no such process; not permitted to look at its descriptors; the kernel has no socket diagnostics.
 pub fn cookies_of(pid: u32, descriptor: Option<u32>) -> Result<Vec<u64>> {
@@ -107,34 +107,31 @@ pub fn cookies_of(pid: u32, descriptor: Option<u32>) -> Result<Vec<u64>> {
     let files = files.flatten().map(|file| file.path());
     let wanted = files.filter(|path| descriptor.is_none_or(|fd| path.ends_with(fd.to_string())));
     let inodes: Vec<u32> = wanted.filter_map(|path| inode_in(&fs::read_link(path).ok()?, "socket")).collect();
-    let found = choices(&Descriptors::of_all_processes().namespaces)?.into_iter();
-    Ok(found.filter(|choice| inodes.contains(&choice.inode)).map(|choice| choice.cookie).collect())
+    let found = sockets(&Descriptors::of_all_processes().namespaces)?.into_iter();
+    Ok(found.filter(|socket| inodes.contains(&socket.inode)).map(|socket| socket.cookie).collect())
 }
 
-/// Network namespaces other than this one whose default is the algorithm: they were created while it was this one's.
-///
-/// Shape: inode and one of its processes.
+/// Other network namespaces with the algorithm as default, by inode and path. They were made while it was this one's default.
 pub fn namespaces_with_default(name: &str) -> Vec<(u32, PathBuf)> {
     let own = Netns::current().map(|netns| netns.inode()).ok();
     let is_so = |(inode, path): &(u32, PathBuf)| {
-        let default =
-            Netns::open(path).and_then(|netns| super::sysctl::read(&netns, "net.ipv4.tcp_congestion_control"));
+        let default = Netns::open(path).and_then(|netns| super::sysctl::read(&netns, DEFAULT_SYSCTL));
         Some(*inode) != own && default.is_ok_and(|default| default.as_deref() == Some(name))
     };
     Descriptors::of_all_processes().namespaces.into_iter().filter(is_so).collect()
 }
 
-fn choices(namespaces: &BTreeMap<u32, PathBuf>) -> Result<Vec<Choice>> {
-    let mut found = dump(Netns::current()?.inode()).map_err(explained)?;
+fn sockets(namespaces: &BTreeMap<u32, PathBuf>) -> Result<Vec<TcpSocket>> {
     let own = Netns::current()?.inode();
+    let mut found = dump(own).map_err(explained)?;
     for (&inode, path) in namespaces.iter().filter(|(inode, _)| **inode != own) {
         let others = Netns::open(path).and_then(|netns| netns.run(|| Ok(dump(inode)?)));
-        found.extend(others.unwrap_or_default()); // a namespace may end, or be another user's, while it is looked at
+        found.extend(others.unwrap_or_default()); // a namespace may vanish, or belong to another user
     }
     Ok(found)
 }
 
-/// A kernel whose module is missing answers that there is no such file.
+/// Without its module, the kernel answers "no such file".
 fn explained(error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::NotFound {
         let unmet = Failure::unmet("cannot ask the kernel for its TCP sockets: its module tcp_diag is not loaded");
@@ -143,7 +140,7 @@ fn explained(error: io::Error) -> anyhow::Error {
     anyhow::Error::new(error).context("ask the kernel for its TCP sockets")
 }
 
-fn dump(netns: u32) -> io::Result<Vec<Choice>> {
+fn dump(netns: u32) -> io::Result<Vec<TcpSocket>> {
     let diag = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkSockDiag)?;
     bind(diag.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
     let mut found = Vec::new();
@@ -166,7 +163,7 @@ fn request(family: u8) -> Vec<u8> {
     message
 }
 
-fn read_answers(diag: &OwnedFd, netns: u32, found: &mut Vec<Choice>) -> io::Result<()> {
+fn read_answers(diag: &OwnedFd, netns: u32, found: &mut Vec<TcpSocket>) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
         let length = recv(diag.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
@@ -177,15 +174,15 @@ fn read_answers(diag: &OwnedFd, netns: u32, found: &mut Vec<Choice>) -> io::Resu
             match i32::from(u16::from_ne_bytes([rest[4], rest[5]])) {
                 libc::NLMSG_DONE => return Ok(()),
                 libc::NLMSG_ERROR => return Err(io::Error::from_raw_os_error(-(word(body, 0) as i32))),
-                _ => found.extend(choice(body, netns)),
+                _ => found.extend(tcp_socket(body, netns)),
             }
             rest = &rest[size.next_multiple_of(4).min(rest.len())..];
         }
     }
 }
 
-/// None: a socket without an algorithm, such as one in TIME_WAIT.
-fn choice(body: &[u8], netns: u32) -> Option<Choice> {
+/// `None` for a socket without an algorithm, such as one in TIME_WAIT.
+fn tcp_socket(body: &[u8], netns: u32) -> Option<TcpSocket> {
     let mut at = ANSWER_BYTES;
     while let Some(head) = body.get(at..at + 4) {
         let length = u16::from_ne_bytes([head[0], head[1]]) as usize;
@@ -194,7 +191,7 @@ fn choice(body: &[u8], netns: u32) -> Option<Choice> {
             let algorithm = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
             let is_listening = body[1] == TCP_LISTEN;
             let cookie = u64::from(word(body, COOKIE_AT)) | u64::from(word(body, COOKIE_AT + 4)) << 32;
-            return Some(Choice { algorithm, cookie, inode: word(body, ANSWER_BYTES - 4), is_listening, netns });
+            return Some(TcpSocket { algorithm, cookie, inode: word(body, ANSWER_BYTES - 4), is_listening, netns });
         }
         at += length.max(4).next_multiple_of(4);
     }
@@ -212,7 +209,7 @@ fn inode_in(target: &Path, kind: &str) -> Option<u32> {
 
 #[derive(Debug, Default)]
 struct Descriptors {
-    /// Inode of a socket to a process that holds it.
+    /// Inode of a socket to the id of a process that holds it.
     sockets: HashMap<u32, u32>,
     /// Inode of a network namespace to a path that opens it.
     namespaces: BTreeMap<u32, PathBuf>,

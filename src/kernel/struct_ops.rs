@@ -1,10 +1,9 @@
-//! Congestion control tables that live in the kernel as BPF maps: whoever registered them.
+//! Congestion control tables in the kernel, which are BPF maps, whoever registered them.
 //!
-//! The kernel shows a registered table as the value of its map: the name, and for each callback the program's number.
+//! The value of such a map has the name, and for each callback the program's id.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use anyhow::{Context, Result};
@@ -15,49 +14,45 @@ use super::probe::Features;
 /// Bytes of a name with its closing zero: the kernel's TCP_CA_NAME_MAX.
 const NAME_BYTES: usize = 16;
 
-/// The kernel's `enum bpf_struct_ops_state`, at this place of the value.
+/// Offset of the kernel's `enum bpf_struct_ops_state` in the value.
 const STATE_AT: usize = 4;
 const STATE_TO_BE_FREED: u32 = 2;
 /// The kernel's TCP_CONG_NEEDS_ECN.
 const NEEDS_ECN: u32 = 2;
 
-/// A congestion control table in the kernel.
 #[derive(Debug)]
 pub struct OpsTable {
     pub map: OwnedFd,
     pub map_id: u32,
-    /// The map's name: the variable in the source, usually the algorithm's id.
+    /// The variable in the source, usually the algorithm's id.
     pub map_name: String,
-    /// The name it has or had in the kernel.
+    /// The algorithm's name in the kernel.
     pub name: String,
-    /// Links can hold it; otherwise the map itself is the registration.
+    /// A link holds the registration. Otherwise the map does.
     pub by_link: bool,
-    /// It wants ECN on its connections (the kernel's flag TCP_CONG_NEEDS_ECN).
+    /// The kernel's flag TCP_CONG_NEEDS_ECN.
     pub wants_ecn: bool,
-    /// Callback to number of its program.
+    /// Callback to id of its program.
     pub programs: BTreeMap<String, u32>,
 }
 
-/// What one program cost so far; counted only while the kernel's BPF statistics are on.
+/// The cost of one program. Calls are counted only while the kernel's BPF statistics are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramCost {
-    /// Instructions the verifier went through; 0 where the kernel does not tell.
+    /// Instructions that the verifier processed. 0 if the kernel does not show it.
     pub verified_instructions: u32,
-    /// Calls while statistics were on.
     pub calls: u64,
-    /// Time in those calls, nanoseconds.
+    /// Time in those calls.
     pub nanoseconds: u64,
 }
 
-/// Every congestion control table that is in the kernel as a map.
-///
 /// Errors: not permitted to list maps (needs CAP_SYS_ADMIN).
 pub fn tables(features: &Features) -> Result<Vec<OpsTable>> {
     let table = |id| open_map(id).ok().and_then(|map| table_of(map, features));
     bpf::look_at(libbpf_sys::bpf_map_get_next_id, table).context("list the kernel's BPF maps")
 }
 
-/// The table in this map; none when it is another kind of map or was never filled.
+/// `None` if it is another kind of map, or was never filled.
 pub fn table_of(map: OwnedFd, features: &Features) -> Option<OpsTable> {
     let info = map_info(&map).ok()?;
     let value = (info.type_ == libbpf_sys::BPF_MAP_TYPE_STRUCT_OPS).then(|| map_value(&map, &info).ok())??;
@@ -80,8 +75,6 @@ pub fn table_of(map: OwnedFd, features: &Features) -> Option<OpsTable> {
     })
 }
 
-/// Number of the map that a link registers, and of the link itself.
-///
 /// Errors: not a struct_ops link.
 pub fn link_target(link: &OwnedFd) -> Result<LinkTarget> {
     let info = link_info(link).context("ask what a link registers")?;
@@ -91,8 +84,6 @@ pub fn link_target(link: &OwnedFd) -> Result<LinkTarget> {
     Ok(LinkTarget { link_id: info.id, map_id })
 }
 
-/// Every link that registers a table.
-///
 /// Errors: not permitted to list links (needs CAP_SYS_ADMIN).
 pub fn links() -> Result<Vec<LinkTarget>> {
     bpf::look_at_links(|link| link_target(&link).ok()).context("list the kernel's BPF links")
@@ -101,13 +92,13 @@ pub fn links() -> Result<Vec<LinkTarget>> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkTarget {
     pub link_id: u32,
-    /// Number of the map it registers; 0 once the link was detached.
+    /// Id of the registered map. 0 once the link is detached.
     pub map_id: u32,
 }
 
 /// Removes a registration that the map itself holds.
 ///
-/// Errors: not permitted. A map that was never registered is no error.
+/// Errors: not permitted. An unregistered map is no error.
 /// Side effects: the algorithm can no longer be chosen; sockets that have it keep it.
 pub fn delete_registration(map: &OwnedFd) -> Result<()> {
     let key = 0u32;
@@ -121,32 +112,26 @@ pub fn delete_registration(map: &OwnedFd) -> Result<()> {
 
 /// Points a link to another table with the same name.
 ///
-/// Errors: the link points to another table than `expected`; the kernel cannot; the other table has another name or was
+/// Errors: the link points to another table than `expected`; the kernel cannot; the new table has another name or was
 /// never filled.
-/// Side effects: new sockets get the other code; sockets that have the old code keep it.
+/// Side effects: new sockets get the new code; sockets that have the old code keep it.
 pub fn update_link(link: &OwnedFd, map: &OwnedFd, expected: &OwnedFd) -> Result<()> {
-    let options = libbpf_sys::bpf_link_update_opts {
-        sz: size_of::<libbpf_sys::bpf_link_update_opts>() as libbpf_sys::size_t,
-        flags: libbpf_sys::BPF_F_REPLACE,
-        old_map_fd: expected.as_raw_fd() as u32,
-        ..Default::default()
-    };
-    // SAFETY: the descriptors are open; the options outlive the call.
-    checked(unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), map.as_raw_fd(), &raw const options) })
-        .context("point the link to other code")
+    let expected = expected.as_raw_fd() as u32;
+    let options = libbpf_sys::bpf_link_update_opts { old_map_fd: expected, ..Default::default() };
+    bpf::update_link(link, map, options).context("point the link to other code")
 }
 
-/// The kernel's BPF statistics, on for as long as the value lives; the kernel ends them with the process too.
+/// The kernel's BPF statistics, on while the value or the process lives.
 #[derive(Debug)]
 pub struct Statistics {
     _descriptor: OwnedFd,
 }
 
 impl Statistics {
-    /// Has the kernel count calls and time of every program.
+    /// Makes the kernel count calls and time of every program.
     ///
     /// Errors: not permitted (needs CAP_SYS_ADMIN); a kernel before 5.8.
-    /// Side effects: each call of a program costs two readings of the clock more.
+    /// Side effects: each call of a program reads the clock twice.
     pub fn begin() -> Result<Statistics> {
         // SAFETY: the call takes a plain number.
         let descriptor = owned(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) });
@@ -154,15 +139,11 @@ impl Statistics {
     }
 }
 
-/// What a program cost so far.
-///
-/// Errors: gone, or not permitted.
+/// Errors: no program has this id; not permitted.
 pub fn program_cost(id: u32) -> Result<ProgramCost> {
     cost_of(&open_program(id)?)
 }
 
-/// What a program cost so far, by its descriptor.
-///
 /// Errors: not a program.
 pub fn cost_of(program: &impl AsRawFd) -> Result<ProgramCost> {
     let info = program_info(program).context("ask for the cost of a BPF program")?;

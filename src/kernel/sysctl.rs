@@ -8,12 +8,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::kernel::netns::Netns;
 
-/// Sets network settings in a namespace; returns the names of those that this kernel lacks.
+/// Sets network settings of a namespace, with names such as `net.ipv4.tcp_sack`. Returns those that this kernel lacks.
 ///
-/// Names are written with dots, as `sysctl` prints them: `net.ipv4.tcp_sack`.
-///
-/// Errors: a name outside `net.`, which would reach beyond the namespace; a value the kernel refuses; not permitted.
-/// Side effects: the namespace's settings, which vanish with it.
+/// Errors: a name outside `net.`, which would affect other namespaces; the kernel refuses a value; not permitted.
 pub fn set_all(netns: &Netns, settings: &[(&str, &str)]) -> Result<Vec<String>> {
     netns.run(|| {
         let mut lacking = Vec::new();
@@ -27,7 +24,7 @@ pub fn set_all(netns: &Netns, settings: &[(&str, &str)]) -> Result<Vec<String>> 
     })
 }
 
-/// Reads a setting of a namespace; none when this kernel lacks it.
+/// `None` if this kernel lacks the setting.
 ///
 /// Errors: a name outside `net.`; not permitted.
 pub fn read(netns: &Netns, name: &str) -> Result<Option<String>> {
@@ -38,10 +35,7 @@ pub fn read(netns: &Netns, name: &str) -> Result<Option<String>> {
     })
 }
 
-/// Writes a setting of a namespace.
-///
-/// Errors: a name outside `net.`; a value that the kernel refuses; not permitted.
-/// Side effects: the namespace's setting.
+/// Errors: a name outside `net.`; the kernel refuses the value; not permitted.
 pub fn write(netns: &Netns, name: &str, value: &str) -> Result<()> {
     let path = path_of(name)?;
     netns.run(|| fs::write(&path, value).with_context(|| format!("set {name} = {value} in a network namespace")))

@@ -1,4 +1,4 @@
-//! The algorithms of an experiment: those of the catalogue registered for its time, the kernel's own looked up.
+//! Prepares the algorithms of an experiment: registers those of the catalogue, and looks up the kernel's own.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,21 +12,23 @@ use crate::model::run::Engine;
 use crate::scenario::algorithm::{Unusable, find, kernel_has};
 use crate::scenario::{AlgorithmRequest, FlowSpec};
 
-/// Every algorithm of an experiment, ready to be chosen; ours are unregistered when this is dropped.
+/// The kernel has every algorithm of an experiment until this is dropped.
 #[derive(Debug)]
-pub struct Algorithms {
+pub struct PreparedAlgorithms {
+    /// Request to the kernel's name.
     names: BTreeMap<AlgorithmRequest, String>,
     registered: Vec<Registration>,
     cgroup: PathBuf,
 }
 
-impl Algorithms {
-    /// Makes every algorithm that the flows ask for available; companion programs run in the cgroup of the experiment.
+impl PreparedAlgorithms {
+    /// Registers the algorithms of the flows; companion programs run in the cgroup of the experiment.
     ///
-    /// Errors: an algorithm neither in the catalogue nor in the kernel; a tunable out of range; the kernel refuses one.
-    /// Side effects: registered algorithms, for as long as the returned value lives.
-    pub fn prepare<'a>(flows: impl Iterator<Item = &'a FlowSpec>, cgroup: &Path) -> Result<Algorithms> {
-        let mut algorithms = Algorithms { names: BTreeMap::new(), registered: Vec::new(), cgroup: cgroup.to_owned() };
+    /// Errors: an algorithm is neither in the catalogue nor in the kernel; a tunable is out of range; the kernel refuses
+    /// an algorithm.
+    /// Side effects: registered algorithms that live as long as the returned value.
+    pub fn prepare<'a>(flows: impl Iterator<Item = &'a FlowSpec>, cgroup: &Path) -> Result<PreparedAlgorithms> {
+        let mut algorithms = Self { names: BTreeMap::new(), registered: Vec::new(), cgroup: cgroup.to_owned() };
         for flow in flows.filter(|flow| flow.is_tcp()) {
             let asked = flow.asked();
             if !algorithms.names.contains_key(&asked) {
@@ -37,13 +39,13 @@ impl Algorithms {
         Ok(algorithms)
     }
 
-    /// The kernel's name for what a flow asks; the flow was among those prepared.
+    /// The kernel's name of a prepared flow's algorithm.
     pub fn name_of<'a>(&'a self, flow: &'a FlowSpec) -> &'a str {
         let asked = flow.asked();
         self.names.get(&asked).map_or(flow.algorithm.as_str(), String::as_str)
     }
 
-    /// Digest of each of our objects, by the name under which it ran.
+    /// Kernel's name to digest, for each object of ours.
     pub fn digests(&self) -> BTreeMap<String, String> {
         self.registered.iter().map(|one| (one.name().to_owned(), one.record().digest.clone())).collect()
     }
@@ -66,7 +68,7 @@ impl Algorithms {
     }
 }
 
-/// A name that tells our process apart, for where the algorithm's own id is in use.
+/// A name unique to this process, for an algorithm whose id is in use.
 fn own_name(id: &str, number: usize) -> String {
     let suffix = format!("_{:x}_{number}", std::process::id());
     format!("{}{suffix}", &id[..id.len().min(NAME_LENGTH_MAX - suffix.len())])

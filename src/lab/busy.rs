@@ -1,4 +1,4 @@
-//! What others take of this host's processors: other processes, and the hypervisor's other guests.
+//! Measures the processor time that others use: other processes, and the hypervisor's other guests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,41 +7,39 @@ use anyhow::{Context, Result};
 use procfs::process::{Stat, all_processes};
 use procfs::{CpuTime, CurrentSI, KernelStats};
 
-/// Share of all processors that others may take without doing harm. Measurements are judged by the lateness that 1 % of
-/// packets exceed, and whoever takes a hundredth of the time can delay as many.
+/// Share of all processors that others may use. A run is late if 1 % of its packets are, and others who use 1 % of the
+/// time can delay that many.
 const HARMLESS: f64 = 0.01;
-/// Most processes that are named.
+/// Most processes in a message.
 const NAMED: usize = 3;
-/// Share below which nobody is named.
+/// A message names no process below this share.
 const WORTH_NAMING: f64 = 0.01;
 
 /// Processor time of the host up to one moment, in clock ticks.
 #[derive(Debug)]
 pub struct BusyWatch {
     total: u64,
-    /// Also what interrupts took: most are of the packets that are measured.
+    /// Includes interrupts, which mostly belong to the measured packets.
     idle: u64,
     stolen: u64,
-    /// This process and all that it started, with what interrupts took meanwhile.
+    /// This process and its descendants, with the interrupts during their time.
     own: u64,
-    /// All other processes but the kernel's threads, which carry the packets that are measured.
+    /// All other processes except the kernel's threads, which carry the measured packets.
     foreign: u64,
-    /// Name and time of every other process, by its number.
+    /// Process id to name and time, for every process but our own.
     others: BTreeMap<i32, (String, u64)>,
 }
 
-/// Shares of all processors over a time.
+/// Use of the processors by others over a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Others {
-    /// All that is not idle and not this process's; at least what other processes and guests are known to use.
+    /// Share of all processors that is neither idle nor our own; at least the known use by other processes and guests.
     pub share: f64,
-    /// The largest users by name, largest first.
+    /// Name and share of the largest users, largest first.
     who: Vec<(String, f64)>,
 }
 
 impl BusyWatch {
-    /// Begins to watch.
-    ///
     /// Errors: /proc cannot be read.
     pub fn begin() -> Result<Self> {
         let CpuTime { user, nice, system, idle, iowait, irq, softirq, steal, .. } =
@@ -53,7 +51,7 @@ impl BusyWatch {
         let ours = family(&stats);
         let (own, others): (Vec<_>, Vec<_>) = stats.into_iter().partition(|stat| ours.contains(&stat.pid));
         let time = |stat: &Stat| stat.utime + stat.stime;
-        // A child that has ended stands in its parent's.
+        // The parent's record includes children that have ended.
         let of_ended = |stat: &Stat| u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
         let whole = |stat: &Stat| time(stat) + of_ended(stat);
         let own = own.iter().map(whole).sum();
@@ -62,7 +60,7 @@ impl BusyWatch {
         Ok(BusyWatch { total, idle, stolen, own, foreign, others })
     }
 
-    /// What others took since then.
+    /// The use by others since then.
     ///
     /// Errors: /proc cannot be read.
     pub fn others(&self) -> Result<Others> {
@@ -82,12 +80,12 @@ impl BusyWatch {
         who.retain(|(_, share)| *share >= WORTH_NAMING);
         who.sort_by(|a, b| b.1.total_cmp(&a.1));
         who.truncate(NAMED);
-        Others { share: used.max(known), who }
+        Others { share: used.max(known).min(1.0), who }
     }
 }
 
 impl Others {
-    /// Whether that can have disturbed a measurement.
+    /// Whether others may have disturbed a measurement.
     pub fn disturb(&self) -> bool {
         self.share > HARMLESS
     }
@@ -101,13 +99,13 @@ impl fmt::Display for Others {
     }
 }
 
-/// Whether a process is a thread of the kernel: kthreadd or a child of it.
+/// Whether a process is a kernel thread: kthreadd or a child of it.
 fn is_of_kernel(stat: &Stat) -> bool {
     const KTHREADD: i32 = 2;
     [stat.pid, stat.ppid].contains(&KTHREADD)
 }
 
-/// This process and everything below it.
+/// This process and its descendants.
 fn family(stats: &[Stat]) -> BTreeSet<i32> {
     let mut family = BTreeSet::from([std::process::id() as i32]);
     loop {
@@ -123,33 +121,23 @@ fn family(stats: &[Stat]) -> BTreeSet<i32> {
 mod tests {
     use super::*;
 
+    fn watch(total: u64, idle: u64, stolen: u64, own: u64, rustc: u64) -> BusyWatch {
+        let others = BTreeMap::from([(7, ("rustc".to_owned(), rustc)), (8, ("quiet".to_owned(), 5))]);
+        BusyWatch { total, idle, stolen, own, foreign: rustc + 5, others }
+    }
+
     #[test]
     fn others_are_all_but_idle_time_and_our_own() {
-        let watch = |total, idle, stolen, own, ticks| {
-            let others = BTreeMap::from([(7, ("rustc".to_owned(), ticks)), (8, ("quiet".to_owned(), 5))]);
-            BusyWatch { total, idle, stolen, own, foreign: ticks + 5, others }
-        };
-        let others = watch(1000, 500, 0, 100, 50).until(&watch(1200, 560, 20, 140, 110));
+        let before = watch(1000, 500, 0, 100, 50);
+        let others = before.until(&watch(1200, 560, 20, 140, 110));
         assert!((others.share - 0.5).abs() < 1e-9 && others.disturb());
         let text = "others use 50 % of the processors (rustc 30 %, other guests of the hypervisor 10 %)";
         assert_eq!(others.to_string(), text);
-        let quiet = watch(1000, 500, 0, 100, 50).until(&watch(1200, 600, 0, 200, 50));
+        let quiet = before.until(&watch(1200, 600, 0, 200, 50));
         assert_eq!((quiet.disturb(), quiet.to_string()), (false, "others use 0 % of the processors".to_owned()));
-    }
-
-    /// Interrupts count as idle time and again in the process that they interrupt.
-    #[test]
-    fn interrupts_hide_neither_other_guests_nor_other_processes() {
-        let watch = |idle, stolen, own, foreign| BusyWatch {
-            total: 1000 + idle,
-            idle,
-            stolen,
-            own,
-            foreign,
-            others: BTreeMap::new(),
-        };
-        let others = watch(0, 0, 0, 0).until(&watch(800, 60, 300, 20));
-        assert!((others.share - 0.1).abs() < 1e-9, "{others:?}");
+        // Interrupts count as idle time, and again in the process that they interrupt.
+        let interrupted = before.until(&watch(1800, 1300, 60, 400, 70));
+        assert!((interrupted.share - 0.1).abs() < 1e-9, "{interrupted:?}");
     }
 
     #[test]

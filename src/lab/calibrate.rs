@@ -1,6 +1,5 @@
-//! The empty path measured against what the scenario asks: rate, round-trip time and loss, before anything else.
-//!
-//! An experiment on a path that is not what it says is worth nothing, so a measurement outside its tolerance stops it.
+//! Measures the empty path before an experiment: round-trip time, loss and rate. A measurement outside its tolerance stops
+//! the experiment.
 
 mod losses;
 mod probe;
@@ -9,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::emulate::Link;
 use crate::emulate::topology::{Node, Topology};
 use crate::failure::Failure;
 use crate::lab::plan::mix;
@@ -21,56 +19,55 @@ use crate::scenario::{Cell, LinkSpec};
 use crate::units::{BitsPerSec, Share};
 
 use losses::{FLOOD_GROUPS, expected_ratio, share_of_flood};
-use probe::Receiver;
+use probe::{ProbeReceiver, ProbeStream, RTT_PACKET_BYTES, RTT_PROBES};
 
-/// How far the delivered rate may lie from the asked one.
+/// Tolerance of the rate, as a share.
 const RATE_TOLERANCE: f64 = 0.02;
-/// How far the median round-trip time may lie above the asked one: this, or the share below if that is more.
+/// Most by which the median round-trip time may be above the asked one: this, or the share below if that is more.
 const RTT_TOLERANCE: Duration = Duration::from_millis(1);
-/// Share of the asked round-trip time that it may be longer.
 const RTT_TOLERANCE_SHARE: f64 = 0.02;
-/// A clock reads no earlier than this before the packet is due.
+/// Most by which it may be below: a clock's error.
 const RTT_TOLERANCE_BELOW: Duration = Duration::from_micros(100);
-/// Attempts: a busy host or an unlikely sample passes, a wrong path fails them all.
+/// Attempts at a measurement. A busy host or an unlikely sample passes in one of them; a wrong path fails them all.
 const ATTEMPTS: u32 = 3;
 
-/// IP packets that show the loss: small, so that many fit into a second.
+/// Bytes of the IP packets that measure the loss; small, so that many fit into a second.
 const LOSS_PACKET_BYTES: u32 = 100;
-/// IP packets that show the round-trip time.
-const RTT_PACKET_BYTES: u32 = 64;
-const RTT_PROBES: u32 = 21;
-/// Time between them: this, or as often as a slow link can send one, so that none waits for another.
+/// Shortest interval between two probes of the round-trip time.
 const RTT_PROBE_SPACING: Duration = Duration::from_millis(10);
+/// A slow link needs the time of this many serialisations between two probes, so that no probe waits for another.
 const RTT_PROBE_SERIALISATIONS: u32 = 2;
-/// Fewest probes that must be expected not to be held back for these to be told from the others.
+/// With fewer probes in order expected, those that reordering held back cannot be told from the others.
 const RTT_PROBES_IN_ORDER: f64 = 4.0;
-/// Packets that show the loss, and the longest time for sending them.
+/// Most packets that measure the loss.
 const LOSS_PACKETS: u32 = 10_000;
+/// Longest time for sending them.
 const LOSS_TIME: Duration = Duration::from_millis(1500);
-/// Most probe packets a second, so that sending them does not hold the host up.
+/// Highest packet rate, per second, so that sending does not occupy the host.
 const LOSS_PACKETS_PER_SECOND: f64 = 15_000.0;
-/// Share of the rate that the loss probes use, so that queues stay empty.
+/// Share of the path's rate that they use, so that queues stay empty.
 const LOSS_LOAD: f64 = 0.5;
-/// The flood that shows the rate: how much faster than asked, how long, and how many packets at least.
+/// The flood that measures the rate: its share of the path's rate.
 const FLOOD_LOAD: f64 = 1.15;
 const FLOOD_TIME: Duration = Duration::from_millis(800);
+/// Fewest packets of a flood.
 const FLOOD_PACKETS: f64 = 80.0;
 
-/// Measures the path of every pair of nodes that a flow of the cell joins, once for those that are alike; `seed` seeds
-/// the links, `at` says which path of the sweep it is, and is empty when there is one only.
+/// Measures the path of every pair of nodes that a flow of the cell joins; of equal paths, only the first.
 ///
-/// Errors: a measurement lies outside its tolerance at every attempt (a failure of kind `Outside` with the numbers);
-/// a node has no path; sockets cannot be used.
+/// `seed` is for the links. `at` names the path within the sweep, and is empty if there is only one.
+///
+/// Errors: a node has no path; sockets cannot be used; no probe came back. A measurement outside its tolerance is a result.
 pub fn calibrate(cell: &Cell, topology: &Topology, seed: u64, at: &At) -> Result<Vec<Calibration>> {
     let mut measured = Vec::new();
     for (from, to, way) in distinct_ways(cell)? {
-        let path = Path { cell, topology, way, from, to, at };
+        let path = CalibratedPath { cell, topology, way, from, to, at };
         measured.extend(path.measure(seed).with_context(|| format!("calibrate the path {from}-{to}"))?);
     }
     Ok(measured)
 }
 
-/// The ways of a cell's flows, each with its ends; of ways over links that are alike, only the first.
+/// The ends and the path of each flow; of paths over equal links, only the first.
 fn distinct_ways(cell: &Cell) -> Result<Vec<(&str, &str, RoundTrip)>> {
     let mut seen: Vec<Vec<&Direction>> = Vec::new();
     let mut ways = Vec::new();
@@ -87,7 +84,7 @@ fn distinct_ways(cell: &Cell) -> Result<Vec<(&str, &str, RoundTrip)>> {
     Ok(ways)
 }
 
-/// The failure that names every measurement outside its tolerance; none when all are within.
+/// A failure that names every measurement outside its tolerance; `None` if all are within.
 pub fn outside(measured: &[Calibration]) -> Option<Failure> {
     let wrong: Vec<String> = measured.iter().filter(|one| !one.within).map(describe).collect();
     (!wrong.is_empty()).then(|| {
@@ -96,8 +93,8 @@ pub fn outside(measured: &[Calibration]) -> Option<Failure> {
     })
 }
 
-/// One measurement as a phrase.
-pub fn describe(one: &Calibration) -> String {
+/// Such as `s-r rate measured 18mbit, asked 20mbit, allowed 19.6mbit to 20.4mbit`.
+fn describe(one: &Calibration) -> String {
     let text = |value: f64| match one.unit.as_str() {
         "bit/s" => BitsPerSec(value.round() as u64).to_string(),
         "us" => format!("{:.3}ms", value / 1e3),
@@ -108,10 +105,10 @@ pub fn describe(one: &Calibration) -> String {
     format!("{} measured {measured}, asked {asked}, allowed {} to {}", one.quantity, text(low), text(high))
 }
 
-/// What an empty path should measure.
+/// The measurements of a path that is as the scenario asks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Asked {
-    /// Delivered rate under overload, bits per second; none when nothing limits it.
+struct ExpectedPath {
+    /// Delivered rate under overload, bits per second; `None` if no link has a rate.
     rate_bps: Option<f64>,
     /// Round trip of a small packet.
     rtt: Duration,
@@ -119,18 +116,17 @@ struct Asked {
     jitter: Duration,
     /// Most that reordering adds to a round trip.
     held_back: Duration,
-    /// Share of round trips to which it adds nothing.
+    /// Share of round trips without that addition.
     in_order: f64,
-    /// Longest that one link takes to send a small packet.
+    /// Longest serialisation of a small packet on one link.
     serialisation: Duration,
-    /// Loss over all hops while the rate is measured.
+    /// Loss over all links while the rate is measured.
     loss: f64,
-    /// Smallest queue on the way, packets of the given size.
+    /// Smallest queue of the path, packets of the MTU.
     queue_pkts: u32,
 }
 
-/// Rate, delay and loss of a way through the links.
-fn asked(links: &[LinkSpec], way: &RoundTrip, mtu: u32) -> Asked {
+fn expected(links: &[LinkSpec], way: &RoundTrip, mtu: u32) -> ExpectedPath {
     let mut rate_bps = f64::INFINITY;
     let mut passing = 1.0;
     let mut queue_pkts = u32::MAX;
@@ -140,7 +136,7 @@ fn asked(links: &[LinkSpec], way: &RoundTrip, mtu: u32) -> Asked {
         let there = hop.direction(links);
         let loss = share_of_flood(&there.loss, flood);
         passing *= 1.0 - loss;
-        rate_bps *= 1.0 - loss; // what the loss takes does not reach the queue
+        rate_bps *= 1.0 - loss; // lost packets do not reach the queue
         rate_bps = there.rate.map_or(rate_bps, |rate| rate_bps.min(rate.0 as f64));
         let limits = links[hop.link].config(mtu).queue_limits();
         queue_pkts = queue_pkts.min(limits.map_or(u32::MAX, |limits| match limits[hop.side] {
@@ -149,35 +145,30 @@ fn asked(links: &[LinkSpec], way: &RoundTrip, mtu: u32) -> Asked {
         }));
     }
     let rate_bps = rate_bps.is_finite().then_some(rate_bps);
-    Asked { rate_bps, loss: 1.0 - passing, queue_pkts, ..asked_of_probes(links, way) }
-}
-
-/// What becomes of small packets, there and back.
-fn asked_of_probes(links: &[LinkSpec], way: &RoundTrip) -> Asked {
-    let mut asked = Asked { in_order: 1.0, ..Asked::default() };
+    let mut expected = ExpectedPath { rate_bps, loss: 1.0 - passing, queue_pkts, in_order: 1.0, ..Default::default() };
     for direction in way.directions(links) {
         let serialisation = direction.rate.map_or(0.0, |rate| f64::from(8 * RTT_PACKET_BYTES) / rate.0 as f64);
         let serialisation = Duration::from_secs_f64(serialisation);
-        asked.rtt += direction.delay + serialisation + direction.jitter / 2;
-        asked.jitter += direction.jitter;
-        asked.serialisation = asked.serialisation.max(serialisation);
+        expected.rtt += direction.delay + serialisation + direction.jitter / 2;
+        expected.jitter += direction.jitter;
+        expected.serialisation = expected.serialisation.max(serialisation);
         if let Some(reorder) = direction.reorder {
-            asked.held_back += reorder.by;
-            asked.in_order *= 1.0 - reorder.share.0;
+            expected.held_back += reorder.by;
+            expected.in_order *= 1.0 - reorder.share.0;
         }
     }
-    asked
+    expected
 }
 
-impl Asked {
-    /// After which a packet is lost: longer than anything on the way holds it up, and this.
+impl ExpectedPath {
+    /// The time after which a packet counts as lost: longer by `beyond` than the path can delay it.
     fn patience(&self, beyond: Duration) -> Duration {
         self.rtt + self.jitter + self.held_back + beyond
     }
 }
 
-/// One way between two nodes of a built network.
-struct Path<'a> {
+/// A path between two nodes of a built network.
+struct CalibratedPath<'a> {
     cell: &'a Cell,
     topology: &'a Topology,
     way: RoundTrip,
@@ -186,21 +177,21 @@ struct Path<'a> {
     at: &'a At,
 }
 
-impl Path<'_> {
+impl CalibratedPath<'_> {
     fn measure(&self, seed: u64) -> Result<Vec<Calibration>> {
-        let asked = asked(&self.cell.links, &self.way, self.cell.mtu);
+        let expected = expected(&self.cell.links, &self.way, self.cell.mtu);
         let [from, to] = [self.topology.node(self.from)?, self.topology.node(self.to)?];
-        let receiver = Receiver::start(to)?;
+        let receiver = ProbeReceiver::start(to)?;
         let mut measured = Vec::new();
-        measured.push(self.attempts(seed, || self.rtt(&asked, receiver.probe_rtt(from, &self.rtt_plan(&asked))?))?);
-        measured.push(self.attempts(seed, || self.loss(&asked, from, &receiver))?);
-        if asked.rate_bps.is_some() {
-            measured.push(self.attempts(seed, || self.rate(&asked, from, &receiver))?);
+        measured.push(self.attempts(seed, || self.rtt(&expected, from, &receiver))?);
+        measured.push(self.attempts(seed, || self.loss(&expected, from, &receiver))?);
+        if let Some(rate) = expected.rate_bps {
+            measured.push(self.attempts(seed, || self.rate(rate, &expected, from, &receiver))?);
         }
         Ok(measured)
     }
 
-    /// Measures until a result is within its tolerance, with other random numbers each time; returns the last.
+    /// Measures until a result is within its tolerance, each time with other random numbers; returns the last result.
     fn attempts(&self, seed: u64, measure: impl Fn() -> Result<Calibration>) -> Result<Calibration> {
         let mut last = None;
         for attempt in 0..ATTEMPTS {
@@ -215,7 +206,7 @@ impl Path<'_> {
             }
             last = Some(measured);
         }
-        last.expect("at least one attempt was made")
+        last.expect("there is at least one attempt")
     }
 
     fn calibration(&self, what: &str, unit: &str, [asked, measured]: [f64; 2], allowed: [f64; 2]) -> Calibration {
@@ -232,87 +223,78 @@ impl Path<'_> {
         }
     }
 
-    fn rtt_plan(&self, asked: &Asked) -> probe::RttPlan {
-        let patience = asked.patience(Duration::from_millis(300));
-        let spacing = RTT_PROBE_SPACING.max(asked.serialisation * RTT_PROBE_SERIALISATIONS);
-        probe::RttPlan { probes: RTT_PROBES, spacing, bytes: RTT_PACKET_BYTES, patience }
-    }
-
-    /// The median of those probes that came back, but for those that reordering held back: they are the last.
-    fn rtt(&self, asked: &Asked, mut answers: Vec<Duration>) -> Result<Calibration> {
+    /// The median of the probes that came back in order. Those that reordering held back come last.
+    fn rtt(&self, expected: &ExpectedPath, from: &Node, receiver: &ProbeReceiver) -> Result<Calibration> {
+        let spacing = RTT_PROBE_SPACING.max(expected.serialisation * RTT_PROBE_SERIALISATIONS);
+        let mut answers = receiver.probe_rtt(from, spacing, expected.patience(Duration::from_millis(300)))?;
         answers.sort_unstable();
-        let median = answers.get((answers.len() as f64 * asked.in_order / 2.0) as usize).ok_or_else(|| {
+        let median = answers.get((answers.len() as f64 * expected.in_order / 2.0) as usize).ok_or_else(|| {
             let what = format!("none of {RTT_PROBES} probes came back from {} to {}", self.to, self.from);
             Failure::outside(what)
                 .hint("a busy host answers too late: stop other work; a path that loses all cannot be measured")
         })?;
         let median = median.as_secs_f64() * 1e6;
-        let rtt = asked.rtt.as_secs_f64() * 1e6;
-        let spread = asked.jitter.as_secs_f64() * 1e6 / 2.0;
-        let are_told = f64::from(RTT_PROBES) * asked.in_order >= RTT_PROBES_IN_ORDER;
-        let held_back = if are_told { 0.0 } else { asked.held_back.as_secs_f64() * 1e6 };
+        let rtt = expected.rtt.as_secs_f64() * 1e6;
+        let spread = expected.jitter.as_secs_f64() * 1e6 / 2.0;
+        let are_told = f64::from(RTT_PROBES) * expected.in_order >= RTT_PROBES_IN_ORDER;
+        let held_back = if are_told { 0.0 } else { expected.held_back.as_secs_f64() * 1e6 };
         let above = (RTT_TOLERANCE.as_secs_f64() * 1e6).max(rtt * RTT_TOLERANCE_SHARE) + spread + held_back;
         let below = RTT_TOLERANCE_BELOW.as_secs_f64() * 1e6 + spread;
         Ok(self.calibration("rtt", "us", [rtt, median], [rtt - below, rtt + above]))
     }
 
     /// The share of small packets that did not arrive and were not dropped by a full queue.
-    fn loss(&self, asked: &Asked, from: &Node, receiver: &Receiver) -> Result<Calibration> {
-        let limit = asked.rate_bps.map_or(f64::INFINITY, |rate| LOSS_LOAD * rate / f64::from(8 * LOSS_PACKET_BYTES));
+    fn loss(&self, expected: &ExpectedPath, from: &Node, receiver: &ProbeReceiver) -> Result<Calibration> {
+        let limit = expected.rate_bps.map_or(f64::INFINITY, |rate| LOSS_LOAD * rate / f64::from(8 * LOSS_PACKET_BYTES));
         let per_second = limit.min(LOSS_PACKETS_PER_SECOND);
         let packets = LOSS_PACKETS.min((per_second * LOSS_TIME.as_secs_f64()) as u32).max(1);
-        let stream = probe::Stream {
+        let stream = ProbeStream {
             packets,
             per_second,
             bytes: LOSS_PACKET_BYTES,
-            burst: (asked.queue_pkts / 2).max(1),
-            settle: asked.patience(Duration::from_millis(100)),
+            burst: (expected.queue_pkts / 2).max(1),
+            settle: expected.patience(Duration::from_millis(100)),
         };
-        let got = receiver.count(from, &stream)?;
-        let overflow: u64 = self.way.there.iter().map(|hop| self.counters(hop).overflow_pkts).sum();
-        let copies: u64 = self.way.there.iter().map(|hop| self.counters(hop).duplicated_pkts).sum();
-        let offered = got.sent.saturating_sub(overflow);
-        let lost = (offered + copies).saturating_sub(got.arrivals.len() as u64);
+        let (sent, arrivals) = receiver.count(from, &stream)?;
+        let of_hop = |hop: &Hop| self.topology.links[hop.link].counters()[hop.side].clone();
+        let counters: Vec<LinkCounters> = self.way.there.iter().map(of_hop).collect();
+        let overflow: u64 = counters.iter().map(|counters| counters.overflow_pkts).sum();
+        let copies: u64 = counters.iter().map(|counters| counters.duplicated_pkts).sum();
+        let offered = sent.saturating_sub(overflow);
+        let lost = (offered + copies).saturating_sub(arrivals.len() as u64);
         let models: Vec<&LossModel> = self.way.there.iter().map(|hop| &hop.direction(&self.cell.links).loss).collect();
-        let expected = expected_ratio(&models, offered)?;
+        let (asked, allowed) = expected_ratio(&models, offered)?;
         let measured = lost as f64 / offered.max(1) as f64;
-        Ok(self.calibration("loss", "ratio", [expected.asked, measured], expected.allowed))
+        Ok(self.calibration("loss", "ratio", [asked, measured], allowed))
     }
 
-    fn counters(&self, hop: &Hop) -> LinkCounters {
-        let link: &dyn Link = self.topology.links[hop.link].as_ref();
-        link.counters()[hop.side].clone()
-    }
-
-    /// The rate at which whole packets arrive while more are sent than fit.
-    fn rate(&self, asked: &Asked, from: &Node, receiver: &Receiver) -> Result<Calibration> {
-        let rate = asked.rate_bps.ok_or_else(|| anyhow!("the path has no rate"))?;
-        let sent_bps = rate / (1.0 - asked.loss).max(0.01);
+    /// The rate at which packets of the MTU arrive while more are sent than fit.
+    fn rate(&self, rate: f64, expected: &ExpectedPath, from: &Node, receiver: &ProbeReceiver) -> Result<Calibration> {
+        let sent_bps = rate / (1.0 - expected.loss).max(0.01);
         let bits = f64::from(8 * self.cell.mtu);
-        let stream = probe::Stream {
+        let stream = ProbeStream {
             packets: flood_packets(sent_bps, self.cell.mtu) as u32,
             per_second: FLOOD_LOAD * sent_bps / bits,
             bytes: self.cell.mtu,
-            burst: u32::MAX, // what does not fit is dropped, as it should be
-            settle: asked.patience(Duration::from_millis(200)),
+            burst: u32::MAX, // the queue is to overflow
+            settle: expected.patience(Duration::from_millis(200)),
         };
-        let got = receiver.count(from, &stream)?;
-        let measured = arrival_rate(&got.arrivals).unwrap_or(0.0) * bits;
+        let (_, arrivals) = receiver.count(from, &stream)?;
+        let measured = arrival_rate(&arrivals).unwrap_or(0.0) * bits;
         let allowed = [rate * (1.0 - RATE_TOLERANCE), rate * (1.0 + RATE_TOLERANCE)];
         Ok(self.calibration("rate", "bit/s", [rate, measured], allowed))
     }
 }
 
-/// How many whole packets show a rate, bits per second.
+/// Packets of the MTU that measure this rate.
 fn flood_packets(rate_bps: f64, mtu: u32) -> f64 {
     (FLOOD_LOAD * rate_bps / f64::from(8 * mtu) * FLOOD_TIME.as_secs_f64()).max(FLOOD_PACKETS)
 }
 
 /// Packets per second: the median over groups of arrivals, which a short stall of this host does not change.
 ///
-/// The first group is left out: until the queue is full, arrivals follow the sender.
-///
-/// None: too few packets.
+/// The first group does not count, because arrivals follow the sender until the queue is full. `None` if there are too few
+/// packets.
 fn arrival_rate(arrivals: &[Duration]) -> Option<f64> {
     let size = arrivals.len() / FLOOD_GROUPS;
     if size < 2 {
@@ -333,34 +315,28 @@ mod tests {
     use super::*;
     use crate::scenario::tests::{RENO, flow, scenario};
 
-    fn asked_of(links: &str) -> Asked {
+    fn expected_of(links: &str) -> ExpectedPath {
         let scenario = scenario(1, &format!("{links}{}", flow("f", ["a", "c"], RENO)));
         let links = &scenario.cells[0].links;
-        asked(links, &RoundTrip::between(links, "a", "c").unwrap(), 1500)
+        expected(links, &RoundTrip::between(links, "a", "c").unwrap(), 1500)
     }
 
     #[test]
     fn path_over_two_links_adds_delays_and_multiplies_what_passes() {
-        let asked = asked_of(
+        let path = expected_of(
             "[[link]]\nends=[\"a\",\"b\"]\nrate=\"10mbit\"\ndelay=\"10ms\"\nqueue=\"50pkts\"\n\
              [[link]]\nends=[\"b\",\"c\"]\nrate=\"10mbit\"\ndelay=\"5ms\"\nloss=\"10%\"\nreverse={delay=\"1ms\"}\n",
         );
-        assert!((asked.loss - 0.1).abs() < 1e-12);
-        assert_eq!(asked.rate_bps, Some(9e6));
-        assert_eq!(asked.queue_pkts, 50);
+        assert_eq!((path.rate_bps, path.queue_pkts, (path.loss * 1e12).round()), (Some(9e6), 50, 1e11));
         let serialisation = Duration::from_secs_f64(4.0 * 64.0 * 8.0 / 10e6);
-        assert_eq!(asked.rtt, Duration::from_millis(26) + serialisation);
-    }
-
-    #[test]
-    fn probes_wait_for_what_is_held_back_and_are_as_far_apart_as_a_slow_link_needs() {
-        let asked = asked_of(
+        assert_eq!(path.rtt, Duration::from_millis(26) + serialisation);
+        let path = expected_of(
             "[[link]]\nends=[\"a\",\"b\"]\nrate=\"8kbit\"\ndelay=\"10ms\"\nreorder=\"share=25%,by=500ms\"\n\
              [[link]]\nends=[\"b\",\"c\"]\ndelay=\"5ms\"\nreverse={reorder=\"share=50%,by=20ms\"}\n",
         );
-        assert_eq!((asked.held_back, asked.in_order), (Duration::from_millis(520), 0.375));
-        assert_eq!(asked.serialisation, Duration::from_millis(64));
-        assert_eq!(asked.patience(Duration::ZERO), Duration::from_millis(30 + 2 * 64 + 520));
+        let ms = Duration::from_millis;
+        assert_eq!((path.held_back, path.in_order, path.serialisation), (ms(520), 0.375, ms(64)));
+        assert_eq!(path.patience(Duration::ZERO), ms(30 + 2 * 64 + 520), "probes wait for packets that are held back");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Socket conditions of a scenario's senders: window cap, initial ssthresh, initial cwnd, imposed by our sock_ops program.
+//! Sets the socket conditions of a scenario's senders by our sock_ops program: window cap, initial ssthresh, initial cwnd.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -20,8 +20,8 @@ mod skel {
     include!(concat!(env!("OUT_DIR"), "/conditions.skel.rs"));
 }
 
-/// The attached program; detached when dropped and when the process ends.
-pub struct Conditions {
+/// The attached program. It is detached when this is dropped and when the process ends.
+pub struct SocketConditions {
     _program: Link,
     _setter: Option<Link>,
     senders: MapHandle,
@@ -32,27 +32,20 @@ const SENDER_BYTES: usize = 16;
 /// `struct conditions` of the program.
 const CONDITIONS_BYTES: usize = 20;
 
-/// What the program says about one sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Outcome {
-    applied: u32,
-    error: i32,
-}
-
-impl Conditions {
+impl SocketConditions {
     /// Loads the program and attaches it to the cgroup of the experiment's processes.
     ///
-    /// `ssthresh_alone`: some flow asks for an initial ssthresh without a window cap, which takes a helper algorithm.
+    /// `ssthresh_alone`: some flow sets an initial ssthresh without a window cap, which needs a helper algorithm.
     ///
-    /// Errors: not permitted; the kernel refuses the program, or lacks struct_ops links where they are needed.
-    /// Side effects: a program on the cgroup, and one registered algorithm, for as long as the returned value lives.
+    /// Errors: not permitted; the kernel refuses the program; it lacks struct_ops links for the helper.
+    /// Side effects: a program on the cgroup and, if needed, a registered algorithm; they live as long as the result.
     pub fn attach(cgroup: &RunCgroup, ssthresh_alone: bool) -> Result<Self> {
         let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
         let mut open =
             skel::ConditionsSkelBuilder::default().open(&mut storage).context("open the socket conditions program")?;
         if ssthresh_alone {
             require_links()?;
-            // Algorithm names are global, and another tccc may be at work; letters, digits, _ and . are allowed.
+            // Algorithm names are global, and another tccc may be active. Letters, digits, _ and . are allowed.
             let name = format!("tccc_ss{}", std::process::id());
             let raw = open.struct_ops.ssthresh_setter_mut();
             copy_name(&mut raw.name, &name);
@@ -66,22 +59,17 @@ impl Conditions {
             }
         }
         let mut skel = open.load().context("load the socket conditions program")?;
-        let setter = match ssthresh_alone {
-            true => {
-                let attached = skel.maps.ssthresh_setter.attach_struct_ops();
-                Some(attached.context("register the algorithm that sets ssthresh")?)
-            }
-            false => None,
-        };
+        let setter = ssthresh_alone.then(|| skel.maps.ssthresh_setter.attach_struct_ops()).transpose();
+        let setter = setter.context("register the algorithm that sets ssthresh")?;
         let program = skel.progs.tccc_conditions.attach_cgroup(cgroup.as_fd().as_raw_fd());
-        Ok(Conditions {
+        Ok(SocketConditions {
             _program: program.context("attach the socket conditions program to the cgroup")?,
             _setter: setter,
             senders: MapHandle::try_from(&skel.maps.tccc_senders).context("keep the map of senders")?,
         })
     }
 
-    /// Asks for a flow's conditions; its sender will bind `port` in `netns`.
+    /// Requests a flow's conditions for the socket that will bind `port` in `netns`.
     ///
     /// Errors: too many flows at once.
     pub fn ask(&self, netns: &Netns, port: u16, flow: &FlowSpec) -> Result<()> {
@@ -95,34 +83,31 @@ impl Conditions {
             .with_context(|| format!("ask for the conditions of flow \"{}\"", flow.name))
     }
 
-    /// Checks that a flow got its conditions, at one of its ports at least, and forgets it.
+    /// Checks that a flow got its conditions at one or more of its ports, and removes the requests.
     ///
-    /// Errors: the kernel refused one, or no connection used a port.
+    /// Errors: the kernel refused a condition; no connection used a port.
     pub fn confirm(&self, netns: &Netns, ports: Range<u16>, flow: &FlowSpec) -> Result<()> {
         let mut applied = 0;
         for port in ports {
-            let outcome = self.outcome(netns, port, flow)?;
-            if outcome.error != 0 {
-                let why = Errno::from_raw(-outcome.error).desc().to_lowercase();
+            let key = key(netns, port)?;
+            let value = self.senders.lookup(&key, MapFlags::ANY).context("read what became of the conditions")?;
+            let value =
+                value.ok_or_else(|| anyhow!("the conditions of flow \"{}\" were never asked for", flow.name))?;
+            self.senders.delete(&key).context("forget the conditions")?;
+            let number = |at: usize| u32::from_ne_bytes(value[at..at + 4].try_into().expect("four bytes"));
+            let (met, error) = (number(12), number(16) as i32);
+            if error != 0 {
+                let why = Errno::from_raw(-error).desc().to_lowercase();
                 bail!("the kernel refused the socket conditions of flow \"{}\": {why}", flow.name)
             }
-            applied += outcome.applied;
+            applied += met;
         }
         ensure!(applied != 0, "no connection of flow \"{}\" met its socket conditions", flow.name);
         Ok(())
     }
-
-    fn outcome(&self, netns: &Netns, port: u16, flow: &FlowSpec) -> Result<Outcome> {
-        let key = key(netns, port)?;
-        let value = self.senders.lookup(&key, MapFlags::ANY).context("read what became of the conditions")?;
-        let value = value.ok_or_else(|| anyhow!("the conditions of flow \"{}\" were never asked for", flow.name))?;
-        self.senders.delete(&key).context("forget the conditions")?;
-        let number = |at: usize| u32::from_ne_bytes(value[at..at + 4].try_into().expect("four bytes"));
-        Ok(Outcome { applied: number(12), error: number(16) as i32 })
-    }
 }
 
-/// The helper algorithm must go with this process, however it ends: only a link does.
+/// The helper algorithm must end with this process, and only a link does so after a kill.
 fn require_links() -> Result<()> {
     if Features::probe()?.links {
         return Ok(());

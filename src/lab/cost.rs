@@ -1,4 +1,4 @@
-//! How much a run costs this host, and so how many go on at once: pure.
+//! Estimates what a run costs this host, how long it takes, and how many runs may be active at once. Pure.
 
 use std::time::Duration;
 
@@ -7,43 +7,43 @@ use crate::path::route::{Hop, RoundTrip, shortest_path};
 use crate::path::{Direction, QueueLimit};
 use crate::scenario::{Cell, FlowSpec, Sends};
 
-/// What emulated links may carry per processor, bits per second; a run counts once for every link it crosses.
+/// Bits per second that emulated links may carry per processor; a flow counts once for every link on its path.
 ///
-/// Runs that count for 1.5 to 2 times this at once were in time on two processors (Linux 6.18: 18 of DTCP's table 4,
-/// 12 of Mehta's table 2, p99 0.2 and 0.9 ms); the rest is for what else a host does.
+/// Two processors carried 1.5 to 2 times this in time (Linux 6.18: 18 runs of DTCP's table 4, 12 of Mehta's table 2, p99
+/// 0.2 and 0.9 ms). The rest is a reserve for other work of the host.
 const CARRIED_PER_PROCESSOR_BPS: f64 = 80e6;
-/// What a link counts for that sends at its own rate, as a share of that rate: it spaces the packets evenly, and a busy
-/// thread sends several at once; and no thread takes more than a processor.
+/// The load of a saturated link, as a share of its rate. Its packets are evenly spaced, so a busy thread sends several at
+/// once. A thread never uses more than one processor.
 ///
-/// Eight transfers of 50 Mbit/s at once were in time on two processors, and so were two of 500 Mbit/s (Linux 6.18).
+/// Two processors carried eight transfers of 50 Mbit/s in time, and two of 500 Mbit/s (Linux 6.18).
 const EVEN_SHARE: f64 = 0.4;
-/// Up to this rate every packet wakes the thread.
+/// Up to this rate every packet wakes the thread, so the load is the full rate.
 const EVEN_BPS: f64 = 10e6;
-/// A queue that lasts less overflows when a busy host holds its link up: there the share is the whole.
+/// A shorter queue overflows when a busy host delays its link, so its link counts in full.
 const SHORT_QUEUE: Duration = Duration::from_millis(5);
-/// A run costs at least this: its processes, namespaces and timers.
+/// The least load of a run: its processes, namespaces and timers.
 const LEAST_RUN_BPS: f64 = 1e6;
-/// Random loss keeps a window below this many times the square-root law's constant.
+/// With random loss of probability p, a window stays below this many packets divided by the square root of p.
 ///
 /// Source: M. Mathis et al., "The macroscopic behavior of the TCP congestion avoidance algorithm", 1997, equation 3,
 /// with C = 1.22 for Reno; twice that for algorithms that yield less.
 const LOSS_CONSTANT: f64 = 2.4;
-/// A socket never has more on its way, bytes: the largest buffers of the profile `paper`, and those of a fresh namespace
-/// are smaller.
+/// Most bytes in flight of one socket: the largest buffer of the profile `paper`; a new namespace has smaller ones.
 const BUFFER_BYTES: f64 = 67_108_864.0;
-/// What a run takes beside its traffic: building, connecting, closing, in round trips and at all.
+/// Round trips that a run takes for connecting and closing.
 const EXTRA_ROUND_TRIPS: u32 = 8;
+/// Time that a run takes for its network and processes.
 const EXTRA: Duration = Duration::from_millis(500);
 
 /// How many runs at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jobs {
-    /// As many as this host carries.
+    /// As many runs as this host carries.
     Auto,
     Fixed(u32),
 }
 
-/// What may still go on at the same time.
+/// Limits the runs that are active at the same time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RunLimit {
     /// Expected traffic, bits per second over all links.
@@ -52,7 +52,6 @@ pub enum RunLimit {
 }
 
 impl RunLimit {
-    /// The limit that the choice means on a host with so many processors.
     pub fn of(jobs: Jobs, processors: u32) -> RunLimit {
         match jobs {
             Jobs::Auto => RunLimit::Traffic(f64::from(processors) * CARRIED_PER_PROCESSOR_BPS),
@@ -60,7 +59,7 @@ impl RunLimit {
         }
     }
 
-    /// Whether one more run of this cost fits beside those that go on; one alone always does.
+    /// Whether one more run of this cost fits beside the active ones; a run alone always fits.
     pub fn allows(&self, running: u32, traffic_bps: f64, cost_bps: f64) -> bool {
         running == 0
             || match self {
@@ -69,8 +68,8 @@ impl RunLimit {
             }
     }
 
-    /// The limit after as many runs as it takes were in time: a quarter more, up to what the host should carry. One
-    /// disturbance of the host then does not slow down all that follows.
+    /// A quarter more, up to `most`. The limit rises after many runs in time, so that one disturbance of the host does not
+    /// slow down all later runs.
     pub fn raised(&self, most: &RunLimit) -> RunLimit {
         match (self, most) {
             (RunLimit::Traffic(now), RunLimit::Traffic(most)) => RunLimit::Traffic((now * 1.25).min(*most)),
@@ -79,7 +78,7 @@ impl RunLimit {
         }
     }
 
-    /// The limit after a link was late with so many runs and so much traffic: half of what went on.
+    /// Half of the runs or traffic that were active when a link was late.
     pub fn halved(&self, running: u32, traffic_bps: f64) -> RunLimit {
         match self {
             RunLimit::Traffic(most) => RunLimit::Traffic(most.min(traffic_bps / 2.0)),
@@ -88,18 +87,17 @@ impl RunLimit {
     }
 }
 
-/// Bits per second that a run of this cell is expected to send, times the links it crosses; flows that share a link
-/// send no more than it carries.
+/// Expected bits per second of a run, summed over all links. Flows that share a link send no more than its rate.
 pub(crate) fn traffic_bps(cell: &Cell) -> f64 {
     hops(cell).map(|hop| sent_bps(cell, &hop).min(rate_bps(cell, &hop))).sum()
 }
 
-/// Packets that the flows of a cell send over all links in a run, acknowledgements not counted.
+/// Packets of a run over all links, without acknowledgements.
 pub fn packets(cell: &Cell) -> f64 {
     traffic_bps(cell) * cell.duration.as_secs_f64() / 8.0 / f64::from(cell.mtu)
 }
 
-/// What a run of this cell counts for: its traffic, less where it costs less.
+/// The load of a run, bits per second: its traffic, reduced on links that cost less.
 pub(crate) fn load_bps(cell: &Cell) -> f64 {
     let load = |hop: Hop| {
         let (sent, rate) = (sent_bps(cell, &hop), rate_bps(cell, &hop));
@@ -118,13 +116,13 @@ fn rate_bps(cell: &Cell, hop: &Hop) -> f64 {
     hop.direction(&cell.links).rate.map_or(f64::INFINITY, |rate| rate.0 as f64)
 }
 
-/// What flows want to send over a link.
+/// What the flows would send over a link without its own rate.
 fn sent_bps(cell: &Cell, hop: &Hop) -> f64 {
     let crossing = cell.flows.iter().filter(|flow| way(cell, flow).contains(hop));
     crossing.map(|flow| flow_bps(cell, flow)).sum()
 }
 
-/// How long a full queue takes to empty at the link's highest rate; none where nothing limits it.
+/// How long a full queue takes to empty at the link's highest rate; `None` without a rate.
 pub(crate) fn queue_time(cell: &Cell, hop: &Hop) -> Option<Duration> {
     let rate = hop.direction(&cell.links).fastest_rate()?;
     let bytes = match cell.links[hop.link].config(cell.mtu).queue_limits().ok()?[hop.side] {
@@ -138,21 +136,19 @@ fn way(cell: &Cell, flow: &FlowSpec) -> Vec<Hop> {
     shortest_path(&cell.links, &flow.from, &flow.to).unwrap_or_default()
 }
 
-/// The lowest rate on a flow's way; infinite where no link has one.
+/// The lowest rate on a flow's path; infinite if no link has one.
 fn way_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
     let way = way(cell, flow);
     let rates = way.iter().filter_map(|hop| hop.direction(&cell.links).rate);
     rates.map(|rate| rate.0 as f64).fold(f64::INFINITY, f64::min)
 }
 
-/// What an endless flow sends where no link on its way has a rate: its window in each round trip.
-///
-/// None: one has.
+/// What an endless flow sends, its window in each round trip, if no link on its path has a rate.
 pub(crate) fn window_bps(cell: &Cell, flow: &FlowSpec) -> Option<f64> {
     way_bps(cell, flow).is_infinite().then(|| flow_bps(cell, flow))
 }
 
-/// What a flow sends over each link of its way.
+/// What a flow sends over each link of its path.
 fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
     let way = way(cell, flow);
     let rate = way_bps(cell, flow);
@@ -171,14 +167,14 @@ fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
     rate.min(window * per_window)
 }
 
-/// Round trip of a flow's empty path.
+/// Round-trip time of a flow's empty path.
 pub(crate) fn round_trip(cell: &Cell, flow: &FlowSpec) -> Duration {
     let way = RoundTrip::between(&cell.links, &flow.from, &flow.to);
     way.map_or(Duration::ZERO, |way| way.directions(&cell.links).map(|direction| direction.delay).sum())
 }
 
-/// Longest that a flow's empty path may hold up a packet behind the one before it: its delays, what holding back adds to
-/// them, and the longest outage of its links.
+/// The longest time by which a flow's empty path may delay a packet behind the one before it: delay, jitter, reordering,
+/// and the longest outages of its links.
 pub(crate) fn hold_up(cell: &Cell, flow: &FlowSpec) -> Duration {
     let way = way(cell, flow);
     let on_link = |hop: &Hop| {
@@ -189,27 +185,24 @@ pub(crate) fn hold_up(cell: &Cell, flow: &FlowSpec) -> Duration {
     round_trip(cell, flow) + way.iter().map(on_link).sum::<Duration>()
 }
 
-/// Longest round trip of a cell's flows.
 pub(crate) fn longest_round_trip(cell: &Cell) -> Duration {
     cell.flows.iter().map(|flow| round_trip(cell, flow)).max().unwrap_or_default()
 }
 
-/// What measuring one empty path takes, beside round trips: its probes, its losses, its overload, each once.
+/// Time to measure one empty path once, beside round trips: probes, loss, and rate.
 const CALIBRATION: Duration = Duration::from_secs(4);
 
-/// How long the empty path of this cell takes to measure.
 pub(crate) fn calibration_time(cell: &Cell) -> Duration {
     CALIBRATION + longest_round_trip(cell) * EXTRA_ROUND_TRIPS
 }
 
-/// How long one run of this cell takes from start to end.
 pub(crate) fn run_time(cell: &Cell) -> Duration {
     let last = cell.flows.iter().map(|flow| end(cell, flow)).max().unwrap_or(cell.duration);
     last.min(cell.duration) + longest_round_trip(cell) * EXTRA_ROUND_TRIPS + EXTRA
 }
 
-/// When a flow is expected to be over, where that can be told: a duration leaves a single transfer far more time than it
-/// takes. At worst it has the same share of its way as all other flows.
+/// When a flow is expected to end. A scenario's duration usually gives a single transfer far more time than it takes. The
+/// estimate assumes that every flow gets the same share of the path.
 fn end(cell: &Cell, flow: &FlowSpec) -> Duration {
     let Some(way) = RoundTrip::between(&cell.links, &flow.from, &flow.to) else { return cell.duration };
     let is_even = |direction: &Direction| {
@@ -230,21 +223,21 @@ mod tests {
     use super::*;
     use crate::scenario::tests::{RENO, cell, flow, link, scenario};
 
-    fn link_of(rest: &str) -> String {
-        link(["a", "b"], rest)
-    }
-
     #[test]
-    fn one_run_goes_on_whatever_it_costs_and_more_as_they_fit() {
+    fn one_run_starts_whatever_it_costs_and_more_as_they_fit() {
         let limit = RunLimit::of(Jobs::Auto, 2);
-        assert!(limit.allows(0, 0.0, 1e12));
-        assert!(limit.allows(1, 50e6, 60e6));
-        assert!(!limit.allows(1, 101e6, 60e6));
-        assert!(!RunLimit::Runs(3).allows(3, 0.0, 0.0));
+        for (limit, running, traffic_bps, cost_bps, allows) in [
+            (limit, 0, 0.0, 1e12, true),
+            (limit, 1, 50e6, 60e6, true),
+            (limit, 1, 101e6, 60e6, false),
+            (RunLimit::Runs(3), 3, 0.0, 0.0, false),
+        ] {
+            assert_eq!(limit.allows(running, traffic_bps, cost_bps), allows, "{limit:?} {running} {traffic_bps}");
+        }
     }
 
     #[test]
-    fn lateness_halves_what_went_on_and_never_ends_at_none() {
+    fn lateness_halves_the_active_runs_and_never_ends_at_none() {
         assert_eq!(RunLimit::Runs(12).halved(8, 0.0), RunLimit::Runs(4));
         assert_eq!(RunLimit::Runs(1).halved(1, 0.0), RunLimit::Runs(1));
         assert_eq!(RunLimit::Traffic(100e6).halved(3, 60e6), RunLimit::Traffic(30e6));
@@ -253,47 +246,47 @@ mod tests {
         assert_eq!(RunLimit::Traffic(30e6).raised(&RunLimit::Traffic(100e6)), RunLimit::Traffic(37.5e6));
     }
 
-    /// Four of 50 Mbit/s where two were before; but not where a held-up link overflows.
     #[test]
-    fn link_at_its_own_rate_counts_less_unless_its_queue_is_short() {
-        let load = |rate: &str, queue: &str| {
-            let link = format!("rate=\"{rate}\"\ndelay=\"10ms\"\nqueue=\"{queue}\"");
-            load_bps(&cell(&(link_of(&link) + &flow("f", ["a", "b"], RENO))))
-        };
-        assert_eq!(load("50mbit", "100pkts"), 20e6);
-        assert_eq!(load("50mbit", "10pkts"), 50e6);
-        assert_eq!(load("5mbit", "100pkts"), 5e6);
-        assert_eq!(load("500mbit", "1000pkts"), 80e6, "two on two processors");
+    fn saturated_link_counts_less_unless_its_queue_is_short() {
+        for (rate, queue, load) in [
+            ("50mbit", "100pkts", 20e6),
+            ("50mbit", "10pkts", 50e6),
+            ("5mbit", "100pkts", 5e6),
+            ("500mbit", "1000pkts", 80e6), // two on two processors
+        ] {
+            let link = link(["a", "b"], &format!("rate=\"{rate}\"\ndelay=\"10ms\"\nqueue=\"{queue}\""));
+            assert_eq!(load_bps(&cell(&(link + &flow("f", ["a", "b"], RENO)))), load, "{rate} {queue}");
+        }
     }
 
-    /// The time of its run was forecast as six days, and its guest was given more memory than it can number.
+    /// Without this limit the forecast was six days, and the guest's memory overflowed its number.
     #[test]
     fn flow_that_no_link_limits_is_limited_by_its_buffers() {
-        let sent = traffic_bps(&cell(&(link_of("delay=\"10ms\"") + &flow("f", ["a", "b"], RENO))));
+        let sent = traffic_bps(&cell(&(link(["a", "b"], "delay=\"10ms\"") + &flow("f", ["a", "b"], RENO))));
         assert!((sent / (8.0 * 67_108_864.0 / 20e-3) - 1.0).abs() < 1e-9, "{sent}");
     }
 
-    /// Their time was forecast as the duration: an hour for twenty minutes.
+    /// The forecast was once the duration: an hour for twenty minutes.
     #[test]
     fn transfer_takes_as_long_as_its_bytes_and_no_longer_than_the_duration() {
-        let seconds = |size: &str, loss: &str| {
-            let link = link_of(&format!("rate=\"8mbit\"\ndelay=\"10ms\"\nloss=\"{loss}\""));
+        for (size, loss, seconds) in [("10MB", "0", 10), ("1GB", "0", 300), ("10MB", "1%", 300)] {
+            let link = link(["a", "b"], &format!("rate=\"8mbit\"\ndelay=\"10ms\"\nloss=\"{loss}\""));
             let flow = flow("f", ["a", "b"], &format!("{RENO}\nsize=\"{size}\""));
-            run_time(&scenario(300, &(link + &flow)).cells[0]).as_secs()
-        };
-        assert_eq!(seconds("10MB", "0"), 10);
-        assert_eq!(seconds("1GB", "0"), 300);
-        assert_eq!(seconds("10MB", "1%"), 300);
+            assert_eq!(run_time(&scenario(300, &(link + &flow)).cells[0]).as_secs(), seconds, "{size} {loss}");
+        }
     }
 
     #[test]
     fn flows_that_share_a_link_cost_what_it_carries() {
-        let flow = |name: &str, from: &str| flow(name, [from, "c"], RENO);
         let narrow = |ends: [&str; 2], rate: &str| link(ends, &format!("rate=\"{rate}\"\ndelay=\"10ms\""));
         let path = narrow(["a", "b"], "50mbit") + &narrow(["b", "c"], "20mbit");
-        let cost = |flows: &str| traffic_bps(&cell(&format!("{path}{flows}")));
-        assert_eq!(cost(&flow("one", "a")), 40e6, "20 Mbit/s over two links");
-        assert_eq!(cost(&(flow("one", "b") + &flow("two", "b"))), 20e6);
-        assert_eq!(cost(&(flow("one", "a") + &flow("two", "a") + &flow("three", "a"))), 50e6 + 20e6);
+        for (froms, cost) in [
+            (&["a"][..], 40e6), // 20 Mbit/s over two links
+            (&["b", "b"], 20e6),
+            (&["a", "a", "a"], 50e6 + 20e6),
+        ] {
+            let flows = froms.iter().enumerate().map(|(number, from)| flow(&format!("f{number}"), [from, "c"], RENO));
+            assert_eq!(traffic_bps(&cell(&(path.clone() + &flows.collect::<String>()))), cost, "{froms:?}");
+        }
     }
 }

@@ -1,25 +1,26 @@
-//! One tracer for all runs of an experiment: its events are handed to the run in whose namespace they happen.
+//! One tracer for all runs of an experiment: each run gets the events of its namespaces.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 
 use crate::kernel::netns::Netns;
 use crate::trace::event::Event;
 use crate::trace::filter::Filter;
 use crate::trace::live::{RING_BYTES, Sampling, Tracer, Watcher};
 
-/// How long the tracer waits for events before it looks whether it is still needed.
+/// How often the tracer checks whether to end.
 const POLL: Duration = Duration::from_millis(50);
 
+/// Namespace's inode to the run that reads its events.
 type Readers = Arc<Mutex<HashMap<u32, Sender<Event>>>>;
 
-/// The running tracer; stopped when dropped.
+/// A running tracer; dropping it stops the tracer.
 #[derive(Debug)]
 pub struct Follower {
     watcher: Watcher,
@@ -28,7 +29,7 @@ pub struct Follower {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The events of some namespaces, for as long as this value lives.
+/// The events of some namespaces as long as this value lives.
 #[derive(Debug)]
 pub struct Followed<'a> {
     follower: &'a Follower,
@@ -38,10 +39,10 @@ pub struct Followed<'a> {
 }
 
 impl Follower {
-    /// Starts to trace, at first nothing.
+    /// Starts a tracer that follows no namespace yet.
     ///
     /// Errors: those of [`Tracer::start`].
-    /// Side effects: programs on the kernel's TCP tracepoints, held by this process alone.
+    /// Side effects: programs on the kernel's TCP tracepoints, which end with this process.
     pub fn start(interval: Duration) -> Result<Follower> {
         let readers = Readers::default();
         let done = Arc::new(AtomicBool::new(false));
@@ -55,9 +56,13 @@ impl Follower {
             };
             let _ = to_starter.send(Ok(tracer.watcher().clone()));
             while !until.load(Ordering::Relaxed) {
-                // Bytes that are no event cannot come from our own program of the same build. A run that misses its
-                // last event because of them fails (`measure::flow_record`).
-                let _ = tracer.poll(POLL, &mut |event| hand_over(&for_thread, event));
+                // Our own program of the same build sends no invalid bytes. If it did, a run without its last event
+                // would fail in `measure::flow_record`.
+                let _ = tracer.poll(POLL, &mut |event| {
+                    if let Some(reader) = lock(&for_thread).get(&event.netns) {
+                        let _ = reader.send(event); // fails if its run is over
+                    }
+                });
             }
         });
         let watcher = started.recv().context("start the tracer")??;
@@ -72,7 +77,7 @@ impl Follower {
         let netns: Vec<u32> = namespaces.iter().map(|netns| netns.inode()).collect();
         let followed = Followed { follower: self, netns, events, dropped_before: self.watcher.dropped() };
         for &inode in &followed.netns {
-            readers(&self.readers)?.insert(inode, sender.clone());
+            lock(&self.readers).insert(inode, sender.clone());
             self.watcher.watch_netns(inode).context("follow a namespace")?;
         }
         Ok(followed)
@@ -89,12 +94,12 @@ impl Drop for Follower {
 }
 
 impl Followed<'_> {
-    /// The next event; none when nothing came in time.
+    /// The next event; `None` after the timeout.
     pub fn next(&self, timeout: Duration) -> Option<Event> {
         self.events.recv_timeout(timeout).ok()
     }
 
-    /// Events the tracer had to drop since the follow began, whosever they were.
+    /// Events of any namespace that the tracer dropped since this began.
     pub fn dropped(&self) -> u64 {
         self.follower.watcher.dropped().saturating_sub(self.dropped_before)
     }
@@ -103,22 +108,12 @@ impl Followed<'_> {
 impl Drop for Followed<'_> {
     fn drop(&mut self) {
         for inode in &self.netns {
-            let _ = self.follower.watcher.unwatch_netns(*inode); // the namespace goes in any case
-            if let Ok(mut readers) = readers(&self.follower.readers) {
-                readers.remove(inode);
-            }
+            let _ = self.follower.watcher.unwatch_netns(*inode); // fails if the tracer has ended
+            lock(&self.follower.readers).remove(inode);
         }
     }
 }
 
-fn readers(readers: &Readers) -> Result<MutexGuard<'_, HashMap<u32, Sender<Event>>>> {
-    readers.lock().map_err(|_| anyhow!("the tracer's thread ended badly"))
-}
-
-fn hand_over(to: &Readers, event: Event) {
-    if let Ok(readers) = readers(to)
-        && let Some(reader) = readers.get(&event.netns)
-    {
-        let _ = reader.send(event); // its run is over
-    }
+fn lock(readers: &Readers) -> MutexGuard<'_, HashMap<u32, Sender<Event>>> {
+    readers.lock().unwrap_or_else(PoisonError::into_inner) // valid after every step
 }

@@ -1,4 +1,4 @@
-//! This machine, for the result directory.
+//! Describes this machine for the result directory.
 
 use std::fs;
 
@@ -7,12 +7,11 @@ use sha2::{Digest, Sha256};
 use crate::model::run::Machine;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// Where a machine says which it is. A container without the first has the second of its host, until that boots again.
+/// Files with an id of the machine. In a container without the first, the second is the host's until the next boot.
 const IDS: [&str; 2] = ["/etc/machine-id", BOOT_ID];
-/// Characters of the digest that are kept: two of a million machines share them with a chance below 1e-7.
+/// Characters of the digest that are kept: the chance that two of a million machines share them is below 1e-7.
 const ID_LENGTH: usize = 16;
 
-/// What this machine says about itself.
 pub fn machine() -> Machine {
     let name = nix::sys::utsname::uname().ok();
     let of_name = |part: &dyn Fn(&nix::sys::utsname::UtsName) -> String| name.as_ref().map(part).unwrap_or_default();
@@ -27,18 +26,18 @@ pub fn machine() -> Machine {
     }
 }
 
-/// The machine's id in records of runs. None: the machine has none that can be read.
+/// The machine's id in records of runs; `None` if no id can be read.
 pub fn id() -> Option<String> {
     IDS.iter().map(|file| line(file)).find(|own| !own.is_empty()).map(|own| shortened(&own))
 }
 
-/// This boot of the machine. None: the machine does not say.
+/// An id of this boot; `None` if it cannot be read.
 pub fn boot() -> Option<String> {
     let boot = line(BOOT_ID);
     (!boot.is_empty()).then(|| shortened(&boot))
 }
 
-/// Adds the machines that are not known yet.
+/// Adds machines with new ids.
 pub fn add(known: &mut Vec<Machine>, others: impl IntoIterator<Item = Machine>) {
     for one in others {
         if known.iter().all(|other| other.id != one.id) {
@@ -47,26 +46,26 @@ pub fn add(known: &mut Vec<Machine>, others: impl IntoIterator<Item = Machine>) 
     }
 }
 
-/// Programs must not publish a machine's id, says machine-id(5), but may publish a digest of it.
+/// machine-id(5) forbids publishing the id itself; a digest is allowed.
 fn shortened(own: &str) -> String {
     let digest = Sha256::new().chain_update("tccc").chain_update(own).finalize();
     let text: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     text[..ID_LENGTH].to_owned()
 }
 
-/// A small file without its newline; empty where it cannot be read.
+/// A small file without its newline; empty if it cannot be read.
 fn line(file: &str) -> String {
     fs::read_to_string(file).unwrap_or_default().trim().to_owned()
 }
 
-/// The first processor's model; machines that are not x86 give the numbers of implementer and part instead.
+/// The first processor's model; on ARM, the numbers of implementer and part.
 fn processor(cpu: &str) -> String {
     let value = |name: &str| field(cpu, name).map(str::to_owned);
     let numbers = || Some(format!("implementer {} part {}", value("CPU implementer")?, value("CPU part")?));
     value("model name").or_else(numbers).unwrap_or_default()
 }
 
-/// A hypervisor shows itself by a flag of the processor.
+/// A processor flag shows a hypervisor; the DMI product name tells which.
 fn virtualisation(cpu: &str, product: &str) -> String {
     let is_guest = field(cpu, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
     match (is_guest, product) {
@@ -89,12 +88,12 @@ mod tests {
     const CPU: &str = "processor\t: 0\nmodel name\t: Some CPU @ 2.1 GHz\nflags\t\t: fpu hypervisor sse\n";
 
     #[test]
-    fn machine_is_told_by_a_digest_and_never_by_its_own_id() {
+    fn machine_is_named_by_a_digest_and_never_by_its_own_id() {
         let own = "0123456789abcdef0123456789abcdef";
         let id = shortened(own);
         assert_eq!((id.len(), id == shortened(own), id == shortened("other")), (ID_LENGTH, true, false));
         assert!(!own.contains(&id));
-        assert_eq!(super::id(), super::id(), "it does not change between runs");
+        assert_eq!(super::id(), super::id());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From a flow's events and what its ends report to its record: pure.
+//! Computes a flow's record from its events and the report of its ends. Pure.
 
 use std::time::Duration;
 
@@ -9,26 +9,25 @@ use crate::model::run::{Completion, FlowRecord};
 use crate::scenario::{FlowSpec, Sends};
 use crate::trace::event::{Event, EventKind};
 
-/// Packets that are delivered before the first of the data: the SYN and iperf3's cookie, or our opening.
+/// Packets delivered before the first data: the SYN, and iperf3's cookie or our opening.
 const OPENING_PKTS: u32 = 2;
-/// The same in acknowledged bytes: the SYN counts one, the cookie has 37.
+/// Acknowledged bytes of these packets: 1 for the SYN, 37 for the cookie.
 const OPENING_BYTES: u64 = 38;
 
-/// When something counts.
+/// The time of a run or of a flow.
 #[derive(Debug, Clone, Copy)]
 pub struct Time {
-    /// The moment 0 of what the links do by time, on the clock of the events.
+    /// Time 0 of the links' timed changes, on the clock of the events.
     pub links_start_ns: u64,
-    /// How long it counts.
     pub length: Duration,
 }
 
-/// What one flow did.
+/// Computes one flow's record.
 ///
-/// `names` are the kernel's name of its algorithm and its label in comparisons; `run` is the time of the run.
+/// `names` are the kernel's name of the algorithm and its label in comparisons; `run` is the time of the run.
 ///
 /// Shape: `events` are those of the senders' sockets, in order of time.
-/// Errors: no events, or none with data; events that end before the flow does, which would count too little.
+/// Errors: no event has data; the events end before the flow, and would count too little.
 pub fn flow_record(
     flow: &FlowSpec,
     names: [String; 2],
@@ -46,7 +45,7 @@ pub fn flow_record(
     }
 }
 
-/// The record of a flow of which nothing is known; `algorithm` is its name where it ran, `variant` that in comparisons.
+/// A flow's record without measurements. `algorithm` is the name by which it ran, `variant` the label in comparisons.
 pub fn blank(flow: &FlowSpec, algorithm: String, variant: String) -> FlowRecord {
     FlowRecord {
         name: flow.name.clone(),
@@ -58,34 +57,62 @@ pub fn blank(flow: &FlowSpec, algorithm: String, variant: String) -> FlowRecord 
     }
 }
 
-/// `delivered_pkts` counts from the flow's beginning, or its first data packet, to exactly `length` later, between two
-/// samples by interpolation: iperf3 itself stops a moment later, when the receiver has heard of the end.
-/// `goodput_bps` is over the time in which the receiver counted.
+/// `delivered_pkts` counts from the flow's beginning, or its first data, to exactly `length` later, by interpolation
+/// between two samples. iperf3 itself stops a little later, when the receiver learns of the end. `goodput_bps` is over the
+/// time in which the receiver counted.
 fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], time: Time) -> Result<FlowRecord> {
     let lacking = || {
         let advice = "if others fill its queue before its connections are made, let it start before them";
         anyhow!("the tracer saw no data of flow \"{}\": {advice}", blank.name)
     };
-    let window = Window::of(events, report.begun_ns, time.length).ok_or_else(lacking)?;
-    ensure!(window.is_seen_to_its_end(), "the tracer did not see the end of flow \"{}\"", blank.name);
+    let first = events.iter().position(|event| event.delivered_pkts > OPENING_PKTS).ok_or_else(lacking)?;
+    let begin_ns = report.begun_ns.unwrap_or_else(|| first_data_ns(events, first));
+    let end_ns = begin_ns + time.length.as_nanos() as u64;
+    let beyond = events.partition_point(|event| event.time_ns <= end_ns);
+    let is_seen_to_its_end = beyond < events.len() || events.last().is_some_and(|last| last.kind == EventKind::Close);
+    ensure!(is_seen_to_its_end, "the tracer did not see the end of flow \"{}\"", blank.name);
     ensure!(report.receiver_s > 0.0, "the receiver of flow \"{}\" counted for no time", blank.name);
-    let last = window.last_inside();
+    let last = events[beyond.max(first + 1) - 1];
+    let grows = events.windows(2).rfind(|pair| pair[1].delivered_pkts > pair[0].delivered_pkts);
+    let grown_ns = grows.map_or(begin_ns, |pair| pair[1].time_ns);
     Ok(FlowRecord {
         socket: Some(last.socket),
-        delivered_pkts: window.delivered(blank.tcp_sack).round() as u64,
+        delivered_pkts: delivered(last, events.get(beyond), end_ns, blank.tcp_sack).round() as u64,
         received_bytes: report.received_bytes,
         goodput_bps: 8.0 * report.received_bytes as f64 / report.receiver_s,
         retrans_pkts: u64::from(last.retrans_pkts),
         lost_pkts: u64::from(last.lost_pkts),
         mss_bytes: last.mss_bytes,
-        begin_s: Some(time.seconds_to(window.begin_ns)),
-        active_s: window.active_s(),
+        begin_s: Some(time.seconds_to(begin_ns)),
+        active_s: grown_ns.saturating_sub(begin_ns) as f64 / 1e9,
         ..blank
     })
 }
 
-/// Counts are summed over the connections; `delivered_pkts` are the packets that carry what arrived, and
-/// `goodput_bps` is from the start of the first connection to the last byte that arrived.
+/// The first data left one round trip before its acknowledgement.
+///
+/// The tracer takes a sample when a packet arrives, before the packet counts. So the last sample without data is the
+/// arrival of the acknowledgement, and the next sample has the round-trip time.
+fn first_data_ns(events: &[&Event], first: usize) -> u64 {
+    let is_acknowledgement = |event: &&&Event| event.kind == EventKind::Sample && event.delivered_pkts == OPENING_PKTS;
+    let acknowledged = events[..first].last().filter(is_acknowledgement).unwrap_or(&events[first]);
+    let round_trip_ns = u64::from(events[first].rtt_us.or(events[first].srtt_us).unwrap_or(0)) * 1000;
+    acknowledged.time_ns.saturating_sub(round_trip_ns)
+}
+
+/// Packets delivered at a moment between two events: by the kernel's count, or by cumulative acknowledgements.
+fn delivered(before: &Event, after: Option<&&Event>, at_ns: u64, by_count: bool) -> f64 {
+    let count = |event: &Event| match by_count {
+        true => f64::from(event.delivered_pkts.saturating_sub(OPENING_PKTS)),
+        false => event.bytes_acked.saturating_sub(OPENING_BYTES) as f64 / f64::from(event.mss_bytes.max(1)),
+    };
+    let Some(after) = after.filter(|after| after.time_ns > before.time_ns) else { return count(before) };
+    let share = at_ns.saturating_sub(before.time_ns) as f64 / (after.time_ns - before.time_ns) as f64;
+    count(before) + share * (count(after) - count(before)).max(0.0)
+}
+
+/// Counts are sums over the connections. `delivered_pkts` are the packets of the bytes that arrived. `goodput_bps` is from
+/// the start of the first connection to the last byte that arrived.
 fn transfers_record(blank: FlowRecord, transfers: &[Transferred], events: &[&Event], time: Time) -> Result<FlowRecord> {
     let begun_ns = transfers.first().map_or(0, |first| first.begun_ns);
     let end_ns = begun_ns + time.length.as_nanos() as u64;
@@ -105,29 +132,27 @@ fn transfers_record(blank: FlowRecord, transfers: &[Transferred], events: &[&Eve
         record.mss_bytes = last.mss_bytes;
         record.received_bytes += one.received_bytes;
         record.delivered_pkts += one.received_bytes.div_ceil(u64::from(last.mss_bytes.max(1)));
-        // Of messages over one connection the first stands for all.
+        // Messages share one connection, whose counts belong to the first.
         let is_counted = transfers[..number].iter().any(is_of_it);
         record.retrans_pkts += if is_counted { 0 } else { u64::from(last.retrans_pkts) };
         record.lost_pkts += if is_counted { 0 } else { u64::from(last.lost_pkts) };
     }
     record.begin_s = transfers.first().map(|first| time.seconds_to(first.begun_ns));
     record.active_s = (last_ns - begun_ns) as f64 / 1e9;
-    let is_any = record.active_s > 0.0;
-    record.goodput_bps = if is_any { 8.0 * record.received_bytes as f64 / record.active_s } else { 0.0 };
+    record.goodput_bps = goodput_bps(record.received_bytes as f64, record.active_s);
     Ok(record)
 }
 
-/// `goodput_bps` is over the time from the first arrival to the last, in which one packet more than gaps arrives.
+/// `goodput_bps` is from the first arrival to the last, so it leaves out one packet: there is one gap less than packets.
 fn datagrams_record(blank: FlowRecord, flow: &FlowSpec, counted: &Datagrams) -> FlowRecord {
     let gaps = counted.received_pkts.saturating_sub(1) as f64;
     let payload = counted.received_bytes as f64 / counted.received_pkts.max(1) as f64;
-    let is_any = counted.active_s > 0.0;
     FlowRecord {
         compared: false,
         datagrams: true,
         delivered_pkts: counted.received_pkts,
         received_bytes: counted.received_bytes,
-        goodput_bps: if is_any { 8.0 * payload * gaps / counted.active_s } else { 0.0 },
+        goodput_bps: goodput_bps(payload * gaps, counted.active_s),
         lost_pkts: counted.lost_pkts,
         mss_bytes: match flow.sends {
             Sends::Datagrams { packet_bytes, .. } => packet_bytes,
@@ -139,74 +164,15 @@ fn datagrams_record(blank: FlowRecord, flow: &FlowSpec, counted: &Datagrams) -> 
     }
 }
 
+/// 0 if nothing was active.
+pub fn goodput_bps(bytes: f64, active_s: f64) -> f64 {
+    if active_s > 0.0 { 8.0 * bytes / active_s } else { 0.0 }
+}
+
 impl Time {
-    /// Seconds from the start of the links to a moment, which is not before it.
+    /// Seconds from the start of the links to a later moment.
     fn seconds_to(&self, moment_ns: u64) -> f64 {
         moment_ns.saturating_sub(self.links_start_ns) as f64 / 1e9
-    }
-}
-
-/// A flow's events and the time in which it counts.
-struct Window<'a> {
-    events: &'a [&'a Event],
-    /// Index of the first event with data.
-    first: usize,
-    begin_ns: u64,
-    end_ns: u64,
-}
-
-impl<'a> Window<'a> {
-    /// The window from `begun_ns`, or from the first data.
-    fn of(events: &'a [&'a Event], begun_ns: Option<u64>, length: Duration) -> Option<Self> {
-        let first = events.iter().position(|event| event.delivered_pkts > OPENING_PKTS)?;
-        let begin_ns = begun_ns.unwrap_or_else(|| Window::first_data_ns(events, first));
-        Some(Window { events, first, begin_ns, end_ns: begin_ns + length.as_nanos() as u64 })
-    }
-
-    /// The first data left one round trip before its acknowledgement.
-    ///
-    /// A sample is taken as a packet arrives, before it counts: the last that does not know of the data is the moment
-    /// at which its acknowledgement came, and the next knows the round trip.
-    fn first_data_ns(events: &[&Event], first: usize) -> u64 {
-        let is_acknowledgement =
-            |event: &&&Event| event.kind == EventKind::Sample && event.delivered_pkts == OPENING_PKTS;
-        let acknowledged = events[..first].last().filter(is_acknowledgement).unwrap_or(&events[first]);
-        let round_trip_ns = u64::from(events[first].rtt_us.or(events[first].srtt_us).unwrap_or(0)) * 1000;
-        acknowledged.time_ns.saturating_sub(round_trip_ns)
-    }
-
-    /// Whether the events reach as far as the window, or to the close of a flow that ended before.
-    fn is_seen_to_its_end(&self) -> bool {
-        self.beyond() < self.events.len() || self.events.last().is_some_and(|event| event.kind == EventKind::Close)
-    }
-
-    /// Index of the first event after the end.
-    fn beyond(&self) -> usize {
-        self.events.partition_point(|event| event.time_ns <= self.end_ns)
-    }
-
-    fn last_inside(&self) -> &'a Event {
-        self.events[self.beyond().max(self.first + 1) - 1]
-    }
-
-    /// Packets delivered at the end of the window: by the kernel's count, or of what is acknowledged without a gap.
-    fn delivered(&self, by_count: bool) -> f64 {
-        let count = |event: &Event| match by_count {
-            true => f64::from(event.delivered_pkts.saturating_sub(OPENING_PKTS)),
-            false => event.bytes_acked.saturating_sub(OPENING_BYTES) as f64 / f64::from(event.mss_bytes.max(1)),
-        };
-        let before = self.last_inside();
-        let Some(after) = self.events.get(self.beyond()).filter(|after| after.time_ns > before.time_ns) else {
-            return count(before);
-        };
-        let share = (self.end_ns.saturating_sub(before.time_ns)) as f64 / (after.time_ns - before.time_ns) as f64;
-        count(before) + share * (count(after) - count(before)).max(0.0)
-    }
-
-    fn active_s(&self) -> f64 {
-        let grows = |pair: &&[&Event]| pair[1].delivered_pkts > pair[0].delivered_pkts;
-        let last = self.events.windows(2).rfind(grows).map_or(self.begin_ns, |pair| pair[1].time_ns);
-        last.saturating_sub(self.begin_ns) as f64 / 1e9
     }
 }
 
@@ -242,10 +208,6 @@ mod tests {
         let events: Vec<&Event> = events.iter().collect();
         let run = Time { links_start_ns: 50_000_000, length: Duration::from_secs(1) };
         flow_record(flow, ["reno".into(), "reno".into()], report, &events, run)
-    }
-
-    fn record(events: &[Event]) -> Result<FlowRecord> {
-        record_of(&flow(Sends::Bulk), &TrafficReport::Bulk(REPORT), events)
     }
 
     #[test]
@@ -287,56 +249,54 @@ mod tests {
         assert!((record.goodput_bps - 8.0 * 972.0 * 10.0).abs() < 1e-6);
     }
 
+    fn close(time_ms: u64, delivered_pkts: u32) -> Event {
+        Event { kind: EventKind::Close, ..event(time_ms, delivered_pkts) }
+    }
+
     #[test]
     fn delivered_is_counted_from_the_first_data_for_the_length_asked() {
         // The first data is acknowledged at 500 ms and left at 400 ms, so the window ends at 1400 ms,
         // half-way between two samples; the handshake and the cookie do not count.
         let events = [event(100, 1), event(500, 2), event(600, 4), event(1300, 82), event(1500, 102), event(1700, 200)];
-        let record = record(&events).unwrap();
-        assert_eq!(record.delivered_pkts, 90);
+        let record = record_of(&flow(Sends::Bulk), &TrafficReport::Bulk(REPORT), &events).unwrap();
         assert_eq!((record.lost_pkts, record.mss_bytes, record.socket), (8, 1500, Some(7)));
-        assert_eq!((record.goodput_bps, record.begin_s), (4000.0, Some(0.35)));
-    }
-
-    /// Its connection took 400 ms of its second: what it lost there is its own.
-    #[test]
-    fn flow_of_our_own_sender_is_counted_from_the_moment_that_the_scenario_says() {
-        let close = Event { kind: EventKind::Close, ..event(1050, 60) };
-        let events = [event(500, 2), event(600, 4), event(1040, 52), close];
-        let report = TransferReport { begun_ns: Some(50_000_000), receiver_s: 1.0, ..REPORT };
-        let record = record_of(&flow(Sends::Bulk), &TrafficReport::Bulk(report), &events).unwrap();
-        assert_eq!((record.delivered_pkts, record.begin_s), (58, Some(0.0)));
-        assert_eq!(record.goodput_bps, 8000.0);
+        assert_eq!((record.delivered_pkts, record.goodput_bps, record.begin_s), (90, 4000.0, Some(0.35)));
     }
 
     #[test]
-    fn flow_without_selective_acknowledgements_counts_what_was_acknowledged() {
+    fn sender_sack_and_end_decide_what_counts() {
         let acked = |time_ms, delivered, packets: u64| Event {
             bytes_acked: OPENING_BYTES + packets * 1500,
             ..event(time_ms, delivered)
         };
-        let events = [acked(100, 1, 0), acked(500, 4, 2), acked(1300, 900, 40), acked(1500, 990, 60)];
-        let flow = FlowSpec { tcp_sack: false, ..flow(Sends::Bulk) };
-        assert_eq!(record_of(&flow, &TrafficReport::Bulk(REPORT), &events).unwrap().delivered_pkts, 50);
+        let own = TransferReport { begun_ns: Some(50_000_000), receiver_s: 1.0, ..REPORT };
+        let without_sack = FlowSpec { tcp_sack: false, ..flow(Sends::Bulk) };
+        for (flow, report, events, delivered_pkts, active_s) in [
+            // Our own sender's flow begins when the scenario says: the connection took 400 ms of its second.
+            (&flow(Sends::Bulk), own, vec![event(500, 2), event(600, 4), event(1040, 52), close(1050, 60)], 58, 1.0),
+            // A flow that ends early counts what it delivered.
+            (&flow(Sends::Bulk), REPORT, vec![event(100, 1), event(500, 4), close(900, 52)], 50, 0.5),
+            // Without SACK, acknowledged bytes count.
+            (
+                &without_sack,
+                REPORT,
+                vec![acked(100, 1, 0), acked(500, 4, 2), acked(1300, 900, 40), acked(1500, 990, 60)],
+                50,
+                1.1,
+            ),
+        ] {
+            let record = record_of(flow, &TrafficReport::Bulk(report), &events).unwrap();
+            assert_eq!(record.delivered_pkts, delivered_pkts);
+            assert!((record.active_s - active_s).abs() < 1e-9, "{}", record.active_s);
+        }
     }
 
     #[test]
-    fn flow_that_ends_early_counts_what_it_delivered() {
-        let close = Event { kind: EventKind::Close, ..event(900, 52) };
-        let record = record(&[event(100, 1), event(500, 4), close]).unwrap();
-        assert_eq!(record.delivered_pkts, 50);
-        assert!((record.active_s - 0.5).abs() < 1e-9);
-    }
-
-    #[test]
-    fn flow_whose_end_was_not_seen_is_an_error() {
-        let error = record(&[event(100, 1), event(500, 4), event(900, 52)]).unwrap_err().to_string();
-        assert_eq!(error, "the tracer did not see the end of flow \"data\"");
-    }
-
-    #[test]
-    fn flow_without_data_is_an_error() {
-        let error = record(&[event(100, 1), event(300, 2)]).unwrap_err().to_string();
-        assert!(error.starts_with("the tracer saw no data of flow \"data\": "), "{error}");
+    fn flow_whose_data_or_end_was_not_seen_is_an_error() {
+        let bulk = |events: &[Event]| record_of(&flow(Sends::Bulk), &TrafficReport::Bulk(REPORT), events);
+        let unended = bulk(&[event(100, 1), event(500, 4), event(900, 52)]).unwrap_err().to_string();
+        assert_eq!(unended, "the tracer did not see the end of flow \"data\"");
+        let empty = bulk(&[event(100, 1), event(300, 2)]).unwrap_err().to_string();
+        assert!(empty.starts_with("the tracer saw no data of flow \"data\": "), "{empty}");
     }
 }

@@ -1,37 +1,34 @@
-//! Which part of a plan one call runs: chosen cells, and one shard or block of their runs.
+//! Selects the part of a plan that one call runs: some cells, and one shard or block of their runs.
 //!
-//! The plan in a result directory is always the whole one, so that parts made by several calls, or in several
-//! directories on several hosts, are parts of the same experiment.
+//! A result directory always contains the whole plan. So the parts of several calls, or of several directories on several
+//! hosts, belong to one experiment.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use crate::failure::Failure;
-use crate::lab::block::blocks;
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::model::run::At;
 use crate::scenario::Scenario;
 
-/// Most shards of a plan.
 const SHARDS_MAX: u32 = 10_000;
 
-/// The part of a plan to run; by default all of it.
+/// A selection of runs; by default all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Only cells with these values of these variables; several values of one variable widen the choice.
+    /// Variables and values that cells must have; several values of one variable are alternatives.
     pub only: Vec<(String, String)>,
-    /// One of so many equal shares of the runs.
     pub shard: Option<Shard>,
-    /// The runs of one block, by id.
+    /// Ids of one block's runs.
     pub block: Option<BTreeSet<String>>,
 }
 
-/// One of equal shares: `2/5`.
+/// One of several equal shares of the runs, such as `2/5`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// Which, from 1.
+    /// From 1.
     pub number: u32,
-    /// Of how many.
+    /// The number of shares.
     pub of: u32,
 }
 
@@ -48,10 +45,8 @@ impl FromStr for Shard {
 }
 
 impl Part {
-    /// The runs of the part.
-    ///
     /// Shape: in the plan's order; empty for a shard beyond the last block.
-    /// Errors: `only` names a variable or value that the scenario does not have, or leaves no cell.
+    /// Errors: `only` has a variable or value that the scenario does not have, or leaves no cell.
     pub fn runs<'a>(&self, scenario: &Scenario, plan: &'a Plan) -> Result<Vec<&'a PlannedRun>, Failure> {
         self.check_only(scenario)?;
         let chosen: Vec<&PlannedRun> =
@@ -59,7 +54,14 @@ impl Part {
         if chosen.is_empty() {
             return Err(Failure::usage("`--only` leaves no cell of the scenario"));
         }
-        let shared = self.shard.map_or(chosen.clone(), |shard| shard.deal(&chosen));
+        let shared = match self.shard {
+            // Every `of`-th block; with fewer blocks than shares, some shares are empty.
+            Some(Shard { number, of }) => {
+                let own = blocks(&chosen).into_iter().skip(number as usize - 1).step_by(of as usize);
+                own.flat_map(|block| block.runs).collect()
+            }
+            None => chosen,
+        };
         let is_of_block = |run: &&PlannedRun| self.block.as_ref().is_none_or(|ids| ids.contains(&run.id));
         Ok(shared.into_iter().filter(is_of_block).collect())
     }
@@ -81,19 +83,36 @@ impl Part {
         Ok(())
     }
 
-    /// Whether a cell has, for every variable that is limited, one of the chosen values.
+    /// Whether a cell has one of the allowed values for every variable in `only`.
     fn is_chosen(&self, at: &At) -> bool {
         let only = &self.only;
         only.iter().all(|(name, _)| only.iter().any(|(other, value)| other == name && at.get(name) == Some(value)))
     }
 }
 
-impl Shard {
-    /// The share's runs: every so-manieth block. With fewer blocks than shares, some shares are empty.
-    fn deal<'a>(self, runs: &[&'a PlannedRun]) -> Vec<&'a PlannedRun> {
-        let own = blocks(runs).into_iter().skip(self.number as usize - 1).step_by(self.of as usize);
-        own.flat_map(|block| block.runs).collect()
+/// All variants of one seed. Different machines may run different blocks, so paired runs share a host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunBlock<'a> {
+    /// From 0.
+    pub repeat: u32,
+    /// Seed of the links: each path of a repeat has its own.
+    pub seed: u64,
+    /// In the plan's order.
+    pub runs: Vec<&'a PlannedRun>,
+}
+
+/// Shape: in the order of their first runs.
+pub fn blocks<'a>(runs: &[&'a PlannedRun]) -> Vec<RunBlock<'a>> {
+    let mut places = std::collections::HashMap::new();
+    let mut blocks: Vec<RunBlock> = Vec::new();
+    for run in runs {
+        let place = *places.entry((run.repeat, run.seed)).or_insert(blocks.len());
+        if place == blocks.len() {
+            blocks.push(RunBlock { repeat: run.repeat, seed: run.seed, runs: Vec::new() });
+        }
+        blocks[place].runs.push(run);
     }
+    blocks
 }
 
 #[cfg(test)]
@@ -130,27 +149,27 @@ mod tests {
 
     #[test]
     fn shards_share_all_runs_and_keep_pairs_together() {
+        let plan = plan();
+        let sorted = |mut ids: Vec<String>| {
+            ids.sort_unstable();
+            ids
+        };
         for of in [1, 2, 3, 5, 8, 24] {
             let shards: Vec<Vec<String>> =
                 (1..=of).map(|number| ids(&Part { shard: Some(Shard { number, of }), ..Part::default() })).collect();
-            let mut all: Vec<String> = shards.concat();
-            all.sort_unstable();
-            let mut planned = ids(&Part::default());
-            planned.sort_unstable();
-            assert_eq!(all, planned, "{of} shards");
-            let plan = plan();
+            assert_eq!(sorted(shards.concat()), sorted(ids(&Part::default())), "{of} shards");
             let seed = |id: &String| plan.runs.iter().find(|run| run.id == *id).unwrap().seed;
-            let pairs = |shard: &Vec<String>| {
-                shard.iter().all(|id| shard.iter().filter(|other| seed(other) == seed(id)).count() == 3)
-            };
-            assert!(shards.iter().all(pairs), "{of} shards of 8 seeds");
+            for shard in &shards {
+                let pairs = |id| shard.iter().filter(|other| seed(other) == seed(id)).count();
+                assert!(shard.iter().all(|id| pairs(id) == 3), "{of} shards of 8 seeds");
+            }
             let empty = shards.iter().filter(|shard| shard.is_empty()).count();
             assert_eq!(empty, (of as usize).saturating_sub(8), "{of} shards of 8 seeds");
         }
     }
 
     #[test]
-    fn shards_are_written_as_one_of_so_many() {
+    fn shard_is_a_number_and_a_total() {
         assert_eq!("2/5".parse(), Ok(Shard { number: 2, of: 5 }));
         for wrong in ["0/5", "6/5", "5", "1/0", "a/b", "-1/2", "1/99999"] {
             assert!(wrong.parse::<Shard>().is_err(), "{wrong}");

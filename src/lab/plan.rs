@@ -1,4 +1,4 @@
-//! Scenario to ordered list of runs: pure, so that a plan can be shown, stored and compared before anything happens.
+//! Expands a scenario to an ordered list of runs. Pure, so that a plan can be shown, stored and compared before it runs.
 
 use std::time::Duration;
 
@@ -10,11 +10,10 @@ use crate::path::LinkConfig;
 use crate::scenario::{Cell, PLANNED_RUNS_MAX, Profile, RUNS_MAX, Scenario, VirtualSpec};
 use crate::units::duration_text;
 
-/// Longest part of a run's id that its values take, bytes: a file system takes names of 255, and folders of attempts
-/// have more in theirs than the id.
+/// Most bytes of the values in a run's id. File names have at most 255 bytes, and folders of attempts add to the id.
 const VALUES_MAX: usize = 120;
 
-/// What the command line may say about a scenario's plan; none leaves it as written.
+/// Command-line options that change a scenario's plan; `None` keeps the scenario's value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choices {
     /// Runs per cell.
@@ -25,20 +24,19 @@ pub struct Choices {
     pub engine: Engine,
 }
 
-/// One run that is to be made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedRun {
-    /// Folder of its results, unique in the plan.
+    /// Name of the results folder, unique in the plan.
     pub id: String,
     /// Index into [`Plan::cells`].
     pub cell: usize,
-    /// Repeat, from 0.
+    /// From 0.
     pub repeat: u32,
-    /// Seed of its links; the same over all variants of a repeat.
+    /// Seed of the links, the same for all variants of a repeat.
     pub seed: u64,
 }
 
-/// Everything that will be done, in order: `plan.json`.
+/// All runs of an experiment, in order: `plan.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Version of this file.
@@ -47,7 +45,7 @@ pub struct Plan {
     #[serde(default)]
     pub engine: Engine,
     pub profile: Profile,
-    /// What virtual time adds, where it carries the plan out.
+    /// Options of virtual time, if that is the engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_time: Option<VirtualSpec>,
     /// Runs per cell.
@@ -59,15 +57,15 @@ pub struct Plan {
     pub sample: Duration,
     /// Every combination of the sweep, resolved.
     pub cells: Vec<Cell>,
-    /// The runs in the order in which they start.
+    /// In the order in which they start.
     pub runs: Vec<PlannedRun>,
 }
 
 impl Plan {
-    /// Plans a scenario: repeats one after the other, the cells of each in random order, so that a slow change of the
-    /// host spreads over all cells alike.
+    /// Plans the repeats one after the other, and the cells of each in random order. A slow change of the host then affects
+    /// all cells alike.
     ///
-    /// Errors: more runs than [`RUNS_MAX`] of a cell or [`PLANNED_RUNS_MAX`] together.
+    /// Errors: more runs than [`RUNS_MAX`] per cell or [`PLANNED_RUNS_MAX`] in all.
     pub fn new(scenario: &Scenario, choices: &Choices) -> Result<Plan, Failure> {
         let cells = scenario.cells.clone();
         let repeats = choices.runs.unwrap_or(scenario.runs);
@@ -76,7 +74,6 @@ impl Plan {
             let most = format!("at most {RUNS_MAX} of a cell and {PLANNED_RUNS_MAX} together");
             return Err(Failure::usage(what).hint(most));
         }
-        let seed = choices.seed.unwrap_or(scenario.seed);
         let mut plan = Plan {
             schema: RESULT_SCHEMA,
             scenario: scenario.name.clone(),
@@ -84,7 +81,7 @@ impl Plan {
             profile: choices.profile.unwrap_or(scenario.profile),
             virtual_time: (choices.engine == Engine::Virtual).then_some(scenario.virtual_time),
             repeats,
-            seed,
+            seed: choices.seed.unwrap_or(scenario.seed),
             sample: scenario.sample,
             cells,
             runs: Vec::new(),
@@ -94,7 +91,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The same plan with this many repeats at most: repeats depend on the seed and not on how many there are.
+    /// The same plan with at most this many repeats. A repeat depends on the seed, not on the number of repeats.
     pub(crate) fn limited_to(&self, repeats: u32) -> Plan {
         let mut plan = Plan { repeats: self.repeats.min(repeats), ..self.clone() };
         plan.runs.retain(|run| run.repeat < plan.repeats);
@@ -116,7 +113,7 @@ impl Plan {
         runs
     }
 
-    /// The links of a run, with their seeds.
+    /// The links of a run with their seeds.
     pub(crate) fn link_configs(&self, run: &PlannedRun) -> Vec<LinkConfig> {
         let cell = &self.cells[run.cell];
         let links = cell.links.iter().enumerate().map(|(index, link)| {
@@ -130,13 +127,13 @@ impl Plan {
     }
 }
 
-/// Part of a name that every file system takes: one byte for each character, of the first [`VALUES_MAX`].
+/// Part of a name that is valid on every file system: one byte for each of the first [`VALUES_MAX`] characters.
 fn file_name(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.%=".contains(c);
     text.chars().take(VALUES_MAX).map(|c| if plain(c) { c } else { '_' }).collect()
 }
 
-/// One well-mixed number from two: the output function of SplitMix64.
+/// Hashes two numbers by the output function of SplitMix64.
 ///
 /// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014, figure 16.
 pub(crate) fn mix(seed: u64, number: u64) -> u64 {
@@ -151,7 +148,7 @@ fn mix_text(seed: u64, text: &str) -> u64 {
     text.bytes().fold(mix(seed, text.len() as u64), |seed, byte| mix(seed, u64::from(byte)))
 }
 
-/// Fisher and Yates; the bias of the remainder is below 1e-16 for lists of this size.
+/// The Fisher-Yates shuffle; the bias of the remainder is below 1e-16 for lists of this size.
 fn shuffle<T>(items: &mut [T], seed: u64) {
     for last in (1..items.len()).rev() {
         let other = mix(seed, last as u64) % (last as u64 + 1);
@@ -176,15 +173,10 @@ pub(crate) mod tests {
     #[test]
     fn plan_makes_each_repeat_whole_before_the_next_in_random_order() {
         let plan = planned(&Choices::default()).unwrap();
-        let repeats: Vec<u32> = plan.runs.iter().map(|run| run.repeat).collect();
-        assert!(repeats.is_sorted(), "{repeats:?}");
-        let orders: Vec<Vec<usize>> =
-            plan.runs.chunks(6).map(|runs| runs.iter().map(|run| run.cell).collect()).collect();
-        for order in &orders {
-            let mut sorted = order.clone();
-            sorted.sort_unstable();
-            assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
-        }
+        assert!(plan.runs.is_sorted_by_key(|run| run.repeat));
+        let cells = |runs: &[PlannedRun]| runs.iter().map(|run| run.cell).collect::<Vec<usize>>();
+        let orders: Vec<Vec<usize>> = plan.runs.chunks(6).map(cells).collect();
+        assert!(orders.iter().all(|order| BTreeSet::from_iter(order).len() == 6), "{orders:?}");
         assert!(orders.windows(2).any(|pair| pair[0] != pair[1]), "{orders:?}");
     }
 
@@ -205,17 +197,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_same_seed_plans_the_same_and_another_does_not() {
-        let seeded = |seed| planned(&Choices { seed: Some(seed), ..Choices::default() }).unwrap();
-        assert_eq!(seeded(7), seeded(7));
-        assert_ne!(seeded(7).runs, seeded(8).runs);
-    }
-
-    #[test]
-    fn fewer_repeats_are_the_first_of_more() {
-        let of = |runs| planned(&Choices { runs: Some(runs), ..Choices::default() }).unwrap();
-        assert_eq!(of(9).limited_to(4), of(4));
-        assert_eq!(of(4).limited_to(9), of(4));
+    fn the_same_seed_plans_the_same_and_fewer_repeats_are_the_first_of_more() {
+        let of = |seed, runs| planned(&Choices { seed: Some(seed), runs: Some(runs), ..Choices::default() }).unwrap();
+        assert_eq!(of(7, 4), of(7, 4));
+        assert_ne!(of(7, 4).runs, of(8, 4).runs);
+        assert_eq!(of(7, 9).limited_to(4), of(7, 4));
+        assert_eq!(of(7, 4).limited_to(9), of(7, 4));
     }
 
     #[test]
@@ -228,15 +215,12 @@ pub(crate) mod tests {
     #[test]
     fn ids_are_unique_and_plain() {
         let plan = planned(&Choices::default()).unwrap();
-        let mut ids: Vec<&str> = plan.runs.iter().map(|run| run.id.as_str()).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        assert_eq!(ids.len(), 24);
-        assert_eq!((ids[0], ids[23]), ("r000-c000-reno-0", "r003-c005-bbr-1%"));
+        let ids: BTreeSet<&str> = plan.runs.iter().map(|run| run.id.as_str()).collect();
+        assert_eq!((ids.len(), ids.first(), ids.last()), (24, Some(&"r000-c000-reno-0"), Some(&"r003-c005-bbr-1%")));
         assert_eq!(file_name("-a b/c"), "-a_b_c");
     }
 
-    /// Long values made folders of runs whose names no file system takes, which showed only after the calibration.
+    /// Names that were too long for the file system once failed only after the calibration.
     #[test]
     fn long_values_leave_ids_that_are_short_and_unique() {
         let mut scenario = Scenario::parse("t.toml", TEXT).unwrap();

@@ -1,7 +1,7 @@
-//! Runs that do not disturb each other, several at once: those of the simulator and of virtual time.
+//! A pool of workers for runs that do not disturb each other: those of the simulator and of virtual time.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,12 @@ use crate::lab::plan::PlannedRun;
 use crate::lab::results::Finished;
 use crate::lab::work::{Forecast, Progress, interrupted};
 
-/// How often a call that waits for runs looks up.
-const LOOK_UP: Duration = Duration::from_millis(100);
-
-/// Processors this process may use.
+/// Processors that this process may use.
 pub fn processors() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+    thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }
 
-/// How many workers a choice means on this host: as many as processors where it is automatic.
+/// Workers on this host: one for each processor if automatic.
 pub fn workers(jobs: Jobs) -> u32 {
     match jobs {
         Jobs::Auto => processors(),
@@ -28,7 +25,7 @@ pub fn workers(jobs: Jobs) -> u32 {
     }
 }
 
-/// What is left of a part when these runs are finished; `time` is what one run takes a processor.
+/// Forecasts the unfinished runs of a part; `time` is the processor time of one run.
 pub fn forecast(
     part: &[&PlannedRun],
     finished: &Finished,
@@ -42,23 +39,21 @@ pub fn forecast(
     Forecast { paths: 0, to_do: to_do.len(), finished: part.len() - to_do.len(), expected, at_once }
 }
 
-/// Makes one run: which, by which worker, and whether to stop.
+/// Makes a run and writes its results, given the number of its worker, from 0, and whether to stop.
 type Make<'a> = dyn Fn(&PlannedRun, usize, &dyn Fn() -> bool) -> Result<()> + Sync + 'a;
 
-/// How runs are made.
 pub struct Pool<'a> {
     /// Runs at once, at least 1.
     pub workers: u32,
-    /// Set from outside to stop.
+    /// Set by the caller to interrupt.
     pub stop: &'a AtomicBool,
-    /// Whether the rest is not made once a run has failed.
+    /// Whether the first failure ends all other runs.
     pub gives_up: bool,
-    /// Makes a run and keeps it; the number of its worker, from 0; and whether to stop.
     pub make: &'a Make<'a>,
 }
 
 impl Pool<'_> {
-    /// Makes the runs, in their order as far as several at once have one; returns those that failed, with the reason.
+    /// Starts the runs in their order; returns the ids and errors of those that failed.
     ///
     /// Errors: `stop` was set.
     pub fn make(&self, to_do: &[&PlannedRun], tell: &mut dyn FnMut(Progress)) -> Result<Vec<(String, anyhow::Error)>> {
@@ -75,17 +70,12 @@ impl Pool<'_> {
                     while !is_stopped()
                         && let Some(run) = to_do.get(next.fetch_add(1, Ordering::Relaxed))
                     {
-                        let _ = sender.send((run.id.clone(), (self.make)(run, worker, is_stopped))); // heard to the end
+                        let _ = sender.send((run.id.clone(), (self.make)(run, worker, is_stopped)));
                     }
                 });
             }
             drop(sender);
-            loop {
-                let (id, ended) = match ended.recv_timeout(LOOK_UP) {
-                    Ok(ended) => ended,
-                    Err(RecvTimeoutError::Timeout) => continue,
-                    Err(RecvTimeoutError::Disconnected) => break,
-                };
+            for (id, ended) in ended {
                 done += 1;
                 match ended {
                     Ok(()) => tell(Progress::Finished(id)),

@@ -1,4 +1,4 @@
-//! Records of a host and of a run, with what is known before anything is measured.
+//! Records of a host and of a run before any measurement.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use super::plan::{Plan, PlannedRun};
 use super::pool::processors;
 use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, RunStatus};
 
-/// The tools of an engine with their versions, and this program.
+/// Adds this program's version to the versions of an engine's tools.
 pub(crate) fn versions<const N: usize>(tools: [(&str, String); N]) -> BTreeMap<String, String> {
     let own = ("tccc", env!("CARGO_PKG_VERSION").to_owned());
     tools.into_iter().chain([own]).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 impl Plan {
-    /// The record of this host with an engine that builds its own links; the version of this program joins the tools.
+    /// The record of this host, for an engine that builds its own links.
     ///
-    /// Errors: the kernel does not tell its release.
+    /// Errors: the kernel's release cannot be read.
     pub(crate) fn host_record<const N: usize>(&self, tools: [(&str, String); N]) -> Result<HostRecord> {
         let kernel = nix::sys::utsname::uname().context("read the kernel's release")?;
         Ok(HostRecord {
@@ -38,7 +38,7 @@ impl Plan {
         })
     }
 
-    /// The record of a run that is done and measured nothing.
+    /// The record of a finished run without measurements.
     pub(crate) fn record(&self, run: &PlannedRun, started: String) -> RunRecord {
         let cell = &self.cells[run.cell];
         RunRecord {
@@ -62,7 +62,7 @@ impl Plan {
         }
     }
 
-    /// Whether records name this host: runs in virtual time are the same on every host.
+    /// Whether records name this host; runs in virtual time are the same on every host.
     fn is_of_this_host(&self) -> bool {
         self.engine != Engine::Virtual
     }

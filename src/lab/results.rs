@@ -1,11 +1,11 @@
-//! The result directory: written so that a process killed at any moment loses no finished run, and resumed by the next.
+//! Writes the result directory. A process that is killed at any moment loses no finished run, and the next call resumes.
 //!
 //! ```text
-//! plan.json       what is done, in order, resolved, with every seed
-//! scenario.toml   the scenario as it was, with the files it names beside it
+//! plan.json       the runs in order, with every seed
+//! scenario.toml   a copy of the scenario, next to copies of the files that it names
 //! host.json       machine, tools, settings, calibration
-//! runs/<id>/      run.json, events.jsonl, flow-N.json; appears whole, by renaming
-//! lock            held while a process works here
+//! runs/<id>/      run.json, events.jsonl, flow-N.json; a rename makes the complete folder visible
+//! lock            held by the process that writes here
 //! ```
 
 use std::collections::BTreeSet;
@@ -24,12 +24,11 @@ use crate::model::run::{BlockPlan, HostRecord, RunRecord, RunStatus, UNFINISHED}
 use crate::scenario::ScenarioFile;
 use crate::trace::event::Event;
 
-/// What to do about a directory that does not take results.
 const ANOTHER_PLACE: &str = "choose another directory with `--out DIR`";
-/// Largest record that is read, bytes: plans of many runs are long.
+/// Bytes of the largest file that is read; a plan of many runs is long.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// An open result directory; no other process works in it as long as this value lives.
+/// A locked result directory; no other process writes to it as long as this value lives.
 #[derive(Debug)]
 pub struct OpenResultDir {
     path: PathBuf,
@@ -37,9 +36,9 @@ pub struct OpenResultDir {
 }
 
 impl OpenResultDir {
-    /// Creates a result directory for a plan, or opens the one that was interrupted.
+    /// Creates a result directory for a plan, or opens that of an interrupted call.
     ///
-    /// Errors: those of [`OpenResultDir::check`]; another process works in it; it cannot be written.
+    /// Errors: those of [`OpenResultDir::check`]; another process has locked it; it cannot be written.
     pub fn open(path: &Path, plan: &Plan, scenario: &str) -> Result<OpenResultDir> {
         OpenResultDir::check(path, plan, scenario)?;
         let runs = path.join("runs");
@@ -54,7 +53,7 @@ impl OpenResultDir {
             write_whole(&path.join("scenario.toml"), scenario.as_bytes())?;
             write_json(&written, plan)?;
         } else if check_same(path, plan, scenario)?.repeats < plan.repeats {
-            write_json(&written, plan)?; // the runs that are there are the first of these
+            write_json(&written, plan)?; // the existing runs are the first of these
         }
         for entry in fs::read_dir(&runs)?.filter_map(|entry| entry.ok()) {
             if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
@@ -64,20 +63,20 @@ impl OpenResultDir {
         Ok(opened)
     }
 
-    /// The failure of a call whose runs would mix with those of another host.
+    /// A failure: `what` was `earlier` in the runs of this directory, and is `now` in this call.
     pub(crate) fn refuse_mixture(&self, what: &str, earlier: &str, now: &str) -> Failure {
         let what =
             format!("\"{}\" has runs of {what} {earlier}, and this would add some of {now}", self.path.display());
         Failure::usage(what).hint(ANOTHER_PLACE)
     }
 
-    /// The same where another host has what the earlier runs had: a cluster's engine then takes another node.
+    /// As [`Self::refuse_mixture`], but another host may have what is needed, so a cluster may try another node.
     pub(crate) fn refuse_host(&self, what: &str, earlier: &str, now: &str) -> Failure {
         let hint = format!("run it on a host with {what} {earlier}, or {ANOTHER_PLACE}");
         Failure::unmet(self.refuse_mixture(what, earlier, now).what).hint(hint)
     }
 
-    /// Checks that no algorithm is another one than in the earlier runs.
+    /// Errors: an algorithm has another digest than in the earlier runs.
     pub(crate) fn check_same_algorithms(&self, earlier: &HostRecord, now: &HostRecord) -> Result<()> {
         for (name, digest) in &now.algorithms {
             if let Some(other) = earlier.algorithms.get(name).filter(|other| *other != digest) {
@@ -87,9 +86,9 @@ impl OpenResultDir {
         Ok(())
     }
 
-    /// Checks that the directory can take the results of a plan, without touching anything.
+    /// Checks that results of a plan can be written there, without any change.
     ///
-    /// Errors: it is no directory; it holds another plan, or files of something else.
+    /// Errors: it is not a directory; it contains another plan or foreign files.
     pub fn check(path: &Path, plan: &Plan, scenario: &str) -> Result<()> {
         let refuse = |why: &str| {
             let what = format!("cannot keep results in \"{}\": {why}", path.display());
@@ -103,16 +102,16 @@ impl OpenResultDir {
         if path.join("plan.json").exists() {
             return check_same(path, plan, scenario).map(drop);
         }
-        // What a start leaves that was killed before it wrote its plan.
+        // A call that was killed before it wrote its plan leaves these.
         let ours = ["runs", "lock", "scenario.toml", "scenario.partial", "plan.partial"];
-        let foreign =
-            entries.filter_map(|entry| entry.ok()).find(|entry| !ours.iter().any(|own| entry.file_name() == *own));
-        foreign.map_or(Ok(()), |entry| {
-            Err(refuse(&format!("it holds \"{}\", which is not of an experiment", entry.file_name().display())).into())
-        })
+        for name in entries.flatten().map(|entry| entry.file_name()) {
+            let why = format!("it holds \"{}\", which is not of an experiment", name.display());
+            ensure!(ours.iter().any(|own| name == *own), refuse(&why));
+        }
+        Ok(())
     }
 
-    /// Copies the files that the scenario names, so that the directory is complete without the folder it came from.
+    /// Copies the files that the scenario names, so that the directory does not depend on the scenario's folder.
     ///
     /// Errors: the directory cannot be written.
     pub fn keep_files(&self, files: &[ScenarioFile]) -> Result<()> {
@@ -126,21 +125,19 @@ impl OpenResultDir {
         Ok(())
     }
 
-    /// Writes what is known about the machine and its path.
-    ///
     /// Errors: the directory cannot be written.
     pub fn write_host(&self, host: &HostRecord) -> Result<()> {
         write_json(&self.path.join("host.json"), host)
     }
 
-    /// What an earlier start wrote about the machine; none when there was none.
+    /// The record of an earlier call, if any.
     ///
     /// Errors: it cannot be read.
     pub fn host(&self) -> Result<Option<HostRecord>> {
         read_json(&self.path.join("host.json"))
     }
 
-    /// A folder for a run that is about to start.
+    /// Creates a folder for a run that is about to start.
     ///
     /// Errors: the directory cannot be written.
     pub fn begin(&self, id: &str) -> Result<RunFolder> {
@@ -152,35 +149,30 @@ impl OpenResultDir {
         Ok(RunFolder { path, kept: false })
     }
 
-    /// Returns the id under which a run with this status is kept: its own if it is done, else a new one.
+    /// The id of a run's record: the planned id if it is done, or else a new one such as `<id>-late1`.
     pub fn id_of(&self, run: &PlannedRun, status: RunStatus) -> String {
-        match status {
-            RunStatus::Done => run.id.clone(),
-            RunStatus::Late => self.unused_id(&format!("{}-late", run.id)),
-            RunStatus::Failed => self.unused_id(&format!("{}-failed", run.id)),
-        }
-    }
-
-    /// An id that no folder has: the given one with a number.
-    fn unused_id(&self, id: &str) -> String {
-        let mut ids = (1..).map(|number| format!("{id}{number}"));
+        let suffix = match status {
+            RunStatus::Done => return run.id.clone(),
+            RunStatus::Late => "late",
+            RunStatus::Failed => "failed",
+        };
+        let mut ids = (1..).map(|number| format!("{}-{suffix}{number}", run.id));
         ids.find(|id| !self.path.join("runs").join(id).exists()).expect("the numbers do not end")
     }
 }
 
-/// What earlier calls left in a result directory.
+/// The finished runs of earlier calls.
 #[derive(Debug, Default)]
 pub struct Finished {
-    /// Ids of the runs that need not be made again.
     pub ids: BTreeSet<String>,
-    /// Where they were made; none where no run is finished.
+    /// The record of their host, if there are any.
     pub host: Option<HostRecord>,
 }
 
 impl Finished {
-    /// Reads a directory; nothing is finished where there is no such directory.
+    /// Reads a directory, which need not exist.
     ///
-    /// Errors: a folder of a run, or the record of the host, cannot be read.
+    /// Errors: the record of a run or of the host cannot be read.
     pub fn read(path: &Path) -> Result<Finished> {
         let mut ids = BTreeSet::new();
         let entries = match fs::read_dir(path.join("runs")) {
@@ -195,13 +187,13 @@ impl Finished {
         Ok(Finished { ids, host })
     }
 
-    /// The runs of a part that are left to make.
+    /// The unfinished runs of a part.
     pub fn left<'a>(&self, part: &[&'a PlannedRun]) -> Vec<&'a PlannedRun> {
         part.iter().copied().filter(|run| !self.ids.contains(&run.id)).collect()
     }
 }
 
-/// The folder of a run in progress; removed when dropped before [`RunFolder::finish`].
+/// The folder of a run in progress, which is removed when dropped before [`RunFolder::finish`].
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
@@ -209,12 +201,11 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Where the run's files go.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes the record and the events, and makes the folder visible under the record's id.
+    /// Writes the record and the events, and renames the folder to the record's id.
     ///
     /// Errors: the directory cannot be written.
     pub fn finish(mut self, record: &RunRecord, events: &[Event]) -> Result<()> {
@@ -236,12 +227,14 @@ impl RunFolder {
 impl Drop for RunFolder {
     fn drop(&mut self) {
         if !self.kept {
-            let _ = fs::remove_dir_all(&self.path); // what stays is removed by the next start
+            let _ = fs::remove_dir_all(&self.path); // the next call removes what remains
         }
     }
 }
 
-/// The plan that the directory holds, if it is of the same experiment, maybe with more or fewer repeats.
+/// Reads the directory's plan, which may have more or fewer repeats.
+///
+/// Errors: it belongs to another experiment.
 fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
     let other = |what: String| {
         let what = format!("\"{}\" holds another experiment: {what}", path.display());
@@ -261,7 +254,7 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
     }
 }
 
-/// What tells apart two plans of one text, seed and engine, with the same number of repeats; none when nothing does.
+/// The difference between two plans with equal texts, seeds, engines and numbers of repeats, if any.
 fn difference(held: &Plan, plan: &Plan) -> Option<String> {
     if held.profile != plan.profile {
         return Some(format!("its profile is {}, not {}", held.profile.name(), plan.profile.name()));
@@ -291,7 +284,7 @@ fn lock(path: &Path) -> Result<File> {
     }
 }
 
-/// What a file holds; none where there is none.
+/// `None` if the file does not exist.
 fn read_json<T: DeserializeOwned>(file: &Path) -> Result<Option<T>> {
     let reading = || format!("read \"{}\"", file.display());
     match bounded::read(file, BYTES_MAX) {
@@ -306,7 +299,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     write_whole(path, &text)
 }
 
-/// Readers see the old file or the new one, never half of one.
+/// Readers see the old file or the new one, never a part.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let partial = path.with_extension("partial");
     fs::write(&partial, bytes).with_context(|| format!("write \"{}\"", partial.display()))?;
@@ -337,46 +330,42 @@ mod tests {
     }
 
     #[test]
-    fn resuming_keeps_finished_runs_and_clears_unfinished_ones() {
+    fn resuming_keeps_finished_runs_and_removes_unfinished_ones() {
         let place = tempfile::tempdir().unwrap();
         let results = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap();
         results.begin("one").unwrap().finish(&record("one", RunStatus::Done), &[]).unwrap();
         results.begin("two").unwrap().finish(&record("two-failed1", RunStatus::Failed), &[]).unwrap();
-        std::mem::forget(results.begin("three").unwrap()); // what a killed process leaves
+        drop(results.begin("given up").unwrap());
+        assert_eq!(listing(place.path()), ["one", "two-failed1"]);
+        std::mem::forget(results.begin("three").unwrap()); // as a killed process leaves it
         drop(results);
         let results = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap();
         assert_eq!(listing(place.path()), ["one", "two-failed1"]);
-        assert_eq!(results.unused_id("two-failed"), "two-failed2");
+        let two = PlannedRun { id: "two".into(), ..plan(7).runs[0].clone() };
+        assert_eq!(results.id_of(&two, RunStatus::Failed), "two-failed2");
         assert_eq!(Finished::read(place.path()).unwrap().ids, BTreeSet::from(["one".to_owned()]));
         results.begin("two").unwrap().finish(&record("two", RunStatus::Done), &[]).unwrap();
         assert_eq!(Finished::read(place.path()).unwrap().ids.len(), 2);
     }
 
     #[test]
-    fn a_run_that_is_given_up_leaves_nothing() {
-        let place = tempfile::tempdir().unwrap();
-        let results = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap();
-        drop(results.begin("one").unwrap());
-        assert_eq!(listing(place.path()), Vec::<String>::new());
-    }
-
-    #[test]
     fn another_plan_in_the_directory_is_refused_with_the_difference() {
         let place = tempfile::tempdir().unwrap();
         drop(OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap());
-        let refusal = |plan: &Plan, text: &str| OpenResultDir::open(place.path(), plan, text).unwrap_err().to_string();
-        assert!(refusal(&plan(8), TEXT).ends_with("its seed is 7, not 8"));
-        assert!(refusal(&plan(7), "title = \"u\"").ends_with("the text of the scenario differs"));
-        let other = Plan { profile: Profile::Paper, ..plan(7) };
-        assert!(refusal(&other, TEXT).ends_with("its profile is native, not paper"));
-        let other = Plan { scenario: "u".into(), ..plan(7) };
-        assert!(refusal(&other, TEXT).ends_with("its scenario is called \"t\", not \"u\""));
-        let mut other = plan(7);
-        other.cells[0].mtu = 576;
-        let told = refusal(&other, TEXT);
-        assert!(told.contains("its flows or links at algorithm=reno, loss=0 differ: a file that the scenario names"));
-        let fewer = Plan { runs: Vec::new(), ..plan(7) };
-        assert!(refusal(&fewer, TEXT).ends_with("its runs were planned by another version of tccc"));
+        let mut mtu = plan(7);
+        mtu.cells[0].mtu = 576;
+        let why = "a file that the scenario names was changed, or another version of tccc planned it";
+        for (plan, text, difference) in [
+            (plan(8), TEXT, "its seed is 7, not 8".to_owned()),
+            (plan(7), "title = \"u\"", "the text of the scenario differs".to_owned()),
+            (Plan { profile: Profile::Paper, ..plan(7) }, TEXT, "its profile is native, not paper".to_owned()),
+            (Plan { scenario: "u".into(), ..plan(7) }, TEXT, "its scenario is called \"t\", not \"u\"".to_owned()),
+            (mtu, TEXT, format!("its flows or links at algorithm=reno, loss=0 differ: {why}")),
+            (Plan { runs: Vec::new(), ..plan(7) }, TEXT, "its runs were planned by another version of tccc".to_owned()),
+        ] {
+            let refusal = OpenResultDir::open(place.path(), &plan, text).unwrap_err().to_string();
+            assert!(refusal.ends_with(&format!("holds another experiment: {difference}")), "{refusal}");
+        }
     }
 
     #[test]
@@ -399,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn place_of_something_else_is_refused_and_left_as_it_is() {
+    fn directory_of_something_else_is_refused_and_left_as_it_is() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("notes.txt");
         fs::write(&file, "mine").unwrap();

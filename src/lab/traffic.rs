@@ -1,13 +1,13 @@
-//! Traffic: processes in the nodes' namespaces that die with this one, and what they report.
+//! Starts the two processes of each flow in their nodes' namespaces and collects their reports.
 //!
-//! Bulk flows are iperf3's ([`bulk`]) unless the scenario asks for our own sender. Transfers of a size and datagrams at a
-//! constant rate are always our own ([`own`], and [`child`] in the namespaces): iperf3 opens a control connection for every
-//! one, times by its exchange over that, and gives up a UDP flow whose first packet is lost.
+//! Bulk flows use iperf3 ([`iperf3`]) unless the scenario asks for our own sender. Transfers of a size and datagrams at a
+//! constant rate always use our own processes ([`own`] here, [`child`] in the namespaces). iperf3 does not suit them: it
+//! opens a control connection for each, times them by that connection, and gives up a UDP flow whose first packet is lost.
 
-pub mod bulk;
 pub mod child;
 pub(crate) mod datagrams;
 pub(crate) mod ends;
+pub mod iperf3;
 mod messages;
 pub(crate) mod own;
 mod process;
@@ -17,57 +17,69 @@ mod stream;
 mod transfers;
 
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use self::ends::{Bed, Ends};
+use self::ends::{Bed, FlowEnds, slack};
+use self::process::NodeProcess;
 use self::report::TrafficReport;
 use crate::scenario::{BulkSender, Sends};
 
-/// One flow as it is sent: its processes and its files.
+/// The receiver of a flow and, once it has started, its sender.
 #[derive(Debug)]
-pub enum Traffic {
-    /// By iperf3.
-    Bulk(bulk::Transfer),
-    /// By our own processes.
-    Own(own::Own),
+pub struct FlowProcesses {
+    receiver: NodeProcess,
+    /// The sender, and until when both ends may run.
+    sender: Option<(NodeProcess, Instant)>,
 }
 
-impl Traffic {
-    /// Starts the receiving end of a flow and returns when it listens.
+impl FlowProcesses {
+    /// Starts the receiver of a flow and returns when it listens.
     ///
-    /// Errors: a process cannot be started or does not listen in time.
+    /// Errors: the process cannot be started or does not listen in time.
     /// Side effects: a process that ends with the returned value.
-    pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Traffic> {
-        match ends.flow.sends {
-            Sends::Bulk if ends.flow.sender == BulkSender::Iperf3 => {
-                Ok(Traffic::Bulk(bulk::Transfer::listen(ends, bed)?))
-            }
-            Sends::Bulk | Sends::Transfers { .. } | Sends::Messages { .. } | Sends::Datagrams { .. } => {
-                Ok(Traffic::Own(own::Own::listen(ends, bed)?))
-            }
-        }
+    pub fn listen(ends: &FlowEnds<'_>, bed: Bed<'_>) -> Result<Self> {
+        let (task, file) =
+            if uses_iperf3(ends) { (iperf3::receiver(ends), "server") } else { (own::receiver(ends), "receiver") };
+        let mut receiver = NodeProcess::start(ends.to, bed, &task, &format!("flow-{}.{file}.json", ends.index))?;
+        receiver.await_listening(ends, bed.stop)?;
+        Ok(FlowProcesses { receiver, sender: None })
     }
 
-    /// Starts to send.
+    /// Starts the sender.
     ///
-    /// `algorithm` is the name under which the kernel knows it.
+    /// `algorithm` is the kernel's name of the algorithm.
     ///
-    /// Errors: a process cannot be started.
-    pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>) -> Result<()> {
-        match self {
-            Traffic::Bulk(transfer) => transfer.send(ends, algorithm, bed),
-            Traffic::Own(own) => own.send(ends, algorithm, bed),
-        }
+    /// Errors: the process cannot be started.
+    pub fn send(&mut self, ends: &FlowEnds<'_>, algorithm: &str, bed: Bed<'_>) -> Result<()> {
+        let (task, file) = if uses_iperf3(ends) {
+            (iperf3::sender(ends, algorithm), "")
+        } else {
+            (own::sender(ends, algorithm), ".sender")
+        };
+        let sender = NodeProcess::start(ends.from, bed, &task, &format!("flow-{}{file}.json", ends.index))?;
+        self.sender = Some((sender, Instant::now() + ends.length + slack(ends.length)));
+        Ok(())
     }
 
-    /// Waits until both ends are done and reads what they say.
+    /// Waits until both ends are done and reads their reports.
     ///
-    /// Errors: an end reports an error or does not end; iperf3 ran another algorithm; `stop` was set.
-    pub fn finish(self, ends: &Ends<'_>, algorithm: &str, stop: &AtomicBool) -> Result<TrafficReport> {
-        match self {
-            Traffic::Bulk(transfer) => Ok(TrafficReport::Bulk(transfer.finish(algorithm, stop)?)),
-            Traffic::Own(own) => own.finish(ends, stop),
+    /// Errors: an end reports an error, no report, or does not end; iperf3 ran another algorithm; `stop` was set.
+    pub fn finish(mut self, ends: &FlowEnds<'_>, algorithm: &str, stop: &AtomicBool) -> Result<TrafficReport> {
+        let (mut sender, deadline) = self.sender.take().context("the flow was never started")?;
+        sender.wait(deadline, stop)?;
+        let sent = sender.output()?;
+        if uses_iperf3(ends) {
+            iperf3::read_report(&sent)?; // the receiver may still wait for a sender that failed
         }
+        self.receiver.close_input(); // our own receivers stop at the end of their input
+        self.receiver.wait(deadline, stop)?;
+        let outputs = [sent, self.receiver.output()?];
+        if uses_iperf3(ends) { iperf3::report(&outputs, algorithm, ends.length) } else { own::report(&outputs, ends) }
     }
+}
+
+fn uses_iperf3(ends: &FlowEnds<'_>) -> bool {
+    matches!(ends.flow.sends, Sends::Bulk) && ends.flow.sender == BulkSender::Iperf3
 }

@@ -1,4 +1,4 @@
-//! One object for many kernels: which of its callbacks this kernel takes, decided by type information alone.
+//! Adapts an object to this kernel: type information alone decides which of its callbacks are used.
 //!
 //! A member `NAME___N` of the ops table is the form of NAME with N parameters. Members that the kernel lacks are left
 //! out, so that one object can carry callbacks that only some kernels call.
@@ -15,15 +15,14 @@ const POINTER_BYTES: usize = size_of::<usize>();
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provided {
-    /// Name of the member, with the `___N` of a form.
+    /// Includes the `___N` of a form.
     pub member: String,
-    /// Number of parameters in the object.
     pub parameters: u8,
-    /// Where it lies in the object's ops table, bytes.
+    /// In the object's ops table, bytes.
     pub offset: usize,
 }
 
-/// What becomes of a provided callback on this kernel.
+/// What this kernel does with a provided callback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallbackFate {
     Kept,
@@ -32,16 +31,12 @@ pub enum CallbackFate {
     LeftOut,
 }
 
-/// Decides for each provided callback.
-///
-/// Errors: the kernel's callback has other parameters and no form of it fits.
+/// Errors: the kernel's callback has other parameters, and no form of it fits.
 pub fn fates(provided: &[Provided], features: &Features) -> Result<Vec<CallbackFate>, Failure> {
     provided.iter().map(|callback| fate(callback, provided, features)).collect()
 }
 
-/// Checks that a table has what the kernel asks for when it registers one.
-///
-/// Errors: it lacks a callback without which an algorithm cannot be registered.
+/// Errors: the table lacks a callback without which the kernel registers no algorithm.
 pub fn check_complete(decided: &[(Provided, CallbackFate)]) -> Result<(), Failure> {
     let stays = |name: &str| {
         decided.iter().any(|(callback, fate)| match fate {
@@ -50,18 +45,17 @@ pub fn check_complete(decided: &[(Provided, CallbackFate)]) -> Result<(), Failur
             CallbackFate::LeftOut => false,
         })
     };
-    let missing = [("ssthresh", stays("ssthresh")), ("undo_cwnd", stays("undo_cwnd"))];
-    if let Some((name, _)) = missing.iter().find(|(_, stays)| !stays) {
-        return Err(lacks(&format!("the callback {name}")));
-    }
-    if !stays("cong_avoid") && !stays("cong_control") {
-        return Err(lacks("both of the callbacks cong_avoid and cong_control, of which the kernel wants one"));
-    }
-    Ok(())
-}
-
-fn lacks(what: &str) -> Failure {
-    Failure::usage(format!("its ops table lacks {what}")).hint("every congestion control needs it; see bpf/README.md")
+    let needed = [
+        ("the callback ssthresh", stays("ssthresh")),
+        ("the callback undo_cwnd", stays("undo_cwnd")),
+        (
+            "both of the callbacks cong_avoid and cong_control, of which the kernel wants one",
+            stays("cong_avoid") || stays("cong_control"),
+        ),
+    ];
+    let Some((what, _)) = needed.iter().find(|(_, is_there)| !is_there) else { return Ok(()) };
+    let hint = "every congestion control needs it; see bpf/README.md";
+    Err(Failure::usage(format!("its ops table lacks {what}")).hint(hint))
 }
 
 fn fate(callback: &Provided, all: &[Provided], features: &Features) -> Result<CallbackFate, Failure> {
@@ -82,7 +76,7 @@ fn fate(callback: &Provided, all: &[Provided], features: &Features) -> Result<Ca
     Err(Failure::unmet(what).hint("provide both forms with CONG_CONTROL_BOTH of bpf/include/compat.bpf.h"))
 }
 
-/// `cong_control___2` to the name and its number of parameters.
+/// Splits `cong_control___2` into the name and its number of parameters.
 fn split(member: &str) -> (&str, Option<u8>) {
     match member.split_once("___") {
         Some((name, form)) => (name, form.parse().ok()),
@@ -90,9 +84,7 @@ fn split(member: &str) -> (&str, Option<u8>) {
     }
 }
 
-/// The callbacks that the table of an opened object provides, and where every member of it lies.
-///
-/// None: the object's type information has no such table.
+/// The callbacks in the table of an opened object. `None` if its type information has no such table.
 pub fn provided(object: &Types, table: &[u8]) -> Option<Vec<Provided>> {
     let types = object.view();
     let members = types.find(TypeKind::Struct, OPS_TYPE)?.members()?;
@@ -105,21 +97,18 @@ pub fn provided(object: &Types, table: &[u8]) -> Option<Vec<Provided>> {
     Some(filled.collect())
 }
 
-/// Moves and clears pointers in the opened object's table; libbpf then loads only the programs that are left in it.
+/// Moves and clears pointers in the opened object's table. libbpf then loads only the programs that are left in it.
 ///
-/// Errors: a form has no plain member beside it to move to.
+/// Errors: the table has no plain member for a form.
 pub fn apply(map: &mut OpenMapMut, object: &Types, decided: &[(Provided, CallbackFate)]) -> Result<(), Failure> {
     let members = object.members(OPS_TYPE);
     let table = map.initial_value_mut().unwrap_or_default();
-    let moved = decided.iter().filter(|(_, fate)| *fate != CallbackFate::Kept);
-    let taken: Vec<(&CallbackFate, Vec<u8>)> = moved
-        .map(|(callback, fate)| {
-            let place = &mut table[callback.offset..callback.offset + POINTER_BYTES];
-            let pointer = place.to_vec();
-            place.fill(0);
-            (fate, pointer)
-        })
-        .collect();
+    let mut taken = Vec::new();
+    for (callback, fate) in decided.iter().filter(|(_, fate)| *fate != CallbackFate::Kept) {
+        let place = &mut table[callback.offset..callback.offset + POINTER_BYTES];
+        taken.push((fate, place.to_vec()));
+        place.fill(0);
+    }
     for (fate, pointer) in taken {
         let CallbackFate::MovedTo(name) = fate else { continue };
         let target = members.iter().find(|member| member.name == name);
@@ -138,15 +127,7 @@ mod tests {
     fn kernel(slots: &[(&str, u8)]) -> Features {
         let slot =
             |&(name, parameters): &(&str, u8)| (name.to_owned(), OpsSlot { parameters: Some(parameters), offset: 0 });
-        Features {
-            struct_ops: true,
-            links: true,
-            link_update: true,
-            cgroup_events: true,
-            counts_timeouts: true,
-            slots: slots.iter().map(slot).collect(),
-            functions: Default::default(),
-        }
+        Features { slots: slots.iter().map(slot).collect(), ..Features::default() }
     }
 
     fn object(callbacks: &[(&str, u8)]) -> Vec<Provided> {
@@ -165,35 +146,24 @@ mod tests {
     }
 
     #[test]
-    fn form_with_the_kernels_parameters_is_used() {
+    fn form_with_the_kernels_parameters_is_used_and_what_the_kernel_lacks_is_left_out() {
         let both = [("cong_control", 4), ("cong_control___2", 2)];
         let moved = CallbackFate::MovedTo("cong_control".into());
         check(&both, &[("cong_control", 4)], &[CallbackFate::Kept, CallbackFate::LeftOut]);
         check(&both, &[("cong_control", 2)], &[CallbackFate::LeftOut, moved.clone()]);
         check(&[("cong_control___2", 2)], &[("cong_control", 2)], &[moved]);
         check(&both, &[], &[CallbackFate::LeftOut, CallbackFate::LeftOut]);
+        let [event, start] = [("cwnd_event", 2), ("cwnd_event_tx_start", 1)];
+        check(&[event, start], &[event], &[CallbackFate::Kept, CallbackFate::LeftOut]);
+        check(&[start], &[start], &[CallbackFate::Kept]);
     }
 
     #[test]
-    fn callback_that_the_kernel_lacks_is_left_out() {
-        check(
-            &[("cwnd_event", 2), ("cwnd_event_tx_start", 1)],
-            &[("cwnd_event", 2)],
-            &[CallbackFate::Kept, CallbackFate::LeftOut],
-        );
-        check(&[("cwnd_event_tx_start", 1)], &[("cwnd_event_tx_start", 1)], &[CallbackFate::Kept]);
-    }
-
-    #[test]
-    fn callback_with_other_parameters_is_refused() {
+    fn callback_with_other_parameters_and_table_without_a_needed_callback_are_refused() {
         let provided = object(&[&NEEDED[..], &[("cong_control", 2)]].concat());
         let refusal = fates(&provided, &kernel(&[&NEEDED[..], &[("cong_control", 4)]].concat())).unwrap_err();
         assert_eq!(refusal.kind, failure::FailureKind::Unmet);
         assert_eq!(refusal.what, "its callback cong_control takes 2 parameters, this kernel's 4");
-    }
-
-    #[test]
-    fn table_without_a_needed_callback_is_refused() {
         let kernel = kernel(&NEEDED);
         let refusal = |callbacks: &[(&str, u8)]| {
             let provided = object(callbacks);

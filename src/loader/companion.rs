@@ -1,4 +1,4 @@
-//! The program that an algorithm needs beside it: loaded with it, attached to a cgroup, pinned under the same name.
+//! Companion programs: loaded with an algorithm that needs one, attached to a cgroup, and pinned under the same name.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,7 +12,7 @@ use crate::catalog;
 use crate::failure::Failure;
 use crate::kernel::libbpf_log;
 
-/// A companion program that the kernel has verified, attached to nothing.
+/// A companion program that the kernel has verified, not attached yet.
 #[derive(Debug)]
 pub struct LoadedCompanion {
     object: Object,
@@ -20,15 +20,14 @@ pub struct LoadedCompanion {
 }
 
 impl LoadedCompanion {
-    /// Has the kernel verify it; `shared` is the map of a companion whose place it is to take.
+    /// `shared`: the map of an earlier companion that this one replaces.
     ///
-    /// Errors: this binary carries no such program; the kernel refuses it; the map is of another form.
+    /// Errors: this binary has no such program; the kernel refuses it; the map has another form.
     pub fn verify(wanted: &catalog::Companion, name: &str, shared: Option<BorrowedFd>) -> Result<Self> {
         let refuse =
             |failure: Failure| Failure { what: format!("cannot load \"{name}\": {}", failure.what), ..failure };
         let bytes = wanted.object().map_err(refuse)?;
-        libbpf_log::install_if_none();
-        libbpf_log::take();
+        libbpf_log::start();
         let opened = ObjectBuilder::default().name(&wanted.program)?.open_memory(bytes);
         let reuse = |mut object: OpenObject| {
             let map = object.maps_mut().find(|map| map.name() == OsStr::new(&wanted.map));
@@ -36,8 +35,7 @@ impl LoadedCompanion {
             reused.map(|()| object)
         };
         let loaded = opened.and_then(reuse).and_then(|object| object.load()).map_err(|error| {
-            let log = libbpf_log::take();
-            let last = log.lines().next_back().map_or(error.to_string(), |line| line.trim().to_owned());
+            let last = libbpf_log::take_last(&error);
             let program = &wanted.program;
             let what = format!("the kernel refuses its companion program \"{program}\" (sock_ops): {last}");
             refuse(Failure::unmet(what).hint("TCP header options for sock_ops programs need Linux 5.10 or newer"))
@@ -45,27 +43,22 @@ impl LoadedCompanion {
         Ok(LoadedCompanion { object: loaded?, program: wanted.program.clone() })
     }
 
-    /// The map that it shares with the algorithm.
-    ///
-    /// Errors: it has none of that name.
+    /// Errors: the program has no map of that name.
     pub fn map(&self, name: &str) -> Result<OwnedFd> {
         let map = self.object.maps().find(|map| map.name() == name);
         let map = map.with_context(|| format!("find the map {name} of the companion program"))?;
         Ok(map.as_fd().try_clone_to_owned()?)
     }
 
-    /// The program, to take the place of an earlier one.
-    ///
-    /// Errors: it has none.
     pub fn program(&self) -> Result<OwnedFd> {
         let program = self.object.progs().next().context("find the companion's program")?;
         Ok(program.as_fd().try_clone_to_owned()?)
     }
 
-    /// Attaches it to a cgroup for as long as the link is held or pinned.
+    /// Attaches the program to a cgroup while the link is held or pinned.
     ///
     /// Errors: no such cgroup; not permitted; the kernel refuses.
-    /// Side effects: it runs for every TCP socket made in the cgroup from now on.
+    /// Side effects: the program runs for every new TCP socket in the cgroup.
     pub fn attach(&mut self, cgroup: &Path) -> Result<OwnedFd> {
         let folder = File::open(cgroup).with_context(|| format!("open the cgroup {}", cgroup.display()))?;
         let program = self.object.progs_mut().next().context("find the companion's program")?;

@@ -1,7 +1,7 @@
-//! Registrations on trial: undone at a set time by a process of their own, unless somebody confirms them before.
+//! Registrations on trial: a process undoes them at a set time unless a person confirms them before.
 //!
-//! The process that waits is started before the host is changed, so that no moment is without it. Where it was killed,
-//! `tccc status` says so, and the next `tccc load` or `run` undoes what it should have undone.
+//! The process starts before the host is changed. If it is killed, `tccc status` says so, and the next `tccc load` or `run`
+//! undoes the registration.
 
 use std::process::Command;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::kernel::probe::Features;
 use crate::kernel::process::Detached;
 use crate::state::{LockSubject, Record, Store, Unconfirmed};
 
-/// The process that undoes a registration when its time is over; ended with this value, unless it is released.
+/// The process that undoes a registration when its time is over. Dropping this value kills it unless it is released.
 #[derive(Debug)]
 pub struct UndoGuard {
     process: Detached,
@@ -24,11 +24,10 @@ pub struct UndoGuard {
 }
 
 impl UndoGuard {
-    /// Starts it. `command` is this program with the words that make it call [`expire`]; the moment, nanoseconds of
-    /// CLOCK_BOOTTIME, is added as the last word.
+    /// `command` calls [`expire`]. The end of the time, nanoseconds of CLOCK_BOOTTIME, becomes its last argument.
     ///
     /// Errors: the process cannot be started.
-    /// Side effects: a process without terminal that lives until the moment, or until somebody confirms or unloads.
+    /// Side effects: a process without terminal until the time is over, or somebody confirms or unloads.
     pub fn start(command: &mut Command, patience: Duration) -> Result<UndoGuard> {
         let until_ns = clock::boottime_ns()? + patience.as_nanos() as u64;
         command.arg(until_ns.to_string());
@@ -40,9 +39,9 @@ impl UndoGuard {
         self.unconfirmed
     }
 
-    /// Lets it go on by itself.
+    /// Lets the process outlive this one.
     ///
-    /// Errors: the time is over, or it was killed: nothing guards the registration.
+    /// Errors: the time is over or the process was killed, so that nothing guards the registration.
     pub fn release(self) -> Result<()> {
         if clock::boottime_ns()? >= self.unconfirmed.until_ns || !self.unconfirmed.guard.lives() {
             return Err(Failure::failed("the time to confirm was over before it was loaded").hint("give more").into());
@@ -52,12 +51,10 @@ impl UndoGuard {
     }
 }
 
-/// Keeps what was loaded for a trial; every one of them without a name.
-///
-/// Shape: the records, sorted by name.
+/// Keeps a registration on trial, or all of them without a name. Returns their records, sorted by name.
 ///
 /// Errors: nothing of that name waits to be confirmed; its time is over; not permitted.
-/// Side effects: the processes that would have undone them end.
+/// Side effects: ends the processes that would have undone them.
 pub fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
     let store = Store::of_host();
     let on_trial = |record: &Record| record.unconfirmed.is_some() && name.is_none_or(|name| record.name == name);
@@ -90,7 +87,7 @@ fn nothing_waits(name: Option<&str>, store: &Store) -> Failure {
     Failure::failed(what).hint("`tccc status` shows what is loaded")
 }
 
-/// Waits until the moment and undoes the registration, unless it was confirmed or unloaded before.
+/// Waits until the time is over and undoes the registration, unless it was confirmed or unloaded before.
 ///
 /// Errors: as [`super::unload`].
 pub fn expire(name: &str, until_ns: u64, features: &Features) -> Result<Option<Unloaded>> {
@@ -105,12 +102,11 @@ pub fn expire(name: &str, until_ns: u64, features: &Features) -> Result<Option<U
     undo(instance, &locked).map(Some)
 }
 
-/// Undoes what nobody confirmed in time, where the process is dead that should have undone it.
+/// Undoes what nobody confirmed in time if the process that should undo it is dead.
 ///
 /// Errors: as [`super::unload`].
 pub fn clear_overdue(features: &Features) -> Result<Vec<Unloaded>> {
     let store = Store::of_host();
-    let is_late = |record: &Record| record.unconfirmed.is_some_and(|it| seconds_left(&it) == 0.0 && !it.guard.lives());
     let mut cleared = Vec::new();
     for Record { name, .. } in store.records().into_iter().filter(is_late) {
         let locked = store.lock_name(&name)?;
@@ -122,17 +118,20 @@ pub fn clear_overdue(features: &Features) -> Result<Vec<Unloaded>> {
 
 /// Whether nobody confirmed it in time and nobody is left to undo it.
 pub fn is_overdue(instance: &Instance) -> bool {
-    let unconfirmed = instance.record.as_ref().and_then(|record| record.unconfirmed);
-    unconfirmed.is_some_and(|it| seconds_left(&it) == 0.0 && !it.guard.lives())
+    instance.record.as_ref().is_some_and(is_late)
 }
 
-/// Time that is left to confirm, seconds; 0 when it is over.
+fn is_late(record: &Record) -> bool {
+    record.unconfirmed.is_some_and(|it| seconds_left(&it) == 0.0 && !it.guard.lives())
+}
+
+/// 0 when the time to confirm is over.
 pub fn seconds_left(unconfirmed: &Unconfirmed) -> f64 {
     let now_ns = clock::boottime_ns().unwrap_or(u64::MAX);
     unconfirmed.until_ns.saturating_sub(now_ns) as f64 / 1e9
 }
 
-/// Ends the process that waits, unless it is this one.
+/// Ends the waiting process unless it is this one.
 pub(super) fn end_guard(unconfirmed: &Unconfirmed) {
     if unconfirmed.guard.pid != std::process::id() {
         unconfirmed.guard.end();

@@ -1,10 +1,11 @@
-//! Registering for good: what `tccc load` does, step by step, and how each step is undone.
+//! Registers an algorithm for good, as `tccc load` does, and undoes each step after a failure.
 
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::object::{Successor, Verified, verify, verify_logged};
+use super::object::{Successor, Verified, verify_for};
 use super::request::{Request, check_name, companion_place, record_of};
 use super::survey::{self, Instance, Standing};
 use super::unload::{sweep, undo};
@@ -16,34 +17,33 @@ use crate::kernel::{bpf, bpffs, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
 use crate::state::{Attachment, LockSubject, Locked, Owner, Record, Store, Unconfirmed};
 
-/// How an algorithm is to be registered for good.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadOptions {
     /// Also make it the host's default algorithm.
     pub make_default: bool,
-    /// Put it in the place of one that we registered under the same name.
+    /// Replace our own registration of the same name.
     pub replace: bool,
-    /// Do everything up to the first change of the host.
+    /// Stop before the first change of the host.
     pub dry_run: bool,
-    /// It is loaded because a policy names it.
+    /// A policy names the algorithm.
     pub with_policy: bool,
-    /// It is undone unless somebody confirms it.
+    /// Undone unless somebody confirms it.
     pub unconfirmed: Option<Unconfirmed>,
 }
 
 #[derive(Debug)]
 pub struct LoadedAlgorithm {
     pub record: Record,
-    /// A phrase for each callback that had to be adapted to this kernel.
+    /// One phrase for each callback that was adapted to this kernel.
     pub adapted: Vec<String>,
-    /// A phrase for each change of the host, in order.
+    /// One phrase for each change of the host, in order.
     pub changes: Vec<String>,
 }
 
 /// Registers an algorithm so that it outlives this process.
 ///
 /// Errors: a capability or the BPF file system is missing; the name is taken; the kernel refuses the program.
-/// Side effects: pins, a record, and with `make_default` the host's default; [`super::unload`] undoes all of them.
+/// Side effects: pins, a record, and with `make_default` the host's default. [`super::unload`] undoes all of them.
 pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     check_name(request.name)?;
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
@@ -53,14 +53,12 @@ pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Res
         congestion::check_settable()?;
     }
     let store = Store::of_host();
-    // Refused before the verifier works. Under the lock, because another command may just be removing the name.
+    // Before the verifier works. Under the lock, because another command may be removing the name.
     let looking = (!options.dry_run).then(|| store.lock_name(request.name)).transpose()?;
     check_free(request.name, options, &store, features)?;
     drop(looking);
-    let verified = match options.dry_run {
-        true => verify(request, features)?,
-        false => verify_logged(request, features, Successor::default())?,
-    };
+    let logs = (!options.dry_run).then_some(Path::new("."));
+    let verified = verify_for(request, features, Successor::default(), logs)?;
     let LoadOptions { unconfirmed, with_policy, .. } = options;
     let record = Record { companion: place, unconfirmed, with_policy, ..record_of(request, verified.map_id()?) };
     let mut loaded = LoadedAlgorithm {
@@ -74,7 +72,7 @@ pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Res
     let locked = store.lock_name(request.name)?;
     fault::point("load.locked");
     sweep(&locked, features)?;
-    // Another process may have come first: only what is seen under the lock counts.
+    // Again, because another process may have loaded the name meanwhile.
     if check_free(request.name, options, &store, features)?.is_some() {
         drop((locked, verified));
         return replace(request, options, features, loaded.changes);
@@ -109,42 +107,42 @@ fn changes(record: &Record, pins: &Pins, options: LoadOptions, features: &Featur
     Ok(changes)
 }
 
-/// What the companion program changes.
 pub(super) fn attachment(record: &Record, pins: &Pins) -> Option<String> {
     let Attachment { program, cgroup } = record.companion.as_ref()?;
     let pin = pins.companion(&record.name);
     Some(format!("attach \"{program}\" to the cgroup {} and pin it at {}", cgroup.display(), pin.display()))
 }
 
-/// Refuses a name that is taken; returns our own earlier registration that is to be replaced.
+/// Returns our own earlier registration to replace.
+///
+/// Errors: the name is taken.
 fn check_free(name: &str, options: LoadOptions, store: &Store, features: &Features) -> Result<Option<Instance>> {
-    if let Some(instance) = survey::find(name, store, features)? {
-        if instance.is_receiver() {
-            let what = format!("\"{name}\" is loaded already, as `--receiver` alone");
-            bail!(Failure::failed(what).hint(format!("`tccc unload {name}`, then load again: it receives too")));
-        }
-        return match instance.standing() {
-            Standing::Pinned if options.replace && features.link_update => Ok(Some(instance)),
-            Standing::Pinned if options.replace => {
-                let what = format!("cannot replace \"{name}\": this kernel cannot swap code under a registered name");
-                Err(Failure::unmet(what).hint(format!("`tccc unload {name}`, then load again")).into())
-            }
-            Standing::Pinned => Err(Failure::failed(format!("\"{name}\" is loaded already"))
-                .hint("`--replace` puts this one in its place; `--as NAME` loads it under another name")
-                .into()),
-            Standing::Run => {
-                let pid = instance.owner_pid().unwrap_or_default();
-                let what = format!("\"{name}\" is already registered by another process (pid {pid}, a tccc run)");
-                Err(Failure::failed(what).hint("`--as NAME` loads it under another name").into())
-            }
-            Standing::Leftover if instance.is_registered && instance.is_of_the_dead() => Ok(None), // the sweep removes it
-            Standing::Leftover => Err(Failure::failed(format!("\"{name}\" was loaded, and parts of it are left"))
-                .hint(format!("`tccc unload {name}` removes it; `tccc status` shows it"))
-                .into()),
-        };
+    let Some(instance) = survey::find(name, store, features)? else {
+        ensure!(!congestion::is_available(name)?, foreign(name, features));
+        return Ok(None);
+    };
+    if instance.is_receiver() {
+        let what = format!("\"{name}\" is loaded already, as `--receiver` alone");
+        bail!(Failure::failed(what).hint(format!("`tccc unload {name}`, then load again: it receives too")));
     }
-    ensure!(!congestion::available()?.iter().any(|other| other == name), foreign(name, features));
-    Ok(None)
+    let refusal = match instance.standing() {
+        Standing::Pinned if options.replace && features.link_update => return Ok(Some(instance)),
+        Standing::Pinned if options.replace => {
+            let what = format!("cannot replace \"{name}\": this kernel cannot swap code under a registered name");
+            Failure::unmet(what).hint(format!("`tccc unload {name}`, then load again"))
+        }
+        Standing::Pinned => Failure::failed(format!("\"{name}\" is loaded already"))
+            .hint("`--replace` puts this one in its place; `--as NAME` loads it under another name"),
+        Standing::Run => {
+            let pid = instance.owner_pid().unwrap_or_default();
+            let what = format!("\"{name}\" is already registered by another process (pid {pid}, a tccc run)");
+            Failure::failed(what).hint("`--as NAME` loads it under another name")
+        }
+        Standing::Leftover if instance.is_registered && instance.is_of_the_dead() => return Ok(None), // swept later
+        Standing::Leftover => Failure::failed(format!("\"{name}\" was loaded, and parts of it are left"))
+            .hint(format!("`tccc unload {name}` removes it; `tccc status` shows it")),
+    };
+    Err(refusal.into())
 }
 
 fn foreign(name: &str, features: &Features) -> Failure {
@@ -157,13 +155,14 @@ fn foreign(name: &str, features: &Features) -> Failure {
     Failure::failed(what).hint("`--as NAME` loads it under another name")
 }
 
-/// Record, map pin, registration, link pin, record: killed between any two, what is there is listed and removable.
+/// Writes record, map pin, registration, link pin, and the record again. After a kill in between, everything is listed and
+/// removable.
 fn register(mut record: Record, mut verified: Verified, (pins, locked): (&Pins, &Locked)) -> Result<Record> {
     let name = record.name.clone();
     locked.create(&record)?;
     let mut made = Vec::new();
     if let Err(error) = keep(&mut record, &mut verified, (pins, locked), &mut made) {
-        made.iter().for_each(|pin| drop(std::fs::remove_file(pin))); // one that stays is listed by `tccc status`
+        made.iter().for_each(|pin| drop(std::fs::remove_file(pin))); // `tccc status` lists one that stays
         locked.remove(&name)?;
         return Err(error.context(format!("load \"{name}\"")));
     }
@@ -178,22 +177,23 @@ fn keep(
     made: &mut Vec<PathBuf>,
 ) -> Result<()> {
     pins.prepare()?;
+    let mut pin = |object: &OwnedFd, path: PathBuf| -> Result<()> {
+        bpf::pin(object, &path)?;
+        made.push(path);
+        Ok(())
+    };
     let map = verified.map()?;
-    bpf::pin(&map, &pins.map(&record.name))?;
-    made.push(pins.map(&record.name));
+    pin(&map, pins.map(&record.name))?;
     if let Some(link) = verified.attach_companion(record.companion.as_ref())? {
-        bpf::pin(&link, &pins.companion(&record.name))?;
-        made.push(pins.companion(&record.name));
+        pin(&link, pins.companion(&record.name))?;
     }
     if let Some(link) = verified.attach()? {
-        bpf::pin(&link, &pins.link(&record.name))?;
-        made.push(pins.link(&record.name));
+        pin(&link, pins.link(&record.name))?;
     }
     record.owner = Owner::Pinned;
     locked.write(record).inspect_err(|_| drop(struct_ops::delete_registration(&map)))
 }
 
-/// Puts the code in the place of what is loaded under the same name.
 fn replace(
     request: &Request,
     options: LoadOptions,
@@ -208,10 +208,10 @@ fn replace(
     Ok(LoadedAlgorithm { record, adapted: [adapted, notes].concat(), changes })
 }
 
-/// Makes a loaded algorithm the host's default; the one before is written down before it is changed.
+/// Makes a loaded algorithm the host's default.
 ///
 /// Errors: it is not loaded; not permitted; not in the first network namespace.
-/// Side effects: sockets that open from now on get it unless they choose another; [`super::unload`] undoes it.
+/// Side effects: new sockets get it unless they choose another. [`super::unload`] undoes it.
 pub fn make_default(name: &str) -> Result<Record> {
     congestion::check_settable()?;
     let store = Store::of_host();
@@ -222,7 +222,7 @@ pub fn make_default(name: &str) -> Result<Record> {
     Ok(record)
 }
 
-/// The previous default is written down before it is changed.
+/// Records the previous default before it is changed.
 fn note_default(record: &mut Record, locked: &Locked) -> Result<()> {
     let default = locked.store().lock(LockSubject::Default)?;
     let now = congestion::default()?;

@@ -1,4 +1,4 @@
-//! From the bytes of an object to code that the kernel has verified, not yet registered.
+//! Turns an object into code that the kernel has verified but not registered yet.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,9 +7,10 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{AsRawLibbpf, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject};
 
+use super::adapt::{self, CallbackFate, Provided};
 use super::companion::LoadedCompanion;
+use super::refusal;
 use super::request::{Request, check_name};
-use super::{adapt, refusal};
 use crate::catalog::{NAME_LENGTH_MAX, OPS_TYPE};
 use crate::failure::Failure;
 use crate::kernel::btf::Types;
@@ -17,19 +18,19 @@ use crate::kernel::probe::Features;
 use crate::kernel::{bpf, libbpf_log, struct_ops};
 use crate::state::Attachment;
 
-/// An algorithm in the kernel, verified, that no socket can choose yet.
+/// A verified algorithm in the kernel that no socket can choose yet.
 #[derive(Debug)]
 pub struct Verified {
     object: Object,
-    /// Name of the map that is the ops table.
+    /// Name of the map with the ops table.
     table: String,
     companion: Option<LoadedCompanion>,
     has_link: bool,
-    /// Callbacks that this kernel lacks or takes in another form: a phrase each.
+    /// One phrase for each callback that this kernel lacks or takes in another form.
     pub adapted: Vec<String>,
 }
 
-/// What code has of the code whose place it is to take.
+/// What new code takes over from the code that it replaces.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Successor<'a> {
     /// The map that the companion shares with its algorithm.
@@ -38,33 +39,26 @@ pub(super) struct Successor<'a> {
     pub is_allowed: bool,
 }
 
-/// As [`verify`], and keeps what the verifier said about a refused program.
-///
-/// Errors: as [`verify`].
-/// Side effects: a refusal leaves the log in the current folder.
-pub(super) fn verify_logged(request: &Request, features: &Features, successor: Successor) -> Result<Verified> {
-    verify_in(request, features, (Some(Path::new(".")), successor))
-}
-
 /// Opens an object, sets name and tunables, adapts it to this kernel and has the kernel verify it.
 ///
-/// Errors: the name is not possible; the kernel has no struct_ops; the object's callbacks do not fit this kernel; the
-/// kernel refuses a program.
+/// Errors: a wrong name; the kernel has no struct_ops; the object's callbacks do not fit this kernel; the kernel refuses a
+/// program.
 pub fn verify(request: &Request, features: &Features) -> Result<Verified> {
-    verify_in(request, features, (None, Successor::default()))
+    verify_for(request, features, Successor::default(), None)
 }
 
-fn verify_in(
+/// As [`verify`]. Writes the verifier's log of a refused program to the folder `logs`.
+pub(super) fn verify_for(
     request: &Request,
     features: &Features,
-    (logs, successor): (Option<&Path>, Successor),
+    successor: Successor,
+    logs: Option<&Path>,
 ) -> Result<Verified> {
     check_name(request.name)?;
     if !features.struct_ops {
         let what = format!("cannot load \"{}\": this kernel takes no congestion control from BPF", request.name);
         return Err(Failure::unmet(what).hint("`tccc doctor` lists what this host lacks").into());
     }
-    libbpf_log::install_if_none();
     let mut object = open(request)?;
     let types = types_of(&object)?;
     let companion = request.algorithm.companion.as_ref();
@@ -79,7 +73,7 @@ fn verify_in(
                 allow_everybody(&mut map, &types);
             }
         } else if is_table {
-            map.set_autocreate(false).context("leave another ops table out")?; // and the programs that it alone names
+            map.set_autocreate(false).context("leave another ops table out")?; // also leaves out its programs
         } else if map.name().to_string_lossy().ends_with(".rodata") {
             let rodata = map.initial_value_mut().unwrap_or_default();
             request.settings.iter().try_for_each(|setting| setting.write(rodata))?;
@@ -89,29 +83,24 @@ fn verify_in(
             map.reuse_fd(companion.map(&wanted.map)?.as_fd()).context("share the companion's map")?;
         }
     }
-    let object = object.load().map_err(|error| refusal(request, &error, logs))?;
-    // The kernel looks at the programs first, and at the table when it is registered.
+    let object =
+        object.load().map_err(|error| refusal::explain(request.name, &libbpf_log::take(), &error.to_string(), logs))?;
+    // After the programs, because the kernel looks at the table only when it is registered.
     adapt::check_complete(&decided).map_err(|failure| refused(request.name, failure))?;
     let adapted = decided.iter().filter_map(|(callback, fate)| phrase(&callback.member, fate)).collect();
     let table = request.algorithm.ops_table.clone();
     Ok(Verified { object, table, companion: shared, has_link: features.links, adapted })
 }
 
-/// Whether a map of a loaded object is the ops table of this name.
 fn is_table(map: &impl MapCore, name: &str) -> bool {
     map.map_type() == MapType::StructOps && map.name() == OsStr::new(name)
 }
 
-fn refusal(request: &Request, error: &libbpf_rs::Error, logs: Option<&Path>) -> Failure {
-    refusal::explain(request.name, &libbpf_log::take(), &error.to_string(), logs)
-}
-
 fn open(request: &Request) -> Result<OpenObject> {
-    libbpf_log::take();
+    libbpf_log::start();
     let object = ObjectBuilder::default().name(&request.algorithm.id)?.open_memory(&request.algorithm.object);
     object.map_err(|error| {
-        let log = libbpf_log::take();
-        let why = log.lines().next_back().map_or(error.to_string(), |line| line.trim().to_owned());
+        let why = libbpf_log::take_last(&error);
         Failure::failed(format!("cannot load \"{}\": libbpf cannot open its object: {why}", request.name)).into()
     })
 }
@@ -127,16 +116,18 @@ fn types_of(object: &OpenObject) -> Result<Types> {
     Types::parse(bytes.to_vec()).context("read the object's type information")
 }
 
-/// Callbacks of an ops table, and what becomes of each.
-type Decided = Vec<(adapt::Provided, adapt::CallbackFate)>;
-
-/// Writes name, callbacks and the kind of registration into the table; returns what was adapted.
-fn prepare_table(map: &mut OpenMapMut, types: &Types, name: &str, features: &Features) -> Result<Decided> {
+/// Writes name, callbacks and the kind of registration into the table.
+fn prepare_table(
+    map: &mut OpenMapMut,
+    types: &Types,
+    name: &str,
+    features: &Features,
+) -> Result<Vec<(Provided, CallbackFate)>> {
     let refuse = |failure| refused(name, failure);
     let table = map.initial_value_mut().unwrap_or_default();
     let provided = adapt::provided(types, table).context("find the callbacks in the object")?;
     let fates = adapt::fates(&provided, features).map_err(refuse)?;
-    let decided: Decided = provided.into_iter().zip(fates).collect();
+    let decided: Vec<_> = provided.into_iter().zip(fates).collect();
     adapt::apply(map, types, &decided).map_err(refuse)?;
     write_name(map, types, name);
     let flags = map.map_flags() & !libbpf_sys::BPF_F_LINK;
@@ -149,11 +140,11 @@ fn refused(name: &str, failure: Failure) -> Failure {
     Failure { what: format!("cannot load \"{name}\": {}", failure.what), ..failure }
 }
 
-fn phrase(member: &str, fate: &adapt::CallbackFate) -> Option<String> {
+fn phrase(member: &str, fate: &CallbackFate) -> Option<String> {
     match fate {
-        adapt::CallbackFate::Kept => None,
-        adapt::CallbackFate::MovedTo(name) => Some(format!("{member} is used as {name}")),
-        adapt::CallbackFate::LeftOut => Some(format!("{member} is left out: this kernel does not call it")),
+        CallbackFate::Kept => None,
+        CallbackFate::MovedTo(name) => Some(format!("{member} is used as {name}")),
+        CallbackFate::LeftOut => Some(format!("{member} is left out: this kernel does not call it")),
     }
 }
 
@@ -164,7 +155,7 @@ fn write_name(map: &mut OpenMapMut, types: &Types, name: &str) {
     }
 }
 
-/// The kernel keeps who may choose a name with its code; an object without flags is allowed after it is registered.
+/// The kernel stores this permission with the code. An object without flags gets it after its registration.
 fn allow_everybody(map: &mut OpenMapMut, types: &Types) {
     /// The kernel's TCP_CONG_NON_RESTRICTED.
     const NON_RESTRICTED: u32 = 1;
@@ -174,34 +165,30 @@ fn allow_everybody(map: &mut OpenMapMut, types: &Types) {
     }
 }
 
-/// The bytes of a member of the ops table in an opened object.
+/// The bytes of a member of the ops table.
 fn member_of<'a>(map: &'a mut OpenMapMut, types: &Types, name: &str, length: usize) -> Option<&'a mut [u8]> {
     let at = types.members(OPS_TYPE).iter().find(|member| member.name == name)?.offset();
     map.initial_value_mut()?.get_mut(at..at + length)
 }
 
 impl Verified {
-    /// Number of the map that holds the table.
-    ///
-    /// Errors: the kernel does not tell.
+    /// Id of the map with the table.
     pub fn map_id(&self) -> Result<u32> {
         bpf::map_id(&self.map()?)
     }
 
-    /// Callback program to the instructions that the verifier went through; 0 where the kernel does not tell.
-    ///
-    /// Errors: the kernel does not tell.
+    /// Callback programs with the number of instructions that the verifier processed, 0 if the kernel does not show it.
     pub fn verifier_cost(&self) -> Result<Vec<(String, u32)>> {
         let costs = self.object.progs().filter_map(|program| {
             // SAFETY: the program belongs to the object, which outlives this call.
             let fd = unsafe { libbpf_sys::bpf_program__fd(program.as_libbpf_object().as_ptr()) };
-            let is_loaded = fd >= 0; // programs of callbacks that were left out are not
+            let is_loaded = fd >= 0; // false for callbacks that were left out
             is_loaded.then(|| (program.name().to_string_lossy().into_owned(), struct_ops::cost_of(&fd)))
         });
         costs.map(|(name, cost)| Ok((name, cost?.verified_instructions))).collect()
     }
 
-    /// Registers the algorithm; returns the link where the kernel has links.
+    /// Registers the algorithm. Returns the link if the kernel has links.
     ///
     /// Errors: the kernel refuses the name or the table.
     pub(super) fn attach(&mut self) -> Result<Option<OwnedFd>> {
@@ -210,30 +197,25 @@ impl Verified {
         if has_link {
             return Ok(Some(link.as_fd().try_clone_to_owned()?));
         }
-        link.disconnect(); // libbpf would otherwise unregister when its handle goes
+        link.disconnect(); // otherwise libbpf unregisters when its handle is dropped
         Ok(None)
     }
 
-    /// Attaches the companion program where it is wanted; returns its link.
-    ///
     /// Errors: no such cgroup; the kernel refuses.
     pub(super) fn attach_companion(&mut self, place: Option<&Attachment>) -> Result<Option<OwnedFd>> {
         let both = self.companion.as_mut().zip(place);
         both.map(|(companion, place)| companion.attach(&place.cgroup)).transpose()
     }
 
-    /// The companion's program.
-    ///
-    /// Errors: it has none. None: the algorithm needs no companion.
     pub(super) fn companion_program(&self) -> Result<Option<OwnedFd>> {
         self.companion.as_ref().map(LoadedCompanion::program).transpose()
     }
 
-    /// Fills the map, ready to take the place of the one that is registered under the same name.
+    /// Fills the map, so that a link can be pointed to it.
     ///
     /// Errors: the kernel refuses the table.
     pub(super) fn publish(&mut self) -> Result<OwnedFd> {
-        // libbpf fills the map and then asks for a link of its own, which the kernel refuses: the name is taken.
+        // libbpf fills the map and then asks for a new link. The kernel refuses that, because the name is taken.
         match self.table()?.attach_struct_ops() {
             Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => self.map(),
             Err(error) => Err(attach_refusal(&error)),

@@ -1,11 +1,11 @@
-//! The receiving side alone: the companion program of an algorithm, attached and pinned, with no algorithm registered.
+//! Sets up only the receiving side: attaches and pins an algorithm's companion program, and registers no algorithm.
 
 use anyhow::{Context, Result};
 
 use super::companion::LoadedCompanion;
 use super::load::{LoadOptions, LoadedAlgorithm, attachment};
 use super::request::{Request, check_name, companion_place, record_of};
-use super::survey;
+use super::survey::{self, Standing};
 use super::unload::sweep;
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
@@ -13,11 +13,11 @@ use crate::kernel::{bpf, privilege};
 use crate::state::pins::Pins;
 use crate::state::{Locked, Owner, Record, Store};
 
-/// Sets up what a host needs to receive from senders of an algorithm, so that it outlives this process.
+/// Sets up what a host needs to receive from senders of an algorithm. It outlives this process.
 ///
 /// Errors: the algorithm has no companion program; a capability, the BPF file system or cgroup v2 is missing; the name is
 /// taken; the kernel refuses the program.
-/// Side effects: a program on a cgroup, a pin and a record; [`super::unload`] undoes all of them.
+/// Side effects: a program on a cgroup, a pin and a record. [`super::unload`] undoes all of them.
 pub fn load_receiver(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     check_name(request.name)?;
     let Some(wanted) = &request.algorithm.companion else {
@@ -33,7 +33,7 @@ pub fn load_receiver(request: &Request, options: LoadOptions, features: &Feature
         ..record_of(request, 0)
     };
     let store = Store::of_host();
-    // As in [`super::load()`]: another command may just be removing the name.
+    // As in [`super::load()`], another command may be removing the name.
     let looking = (!options.dry_run).then(|| store.lock_name(request.name)).transpose()?;
     check_free(request.name, &store, features)?;
     drop(looking);
@@ -53,14 +53,14 @@ pub fn load_receiver(request: &Request, options: LoadOptions, features: &Feature
 
 fn check_free(name: &str, store: &Store, features: &Features) -> Result<()> {
     let Some(instance) = survey::find(name, store, features)? else { return Ok(()) };
-    if instance.is_of_the_dead() && instance.standing() == survey::Standing::Leftover {
+    if instance.is_of_the_dead() && instance.standing() == Standing::Leftover {
         return Ok(()); // the sweep removes it
     }
     let why = if instance.is_receiver() { "already, as `--receiver`" } else { "already: its companion receives too" };
     Err(Failure::failed(format!("\"{name}\" is loaded {why}")).hint("`tccc status` shows it").into())
 }
 
-/// Record, pin, record: killed between any two, what is there is listed and removable.
+/// Writes the record, the pin, and the record again. After a kill in between, everything is listed and removable.
 fn keep(record: &mut Record, mut companion: LoadedCompanion, (pins, locked): (&Pins, &Locked)) -> Result<()> {
     locked.create(record)?;
     let place = record.companion.clone().context("know the cgroup")?;
@@ -71,7 +71,7 @@ fn keep(record: &mut Record, mut companion: LoadedCompanion, (pins, locked): (&P
     });
     record.owner = Owner::Pinned;
     pinned.and_then(|()| locked.write(record)).inspect_err(|_| {
-        let _ = std::fs::remove_file(&pin); // one that stays is listed by `tccc status`
+        let _ = std::fs::remove_file(&pin); // `tccc status` lists it if it stays
         let _ = locked.remove(&record.name);
     })
 }

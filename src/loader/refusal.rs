@@ -1,14 +1,14 @@
-//! The kernel's refusal in one sentence: which callback, and why; the verifier's full log goes to a file.
+//! Explains in one sentence which callback the kernel refused and why. The verifier's full log goes to a file.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// Words of the verifier or of libbpf, and what they mean for whoever wrote the program; the first that occurs counts.
+/// Messages of the verifier or libbpf with their meaning. The first that occurs counts.
 ///
-/// `{}` stands for what follows the words up to the next quote or blank.
+/// `{}` stands for the text between the message and the next quote or blank.
 const MEANINGS: [(&str, &str); 31] = [
     ("struct ops programs must have a GPL", "its licence is not compatible with the GPL"),
     ("attach to unsupported member ", "this kernel does not offer the callback {} to BPF"),
@@ -47,10 +47,10 @@ const MEANINGS: [(&str, &str); 31] = [
     ("unknown opcode", "it has an instruction that this kernel does not know"),
 ];
 
-/// The refusal of the algorithm `name`, from libbpf's words and the verifier's log in them.
+/// `words`: libbpf's messages, which include the verifier's log.
 ///
-/// Side effects: the log is written to `NAME.verifier.log` in `folder`, or in the system's folder for temporary files;
-/// nothing is written where no folder is given.
+/// Side effects: writes the log to `NAME.verifier.log` in `folder`, or else in the system's folder for temporary files.
+/// Without a folder nothing is written.
 pub fn explain(name: &str, words: &str, error: &str, folder: Option<&Path>) -> Failure {
     let why = match (refused_program(words), sentence(words)) {
         (Some(program), Some(why)) => format!("the verifier refused {program}: {why}"),
@@ -62,9 +62,9 @@ pub fn explain(name: &str, words: &str, error: &str, folder: Option<&Path>) -> F
     let Some(folder) = folder else {
         return failure.hint("`tccc load` without `--dry-run` writes the full log to a file");
     };
-    match keep(name, words, folder) {
-        Some(place) => failure.hint(format!("full log in {}", place.display())),
-        None => failure,
+    match write_log(name, words, folder).or_else(|_| write_log(name, words, &std::env::temp_dir())) {
+        Ok(place) => failure.hint(format!("full log in {}", place.display())),
+        Err(_) => failure,
     }
 }
 
@@ -82,22 +82,19 @@ fn sentence(words: &str) -> Option<String> {
     Some(meaning.replace("{}", subject))
 }
 
-/// The last line of the verifier before its statistics: its verdict.
+/// The verifier's verdict, the last line before its statistics.
 fn last_words(words: &str) -> String {
     let log = words.split("-- END PROG LOAD LOG --").next().unwrap_or_default();
     let verdict = log.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with("processed "));
     verdict.unwrap_or("it gave no reason").trim().to_owned()
 }
 
-/// Never writes through a link that somebody else put there: an old file is removed, the new one created.
-fn keep(name: &str, words: &str, folder: &Path) -> Option<PathBuf> {
-    let write = |folder: &Path| {
-        let place = folder.join(format!("{name}.verifier.log"));
-        let _ = fs::remove_file(&place);
-        let file = OpenOptions::new().write(true).create_new(true).open(&place);
-        file.and_then(|mut file| file.write_all(words.as_bytes())).ok().map(|()| place)
-    };
-    write(folder).or_else(|| write(&std::env::temp_dir()))
+/// Replaces an old file. Never writes through somebody else's link.
+fn write_log(name: &str, words: &str, folder: &Path) -> io::Result<PathBuf> {
+    let place = folder.join(format!("{name}.verifier.log"));
+    let _ = fs::remove_file(&place);
+    File::create_new(&place)?.write_all(words.as_bytes())?;
+    Ok(place)
 }
 
 #[cfg(test)]
@@ -140,15 +137,7 @@ mod tests {
         check("unreachable insn 4", "it has instructions that are never reached");
         check("unknown opcode 8f", "it has an instruction that this kernel does not know");
         check("R0 !read_ok", "it uses a value that was never set");
-    }
-
-    #[test]
-    fn unknown_verdict_is_quoted() {
         check("3: (85) call 7\nthe moon is down", "the moon is down");
-    }
-
-    #[test]
-    fn missing_kernel_function_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let words = "libbpf: extern (func ksym) 'tcp_moon': not found in kernel or module BTFs\n";
         let failure = explain("mine", words, "no such entry", Some(folder.path()));
@@ -157,14 +146,10 @@ mod tests {
     }
 
     #[test]
-    fn no_log_is_written_where_nothing_may_change() {
+    fn log_is_not_written_without_a_folder_or_through_a_link() {
         let failure = explain("unlogged", "words", "error", None);
         assert!(failure.hint.unwrap().contains("without `--dry-run`"));
         assert!(!Path::new("unlogged.verifier.log").exists());
-    }
-
-    #[test]
-    fn log_is_not_written_through_a_link() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("target");
         std::os::unix::fs::symlink(&target, folder.path().join("mine.verifier.log")).unwrap();

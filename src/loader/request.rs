@@ -1,6 +1,5 @@
-//! What is asked to be registered, and the record that it begins with.
+//! Requests to register an algorithm, and the records that they begin with.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -14,20 +13,20 @@ use crate::state::{Attachment, Owner, RECORD_SCHEMA, Record};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The algorithm: of the catalogue, or read from a user's file.
+    /// From the catalogue or a user's file.
     pub algorithm: &'a Algorithm,
-    /// Its name in the kernel; the algorithm's id unless another is wanted.
+    /// The name in the kernel.
     pub name: &'a str,
-    /// Tunables with another value than their default.
+    /// Tunables that differ from their defaults.
     pub settings: &'a [Setting],
-    /// The user's own object file; none for an algorithm of the catalogue.
+    /// The user's object file. `None` for an algorithm of the catalogue.
     pub file: Option<&'a Path>,
-    /// Where its companion program is attached; none for every socket of this host.
+    /// The cgroup of the companion program. `None` for every socket of this host.
     pub cgroup: Option<&'a Path>,
 }
 
 impl<'a> Request<'a> {
-    /// The algorithm under its own name with its defaults.
+    /// The algorithm under its id with its defaults.
     pub fn of(algorithm: &'a Algorithm) -> Self {
         Request { algorithm, name: &algorithm.id, settings: &[], file: None, cgroup: None }
     }
@@ -40,7 +39,7 @@ pub(super) fn record_of(request: &Request, map_id: u32) -> Record {
         name: request.name.to_owned(),
         algorithm: algorithm.id.clone(),
         title: algorithm.title.clone(),
-        // Whoever upgrades later may stand in another folder.
+        // A later upgrade may run in another folder.
         file: request.file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned())),
         digest: digest(&algorithm.object),
         tunables: request.settings.iter().map(|setting| (setting.name.clone(), setting.value)).collect(),
@@ -53,9 +52,9 @@ pub(super) fn record_of(request: &Request, map_id: u32) -> Record {
     }
 }
 
-/// The cgroup where the companion of an algorithm goes; none when it needs none.
+/// `None` if the algorithm needs no companion.
 ///
-/// Errors: no cgroup v2 is mounted; no such cgroup; a cgroup was given where there is nothing to attach.
+/// Errors: cgroup v2 is not mounted; no such cgroup; a cgroup was given without need.
 pub(super) fn companion_place(request: &Request) -> Result<Option<Attachment>> {
     let Some(companion) = &request.algorithm.companion else {
         if request.cgroup.is_some() {
@@ -71,17 +70,12 @@ pub(super) fn companion_place(request: &Request) -> Result<Option<Attachment>> {
     Ok(Some(Attachment { program: companion.program.clone(), cgroup }))
 }
 
-/// SHA-256 of an object, in hexadecimal.
+/// SHA-256 in hexadecimal.
 pub fn digest(object: &[u8]) -> String {
-    Sha256::digest(object).iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    Sha256::digest(object).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Refuses a name that the kernel cannot carry.
-///
-/// Errors: too long, or with other characters than the kernel takes.
+/// Errors: too long, or with characters that the kernel does not accept.
 pub fn check_name(name: &str) -> Result<(), Failure> {
     crate::catalog::check_name(name).map_err(Failure::usage)
 }

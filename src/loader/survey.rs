@@ -1,6 +1,7 @@
-//! What is registered by us: records, pins and the kernel's own tables put side by side.
+//! Finds what tccc registered, by its records, its pins and the kernel's tables.
 
 use std::fs;
+use std::path::PathBuf;
 
 use anyhow::Result;
 
@@ -10,19 +11,18 @@ use crate::kernel::{bpf, congestion, process};
 use crate::state::pins::Pins;
 use crate::state::{Owner, Record, Store};
 
-/// One name that tccc registered, or was about to.
+/// A name that tccc registered, or was about to register.
 #[derive(Debug)]
 pub struct Instance {
     pub name: String,
-    /// What was written down; none when the records were lost.
+    /// `None` if the record was lost.
     pub record: Option<Record>,
     pub has_link_pin: bool,
     pub has_map_pin: bool,
-    /// The attachment of its companion program is pinned.
     pub has_companion_pin: bool,
-    /// The companion program runs: it is attached to a cgroup that exists.
+    /// The companion program is attached to a cgroup that exists.
     pub is_companion_attached: bool,
-    /// The table in the kernel; none when it is gone or may not be looked at.
+    /// `None` if the table is gone, or without the right to look at it.
     pub table: Option<OpsTable>,
     /// Sockets can choose it.
     pub is_registered: bool,
@@ -30,11 +30,11 @@ pub struct Instance {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Registered, and kept by a pin.
+    /// Registered by a pin.
     Pinned,
-    /// Registered by a process that runs.
+    /// Registered by a running process.
     Run,
-    /// Something is left of it that nobody needs: `tccc unload` removes it.
+    /// Parts that nobody needs are left. `tccc unload` removes them.
     Leftover,
 }
 
@@ -52,35 +52,35 @@ impl Instance {
         }
     }
 
-    /// Only its companion program is wanted: this host receives.
+    /// Only the companion program is loaded, because this host receives.
     pub fn is_receiver(&self) -> bool {
         self.record.as_ref().is_some_and(|record| record.receiver && record.owner == Owner::Pinned)
     }
 
-    /// The process that wrote its record is gone.
+    /// The process that wrote the record is gone.
     pub fn is_of_the_dead(&self) -> bool {
         self.record.as_ref().is_some_and(|record| !record.owner.is_alive())
     }
 
-    /// Registered by a pin that is not in the BPF file system seen here, or by a process that holds the link.
+    /// Registered by a pin in another BPF file system, or by a process that holds the link.
     pub fn is_held_elsewhere(&self) -> bool {
         let is_ours = self.record.as_ref().is_some_and(|record| record.owner == Owner::Pinned);
         self.is_registered && is_ours && !self.has_link_pin && !self.is_map_held()
     }
 
-    /// The record says what is registered, and defaults follow it: no upgrade was interrupted on the way.
+    /// The record matches the registered code. False after an interrupted upgrade.
     pub fn is_as_recorded(&self) -> bool {
         let (Some(record), Some(table)) = (&self.record, &self.table) else { return true };
         let is_on_the_way = record.next.as_ref().is_some_and(|next| next.map_id == table.map_id);
         !self.has_link_pin || (record.map_id == table.map_id && !is_on_the_way)
     }
 
-    /// The map itself is the registration: there is no link.
+    /// The map itself is the registration, without a link.
     pub fn is_map_held(&self) -> bool {
         self.table.as_ref().is_some_and(|table| !table.by_link)
     }
 
-    /// The algorithm's id: from the record, else the name of the kernel's map.
+    /// The algorithm's id from the record, or else the name of the kernel's map.
     pub fn algorithm(&self) -> &str {
         let map = self.table.as_ref().map_or("", |table| table.map_name.as_str());
         self.record.as_ref().map_or(map, |record| record.algorithm.as_str())
@@ -94,10 +94,9 @@ impl Instance {
     }
 }
 
-/// Everything of ours on this host.
+/// All instances on this host, sorted by name.
 ///
 /// Errors: the kernel has no TCP.
-/// Shape: sorted by name.
 pub fn instances(store: &Store, features: &Features) -> Result<Vec<Instance>> {
     let available = congestion::available()?;
     let pins = Pins::of_host();
@@ -106,10 +105,9 @@ pub fn instances(store: &Store, features: &Features) -> Result<Vec<Instance>> {
     Ok(names.into_iter().map(|name| instance(name, (store, pins.as_ref()), &available, features)).collect())
 }
 
-/// What there is of one name.
+/// `None` if the name has neither record nor pin.
 ///
 /// Errors: the kernel has no TCP.
-/// None: neither record nor pin.
 pub fn find(name: &str, store: &Store, features: &Features) -> Result<Option<Instance>> {
     Ok(instances(store, features)?.into_iter().find(|instance| instance.name == name))
 }
@@ -121,9 +119,8 @@ fn instance(
     features: &Features,
 ) -> Instance {
     let record = store.record(&name);
-    let link = pins.and_then(|pins| bpf::open_pin(&pins.link(&name)).ok());
-    let map = pins.and_then(|pins| bpf::open_pin(&pins.map(&name)).ok());
-    let companion = pins.and_then(|pins| bpf::open_pin(&pins.companion(&name)).ok());
+    let open = |place: fn(&Pins, &str) -> PathBuf| pins.and_then(|pins| bpf::open_pin(&place(pins, &name)).ok());
+    let (link, map, companion) = (open(Pins::link), open(Pins::map), open(Pins::companion));
     let (has_link_pin, has_map_pin, has_companion_pin) = (link.is_some(), map.is_some(), companion.is_some());
     let is_companion_attached = companion.is_some_and(|link| bpf::is_attached_to_cgroup(&link));
     let linked = link.and_then(|link| struct_ops::link_target(&link).ok()).map(|target| target.map_id);
@@ -135,9 +132,9 @@ fn instance(
     Instance { name, record, has_link_pin, has_map_pin, has_companion_pin, is_companion_attached, table, is_registered }
 }
 
-/// The record of a name, with the code that is registered even where an upgrade was interrupted.
+/// The record of a name with the registered code, also after an interrupted upgrade.
 ///
-/// None: other code is registered than any that is written down. Without the right to look at pins the record counts.
+/// None: the registered code is not recorded. Without the right to look at pins, the record counts.
 pub fn trusted_record(name: &str, store: &Store) -> Option<Record> {
     let record = store.record(name)?;
     let link = Pins::of_host().and_then(|pins| bpf::open_pin(&pins.link(name)).ok());
@@ -148,15 +145,13 @@ pub fn trusted_record(name: &str, store: &Store) -> Option<Record> {
     }
 }
 
-/// Who else registered this name: a process that holds the link or map, as `tccc status` cannot know it.
-///
-/// None: no BPF table of that name, or nobody holds it by descriptor (a pin of somebody else).
+/// The process that registered a name without tccc. `None` also for somebody else's pin.
 pub fn foreign_holder(name: &str, features: &Features) -> Option<(u32, String)> {
     let table = struct_ops::tables(features).ok()?.into_iter().find(|table| table.name == name)?;
     holder_of(table.map_id)
 }
 
-/// A process that holds this map, or a link of it, by descriptor.
+/// A process with a descriptor of this map or of a link to it.
 pub fn holder_of(map_id: u32) -> Option<(u32, String)> {
     let wanted = format!("map_id:\t{map_id}");
     let holds = |pid: &u32| {

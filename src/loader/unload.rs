@@ -1,4 +1,4 @@
-//! Undoing: what `tccc unload` does, step by step; killed between any two steps, the next one continues.
+//! Unloads algorithms. After a kill between any two steps, the next command continues.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,9 +16,8 @@ use crate::state::{LockSubject, Locked, Record, Store, is_held};
 
 /// The kernel frees a link in the background.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
-/// How often a condition of the kernel is looked at while waiting for it.
 const PAUSE: Duration = Duration::from_millis(5);
-/// A command that is not stopped gives a name back within this time.
+/// A command that is not stopped unlocks a name within this time.
 const BUSY_WITHIN: Duration = Duration::from_secs(1);
 /// The kernel always has it.
 const LAST_RESORT: &str = "reno";
@@ -26,22 +25,21 @@ const LAST_RESORT: &str = "reno";
 #[derive(Debug, Default)]
 pub struct Unloaded {
     pub name: String,
-    /// The algorithm that is the host's default now, when that was changed back.
+    /// The host's new default if it was restored.
     pub default_restored: Option<String>,
-    /// A phrase for each thing that was left as it is, or that the user should know.
+    /// One phrase for each thing that stays, or that the user should know.
     pub notes: Vec<String>,
-    /// Who holds sockets with it.
+    /// Processes with sockets that use the algorithm.
     pub holders: Vec<Holder>,
-    /// It was registered until now.
     pub was_registered: bool,
-    /// Only its companion program was attached here.
+    /// Only the companion program was attached.
     pub was_receiver: bool,
 }
 
 /// Unregisters one name and removes whatever is left of it.
 ///
 /// Errors: it is not ours; a running process keeps it; not permitted; the kernel still lists it afterwards.
-/// Side effects: the default goes back to what it was, if it still is this one; the registration, pins and record go.
+/// Side effects: restores the earlier default if this name is the default; removes registration, pins and record.
 pub fn unload(name: &str, features: &Features) -> Result<Unloaded> {
     privilege::require(&format!("unload \"{name}\""), &privilege::FOR_LOAD)?;
     let store = Store::of_host();
@@ -50,13 +48,10 @@ pub fn unload(name: &str, features: &Features) -> Result<Unloaded> {
     undo(instance, &locked).with_context(|| format!("unload \"{name}\""))
 }
 
-/// The instance of this name, if it can be unloaded.
-///
 /// Errors: nothing of that name is ours; a running process keeps it.
 pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> {
     let Some(instance) = survey::find(name, store, features)? else {
-        let is_listed = congestion::available()?.iter().any(|other| other == name);
-        let why = if is_listed { "tccc did not register it" } else { "it is not loaded" };
+        let why = if congestion::is_available(name)? { "tccc did not register it" } else { "it is not loaded" };
         bail!(Failure::failed(format!("cannot unload \"{name}\": {why}")).hint("`tccc status` shows what is"));
     };
     if instance.standing() == Standing::Run {
@@ -67,9 +62,9 @@ pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> 
     Ok(instance)
 }
 
-/// Unregisters everything of ours that no running process keeps; each by itself, whatever becomes of the others.
+/// Unregisters everything of ours that no running process keeps. Continues after the failure of one instance.
 ///
-/// Errors: not permitted to change anything. For each instance: as [`unload`].
+/// Errors: not permitted; for each instance as [`unload`].
 pub fn unload_all(features: &Features) -> Result<Vec<Result<Unloaded>>> {
     privilege::require("unload", &privilege::FOR_LOAD)?;
     let store = Store::of_host();
@@ -81,16 +76,15 @@ pub fn unload_all(features: &Features) -> Result<Vec<Result<Unloaded>>> {
         instance.map(|instance| undo(instance, &locked).with_context(|| format!("unload \"{name}\""))).transpose()
     };
     let undone = free.filter_map(|instance| unload_one(instance).transpose()).collect();
-    drop(store.try_lock(&LockSubject::Policy)?); // who leaves last removes folders that are empty
+    drop(store.try_lock(&LockSubject::Policy)?); // removes empty folders
     Ok(undone)
 }
 
-/// Unregisters what was loaded because a policy named it, except what is still needed; returns the names.
+/// Unregisters algorithms that were loaded for a policy, except those that are needed. Returns their names.
 ///
-/// One that another process is changing, or that is stopped while it does, stays until the next command.
+/// An algorithm that another process is changing stays until the next command.
 ///
 /// Errors: as [`unload`].
-/// Side effects: as [`unload`], for each of them.
 pub fn unload_with_policy(policy: &Locked, needed: &BTreeSet<String>, features: &Features) -> Result<Vec<String>> {
     let store = policy.store();
     let is_unneeded = |instance: &Instance| {
@@ -143,7 +137,7 @@ pub fn plan(instance: &Instance) -> Result<Vec<String>> {
     Ok(changes)
 }
 
-/// Default back, unregistered, pins away, proven gone, record away.
+/// Restores the default, unregisters, removes pins, checks that the name is gone, and removes the record.
 pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
     let mut done = Unloaded {
         name: instance.name.clone(),
@@ -152,7 +146,7 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
         ..Unloaded::default()
     };
     if instance.is_held_elsewhere() {
-        prove_gone(&instance)?; // the kernel may be about to free it; if not, nothing is changed
+        prove_gone(&instance)?; // before any change; the kernel may be about to free it
     }
     restore_default(&instance, locked, &mut done)?;
     match socket::holders() {
@@ -179,15 +173,14 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
     }
     for (netns, path) in socket::namespaces_with_default(&instance.name) {
         let enter = format!("nsenter --net={} sysctl net.ipv4.tcp_congestion_control=cubic", path.display());
-        let what =
-            format!("network namespace {netns}, made meanwhile, still has it as its default; `{enter}` changes it");
-        done.notes.push(what);
+        let still = format!("network namespace {netns}, made meanwhile, still has it as its default");
+        done.notes.push(format!("{still}; `{enter}` changes it"));
     }
     Ok(done)
 }
 
-/// Removes what dead processes left: records without a registration, registrations that only a map holds, and what
-/// nobody confirmed in time. What another process is changing is left to it.
+/// Removes what dead processes left: records without a registration, registrations without a link, and what nobody
+/// confirmed in time. Skips names that another process is changing.
 ///
 /// Errors: not permitted.
 pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
@@ -209,10 +202,9 @@ pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
     Ok(())
 }
 
-/// Makes the default what it was before this name became it; the name stays loaded.
+/// Restores the default from before this name. The name stays loaded.
 ///
 /// Errors: it is not ours; not permitted.
-/// Side effects: sockets that open from now on and choose none get the algorithm that they got before.
 pub fn give_back_default(name: &str, features: &Features) -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
@@ -221,12 +213,12 @@ pub fn give_back_default(name: &str, features: &Features) -> Result<()> {
     store.lock(LockSubject::Default)?.remember(name, None)
 }
 
-/// Only if the default still is ours: whoever changed it since wanted that.
+/// Changes the default only if it still is this instance.
 fn restore_default(instance: &Instance, locked: &Locked, done: &mut Unloaded) -> Result<()> {
     let store = locked.store();
     let is_heir = |other: &Record| other.previous_default.as_ref() == Some(&instance.name);
     let is_needed = congestion::default()? == instance.name || store.records().iter().any(is_heir);
-    // Most names never were the default: they do not wait for who changes it.
+    // Most names never were the default. They need no lock.
     let default = is_needed.then(|| store.lock(LockSubject::Default)).transpose()?;
     let now = congestion::default()?;
     let previous = store.record(&instance.name).and_then(|record| record.previous_default);
@@ -237,13 +229,13 @@ fn restore_default(instance: &Instance, locked: &Locked, done: &mut Unloaded) ->
     } else if previous.as_ref().is_some_and(|previous| *previous != now) {
         done.notes.push(format!("the default was changed to \"{now}\" since, and is left so"));
     }
-    // Whoever came after us and remembers us must remember our predecessor instead.
+    // Records that remember this name as the previous default get this name's own previous default.
     let Some(default) = default else { return Ok(()) };
     let mut heirs = store.records().into_iter().filter(is_heir);
     heirs.try_for_each(|heir| default.remember(&heir.name, previous.clone()))
 }
 
-/// The remembered default if it still exists; else what distributions use; else what the kernel always has.
+/// The remembered default if it still exists, or else cubic, or else reno.
 fn fallback(name: &str, remembered: Option<&str>) -> Result<String> {
     let available = congestion::available()?;
     let candidates = remembered.into_iter().chain(["cubic", LAST_RESORT]);
@@ -254,7 +246,7 @@ fn fallback(name: &str, remembered: Option<&str>) -> Result<String> {
 fn prove_gone(instance: &Instance) -> Result<()> {
     let name = &instance.name;
     let deadline = Instant::now() + GONE_WITHIN;
-    while congestion::available()?.iter().any(|other| other == name) {
+    while congestion::is_available(name)? {
         ensure!(Instant::now() < deadline, still_held(instance));
         std::thread::sleep(PAUSE);
     }
@@ -271,7 +263,7 @@ fn still_held(instance: &Instance) -> Failure {
     }
 }
 
-/// Waits until no socket uses an unregistered algorithm any more, or until `patience` is over; returns who still does.
+/// Waits up to `patience` until no socket uses an unregistered algorithm. Returns the remaining holders.
 ///
 /// Errors: the kernel has no socket diagnostics.
 pub fn drain(name: &str, patience: Duration) -> Result<Vec<Holder>> {

@@ -1,12 +1,12 @@
-//! Other code under the same name, without a moment in which the name is not there; and back.
+//! Swaps the code under a registered name and back. The name stays available throughout.
 //!
-//! The code before stays pinned, for [`rollback`]. Killed between any two steps, the next command continues: which code is
-//! registered is what the kernel's link points to, and the record knows all codes that it may be.
+//! The previous code stays pinned for [`rollback`]. After a kill between any two steps, the next command continues: the
+//! kernel's link shows which code is registered, and the record lists every code that this may be.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::object::{self, Successor, Verified};
 use super::request::{Request, check_name, companion_place, record_of};
@@ -21,26 +21,24 @@ use crate::kernel::{bpf, congestion, socket, struct_ops, sysctl};
 use crate::state::pins::Pins;
 use crate::state::{Attachment, Code, LockSubject, Locked, Record, Store};
 
-const DEFAULT_SYSCTL: &str = "net.ipv4.tcp_congestion_control";
-/// Bounds the memory of TCP in all namespaces, so the kernel shows it in the first one only.
+/// The kernel shows this limit of all namespaces only in the first one.
 const ONLY_IN_THE_FIRST: &str = "net.ipv4.tcp_mem";
 
 #[derive(Debug)]
 pub struct Upgraded {
     pub record: Record,
-    /// A phrase for each callback that had to be adapted to this kernel.
+    /// One phrase for each callback that was adapted to this kernel.
     pub adapted: Vec<String>,
-    /// Network namespaces whose default was pointed to the new code, by their inodes.
+    /// Inodes of network namespaces whose default now is the new code.
     pub defaults: Vec<u32>,
-    /// What still has the old code, and why: a phrase each.
+    /// One phrase for each thing that still has the old code, with the reason.
     pub notes: Vec<String>,
 }
 
-/// Puts other code under a name that is loaded.
+/// Puts other code under a loaded name.
 ///
-/// Errors: the name is not loaded; the kernel cannot swap code under a name, or refuses the code. The code before then stays.
-/// Side effects: new sockets that choose the name get the new code; defaults are pointed to it; sockets that have the old
-/// code keep it, and the old code stays pinned.
+/// Errors: the name is not loaded; the kernel cannot swap code, or refuses the new code. The current code then stays.
+/// Side effects: new sockets and defaults get the new code; existing sockets keep the old code, which stays pinned.
 pub fn upgrade(request: &Request, features: &Features) -> Result<Upgraded> {
     check_name(request.name)?;
     privilege::require(&format!("upgrade \"{}\"", request.name), &rights(request))?;
@@ -56,7 +54,7 @@ pub fn upgrade(request: &Request, features: &Features) -> Result<Upgraded> {
         companion_map: shared.as_ref().map(AsFd::as_fd),
         is_allowed: congestion::is_allowed(request.name)?,
     };
-    let mut verified = object::verify_logged(request, features, successor)?;
+    let mut verified = object::verify_for(request, features, successor, Some(Path::new(".")))?;
     let map = verified.publish()?;
     let generation = highest(&record) + 1;
     let next = Code { generation, ..record_of(request, bpf::map_id(&map)?).code() };
@@ -66,8 +64,8 @@ pub fn upgrade(request: &Request, features: &Features) -> Result<Upgraded> {
     replace_pin(&map, &pins.next(request.name))?;
     locked.write(&record)?;
     fault::point("upgrade.noted");
-    let place = Change { from: before.as_ref(), link: companion_link.as_ref() };
-    let swapped = swap_companion(&record, &mut verified, &place, &pins).and_then(|()| {
+    let place = (before.as_ref(), companion_link.as_ref());
+    let swapped = swap_companion(&record, &mut verified, place, &pins).and_then(|()| {
         fault::point("upgrade.companion");
         point_link(request.name, &pins, &map)
     });
@@ -76,16 +74,16 @@ pub fn upgrade(request: &Request, features: &Features) -> Result<Upgraded> {
     finish(request.name, successor.is_allowed, (&pins, &locked), verified.adapted.clone(), features)
 }
 
-/// What swapping code takes; a program is opened by its number to take its place.
+/// Replacing a companion program takes one more capability, to open it by its id.
 fn rights(request: &Request) -> Vec<Capability> {
     let opens = request.algorithm.companion.is_some();
     privilege::FOR_LOAD.into_iter().chain(opens.then_some(Capability::SysAdmin)).collect()
 }
 
-/// Puts the code before under its name again.
+/// Puts the previous code under its name again.
 ///
 /// Errors: the name is not loaded; no earlier code is kept; the kernel refuses.
-/// Side effects: as [`upgrade`]; the code that it replaces is kept, so that a second rollback undoes the first.
+/// Side effects: as [`upgrade`]. The replaced code is kept, so that a second rollback undoes the first.
 pub fn rollback(name: &str, features: &Features) -> Result<Upgraded> {
     privilege::require(&format!("roll back \"{name}\""), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
@@ -108,17 +106,15 @@ pub fn rollback(name: &str, features: &Features) -> Result<Upgraded> {
     Ok(rolled_back)
 }
 
-/// The record of a name whose code can be swapped, or with `back` be put back, as it stands; nothing is changed.
+/// The record of a name that can be upgraded, or with `back` rolled back. Changes nothing.
 ///
-/// Errors: those of [`upgrade`] and of [`rollback`] that are known before.
+/// Errors: those of [`upgrade`] and [`rollback`] that are known beforehand.
 pub fn check(name: &str, features: &Features, back: bool) -> Result<Record> {
-    Pins::writable()?; // where pins cannot be opened, nothing seems to be loaded
+    let pins = Pins::writable()?; // without the right to open pins, nothing seems to be loaded
     let record = find(name, &Store::of_host(), features)?.1;
-    let is_kept = record.previous.is_some() && Pins::of_host().is_some_and(|pins| pins.previous(name).exists());
-    // Where the kernel has no links, the code before is loaded again.
-    if back && !(is_kept || (record.previous.is_some() && !features.link_update)) {
-        return Err(nothing_kept(name).into());
-    }
+    // On a kernel without links, the previous code is loaded again.
+    let is_kept = record.previous.is_some() && (pins.previous(name).exists() || !features.link_update);
+    ensure!(is_kept || !back, nothing_kept(name));
     Ok(record)
 }
 
@@ -127,55 +123,49 @@ fn nothing_kept(name: &str) -> Failure {
         .hint("`tccc upgrade` keeps the code that it replaces")
 }
 
-/// A name that is loaded for good, with its record.
+/// Errors: the name is not loaded for good, or its record is lost.
 fn find(name: &str, store: &Store, features: &Features) -> Result<(Instance, Record)> {
-    let instance = survey::find(name, store, features)?;
-    let Some(instance) = instance.filter(|instance| instance.standing() == Standing::Pinned) else {
-        let what = format!("cannot upgrade or roll back \"{name}\": it is not loaded");
-        return Err(Failure::failed(what)
-            .hint(format!("`tccc load {name}` loads it; `tccc status` shows what is"))
-            .into());
+    let cannot = |why: &str| format!("cannot upgrade or roll back \"{name}\": {why}");
+    let again = format!("`tccc unload {name}`, then load again");
+    let instance = survey::find(name, store, features)?.filter(|instance| instance.standing() == Standing::Pinned);
+    let Some(instance) = instance else {
+        let hint = format!("`tccc load {name}` loads it; `tccc status` shows what is");
+        bail!(Failure::failed(cannot("it is not loaded")).hint(hint));
     };
-    if instance.is_receiver() {
-        let what = format!("cannot upgrade or roll back \"{name}\": it is loaded as `--receiver` alone");
-        return Err(Failure::usage(what).hint(format!("`tccc unload {name}`, then load again")).into());
-    }
-    let Some(record) = instance.record.clone() else {
-        let what = format!("cannot upgrade or roll back \"{name}\": its record is lost or cannot be read");
-        return Err(Failure::failed(what).hint(format!("`tccc unload {name}`, then load again")).into());
-    };
+    ensure!(!instance.is_receiver(), Failure::usage(cannot("it is loaded as `--receiver` alone")).hint(again));
+    let lost = || Failure::failed(cannot("its record is lost or cannot be read")).hint(again.clone());
+    let record = instance.record.clone().ok_or_else(lost)?;
     Ok((instance, record))
 }
 
-/// The record of a name whose code can be swapped, after what an interrupted upgrade left is brought to its end.
+/// Finishes or forgets an interrupted upgrade of a name. Returns its record.
 ///
-/// Errors: the name is not loaded, or not by a pin; the kernel has no links whose code can be swapped.
+/// Errors: the name is not loaded by a pin; the kernel cannot swap code.
 pub fn settled(name: &str, (pins, locked): (&Pins, &Locked), features: &Features) -> Result<Record> {
     let (instance, record) = find(name, locked.store(), features)?;
     ensure!(features.link_update && instance.has_link_pin, no_links(name));
     let registered = registered_map(name, pins)?;
     let record = Record { next: None, ..bring_to_end(record, registered, pins)? };
-    // One that an interrupted upgrade had not attached yet is none.
+    // An interrupted upgrade may not have attached its companion yet.
     let companion = record.companion.clone().filter(|_| pins.companion(name).exists());
     let settled = Record { companion, ..record };
     locked.write(&settled)?;
     Ok(settled)
 }
 
-/// What a kernel without links for struct_ops means for an upgrade.
 fn no_links(name: &str) -> Failure {
     let what = format!("cannot swap code under the name \"{name}\": this kernel has no struct_ops links (Linux 6.4)");
     Failure::unmet(what).hint(format!("`tccc upgrade {name} --beside` loads the new code beside the old one first"))
 }
 
-/// Number of the map that the kernel's link registers.
+/// Id of the map that the kernel's link registers.
 fn registered_map(name: &str, pins: &Pins) -> Result<u32> {
     Ok(struct_ops::link_target(&bpf::open_pin(&pins.link(name))?)?.map_id)
 }
 
-/// Records and pins as the kernel's link says: an upgrade that came to its step is finished, any other is forgotten.
+/// Adjusts record and pins to the kernel's link. Finishes an upgrade whose code is registered, and forgets any other.
 ///
-/// Shape: the record as long as defaults do not follow: with `next`, where that is registered.
+/// The returned record has `next` until the defaults follow.
 fn bring_to_end(record: Record, registered: u32, pins: &Pins) -> Result<Record> {
     let name = record.name.clone();
     let Some(next) = record.next.clone() else { return Ok(record) };
@@ -195,7 +185,7 @@ fn bring_to_end(record: Record, registered: u32, pins: &Pins) -> Result<Record> 
     Ok(Record { previous: Some(record.code()), ..record.with_code(next) })
 }
 
-/// The map of this number: pinned under the name, else by its number, which takes more rights.
+/// Opens a map by a pin of the name, or else by its id, which takes more rights.
 fn held_map(name: &str, id: u32, pins: &Pins) -> Result<OwnedFd> {
     let pinned = [pins.map(name), pins.next(name), pins.previous(name)];
     let mut maps = pinned.iter().filter_map(|pin| bpf::open_pin(pin).ok());
@@ -213,9 +203,9 @@ fn point_link(name: &str, pins: &Pins, map: &OwnedFd) -> Result<()> {
     struct_ops::update_link(&link, map, &registered).with_context(|| format!("replace \"{name}\""))
 }
 
-/// Where the companion is to be: where it is, unless another place is asked for.
+/// The cgroup of the companion. It stays unless the request names another one.
 ///
-/// Shape: what stays attached is kept in the record even where the new code has no companion, for the code before has.
+/// New code without a companion keeps the attachment in the record, because the previous code has it.
 fn place_of_companion(request: &Request, record: &Record) -> Result<Option<Attachment>> {
     let asked = companion_place(request)?;
     let Some(place) = &record.companion else { return Ok(asked) };
@@ -224,24 +214,23 @@ fn place_of_companion(request: &Request, record: &Record) -> Result<Option<Attac
     Ok(Some(Attachment { program: program.clone(), cgroup: cgroup.clone() }))
 }
 
-/// The map that the companion in place shares with its algorithm, where the new code has the same companion.
+/// The map that the attached companion shares with its algorithm, if the new code has the same companion.
 fn shared_map(request: &Request, link: Option<&OwnedFd>) -> Option<OwnedFd> {
     let wanted = request.algorithm.companion.as_ref()?;
     let program = bpf::open_program(bpf::cgroup_link(link?).ok()?.program).ok()?;
     bpf::map_of_program(&program, &wanted.map)
 }
 
-/// The companion before a change: where it was attached, and its link.
-struct Change<'a> {
-    from: Option<&'a Attachment>,
-    link: Option<&'a OwnedFd>,
-}
-
-/// The companion changes before the code: in one step where there was one, and never so that there is none.
-fn swap_companion(record: &Record, verified: &mut Verified, before: &Change, pins: &Pins) -> Result<()> {
+/// Swaps the companion before the code, so that there always is one. `from` and `link` are its current attachment.
+fn swap_companion(
+    record: &Record,
+    verified: &mut Verified,
+    (from, link): (Option<&Attachment>, Option<&OwnedFd>),
+    pins: &Pins,
+) -> Result<()> {
     let (Some(program), Some(place)) = (verified.companion_program()?, &record.companion) else { return Ok(()) };
-    let stays = before.from.is_some_and(|from| from.cgroup == place.cgroup);
-    if let Some(link) = before.link.filter(|link| stays && bpf::is_attached_to_cgroup(link)) {
+    let stays = from.is_some_and(|from| from.cgroup == place.cgroup);
+    if let Some(link) = link.filter(|link| stays && bpf::is_attached_to_cgroup(link)) {
         let attached = bpf::open_program(bpf::cgroup_link(link)?.program)?;
         return bpf::replace_program(link, &program, &attached)
             .context("put the companion in the place of the one before");
@@ -252,15 +241,14 @@ fn swap_companion(record: &Record, verified: &mut Verified, before: &Change, pin
     Ok(())
 }
 
-/// Pins in the place of whatever is pinned there.
 fn replace_pin(object: &OwnedFd, path: &Path) -> Result<()> {
     bpf::remove_pin(path)?;
     bpf::pin(object, path)
 }
 
-/// After the link points to other code: pins and record, who may choose the name, defaults.
+/// Completes the change of a link: who may choose the name, pins and record, then the defaults.
 ///
-/// The record says that the change goes on until all of that is done.
+/// The record has `next` until all is done.
 fn finish(
     name: &str,
     was_allowed: bool,
@@ -287,7 +275,7 @@ fn finish(
     Ok(upgraded)
 }
 
-/// Points defaults to the code that is registered now: a default is a pointer to code, not a name.
+/// Points defaults to the registered code, because a default is a pointer to code and not a name.
 fn point_defaults(name: &str, upgraded: &mut Upgraded) -> Result<()> {
     let own = Netns::current()?.inode();
     let mut having = socket::namespaces_with_default(name);
@@ -295,32 +283,25 @@ fn point_defaults(name: &str, upgraded: &mut Upgraded) -> Result<()> {
         having.insert(0, (own, PathBuf::from("/proc/thread-self/ns/net")));
     }
     for (inode, path) in having {
-        // Some kernels keep code in memory for ever once they have refused it as a default: not even tried.
+        // Checked first, because some kernels keep code in memory for ever once they have refused it as a default. Only the
+        // first namespace may have a default that not everybody may choose.
         let points = || match inode == own {
             true => congestion::check_settable().is_ok() || congestion::is_allowed(name).unwrap_or(false),
-            false => may_have_as_default(&path, name),
+            false => Netns::open(&path).is_ok_and(|netns| {
+                let is_first = sysctl::read(&netns, ONLY_IN_THE_FIRST).is_ok_and(|value| value.is_some());
+                is_first || congestion::is_allowed(name).unwrap_or(false)
+            }),
         };
         let point = || match inode == own {
             true => congestion::set_default(name),
-            false => Netns::open(&path).and_then(|netns| sysctl::write(&netns, DEFAULT_SYSCTL, name)),
+            false => Netns::open(&path).and_then(|netns| sysctl::write(&netns, congestion::DEFAULT_SYSCTL, name)),
         };
         if points() && point().is_ok() {
             upgraded.defaults.push(inode);
         } else {
-            let what = format!(
-                "network namespace {inode} has \"{name}\" as its default and keeps the old code: the kernel lets only its \
-                 first namespace choose it"
-            );
-            upgraded.notes.push(what);
+            let keeps = format!("network namespace {inode} has \"{name}\" as its default and keeps the old code");
+            upgraded.notes.push(format!("{keeps}: the kernel lets only its first namespace choose it"));
         }
     }
     Ok(())
-}
-
-/// Whether the kernel lets a network namespace have an algorithm as its default: the first one any, others those that
-/// everybody may choose.
-fn may_have_as_default(netns: &Path, name: &str) -> bool {
-    let Ok(netns) = Netns::open(netns) else { return false };
-    let is_first = sysctl::read(&netns, ONLY_IN_THE_FIRST).is_ok_and(|value| value.is_some());
-    is_first || congestion::is_allowed(name).unwrap_or(false)
 }

@@ -1,37 +1,38 @@
-//! What a simulation wrote, as records and events like those of a measured run: pure.
+//! Converts a simulation's output to records and events like those of a measured run. Pure.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::script::{Simulation, payload_bytes};
-use crate::lab::measure::blank;
+use crate::lab::measure::{blank, goodput_bps};
 use crate::model::run::{FlowRecord, LinkCounters, LinkRecord};
 use crate::scenario::{FlowSpec, Sends};
 use crate::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES};
 
-/// Fraction bits of ns-2's smoothed RTT (`T_SRTT_BITS`).
+/// ns-2's smoothed RTT has three fraction bits (`T_SRTT_BITS`).
 const SRTT_SCALE: f64 = 8.0;
-/// UDP and IP header bytes of a packet, which the simulator's length of a packet includes.
+/// UDP and IP headers, which the simulator's packet length includes.
 const DATAGRAM_HEADER_BYTES: u32 = 28;
-/// TCP's number for an established connection.
+/// The kernel's number of the TCP state.
 const ESTABLISHED: u8 = 1;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
-    /// Flows in the scenario's order.
+    /// In the scenario's order.
     pub flows: Vec<FlowRecord>,
-    /// Links in the scenario's order.
+    /// In the scenario's order.
     pub links: Vec<LinkRecord>,
-    /// Samples of the senders, in order of time.
+    /// Samples of the senders in order of time.
     pub events: Vec<Event>,
 }
 
-/// A flow's variables at one moment.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct State {
+/// A flow's variables at one moment, in the order of the script's output.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+struct AgentState {
     time_s: f64,
     cwnd_pkts: f64,
     ssthresh_pkts: f64,
@@ -47,78 +48,77 @@ struct State {
     tick_s: f64,
 }
 
-impl State {
-    fn of(values: &[f64]) -> Option<State> {
-        let &[time_s, cwnd_pkts, ssthresh_pkts, ack, maxseq, next, retrans_pkts, srtt_ticks, rtt_ticks, tick_s] =
-            values
-        else {
-            return None;
-        };
-        Some(State { time_s, cwnd_pkts, ssthresh_pkts, ack, maxseq, next, retrans_pkts, srtt_ticks, rtt_ticks, tick_s })
-    }
-
+impl AgentState {
     fn delivered_pkts(&self) -> u32 {
         (self.ack + 1.0) as u32
     }
 }
 
-/// What arrived of a flow of datagrams.
-#[derive(Debug, Clone, Copy)]
+/// Datagrams of a flow that arrived.
+#[derive(Debug, Clone, Copy, Deserialize)]
 struct Heard {
     received_pkts: u64,
     lost_pkts: u64,
-    /// When the last one arrived.
+    /// Arrival of the last one.
     last_s: f64,
 }
 
-/// What the lines say, flow by flow and link by link.
+/// The parsed output, by flow and by link.
 #[derive(Debug, Default)]
-struct Lines<'a> {
-    states: Vec<Vec<State>>,
+struct OutputLines<'a> {
+    states: Vec<Vec<AgentState>>,
     heard: BTreeMap<usize, Heard>,
     links: BTreeMap<&'a str, LinkCounters>,
 }
 
-/// Reads the lines that the script wrote.
+/// Reads the script's output.
 ///
-/// `delivered_pkts` of a flow is `maxseq_`, the highest sequence number sent, because that is what the papers count as
-/// delivered; its events have what was acknowledged. ns-2 marks no packet as lost: each retransmission stands for one.
+/// A flow's `delivered_pkts` is `maxseq_`, the highest sequence number sent, because the papers count that as delivered.
+/// Its events have the acknowledged packets. ns-2 marks no packet as lost, so each retransmission counts as a loss.
 ///
-/// Errors: output that ends early, or lines of another form.
+/// Errors: the output ends early; a line has another form.
 pub fn read(simulation: &Simulation<'_>, output: &str) -> Result<Simulated> {
     ensure!(output.lines().any(|line| line == "end"), "ns-2 ended before the simulated time was over");
-    let mut lines = Lines { states: vec![Vec::new(); simulation.cell.flows.len()], ..Lines::default() };
+    let mut lines = OutputLines { states: vec![Vec::new(); simulation.cell.flows.len()], ..OutputLines::default() };
     for line in output.lines() {
         lines.take(line).with_context(|| format!("ns-2 wrote a line of another form: \"{line}\""))?;
     }
     let flows = simulation.cell.flows.iter().zip(&lines.states).enumerate();
-    let records = flows.clone().map(|(index, (flow, states))| match flow.sends {
+    let records = flows.map(|(index, (flow, states))| match flow.sends {
         Sends::Datagrams { packet_bytes, .. } => datagrams_record(simulation, &lines, index, packet_bytes),
         Sends::Bulk | Sends::Transfers { .. } | Sends::Messages { .. } => record(simulation, index, flow, states),
     });
     let records = records.collect::<Result<_>>()?;
     let mut events: Vec<Event> =
-        flows.flat_map(|(index, (flow, states))| events_of(simulation, index, flow, states)).collect();
+        lines.states.iter().enumerate().flat_map(|(index, states)| events_of(simulation, index, states)).collect();
     events.sort_by_key(|event| event.time_ns);
     Ok(Simulated { flows: records, links: link_records(simulation, &lines.links)?, events })
 }
 
-impl<'a> Lines<'a> {
-    /// Takes in one line; ns-2's own remarks say nothing here.
+impl<'a> OutputLines<'a> {
+    /// Parses one line; ignores ns-2's own messages.
     fn take(&mut self, line: &'a str) -> Result<()> {
         let fields: Vec<&str> = line.split(' ').collect();
         match fields[..] {
             ["flow", flow, ref values @ ..] => {
-                let state = State::of(&numbers::<f64>(values)?).context("count its numbers")?;
-                self.states.get_mut(flow.parse::<usize>()?).context("find its flow")?.push(state);
+                let states = self.states.get_mut(flow.parse::<usize>()?).context("find its flow")?;
+                states.push(numbers(values)?);
             }
-            ["datagrams", flow, received, lost, last_s] => {
-                let heard =
-                    Heard { received_pkts: received.parse()?, lost_pkts: lost.parse()?, last_s: last_s.parse()? };
-                self.heard.insert(flow.parse()?, heard);
+            ["datagrams", flow, ref values @ ..] => {
+                self.heard.insert(flow.parse()?, numbers(values)?);
             }
             ["link", link, ref values @ ..] => {
-                self.links.insert(link, counters(&numbers::<u64>(values)?).context("count its numbers")?);
+                let [arrived, sent_pkts, sent_bytes, overflow_pkts, lost_pkts]: [u64; 5] = numbers(values)?;
+                let received_pkts = arrived + lost_pkts; // the error model is in front of the queue
+                let counters = LinkCounters {
+                    received_pkts,
+                    sent_pkts,
+                    sent_bytes,
+                    lost_pkts,
+                    overflow_pkts,
+                    ..LinkCounters::default()
+                };
+                self.links.insert(link, counters);
             }
             _ => {}
         }
@@ -126,20 +126,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-fn numbers<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(fields: &[&str]) -> Result<Vec<T>> {
-    fields.iter().map(|field| field.parse().context("read a number")).collect()
-}
-
-fn counters(values: &[u64]) -> Option<LinkCounters> {
-    let &[arrived, sent_pkts, sent_bytes, overflow_pkts, lost_pkts] = values else { return None };
-    Some(LinkCounters {
-        received_pkts: arrived + lost_pkts, // the error model stands before the queue
-        sent_pkts,
-        sent_bytes,
-        lost_pkts,
-        overflow_pkts,
-        ..LinkCounters::default()
-    })
+fn numbers<T: DeserializeOwned>(fields: &[&str]) -> Result<T> {
+    csv::StringRecord::from(fields.to_vec()).deserialize(None).context("read its numbers")
 }
 
 fn link_records(simulation: &Simulation<'_>, counted: &BTreeMap<&str, LinkCounters>) -> Result<Vec<LinkRecord>> {
@@ -154,15 +142,14 @@ fn link_records(simulation: &Simulation<'_>, counted: &BTreeMap<&str, LinkCounte
     links.collect()
 }
 
-/// The states from a flow's start on.
-fn since_start<'a>(flow: &FlowSpec, states: &'a [State]) -> impl Iterator<Item = &'a State> {
+fn since_start<'a>(flow: &FlowSpec, states: &'a [AgentState]) -> impl Iterator<Item = &'a AgentState> {
     let start_s = flow.start.as_secs_f64();
     states.iter().filter(move |state| state.time_s >= start_s)
 }
 
-/// The states of a flow's life: from its start until its time is over or, of a flow with a size, until all has arrived.
-fn lifetime<'a>(simulation: &Simulation<'_>, flow: &FlowSpec, states: &'a [State]) -> Vec<&'a State> {
-    let mut own: Vec<&State> = since_start(flow, states).collect();
+/// The states from a flow's start until its time is over, or until everything has arrived if it has a size.
+fn lifetime<'a>(simulation: &Simulation<'_>, flow: &FlowSpec, states: &'a [AgentState]) -> Vec<&'a AgentState> {
+    let mut own: Vec<&AgentState> = since_start(flow, states).collect();
     let last = match flow.sends {
         Sends::Transfers { size, .. } => {
             let packets = size.0.div_ceil(u64::from(payload_bytes(simulation.cell)));
@@ -177,11 +164,11 @@ fn lifetime<'a>(simulation: &Simulation<'_>, flow: &FlowSpec, states: &'a [State
     own
 }
 
-fn record(simulation: &Simulation<'_>, index: usize, flow: &FlowSpec, states: &[State]) -> Result<FlowRecord> {
+fn record(simulation: &Simulation<'_>, index: usize, flow: &FlowSpec, states: &[AgentState]) -> Result<FlowRecord> {
     let label = simulation.cell.label(flow);
     let last = states.last().ok_or_else(|| anyhow!("ns-2 wrote nothing about the flow \"{}\"", flow.name))?;
     let mss_bytes = payload_bytes(simulation.cell);
-    let own: Vec<&State> = since_start(flow, states).collect();
+    let own: Vec<&AgentState> = since_start(flow, states).collect();
     let grows = own.windows(2).rfind(|pair| pair[1].ack > pair[0].ack);
     let active_s = grows.map_or(0.0, |pair| pair[1].time_s - flow.start.as_secs_f64());
     let received_bytes = u64::from(last.delivered_pkts()) * u64::from(mss_bytes);
@@ -190,21 +177,21 @@ fn record(simulation: &Simulation<'_>, index: usize, flow: &FlowSpec, states: &[
         socket: Some(socket(index)),
         delivered_pkts: last.maxseq.max(0.0) as u64,
         received_bytes,
-        goodput_bps: if active_s > 0.0 { 8.0 * received_bytes as f64 / active_s } else { 0.0 },
+        goodput_bps: goodput_bps(received_bytes as f64, active_s),
         retrans_pkts: last.retrans_pkts as u64,
         lost_pkts: last.retrans_pkts as u64,
         mss_bytes,
         begin_s: Some(flow.start.as_secs_f64()),
         active_s,
-        tcp_sack: true, // its count of what was delivered is its own, also without selective acknowledgements
+        tcp_sack: true, // ns-2's own count is exact with or without SACK
         ..blank(flow, algorithm, label)
     })
 }
 
-/// A flow of datagrams counts from its start to its last arrival; one in flight at the end is neither received nor lost.
+/// Counts from the flow's start to its last arrival. A datagram in flight at the end is neither received nor lost.
 fn datagrams_record(
     simulation: &Simulation<'_>,
-    lines: &Lines<'_>,
+    lines: &OutputLines<'_>,
     index: usize,
     packet_bytes: u32,
 ) -> Result<FlowRecord> {
@@ -217,7 +204,7 @@ fn datagrams_record(
         compared: false,
         delivered_pkts: heard.received_pkts,
         received_bytes,
-        goodput_bps: if active_s > 0.0 { 8.0 * received_bytes as f64 / active_s } else { 0.0 },
+        goodput_bps: goodput_bps(received_bytes as f64, active_s),
         lost_pkts: heard.lost_pkts,
         mss_bytes: packet_bytes,
         begin_s: Some(flow.start.as_secs_f64()),
@@ -227,30 +214,26 @@ fn datagrams_record(
     })
 }
 
-/// The number that stands for a flow's socket in events.
+/// A flow's socket cookie in events.
 fn socket(index: usize) -> u64 {
     index as u64 + 1
 }
 
-fn events_of<'a>(
-    simulation: &'a Simulation<'_>,
-    index: usize,
-    flow: &'a FlowSpec,
-    states: &'a [State],
-) -> impl Iterator<Item = Event> {
+fn events_of(simulation: &Simulation<'_>, index: usize, states: &[AgentState]) -> Vec<Event> {
+    let flow = &simulation.cell.flows[index];
     let own = lifetime(simulation, flow, states);
-    let last = own.len().saturating_sub(1);
-    own.into_iter().enumerate().map(move |(number, state)| {
+    let event = |(number, state): (usize, &&AgentState)| {
         let kind = match number {
             0 => EventKind::Open,
-            _ if number == last => EventKind::Close,
+            _ if number + 1 == own.len() => EventKind::Close,
             _ => EventKind::Sample,
         };
         event(simulation, index, kind, state)
-    })
+    };
+    own.iter().enumerate().map(event).collect()
 }
 
-fn event(simulation: &Simulation<'_>, index: usize, kind: EventKind, state: &State) -> Event {
+fn event(simulation: &Simulation<'_>, index: usize, kind: EventKind, state: &AgentState) -> Event {
     let micros = |ticks: f64| Some((ticks * state.tick_s * 1e6).round() as u32).filter(|micros| *micros > 0);
     let (delivered_pkts, mss_bytes) = (state.delivered_pkts(), payload_bytes(simulation.cell));
     let flow = &simulation.cell.flows[index];

@@ -1,4 +1,4 @@
-//! ns-2 as a process that dies with this one.
+//! Runs ns-2 as a process that dies with this one.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,18 +12,18 @@ use anyhow::{Context, Result, ensure};
 
 use crate::failure::Failure;
 
-/// Files of a run beside its record: the script, what it wrote, and what ns-2 remarked.
+/// Files in a run's folder: the script, its output, and the messages of ns-2.
 pub const SCRIPT: &str = "ns2.tcl";
 pub const OUTPUT: &str = "ns2.out";
 pub const REMARKS: &str = "ns2.err";
 /// The program of the Debian package `ns2`.
 const PROGRAM: &str = "ns";
-/// How often a simulation is looked at.
+/// How often the wait for a simulation checks for an interruption.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The version of ns-2 on this host.
 ///
-/// Errors: it is not installed, or the program of its name is another one.
+/// Errors: it is not installed; the program `ns` is another one.
 pub fn version() -> Result<String> {
     let mut command = Command::new(PROGRAM);
     command.arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -45,19 +45,19 @@ pub fn version() -> Result<String> {
     Ok(text)
 }
 
-/// A simulation that is killed when it is dropped, and by the kernel when the thread that started it ends.
-struct Simulation(Child);
+/// Killed when dropped, and by the kernel when the thread that started it ends.
+struct RunningNs2(Child);
 
-impl Drop for Simulation {
+impl Drop for RunningNs2 {
     fn drop(&mut self) {
-        let _ = self.0.kill(); // fails when it has ended, as it should have
+        let _ = self.0.kill(); // fails if it has ended, which is usual
         let _ = self.0.wait();
     }
 }
 
-/// Runs the script in a folder and returns when it has ended.
+/// Runs the script in a folder and waits for its end.
 ///
-/// Errors: ns-2 refuses the script, or `is_stopped`.
+/// Errors: ns-2 refuses the script; `is_stopped` returned true.
 pub fn simulate(folder: &Path, is_stopped: &dyn Fn() -> bool) -> Result<()> {
     let file = |name: &str| File::create(folder.join(name)).context("create a file for ns-2");
     let mut command = Command::new(PROGRAM);
@@ -71,14 +71,14 @@ pub fn simulate(folder: &Path, is_stopped: &dyn Fn() -> bool) -> Result<()> {
                 return Err(io::Error::last_os_error());
             }
             if libc::getppid() != parent {
-                libc::_exit(1); // the parent died before the kernel knew that we go with it
+                libc::_exit(1); // the parent died before prctl took effect
             }
         }
         Ok(())
     };
     // SAFETY: the closure makes async-signal-safe system calls only.
     unsafe { command.pre_exec(die_with_parent) };
-    let mut simulation = Simulation(command.spawn().context("start ns-2")?);
+    let mut simulation = RunningNs2(command.spawn().context("start ns-2")?);
     let status = loop {
         if let Some(status) = simulation.0.try_wait().context("wait for ns-2")? {
             break status;
@@ -93,7 +93,7 @@ pub fn simulate(folder: &Path, is_stopped: &dyn Fn() -> bool) -> Result<()> {
     Err(refused(&remarks).into())
 }
 
-/// Why ns-2 refused a script: an agent it does not have, or what it says itself.
+/// Why ns-2 refused a script: a missing agent, or its own first message.
 fn refused(remarks: &str) -> Failure {
     let lacking = remarks.split("invalid command name \"Agent/").nth(1).and_then(|rest| rest.split('"').next());
     if let Some(agent) = lacking {
@@ -110,9 +110,13 @@ mod tests {
 
     #[test]
     fn agent_that_ns2_lacks_is_named_and_another_refusal_is_told() {
-        let refusal = refused("invalid command name \"Agent/TCP/Nope\"\n    while executing\n\"new Agent/TCP/Nope\"\n");
-        assert_eq!(refusal.what, "cannot simulate: ns-2 has no agent \"TCP/Nope\"");
-        assert_eq!(refused("\n out of memory \n").what, "cannot simulate: ns-2 refused its script: out of memory");
-        assert!(refused("").what.ends_with("it gave no reason"));
+        let lacking = "invalid command name \"Agent/TCP/Nope\"\n    while executing\n\"new Agent/TCP/Nope\"\n";
+        for (remarks, what) in [
+            (lacking, "ns-2 has no agent \"TCP/Nope\""),
+            ("\n out of memory \n", "ns-2 refused its script: out of memory"),
+            ("", "ns-2 refused its script: it gave no reason"),
+        ] {
+            assert_eq!(refused(remarks).what, format!("cannot simulate: {what}"));
+        }
     }
 }

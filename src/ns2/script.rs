@@ -1,4 +1,4 @@
-//! A cell as a Tcl script of ns-2: pure.
+//! Converts a cell to a Tcl script for ns-2. Pure.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use anyhow::{Result, anyhow};
 use crate::failure::Failure;
 use crate::path::loss::LossModel;
 use crate::path::{Direction, QueueLimit};
-use crate::scenario::{Cell, FlowSpec, Ns2Spec, Profile, Sends};
+use crate::scenario::{Cell, FlowSpec, LinkSpec, Ns2Spec, Profile, Sends};
 use crate::units::{BitsPerSec, QueueSize};
 
-/// TCP and IP header bytes of a segment without options, which ns-2's agents add to the payload.
+/// TCP and IP headers of a segment without options, which ns-2's agents add to the payload.
 pub const HEADER_BYTES: u32 = 40;
-/// Rate of a link that has none, bits per second: it takes no time to send.
+/// Bits per second of a link without a rate: a packet takes no time.
 const UNLIMITED_BPS: f64 = 1e15;
-/// Window of a flow that has no cap, packets: nothing but cwnd limits it.
+/// Packets of the window of a flow without a cap: only cwnd limits it.
 const UNLIMITED_WINDOW: u32 = 1_000_000;
 
-/// The agent that gives up when its receiver does not acknowledge selectively.
+/// This agent fails if its receiver does not send SACKs.
 const ONLY_SACK: &str = "TCP/Linux";
 
-/// What the script of a run depends on.
+/// The input of a run's script.
 #[derive(Debug, Clone, Copy)]
 pub struct Simulation<'a> {
     pub cell: &'a Cell,
@@ -29,15 +29,15 @@ pub struct Simulation<'a> {
     pub spec: &'a Ns2Spec,
     /// Whether receivers delay acknowledgements.
     pub profile: Profile,
-    /// How often the state of every flow is written.
+    /// Interval at which the script writes the state of every flow.
     pub sample: Duration,
     /// ns-2's own seed, from 1.
     pub seed: u64,
 }
 
-/// What ns-2's links have no word for; none where a cell can be simulated.
+/// Checks that ns-2 supports a cell.
 ///
-/// Errors: a usage failure that names the link and what it asks.
+/// Errors: a usage failure that names the link or flow and the unsupported part.
 pub fn check(cell: &Cell) -> Result<(), Failure> {
     for link in &cell.links {
         let lacking = link.directions.iter().find_map(Direction::beyond_plain);
@@ -58,7 +58,7 @@ pub fn check(cell: &Cell) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a flow asks that the script has no line for.
+/// Why the script does not support a flow.
 fn lacking_in_flow(flow: &FlowSpec) -> Option<&'static str> {
     match flow.sends {
         Sends::Transfers { count, .. } if count > 1 => Some("ns-2 repeats no transfers"),
@@ -68,7 +68,7 @@ fn lacking_in_flow(flow: &FlowSpec) -> Option<&'static str> {
     }
 }
 
-/// Probability with which an error model loses each packet.
+/// An error model's loss probability.
 fn loss_share(loss: &LossModel) -> f64 {
     match loss {
         LossModel::Independent(share) => share.0,
@@ -77,12 +77,12 @@ fn loss_share(loss: &LossModel) -> f64 {
 }
 
 impl Simulation<'_> {
-    /// The script; it writes to stdout what [`super::output::read`] takes in.
+    /// The script, whose output [`super::output::read`] reads.
     ///
-    /// Nodes, links, error models and flows are made in the scenario's order, because events at the same moment happen
-    /// in the order in which they were made, and error models share one random stream.
+    /// Nodes, links, error models and flows are in the scenario's order. ns-2 runs events of the same moment in the order of
+    /// their creation, and error models share one random stream.
     ///
-    /// Errors: a flow without an agent, a queue in BDP without a rate.
+    /// Errors: a flow has no agent; a queue is in BDP, but the link has no rate.
     pub fn script(&self) -> Result<String> {
         let mut text = String::new();
         let Simulation { cell, seed, .. } = self;
@@ -114,14 +114,9 @@ impl Simulation<'_> {
 
     fn links(&self, text: &mut String) -> Result<()> {
         for link in &self.cell.links {
-            let limits = link.config(self.cell.mtu).queue_limits()?;
-            let [one, other] = &link.ends;
-            for ((from, to), (direction, limit)) in
-                [(one, other), (other, one)].into_iter().zip(link.directions.iter().zip(limits))
-            {
-                let Direction { rate, delay, .. } = direction;
-                let rate = rate.map_or(UNLIMITED_BPS, |rate| rate.0 as f64);
-                let delay = delay.as_secs_f64();
+            for (([from, to], direction), limit) in directions(link).zip(link.config(self.cell.mtu).queue_limits()?) {
+                let rate = direction.rate.map_or(UNLIMITED_BPS, |rate| rate.0 as f64);
+                let delay = direction.delay.as_secs_f64();
                 let _ = writeln!(text, "$ns simplex-link $node({from}) $node({to}) {rate:?} {delay:?} DropTail");
                 let queue = format!("[[$ns link $node({from}) $node({to})] queue]");
                 let _ = match limit {
@@ -139,22 +134,15 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    /// Error models where the scenario says, else where packets are lost.
+    /// Creates the error models that the scenario lists, or else one for each direction that loses packets.
     fn error_models(&self, text: &mut String) {
-        let mut directions = Vec::new();
-        for link in &self.cell.links {
-            let [one, other] = &link.ends;
-            let both = [[one, other], [other, one]].into_iter().zip(&link.directions);
-            directions.extend(both.map(|(ends, direction)| (ends, loss_share(&direction.loss))));
-        }
-        let rate_of = |ends: &[&String; 2]| directions.iter().find(|(other, _)| other == ends).map_or(0.0, |one| one.1);
-        let listed = self.spec.error_models.iter().flatten().map(|[from, to]| [from, to]);
-        let made: Vec<[&String; 2]> = match self.spec.error_models {
-            Some(_) => listed.collect(),
-            None => directions.iter().filter(|(_, loss)| *loss > 0.0).map(|(ends, _)| *ends).collect(),
+        let losses = || self.cell.links.iter().flat_map(directions).map(|(ends, one)| (ends, loss_share(&one.loss)));
+        let rate_of = |ends: [&String; 2]| losses().find(|(other, _)| *other == ends).map_or(0.0, |(_, rate)| rate);
+        let models: Vec<([&String; 2], f64)> = match &self.spec.error_models {
+            Some(listed) => listed.iter().map(|ends| (ends.each_ref(), rate_of(ends.each_ref()))).collect(),
+            None => losses().filter(|(_, rate)| *rate > 0.0).collect(),
         };
-        for ends in made {
-            let ([from, to], rate) = (ends, rate_of(&ends));
+        for ([from, to], rate) in models {
             let _ = write!(
                 text,
                 "set model [new ErrorModel]\n$model unit pkt\n$model set rate_ {rate:?}\n\
@@ -192,7 +180,7 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    /// What happens when a flow starts.
+    /// The commands that start a flow.
     fn begin(&self, index: usize, flow: &FlowSpec) -> String {
         let selected = self.agent(flow).ok().and_then(|agent| agent.split_once(' '));
         let select = selected.map_or(String::new(), |(_, name)| format!("$tcp({index}) select_ca {name}; "));
@@ -216,7 +204,7 @@ impl Simulation<'_> {
     }
 }
 
-/// A flow of UDP at a constant rate; the simulator adds no header to its packets.
+/// A UDP flow at a constant rate; the simulator adds no header to its packets.
 fn datagrams(text: &mut String, index: usize, flow: &FlowSpec) {
     let Sends::Datagrams { rate: BitsPerSec(rate_bps), packet_bytes } = flow.sends else { return };
     let _ = write!(
@@ -231,12 +219,18 @@ fn datagrams(text: &mut String, index: usize, flow: &FlowSpec) {
     );
 }
 
+/// Both directions of a link: from and to, and the parameters.
+fn directions(link: &LinkSpec) -> impl Iterator<Item = ([&String; 2], &Direction)> {
+    let [one, other] = &link.ends;
+    [[one, other], [other, one]].into_iter().zip(&link.directions)
+}
+
 /// Payload bytes of a full segment.
 pub(crate) fn payload_bytes(cell: &Cell) -> u32 {
     cell.mtu.saturating_sub(HEADER_BYTES).max(1)
 }
 
-/// Writes the flows' variables every so often, and what the links carried at the end.
+/// Writes the flows' variables at each interval, and the links' counters at the end.
 const SAMPLING: &str = r#"proc states {} {
     global ns tcp
     foreach flow [lsort -integer [array names tcp]] {

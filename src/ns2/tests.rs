@@ -1,4 +1,4 @@
-//! The script and what is read of its output, without ns-2.
+//! Tests of the script and of its output's reader, without ns-2.
 
 use super::*;
 use crate::lab::plan::Choices;
@@ -44,28 +44,25 @@ fn script_has_the_path_the_agents_and_their_times() {
 }
 
 #[test]
-fn agent_that_selects_an_algorithm_does_so_when_its_flow_starts() {
+fn agent_selects_its_algorithm_and_the_scenario_decides_error_models_and_receivers() {
     let text = script(TEXT, 1);
-    assert!(text.contains("$ns at 0.0 \"$tcp(0) select_ca cubic; $source(0) start\""), "{text}");
-    assert!(text.contains("set tcp(0) [new Agent/TCP/Linux]\n"), "{text}");
-    assert!(text.contains("$tcp(0) set window_ 1000000\n"), "{text}");
-}
-
-#[test]
-fn error_models_are_where_the_scenario_says_also_without_loss() {
+    for line in [
+        "$ns at 0.0 \"$tcp(0) select_ca cubic; $source(0) start\"",
+        "set tcp(0) [new Agent/TCP/Linux]\n",
+        "$tcp(0) set window_ 1000000\n",
+    ] {
+        assert!(text.contains(line), "no \"{line}\" in:\n{text}");
+    }
     let text = script(&TEXT.replace("[ns2]", "[ns2]\nerror_models = [[\"b\", \"a\"], [\"a\", \"b\"]]"), 0);
     let models =
         ["$model set rate_ 0.0\n$ns lossmodel $model $node(b) $node(a)", "rate_ 0.01\n$ns lossmodel $model $node(a)"];
-    let places: Vec<usize> = models.map(|model| text.find(model).unwrap()).to_vec();
-    assert!(places[0] < places[1], "{text}");
+    let places = models.map(|model| text.find(model).unwrap());
+    assert!(places[0] < places[1], "also without loss, in the scenario's order: {text}");
+    let native = script(&TEXT.replace("\"paper\"", "\"native\""), 0);
+    assert!(native.contains("Agent/TCPSink/Sack1/DelAck"), "native receivers delay acknowledgements");
 }
 
-#[test]
-fn native_receivers_delay_acknowledgements() {
-    assert!(script(&TEXT.replace("\"paper\"", "\"native\""), 0).contains("Agent/TCPSink/Sack1/DelAck"));
-}
-
-/// The same with datagrams beside it.
+/// [`TEXT`] with a flow of datagrams.
 fn with_datagrams() -> String {
     const FLOW: &str = "[[flow]]\nname=\"cbr\"\nfrom=\"a\"\nto=\"c\"\nprotocol=\"udp\"\nrate=\"500kbit\"\n\
                         packet=\"1000B\"\nstart=\"5s\"\nduration=\"10s\"\n[variant.capped]\ntcp_sack=0\n";
@@ -96,30 +93,23 @@ fn datagrams_have_their_own_ends_and_need_no_agent() {
 }
 
 #[test]
-fn path_that_ns2_has_no_word_for_is_refused() {
-    let cell = &scenario(&TEXT.replace("delay = \"20ms\"", "delay = \"20ms\"\njitter = \"1ms\"")).cells[0];
-    assert_eq!(script::check(cell).unwrap_err().what, "cannot simulate the link a-b: ns-2's links have no jitter here");
-    let cell = &scenario(&TEXT.replace("delay = \"20ms\"", "delay = \"20ms\"\nchange = [{ at = \"1s\", up = false }]"))
-        .cells[0];
-    assert_eq!(
-        script::check(cell).unwrap_err().what,
-        "cannot simulate the link a-b: ns-2's links have no changes by time here"
-    );
+fn path_that_ns2_does_not_support_is_refused() {
+    let refusal = |text: &str| script::check(&scenario(text).cells[0]).unwrap_err().what;
     for (field, what) in [
+        ("jitter = \"1ms\"", "jitter"),
+        ("change = [{ at = \"1s\", up = false }]", "changes by time"),
         ("acks = \"thinned:time=5ms\"", "held acknowledgements"),
         ("ack_loss = \"1%\"", "losses of acknowledgements alone"),
     ] {
-        let cell = &scenario(&TEXT.replace("delay = \"20ms\"", &format!("delay = \"20ms\"\n{field}"))).cells[0];
-        let refusal = script::check(cell).unwrap_err().what;
-        assert_eq!(refusal, format!("cannot simulate the link a-b: ns-2's links have no {what} here"));
+        let text = TEXT.replace("delay = \"20ms\"", &format!("delay = \"20ms\"\n{field}"));
+        assert_eq!(refusal(&text), format!("cannot simulate the link a-b: ns-2's links have no {what} here"));
     }
-    let cell = &scenario(&TEXT.replacen("50pkts", "1pkts", 1)).cells[0];
-    let refusal = script::check(cell).unwrap_err().what;
-    assert_eq!(refusal, "cannot simulate the link a-b: ns-2's queue of 1pkts drops every packet");
+    let short = refusal(&TEXT.replacen("50pkts", "1pkts", 1));
+    assert_eq!(short, "cannot simulate the link a-b: ns-2's queue of 1pkts drops every packet");
     script::check(&scenario(TEXT).cells[0]).unwrap();
 }
 
-/// Two moments of two flows, and what four link directions carried.
+/// Three moments of two flows, and the counters of four link directions.
 const OUTPUT: &str = "\
 a remark of ns-2
 flow 0 0 1 50 -1 -1 0 0 0 0 0.01
@@ -154,7 +144,7 @@ fn output_becomes_records_like_those_of_a_measured_run() {
     assert_eq!(read.events.iter().filter(|event| event.socket == 2).count(), 2, "those since its start");
 }
 
-/// As those of a measured connection do: what comes after is no time in which the flow starves.
+/// Like those of a measured connection, so that the time after the end does not look like starvation.
 #[test]
 fn events_of_a_flow_end_when_its_time_is_over_or_all_has_arrived() {
     let ends_at = |text: &str, socket: u64| {

@@ -1,4 +1,4 @@
-//! Applying and removing a policy as a whole: the algorithms that its rules name, its generation, open connections.
+//! Applies and removes a policy as a whole: the algorithms that its rules name, its generation, and open connections.
 
 use std::path::Path;
 
@@ -22,34 +22,33 @@ use crate::loader::{self, LoadOptions, Request};
 use crate::state::pins::Pins;
 use crate::state::{LockSubject, Store};
 
-/// How often an algorithm is loaded again that somebody else unloads at the same time.
+/// Loads of an algorithm that another command unloads at the same time.
 const LOADS_MAX: usize = 5;
 
 #[derive(Debug)]
 pub struct Applied {
-    /// The generation that decides now.
     pub generation: GenerationRecord,
     pub loaded: Vec<String>,
-    /// Algorithms that were loaded for an earlier policy and that no rule names any more.
+    /// Algorithms of an earlier policy that no rule names now.
     pub unloaded: Vec<String>,
-    /// Open connections, where they were moved too.
+    /// `None` if open connections were not moved.
     pub moves: Option<Moves>,
 }
 
 #[derive(Debug, Default)]
 pub struct Removed {
-    /// There was one.
+    /// There was a policy.
     pub was_there: bool,
     /// Algorithms that were loaded for it.
     pub unloaded: Vec<String>,
-    /// Open connections, where they were moved too.
+    /// `None` if open connections were not moved.
     pub moves: Option<Moves>,
 }
 
-/// Loads what the rules name and makes them decide; with `live` also for open connections.
+/// Loads the algorithms that the rules name and makes the rules decide, with `live` also for open connections.
 ///
-/// Errors: a rule names an algorithm or a namespace that does not exist; a trial goes on; the kernel refuses. The policy
-/// before then decides as it did, and what was loaded is unloaded.
+/// Errors: a rule names an algorithm or a namespace that does not exist; a trial is running; the kernel refuses. The
+/// current policy then stays, and what was loaded is unloaded.
 /// Side effects: those of [`generation::apply`] and of [`loader::load`].
 pub fn apply(policy: &Policy, file: Option<&Path>, role: GenerationRole, live: bool) -> Result<Applied> {
     privilege::require("apply a policy", &rights(policy, live))?;
@@ -63,19 +62,18 @@ pub fn apply(policy: &Policy, file: Option<&Path>, role: GenerationRole, live: b
     Ok(Applied { generation, loaded, unloaded, moves })
 }
 
-/// What applying takes; network namespaces are entered for their cookies and for open connections.
+/// Entering network namespaces, for their cookies or for open connections, takes one more capability.
 fn rights(policy: &Policy, live: bool) -> Vec<Capability> {
     let enters = live || policy.rules.iter().any(|rule| !rule.when.netns.is_empty());
     privilege::FOR_LOAD.into_iter().chain(enters.then_some(Capability::SysAdmin)).collect()
 }
 
-/// The names that a policy gives and that nobody registered.
 fn missing(policy: &Policy) -> Result<Vec<String>> {
     let available = congestion::available()?;
     Ok(resolve::algorithms(policy).into_iter().filter(|name| !available.contains(name)).collect())
 }
 
-/// Makes it decide once everything that it gives is registered; also returns the names that were loaded for it.
+/// Makes the policy decide once all its algorithms are registered. Also returns the names that were loaded for it.
 fn begin(new: NewGeneration, mut loaded: Vec<String>, features: &Features) -> Result<(GenerationRecord, Vec<String>)> {
     let store = Store::of_host();
     for _ in 0..LOADS_MAX {
@@ -84,7 +82,7 @@ fn begin(new: NewGeneration, mut loaded: Vec<String>, features: &Features) -> Re
             return Ok((generation::apply(&locked, new)?, loaded));
         }
         drop(locked);
-        // Another command unloaded it meanwhile, because no rule named it yet.
+        // Another command unloaded one meanwhile, because no rule named it yet.
         loaded.extend(load_missing(new.policy, features)?);
     }
     let gone = missing(new.policy)?.first().cloned().unwrap_or_default();
@@ -92,14 +90,14 @@ fn begin(new: NewGeneration, mut loaded: Vec<String>, features: &Features) -> Re
     Err(Failure::failed(what).hint("apply the policy again").into())
 }
 
-/// Loads the algorithms that rules name and that nobody registered; returns their names.
+/// Returns the names of the algorithms that were loaded.
 fn load_missing(policy: &Policy, features: &Features) -> Result<Vec<String>> {
     let mut loaded: Vec<String> = Vec::new();
     for algorithm in resolve::to_load(policy)? {
         let options = LoadOptions { with_policy: true, ..LoadOptions::default() };
         match loader::load(&Request::of(algorithm), options, features) {
             Ok(_) => loaded.push(algorithm.id.clone()),
-            // Another command came first: it is there all the same.
+            // Another command loaded it first.
             Err(_) if congestion::available()?.contains(&algorithm.id) => {}
             Err(error) => {
                 let _ = unload_unneeded();
@@ -110,7 +108,7 @@ fn load_missing(policy: &Policy, features: &Features) -> Result<Vec<String>> {
     Ok(loaded)
 }
 
-/// Unloads the algorithms that were loaded for a policy and that no generation names any more; returns their names.
+/// Unloads algorithms that were loaded for a policy and that no generation names now. Returns their names.
 ///
 /// Errors: the kernel still lists one afterwards.
 pub fn unload_unneeded() -> Result<Vec<String>> {
@@ -124,7 +122,7 @@ pub fn unload_unneeded() -> Result<Vec<String>> {
     loader::unload_with_policy(&locked, &needed, resolve::features()?)
 }
 
-/// Removes the policy, and what was loaded with it; with `live` open connections get back what they had.
+/// Removes the policy and unloads its algorithms. With `live`, open connections get back their earlier algorithms.
 ///
 /// Errors: not permitted; the BPF file system is read-only.
 pub fn remove(live: bool) -> Result<Removed> {
@@ -143,7 +141,7 @@ pub fn remove(live: bool) -> Result<Removed> {
     Ok(Removed { was_there, unloaded: unload_unneeded()?, moves })
 }
 
-/// Gives open connections what a generation says.
+/// Applies a generation's rules to open connections.
 ///
 /// Errors: the generation is gone; the kernel refuses the sweep.
 pub fn move_open(generation: &GenerationRecord) -> Result<Moves> {
@@ -153,23 +151,21 @@ pub fn move_open(generation: &GenerationRecord) -> Result<Moves> {
     sweep::move_all(&tables, &shared(&pins, generation.number)?)
 }
 
-/// The parts of a generation that sweeps use.
-///
-/// Errors: it is not pinned.
+/// Errors: the generation is not pinned.
 pub fn shared(pins: &PolicyPins, number: u32) -> Result<SweepParts> {
     Ok(SweepParts { labels: bpf::open_pin(&pins.labels())?, cgroups: pins.open(number, "cgroups")?, number })
 }
 
-/// What applying a policy would change, in order.
+/// What [`apply`] would change, in order.
 ///
-/// Errors: as [`apply`], as far as they can be known before.
+/// Errors: those of [`apply`] that are known beforehand.
 pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     privilege::require("apply a policy", &rights(policy, live))?;
     let pins = PolicyPins::of(Pins::writable()?);
     let store = Store::of_host();
     let record = PolicyRecord::read(&store)?;
     generation::refuse_beside_another(&pins, &record)?;
-    generation::refuse_during_trial(&record)?;
+    generation::refuse_during_trial(record.trial.as_ref())?;
     resolve::resolve(policy, &record)?;
     let mut changes: Vec<String> = bpffs::mount_phrase().into_iter().collect();
     changes.extend(resolve::to_load(policy)?.iter().map(|algorithm| format!("load \"{}\"", algorithm.id)));
@@ -189,10 +185,10 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
 #[derive(Debug, Default)]
 pub struct PolicyStanding {
     pub generation: Option<GenerationRecord>,
-    /// What it did; none where that may not be looked at.
+    /// `None` without the right to read them.
     pub counts: Option<PolicyCounts>,
     pub trial: Option<TrialRecord>,
-    /// What is not as it was asked: a phrase each.
+    /// One phrase for each difference from what was applied.
     pub drift: Vec<String>,
 }
 
@@ -205,8 +201,6 @@ pub fn current() -> Result<Option<GenerationRecord>> {
     Ok(number.and_then(|number| record.generation(number).cloned()))
 }
 
-/// Looks at the policy, its counts and its pins.
-///
 /// Errors: the record is damaged.
 pub fn standing() -> Result<PolicyStanding> {
     let record = PolicyRecord::read(&Store::of_host())?;
@@ -221,28 +215,24 @@ pub fn standing() -> Result<PolicyStanding> {
     Ok(PolicyStanding { drift: drift_of(&generation, pins), generation: Some(generation), counts, trial })
 }
 
-/// What there is although no generation of the record decides by a pin of this host.
+/// The drift if no generation of the record decides by a pin of this host.
 fn without_policy(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Vec<String> {
-    const REMOVE: &str = "`tccc policy remove`";
     let has_pins = pins.is_some_and(|pins| !pins.is_empty());
     let what = if generation::decides_elsewhere(pins, record).is_some() {
-        format!(
-            "it decides, but its pins are in another BPF file system than the one mounted here, or in a read-only one: \
-             {REMOVE} detaches it"
-        )
+        "it decides, but its pins are in another BPF file system than the one mounted here, or in a read-only one: \
+         `tccc policy remove` detaches it"
     } else if pins.and_then(generation::linked).is_some() {
-        format!("one decides that is not in the record, which was lost: {REMOVE} ends it")
+        "a policy decides that is not in the record, which was lost: `tccc policy remove` ends it"
     } else if pins.is_some_and(|pins| !pins.may_be_seen()) {
-        "its pins may not be looked at: only root can".to_owned()
+        "only root can look at its pins"
     } else if has_pins || !record.generations.is_empty() {
-        format!("parts of a policy that decides nothing are left: {REMOVE} removes them")
+        "parts of a policy that decides nothing are left: `tccc policy remove` removes them"
     } else {
         return Vec::new();
     };
-    vec![what]
+    vec![what.to_owned()]
 }
 
-/// What is not as it was when the policy was applied.
 fn drift_of(generation: &GenerationRecord, pins: &PolicyPins) -> Vec<String> {
     let available = congestion::available().unwrap_or_default();
     let gone = resolve::algorithms(&generation.policy).into_iter().filter(|name| !available.contains(name));
@@ -259,7 +249,7 @@ fn drift_of(generation: &GenerationRecord, pins: &PolicyPins) -> Vec<String> {
     drift
 }
 
-/// What removing the policy would change, in order; nothing where there is none.
+/// What [`remove`] would change, in order. Empty without a policy.
 ///
 /// Errors: not permitted.
 pub fn removal_plan(live: bool) -> Result<Vec<String>> {

@@ -1,51 +1,29 @@
-//! The decision of the kernel program in Rust: for `tccc explain`, which also says why rules do not match.
+//! The decision of the kernel program in Rust, for `tccc explain`. Also says why rules do not match.
 
 use std::net::SocketAddr;
-use std::path::{Component, Path};
+use std::path::Path;
 
 use super::hash;
-use super::rule::{Arm, CgroupName, Match, Policy, Rule, Split, Way};
+use super::rule::{Arm, CgroupName, Match, Policy, Ports, Rule, Split, Way};
 use super::table::Resolved;
 
-/// A connection as a rule sees it. What is not known counts as matching.
+/// A connection as a rule sees it. `None` is unknown and counts as a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionView {
     pub local: SocketAddr,
     pub remote: SocketAddr,
     pub way: Option<Way>,
-    /// Path of its cgroup below the mount.
+    /// Path below the mount.
     pub cgroup: Option<String>,
-    /// The kernel's cookie of its network namespace.
     pub netns_cookie: Option<u64>,
-    /// The algorithm that it has, or would have without a policy.
+    /// The current algorithm, or the one without a policy.
     pub algorithm: Option<String>,
-}
-
-/// The kind of condition that keeps a rule from matching; its text is the second half of a sentence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
-pub enum Mismatch {
-    /// `cgroup` or `unit`.
-    #[strum(to_string = "is for other cgroups")]
-    Cgroup,
-    #[strum(to_string = "is for another network namespace")]
-    Netns,
-    #[strum(to_string = "is for other remote addresses")]
-    Remote,
-    #[strum(to_string = "is for other local ports")]
-    LocalPort,
-    #[strum(to_string = "is for other remote ports")]
-    RemotePort,
-    #[strum(to_string = "is for the other direction")]
-    Direction,
-    #[strum(to_string = "is for connections with another algorithm")]
-    Current,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision<'a> {
-    /// The rules before the one that decides, each with why it does not match; all rules when none decides.
-    pub passed_over: Vec<(&'a Rule, Mismatch)>,
-    /// The rule that decides, and the arm.
+    /// Rules before the deciding one, or all rules if none decides. The text completes "the rule ...".
+    pub passed_over: Vec<(&'a Rule, &'static str)>,
     pub decided: Option<(&'a Rule, &'a Arm)>,
 }
 
@@ -73,49 +51,43 @@ pub fn arm_of<'a>(rule: &'a Rule, connection: &ConnectionView) -> &'a Arm {
     found.or(arms.last()).expect("a rule has an arm")
 }
 
-fn mismatch(when: &Match, connection: &ConnectionView, resolved: &Resolved) -> Option<Mismatch> {
+fn mismatch(when: &Match, connection: &ConnectionView, resolved: &Resolved) -> Option<&'static str> {
     let ConnectionView { local, remote, way, cgroup, netns_cookie, algorithm } = connection;
     let is_in_netns = |cookie: &u64| when.netns.iter().any(|name| resolved.netns.get(name) == Some(cookie));
     let is_in_cgroup = |path: &String| when.cgroups.iter().any(|name| contains(name, path));
     let lacks = |conditions: usize, is_met: bool| conditions > 0 && !is_met;
+    let lacks_port =
+        |ports: &[Ports], end: &SocketAddr| lacks(ports.len(), ports.iter().any(|ports| ports.0.contains(&end.port())));
     let checks = [
-        (Mismatch::Direction, when.direction.is_some() && way.is_some_and(|way| Some(way) != when.direction)),
-        (Mismatch::Remote, lacks(when.to.len(), when.to.iter().any(|prefix| prefix.contains(remote.ip())))),
+        ("is for the other direction", when.direction.is_some() && way.is_some_and(|way| Some(way) != when.direction)),
         (
-            Mismatch::LocalPort,
-            lacks(when.local_port.len(), when.local_port.iter().any(|it| it.0.contains(&local.port()))),
+            "is for other remote addresses",
+            lacks(when.to.len(), when.to.iter().any(|prefix| prefix.contains(remote.ip()))),
         ),
+        ("is for other local ports", lacks_port(&when.local_port, local)),
+        ("is for other remote ports", lacks_port(&when.remote_port, remote)),
+        ("is for other cgroups", lacks(when.cgroups.len(), cgroup.as_ref().is_none_or(is_in_cgroup))),
+        ("is for another network namespace", lacks(when.netns.len(), netns_cookie.as_ref().is_none_or(is_in_netns))),
         (
-            Mismatch::RemotePort,
-            lacks(when.remote_port.len(), when.remote_port.iter().any(|it| it.0.contains(&remote.port()))),
+            "is for connections with another algorithm",
+            lacks(when.current.len(), algorithm.as_ref().is_none_or(|it| when.current.contains(it))),
         ),
-        (Mismatch::Cgroup, lacks(when.cgroups.len(), cgroup.as_ref().is_none_or(is_in_cgroup))),
-        (Mismatch::Netns, lacks(when.netns.len(), netns_cookie.as_ref().is_none_or(is_in_netns))),
-        (Mismatch::Current, lacks(when.current.len(), algorithm.as_ref().is_none_or(|it| when.current.contains(it)))),
     ];
     checks.into_iter().find(|(_, is_so)| *is_so).map(|(why, _)| why)
 }
 
-/// Whether a rule's cgroup is this one, or above it.
+/// Whether a rule's cgroup is `path` or an ancestor of it.
 fn contains(name: &CgroupName, path: &str) -> bool {
     match name {
         CgroupName::Unit(unit) => path.split('/').any(|part| part == unit),
-        CgroupName::Path(wanted) => {
-            let parts = |path: &'_ Path| -> Vec<_> {
-                path.components()
-                    .filter(|part| matches!(part, Component::Normal(_)))
-                    .map(|it| it.as_os_str().to_owned())
-                    .collect()
-            };
-            parts(Path::new(path)).starts_with(&parts(wanted))
-        }
+        CgroupName::Path(wanted) => Path::new("/").join(path).starts_with(Path::new("/").join(wanted)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::rule::{Portion, Ports, SplitBy};
+    use crate::policy::rule::{Portion, SplitBy};
 
     fn rule(name: &str, when: Match) -> Rule {
         let arm = |name: &str, hundredths| Arm { treatment: name.into(), portion: Portion(hundredths) };
@@ -156,17 +128,11 @@ mod tests {
         resolved.netns.extend([("blue".to_owned(), 2), ("red".to_owned(), 1)]);
         let policy = Policy { rules };
         let verdict = decide(&policy, &connection(1000), &resolved);
-        let why: Vec<Mismatch> = verdict.passed_over.iter().map(|(_, why)| *why).collect();
-        let expected = [
-            Mismatch::Cgroup,
-            Mismatch::Netns,
-            Mismatch::Remote,
-            Mismatch::LocalPort,
-            Mismatch::RemotePort,
-            Mismatch::Direction,
-            Mismatch::Current,
-        ];
-        assert_eq!(why, expected);
+        let why: Vec<&str> = verdict.passed_over.iter().map(|(_, why)| *why).collect();
+        let expected = "is for other cgroups, is for another network namespace, is for other remote addresses, \
+            is for other local ports, is for other remote ports, is for the other direction, \
+            is for connections with another algorithm";
+        assert_eq!(why.join(", "), expected);
         assert_eq!(verdict.decided.map(|(rule, _)| rule.name.as_str()), Some("r7"));
     }
 

@@ -1,6 +1,6 @@
-//! Reads a policy file: every mistake in it at once, each with its line and field.
+//! Reads a policy file. Reports all mistakes at once, each with its line and field.
 //!
-//! `scenarios/policy/README.md` describes the file for those who write one.
+//! `scenarios/policy/README.md` describes the file format.
 
 mod condition;
 mod prefixes;
@@ -20,7 +20,7 @@ use crate::written::{Field, Mistakes, Reader, TomlTable, text};
 pub use self::write::write;
 
 const REFERENCE: &str = "scenarios/policy/README.md";
-/// Largest text of a policy, bytes: one with as many prefixes as it may have, written out.
+/// Bytes; enough for the largest allowed number of prefixes.
 const TEXT_MAX: usize = 8 << 20;
 
 const FIELDS: [&str; 2] = ["version", "rule"];
@@ -46,28 +46,27 @@ const RULE_FIELDS: [&str; 19] = [
     "steps",
 ];
 
+/// What the rules read so far contain.
 #[derive(Debug, Default)]
-struct SoFar {
-    /// Names, with the line of their rule.
+struct PolicyTally {
+    /// Rule name to line.
     names: HashMap<String, usize>,
-    /// A rule without conditions: its name and line.
+    /// Name and line of the first rule without conditions.
     for_all: Option<(String, usize)>,
     prefixes: usize,
     arms: usize,
 }
 
-/// Reads a policy file.
-///
-/// Errors: a file that cannot be read; those of [`parse`].
+/// Errors: the file cannot be read; as [`parse`].
 pub fn read(path: &Path) -> Result<Policy, Mistakes> {
     let file = path.display().to_string();
     let text = text::read(path).map_err(|why| Mistakes::unreadable(&file, why, REFERENCE))?;
     parse(&file, &text)
 }
 
-/// Reads the text of a policy; `file` is named in mistakes, and `to_file` is relative to its folder.
+/// Mistakes name `file`. A path in `to_file` is relative to the folder of `file`.
 ///
-/// Errors: every mistake in the text, and in the lists of prefixes that it names.
+/// Errors: every mistake in the text and in the lists of prefixes that it names.
 pub fn parse(file: &str, text: &str) -> Result<Policy, Mistakes> {
     let mut reader = Reader::new(file, text, REFERENCE);
     match reader.document() {
@@ -76,13 +75,13 @@ pub fn parse(file: &str, text: &str) -> Result<Policy, Mistakes> {
     }
 }
 
-/// SHA-256 of the rules, in hexadecimal: the same for each step that a share has come to.
+/// SHA-256 of the written rules, in hexadecimal. The current step of a trial does not change it.
 pub fn digest(policy: &Policy) -> String {
     loader::digest(write(policy).as_bytes())
 }
 
 impl Reader<'_> {
-    /// Reads the whole file; none when its text is not that of a policy.
+    /// `None` if the text is not a policy at all.
     fn document(&mut self) -> Option<Policy> {
         if self.text.len() > TEXT_MAX {
             self.refuse_at(0, "", format!("expected at most {} MiB of text", TEXT_MAX >> 20));
@@ -94,13 +93,12 @@ impl Reader<'_> {
             return None;
         }
         self.refuse_unknown(&document, &FIELDS);
-        let rules = self.rule_tables(&document);
-        let mut so_far = SoFar::default();
-        let rules: Vec<Option<Rule>> = rules.iter().map(|rule| self.rule(rule, &mut so_far)).collect();
-        Some(Policy { rules: rules.into_iter().flatten().collect() })
+        let tables = self.rule_tables(&document);
+        let mut tally = PolicyTally::default();
+        Some(Policy { rules: tables.iter().filter_map(|rule| self.rule(rule, &mut tally)).collect() })
     }
 
-    /// Finds the `[[rule]]` tables, at most as many as there may be.
+    /// Finds the `[[rule]]` tables, at most [`RULES_MAX`].
     fn rule_tables<'t>(&mut self, document: &TomlTable<'t>) -> Vec<TomlTable<'t>> {
         let Some(field) = document.field("rule") else {
             if !document.misspells(&["rule"], &FIELDS) {
@@ -109,50 +107,49 @@ impl Reader<'_> {
             }
             return Vec::new();
         };
-        if !field.value.get_ref().is_array() {
+        let is_array = field.value.get_ref().is_array();
+        if !is_array {
             self.refuse_at(field.value.span().start, "rule", "expected [[rule]], in two pairs of brackets");
         }
         let items = self.items(&field);
         if let Some(first) = items.get(RULES_MAX) {
             self.refuse_at(first.value.span().start, "rule", format!("expected at most {RULES_MAX} rules"));
         }
-        let mut rules = Vec::new();
-        for item in items.iter().take(RULES_MAX) {
-            match item.table() {
-                Some(table) => rules.push(table),
-                None if field.value.get_ref().is_array() => {
-                    self.refuse(item, "expected a table of fields");
-                }
-                None => (),
-            }
-        }
-        rules
+        let items = items.iter().take(RULES_MAX);
+        items.clone().filter(|item| is_array && item.table().is_none()).for_each(|item| {
+            self.refuse(item, "expected a table of fields");
+        });
+        items.filter_map(Field::table).collect()
     }
 
-    /// Reads one rule; none when something in it is wrong.
-    fn rule(&mut self, rule: &TomlTable<'_>, so_far: &mut SoFar) -> Option<Rule> {
+    /// `None` if something in the rule is wrong.
+    fn rule(&mut self, rule: &TomlTable<'_>, tally: &mut PolicyTally) -> Option<Rule> {
         let mistakes_before = self.mistakes.len();
         let line = self.line_of(rule.span.start);
         self.refuse_unknown(rule, &RULE_FIELDS);
-        let name = self.name(rule, line, so_far);
-        let when = self.conditions(rule, so_far);
+        let name = self.name(rule, line, tally);
+        let when = self.conditions(rule, tally);
         let steps = self.steps(rule);
         let split = self.treatment(rule, &steps);
         let trial = self.trial(rule, split.as_ref(), steps);
         let overrides = rule.field("override").and_then(|field| self.flag(&field)).unwrap_or(false);
-        self.check_reached(rule, so_far);
+        if let Some((name, line)) = &tally.for_all {
+            let expected = format!("never reached: the rule \"{name}\" at line {line} matches every connection");
+            self.refuse_at(rule.span.start, &rule.name, expected).hint =
+                Some(format!("move the rule \"{name}\" to the end"));
+        }
         let (name, split) = (name?, split?);
-        self.check_arms_of_all(rule, split.arms.len(), so_far);
+        self.check_arms_of_all(rule, split.arms.len(), tally);
         if self.mistakes.len() > mistakes_before {
             return None;
         }
         if when == Match::default() {
-            so_far.for_all.get_or_insert((name.clone(), line));
+            tally.for_all.get_or_insert((name.clone(), line));
         }
         Some(Rule { name, line, when, split, overrides, overrides_route: true, trial })
     }
 
-    fn name(&mut self, rule: &TomlTable<'_>, line: usize, so_far: &mut SoFar) -> Option<String> {
+    fn name(&mut self, rule: &TomlTable<'_>, line: usize, tally: &mut PolicyTally) -> Option<String> {
         let expected = format!("a name of 1 to {RULE_NAME_MAX} letters, digits, _, . and -");
         let Some(field) = rule.field("name") else {
             if !rule.misspells(&["name"], &RULE_FIELDS) {
@@ -161,32 +158,23 @@ impl Reader<'_> {
             return None;
         };
         let name = self.text(&field, &expected)?;
-        if !is_rule_name(name) {
+        if !is_name(name, RULE_NAME_MAX) {
             self.refuse(&field, format!("expected {expected}"));
             return None;
         }
-        if let Some(line) = so_far.names.get(name) {
+        if let Some(line) = tally.names.get(name) {
             self.refuse(&field, format!("the rule at line {line} has the same name"));
             return None;
         }
-        so_far.names.insert(name.to_owned(), line);
+        tally.names.insert(name.to_owned(), line);
         Some(name.to_owned())
     }
 
-    /// Refuses a rule below one without conditions.
-    fn check_reached(&mut self, rule: &TomlTable<'_>, so_far: &SoFar) {
-        if let Some((name, line)) = &so_far.for_all {
-            let expected = format!("never reached: the rule \"{name}\" at line {line} matches every connection");
-            self.refuse_at(rule.span.start, &rule.name, expected).hint =
-                Some(format!("move the rule \"{name}\" to the end"));
-        }
-    }
-
-    /// Refuses the rule whose arms are the first too many of the policy.
-    fn check_arms_of_all(&mut self, rule: &TomlTable<'_>, arms: usize, so_far: &mut SoFar) {
-        let before = so_far.arms;
-        so_far.arms += arms;
-        if before <= ARMS_MAX && so_far.arms > ARMS_MAX {
+    /// Refuses the first rule with which the policy has too many arms.
+    fn check_arms_of_all(&mut self, rule: &TomlTable<'_>, arms: usize, tally: &mut PolicyTally) {
+        let before = tally.arms;
+        tally.arms += arms;
+        if before <= ARMS_MAX && tally.arms > ARMS_MAX {
             let expected = format!("expected at most {ARMS_MAX} arms in the whole policy");
             let split = rule.field("split").or(rule.field("use"));
             let start = split.as_ref().map_or(rule.span.start, |field: &Field<'_>| field.value.span().start);
@@ -195,7 +183,8 @@ impl Reader<'_> {
     }
 }
 
-fn is_rule_name(text: &str) -> bool {
+/// The characters that the kernel allows in the name of an algorithm; rules have the same ones.
+fn is_name(text: &str, longest: usize) -> bool {
     let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
-    (1..=RULE_NAME_MAX).contains(&text.len()) && text.chars().all(is_of_a_name)
+    (1..=longest).contains(&text.len()) && text.chars().all(is_of_a_name)
 }

@@ -1,7 +1,7 @@
-//! Generations come and go: applied, replaced, removed; killed between any two steps, the next command continues.
+//! Applies, replaces and removes generations of the policy. After a kill at any step, the next command continues.
 //!
-//! Which generation decides is what the cgroup's link attaches. Everything else is brought in line with that by
-//! [`settle`], which every command that changes something calls first.
+//! The program that the cgroup's link attaches shows which generation decides. [`settle`] adjusts everything else to that.
+//! Every command that changes something calls it first.
 
 use std::fs::File;
 use std::io;
@@ -24,35 +24,32 @@ use crate::kernel::{bpf, cgroup, clock};
 use crate::state::Locked;
 use crate::state::pins::Pins;
 
-/// What stands before the reason why something of a detached policy could not be removed.
 const LEFT: &str = "the policy no longer decides, but parts of it are left";
 
-/// A policy that is to decide from now on.
 #[derive(Debug)]
 pub struct NewGeneration<'a> {
-    /// Its rules, those of a trial included.
+    /// Includes the rules of a trial.
     pub policy: &'a Policy,
     pub file: Option<&'a Path>,
-    /// What it is to a trial.
     pub role: GenerationRole,
 }
 
 #[derive(Debug)]
 pub enum GenerationRole {
-    /// It decides for good, and no trial goes on.
+    /// Decides for good while no trial runs.
     Permanent,
-    /// It begins a trial. Its generations are filled in when they are known.
+    /// Begins a trial. [`apply`] fills in the trial's generations.
     Begins(NewTrial),
-    /// It takes the place of the generation on trial: another step, on the same lease.
+    /// Replaces the generation on trial by its next step, on the same lease.
     Continues(NewTrial),
-    /// It ends the trial with success: the same rules, for good.
+    /// Ends the trial with success: the same rules for good.
     Concludes,
 }
 
 #[derive(Debug)]
 pub struct NewTrial {
     pub trial: TrialRecord,
-    /// Until when it may decide at first, CLOCK_BOOTTIME, nanoseconds; none: a whole lease from when it is loaded.
+    /// End of the first lease, CLOCK_BOOTTIME, nanoseconds. `None` for a whole lease from when the generation is loaded.
     pub until_ns: Option<u64>,
 }
 
@@ -65,11 +62,10 @@ impl GenerationRole {
     }
 }
 
-/// Makes a policy decide, in the place of the one before.
+/// Makes a policy decide in place of the current one.
 ///
-/// Errors: a trial goes on; the kernel refuses; a program of somebody else is in the way. The policy before then decides
-/// as it did.
-/// Side effects: pins, a record, and a program on the root of the cgroups; [`remove`] undoes all of them.
+/// Errors: a trial is running; the kernel refuses; somebody else's program is in the way. The current policy then stays.
+/// Side effects: pins, a record, and a program on the root of the cgroups. [`remove`] undoes all of them.
 pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let pins = PolicyPins::of(Pins::writable()?);
     let root = cgroup::mount_point()?;
@@ -77,13 +73,13 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let mut record = settle(locked, &pins)?;
     let within = record.trial.clone();
     match new.role {
-        GenerationRole::Permanent | GenerationRole::Begins(_) => refuse_during_trial(&record)?,
+        GenerationRole::Permanent | GenerationRole::Begins(_) => refuse_during_trial(record.trial.as_ref())?,
         GenerationRole::Continues(_) | GenerationRole::Concludes => {
             ensure!(within.is_some(), "no trial is running");
         }
     }
     let before = active(&pins, &record);
-    // What decides when the lease is over: the generation before the trial, whatever step it is at.
+    // At every step of a trial, the generation from before the trial decides after the lease.
     let previous = within.as_ref().map_or(before, |trial| trial.previous);
     let number = record.next_number();
     record.number_arms(new.policy);
@@ -113,23 +109,21 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     if let Err(error) = brought_up {
         record.generations.retain(|generation| generation.number != number);
         record.next_trial = None;
-        // What cannot be taken back now is cleared by the next command; why it failed matters more.
+        // The next command clears what cannot be undone now. The first error matters more.
         let _ = pins.remove_generation(number).and_then(|()| clear_if_unused(&pins, &record));
         let _ = record.write(locked);
         return Err(error);
     }
     fault::point("apply.attached");
-    // It decides already: what cannot be cleared now is cleared by the next command.
+    // The new generation decides already. The next command clears what cannot be cleared now.
     let _ = settle(locked, &pins);
     fault::point("apply.settled");
     Ok(generation)
 }
 
-/// Refuses to change a policy while something is on trial.
-///
-/// Errors: a trial goes on; says how to end it.
-pub fn refuse_during_trial(record: &PolicyRecord) -> Result<(), Failure> {
-    let Some(trial) = &record.trial else { return Ok(()) };
+/// Errors: a trial is running. The hint says how to end it.
+pub fn refuse_during_trial(trial: Option<&TrialRecord>) -> Result<(), Failure> {
+    let Some(trial) = trial else { return Ok(()) };
     let what = format!("{} is on trial", trial.subject.phrase());
     Err(Failure::failed(what).hint("`tccc confirm` keeps it, `tccc policy abort` ends it; `tccc status` shows it"))
 }
@@ -155,24 +149,21 @@ fn attach(
     (record, pins): (&PolicyRecord, &PolicyPins),
     root: &Path,
 ) -> Result<()> {
-    match before {
-        Some(before) => swap(&program_of(before, record, pins)?, &loaded.program, pins),
-        None => {
-            let folder = File::open(root).with_context(|| format!("open the cgroup {}", root.display()))?;
-            let link = bpf::attach_sock_ops(&loaded.program, &folder);
-            let link = link.map_err(|error| attach_refusal(&error, root, &folder))?;
-            bpf::pin(&link, &pins.link())
-        }
+    if let Some(before) = before {
+        return swap(&program_of(before, record, pins)?, &loaded.program, pins);
     }
+    let folder = File::open(root).with_context(|| format!("open the cgroup {}", root.display()))?;
+    let link = bpf::attach_sock_ops(&loaded.program, &folder);
+    bpf::pin(&link.map_err(|error| attach_refusal(&error, root, &folder))?, &pins.link())
 }
 
-/// Puts a program in the place of the one that decides.
+/// Replaces the attached program `expected`.
 fn swap(expected: &OwnedFd, program: &OwnedFd, pins: &PolicyPins) -> Result<()> {
     let link = bpf::open_pin(&pins.link())?;
     bpf::replace_program(&link, program, expected).context("put the policy in the place of the one before")
 }
 
-/// The program of a generation; by its number where its pin is gone.
+/// Opens a generation's program by its pin, or by its id if the pin is gone.
 fn program_of(number: u32, record: &PolicyRecord, pins: &PolicyPins) -> Result<OwnedFd> {
     pins.open(number, PROGRAM).or_else(|error| {
         let id = record.generation(number).map(|generation| generation.program_id);
@@ -180,7 +171,7 @@ fn program_of(number: u32, record: &PolicyRecord, pins: &PolicyPins) -> Result<O
     })
 }
 
-/// A program that allows none beside it is the usual reason: which one is said.
+/// The usual reason is an attached program that allows no other beside it. The error names that program.
 fn attach_refusal(error: &io::Error, root: &Path, folder: &File) -> anyhow::Error {
     let place = root.display();
     if let Some(alone) = bpf::sock_ops_of(folder).ok().filter(|programs| !programs.allows_others) {
@@ -190,25 +181,24 @@ fn attach_refusal(error: &io::Error, root: &Path, folder: &File) -> anyhow::Erro
             "cannot apply a policy: program {id} (\"{name}\") is attached to the cgroup {place} and allows no other \
              beside it"
         );
-        let hint = "attach it with BPF_F_ALLOW_MULTI; `bpftool cgroup tree` shows it";
-        return Failure::unmet(what).hint(hint).into();
+        return Failure::unmet(what).hint("attach it with BPF_F_ALLOW_MULTI; `bpftool cgroup tree` shows it").into();
     }
     Failure::unmet(format!("cannot apply a policy: the kernel refuses its program at the cgroup {place}: {error}"))
         .into()
 }
 
-/// The generation that decides: the one whose program the link attaches.
+/// The generation whose program the link attaches.
 ///
-/// None: nothing decides, or a generation that the record does not know.
+/// None: nothing decides, or the record does not contain the generation.
 pub fn active(pins: &PolicyPins, record: &PolicyRecord) -> Option<u32> {
     let attached = linked(pins)?;
     let generation = record.generations.iter().find(|generation| generation.program_id == attached.program)?;
     Some(generation.number)
 }
 
-/// The program of this record that decides although no pin here attaches it: its pin is in another BPF file system.
+/// The record's program that decides by a pin in another BPF file system.
 ///
-/// None: there is none, or it may not be looked for.
+/// None: there is none, or this user may not look for it.
 pub fn decides_elsewhere(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Option<u32> {
     let linked = pins.and_then(linked).map(|link| link.program);
     let root = File::open(cgroup::mount_point().ok()?).ok()?;
@@ -217,17 +207,15 @@ pub fn decides_elsewhere(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Op
     ours.filter(|id| Some(*id) != linked).find(|id| attached.contains(id))
 }
 
-/// What the pinned link attaches.
-///
-/// None: no link is pinned, or it attaches nothing any more.
+/// None: no link is pinned, or the link is detached.
 pub fn linked(pins: &PolicyPins) -> Option<CgroupLink> {
     let link = bpf::open_pin(&pins.link()).ok()?;
     bpf::cgroup_link(&link).ok().filter(|link| link.cgroup != 0)
 }
 
-/// Refuses a second policy: both would decide, and nobody could tell which one did.
+/// Refuses a second policy. Both would decide, and nobody could tell which one did.
 ///
-/// Errors: one decides whose pins cannot be opened here; says how to end it.
+/// Errors: a policy decides whose pins cannot be opened here. The hint says how to end it.
 pub fn refuse_beside_another(pins: &PolicyPins, record: &PolicyRecord) -> Result<(), Failure> {
     if decides_elsewhere(Some(pins), record).is_none() {
         return Ok(());
@@ -236,15 +224,14 @@ pub fn refuse_beside_another(pins: &PolicyPins, record: &PolicyRecord) -> Result
     Err(Failure::failed(what).hint("`tccc policy remove` detaches it; then apply again"))
 }
 
-/// Removes whatever interrupted commands left: generations that neither decide nor wait behind a trial.
+/// Removes what interrupted commands left: generations that neither decide nor wait behind a trial. Returns the record.
 ///
 /// Errors: the record is damaged; not permitted.
-/// Shape: the record afterwards.
 pub fn settle(locked: &Locked, pins: &PolicyPins) -> Result<PolicyRecord> {
     let read = PolicyRecord::read(locked.store())?;
     let mut record = read.clone();
     let active = active(pins, &record);
-    // The trial of a generation that came to decide is the one that goes on; of any other it never began, or is over.
+    // Only the trial of the generation that decides is running. Any other never began or is over.
     let trials = [record.next_trial.take(), record.trial.take()];
     record.trial = trials.into_iter().flatten().find(|trial| active == Some(trial.generation));
     let waiting = record.trial.as_ref().and_then(|trial| trial.previous);
@@ -261,16 +248,15 @@ pub fn settle(locked: &Locked, pins: &PolicyPins) -> Result<PolicyRecord> {
     Ok(record)
 }
 
-/// Without a generation neither link nor labels are needed.
 fn clear_if_unused(pins: &PolicyPins, record: &PolicyRecord) -> Result<()> {
     if record.generations.is_empty() && !pins.is_empty() { pins.remove_all() } else { Ok(()) }
 }
 
-/// Ends the policy: connections are decided by no rule any more. Without pins of this host only what is attached ends.
+/// Ends the policy. Without pins on this host only detaches the program.
 ///
 /// Errors: not permitted; the BPF file system is read-only.
 pub fn remove(locked: &Locked, pins: Option<&PolicyPins>) -> Result<()> {
-    // A record that cannot be read says nothing that the pins did not.
+    // If the record cannot be read, the pins show what to remove.
     let record = PolicyRecord::read(locked.store()).unwrap_or_default();
     if decides_elsewhere(pins, &record).is_some() {
         detach_unpinned(&record)?;
@@ -296,10 +282,9 @@ fn detach_unpinned(record: &PolicyRecord) -> Result<()> {
     }
 }
 
-/// Makes the generation before decide again, and forgets the one on trial.
+/// Makes the previous generation decide again, and removes the one on trial. Returns the trial if there was one.
 ///
-/// Errors: not permitted; the generation before is gone.
-/// Shape: the trial that was reverted; none: there was none.
+/// Errors: not permitted; the previous generation is gone.
 pub fn revert(locked: &Locked, pins: &PolicyPins) -> Result<Option<TrialRecord>> {
     let mut record = settle(locked, pins)?;
     let Some(trial) = record.trial.take() else { return Ok(None) };

@@ -1,21 +1,20 @@
-//! Which part of a split a connection is in: the hash of `bpf/include/policy_rules.bpf.h`, bit for bit.
+//! The hash that assigns a connection to a part of a split, as in `bpf/include/policy_rules.bpf.h`, bit for bit.
 
 use std::net::{IpAddr, SocketAddr};
 
 use super::rule::SplitBy;
 
-/// Parts of a whole: a split is known to a hundredth of a percent.
+/// One bucket is a hundredth of a percent, the resolution of a split.
 pub const BUCKETS: u64 = 10_000;
-/// Connections are summed by hash of their peer, for the guard's jack-knife.
+/// Groups of peers by hash, for the guard's jackknife.
 pub const FOLDS: usize = 32;
 const FOLD_SALT: u64 = 0x666f_6c64;
-/// Bits of a 64-bit hash that are not part of the fold.
 const FOLD_SHIFT: u32 = 64 - FOLDS.trailing_zeros();
 /// Bits below a /24, and below a /48 in the upper half of an address.
 const PREFIX4_SHIFT: u32 = 8;
 const PREFIX6_SHIFT: u32 = 16;
 
-/// An address as a number in its IPv6 form, IPv4 mapped.
+/// The bits of an IPv6 address, or of the IPv6 address that an IPv4 address maps to.
 pub fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
@@ -23,12 +22,12 @@ pub fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// The salt of a rule: splits of rules with different names are independent of each other.
+/// Makes splits of rules with different names independent of each other.
 pub fn salt(rule: &str) -> u64 {
     rule.bytes().fold(0, |hash, byte| mixed(hash, byte.into()))
 }
 
-/// The bucket of a connection, below [`BUCKETS`].
+/// Result: below [`BUCKETS`].
 pub fn bucket(local: SocketAddr, remote: SocketAddr, by: SplitBy, salt: u64) -> u64 {
     let (upper, lower) = halves(remote.ip());
     let hash = match by {
@@ -44,7 +43,7 @@ pub fn bucket(local: SocketAddr, remote: SocketAddr, by: SplitBy, salt: u64) -> 
     ((hash >> 32) * BUCKETS) >> 32
 }
 
-/// The fold of a peer, below [`FOLDS`].
+/// Result: below [`FOLDS`].
 pub fn fold(remote: IpAddr) -> usize {
     let (upper, lower) = halves(remote);
     (mixed(mixed(FOLD_SALT, upper), lower) >> FOLD_SHIFT) as usize
@@ -55,7 +54,7 @@ fn halves(address: IpAddr) -> (u64, u64) {
     ((number >> 64) as u64, number as u64)
 }
 
-/// One word more. Source: finalizer of MurmurHash3, A. Appleby, public domain.
+/// Source: finalizer of MurmurHash3, A. Appleby, public domain.
 fn mixed(hash: u64, word: u64) -> u64 {
     let hash = hash ^ word;
     let hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -71,15 +70,22 @@ mod tests {
         (SocketAddr::from(([10, 0, 0, 1], 443)), SocketAddr::from(([192, 0, 2, 7], port)))
     }
 
-    #[test]
-    fn buckets_are_spread_evenly_over_ports() {
-        let low = (1..=20_000).filter(|&port| {
+    /// Share of 20,000 ports whose bucket is in the first `1/part` of every rule's split.
+    fn share_of_first(rules: &[&str], part: u64) -> f64 {
+        let is_first = |&port: &u16| {
             let (local, remote) = ends(port);
-            bucket(local, remote, SplitBy::Connection, salt("web")) < BUCKETS / 10
-        });
-        let share = low.count() as f64 / 20_000.0;
+            rules.iter().all(|rule| bucket(local, remote, SplitBy::Connection, salt(rule)) < BUCKETS / part)
+        };
+        (1..=20_000).filter(is_first).count() as f64 / 20_000.0
+    }
+
+    #[test]
+    fn buckets_are_spread_evenly_over_ports_and_independent_between_rules() {
+        let share = share_of_first(&["web"], 10);
         let deviation = (0.1 * 0.9 / 20_000.0_f64).sqrt();
         assert!((share - 0.1).abs() < 3.0 * deviation, "{share}");
+        let both = share_of_first(&["one", "two"], 2);
+        assert!((both - 0.25).abs() < 0.01, "{both}");
     }
 
     #[test]
@@ -100,15 +106,5 @@ mod tests {
             assert_eq!(bucket(local, remote, by, 7), bucket(local, mapped, by, 7));
         }
         assert_eq!(fold(remote.ip()), fold(mapped.ip()));
-    }
-
-    #[test]
-    fn splits_of_two_rules_are_independent() {
-        let both = (1..=20_000).filter(|&port| {
-            let (local, remote) = ends(port);
-            ["one", "two"].iter().all(|rule| bucket(local, remote, SplitBy::Connection, salt(rule)) < BUCKETS / 2)
-        });
-        let share = both.count() as f64 / 20_000.0;
-        assert!((share - 0.25).abs() < 0.01, "{share}");
     }
 }

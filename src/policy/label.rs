@@ -1,4 +1,4 @@
-//! What a policy left at sockets: rule and arm of each connection that it labelled.
+//! The labels that a policy puts on sockets: rule and arm of each connection.
 
 use std::collections::HashMap;
 
@@ -14,50 +14,47 @@ use crate::kernel::{bpf, iterate};
 /// Bytes of `struct policy_mark`.
 const MARK_BYTES: usize = 16;
 
-/// What became of a connection that a rule matched; the kernel program has the same numbers.
+/// What became of a connection that a rule matched. The kernel program uses the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelOutcome {
-    /// The arm says keep.
+    /// The arm says `keep`.
     Kept,
-    /// It got the arm's algorithm.
+    /// Got the arm's algorithm.
     Set,
-    /// Left alone: a program chose its algorithm.
+    /// Unchanged: a program chose the algorithm.
     Chosen,
-    /// Left alone: a route names its algorithm.
+    /// Unchanged: a route names the algorithm.
     Routed,
-    /// Refused by the kernel: a route locks its algorithm.
+    /// The kernel refused: a route locks the algorithm.
     Locked,
-    /// Refused by the kernel: the algorithm is not registered.
+    /// The kernel refused: the algorithm is not registered.
     Missing,
-    /// Refused by the kernel for another reason.
+    /// The kernel refused for another reason.
     Failed,
 }
 
 impl LabelOutcome {
-    /// All of them, in the order of their numbers.
-    pub const ALL: &[LabelOutcome] = LabelOutcome::VARIANTS;
-
     pub(super) fn from_byte(byte: u8) -> Self {
-        Self::ALL.get(usize::from(byte)).copied().unwrap_or(LabelOutcome::Failed)
+        Self::VARIANTS.get(usize::from(byte)).copied().unwrap_or(LabelOutcome::Failed)
     }
 }
 
-/// Reads the labels of all open sockets, whatever their network namespace.
-pub struct Labels {
+/// Reads the labels of all open sockets in every network namespace.
+pub struct LabelReader {
     link: Link,
     map_id: u32,
 }
 
-impl Labels {
-    /// Begins to read; the policy may be replaced meanwhile, for its labels stay.
+impl LabelReader {
+    /// The labels outlive a replacement of the policy.
     ///
     /// Errors: a capability is missing; the kernel refuses the iterator.
     /// None: no policy has labelled anything on this host.
-    pub fn open() -> Result<Option<Labels>> {
+    pub fn open() -> Result<Option<Self>> {
         let Some(pins) = PolicyPins::of_host() else { return Ok(None) };
         let Ok(labels) = bpf::open_pin(&pins.labels()) else { return Ok(None) };
-        Ok(Some(Labels { map_id: bpf::map_id(&labels)?, link: sweep::attach_labels(&labels)? }))
+        Ok(Some(LabelReader { map_id: bpf::map_id(&labels)?, link: sweep::attach_labels(&labels)? }))
     }
 
     /// Whether these are still the labels of this host's policy.
@@ -66,7 +63,7 @@ impl Labels {
         now.and_then(|labels| bpf::map_id(&labels).ok()) == Some(self.map_id)
     }
 
-    /// Number of rule and arm of each labelled socket, by its cookie; those that no rule has any more are left out.
+    /// Number of rule and arm of each labelled socket, by socket cookie. Labels of removed arms are left out.
     ///
     /// Errors: the iterator cannot be read.
     pub fn read(&self) -> Result<HashMap<u64, u32>> {

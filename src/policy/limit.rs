@@ -1,6 +1,6 @@
-//! Reads a limit of a guard: `retransmitted<1.2x`, `abnormal_ends<1%`, `goodput>0.9x`.
+//! Reads a guard's limit such as `retransmitted<1.2x`, `abnormal_ends<1%` or `goodput>0.9x`.
 //!
-//! Files and the option `--guard` share this syntax; `Display` in `rule.rs` writes it.
+//! Policy files and the option `--guard` share this syntax. `Display` in `rule.rs` writes it.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -9,9 +9,7 @@ use super::rule::{Allowed, GuardLimit, GuardMetric};
 use crate::nearest::nearest;
 use crate::units::{BitsPerSec, ParseError};
 
-/// Limits relative to unchanged connections, for metrics of which less is better.
-const TIMES: RangeInclusive<f64> = 1.0..=100.0;
-/// Absolute limits of goodput, bits per second.
+/// Bits per second.
 const GOODPUT: RangeInclusive<u64> = 1..=1_000_000_000_000;
 
 const FORM: &str =
@@ -22,8 +20,6 @@ impl FromStr for GuardLimit {
     type Err = ParseError;
 
     /// Reads `METRIC<VALUE` or `METRIC>VALUE`, with or without blanks around each part.
-    ///
-    /// Errors: no sign or the wrong one, an unknown metric, a value that the metric does not take.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let refuse = |expected, meant| ParseError { meant, ..ParseError::new(text, expected) };
         let at = text.find(['<', '>']).ok_or_else(|| refuse(FORM, None))?;
@@ -48,48 +44,40 @@ impl FromStr for GuardLimit {
     }
 }
 
-/// Reads the value of a limit.
-///
-/// Errors: what the metric takes.
+/// Errors: what the metric takes as a value.
 fn allowed(metric: GuardMetric, value: &str) -> Result<Allowed, &'static str> {
-    match value.strip_suffix('x').and_then(|times| number(times.trim_end())) {
-        Some(times) => relative(metric, times),
-        None => absolute(metric, value),
-    }
-}
-
-fn relative(metric: GuardMetric, times: f64) -> Result<Allowed, &'static str> {
-    let (is_allowed, expected) = match metric.is_better_when_high() {
-        true => (
-            times > 0.0 && times <= 1.0,
+    let times = value.strip_suffix('x').and_then(|times| number(times.trim_end()));
+    let (allowed, expected) = match (times, metric) {
+        (Some(times), GuardMetric::Goodput) => (
+            Some(Allowed::Relative(times)).filter(|_| times > 0.0 && times <= 1.0),
             "a relative limit above 0x and at most 1x; above 1x, equal connections would cross it",
         ),
-        false => {
-            (TIMES.contains(&times), "a relative limit from 1x to 100x; below 1x, equal connections would cross it")
-        }
-    };
-    if is_allowed { Ok(Allowed::Relative(times)) } else { Err(expected) }
-}
-
-fn absolute(metric: GuardMetric, value: &str) -> Result<Allowed, &'static str> {
-    let (read, expected) = match metric {
-        GuardMetric::Retransmitted | GuardMetric::AbnormalEnds => {
-            (share(value), "a value from 0% to 100%, or one relative to the unchanged connections, such as 1.2x")
-        }
-        GuardMetric::Timeouts => (
-            number(value).filter(|&value| value > 0.0),
+        (Some(times), _) => (
+            Some(Allowed::Relative(times)).filter(|_| (1.0..=100.0).contains(&times)),
+            "a relative limit from 1x to 100x; below 1x, equal connections would cross it",
+        ),
+        (None, GuardMetric::Retransmitted | GuardMetric::AbnormalEnds) => (
+            share(value).map(Allowed::Absolute),
+            "a value from 0% to 100%, or one relative to the unchanged connections, such as 1.2x",
+        ),
+        (None, GuardMetric::Timeouts) => (
+            number(value).filter(|&value| value > 0.0).map(Allowed::Absolute),
             "a number above 0, or a value relative to the unchanged connections, such as 1.2x",
         ),
-        GuardMetric::RttInflation => (
-            number(value).filter(|&value| value >= 1.0),
+        (None, GuardMetric::RttInflation) => (
+            number(value).filter(|&value| value >= 1.0).map(Allowed::Absolute),
             "a number of at least 1, or a value relative to the unchanged connections, such as 1.2x",
         ),
-        GuardMetric::Goodput => (
-            value.parse().ok().filter(|BitsPerSec(bits)| GOODPUT.contains(bits)).map(|BitsPerSec(bits)| bits as f64),
+        (None, GuardMetric::Goodput) => (
+            value
+                .parse()
+                .ok()
+                .filter(|BitsPerSec(bits)| GOODPUT.contains(bits))
+                .map(|BitsPerSec(bits)| Allowed::Absolute(bits as f64)),
             "a rate from 1bit to 1000gbit, or a value relative to the unchanged connections, such as 0.9x",
         ),
     };
-    read.map(Allowed::Absolute).ok_or(expected)
+    allowed.ok_or(expected)
 }
 
 /// Reads digits with at most one point: no sign, no exponent, no infinity.
@@ -118,7 +106,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn limit_reads_metric_sign_and_value() {
+    fn limit_reads_metric_sign_and_value_and_prints_as_it_was_written() {
         let check = |text: &str, metric, allowed| assert_eq!(read(text), GuardLimit { metric, allowed }, "{text}");
         check("retransmitted<1.2x", GuardMetric::Retransmitted, Allowed::Relative(1.2));
         check("retransmitted < 2%", GuardMetric::Retransmitted, Allowed::Absolute(0.02));
@@ -128,6 +116,10 @@ pub(super) mod tests {
         check("goodput > 0.9x", GuardMetric::Goodput, Allowed::Relative(0.9));
         check("goodput>1mbit", GuardMetric::Goodput, Allowed::Absolute(1e6));
         check("abnormal_ends<0%", GuardMetric::AbnormalEnds, Allowed::Absolute(0.0));
+        let texts = ["retransmitted<0.07%", "abnormal_ends<7%", "abnormal_ends<100%", "retransmitted<0%"];
+        for text in texts.into_iter().chain(["timeouts<0.1", "rtt_inflation<1.5x", "goodput>1234567bit"]) {
+            assert_eq!(read(text).to_string(), text);
+        }
     }
 
     #[test]
@@ -159,40 +151,24 @@ pub(super) mod tests {
             assert!(format!("retransmitted<{value}").parse::<GuardLimit>().is_err(), "{value}");
         }
         assert!(format!("timeouts<{}", "9".repeat(400)).parse::<GuardLimit>().is_err());
-    }
-
-    #[test]
-    fn refusal_names_every_metric() {
-        for metric in GuardMetric::ALL {
-            assert!(METRIC.contains(metric.name()), "{metric}");
-        }
-    }
-
-    #[test]
-    fn limit_prints_as_it_was_written() {
-        let texts = ["retransmitted<0.07%", "abnormal_ends<7%", "abnormal_ends<100%", "retransmitted<0%"];
-        for text in texts.into_iter().chain(["timeouts<0.1", "rtt_inflation<1.5x", "goodput>1234567bit"]) {
-            assert_eq!(read(text).to_string(), text);
-        }
+        GuardMetric::ALL.into_iter().for_each(|metric| assert!(METRIC.contains(metric.name()), "{metric}"));
     }
 
     pub(in crate::policy) fn any_limit() -> impl Strategy<Value = GuardLimit> {
-        let low = prop::sample::select(GuardMetric::ALL.to_vec())
-            .prop_filter("less is better", |metric| !metric.is_better_when_high());
-        let absolute = |metric: GuardMetric, share: f64, number: f64| match metric {
-            GuardMetric::Retransmitted | GuardMetric::AbnormalEnds => share,
-            _ => number,
+        let number = 1.0..=100.0;
+        let allowed = |metric, share: f64, number: f64, bits: u64, is_relative| match (metric, is_relative) {
+            (GuardMetric::Goodput, true) => Allowed::Relative(share.max(f64::MIN_POSITIVE)),
+            (GuardMetric::Goodput, false) => Allowed::Absolute(bits as f64),
+            (GuardMetric::Retransmitted | GuardMetric::AbnormalEnds, false) => Allowed::Absolute(share),
+            (_, true) => Allowed::Relative(number),
+            (GuardMetric::Timeouts | GuardMetric::RttInflation, false) => Allowed::Absolute(number),
         };
-        let low = (low, any::<bool>(), 0.0..=1.0, 1.0..=100.0).prop_map(move |(metric, is_relative, share, number)| {
-            let value = absolute(metric, share, number);
-            let allowed = if is_relative { Allowed::Relative(number) } else { Allowed::Absolute(value) };
-            GuardLimit { metric, allowed }
-        });
-        let goodput = prop_oneof![
-            (f64::MIN_POSITIVE..=1.0).prop_map(Allowed::Relative),
-            GOODPUT.prop_map(|bits| Allowed::Absolute(bits as f64)),
-        ];
-        prop_oneof![low, goodput.prop_map(|allowed| GuardLimit { metric: GuardMetric::Goodput, allowed })]
+        (prop::sample::select(GuardMetric::ALL.to_vec()), 0.0..=1.0, number, GOODPUT, any::<bool>()).prop_map(
+            move |(metric, share, number, bits, is_relative)| {
+                let allowed = allowed(metric, share, number, bits, is_relative);
+                GuardLimit { metric, allowed }
+            },
+        )
     }
 
     proptest! {

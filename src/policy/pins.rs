@@ -1,25 +1,23 @@
-//! Where a policy is in the BPF file system: `tccc/policy/link` attaches it, `labels` are those of sockets, and
-//! `generations/N` holds the parts of one generation.
+//! The pins of a policy in the BPF file system. `tccc/policy/link` attaches it, `labels` holds the labels of sockets,
+//! and `generations/N` holds the parts of one generation.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::program::LoadedPolicy;
-use crate::kernel::bpf;
+use crate::kernel::{bpf, io_error};
 use crate::state::pins::Pins;
 
 /// Name of the pin of a generation's program.
 pub const PROGRAM: &str = "program";
-/// The kernel takes less to clear what a generation held; where another process still holds it, this is no loss.
+/// The kernel needs less to clear what a generation held, unless another process still holds it.
 const CLEARED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The pins of the policy under one BPF file system.
 #[derive(Debug, Clone)]
 pub struct PolicyPins {
     pins: Pins,
@@ -27,13 +25,10 @@ pub struct PolicyPins {
 }
 
 impl PolicyPins {
-    /// Below the pins of algorithms.
     pub fn of(pins: Pins) -> Self {
         PolicyPins { folder: pins.folder().join("policy"), pins }
     }
 
-    /// The pins of this host.
-    ///
     /// None: no BPF file system is mounted.
     pub fn of_host() -> Option<Self> {
         Pins::of_host().map(Self::of)
@@ -47,7 +42,7 @@ impl PolicyPins {
         self.folder.join("link")
     }
 
-    /// The labels of sockets, which all generations share.
+    /// All generations share the labels.
     pub fn labels(&self) -> PathBuf {
         self.folder.join("labels")
     }
@@ -60,9 +55,7 @@ impl PolicyPins {
         self.folder.join("generations").join(number.to_string())
     }
 
-    /// Numbers of the generations of which something is pinned.
-    ///
-    /// Shape: ascending.
+    /// Numbers of the generations with at least one pin, ascending.
     pub fn generations(&self) -> Vec<u32> {
         let entries = fs::read_dir(self.folder.join("generations")).into_iter().flatten().flatten();
         let mut numbers: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -74,25 +67,25 @@ impl PolicyPins {
         !self.folder.exists()
     }
 
-    /// Whether this user may look whether anything is pinned.
+    /// Whether this user has the right to see if anything is pinned.
     pub fn may_be_seen(&self) -> bool {
         self.folder.try_exists().is_ok()
     }
 
-    /// Whether the parts of a generation are there that commands open later.
+    /// Whether a generation has every part that commands open later.
     pub fn is_whole(&self, number: u32) -> bool {
         let parts = [PROGRAM, "counts", "cgroups", "missed"].map(|name| self.part(number, name));
         parts.iter().chain([&self.labels()]).all(|pin| pin.exists())
     }
 
-    /// Pins every part of a generation; labels where none are pinned yet.
+    /// Pins every part of a generation, and the labels if none are pinned yet.
     ///
     /// Errors: the BPF file system is read-only or full; not permitted.
-    /// Side effects: pins that [`PolicyPins::remove_generation`] takes away.
+    /// Side effects: [`PolicyPins::remove_generation`] removes the pins.
     pub fn keep(&self, number: u32, loaded: &LoadedPolicy) -> Result<()> {
         self.pins.mount()?;
         for folder in [self.pins.folder(), &self.folder, &self.folder.join("generations"), &self.generation(number)] {
-            make(folder)?;
+            io_error::make_private_folder(folder).with_context(|| format!("pin in {}", folder.display()))?;
         }
         let labels = loaded.map("labels")?;
         if !self.labels().exists() {
@@ -105,14 +98,12 @@ impl PolicyPins {
         bpf::pin(&loaded.program, &self.part(number, PROGRAM))
     }
 
-    /// Opens a part of a generation.
-    ///
-    /// Errors: it is not pinned; not permitted.
+    /// Errors: the part is not pinned; not permitted.
     pub fn open(&self, number: u32, name: &str) -> Result<OwnedFd> {
         bpf::open_pin(&self.part(number, name))
     }
 
-    /// Removes the pins of a generation; those that do not exist are no error.
+    /// Pins that do not exist are no error.
     ///
     /// Errors: the BPF file system is read-only; not permitted.
     pub fn remove_generation(&self, number: u32) -> Result<()> {
@@ -124,18 +115,13 @@ impl PolicyPins {
         if let Some(array) = array {
             bpf::await_map_gone(array, CLEARED_WITHIN);
         }
-        match fs::remove_dir(&folder) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("remove the pins in {}", folder.display()))
-            }
-            _ => Ok(()),
-        }
+        io_error::accept(ErrorKind::NotFound, fs::remove_dir(&folder))
+            .with_context(|| format!("remove the pins in {}", folder.display()))
     }
 
     /// Detaches the policy and removes all of its pins.
     ///
     /// Errors: the BPF file system is read-only; not permitted.
-    /// Side effects: connections are decided by it no more.
     pub fn remove_all(&self) -> Result<()> {
         if let Ok(link) = bpf::open_pin(&self.link()) {
             bpf::detach_link(&link);
@@ -146,17 +132,8 @@ impl PolicyPins {
         }
         bpf::remove_pin(&self.labels())?;
         for folder in [&self.folder.join("generations"), &self.folder] {
-            let _ = fs::remove_dir(folder); // one that holds something of another stays
+            let _ = fs::remove_dir(folder); // stays if it holds something else
         }
         Ok(())
-    }
-}
-
-fn make(folder: &Path) -> Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(error).with_context(|| format!("pin in {}", folder.display()))
-        }
-        _ => Ok(()),
     }
 }

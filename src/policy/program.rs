@@ -1,48 +1,47 @@
-//! One generation of a policy in the kernel: its program with its tables, loaded and not yet deciding.
+//! One generation of a policy in the kernel: its program and tables, loaded but not attached.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
 
-use super::table::{CgroupPlace, MapEntry, RuleTables};
+use super::table::{CgroupPlace, CgroupTree, MapEntry, RuleTables};
 use crate::failure::Failure;
-use crate::kernel::libbpf_log;
+use crate::kernel::{cgroup, libbpf_log};
 
 #[allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from select.bpf.c")]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/select.skel.rs"));
 }
-use skeleton::SelectSkel;
 
 const BATCH: usize = 4096;
 
 #[derive(Debug, Default)]
 pub struct Setup<'a> {
-    /// Labels of sockets that the generation before uses; none: new ones.
+    /// Labels of the previous generation. `None` starts without labels.
     pub labels: Option<BorrowedFd<'a>>,
     pub number: u32,
-    /// The trial's lease; none: it decides for good.
+    /// `None` for a permanent generation.
     pub lease: Option<Lease<'a>>,
 }
 
-/// Until when a trial may decide, and what decides after that.
+/// How long a trial may decide, and what decides afterwards.
 #[derive(Debug)]
 pub struct Lease<'a> {
     /// CLOCK_BOOTTIME, nanoseconds.
     pub until_ns: u64,
-    /// The program of the generation before; none: nothing decides.
+    /// The previous generation's program. Without one, nothing decides.
     pub fallback: Option<BorrowedFd<'a>>,
 }
 
-/// A generation that the kernel has verified. It ends with this value unless its parts are pinned.
+/// A generation that the kernel has verified. Dropping it unloads it unless its parts are pinned.
 #[derive(Debug)]
 pub struct LoadedPolicy {
     /// The program for the root of the cgroups.
     pub program: OwnedFd,
-    /// Keeps ids of new cgroups; none: no rule is by cgroup.
+    /// Follow new cgroups. Empty without rules by cgroup.
     pub cgroup_links: Vec<(&'static str, OwnedFd)>,
     /// Maps by the names of their pins.
     pub maps: Vec<(&'static str, OwnedFd)>,
@@ -50,11 +49,10 @@ pub struct LoadedPolicy {
 
 /// Loads a generation and fills its tables.
 ///
-/// Errors: the kernel refuses the program, or lacks what rules by cgroup need; no memory is left for its tables.
-/// Side effects: with rules by cgroup, programs on the kernel's tracepoints for cgroups, as long as the value lives.
+/// Errors: the kernel refuses the program, or lacks what rules by cgroup need; out of memory for the tables.
+/// Side effects: with rules by cgroup, programs on the kernel's cgroup tracepoints while the value lives.
 pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
-    libbpf_log::install_if_none();
-    libbpf_log::take();
+    libbpf_log::start();
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = skeleton::SelectSkelBuilder::default().open(&mut storage).context("open the policy's program")?;
     set_up!(&mut open, tables);
@@ -74,19 +72,24 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
     let skel = open.load().map_err(|error| refusal("apply a policy", &error))?;
     fill!(&skel.maps, tables);
     write_all(&skel.maps.tccc_awaited, tables.cgroups.entries())?;
+    let maps = &skel.maps;
     if let Some(lease) = &setup.lease {
-        fill_lease(&skel, lease)?;
+        let zero = 0u32.to_ne_bytes();
+        maps.tccc_lease.update(&zero, &lease.until_ns.to_ne_bytes(), MapFlags::ANY).context("write the lease")?;
+        if let Some(program) = lease.fallback {
+            let number = program.as_raw_fd().to_ne_bytes();
+            maps.tccc_fallback.update(&zero, &number, MapFlags::ANY).context("keep the generation before")?;
+        }
     }
     let mut cgroup_links = Vec::new();
     if has_cgroups {
-        // The end first: a cgroup that is noted when it begins is then also forgotten when it ends.
+        // The release program first, so that every cgroup that is noted is also forgotten.
         for (name, program) in [("release", &skel.progs.tccc_cg_release), ("mkdir", &skel.progs.tccc_cg_mkdir)] {
             let link = program.attach().with_context(|| format!("follow cgroups ({name})"))?;
             cgroup_links.push((name, link.as_fd().try_clone_to_owned()?));
         }
-        super::places::fill(&tables.cgroups, |id, place| set_place(&skel, id, place))?;
+        note_cgroups(&tables.cgroups, &maps.tccc_cgroups)?;
     }
-    let maps = &skel.maps;
     let kept = [
         ("counts", maps.tccc_counts.as_fd()),
         ("lease", maps.tccc_lease.as_fd()),
@@ -104,32 +107,28 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
 }
 
 impl LoadedPolicy {
-    /// One of its maps.
-    ///
-    /// Errors: it has none of that name.
+    /// Errors: there is no map of that name.
     pub fn map(&self, name: &str) -> Result<&OwnedFd> {
         let found = self.maps.iter().find(|(other, _)| *other == name);
         Ok(&found.with_context(|| format!("find the policy's map {name}"))?.1)
     }
 }
 
-/// Why the kernel did not take a program of the policy; `what` cannot be done without it, in a verb phrase.
+/// Explains why the kernel refused a program of the policy. `what` cannot be done without it, in a verb phrase.
 pub(super) fn refusal(what: &str, error: &libbpf_rs::Error) -> anyhow::Error {
+    const NOT_THE_REASON: [&str; 6] =
+        ["libbpf:", "processed ", "-- ", "verification time", "stack depth", "mark_precise"];
     let log = libbpf_log::take();
     // The verifier's verdict is the last line before its counts.
-    let verdict = log.lines().rev().find(|line| !is_about_the_log(line));
+    let is_verdict =
+        |line: &&str| !line.trim().is_empty() && !NOT_THE_REASON.iter().any(|words| line.starts_with(words));
+    let verdict = log.lines().rev().find(is_verdict);
     let why = verdict.map_or(error.to_string(), |line| line.trim().to_owned());
     let what = format!("cannot {what}: the kernel refuses its program: {why}");
     Failure::unmet(what).hint("`tccc -v` shows the verifier's log; `tccc doctor` lists what this host lacks").into()
 }
 
-fn is_about_the_log(line: &str) -> bool {
-    const NOT_THE_REASON: [&str; 6] =
-        ["libbpf:", "processed ", "-- ", "verification time", "stack depth", "mark_precise"];
-    line.trim().is_empty() || NOT_THE_REASON.iter().any(|words| line.starts_with(words))
-}
-
-/// Writes the tables of an opened object, of the one that decides or of the one that sweeps: each has them.
+/// Writes the tables of an opened object. The program that decides and the one that sweeps share their layout.
 macro_rules! set_up {
     ($open:expr, $tables:expr) => {{
         let (open, tables): (_, &$crate::policy::table::RuleTables) = ($open, $tables);
@@ -149,7 +148,7 @@ macro_rules! set_up {
             (place.by, place.flags) = (rule.by as u32, rule.flags);
         }
         for (place, arm) in rodata.arms.iter_mut().zip(&tables.arms) {
-            (place.below, place.slot, place.flags) = (arm.below, arm.slot, arm.flags());
+            (place.below, place.slot, place.flags) = (arm.below, arm.slot, arm.flags);
             place.algorithm.iter_mut().zip(arm.algorithm.bytes()).for_each(|(to, from)| *to = from as _);
         }
         let maps = &mut open.maps;
@@ -167,7 +166,7 @@ macro_rules! set_up {
 }
 pub(super) use set_up;
 
-/// Fills the tables of a loaded object, of either kind.
+/// Fills the tables of a loaded object of either kind.
 macro_rules! fill {
     ($maps:expr, $tables:expr) => {{
         let (maps, tables): (_, &$crate::policy::table::RuleTables) = ($maps, $tables);
@@ -181,9 +180,7 @@ macro_rules! fill {
 }
 pub(super) use fill;
 
-/// Writes many entries of a map at once.
-///
-/// Errors: no memory is left.
+/// Errors: out of memory.
 pub(super) fn write_all(map: &impl MapCore, entries: Vec<MapEntry>) -> Result<()> {
     for part in entries.chunks(BATCH) {
         let (keys, values): (Vec<_>, Vec<_>) = part.iter().cloned().unzip();
@@ -194,18 +191,19 @@ pub(super) fn write_all(map: &impl MapCore, entries: Vec<MapEntry>) -> Result<()
     Ok(())
 }
 
-fn set_place(skel: &SelectSkel<'_>, cgroup: u64, place: CgroupPlace) -> Result<()> {
-    let set = skel.maps.tccc_cgroups.update(&cgroup.to_ne_bytes(), &place.bytes(), MapFlags::ANY);
-    set.context("note a cgroup: more are below those of the rules than there is room for")
-}
-
-fn fill_lease(skel: &SelectSkel<'_>, lease: &Lease) -> Result<()> {
-    use std::os::fd::AsRawFd as _;
-    let zero = 0u32.to_ne_bytes();
-    skel.maps.tccc_lease.update(&zero, &lease.until_ns.to_ne_bytes(), MapFlags::ANY).context("write the lease")?;
-    if let Some(program) = lease.fallback {
-        let number = program.as_raw_fd().to_ne_bytes();
-        skel.maps.tccc_fallback.update(&zero, &number, MapFlags::ANY).context("keep the generation before")?;
-    }
-    Ok(())
+/// Notes every existing cgroup that matters to a rule, by its id. The kernel program notes later ones.
+///
+/// A cgroup is noted before its children are listed. A cgroup made meanwhile is either listed here, or the kernel program
+/// knows its parent.
+///
+/// Errors: cgroup v2 is not mounted; the map is full. A cgroup that vanishes meanwhile is left out.
+fn note_cgroups(tree: &CgroupTree, map: &impl MapCore) -> Result<()> {
+    let note = |id: u64, place: &CgroupPlace| {
+        if *place != CgroupPlace::default() {
+            let noted = map.update(&id.to_ne_bytes(), &place.bytes(), MapFlags::ANY);
+            noted.context("note a cgroup: more are below those of the rules than there is room for")?;
+        }
+        Ok(true)
+    };
+    cgroup::walk(tree.root(), |above, name| tree.place(*above, &name.to_string_lossy()), note)
 }

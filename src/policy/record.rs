@@ -1,30 +1,30 @@
-//! What is known of the policy on this host: its generations with their rules, and the trial that goes on.
+//! The record of this host's policy: its generations with their rules, and the running trial.
 //!
-//! The record is written before each change, so that whatever is in the kernel is listed in it. Which generation decides
-//! is not written down: the cgroup's link tells.
+//! The record is written before each change, so that it lists everything in the kernel. It does not say which generation
+//! decides: the cgroup's link shows that.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::rule::Policy;
 use crate::failure::Failure;
+use crate::kernel::io_error;
 use crate::kernel::process::Process;
 use crate::state::{Locked, Store};
 
 pub const RECORD_SCHEMA: u32 = 1;
-/// Most arms that labels distinguish; the oldest that no generation has are forgotten.
+/// The most arms that labels distinguish. The oldest arms that no generation has are forgotten.
 const SLOTS_MAX: usize = 4096;
 
-/// Everything of the policy that is not in the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicyRecord {
     pub schema: u32,
-    /// Shape: ascending numbers; the last may be one whose application was interrupted.
+    /// Shape: ascending numbers; applying the last one may have been interrupted.
     pub generations: Vec<GenerationRecord>,
-    /// Which arm each number in labels stands for: the first is number 1.
+    /// The arm of each number in labels, from number 1.
     pub slots: Vec<ArmSlot>,
     pub trial: Option<TrialRecord>,
     /// The trial of a generation that is about to decide.
@@ -33,25 +33,24 @@ pub struct PolicyRecord {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GenerationRecord {
-    /// One more than the generation before.
     pub number: u32,
-    /// The kernel's number of its program; 0 until it is loaded.
+    /// The kernel's id of the program. 0 until it is loaded.
     pub program_id: u32,
-    /// When it was applied, RFC 3339.
+    /// RFC 3339.
     pub since: String,
-    /// The file it is from; none for a policy that a trial of a default or an upgrade alone made.
+    /// `None` if only a trial of a default or an upgrade made the policy.
     pub file: Option<PathBuf>,
-    /// Its rules, those that a trial adds included.
+    /// Includes the rules that a trial adds.
     pub policy: Policy,
-    /// The cgroup whose connections it decides, with all below it.
+    /// Connections in this cgroup and below are decided.
     pub cgroup: PathBuf,
 }
 
-/// An arm, as labels number it.
+/// An arm as labels number it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ArmSlot {
     pub rule: String,
-    /// The algorithm's kernel name, or `keep`.
+    /// An algorithm's kernel name, or `keep`.
     pub arm: String,
 }
 
@@ -59,29 +58,30 @@ pub struct ArmSlot {
 pub struct TrialRecord {
     pub subject: TrialSubject,
     pub generation: u32,
-    /// The generation that decides again when the trial is over without success; none: no policy.
+    /// Decides again if the trial fails. `None` if there was no policy.
     pub previous: Option<u32>,
-    /// When it began, CLOCK_BOOTTIME, nanoseconds.
+    /// CLOCK_BOOTTIME, nanoseconds.
     pub began_ns: u64,
-    /// When it ends unless a person decides before, CLOCK_BOOTTIME, nanoseconds; none: only a person or a limit ends it.
+    /// The trial ends then unless a person decides before. CLOCK_BOOTTIME, nanoseconds. `None` if only a person or a
+    /// limit ends the trial.
     pub deadline_ns: Option<u64>,
-    /// How long the kernel lets it decide after the guard's latest sign of life, nanoseconds.
+    /// How long the kernel lets the trial decide after the guard renewed the lease, nanoseconds.
     pub lease_ns: u64,
     /// The process that renews the lease.
     pub guard: Process,
-    /// Open sockets were moved too, and are moved back if it fails.
+    /// Open sockets were moved too. They are moved back if the trial fails.
     pub live: bool,
-    /// Algorithms that were loaded for it, and go if it fails.
+    /// Algorithms that were loaded for the trial. They are unloaded if it fails.
     pub loaded: Vec<String>,
-    /// A person stopped the steps; the guard judges on.
+    /// A person stopped the steps. The guard still judges.
     pub paused: bool,
-    /// It is to be kept: where the command that does so was killed, the guard or the next command goes on with that.
+    /// A person keeps the trial. If the command that keeps it is killed, the guard or the next command continues.
     #[serde(default)]
     pub confirmed: bool,
-    /// SHA-256 of its rules, whatever step they have come to.
+    /// SHA-256 of the rules as the trial began.
     #[serde(default)]
     pub policy: Option<String>,
-    /// Where each rule with limits or steps is.
+    /// Shape: one entry for each rule with limits or steps.
     pub rules: Vec<RuleProgress>,
 }
 
@@ -92,21 +92,16 @@ pub enum TrialSubject {
     Policy,
     /// An algorithm as the host's default.
     Default { name: String },
-    /// New code for a loaded algorithm.
-    Upgrade {
-        /// The name whose code is replaced when the trial succeeds.
-        name: String,
-        /// The name of the new code while it is on trial.
-        trial_name: String,
-    },
+    /// New code for the loaded algorithm `name`. The new code has the name `trial_name` during the trial.
+    Upgrade { name: String, trial_name: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleProgress {
     pub rule: String,
-    /// Index of the step that goes on; 0 without steps.
+    /// Index of the current step. 0 without steps.
     pub step: usize,
-    /// When the step began, CLOCK_BOOTTIME, nanoseconds.
+    /// Begin of the step, CLOCK_BOOTTIME, nanoseconds.
     pub since_ns: u64,
     pub state: RuleState,
 }
@@ -115,9 +110,9 @@ pub struct RuleProgress {
 #[serde(rename_all = "snake_case")]
 pub enum RuleState {
     Judged,
-    /// A limit was crossed and the rule says `freeze`: it stays as it is until a person decides.
+    /// A limit was crossed and the rule says `freeze`. The share stays until a person decides.
     Frozen,
-    /// Its last step, or its deadline, is passed.
+    /// Past the last step or the deadline.
     Passed,
 }
 
@@ -126,12 +121,12 @@ pub struct TrialEnd {
     pub subject: TrialSubject,
     pub generation: u32,
     pub result: TrialResult,
-    /// When, RFC 3339.
+    /// RFC 3339.
     pub at: String,
     pub why: String,
-    /// The folder of the incident, where a limit was crossed.
+    /// The incident's folder if a limit was crossed.
     pub incident: Option<PathBuf>,
-    /// SHA-256 of the rules that were on trial.
+    /// SHA-256 of the rules on trial.
     #[serde(default)]
     pub policy: Option<String>,
 }
@@ -140,14 +135,11 @@ pub struct TrialEnd {
 #[serde(rename_all = "snake_case")]
 pub enum TrialResult {
     Kept,
-    /// Connections are decided as before.
     Reverted,
 }
 
 impl TrialRecord {
-    /// Until when the kernel lets it decide after a sign of life at `now_ns`: a whole lease, but never past the deadline.
-    ///
-    /// Units: CLOCK_BOOTTIME, nanoseconds.
+    /// The end of a lease that is renewed at `now_ns`, never past the deadline. CLOCK_BOOTTIME, nanoseconds.
     pub fn lease_from(&self, now_ns: u64) -> u64 {
         let until_ns = now_ns.saturating_add(self.lease_ns);
         self.deadline_ns.map_or(until_ns, |deadline_ns| until_ns.min(deadline_ns))
@@ -155,7 +147,7 @@ impl TrialRecord {
 }
 
 impl TrialSubject {
-    /// The word for it in commands: the name of an algorithm, or `policy`.
+    /// The word in commands: the name of an algorithm, or `policy`.
     pub fn name(&self) -> &str {
         match self {
             TrialSubject::Policy => "policy",
@@ -163,7 +155,7 @@ impl TrialSubject {
         }
     }
 
-    /// A phrase: `the policy`, `"dtcp" as the default`, `the upgrade of "dtcp"`.
+    /// For example `"dtcp" as the default`.
     pub fn phrase(&self) -> String {
         match self {
             TrialSubject::Policy => "the policy".to_owned(),
@@ -177,15 +169,14 @@ pub fn path(store: &Store) -> PathBuf {
     folder(store).join("record.json")
 }
 
-/// The folder of everything that is known of the policy.
 pub fn folder(store: &Store) -> PathBuf {
     store.folder().join("policy")
 }
 
 impl PolicyRecord {
-    /// Reads the record; an empty one where there is none.
+    /// The result is empty if there is no record.
     ///
-    /// Errors: there is one that cannot be read: what is in the kernel is known from its pins alone.
+    /// Errors: the record cannot be read. Only the pins then show what is in the kernel.
     pub fn read(store: &Store) -> Result<Self> {
         let empty = PolicyRecord { schema: RECORD_SCHEMA, ..PolicyRecord::default() };
         let Ok(bytes) = fs::read(path(store)) else { return Ok(empty) };
@@ -199,15 +190,17 @@ impl PolicyRecord {
         Ok(record)
     }
 
-    /// Writes it, or removes it when nothing is left to remember.
+    /// Removes the record if it has no generation.
     ///
     /// Errors: the folder is full or read-only.
     pub fn write(&self, locked: &Locked) -> Result<()> {
         let path = path(locked.store());
-        if self.generations.is_empty() {
-            return remove(&path, &folder(locked.store()));
+        if !self.generations.is_empty() {
+            return locked.write_document(&path, self);
         }
-        locked.write_document(&path, self)
+        io_error::remove_file(&path).with_context(|| format!("remove the record {}", path.display()))?;
+        let _ = fs::remove_dir(folder(locked.store())); // stays with a guard's state in it until the guard ends
+        Ok(())
     }
 
     pub fn generation(&self, number: u32) -> Option<&GenerationRecord> {
@@ -218,7 +211,7 @@ impl PolicyRecord {
         self.generations.iter().map(|generation| generation.number).max().unwrap_or(0) + 1
     }
 
-    /// Numbers for the arms of a policy, new ones for those that have none.
+    /// Gives a number to each arm of a policy that has none.
     pub fn number_arms(&mut self, policy: &Policy) {
         let wanted: Vec<ArmSlot> = slots_of(policy).collect();
         let missing: Vec<&ArmSlot> = wanted.iter().filter(|slot| !self.slots.contains(slot)).collect();
@@ -235,7 +228,7 @@ impl PolicyRecord {
         }
     }
 
-    /// The arm that a label's number stands for.
+    /// The arm of a number in labels.
     pub fn slot(&self, number: u32) -> Option<&ArmSlot> {
         self.slots.get(number.checked_sub(1)? as usize)
     }
@@ -245,15 +238,4 @@ fn slots_of(policy: &Policy) -> impl Iterator<Item = ArmSlot> {
     policy.rules.iter().flat_map(|rule| {
         rule.split.arms.iter().map(|arm| ArmSlot { rule: rule.name.clone(), arm: arm.treatment.to_string() })
     })
-}
-
-fn remove(file: &Path, folder: &Path) -> Result<()> {
-    match fs::remove_file(file) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(anyhow::Error::from(error).context(format!("remove the record {}", file.display())));
-        }
-        _ => {}
-    }
-    let _ = fs::remove_dir(folder); // one that holds a guard's state stays until the guard ends
-    Ok(())
 }

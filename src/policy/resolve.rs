@@ -1,4 +1,4 @@
-//! What the names in a policy mean on this host: network namespaces, algorithms, numbers of arms.
+//! Looks up on this host what a policy names: network namespaces, algorithms, numbers of arms.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -14,11 +14,9 @@ use crate::kernel::netns::Netns;
 use crate::kernel::probe::Features;
 use crate::kernel::{congestion, struct_ops};
 
-/// Those of the kernel's own algorithms that want ECN; it shows that of no module (net/ipv4/tcp_dctcp.c).
+/// The kernel's own algorithms that want ECN. The kernel does not show this flag of a module (net/ipv4/tcp_dctcp.c).
 const KERNEL_WANTS_ECN: [&str; 2] = ["dctcp", "dctcp-reno"];
 
-/// Looks names up.
-///
 /// Errors: a network namespace does not exist, or cannot be entered.
 pub fn resolve(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
     let mut netns = BTreeMap::new();
@@ -31,7 +29,7 @@ pub fn resolve(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
     resolved(policy, record, netns)
 }
 
-/// Looks up the names of a policy that decides already: a namespace that has gone since matches nothing.
+/// As [`resolve`], but a namespace that is gone matches nothing.
 ///
 /// Errors: this kernel shows no type information.
 pub fn resolve_present(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
@@ -41,23 +39,17 @@ pub fn resolve_present(policy: &Policy, record: &PolicyRecord) -> Result<Resolve
 }
 
 fn resolved(policy: &Policy, record: &PolicyRecord, netns: BTreeMap<String, u64>) -> Result<Resolved> {
-    let mut resolved = Resolved { netns, ..Resolved::default() };
-    for (slot, number) in record.slots.iter().zip(1..) {
-        resolved.slots.insert((slot.rule.clone(), slot.arm.clone()), number);
-    }
-    let wanted = algorithms(policy);
     let tables = struct_ops::tables(features()?).unwrap_or_default();
-    resolved.want_ecn = wanted
-        .into_iter()
-        .filter(|name| match tables.iter().find(|table| table.name == *name) {
-            Some(table) => table.wants_ecn,
-            None => KERNEL_WANTS_ECN.contains(&name.as_str()),
-        })
-        .collect();
-    Ok(resolved)
+    let wants_ecn = |name: &String| match tables.iter().find(|table| table.name == *name) {
+        Some(table) => table.wants_ecn,
+        None => KERNEL_WANTS_ECN.contains(&name.as_str()),
+    };
+    let slots = record.slots.iter().zip(1..).map(|(slot, number)| ((slot.rule.clone(), slot.arm.clone()), number));
+    let want_ecn = algorithms(policy).into_iter().filter(wants_ecn).collect();
+    Ok(Resolved { netns, want_ecn, slots: slots.collect() })
 }
 
-/// What this kernel offers, read once: it stays the same while this process runs, and a guard asks at each step.
+/// Cached, because a guard asks at each step.
 ///
 /// Errors: this kernel shows no type information.
 pub(super) fn features() -> Result<&'static Features> {
@@ -69,15 +61,15 @@ pub(super) fn features() -> Result<&'static Features> {
     Ok(FEATURES.get_or_init(|| features))
 }
 
-/// Names of the algorithms that rules give.
+/// Names of all algorithms in the arms of a policy.
 pub fn algorithms(policy: &Policy) -> BTreeSet<String> {
     let arms = policy.rules.iter().flat_map(|rule| &rule.split.arms);
     arms.filter_map(|arm| Some(arm.treatment.algorithm()?.to_owned())).collect()
 }
 
-/// Those that are not registered yet, which tccc carries and has to load.
+/// The catalogue's algorithms that a policy names and that are not registered yet.
 ///
-/// Errors: a rule names an algorithm that is neither registered nor carried; says the rule's line.
+/// Errors: an algorithm is neither registered nor in the catalogue. The error names the rule's line.
 pub fn to_load(policy: &Policy) -> Result<Vec<&'static catalog::Algorithm>> {
     let available = congestion::available()?;
     let mut found: Vec<&'static catalog::Algorithm> = Vec::new();
@@ -93,9 +85,7 @@ pub fn to_load(policy: &Policy) -> Result<Vec<&'static catalog::Algorithm>> {
     Ok(found)
 }
 
-/// Checks that this kernel counts what the limits of the rules are about.
-///
-/// Errors: a limit on timeouts, which the sockets of kernels before 6.7 do not count; says the rule's line.
+/// Errors: a limit on timeouts, which sockets do not count before Linux 6.7. The error names the rule's line.
 pub fn check_limits(policy: &Policy) -> Result<()> {
     limits_are_counted(policy, features()?.counts_timeouts)
 }
@@ -113,13 +103,12 @@ fn limits_are_counted(policy: &Policy, counts_timeouts: bool) -> Result<()> {
     Ok(())
 }
 
-/// An algorithm that tccc does not carry may be a module of the kernel, which only a person loads.
+/// Suggests to load a kernel module, which only a person may do.
 fn unknown(name: &str, why: Failure) -> Failure {
     let module = format!("`modprobe tcp_{name}` if it is one of the kernel");
     Failure { hint: Some(why.hint.map_or(module.clone(), |hint| format!("{hint}; {module}"))), ..why }
 }
 
-/// A failure, with the rule that it is about.
 pub fn at_rule(rule: &Rule, field: &str, why: Failure) -> Failure {
     Failure { what: format!("rule \"{}\", line {}: {field}: {}", rule.name, rule.line, why.what), ..why }
 }
@@ -137,9 +126,7 @@ mod tests {
         assert!(limits_are_counted(&timeouts, true).is_ok());
         assert!(limits_are_counted(&policy("\"retransmitted<1.2x\""), false).is_ok());
         let refused = limits_are_counted(&timeouts, false).unwrap_err().to_string();
-        assert!(
-            refused.starts_with("rule \"web\", line 2: guard: \"timeouts<2x\" would never be crossed"),
-            "{refused}"
-        );
+        let expected = "rule \"web\", line 2: guard: \"timeouts<2x\" would never be crossed";
+        assert!(refused.starts_with(expected), "{refused}");
     }
 }

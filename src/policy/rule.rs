@@ -1,6 +1,4 @@
-//! The rules of a policy as somebody wrote them, before names are looked up on this host.
-//!
-//! Pure: what a cgroup or a network namespace is called here is resolved when the policy is applied.
+//! The rules of a policy as written. Names of cgroups and network namespaces are looked up when the policy is applied.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -14,24 +12,21 @@ use strum::{Display, IntoStaticStr};
 use crate::units::prefix::Prefix;
 use crate::units::{BitsPerSec, ParseError, format_duration};
 
-/// Most rules of one policy: a decision is a bit in a 64-bit word.
+/// The kernel program has one bit a rule in a 64-bit word.
 pub const RULES_MAX: usize = 64;
-/// Most arms of all rules together.
+/// Arms of all rules together.
 pub const ARMS_MAX: usize = 256;
-/// Longest name of a rule, bytes.
+/// Bytes.
 pub const RULE_NAME_MAX: usize = 32;
 
-/// Rules in order: the first one that matches a connection decides.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
-    /// Shape: at most [`RULES_MAX`], with names that differ.
+    /// The first rule that matches a connection decides. Shape: at most [`RULES_MAX`], with distinct names.
     pub rules: Vec<Rule>,
 }
 
-/// One rule: which connections it is for, and what they get.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// Its name, as `explain`, metrics and incidents use it.
     pub name: String,
     /// Line of the file where the rule begins.
     pub line: usize,
@@ -39,16 +34,16 @@ pub struct Rule {
     pub split: Split,
     /// Also replaces an algorithm that a program chose by `setsockopt(TCP_CONGESTION)`.
     pub overrides: bool,
-    /// Also replaces an algorithm that a route names (`ip route … congctl`). Rules of a file do.
+    /// Also replaces an algorithm that a route names (`ip route … congctl`). True for all rules of a file.
     pub overrides_route: bool,
-    /// Limits and steps of a trial; none when the rule simply holds.
+    /// `None` for a permanent rule.
     pub trial: Option<RuleTrial>,
 }
 
-/// Conditions of a rule. Values of one kind are alternatives; kinds narrow each other; an empty list matches all.
+/// Conditions of a rule. A connection has to match one value of each list. An empty list matches all.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Match {
-    /// cgroups, with all below them.
+    /// A cgroup includes all cgroups below it.
     pub cgroups: Vec<CgroupName>,
     /// Network namespaces by name, path or process id.
     pub netns: Vec<String>,
@@ -56,23 +51,23 @@ pub struct Match {
     pub to: Vec<Prefix>,
     pub local_port: Vec<Ports>,
     pub remote_port: Vec<Ports>,
-    /// Which end began the connection; none for both.
+    /// `None` matches both directions.
     pub direction: Option<Way>,
-    /// Algorithms that the connection would have without a policy, by kernel name.
+    /// Kernel names of algorithms that connections have without a policy.
     pub current: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, derive_more::Display, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CgroupName {
-    /// By its path below the cgroup v2 mount: `/system.slice/nginx.service`.
+    /// A path below the cgroup v2 mount: `/system.slice/nginx.service`.
     #[display("{}", _0.display())]
     Path(PathBuf),
-    /// By the name of a systemd unit, wherever it is: `nginx.service`.
+    /// A systemd unit at any place: `nginx.service`.
     Unit(String),
 }
 
-/// One port or a range of ports, both ends included.
+/// Both ends are included.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports(pub RangeInclusive<u16>);
 
@@ -82,19 +77,18 @@ pub struct Ports(pub RangeInclusive<u16>);
 pub enum Way {
     /// Accepted by a listening socket of this host.
     In,
-    /// Made by this host.
+    /// Opened by this host.
     Out,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
-    /// Shape: at least one; shares add up to [`Portion::ALL`]; in the order of the file, `keep` last.
+    /// Shape: at least one; portions add up to [`Portion::ALL`]; in the order of the file, `keep` last.
     pub arms: Vec<Arm>,
-    /// What is hashed to choose the arm.
     pub by: SplitBy,
 }
 
-/// A part of a rule's connections, and what it gets.
+/// A part of a rule's connections, and what they get.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
     pub treatment: Treatment,
@@ -104,21 +98,22 @@ pub struct Arm {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Treatment {
-    /// The algorithm it would have without a policy.
+    /// The algorithm without a policy.
     #[display("keep")]
     Keep,
-    /// An algorithm by its kernel name.
+    /// An algorithm's kernel name.
     Algorithm(String),
 }
 
-/// A share of connections in hundredths of a percent: 500 is 5 %.
+/// A share of connections in hundredths of a percent. 500 is 5 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, derive_more::Display, Serialize, Deserialize)]
 #[display("{} %", self.percent())]
 pub struct Portion(pub u16);
 
-/// What decides which arm of a split a connection is in; the kernel program has the same numbers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What is hashed to choose the arm of a connection. The kernel program uses the same numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum SplitBy {
     /// Both addresses and both ports.
     #[default]
@@ -129,92 +124,89 @@ pub enum SplitBy {
     Prefix,
 }
 
-/// What makes a rule a trial: limits that the guard watches, and steps by which the share rises.
+/// What makes a rule a trial: limits that the guard watches, and steps of a rising share.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RuleTrial {
-    /// Limits; a connection that crosses one ends the trial.
+    /// An arm that crosses a limit ends the trial.
     pub limits: Vec<GuardLimit>,
-    /// How long the guard watches before it ends as `undecided` says; none: until a person ends it, or the last step does.
+    /// `None` runs until a person ends the trial, or until the last step is over.
     pub deadline: Option<Duration>,
-    /// What happens at the deadline, or at the end of a step, when a limit is neither crossed nor shown to hold.
     pub undecided: Undecided,
-    /// What happens when a limit is crossed.
     pub on_fail: OnFail,
-    /// Shares of the first arm, one after another; empty: the share of the split, throughout.
+    /// Portions of the first arm in turn. If empty, the split's portions apply throughout.
     pub steps: Vec<RolloutStep>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display, Serialize, Deserialize)]
 #[display("{portion} for {}", format_duration(*duration))]
 pub struct RolloutStep {
-    /// Share of the rule's connections that get the algorithm.
     pub portion: Portion,
-    /// How long at least.
+    /// A minimum.
     pub duration: Duration,
 }
 
-/// What happens when the time is over and the guard cannot tell.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What happens after a step or at the deadline if some limit is neither crossed nor shown to hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Undecided {
-    /// Everything is as before the trial.
+    /// Restores the state before the trial.
     #[default]
     Revert,
     /// As if every limit were shown to hold.
     Proceed,
-    /// The trial goes on, and the guard with it, until it can tell or a person decides.
+    /// The trial continues until the guard has enough data or a person decides.
     Hold,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What happens when a limit is crossed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum OnFail {
-    /// Everything is as before the trial.
+    /// Restores the state before the trial.
     #[default]
     Revert,
-    /// The share stays as it is until a person decides.
+    /// The share stays until a person decides.
     Freeze,
 }
 
-/// A limit on a measured quantity of the connections that a rule changed.
+/// A limit for the connections that a rule changed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GuardLimit {
     pub metric: GuardMetric,
     pub allowed: Allowed,
 }
 
-/// A quantity that the guard measures of each arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum GuardMetric {
-    /// Share of the data segments that were retransmissions.
+    /// Share of data segments that are retransmissions.
     Retransmitted,
     /// Retransmission timeouts per connection.
     Timeouts,
-    /// Smoothed RTT over the lowest RTT, geometric mean over connections and looks.
+    /// Smoothed RTT divided by the lowest RTT; geometric mean over connections and looks.
     RttInflation,
-    /// Payload acknowledged per second in which the sender had data to send and was not limited by the receiver or by
-    /// its own buffer, bits per second.
+    /// Acknowledged payload per second of busy time, bits per second. The sender is busy while it has data to send and
+    /// neither the receiver nor its own buffer limits it.
     Goodput,
-    /// Share of the connections that ended by a reset or a timeout.
+    /// Share of connections that ended by a reset or a timeout.
     AbnormalEnds,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Allowed {
-    /// Times the value of the connections that did not change.
+    /// A factor on the value of the unchanged connections.
     Relative(f64),
-    /// The value itself, in the metric's unit.
+    /// In the metric's unit.
     Absolute(f64),
 }
 
 impl Portion {
     pub const ALL: Portion = Portion(10_000);
 
-    /// Reads a number of percent.
-    ///
     /// None: below 0, above 100, or finer than a hundredth of a percent.
     pub fn of_percent(percent: f64) -> Option<Self> {
         let hundredths = (percent * 100.0).round();
@@ -233,7 +225,7 @@ impl Portion {
 }
 
 impl GuardMetric {
-    /// All of them, in the order they are shown.
+    /// In the order of output.
     pub const ALL: [GuardMetric; 5] = [
         GuardMetric::Retransmitted,
         GuardMetric::Timeouts,
@@ -242,21 +234,54 @@ impl GuardMetric {
         GuardMetric::AbnormalEnds,
     ];
 
-    /// The word for it in limits, metrics and JSON.
+    /// The word in limits, metrics and JSON.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Whether more of it is better.
     pub fn is_better_when_high(self) -> bool {
         self == GuardMetric::Goodput
     }
 }
 
+impl Policy {
+    pub fn rule(&self, name: &str) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.name == name)
+    }
+
+    /// Rules with limits or steps.
+    pub fn on_trial(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(|rule| rule.trial.is_some())
+    }
+}
+
 impl Rule {
-    /// A rule as a file without options has it: routes yield to it, and programs do not.
+    /// A rule of a file without options: it overrides routes, but not the choices of programs.
     pub fn new(name: impl Into<String>, when: Match, split: Split) -> Self {
         Rule { name: name.into(), line: 0, when, split, overrides: false, overrides_route: true, trial: None }
+    }
+
+    pub fn is_guarded(&self) -> bool {
+        self.trial.as_ref().is_some_and(|trial| !trial.limits.is_empty())
+    }
+
+    pub fn steps(&self) -> &[RolloutStep] {
+        self.trial.as_ref().map_or(&[], |trial| &trial.steps)
+    }
+
+    /// How long a step takes. Without steps, the time until the deadline.
+    pub fn duration_of(&self, step: usize) -> Option<Duration> {
+        let step = self.steps().get(step).map(|step| step.duration);
+        step.or(self.trial.as_ref().and_then(|trial| trial.deadline))
+    }
+}
+
+impl Arm {
+    /// An arm, and one that keeps the rest of the connections as they are.
+    pub fn with_rest(treatment: Treatment, portion: Portion) -> Vec<Self> {
+        let rest = Portion(Portion::ALL.0 - portion.0);
+        let keep = (rest > Portion(0)).then_some(Arm { treatment: Treatment::Keep, portion: rest });
+        [Arm { treatment, portion }].into_iter().chain(keep).collect()
     }
 }
 
@@ -267,7 +292,7 @@ impl From<&str> for Treatment {
 }
 
 impl Treatment {
-    /// The algorithm's kernel name; none for `keep`.
+    /// `None` for `keep`.
     pub fn algorithm(&self) -> Option<&str> {
         match self {
             Treatment::Keep => None,
@@ -301,7 +326,7 @@ impl FromStr for Ports {
     }
 }
 
-/// Writes a share as percent by moving the decimal point, so that the text means exactly this number.
+/// Writes a share as percent by moving the decimal point in the text, which loses no precision.
 fn percent_text(share: f64) -> String {
     let text = share.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -324,11 +349,5 @@ impl fmt::Display for GuardLimit {
             (Allowed::Absolute(bits), GuardMetric::Goodput) => f.write_str(&BitsPerSec(bits as u64).exact()),
             (Allowed::Absolute(value), GuardMetric::Timeouts | GuardMetric::RttInflation) => write!(f, "{value}"),
         }
-    }
-}
-
-impl RuleTrial {
-    pub fn is_guarded(&self) -> bool {
-        !self.limits.is_empty()
     }
 }

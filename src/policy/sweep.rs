@@ -1,6 +1,5 @@
-//! Open sockets under a policy: what the rules say of each now, and moving them to it.
+//! Open sockets under a policy: shows what the rules say of each, and moves them to it.
 
-use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,16 +22,15 @@ use skeleton::{OpenSweepSkel, SweepSkel};
 
 /// Bytes of `struct policy_sight`.
 const SIGHT_BYTES: usize = 120;
-/// A kernel before 6.17 may miss a socket while others come and go: so often a sweep is repeated at most.
+/// A kernel before 6.17 may miss a socket while others come and go, so a sweep is repeated.
 const PASSES_MAX: usize = 4;
-/// What cannot be done without the programs that look alone.
 const LOOK: &str = "look at open connections";
 
 /// The parts of a generation that sweeps use.
 #[derive(Debug)]
 pub struct SweepParts {
     pub labels: OwnedFd,
-    /// cgroups by their ids, as the generation keeps them.
+    /// The generation's map of cgroups by id.
     pub cgroups: OwnedFd,
     pub number: u32,
 }
@@ -45,22 +43,21 @@ pub struct Sight {
     pub cgroup: u64,
     /// Inode of the network namespace.
     pub netns: u32,
-    /// The kernel's cookie of the network namespace.
     pub netns_cookie: u64,
     pub local: SocketAddr,
     pub remote: SocketAddr,
-    /// Something listens on its local port: others began it.
+    /// The peer opened it: something listens on the local port.
     pub is_in: bool,
     pub algorithm: String,
-    /// A program chose the algorithm, or a policy did.
+    /// A program or a policy chose the algorithm.
     pub is_chosen: bool,
-    /// Its route names an algorithm.
+    /// The route names an algorithm.
     pub is_routed: bool,
-    /// Rules that match it, one bit each; the lowest decides.
+    /// Rules that match, one bit each. The lowest decides.
     pub matching: u64,
-    /// Place of the arm that the deciding rule gives, among the arms of all rules.
+    /// Index of the deciding rule's arm among the arms of all rules.
     pub arm: u8,
-    /// Number of the map that holds the code of its algorithm; none for the kernel's own.
+    /// Id of the map with the algorithm's code. `None` for the kernel's own algorithms.
     pub code: Option<u32>,
     pub label: Option<SocketLabel>,
 }
@@ -73,27 +70,27 @@ pub struct SocketLabel {
     pub before: String,
 }
 
+/// Open connections by what moving them did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Moves {
-    /// Open connections that were looked at.
     pub seen: u64,
-    /// Those that got another algorithm.
+    /// Got another algorithm.
     pub moved: u64,
-    /// Those that had it already.
+    /// Had the right algorithm already.
     pub already: u64,
-    /// Left alone: a program or a route chose their algorithm.
+    /// Unchanged: a program or a route chose the algorithm.
     pub chosen: u64,
     pub failed: u64,
 }
 
-/// Looks at every open connection of every network namespace that can be entered; without `shared` there are no labels.
+/// Looks at the open connections of every network namespace that can be entered. Without `shared` there are no labels.
 ///
 /// Errors: a capability is missing; the kernel refuses the program.
 /// Shape: in the order of namespaces and of the kernel's tables.
 pub fn look(tables: &RuleTables, shared: Option<&SweepParts>) -> Result<Vec<Sight>> {
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
-    let mut open = open(&mut storage, tables, shared)?;
-    keep_only(&mut open, "tccc_sight")?;
+    let mut open = open(&mut storage, "tccc_sight")?;
+    set_tables(&mut open, tables, shared)?;
     let skel = open.load().map_err(|error| refusal(LOOK, &error))?;
     fill!(&skel.maps, tables);
     let link = skel.progs.tccc_sight.attach().context("attach the socket iterator")?;
@@ -108,19 +105,18 @@ pub fn look(tables: &RuleTables, shared: Option<&SweepParts>) -> Result<Vec<Sigh
     Ok(sights)
 }
 
-/// Gives every open connection what the rules say, and takes back what an earlier policy gave where no rule says it any
-/// more.
+/// Gives every open connection what the rules say. Takes back what an earlier policy gave and no rule gives now.
 ///
 /// Errors: a capability is missing; the kernel refuses the program or the algorithm that resets pacing.
-/// Side effects: connections change their algorithm; an algorithm is registered while that goes on.
+/// Side effects: connections change their algorithm; the algorithm that resets pacing is registered meanwhile.
 pub fn move_all(tables: &RuleTables, shared: &SweepParts) -> Result<Moves> {
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
-    let mut open = open(&mut storage, tables, Some(shared))?;
+    let mut open = open(&mut storage, "tccc_move")?;
+    set_tables(&mut open, tables, Some(shared))?;
     let name = format!("tccc_rst{}", std::process::id());
     copy_name(&mut open.struct_ops.pacing_reset_mut().name, &name);
     let bss = open.maps.bss_data.as_mut().context("find the settings of the sweep")?;
     copy_name(&mut bss.reset_name, &name);
-    keep_only(&mut open, "tccc_move")?;
     let mut skel = open.load().map_err(|error| refusal("change open connections", &error))?;
     fill!(&skel.maps, tables);
     let _reset = skel.maps.pacing_reset.attach_struct_ops().context("register the algorithm that resets pacing")?;
@@ -143,25 +139,22 @@ pub fn move_all(tables: &RuleTables, shared: &SweepParts) -> Result<Moves> {
     Ok(total)
 }
 
-/// What giving sockets the latest code of their algorithm did.
+/// Sockets that got the latest code of their algorithm.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Refreshes {
     pub listening: u64,
     pub open: u64,
-    /// Sockets that the kernel refused.
+    /// The kernel refused.
     pub failed: u64,
 }
 
-/// Has sockets choose `name` again, so that they get its latest code: listening ones, with `moves_open` connections too.
+/// Makes listening sockets choose `name` again, so that they get its latest code; with `moves_open` connections too.
 ///
 /// Errors: a capability is missing; the kernel refuses the program.
-/// Side effects: connections that are moved begin anew with the algorithm's private state; their window stays.
+/// Side effects: moved connections keep their window and start with fresh private state of the algorithm.
 pub fn refresh(name: &str, moves_open: bool) -> Result<Refreshes> {
-    libbpf_log::install_if_none();
-    libbpf_log::take();
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
-    let mut open = skeleton::SweepSkelBuilder::default().open(&mut storage).context("open the policy's sweep")?;
-    keep_only(&mut open, "tccc_refresh")?;
+    let mut open = open(&mut storage, "tccc_refresh")?;
     let rodata = open.maps.rodata_data.as_mut().context("find the settings of the sweep")?;
     rodata.refreshes_open = moves_open;
     let bss = open.maps.bss_data.as_mut().context("find the settings of the sweep")?;
@@ -175,43 +168,34 @@ pub fn refresh(name: &str, moves_open: bool) -> Result<Refreshes> {
     Ok(Refreshes { listening: counts.listening, open: counts.open, failed: counts.failed })
 }
 
-fn open<'a>(
-    storage: &'a mut MaybeUninit<OpenObject>,
-    tables: &RuleTables,
-    shared: Option<&SweepParts>,
-) -> Result<OpenSweepSkel<'a>> {
-    libbpf_log::install_if_none();
-    libbpf_log::take();
+/// Opens the object with one of its programs. Only moving connections needs the algorithm that resets pacing.
+fn open<'a>(storage: &'a mut MaybeUninit<OpenObject>, wanted: &str) -> Result<OpenSweepSkel<'a>> {
+    libbpf_log::start();
     let mut open = skeleton::SweepSkelBuilder::default().open(storage).context("open the policy's sweep")?;
-    set_up!(&mut open, tables);
-    let Some(shared) = shared else { return Ok(open) };
-    open.maps.rodata_data.as_mut().context("find the settings of the sweep")?.generation = shared.number as u16;
-    open.maps.tccc_labels.reuse_fd(shared.labels.as_fd()).context("use the policy's labels")?;
-    open.maps.tccc_cgroups.reuse_fd(shared.cgroups.as_fd()).context("use the policy's cgroups")?;
-    Ok(open)
-}
-
-/// Leaves out every program but one, and the algorithm that resets pacing unless connections are moved.
-fn keep_only(open: &mut OpenSweepSkel<'_>, wanted: &str) -> Result<()> {
     let moves = wanted == "tccc_move";
     open.maps.pacing_reset.set_autocreate(moves).context("leave out the algorithm that resets pacing")?;
     for mut program in open.open_object_mut().progs_mut() {
-        let is_of_reset = program.name().to_string_lossy().starts_with("reset_");
-        let is_wanted = program.name() == OsStr::new(wanted) || (moves && is_of_reset);
+        let name = program.name().to_string_lossy();
+        let is_wanted = name == wanted || (moves && name.starts_with("reset_"));
         program.set_autoload(is_wanted);
     }
-    Ok(())
+    Ok(open)
 }
 
-/// The iterator over the labelled sockets alone, without rules.
+fn set_tables(open: &mut OpenSweepSkel<'_>, tables: &RuleTables, shared: Option<&SweepParts>) -> Result<()> {
+    set_up!(&mut *open, tables);
+    let Some(shared) = shared else { return Ok(()) };
+    open.maps.rodata_data.as_mut().context("find the settings of the sweep")?.generation = shared.number as u16;
+    open.maps.tccc_labels.reuse_fd(shared.labels.as_fd()).context("use the policy's labels")?;
+    open.maps.tccc_cgroups.reuse_fd(shared.cgroups.as_fd()).context("use the policy's cgroups")
+}
+
+/// Attaches the iterator over labelled sockets, which needs no rules.
 ///
 /// Errors: the kernel refuses the program.
 pub(super) fn attach_labels(labels: &OwnedFd) -> Result<Link> {
-    libbpf_log::install_if_none();
-    libbpf_log::take();
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
-    let mut open = skeleton::SweepSkelBuilder::default().open(&mut storage).context("open the policy's sweep")?;
-    keep_only(&mut open, "tccc_label")?;
+    let mut open = open(&mut storage, "tccc_label")?;
     open.maps.tccc_labels.reuse_fd(labels.as_fd()).context("use the policy's labels")?;
     let skel = open.load().map_err(|error| refusal(LOOK, &error))?;
     skel.progs.tccc_label.attach_iter(labels.as_fd()).context("attach the iterator over labels")

@@ -1,14 +1,12 @@
-//! What the kernel program looks up: each condition of the rules as a word of 64 bits, one bit a rule.
-//!
-//! Pure: names that mean something on this host only, such as network namespaces, are resolved before.
+//! The tables of the kernel program. Each value of a condition has a 64-bit word with one bit a rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::hash;
-use super::rule::{CgroupName, Policy, Portion, Ports, Rule, RuleTrial, SplitBy, Way};
+use super::rule::{CgroupName, Policy, Portion, Ports, Rule, SplitBy, Way};
 use crate::units::prefix::Prefix;
 
-/// A set of rules, one bit each.
+/// One bit a rule.
 pub type RuleSet = u64;
 
 /// Rule flags of the kernel program.
@@ -18,22 +16,21 @@ const LABELS_KEPT: u32 = 4;
 
 /// Flag of an arm.
 const WANTS_ECN: u32 = 1;
-/// Bytes of an algorithm's name, and of a cgroup's, each with a closing zero.
+/// Bytes of the names of algorithms and cgroups, each with a closing zero.
 const ALGORITHM_BYTES: usize = 16;
 const CGROUP_BYTES: usize = 128;
 
-/// Instead of a place on the way to a cgroup: the name of a unit, wherever it is.
+/// The node of a unit's name, which matches at any place.
 const ANYWHERE: u32 = 0;
-/// The root of the cgroups.
-pub const ROOT_NODE: u32 = 1;
+const ROOT_NODE: u32 = 1;
 
-/// What names of a policy mean on this host.
+/// What the names in a policy mean on this host.
 #[derive(Debug, Default)]
 pub struct Resolved {
-    /// A network namespace as a rule names it, to the kernel's cookie of it.
+    /// A network namespace as a rule names it, to its cookie.
     pub netns: BTreeMap<String, u64>,
     pub want_ecn: BTreeSet<String>,
-    /// Numbers of arms in labels: rule and algorithm (or `keep`) to number.
+    /// Rule and algorithm (or `keep`), to the arm's number in labels.
     pub slots: BTreeMap<(String, String), u32>,
 }
 
@@ -43,52 +40,48 @@ pub struct RuleTables {
     pub rules: Vec<RuleEntry>,
     /// Shape: arms of the first rule, of the second, and so on.
     pub arms: Vec<ArmEntry>,
-    /// Rules without a condition of a kind.
     pub any: AnyRules,
-    /// Rules for connections that others began.
+    /// Rules for incoming connections.
     pub rules_in: RuleSet,
-    /// Rules for connections that this host began.
+    /// Rules for outgoing connections.
     pub rules_out: RuleSet,
     /// Rules with an arm whose algorithm wants ECN.
     pub rules_ecn: RuleSet,
-    /// Ranges of remote addresses in their IPv6 form, with the rules that let them pass.
+    /// Ranges of remote addresses in IPv6 form, with the rules that match them.
     ///
-    /// Shape: begins at 0, sorted; each ends where the next begins; neighbours differ.
+    /// Shape: sorted from 0; each range ends where the next begins; neighbours differ.
     pub remotes: Vec<(u128, RuleSet)>,
     pub local_ports: BTreeMap<u16, RuleSet>,
     pub remote_ports: BTreeMap<u16, RuleSet>,
-    /// Rules by the cookie of the network namespace.
+    /// By cookie.
     pub netns: BTreeMap<u64, RuleSet>,
-    /// Rules by the algorithm that a connection has.
+    /// By the algorithm that a connection has.
     pub currents: BTreeMap<String, RuleSet>,
-    /// Names of cgroups that rules wait for.
     pub cgroups: CgroupTree,
 }
 
-/// One rule, as the kernel program has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleEntry {
     pub salt: u64,
-    /// Its first place in the table of arms.
+    /// Index of its first arm in the table of arms.
     pub first_arm: u32,
     pub arms: u32,
     pub by: SplitBy,
     pub flags: u32,
 }
 
-/// One arm, as the kernel program has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArmEntry {
-    /// Empty: keep.
+    /// Empty for `keep`.
     pub algorithm: String,
-    /// Buckets below this belong to it, unless they belong to an arm before.
+    /// The arm has the buckets below this that no earlier arm has.
     pub below: u32,
-    /// Its number in labels.
+    /// Number in labels.
     pub slot: u32,
-    pub wants_ecn: bool,
+    pub flags: u32,
 }
 
-/// For each kind of condition the rules that have none.
+/// The rules that have no condition of a kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AnyRules {
     pub cgroup: RuleSet,
@@ -102,26 +95,29 @@ pub struct AnyRules {
 /// What a cgroup means to the rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CgroupPlace {
-    /// Rules for it and all below it.
+    /// Rules for the cgroup and all below it.
     pub rules: RuleSet,
-    /// Its place on the way to cgroups that rules name by path; 0: on none.
+    /// Position on the path to a cgroup that a rule names. 0 if it is on none.
     pub node: u32,
 }
 
-/// Names of cgroups that rules wait for, below a node of the way or anywhere.
+/// The names of cgroups in rules, below a node of a path or anywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CgroupTree {
-    /// Node and name to what a cgroup of that name means there.
+    /// Parent's node and name, to the place of the cgroup.
     pub awaited: BTreeMap<(u32, String), CgroupPlace>,
     nodes: u32,
 }
 
 impl RuleTables {
-    /// Compiles a policy.
-    ///
-    /// Shape of the policy: what [`super::file`] accepts.
+    /// Compiles a policy that [`super::file`] accepts.
     pub fn of(policy: &Policy, resolved: &Resolved) -> Self {
-        let mut tables = RuleTables::default();
+        // Bits without a rule match nothing, because no direction has them. With every bit of `any` set, the kernel
+        // program skips a kind of condition.
+        let unused = (!0 as RuleSet).checked_shl(policy.rules.len() as u32).unwrap_or(0);
+        let [cgroup, netns, remote, local_port, remote_port, current] = [unused; 6];
+        let any = AnyRules { cgroup, netns, remote, local_port, remote_port, current };
+        let mut tables = RuleTables { any, ..RuleTables::default() };
         let mut prefixes = Vec::new();
         for (index, rule) in policy.rules.iter().enumerate() {
             let bit: RuleSet = 1 << index;
@@ -130,18 +126,12 @@ impl RuleTables {
             prefixes.extend(rule.when.to.iter().map(|prefix| (*prefix, index)));
         }
         tables.remotes = ranges(&prefixes);
-        // Bits without a rule match nothing, since no direction has them; with all set a kind without conditions is seen.
-        let unused = if policy.rules.len() < 64 { !0 << policy.rules.len() } else { 0 };
-        let any = &mut tables.any;
-        let ports = [&mut any.local_port, &mut any.remote_port];
-        let others = [&mut any.cgroup, &mut any.netns, &mut any.remote, &mut any.current];
-        ports.into_iter().chain(others).for_each(|set| *set |= unused);
         tables
     }
 
     fn add_rule(&mut self, rule: &Rule, resolved: &Resolved, bit: RuleSet) {
         let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
-        let is_compared = rule.split.arms.len() > 1 || rule.trial.as_ref().is_some_and(RuleTrial::is_guarded);
+        let is_compared = rule.split.arms.len() > 1 || rule.is_guarded();
         self.rules.push(RuleEntry {
             salt: hash::salt(&rule.name),
             first_arm: self.arms.len() as u32,
@@ -158,9 +148,9 @@ impl RuleTables {
             let algorithm = arm.treatment.algorithm().unwrap_or_default().to_owned();
             let key = (rule.name.clone(), arm.treatment.to_string());
             let slot = resolved.slots.get(&key).copied().unwrap_or(0);
-            let wants_ecn = resolved.want_ecn.contains(&algorithm);
-            self.rules_ecn |= if wants_ecn { bit } else { 0 };
-            self.arms.push(ArmEntry { algorithm, below, slot, wants_ecn });
+            let flags = flag(resolved.want_ecn.contains(&algorithm), WANTS_ECN);
+            self.rules_ecn |= if flags == WANTS_ECN { bit } else { 0 };
+            self.arms.push(ArmEntry { algorithm, below, slot, flags });
         }
     }
 
@@ -221,7 +211,7 @@ impl CgroupTree {
         CgroupPlace { rules: 0, node: ROOT_NODE }
     }
 
-    /// What a cgroup of this name means below one that means `parent`, as the kernel program decides it.
+    /// The place of a cgroup below `parent`, as the kernel program computes it.
     pub fn place(&self, parent: CgroupPlace, name: &str) -> CgroupPlace {
         let at = |node: u32| self.awaited.get(&(node, name.to_owned())).copied().unwrap_or_default();
         let (anywhere, here) = (at(ANYWHERE), if parent.node == 0 { CgroupPlace::default() } else { at(parent.node) });
@@ -229,9 +219,7 @@ impl CgroupTree {
     }
 }
 
-/// Prefixes as ranges that do not overlap.
-///
-/// Shape: prefixes with the index of their rule, in any order; one may contain another.
+/// Shape: prefixes with the index of their rule, in any order; prefixes may overlap, the ranges do not.
 fn ranges(prefixes: &[(Prefix, usize)]) -> Vec<(u128, RuleSet)> {
     let mut changes: Vec<(u128, usize, i32)> = Vec::with_capacity(2 * prefixes.len());
     for (prefix, rule) in prefixes {
@@ -259,26 +247,19 @@ fn ranges(prefixes: &[(Prefix, usize)]) -> Vec<(u128, RuleSet)> {
     ranges
 }
 
-/// Key and value of an entry of a kernel map.
+/// Key and value in a kernel map.
 pub type MapEntry = (Vec<u8>, Vec<u8>);
 
-/// The bytes of the kernel program's tables.
 impl RuleTables {
-    /// `struct remote_range`, by place.
-    pub fn remote_entries(&self) -> Vec<MapEntry> {
-        let ranges = self.remotes.iter().zip(0u32..);
-        let entries = ranges.map(|((begin, rules), index)| {
+    /// The maps of remote addresses (`struct remote_range`), local ports, remote ports, namespaces and algorithms.
+    pub fn entries(&self) -> [Vec<MapEntry>; 5] {
+        let remotes = self.remotes.iter().zip(0u32..).map(|((begin, rules), index)| {
             let value = [(begin >> 64) as u64, *begin as u64, *rules].map(u64::to_ne_bytes).concat();
             (index.to_ne_bytes().to_vec(), value)
         });
-        entries.collect()
-    }
-
-    /// Of remote addresses, local ports, remote ports, namespaces and algorithms that connections have.
-    pub fn entries(&self) -> [Vec<MapEntry>; 5] {
         let of_ports = |ports| entries(ports, |port: &u16| port.to_ne_bytes().to_vec());
         [
-            self.remote_entries(),
+            remotes.collect(),
             of_ports(&self.local_ports),
             of_ports(&self.remote_ports),
             entries(&self.netns, |cookie| cookie.to_ne_bytes().to_vec()),
@@ -305,17 +286,11 @@ impl CgroupPlace {
     }
 }
 
-impl ArmEntry {
-    pub fn flags(&self) -> u32 {
-        if self.wants_ecn { WANTS_ECN } else { 0 }
-    }
-}
-
 fn entries<K>(table: &BTreeMap<K, RuleSet>, key: impl Fn(&K) -> Vec<u8>) -> Vec<MapEntry> {
     table.iter().map(|(at, rules)| (key(at), rules.to_ne_bytes().to_vec())).collect()
 }
 
-/// A text with zeros after it; the kernel program's names are shorter than their place.
+/// Pads a name with zeros to the size of its field.
 fn padded(text: &str, bytes: usize) -> Vec<u8> {
     let mut padded = text.as_bytes().to_vec();
     padded.resize(bytes, 0);

@@ -2,7 +2,7 @@
 
 mod files;
 mod flow;
-mod link;
+pub(super) mod link;
 pub(super) mod ns2;
 mod place;
 pub(super) mod report;

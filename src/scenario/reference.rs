@@ -12,7 +12,8 @@ mod whole;
 pub use self::entry::{FieldEntry, entries, find};
 pub use self::field::{Kind, ScenarioField, ScenarioSection, Unset};
 pub(super) use self::flow::ONLY_TCP;
-pub(super) use self::path::{CHANGE_REVERSE, ONE_WAY};
+pub(super) use self::path::CHANGE_REVERSE;
+pub(crate) use self::path::ONE_WAY;
 pub(super) use self::whole::DOCUMENT;
 
 /// The hint of a mistake that has no hint of its own.

@@ -1,4 +1,4 @@
-//! Scenarios that read. Wrong ones are in `tests/host/mistakes/scenario.diff`.
+//! Scenarios that read. Wrong ones are in `tests/host/snapshots/host__scenario_mistakes__wrong_scenarios.snap`.
 
 use std::time::Duration;
 

@@ -1,11 +1,10 @@
-//! Where pins are in the BPF file system: `tccc/links/NAME` holds a registration, `tccc/maps/NAME` its table,
-//! `tccc/companions/NAME` the attachment of its companion program, `tccc/previous/NAME` and `tccc/next/NAME` the tables of the
-//! code before and of code that is about to take its place.
+//! The pins of algorithms in the BPF file system, in folders below `tccc`.
+//!
+//! `links/NAME` holds a registration, `maps/NAME` its table, and `companions/NAME` the attachment of its companion program.
+//! `previous/NAME` and `next/NAME` hold the tables of the previous code, and of code that is about to replace the current one.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder};
-use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -16,25 +15,24 @@ use super::lock::LockSubject;
 use super::store::Store;
 use crate::failure::Failure;
 use crate::kernel::bpffs;
-use crate::kernel::btf::reason;
+use crate::kernel::io_error::{self, reason};
 
-/// The pins under one BPF file system.
+const KINDS: [&str; 5] = ["links", "maps", "companions", "previous", "next"];
+
 #[derive(Debug, Clone)]
 pub struct Pins {
     folder: PathBuf,
 }
 
 impl Pins {
-    /// The pins of this host.
-    ///
     /// None: no BPF file system is mounted.
     pub fn of_host() -> Option<Self> {
         bpffs::mount().map(|mount| Self::under(&mount))
     }
 
-    /// The pins of this host, where new ones can be made.
+    /// As [`Pins::of_host`], for new pins.
     ///
-    /// Errors: no BPF file system is mounted, and none can be; it is read-only; not permitted.
+    /// Errors: no BPF file system is or can be mounted; it is read-only; not permitted.
     pub fn writable() -> Result<Self> {
         let place = bpffs::place()?;
         if bpffs::mount().is_some() {
@@ -61,27 +59,20 @@ impl Pins {
         self.folder.join("maps").join(name)
     }
 
-    /// Where the attachment of the companion program of this name is pinned.
     pub fn companion(&self, name: &str) -> PathBuf {
         self.folder.join("companions").join(name)
     }
 
-    /// Where the table of the code before is pinned.
     pub fn previous(&self, name: &str) -> PathBuf {
         self.folder.join("previous").join(name)
     }
 
-    /// Where the table of code is pinned that is about to take the place of this one.
     pub fn next(&self, name: &str) -> PathBuf {
         self.folder.join("next").join(name)
     }
 
     fn folders(&self) -> [PathBuf; 5] {
-        ["links", "maps", "companions", "previous", "next"].map(|kind| self.folder.join(kind))
-    }
-
-    fn all_of(&self, name: &str) -> [PathBuf; 5] {
-        [self.link(name), self.map(name), self.companion(name), self.previous(name), self.next(name)]
+        KINDS.map(|kind| self.folder.join(kind))
     }
 
     pub fn names(&self) -> BTreeSet<String> {
@@ -90,9 +81,9 @@ impl Pins {
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
 
-    /// Mounts the BPF file system where none is; a second mount would hide the pins of the first.
+    /// Mounts the BPF file system if none is mounted.
     ///
-    /// Errors: not permitted; another process mounts it for too long.
+    /// Errors: not permitted; another process holds the lock for too long.
     pub fn mount(&self) -> Result<()> {
         if bpffs::mount().is_some() {
             return Ok(());
@@ -101,38 +92,31 @@ impl Pins {
         bpffs::mount_missing().map(drop)
     }
 
-    /// Makes the folders, for this user only.
+    /// Makes the folders, and mounts the BPF file system if none is mounted. [`Pins::tidy`] undoes both.
     ///
-    /// Errors: read-only, or not permitted.
-    /// Side effects: folders, and a BPF file system where none is mounted, that the process removes which leaves last, when nothing is pinned.
+    /// Errors: read-only; not permitted.
     pub fn prepare(&self) -> Result<()> {
         self.mount()?;
         for folder in [self.folder.clone()].into_iter().chain(self.folders()) {
-            match DirBuilder::new().mode(0o700).create(&folder) {
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(refused(&folder, &error).into()),
-                _ => {}
-            }
+            io_error::make_private_folder(&folder).map_err(|error| refused(&folder, &error))?;
         }
         Ok(())
     }
 
-    /// Removes the pins of a name; those that do not exist are no error.
+    /// Pins of the name that do not exist are no error.
     ///
-    /// Errors: read-only, or not permitted.
+    /// Errors: read-only; not permitted.
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
-        for path in self.all_of(name) {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(refused(&path, &error)),
-                _ => {}
-            }
+        for path in self.folders().map(|folder| folder.join(name)) {
+            io_error::remove_file(&path).map_err(|error| refused(&path, &error))?;
         }
         Ok(())
     }
 
-    /// Takes folders away that hold nothing, and the mount, while no other process pins.
+    /// Removes empty folders, and our mount. Call it while no other process pins.
     pub(super) fn tidy(&self) {
         for folder in self.folders().into_iter().chain([self.folder.clone()]) {
-            let _ = fs::remove_dir(folder); // one that holds a pin stays
+            let _ = fs::remove_dir(folder); // stays if it holds a pin
         }
         bpffs::unmount_ours();
     }

@@ -1,4 +1,4 @@
-//! The record of one algorithm: what was registered, what was there before, and who keeps it.
+//! The record of one algorithm: what is registered, what was there before, and who owns it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ pub enum Owner {
     /// A pin in the BPF file system.
     #[default]
     Pinned,
-    /// A process, such as an experiment: it ends with it.
+    /// The registration ends with this process, such as an experiment.
     Process(Process),
 }
 
@@ -26,7 +26,7 @@ impl Owner {
         Owner::Process(Process::this().unwrap_or(Process { pid: std::process::id(), started: 0 }))
     }
 
-    /// Whether the process still runs; true for a pin.
+    /// True for a pin.
     pub fn is_alive(&self) -> bool {
         match self {
             Owner::Pinned => true,
@@ -37,98 +37,90 @@ impl Owner {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// Which one: a file stem in `bpf/option`.
+    /// A file stem in `bpf/option`.
     pub program: String,
-    /// Where; every TCP socket made in it or below runs the program.
+    /// New TCP sockets in this cgroup and below run the program.
     pub cgroup: PathBuf,
 }
 
-/// A registration that is undone unless somebody confirms it in time.
+/// The trial of a registration, which is undone unless somebody confirms it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unconfirmed {
-    /// When it is undone, CLOCK_BOOTTIME, nanoseconds.
+    /// CLOCK_BOOTTIME, nanoseconds.
     pub until_ns: u64,
     /// The process that waits to undo it.
     pub guard: Process,
 }
 
-/// Code that has, had or is about to have a name.
+/// Current, previous or next code of a name. The fields are those of [`Record`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Code {
     pub algorithm: String,
     pub title: String,
-    /// The user's own object file.
     pub file: Option<PathBuf>,
-    /// SHA-256 of the object.
     pub digest: String,
     pub tunables: BTreeMap<String, i128>,
-    /// When it was registered first, RFC 3339.
     pub since: String,
-    /// 1, and one more for every other code under the same name.
     pub generation: u32,
-    /// Number of the kernel's map that holds its table.
     pub map_id: u32,
-    /// Its private state in a socket.
     pub layout: StateLayout,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredIn {
     pub folder: PathBuf,
-    /// It also wants the algorithm as the default.
+    /// The declaration also wants the algorithm as the default.
     pub default: bool,
 }
 
-/// One algorithm that tccc registered, or was about to.
+/// An algorithm that tccc registered, or was about to register.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub schema: u32,
     pub name: String,
     pub algorithm: String,
     pub title: String,
-    /// The user's own object file; none for an algorithm that this binary carries.
+    /// The user's object file. `None` for an algorithm of this binary.
     pub file: Option<PathBuf>,
     /// SHA-256 of the object.
     pub digest: String,
-    /// Tunables that were set, name to value; the others have their defaults.
+    /// Tunables that differ from their defaults.
     pub tunables: BTreeMap<String, i128>,
-    /// When it was registered, RFC 3339.
+    /// First registration of this code, RFC 3339.
     pub since: String,
-    /// 1, and one more for every replacement under the same name.
+    /// From 1, one more for every replacement under the same name.
     pub generation: u32,
-    /// The host's default algorithm before this one became it; none when it never did.
+    /// The host's default algorithm before this one. `None` if this one never was the default.
     pub previous_default: Option<String>,
-    /// Who keeps it registered.
     pub owner: Owner,
-    /// Number of the kernel's map that holds its table.
+    /// Id of the kernel's map with the table.
     pub map_id: u32,
-    /// Its private state in a socket, for whoever shows it by name.
+    /// Private state in a socket.
     pub layout: StateLayout,
-    /// Its companion program, where it has one.
     #[serde(default)]
     pub companion: Option<Attachment>,
-    /// The companion alone is wanted: this host receives, and no algorithm is registered.
+    /// Only the companion is loaded, because this host receives.
     #[serde(default)]
     pub receiver: bool,
-    /// The code before, kept for `tccc rollback`.
+    /// For `tccc rollback`.
     #[serde(default)]
     pub previous: Option<Code>,
-    /// Code that is about to take the place of this one.
+    /// Code that is about to replace the current one.
     #[serde(default)]
     pub next: Option<Code>,
-    /// It was loaded because a policy names it, and goes when none does any more.
+    /// Loaded by a policy, not by `tccc load`. Unloaded when no policy names it.
     #[serde(default)]
     pub with_policy: bool,
-    /// Which declaration wants it: `tccc apply` unloads it when that declares it no more.
+    /// `tccc apply` unloads the algorithm when this declaration does not name it any more.
     #[serde(default)]
     pub declared: Option<DeclaredIn>,
-    /// Not confirmed yet; none when nobody asked for that, or when it is.
+    /// `None` if confirmed, or loaded without a trial.
     #[serde(default)]
     pub unconfirmed: Option<Unconfirmed>,
 }
 
 impl Record {
-    /// Where its code is from, as a sentence.
+    /// The source of the code, as a sentence.
     pub fn origin(&self) -> String {
         match &self.file {
             Some(file) => format!("\"{}\" is loaded from \"{}\"", self.name, file.display()),
@@ -150,15 +142,13 @@ impl Record {
         }
     }
 
-    /// The same name with other code.
+    /// Replaces the code.
     pub fn with_code(self, code: Code) -> Self {
         let Code { algorithm, title, file, digest, tunables, since, generation, map_id, layout } = code;
         Record { algorithm, title, file, digest, tunables, since, generation, map_id, layout, ..self }
     }
 
-    /// The code that is registered when the kernel's link points to this map.
-    ///
-    /// None: nothing that is written down.
+    /// The recorded code with this map.
     pub fn code_of(&self, map_id: u32) -> Option<Code> {
         let codes = [Some(self.code()), self.next.clone(), self.previous.clone()];
         codes.into_iter().flatten().find(|code| code.map_id == map_id)

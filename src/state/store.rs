@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::record::{Record, read};
 use crate::failure::Failure;
-use crate::kernel::btf::reason;
+use crate::kernel::io_error::reason;
 
-/// Where the records are; empty after a reboot, as the kernel's registrations are.
+/// Empty after a reboot, like the kernel's registrations.
 pub const FOLDER: &str = "/run/tccc";
 
 #[derive(Debug, Clone)]
@@ -25,24 +25,21 @@ impl Store {
         Store { folder: folder.to_owned() }
     }
 
-    /// Every record that can be read.
-    ///
-    /// Shape: sorted by name; unreadable files are left out.
-    pub fn records(&self) -> Vec<Record> {
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let records = files.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
-        let mut records: Vec<Record> = records.filter_map(|path| read(&path)).collect();
+        files.filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+    }
+
+    /// Sorted by name. Unreadable files are left out.
+    pub fn records(&self) -> Vec<Record> {
+        let mut records: Vec<Record> = self.files().filter_map(|path| read(&path)).collect();
         records.sort_by(|a, b| a.name.cmp(&b.name));
         records
     }
 
-    /// Every name that has a file here, also one that cannot be read as a record.
-    ///
-    /// Shape: sorted.
+    /// Names with a file, also with an unreadable one.
     pub fn names(&self) -> BTreeSet<String> {
-        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let records = files.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
-        let names = records.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+        let names = self.files().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
         names.filter(|name| crate::catalog::check_name(name).is_ok()).collect()
     }
 

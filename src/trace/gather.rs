@@ -224,8 +224,11 @@ impl Gatherer {
         let mut facts = Vec::new();
         if !self.ownerless.is_empty() {
             let found = socket::owners()?.into_iter().filter(|owned| self.ownerless.remove(&owned.cookie).is_some());
-            let owner =
-                |owned: socket::Owned| Fact::Owner { socket: owned.cookie, pid: owned.pid, command: owned.command };
+            let owner = |owned: socket::SocketOwner| Fact::Owner {
+                socket: owned.cookie,
+                pid: owned.pid,
+                command: owned.command,
+            };
             facts.extend(found.map(owner).map(Arrival::Fact));
             // A connection that nobody has accepted yet has no owner; one that was closed has none any more.
             self.ownerless.retain(|_, tries| {

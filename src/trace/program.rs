@@ -35,7 +35,7 @@ pub(super) const NETNS_MAX: u32 = 4096;
 ///
 /// Errors: no type information, or the embedded object is not understood.
 pub(super) fn open<'a>(object: &'a mut MaybeUninit<OpenObject>, filter: &Filter) -> Result<OpenTcpTraceSkel<'a>> {
-    libbpf_log::install_if_none();
+    libbpf_log::start();
     let mut skel = skeleton::TcpTraceSkelBuilder::default().open(object).context("open the tracer's program")?;
     let rodata = skel.maps.rodata_data.as_mut().context("find the tracer's settings")?;
     rodata.filters = filter_bits(filter);

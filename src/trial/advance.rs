@@ -1,31 +1,26 @@
-//! Where the rules of a trial are: written down, and put into force where a share changes.
+//! Applies the progress of a trial's rules: writes it to the record, and changes shares in the kernel.
 
 use anyhow::{Context, Result};
 
-use super::turn::Turn;
 use super::{progress, standing};
 use crate::kernel::clock;
 use crate::policy::change;
 use crate::policy::generation::{self, GenerationRole, NewGeneration, NewTrial};
-use crate::policy::pins::PolicyPins;
 use crate::policy::record::{RuleProgress, TrialRecord};
-use crate::state::pins::Pins;
-use crate::state::{LockSubject, Store};
+use crate::state::Locked;
 
-/// Writes the rules' progress down; where a share rises, another generation decides from now on.
+/// Writes the rules' progress. If a share rises, a new generation decides from now on.
 ///
-/// Returns false, and does nothing, where the trial is not as it was `seen`: somebody paused, promoted or ended it
-/// meanwhile, or its lease is over.
+/// Returns false and does nothing if the trial differs from `seen`. Somebody then paused, promoted or ended it, or its
+/// lease is over.
 ///
 /// Errors: the kernel refuses the generation.
 /// Side effects: those of [`generation::apply`].
-pub fn change_progress(_turn: &Turn, seen: &TrialRecord, rules: Vec<RuleProgress>, is_step: bool) -> Result<bool> {
-    let store = Store::of_host();
-    // Read before the lease is: a process that is stopped in between does not renew a lease that ends meanwhile.
+pub fn change_progress(_trial: &Locked, seen: &TrialRecord, rules: Vec<RuleProgress>, is_step: bool) -> Result<bool> {
+    // Computed first, so that a process that is stopped in between does not renew a lease that runs out meanwhile.
     let until_ns = seen.lease_from(clock::boottime_ns()?);
     let applied = {
-        let locked = store.lock(LockSubject::Policy)?;
-        let mut record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
+        let (locked, mut record) = standing::settled()?;
         if record.trial.as_ref() != Some(seen) || standing::why_over(seen)?.is_some() {
             return Ok(false);
         }
@@ -43,18 +38,4 @@ pub fn change_progress(_turn: &Turn, seen: &TrialRecord, rules: Vec<RuleProgress
         change::move_open(&applied)?;
     }
     Ok(true)
-}
-
-/// Stops the steps of a trial, or lets them go on.
-///
-/// Returns false where the trial is not on any more.
-///
-/// Errors: the record cannot be written.
-pub fn set_paused(_turn: &Turn, seen: &TrialRecord, paused: bool) -> Result<bool> {
-    let store = Store::of_host();
-    let locked = store.lock(LockSubject::Policy)?;
-    let mut record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
-    let Some(trial) = record.trial.as_mut().filter(|trial| trial.began_ns == seen.began_ns) else { return Ok(false) };
-    trial.paused = paused;
-    record.write(&locked).map(|()| true)
 }

@@ -1,4 +1,4 @@
-//! What the connections of each arm do, summed up in the kernel while somebody looks.
+//! Sums over the connections of each arm, kept by a kernel program.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -21,36 +21,28 @@ mod skeleton {
 
 /// Words of `struct guard_cell`.
 const WORDS: usize = 10;
-/// One in `inflation`, where a doubling of the RTT is one.
+/// The fixed-point number 1 in `inflation`, which stands for a doubling of the RTT.
 const LOG_ONE: f64 = 65_536.0;
 
-/// What the connections of one arm and fold did, as the kernel program sums it up.
+/// The sums of one arm and fold: the words of `struct guard_cell`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct GuardCell {
-    words: [u64; WORDS],
-}
+pub struct GuardCell(pub [u64; WORDS]);
 
 /// One arm by fold of the peers.
 pub type ArmCells = [GuardCell; FOLDS];
 
 impl GuardCell {
-    /// A cell with these words of `struct guard_cell`.
-    pub fn of(words: [u64; WORDS]) -> Self {
-        GuardCell { words }
-    }
-
     pub fn connections(&self) -> u64 {
-        self.words[0]
+        self.0[0]
     }
 
     pub fn ended(&self) -> u64 {
-        self.words[8]
+        self.0[8]
     }
 
-    /// Numerator and denominator of a metric. `ticks_per_s`: the kernel's tick.
     pub fn sums(&self, metric: GuardMetric, ticks_per_s: f64) -> Sums {
         let [connections, bytes_acked, busy_ticks, sent, retrans, timeouts, inflation, looks, ended, abnormal] =
-            self.words.map(|word| word as f64);
+            self.0.map(|word| word as f64);
         let (numerator, denominator) = match metric {
             GuardMetric::Retransmitted => (retrans, sent),
             GuardMetric::Timeouts => (timeouts, connections),
@@ -66,11 +58,10 @@ impl Sub for GuardCell {
     type Output = GuardCell;
 
     fn sub(self, earlier: GuardCell) -> GuardCell {
-        GuardCell { words: std::array::from_fn(|at| self.words[at].saturating_sub(earlier.words[at])) }
+        GuardCell(std::array::from_fn(|at| self.0[at].saturating_sub(earlier.0[at])))
     }
 }
 
-/// The sums of a metric over an arm's folds.
 pub fn sums_of(cells: &ArmCells, metric: GuardMetric, ticks_per_s: f64) -> ArmSums {
     let mut sums = ArmSums { connections: connections_of(cells), ..ArmSums::default() };
     cells.iter().enumerate().for_each(|(fold, cell)| sums.add(fold, cell.sums(metric, ticks_per_s)));
@@ -85,24 +76,21 @@ pub fn effect_of(metric: GuardMetric) -> Effect {
     if metric == GuardMetric::RttInflation { Effect::Difference } else { Effect::LogRatio }
 }
 
-/// Counts until it is dropped; held by this process alone.
-pub struct Arms {
+/// Counts until it is dropped.
+pub struct ArmCounter {
     sweep: Link,
     _end: Link,
     cells: MapHandle,
     slots: Vec<u32>,
 }
 
-impl Arms {
-    /// Begins to count the labelled connections of one generation.
-    ///
-    /// Shape: `slots` are the numbers of the arms in labels.
+impl ArmCounter {
+    /// Counts the labelled connections of one generation. `slots` are the numbers of the arms in labels.
     ///
     /// Errors: the kernel refuses the program.
-    /// Side effects: a program on the kernel's tracepoint for changes of TCP's state.
-    pub fn start(labels: &OwnedFd, generation: u32, slots: &[u32]) -> Result<Arms> {
-        libbpf_log::install_if_none();
-        libbpf_log::take();
+    /// Side effects: a program on the kernel's tracepoint for TCP state changes.
+    pub fn start(labels: &OwnedFd, generation: u32, slots: &[u32]) -> Result<ArmCounter> {
+        libbpf_log::start();
         let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
         let mut open = skeleton::GuardSkelBuilder::default().open(&mut storage).context("open the guard's program")?;
         let rodata = open.maps.rodata_data.as_mut().context("find the settings of the guard's program")?;
@@ -110,7 +98,7 @@ impl Arms {
         open.maps.tccc_cells.set_max_entries((slots.len() * FOLDS).max(1) as u32).context("size the guard's sums")?;
         open.maps.tccc_labels.reuse_fd(labels.as_fd()).context("use the policy's labels")?;
         let skel = open.load().map_err(|error| {
-            let why = libbpf_log::take().lines().next_back().map_or(error.to_string(), str::to_owned);
+            let why = libbpf_log::take_last(&error);
             Failure::unmet(format!("cannot guard: the kernel refuses the guard's program: {why}"))
         })?;
         for key in slots.iter().flat_map(|&slot| (0..FOLDS as u32).map(move |fold| key_of(slot, fold))) {
@@ -119,10 +107,10 @@ impl Arms {
         let end = skel.progs.tccc_guard_end.attach().context("follow the ends of connections")?;
         let sweep = skel.progs.tccc_guard_sum.attach_iter(labels.as_fd()).context("attach the iterator over labels")?;
         let cells = MapHandle::try_from(&skel.maps.tccc_cells).context("hold the guard's sums")?;
-        Ok(Arms { sweep, _end: end, cells, slots: slots.to_vec() })
+        Ok(ArmCounter { sweep, _end: end, cells, slots: slots.to_vec() })
     }
 
-    /// Looks at every open connection, and reads the sums of each arm since the start.
+    /// Looks at every open connection. Returns the sums of each arm since the start.
     ///
     /// Errors: the iterator or the sums cannot be read.
     pub fn read(&self) -> Result<BTreeMap<u32, ArmCells>> {
@@ -133,9 +121,7 @@ impl Arms {
                 let value = self.cells.lookup(&key_of(slot, fold), MapFlags::ANY).context("read the guard's sums")?;
                 let bytes = value.as_deref().unwrap_or_default().chunks_exact(8);
                 let read = bytes.map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
-                let mut words = [0; WORDS];
-                words.iter_mut().zip(read).for_each(|(to, from)| *to = from);
-                *cell = GuardCell::of(words);
+                cell.0.iter_mut().zip(read).for_each(|(to, from)| *to = from);
             }
             Ok(cells)
         };
@@ -144,11 +130,8 @@ impl Arms {
 }
 
 /// `struct guard_key`.
-fn key_of(slot: u32, fold: u32) -> [u8; 8] {
-    let mut key = [0; 8];
-    key[..4].copy_from_slice(&slot.to_ne_bytes());
-    key[4..].copy_from_slice(&fold.to_ne_bytes());
-    key
+fn key_of(slot: u32, fold: u32) -> Vec<u8> {
+    [slot, fold].map(u32::to_ne_bytes).concat()
 }
 
 #[cfg(test)]
@@ -157,7 +140,7 @@ mod tests {
 
     #[test]
     fn metrics_are_read_from_the_words_of_the_kernel_program() {
-        let cell = GuardCell { words: [4, 1000, 500, 200, 10, 2, 131_072, 8, 3, 1] };
+        let cell = GuardCell([4, 1000, 500, 200, 10, 2, 131_072, 8, 3, 1]);
         let value = |metric| {
             let Sums { numerator, denominator } = cell.sums(metric, 250.0);
             numerator / denominator
@@ -167,12 +150,7 @@ mod tests {
         assert_eq!(value(GuardMetric::Goodput), 4000.0);
         assert!((value(GuardMetric::RttInflation).exp() - 2f64.powf(0.25)).abs() < 1e-12);
         assert!((value(GuardMetric::AbnormalEnds) - 1.0 / 3.0).abs() < 1e-12);
-    }
-
-    #[test]
-    fn what_was_added_since_an_earlier_reading_is_the_difference() {
-        let earlier = GuardCell { words: [1; WORDS] };
-        let later = GuardCell { words: [5, 4, 3, 2, 1, 1, 1, 1, 1, 1] };
-        assert_eq!((later - earlier).words, [4, 3, 2, 1, 0, 0, 0, 0, 0, 0]);
+        let since = GuardCell([5, 4, 3, 2, 1, 1, 1, 1, 1, 1]) - GuardCell([1; WORDS]);
+        assert_eq!(since.0, [4, 3, 2, 1, 0, 0, 0, 0, 0, 0]);
     }
 }

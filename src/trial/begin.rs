@@ -1,4 +1,4 @@
-//! How a trial begins: its guard first, then the generation that is tried.
+//! Begins a trial: starts its guard first, then applies the generation on trial.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::turn::Turn;
-use super::{end, view};
+use super::{end, standing, view};
 use crate::failure::Failure;
 use crate::fault;
 use crate::kernel::clock;
@@ -15,39 +14,38 @@ use crate::kernel::process::{Detached, Process};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{GenerationRole, NewTrial};
 use crate::policy::record::{RuleProgress, RuleState, TrialRecord, TrialSubject};
-use crate::policy::rule::Policy;
+use crate::policy::rule::{Policy, Rule};
 use crate::policy::{file, resolve};
 use crate::state::Store;
 
-/// How long the kernel lets a trial decide after the guard's latest sign of life; it never decides past its deadline.
+/// How long the kernel lets a trial decide after the guard renewed the lease.
 const LEASE: Duration = Duration::from_secs(15);
-/// A guard that cannot do its work has died before this.
+/// A guard that cannot work dies before this.
 const FIRST_LOOK_WITHIN: Duration = Duration::from_secs(6);
-/// How often whoever begins a trial looks whether the guard has.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What is to be tried, and for how long.
 #[derive(Debug, Clone)]
 pub struct TrialPlan {
     pub subject: TrialSubject,
-    /// The rules, those that the trial adds included.
+    /// Includes the rules that the trial adds.
     pub policy: Policy,
-    /// When it ends unless a person keeps it; none: its rules say.
+    /// The trial then ends unless a person keeps it. `None` if its rules have times.
     pub patience: Option<Duration>,
     /// Move open connections too.
     pub live: bool,
-    /// Algorithms that were loaded for it before; they go if it fails, or cannot begin.
+    /// Algorithms that were loaded for the trial. They are unloaded if it fails or cannot begin.
     pub loaded: Vec<String>,
 }
 
-/// Begins a trial. `guard` is this program with the words that make it call [`super::guard::run`].
+/// Begins a trial. `guard` is the command that calls [`super::guard::run`].
 ///
-/// Errors: another trial goes on; a limit is on what this kernel does not count; those of [`change::apply`]. What was loaded for the trial is then unloaded.
+/// Errors: another trial is running; this kernel does not count the metric of a limit; those of [`change::apply`]. What was
+/// loaded for the trial is then unloaded.
 /// Side effects: those of [`change::apply`], and a process that lives as long as the trial.
 pub fn begin(plan: &TrialPlan, file: Option<&Path>, guard: &mut Command) -> Result<Applied> {
     let ready = resolve::check_limits(&plan.policy).and_then(|()| end::sweep());
     ready.inspect_err(|_| drop(end::unload_all(&plan.loaded)))?;
-    let turn = Turn::take()?;
+    let lock = standing::lock()?;
     let began_ns = clock::boottime_ns()?;
     let begun = start_guard(guard, began_ns).and_then(|guard| {
         fault::point("trial.guard");
@@ -61,17 +59,18 @@ pub fn begin(plan: &TrialPlan, file: Option<&Path>, guard: &mut Command) -> Resu
         guard.release();
         Ok(applied)
     });
-    // The guard is dead by now where this failed.
-    begun.inspect_err(|_| drop(end::undo_begin(&turn, began_ns, &plan.loaded)))
+    // After a failure the guard is dead by now.
+    begun.inspect_err(|_| drop(end::undo_begin(&lock, began_ns, &plan.loaded)))
 }
 
-/// Starts the guard, with the numbers of the trial and of this process added to its command.
 fn start_guard(command: &mut Command, began_ns: u64) -> Result<Detached> {
     let starter = Process::this().context("see this process in /proc")?.owner_text();
     Detached::start(command.args([&began_ns.to_string(), "--starter", &starter])).context("start the trial's guard")
 }
 
 fn trial_of(plan: &TrialPlan, began_ns: u64, guard: Process) -> TrialRecord {
+    let blank =
+        |rule: &Rule| RuleProgress { rule: rule.name.clone(), step: 0, since_ns: began_ns, state: RuleState::Judged };
     TrialRecord {
         subject: plan.subject.clone(),
         began_ns,
@@ -81,14 +80,14 @@ fn trial_of(plan: &TrialPlan, began_ns: u64, guard: Process) -> TrialRecord {
         live: plan.live,
         loaded: plan.loaded.clone(),
         policy: Some(file::digest(&plan.policy)),
-        rules: progress_of(&plan.policy, began_ns),
+        rules: plan.policy.on_trial().map(blank).collect(),
         ..TrialRecord::default()
     }
 }
 
-/// Waits until the guard has looked for the first time, or died: the kernel may refuse its programs.
+/// Waits until the guard has looked for the first time, or died because the kernel refused its programs.
 ///
-/// One that lives and cannot write what it sees guards all the same.
+/// A guard that lives but cannot write what it sees is fine.
 fn await_first_look(guard: &Process) {
     let begin = Instant::now();
     while guard.lives() && view::read(&Store::of_host()).is_none() && begin.elapsed() < FIRST_LOOK_WITHIN {
@@ -96,7 +95,7 @@ fn await_first_look(guard: &Process) {
     }
 }
 
-/// Refuses a trial that nothing guards, or whose time is over already.
+/// Errors: the guard is dead; the time of the trial is over already.
 fn check_guarded(guard: &Process, deadline_ns: Option<u64>) -> Result<()> {
     if !guard.lives() {
         return Err(Failure::failed("the trial's guard ended at once: everything is as before")
@@ -109,15 +108,4 @@ fn check_guarded(guard: &Process, deadline_ns: Option<u64>) -> Result<()> {
         return Err(Failure::failed(what).hint("give it more time").into());
     }
     Ok(())
-}
-
-fn progress_of(policy: &Policy, began_ns: u64) -> Vec<RuleProgress> {
-    let tried = policy.rules.iter().filter(|rule| rule.trial.is_some());
-    let progress = tried.map(|rule| RuleProgress {
-        rule: rule.name.clone(),
-        step: 0,
-        since_ns: began_ns,
-        state: RuleState::Judged,
-    });
-    progress.collect()
 }

@@ -1,14 +1,13 @@
-//! How a trial ends: everything as before, or for good.
+//! Ends a trial: restores the state before it, or keeps the change for good.
 //!
-//! Connections come first: they are decided as before, or for good, before anything else is cleared. Killed after that, the
-//! next command or the guard goes on.
+//! The change of how connections are decided comes first, everything else is cleared afterwards. After a kill in between,
+//! the next command or the guard continues.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 
-use super::turn::Turn;
 use super::{journal, standing, swap, view};
 use crate::failure::Failure;
 use crate::fault;
@@ -19,46 +18,41 @@ use crate::policy::change::{self, Removed};
 use crate::policy::generation::{self, GenerationRole, NewGeneration};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, TrialEnd, TrialRecord, TrialResult, TrialSubject};
-use crate::policy::rule::Policy;
 use crate::policy::sweep::{self, SweepParts};
 use crate::policy::table::RuleTables;
 use crate::state::pins::Pins;
-use crate::state::{LockSubject, Record, Store};
+use crate::state::{LockSubject, Locked, Record, Store};
 
-/// A guard ends within this time after it is asked to, unless it is stopped.
+/// A guard that is not stopped ends within this time after a signal.
 const GUARD_GONE_WITHIN: Duration = Duration::from_secs(3);
-/// How often it is looked whether the guard has ended.
 const PAUSE: Duration = Duration::from_millis(5);
+pub(super) const CONFIRMED: &str = "a person confirmed it";
 
-/// Ends the trial that goes on: connections are decided as before it.
+/// Restores the decisions from before the running trial. `None` without a trial.
 ///
-/// Errors: not permitted; the generation before is gone.
-/// None: there is no trial.
+/// Errors: not permitted; the previous generation is gone.
 pub fn revert(why: &str) -> Result<Option<TrialEnd>> {
     revert_where(|_| true, why, None)
 }
 
-/// As [`revert`], for one trial alone; `incident` is the folder of what is known about a limit that was crossed.
-///
-/// Errors: as [`revert`].
+/// As [`revert`], but only the trial that is meant. `incident` is the folder with the facts about a crossed limit.
 pub(super) fn revert_where(
     is_meant: impl Fn(&TrialRecord) -> bool,
     why: &str,
     incident: Option<PathBuf>,
 ) -> Result<Option<TrialEnd>> {
-    let turn = Turn::take()?;
+    let lock = standing::lock()?;
     let Some(trial) = standing::current()?.filter(is_meant) else { return Ok(None) };
-    let end = revert_in(&turn, &trial, why, incident)?;
-    drop(turn);
-    dismiss(&trial);
+    let end = revert_locked(&lock, &trial, why, incident)?;
+    dismiss(lock, &trial);
     Ok(Some(end))
 }
 
-/// Reverts, and goes on whatever fails; the first failure is returned at the end.
-fn revert_in(_turn: &Turn, trial: &TrialRecord, why: &str, incident: Option<PathBuf>) -> Result<TrialEnd> {
+/// Once connections are decided as before, continues after a failure, and returns the first one at the end.
+fn revert_locked(_trial: &Locked, trial: &TrialRecord, why: &str, incident: Option<PathBuf>) -> Result<TrialEnd> {
     let store = Store::of_host();
     let pins = PolicyPins::of(Pins::writable()?);
-    // Held open: the labels of open connections outlive the policy's pins.
+    // Held open, because the labels of open connections outlive the policy's pins.
     let shared = trial.live.then(|| change::shared(&pins, trial.generation).ok()).flatten();
     generation::revert(&store.lock(LockSubject::Policy)?, &pins)?;
     let rest = [
@@ -70,7 +64,7 @@ fn revert_in(_turn: &Turn, trial: &TrialRecord, why: &str, incident: Option<Path
     rest.into_iter().collect::<Result<Vec<()>>>().map(|_| end)
 }
 
-/// Open connections that the trial moved get what the policy before says, or what they had.
+/// Open connections get what the previous policy says, or the algorithms that they had.
 fn take_back(shared: &SweepParts) -> Result<()> {
     match change::current()? {
         Some(before) => change::move_open(&before).map(drop),
@@ -78,7 +72,7 @@ fn take_back(shared: &SweepParts) -> Result<()> {
     }
 }
 
-/// Unloads algorithms; those that are not loaded are no error.
+/// Algorithms that are not loaded are no error.
 ///
 /// Errors: as [`loader::unload`].
 pub fn unload_all(names: &[String]) -> Result<()> {
@@ -89,17 +83,15 @@ pub fn unload_all(names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Undoes what there is of a trial that could not begin.
-///
-/// Errors: as [`revert`].
-pub(super) fn undo_begin(turn: &Turn, began_ns: u64, loaded: &[String]) -> Result<()> {
+/// Undoes the begun part of a trial that could not begin.
+pub(super) fn undo_begin(lock: &Locked, began_ns: u64, loaded: &[String]) -> Result<()> {
     if let Some(trial) = standing::current()?.filter(|trial| trial.began_ns == began_ns) {
-        revert_in(turn, &trial, "it could not begin", None)?;
+        revert_locked(lock, &trial, "it could not begin", None)?;
     }
     unload_all(loaded)
 }
 
-/// Clears what a trial left whose guard is dead or was stopped past its lease: connections are decided as before already.
+/// Clears what a trial left whose guard died, or was stopped until its lease was over.
 ///
 /// Errors: not permitted; the record is damaged.
 pub fn sweep() -> Result<()> {
@@ -114,10 +106,7 @@ pub fn sweep() -> Result<()> {
     if standing::over(&record)?.is_some() { clear() } else { Ok(()) }
 }
 
-/// As [`sweep`]; says what was on trial, and why it is over.
-///
-/// None: there was nothing to clear.
-/// Errors: as [`sweep`].
+/// As [`sweep`]. Returns a message if there was a trial to clear.
 pub fn clear_over() -> Result<Option<String>> {
     let record = PolicyRecord::read(&Store::of_host())?;
     let Some((trial, why)) = standing::over(&record)? else { return Ok(None) };
@@ -125,49 +114,42 @@ pub fn clear_over() -> Result<Option<String>> {
     Ok(Some(format!("the trial of {} is over: {why}", trial.subject.phrase())))
 }
 
-/// Ends the trial that is over although nobody ended it; keeps it where that was begun.
-///
-/// Errors: as [`revert`].
+/// Ends a trial that is over although nobody ended it. Keeps it if a person confirmed it.
 fn clear() -> Result<()> {
-    let turn = Turn::take()?;
+    let lock = standing::lock()?;
     let Some((trial, why)) = standing::over(&PolicyRecord::read(&Store::of_host())?)? else { return Ok(()) };
-    if !(trial.confirmed && carry_out(&trial).is_ok()) {
-        revert_in(&turn, &trial, &why, None)?;
-    } else {
+    if trial.confirmed && carry_out(&trial).is_ok() {
         finish(&trial, TrialResult::Kept, CONFIRMED, None);
+    } else {
+        revert_locked(&lock, &trial, &why, None)?;
     }
-    drop(turn);
-    dismiss(&trial);
+    dismiss(lock, &trial);
     Ok(())
 }
 
-/// Removes the policy, and ends the trial of it that goes on.
+/// Removes the policy, and ends its trial if one is running.
 ///
 /// Errors: as [`change::remove`].
 pub fn remove_policy(live: bool) -> Result<Removed> {
     if PolicyPins::of_host().is_none() {
         return change::remove(live);
     }
-    let turn = Turn::take()?;
-    let record = PolicyRecord::read(&Store::of_host()).unwrap_or_default(); // a damaged one is removed with the rest
+    let lock = standing::lock()?;
+    let record = PolicyRecord::read(&Store::of_host()).unwrap_or_default(); // a damaged record is removed with the rest
     let trial = record.trial.or(record.next_trial);
     let removed = change::remove(live)?;
     if let Some(trial) = &trial {
         unload_all(&trial.loaded)?;
         finish(trial, TrialResult::Reverted, "the policy was removed", None);
-    }
-    drop(turn);
-    match &trial {
-        Some(trial) => dismiss(trial),
-        None => view::tidy(),
+        dismiss(lock, trial);
+    } else {
+        drop(lock);
+        view::tidy();
     }
     Ok(removed)
 }
 
-/// Why a trial stays.
-pub(super) const CONFIRMED: &str = "a person confirmed it";
-
-/// Keeps what is on trial; with a name only if that is what is on trial.
+/// Keeps the running trial. With a name, only a trial of that name.
 ///
 /// Errors: there is no such trial; its time is over; not permitted.
 pub fn keep(name: Option<&str>) -> Result<TrialEnd> {
@@ -175,40 +157,26 @@ pub fn keep(name: Option<&str>) -> Result<TrialEnd> {
     keep_where(is_meant, CONFIRMED)?.ok_or_else(|| nothing_waits(name).into())
 }
 
-/// As [`keep`], for one trial alone.
-///
-/// None: there is no such trial.
-/// Errors: as [`keep`].
+/// As [`keep`], but only the trial that is meant. `None` if there is no such trial.
 pub(super) fn keep_where(is_meant: impl Fn(&TrialRecord) -> bool, why: &str) -> Result<Option<TrialEnd>> {
-    let turn = Turn::take()?;
+    let lock = standing::lock()?;
     let Some(trial) = standing::current()?.filter(is_meant) else { return Ok(None) };
     if let Some(over) = standing::why_over(&trial)?.filter(|_| !trial.confirmed) {
-        revert_in(&turn, &trial, &over, None)?;
-        drop(turn);
-        dismiss(&trial);
+        revert_locked(&lock, &trial, &over, None)?;
+        dismiss(lock, &trial);
         let what = format!("too late to confirm {}: {over}", trial.subject.phrase());
         return Err(Failure::failed(what).hint("begin the trial again, with more time").into());
     }
-    note_confirmed(&trial, true)?;
+    // After a kill from here on, the guard or the next command keeps the trial.
+    standing::note(&trial, |noted| noted.confirmed = true)?;
     fault::point("confirm.noted");
-    carry_out(&trial).inspect_err(|_| drop(note_confirmed(&trial, false)))?;
+    carry_out(&trial).inspect_err(|_| drop(standing::note(&trial, |noted| noted.confirmed = false)))?;
     let end = finish(&trial, TrialResult::Kept, why, None);
-    drop(turn);
-    dismiss(&trial);
+    dismiss(lock, &trial);
     Ok(Some(end))
 }
 
-/// From here on the trial is kept, whoever does it.
-fn note_confirmed(trial: &TrialRecord, confirmed: bool) -> Result<()> {
-    let store = Store::of_host();
-    let locked = store.lock(LockSubject::Policy)?;
-    let mut record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
-    let Some(noted) = record.trial.as_mut().filter(|noted| noted.began_ns == trial.began_ns) else { return Ok(()) };
-    noted.confirmed = confirmed;
-    record.write(&locked)
-}
-
-/// Makes what is on trial hold for good. Begun again after it was interrupted, it does what is left.
+/// Makes the change permanent. After an interruption, a second call does the rest.
 fn carry_out(trial: &TrialRecord) -> Result<()> {
     match &trial.subject {
         TrialSubject::Policy => conclude(),
@@ -230,33 +198,22 @@ fn nothing_waits(name: Option<&str>) -> Failure {
     Failure::failed(what).hint("`tccc status` shows what is loaded and what waits")
 }
 
-/// The same rules, for good.
+/// Applies the current rules for good.
 fn conclude() -> Result<()> {
-    let store = Store::of_host();
     {
-        let locked = store.lock(LockSubject::Policy)?;
-        let record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
+        let (locked, record) = standing::settled()?;
         let trial = record.trial.as_ref().context("find the trial")?;
         let generation = record.generation(trial.generation).context("find the generation on trial")?;
-        let policy = without_trials(&generation.policy);
-        let file = generation.file.clone();
-        generation::apply(
-            &locked,
-            NewGeneration { policy: &policy, file: file.as_deref(), role: GenerationRole::Concludes },
-        )?;
+        let mut policy = generation.policy.clone();
+        policy.rules.iter_mut().for_each(|rule| rule.trial = None);
+        let (file, role) = (generation.file.as_deref(), GenerationRole::Concludes);
+        generation::apply(&locked, NewGeneration { policy: &policy, file, role })?;
     }
     fault::point("confirm.swapped");
     change::unload_unneeded().map(drop)
 }
 
-/// The rules as they are now, without what made them a trial.
-fn without_trials(policy: &Policy) -> Policy {
-    let mut policy = policy.clone();
-    policy.rules.iter_mut().for_each(|rule| rule.trial = None);
-    policy
-}
-
-/// An algorithm that was loaded for a trial stays when no rule names it any more.
+/// Keeps an algorithm that was loaded for a trial although no rule names it now.
 fn stay(name: &str) -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
@@ -264,7 +221,7 @@ fn stay(name: &str) -> Result<()> {
     locked.write(&Record { with_policy: false, ..record })
 }
 
-/// The generation before decides again, with what the trial tried in the place of what was before.
+/// Makes the previous generation decide again, once the change is permanent without rules.
 pub(super) fn swap_back() -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock(LockSubject::Policy)?;
@@ -273,7 +230,7 @@ pub(super) fn swap_back() -> Result<()> {
     Ok(())
 }
 
-/// Writes down how the trial ended; it is over whether or not that can be written.
+/// Writes the end of the trial to the journal. A failure to write it does not matter.
 fn finish(trial: &TrialRecord, result: TrialResult, why: &str, incident: Option<PathBuf>) -> TrialEnd {
     let end = TrialEnd {
         subject: trial.subject.clone(),
@@ -290,8 +247,9 @@ fn finish(trial: &TrialRecord, result: TrialResult, why: &str, incident: Option<
 
 /// Ends the guard of a trial that is over, and removes its files. The guard itself does so when it ends.
 ///
-/// Called without the turn: the guard may be waiting for it.
-fn dismiss(trial: &TrialRecord) {
+/// Releases the lock first, because the guard may be waiting for it.
+fn dismiss(lock: Locked, trial: &TrialRecord) {
+    drop(lock);
     if Process::this() == Some(trial.guard) {
         return;
     }

@@ -1,4 +1,4 @@
-//! What is kept of a limit that was crossed: what, when, the evidence, and a recording of the time before.
+//! Incidents: when a limit was crossed, the evidence, and a recording of the time before.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -26,13 +26,12 @@ use crate::trace::source::EventSource as _;
 use crate::trace::watch::{Watch, WatchSettings};
 
 pub const SCHEMA: u32 = 1;
-/// Name of the document in an incident's folder.
 pub const DOCUMENT: &str = "incident.json";
-/// Name of the recording in an incident's folder; `.1` after it is the part before.
+/// The earlier part has `.1` at the end.
 pub const RECORDING: &str = "recording.tccc";
-/// A file of the recording of the latest time: two are kept, so that there is always at least as much as one holds.
+/// Two parts are kept, so that there is always at least a full one.
 const PART: Rotation = Rotation { bytes: Some(32 << 20), age: Some(Duration::from_secs(60)), keep: 1 };
-/// Largest document of an incident, bytes: policies of many prefixes are long.
+/// Largest document, bytes. A policy may have many prefixes.
 const BYTES_MAX: u64 = 64 << 20;
 const INTERVAL: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(200);
@@ -46,28 +45,19 @@ pub struct Incident {
     pub at: String,
     pub why: String,
     pub generation: u32,
-    /// When it was applied, RFC 3339.
+    /// When the generation was applied, RFC 3339.
     pub since: String,
     pub file: Option<PathBuf>,
     /// Name of the host and release of its kernel.
     pub host: [String; 2],
-    /// The evidence: arms and limits of each rule at that moment.
+    /// Arms and limits of each rule when the limit was crossed.
     pub rules: Vec<RuleJudgement>,
     /// Earlier looks, oldest first.
     pub history: Vec<LookPoint>,
     /// The rules on trial, as a policy file.
     pub policy: String,
-    /// Files of the recording of the time before, in the folder of the incident, oldest first.
+    /// Names of files in the incident's folder, oldest first.
     pub recordings: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct IncidentFacts<'a> {
-    /// Which limit was crossed, in one sentence.
-    pub why: &'a str,
-    pub trial: &'a TrialRecord,
-    pub generation: &'a GenerationRecord,
-    pub judgements: &'a [RuleJudgement],
 }
 
 /// The folder of an incident that happens now.
@@ -76,7 +66,7 @@ pub fn new_folder() -> PathBuf {
     journal::folder().join("incidents").join(now)
 }
 
-/// Folders of the incidents on this host, latest first.
+/// Latest first.
 pub fn folders() -> Vec<PathBuf> {
     let entries = fs::read_dir(journal::folder().join("incidents")).into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> =
@@ -85,9 +75,9 @@ pub fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Reads an incident from its folder or its document.
+/// `path` is the incident's folder or its document.
 ///
-/// Errors: no such file; it is no incident, or one of another tccc.
+/// Errors: no such file; not an incident, or one of another version of tccc.
 pub fn read(path: &Path) -> Result<Incident> {
     let file = if path.is_dir() { path.join(DOCUMENT) } else { path.to_owned() };
     let bytes = bounded::read(&file, BYTES_MAX).with_context(|| format!("read {}", file.display()))?;
@@ -97,18 +87,22 @@ pub fn read(path: &Path) -> Result<Incident> {
     Ok(incident)
 }
 
-/// Writes an incident, with the recording of the time before.
+/// Writes the document of an incident, and moves the recording beside it.
 ///
 /// Errors: the folder cannot be written.
-/// Side effects: a folder with the document and the recording.
-pub fn write(folder: &Path, facts: &IncidentFacts, history: &LookHistory, recent: Option<Recent>) -> Result<()> {
+pub fn write(
+    folder: &Path,
+    why: &str,
+    (trial, generation): (&TrialRecord, &GenerationRecord),
+    (judgements, history): (&[RuleJudgement], &LookHistory),
+    recent: Option<Recent>,
+) -> Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o750)
         .create(folder)
         .with_context(|| format!("make {}", folder.display()))?;
     let recordings = recent.map(|recent| recent.move_to(folder)).unwrap_or_default();
-    let IncidentFacts { why, trial, generation, judgements } = *facts;
     let name = nix::sys::utsname::uname().context("ask for the name of this host")?;
     let incident = Incident {
         schema: SCHEMA,
@@ -129,10 +123,10 @@ pub fn write(folder: &Path, facts: &IncidentFacts, history: &LookHistory, recent
     fs::write(folder.join(DOCUMENT), text).with_context(|| format!("write {}", folder.join(DOCUMENT).display()))
 }
 
-/// Names of what a guard keeps beside the policy's record while it runs.
+/// Files of a running guard's recording, beside the policy's record.
 pub const TRANSIENT: [&str; 2] = ["recent.tccc", "recent.tccc.1"];
 
-/// The recording of the latest time, in two files that take turns.
+/// Records the latest time in two files in turn.
 pub struct Recent {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -140,7 +134,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Begins to record every connection, at most 64 MiB of it.
+    /// Records every connection, up to 64 MiB.
     ///
     /// Errors: a need of the tracer is missing; the folder cannot be written.
     /// Side effects: programs on the kernel's TCP tracepoints, a thread, and two files.
@@ -157,7 +151,7 @@ impl Recent {
             while !is_over.load(Ordering::Relaxed) {
                 let polled = watch.poll(POLL, &mut |arrival| drop(recorder.write(&arrival)));
                 if polled.and_then(|()| recorder.flush_due()).is_err() {
-                    return; // a full disk, say: the guard judges on
+                    return; // for example a full disk, which does not stop the guard
                 }
             }
             let _ = recorder.finish();
@@ -172,12 +166,11 @@ impl Recent {
         }
     }
 
-    /// Ends the recording and puts its files into a folder; returns their names, oldest first.
+    /// Ends the recording and copies its files into a folder. Returns their names, oldest first.
     fn move_to(mut self, folder: &Path) -> Vec<String> {
         self.end();
         let named = [format!("{RECORDING}.1"), RECORDING.to_owned()];
         let moved = TRANSIENT.iter().rev().zip(named).filter(|(from, to)| {
-            // From one file system to another.
             let (from, to) = (self.folder.join(from), folder.join(to));
             from.exists() && fs::copy(&from, &to).is_ok()
         });

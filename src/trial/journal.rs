@@ -1,4 +1,4 @@
-//! How trials ended: one line each in a file that outlives the trial and a reboot.
+//! The journal of ended trials: one line each, in a file that survives a reboot.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -8,25 +8,22 @@ use anyhow::{Context, Result};
 
 use crate::policy::record::TrialEnd;
 
-/// Where systemd says that a service keeps its state.
+/// Set by systemd for a service.
 const STATE_VARIABLE: &str = "STATE_DIRECTORY";
-/// Where state is kept without that.
 const STATE_FOLDER: &str = "/var/lib/tccc";
-/// Lines that are kept at least; as many again, and the older half is dropped.
+/// Lines. At twice as many the older half is dropped.
 const KEPT: usize = 200;
-/// Where the kernel takes lines of user space into its log, which the journal keeps.
+/// Accepts lines for the kernel's log.
 pub const KERNEL_LOG: &str = "/dev/kmsg";
 
-/// The folder for what outlives a trial.
 pub fn folder() -> PathBuf {
     let given = std::env::var(STATE_VARIABLE).ok().and_then(|list| Some(PathBuf::from(list.split(':').next()?)));
     given.filter(|folder| folder.is_absolute()).unwrap_or_else(|| STATE_FOLDER.into())
 }
 
-/// Notes how a trial ended, here and in the kernel's log.
+/// Adds the end of a trial to the journal, which `tccc status` reads, and to the kernel's log.
 ///
 /// Errors: the folder cannot be written.
-/// Side effects: a file that `tccc status` reads.
 pub fn note(end: &TrialEnd) -> Result<()> {
     let line = format!("<5>tccc: the trial of {} is over: {}\n", end.subject.phrase(), end.why);
     let _ = fs::write(KERNEL_LOG, line); // a host may forbid it
@@ -45,9 +42,7 @@ pub fn note(end: &TrialEnd) -> Result<()> {
     file.and_then(|mut file| file.write_all(line.as_bytes())).with_context(|| format!("write {}", path.display()))
 }
 
-/// How the latest trial ended.
-///
-/// None: there was none, or it may not be read.
+/// The latest end of a trial. `None` also without the right to read the journal.
 pub fn last() -> Option<TrialEnd> {
     let text = fs::read_to_string(folder().join("trials.jsonl")).ok()?;
     text.lines().rev().find_map(|line| serde_json::from_str(line).ok())

@@ -1,4 +1,4 @@
-//! What the guard thinks of a trial: each limit of each rule by the sums of its arms.
+//! Judges each limit of each rule on trial by the sums of the rule's arms.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use crate::policy::rule::{Allowed, Arm, GuardLimit, GuardMetric, Policy, Rule, S
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuleJudgement {
     pub rule: String,
-    /// Connections of each arm since the latest step, arms in the order of the rule.
+    /// Since the latest step, in the order of the rule.
     pub arms: Vec<ArmSeen>,
     /// Each limit for each arm that got an algorithm.
     pub limits: Vec<LimitJudgement>,
-    /// The arms do not have the shares of the split: nothing is judged.
+    /// The arms do not have the shares of the split, so nothing is judged.
     pub is_broken: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmSeen {
-    /// Algorithm, or `keep`.
+    /// An algorithm, or `keep`.
     pub arm: String,
     /// Share of the split, 0 to 1.
     pub share: f64,
@@ -32,21 +32,21 @@ pub struct ArmSeen {
     pub values: BTreeMap<GuardMetric, f64>,
 }
 
-/// One limit, as one arm keeps it.
+/// One limit for one arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitJudgement {
     pub limit: String,
     pub metric: GuardMetric,
     pub arm: String,
-    /// Treated over control; none while there is too little to compare, or where the limit is absolute.
+    /// Treated over control. `None` without enough data, and for absolute limits.
     pub ratio: Option<f64>,
-    /// Interval of the ratio that holds at all looks at once.
+    /// Confidence interval of the ratio, valid at all looks together.
     pub interval: Option<[f64; 2]>,
     /// E-values of being worse and of being better than the limit.
     pub evidence: Option<[f64; 2]>,
     /// The e-value that decides.
     pub needed: Option<f64>,
-    /// The value that an absolute limit is about, over the latest window.
+    /// For absolute limits, over the latest window.
     pub value: Option<f64>,
     pub state: LimitState,
     /// Why nothing can be said yet.
@@ -58,17 +58,25 @@ pub struct LimitJudgement {
 pub enum LimitState {
     /// The arm is worse than the limit allows.
     Crossed,
-    /// The arm is shown to keep the limit.
+    /// The arm is shown to be within the limit.
     Safe,
     /// Neither is shown.
     Undecided,
-    /// Nothing keeps its algorithm any more, so that a relative limit has nothing to compare with.
+    /// At a share of 100 %, a relative limit has no control arm.
     NotComparable,
 }
 
+impl LimitState {
+    /// Whether the limit holds. At a share of 100 %, a relative limit was shown to hold in the earlier steps.
+    pub fn is_met(self) -> bool {
+        matches!(self, LimitState::Safe | LimitState::NotComparable)
+    }
+}
+
+/// Sums of the arms by their numbers in labels.
 #[derive(Debug, Clone, Copy)]
 pub struct SeenSums<'a> {
-    /// Since the generation began, by the numbers of the arms.
+    /// Since the generation began.
     pub whole: &'a BTreeMap<u32, ArmCells>,
     /// In the latest window, for absolute limits.
     pub recent: &'a BTreeMap<u32, ArmCells>,
@@ -76,27 +84,20 @@ pub struct SeenSums<'a> {
 }
 
 pub fn judge(policy: &Policy, record: &PolicyRecord, seen: SeenSums) -> Vec<RuleJudgement> {
-    let tried = policy.rules.iter().filter(|rule| rule.trial.is_some());
-    tried.map(|rule| judge_rule(rule, record, seen)).collect()
+    policy.on_trial().map(|rule| judge_rule(rule, record, seen)).collect()
 }
 
 fn judge_rule(rule: &Rule, record: &PolicyRecord, seen: SeenSums) -> RuleJudgement {
     let slot = |arm: &Arm| slot_of(record, &rule.name, &arm.treatment);
     let cells = |arm: &Arm, of: &BTreeMap<u32, ArmCells>| slot(arm).and_then(|slot| of.get(&slot)).copied();
-    let arms: Vec<ArmSeen> = rule
-        .split
-        .arms
-        .iter()
-        .map(|arm| {
-            let whole = cells(arm, seen.whole).unwrap_or_default();
-            ArmSeen {
-                arm: arm.treatment.to_string(),
-                share: arm.portion.fraction(),
-                connections: connections_of(&whole),
-                values: values_of(&whole, seen.ticks_per_s),
-            }
-        })
-        .collect();
+    let whole = |arm: &Arm| cells(arm, seen.whole).unwrap_or_default();
+    let arms = rule.split.arms.iter().map(|arm| ArmSeen {
+        arm: arm.treatment.to_string(),
+        share: arm.portion.fraction(),
+        connections: connections_of(&whole(arm)),
+        values: values_of(&whole(arm), seen.ticks_per_s),
+    });
+    let arms: Vec<ArmSeen> = arms.collect();
     let is_broken = is_broken(&arms, rule.split.by);
     let trial = rule.trial.as_ref().expect("only rules on trial are judged");
     let treated: Vec<&Arm> = rule.split.arms.iter().filter(|arm| arm.treatment != Treatment::Keep).collect();
@@ -107,13 +108,12 @@ fn judge_rule(rule: &Rule, record: &PolicyRecord, seen: SeenSums) -> RuleJudgeme
     for arm in &treated {
         for limit in &trial.limits {
             let blank = blank(limit, arm);
-            let whole = |arm: &Arm| cells(arm, seen.whole).unwrap_or_default();
             limits.push(match (limit.allowed, control) {
                 _ if is_broken => LimitJudgement { why_not: Some(BROKEN.to_owned()), ..blank },
                 (Allowed::Absolute(value), _) => {
                     let mut sums =
                         sums_of(&cells(arm, seen.recent).unwrap_or_default(), limit.metric, seen.ticks_per_s);
-                    sums.connections = connections_of(&whole(arm)); // long ones count too
+                    sums.connections = connections_of(&whole(arm)); // includes connections from before the window
                     absolute(blank, &sums, limit_of(limit.metric, value))
                 }
                 (Allowed::Relative(value), Some(control)) => {
@@ -133,7 +133,7 @@ fn judge_rule(rule: &Rule, record: &PolicyRecord, seen: SeenSums) -> RuleJudgeme
 const BROKEN: &str = "the arms do not have the shares of the split, so that nothing is judged";
 const NO_CONTROL: &str = "no connection keeps its algorithm, so that there is nothing to compare with";
 
-/// The number that labels have for an arm.
+/// The number of an arm in labels.
 pub fn slot_of(record: &PolicyRecord, rule: &str, treatment: &Treatment) -> Option<u32> {
     let arm = treatment.to_string();
     let place = record.slots.iter().position(|slot| slot.rule == rule && slot.arm == arm)?;
@@ -145,9 +145,9 @@ fn values_of(cells: &ArmCells, ticks_per_s: f64) -> BTreeMap<GuardMetric, f64> {
     GuardMetric::ALL.into_iter().filter_map(|metric| Some((metric, value(metric)?))).collect()
 }
 
-/// Whether chance does not explain the numbers of connections: a hash that is not even, or connections that one arm loses.
+/// Whether chance cannot explain the numbers of connections, for example because one arm loses some.
 ///
-/// Where peers or prefixes are split, connections come in bunches: their numbers say nothing.
+/// In a split by peers or prefixes, connections come in bunches, so their numbers say nothing.
 fn is_broken(arms: &[ArmSeen], by: SplitBy) -> bool {
     if by != SplitBy::Connection {
         return false;
@@ -157,7 +157,6 @@ fn is_broken(arms: &[ArmSeen], by: SplitBy) -> bool {
     guard::sample_ratio_e(&observed, &expected).is_some_and(|e| e >= MISMATCH)
 }
 
-/// Nothing is known yet.
 pub(super) fn blank(limit: &GuardLimit, arm: &Arm) -> LimitJudgement {
     LimitJudgement {
         limit: limit.to_string(),
@@ -173,12 +172,12 @@ pub(super) fn blank(limit: &GuardLimit, arm: &Arm) -> LimitJudgement {
     }
 }
 
-/// A limit as the statistics take it.
+/// Converts to the limit of the statistics.
 pub fn limit_of(metric: GuardMetric, value: f64) -> Limit {
     Limit { value, worse: if metric.is_better_when_high() { Worse::Below } else { Worse::Above } }
 }
 
-/// A value above its limit crosses it; one below it is safe as soon as there are enough connections.
+/// A value beyond the limit crosses it. A value within it is safe once there are enough connections.
 fn absolute(blank: LimitJudgement, sums: &ArmSums, limit: Limit) -> LimitJudgement {
     let effect = effect_of(blank.metric);
     let (state, why_not) = match guard::exceeds(sums, effect, limit) {

@@ -1,4 +1,4 @@
-//! The rules that a trial adds to those of the policy: an algorithm as the default, new code for a loaded one.
+//! The rules that a trial adds to a policy: for an algorithm as the default, or new code of a loaded algorithm.
 
 use anyhow::Result;
 
@@ -8,36 +8,30 @@ use crate::policy::rule::{
     ARMS_MAX, Arm, Match, Policy, Portion, RULES_MAX, Rule, RuleTrial, Split, SplitBy, Treatment,
 };
 
-/// Where the rule of a default is for: the network namespace of whoever runs the command, as the sysctl is.
+/// The network namespace of the command. The default's sysctl also applies to one namespace.
 const HERE: &str = "/proc/self/ns/net";
-/// Most arms of one rule, as the kernel program goes through them.
+/// The kernel program's limit for one rule.
 const SPLIT_ARMS_MAX: usize = 16;
 
-/// The policy with another rule, which gives an algorithm to every connection that chooses none.
+/// Adds a rule that gives an algorithm to every connection for which nothing chooses one.
 ///
-/// It does what the default would do: a program's choice and a route's are respected, and other network namespaces have
-/// their own.
+/// The rule acts as the default: it respects the choices of programs and routes, and leaves other network namespaces alone.
 ///
-/// Errors: the policy has as many rules as there may be; /proc is not mounted.
+/// Errors: the policy is full; /proc is not mounted.
 pub fn with_default(base: &Policy, algorithm: &str, trial: Option<RuleTrial>, portion: Portion) -> Result<Policy> {
     let here = Netns::current()?;
-    let when = Match { netns: vec![place_of(&here)], ..Match::default() };
+    // The path of the first process stays valid after this one ends.
+    let first = "/proc/1/ns/net";
+    let is_first = Netns::open(first.as_ref()).is_ok_and(|netns| netns.inode() == here.inode());
+    let netns = if is_first { first } else { HERE };
+    let when = Match { netns: vec![netns.to_owned()], ..Match::default() };
     let rule = Rule::new(format!("default-{algorithm}"), when, split(algorithm, portion));
     with_rule(base.clone(), Rule { overrides_route: false, trial, ..rule })
 }
 
-/// A path that names a namespace as long as this process, or the first one of this host, is in it.
-fn place_of(here: &Netns) -> String {
-    let first = "/proc/1/ns/net";
-    let is_first = Netns::open(first.as_ref()).is_ok_and(|netns| netns.inode() == here.inode());
-    if is_first { first.to_owned() } else { HERE.to_owned() }
-}
-
-/// The policy in which a part of the connections that would get `name` get `trial_name`.
+/// Gives `trial_name` to a part of the connections that would get `name` by a rule, by their own choice or by default.
 ///
-/// Those are connections that a rule gives it, that choose it themselves, and that have it by default.
-///
-/// Errors: the policy has as many rules as there may be.
+/// Errors: the policy is full.
 pub fn with_upgrade(
     base: &Policy,
     [name, trial_name]: [&str; 2],
@@ -60,9 +54,9 @@ pub fn with_upgrade(
 
 const FEWER: &str = "apply a smaller policy for the time of the trial";
 
-/// Adds a rule that decides for connections that no other rule changes: the last, but before a rule that keeps all the rest.
+/// Adds a rule at the end, but above a rule that keeps all other connections as they are.
 ///
-/// Errors: the policy has as many rules or arms as there may be.
+/// Errors: too many rules or arms.
 fn with_rule(mut policy: Policy, rule: Rule) -> Result<Policy> {
     let keeps_the_rest = |other: &Rule| {
         other.when == Match::default() && other.split.arms.iter().all(|arm| arm.treatment == Treatment::Keep)
@@ -80,7 +74,7 @@ fn with_rule(mut policy: Policy, rule: Rule) -> Result<Policy> {
     }
 }
 
-/// An arm of the old code becomes two.
+/// Divides an arm of the old code into two.
 fn divided(arm: &Arm, [name, trial_name]: [&str; 2], portion: Portion) -> Vec<Arm> {
     if arm.treatment.algorithm() != Some(name) {
         return vec![arm.clone()];
@@ -88,20 +82,11 @@ fn divided(arm: &Arm, [name, trial_name]: [&str; 2], portion: Portion) -> Vec<Ar
     let new = (f64::from(arm.portion.0) * portion.fraction()).round() as u16;
     let parts = [(trial_name, new), (name, arm.portion.0 - new)];
     let arms = parts.into_iter().filter(|(_, hundredths)| *hundredths > 0);
-    arms.map(|(name, hundredths)| Arm {
-        treatment: Treatment::Algorithm(name.to_owned()),
-        portion: Portion(hundredths),
-    })
-    .collect()
+    arms.map(|(name, hundredths)| Arm { treatment: name.into(), portion: Portion(hundredths) }).collect()
 }
 
 fn split(algorithm: &str, portion: Portion) -> Split {
-    let rest = Portion(Portion::ALL.0 - portion.0);
-    let mut arms = vec![Arm { treatment: Treatment::Algorithm(algorithm.to_owned()), portion }];
-    if rest.0 > 0 {
-        arms.push(Arm { treatment: Treatment::Keep, portion: rest });
-    }
-    Split { arms, by: SplitBy::Connection }
+    Split { arms: Arm::with_rest(algorithm.into(), portion), by: SplitBy::Connection }
 }
 
 #[cfg(test)]

@@ -1,28 +1,26 @@
-//! What happens next in a trial: it goes on, a share rises, or it ends. Pure: the guard looks, this decides.
+//! Decides from the guard's latest look whether a trial continues, a share rises, or the trial ends.
 
 use crate::policy::record::{RuleProgress, RuleState, TrialRecord};
-use crate::policy::rule::{OnFail, Policy, Rule, RuleTrial, Undecided};
+use crate::policy::rule::{Arm, OnFail, Policy, Rule, Undecided};
 use crate::units::format_duration;
 
 use super::judge::{LimitJudgement, LimitState, RuleJudgement};
 
-/// Why a trial with a time limit of its own ends when that is over.
 pub const TOO_LATE: &str = "nobody confirmed it in time";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextMove {
     Wait,
-    /// Everything is as before; a limit was crossed where `is_incident`.
+    /// `is_incident`: a limit was crossed.
     Revert {
         why: String,
         is_incident: bool,
     },
-    /// The rules' progress changes; with another share where `is_step`.
+    /// Changes the rules' progress. `is_step`: a share rises, so a new generation has to decide. `is_incident`: a limit
+    /// was crossed, and its rule says `freeze`.
     Change {
         rules: Vec<RuleProgress>,
-        /// A share rises: another generation has to decide.
         is_step: bool,
-        /// A limit was crossed, and the rule says `freeze`.
         is_incident: bool,
         why: String,
     },
@@ -33,8 +31,8 @@ pub enum NextMove {
 
 /// Decides by the latest look.
 ///
-/// A crossed limit counts in every state: while a person has paused the steps, while a step waits until the guard can tell,
-/// and at the moment of the last promotion. While a person has paused the steps, the time of a step does nothing.
+/// A crossed limit counts in every state: while a person pauses the steps, while a step waits for more data, and at the
+/// last promotion. While a person pauses the steps, their times have no effect.
 pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], now_ns: u64) -> NextMove {
     if let Some(crossed) = crossed(trial, policy, judgements) {
         return crossed;
@@ -46,9 +44,9 @@ pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], 
     let mut reasons = Vec::new();
     let mut is_step = false;
     for progress in rules.iter_mut().filter(|progress| progress.state == RuleState::Judged) {
-        let Some(rule) = policy.rules.iter().find(|rule| rule.name == progress.rule) else { continue };
+        let Some(rule) = policy.rule(&progress.rule) else { continue };
         let judgement = judgements.iter().find(|judgement| judgement.rule == rule.name);
-        if trial.paused && rule.trial.as_ref().is_some_and(|trial| !trial.steps.is_empty()) {
+        if trial.paused && !rule.steps().is_empty() {
             continue;
         }
         match due(rule, progress, judgement, now_ns) {
@@ -60,7 +58,7 @@ pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], 
             }
         }
     }
-    // A trial with a time limit of its own is kept by a person alone.
+    // Only a person keeps a trial with a deadline.
     let is_passed = !rules.is_empty() && rules.iter().all(|progress| progress.state == RuleState::Passed);
     let why = reasons.join("; ");
     match (reasons.is_empty(), is_passed && trial.deadline_ns.is_none()) {
@@ -70,7 +68,7 @@ pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], 
     }
 }
 
-/// What follows from limits that are crossed, by rules that are not frozen already: one rule that reverts is enough.
+/// What follows from the crossed limits of rules that are not frozen yet. One rule that reverts is enough.
 fn crossed(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement]) -> Option<NextMove> {
     let mut rules = trial.rules.clone();
     let mut frozen = None;
@@ -80,7 +78,7 @@ fn crossed(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement]) -
         if progress.state == RuleState::Frozen {
             continue;
         }
-        let rule = policy.rules.iter().find(|rule| rule.name == judgement.rule)?;
+        let rule = policy.rule(&judgement.rule)?;
         let why = phrase(judgement, limit);
         if rule.trial.as_ref().is_none_or(|trial| trial.on_fail == OnFail::Revert) {
             return Some(NextMove::Revert { why, is_incident: true });
@@ -108,52 +106,32 @@ enum Due {
 }
 
 fn due(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgement>, now_ns: u64) -> Due {
-    let Some(trial) = &rule.trial else { return Due::Later };
-    let Some(duration) = trial.steps.get(progress.step).map(|step| step.duration).or(trial.deadline) else {
-        return Due::Later;
-    };
+    let (Some(trial), Some(duration)) = (&rule.trial, rule.duration_of(progress.step)) else { return Due::Later };
     if now_ns.saturating_sub(progress.since_ns) < duration.as_nanos() as u64 {
         return Due::Later;
     }
     let after = format!("rule \"{}\" after {}", rule.name, format_duration(duration));
-    match (standing(trial, judgement), trial.undecided) {
-        (Standing::Safe, _) => Due::Pass(format!("{after}: every limit is shown to hold")),
-        (Standing::Undecided, Undecided::Proceed) => {
-            Due::Pass(format!("{after}: nothing shows harm, and the rule says proceed"))
+    let is_broken = judgement.is_some_and(|judgement| judgement.is_broken);
+    let is_met = judgement.is_some_and(|judgement| judgement.limits.iter().all(|limit| limit.state.is_met()));
+    match trial.undecided {
+        _ if trial.limits.is_empty() || (is_met && !is_broken) => {
+            Due::Pass(format!("{after}: every limit is shown to hold"))
         }
-        (Standing::Undecided | Standing::Broken, Undecided::Revert) => {
+        Undecided::Revert => {
             Due::Revert(format!("{after}: it is not shown that every limit holds, and the rule says revert"))
         }
-        // What a broken instrument does not show is no reason to go on.
-        (Standing::Undecided, Undecided::Hold) | (Standing::Broken, _) => Due::Later,
+        Undecided::Proceed if !is_broken => {
+            Due::Pass(format!("{after}: nothing shows harm, and the rule says proceed"))
+        }
+        // A broken measurement is no reason to proceed.
+        Undecided::Proceed | Undecided::Hold => Due::Later,
     }
 }
 
-enum Standing {
-    Safe,
-    Undecided,
-    Broken,
-}
-
-fn standing(trial: &RuleTrial, judgement: Option<&RuleJudgement>) -> Standing {
-    match judgement {
-        _ if trial.limits.is_empty() => Standing::Safe, // there is nothing that could be crossed
-        Some(judgement) if judgement.is_broken => Standing::Broken,
-        Some(judgement) if judgement.limits.iter().all(|limit| is_met(limit.state)) => Standing::Safe,
-        _ => Standing::Undecided,
-    }
-}
-
-/// At a step of 100 % a relative limit was shown to hold in the steps before.
-fn is_met(state: LimitState) -> bool {
-    matches!(state, LimitState::Safe | LimitState::NotComparable)
-}
-
-/// The next step of a rule, or its end; true when the share changes.
+/// Takes the next step of a rule. Without one the rule has passed. Returns true if the share changes.
 pub fn advance(progress: &mut RuleProgress, rule: &Rule, now_ns: u64) -> bool {
-    let steps = rule.trial.as_ref().map_or(0, |trial| trial.steps.len());
     progress.since_ns = now_ns;
-    if progress.step + 1 < steps {
+    if progress.step + 1 < rule.steps().len() {
         progress.step += 1;
         return true;
     }
@@ -161,18 +139,14 @@ pub fn advance(progress: &mut RuleProgress, rule: &Rule, now_ns: u64) -> bool {
     false
 }
 
-/// The policy with each rule's share as its progress says.
+/// The policy with the share of each rule's current step.
 pub fn at_progress(policy: &Policy, rules: &[RuleProgress]) -> Policy {
-    use crate::policy::rule::{Arm, Portion, Treatment};
     let mut policy = policy.clone();
     for rule in &mut policy.rules {
         let progress = rules.iter().find(|progress| progress.rule == rule.name);
-        let step = progress.and_then(|progress| rule.trial.as_ref()?.steps.get(progress.step));
-        let (Some(step), Some(first)) = (step, rule.split.arms.first().cloned()) else { continue };
-        let rest = Portion(Portion::ALL.0 - step.portion.0);
-        rule.split.arms = vec![Arm { portion: step.portion, ..first }];
-        if rest.0 > 0 {
-            rule.split.arms.push(Arm { treatment: Treatment::Keep, portion: rest });
+        let portion = progress.and_then(|progress| rule.steps().get(progress.step)).map(|step| step.portion);
+        if let (Some(portion), Some(first)) = (portion, rule.split.arms.first()) {
+            rule.split.arms = Arm::with_rest(first.treatment.clone(), portion);
         }
     }
     policy

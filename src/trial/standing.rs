@@ -1,4 +1,4 @@
-//! Which trial goes on, and why one is over that nobody ended.
+//! The running trial: finds and locks it, and says why a trial is over that nobody ended.
 
 use std::io::ErrorKind;
 
@@ -10,28 +10,53 @@ use crate::kernel::{bpf, clock};
 use crate::policy::generation;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, TrialRecord};
-use crate::state::Store;
+use crate::state::pins::Pins;
+use crate::state::{LockSubject, Locked, Store};
 
-/// The trial that goes on, if any: the one whose generation decides.
+/// Waits for the right to begin, change or end a trial.
+///
+/// Errors: not permitted; another process holds the lock for too long.
+pub(super) fn lock() -> Result<Locked> {
+    Store::of_host().lock(LockSubject::Trial)
+}
+
+/// Locks the policy and settles its record.
+pub(super) fn settled() -> Result<(Locked, PolicyRecord)> {
+    let locked = Store::of_host().lock(LockSubject::Policy)?;
+    let record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
+    Ok((locked, record))
+}
+
+/// Changes the record of the trial `seen`. Returns false if that trial is over. Call it with the trial locked.
+///
+/// Errors: the record cannot be written.
+pub(super) fn note(seen: &TrialRecord, change: impl FnOnce(&mut TrialRecord)) -> Result<bool> {
+    let (locked, mut record) = settled()?;
+    let Some(trial) = record.trial.as_mut().filter(|trial| trial.began_ns == seen.began_ns) else { return Ok(false) };
+    change(trial);
+    record.write(&locked).map(|()| true)
+}
+
+/// The trial whose generation decides.
 ///
 /// Errors: the record is damaged.
 pub fn current() -> Result<Option<TrialRecord>> {
     Ok(deciding(&PolicyRecord::read(&Store::of_host())?))
 }
 
-/// The trial of the generation that decides; where that may not be looked at, the one that is written down.
+/// The trial whose generation decides. Without the right to see that, the recorded trial.
 fn deciding(record: &PolicyRecord) -> Option<TrialRecord> {
+    let Some(pins) = PolicyPins::of_host().filter(may_look) else { return recorded(record) };
+    let active = generation::active(&pins, record);
     let mut trials = [&record.next_trial, &record.trial].into_iter().flatten();
-    match PolicyPins::of_host().filter(may_look) {
-        Some(pins) => {
-            let active = generation::active(&pins, record);
-            trials.find(|trial| active == Some(trial.generation)).cloned()
-        }
-        None => record.trial.clone().or_else(|| record.next_trial.clone()),
-    }
+    trials.find(|trial| active == Some(trial.generation)).cloned()
 }
 
-/// Whether this process can see which generation decides: false without the rights to, as for anybody but root.
+fn recorded(record: &PolicyRecord) -> Option<TrialRecord> {
+    record.trial.clone().or_else(|| record.next_trial.clone())
+}
+
+/// Whether this process has the right to see which generation decides.
 fn may_look(pins: &PolicyPins) -> bool {
     match std::fs::symlink_metadata(pins.link()) {
         Ok(_) => bpf::open_pin(&pins.link()).is_ok(),
@@ -39,9 +64,9 @@ fn may_look(pins: &PolicyPins) -> bool {
     }
 }
 
-/// Until when a trial may decide, by the kernel's own lease.
+/// The end of a trial's lease in the kernel, CLOCK_BOOTTIME, nanoseconds.
 ///
-/// None: the generation is gone, or may not be looked at.
+/// None: the generation is gone, or this user may not look at it.
 /// Errors: the lease cannot be read.
 pub fn lease_of(trial: &TrialRecord) -> Result<Option<u64>> {
     let Some(pins) = PolicyPins::of_host() else { return Ok(None) };
@@ -51,21 +76,19 @@ pub fn lease_of(trial: &TrialRecord) -> Result<Option<u64>> {
     Ok(bytes.and_then(|bytes| bytes.try_into().ok()).map(u64::from_ne_bytes))
 }
 
-/// A trial that nobody ended although it is over, and why it is.
+/// A trial that is over although nobody ended it, and why.
 ///
 /// Errors: the lease cannot be read.
 pub(super) fn over(record: &PolicyRecord) -> Result<Option<(TrialRecord, String)>> {
     if let Some(trial) = deciding(record) {
         return Ok(why_over(&trial)?.map(|why| (trial, why)));
     }
-    let written = record.trial.clone().or_else(|| record.next_trial.clone());
-    let interrupted = written.filter(|trial| !trial.guard.lives());
+    let interrupted = recorded(record).filter(|trial| !trial.guard.lives());
     Ok(interrupted.map(|trial| (trial, "the command that began or ended it was killed".to_owned())))
 }
 
-/// Why a trial is over although nobody ended it.
+/// Why a trial is over although nobody ended it. `None` while it runs.
 ///
-/// None: it goes on.
 /// Errors: the lease cannot be read.
 pub fn why_over(trial: &TrialRecord) -> Result<Option<String>> {
     let Some(until_ns) = lease_of(trial)? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Gives a name its new code: for good after a trial, or beside the old code where the kernel cannot swap it.
+//! Gives a name its new code: for good after a trial, or beside the old code if the kernel cannot swap it.
 
 use std::path::Path;
 
@@ -20,11 +20,11 @@ use crate::policy::sweep;
 use crate::state::pins::Pins;
 use crate::state::{Record, Store};
 
-/// Code under a name of its own goes when no rule names it any more.
+/// For new code under its own name, which is unloaded once no rule names it.
 pub(super) const FOR_RULES: LoadOptions =
     LoadOptions { make_default: false, replace: false, dry_run: false, with_policy: true, unconfirmed: None };
 
-/// `NAME_g2`, cut to what the kernel takes, and not taken.
+/// A name that is not registered such as `NAME_g2`, with `name` cut to the kernel's limit.
 pub(super) fn free_name(name: &str, generation: u32) -> Result<String> {
     let taken = congestion::available()?;
     let names = (generation..).map(|number| {
@@ -34,39 +34,39 @@ pub(super) fn free_name(name: &str, generation: u32) -> Result<String> {
     names.take(100).find(|name| !taken.contains(name)).context("find a free name for the new code")
 }
 
-/// The upgrade on trial becomes the code of its name, and the trial is over.
+/// Ends the trial of an upgrade with success: the new code replaces the old code.
 ///
 /// Errors: the object file changed since the trial began; as [`loader::upgrade::upgrade`].
 pub fn conclude(name: &str, trial_name: &str, features: &Features) -> Result<()> {
     let store = Store::of_host();
     let record = store.record(trial_name).with_context(|| format!("find \"{trial_name}\", which was on trial"))?;
-    let source = Source::of(&record)?;
+    let source = CodeSource::of(&record)?;
     if features.link_update {
-        // Where a command was killed after this step the code before must not be forgotten by a second upgrade.
+        // If a command was killed after the upgrade, a second one would forget the previous code.
         let now = loader::upgrade::settled(name, (&Pins::writable()?, &store.lock_name(name)?), features)?;
         let is_done = now.generation > 1 && now.digest == record.digest && now.tunables == record.tunables;
         if !is_done {
-            loader::upgrade::upgrade(&source.request(name)?, features)?;
+            loader::upgrade::upgrade(&source.request(name), features)?;
         }
         fault::point("confirm.upgraded");
         sweep::refresh(name, false)?;
         end::swap_back()?;
         return end::unload_all(&[trial_name.to_owned()]);
     }
-    beside(&source.request(name)?, features, Some(trial_name))?;
+    beside(&source.request(name), features, Some(trial_name))?;
     sweep::refresh(name, false).map(drop)
 }
 
-/// Where code that was loaded before can be loaded from again.
-struct Source<'a> {
+/// What it takes to load recorded code again.
+struct CodeSource<'a> {
     algorithm: Algorithm,
     file: Option<&'a Path>,
     settings: Vec<catalog::Setting>,
     cgroup: Option<&'a Path>,
 }
 
-impl<'a> Source<'a> {
-    /// Errors: the object is not there any more, or another one.
+impl<'a> CodeSource<'a> {
+    /// Errors: the object is gone, or has changed.
     fn of(record: &'a Record) -> Result<Self> {
         let file = record.file.as_deref();
         let algorithm = match file {
@@ -81,19 +81,19 @@ impl<'a> Source<'a> {
         let texts: Vec<String> = record.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let settings = algorithm.settings(&texts)?;
         let cgroup = record.companion.as_ref().map(|companion| companion.cgroup.as_path());
-        Ok(Source { algorithm, file, settings, cgroup })
+        Ok(CodeSource { algorithm, file, settings, cgroup })
     }
 
-    fn request(&'a self, name: &'a str) -> Result<Request<'a>> {
-        let Source { algorithm, file, settings, cgroup } = self;
-        Ok(Request { algorithm, name, settings, file: *file, cgroup: *cgroup })
+    fn request(&'a self, name: &'a str) -> Request<'a> {
+        let CodeSource { algorithm, file, settings, cgroup } = self;
+        Request { algorithm, name, settings, file: *file, cgroup: *cgroup }
     }
 }
 
-/// The nearest safe thing where the kernel has no links: the new code under a name of its own serves rules and defaults
-/// while the old name is given to it. A program that asks for the name in that moment gets an error.
+/// Replaces code on a kernel without links. A copy of the new code under another name, the bridge, serves rules and
+/// defaults while the name is registered again. A program that asks for the name in that moment gets an error.
 ///
-/// `on_trial` is the name that the new code has already, where it is on trial: the trial is over then.
+/// `on_trial` is the current name of new code on trial. It is the bridge then, and the trial is over.
 ///
 /// Errors: as [`loader::load`] and [`change::apply`].
 pub(super) fn beside(request: &Request, features: &Features, on_trial: Option<&str>) -> Result<Upgraded> {
@@ -117,7 +117,7 @@ pub(super) fn beside(request: &Request, features: &Features, on_trial: Option<&s
     let role = if on_trial.is_some() { GenerationRole::Concludes } else { GenerationRole::Permanent };
     change::apply(&bridged, file.as_deref(), role, false)?;
     fault::point("beside.bridged");
-    end::unload_all(&[name.to_owned()])?; // the rules may have unloaded it already, since none names it
+    end::unload_all(&[name.to_owned()])?; // may be unloaded already, because no rule names it
     let loaded = loader::load(request, LoadOptions { with_policy: earlier.with_policy, ..FOR_RULES }, features)?;
     fault::point("beside.loaded");
     let mut record = loader::succeed(name, &earlier)?;
@@ -130,19 +130,15 @@ pub(super) fn beside(request: &Request, features: &Features, on_trial: Option<&s
     }
     fault::point("beside.restored");
     end::unload_all(&[bridge])?;
-    let record = Store::of_host().record(name).unwrap_or(record); // which default was before is known without the bridge
+    let record = Store::of_host().record(name).unwrap_or(record); // without the bridge as the previous default
     Ok(Upgraded { record, adapted: loaded.adapted, defaults: Vec::new(), notes: Vec::new() })
 }
 
-/// The policy as it is without the trial that goes on.
+/// The policy without the running trial.
 fn without_trial() -> Result<Option<GenerationRecord>> {
-    match standing::current()? {
-        Some(trial) => {
-            let record = PolicyRecord::read(&Store::of_host())?;
-            Ok(trial.previous.and_then(|number| record.generation(number).cloned()))
-        }
-        None => change::current(),
-    }
+    let Some(trial) = standing::current()? else { return change::current() };
+    let record = PolicyRecord::read(&Store::of_host())?;
+    Ok(trial.previous.and_then(|number| record.generation(number).cloned()))
 }
 
 pub(super) fn rollback_beside(name: &str, features: &Features) -> Result<Upgraded> {
@@ -153,5 +149,5 @@ pub(super) fn rollback_beside(name: &str, features: &Features) -> Result<Upgrade
         return Err(Failure::failed(what).hint("`tccc upgrade` remembers the code that it replaces").into());
     };
     let earlier = record.with_code(previous);
-    beside(&Source::of(&earlier)?.request(name)?, features, None)
+    beside(&CodeSource::of(&earlier)?.request(name), features, None)
 }

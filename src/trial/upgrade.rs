@@ -1,4 +1,4 @@
-//! Other code under the same name: at once, on trial, or beside the old code where the kernel cannot swap it.
+//! Puts other code under the same name: at once, on trial, or beside the old code if the kernel cannot swap it.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,66 +11,59 @@ use crate::kernel::probe::Features;
 use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, Request};
 use crate::policy::change::{self, Applied};
-use crate::policy::generation::refuse_during_trial as refuse;
-use crate::policy::record::{PolicyRecord, TrialSubject};
-use crate::policy::rule::{Policy, Portion, RuleTrial};
+use crate::policy::generation;
+use crate::policy::record::TrialSubject;
+use crate::policy::rule::{Portion, RuleTrial};
 use crate::policy::sweep::{self, Refreshes};
 use crate::state::Store;
 
 pub use super::swap::conclude;
 
-#[derive(Debug)]
-pub struct Done {
-    /// What became of the name.
-    pub upgraded: Upgraded,
-    /// Sockets that got the new code.
-    pub refreshes: Refreshes,
-}
-
 #[derive(Debug, Clone)]
 pub struct UpgradeTrial {
     pub patience: Duration,
-    /// The part of the connections that get the new code.
+    /// The share of connections that get the new code.
     pub portion: Portion,
     pub limits: Option<RuleTrial>,
 }
 
-/// Puts other code under a name, points defaults and listening sockets to it, and with `moves_open` connections too.
+/// Puts other code under a name and gives it to defaults and listening sockets, with `moves_open` to connections too.
 ///
-/// Errors: as [`loader::upgrade::upgrade`]; a trial goes on.
-pub fn at_once(request: &Request, features: &Features, moves_open: bool) -> Result<Done> {
+/// Errors: as [`loader::upgrade::upgrade`]; a trial is running.
+pub fn at_once(request: &Request, features: &Features, moves_open: bool) -> Result<(Upgraded, Refreshes)> {
     refuse_during_trial()?;
     let upgraded = if features.link_update {
         loader::upgrade::upgrade(request, features)?
     } else {
         swap::beside(request, features, None)?
     };
-    Ok(Done { refreshes: sweep::refresh(request.name, moves_open)?, upgraded })
+    Ok((upgraded, sweep::refresh(request.name, moves_open)?))
 }
 
-/// Puts the code before under its name again; the rest as [`at_once`].
+/// As [`at_once`], with the previous code.
 ///
-/// Errors: as [`loader::upgrade::rollback`]; a trial goes on.
-pub fn rollback(name: &str, features: &Features, moves_open: bool) -> Result<Done> {
+/// Errors: as [`loader::upgrade::rollback`]; a trial is running.
+pub fn rollback(name: &str, features: &Features, moves_open: bool) -> Result<(Upgraded, Refreshes)> {
     refuse_during_trial()?;
     let upgraded = if features.link_update {
         loader::upgrade::rollback(name, features)?
     } else {
         swap::rollback_beside(name, features)?
     };
-    Ok(Done { refreshes: sweep::refresh(name, moves_open)?, upgraded })
+    Ok((upgraded, sweep::refresh(name, moves_open)?))
 }
 
-/// Clears a trial that is over, and refuses while one goes on.
+/// Clears a trial that is over.
+///
+/// Errors: a trial is running.
 fn refuse_during_trial() -> Result<()> {
     end::sweep()?;
-    let record = PolicyRecord { trial: standing::current()?, ..PolicyRecord::default() };
-    Ok(refuse(&record)?)
+    Ok(generation::refuse_during_trial(standing::current()?.as_ref())?)
 }
 
-/// Loads new code beside the old one, and gives it to a part of the connections that would get the old one.
+/// Loads new code beside the old one, and gives it to a share of the connections that would get the old one.
 ///
-/// Errors: the name is not loaded; a trial goes on; the kernel refuses the code.
+/// Errors: the name is not loaded; a trial is running; the kernel refuses the code.
 /// Side effects: those of [`super::begin`], and an algorithm under a name of its own.
 pub fn on_trial(request: &Request, features: &Features, trial: &UpgradeTrial, guard: &mut Command) -> Result<Applied> {
     refuse_during_trial()?;
@@ -86,15 +79,12 @@ pub fn on_trial(request: &Request, features: &Features, trial: &UpgradeTrial, gu
     let policy = overlay::with_upgrade(&base, [request.name, &trial_name], limits, trial.portion)?;
     let own = Request { name: &trial_name, ..*request };
     loader::load(&own, swap::FOR_RULES, features)?;
-    begin(&plan_of(request.name, &trial_name, policy, trial.patience), file.as_deref(), guard)
-}
-
-fn plan_of(name: &str, trial_name: &str, policy: Policy, patience: Duration) -> TrialPlan {
-    TrialPlan {
-        subject: TrialSubject::Upgrade { name: name.to_owned(), trial_name: trial_name.to_owned() },
+    let plan = TrialPlan {
+        subject: TrialSubject::Upgrade { name: request.name.to_owned(), trial_name: trial_name.clone() },
         policy,
-        patience: Some(patience),
+        patience: Some(trial.patience),
         live: false,
-        loaded: vec![trial_name.to_owned()],
-    }
+        loaded: vec![trial_name],
+    };
+    begin(&plan, file.as_deref(), guard)
 }

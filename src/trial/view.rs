@@ -1,4 +1,4 @@
-//! What the guard saw last, for whoever shows it: `tccc status`, the page, `/metrics`.
+//! The guard's latest look in a file, for `tccc status`, the page and `/metrics`.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::judge::{LimitState, RuleJudgement};
-use super::turn::Turn;
+use super::judge::RuleJudgement;
+use super::standing;
 use crate::policy::record::{self, PolicyRecord, RuleProgress, RuleState, TrialRecord, TrialSubject};
 use crate::policy::rule::{OnFail, Policy, Rule, Undecided};
 use crate::state::Store;
 use crate::units::format_duration;
 
 pub const SCHEMA: u32 = 1;
-/// Points of the curves that are kept; when there are as many, every second one is dropped.
+/// At this number of points, every second one is dropped.
 const POINTS_MAX: usize = 720;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,15 +24,15 @@ pub struct TrialView {
     pub subject: TrialSubject,
     pub title: String,
     pub generation: u32,
-    /// When it began, CLOCK_BOOTTIME, nanoseconds.
+    /// Begin of the trial, CLOCK_BOOTTIME, nanoseconds.
     pub began_ns: u64,
-    /// When this was written, CLOCK_BOOTTIME, nanoseconds.
+    /// Time of this view, CLOCK_BOOTTIME, nanoseconds.
     pub now_ns: u64,
-    /// When this was written, RFC 3339.
+    /// Time of this view, RFC 3339.
     pub at: String,
-    /// When it ends unless a person decides before, CLOCK_BOOTTIME, nanoseconds.
+    /// The trial ends then unless a person decides before. CLOCK_BOOTTIME, nanoseconds.
     pub deadline_ns: Option<u64>,
-    /// Until when the kernel lets it decide without a sign of life, CLOCK_BOOTTIME, nanoseconds.
+    /// End of the lease, CLOCK_BOOTTIME, nanoseconds.
     pub lease_until_ns: u64,
     /// A person stopped the steps.
     pub paused: bool,
@@ -43,15 +43,14 @@ pub struct TrialView {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuleView {
-    /// What the guard thinks of it.
     #[serde(flatten)]
     pub judgement: RuleJudgement,
     pub state: RuleState,
-    /// Its step, from 1, and how many there are; none without steps.
+    /// Current step, from 1, and number of steps.
     pub step: Option<[usize; 2]>,
-    /// When the time of its step, or its deadline, is over, CLOCK_BOOTTIME, nanoseconds.
+    /// End of the step or deadline, CLOCK_BOOTTIME, nanoseconds.
     pub due_ns: Option<u64>,
-    /// What happens then, as things stand now.
+    /// What happens then, by the latest judgement.
     pub then: String,
 }
 
@@ -65,7 +64,7 @@ pub struct LookPoint {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LimitPoint {
-    /// Treated over control, or the value where the limit is absolute.
+    /// Treated over control, or the value for an absolute limit.
     pub ratio: Option<f64>,
     pub interval: Option<[f64; 2]>,
     /// E-value of being worse than the limit.
@@ -78,7 +77,7 @@ pub struct LimitPoint {
 #[derive(Debug, Default)]
 pub struct LookHistory {
     points: VecDeque<LookPoint>,
-    /// Only each so many looks are kept.
+    /// One in `every` looks is kept.
     every: usize,
     seen: usize,
 }
@@ -118,13 +117,11 @@ impl LookHistory {
     }
 }
 
-/// What becomes of a rule when its time is over, as things stand.
+/// What happens to a rule at the end of its step or at its deadline, by the latest judgement.
 pub fn then(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgement>) -> String {
     let Some(trial) = &rule.trial else { return String::new() };
-    let limits = judgement.map_or(&[][..], |judgement| &judgement.limits);
-    let is_met = limits.iter().all(|limit| matches!(limit.state, LimitState::Safe | LimitState::NotComparable));
-    let next = trial.steps.get(progress.step + 1);
-    let success = match next {
+    let is_met = judgement.is_none_or(|judgement| judgement.limits.iter().all(|limit| limit.state.is_met()));
+    let success = match trial.steps.get(progress.step + 1) {
         Some(step) => format!("the share rises to {}", step.portion),
         None => "the rule holds for good".to_owned(),
     };
@@ -132,7 +129,7 @@ pub fn then(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgeme
         (RuleState::Passed, _) => "it has passed".to_owned(),
         (RuleState::Frozen, _) => "it stays as it is until a person decides".to_owned(),
         (RuleState::Judged, _) if is_met => success,
-        (RuleState::Judged, Undecided::Proceed) => format!("{success}, for nothing shows harm"),
+        (RuleState::Judged, Undecided::Proceed) => format!("{success}, because nothing shows harm"),
         (RuleState::Judged, Undecided::Revert) => {
             "everything is as before, unless every limit is shown to hold".to_owned()
         }
@@ -142,20 +139,19 @@ pub fn then(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgeme
     }
 }
 
-/// What becomes of a trial when a limit is crossed.
+/// `freeze` if a rule of the policy says so.
 pub fn on_fail(policy: &Policy) -> &'static str {
     let freezes = |rule: &Rule| rule.trial.as_ref().is_some_and(|trial| trial.on_fail == OnFail::Freeze);
     if policy.rules.iter().any(freezes) { "freeze" } else { "revert" }
 }
 
-/// When the time of a rule's step, or its deadline, is over.
+/// The end of a rule's step, or its deadline. `None` if the rule is not judged any more.
 pub fn due_ns(rule: &Rule, progress: &RuleProgress) -> Option<u64> {
-    let trial = rule.trial.as_ref()?;
-    let duration = trial.steps.get(progress.step).map(|step| step.duration).or(trial.deadline)?;
-    (progress.state == RuleState::Judged).then(|| progress.since_ns + duration.as_nanos() as u64)
+    let duration = rule.duration_of(progress.step).filter(|_| progress.state == RuleState::Judged)?;
+    Some(progress.since_ns + duration.as_nanos() as u64)
 }
 
-/// Time that is left, for people; none when it is over.
+/// The remaining time as text. `None` when it is over.
 pub fn left(until_ns: u64, now_ns: u64) -> Option<String> {
     let seconds = until_ns.checked_sub(now_ns)?.div_ceil(1_000_000_000);
     Some(format_duration(std::time::Duration::from_secs(seconds)))
@@ -165,8 +161,6 @@ fn path(store: &Store) -> PathBuf {
     record::folder(store).join("trial.json")
 }
 
-/// Writes what the guard saw.
-///
 /// Errors: the folder is full or read-only.
 pub fn write(store: &Store, view: &TrialView) -> Result<()> {
     let path = path(store);
@@ -177,9 +171,7 @@ pub fn write(store: &Store, view: &TrialView) -> Result<()> {
         .with_context(|| format!("write {}", path.display()))
 }
 
-/// What the guard of the trial that goes on saw last.
-///
-/// None: no trial goes on, or its guard has not looked yet.
+/// The view of the running trial. `None` before the guard's first look.
 pub fn read(store: &Store) -> Option<TrialView> {
     let view: TrialView = serde_json::from_slice(&fs::read(path(store)).ok()?).ok()?;
     let record = PolicyRecord::read(store).ok()?;
@@ -187,23 +179,21 @@ pub fn read(store: &Store) -> Option<TrialView> {
     (view.schema == SCHEMA && view.began_ns == trial.began_ns).then_some(view)
 }
 
-/// Whether a guard wrote something here that nobody has removed.
+/// Whether files of a guard are left.
 pub fn is_there(store: &Store) -> bool {
     files(store).any(|file| file.exists())
 }
 
-/// Removes what a guard wrote, unless something is on trial.
-///
-/// Only a trial that begins could disagree, and it cannot while this holds the turn.
+/// Removes a guard's files unless something is on trial. The lock keeps a trial from beginning meanwhile.
 pub fn tidy() {
-    let Ok(_turn) = Turn::take() else { return };
+    let Ok(_lock) = standing::lock() else { return };
     let store = Store::of_host();
     let record = PolicyRecord::read(&store).unwrap_or_default();
     if record.trial.is_some() || record.next_trial.is_some() {
         return;
     }
     files(&store).for_each(|file| drop(fs::remove_file(file)));
-    let _ = fs::remove_dir(record::folder(&store)); // one that holds the record of a policy stays
+    let _ = fs::remove_dir(record::folder(&store)); // stays while it holds the record of a policy
     let _ = fs::remove_dir(store.folder());
 }
 
@@ -212,12 +202,11 @@ fn files(store: &Store) -> impl Iterator<Item = PathBuf> {
     ["trial.json", "trial.new"].into_iter().chain(super::incident::TRANSIENT).map(move |name| folder.join(name))
 }
 
-/// A trial's rules with what the guard thinks of them.
 pub fn rules(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement]) -> Vec<RuleView> {
     let views = judgements.iter().filter_map(|judgement| {
-        let rule = policy.rules.iter().find(|rule| rule.name == judgement.rule)?;
+        let rule = policy.rule(&judgement.rule)?;
         let progress = trial.rules.iter().find(|progress| progress.rule == rule.name)?;
-        let steps = rule.trial.as_ref().map_or(0, |trial| trial.steps.len());
+        let steps = rule.steps().len();
         Some(RuleView {
             judgement: judgement.clone(),
             state: progress.state,

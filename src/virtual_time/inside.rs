@@ -13,7 +13,7 @@ use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 
-use super::job::{self, END, EVENTS, FLOWS, GuestJob, JOB, LINKS, OUTPUT, PROGRAM, Program, RUN, WELL};
+use super::job::{self, END, EVENTS, ExperimentJob, FLOWS, JOB, LINKS, OUTPUT, PROGRAM, Program, RUN, WELL};
 use crate::emulate::layout::LinkLayout;
 use crate::emulate::netns::build;
 use crate::emulate::{LinkEnd, wires};
@@ -65,7 +65,7 @@ fn work() -> Result<()> {
     if shared.join(PROGRAM).exists() {
         return run_program(&job::read(&shared.join(PROGRAM))?, shared);
     }
-    let job: GuestJob = job::read(&shared.join(JOB))?;
+    let job: ExperimentJob = job::read(&shared.join(JOB))?;
     for load in &job.modules {
         let module = File::open(shared.join(&load.file)).with_context(|| format!("open \"{}\"", load.file))?;
         let parameters = std::ffi::CString::new(load.parameters.as_str()).context("name a module's parameters")?;

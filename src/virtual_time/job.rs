@@ -66,7 +66,7 @@ impl Program {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GuestJob {
+pub struct ExperimentJob {
     /// The network. The requests describe its links again, for the laboratory.
     pub layout: Layout,
     /// Modules to load, in this order.

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -14,6 +15,7 @@ use sha2::{Digest, Sha256};
 use super::guest::{self, Guest};
 use crate::catalog::source::SOURCES;
 use crate::failure::Failure;
+use crate::lab::work::interrupted;
 use crate::scratch::Scratch;
 
 /// Raised when the way of compiling changes, so that older modules are not used.
@@ -49,17 +51,20 @@ pub fn source_of(id: &str) -> Option<AlgorithmSource<'static>> {
 pub struct Workshop<'a> {
     guest: &'a Guest,
     shelf: PathBuf,
-    build: OnceCell<ModuleBuild<'a>>,
+    /// The kernel's headers in `kernel` and our sources in `bpf`, once something is compiled.
+    folder: OnceCell<Scratch>,
+    /// Once it is set, no further program is started.
+    stop: &'a AtomicBool,
 }
 
 impl<'a> Workshop<'a> {
     /// Opens the cache of modules.
     ///
     /// Errors: its folder cannot be created.
-    pub fn open(guest: &'a Guest) -> Result<Self> {
+    pub fn open(guest: &'a Guest, stop: &'a AtomicBool) -> Result<Self> {
         let shelf = guest::cache()?.join("modules");
         fs::create_dir_all(&shelf).with_context(|| format!("create \"{}\"", shelf.display()))?;
-        Ok(Workshop { guest, shelf, build: OnceCell::new() })
+        Ok(Workshop { guest, shelf, folder: OnceCell::new(), stop })
     }
 
     /// Compiles links, traffic and tracer.
@@ -84,20 +89,94 @@ impl<'a> Workshop<'a> {
             hex(Sha256::new().chain_update(&self.guest.facts.kernel_sha256).chain_update(&digest).chain_update(name));
         let file = self.shelf.join(format!("{}.ko", &kept[..32]));
         if !file.exists() {
-            let build = match self.build.get() {
-                Some(build) => build,
-                None => {
-                    let build = ModuleBuild::set_up(self.guest)?;
-                    self.build.get_or_init(|| build)
-                }
-            };
-            let fresh = build.compile(name, parts)?;
+            let fresh = self.compile(name, parts)?;
             // Another tccc may add the same module, so it appears as a whole by renaming.
             let partial = self.shelf.join(format!("{kept}.{}", std::process::id()));
             fs::copy(&fresh, &partial).with_context(|| format!("keep \"{}\"", partial.display()))?;
             fs::rename(&partial, &file).with_context(|| format!("keep \"{}\"", file.display()))?;
         }
         Ok(Module { name: name.to_owned(), file, digest })
+    }
+
+    /// Compiles the files of a module and the common part of modules, and links them.
+    fn compile(&self, name: &str, parts: &[ModulePart<'_>]) -> Result<PathBuf> {
+        let folder = self.folder()?;
+        let mut objects = Vec::new();
+        for (number, part) in parts.iter().enumerate() {
+            let path = write(folder, &format!("module/{name}-{number}.c"), part.text)?;
+            let mut flags: Vec<PathBuf> = part.flags.iter().map(PathBuf::from).collect();
+            if !flags.is_empty() {
+                flags.extend(["-include".into(), folder.join("bpf").join(NATIVE)]);
+            }
+            objects.push(self.object(name, &path, &flags).with_context(|| format!("compile \"{}\"", part.file))?);
+        }
+        let own = write(folder, &format!("module/{name}.mod.c"), OWN_PART)?;
+        for common in [own, folder.join("kernel/scripts/module-common.c")] {
+            objects.push(self.object(name, &common, &[]).context("compile the common part of modules")?);
+        }
+        let module = folder.join(format!("{name}.ko"));
+        let mut linker = Command::new("ld");
+        linker.current_dir(folder.join("kernel")).args(&self.guest.facts.linker_flags);
+        linker.arg("-o").arg(&module).args(&objects);
+        self.carry_out(&mut linker, "link a module")?;
+        Ok(module)
+    }
+
+    fn folder(&self) -> Result<&Path> {
+        if let Some(folder) = self.folder.get() {
+            return Ok(folder.path());
+        }
+        let folder = Scratch::create(&std::env::temp_dir())?;
+        let kernel = folder.path().join("kernel");
+        fs::create_dir(&kernel).with_context(|| format!("create \"{}\"", kernel.display()))?;
+        let mut tar = Command::new("tar");
+        tar.arg("--extract").arg("--file").arg(self.guest.headers()).arg("--directory").arg(kernel);
+        self.carry_out(&mut tar, "unpack the guest's headers")?;
+        for (file, text) in SOURCES {
+            write(folder.path(), file, text)?;
+        }
+        Ok(self.folder.get_or_init(|| folder).path())
+    }
+
+    fn object(&self, module: &str, source: &Path, flags: &[PathBuf]) -> Result<PathBuf> {
+        let object = source.with_extension("o");
+        let folder = self.folder()?;
+        let own = folder.join("bpf");
+        let mut compiler = Command::new("gcc");
+        compiler.current_dir(folder.join("kernel")).args(&self.guest.facts.compiler_flags).args(flags);
+        compiler.arg("-I").arg(own.join("include")).arg("-I").arg(own.join("guest"));
+        compiler.arg(format!("-ffile-prefix-map={}=.", folder.display()));
+        compiler.args(["KBUILD_BASENAME", "KBUILD_MODNAME"].map(|name| format!("-D{name}=\"{module}\"")));
+        compiler.arg(format!("-D__KBUILD_MODNAME=kmod_{module}"));
+        compiler.arg("-c").arg(source).arg("-o").arg(&object);
+        self.carry_out(&mut compiler, "compile")?;
+        Ok(object)
+    }
+
+    /// Runs a program. Its output is part of the error.
+    ///
+    /// Errors: `stop` is set; the program is missing (unmet) or fails.
+    fn carry_out(&self, command: &mut Command, what: &str) -> Result<()> {
+        let is_stopped = || self.stop.load(Ordering::Relaxed);
+        if is_stopped() {
+            return Err(interrupted());
+        }
+        let program = command.get_program().to_string_lossy().into_owned();
+        let output = match command.stdin(Stdio::null()).output() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let failure = Failure::unmet(format!("cannot {what}: there is no {program} here"));
+                return Err(failure.hint("`apt-get install gcc binutils tar xz-utils`").into());
+            }
+            other => other.with_context(|| format!("{what}: start {program}"))?,
+        };
+        match output.status.success() {
+            true => Ok(()),
+            false if is_stopped() => Err(interrupted()), // the signal ended the program too
+            false => {
+                let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                bail!("{what}: {program} ended with {}:\n{said}", output.status)
+            }
+        }
     }
 }
 
@@ -121,74 +200,14 @@ fn hex(digest: Sha256) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A folder with the kernel's headers and our sources, which is removed when this is dropped.
-struct ModuleBuild<'a> {
-    guest: &'a Guest,
-    folder: Scratch,
-}
-
-impl<'a> ModuleBuild<'a> {
-    fn set_up(guest: &'a Guest) -> Result<Self> {
-        let build = ModuleBuild { guest, folder: Scratch::create(&std::env::temp_dir())? };
-        fs::create_dir(build.kernel()).with_context(|| format!("create \"{}\"", build.kernel().display()))?;
-        let mut tar = Command::new("tar");
-        tar.arg("--extract").arg("--file").arg(guest.headers()).arg("--directory").arg(build.kernel());
-        carry_out(&mut tar, "unpack the guest's headers")?;
-        for (file, text) in SOURCES {
-            build.write(file, text)?;
-        }
-        Ok(build)
+/// Writes a source to its path below `bpf`.
+fn write(folder: &Path, file: &str, text: &str) -> Result<PathBuf> {
+    let path = folder.join("bpf").join(file);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("create \"{}\"", folder.display()))?;
     }
-
-    fn kernel(&self) -> PathBuf {
-        self.folder.path().join("kernel")
-    }
-
-    /// Writes a source to its path below `bpf`.
-    fn write(&self, file: &str, text: &str) -> Result<PathBuf> {
-        let path = self.folder.path().join("bpf").join(file);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("create \"{}\"", folder.display()))?;
-        }
-        fs::write(&path, text).with_context(|| format!("write \"{}\"", path.display()))?;
-        Ok(path)
-    }
-
-    fn compile(&self, name: &str, parts: &[ModulePart<'_>]) -> Result<PathBuf> {
-        let mut objects = Vec::new();
-        for (number, part) in parts.iter().enumerate() {
-            let path = self.write(&format!("module/{name}-{number}.c"), part.text)?;
-            let native = self.folder.path().join("bpf").join(NATIVE);
-            let mut flags: Vec<PathBuf> = part.flags.iter().map(PathBuf::from).collect();
-            if !flags.is_empty() {
-                flags.extend(["-include".into(), native]);
-            }
-            objects.push(self.object(name, &path, &flags).with_context(|| format!("compile \"{}\"", part.file))?);
-        }
-        let own = self.write(&format!("module/{name}.mod.c"), OWN_PART)?;
-        objects.push(self.object(name, &own, &[]).context("compile the common part of modules")?);
-        let common = self.kernel().join("scripts/module-common.c");
-        objects.push(self.object(name, &common, &[]).context("compile the common part of modules")?);
-        let module = self.folder.path().join(format!("{name}.ko"));
-        let mut linker = Command::new("ld");
-        linker.current_dir(self.kernel()).args(&self.guest.facts.linker_flags).arg("-o").arg(&module).args(&objects);
-        carry_out(&mut linker, "link a module")?;
-        Ok(module)
-    }
-
-    fn object(&self, module: &str, source: &Path, flags: &[PathBuf]) -> Result<PathBuf> {
-        let object = source.with_extension("o");
-        let own = self.folder.path().join("bpf");
-        let mut compiler = Command::new("gcc");
-        compiler.current_dir(self.kernel()).args(&self.guest.facts.compiler_flags).args(flags);
-        compiler.arg("-I").arg(own.join("include")).arg("-I").arg(own.join("guest"));
-        compiler.arg(format!("-ffile-prefix-map={}=.", self.folder.path().display()));
-        compiler.args(["KBUILD_BASENAME", "KBUILD_MODNAME"].map(|name| format!("-D{name}=\"{module}\"")));
-        compiler.arg(format!("-D__KBUILD_MODNAME=kmod_{module}"));
-        compiler.arg("-c").arg(source).arg("-o").arg(&object);
-        carry_out(&mut compiler, "compile")?;
-        Ok(object)
-    }
+    fs::write(&path, text).with_context(|| format!("write \"{}\"", path.display()))?;
+    Ok(path)
 }
 
 /// Source that the kernel's build adds to every module.
@@ -206,20 +225,3 @@ __visible struct module __this_module __section(\".gnu.linkonce.this_module\") =
 	.arch = MODULE_ARCH_INIT,
 };
 ";
-
-/// Errors: the program is missing (unmet), or fails; then the error has its output.
-fn carry_out(command: &mut Command, what: &str) -> Result<()> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = match command.stdin(Stdio::null()).output() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let failure = Failure::unmet(format!("cannot {what}: there is no {program} here"));
-            return Err(failure.hint("`apt-get install gcc binutils tar xz-utils`").into());
-        }
-        other => other.with_context(|| format!("{what}: start {program}"))?,
-    };
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        bail!("{what}: {program} ended with {}:\n{said}", output.status);
-    }
-    Ok(())
-}

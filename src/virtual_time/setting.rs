@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::algorithms::Modules;
 use super::flow::{self, GuestFlow};
-use super::job::{self, EVENTS, FLOWS, GuestJob, JOB, JobRequest, LINKS, ModuleLoad, RUN};
+use super::job::{self, EVENTS, ExperimentJob, FLOWS, JOB, JobRequest, LINKS, ModuleLoad, RUN};
 use super::link::{self, Outlet};
 use super::modules::Module;
 use crate::emulate::layout::Layout;
@@ -76,7 +76,7 @@ impl<'a> GuestSetting<'a> {
     /// Errors: a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let (layout, run_ns) = (self.layout.clone(), flow::run_ns(&self.flows));
-        let mut job = GuestJob { layout, modules: Vec::new(), requests: Vec::new(), run_ns };
+        let mut job = ExperimentJob { layout, modules: Vec::new(), requests: Vec::new(), run_ns };
         for (module, parameters) in &self.modules {
             let file = format!("{}.ko", module.name);
             // A copy, because the guest can write to the folder.

@@ -1,15 +1,15 @@
-//! The host ring of the algorithms: every file of `bpf/cc`, compiled natively with the undefined-behaviour sanitizer and
-//! driven by a simulated kernel. A new file is covered without an edit here.
+//! Host tests of the algorithms: every file of `bpf/cc`, compiled natively with the undefined-behaviour sanitizer and driven
+//! by a simulated kernel. The tests over all algorithms include a new file without an edit here.
 
 mod adaptive;
 mod bic;
 mod bottleneck;
 mod compound;
-mod connection;
 mod cubic;
 mod curves;
 mod dfr;
 mod dtcp;
+mod endpoint;
 mod event_layout;
 mod fast;
 mod faststart;
@@ -32,4 +32,11 @@ mod veno;
 mod westwood;
 mod yeah;
 
-use tccc::author::ring::{kernel, operations, path, sender};
+use bottleneck::{LoneFlow, MSS_BYTES};
+use endpoint::{Endpoint, EndpointStep, RESUMPTIONS};
+use native::{CongestionControl, INFINITE_SSTHRESH, Native, Rate, Socket, Tcp, event, state};
+use tccc::author::ring::kernel::{Acked, Kernel};
+use tccc::author::ring::operations::{self, Operation};
+use tccc::author::ring::path::{self, Path};
+use tccc::author::ring::sender::{Round, Sender};
+use tccc::catalog;

@@ -1,4 +1,4 @@
-//! The command line without root: what is listed, shown and refused, with next steps.
+//! The command line without root: lists, cards, refusals with next steps.
 
 use serde_json::Value;
 
@@ -11,10 +11,19 @@ fn document(arguments: &str) -> Value {
     document
 }
 
+/// The lines of `tccc list`.
+fn listed() -> Vec<Value> {
+    document("list -o json")["algorithms"].as_array().unwrap().clone()
+}
+
+/// An algorithm's row in the table of `tccc list`.
+fn row<'t>(table: &'t str, id: &str) -> &'t str {
+    table.lines().find(|row| row.split_whitespace().next() == Some(id)).unwrap()
+}
+
 #[test]
 fn list_shows_carried_and_kernel_algorithms() {
-    let document = document("list -o json");
-    let algorithms = document["algorithms"].as_array().unwrap();
+    let algorithms = listed();
     let from = |id: &str| algorithms.iter().find(|line| line["id"] == id).map(|line| line["from"].as_str().unwrap());
     assert_eq!(from("dtcp"), Some("tccc"));
     assert_eq!(from("reno"), Some("kernel"));
@@ -24,12 +33,12 @@ fn list_shows_carried_and_kernel_algorithms() {
 
 #[test]
 fn list_and_show_have_one_word_for_the_risk_and_its_reason() {
-    let list = document("list -o json");
+    let list = listed();
     let table = run(0, "list").stdout();
     assert!(table.lines().next().unwrap().contains("risk"), "{table}");
-    for line in list["algorithms"].as_array().unwrap().iter().filter(|line| line["from"] == "tccc") {
+    for line in list.iter().filter(|line| line["from"] == "tccc") {
         let (id, word) = (line["id"].as_str().unwrap(), line["risk"].as_str().unwrap());
-        let row = table.lines().find(|row| row.split_whitespace().next() == Some(id)).unwrap();
+        let row = row(&table, id);
         assert!(row.contains(&format!("  {word}  ")), "{row}");
         assert_eq!(line["code"].as_str().unwrap().len(), 16, "{id}");
     }
@@ -41,13 +50,11 @@ fn list_and_show_have_one_word_for_the_risk_and_its_reason() {
     let figures = shown["risk"]["figures"].as_array().unwrap();
     let is_figure = |line: &&str| [" low", " medium", " high"].iter().any(|word| line.ends_with(word));
     assert_eq!(section.lines().filter(is_figure).count(), figures.len(), "{section}");
-    let kernels = list["algorithms"].as_array().unwrap().iter().find(|line| line["id"] == "reno").unwrap();
-    assert_eq!(kernels["risk"], Value::Null);
+    assert_eq!(list.iter().find(|line| line["id"] == "reno").unwrap()["risk"], Value::Null);
 }
 
-/// It was given to every connection of the host after a note about patents at most.
 #[test]
-fn high_risk_becomes_no_default_without_a_word_of_the_operator() {
+fn high_risk_becomes_the_default_only_with_the_operator_s_consent() {
     let refused = |arguments: &str, why: &str| {
         let output = run(2, arguments);
         let said = output.stderr();
@@ -67,7 +74,7 @@ fn high_risk_becomes_no_default_without_a_word_of_the_operator() {
     refused(&format!("load {} --default", own.display()), unmeasured);
     let card = run(0, &format!("show {}", own.display())).stdout();
     assert!(card.contains(&format!("\nRisk\n  {unmeasured}\n")), "{card}");
-    for line in document("list -o json")["algorithms"].as_array().unwrap() {
+    for line in listed() {
         let is_high = line["from"] == "tccc" && (line["risk"] == "high" || line["risk"] == "not measured");
         if is_high {
             refused(&format!("load {} --default", line["id"].as_str().unwrap()), ": its risk is ");
@@ -82,8 +89,8 @@ fn high_risk_becomes_no_default_without_a_word_of_the_operator() {
 
 #[test]
 fn policy_names_the_risk_and_needs_a_trial_where_it_is_high() {
-    let list = document("list -o json");
-    let high = list["algorithms"].as_array().unwrap().iter().find(|line| line["risk"] == "high");
+    let list = listed();
+    let high = list.iter().find(|line| line["risk"] == "high");
     let high = high.expect("one algorithm at least has a high risk")["id"].as_str().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("web.toml");
@@ -108,11 +115,10 @@ fn patented_algorithm_says_so() {
     assert!(text.contains("\nPatents\n  1. The text says"), "{text}");
     assert_eq!(document(&format!("show {} -o json", path.display()))["patented"], true);
     assert_eq!(document("show dtcp -o json")["patented"], false);
-    let list = document("list -o json");
     let table = run(0, "list").stdout();
-    for line in list["algorithms"].as_array().unwrap() {
+    for line in listed() {
         let id = line["id"].as_str().unwrap();
-        let row = table.lines().find(|row| row.split_whitespace().next() == Some(id)).unwrap();
+        let row = row(&table, id);
         assert_eq!(row.contains(" [patented]"), line["patented"].as_bool().unwrap(), "{row}");
         let carried = tccc::catalog::find(id).is_ok_and(|algorithm| algorithm.patents().is_some());
         assert_eq!(row.contains(" [patented]"), carried, "{row}");
@@ -139,9 +145,9 @@ fn names_of_others_do_not_steer_the_terminal() {
     }
 }
 
-/// A reader of stderr that went away, or a full disk, ended the program with a panic and its exit code, 101.
+/// A closed stderr or a full disk once ended the program with a panic and exit code 101.
 #[test]
-fn what_stderr_does_not_take_changes_no_exit_code() {
+fn unwritable_stderr_changes_no_exit_code() {
     let code_of = |arguments: &str| {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let (reader, closed) = std::io::pipe().unwrap();
@@ -159,22 +165,16 @@ fn what_stderr_does_not_take_changes_no_exit_code() {
 }
 
 #[test]
-fn every_verb_has_help_with_an_example() {
-    let verbs = ["list", "show", "load", "unload", "status", "doctor", "new", "check", "completions"];
-    for verb in verbs {
-        let text = run(0, &format!("{verb} --help")).stdout();
-        assert!(text.contains("Example: `tccc"), "{text}");
-        assert!(text.lines().next().unwrap().chars().count() < 70, "{text}");
-    }
-}
-
-/// Only `run` told what its exit codes mean, and an engine cannot guess.
-#[test]
-fn every_help_ends_with_the_exit_codes() {
+fn every_help_ends_with_the_exit_codes_and_most_have_an_example() {
+    const WITH_EXAMPLE: [&str; 9] =
+        ["list", "show", "load", "unload", "status", "doctor", "new", "check", "completions"];
     let verbs = ", list, show, load, confirm, unload, status, apply, policy, policy apply, explain, upgrade, \
                  rollback, sockets, trace, top, serve, run, report, link, doctor, new, check, completions";
     for verb in verbs.split(", ") {
         let text = run(0, &format!("{verb} --help")).stdout();
+        if WITH_EXAMPLE.contains(&verb) {
+            assert!(text.contains("Example: `tccc") && text.lines().next().unwrap().chars().count() < 70, "{text}");
+        }
         let (_, codes) = text.split_once("Exit codes:\n").unwrap_or_else(|| panic!("{text}"));
         let numbers: Vec<&str> = codes.lines().filter_map(|line| line.split_whitespace().next()).collect();
         assert!(["0", "1", "2", "3", "4", "5"].iter().all(|code| numbers.contains(code)), "{text}");
@@ -202,7 +202,7 @@ fn doctor_gives_a_fix_for_whatever_is_missing() {
     }
 }
 
-/// Before rights are asked for, and before a result directory exists.
+/// The refusal needs no root and creates no result directory.
 #[test]
 fn link_by_netem_is_refused_where_the_kernel_has_none() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The end of a session, which a server over a recording hears like any verb that works until it is stopped.
+//! The end of a session ends a server over a recording, like any verb that runs until it is stopped.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::lab::serve::{SERVE, SOON, Server};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use procfs::process::Process;
 
-/// Waits until it ends; the exit code, none where the signal killed it.
+/// Waits for the end; returns the exit code, `None` if a signal killed the server.
 fn end(server: &mut Server) -> Option<i32> {
     let mut ended = None;
     poll_until(SOON, "the server ends", || {
@@ -18,12 +18,12 @@ fn end(server: &mut Server) -> Option<i32> {
     ended.unwrap().code()
 }
 
-/// It was as good as `kill -9`: a dropped SSH session left what an experiment had built.
+/// A dropped SSH session once acted like `kill -9` and left an experiment's namespaces.
 #[test]
 fn end_of_the_session_ends_the_work_in_order() {
     let mut command = Command::new(TCCC);
     command.args(SERVE);
-    // These tests may themselves have been started to outlive their session, which a child inherits.
+    // These tests may ignore SIGHUP themselves, which a child inherits.
     // SAFETY: between fork and exec only `sigaction` is called, which is async-signal-safe.
     unsafe { command.pre_exec(|| Ok(signal(Signal::SIGHUP, SigHandler::SigDfl).map(drop)?)) };
     let mut server = Server::start(command);
@@ -32,7 +32,7 @@ fn end_of_the_session_ends_the_work_in_order() {
 }
 
 #[test]
-fn what_was_started_to_outlive_its_session_does() {
+fn server_started_with_hangup_ignored_outlives_its_session() {
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", TCCC]).args(SERVE);
     let mut server = Server::start(command);

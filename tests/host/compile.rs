@@ -1,9 +1,9 @@
-//! The system's C compiler, called at test time: an algorithm's file and the shim become a native library.
+//! Calls the system's C compiler during tests, for native libraries of algorithms.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Undefined behaviour ends the test with file and line; what the BPF build refuses is refused here too.
+/// Undefined behaviour ends the test with file and line. The warnings are those of the BPF build.
 const FLAGS: &str = "-shared -fPIC -O1 -g -DTCCC_HOST -Wall -Wextra -Werror \
                      -Wno-unused-parameter -fno-builtin -fsanitize=undefined -fno-sanitize-recover=all -Wl,-Bsymbolic";
 
@@ -12,7 +12,7 @@ pub fn in_tree(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Every algorithm's file, sorted: whatever lies in `bpf/cc`.
+/// The algorithms' files in `bpf/cc`, sorted.
 pub fn sources() -> Vec<PathBuf> {
     let folder = std::fs::read_dir(in_tree("bpf/cc")).expect("bpf/cc is read");
     let files = folder.map(|entry| entry.expect("an entry of bpf/cc").path());
@@ -21,14 +21,11 @@ pub fn sources() -> Vec<PathBuf> {
     sources
 }
 
-/// The file stem of an algorithm's file.
 pub fn stem(source: &Path) -> String {
     source.file_name().expect("a file name").to_string_lossy().trim_end_matches(".bpf.c").to_owned()
 }
 
-/// Compiles a library from C files; the result lies in a folder that goes away when it is dropped.
-///
-/// Panics: with the compiler's own words when it refuses.
+/// Compiles a library from C files, in a folder that is removed when dropped.
 pub fn library(sources: &[&Path]) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let path = folder.path().join("algorithm.so");
@@ -36,9 +33,7 @@ pub fn library(sources: &[&Path]) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Lets the compiler check the static assertions of a C file.
-///
-/// Panics: with the compiler's own words when one does not hold.
+/// Checks the static assertions of a C file.
 pub fn check(source: &str) {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let path = folder.path().join("checked.c");

@@ -1,15 +1,17 @@
-//! Wrong declarations: each message names file, line and field, and says what is allowed. And what right ones mean.
+//! Messages about wrong declarations, which name file, line, field and allowed values, and the meaning of valid ones.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use crate::common::needs;
+use crate::compile::in_tree;
+use crate::mistakes;
 use tccc::declaration::Declaration;
 use tccc::declaration::file::read;
 use tccc::failure::{Failure, FailureKind};
 
-/// A user without any right.
+/// A user without privileges.
 const NOBODY: u32 = 65_534;
 
 /// Reads a folder with these files.
@@ -33,31 +35,17 @@ fn said(text: &str) -> String {
 }
 
 #[test]
-fn mistakes_name_line_field_and_what_is_allowed() {
-    let texts = [
-        "default = \"dtcp\"",
-        "version = 2",
-        "version = 1\ndefalt = \"x\"",
-        "version = 1\ndefault = 3",
-        "version = 1\ndefault = \"dtcp\"",
-        "version = 1\nalgorithm = 3",
-        "version = 1\n[algorithm.dtpc]",
-        "version = 1\n[algorithm.dtcp]\ntunable = {}",
-        "version = 1\n[algorithm.dtcp]\ntunables = { keep = 1 }",
-        "version = 1\n[algorithm.dtcp]\ntunables = { keep_avoidance = 5000 }",
-        "version = 1\n[algorithm.dtcp]\ntunables = { keep_avoidance = 0.5 }",
-        "version = 1\n[algorithm.dtcp]\ncgroup = \"a\"",
-        "version = 1\n[algorithm.dtcp]\nuse = \"mine.bpf.o\"",
-        "version = 1\n[algorithm.name_of_sixteen_]\nuse = \"dtcp\"",
-        "version = 1\npolicy = \"web.toml\"",
-        "version = 1\n[algorithm.dtcp]\nreceiver = 1",
-        "version =",
-    ];
-    insta::assert_snapshot!(texts.map(|text| format!("{text}\n{}\n", said(text))).join("\n"));
+fn mistakes_name_line_field_and_allowed_values() {
+    let snapshot = include_str!("snapshots/host__declaration_mistakes__wrong_declarations.snap");
+    let cases = mistakes::recorded(snapshot).split("\n\n").map(|case| {
+        let text: Vec<&str> = case.lines().take_while(|line| !line.contains(".toml:")).collect();
+        format!("{0}\n{1}\n", text.join("\n"), said(&text.join("\n")))
+    });
+    insta::assert_snapshot!("wrong_declarations", cases.collect::<Vec<_>>().join("\n"));
 }
 
 #[test]
-fn all_mistakes_of_all_files_are_said_at_once() {
+fn all_mistakes_of_all_files_are_reported_at_once() {
     let failure = declared(&[
         ("10.toml", "version = 1\n[algorithm.dtpc]\n"),
         ("20.toml", "version = 1\ndefault = \"reno\"\npolicy = \"p\"\n"),
@@ -96,12 +84,12 @@ fn folder_without_files_declares_nothing_and_a_missing_one_is_an_error() {
 
 #[test]
 fn example_of_the_tree_has_no_mistakes() {
-    let declaration = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/policy/declared")).unwrap();
+    let declaration = read(&in_tree("scenarios/policy/declared")).unwrap();
     assert_eq!(declaration.policy.unwrap().policy.rules.len(), 1);
     assert!(declaration.algorithms.contains_key("dtcp"));
 }
 
-/// A declaration with a file of each kind, all of them root's or this user's alone.
+/// A declaration with a file of each kind, which only root or this user may write.
 fn of_every_kind() -> tempfile::TempDir {
     let list = "version = 1\n[[rule]]\nname = \"a\"\nto_file = \"list.txt\"\nuse = \"cubic\"\n";
     let site = "version = 1\npolicy = \"policies/p.policy\"\n[algorithm.mine]\nuse = \"mine.o\"\n";
@@ -121,9 +109,9 @@ fn refusal(folder: &Path) -> String {
     format!("{what}; {}", hint.unwrap_or_default())
 }
 
-/// `tccc apply` runs as root: whoever can write what it reads decides what runs in the kernel.
+/// `tccc apply` runs as root: users who can write its input decide what runs in the kernel.
 #[test]
-fn files_that_everybody_can_change_are_refused() {
+fn world_writable_files_are_refused() {
     let sound = refusal(of_every_kind().path());
     assert!(!sound.contains("cannot trust") && sound.contains("algorithm.mine"), "{sound}"); // `mine.o` is no object
     for name in ["", "site.toml", "policies", "policies/p.policy", "policies/list.txt", "mine.o"] {
@@ -146,12 +134,12 @@ fn files_of_another_owner_or_group_are_refused() {
     assert!(said.contains("its owner is user 65534, not root; check its content, then `chown root: "), "{said}");
     let place = of_every_kind();
     fs::set_permissions(place.path().join("site.toml"), fs::Permissions::from_mode(0o664)).unwrap();
-    assert!(!refusal(place.path()).contains("cannot trust"), "root's own group may write");
+    assert!(!refusal(place.path()).contains("cannot trust"), "root's group may write");
     chown(place.path().join("site.toml"), None, Some(NOBODY)).unwrap();
     assert!(refusal(place.path()).contains("group 65534 can write to it"));
 }
 
-/// A link that somebody else can replace leads where he wants.
+/// Another user could replace such a link.
 #[test]
 fn links_in_a_folder_of_another_owner_are_refused() {
     needs!(root);

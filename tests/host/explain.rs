@@ -1,4 +1,4 @@
-//! `tccc run --explain`, and the tables of `scenarios/REFERENCE.md` that are made from it.
+//! Tests `tccc run --explain`, and the tables of `scenarios/REFERENCE.md` generated from it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,110 +11,15 @@ use toml::Table;
 use crate::common::tccc;
 
 const END: &str = "<!-- end of what is made -->";
-/// Words of a sentence.
+/// Most words of a sentence.
 const SENTENCE: usize = 25;
 
-/// A scenario in which every field can stand somewhere.
-const WHOLE: &str = r#"
-[source]
-paper = "p"
-where = "w"
-
-[dumbbell]
-pairs = 2
-
-[parking_lot]
-hops = 2
-
-[[flow]]
-name = "one"
-from = "s"
-to = "r"
-algorithm = "reno"
-size = "9kB"
-
-[[flow]]
-name = "page"
-from = "s"
-to = "r"
-algorithm = "reno"
-size = "9kB"
-count = 2
-interval = "500ms"
-
-[[flow]]
-name = "datagrams"
-from = "s"
-to = "r"
-protocol = "udp"
-rate = "1mbit"
-
-[report]
-baseline = "reno"
-
-[[published]]
-metric = "lost_pkts"
-place = "p"
-over = "loss"
-values = { reno = [1, 2] }
-
-[[expected]]
-metric = "lost_pkts"
-over = "loss"
-values = { reno = [1, 2] }
-plus_minus = { reno = [1, 2] }
-basis = "b"
-
-[[figure]]
-title = "t"
-x = "loss"
-y = "goodput_bps"
-
-[[figure]]
-title = "t"
-x = "time"
-y = "cwnd_pkts"
-
-[[difference]]
-cause = "c"
-advice = "a"
-
-[selection]
-parameter = "loss"
-max = ["goodput_bps"]
-
-[virtual]
-
-[ns2]
-agents = { reno = "TCP/Sack1" }
-"#;
-/// The least that is a scenario.
-const LEAST: &str = r#"
-title = "t"
-claim = "c"
-profile = "native"
-duration = "10s"
-runs = 1
-seed = 1
-sweep = { algorithm = ["reno", "cubic"], loss = ["0%", "1%"] }
-
-[[link]]
-ends = ["s", "r"]
-rate = "20mbit"
-queue = "50pkts"
-duplicate = "$loss"
-reverse = {}
-change = [{ at = "5s", delay = "1ms", reverse = {} }]
-
-[[flow]]
-name = "data"
-from = "s"
-to = "r"
-algorithm = "$algorithm"
-"#;
-/// Metrics that examples name.
+/// A small scenario, and an appendix with a place for every field.
+const LEAST: &str = include_str!("../fixtures/scenarios/explain-least.toml");
+const EVERY_FIELD: &str = include_str!("../fixtures/scenarios/explain-every-field.toml");
+/// Metrics in the examples.
 const METRICS: &str = "[report]\nmetrics = [\"goodput_bps\", \"qdelay_p95_us\", \"friendliness_ratio\"]\n";
-/// Instead of the swept algorithm.
+/// Variants, for a scenario without a swept algorithm.
 const VARIANTS: &str = "[variant.reno]\nflows = [\"data\"]\n[variant.cubic]\nwindow_cap = 9\n";
 
 fn explain(arguments: &[&str]) -> Output {
@@ -138,13 +43,22 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
+fn examples(field: &Value) -> impl Iterator<Item = &str> {
+    list(field, "examples").iter().map(|example| example.as_str().unwrap())
+}
+
+/// The last part of a field's path.
+fn key_of(field: &Value) -> &str {
+    text(field, "field").rsplit('.').next().unwrap()
+}
+
 fn fields(document: &Value) -> impl Iterator<Item = &Value> {
     list(document, "sections").iter().flat_map(|section| list(section, "fields"))
 }
 
-/// What a section's table has for a field.
+/// A field's row in the table of its section.
 fn row(field: &Value) -> String {
-    let name = text(field, "field").rsplit('.').next().unwrap();
+    let name = key_of(field);
     let value = match (&field["from"], &field["to"]) {
         (Value::String(from), Value::String(to)) => format!("{}, `{from}` to `{to}`", text(field, "kind")),
         _ => text(field, "kind").to_owned(),
@@ -154,7 +68,7 @@ fn row(field: &Value) -> String {
         (_, Value::Bool(true)) => format!("`{}`", text(field, "default")),
         _ => text(field, "default").to_owned(),
     };
-    let example = list(field, "examples")[0].as_str().unwrap();
+    let example = examples(field).next().unwrap();
     format!("| `{name}` | {value} | {default} | {} Example: `{example}` |\n", text(field, "text"))
 }
 
@@ -200,11 +114,10 @@ fn reference_shows_every_field_and_metric() {
 #[test]
 fn every_text_is_plain_and_every_field_has_an_example() {
     for field in fields(&document()) {
-        let name = text(field, "field");
-        let key = name.rsplit('.').next().unwrap();
+        let (name, key) = (text(field, "field"), key_of(field));
         let is_open = key.chars().all(|c| c.is_ascii_uppercase());
-        assert!(!list(field, "examples").is_empty(), "{name}");
-        for example in list(field, "examples").iter().map(|example| example.as_str().unwrap()) {
+        assert!(examples(field).next().is_some(), "{name}");
+        for example in examples(field) {
             assert!(is_open || example.starts_with(&format!("{key} = ")), "{name}: {example}");
         }
         let what = text(field, "text");
@@ -216,27 +129,29 @@ fn every_text_is_plain_and_every_field_has_an_example() {
     }
 }
 
-/// Scenarios, each with its folder of the files that examples name.
-struct Bench {
+/// Scenarios that examples are put into, and a folder with the files that examples name.
+struct ExampleScenarios {
     folder: tempfile::TempDir,
     bases: Vec<Table>,
 }
 
-/// A field at one place of a base: the dotted name that mistakes have, and the base with the value there.
-type Placed = (String, Table);
+/// A field's dotted name, as in messages, and a base with a value at that field.
+type PlacedField = (String, Table);
 
-impl Bench {
+impl ExampleScenarios {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in [("lte.trace", "5\n10\n"), ("losses.txt", "3\n5\n"), ("mine.bpf.c", "")] {
             fs::write(folder.path().join(name), text).unwrap();
         }
-        let whole = WHOLE.replace("baseline = \"reno\"\n", &METRICS.replace("[report]", "baseline = \"reno\""));
         let single = LEAST.replace("\"$algorithm\"", "\"reno\"").replace("algorithm = [\"reno\", \"cubic\"], ", "");
         let plain = LEAST.replace("duplicate = \"$loss\"\n", "").replace(", loss = [\"0%\", \"1%\"]", "");
-        let others = [METRICS, &whole].map(|more| format!("{LEAST}{more}"));
+        let others = [METRICS, EVERY_FIELD].map(|more| format!("{LEAST}{more}"));
         let texts = [LEAST.to_owned(), plain, single + VARIANTS].into_iter().chain(others);
-        Bench { folder, bases: texts.map(|text| text.parse().unwrap_or_else(|why| panic!("{why}\n{text}"))).collect() }
+        ExampleScenarios {
+            folder,
+            bases: texts.map(|text| text.parse().unwrap_or_else(|why| panic!("{why}\n{text}"))).collect(),
+        }
     }
 
     fn read(&self, scenario: &Table) -> Result<Scenario, Box<tccc::written::Mistake>> {
@@ -246,15 +161,15 @@ impl Bench {
         Ok(read)
     }
 
-    /// The bases with a value at a field's path, or without the field.
-    fn with(&self, path: &str, key: &str, value: Option<&toml::Value>) -> Vec<Placed> {
+    /// The bases with a value at a field's path, or with the field removed.
+    fn with(&self, path: &str, key: &str, value: Option<&toml::Value>) -> Vec<PlacedField> {
         let holder: Vec<&str> = path.split('.').rev().skip(1).collect::<Vec<_>>().into_iter().rev().collect();
         self.bases.iter().flat_map(|base| placed(base, "", &holder, key, value)).collect()
     }
 }
 
-/// Every way to put the value into the table below the path.
-fn placed(table: &Table, place: &str, path: &[&str], key: &str, value: Option<&toml::Value>) -> Vec<Placed> {
+/// Puts the value at every place of the table that matches the path.
+fn placed(table: &Table, place: &str, path: &[&str], key: &str, value: Option<&toml::Value>) -> Vec<PlacedField> {
     let dotted = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
     let Some((first, rest)) = path.split_first() else {
         let mut changed = table.clone();
@@ -286,26 +201,26 @@ fn placed(table: &Table, place: &str, path: &[&str], key: &str, value: Option<&t
     all
 }
 
-/// The value of `name = value`.
+/// Reads `name = value`.
 fn assigned(line: &str) -> (String, toml::Value) {
     let table: Table = line.parse().unwrap_or_else(|why| panic!("{line}: {why}"));
     table.into_iter().next().unwrap()
 }
 
-/// In a base with a mistake of its own, a field could be refused for that mistake.
+/// A base with a mistake would refuse any field.
 #[test]
 fn every_base_is_a_scenario() {
-    let bench = Bench::new();
+    let bench = ExampleScenarios::new();
     let mistakes: Vec<String> = bench.bases.iter().filter_map(|it| Some(bench.read(it).err()?.to_string())).collect();
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
 }
 
 #[test]
 fn every_example_is_read() {
-    let bench = Bench::new();
+    let bench = ExampleScenarios::new();
     for field in fields(&document()) {
         let path = text(field, "field");
-        for example in list(field, "examples").iter().map(|example| example.as_str().unwrap()) {
+        for example in examples(field) {
             let (key, value) = assigned(example);
             let read: Vec<_> = bench.with(path, &key, Some(&value)).iter().map(|(_, it)| bench.read(it)).collect();
             let refused = || read.iter().filter_map(|read| Some(read.as_ref().err()?.to_string())).collect::<Vec<_>>();
@@ -314,14 +229,14 @@ fn every_example_is_read() {
     }
 }
 
-/// A field that nothing reads would take anything.
+/// An unread field would accept any value.
 #[test]
 fn every_field_is_read() {
-    let bench = Bench::new();
+    let bench = ExampleScenarios::new();
     let date = assigned("date = 1979-05-27").1;
     for field in fields(&document()) {
         let path = text(field, "field");
-        let (key, _) = assigned(list(field, "examples")[0].as_str().unwrap());
+        let (key, _) = assigned(examples(field).next().unwrap());
         let mut refused = Vec::new();
         for (name, scenario) in bench.with(path, &key, Some(&date)) {
             refused.push((name, bench.read(&scenario).expect_err(path).field));
@@ -332,11 +247,10 @@ fn every_field_is_read() {
 
 #[test]
 fn default_is_what_holds_without_the_field() {
-    let bench = Bench::new();
+    let bench = ExampleScenarios::new();
     let mut checked = 0;
     for field in fields(&document()).filter(|field| field["default_is_value"] == true) {
-        let (path, default) = (text(field, "field"), text(field, "default"));
-        let key = path.rsplit('.').next().unwrap();
+        let (path, default, key) = (text(field, "field"), text(field, "default"), key_of(field));
         let line = format!("{key} = {default}");
         let value = line.parse::<Table>().map_or_else(|_| default.into(), |table| table[key].clone());
         let (with, without) = (bench.with(path, key, Some(&value)), bench.with(path, key, None));
@@ -351,10 +265,9 @@ fn default_is_what_holds_without_the_field() {
 
 #[test]
 fn ends_of_a_range_and_every_word_are_taken() {
-    let bench = Bench::new();
+    let bench = ExampleScenarios::new();
     for field in fields(&document()) {
-        let path = text(field, "field");
-        let key = path.rsplit('.').next().unwrap();
+        let (path, key) = (text(field, "field"), key_of(field));
         let ends = ["from", "to"].map(|end| text(field, end)).into_iter().filter(|end| !end.is_empty());
         let words = text(field, "kind").split(" or ").filter(|word| word.starts_with('"'));
         for text in ends.chain(words.map(|word| word.trim_matches('"'))) {
@@ -370,7 +283,7 @@ fn ends_of_a_range_and_every_word_are_taken() {
 fn one_name_explains_all_its_fields_with_their_examples() {
     let shown = |name: &str| String::from_utf8(explain(&[name]).stdout).unwrap();
     let loss = shown("loss");
-    assert!(loss.starts_with("link.loss\n  Packets that are lost before the queue"), "{loss}");
+    assert!(loss.starts_with("link.loss\n  Packet loss before the queue"), "{loss}");
     assert!(loss.contains("\n  example  loss = \"1%\"\n") && loss.contains("\nlink.change.loss\n"), "{loss}");
     assert!(shown("bottleneck.loss").starts_with("dumbbell.bottleneck.loss\n"));
     assert!(shown("dumbbell.s2.delay").contains("\n  value    time from 0us to 10s\n"));

@@ -1,17 +1,17 @@
-//! The fuzzer, led by coverage: bytes become operations on a connection of each algorithm, with the sanitizers of addresses
-//! and undefined behaviour and a check of window, threshold and phase after every callback.
+//! Fuzzes each algorithm, guided by coverage: bytes become operations on a connection.
 //!
-//! `cargo xtask fuzz` installs what it needs, builds each target and lets it run.
+//! The sanitizers of addresses and undefined behaviour are on, and window, threshold and phase are checked after every
+//! callback. `cargo xtask fuzz` runs these tests.
 
 use std::path::Path;
 
 use crate::subject::Subject;
 use tccc::author::fuzzer::{self, Crash, Fuzzed};
 
-/// How long the fuzzer may take to find the defect that it must find.
+/// Time limit for finding the known defect.
 const DEFECT_SECONDS: u32 = 60;
 
-/// Where programs, corpora and crashing inputs stay.
+/// Holds programs, corpora and crashing inputs.
 fn folder() -> &'static Path {
     Path::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/fuzz"))
 }

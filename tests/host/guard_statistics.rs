@@ -1,7 +1,7 @@
-//! The guard's statistics on simulated traffic: how often it reverts an equal algorithm, and how soon it finds a worse one.
+//! The guard's statistics on simulated traffic: false alarms for an equal algorithm, and time to detect a worse one.
 //!
-//! 10 connections per second, a look every 10 s. Peers are Zipf-distributed, every peer's path has its own loss rate, and
-//! losses come in bursts: segments are far from independent.
+//! There are 10 connections per second and a look every 10 s. Peers are Zipf-distributed, each with its own loss rate. Losses
+//! come in bursts, so segments are far from independent.
 
 use std::sync::LazyLock;
 
@@ -22,26 +22,26 @@ const EFFECTS: [Effect; METRICS] =
 const RETRANSMITTED: usize = 0;
 const GOODPUT: usize = 3;
 
-/// What the simulated host and its trial are like.
+/// Parameters of a simulated host and its trial.
 #[derive(Clone, Copy)]
-struct Host {
+struct SimulatedHost {
     peers: usize,
-    /// Exponent of the peers' popularity.
+    /// Zipf exponent of the peers' popularity.
     zipf: f64,
     /// Median loss rate of the paths, and the standard deviation of its logarithm.
     loss: f64,
     loss_spread: f64,
-    /// Mean number of retransmissions of one loss event.
+    /// Mean retransmissions per loss event.
     burst: f64,
     pareto_sizes: bool,
     treated_share: f64,
-    /// All connections of a peer are in the same arm.
+    /// Whether all connections of a peer are in the same arm.
     by_peer: bool,
-    /// Loss rate of treated connections over that of others.
+    /// Ratio of the loss rates of treated and other connections.
     factor: f64,
 }
 
-const HOST: Host = Host {
+const HOST: SimulatedHost = SimulatedHost {
     peers: 2000,
     zipf: 1.0,
     loss: 0.01,
@@ -53,28 +53,27 @@ const HOST: Host = Host {
     factor: 1.0,
 };
 
-/// Where connections come from.
 #[derive(Clone, Copy)]
-struct Peer {
+struct SimulatedPeer {
     fold: usize,
     loss: f64,
-    /// Below the treated share: treated, when the split is by peer.
+    /// A peer below the treated share is treated, if the split is by peer.
     rank: f64,
 }
 
-/// A host's peers, and tables of the distributions that connections draw from.
-struct Traffic {
-    host: Host,
-    /// A table in which a peer is as frequent as its connections.
-    peers: Vec<Peer>,
+/// A host's peers, and tables of distributions.
+struct SimulatedTraffic {
+    host: SimulatedHost,
+    /// A peer occurs in proportion to its connections.
+    peers: Vec<SimulatedPeer>,
     segments: Vec<f64>,
     /// Standard normal numbers.
     normal: Vec<f64>,
     random: Pcg64Mcg,
 }
 
-/// Both arms' sums per metric: treated, then control.
-type Arms = [[ArmSums; METRICS]; 2];
+/// Sums per metric of the treated and the control arm.
+type ArmsSums = [[ArmSums; METRICS]; 2];
 
 fn uniform(random: &mut Pcg64Mcg) -> f64 {
     (f64::from(random.next_u32()) + 0.5) / 2f64.powi(32)
@@ -84,7 +83,7 @@ fn normal(random: &mut Pcg64Mcg) -> f64 {
     (-2.0 * uniform(random).ln()).sqrt() * (std::f64::consts::TAU * uniform(random)).cos()
 }
 
-/// Inversion: made for the small means of one connection.
+/// Inversion, which suits small means.
 fn poisson(random: &mut Pcg64Mcg, mean: f64) -> f64 {
     if mean > 30.0 {
         return (mean + mean.sqrt() * normal(random)).round();
@@ -97,8 +96,8 @@ fn poisson(random: &mut Pcg64Mcg, mean: f64) -> f64 {
     count
 }
 
-impl Traffic {
-    fn new(host: Host, seed: u64) -> Self {
+impl SimulatedTraffic {
+    fn new(host: SimulatedHost, seed: u64) -> Self {
         const TABLE: usize = 1 << 12;
         const PEER_TABLE: usize = 1 << 15;
         let mut random = Pcg64Mcg::seed_from_u64(seed);
@@ -107,7 +106,11 @@ impl Traffic {
         let (mut peers, mut due) = (Vec::with_capacity(PEER_TABLE), 0.0);
         for share in popularity {
             let loss = host.loss * (host.loss_spread * normal(&mut random)).exp();
-            let peer = Peer { fold: random.next_u32() as usize >> 16, loss: loss.min(0.2), rank: uniform(&mut random) };
+            let peer = SimulatedPeer {
+                fold: random.next_u32() as usize >> 16,
+                loss: loss.min(0.2),
+                rank: uniform(&mut random),
+            };
             due += share / each;
             peers.extend(std::iter::repeat_n(peer, due.round() as usize - peers.len()));
         }
@@ -117,13 +120,13 @@ impl Traffic {
         let pareto = |index: usize| 5.0 * middle(index).powf(-1.0 / 1.2);
         let size = |index| if host.pareto_sizes { pareto(index) } else { lognormal(index) };
         let segments = (0..TABLE).map(|index| size(index).clamp(1.0, 50_000.0).ceil()).collect();
-        Traffic { host, peers, segments, normal, random }
+        SimulatedTraffic { host, peers, segments, normal, random }
     }
 
-    /// One connection: its fold, whether it is treated, and its contribution to each metric.
+    /// A connection's fold, whether it is treated, and its contribution to each metric.
     fn connection(&mut self) -> (usize, bool, [Sums; METRICS]) {
         let (draws, more) = (self.random.next_u32() as usize, self.random.next_u32() as usize);
-        let Peer { fold, loss, rank } = self.peers[draws % self.peers.len()];
+        let SimulatedPeer { fold, loss, rank } = self.peers[draws % self.peers.len()];
         let drawn = if self.host.by_peer { rank } else { uniform(&mut self.random) };
         let is_treated = drawn < self.host.treated_share;
         let segments = self.segments[(draws >> 16) % self.segments.len()];
@@ -148,7 +151,7 @@ impl Traffic {
     }
 
     /// Adds the connections between two looks.
-    fn add_to(&mut self, arms: &mut Arms) {
+    fn add_to(&mut self, arms: &mut ArmsSums) {
         for _ in 0..CONNECTIONS_PER_LOOK {
             let (fold, is_treated, contributions) = self.connection();
             for (sums, contribution) in arms[usize::from(!is_treated)].iter_mut().zip(contributions) {
@@ -159,21 +162,21 @@ impl Traffic {
     }
 }
 
-/// What happened in one trial.
+/// Events of one trial.
 #[derive(Clone, Copy, Default)]
-struct Outcome {
-    /// Retransmissions alone crossed the limit, were shown safe, or were outside the interval at some look.
+struct SimulatedTrial {
+    /// Retransmissions alone crossed the limit, were shown safe, or left the interval at some look.
     crossed: bool,
     safe: bool,
     missed: bool,
-    /// A rule of 1.96 standard errors at each look found them worse.
+    /// A fixed test of 1.96 standard errors found retransmissions worse at some look.
     naive: bool,
-    /// One of five metrics crossed its limit.
+    /// Any of five metrics crossed its limit.
     any_crossed: bool,
 }
 
-/// Percentage of the trials in which this happened.
-fn percent(trials: &[Outcome], happened: fn(&Outcome) -> bool) -> f64 {
+/// Percentage of trials with this event.
+fn percent(trials: &[SimulatedTrial], happened: fn(&SimulatedTrial) -> bool) -> f64 {
     100.0 * trials.iter().filter(|trial| happened(trial)).count() as f64 / trials.len() as f64
 }
 
@@ -185,14 +188,14 @@ fn limit_of(metric: usize, times: f64) -> Limit {
     }
 }
 
-fn estimate_of(arms: &Arms, metric: usize) -> Option<Estimate> {
+fn estimate_of(arms: &ArmsSums, metric: usize) -> Option<Estimate> {
     estimate(&arms[0][metric], &arms[1][metric], EFFECTS[metric]).ok()
 }
 
-/// Watches one trial of an equal algorithm to its end; the limit is 1, which holds exactly.
-fn watch_equal(host: Host, seed: u64, looks: usize) -> Outcome {
-    let (mut traffic, mut arms) = (Traffic::new(host, seed), Arms::default());
-    let mut seen = Outcome::default();
+/// Simulates a trial of an equal algorithm with a limit of 1, which is exactly true.
+fn watch_equal(host: SimulatedHost, seed: u64, looks: usize) -> SimulatedTrial {
+    let (mut traffic, mut arms) = (SimulatedTraffic::new(host, seed), ArmsSums::default());
+    let mut seen = SimulatedTrial::default();
     for _ in 0..looks {
         traffic.add_to(&mut arms);
         for metric in 0..METRICS {
@@ -212,13 +215,13 @@ fn watch_equal(host: Host, seed: u64, looks: usize) -> Outcome {
     seen
 }
 
-fn watch_equal_seeds(host: Host, seeds: u64, looks: usize) -> Vec<Outcome> {
+fn watch_equal_seeds(host: SimulatedHost, seeds: u64, looks: usize) -> Vec<SimulatedTrial> {
     (0..seeds).map(|seed| watch_equal(host, seed, looks)).collect()
 }
 
-/// The look, counted from 1, at which retransmissions are found to cross a limit.
-fn crossed_at(host: Host, seed: u64, looks: usize, limit: Limit) -> Option<usize> {
-    let (mut traffic, mut arms) = (Traffic::new(host, seed), Arms::default());
+/// The look, from 1, at which retransmissions cross the limit.
+fn crossed_at(host: SimulatedHost, seed: u64, looks: usize, limit: Limit) -> Option<usize> {
+    let (mut traffic, mut arms) = (SimulatedTraffic::new(host, seed), ArmsSums::default());
     (1..=looks).find(|_| {
         traffic.add_to(&mut arms);
         estimate_of(&arms, RETRANSMITTED)
@@ -226,8 +229,8 @@ fn crossed_at(host: Host, seed: u64, looks: usize, limit: Limit) -> Option<usize
     })
 }
 
-/// Percentage of seeds in which the limit is crossed, and the median minutes until then.
-fn caught(host: Host, seeds: u64, looks: usize, times: f64) -> (f64, f64) {
+/// Percentage of seeds that cross the limit, and their median time, minutes.
+fn caught(host: SimulatedHost, seeds: u64, looks: usize, times: f64) -> (f64, f64) {
     let limit = Limit { value: times, worse: Worse::Above };
     let mut at: Vec<usize> = (0..seeds).filter_map(|seed| crossed_at(host, seed, looks, limit)).collect();
     at.sort_unstable();
@@ -235,10 +238,10 @@ fn caught(host: Host, seeds: u64, looks: usize, times: f64) -> (f64, f64) {
     (100.0 * at.len() as f64 / seeds as f64, median)
 }
 
-/// 200 trials of one hour, shared by the tests that look at different sides of them.
-static EQUAL: LazyLock<Vec<Outcome>> = LazyLock::new(|| watch_equal_seeds(HOST, 200, LOOKS_PER_HOUR));
+/// 200 trials of one hour, shared by tests.
+static EQUAL: LazyLock<Vec<SimulatedTrial>> = LazyLock::new(|| watch_equal_seeds(HOST, 200, LOOKS_PER_HOUR));
 
-/// By one metric, and by one of five; the interval contains the truth at all looks in 95 of 100.
+/// This holds for one metric and for any of five. The interval contains the truth at all looks in 95 of 100 trials.
 #[test]
 fn equal_algorithm_is_reverted_in_at_most_5_of_100_trials() {
     let of = |happened| percent(&EQUAL, happened);
@@ -254,27 +257,32 @@ fn fixed_interval_looked_at_repeatedly_reverts_more_than_5_of_100_trials() {
 
 #[test]
 fn doubled_retransmissions_are_caught_within_an_hour() {
-    let (percent, minutes) = caught(Host { factor: 2.0, ..HOST }, 60, LOOKS_PER_HOUR, 1.0);
+    let (percent, minutes) = caught(SimulatedHost { factor: 2.0, ..HOST }, 60, LOOKS_PER_HOUR, 1.0);
     assert!(percent >= 90.0 && minutes < 20.0, "{percent} %, median {minutes} min");
 }
 
-/// Hosts unlike [`HOST`], with seeds and hours.
-const OTHER_HOSTS: [(&str, Host, u64, usize); 15] = [
+/// Other hosts, with seeds and hours.
+const OTHER_HOSTS: [(&str, SimulatedHost, u64, usize); 15] = [
     ("more seeds", HOST, 2000, 1),
     ("6 h", HOST, 500, 6),
-    ("Pareto sizes", Host { pareto_sizes: true, ..HOST }, 1000, 1),
-    ("half treated", Host { treated_share: 0.5, ..HOST }, 1000, 1),
-    ("90 % treated", Host { treated_share: 0.9, ..HOST }, 1000, 1),
-    ("split by peer", Host { by_peer: true, ..HOST }, 1000, 1),
-    ("unlike paths", Host { loss: 0.003, loss_spread: 2.0, ..HOST }, 1000, 1),
-    ("unlike paths, 90 % treated", Host { loss: 0.003, loss_spread: 2.0, treated_share: 0.9, ..HOST }, 1000, 1),
-    ("rare losses", Host { loss: 1e-4, ..HOST }, 1000, 1),
-    ("rare losses, 90 % treated", Host { loss: 1e-4, treated_share: 0.9, ..HOST }, 1000, 1),
-    ("long bursts", Host { loss: 3e-4, burst: 30.0, ..HOST }, 1000, 1),
-    ("long bursts, 90 % treated", Host { loss: 3e-4, burst: 30.0, treated_share: 0.9, ..HOST }, 1000, 1),
-    ("20 peers", Host { peers: 20, ..HOST }, 1000, 1),
-    ("12 peers", Host { peers: 12, ..HOST }, 1000, 1),
-    ("one peer has most", Host { zipf: 2.0, ..HOST }, 1000, 1),
+    ("Pareto sizes", SimulatedHost { pareto_sizes: true, ..HOST }, 1000, 1),
+    ("half treated", SimulatedHost { treated_share: 0.5, ..HOST }, 1000, 1),
+    ("90 % treated", SimulatedHost { treated_share: 0.9, ..HOST }, 1000, 1),
+    ("split by peer", SimulatedHost { by_peer: true, ..HOST }, 1000, 1),
+    ("unlike paths", SimulatedHost { loss: 0.003, loss_spread: 2.0, ..HOST }, 1000, 1),
+    (
+        "unlike paths, 90 % treated",
+        SimulatedHost { loss: 0.003, loss_spread: 2.0, treated_share: 0.9, ..HOST },
+        1000,
+        1,
+    ),
+    ("rare losses", SimulatedHost { loss: 1e-4, ..HOST }, 1000, 1),
+    ("rare losses, 90 % treated", SimulatedHost { loss: 1e-4, treated_share: 0.9, ..HOST }, 1000, 1),
+    ("long bursts", SimulatedHost { loss: 3e-4, burst: 30.0, ..HOST }, 1000, 1),
+    ("long bursts, 90 % treated", SimulatedHost { loss: 3e-4, burst: 30.0, treated_share: 0.9, ..HOST }, 1000, 1),
+    ("20 peers", SimulatedHost { peers: 20, ..HOST }, 1000, 1),
+    ("12 peers", SimulatedHost { peers: 12, ..HOST }, 1000, 1),
+    ("one peer has most", SimulatedHost { zipf: 2.0, ..HOST }, 1000, 1),
 ];
 
 #[test]
@@ -303,16 +311,16 @@ fn worse_algorithms_are_caught() {
         (1.3, 1.1, 6, 50.0),
     ];
     for (factor, times, hours, least) in trials {
-        let (percent, minutes) = caught(Host { factor, ..HOST }, 300, hours * LOOKS_PER_HOUR, times);
+        let (percent, minutes) = caught(SimulatedHost { factor, ..HOST }, 300, hours * LOOKS_PER_HOUR, times);
         println!("x {factor}, limit {times}, n = 300: {percent:.1} % within {hours} h, median {minutes:.0} min");
         assert!(percent >= least, "x {factor}");
     }
 }
 
-/// The median over seeds of the spread of retransmissions in one world.
-fn spread_of(host: Host, seeds: u64) -> f64 {
+/// Median spread of retransmissions over seeds.
+fn spread_of(host: SimulatedHost, seeds: u64) -> f64 {
     let of_seed = |seed| {
-        let mut traffic = Traffic::new(Host { factor: 1.0, ..host }, seed);
+        let mut traffic = SimulatedTraffic::new(SimulatedHost { factor: 1.0, ..host }, seed);
         let sample: Vec<Sums> = (0..4000).map(|_| traffic.connection().2[RETRANSMITTED]).collect();
         let numerator: f64 = sample.iter().map(|sums| sums.numerator).sum();
         let ratio = numerator / sample.iter().map(|sums| sums.denominator).sum::<f64>();
@@ -326,7 +334,7 @@ fn spread_of(host: Host, seeds: u64) -> f64 {
 }
 
 #[test]
-fn forecast_of_what_is_detectable_agrees_with_simulation_within_20_percent() {
+fn forecast_of_the_detectable_effect_agrees_with_simulation_within_20_percent() {
     const SEEDS: u64 = 50;
     let (looks, limit) = (LOOKS_PER_HOUR / 2, 1.2);
     let plan = ForecastPlan {
@@ -336,11 +344,12 @@ fn forecast_of_what_is_detectable_agrees_with_simulation_within_20_percent() {
         spread: spread_of(HOST, SEEDS),
     };
     let ratio = detectable(&plan, Limit { value: limit, worse: Worse::Above }, 1).unwrap();
-    let [less, more] = [ratio / 1.2, ratio * 1.2].map(|factor| caught(Host { factor, ..HOST }, SEEDS, looks, limit).0);
+    let [less, more] =
+        [ratio / 1.2, ratio * 1.2].map(|factor| caught(SimulatedHost { factor, ..HOST }, SEEDS, looks, limit).0);
     assert!(less < 80.0 && more >= 80.0, "{ratio}: {less} % at a sixth less, {more} % at a fifth more");
 }
 
-/// Counts of arms at each of 2,000 looks, 100 connections apart.
+/// Whether the counts of the arms raise an alarm at any of 2,000 looks, 100 connections apart.
 fn shares_alarm(seed: u64, treated_share: f64, is_alarm: impl Fn(&[u64]) -> bool) -> bool {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut counts = [0u64; 2];
@@ -379,7 +388,7 @@ fn wrong_shares_raise_an_alarm() {
 
 #[test]
 fn simulated_trials_reach_the_first_look() {
-    let (mut traffic, mut arms) = (Traffic::new(HOST, 1), Arms::default());
+    let (mut traffic, mut arms) = (SimulatedTraffic::new(HOST, 1), ArmsSums::default());
     (0..120).for_each(|_| traffic.add_to(&mut arms));
     assert!(arms[0][RETRANSMITTED].connections >= CONNECTIONS_MIN);
     assert!((0..METRICS).all(|metric| estimate_of(&arms, metric).is_some()));

@@ -1,4 +1,4 @@
-//! The host ring: no privilege, many tests at once.
+//! The host ring: tests without privileges, which run in parallel.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -26,6 +26,7 @@ mod refusals;
 mod report;
 mod scenario_mistakes;
 mod scenarios;
+mod scene;
 mod serve;
 mod serve_attack;
 mod serve_systemd;
@@ -36,5 +37,4 @@ mod units;
 mod view;
 mod virtual_defects;
 mod virtual_properties;
-mod virtual_starts;
 mod virtual_time;

@@ -1,15 +1,22 @@
-//! Wrong files as changes of a right one; snapshots have each change with what is said of it.
+//! Snapshots that also hold their cases: a test reads them from its snapshot, and compares the results with it.
 
-/// The changes of a file, `mistakes/*.diff`, each with the wrong text that it makes.
+/// The text of a snapshot below its header.
+pub fn recorded(snapshot: &str) -> &str {
+    snapshot.splitn(3, "---\n").nth(2).expect("a snapshot with a header").trim_end()
+}
+
+/// The changes of a valid file in a snapshot, each with the wrong text that it gives.
 ///
-/// A change is lines to take away, which begin with `-`, and lines to put there, which begin with `+`. A blank line stands
-/// between two changes. Of equal lines the first are changed. Any other line, such as one with `#`, is a remark.
-pub fn each<'c>(good: &str, changes: &'c str) -> impl Iterator<Item = (&'c str, String)> {
-    changes.trim_end().split("\n\n").map(move |change| {
+/// A blank line separates changes. A change consists of removed lines, which begin with `-`, and added lines, which begin
+/// with `+`; it applies to the first match. Lines with `#` are remarks. The message about the wrong text follows.
+pub fn each<'s>(good: &str, snapshot: &'s str) -> impl Iterator<Item = (&'s str, String)> {
+    recorded(snapshot).split("\n\n").map(move |case| {
+        let is_message = |line: &&str| !line.starts_with(['-', '+', '#']);
+        let change = case.lines().find(is_message).and_then(|message| case.split_once(message)).map_or(case, |it| it.0);
         let lines = |sign| change.lines().filter_map(move |line| line.strip_prefix(sign));
         let [removed, added] = ['-', '+'].map(|sign| lines(sign).map(|line| format!("{line}\n")).collect::<String>());
         let at = format!("\n{good}").find(&format!("\n{removed}"));
-        let at = at.unwrap_or_else(|| panic!("the right file lacks:\n{removed}"));
+        let at = at.unwrap_or_else(|| panic!("the valid file lacks:\n{removed}"));
         (change, [&good[..at], &added, &good[at + removed.len()..]].concat())
     })
 }

@@ -1,4 +1,4 @@
-//! Wrong policies: each message names file, line and field, shows the value, says what is allowed and what to do next.
+//! Messages about wrong policies: each names file, line and field, the value, the allowed values, and the next step.
 
 use tccc::failure::{Failure, FailureKind};
 use tccc::policy::file;
@@ -7,9 +7,9 @@ use crate::common::{check, tccc};
 use crate::mistakes;
 
 const GOOD: &str = include_str!("mistakes/policy.toml");
-const CHANGES: &str = include_str!("mistakes/policy.diff");
+const WRONG: &str = include_str!("snapshots/host__policy_mistakes__wrong_policies.snap");
 
-/// What is said of a wrong policy, as the command line prints it.
+/// The message about a wrong policy, as the command line prints it.
 fn mistakes_of(text: &str) -> String {
     let failure = Failure::from(file::parse("p.toml", text).expect_err("the policy is wrong"));
     assert_eq!(failure.kind, FailureKind::Usage);
@@ -17,18 +17,18 @@ fn mistakes_of(text: &str) -> String {
 }
 
 #[test]
-fn every_mistake_is_reported_with_its_place_what_is_allowed_and_the_next_step() {
+fn every_mistake_is_reported_with_place_allowed_values_and_next_step() {
     file::parse("p.toml", GOOD).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    let transcript = mistakes::each(GOOD, CHANGES).map(|(change, text)| format!("{change}\n{}\n", mistakes_of(&text)));
-    insta::assert_snapshot!(transcript.collect::<Vec<_>>().join("\n"));
+    let cases = mistakes::each(GOOD, WRONG).map(|(change, text)| format!("{change}{}\n", mistakes_of(&text)));
+    insta::assert_snapshot!("wrong_policies", cases.collect::<Vec<_>>().join("\n"));
 }
 
-/// Neither rights nor a policy before are needed to be told what is wrong with a file, and nothing is changed for it.
+/// The message needs neither privileges nor an earlier policy, and changes nothing.
 #[test]
 fn wrong_file_ends_every_verb_with_2_and_says_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let run = |code: i32, verb: &str| check(code, tccc().args(["policy", verb, "p.toml"]).current_dir(folder.path()));
-    for (change, text) in mistakes::each(GOOD, CHANGES) {
+    for (change, text) in mistakes::each(GOOD, WRONG) {
         std::fs::write(folder.path().join("p.toml"), &text).unwrap();
         let expected = format!("tccc: error: {}\n", mistakes_of(&text));
         for verb in ["check", "apply", "diff"] {
@@ -50,7 +50,7 @@ fn policy_without_rules_is_refused() {
     assert!(mistakes_of("version = 1\nrule = [3]\n").starts_with("p.toml:2: rule = 3: expected a table of fields"));
 }
 
-/// A slip in the name of a field that must be there is one mistake, not two.
+/// A misspelt name of a required field is one mistake, not two.
 #[test]
 fn misspelt_field_is_not_missing_as_well() {
     for (good, bad) in
@@ -61,13 +61,12 @@ fn misspelt_field_is_not_missing_as_well() {
     }
 }
 
-/// The README shows a policy and then what is said of it.
 #[test]
 fn readme_shows_what_is_said_of_its_wrong_policies() {
     let readme = include_str!("../../scenarios/policy/README.md");
     let (_, section) = readme.split_once("\n## Mistakes").expect("a section of mistakes");
     let blocks: Vec<&str> = section.split("```").skip(1).step_by(2).collect();
-    assert_eq!(blocks.len(), 4, "two policies with what is said of each");
+    assert_eq!(blocks.len(), 4, "two policies, each with its message");
     for pair in blocks.chunks(2) {
         let policy = pair[0].strip_prefix("toml\n").expect("a policy");
         let error = file::parse("policy.toml", policy).expect_err("it is wrong");

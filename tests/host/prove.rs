@@ -1,7 +1,7 @@
-//! The proof: no callback of any algorithm divides by zero, overflows, shifts or reads out of bounds, makes a threshold
-//! below 2 or an empty window, whatever the kernel passes and whatever was called before; and every statement is reached.
+//! Proves properties of every callback, for any arguments and earlier calls, and that every statement is reached.
 //!
-//! `cargo xtask prove` installs Frama-C, runs it and prints the table. What is assumed stands in bpf/host/prove.c.
+//! No callback divides by zero, overflows, shifts or reads out of bounds, or sets a threshold below 2 or an empty window. The
+//! assumptions are in bpf/host/prove.c. `cargo xtask prove` runs these tests.
 
 use tccc::author::proof::{Proof, prove};
 
@@ -33,7 +33,7 @@ fn line(id: &str, proof: &Proof) -> String {
     format!("{id:16} {alarms:6}  {proved:7} of {asserts:3}  {reached:8} of {statements:6}  {seconds:5.1} s")
 }
 
-/// For the README: without numbers that change with every edit of an algorithm.
+/// A row of the document's table, without numbers that change with every edit of an algorithm.
 fn row(id: &str, proof: &Proof) -> String {
     let reached = match proof.statements - proof.reached {
         0 => "all".to_owned(),

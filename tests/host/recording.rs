@@ -1,4 +1,4 @@
-//! Recordings of every format that ever was still open, and say what they said; so do incidents.
+//! Recordings of every format can still be read, with the same results; so can incidents.
 
 use crate::common::{check, tccc};
 use tccc::model::live::Live;
@@ -19,7 +19,7 @@ fn there_is_a_recording_of_every_format() {
 
 /// Lossy transfers of three algorithms, recorded on Linux 6.18 while a loss sweep ran.
 #[test]
-fn recording_of_format_1_says_what_it_said() {
+fn content_of_a_recording_of_format_1_is_unchanged() {
     let mut reader = RecordingReader::open(&fixture(1)).unwrap();
     let mut live = Live::default();
     while let Some(content) = reader.next(Want::All).unwrap() {
@@ -39,9 +39,9 @@ fn recording_of_format_1_says_what_it_said() {
     assert!(live.sockets().any(|socket| live.cgroup(socket).is_some_and(|path| path.starts_with("/tccc/run-"))));
 }
 
-/// The checksums are of what the tccc that introduced the format wrote; a decoder that changes one byte changes them.
+/// The checksums come from the tccc that introduced the format.
 #[test]
-fn every_event_of_format_1_is_what_it_was() {
+fn every_event_of_format_1_is_unchanged() {
     let mut reader = RecordingReader::open(&fixture(1)).unwrap();
     let (mut bytes, mut objects) = (Vec::new(), Vec::new());
     while let Some(content) = reader.next(Want::All).unwrap() {
@@ -56,7 +56,7 @@ fn every_event_of_format_1_is_what_it_was() {
 }
 
 #[test]
-fn replay_of_format_1_prints_what_it_printed() {
+fn output_of_a_replay_of_format_1_is_unchanged() {
     for (format, checksum) in [("table", 0xc18e_ef98), ("jsonl", 0x3653_556f), ("csv", 0xfa10_a9ee)] {
         let output = check(0, tccc().args(["trace", "-o", format, "--replay"]).arg(fixture(1)));
         assert_eq!(crc32fast::hash(&output.stdout), checksum, "{format}");

@@ -1,4 +1,4 @@
-//! Commands that are refused before they do anything: what each says, and its exit code.
+//! Messages and exit codes of commands that are refused before they change anything.
 
 use std::fs;
 
@@ -7,8 +7,9 @@ use tccc::catalog;
 use crate::common::experiment::TINY;
 use crate::common::{stderr, tccc};
 use crate::lab::results::Directory;
+use crate::mistakes;
 
-/// The files that the commands name.
+/// Files that the commands name.
 fn files() -> [(&'static str, Vec<u8>); 9] {
     let object = &catalog::find("dtcp").unwrap().object;
     let licence = object.windows(4).position(|window| window == b"GPL\0").unwrap();
@@ -37,13 +38,15 @@ fn each_refusal_says_what_is_wrong_and_changes_nothing() {
     }
     let entries = || fs::read_dir(place).unwrap().count();
     let before = entries();
-    let transcript = include_str!("refusals.txt").lines().filter(|line| !line.is_empty()).map(|line| {
+    let snapshot = include_str!("snapshots/host__refusals__refused_commands.snap");
+    let commands = mistakes::recorded(snapshot).lines().filter_map(|line| line.strip_prefix("$ tccc "));
+    let cases = commands.map(|line| {
         let arguments = line.split(' ').map(|word| word.trim_matches('"'));
         let output = tccc().args(arguments).current_dir(place).output().unwrap();
         assert!(output.stdout.is_empty(), "{line} printed a result");
         format!("$ tccc {line}\n{}exit code {}\n", stderr(&output), output.status.code().unwrap())
     });
-    insta::assert_snapshot!(transcript.collect::<Vec<_>>().join("\n"));
+    insta::assert_snapshot!("refused_commands", cases.collect::<Vec<_>>().join("\n"));
     assert_eq!(entries(), before);
     for (name, bytes) in files() {
         assert_eq!(fs::read(place.join(name)).unwrap(), bytes, "{name}");

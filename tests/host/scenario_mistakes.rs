@@ -1,4 +1,4 @@
-//! Wrong scenarios: each message names file, line and field, what is allowed there, and the next step.
+//! Messages about wrong scenarios: each names file, line and field, the allowed values, and the next step.
 
 use std::fs;
 
@@ -6,8 +6,9 @@ use crate::common::{check, tccc};
 use crate::mistakes;
 
 const GOOD: &str = include_str!("mistakes/scenario.toml");
+const WRONG: &str = include_str!("snapshots/host__scenario_mistakes__wrong_scenarios.snap");
 
-/// `tccc run --dry-run` of a file with these bytes, from its own folder; what is said on stderr.
+/// Plans a file with these bytes in its own folder; returns stderr.
 #[track_caller]
 fn dry_run(code: i32, bytes: impl AsRef<[u8]>) -> String {
     let place = tempfile::tempdir().unwrap();
@@ -16,7 +17,7 @@ fn dry_run(code: i32, bytes: impl AsRef<[u8]>) -> String {
     said.replace(place.path().to_str().unwrap(), "PLACE")
 }
 
-/// It failed like a file that cannot be read, without a next step.
+/// The message once had no next step.
 #[test]
 fn file_that_is_no_text_is_a_wrong_scenario() {
     let expected = "tccc: error: x.toml:2: expected a TOML file, which is text in UTF-8\n  \
@@ -25,9 +26,8 @@ fn file_that_is_no_text_is_a_wrong_scenario() {
 }
 
 #[test]
-fn every_mistake_is_told_with_its_place_what_is_allowed_and_the_next_step() {
+fn every_mistake_is_reported_with_place_allowed_values_and_next_step() {
     dry_run(0, GOOD);
-    let changes = mistakes::each(GOOD, include_str!("mistakes/scenario.diff"));
-    let transcript = changes.map(|(change, text)| format!("{change}\n{}", dry_run(2, text)));
-    insta::assert_snapshot!(transcript.collect::<Vec<_>>().join("\n"));
+    let cases = mistakes::each(GOOD, WRONG).map(|(change, text)| format!("{change}{}", dry_run(2, text)));
+    insta::assert_snapshot!("wrong_scenarios", cases.collect::<Vec<_>>().join("\n"));
 }

@@ -1,5 +1,4 @@
-//! The scenarios that come with tccc: every one reads, plans, and says where its numbers come from; and what their
-//! reference shows is a scenario.
+//! The scenarios in the tree: each can be read and planned and names its source. The reference's examples are scenarios.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,16 +7,16 @@ use tccc::catalog;
 use tccc::catalog::risk::QUESTIONS;
 use tccc::lab::plan::{Choices, Plan};
 use tccc::model::flow::SERIES;
-use tccc::model::metrics::METRICS;
 use tccc::model::run::Engine;
 use tccc::scenario::{Cell, Scenario};
 
-/// Algorithms of the kernel that scenarios may name; a host that lacks one says so when it runs the scenario.
+/// Kernel algorithms that scenarios may name. The run reports those that the host lacks.
 const OF_THE_KERNEL: [&str; 4] = ["reno", "cubic", "bbr", "vegas"];
-/// The folder of policies, which are no scenarios.
+/// The folder of policies.
 const POLICIES: &str = "policy";
-/// Folders without a paper.
+/// Folders of scenarios without a paper.
 const OURS: [&str; 3] = ["smoke", "compare", "safety"];
+const REFERENCE: &str = include_str!("../../scenarios/REFERENCE.md");
 
 fn scenarios() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
@@ -71,7 +70,7 @@ fn scenarios_of_every_algorithm_have_every_algorithm() {
     assert_eq!(claim_it, 2, "one over a cellular link, one with random loss");
 }
 
-/// `cargo xtask risk` runs the files, and `tccc show` words their figures: neither knows of what the other lacks.
+/// `cargo xtask risk` runs the files, and `tccc show` describes their figures.
 #[test]
 fn every_question_of_safety_has_a_file_and_its_words() {
     let files = scenarios().into_iter().filter(|file| file.parent().is_some_and(|folder| folder.ends_with("safety")));
@@ -82,47 +81,43 @@ fn every_question_of_safety_has_a_file_and_its_words() {
     assert_eq!(stems, asked);
 }
 
-/// The TOML blocks of the reference under a heading, "" for what stands before the first.
+/// The TOML blocks of the reference under a heading; "" for the text before the first.
 fn shown(heading: &str) -> Vec<String> {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/REFERENCE.md")).unwrap();
-    let section = text.split("\n## ").find(|section| match heading {
+    let section = REFERENCE.split("\n## ").find(|section| match heading {
         "" => section.starts_with("# "),
         _ => section.starts_with(heading),
     });
-    let section = section.unwrap_or_else(|| panic!("no heading \"{heading}\"")).to_owned();
+    let section = section.unwrap_or_else(|| panic!("no heading \"{heading}\""));
     section.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn what_the_reference_shows_is_a_scenario() {
+fn examples_of_the_reference_are_scenarios() {
+    let read = |text: &str| Scenario::parse("reference.toml", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let whole = &shown("")[0];
-    let scenario = Scenario::parse("reference.toml", whole).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(scenario.cells.len(), 4);
+    assert_eq!(read(whole).cells.len(), 4);
     let head = whole[..whole.find("[[link]]").unwrap()].replace("10s", "20s");
     let head = head.replace("loss = [\"0%\", \"1%\"]\n", "");
     let shapes = &shown("Topologies")[0];
     let (dumbbell, parking_lot) = shapes.split_at(shapes.find("[parking_lot]").unwrap());
     let flows = &shown("Flows")[0];
-    let mixed = Scenario::parse("reference.toml", &format!("{head}{dumbbell}{flows}"));
-    let cell = &mixed.unwrap_or_else(|error| panic!("{error}")).cells[0];
+    let cell = &read(&format!("{head}{dumbbell}{flows}")).cells[0];
     assert_eq!((cell.links.len(), cell.flows.len()), (5, 4));
     let long = "[[flow]]\nname = \"long\"\nfrom = \"s0\"\nto = \"r0\"\nalgorithm = \"$algorithm\"\n";
-    let lot = Scenario::parse("reference.toml", &format!("{head}{parking_lot}{long}"));
-    assert_eq!(lot.unwrap_or_else(|error| panic!("{error}")).cells[0].links.len(), 8);
+    assert_eq!(read(&format!("{head}{parking_lot}{long}")).cells[0].links.len(), 8);
     let link = "[[link]]\nends = [\"s\", \"r\"]\n\n";
     let head = head[..head.find("[sweep]").unwrap()].to_owned() + link;
-    let beside =
-        Scenario::parse("reference.toml", &(head + &shown("Variants")[1])).unwrap_or_else(|error| panic!("{error}"));
+    let beside = read(&(head + &shown("Variants")[1]));
     assert_eq!(beside.unmeasurable(), []);
     let compared =
         |cell: &Cell| cell.flows.iter().map(|flow| (flow.algorithm.clone(), flow.compared)).collect::<Vec<_>>();
     assert_eq!(compared(&beside.cells[1]), [("dtcp".to_owned(), false), ("cubic".to_owned(), true)]);
 }
 
+/// The test of `tccc run --explain` compares the metrics.
 #[test]
-fn reference_names_every_metric_and_every_series() {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/REFERENCE.md")).unwrap();
-    let names = METRICS.iter().map(|metric| metric.name).chain(SERIES.iter().map(|series| series.name));
-    let missing: Vec<&str> = names.filter(|name| !text.contains(&format!("`{name}`"))).collect();
+fn reference_names_every_series() {
+    let names = SERIES.iter().map(|series| series.name);
+    let missing: Vec<&str> = names.filter(|name| !REFERENCE.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

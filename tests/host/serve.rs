@@ -1,4 +1,4 @@
-//! The web server over a recording: what it answers, whom it refuses, and that no client costs it much.
+//! The web server over a recording: answers, refusals, and the cost of clients.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,8 +8,16 @@ use std::process::Command;
 use crate::common::{Said, TCCC, check, poll_until, tccc};
 use crate::lab::serve::{RECORDING, SERVE, SOON, Server, TOKEN, read_answer};
 
-/// What many clients may cost beside what the server takes at rest.
+/// Memory that many clients may cost.
 const MANY_CLIENTS_BYTES: u64 = 48 << 20;
+
+/// A server that asks for [`TOKEN`], with its file in a folder of its own.
+pub fn server_with_token(arguments: &[&str]) -> (Server, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    (server(&[&["--token-file", file.to_str().unwrap()], arguments].concat()), folder)
+}
 
 fn server(arguments: &[&str]) -> Server {
     let mut command = tccc();
@@ -18,7 +26,7 @@ fn server(arguments: &[&str]) -> Server {
 }
 
 #[test]
-fn every_answer_has_the_policy_and_each_refusal_a_sentence() {
+fn every_answer_has_the_content_security_policy_and_each_refusal_a_reason() {
     let server = server(&[]);
     for (request, headers, status, says) in [
         ("GET / HTTP/1.1", &[][..], 200, "<!doctype html>"),
@@ -72,7 +80,7 @@ fn stream_begins_with_everything_and_goes_on_with_changes() {
     assert!(!data["algorithms"].as_array().unwrap().is_empty());
 }
 
-/// The first view and a plot of sockets began with nothing.
+/// The overview and plots of sockets once began empty.
 #[test]
 fn overview_and_plot_begin_with_what_the_server_saw_before() {
     let server = server(&["--refresh", "100ms"]);
@@ -117,10 +125,7 @@ fn recording_is_paused_and_set_to_another_time() {
 
 #[test]
 fn token_of_a_file_is_asked_for_and_kept_in_a_cookie() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("token");
-    std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
-    let server = server(&["--token-file", file.to_str().unwrap()]);
+    let (server, _folder) = server_with_token(&[]);
     let ask = |path: &str, header: &str| server.ask(&format!("{path} HTTP/1.1"), &[header]);
     assert!(!server.said().contains(TOKEN), "a token that was given is not printed");
     assert_eq!(ask("GET /", "X: y").status, 200, "the page itself is no secret");
@@ -154,7 +159,7 @@ fn token_that_anybody_could_guess_is_refused() {
     refused(2, &["--replay", RECORDING, "--token-file", file.to_str().unwrap()])
         .stderr_has("cannot take the token from")
         .stderr_has("expected 16 to 1024");
-    refused(2, &["--replay", RECORDING, "--token-file", "/dev/zero"]); // it took all memory
+    refused(2, &["--replay", RECORDING, "--token-file", "/dev/zero"]); // once read until memory was full
     let missing = Path::new(RECORDING).with_file_name("no-such-file");
     refused(2, &["--replay", missing.to_str().unwrap()]);
 }
@@ -164,9 +169,8 @@ fn refused(code: i32, arguments: &[&str]) -> Said {
     check(code, tccc().args(["serve", "--listen", "127.0.0.1:0"]).args(arguments))
 }
 
-/// A client that says nothing for too long is let go, and does not keep others from being answered.
 #[test]
-fn a_thousand_idle_connections_cost_little_and_are_let_go() {
+fn a_thousand_idle_connections_cost_little_and_are_closed() {
     let server = server(&[]);
     assert_eq!(server.get("/").status, 200);
     let before = server.peak_bytes();
@@ -175,11 +179,11 @@ fn a_thousand_idle_connections_cost_little_and_are_let_go() {
     let cost = server.peak_bytes() - before;
     assert!(cost < MANY_CLIENTS_BYTES, "{cost} bytes");
     let mut nothing = Vec::new();
-    assert_eq!(idle[0].read_to_end(&mut nothing).unwrap(), 0, "it was told something else than that it is over");
+    assert_eq!(idle[0].read_to_end(&mut nothing).unwrap(), 0, "the server wrote before it closed the connection");
     assert_eq!(server.get("/").status, 200);
 }
 
-/// Where few files are allowed, the server keeps some for its other work, and answers clients that find no room.
+/// With few descriptors the server keeps some for its other work, and answers the clients that it refuses.
 #[test]
 fn few_descriptors_make_few_connections() {
     const FILES: usize = 64;
@@ -231,22 +235,21 @@ fn clients_that_never_read_do_not_slow_the_others() {
     assert!(refused.body.contains("try again"), "{refused:?}");
 }
 
-/// The folder of a host's state, with an incident and how its trial ended.
+/// A folder of state with an incident and the end of its trial.
 fn state_after_an_incident() -> tempfile::TempDir {
-    const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trial");
     let state = tempfile::tempdir().unwrap();
     let incident = state.path().join("incidents/2026-02-27T09-14-05.000Z");
     std::fs::create_dir_all(&incident).unwrap();
-    std::fs::copy(format!("{FIXTURES}/incident.json"), incident.join("incident.json")).unwrap();
-    let mut end: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(format!("{FIXTURES}/end.json")).unwrap()).unwrap();
+    let text = include_str!("../fixtures/trial/incident.json");
+    std::fs::write(incident.join("incident.json"), text).unwrap();
+    let mut end: serde_json::Value = serde_json::from_str(include_str!("../fixtures/trial/end.json")).unwrap();
     end["incident"] = incident.to_str().unwrap().into();
     std::fs::write(state.path().join("trials.jsonl"), format!("{end}\n")).unwrap();
     state
 }
 
 #[test]
-fn trials_and_incidents_are_told_to_whoever_has_the_token() {
+fn trials_and_incidents_are_shown_with_the_token_only() {
     let state = state_after_an_incident();
     let file = state.path().join("token");
     std::fs::write(&file, TOKEN).unwrap();
@@ -272,9 +275,9 @@ fn trials_and_incidents_are_told_to_whoever_has_the_token() {
     }
 }
 
-/// Whoever shows a recording to others does not show this host.
+/// A recording may be shown to others, so this host is not.
 #[test]
-fn server_of_a_recording_tells_nothing_of_trials_unless_asked_to() {
+fn server_of_a_recording_shows_no_trials_by_default() {
     let server = server(&[]);
     assert_eq!(server.get("/api/trials").status, 204);
     assert_eq!(server.get("/api/trials/incidents/any").status, 404);

@@ -1,43 +1,38 @@
-//! Clients that mean the web server no good: a port scanner, files that are no requests, slow and greedy clients. It answers
-//! with a refusal or not at all, takes bounded memory, and still serves afterwards.
+//! Hostile clients of the web server: a port scanner, wrong requests, slow and greedy clients.
+//!
+//! The server refuses them or does not answer, uses bounded memory, and still serves others afterwards.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::common::{needs, tccc};
-use crate::lab::serve::{Answer, SERVE, SOON, Server, TOKEN, read_answer};
+use crate::common::needs;
+use crate::lab::serve::{Answer, SOON, Server, TOKEN, read_answer};
+use crate::serve::server_with_token;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-const TREE: &str = env!("CARGO_MANIFEST_DIR");
-/// Variable for how hard the scanner tries: `--version-all` has every probe it knows, and takes a minute.
+/// Variable with the scanner's effort: `--version-all` uses every probe, and takes a minute.
 const PROBES: &str = "TCCC_NMAP_PROBES";
-/// What attackers may cost beside what the server takes at rest.
+/// Memory that attackers may cost.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// A server over a recording that asks for a token.
-struct Target {
+/// A server that asks for a token.
+struct AttackedServer {
     server: Server,
     before: u64,
     _folder: tempfile::TempDir,
 }
 
-impl Target {
-    fn start() -> Target {
-        let folder = tempfile::tempdir().unwrap();
-        let token = folder.path().join("token");
-        std::fs::write(&token, TOKEN).unwrap();
-        let mut command = tccc();
-        command.args(SERVE).arg("--token-file").arg(&token);
-        let server = Server::start(command);
+impl AttackedServer {
+    fn start() -> AttackedServer {
+        let (server, folder) = server_with_token(&[]);
         assert_eq!(server.get("/").status, 200);
         let before = server.peak_bytes();
-        Target { server, before, _folder: folder }
+        AttackedServer { server, before, _folder: folder }
     }
 
-    /// It serves whoever knows the token, and has taken no more than it may.
+    /// Checks that it serves a client with the token, and used little memory.
     #[track_caller]
     fn stands(&self) {
         assert_eq!(self.server.get("/").status, 200, "{}", self.server.said());
@@ -47,14 +42,14 @@ impl Target {
         assert!(cost < MOST_BYTES, "{cost} bytes");
     }
 
-    /// Sends bytes and the end of them; what came back, also where the connection was reset.
+    /// Sends bytes and the end of the stream; returns the answer, even after a reset.
     fn send(&self, bytes: &[u8]) -> String {
         let write = |mut stream: TcpStream| stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
         self.server.exchange(write).1
     }
 }
 
-/// Every answer of a connection.
+/// The status of every answer on a connection.
 fn statuses(text: &str) -> Vec<u16> {
     let lines = text.split("HTTP/1.").skip(1);
     lines.filter_map(|line| line.get(2..5)?.parse().ok()).collect()
@@ -67,9 +62,9 @@ fn is_refusal(status: &u16) -> bool {
 #[test]
 fn a_port_scanner_learns_nothing_and_breaks_nothing() {
     needs!(nmap);
-    let target = Target::start();
+    let target = AttackedServer::start();
     let port = target.server.address.port().to_string();
-    // The probes of services that nmap tries first, and its own scripts for HTTP that are no attack on others.
+    // nmap's first probes of services, and its harmless scripts for HTTP.
     let probes = std::env::var(PROBES).unwrap_or_else(|_| "--version-light".to_owned());
     let mut nmap = Command::new("nmap");
     nmap.args(["-Pn", "-n", "-sT", "-sV", &probes, "--host-timeout", "120s", "-p", &port, "127.0.0.1"]);
@@ -81,34 +76,13 @@ fn a_port_scanner_learns_nothing_and_breaks_nothing() {
     target.stands();
 }
 
-fn files_below(folder: PathBuf, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { files_below(path, found) } else { found.push(path) }
-    }
-}
-
-/// The files from which the fuzzer begins: policies, scenarios, recordings, records.
-#[test]
-fn files_that_are_no_requests_are_refused() {
-    let target = Target::start();
-    let mut files = Vec::new();
-    ["scenarios", "tests/fixtures"].into_iter().for_each(|name| files_below(Path::new(TREE).join(name), &mut files));
-    assert!(files.len() > 50, "{} files", files.len());
-    for file in files {
-        let answer = target.send(&std::fs::read(&file).unwrap());
-        assert!(statuses(&answer).iter().all(is_refusal), "{}: {answer}", file.display());
-    }
-    target.stands();
-}
-
 fn head(line: &str, headers: &str) -> String {
     format!("{line} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n")
 }
 
 #[test]
 fn requests_of_every_wrong_form_are_refused() {
-    let target = Target::start();
+    let target = AttackedServer::start();
     let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
     let endless = format!("{bearer}Transfer-Encoding: chunked\r\n");
     let chunks = "400\r\n".to_owned() + &"x".repeat(1024) + "\r\n";
@@ -140,11 +114,11 @@ fn requests_of_every_wrong_form_are_refused() {
     target.stands();
 }
 
-/// Each of many requests in one piece is answered, in their order; a client that reads no answer is let go of.
+/// Pipelined requests are answered in order. A client that reads no answer is disconnected.
 #[test]
 fn pipelined_requests_are_answered_in_order_and_cost_no_memory() {
     const REQUESTS: usize = 2_000;
-    let target = Target::start();
+    let target = AttackedServer::start();
     let many = (head("GET /metrics", "") + &head("GET /nothing", "")).repeat(REQUESTS / 2);
     let all = many + &head("GET /", "Connection: close\r\n");
     let (written, answers) = target.server.exchange(|mut stream| stream.write_all(all.as_bytes()));
@@ -166,18 +140,18 @@ fn pipelined_requests_are_answered_in_order_and_cost_no_memory() {
     target.stands();
 }
 
-/// More clients than there is room for, each of which sends half a request: late clients are refused with a reason, the others are
-/// let go of after ten seconds, and then there is room.
+/// More clients than the server has room for send half a request. It refuses late clients with a reason, disconnects the
+/// others after ten seconds, and then has room.
 #[test]
-fn thousands_of_half_requests_are_let_go_of() {
+fn thousands_of_half_requests_are_ended() {
     const CLIENTS: usize = 3_000;
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
-    let target = Target::start();
+    let target = AttackedServer::start();
     let slow: Vec<TcpStream> = (0..CLIENTS)
         .map(|_| {
             let mut stream = target.server.connect();
-            let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: local"); // one that is refused at once is closed
+            let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: local"); // a refused connection is closed
             stream
         })
         .collect();
@@ -185,14 +159,14 @@ fn thousands_of_half_requests_are_let_go_of() {
     for mut stream in slow {
         stream.set_read_timeout(Some(SOON)).unwrap();
         let mut told = Vec::new();
-        let _ = stream.read_to_end(&mut told); // a reset says nothing
-        let Answer { status, .. } = match told.is_empty() {
-            true => continue,
-            false => read_answer(&String::from_utf8_lossy(&told)),
-        };
+        let _ = stream.read_to_end(&mut told); // nothing after a reset
+        if told.is_empty() {
+            continue;
+        }
+        let Answer { status, .. } = read_answer(&String::from_utf8_lossy(&told));
         assert!(status == 503 || status == 408, "{status}");
         refused += usize::from(status == 503);
     }
-    println!("{refused} of {CLIENTS} were told that there is no room");
+    println!("{refused} of {CLIENTS} clients were refused");
     target.stands();
 }

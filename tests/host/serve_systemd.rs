@@ -1,4 +1,4 @@
-//! The server as systemd runs it: readiness, watchdog, socket activation, `/healthz`.
+//! The server under systemd: readiness, watchdog, socket activation, `/healthz`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -18,14 +18,18 @@ fn replay(mut command: Command) -> Command {
     command
 }
 
+fn managed(manager: &Manager, arguments: &[&str], watchdog: Option<Duration>) -> Server {
+    let mut command = tccc();
+    command.args(arguments);
+    manager.manage(&mut command, watchdog);
+    Server::start(command)
+}
+
 #[test]
-fn readiness_and_end_are_told_and_the_watchdog_gets_signs() {
+fn readiness_end_and_watchdog_are_notified() {
     const WATCHDOG: Duration = Duration::from_secs(2);
     let manager = Manager::new();
-    let mut command = tccc();
-    command.args(SERVE);
-    manager.manage(&mut command, Some(WATCHDOG));
-    let mut server = Server::start(command);
+    let mut server = managed(&manager, &SERVE, Some(WATCHDOG));
     let told = manager.next(SOON).unwrap();
     let status = format!("STATUS=serving http://{}", server.address);
     assert_eq!(told.lines().collect::<Vec<_>>(), ["READY=1", &status]);
@@ -34,7 +38,7 @@ fn readiness_and_end_are_told_and_the_watchdog_gets_signs() {
     }
     assert_eq!(server.get("/healthz").status, 200);
     server.signal(Signal::SIGSTOP);
-    while manager.next(WATCHDOG).is_some() {} // what was told before it stopped
+    while manager.next(WATCHDOG).is_some() {} // notifications from before it stopped
     server.signal(Signal::SIGCONT);
     assert_eq!(manager.next(SOON).as_deref().map(str::trim), Some("WATCHDOG=1"));
     server.signal(Signal::SIGTERM);
@@ -43,12 +47,9 @@ fn readiness_and_end_are_told_and_the_watchdog_gets_signs() {
 }
 
 #[test]
-fn server_without_a_watchdog_tells_its_readiness_alone() {
+fn server_without_a_watchdog_notifies_readiness_only() {
     let manager = Manager::new();
-    let mut command = tccc();
-    command.args(SERVE);
-    manager.manage(&mut command, None);
-    let server = Server::start(command);
+    let server = managed(&manager, &SERVE, None);
     assert!(manager.next(SOON).unwrap().starts_with("READY=1\n"));
     assert_eq!(manager.next(Duration::from_secs(2)), None);
     assert_eq!(server.get("/").status, 200);
@@ -58,7 +59,7 @@ fn server_without_a_watchdog_tells_its_readiness_alone() {
 fn socket_of_systemd_is_served() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // A client that came before the server waits for it.
+    // A client that connects before the server starts waits for it.
     let mut early = TcpStream::connect(address).unwrap();
     write!(early, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let server = Server::start(replay(with_sockets(TCCC, &[&listener])));
@@ -71,9 +72,9 @@ fn socket_of_systemd_is_served() {
     assert_eq!(Server::start(same).address, address);
 }
 
-/// Behind a socket that other hosts reach a token is asked for, whatever `--listen` would be.
+/// The address of the socket decides, not `--listen`.
 #[test]
-fn socket_for_other_hosts_asks_for_a_token_and_tells_its_health_without_one() {
+fn socket_for_other_hosts_asks_for_a_token_except_for_its_health() {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let server = Server::start(replay(with_sockets(TCCC, &[&listener])));
     assert!(server.said().contains("the token, shown only now"), "{}", server.said());
@@ -102,7 +103,7 @@ fn sockets_that_cannot_be_served_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{why}: {said}");
         assert!(said.contains(why) && said.contains("hint: "), "{said}");
     }
-    // Sockets meant for another process are not ours.
+    // Sockets for another process are ignored.
     let mut command = replay(tccc());
     command.args(["--listen", "127.0.0.1:0"]).envs([("LISTEN_PID", "1"), ("LISTEN_FDS", "1")]);
     assert_eq!(Server::start(command).get("/healthz").status, 200);
@@ -110,15 +111,13 @@ fn sockets_that_cannot_be_served_are_refused() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("read LISTEN_FDS, which systemd sets"));
 }
 
-/// A sweep fails without descriptors; `/metrics` went on to show old counts, and nothing told a supervisor.
+/// A sweep fails without descriptors. `/metrics` once continued to show old counts, and no supervisor noticed.
 #[test]
 fn health_is_lost_while_sweeps_fail_and_comes_back() {
     needs!(root, btf);
-    let mut command = tccc();
-    command.args(["serve", "--metrics-only", "--sweep", "100ms", "--listen", "127.0.0.1:0"]);
     let manager = Manager::new();
-    manager.manage(&mut command, Some(Duration::from_secs(2)));
-    let server = Server::start(command);
+    let arguments = ["serve", "--metrics-only", "--sweep", "100ms", "--listen", "127.0.0.1:0"];
+    let server = managed(&manager, &arguments, Some(Duration::from_secs(2)));
     let mut kept = BufReader::new(server.connect());
     let mut health = || {
         write!(kept.get_mut(), "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -144,7 +143,7 @@ fn health_is_lost_while_sweeps_fail_and_comes_back() {
     poll_until(SOON, "signs are given again", || manager.next(SOON).unwrap().trim() == "WATCHDOG=1");
 }
 
-/// Lets a process open descriptors up to this number; returns the limit before.
+/// Sets a process's limit of descriptors; returns the old limit.
 fn descriptors(server: &Server, limit: rlim_t) -> rlim_t {
     let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure outlives the calls.

@@ -1,4 +1,4 @@
-//! `tccc run --engine ns2`: the published baselines to the packet, interrupted, resumed, refused.
+//! `tccc run --engine ns2`: exact published baselines, interruptions, refusals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,17 +8,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::experiment::{finished, unfinished};
 use crate::common::{check, needs, poll_until, tccc};
+use crate::compile::in_tree;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
 use serde_json::Value;
 
-/// How long one simulation of these tests may take on a busy host.
+/// Time limit of a simulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn scenario(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name)
+    in_tree("scenarios").join(name)
 }
 
 fn simulate(scenario: &Path, out: &Path, arguments: &str) -> Command {
@@ -32,18 +33,22 @@ fn succeeds(mut command: Command) {
     check(0, &mut command);
 }
 
+/// A folder with a scenario in a file, and a path for results.
+fn with_scenario(text: &str) -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let place = tempfile::tempdir().unwrap();
+    let (file, out) = (place.path().join("own.toml"), place.path().join("out"));
+    fs::write(&file, text).unwrap();
+    (place, file, out)
+}
+
 #[track_caller]
 fn refused(mut command: Command, code: i32, expected: &str) {
     check(code, &mut command).stderr_has(expected);
 }
 
-/// The records of a result directory by run, without what differs from call to call.
+/// The records of finished runs, without fields that differ between calls.
 fn records(out: &Path) -> BTreeMap<String, Value> {
-    let Ok(entries) = fs::read_dir(out.join("runs")) else { return BTreeMap::new() };
-    let visible = entries.filter_map(|entry| entry.unwrap().file_name().into_string().ok());
-    let finished = visible.filter(|name| !name.starts_with('.'));
-    let read = |name: String| {
-        let bytes = fs::read(out.join("runs").join(&name).join("run.json")).unwrap();
+    let read = |(name, bytes): (String, Vec<u8>)| {
         let mut record: Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(record["engine"], "ns2");
         for field in ["started", "jobs"] {
@@ -51,10 +56,10 @@ fn records(out: &Path) -> BTreeMap<String, Value> {
         }
         (name, record)
     };
-    finished.map(read).collect()
+    finished(out).into_iter().map(read).collect()
 }
 
-/// Published and simulated `delivered_pkts` by place in the table.
+/// Published and simulated `delivered_pkts` by cell of the table.
 fn delivered(out: &Path) -> Vec<(String, f64, f64)> {
     let report: Value = check(0, tccc().args(["report", "-o", "json"]).arg(out)).json();
     let cells = report["cells"].as_array().unwrap().iter().filter(|cell| cell["metric"] == "delivered_pkts");
@@ -65,8 +70,8 @@ fn delivered(out: &Path) -> Vec<(String, f64, f64)> {
     both.collect()
 }
 
-/// Where the simulator gives another number than the paper: a copying slip of table 4, the highest number of a packet
-/// where the other paper counts packets, from 0, and four of unknown reason.
+/// Cells in which the simulator differs from the paper: a copying error in table 4, the highest sequence number instead of a
+/// count of packets, and four for unknown reasons.
 const OTHERWISE: [(&str, &str, f64); 8] = [
     ("dtcp-2018/table-2", "FS 0.01", 19.0),
     ("dtcp-2018/table-4", "FS 0.001", -747.0),
@@ -77,7 +82,7 @@ const OTHERWISE: [(&str, &str, f64); 8] = [
     ("msack-2024/table-2", "SACK 0.001", -1.0),
     ("msack-2024/table-2", "SACK 0.01", -2.0),
 ];
-/// Scenarios and how many published cells of baselines they have.
+/// Scenarios and their numbers of published cells.
 const BASELINES: [(&str, usize); 4] =
     [("dtcp-2018/table-2", 18), ("dtcp-2018/table-3", 6), ("dtcp-2018/table-4", 18), ("msack-2024/table-2", 5)];
 
@@ -116,7 +121,7 @@ fn other_repeats_have_other_seeds_and_the_same_seed_the_same_packets() {
     assert_eq!(packets.len(), 6, "{packets:?}");
 }
 
-/// Interruptions of one experiment, by turns from the terminal and without any chance to clean up.
+/// Interruptions of one experiment, alternately by SIGKILL and SIGINT.
 const KILLS: u32 = 8;
 
 #[test]
@@ -136,7 +141,7 @@ fn simulations_killed_at_any_moment_are_neither_lost_nor_repeated() {
         let has_come = || began.elapsed() >= moment && (kill > 0 || !written(out[0].path()).is_empty());
         poll_until(PATIENCE, "the moment has come", has_come);
         let signal = if kill % 2 == 0 { Signal::SIGKILL } else { Signal::SIGINT };
-        signal::kill(Pid::from_raw(child.id() as i32), signal).unwrap(); // it may have ended and is a zombie then
+        signal::kill(Pid::from_raw(child.id() as i32), signal).unwrap(); // a zombie if it has ended
         let _ = child.wait().unwrap();
         let now = written(out[0].path());
         for (name, bytes) in &kept {
@@ -167,9 +172,7 @@ const BESIDE: &str = include_str!("../fixtures/scenarios/beside.toml");
 #[test]
 fn datagrams_are_simulated_beside_flows_at_their_rate() {
     needs!(ns2);
-    let place = tempfile::tempdir().unwrap();
-    let (file, out) = (place.path().join("beside.toml"), place.path().join("out"));
-    fs::write(&file, BESIDE).unwrap();
+    let (_place, file, out) = with_scenario(BESIDE);
     succeeds(simulate(&file, &out, ""));
     let records = records(&out);
     assert_eq!(records.len(), 6);
@@ -191,7 +194,7 @@ fn datagrams_are_simulated_beside_flows_at_their_rate() {
 }
 
 #[test]
-fn host_without_the_simulator_is_told_how_to_get_it() {
+fn missing_simulator_is_reported_with_its_package() {
     let out = tempfile::tempdir().unwrap();
     let mut command = simulate(&scenario("dtcp-2018/table-3.toml"), out.path(), "--runs 1");
     command.env("PATH", out.path());
@@ -201,34 +204,29 @@ fn host_without_the_simulator_is_told_how_to_get_it() {
 
 #[test]
 fn what_the_simulator_cannot_do_is_refused_with_the_reason() {
-    let place = tempfile::tempdir().unwrap();
-    let (file, out) = (place.path().join("own.toml"), place.path().join("out"));
     let text = fs::read_to_string(scenario("dtcp-2018/table-3.toml")).unwrap();
-    let refuses = |from: &str, to: &str, arguments: &str, code: i32, expected: &str| {
+    let (_place, file, out) = with_scenario(&text);
+    let refuses = |from: &str, to: &str, arguments: &str, expected: &str| {
         assert!(text.contains(from), "{from}");
         fs::write(&file, text.replace(from, to)).unwrap();
-        refused(simulate(&file, &out, arguments), code, expected);
+        refused(simulate(&file, &out, arguments), 2, expected);
     };
-    refuses("[ns2]", "[ns2]", "--link tunlink", 2, "`--link` is not for `--engine ns2`");
-    refuses(
-        "delay = \"10ms\"",
-        "delay = \"10ms\"\njitter = \"1ms\"",
-        "",
+    refuses("[ns2]", "[ns2]", "--link tunlink", "`--link` is not for `--engine ns2`");
+    let jitter = "delay = \"10ms\"\njitter = \"1ms\"";
+    refuses("delay = \"10ms\"", jitter, "", "the link n3-n4: ns-2's links have no jitter here");
+    refused(
+        simulate(&scenario("smoke/loss-sweep.toml"), &out, ""),
         2,
-        "the link n3-n4: ns-2's links have no jitter here",
+        "cannot simulate \"loss-sweep\": it has no [ns2]",
     );
-    let smoke = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/smoke/loss-sweep.toml");
-    refused(simulate(&smoke, &out, ""), 2, "cannot simulate \"loss-sweep\": it has no [ns2]");
     assert!(!out.exists());
 }
 
 #[test]
 fn agent_that_the_simulator_lacks_is_named_and_leaves_no_run() {
     needs!(ns2);
-    let place = tempfile::tempdir().unwrap();
-    let (file, out) = (place.path().join("own.toml"), place.path().join("out"));
     let text = fs::read_to_string(scenario("dtcp-2018/table-3.toml")).unwrap();
-    fs::write(&file, text.replace("TCP/Sack1", "TCP/Nope")).unwrap();
+    let (_place, file, out) = with_scenario(&text.replace("TCP/Sack1", "TCP/Nope"));
     refused(simulate(&file, &out, "--only variant=SACK"), 2, "ns-2 has no agent \"TCP/Nope\"");
     assert_eq!(fs::read_dir(out.join("runs")).unwrap().count(), 0);
 }

@@ -1,26 +1,22 @@
-//! The algorithms that the proof and the fuzzer work on.
+//! The algorithms for the proof and the fuzzer.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
 use tccc::author::compile::Bench;
 pub use tccc::author::subject::Subject;
 use tccc::catalog;
 
-/// A path in the source tree.
-fn in_tree(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
+use crate::compile::in_tree;
 
-/// The headers, for as long as the test runs.
+/// Provides the headers while the test runs.
 fn bench() -> &'static Bench {
     static BENCH: OnceLock<Bench> = OnceLock::new();
     BENCH.get_or_init(|| Bench::set_up(Path::new("none")).expect("the headers are written"))
 }
 
-/// Those that `TCCC_ALGORITHMS` names, separated by spaces; every file of `bpf/cc` when it is not set.
-///
-/// Panics: with the names that no file has.
+/// The algorithms in `TCCC_ALGORITHMS`, separated by spaces; all if it is not set.
 pub fn chosen() -> Vec<Subject<'static>> {
     let wanted = std::env::var("TCCC_ALGORITHMS").unwrap_or_default();
     let wanted: Vec<&str> = wanted.split_whitespace().collect();
@@ -33,14 +29,14 @@ pub fn chosen() -> Vec<Subject<'static>> {
     all.filter(|subject| wanted.is_empty() || wanted.contains(&subject.id.as_str())).collect()
 }
 
-/// A file of `tests/fixtures/broken`, whose tunables stay as they are.
+/// A file of `tests/fixtures/broken` with fixed tunables.
 pub fn broken(id: &str) -> Subject<'static> {
     let source = in_tree(&format!("tests/fixtures/broken/{id}.bpf.c"));
     let algorithm = catalog::open(&bench().object(&source, &[]).expect("it compiles for BPF")).expect("an algorithm");
     Subject::new(&source, &algorithm, bench()).untuned()
 }
 
-/// Does the work for each subject, as many at once as there are processors; `show` is called in the order of the list.
+/// Does the work for the subjects in parallel, and calls `show` in the order of the list.
 pub fn for_each<R: Send>(
     subjects: &[Subject<'_>],
     work: impl Fn(&Subject) -> R + Sync,
@@ -59,12 +55,11 @@ pub fn for_each<R: Send>(
             });
         }
         drop(sender);
-        let mut results: Vec<Option<R>> = subjects.iter().map(|_| None).collect();
-        let mut shown = 0;
+        let (mut early, mut shown) = (BTreeMap::new(), 0);
         for (index, result) in receiver {
-            results[index] = Some(result);
-            while let Some(Some(result)) = results.get(shown) {
-                show(&subjects[shown], result);
+            early.insert(index, result);
+            while let Some(result) = early.remove(&shown) {
+                show(&subjects[shown], &result);
                 shown += 1;
             }
         }

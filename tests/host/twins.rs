@@ -1,9 +1,8 @@
-//! The ports of the kernel's own algorithms beside the originals, in virtual time: both lose the same packets, so that
-//! every difference is the port's.
+//! Compares the ports of the kernel's algorithms with the originals in virtual time, where both lose the same packets.
 //!
-//! A port is a catalogue algorithm `bpf_NAME`. Its run is its original's, event by event, or `twins/bpf_NAME.patch`
-//! undoes deviations that its header numbers under `Differs`. The patched port then makes the original's run, and the
-//! port as it is stays within the patch's limit. `cargo xtask twins` prints the table.
+//! A port is a catalogue algorithm `bpf_NAME`. Its events equal its original's, or `twins/bpf_NAME.patch` undoes deviations
+//! that its header numbers under `Differs`. Then the patched port's events equal the original's, and the port stays within
+//! the patch's limit. `cargo xtask twins` prints the table.
 
 mod run;
 mod undone;
@@ -12,8 +11,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::common::{needs, tccc};
-use run::{Run, difference, rms};
+use crate::common::{check, needs, tccc};
+use run::{TwinRun, difference, rms};
 use tccc::catalog;
 use undone::Undone;
 
@@ -23,7 +22,6 @@ const UNDONE: &str = "undone";
 const HEAD: &str = "| port | first difference | RMS, lossy path, % | RMS, full queue, % | undone, identical then |\n\
                     | --- | --- | ---: | ---: | --- |\n";
 
-/// What the runs go over: duration, repeats and the fields of the link.
 struct Course {
     name: &'static str,
     duration_s: u32,
@@ -31,7 +29,7 @@ struct Course {
     link: &'static str,
 }
 
-/// The queue of the first never fills: its losses are decided by number. The second loses nothing but what its queue drops.
+/// The first course loses packets by number, and its queue never fills. The second loses only what its queue drops.
 const COURSES: [Course; 2] = [
     Course {
         name: "lossy path",
@@ -47,15 +45,14 @@ const COURSES: [Course; 2] = [
     },
 ];
 
-/// A port beside its original.
 struct Twin {
     original: String,
     port: &'static str,
     undone: Option<Undone>,
 }
 
-/// The runs of a course by variant, in the order of their seeds.
-type Runs = BTreeMap<String, Vec<Run>>;
+/// The runs of a course by variant, in order of seeds.
+type Runs = BTreeMap<String, Vec<TwinRun>>;
 
 #[test]
 fn ports_make_the_runs_of_the_kernels_originals() {
@@ -76,7 +73,7 @@ fn ports_make_the_runs_of_the_kernels_originals() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// A deviation that is undone is one that the port's header states, so that users know of it.
+/// The header must state every undone deviation.
 #[test]
 fn undone_deviations_are_stated_in_the_header() {
     for twin in twins() {
@@ -90,16 +87,15 @@ fn undone_deviations_are_stated_in_the_header() {
     }
 }
 
-/// Every port, or those that `TCCC_ALGORITHMS` names.
+/// Every port, or those in `TCCC_ALGORITHMS`.
 fn twins() -> Vec<Twin> {
     let wanted = std::env::var("TCCC_ALGORITHMS").unwrap_or_default();
     let is_wanted = |port: &str| wanted.is_empty() || wanted.split_whitespace().any(|one| one == port);
     let ports = catalog::all().iter().map(|one| one.id.as_str()).filter(|port| is_wanted(port));
-    ports
-        .filter_map(|port| {
-            Some(Twin { original: port.strip_prefix("bpf_")?.to_owned(), port, undone: Undone::of(port) })
-        })
-        .collect()
+    let twin = |port: &'static str| {
+        Some(Twin { original: port.strip_prefix("bpf_")?.to_owned(), port, undone: Undone::of(port) })
+    };
+    ports.filter_map(twin).collect()
 }
 
 impl Twin {
@@ -110,9 +106,7 @@ impl Twin {
             fs::write(place.path().join(undone::FILE), undone.source()).unwrap();
         }
         fs::write(&file, self.scenario(course)).unwrap();
-        let command = ["--engine", "virtual", "--out"];
-        let output = tccc().arg("run").arg(&file).args(command).arg(&out).output().unwrap();
-        assert!(output.status.success(), "{}: {}", self.port, String::from_utf8_lossy(&output.stderr));
+        check(0, tccc().arg("run").arg(&file).args(["--engine", "virtual", "--out"]).arg(&out));
         let runs = runs_in(&out);
         let variants = if self.undone.is_some() { 3 } else { 2 };
         assert_eq!(runs.values().map(Vec::len).collect::<Vec<_>>(), vec![course.runs; variants], "{}", self.port);
@@ -120,64 +114,32 @@ impl Twin {
     }
 
     fn scenario(&self, course: &Course) -> String {
-        let Twin { original, port, .. } = self;
-        let Course { duration_s, runs, link, .. } = course;
         let undone = match self.undone {
             Some(_) => format!("[variant.{UNDONE}]\nalgorithm = \"{}\"\n", undone::FILE),
             None => String::new(),
         };
-        format!(
-            r#"
-title = "{port} beside {original}"
-claim = "They are the same."
-profile = "paper"
-duration = "{duration_s}s"
-runs = {runs}
-seed = 793
-sample = "2ms"
-
-[[link]]
-ends = ["a", "b"]
-{link}
-
-[[flow]]
-name = "data"
-from = "a"
-to = "b"
-initial_cwnd = 10
-
-[variant.{ORIGINAL}]
-algorithm = "{original}"
-
-[variant.{PORT}]
-algorithm = "{port}"
-
-{undone}
-[report]
-baseline = "{ORIGINAL}"
-metrics = ["delivered_pkts"]
-"#
-        )
+        include_str!("../fixtures/scenarios/twins.toml.in")
+            .replace("ORIGINAL", &self.original)
+            .replace("PORT", self.port)
+            .replace("DURATION", &format!("{}s", course.duration_s))
+            .replace("RUNS", &course.runs.to_string())
+            .replace("LINK", course.link)
+            .replace("UNDONE", &undone)
     }
 
-    /// What the test refuses.
+    /// The deviations without an explanation.
     fn faults(&self, courses: &[Runs]) -> Vec<String> {
         let exact = if self.undone.is_some() { UNDONE } else { PORT };
-        let mut faults: Vec<String> = first_difference(courses, exact)
-            .map(|found| format!("{}, {exact}: unexplained: {found}", self.port))
-            .into_iter()
-            .collect();
+        let unexplained = first_difference(courses, exact);
+        let mut faults = Vec::from_iter(unexplained.map(|it| format!("{}, {exact}: unexplained: {it}", self.port)));
         let Some(undone) = &self.undone else { return faults };
         if first_difference(courses, PORT).is_none() {
             faults.push(format!("{} makes its original's runs: its patch undoes nothing", self.port));
         }
         for (course, runs) in COURSES.iter().zip(courses) {
-            let found = percent_apart(runs);
-            if found > undone.limit_percent {
-                faults.push(format!(
-                    "{}, {}: {found:.2} %, its patch allows {}",
-                    self.port, course.name, undone.limit_percent
-                ));
+            let (found, allowed) = (percent_apart(runs), undone.limit_percent);
+            if found > allowed {
+                faults.push(format!("{}, {}: {found:.2} %, its patch allows {allowed}", self.port, course.name));
             }
         }
         faults
@@ -193,7 +155,7 @@ metrics = ["delivered_pkts"]
     }
 }
 
-/// The first difference between the runs of a variant and the original's, over all courses.
+/// The first difference between a variant's runs and the original's.
 fn first_difference(courses: &[Runs], variant: &str) -> Option<String> {
     COURSES.iter().zip(courses).find_map(|(course, runs)| {
         let pairs = runs[ORIGINAL].iter().zip(&runs[variant]);
@@ -202,7 +164,7 @@ fn first_difference(courses: &[Runs], variant: &str) -> Option<String> {
     })
 }
 
-/// Median over the seeds of how far the port's window is from its original's, in percent of the mean window.
+/// Median over the seeds of the RMS difference of the windows, in percent of the mean window.
 fn percent_apart(runs: &Runs) -> f64 {
     let pairs = runs[ORIGINAL].iter().zip(&runs[PORT]);
     let mut apart: Vec<f64> = pairs.map(|(original, port)| 100.0 * rms(original, port)).collect();
@@ -214,7 +176,7 @@ fn runs_in(out: &Path) -> Runs {
     let mut folders: Vec<_> = fs::read_dir(out.join("runs")).unwrap().map(|folder| folder.unwrap().path()).collect();
     folders.sort();
     let mut runs = Runs::new();
-    for (variant, run) in folders.iter().filter_map(|folder| Run::read(folder)) {
+    for (variant, run) in folders.iter().filter_map(|folder| TwinRun::read(folder)) {
         runs.entry(variant).or_default().push(run);
     }
     runs

@@ -1,4 +1,4 @@
-//! The units of the package: how far they are exposed, and that they name what exists.
+//! The package's systemd units: their exposure, capabilities and notifications.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::process::Command;
 use crate::common::needs;
 use tccc::cli::capabilities::NEEDS;
 
-/// Most exposure, in tenths, as `systemd-analyze security` counts it: 100 is a service without any protection.
+/// Largest exposure in tenths, as in `systemd-analyze security`; 100 is a service without protection.
 const EXPOSURE_MAX: &str = "25";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("xtask/package")
 }
 
-/// The units with this ending, as (name, text).
+/// Names and texts of the units with this ending.
 fn units(ending: &str) -> Vec<(String, String)> {
     let entries = fs::read_dir(folder()).unwrap().flatten().map(|entry| entry.path());
     let units = entries.filter(|path| path.extension().is_some_and(|it| it == ending));
@@ -44,9 +44,9 @@ fn no_service_is_exposed_more_than_it_must_be() {
     }
 }
 
-/// Each verb that a unit starts has the capabilities that its help lists; systemd waits for no state that is never told.
+/// Each unit has the capabilities that its verb's help lists, and notifies systemd if systemd waits for that.
 #[test]
-fn services_may_do_what_their_verbs_need() {
+fn services_have_the_capabilities_of_their_verbs() {
     for (name, unit) in units("service") {
         let words = value(&unit, "ExecStart").unwrap().strip_prefix("/usr/bin/tccc ").unwrap();
         let verb = words.split(' ').next().unwrap();

@@ -1,91 +1,84 @@
-//! Defects outside the papers' conditions, on the kernel's own stack in virtual time: what the papers' algorithms do to a
-//! neighbour or to themselves, and that the defaults do not.
+//! Defects of the papers' algorithms outside the papers' conditions, in virtual time. The defaults avoid them.
 
 use std::collections::BTreeMap;
 
 use crate::common::experiment::finished;
-use crate::common::needs;
+use crate::common::{check, needs, tccc};
 use crate::lab::virtual_time::Bench;
+use crate::scene::{flow, link};
 use serde_json::Value;
 
-/// A path of 20 Mbit/s without its traffic.
-fn head(duration: &str) -> String {
-    format!("title = \"x\"\nclaim = \"y\"\nprofile = \"paper\"\nduration = \"{duration}\"\nruns = 2\nseed = 17\n")
-}
-
-fn variant(name: &str, lines: &str) -> String {
-    format!("[variant.{name}]\nflows = [\"data\"]\n{lines}\n")
-}
-
-/// Mean goodput by variant, then flow, Mbit/s.
-fn goodputs(scenario: &str) -> BTreeMap<String, BTreeMap<String, f64>> {
-    let bench = Bench::new(scenario);
-    let out = bench.runs("out", "");
-    let mut sums: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
-    let mut runs: BTreeMap<String, f64> = BTreeMap::new();
-    for (_, bytes) in finished(&out) {
-        let record: Value = serde_json::from_slice(&bytes).unwrap();
-        let flows = record["flows"].as_array().unwrap();
-        let variant = flows.iter().find_map(|flow| flow["variant"].as_str()).expect("one flow is the variant's");
-        *runs.entry(variant.into()).or_default() += 1.0;
-        for flow in flows {
-            let name = flow["name"].as_str().unwrap();
-            *sums.entry(variant.into()).or_default().entry(name.into()).or_default() +=
-                flow["goodput_bps"].as_f64().unwrap() / 1e6;
-        }
-    }
-    for (variant, flows) in &mut sums {
-        flows.values_mut().for_each(|sum| *sum /= runs[variant]);
-    }
-    sums
-}
-
-/// Its losses at a full queue were all bit errors to it: it took 15 of 20 Mbit/s from three neighbours.
+/// The paper's algorithm takes losses at a full queue for bit errors: it took 15 of 20 Mbit/s from three neighbours.
 #[test]
 fn msack_leaves_its_neighbours_more_than_half_of_what_reno_leaves_them() {
     needs!(guest);
     let neighbours = ["dtcp", "bpf_cubic", "reno"];
-    let flows: String = ["reno"]
-        .iter()
-        .chain(&neighbours)
-        .enumerate()
-        .map(|(at, id)| {
-            let (name, end) = (if at == 0 { "data" } else { id }, at + 1);
-            format!("[[flow]]\nname = \"{name}\"\nfrom = \"s{end}\"\nto = \"r{end}\"\nalgorithm = \"{id}\"\n")
-        })
-        .collect();
-    let path = "[dumbbell]\npairs = 4\naccess = { rate = \"100mbit\", delay = \"1ms\" }\n\
-                bottleneck = { rate = \"20mbit\", delay = \"18ms\", queue = \"1bdp\", loss = \"0.3%\" }\n";
-    let variants = variant("reno", "algorithm = \"reno\"")
-        + &variant("msack", "algorithm = \"msack\"")
-        + &variant("paper", "algorithm = \"msack\"\ntunables = { guard = 0 }");
-    let goodputs = goodputs(&format!("{}{path}{flows}{variants}", head("40s")));
+    let path = "[dumbbell]\npairs = 4\naccess = { rate = '100mbit', delay = '1ms' }\n\
+                bottleneck = { rate = '20mbit', delay = '18ms', queue = '1bdp', loss = '0.3%' }\n";
+    let mut scene = path.to_owned() + &flow("data", ["s1", "r1"], "algorithm = 'reno'");
+    for (id, ends) in neighbours.into_iter().zip([["s2", "r2"], ["s3", "r3"], ["s4", "r4"]]) {
+        scene += &flow(id, ends, &format!("algorithm = '{id}'"));
+    }
+    let paper = "'msack'\ntunables = { guard = 0 }";
+    for (name, algorithm) in [("reno", "'reno'"), ("default", "'msack'"), ("paper", paper)] {
+        scene += &format!("[variant.{name}]\nflows = ['data']\nalgorithm = {algorithm}\n");
+    }
+    let head = "title = 'x'\nclaim = 'y'\nprofile = 'paper'\nduration = '40s'\nruns = 2\nseed = 17\n";
+    let bench = Bench::new(&format!("{head}{scene}"));
+    let mut goodputs: BTreeMap<(String, String), f64> = BTreeMap::new();
+    for (_, bytes) in finished(&bench.runs("out", "")) {
+        let record: Value = serde_json::from_slice(&bytes).unwrap();
+        for flow in record["flows"].as_array().unwrap() {
+            let key = [&record["at"]["variant"], &flow["name"]].map(|text| text.as_str().unwrap().to_owned());
+            *goodputs.entry(key.into()).or_default() += flow["goodput_bps"].as_f64().unwrap();
+        }
+    }
     for neighbour in neighbours {
-        let share = |variant: &str| goodputs[variant][neighbour] / goodputs["reno"][neighbour];
-        assert!(share("msack") > 0.5, "{neighbour} keeps {:.2} beside msack", share("msack"));
-        assert!(share("paper") < 0.5, "{neighbour} keeps {:.2} beside msack as the paper has it", share("paper"));
+        let of = |variant: &str| goodputs[&(variant.to_owned(), neighbour.to_owned())];
+        let [default, paper] = ["default", "paper"].map(|variant| of(variant) / of("reno"));
+        assert!(default > 0.5, "{neighbour} keeps {default:.2} beside msack");
+        assert!(paper < 0.5, "{neighbour} keeps {paper:.2} beside the paper's msack");
     }
 }
 
-/// Its lowest RTT was for life: growth stood still, and every burst of losses halved the window, down to 2 packets.
+/// Below 12 Mbit/s delayed ACKs break each train, and jitter on the reverse path makes trains too fast. Slow start of the CCT
+/// family then once ended only by losses: 140 packets at 5 Mbit/s, where HyStart loses none.
 #[test]
-fn adaptive_grows_again_on_a_longer_route() {
+fn first_slow_start_of_cct_loses_no_more_than_hystart() {
     needs!(guest);
-    let losses: String = [6, 15, 25, 35, 45]
-        .map(|at| {
-            format!("    {{ at = \"{at}s\", loss = \"5%\" }}, {{ at = \"{}ms\", loss = \"0%\" }},\n", at * 1000 + 50)
-        })
-        .concat();
-    let path = format!(
-        "[[link]]\nends = [\"s\", \"r\"]\nrate = \"20mbit\"\ndelay = \"10ms\"\nqueue = \"15pkts\"\nchange = [\n    \
-         {{ at = \"5s\", delay = \"30ms\" }},\n{losses}]\n\
-         [[flow]]\nname = \"data\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"reno\"\n"
-    );
-    let variants = variant("reno", "algorithm = \"reno\"")
-        + &variant("adaptive", "algorithm = \"adaptive\"")
-        + &variant("paper", "algorithm = \"adaptive\"\ntunables = { longest_stop_s = 0 }");
-    let goodputs = goodputs(&format!("{}{path}{variants}", head("70s")));
-    let share = |variant: &str| goodputs[variant]["data"] / goodputs["reno"]["data"];
-    assert!(share("adaptive") > 0.75, "{:.2} of Reno's goodput", share("adaptive"));
-    assert!(share("paper") < 0.5, "{:.2} of Reno's goodput as the paper has it", share("paper"));
+    const METRIC: &str = "slow_start_overshoot_pkts";
+    const VARIANTS: [[&str; 3]; 4] = [
+        ["hystart", "bpf_cubic", "beta = 819"],
+        ["cct_ss", "cct_ss", ""],
+        ["cct", "cct", ""],
+        ["alone", "cct_ss", "hystart = 0"],
+    ];
+    let head = "title = 'x'\nclaim = 'y'\nprofile = 'native'\nduration = '10s'\nruns = 3\nseed = 17\nsample = '20ms'\n";
+    let variant = |[name, id, tunables]: [&str; 3]| {
+        format!("[variant.{name}]\nalgorithm = '{id}'\ntunables = {{ {tunables} }}\n")
+    };
+    let rest = VARIANTS.map(variant).concat() + &format!("[report]\nmetrics = ['{METRIC}']\n");
+    let mut is_worse_alone = Vec::new();
+    for path in [
+        "rate = '5mbit'\ndelay = '40ms'\nqueue = '66pkts'",
+        "rate = '2mbit'\ndelay = '30ms'\nqueue = '30pkts'",
+        "rate = '10mbit'\ndelay = '50ms'\nqueue = '83pkts'",
+        "rate = '20mbit'\ndelay = '40ms'\nqueue = '67pkts'",
+        "rate = '10mbit'\ndelay = '40ms'\nqueue = '66pkts'\nreverse = { jitter = '20ms' }",
+        "rate = '50mbit'\ndelay = '20ms'\nqueue = '167pkts'\nreverse = { jitter = '8ms' }",
+    ] {
+        let bench = Bench::new(&format!("{head}{}{}{rest}", link(["s", "r"], path), flow("data", ["s", "r"], "")));
+        let report = check(0, tccc().arg("report").arg(bench.runs("out", "")).args(["-o", "json"])).json();
+        let [hystart, cct_ss, cct, alone] = VARIANTS.map(|[name, ..]| {
+            let is_it = |cell: &&Value| cell["variant"] == name && cell["metric"] == METRIC;
+            let cell = report["cells"].as_array().unwrap().iter().find(is_it).expect(name);
+            cell["measured"]["mean"].as_f64().expect(name)
+        });
+        println!("{path:?}: {hystart} packets lost with HyStart, {cct_ss} cct_ss, {cct} cct, {alone} without HyStart");
+        // A tenth more, and two packets.
+        let most = hystart * 1.1 + 2.0;
+        assert!(cct_ss <= most && cct <= most, "{path}: {cct_ss} and {cct} packets, HyStart {hystart}");
+        is_worse_alone.push(alone > most);
+    }
+    assert_eq!(is_worse_alone, [true, true, false, false, true, true], "with the limits alone");
 }

@@ -1,47 +1,42 @@
-//! Properties of every algorithm on the kernel's own TCP stack, in virtual time: what it must not do to a host or its
-//! neighbours on paths that no paper has.
+//! Properties of every algorithm on the kernel's TCP stack in virtual time: limits to the harm on paths that no paper has.
 //!
-//! `mswift` is not among them: its companion is a BPF program, which the guest has not. Its start is covered by the native
-//! build (`algorithms/mswift.rs`), by the real kernel (`kernel/mswift.rs`), and by its figures in `scenarios/safety`, which the
-//! real kernel gives. After the start it is Reno.
+//! `mswift` is missing, because the guest does not support its companion, a BPF program. Its start is tested natively
+//! (`algorithms/mswift.rs`), on the real kernel (`kernel/mswift.rs`), and by `scenarios/safety`. Afterwards it is Reno.
 //!
-//! A limit is stated for all. Where an algorithm's own design says otherwise, a table says so, with the reason.
+//! A limit holds for all algorithms, except those in a table with the reason.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 
 use crate::common::experiment::finished;
 use crate::common::needs;
 use crate::lab::virtual_time::Bench;
+use crate::scene::{flow, link};
 use serde_json::Value;
 use tccc::catalog::{self, risk};
 use tccc::units::BitsPerSec;
 
-/// The kernel's own algorithms that others are compared with.
+/// The kernel's algorithms, for comparison.
 const KERNEL: [&str; 2] = ["reno", "cubic"];
 
-/// Those that a guest can have.
+/// The algorithms that the guest supports.
 fn algorithms() -> Vec<String> {
     let ours = catalog::all().iter().filter(|algorithm| algorithm.companion.is_none());
     ours.map(|algorithm| algorithm.id.clone()).chain(KERNEL.map(str::to_owned)).collect()
 }
 
-/// One finished run.
-struct Run {
+struct FinishedRun {
     algorithm: String,
     at: BTreeMap<String, String>,
     record: Value,
-    /// Samples of all sockets, in order of time.
+    /// Samples of all sockets in order of time.
     events: Vec<Value>,
 }
 
-/// Runs a scenario for every algorithm. `head` is what stands above `[sweep]`, `rest` what stands below.
-fn runs(head: &str, sweep: &str, rest: &str) -> Vec<Run> {
-    let text = format!(
-        "title = \"x\"\nclaim = \"y\"\nprofile = \"native\"\n{head}\n[sweep]\nalgorithm = {:?}\n{sweep}\n{rest}",
-        algorithms()
-    );
+/// Runs a scenario for every algorithm. `head` precedes `[sweep]`, and `rest` follows it.
+fn runs(head: &str, sweep: &str, rest: &[String]) -> Vec<FinishedRun> {
+    let head = format!("title = 'x'\nclaim = 'y'\nprofile = 'native'\n{head}\n");
+    let text = format!("{head}[sweep]\nalgorithm = {:?}\n{sweep}\n{}", algorithms(), rest.concat());
     let out = Bench::new(&text);
     let folder = out.runs("out", "");
     let run = |(id, bytes): (String, Vec<u8>)| {
@@ -50,13 +45,13 @@ fn runs(head: &str, sweep: &str, rest: &str) -> Vec<Run> {
         let events = fs::read_to_string(folder.join("runs").join(&id).join("events.jsonl")).unwrap();
         let at: BTreeMap<String, String> = serde_json::from_value(record["at"].clone()).unwrap();
         let events = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        Run { algorithm: at["algorithm"].clone(), at, record, events }
+        FinishedRun { algorithm: at["algorithm"].clone(), at, record, events }
     };
     finished(&folder).into_iter().map(run).collect()
 }
 
-impl Run {
-    /// The samples of a flow of one connection: seconds from its first one, and a field.
+impl FinishedRun {
+    /// The samples of a flow with one connection: seconds since its first one, and a field.
     fn series(&self, flow: &str, field: &str) -> Vec<(f64, f64)> {
         let socket = &self.flow(flow)["socket"];
         let of_flow = || self.events.iter().filter(|event| event["socket"] == *socket);
@@ -70,7 +65,7 @@ impl Run {
         flows.iter().find(|flow| flow["name"] == name).unwrap_or_else(|| panic!("no flow {name}"))
     }
 
-    /// How long each transfer of a flow took, seconds; one that was not done took for ever.
+    /// Durations of a flow's transfers, seconds; infinite for an unfinished one.
     fn took_s(&self, flow: &str) -> Vec<f64> {
         let transfers = self.flow(flow)["completions"].as_array().unwrap();
         let took = |one: &Value| if one["done"] == true { one["took_s"].as_f64().unwrap() } else { f64::INFINITY };
@@ -82,22 +77,18 @@ impl Run {
     }
 }
 
-/// Fails with every line that stands in the list, so that all algorithms are known at once.
+/// Fails with the whole list, to show all algorithms at once.
 fn assert_none(broken: &[String]) {
-    let list = broken.iter().fold(String::new(), |mut list, line| {
-        let _ = writeln!(list, "  {line}");
-        list
-    });
-    assert!(broken.is_empty(), "{} broken:\n{list}", broken.len());
+    assert!(broken.is_empty(), "{} broken:\n  {}", broken.len(), broken.join("\n  "));
 }
 
-/// Longest time in which a condition held without a break, seconds.
+/// Longest time in which a condition held, seconds.
 fn longest(series: &[(f64, f64)], holds: impl Fn(f64) -> bool) -> f64 {
     let stays = series.chunk_by(|one, other| holds(one.1) == holds(other.1)).filter(|stay| holds(stay[0].1));
     stays.map(|stay| stay[stay.len() - 1].0 - stay[0].0).fold(0.0, f64::max)
 }
 
-/// Longest time in which a count did not grow, seconds.
+/// Longest time without growth of a count, seconds.
 fn longest_pause(series: &[(f64, f64)]) -> f64 {
     let (mut last, mut pause) = (series[0], 0f64);
     for one in series.iter().filter(|one| one.1 > 0.0) {
@@ -115,30 +106,26 @@ fn stays_and_pauses_are_measured_to_the_last_sample() {
     assert_eq!(longest(&series, |value| value <= 2.0), 1.5);
     assert_eq!(longest(&series, |value| value > 99.0), 0.0);
     assert_eq!(longest_pause(&[(0.0, 1.0), (1.0, 2.0), (3.5, 2.0), (4.0, 3.0)]), 3.0);
-    assert_eq!(longest_pause(&[(0.0, 1.0), (1.0, 2.0), (6.0, 2.0)]), 5.0, "it never went on");
+    assert_eq!(longest_pause(&[(0.0, 1.0), (1.0, 2.0), (6.0, 2.0)]), 5.0, "no growth after the pause");
 }
 
-/// A window of two packets or fewer may last for so many round trips of the longer route.
+/// Longest time with a window of at most two packets, in round trips of the longer route.
 const LOW_ROUNDS: f64 = 20.0;
 
-/// `adaptive` held the round-trip time of a longer route for a queue, and stayed at 2 packets after a few losses.
+/// `adaptive` once took the RTT of a longer route for a queue, and stayed at 2 packets after a few losses.
 #[test]
 fn longer_route_leaves_no_flow_at_two_packets() {
     needs!(guest);
     const RTT_S: f64 = 0.08;
     const CHANGE_S: f64 = 10.0;
-    // Some 5 % of two round trips are lost every 4 s: one loss or a few, at any window.
-    let pulses: String = (14..60)
-        .step_by(4)
-        .map(|second| format!("{{at = \"{second}s\", loss = \"5%\"}}, {{at = \"{second}200ms\", loss = \"0%\"}}, "))
-        .collect();
-    let link = format!(
-        "[[link]]\nends = [\"a\", \"b\"]\nrate = \"10mbit\"\ndelay = \"10ms\"\nqueue = \"20pkts\"\n\
-         change = [{{at = \"10s\", delay = \"40ms\"}}, {pulses}]\n\
-         [[flow]]\nname = \"data\"\nfrom = \"a\"\nto = \"b\"\nalgorithm = \"$algorithm\"\n"
-    );
+    // 5 % of the packets of two round trips are lost every 4 s: one loss or a few at any window.
+    let pulse = |second: u32| format!("{{at = '{second}s', loss = '5%'}}, {{at = '{second}200ms', loss = '0%'}}, ");
+    let pulses: String = (14..60).step_by(4).map(pulse).collect();
+    let change = format!("change = [{{at = '10s', delay = '40ms'}}, {pulses}]");
+    let path = link(["a", "b"], &format!("rate = '10mbit'\ndelay = '10ms'\nqueue = '20pkts'\n{change}"));
+    let data = flow("data", ["a", "b"], "algorithm = '$algorithm'");
     let mut broken = Vec::new();
-    for run in runs("duration = \"60s\"\nruns = 1\nseed = 11", "", &link) {
+    for run in runs("duration = '60s'\nruns = 1\nseed = 11", "", &[path, data]) {
         let cwnd = run.series("data", "cwnd_pkts");
         let (before, after): (Vec<_>, Vec<_>) = cwnd.into_iter().partition(|one| one.0 < CHANGE_S);
         let low = longest(&after, |cwnd| cwnd <= 2.0) / RTT_S;
@@ -156,39 +143,30 @@ fn longer_route_leaves_no_flow_at_two_packets() {
     assert_none(&broken);
 }
 
-/// A sender with data waiting may pause so long: two retransmission timeouts of the shortest kind, the second doubled.
+/// Longest pause of a sender with waiting data: two of the shortest retransmission timeouts, the second doubled.
 const PAUSE_MAX_S: f64 = 1.0;
-/// A request of at most 50 packets may take so long, with one lost timeout among its round trips.
+/// Longest time of a request of up to 50 packets, with one timeout among its round trips.
 const REQUEST_MAX_S: f64 = 2.0;
 
 #[test]
-fn nothing_stands_still_while_data_waits_whatever_becomes_of_the_acknowledgements() {
+fn no_flow_stalls_while_data_waits_whatever_happens_to_acks() {
     needs!(guest);
-    let sweep = "acks = [\"aggregated:time=30ms,pkts=64\", \"thinned:time=30ms,pkts=64\", \
-                 \"compressed:time=60ms,share=2%\"]";
-    let link = |ends: &str| {
-        format!(
-            "[[link]]\nends = [{ends}]\nrate = \"10mbit\"\ndelay = \"20ms\"\nqueue = \"40pkts\"\n\
-             reverse = {{ acks = \"$acks\", ack_loss = \"20%\" }}\n"
-        )
-    };
-    // Of 5 to 50 packets, with pauses: over connections of their own, and over one.
-    let requests = |name: &str, size: &str, more: &str| {
-        format!(
-            "[[flow]]\nname = \"{name}\"\nfrom = \"c\"\nto = \"d\"\nalgorithm = \"$algorithm\"\nsize = \"{size}\"\n\
-             count = 6\ninterval = \"1300ms\"\n{more}\n"
-        )
+    let sweep = "acks = ['aggregated:time=30ms,pkts=64', 'thinned:time=30ms,pkts=64', 'compressed:time=60ms,share=2%']";
+    let acks = "rate = '10mbit'\ndelay = '20ms'\nqueue = '40pkts'\nreverse = { acks = '$acks', ack_loss = '20%' }";
+    // 5 to 50 packets with pauses: each over its own connection, or all over one.
+    let requests = |name: &str, more: &str| {
+        flow(name, ["c", "d"], &format!("algorithm = '$algorithm'\ncount = 6\ninterval = '1300ms'\n{more}"))
     };
     let rest = [
-        link("\"a\", \"b\""),
-        link("\"c\", \"d\""),
-        "[[flow]]\nname = \"data\"\nfrom = \"a\"\nto = \"b\"\nalgorithm = \"$algorithm\"\n".to_owned(),
-        requests("small", "7kB", ""),
-        requests("large", "70kB", "start = \"400ms\""),
-        requests("kept", "30kB", "start = \"800ms\"\nkeep_alive = 1"),
+        link(["a", "b"], acks),
+        link(["c", "d"], acks),
+        flow("data", ["a", "b"], "algorithm = '$algorithm'"),
+        requests("small", "size = '7kB'"),
+        requests("large", "size = '70kB'\nstart = '400ms'"),
+        requests("kept", "size = '30kB'\nstart = '800ms'\nkeep_alive = 1"),
     ];
     let mut broken = Vec::new();
-    for run in runs("duration = \"10s\"\nruns = 1\nseed = 5", sweep, &rest.concat()) {
+    for run in runs("duration = '10s'\nruns = 1\nseed = 5", sweep, &rest) {
         let case = format!("{}, {}", run.algorithm, run.at["acks"]);
         let pause = longest_pause(&run.series("data", "delivered_pkts"));
         if pause > PAUSE_MAX_S {
@@ -204,14 +182,14 @@ fn nothing_stands_still_while_data_waits_whatever_becomes_of_the_acknowledgement
     assert_none(&broken);
 }
 
-/// What a Reno flow keeps beside one other flow, of its equal share. An algorithm whose card states less may leave less.
+/// Part of its equal share that a Reno flow keeps beside one other flow. An algorithm may leave less if its card says so.
 const NEIGHBOUR_KEEPS: f64 = 0.5;
-/// Two runs of 40 s lie so far below the figure of the card, the mean of thirty runs.
+/// Two runs of 40 s may lie this far below the card's figure, the mean of thirty runs.
 const CARD_MARGIN: f64 = 0.75;
-/// The question of `scenarios/safety`, and its cell, that has the path of this property.
+/// The question and cell of `scenarios/safety` with the path of this property.
 const CARD_FIGURE: (&str, &str) = ("beside-reno", "queue 1bdp");
 
-/// The share of a Reno neighbour that the card of an algorithm states; none: no such figure.
+/// The share of a Reno neighbour on an algorithm's card.
 fn stated_on_card(algorithm: &str) -> Option<f64> {
     let (question, at) = CARD_FIGURE;
     let figures = &risk::measured().get(algorithm)?.figures;
@@ -221,11 +199,13 @@ fn stated_on_card(algorithm: &str) -> Option<f64> {
 #[test]
 fn reno_neighbour_keeps_its_stated_share() {
     needs!(guest);
-    let link = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"20mbit\"\ndelay = \"20ms\"\nqueue = \"1bdp\"\n\
-                [[flow]]\nname = \"data\"\nfrom = \"a\"\nto = \"b\"\nalgorithm = \"$algorithm\"\n\
-                [[flow]]\nname = \"neighbour\"\nfrom = \"a\"\nto = \"b\"\nalgorithm = \"reno\"\n";
+    let rest = [
+        link(["a", "b"], "rate = '20mbit'\ndelay = '20ms'\nqueue = '1bdp'"),
+        flow("data", ["a", "b"], "algorithm = '$algorithm'"),
+        flow("neighbour", ["a", "b"], "algorithm = 'reno'"),
+    ];
     let mut shares: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for run in runs("duration = \"40s\"\nruns = 2\nseed = 21", "", link) {
+    for run in runs("duration = '40s'\nruns = 2\nseed = 21", "", &rest) {
         let [own, other] = ["data", "neighbour"].map(|flow| run.flow(flow)["goodput_bps"].as_f64().unwrap());
         shares.entry(run.algorithm).or_default().push(2.0 * other / (own + other));
     }
@@ -242,28 +222,32 @@ fn reno_neighbour_keeps_its_stated_share() {
     assert_none(&broken);
 }
 
-/// What may be dropped beyond what the baseline drops: a share of it, and so many packets.
+/// Allowed drops beyond the baseline's: a share of them, and a number of packets.
 const DROPS_MARGIN: (f64, f64) = (0.5, 10.0);
-/// What drops more than its baseline by design, by how many times.
+/// Algorithms that drop more than their baseline by design, and how many times more.
 const DROPS_MORE: [(&str, f64); 4] = [
     ("bpf_hybla", 3.0), // slow start is made as steep as that of a 25 ms path
-    // A small cut at the loss keeps a part of the overshot window.
+    // A small cut at the loss keeps part of the overshoot.
     ("bpf_bic", 2.0), // the kernel's steps also grow with the packets per ACK
     ("bpf_scalable", 2.0),
     ("bpf_yeah", 2.0),
 ];
-/// Those whose baseline is CUBIC with HyStart. That of others is Reno, or what the path holds if that is more: slow start
-/// grows by as much before the sender learns of its first drop. Reno's bursts meet a full queue earlier than paced packets.
+/// Algorithms whose baseline is CUBIC with HyStart. The others' baseline is Reno, or what the path holds if that is more:
+/// slow start grows by that much before the sender learns of its first drop. Reno's bursts fill the queue earlier than
+/// paced packets.
 const LIKE_CUBIC: [&str; 6] = ["bpf_cubic", "cubic", "cct", "cct_lo", "cct_ss", "erfc"];
-/// Queue of the path on which first slow starts are compared.
+/// Queue of the path of the tests of slow start.
 const QUEUE_PKTS: f64 = 66.0;
 
-/// Fails where an algorithm drops more than its baseline and the margin. `cell` is what a run's baseline has in common
-/// with it, `rate` the rate of its path.
-fn assert_drops(runs: &[Run], cell: &str, rate: impl Fn(&Run) -> String) {
+/// Runs one flow over a path per cell of the sweep `NAME = VALUES`. Fails if an algorithm drops more than its baseline and
+/// the margin allow. `rate` is the rate of a run's path.
+fn assert_drops(head: &str, sweep: &str, path: &str, rate: impl Fn(&FinishedRun) -> String) {
+    let cell = sweep.split(' ').next().unwrap();
+    let path = link(["a", "b"], &format!("delay = '40ms'\nqueue = '66pkts'\n{path}"));
+    let runs = runs(head, sweep, &[path, flow("data", ["a", "b"], "algorithm = '$algorithm'")]);
     let mut dropped: BTreeMap<(&str, &str), (Vec<f64>, f64)> = BTreeMap::new();
-    for run in runs {
-        // Packets on the way in 80 ms, and in the queue.
+    for run in &runs {
+        // Packets in flight in 80 ms and in the queue.
         let held = rate(run).parse::<BitsPerSec>().unwrap().0 as f64 * 0.08 / 8.0 / 1500.0 + QUEUE_PKTS;
         let cell = dropped.entry((run.algorithm.as_str(), run.at[cell].as_str())).or_insert((Vec::new(), held));
         cell.0.push(run.dropped());
@@ -283,65 +267,52 @@ fn assert_drops(runs: &[Run], cell: &str, rate: impl Fn(&Run) -> String) {
     assert_none(&broken);
 }
 
-/// `cct_ss` had no end of slow start where ACKs come in no trains, and kept most of an overshot window.
+/// `cct_ss` once did not end slow start if ACKs formed no trains, and kept most of the overshoot.
 #[test]
 fn first_slow_start_drops_no_more_than_the_baseline_s() {
     needs!(guest);
-    let link = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"$rate\"\ndelay = \"40ms\"\nqueue = \"66pkts\"\n\
-                [[flow]]\nname = \"data\"\nfrom = \"a\"\nto = \"b\"\nalgorithm = \"$algorithm\"\n";
-    let sweep = "rate = [\"2mbit\", \"5mbit\", \"20mbit\"]";
-    let runs = runs("duration = \"5s\"\nruns = 1\nseed = 3", sweep, link);
-    assert_drops(&runs, "rate", |run| run.at["rate"].clone());
+    let sweep = "rate = ['2mbit', '5mbit', '20mbit']";
+    assert_drops("duration = '5s'\nruns = 1\nseed = 3", sweep, "rate = '$rate'", |run| run.at["rate"].clone());
 }
 
-/// ACKs in bursts look like a fast path to whoever times them, and make whoever sends on ACKs send in bursts.
+/// Bursts of ACKs look like a fast path to algorithms that time them, and cause bursts of packets.
 #[test]
 fn first_slow_start_drops_no_more_than_the_baseline_s_where_acks_come_in_bursts() {
     needs!(guest);
-    let link = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"20mbit\"\ndelay = \"40ms\"\nqueue = \"66pkts\"\n\
-                reverse = { acks = \"$acks\" }\n\
-                [[flow]]\nname = \"data\"\nfrom = \"a\"\nto = \"b\"\nalgorithm = \"$algorithm\"\n";
-    let sweep = "acks = [\"compressed:time=10ms,share=20%\", \"thinned:time=30ms,pkts=16\"]";
-    let runs = runs("duration = \"3s\"\nruns = 2\nseed = 3", sweep, link);
-    assert_drops(&runs, "acks", |_| "20mbit".to_owned());
+    let sweep = "acks = ['compressed:time=10ms,share=20%', 'thinned:time=30ms,pkts=16']";
+    let path = "rate = '20mbit'\nreverse = { acks = '$acks' }";
+    assert_drops("duration = '3s'\nruns = 2\nseed = 3", sweep, path, |_| "20mbit".to_owned());
 }
 
 /// Part of a round trip by which pacing may lengthen a request.
 const PACED_ROUNDS: f64 = 0.9;
-/// `swift` set the kernel's initial window of 10 to 4 and never gave it back where its estimate failed.
+/// `swift` once reduced the initial window from 10 to 4, and did not restore it when its estimate failed.
 #[test]
 fn short_requests_take_no_more_round_trips_than_reno_s() {
     needs!(guest);
-    // On the far path ACKs are aggregated: they have no spacing. The near one is too fast to time.
-    let rest = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"20mbit\"\ndelay = \"20ms\"\n\
-                reverse = { acks = \"aggregated:time=1ms,pkts=64\" }\n\
-                [[link]]\nends = [\"c\", \"d\"]\nrate = \"1gbit\"\ndelay = \"1ms\"\n";
-    let flow = |name: &str, [from, to]: [&str; 2], more: &str| {
-        format!(
-            "[[flow]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nalgorithm = \"$algorithm\"\nsize = \"$size\"\n\
-             count = 12\ninterval = \"190ms\"\n{more}\n"
-        )
+    // The interval is less than a timeout, so the kernel keeps the window.
+    let requests = |name: &str, ends: [&str; 2], more: &str| {
+        let fields = "algorithm = '$algorithm'\nsize = '$size'\ncount = 12\ninterval = '190ms'";
+        flow(name, ends, &format!("{fields}\n{more}"))
     };
-    // A pause of less than a timeout: the kernel keeps the window over it.
-    let flows = [
-        flow("far", ["a", "b"], "start = \"3s\""),
-        flow("far-kept", ["a", "b"], "keep_alive = 1"),
-        flow("near", ["c", "d"], "start = \"3s\""),
-        flow("near-kept", ["c", "d"], "keep_alive = 1"),
+    // On the far path aggregated ACKs have no spacing. The near path is too fast to time.
+    let rest = [
+        link(["a", "b"], "rate = '20mbit'\ndelay = '20ms'\nreverse = { acks = 'aggregated:time=1ms,pkts=64' }"),
+        link(["c", "d"], "rate = '1gbit'\ndelay = '1ms'"),
+        requests("far", ["a", "b"], "start = '3s'"),
+        requests("far-kept", ["a", "b"], "keep_alive = 1"),
+        requests("near", ["c", "d"], "start = '3s'"),
+        requests("near-kept", ["c", "d"], "keep_alive = 1"),
     ];
-    let runs = runs(
-        "duration = \"6s\"\nruns = 1\nseed = 9",
-        "size = [\"7kB\", \"14kB\", \"28kB\"]",
-        &format!("{rest}{}", flows.concat()),
-    );
-    let median = |run: &Run, flow: &str| {
+    let runs = runs("duration = '6s'\nruns = 1\nseed = 9", "size = ['7kB', '14kB', '28kB']", &rest);
+    let median = |run: &FinishedRun, flow: &str| {
         let mut took = run.took_s(flow);
         took.sort_by(f64::total_cmp);
         took[took.len() / 2]
     };
     let mut broken = Vec::new();
     for run in &runs {
-        let is_reno = |other: &&Run| other.algorithm == "reno" && other.at["size"] == run.at["size"];
+        let is_reno = |other: &&FinishedRun| other.algorithm == "reno" && other.at["size"] == run.at["size"];
         let reno = runs.iter().find(is_reno).unwrap();
         for (flow, rtt_s) in [("far", 0.041), ("far-kept", 0.041), ("near", 0.002), ("near-kept", 0.002)] {
             let rounds = (median(run, flow) - median(reno, flow)) / rtt_s;

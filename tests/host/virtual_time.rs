@@ -1,42 +1,45 @@
-//! `tccc run --engine virtual`: the same to the byte, held to one folder, any algorithm file, refused where it cannot be had.
+//! `tccc run --engine virtual`: identical results, a guest confined to one folder, users' algorithm files, refusals.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::experiment::{TEN_A_ROUND_TRIP, assert_ten_a_round_trip, finished, late_connection};
-use crate::common::{needs, poll_until, tccc};
+use crate::common::{check, needs, poll_until, tccc};
+use crate::compile::in_tree;
 use crate::lab::virtual_time::{Bench, record, scenario};
 use nix::sys::signal::{self, Signal};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use serde_json::Value;
 
-/// How long the runs of one test may take on a busy host.
+/// Time limit of a test's runs on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Threads that keep the processors busy.
 const BUSY: usize = 4;
 
-/// Every file of a result directory, by its path.
+/// Contents of all files below a folder by path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        match entry.file_type().unwrap().is_dir() {
-            true => all.extend(
-                files(&entry.path()).into_iter().map(|(name, bytes)| (Path::new(&entry.file_name()).join(name), bytes)),
-            ),
-            false => drop(all.insert(entry.file_name().into(), fs::read(entry.path()).unwrap())),
+        let name = PathBuf::from(entry.file_name());
+        if entry.path().is_dir() {
+            all.extend(files(&entry.path()).into_iter().map(|(inner, bytes)| (name.join(inner), bytes)));
+        } else {
+            all.insert(name, fs::read(entry.path()).unwrap());
         }
     }
     all
 }
 
-/// The algorithm's file in the tree, under another name.
+/// An algorithm's file in the tree, renamed.
 fn renamed(id: &str, name: &str) -> String {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("bpf/cc/{id}.bpf.c"));
-    fs::read_to_string(file).unwrap().replace(id, name)
+    fs::read_to_string(in_tree(&format!("bpf/cc/{id}.bpf.c"))).unwrap().replace(id, name)
 }
 
 #[test]
@@ -71,17 +74,15 @@ fn results_are_the_same_to_the_byte_whatever_the_host_does() {
 
 /// The digest of all results below a directory.
 fn digest(out: &Path) -> Value {
-    let report = tccc().arg("report").arg(out).args(["-o", "json"]).output().unwrap();
-    serde_json::from_slice::<Value>(&report.stdout).unwrap()["digest"].clone()
+    check(0, tccc().arg("report").arg(out).args(["-o", "json"])).json()["digest"].clone()
 }
 
-/// What a cluster's engine does with a plan: every block somewhere, some twice, one number too many.
+/// As on a cluster, every block is run once, one twice, and one number does not exist.
 #[test]
 fn blocks_published_one_by_one_are_the_whole_plan() {
     needs!(guest);
     let bench = Bench::new(include_str!("../../scenarios/smoke/loss-sweep.toml"));
-    let plan = bench.command("whole", "--runs 2 --dry-run -o json").output().unwrap();
-    let plan: Value = serde_json::from_slice(&plan.stdout).unwrap();
+    let plan = check(0, &mut bench.command("whole", "--runs 2 --dry-run -o json")).json();
     let blocks = plan["blocks"].as_array().unwrap();
     let (numbers, seconds): (Vec<u64>, Vec<f64>) =
         blocks.iter().map(|block| (block["n"].as_u64().unwrap(), block["seconds"].as_f64().unwrap())).unzip();
@@ -92,21 +93,18 @@ fn blocks_published_one_by_one_are_the_whole_plan() {
     let publish = |number: u64| {
         let mut command = tccc();
         command.args(["run", "--engine", "virtual", "--runs", "2"]).arg(bench.out("x.toml"));
-        let output = command.args(["--block", &number.to_string(), "--publish"]).arg(&published).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{said}");
-        said
+        check(0, command.args(["--block", &number.to_string(), "--publish"]).arg(&published)).stderr()
     };
     for number in numbers.into_iter().rev() {
         publish(number);
     }
-    assert!(publish(3).contains("block 3 is in"), "it is not made again");
+    assert!(publish(3).contains("block 3 is in"), "a finished block is not run again");
     assert!(publish(7).contains("the plan has no block 7"), "there may be more machines than blocks");
     assert_eq!(fs::read_dir(&published).unwrap().count(), 6);
     assert_eq!(digest(&published), digest(&bench.runs("whole", "--runs 2")));
 }
 
-/// It waited for the acknowledgement of its opening, as iperf3 does, and lost a round trip to the kernel's.
+/// The sender once waited for the ACK of its opening, as iperf3 does, and so lost a round trip.
 #[test]
 fn own_sender_sends_what_it_sends_on_the_kernel() {
     needs!(guest);
@@ -129,7 +127,7 @@ fn own_sender_begins_to_count_before_its_connection_is_made() {
     assert!((1.0..1.5).contains(&begin_s) && goodput_bps > 7e6, "{begin_s} s, {goodput_bps} bit/s");
 }
 
-/// The guest's memory, and with it the largest buffers, once had a random size.
+/// The guest's memory once had a random size, and with it the largest buffers.
 #[test]
 fn results_of_the_native_profile_are_the_same_to_the_byte() {
     needs!(guest);
@@ -154,6 +152,33 @@ fn interrupted_experiment_goes_on_where_it_was() {
     assert!(parts == files(&bench.runs("whole", "--runs 30")), "in parts it is the same");
 }
 
+/// A task that compiles on after a cluster cancels it is killed, and leaves its scratch folders behind.
+#[test]
+fn interrupted_compilation_starts_no_further_compiler_and_leaves_nothing() {
+    needs!(guest);
+    let bench = Bench::new(&scenario("mine.bpf.c", "1%"));
+    let folder = bench.folder.path();
+    let never_compiled = format!("{}/* {} */\n", renamed("dtcp", "mine"), folder.display());
+    bench.write("mine.bpf.c", &never_compiled);
+    let gcc =
+        format!("#!/bin/sh\necho >> {0}/calls\ncat {0}/gate\nPATH=${{PATH#*:}} exec gcc \"$@\"\n", folder.display());
+    bench.write("gcc", &gcc);
+    fs::set_permissions(folder.join("gcc"), Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(folder.join("tmp")).unwrap();
+    let gate = folder.join("gate");
+    mkfifo(&gate, Mode::S_IRWXU).unwrap();
+    let path = format!("{}:{}", folder.display(), env::var("PATH").unwrap());
+    let mut command = bench.command("out", "");
+    let mut begun = command.env("PATH", path).env("TMPDIR", folder.join("tmp")).stderr(Stdio::null()).spawn().unwrap();
+    let calls = || fs::read(folder.join("calls")).unwrap_or_default().len();
+    poll_until(PATIENCE, "a compiler is started", || calls() > 0);
+    signal::kill(Pid::from_raw(begun.id() as i32), Signal::SIGTERM).unwrap();
+    fs::write(gate, "").unwrap();
+    assert_eq!(begun.wait().unwrap().code(), Some(5));
+    assert_eq!(calls(), 1);
+    assert_eq!(fs::read_dir(folder.join("tmp")).unwrap().count(), 0);
+}
+
 #[test]
 fn own_file_runs_by_its_path_and_a_change_of_it_shows() {
     needs!(guest);
@@ -173,7 +198,7 @@ fn own_file_runs_by_its_path_and_a_change_of_it_shows() {
     assert!(bench.fails("broken", 1).contains("mine.bpf.c"), "the compiler's words name the file");
 }
 
-/// A file of a user that does what it likes in the guest's kernel, and in the process that is this kernel.
+/// A user's file that attacks the guest's kernel and the process that this kernel is.
 const BURGLAR: &str = include_str!("../fixtures/objects/burglar.bpf.c.in");
 
 #[test]
@@ -195,7 +220,7 @@ fn guest_reaches_its_folder_and_nothing_else() {
 #[test]
 fn what_virtual_time_does_not_have_is_refused_with_its_place() {
     needs!(guest);
-    let check = |from: &str, to: &str, expected: &str| {
+    let refuses = |from: &str, to: &str, expected: &str| {
         let text = scenario("cubic", "1%");
         assert!(text.contains(from), "{from}");
         let bench = Bench::new(&text.replacen(from, to, 1));
@@ -203,14 +228,14 @@ fn what_virtual_time_does_not_have_is_refused_with_its_place() {
         assert!(said.contains(expected), "{said}");
         assert!(!bench.out("out").exists(), "nothing was begun");
     };
-    check("\"cubic\"", "\"mswift\"", "x.toml:");
-    check("\"cubic\"", "\"mswift\"", "companion program");
-    check("\"cubic\"", "\"cubik\"", "unknown algorithm \"cubik\"");
-    check("\"cubic\"", "\"none.bpf.c\"", "none.bpf.c");
-    check("\"cubic\"", "\"../mine.bpf.c\"", "expected a file in the scenario's folder");
-    check("\"cubic\"", "\"Mine.bpf.c\"", "lower-case letters");
-    check("\"cubic\"", "\"cubic\"\ntunables = { beta = 3 }", "no tunable beta");
-    check("\"cubic\"", "\"dtcp\"\ntunables = { keep_avoidance = 999999 }", "keep_avoidance");
-    check("sample = \"50ms\"", "sample = \"50ms\"\nvirtual = { start_spread = \"1h\" }", "start_spread");
-    check("sample = \"50ms\"", "sample = \"50ms\"\nvirtual = { host_delay = \"1s\" }", "host_delay");
+    refuses("\"cubic\"", "'mswift'", "x.toml:");
+    refuses("\"cubic\"", "'mswift'", "companion program");
+    refuses("\"cubic\"", "'cubik'", "unknown algorithm \"cubik\"");
+    refuses("\"cubic\"", "'none.bpf.c'", "none.bpf.c");
+    refuses("\"cubic\"", "'../mine.bpf.c'", "expected a file in the scenario's folder");
+    refuses("\"cubic\"", "'Mine.bpf.c'", "lower-case letters");
+    refuses("\"cubic\"", "'cubic'\ntunables = { beta = 3 }", "no tunable beta");
+    refuses("\"cubic\"", "'dtcp'\ntunables = { keep_avoidance = 999999 }", "keep_avoidance");
+    refuses("sample = \"50ms\"", "sample = '50ms'\nvirtual = { start_spread = '1h' }", "start_spread");
+    refuses("sample = \"50ms\"", "sample = '50ms'\nvirtual = { host_delay = '1s' }", "host_delay");
 }

@@ -1,4 +1,4 @@
-//! Measurements, each an ignored test that prints what it measured.
+//! Measurements, each an ignored test that prints its results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,22 +8,20 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::process;
-use crate::setup::{self, Purpose};
+use crate::setup::{self, SetupPurpose};
 
-/// What to measure.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// One measurement; all when left out
     #[arg(value_enum)]
-    what: Option<Bench>,
-    /// Compare time per ACK with that of the objects in this folder, `ID.bpf.o` of another build; only `callbacks`
+    what: Option<Measurement>,
+    /// Compare the time per ACK with the objects `ID.bpf.o` of another build in this folder; only `callbacks`
     #[arg(long, value_name = "FOLDER")]
     against: Option<PathBuf>,
 }
 
-/// A measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Bench {
+pub enum Measurement {
     /// Rate, delay, loss and lateness of the user-space link
     Link,
     /// Goodput with every socket traced, as a ratio of paired runs
@@ -36,29 +34,27 @@ pub enum Bench {
     Start,
     /// `tccc sockets` beside `ss` over 100,000 sockets, and `tccc top` with 10,000
     Sockets,
-    /// Ten minutes of 300 flows recorded, killed, cut and compared with the kernel's counts
+    /// Ten minutes of 300 flows: recorded, killed, truncated, and compared with the kernel's counts
     Record,
     /// Processor and memory of `tccc serve` with ten thousand sockets
     Serve,
-    /// Time that a policy takes to decide a connection, by its number of prefixes
+    /// Time in which a policy decides a connection, by the policy's number of prefixes
     Policy,
     /// Processor and memory of the guard of a trial, with ten thousand sockets and with a hundred thousand prefixes
     Guard,
     /// Policy, guard and page together, with a hundred thousand connections
     Crowd,
-    /// Virtual time's ratio to the clock on one processor, and the start of a guest
+    /// Ratio of virtual time to wall time on one processor, and the start of a guest
     Virtual,
     /// `tccc report` over 100,000 runs in 10,000 directories
     Report,
 }
 
-/// Builds with optimisation and measures: `cargo xtask bench`.
-///
-/// Errors: a measurement could not be made; `--against` names no folder with objects, or is given without `callbacks`.
+/// `cargo xtask bench`: measures a release build.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let against = arguments.against.as_deref().map(|folder| objects_in(folder, arguments.what)).transpose()?;
-    setup::set_up(Purpose::Bench)?;
-    let all = arguments.what.map_or_else(|| Bench::value_variants().to_vec(), |what| vec![what]);
+    setup::set_up(SetupPurpose::Bench)?;
+    let all = arguments.what.map_or_else(|| Measurement::value_variants().to_vec(), |what| vec![what]);
     for bench in all {
         let mut command = command(&bench.module());
         match &against {
@@ -70,29 +66,29 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-impl Bench {
+impl Measurement {
     /// The module of `tests/bench` that measures this.
     fn module(self) -> String {
         match self {
-            Bench::Virtual => "virtual_time".to_owned(),
+            Measurement::Virtual => "virtual_time".to_owned(),
             _ => format!("{self:?}").to_lowercase(),
         }
     }
 }
 
-/// Builds a module of `tests/bench` with optimisation and measures.
+/// Runs a module of `tests/bench` in a release build.
 pub fn command(module: &str) -> Command {
     let mut command = process::tests_of(["--release", "--bench=bench"], &format!("{module}::"));
     command.arg("--ignored");
     command
 }
 
-/// The test that compares two builds; the others of its file need no second build.
+/// The test that compares two builds.
 const AGAINST_TEST: &str = "callbacks_cost_no_more_than_in_another_build";
 
-/// The absolute path of a folder that holds objects of another build.
-fn objects_in(folder: &Path, what: Option<Bench>) -> Result<PathBuf> {
-    if what != Some(Bench::Callbacks) {
+/// The absolute path of a folder with objects of another build.
+fn objects_in(folder: &Path, what: Option<Measurement>) -> Result<PathBuf> {
+    if what != Some(Measurement::Callbacks) {
         bail!("--against compares algorithms: use it as `cargo xtask bench callbacks --against {}`", folder.display());
     }
     let entries =

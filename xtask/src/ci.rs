@@ -1,18 +1,18 @@
-//! The only thing CI calls: every check, all of them even when one fails, and one plain count at the end.
+//! What CI runs: every check, even after one failed, and one count at the end.
 
 use std::process::Stdio;
 
 use anyhow::Result;
 
-use crate::count::Count;
-use crate::setup::{self, Purpose};
+use crate::count::TestCount;
+use crate::setup::{self, SetupPurpose};
 use crate::{fleet, fmt, fuzz, guest, process, prove, readme, test, tidy, vm};
 
-/// Runs every check and counts each as one, the tests one by one: `cargo xtask ci`.
+/// Runs every check: `cargo xtask ci`. A check counts as one; the tests count one by one.
 ///
 /// Errors: at least one check or test failed.
 pub fn run() -> Result<()> {
-    setup::set_up(Purpose::Ci)?;
+    setup::set_up(SetupPurpose::Ci)?;
     let mut count = fmt::format(true);
     count.check("tidy", tidy::run());
     lint(&mut count);
@@ -20,33 +20,34 @@ pub fn run() -> Result<()> {
     if let Err(error) = count_tests(&mut count) {
         count.check("tests", Err(error));
     }
-    count.check("table in virtual time", table_in_virtual_time());
-    vm::matrix::check(&mut count);
     count.check("README commands", readme::check());
     count.conclude()
 }
 
-/// The rings, with the proof, the fuzzer and the cluster.
+/// Counts the three rings, and the checks that run beside the kernel ring.
 ///
 /// Errors: the tests do not build.
-fn count_tests(count: &mut Count) -> Result<()> {
+fn count_tests(count: &mut TestCount) -> Result<()> {
     test::build()?;
-    let lack = fleet::lack();
-    let beside = || (prove::check(), fuzz::check(), lack.map_or_else(fleet::check, |_| Ok(())));
-    let (tests, (proof, fuzzer, fleet)) = test::count_all(beside)?;
-    count.check("proof", proof);
-    count.check("fuzzer", fuzzer);
-    match lack {
-        None => count.check("cluster", fleet),
-        Some(lack) => count.skip(1, lack),
-    }
+    let (tests, beside) = test::count_all(|| {
+        let mut beside = TestCount::default();
+        match fleet::lack() {
+            None => beside.check("cluster", fleet::check()), // first, at normal priority: its daemons drop a slow node
+            Some(lack) => beside.skip(1, lack),
+        }
+        process::be_patient();
+        beside.check("proof", prove::check());
+        beside.check("fuzzer", fuzz::check());
+        beside.check("table in virtual time", table_in_virtual_time());
+        vm::matrix::check(&mut beside);
+        beside
+    })?;
+    count.add(beside);
     count.add(tests);
     Ok(())
 }
 
-/// A published table, three runs of each cell, and its report.
-///
-/// Errors: a run fails; the report cannot be made.
+/// Runs a published table with three runs per cell, and reports it.
 fn table_in_virtual_time() -> Result<()> {
     const TABLE: &str = "scenarios/dtcp-2018/table-2.toml";
     let results = process::target().join("ci-table");
@@ -59,12 +60,11 @@ fn table_in_virtual_time() -> Result<()> {
     process::run("report of the table", report.stdout(Stdio::null()))
 }
 
-fn lint(count: &mut Count) {
-    if !process::answers(&mut process::cargo("clippy")) {
-        count.skip(1, "lints need clippy, which this toolchain lacks (`rustup component add clippy`)");
-        return;
-    }
-    let mut clippy = process::cargo("clippy");
-    clippy.args(["--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
-    count.check("lints", process::run("clippy", &mut clippy));
+fn lint(count: &mut TestCount) {
+    let lack = "lints need clippy, which this toolchain lacks (`rustup component add clippy`)";
+    count.check_by(process::cargo("clippy"), "lints", lack, || {
+        let mut clippy = process::cargo("clippy");
+        clippy.args(["--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
+        process::run("clippy", &mut clippy)
+    });
 }

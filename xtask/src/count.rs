@@ -1,28 +1,26 @@
-//! Counting tests: what libtest printed, corrected by the log of skips.
+//! Counts tests from libtest's output, corrected by the log of skips.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::process::Command;
 
 use anyhow::Result;
 
-/// How many passed, failed and were skipped, and which needs caused the skips.
+use crate::process;
+
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Count {
-    /// Ran and held.
+pub struct TestCount {
     pub passed: usize,
-    /// Ran and did not hold, or died.
     pub failed: usize,
-    /// Could not run here.
     pub skipped: usize,
     /// Names of what failed.
     pub failures: Vec<String>,
-    /// Reason of a skip to how many it caused.
+    /// Number of skips by reason.
     pub reasons: BTreeMap<String, usize>,
 }
 
-impl Count {
-    /// Adds another count to this one.
-    pub fn add(&mut self, other: Count) {
+impl TestCount {
+    pub fn add(&mut self, other: TestCount) {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
@@ -43,7 +41,7 @@ impl Count {
         self.failures.push(name.into());
     }
 
-    /// Records how one check ended, and tells on stderr why it did not hold.
+    /// Records one check, and prints its error to stderr.
     pub fn check(&mut self, name: &str, done: Result<()>) {
         match done {
             Ok(()) => self.passed += 1,
@@ -54,7 +52,12 @@ impl Count {
         }
     }
 
-    /// Prints the count as the last line of the command.
+    /// Records one check by a program that may be missing: a skip with the reason `lack`.
+    pub fn check_by(&mut self, mut program: Command, name: &str, lack: &str, work: impl FnOnce() -> Result<()>) {
+        if process::answers(&mut program) { self.check(name, work()) } else { self.skip(1, lack) }
+    }
+
+    /// Prints the count as the command's last line.
     ///
     /// Errors: [`Failed`] when something failed.
     pub fn conclude(&self) -> Result<()> {
@@ -73,8 +76,8 @@ impl Count {
     }
 }
 
-/// What failed and the needs that caused skips, one a line; then, last and alone on a line, the counts.
-impl fmt::Display for Count {
+/// One line for each failure and each reason of skips, then one line with the counts.
+impl fmt::Display for TestCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for name in &self.failures {
             writeln!(f, "failed: {name}")?;
@@ -86,23 +89,21 @@ impl fmt::Display for Count {
     }
 }
 
-/// Something failed, and the count that was printed says it: nothing may be printed after it.
+/// The printed count already shows the failure: nothing may be printed after it.
 #[derive(Debug, thiserror::Error)]
 #[error("not everything passed")]
 pub struct Failed;
 
-/// How the reason of a test begins that other tests start as a process of its own, or that a command of its own runs.
+/// Beginnings of the reason of an ignored test that another test or command starts.
 const RUN_ELSEWHERE: [&str; 2] = ["started by", "run by"];
 
-/// Reads the output of libtest line by line.
 #[derive(Debug, Default)]
 pub struct LibtestReader {
-    count: Count,
+    count: TestCount,
     open_binaries: usize,
 }
 
 impl LibtestReader {
-    /// Takes one line of stdout.
     pub fn read_line(&mut self, line: &str) {
         if line.starts_with("running ") && (line.ends_with(" test") || line.ends_with(" tests")) {
             self.open_binaries += 1;
@@ -110,11 +111,10 @@ impl LibtestReader {
         if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
             self.count.failures.push(name.to_owned());
         }
-        if let Some((_, reason)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ignored, ")) {
-            // A test that runs elsewhere does not count.
-            if !RUN_ELSEWHERE.iter().any(|words| reason.starts_with(words)) {
-                self.count.skip(1, format!("ignored: {reason}"));
-            }
+        let ignored = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ignored, "));
+        if let Some((_, reason)) = ignored.filter(|(_, reason)| !RUN_ELSEWHERE.iter().any(|it| reason.starts_with(it)))
+        {
+            self.count.skip(1, format!("ignored: {reason}"));
         }
         let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
             return;
@@ -129,8 +129,8 @@ impl LibtestReader {
         }
     }
 
-    /// The count so far; a binary that began and gave no result died, which is one failure.
-    pub fn finish(mut self) -> Count {
+    /// Returns the count; a binary that began and gave no result died, which is one failure.
+    pub fn finish(mut self) -> TestCount {
         for _ in 0..self.open_binaries {
             self.count.fail("a test binary that began and gave no result");
         }
@@ -142,7 +142,7 @@ impl LibtestReader {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Count {
+    fn read(text: &str) -> TestCount {
         let mut reader = LibtestReader::default();
         text.lines().for_each(|line| reader.read_line(line));
         reader.finish()
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn skipped_test_is_not_counted_as_passed() {
-        let mut count = Count { passed: 5, ..Count::default() };
+        let mut count = TestCount { passed: 5, ..TestCount::default() };
         let log = "skipped: kernel_load::a: needs netem: no such qdisc\nskipped: kernel_load::b: needs netem: no such qdisc\n\
                    skipped: kernel_load::b: needs netem: no such qdisc\n";
         count.correct_by_skip_log(log);

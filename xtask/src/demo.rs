@@ -1,4 +1,4 @@
-//! The first thing a newcomer runs: dtcp in the real kernel beside reno and cubic, and the host as it was afterwards.
+//! The first thing a newcomer runs: dtcp in the real kernel beside reno and cubic. The host is as before afterwards.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,23 +8,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::guest;
-use crate::host_state;
-use crate::process;
-use crate::setup::{self, Purpose};
-use crate::web;
+use crate::setup::{self, SetupPurpose};
+use crate::{guest, host_state, process, web};
 
 const SCENARIO: &str = "scenarios/smoke/loss-sweep.toml";
-/// How often the list of registered algorithms is read while the experiment runs.
+/// Pause between two readings of the registered algorithms.
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Runs the demonstration: `cargo xtask demo`.
+/// `cargo xtask demo`. Errors: a step fails; the host is not as before.
 ///
-/// Errors: the step that failed; or the host is not as it was.
-/// Side effects: installs packages; for the time of the run, namespaces and registered algorithms.
+/// Side effects: installs packages; during the run, namespaces and registered algorithms.
 pub fn run() -> Result<()> {
-    let mut steps = Steps::default();
-    steps.step("setup", || setup::set_up(Purpose::Demo))?;
+    let mut steps = DemoSteps::default();
+    steps.step("setup", || setup::set_up(SetupPurpose::Demo))?;
     web::bundle_if_possible();
     steps.step("build", process::build_fast_tccc)?;
     let before = host_state::lines();
@@ -34,11 +30,12 @@ pub fn run() -> Result<()> {
     shown.and(restored)
 }
 
-/// What of the demonstration changes the host.
-fn show(steps: &mut Steps) -> Result<()> {
+/// The steps that change the host.
+fn show(steps: &mut DemoSteps) -> Result<()> {
     let results = process::target().join("demo");
     let report = results.join("report.html");
-    steps.step("doctor", doctor)?;
+    // A missing capability is an error only in the run that needs it.
+    steps.step("doctor", || tccc().arg("doctor").status().context("start `tccc doctor`").map(drop))?;
     steps.step("run", || experiment(&results))?;
     steps.step("report", || {
         let mut command = tccc();
@@ -52,7 +49,7 @@ fn show(steps: &mut Steps) -> Result<()> {
     Ok(())
 }
 
-/// The same experiment with ten times as many runs, where the guest is built.
+/// Runs the same experiment with ten times as many runs.
 fn in_virtual_time() -> Result<()> {
     let results = process::target().join("demo-virtual");
     process::remove(&results)?;
@@ -65,11 +62,6 @@ fn tccc() -> std::process::Command {
     process::program(process::fast_tccc())
 }
 
-/// Shows what the host can do; what it lacks stops the run only where the run needs it.
-fn doctor() -> Result<()> {
-    tccc().arg("doctor").status().context("start `tccc doctor`").map(drop)
-}
-
 fn experiment(results: &Path) -> Result<()> {
     process::remove(results)?;
     let is_over = AtomicBool::new(false);
@@ -80,7 +72,7 @@ fn experiment(results: &Path) -> Result<()> {
     };
     let (done, seen) = thread::scope(|scope| {
         let watch = scope.spawn(|| watch_algorithms(&is_over));
-        // Where other work delays runs that go on together, each has the host to itself the second time.
+        // Other work may delay parallel runs: the second attempt runs one at a time.
         let done = run(&[]).or_else(|_| run(&["--jobs", "1"]));
         is_over.store(true, Ordering::Relaxed);
         (done, watch.join().unwrap_or_default())
@@ -90,7 +82,7 @@ fn experiment(results: &Path) -> Result<()> {
     done
 }
 
-/// Every algorithm that was registered at one moment or another.
+/// Every algorithm that was registered at any moment.
 fn watch_algorithms(is_over: &AtomicBool) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
     while !is_over.load(Ordering::Relaxed) {
@@ -100,9 +92,7 @@ fn watch_algorithms(is_over: &AtomicBool) -> BTreeSet<String> {
     seen
 }
 
-/// Whether this host is as it was, at the latest when the kernel has torn down what it tears down in the background.
-///
-/// Errors: something is left behind, or missing.
+/// Fails if something on the host is left behind or missing, after the kernel had time for its cleanup.
 pub fn compare(before: &BTreeSet<String>) -> Result<()> {
     if let Some(change) = host_state::change(before, host_state::SETTLING, host_state::lines) {
         bail!("the host is not as before: {change}; `tccc status` shows what is ours");
@@ -111,11 +101,11 @@ pub fn compare(before: &BTreeSet<String>) -> Result<()> {
     Ok(())
 }
 
-/// The steps so far and how long each took.
+/// Steps and their durations.
 #[derive(Debug, Default)]
-struct Steps(Vec<(&'static str, Duration)>);
+struct DemoSteps(Vec<(&'static str, Duration)>);
 
-impl Steps {
+impl DemoSteps {
     fn step(&mut self, name: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let start = Instant::now();
         let done = work().with_context(|| format!("demo, step \"{name}\""));

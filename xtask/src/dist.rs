@@ -1,4 +1,4 @@
-//! What is given to others: packages, a static program, recipes for clusters, a dashboard and alert rules.
+//! Builds and checks what users get: packages, a static program, recipes for clusters, a dashboard and alert rules.
 
 mod cluster;
 mod contents;
@@ -10,18 +10,17 @@ mod tarball;
 mod tools;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::process;
-use crate::setup::{self, Purpose};
+use crate::setup::{self, SetupPurpose};
 
-/// What to make.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Also install, use, upgrade and purge the package in a clean Debian of its own; needs root
+    /// Also install, use, upgrade and purge the package in a clean Debian; needs root
     #[arg(long)]
     try_package: bool,
     /// Also build the container image and run it; needs root
@@ -29,12 +28,11 @@ pub struct Arguments {
     try_image: bool,
 }
 
-/// Writes everything below `target/dist` and has it checked: `cargo xtask dist`.
+/// `cargo xtask dist`. Errors: a linter finds an error; two builds give different objects; the package leaves something.
 ///
-/// Errors: a step fails; a linter finds an error; two builds make different objects; the package leaves something behind.
-/// Side effects: installs packages of npm below `target/web`, programs of cargo and pip below `target/tools`.
+/// Side effects: installs npm packages below `target/web`, programs of cargo and pip below `target/tools`.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Dist)?;
+    setup::set_up(SetupPurpose::Dist)?;
     let folder = process::target().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     cluster::check()?;
@@ -55,25 +53,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Builds the Debian package with all that goes into it.
-///
-/// Errors: a step fails.
-/// Side effects: those of [`run`].
+/// Builds the Debian package and its contents.
 pub fn package() -> Result<PathBuf> {
     let folder = process::target().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     monitoring::check()?;
-    build_program(&folder)?;
-    build_package()
-}
-
-/// Builds the program and has it write what goes with it.
-fn build_program(folder: &Path) -> Result<()> {
     process::build_fast_tccc()?;
-    process::run("dist", process::program(process::fast_tccc()).arg("assets").arg(folder))
-}
-
-fn build_package() -> Result<PathBuf> {
+    process::run("dist", process::program(process::fast_tccc()).arg("assets").arg(&folder))?;
     let said = process::output("dist", tools::DEB.command()?.args(["--no-build", "--package", "tccc"]))?;
     let Some(line) = said.lines().map(str::trim).find(|line| line.ends_with(".deb")) else {
         bail!("cargo-deb names no package: {said}");

@@ -1,6 +1,6 @@
-//! A real Slurm on this machine, in which `scenarios/fleet/slurm.sh` makes an experiment while things go wrong.
+//! Tests `scenarios/fleet/slurm.sh` on a real Slurm cluster on this machine, with faults.
 //!
-//! Everything is below one folder, and the daemons are children of this program: nothing of the machine is changed.
+//! All files are in one folder, and the daemons are children of this program: nothing else on the machine changes.
 
 mod cluster;
 mod host;
@@ -14,65 +14,58 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use serde_json::Value;
 
 use self::cluster::Cluster;
 use self::trial::{Faults, Trial};
-use crate::setup::{self, Purpose};
+use crate::setup::{self, SetupPurpose};
 use crate::{demo, guest, host_state, process};
 
-/// Six blocks.
+/// An experiment of six blocks.
 const SMOKE: [&str; 3] = ["scenarios/smoke/loss-sweep.toml", "--runs", "2"];
 const SMOKE_BLOCKS: usize = 6;
 const VIRTUAL: [&str; 2] = ["--engine", "virtual"];
-/// Which of the smoke scenario's tasks hangs until its node is lost.
+/// The task of the smoke scenario that hangs until its node is lost.
 const LOST_TASK: usize = 4;
-/// User and group of the tasks: `nobody`. Experiments on the kernel are root's.
+/// User and group `nobody`, for tasks in virtual time. Experiments on the kernel run as root.
 const USER: u32 = 65534;
 const ROOT: u32 = 0;
-/// 24 blocks of two short runs.
+/// An experiment of 24 blocks of two short runs.
 const GRID: &str = "xtask/src/fleet/grid.toml";
 const GRID_BLOCKS: usize = 24;
 
-/// How to try the recipe.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Instead, 24 blocks by this engine; a node is lost and a task cancelled at random moments
+    /// Run 24 blocks with this engine instead; a node is lost and a task cancelled at random moments
     #[arg(long)]
-    grid: Option<Engine>,
-    /// With `--grid`: the random moments of the call that printed this seed
+    grid: Option<GridEngine>,
+    /// With `--grid`: repeat the random moments of the call that printed this seed
     #[arg(long, requires = "grid")]
     seed: Option<usize>,
 }
 
-/// What makes the runs of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Engine {
+enum GridEngine {
     /// Virtual time, three nodes, an ordinary user
     Virtual,
     /// This kernel, two nodes, root
     Kernel,
 }
 
-/// Starts a cluster, and tries there what a cluster does to an experiment: `cargo xtask fleet`.
-///
-/// Errors: see [`lack`]; a package is missing; Slurm does not start or end; a property does not hold.
-/// Side effects: installs packages; processes that do not outlive the call; `target/fleet`.
+/// `cargo xtask fleet`. Side effects: installs packages; writes `target/fleet`.
 pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(lack) = lack() {
         bail!(lack);
     }
-    setup::set_up(Purpose::Fleet)?;
+    setup::set_up(SetupPurpose::Fleet)?;
     guest::provide()?;
     process::build_tccc()?;
     match arguments.grid {
         None => check(),
-        Some(Engine::Virtual) => grid_in_virtual_time(random_faults(arguments.seed)?),
-        Some(Engine::Kernel) => grid_on_the_kernel(random_faults(arguments.seed)?),
+        Some(engine) => grid(engine, random_faults(arguments.seed)?),
     }
 }
 
-/// What a cluster needs and this call does not have.
+/// The reason why this call cannot start a cluster.
 pub fn lack() -> Option<&'static str> {
     let is_open = |folder: &Path| fs::metadata(folder).is_ok_and(|about| about.permissions().mode() & 1 == 1);
     if !process::is_root() {
@@ -82,10 +75,9 @@ pub fn lack() -> Option<&'static str> {
     (!is_reachable).then_some("the cluster needs a workspace that any user may enter")
 }
 
-/// Six blocks in virtual time on three nodes, for an ordinary user: one node refuses all tasks, one is lost, a task is
-/// interrupted and one cancelled.
+/// Runs six blocks in virtual time on three nodes, as an ordinary user.
 ///
-/// Errors: Slurm does not start or end; a property does not hold.
+/// One node refuses all tasks and one is lost. One task is interrupted and one cancelled.
 pub fn check() -> Result<()> {
     let cluster = Cluster::start(3)?;
     let whole = cluster.folder.join("whole");
@@ -95,12 +87,7 @@ pub fn check() -> Result<()> {
     properties::only_the_cancelled_block_is_missing(&trial)?;
     properties::refused_tasks_moved(&trial)?;
     properties::lost_task_moved(&trial, LOST_TASK)?;
-    trial.submit_plainly()?;
-    properties::nothing_is_missing(&trial)?;
-    properties::each_block_is_made_once(&trial)?;
-    properties::report_is_written(&trial)?;
-    trial.run_whole(&whole)?;
-    properties::blocks_are_of_one_plan(&trial, &whole)?;
+    compare_with_whole(&mut trial, &whole)?;
     properties::is_same_result(&properties::report_of(&trial.results())?, &properties::report_of(&whole)?)?;
     properties::block_twice_counts_once(&trial)?;
     properties::mixed_versions_are_refused(&trial)?;
@@ -109,49 +96,49 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// Two submissions of the grid in virtual time give the digest of one machine.
-fn grid_in_virtual_time(faults: Faults) -> Result<()> {
-    let cluster = Cluster::start(3)?;
-    let words = words(&[&[GRID], &VIRTUAL]);
-    let mut trial = Trial::prepare(&cluster, words, GRID_BLOCKS, faults, USER)?;
-    let whole = submit_twice(&mut trial)?;
-    properties::is_same_result(&properties::report_of(&trial.results())?, &whole)?;
+/// Submits the grid twice, and compares its report with that of one machine.
+///
+/// In virtual time both have the same digest. On this kernel they agree, and the host is as before.
+fn grid(engine: GridEngine, faults: Faults) -> Result<()> {
+    let (nodes, user, options): (_, _, &[&str]) = match engine {
+        GridEngine::Virtual => (3, USER, &VIRTUAL),
+        GridEngine::Kernel => (2, ROOT, &[]),
+    };
+    let cluster = Cluster::start(nodes)?;
+    let before = (engine == GridEngine::Kernel).then(host_state::lines);
+    if before.is_some() {
+        host::has_no_leftovers()?;
+    }
+    let mut trial = Trial::prepare(&cluster, words(&[&[GRID], options]), GRID_BLOCKS, faults, user)?;
+    trial.submit_with_faults()?;
+    properties::only_the_cancelled_block_is_missing(&trial)?;
+    let whole = trial.home.join("whole");
+    compare_with_whole(&mut trial, &whole)?;
+    let [one, other] = [trial.results(), whole].map(|place| properties::report_of(&place));
+    match engine {
+        GridEngine::Virtual => properties::is_same_result(&one?, &other?)?,
+        GridEngine::Kernel => properties::is_like_result(&one?, &other?)?,
+    }
     cluster.end()?;
-    println!("the cluster's report is that of one machine");
-    Ok(())
-}
-
-/// Two submissions of the grid on this kernel give the cells of one machine, and leave the host as it was.
-fn grid_on_the_kernel(faults: Faults) -> Result<()> {
-    let cluster = Cluster::start(2)?;
-    host::has_no_leftovers()?;
-    let before = host_state::lines();
-    let words = words(&[&[GRID]]);
-    let mut trial = Trial::prepare(&cluster, words, GRID_BLOCKS, faults, ROOT)?;
-    let whole = submit_twice(&mut trial)?;
-    properties::is_like_result(&properties::report_of(&trial.results())?, &whole)?;
-    cluster.end()?;
-    host::has_no_leftovers()?;
-    demo::compare(&before)?;
+    if let Some(before) = before {
+        host::has_no_leftovers()?;
+        demo::compare(&before)?;
+    }
     println!("the cluster's report agrees with that of one machine");
     Ok(())
 }
 
-/// Submits the grid twice, and returns the report of the same in one piece.
-fn submit_twice(trial: &mut Trial<'_>) -> Result<Value> {
-    trial.submit_with_faults()?;
-    properties::only_the_cancelled_block_is_missing(trial)?;
+/// Submits the remaining blocks, and runs the whole experiment on one machine.
+fn compare_with_whole(trial: &mut Trial<'_>, whole: &Path) -> Result<()> {
     trial.submit_plainly()?;
     properties::nothing_is_missing(trial)?;
     properties::each_block_is_made_once(trial)?;
     properties::report_is_written(trial)?;
-    let whole = trial.home.join("whole");
-    trial.run_whole(&whole)?;
-    properties::blocks_are_of_one_plan(trial, &whole)?;
-    properties::report_of(&whole)
+    trial.run_whole(whole)?;
+    properties::blocks_are_of_one_plan(trial, whole)
 }
 
-/// Moments in the first two thirds of the grid, from a seed or the clock.
+/// Draws moments in the first two thirds of the grid from the seed or the clock.
 fn random_faults(seed: Option<usize>) -> Result<Faults> {
     const MOMENTS: usize = 2 * GRID_BLOCKS / 3;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("read the clock")?;

@@ -1,23 +1,20 @@
-//! The formatters decide the layout: rustfmt and clang-format.
+//! Formats Rust with rustfmt and C with clang-format.
 
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::count::Count;
+use crate::count::TestCount;
 use crate::process;
 use crate::tidy::tree;
 
-/// How to format.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Change nothing, fail where the layout differs
+    /// Change nothing; fail where the layout differs
     #[arg(long)]
     check: bool,
 }
 
-/// Formats Rust and C: `cargo xtask fmt`.
-///
-/// Errors: a formatter is missing or, when checking, the layout differs.
+/// `cargo xtask fmt`. Errors: a formatter is missing or, with `--check`, the layout differs.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let count = format(arguments.check);
     for reason in count.reasons.keys() {
@@ -29,19 +26,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Both languages, each counted as one check, which changes nothing if so asked; a formatter that is not there is a skip.
-pub fn format(is_check: bool) -> Count {
-    let mut count = Count::default();
-    if process::answers(&mut process::cargo("fmt")) {
-        count.check("layout of Rust", format_rust(is_check));
-    } else {
-        count.skip(1, "the layout of Rust needs rustfmt, which this toolchain lacks (`rustup component add rustfmt`)");
-    }
-    if process::answers(&mut process::program("clang-format")) {
-        count.check("layout of C", format_c(is_check));
-    } else {
-        count.skip(1, "the layout of C needs clang-format (`cargo xtask setup --for ci`)");
-    }
+/// Counts each language as one check. With `is_check` no file changes. A missing formatter is a skip.
+pub fn format(is_check: bool) -> TestCount {
+    let mut count = TestCount::default();
+    let lack = "the layout of Rust needs rustfmt, which this toolchain lacks (`rustup component add rustfmt`)";
+    count.check_by(process::cargo("fmt"), "layout of Rust", lack, || format_rust(is_check));
+    let lack = "the layout of C needs clang-format (`cargo xtask setup --for ci`)";
+    count.check_by(process::program("clang-format"), "layout of C", lack, || format_c(is_check));
     count
 }
 
@@ -57,9 +48,6 @@ fn format_rust(is_check: bool) -> Result<()> {
 fn format_c(is_check: bool) -> Result<()> {
     let mut files = tree::paths()?;
     files.retain(|path| path.ends_with(".c") || path.ends_with(".h"));
-    if files.is_empty() {
-        return Ok(());
-    }
     let mut clang_format = process::program("clang-format");
     clang_format.args(if is_check { &["--dry-run", "-Werror"][..] } else { &["-i"][..] });
     eprintln!("xtask: fmt: clang-format over {} C files", files.len());

@@ -1,6 +1,6 @@
-//! The guest of virtual time: the kernel in which `tccc run --engine virtual` runs, built from Debian's kernel source.
+//! Builds the guest of virtual time, the kernel that `tccc run --engine virtual` runs in, from Debian's kernel source.
 //!
-//! What is kept is one folder: the kernel as one program, the headers that modules need, and what both were made of.
+//! The result is one folder with the kernel as one program, the headers for modules, and a description of both.
 
 pub mod source;
 
@@ -15,7 +15,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::process;
-use crate::setup::{self, Purpose};
+use crate::setup::{self, SetupPurpose};
 use recipe::Ingredient;
 
 #[path = "../../src/virtual_time/recipe.rs"]
@@ -24,54 +24,42 @@ mod recipe;
 const KERNEL: &str = "linux";
 const HEADERS: &str = "headers.tar.xz";
 const FACTS: &str = "guest.json";
-/// Where the trial module is compiled, in the kernel's tree.
+/// Folder of the trial module in the kernel's tree.
 const TRIAL: &str = "tccc_trial";
 
-/// How to build the guest.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Build it even where it is there
+    /// Build the guest again if it exists
     #[arg(long)]
     again: bool,
-    /// Print where the guest is or would be, and change nothing
+    /// Print the guest's folder and change nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Builds the guest unless it is there, and prints its folder: `cargo xtask virtual`.
+/// `cargo xtask virtual`: builds the guest unless it exists, and prints its folder.
 ///
-/// Errors: packages are missing; no source to be had; a patch does not apply; the compiler's own failures.
-/// Side effects: installs packages; writes below the build's folder, and the guest's folder in the user's cache.
+/// Side effects: installs packages; writes below the build's folder and in the user's cache.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let place = place()?;
-    if arguments.dry_run || (is_built(&place) && !arguments.again) {
-        println!("{}", place.display());
-        return Ok(());
+    if !arguments.dry_run && (arguments.again || !is_there()) {
+        setup::set_up(SetupPurpose::Virtual)?;
+        build(&place)?;
     }
-    setup::set_up(Purpose::Virtual)?;
-    build(&place)?;
     println!("{}", place.display());
     Ok(())
 }
 
-/// Builds the guest unless it is there, for another command that runs something in it.
-///
-/// Errors: as [`run`].
+/// Builds the guest unless it exists, for another command.
 pub fn provide() -> Result<()> {
     run(&Arguments { again: false, dry_run: false })
 }
 
 pub fn is_there() -> bool {
-    place().is_ok_and(|place| is_built(&place))
+    place().is_ok_and(|place| place.join(FACTS).exists())
 }
 
-fn is_built(place: &Path) -> bool {
-    place.join(FACTS).exists()
-}
-
-/// Where the guest lies; `src/virtual_time/guest.rs` looks there too.
-///
-/// Errors: there is no home.
+/// The guest's folder; `src/virtual_time/guest.rs` computes the same path.
 pub fn place() -> Result<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
@@ -96,7 +84,7 @@ fn build(place: &Path) -> Result<()> {
     fs::remove_dir_all(&tree).context("remove the kernel's tree")
 }
 
-/// A patch that does not apply to the letter stops everything, before the tree is half changed.
+/// Stops at a patch that does not apply exactly, before it changes the tree.
 fn apply_patches(tree: &Path) -> Result<()> {
     for patch in recipe::PATCHES {
         let file = tree.join(".tccc.patch");
@@ -120,13 +108,13 @@ fn make(tree: &Path) -> std::process::Command {
     let mut make = process::program("make");
     let jobs = available_parallelism().map_or(1, usize::from);
     make.current_dir(tree).args(["ARCH=um", "--silent", &format!("-j{jobs}")]);
-    // Nothing of the machine gets into the kernel, so that equal sources give equal kernels.
+    // Equal sources give equal kernels: nothing of this machine gets into the kernel.
     let who = [("KBUILD_BUILD_USER", "tccc"), ("KBUILD_BUILD_HOST", "tccc"), ("KBUILD_BUILD_VERSION", "1")];
     make.envs(who).env("KBUILD_BUILD_TIMESTAMP", "2000-01-01").env_remove("MAKEFLAGS").env_remove("CARGO_MAKEFLAGS");
     make
 }
 
-/// Checks too that the kernel took every line: a name that it does not know would vanish without a word.
+/// Configures the kernel, and checks that it kept every line: it drops unknown names silently.
 fn configure(tree: &Path) -> Result<()> {
     let asked = ingredient("config");
     let file = tree.join(".tccc.config");
@@ -160,7 +148,7 @@ fn compile(tree: &Path) -> Result<()> {
     process::output("strip", process::program("strip").current_dir(tree).arg(KERNEL)).map(drop)
 }
 
-/// How a module is compiled, found out by compiling one that includes every header.
+/// How modules are compiled, taken from the trial module, which includes every header.
 struct Flags {
     compiler: Vec<String>,
     linker: Vec<String>,
@@ -170,10 +158,11 @@ struct Flags {
 fn try_module(tree: &Path) -> Result<Flags> {
     let folder = tree.join(TRIAL);
     fs::create_dir_all(&folder).context("create the trial module")?;
-    fs::write(folder.join("Makefile"), format!("obj-m := {TRIAL}.o\n")).context("write the trial module")?;
-    fs::write(folder.join("headers.h"), ingredient("headers.h")).context("write the trial module")?;
-    let code = "#include \"headers.h\"\nMODULE_LICENSE(\"GPL\");\n";
-    fs::write(folder.join(format!("{TRIAL}.c")), code).context("write the trial module")?;
+    let (makefile, code) = (format!("obj-m := {TRIAL}.o\n"), "#include \"headers.h\"\nMODULE_LICENSE(\"GPL\");\n");
+    let program = format!("{TRIAL}.c");
+    for (name, text) in [("Makefile", makefile.as_str()), ("headers.h", ingredient("headers.h")), (&program, code)] {
+        fs::write(folder.join(name), text).context("write the trial module")?;
+    }
     let mut command = make(tree);
     command.arg(format!("M={TRIAL}")).arg("KBUILD_MODPOST_WARN=1").arg("modules");
     process::output("compile a module", &mut command)?;
@@ -184,7 +173,7 @@ fn try_module(tree: &Path) -> Result<Flags> {
     let (object, module) = (saved(&format!("{TRIAL}.o"))?, saved(&format!("{TRIAL}.ko"))?);
     let (plain, common) = (saved(&format!("{TRIAL}.mod.o"))?, saved(".module-common.o")?);
     let mut headers: Vec<String> = [&object, &plain, &common].into_iter().flat_map(|one| headers_in(one)).collect();
-    // The first the kernel's build leaves out of its rules, because it keeps a rule for every option by itself.
+    // The kernel's build leaves autoconf.h out of its rules, because it has one rule per option.
     let others = ["include/generated/autoconf.h", "scripts/module.lds", "scripts/module-common.c"];
     headers.extend(others.map(str::to_owned));
     headers.sort();
@@ -192,7 +181,7 @@ fn try_module(tree: &Path) -> Result<Flags> {
     Ok(Flags { compiler: compiler_flags(&object), linker: linker_flags(&module), headers })
 }
 
-/// The words of the command that made an object, without the names of its files.
+/// The arguments of the command that built an object.
 fn words(saved: &str) -> impl Iterator<Item = String> {
     let line = saved.lines().next().unwrap_or_default();
     let command = line.split_once(":=").map_or("", |(_, command)| command);
@@ -213,14 +202,14 @@ fn linker_flags(saved: &str) -> Vec<String> {
     words(saved).take_while(|word| word != "-o").collect()
 }
 
-/// The headers that an object's rule names, below the tree.
+/// The headers below the tree that an object's rule names.
 fn headers_in(saved: &str) -> impl Iterator<Item = String> {
     let names = saved.split_whitespace().filter(|word| word.ends_with(".h")).map(|word| word.trim_start_matches("./"));
     names.filter(|name| !name.starts_with('/') && !name.contains(TRIAL)).map(str::to_owned)
 }
 
-/// The folder appears whole, by renaming.
-fn keep(tree: &Path, source: &source::Source, flags: &Flags, place: &Path) -> Result<()> {
+/// Writes the guest's folder, which appears complete by a rename.
+fn keep(tree: &Path, source: &source::KernelSource, flags: &Flags, place: &Path) -> Result<()> {
     let fresh = place.with_extension("partial");
     let _ = fs::remove_dir_all(&fresh);
     fs::create_dir_all(&fresh).with_context(|| format!("create {}", fresh.display()))?;

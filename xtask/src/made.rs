@@ -1,9 +1,9 @@
-//! Tables that a command makes and a document shows: each between two marks, the first of which names the command.
+//! Tables that a command generates and a document shows, each between two marks. The first mark names the command.
 
 use std::fs;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use tempfile::NamedTempFile;
 
 use crate::process;
@@ -11,56 +11,40 @@ use crate::process;
 const END: &str = "<!-- end of what is made -->";
 
 #[derive(Debug, Clone, Copy)]
-pub struct Block {
+pub struct GeneratedTable {
     /// Path of the document from the top of the workspace.
     pub document: &'static str,
-    /// The command that makes what is in it.
+    /// The command that generates the table.
     pub command: &'static str,
 }
 
-impl Block {
-    /// Writes `table` into the document.
-    ///
-    /// Errors: the document lacks the marks, or cannot be written.
+impl GeneratedTable {
     pub fn write(&self, table: &str) -> Result<()> {
-        let placed = self.with(table)?.1;
-        fs::write(process::workspace().join(self.document), placed).with_context(|| format!("write {}", self.document))
+        self.settle(table, true)
     }
 
-    /// Compares `table` with what the document shows.
-    ///
-    /// Errors: the document shows another one, or lacks the marks.
     pub fn compare(&self, table: &str) -> Result<()> {
-        let (text, placed) = self.with(table)?;
-        if text != placed {
-            bail!("{} shows another result than this one: `{}` writes it", self.document, self.command);
-        }
-        Ok(())
+        self.settle(table, false)
     }
 
-    /// Writes or compares.
+    /// Writes `table` into the document, or compares it with the document's table.
     ///
-    /// Errors: as [`Block::write`] or [`Block::compare`].
+    /// Errors: the document has no marks; it shows another table.
     pub fn settle(&self, table: &str, is_written: bool) -> Result<()> {
-        if is_written { self.write(table) } else { self.compare(table) }
-    }
-
-    /// The document as it is, and as it is with this table.
-    fn with(&self, table: &str) -> Result<(String, String)> {
         let path = process::workspace().join(self.document);
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", self.document))?;
-        let begin = self.begin();
+        let begin = format!("<!-- made by `{}` -->\n", self.command);
         let placed = replaced(&text, &begin, table)
             .with_context(|| format!("find the lines `{}` and `{END}` in {}", begin.trim(), self.document))?;
-        Ok((text, placed))
-    }
-
-    fn begin(&self) -> String {
-        format!("<!-- made by `{}` -->\n", self.command)
+        if is_written {
+            return fs::write(path, placed).with_context(|| format!("write {}", self.document));
+        }
+        ensure!(text == placed, "{} shows another result than this one: `{}` writes it", self.document, self.command);
+        Ok(())
     }
 }
 
-/// The table that tests write into the file which a variable names.
+/// Runs tests that write a table into the file that a variable names, and returns the table.
 ///
 /// Errors: a test fails, or is skipped.
 pub fn table_of(tests: &mut Command, variable: &str) -> Result<String> {
@@ -71,7 +55,7 @@ pub fn table_of(tests: &mut Command, variable: &str) -> Result<String> {
     Ok(table)
 }
 
-/// A table in Markdown of cells between ` | `; the heading of a column of numbers ends with a colon.
+/// A Markdown table. `head` and `rows` separate cells by ` | `. A heading that ends with a colon aligns its column right.
 pub fn table(head: &str, rows: impl IntoIterator<Item = String>) -> String {
     let rule = |cell: &str| if cell.ends_with(':') { "---:" } else { "---" };
     let rule: Vec<&str> = head.split(" | ").map(rule).collect();
@@ -79,7 +63,7 @@ pub fn table(head: &str, rows: impl IntoIterator<Item = String>) -> String {
     [head, rule.join(" | ")].into_iter().chain(rows).map(|line| format!("| {line} |\n")).collect()
 }
 
-/// The text with what is between the two marks replaced; none without the marks.
+/// Replaces the text between `begin` and [`END`]; `None` if a mark is missing.
 fn replaced(text: &str, begin: &str, table: &str) -> Option<String> {
     let begin = text.find(begin)? + begin.len();
     let end = begin + text[begin..].find(END)?;

@@ -1,6 +1,6 @@
 //! The developers' commands of tccc: set up, demonstrate, test, check, format, measure.
 //!
-//! Needs nothing but a Rust toolchain to start; says what else is missing and why before it installs it.
+//! Starts with a Rust toolchain alone. It names each missing package, and why it is needed, before it installs it.
 
 mod bench;
 mod ci;
@@ -35,99 +35,98 @@ use clap::{Parser, Subcommand};
 /// The developers' commands of tccc
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-pub struct Cli {
-    /// What to do
+pub struct XtaskCli {
     #[command(subcommand)]
-    command: Command,
+    task: Task,
     /// Name missing packages instead of installing them
     #[arg(long, global = true)]
     no_install: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum Task {
     /// Install the packages that a command needs
     Setup(setup::Arguments),
     /// Build, run dtcp against reno and cubic on a lossy path, show the result
     Demo,
-    /// Run all tests and count passed, failed and skipped
+    /// Run all tests; count passed, failed and skipped
     Test(test::Arguments),
     /// Everything CI checks: format, rules, lints, tests, README commands
     Ci,
-    /// Kernel build, rules and the host ring of the algorithms
+    /// Build for the kernel, check the rules, run the host tests of the algorithms
     Check,
     /// Format Rust and C
     Fmt(fmt::Arguments),
-    /// Check the rules that are programs
+    /// Check the rules of style and layering
     Tidy,
     /// Accept changed snapshots and show what changed
     Bless,
-    /// Look for operations that break an algorithm, or bytes that break a parser, led by coverage
+    /// Fuzz the algorithms with operations, or the parsers with bytes, guided by coverage
     Fuzz(fuzz::Arguments),
     /// Prove every algorithm free of undefined behaviour with Frama-C
     Prove(prove::Arguments),
     /// Count the instructions the verifier walks, per algorithm and callback
     Verify,
-    /// Build the guest of virtual time, in which `tccc run --engine virtual` runs
+    /// Build the guest that `tccc run --engine virtual` runs in
     Virtual(guest::Arguments),
-    /// Run the papers' experiments to the end, and write their summaries
+    /// Run the papers' experiments and write their summaries
     Results(results::Arguments),
-    /// Measure what every algorithm does to its neighbours and on difficult paths; write the table that tccc shows
+    /// Measure each algorithm's effect on its neighbours and on difficult paths; write the table that tccc shows
     Risk(risk::Arguments),
     /// Run a command under another kernel, in a virtual machine
     Vm(vm::Arguments),
     /// Run the tests of the kernel ring under several kernels; print a table of algorithms and kernels
     VmMatrix(vm::matrix::Arguments),
     VmBoot(vm::boot::Arguments),
-    /// Load the congestion control of the kernel's own selftests; print the table of what happens
+    /// Load the congestion control of the kernel's own selftests; print the table of results
     Selftests(selftests::Arguments),
     /// Compare the ports of the kernel's algorithms with the originals in virtual time; print the table
     Twins(twins::Arguments),
     /// Measure: the link, the cost of tracing, the time to load
     Bench(bench::Arguments),
-    /// Bundle the web page of `tccc serve`; look at it in a browser
+    /// Bundle the web page of `tccc serve`; test it in a browser
     Web(web::Arguments),
-    /// Make the pictures of the README from a recording in the tree
+    /// Make the README's pictures from a recording in the tree
     Pictures,
-    /// Compare README.md with the program: commands, scenario, table of algorithms
+    /// Compare the READMEs with the program: commands, scenarios, table of algorithms
     Readme(readme::Arguments),
-    /// Make packages, a static program, recipes for clusters, a dashboard and alert rules, below target/dist
+    /// Build packages, a static program, recipes for clusters, a dashboard and alert rules below target/dist
     Dist(dist::Arguments),
-    /// Try the recipe for Slurm: three nodes on this machine make an experiment in blocks
+    /// Test the recipe for Slurm: three nodes on this machine run an experiment in blocks
     Fleet(fleet::Arguments),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = XtaskCli::parse();
     if cli.no_install {
         setup::forbid_installing();
     }
-    let done = match cli.command {
-        Command::Setup(arguments) => setup::run(&arguments),
-        Command::Demo => demo::run(),
-        Command::Test(arguments) => test::run(&arguments),
-        Command::Ci => ci::run(),
-        Command::Check => test::check(),
-        Command::Fmt(arguments) => fmt::run(&arguments),
-        Command::Tidy => tidy::run(),
-        Command::Bless => test::bless(),
-        Command::Fuzz(arguments) => fuzz::run(&arguments),
-        Command::Prove(arguments) => prove::run(&arguments),
-        Command::Verify => test::verify(),
-        Command::Virtual(arguments) => guest::run(&arguments),
-        Command::Results(arguments) => results::run(&arguments),
-        Command::Risk(arguments) => risk::run(&arguments),
-        Command::Vm(arguments) => vm::run(&arguments),
-        Command::VmMatrix(arguments) => vm::matrix::run(&arguments),
-        Command::VmBoot(arguments) => vm::boot::run(&arguments),
-        Command::Selftests(arguments) => selftests::run(&arguments),
-        Command::Twins(arguments) => twins::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Web(arguments) => web::run(&arguments),
-        Command::Pictures => pictures::run(),
-        Command::Readme(arguments) => readme::run(&arguments),
-        Command::Dist(arguments) => dist::run(&arguments),
-        Command::Fleet(arguments) => fleet::run(&arguments),
+    let done = match cli.task {
+        Task::Setup(arguments) => setup::run(&arguments),
+        Task::Demo => demo::run(),
+        Task::Test(arguments) => test::run(&arguments),
+        Task::Ci => ci::run(),
+        Task::Check => test::check(),
+        Task::Fmt(arguments) => fmt::run(&arguments),
+        Task::Tidy => tidy::run(),
+        Task::Bless => test::bless(),
+        Task::Fuzz(arguments) => fuzz::run(&arguments),
+        Task::Prove(arguments) => prove::run(&arguments),
+        Task::Verify => test::verify(),
+        Task::Virtual(arguments) => guest::run(&arguments),
+        Task::Results(arguments) => results::run(&arguments),
+        Task::Risk(arguments) => risk::run(&arguments),
+        Task::Vm(arguments) => vm::run(&arguments),
+        Task::VmMatrix(arguments) => vm::matrix::run(&arguments),
+        Task::VmBoot(arguments) => vm::boot::run(&arguments),
+        Task::Selftests(arguments) => selftests::run(&arguments),
+        Task::Twins(arguments) => twins::run(&arguments),
+        Task::Bench(arguments) => bench::run(&arguments),
+        Task::Web(arguments) => web::run(&arguments),
+        Task::Pictures => pictures::run(),
+        Task::Readme(arguments) => readme::run(&arguments),
+        Task::Dist(arguments) => dist::run(&arguments),
+        Task::Fleet(arguments) => fleet::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! Pictures for the README, made from a recording in the tree: the page of `tccc serve` and the screen of `tccc top`.
+//! Makes the README's pictures from a recording in the tree: the page of `tccc serve` and the screen of `tccc top`.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,28 +9,25 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::setup::{self, Purpose};
+use crate::setup::{self, SetupPurpose};
 use crate::{process, web};
 
 mod screen;
 
 const FOLDER: &str = "xtask/pictures";
 const RECORDING: &str = "tests/fixtures/recording-format-1.tccc";
-/// The largest picture, bytes.
+/// Largest size of a picture, bytes.
 const LARGEST: u64 = 150_000;
 const COLUMNS: u16 = 112;
 const ROWS: u16 = 24;
-/// Stops the replay, goes to nine tenths of it and on to its end, selects the first row, and leaves.
+/// Stops the replay, seeks to nine tenths and on to the end, selects the first row, and quits.
 const KEYS: [&str; 5] = [" ", "9", "}}", "g", "q"];
-/// Time in which the dashboard answers a key: more than its pause between two pictures.
+/// Time in which the dashboard answers a key: more than its refresh interval.
 const ANSWER: Duration = Duration::from_millis(1500);
 
-/// Makes the pictures of the page, dark and light, and of the terminal: `cargo xtask pictures`.
-///
-/// Errors: Chromium or npm is missing; the build fails; a picture is too large.
-/// Side effects: installs packages of npm below `target/web`; rewrites the pictures.
+/// `cargo xtask pictures`. Errors: Chromium or npm is missing; a picture is too large.
 pub fn run() -> Result<()> {
-    setup::set_up(Purpose::Web)?;
+    setup::set_up(SetupPurpose::Web)?;
     web::bundle_if_possible();
     process::build_tccc()?;
     page()?;
@@ -45,7 +42,7 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// The flow view in Chromium.
+/// Makes pictures of the flow view in Chromium, dark and light.
 fn page() -> Result<()> {
     let packages = web::install(web::TESTS, "tests")?;
     let mut node = process::program("node");
@@ -56,7 +53,7 @@ fn page() -> Result<()> {
     process::run("pictures", node.env("PACKAGES", packages.join("node_modules")))
 }
 
-/// The table of sockets in a terminal that `script` makes.
+/// Makes the picture of the table of sockets, in a terminal that `script` creates.
 fn terminal() -> Result<()> {
     let command =
         format!("stty cols {COLUMNS} rows {ROWS}; exec {} top --replay {RECORDING}", process::tccc().display());
@@ -80,7 +77,7 @@ fn terminal() -> Result<()> {
     fs::write(process::workspace().join(FOLDER).join("top.svg"), picture).context("write the picture of the terminal")
 }
 
-/// What the terminal shows before the dashboard gives it back.
+/// The screen before the dashboard restores the terminal.
 fn shown(written: &[u8]) -> vt100::Parser {
     const LEAVES: &[u8] = b"\x1b[?1049l";
     let end = written.windows(LEAVES.len()).rposition(|bytes| bytes == LEAVES).unwrap_or(written.len());

@@ -1,4 +1,4 @@
-//! Running other programs from the top of the workspace, with the step's name in every failure.
+//! Runs other programs from the top of the workspace, with the step's name in every failure.
 
 use std::env;
 use std::fs;
@@ -14,7 +14,7 @@ pub fn workspace() -> PathBuf {
     manifest.parent().map(Path::to_path_buf).unwrap_or(manifest)
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target folder.
 pub fn target() -> PathBuf {
     workspace().join(env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from))
 }
@@ -24,28 +24,20 @@ pub fn tccc() -> PathBuf {
     target().join("debug/tccc")
 }
 
-/// Builds [`tccc`].
-///
-/// Errors: it does not build.
 pub fn build_tccc() -> Result<()> {
     run("build", cargo("build").args(["--quiet", "--bin", "tccc"]))
 }
 
-/// The build of tccc with optimisation.
+/// The release build of tccc.
 pub fn fast_tccc() -> PathBuf {
     target().join("release/tccc")
 }
 
-/// Builds [`fast_tccc`].
-///
-/// Errors: it does not build.
 pub fn build_fast_tccc() -> Result<()> {
     run("build", cargo("build").arg("--release"))
 }
 
-/// Removes a folder that an earlier call may have left.
-///
-/// Errors: it cannot be removed.
+/// Removes a folder; one that is missing is no error.
 pub fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -55,44 +47,41 @@ pub fn remove(folder: &Path) -> Result<()> {
     }
 }
 
-/// A program that starts at the top of the workspace and asks nothing.
+/// A program that starts at the top of the workspace and reads no input.
 pub fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(workspace()).stdin(Stdio::null());
     command
 }
 
-/// The cargo that started us.
+/// The cargo that started this program.
 pub fn cargo(verb: &str) -> Command {
     let mut command = program(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.arg(verb);
     command
 }
 
-/// Tests of one module of a test program, with their output, one at a time.
+/// Runs the tests of one module one at a time, and shows their output.
 ///
-/// The whole workspace is named: one package alone would be built again, with the features that it alone asks for.
+/// With `--package` instead of `--workspace` cargo would build again, with that package's features only.
 pub fn tests_of(target: [&str; 2], module: &str) -> Command {
     let mut command = cargo("test");
     command.args(["--quiet", "--workspace"]).args(target).args(["--", module, "--nocapture", "--test-threads=1"]);
     command
 }
 
-/// The same with less claim to the processors than anything else has.
-pub fn patient(command: &Command) -> Command {
-    let mut patient = program("nice");
-    patient.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
-    patient
+/// Gives this thread, and the programs that it starts from now on, the lowest priority.
+pub fn be_patient() {
+    // SAFETY: `nice` takes no pointer. On Linux it changes the calling thread alone.
+    unsafe { nix::libc::nice(19) };
 }
 
-/// Whether this program can be started and answers `--version`.
+/// Whether the program starts and answers `--version`.
 pub fn answers(command: &mut Command) -> bool {
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// Runs a program with its output on the terminal.
-///
-/// Errors: it cannot be started, or ends with another code than 0; both name the step.
+/// Runs a program with its output on the terminal. Errors name the step.
 pub fn run(step: &str, command: &mut Command) -> Result<()> {
     eprintln!("xtask: {step}: {}", shown(command));
     let status = command.status().with_context(|| format!("{step}: start `{}`", shown(command)))?;
@@ -102,9 +91,7 @@ pub fn run(step: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program and returns what it printed on stdout.
-///
-/// Errors: it cannot be started, or ends with another code than 0; both name the step and what it said.
+/// Runs a program and returns its stdout. Errors name the step and quote its stderr.
 pub fn output(step: &str, command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("{step}: start `{}`", shown(command)))?;
     if !output.status.success() {
@@ -114,9 +101,7 @@ pub fn output(step: &str, command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a program and returns the JSON that it printed on stdout.
-///
-/// Errors: as [`output`]; it printed no JSON.
+/// Runs a program and parses its stdout as JSON.
 pub fn json(step: &str, command: &mut Command) -> Result<Value> {
     serde_json::from_str(&output(step, command)?).with_context(|| format!("{step}: read JSON of `{}`", shown(command)))
 }

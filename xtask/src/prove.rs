@@ -1,16 +1,14 @@
-//! The proof of every algorithm by Frama-C's EVA, and its table in the tests/README.md.
+//! Proves every algorithm with Frama-C's EVA, and writes the table in tests/README.md.
 
 use anyhow::Result;
 use clap::Args;
 
-use crate::made::{self, Block};
+use crate::made::{self, GeneratedTable};
 use crate::process;
-use crate::setup::{self, Purpose};
+use crate::setup::{self, SetupPurpose};
 
-/// Where the table of the proof stands.
-const TABLE: Block = Block { document: "tests/README.md", command: "cargo xtask prove --bless" };
+const TABLE: GeneratedTable = GeneratedTable { document: "tests/README.md", command: "cargo xtask prove --bless" };
 
-/// What to prove.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Algorithms, for example `dtcp bpf_reno`; all when left out
@@ -20,24 +18,21 @@ pub struct Arguments {
     bless: bool,
 }
 
-/// Proves and prints a line for each: `cargo xtask prove`.
+/// `cargo xtask prove`.
 ///
-/// Errors: an alarm, an assert without proof or a statement that is never reached; a table in tests/README.md that differs.
-/// Side effects: installs Frama-C where it is missing.
+/// Errors: an alarm, an unproved assertion or an unreached statement; the table differs from the document's.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Prove)?;
+    setup::set_up(SetupPurpose::Prove)?;
     let table = prove(&arguments.algorithms)?;
     if arguments.algorithms.is_empty() { TABLE.settle(&table, arguments.bless) } else { Ok(()) }
 }
 
-/// The proof of all algorithms, and the comparison with tests/README.md: what CI runs.
-///
-/// Errors: as [`run`].
+/// Proves all algorithms and compares the table, for CI.
 pub fn check() -> Result<()> {
     TABLE.compare(&prove(&[])?)
 }
 
 fn prove(algorithms: &[String]) -> Result<String> {
-    let mut test = process::patient(process::tests_of(["--test", "host"], "prove::").arg("--ignored"));
-    made::table_of(test.env("TCCC_ALGORITHMS", algorithms.join(" ")), "TCCC_PROVE_TABLE")
+    let mut test = process::tests_of(["--test", "host"], "prove::");
+    made::table_of(test.arg("--ignored").env("TCCC_ALGORITHMS", algorithms.join(" ")), "TCCC_PROVE_TABLE")
 }

@@ -1,4 +1,4 @@
-//! The documents' commands and scenarios, and the README's table of algorithms, compared with the program.
+//! Compares the commands and scenarios of documents, and the README's table of algorithms, with the program.
 
 use std::fs;
 use std::path::Path;
@@ -8,14 +8,13 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Parser as _, error::ErrorKind};
 use serde_json::Value;
 
-use crate::{Cli, process};
+use crate::{XtaskCli, process};
 
 mod table;
 
-/// Documents for newcomers, whose commands and scenarios are checked.
+/// Documents whose commands and scenarios are checked.
 const DOCUMENTS: [&str; 3] = ["README.md", "scenarios/README.md", "src/README.md"];
 
-/// What to do with the table.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Write the table of algorithms into README.md instead of comparing it
@@ -23,20 +22,15 @@ pub struct Arguments {
     bless: bool,
 }
 
-/// Builds tccc and checks the README, or writes its table: `cargo xtask readme --bless`.
-///
-/// Errors: the build fails; the README differs from the program.
 pub fn run(arguments: &Arguments) -> Result<()> {
     process::build_tccc()?;
     if arguments.bless { write(&listed(&process::tccc())?) } else { check() }
 }
 
-/// Checks the documents without changing anything.
+/// Checks the documents without changing anything; tccc must be built.
 ///
-/// Each `tccc …` and `cargo xtask …` line of their code blocks names an existing verb with existing options; their
-/// scenarios can be planned; the README's table of algorithms is that of this build.
-///
-/// Errors: a fault in one of the three; the program is not built.
+/// Each `tccc …` and `cargo xtask …` line of a code block names an existing verb with existing options. Each scenario can
+/// be planned. The README's table of algorithms is that of this build.
 pub fn check() -> Result<()> {
     let tccc = process::tccc();
     for document in DOCUMENTS {
@@ -51,22 +45,18 @@ pub fn check() -> Result<()> {
     table::TABLE.compare(&table::rows(&listed(&tccc)?)?)
 }
 
-/// Writes the table of algorithms; `lines` are those of `tccc list -o json`.
-///
-/// Errors: the README cannot be written.
+/// Writes the table of algorithms; `lines` come from [`listed`].
 pub fn write(lines: &[Value]) -> Result<()> {
     table::TABLE.write(&table::rows(lines)?)
 }
 
-/// Lists every algorithm of this program and of this kernel.
-///
-/// Errors: the program cannot be run; it prints no JSON.
+/// The algorithms in `tccc list -o json`: tccc's and this kernel's.
 pub fn listed(tccc: &Path) -> Result<Vec<Value>> {
     let document = process::json("list the algorithms", process::program(tccc).args(["list", "-o", "json"]))?;
     Ok(document["algorithms"].as_array().cloned().unwrap_or_default())
 }
 
-/// The TOML blocks that are whole scenarios: those with a title.
+/// The TOML blocks that are whole scenarios: they begin with a title.
 fn scenarios(text: &str) -> impl Iterator<Item = &str> {
     let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks.filter(|block| block.starts_with("title ="))
@@ -80,7 +70,7 @@ fn plan(document: &str, scenario: &str, tccc: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lines of the fenced blocks, without prompt and comment.
+/// Lines of the fenced blocks, without prompt, comment and further commands.
 fn command_lines(readme: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     readme.lines().filter_map(move |line| {
@@ -93,7 +83,7 @@ fn command_lines(readme: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What is wrong with a line, if it is a command of ours.
+/// The fault of a line that is a command of tccc or xtask.
 fn fault(line: &str, tccc: &Path) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
@@ -106,7 +96,7 @@ fn fault(line: &str, tccc: &Path) -> Option<String> {
 }
 
 fn xtask_fault(words: &[&str]) -> Option<String> {
-    let refusal = Cli::try_parse_from(std::iter::once(&"cargo xtask").chain(words)).err()?;
+    let refusal = XtaskCli::try_parse_from(std::iter::once(&"cargo xtask").chain(words)).err()?;
     let is_help = matches!(refusal.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     (!is_help).then(|| refusal.kind().to_string())
 }
@@ -144,7 +134,7 @@ mod tests {
 
     #[test]
     fn unknown_command_of_xtask_is_a_fault() {
-        Cli::command().debug_assert();
+        XtaskCli::command().debug_assert();
         assert_eq!(xtask_fault(&["demo", "--no-install"]), None);
         assert!(xtask_fault(&["demonstrate"]).is_some());
         assert!(xtask_fault(&["demo", "--quick"]).is_some());

@@ -1,109 +1,88 @@
-//! The experiments of the papers, run to the end, and their summaries in the tree: published, ns-2, real kernel, virtual.
+//! Runs the papers' experiments, and writes their summaries into the tree: published, ns-2, real kernel, virtual time.
 //!
-//! A run's result directory becomes a report, the report a small JSON file in the tree, and these files the documents.
+//! A result directory becomes a report, the report a small JSON file in the tree, and these files become documents.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use serde::Deserialize;
 use serde_json::Value;
 
-use crate::made::Block;
+use crate::made::GeneratedTable;
 use crate::process;
 
 mod page;
 mod store;
 mod summary;
 
-/// Where results lie unless the command says otherwise.
+/// Default folder of results.
 const FOLDER: &str = "target/results";
-/// The papers' folders, with how many runs of each cell virtual time makes.
-const PAPERS: [(&str, u32); 6] = [
-    ("dtcp-2018", 30),
-    ("msack-2024", 30),
-    ("adaptive-2019", 30),
-    ("swift-start", 30),
-    ("cct-2017", 5),
-    ("compare", 5),
-];
-/// What virtual time does not have is left out: `mswift` needs a BPF program beside it.
-const PARTS: [(&str, &[&str]); 7] = [
-    ("swift-start/figures-10-11", &["variant=slow start", "variant=swift start"]),
-    ("swift-start/figures-4-7", &["variant=slow start", "variant=swift start"]),
-    ("swift-start/figures-8-9", &["variant=slow start", "variant=swift start"]),
-    ("swift-start/table-2", &["variant=slow start"]),
-    ("swift-start/table-3", &["variant=slow start"]),
-    ("compare/cellular", &["algorithm=reno", "algorithm=cubic", "algorithm=bbr", "algorithm=dtcp"]),
-    ("compare/random-loss", &["algorithm=reno", "algorithm=cubic", "algorithm=bbr", "algorithm=dtcp"]),
-];
-/// What the real kernel runs too, at three runs a cell: at least forty cells, in half an hour.
-const ON_THE_KERNEL: [&str; 7] = [
-    "dtcp-2018/table-2",
-    "dtcp-2018/table-3",
-    "msack-2024/table-1",
-    "adaptive-2019/figures-2-5",
-    "swift-start/figures-2-3",
-    "compare/cct-slow-start",
-    "compare/fast-start",
-];
+/// Which experiments are run, from `results/experiments.json`.
+#[derive(Deserialize)]
+struct Experiments {
+    /// The papers' folders, with the runs per cell in virtual time.
+    papers: Vec<(String, u32)>,
+    /// Parts of scenarios for virtual time, which does not support the companion program of `mswift`.
+    virtual_parts: BTreeMap<String, Vec<String>>,
+    /// Scenarios for the real kernel: at least forty cells, in half an hour.
+    on_the_kernel: Vec<String>,
+}
+
+static EXPERIMENTS: LazyLock<Experiments> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("results/experiments.json")).expect("a test reads the experiments")
+});
 const KERNEL_RUNS: u32 = 3;
 
 /// The engines side by side.
-const AGREEMENT: Block = Block { document: "scenarios/agreement.md", command: "cargo xtask results" };
+const AGREEMENT: GeneratedTable = GeneratedTable { document: "scenarios/agreement.md", command: "cargo xtask results" };
 
-/// What carries runs out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Engine {
-    /// The host's kernel, in real time: needs root
+pub enum ResultsEngine {
+    /// The host's kernel in real time; needs root
     Kernel,
     /// Virtual time
     Virtual,
-    /// The simulator
+    /// The simulator ns-2
     Ns2,
 }
 
-impl Engine {
-    fn name(self) -> &'static str {
-        match self {
-            Engine::Kernel => "kernel",
-            Engine::Virtual => "virtual",
-            Engine::Ns2 => "ns2",
-        }
+impl ResultsEngine {
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
-/// What to run and to write.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Folders of papers, instead of all
+    /// Folders of papers; all when left out
     papers: Vec<String>,
-    /// Run what is not run yet, with this engine, before the summaries are written
+    /// Run what is missing with this engine before writing the summaries
     #[arg(long, value_enum)]
-    run: Vec<Engine>,
+    run: Vec<ResultsEngine>,
     /// Folder of the result directories
     #[arg(long, default_value = FOLDER)]
     out: PathBuf,
 }
 
-/// Runs what is asked for, then writes the summaries and the documents made of them: `cargo xtask results`.
+/// `cargo xtask results` runs what `--run` asks for, then writes the summaries and their documents.
 ///
-/// The summary of a scenario is replaced if `--out` has results of it, so keep the result directories of all engines
-/// there. Without results only the documents are written: `results.md` beside each paper's scenarios, and the page of
-/// all.
-///
-/// Errors: a run fails; a folder does not belong to a paper.
+/// A scenario with results in `--out` gets a new summary, so keep the result directories of all engines there. Without
+/// results only the documents are written.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let unknown = arguments.papers.iter().find(|name| PAPERS.iter().all(|(paper, _)| paper != name));
-    if let Some(name) = unknown {
-        bail!("\"{name}\" is no folder of a paper: {}", PAPERS.map(|(paper, _)| paper).join(", "));
+    let known: Vec<&str> = EXPERIMENTS.papers.iter().map(|(paper, _)| paper.as_str()).collect();
+    if let Some(name) = arguments.papers.iter().find(|name| !known.contains(&name.as_str())) {
+        bail!("\"{name}\" is no folder of a paper: {}", known.join(", "));
     }
     process::build_fast_tccc()?;
-    let is_chosen = |paper: &str| arguments.papers.is_empty() || arguments.papers.iter().any(|name| name == paper);
-    for (paper, runs) in PAPERS.into_iter().filter(|(paper, _)| is_chosen(paper)) {
+    let is_chosen = |paper: &String| arguments.papers.is_empty() || arguments.papers.contains(paper);
+    for (paper, runs) in EXPERIMENTS.papers.iter().filter(|(paper, _)| is_chosen(paper)) {
         let names = scenarios(paper)?;
         for (name, engine) in names.iter().flat_map(|name| arguments.run.iter().map(move |engine| (name, *engine))) {
-            carry_out(&arguments.out, &format!("{paper}/{name}"), engine, runs)?;
+            run_scenario(&arguments.out, &format!("{paper}/{name}"), engine, *runs)?;
         }
         for name in &names {
             let reports = reports(&arguments.out, &format!("{paper}/{name}"))?;
@@ -118,30 +97,28 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     write_agreement(&arguments.out)
 }
 
-/// Every document made of the summaries in the tree, with its path.
-///
-/// Errors: a summary cannot be read.
+/// The documents generated from the summaries in the tree, with their paths.
 fn documents() -> Result<Vec<(String, String)>> {
     let mut documents = Vec::new();
     let mut papers = Vec::new();
-    for (paper, _) in PAPERS {
+    for (paper, _) in &EXPERIMENTS.papers {
         let summaries = store::read(paper)?;
         let sections: Vec<String> = summaries.iter().map(|(name, reports)| summary::section(name, reports)).collect();
         if !sections.is_empty() {
             let text = format!("{}\n{}", summary::head(paper), sections.join("\n"));
             documents.push((format!("scenarios/{paper}/results.md"), text));
-            papers.push((paper, summaries));
+            papers.push((paper.as_str(), summaries));
         }
     }
     documents.push((page::DOCUMENT.to_owned(), page::text(&papers)));
     Ok(documents)
 }
 
-/// Writes the engines side by side, of every scenario that both ran; nothing where there is none.
+/// Compares the engines for every scenario that both ran, and writes the table unless it is empty.
 fn write_agreement(out: &Path) -> Result<()> {
     let mut sections = Vec::new();
-    for scenario in ON_THE_KERNEL {
-        let places = [Engine::Kernel, Engine::Virtual].map(|engine| place(out, scenario, engine));
+    for scenario in &EXPERIMENTS.on_the_kernel {
+        let places = [ResultsEngine::Kernel, ResultsEngine::Virtual].map(|engine| place(out, scenario, engine));
         if !places.iter().all(|place| place.join("plan.json").exists()) {
             continue;
         }
@@ -166,36 +143,35 @@ fn scenarios(paper: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn place(out: &Path, scenario: &str, engine: Engine) -> PathBuf {
+fn place(out: &Path, scenario: &str, engine: ResultsEngine) -> PathBuf {
     out.join(engine.name()).join(scenario.replace('/', "-"))
 }
 
-/// Runs one scenario by one engine, where that can; what is there already stays.
-fn carry_out(out: &Path, scenario: &str, engine: Engine, runs: u32) -> Result<()> {
+/// Runs a scenario with an engine that supports it; finished runs stay.
+fn run_scenario(out: &Path, scenario: &str, engine: ResultsEngine, runs: u32) -> Result<()> {
     let file = process::workspace().join("scenarios").join(format!("{scenario}.toml"));
     let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
     let is_left_out = match engine {
-        Engine::Kernel => !ON_THE_KERNEL.contains(&scenario),
-        Engine::Ns2 => !text.contains("\n[ns2]"),
-        Engine::Virtual => false,
+        ResultsEngine::Kernel => EXPERIMENTS.on_the_kernel.iter().all(|one| one != scenario),
+        ResultsEngine::Ns2 => !text.contains("\n[ns2]"),
+        ResultsEngine::Virtual => false,
     };
     if is_left_out {
         return Ok(());
     }
-    let runs = if engine == Engine::Kernel { KERNEL_RUNS } else { runs };
+    let runs = if engine == ResultsEngine::Kernel { KERNEL_RUNS } else { runs };
     let mut command = process::program(process::fast_tccc());
-    command.args(["run", "--quiet", "--engine", engine.name(), "--runs", &runs.to_string()]).arg("--out");
+    command.args(["run", "--quiet", "--engine", &engine.name(), "--runs", &runs.to_string()]).arg("--out");
     command.arg(place(out, scenario, engine)).arg(&file);
-    let part = PARTS.iter().find(|(name, _)| *name == scenario && engine == Engine::Virtual);
-    for value in part.iter().flat_map(|(_, only)| only.iter()) {
-        command.args(["--only", value]);
-    }
+    let part = EXPERIMENTS.virtual_parts.get(scenario).filter(|_| engine == ResultsEngine::Virtual);
+    command.args(part.into_iter().flatten().flat_map(|value| ["--only", value]));
     process::run(scenario, command.stdout(std::process::Stdio::null()))
 }
 
-/// The reports of one scenario, by engine; the simulator's runs are in those of the others.
+/// The reports of a scenario by engine; the other engines' reports include the simulator's runs.
 fn reports(out: &Path, scenario: &str) -> Result<Vec<Value>> {
-    let places = [Engine::Kernel, Engine::Virtual, Engine::Ns2].map(|engine| place(out, scenario, engine));
+    let places =
+        [ResultsEngine::Kernel, ResultsEngine::Virtual, ResultsEngine::Ns2].map(|engine| place(out, scenario, engine));
     let there: Vec<&PathBuf> = places.iter().filter(|place| place.join("plan.json").exists()).collect();
     if there.is_empty() {
         return Ok(Vec::new());

@@ -1,41 +1,42 @@
-//! What every algorithm does to its neighbours and on difficult paths: `scenarios/safety` over all of them, and its table.
+//! Measures each algorithm's effect on its neighbours and on difficult paths: `scenarios/safety` over all algorithms.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::Value;
 
-use self::question::Question;
-use self::table::{Entry, Figure, RiskTable};
-use crate::made::Block;
+use self::question::SafetyQuestion;
+use self::table::{RiskEntry, RiskFigure, RiskTable};
+use crate::made::GeneratedTable;
 use crate::{process, readme};
 
 mod question;
 mod table;
 
-/// Where generated scenarios and results go.
+/// Holds generated scenarios and results.
 const FOLDER: &str = "target/risk";
-/// Algorithms of the kernel that are measured too, for comparison.
+/// The kernel's algorithms that are measured for comparison.
 const OF_THE_KERNEL: [&str; 3] = ["reno", "cubic", "bbr"];
-/// The macro by which a header asks for a companion program, which virtual time does not have.
+/// The macro of algorithms with a companion program, which virtual time does not support.
 const COMPANION: &str = "\nSHARED_STORAGE(";
-/// Runs of each cell on the real kernel: the fewest with an interval.
+/// Runs of each cell on the real kernel: the fewest that give a confidence interval.
 const KERNEL_RUNS: u32 = 3;
 
-const FIGURES: Block = Block { document: "scenarios/safety/README.md", command: "cargo xtask risk --bless" };
-/// The same cells on the real kernel.
-const WITNESS: Block = Block { document: "scenarios/safety/README.md", command: "sudo cargo xtask risk --bless" };
+const FIGURES: GeneratedTable =
+    GeneratedTable { document: "scenarios/safety/README.md", command: "cargo xtask risk --bless" };
+/// Compares the worst cells in virtual time with the real kernel.
+const WITNESS: GeneratedTable =
+    GeneratedTable { document: "scenarios/safety/README.md", command: "sudo cargo xtask risk --bless" };
 
-/// What to measure.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Runs of each cell in virtual time; three are the fewest with an interval
+    /// Runs of each cell in virtual time; three are the fewest that give a confidence interval
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(3..))]
     runs: u32,
-    /// Measure this algorithm and leave the figures of the others; may be repeated
+    /// Measure this algorithm and keep the figures of the others; may be repeated
     #[arg(long, value_name = "ID")]
     only: Vec<String>,
     /// Leave out the real kernel
@@ -46,20 +47,10 @@ pub struct Arguments {
     bless: bool,
 }
 
-/// One way to run the questions: the virtual one over all cells, the kernel's over one of each.
-struct Campaign<'a> {
-    engine: &'static str,
-    runs: u32,
-    /// Algorithms, with the kernel's own.
-    ids: &'a [String],
-}
-
-/// Runs every question over the algorithms and prints what changed: `cargo xtask risk --runs 3 --only msack`.
+/// `cargo xtask risk --runs 3 --only msack` runs every question over the algorithms and prints the table.
 ///
-/// The real kernel runs the worst cell of each file as a witness, and all of an algorithm that virtual time does not have;
-/// it needs root and is left out without.
-///
-/// Errors: a run fails; an id is none; the tables cannot be written.
+/// With root, the real kernel repeats the worst cell of each file as a witness. It also runs everything for algorithms that
+/// virtual time does not support.
 pub fn run(arguments: &Arguments) -> Result<()> {
     process::build_fast_tccc()?;
     let carried = carried()?;
@@ -81,10 +72,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         eprintln!("xtask: skipped: the real kernel as a witness{only_there} ({why})");
         None
     } else {
-        witness(&questions, &bpf, &mut figures)
+        let rows = on_the_kernel(&questions, &bpf, &mut figures);
+        if let Err(error) = &rows {
+            // The slow results of virtual time stay.
+            eprintln!("xtask: warning: no witness on the real kernel: {error:#}");
+            figures.retain(|id, _| !bpf.contains(id));
+        }
+        rows.ok()
     };
     for (id, figures) in figures {
-        let entry = Entry { code: carried.get(&id).cloned().flatten(), figures };
+        let entry = RiskEntry { code: carried.get(&id).cloned().flatten(), figures };
         table.algorithms.insert(id, entry);
     }
     table.algorithms.retain(|id, _| carried.contains_key(id) || OF_THE_KERNEL.contains(&id.as_str()));
@@ -95,43 +92,32 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.bless { bless(&table, &questions, witness.as_deref()) } else { Ok(()) }
 }
 
-type Figures = BTreeMap<String, Vec<Figure>>;
+type RiskFigures = BTreeMap<String, Vec<RiskFigure>>;
 
-fn in_virtual_time(questions: &[Question], runs: u32, ids: &[String]) -> Result<Figures> {
-    let campaign = Campaign { engine: "virtual", runs, ids };
-    let mut figures = Figures::new();
+fn in_virtual_time(questions: &[SafetyQuestion], runs: u32, ids: &[String]) -> Result<RiskFigures> {
+    let mut figures = RiskFigures::new();
     for question in questions.iter().filter(|question| !question.is_for_companions && !ids.is_empty()) {
-        for (id, figure) in campaign.measure(question, &[])? {
+        for (id, figure) in measure(question, ids, ("virtual", runs), &[])? {
             figures.entry(id).or_default().push(figure);
         }
     }
     Ok(figures)
 }
 
-/// The real kernel's table; none, with the reason, where it cannot be had: what virtual time gave takes the time, and stays.
-fn witness(questions: &[Question], bpf: &[String], figures: &mut Figures) -> Option<String> {
-    let rows = on_the_kernel(questions, bpf, figures);
-    if let Err(error) = &rows {
-        eprintln!("xtask: warning: no witness on the real kernel: {error:#}");
-        figures.retain(|id, _| !bpf.contains(id));
-    }
-    rows.ok()
-}
-
-/// Writes the table and, with the words that tccc then gives it, the documents.
-fn bless(table: &RiskTable, questions: &[Question], witness: Option<&str>) -> Result<()> {
+/// Writes the table, rebuilds tccc with it, and writes the documents.
+fn bless(table: &RiskTable, questions: &[SafetyQuestion], witness: Option<&str>) -> Result<()> {
     table.write()?;
     process::build_fast_tccc()?;
-    let words = list()?;
+    let words = readme::listed(&process::fast_tccc())?;
     FIGURES.write(&table.markdown(questions))?;
     witness.map_or(Ok(()), |witness| WITNESS.write(witness))?;
     readme::write(&words)
 }
 
-/// The worst cell of each question again, and everything of the algorithms with a companion, one cell a question.
+/// Repeats the worst cell of each question, also for the algorithms with a companion.
 ///
-/// Returns the table of virtual time beside the real kernel.
-fn on_the_kernel(questions: &[Question], bpf: &[String], figures: &mut Figures) -> Result<String> {
+/// Returns the table that compares virtual time with the real kernel.
+fn on_the_kernel(questions: &[SafetyQuestion], bpf: &[String], figures: &mut RiskFigures) -> Result<String> {
     let mut rows = String::from("| question | algorithm | virtual time | real kernel |\n| --- | --- | ---: | ---: |\n");
     for question in questions.iter().filter(|question| !question.is_for_companions || !bpf.is_empty()) {
         let of_question = figures.iter().flat_map(|(id, all)| all.iter().map(move |figure| (id, figure)));
@@ -144,8 +130,7 @@ fn on_the_kernel(questions: &[Question], bpf: &[String], figures: &mut Figures) 
         let at = worst.as_ref().map_or("", |(_, figure)| figure.at.as_str());
         let only: Vec<String> =
             at.split(", ").filter_map(|one| one.split_once(' ')).map(|(key, value)| format!("{key}={value}")).collect();
-        let campaign = Campaign { engine: "kernel", runs: KERNEL_RUNS, ids: &ids };
-        for (id, figure) in campaign.measure(question, &only)? {
+        for (id, figure) in measure(question, &ids, ("kernel", KERNEL_RUNS), &only)? {
             match worst.as_ref().filter(|(worst, _)| *worst == id) {
                 Some((_, simulated)) => {
                     let what = [question.id.as_str(), at].join(" ");
@@ -158,47 +143,39 @@ fn on_the_kernel(questions: &[Question], bpf: &[String], figures: &mut Figures) 
     Ok(rows)
 }
 
-impl Campaign<'_> {
-    /// Runs a question and returns each algorithm's figures.
-    ///
-    /// Errors: a run fails; the report has no ratio for a cell.
-    fn measure(&self, question: &Question, only: &[String]) -> Result<Vec<(String, Figure)>> {
-        let folder = process::workspace().join(FOLDER);
-        let scenario = folder.join(format!("{}.toml", question.id));
-        fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-        fs::write(&scenario, question.over(self.ids)).with_context(|| format!("write {}", scenario.display()))?;
-        let out = folder.join(self.engine).join(&question.id);
-        process::remove(&out)?;
-        let mut command = process::program(process::fast_tccc());
-        command.args(["run", "--quiet", "--engine", self.engine, "--runs", &self.runs.to_string(), "--out"]);
-        command.arg(&out).arg(&scenario).args(only.iter().flat_map(|one| ["--only", one]));
-        process::run(&question.id, command.stdout(std::process::Stdio::null()))?;
-        self.figures(question, &out)
-    }
-
-    fn figures(&self, question: &Question, out: &Path) -> Result<Vec<(String, Figure)>> {
-        let mut command = process::program(process::fast_tccc());
-        let report = process::json("read the results", command.arg("report").arg(out).args(["-o", "json"]))?;
-        let cells = report["cells"].as_array().into_iter().flatten();
-        let cells = cells.filter(|cell| cell["metric"] == question.metric.as_str());
-        let cells = cells.filter(|cell| cell["measured"]["n"].as_u64().is_some_and(|runs| runs > 0));
-        let figures = cells.filter_map(|cell| Figure::read(question, self.engine, cell));
-        Ok(figures.collect())
-    }
+/// Runs a question over algorithms by an engine with runs per cell; returns each algorithm's figures.
+fn measure(
+    question: &SafetyQuestion,
+    ids: &[String],
+    (engine, runs): (&str, u32),
+    only: &[String],
+) -> Result<Vec<(String, RiskFigure)>> {
+    let folder = process::workspace().join(FOLDER);
+    let scenario = folder.join(format!("{}.toml", question.id));
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    fs::write(&scenario, question.over(ids)).with_context(|| format!("write {}", scenario.display()))?;
+    let out = folder.join(engine).join(&question.id);
+    process::remove(&out)?;
+    let mut command = process::program(process::fast_tccc());
+    command.args(["run", "--quiet", "--engine", engine, "--runs", &runs.to_string(), "--out"]);
+    command.arg(&out).arg(&scenario).args(only.iter().flat_map(|one| ["--only", one]));
+    process::run(&question.id, command.stdout(Stdio::null()))?;
+    let mut command = process::program(process::fast_tccc());
+    let report = process::json("read the results", command.arg("report").arg(out).args(["-o", "json"]))?;
+    let cells = report["cells"].as_array().into_iter().flatten();
+    let cells = cells.filter(|cell| cell["metric"] == question.metric.as_str());
+    let cells = cells.filter(|cell| cell["measured"]["n"].as_u64().is_some_and(|runs| runs > 0));
+    Ok(cells.filter_map(|cell| RiskFigure::read(question, engine, cell)).collect())
 }
 
-/// Every algorithm of tccc with the digest of its code.
+/// Digest of the code of every algorithm of tccc.
 fn carried() -> Result<BTreeMap<String, Option<String>>> {
-    let lines = list()?.into_iter().filter(|line| line["from"] == "tccc");
+    let lines = readme::listed(&process::fast_tccc())?.into_iter().filter(|line| line["from"] == "tccc");
     let text = |value: &Value| value.as_str().map(str::to_owned);
     Ok(lines.filter_map(|line| Some((text(&line["id"])?, text(&line["code"])))).collect())
 }
 
-fn list() -> Result<Vec<Value>> {
-    readme::listed(&process::fast_tccc())
-}
-
-/// Whether an algorithm, or a header that it includes, asks for a companion program.
+/// Whether an algorithm or a header that it includes has a companion program.
 fn has_companion(id: &str) -> bool {
     let bpf = process::workspace().join("bpf");
     let text = fs::read_to_string(bpf.join(format!("cc/{id}.bpf.c"))).unwrap_or_default();

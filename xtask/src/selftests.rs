@@ -1,6 +1,6 @@
-//! The congestion control of the kernel's own selftests as a test of what others write, and its table in bpf/README.md.
+//! Loads the congestion control of the kernel's own selftests, as an example of algorithms by others.
 //!
-//! Nothing of it is kept: the sources come from Debian's package of the kernel's source, and stay in the build's folder.
+//! The sources come from Debian's package of the kernel's source, and stay in the build's folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,13 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::guest::source;
-use crate::made::{self, Block};
+use crate::made::{self, GeneratedTable};
 use crate::process;
-use crate::setup::{self, Purpose};
+use crate::setup::{self, SetupPurpose};
 
-const TABLE: Block = Block { document: "bpf/README.md", command: "cargo xtask selftests --bless" };
+const TABLE: GeneratedTable = GeneratedTable { document: "bpf/README.md", command: "cargo xtask selftests --bless" };
 const SELFTESTS: &str = "tools/testing/selftests/bpf";
 
-/// What to do with the table.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Write the table into bpf/README.md instead of comparing it
@@ -24,12 +23,9 @@ pub struct Arguments {
     bless: bool,
 }
 
-/// Compiles each, has each carry data, and compares the table: `cargo xtask selftests`.
-///
-/// Errors: packages are missing; one does not compile; a table in bpf/README.md that differs.
-/// Side effects: installs packages; writes below the build's folder.
+/// `cargo xtask selftests`: compiles each algorithm, sends data with it, and compares the table.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Selftests)?;
+    setup::set_up(SetupPurpose::Selftests)?;
     let folder = process::target().join("selftests");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let objects = compile(&folder)?;
@@ -38,8 +34,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     TABLE.settle(&made::table_of(&mut test, "TCCC_SELFTESTS_TABLE")?, arguments.bless)
 }
 
-/// Compiles the sources as the kernel's own build does, with a vmlinux.h of the running kernel and libbpf's headers that
-/// tccc carries; returns the folder of the objects.
+/// Compiles the sources as the kernel's own build does, and returns the folder of objects.
+///
+/// The headers are a vmlinux.h of the running kernel and tccc's copy of libbpf's headers.
 fn compile(folder: &Path) -> Result<PathBuf> {
     let tree = unpack(folder)?;
     let selftests = tree.join(SELFTESTS);
@@ -71,7 +68,7 @@ fn compile(folder: &Path) -> Result<PathBuf> {
     Ok(objects)
 }
 
-/// Those with an ops table, sorted.
+/// The C files with an ops table, sorted.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
     let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -86,7 +83,6 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
 fn unpack(folder: &Path) -> Result<PathBuf> {
     let source = source::find(&process::target().join("virtual"))?;
     let tree = folder.join("tree");
-    // Another version of the source has another digest.
     let mark = tree.join(&source.sha256);
     if mark.exists() {
         return Ok(tree);

@@ -1,4 +1,4 @@
-//! The Debian packages tccc needs, why, and how they get onto this machine.
+//! Installs the Debian packages that tccc needs, and says why.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,56 +10,43 @@ use serde::Deserialize;
 
 use crate::process;
 
-/// What to install for.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The command that shall be able to run
-    #[arg(long = "for", value_enum, default_value_t = Purpose::Ci)]
-    purpose: Purpose,
+    /// The command that needs the packages
+    #[arg(long = "for", value_enum, default_value_t = SetupPurpose::Ci)]
+    purpose: SetupPurpose,
 }
 
 /// A command that needs packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Purpose {
-    /// `cargo xtask demo`
+pub enum SetupPurpose {
     Demo,
-    /// `cargo xtask test`
     Test,
-    /// `cargo xtask ci`
     Ci,
-    /// `cargo xtask bench`
     Bench,
-    /// `cargo xtask prove`
     Prove,
-    /// `cargo xtask fuzz`
     Fuzz,
-    /// `cargo xtask virtual`
     Virtual,
-    /// `cargo xtask selftests`
     Selftests,
-    /// `cargo xtask vm`
     Vm,
-    /// `cargo xtask web`
     Web,
-    /// `cargo xtask dist`
     Dist,
-    /// `cargo xtask fleet`
     Fleet,
 }
 
-/// This machine lacks packages, and they could or should not be installed: exit code 4.
+/// Packages are missing and were not installed: exit code 4.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unmet(String);
 
-/// What shows that a package is not needed because its content is there by other means.
+/// Shows that a package's content is present by other means.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Content {
+enum PackageContent {
     Program(String),
     File(String),
-    /// How the name of a library begins that clang brings along; the rest is the processor's.
+    /// Beginning of the name of a library of clang; the rest names the processor.
     ClangLibrary(String),
 }
 
@@ -68,15 +55,15 @@ struct Package {
     name: String,
     why: String,
     #[serde(flatten)]
-    content: Content,
-    /// None: whatever builds tccc, which is everything but packaging.
+    content: PackageContent,
+    /// `None` for every command that builds tccc, which is all but packaging.
     #[serde(rename = "for")]
-    purposes: Option<Vec<Purpose>>,
+    purposes: Option<Vec<SetupPurpose>>,
 }
 
 impl Package {
-    fn is_for(&self, purpose: Purpose) -> bool {
-        self.purposes.as_ref().map_or(purpose != Purpose::Dist, |purposes| purposes.contains(&purpose))
+    fn is_for(&self, purpose: SetupPurpose) -> bool {
+        self.purposes.as_ref().map_or(purpose != SetupPurpose::Dist, |purposes| purposes.contains(&purpose))
     }
 }
 
@@ -87,17 +74,15 @@ fn packages() -> Vec<Package> {
     serde_json::from_str(PACKAGES).expect("a test reads the packages")
 }
 
-/// Packages without which tests skip and nothing fails: a machine that cannot have them is not held up.
+/// Packages without which some tests skip and nothing fails.
 const SKIPPABLE: [&str; 5] = ["mininet", "net-tools", "ns2", "systemd", "shellcheck"];
 
-/// Installs on its own: `cargo xtask setup`.
 pub fn run(arguments: &Arguments) -> Result<()> {
     set_up(arguments.purpose)?;
     eprintln!("xtask: setup: everything is here");
     Ok(())
 }
 
-/// Whether missing packages are installed.
 static MAY_INSTALL: AtomicBool = AtomicBool::new(true);
 
 /// From here on [`set_up`] names missing packages instead of installing them.
@@ -105,13 +90,11 @@ pub fn forbid_installing() {
     MAY_INSTALL.store(false, Ordering::Relaxed);
 }
 
-/// Makes sure that the packages for `purpose` are there, and says which of those that tests can skip are not.
+/// Installs the missing packages for `purpose`.
 ///
-/// Errors: [`Unmet`] when something is missing and may not be installed, apt is not there or this is not root;
-/// apt's own failure.
-/// Side effects: installs Debian packages.
-pub fn set_up(purpose: Purpose) -> Result<()> {
-    let missing = missing(purpose);
+/// Errors: apt fails; [`Unmet`] where installing is forbidden or impossible, and a test cannot skip the package.
+pub fn set_up(purpose: SetupPurpose) -> Result<()> {
+    let missing: Vec<Package> = wanted(purpose).filter(|package| !is_there(package)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -125,7 +108,7 @@ pub fn set_up(purpose: Purpose) -> Result<()> {
     }
 }
 
-/// Why nothing is installed.
+/// The reason why nothing is installed.
 fn obstacle() -> Option<&'static str> {
     let answers = || process::answers(&mut process::program("apt-get"));
     match (MAY_INSTALL.load(Ordering::Relaxed), process::is_root()) {
@@ -135,7 +118,7 @@ fn obstacle() -> Option<&'static str> {
     }
 }
 
-/// Goes on where tests can skip all that is missing.
+/// Fails unless tests can skip all missing packages.
 fn go_without(missing: &[Package], why: &str) -> Result<()> {
     let names: Vec<&str> = missing.iter().map(|package| package.name.as_str()).collect();
     let by_hand = format!("`apt-get install {}` as root", names.join(" "));
@@ -148,19 +131,15 @@ fn go_without(missing: &[Package], why: &str) -> Result<()> {
     Err(Unmet(text).into())
 }
 
-fn missing(purpose: Purpose) -> Vec<Package> {
-    wanted(purpose).filter(|package| !is_there(package)).collect()
-}
-
-fn wanted(purpose: Purpose) -> impl Iterator<Item = Package> {
+fn wanted(purpose: SetupPurpose) -> impl Iterator<Item = Package> {
     packages().into_iter().filter(move |package| package.is_for(purpose))
 }
 
 fn is_there(package: &Package) -> bool {
     let content = match &package.content {
-        Content::Program(name) => is_in_path(name),
-        Content::File(path) => Path::new(path).exists(),
-        Content::ClangLibrary(name) => has_clang_library(name),
+        PackageContent::Program(name) => is_in_path(name),
+        PackageContent::File(path) => Path::new(path).exists(),
+        PackageContent::ClangLibrary(name) => has_clang_library(name),
     };
     content || is_installed(&package.name)
 }
@@ -170,7 +149,7 @@ fn is_in_path(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-/// Asks clang where its own libraries lie: the folder holds its version.
+/// Asks clang for the folder of its libraries.
 fn has_clang_library(name: &str) -> bool {
     let folder = process::program("clang").arg("-print-runtime-dir").stderr(Stdio::null()).output();
     let folder = folder.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
@@ -178,7 +157,7 @@ fn has_clang_library(name: &str) -> bool {
     files.any(|file| file.file_name().to_string_lossy().starts_with(name))
 }
 
-/// Asks dpkg; a machine without dpkg has no package installed.
+/// Asks dpkg; without dpkg the answer is no.
 fn is_installed(name: &str) -> bool {
     let mut query = process::program("dpkg-query");
     query.args(["--show", "--showformat=${db:Status-Status}", name]).stderr(Stdio::null());
@@ -217,19 +196,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_package_has_a_reason() {
-        assert!(packages().iter().all(|package| package.why.len() > 10));
-    }
-
-    #[test]
     fn content_found_by_other_means_is_enough() {
         let package = |content| {
             let [name, why] = ["no-such-package-in-debian", "a shell"].map(str::to_owned);
             Package { name, why, content, purposes: None }
         };
-        assert!(is_there(&package(Content::Program("sh".into()))));
-        assert!(!is_there(&package(Content::Program("no-such-program".into()))));
-        assert!(!is_there(&package(Content::File("/no/such/file".into()))));
+        assert!(is_there(&package(PackageContent::Program("sh".into()))));
+        assert!(!is_there(&package(PackageContent::Program("no-such-program".into()))));
+        assert!(!is_there(&package(PackageContent::File("/no/such/file".into()))));
     }
 
     #[test]
@@ -242,10 +216,11 @@ mod tests {
     }
 
     #[test]
-    fn format_checker_is_for_ci_only() {
-        let is_wanted = |name: &str, purpose| wanted(purpose).any(|package| package.name == name);
-        assert!(is_wanted("clang-format", Purpose::Ci));
-        assert!(!is_wanted("clang-format", Purpose::Demo));
-        assert!(is_wanted("clang", Purpose::Demo));
+    fn packages_have_reasons_and_purposes() {
+        assert!(packages().iter().all(|package| package.why.len() > 10));
+        let is_wanted = |(name, purpose)| wanted(purpose).any(|package: Package| package.name == name);
+        let cases =
+            [("clang-format", SetupPurpose::Ci), ("clang", SetupPurpose::Demo), ("clang-format", SetupPurpose::Demo)];
+        assert_eq!(cases.map(is_wanted), [true, true, false]);
     }
 }

@@ -1,50 +1,46 @@
-//! The three rings of tests, and what of them this machine could run.
+//! Runs the three rings of tests, as far as this machine can.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
-use crate::count::{Count, LibtestReader};
+use crate::count::{LibtestReader, TestCount};
 use crate::process;
-use crate::setup::{self, Purpose};
+use crate::setup::{self, SetupPurpose};
 use crate::{tidy, web};
 
-/// The test programs of the host ring.
+/// Test programs of the host ring.
 const HOST: [&str; 5] = ["--lib", "--bin", "xtask", "--test", "host"];
 
 /// Tests that compare with snapshots and tables of fields.
-const SHOWN: [&str; 7] = ["algorithms::", "cli::", "explain::", "mistakes", "recording::", "report::", "view::"];
+const SHOWN: [&str; 8] =
+    ["algorithms::", "cli::", "explain::", "mistakes", "recording::", "refusals::", "report::", "view::"];
 const REFERENCE: &str = "scenarios/REFERENCE.md";
 
-/// Which tests.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// One ring only
     #[arg(long, value_enum)]
-    ring: Option<Ring>,
+    ring: Option<TestRing>,
 }
 
-/// Tests by what they need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Ring {
+pub enum TestRing {
     /// No privilege: equations, parsing, tables, simulated paths
     Host,
     /// Root and struct_ops: loading and tracing on this kernel
     Kernel,
-    /// The above and a link: calibration and scenarios
+    /// Root, struct_ops and a link: calibration and scenarios
     Network,
 }
 
-/// Runs the tests and prints the count: `cargo xtask test`.
-///
-/// Errors: a test failed, or the tests do not build.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Test)?;
+    setup::set_up(SetupPurpose::Test)?;
     build()?;
     let count = match arguments.ring {
         Some(ring) => count_ring(ring)?,
@@ -53,59 +49,55 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     count.conclude()
 }
 
-/// Builds all tests.
-///
-/// Errors: they do not build.
 pub fn build() -> Result<()> {
     web::bundle_if_possible();
     process::run("build the tests", process::cargo("test").args(["--workspace", "--no-run"]))
 }
 
-/// Runs all rings, and `also` something else. The host ring and that run beside the kernel ring, whose tests wait more than
-/// they compute, and leave it the processors that it wants. The network ring measures links, and runs alone.
-///
-/// Errors: the tests do not build.
-pub fn count_all<T: Send>(also: impl FnOnce() -> T + Send) -> Result<(Count, T)> {
+/// Runs all rings, and `also`. First `also` and then the host ring run beside the kernel ring, whose tests mostly wait.
+/// The network ring measures links and runs alone.
+pub fn count_all<T: Send>(also: impl FnOnce() -> T + Send) -> Result<(TestCount, T)> {
     let (kernel, host, also) = thread::scope(|scope| {
-        let beside = scope.spawn(|| (run_libtest(process::patient(&process::cargo("test")), &HOST, &[]), also()));
-        let kernel = count_ring(Ring::Kernel);
+        let beside = scope.spawn(|| {
+            let also = also();
+            process::be_patient();
+            (count_ring(TestRing::Host), also)
+        });
+        let kernel = count_ring(TestRing::Kernel);
         let (host, also) = beside.join().expect("tests return what is wrong");
         (kernel, host, also)
     });
     let mut count = host?;
     count.add(kernel?);
-    count.add(count_ring(Ring::Network)?);
+    count.add(count_ring(TestRing::Network)?);
     Ok((count, also))
 }
 
-/// Runs the tests of a ring.
-///
-/// Errors: they do not build.
-fn count_ring(ring: Ring) -> Result<Count> {
+fn count_ring(ring: TestRing) -> Result<TestCount> {
     match ring {
-        Ring::Host => run_libtest(process::cargo("test"), &HOST, &[]),
-        Ring::Kernel => privileged("kernel"),
-        Ring::Network => privileged("network"),
+        TestRing::Host => run_libtest(&HOST, &[]),
+        TestRing::Kernel => privileged("kernel"),
+        TestRing::Network => privileged("network"),
     }
 }
 
-/// Runs a test program whose tests need root, one at a time.
-fn privileged(program: &str) -> Result<Count> {
+/// Runs a test program one test at a time, or counts its tests as skips without root.
+fn privileged(program: &str) -> Result<TestCount> {
     if process::is_root() {
-        return run_libtest(process::cargo("test"), &["--test", program], &["--test-threads=1"]);
+        return run_libtest(&["--test", program], &["--test-threads=1"]);
     }
     let mut list = process::cargo("test");
     let listed = process::output("list the tests", list.args(["--workspace", "--test", program, "--", "--list"]))?;
-    let mut count = Count::default();
+    let mut count = TestCount::default();
     let tests = listed.lines().filter(|line| line.ends_with(": test")).count();
     count.skip(tests, format!("the {program} ring needs root"));
     Ok(count)
 }
 
-/// Runs test programs by `cargo test` and counts what they say.
-fn run_libtest(mut command: Command, programs: &[&str], options: &[&str]) -> Result<Count> {
+/// Runs test programs by `cargo test` and counts their results.
+fn run_libtest(programs: &[&str], options: &[&str]) -> Result<TestCount> {
     let log = skip_log(programs.last().expect("some test program"))?;
-    // One package alone would be built again, with the features that it alone asks for.
+    let mut command = process::cargo("test");
     command
         .arg("--workspace")
         .args(programs)
@@ -130,7 +122,7 @@ fn run_libtest(mut command: Command, programs: &[&str], options: &[&str]) -> Res
     Ok(count)
 }
 
-/// An empty file for the skips of a ring.
+/// Creates an empty file for the skips of a ring.
 fn skip_log(ring: &str) -> Result<PathBuf> {
     let folder = process::target().join("xtask");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
@@ -139,9 +131,7 @@ fn skip_log(ring: &str) -> Result<PathBuf> {
     Ok(log)
 }
 
-/// Builds for the kernel, checks the rules, drives every algorithm over the simulated paths: `cargo xtask check`.
-///
-/// Errors: the first of the three that does not hold.
+/// `cargo xtask check`. Stops at the first failure.
 pub fn check() -> Result<()> {
     process::run("kernel build", process::cargo("check").args(["--quiet", "--all-targets"]))?;
     tidy::run()?;
@@ -151,19 +141,15 @@ pub fn check() -> Result<()> {
     )
 }
 
-/// Loads every algorithm without registering it and prints the instructions the verifier walked: `cargo xtask verify`.
-///
-/// Errors: the verifier refuses an algorithm, or one costs more than the test allows.
+/// `cargo xtask verify`: loads every algorithm without registering it and prints the instructions that the verifier walked.
 pub fn verify() -> Result<()> {
     let mut test = process::tests_of(["--test", "kernel"], "verify::");
     process::run("verify", test.env("TCCC_REQUIRE", "root,struct_ops"))
 }
 
-/// Runs the tests that compare snapshots and `scenarios/REFERENCE.md`, accepts what they show and lists the changed files:
-/// `cargo xtask bless`.
+/// `cargo xtask bless`: rewrites snapshots and the tables of `scenarios/REFERENCE.md`, and lists the changed files.
 ///
 /// Errors: a test fails for another reason than its snapshot.
-/// Side effects: rewrites snapshot files and the tables of `scenarios/REFERENCE.md`.
 pub fn bless() -> Result<()> {
     let mut tests = process::cargo("test");
     tests.args(["--quiet", "--test", "host", "--"]).args(SHOWN);

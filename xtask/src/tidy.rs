@@ -1,6 +1,6 @@
-//! The rules that are programs. Each rule is one function over one file, or over all of them.
+//! Checks the rules of style and layering. Each rule is one function over one file, or over all files.
 //!
-//! A rule returns what it found; it prints nothing. Soft findings warn, hard ones fail.
+//! A rule returns its findings and prints nothing. Soft findings warn, hard ones fail.
 
 mod algorithm;
 mod layers;
@@ -17,32 +17,32 @@ use scan::Language;
 use tree::{SourceFile, Tree};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Line from 1; 0 is the whole file.
+pub struct Fault {
+    /// Line from 1; 0 for the whole file.
     line: usize,
-    /// What is wrong and what would be right.
+    /// What is wrong, and what would be right.
     message: String,
-    /// Warns only.
+    /// A warning instead of an error.
     is_soft: bool,
 }
 
-impl Finding {
+impl Fault {
     fn hard(line: usize, message: impl Into<String>) -> Self {
-        Finding { line, message: message.into(), is_soft: false }
+        Fault { line, message: message.into(), is_soft: false }
     }
 
-    /// One hard finding, or none.
-    fn unless(holds: bool, line: usize, message: impl FnOnce() -> String) -> Vec<Finding> {
-        if holds { Vec::new() } else { vec![Finding::hard(line, message())] }
+    /// One hard finding unless the condition holds.
+    fn unless(holds: bool, line: usize, message: impl FnOnce() -> String) -> Vec<Fault> {
+        if holds { Vec::new() } else { vec![Fault::hard(line, message())] }
     }
 
     fn soft(line: usize, message: impl Into<String>) -> Self {
-        Finding { line, message: message.into(), is_soft: true }
+        Fault { line, message: message.into(), is_soft: true }
     }
 }
 
-type FileRule = fn(&SourceFile) -> Vec<Finding>;
-type TreeRule = fn(&Tree) -> Vec<(String, Finding)>;
+type FileRule = fn(&SourceFile) -> Vec<Fault>;
+type TreeRule = fn(&Tree) -> Vec<(String, Fault)>;
 
 const RUST_RULES: [(&str, FileRule); 4] = [
     ("file says what it is for", rust::file_says_what_it_is_for),
@@ -83,9 +83,7 @@ const TREE_RULES: [(&str, TreeRule); 4] = [
     ("short subjects", words::commit_subjects_are_short),
 ];
 
-/// Checks every rule over every file of the project: `cargo xtask tidy`.
-///
-/// Errors: at least one hard finding; all are printed first.
+/// `cargo xtask tidy`: checks every rule over every file of the project.
 pub fn run() -> Result<()> {
     let tree = Tree::read()?;
     let findings = check(&tree);
@@ -102,8 +100,8 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Rule, path and finding.
-fn check(tree: &Tree) -> Vec<(&'static str, String, Finding)> {
+/// The findings with rule and path.
+fn check(tree: &Tree) -> Vec<(&'static str, String, Fault)> {
     let mut findings = Vec::new();
     for file in &tree.files {
         let of_language = match file.language() {
@@ -121,14 +119,13 @@ fn check(tree: &Tree) -> Vec<(&'static str, String, Finding)> {
     findings
 }
 
-/// What the rules' tests share: one bad and one good sample each.
 #[cfg(test)]
 mod sample {
-    use super::{Finding, SourceFile};
+    use super::{Fault, SourceFile};
 
-    /// The rule finds something in `bad` and nothing in `good`.
+    /// Checks that the rule finds something in `bad` and nothing in `good`.
     #[track_caller]
-    pub fn check(rule: fn(&SourceFile) -> Vec<Finding>, path: &str, bad: &str, good: &str) {
+    pub fn check(rule: fn(&SourceFile) -> Vec<Fault>, path: &str, bad: &str, good: &str) {
         assert_ne!(rule(&SourceFile::new(path, bad)), [], "the bad sample passes");
         assert_eq!(rule(&SourceFile::new(path, good)), [], "the good sample is refused");
     }

@@ -1,14 +1,13 @@
-//! The ports of the kernel's algorithms beside the originals in virtual time, and their table in the bpf/README.md.
+//! Compares the ports of the kernel's algorithms with the originals in virtual time.
 
 use anyhow::Result;
 use clap::Args;
 
-use crate::made::{self, Block};
+use crate::made::{self, GeneratedTable};
 use crate::process;
 
-const TABLE: Block = Block { document: "bpf/README.md", command: "cargo xtask twins --bless" };
+const TABLE: GeneratedTable = GeneratedTable { document: "bpf/README.md", command: "cargo xtask twins --bless" };
 
-/// What to compare.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Ports, for example `bpf_vegas bpf_htcp`; all when left out
@@ -18,7 +17,7 @@ pub struct Arguments {
     bless: bool,
 }
 
-/// Runs `tests/host/twins.rs` and compares its table with the document's: `cargo xtask twins bpf_vegas` runs one port.
+/// `cargo xtask twins bpf_vegas` runs `tests/host/twins.rs` for one port.
 ///
 /// Errors: a port differs for a reason that its patch does not undo; the table differs; no guest is built.
 pub fn run(arguments: &Arguments) -> Result<()> {

@@ -1,7 +1,7 @@
-//! Another kernel than this machine's: one of Debian's, in a virtual machine that sees this machine's files.
+//! Runs one of Debian's kernels in a virtual machine that sees this machine's files.
 //!
-//! The guest reads the whole file system of the host and writes into its own memory, so whatever is built here runs
-//! there as it is, and nothing that runs there changes anything here.
+//! The guest reads the host's file system and writes to its own memory. So programs built here run there, and nothing that
+//! runs there changes the host.
 
 #[path = "../../src/virtual_time/archive.rs"]
 mod archive;
@@ -20,32 +20,30 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::setup::{self, Purpose};
+use crate::setup::{self, SetupPurpose};
 use emulator::Acceleration;
-use guest::Job;
-use kernel::Choice;
-use machine::{Ended, Machine};
+use guest::GuestJob;
+use kernel::KernelChoice;
+use machine::{Ended, VirtualMachine};
 
-/// What to run where.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// A series that Debian packages, for example 6.1 or 6.12, or `newest`
     #[arg(long, value_name = "SERIES|newest")]
-    kernel: Choice,
+    kernel: KernelChoice,
     #[command(flatten)]
     hardware: Hardware,
-    /// The command, started in the workspace as root; its exit code becomes ours
+    /// The command, started in the workspace as root; xtask ends with its exit code
     #[arg(last = true, required = true)]
     command: Vec<String>,
 }
 
-/// The virtual machine.
 #[derive(Debug, Clone, Args)]
 pub struct Hardware {
-    /// How long the guest may take, for example 90s or 10m
+    /// Time limit of the guest, for example 90s or 10m
     #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
     limit: Duration,
-    /// Memory in megabytes; it holds what the guest writes
+    /// Memory in megabytes; it also holds the files that the guest writes
     #[arg(long, value_name = "MEGABYTES", default_value_t = 2048)]
     memory: u32,
     /// Processors
@@ -54,42 +52,41 @@ pub struct Hardware {
     /// How the guest's instructions are executed
     #[arg(long, value_enum, default_value_t = Acceleration::Auto)]
     acceleration: Acceleration,
-    /// Look for a newer package of the kernel than the one that is unpacked
+    /// Look for a newer package of the kernel than the unpacked one
     #[arg(long)]
     renew: bool,
 }
 
-/// The command in the guest ended with a code that is not 0, which becomes ours.
+/// A non-zero exit code of the command in the guest, which becomes xtask's.
 #[derive(Debug, thiserror::Error)]
 #[error("the command in the guest ended with {0}")]
 pub struct EndedWith(pub u8);
 
-/// The guest did not come to its end in the time it was given.
 #[derive(Debug, thiserror::Error)]
 #[error("the guest with {0} was stopped after {1:?}")]
 pub struct OutOfTime(String, Duration);
 
-/// The job did not say a word: the machine that should run it never came so far.
+/// The guest ended before the job wrote anything.
 #[derive(Debug, thiserror::Error)]
 #[error("start the job in the guest")]
 pub struct NotStarted;
 
-/// Runs a command under another kernel: `cargo xtask vm --kernel 6.1 -- target/debug/tccc doctor`.
+/// `cargo xtask vm --kernel 6.1 -- target/debug/tccc doctor` runs a command under another kernel.
 ///
-/// Errors: [`EndedWith`] the command's own exit code; the guest died twice, or the limit was over; no kernel to be had.
-/// Side effects: installs packages where some are missing; unpacks kernels below the build's folder.
+/// Errors: [`EndedWith`]; [`OutOfTime`]; the guest died twice; no kernel is available.
+/// Side effects: installs packages; unpacks kernels below the build's folder.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Vm)?;
-    match boot(&arguments.kernel, &arguments.hardware, &Job::new(arguments.command.clone()), &mut io::stdout())? {
+    setup::set_up(SetupPurpose::Vm)?;
+    match boot(&arguments.kernel, &arguments.hardware, &GuestJob::new(arguments.command.clone()), &mut io::stdout())? {
         0 => Ok(()),
         code => Err(EndedWith(code).into()),
     }
 }
 
-/// Boots and returns the job's exit code; a guest that dies gets one more chance, a job that fails gets none.
-fn boot(choice: &Choice, hardware: &Hardware, job: &Job, stdout: &mut dyn Write) -> Result<u8> {
+/// Boots and returns the job's exit code. A guest that dies is booted once more.
+fn boot(choice: &KernelChoice, hardware: &Hardware, job: &GuestJob, stdout: &mut dyn Write) -> Result<u8> {
     let kernel = kernel::prepare(choice, hardware.renew)?;
-    let machine = Machine { emulator: emulator::find()?, hardware: hardware.clone() };
+    let machine = VirtualMachine { emulator: emulator::find()?, hardware: hardware.clone() };
     for is_last in [false, true] {
         match machine.run(&kernel, job, stdout)? {
             Ended::Code(code) => return Ok(code),

@@ -1,4 +1,4 @@
-//! The page of `tccc serve`: bundled by esbuild for the binary, and looked at in a browser.
+//! Bundles the page of `tccc serve` with esbuild for the binary, and tests it in a browser.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,19 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::setup::{self, Purpose};
+use crate::setup::{self, SetupPurpose};
 use crate::{bench, process};
 
-/// The page's source, and below it what the binary takes in.
 const SOURCE: &str = "src/serve/web";
+/// The part of the page that the binary embeds.
 const BUNDLE: &str = "src/serve/web/bundle";
-/// Files that are taken as they are.
+/// Files that are copied unchanged.
 const AS_THEY_ARE: [&str; 2] = ["index.html", "icon.svg"];
-/// What looks at the page.
 pub const TESTS: &str = "tests/web";
 
-/// How to bundle.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Also look at the page in Chromium: two widths, accessibility, pictures in target/web/pictures
+    /// Also test the page in Chromium: two widths, accessibility, pictures in target/web/pictures
     #[arg(long)]
     test: bool,
     /// Also measure how often Chromium draws while 200 flows are plotted
@@ -30,12 +28,9 @@ pub struct Arguments {
     frames: bool,
 }
 
-/// Bundles the page, tests it and measures it when asked: `cargo xtask web`.
-///
-/// Errors: a package is missing; the bundler or a test of the page fails.
-/// Side effects: installs packages of npm below `target/web`.
+/// `cargo xtask web`. Side effects: installs npm packages below `target/web`.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Web)?;
+    setup::set_up(SetupPurpose::Web)?;
     bundle()?;
     if arguments.test {
         test()?;
@@ -43,7 +38,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.frames { frames() } else { Ok(()) }
 }
 
-/// Bundles when the page changed and npm is here; the binary works without, and says so.
+/// Bundles a changed page if npm is installed. The binary also works without a page.
 pub fn bundle_if_possible() {
     let done = if process::answers(&mut process::program("npm")) { bundle() } else { Ok(()) };
     if let Err(why) = done {
@@ -70,7 +65,7 @@ fn bundle() -> Result<()> {
     process::run("web", esbuild.env("NODE_PATH", packages.join("node_modules")))
 }
 
-/// Nothing of the page is younger than its bundle.
+/// Whether no source of the page is younger than its bundle.
 fn is_fresh() -> bool {
     let bundled = changed(&process::workspace().join(BUNDLE).join("page.js"));
     let sources = fs::read_dir(process::workspace().join(SOURCE)).into_iter().flatten().flatten();
@@ -82,9 +77,7 @@ fn changed(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|file| file.modified()).ok()
 }
 
-/// Installs the packages of a folder's `package.json` below `target`, unless they are there; returns where.
-///
-/// Errors: npm cannot install them.
+/// Installs the packages of a folder's `package.json` below `target` unless they are there, and returns their folder.
 pub fn install(folder: &str, name: &str) -> Result<PathBuf> {
     let place = process::target().join("web").join(name);
     let wanted = process::workspace().join(folder).join("package.json");
@@ -94,7 +87,7 @@ pub fn install(folder: &str, name: &str) -> Result<PathBuf> {
     if is_there && place.join("node_modules").is_dir() {
         return Ok(place);
     }
-    let _ = fs::remove_file(&manifest); // an install that is interrupted is made again
+    let _ = fs::remove_file(&manifest); // an interrupted install is repeated
     fs::create_dir_all(&place).with_context(|| format!("create {}", place.display()))?;
     let scratch = place.join("wanted");
     fs::create_dir_all(&scratch).with_context(|| format!("create {}", scratch.display()))?;
@@ -109,7 +102,7 @@ pub fn install(folder: &str, name: &str) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// The pure parts in Node, then the page in Chromium over a recording.
+/// Tests the pure parts in Node, then the page in Chromium over a recording.
 fn test() -> Result<()> {
     process::run("web", &mut node(&["--test", "tests/web/pure.test.mjs"]))?;
     process::build_tccc()?;
@@ -123,7 +116,7 @@ fn test() -> Result<()> {
     Ok(())
 }
 
-/// The page in Chromium over sockets of this host, as many as are plotted and more.
+/// Measures the page in Chromium with more sockets of this host than it plots.
 fn frames() -> Result<()> {
     let packages = install(TESTS, "tests")?;
     let mut bench = bench::command("page");

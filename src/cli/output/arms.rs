@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::kernel::bpf;
-use crate::policy::label::Labels;
+use crate::policy::label::LabelReader;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{self, ArmSlot, PolicyRecord};
 use crate::policy::rule::{Arm, Rule};
@@ -20,12 +20,12 @@ const RULE_NAME_MAX: usize = crate::policy::rule::RULE_NAME_MAX;
 
 /// Reads which arm each connection is in; none while there is no policy.
 pub fn read_arms() -> ReadArms {
-    let mut labels: Option<Labels> = None;
+    let mut labels: Option<LabelReader> = None;
     let mut names = Names::of_host();
     Box::new(move || {
-        if !labels.as_ref().is_some_and(Labels::is_current) {
+        if !labels.as_ref().is_some_and(LabelReader::is_current) {
             labels = None; // the labels of a policy that is gone are let go before others are looked for
-            labels = Labels::open()?;
+            labels = LabelReader::open()?;
         }
         let Some(labels) = &labels else { return Ok(None) };
         // A number is in the record before a label has it.

@@ -272,10 +272,7 @@ fn now_of(verdict: Option<&Decision>) -> Now {
         arm: decided.map(|(_, arm)| arm.treatment.to_string()),
         share: decided.map(|(_, arm)| arm.portion.fraction()),
         portion: decided.map(|(_, arm)| arm.portion),
-        passed_over: over
-            .iter()
-            .map(|(rule, why)| PassedOver { rule: rule.name.clone(), because: why.into() })
-            .collect(),
+        passed_over: over.iter().map(|(rule, why)| PassedOver { rule: rule.name.clone(), because: why }).collect(),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
 use crate::loader::{Unloaded, confirm};
 use crate::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
-use crate::policy::rule::{Allowed, Policy, Rule, RuleTrial, Treatment};
+use crate::policy::rule::{Allowed, Policy, Rule, Treatment};
 use crate::trial::journal::KERNEL_LOG;
 use crate::trial::judge::limit_of;
 use crate::trial::{self, guard};
@@ -117,8 +117,7 @@ pub fn guard_command() -> Command {
 ///
 /// Errors: stdout cannot be written.
 pub fn forecast(out: &mut impl Write, policy: &Policy, patience: Option<Duration>) -> io::Result<()> {
-    let guarded: Vec<&Rule> =
-        policy.rules.iter().filter(|rule| rule.trial.as_ref().is_some_and(RuleTrial::is_guarded)).collect();
+    let guarded: Vec<&Rule> = policy.rules.iter().filter(|rule| rule.is_guarded()).collect();
     if guarded.is_empty() {
         return Ok(());
     }

@@ -17,15 +17,12 @@ use crate::kernel::netlink::{check_interface_name, has_interface};
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege;
 use crate::model::run::LinkCounters;
-use crate::path::acks::AckHold;
-use crate::path::loss::LossModel;
-use crate::path::reorder::Reorder;
 use crate::path::{Direction, LinkConfig};
-use crate::units::{QueueSize, Share, format_duration, parse_duration};
+use crate::units::format_duration;
 
 mod directions;
 
-use directions::{ChangeChoice, RateChoice, config_of, parse_change, parse_loss, parse_rate, parse_trace};
+use directions::{config_of, parse_change};
 
 /// Name of an end's interface where none is given.
 const INTERFACE: &str = "tccc0";
@@ -45,67 +42,25 @@ pub struct Args {
     /// The two namespaces, each with an interface name after `:`
     #[arg(long, num_args = 2, required = true, value_names = ["NS1[:IF]", "NS2[:IF]"])]
     pub between: Vec<String>,
-    /// Rate of both directions, such as 10mbit; none is unlimited
-    ///
-    /// trace:FILE delivers at the times of a file as --trace does; cellular:mean=10mbit,seed=1 at those of a synthetic
-    /// cellular link, drawn from the seed.
-    #[arg(long, value_parser = parse_rate)]
-    pub rate: Option<RateChoice>,
+    #[command(flatten)]
+    pub fields: LinkFields,
     /// Rate of both directions from a file of delivery times
     ///
-    /// In mahimahi's format: a time in milliseconds a line, at which 1500 bytes can be delivered; round and round.
-    #[arg(long, value_name = "FILE", conflicts_with = "rate", value_parser = parse_trace)]
-    pub trace: Option<RateChoice>,
-    /// One-way delay of both directions, such as 50ms
-    #[arg(long, value_parser = parse_duration)]
-    pub delay: Duration,
-    /// Uniform random addition to the delay, without reordering
-    #[arg(long, value_parser = parse_duration, default_value = "0ms")]
-    pub jitter: Duration,
-    /// Drop-tail queue: 50pkts, 64kB or 1bdp
-    #[arg(long, default_value = "50pkts")]
-    pub queue: QueueSize,
-    /// Mark packets that find so much in the queue: 20pkts, 16kB or 0.2bdp
-    ///
-    /// Only of senders that asked for explicit congestion notification.
-    #[arg(long, value_name = "QUEUE")]
-    pub mark: Option<QueueSize>,
-    /// Loss of both directions, such as 1%
-    ///
-    /// 1% is lost each packet by itself; gilbert:p=1%,r=25%,1-h=100%,1-k=0% has two states, with the names of
-    /// tc-netem; bursts:loss=1%,mean=4 has runs of losses; positions:3,17 are the numbers of the packets lost, from 1;
-    /// trace:FILE has such numbers, one a line.
-    #[arg(long, default_value = "0%", value_parser = parse_loss)]
-    pub loss: LossModel,
+    /// In mahimahi's format: one time in milliseconds per line, at which 1500 bytes can be delivered. The file repeats.
+    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
+    pub trace: Option<String>,
     /// Seed of the losses; the way back uses the next number
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Largest IP packet, bytes
     #[arg(long, default_value_t = 1500)]
     pub mtu: u32,
-    /// Packets held back, such as share=1%,by=5ms
-    ///
-    /// This share takes longer by this time, so that later packets overtake them.
-    #[arg(long, value_name = "REORDER")]
-    pub reorder: Option<Reorder>,
-    /// Share of packets that are sent twice, such as 1%
-    #[arg(long, value_name = "SHARE", default_value = "0%")]
-    pub duplicate: Share,
-    /// Pure TCP ACKs held to leave together, such as aggregated:time=5ms,pkts=16
-    ///
-    /// aggregated: all leave after this time, or when so many have come. thinned:time=5ms,pkts=4 lets only the newest of
-    /// each connection leave. compressed:time=20ms,share=1% holds them now and then: this share begins a hold-up.
-    #[arg(long, value_name = "ACKS")]
-    pub acks: Option<AckHold>,
-    /// Share of pure TCP ACKs that is lost, such as 1%
-    #[arg(long, value_name = "SHARE", default_value = "0%")]
-    pub ack_loss: Share,
     /// What changes after a time, such as "30s rate=5mbit delay=80ms"; repeat for more
     ///
-    /// Both ways: rate=…, delay=…, loss=…, up or down; the way back alone: reverse-rate=…, reverse-delay=…,
-    /// reverse-loss=…. While down, what enters is dropped.
+    /// Both ways: rate=…, delay=…, loss=…, up or down. The way back alone: reverse-rate=…, reverse-delay=…,
+    /// reverse-loss=…. While the link is down, packets that enter are dropped.
     #[arg(long, value_name = "CHANGE", value_parser = parse_change)]
-    pub change: Vec<ChangeChoice>,
+    pub change: Vec<toml::Table>,
     /// End after this time, such as 10s
     #[arg(long, value_parser = parse_length)]
     pub duration: Option<Duration>,
@@ -115,45 +70,93 @@ pub struct Args {
     /// How to print the result
     #[arg(short, long, value_enum, default_value = "table")]
     pub output: Format,
-    /// What is different on the way back
     #[command(flatten)]
-    pub reverse: Reverse,
+    pub reverse: ReverseFields,
 }
 
-/// What is different on the way back.
-#[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "From the second namespace to the first, where it differs")]
-pub struct Reverse {
+/// The options that are fields of a `[[link]]`, under the same names. They hold in both directions.
+#[derive(Debug, clap::Args, Serialize)]
+pub struct LinkFields {
+    /// Rate of both directions, such as 10mbit; unlimited without it
+    ///
+    /// trace:FILE delivers at the times of a file as --trace does. cellular:mean=10mbit,seed=1 delivers at those of a
+    /// synthetic cellular link, drawn from the seed.
+    #[arg(long)]
+    rate: Option<String>,
+    /// One-way delay of both directions, such as 50ms
+    #[arg(long)]
+    delay: String,
+    /// Uniform random addition to the delay, without reordering
+    #[arg(long, default_value = "0ms")]
+    jitter: String,
+    /// Drop-tail queue: 50pkts, 64kB or 1bdp
+    #[arg(long, default_value = "50pkts")]
+    queue: String,
+    /// Mark packets that find this much in the queue: 20pkts, 16kB or 0.2bdp
+    ///
+    /// Only packets of senders that asked for explicit congestion notification are marked.
+    #[arg(long, value_name = "QUEUE")]
+    mark: Option<String>,
+    /// Loss of both directions, such as 1%
+    ///
+    /// 1% loses each packet with this probability. gilbert:p=1%,r=25%,1-h=100%,1-k=0% has two states, with the names of
+    /// tc-netem. bursts:loss=1%,mean=4 loses runs of packets. positions:3,17 loses the packets with these numbers, from
+    /// 1. trace:FILE has such numbers, one per line.
+    #[arg(long, default_value = "0%")]
+    loss: String,
+    /// Packets held back, such as share=1%,by=5ms
+    ///
+    /// This share takes longer by this time, so later packets overtake them.
+    #[arg(long)]
+    reorder: Option<String>,
+    /// Share of packets that are sent twice, such as 1%
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    duplicate: String,
+    /// Pure TCP ACKs held to leave together, such as aggregated:time=5ms,pkts=16
+    ///
+    /// aggregated: all leave after this time, or when this many wait. thinned:time=5ms,pkts=4 lets only the newest of
+    /// each connection leave. compressed:time=20ms,share=1% holds them now and then: this share begins a hold-up.
+    #[arg(long)]
+    acks: Option<String>,
+    /// Share of pure TCP ACKs that is lost, such as 1%
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    ack_loss: String,
+}
+
+/// Fields that differ on the way back.
+#[derive(Debug, clap::Args, Serialize)]
+#[command(next_help_heading = "From the second namespace to the first, if it differs")]
+pub struct ReverseFields {
     /// Rate on the way back
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
-    pub reverse_rate: Option<RateChoice>,
+    #[arg(long, value_name = "RATE")]
+    reverse_rate: Option<String>,
     /// One-way delay on the way back
-    #[arg(long, value_name = "DELAY", value_parser = parse_duration)]
-    pub reverse_delay: Option<Duration>,
+    #[arg(long, value_name = "DELAY")]
+    reverse_delay: Option<String>,
     /// Jitter on the way back
-    #[arg(long, value_name = "JITTER", value_parser = parse_duration)]
-    pub reverse_jitter: Option<Duration>,
+    #[arg(long, value_name = "JITTER")]
+    reverse_jitter: Option<String>,
     /// Queue on the way back
     #[arg(long, value_name = "QUEUE")]
-    pub reverse_queue: Option<QueueSize>,
+    reverse_queue: Option<String>,
     /// Marks on the way back
     #[arg(long, value_name = "QUEUE")]
-    pub reverse_mark: Option<QueueSize>,
+    reverse_mark: Option<String>,
     /// Loss on the way back
-    #[arg(long, value_name = "LOSS", value_parser = parse_loss)]
-    pub reverse_loss: Option<LossModel>,
+    #[arg(long, value_name = "LOSS")]
+    reverse_loss: Option<String>,
     /// Packets held back on the way back
     #[arg(long, value_name = "REORDER")]
-    pub reverse_reorder: Option<Reorder>,
+    reverse_reorder: Option<String>,
     /// Share of packets sent twice on the way back
     #[arg(long, value_name = "SHARE")]
-    pub reverse_duplicate: Option<Share>,
+    reverse_duplicate: Option<String>,
     /// Pure TCP ACKs held on the way back
     #[arg(long, value_name = "ACKS")]
-    pub reverse_acks: Option<AckHold>,
+    reverse_acks: Option<String>,
     /// Share of pure TCP ACKs lost on the way back
     #[arg(long, value_name = "SHARE")]
-    pub reverse_ack_loss: Option<Share>,
+    reverse_ack_loss: Option<String>,
 }
 
 impl Args {
@@ -163,7 +166,7 @@ impl Args {
     /// interface was taken away meanwhile.
     /// Side effects: two interfaces for as long as it runs.
     pub fn run(&self) -> Result<()> {
-        let config = config_of(self);
+        let config = config_of(self)?;
         config.check()?;
         let ends = [end_of(&self.between[0])?, end_of(&self.between[1])?];
         let names = ends.each_ref().map(|(name, _)| name.clone());

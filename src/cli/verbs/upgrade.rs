@@ -15,12 +15,14 @@ use crate::cli::output::note;
 use crate::failure::Failure;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
+use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, Request};
 use crate::plain::count;
 use crate::policy::change;
 use crate::policy::rule::Portion;
+use crate::policy::sweep::Refreshes;
 use crate::state::Record;
-use crate::trial::upgrade::{self, Done, UpgradeTrial};
+use crate::trial::upgrade::{self, UpgradeTrial};
 use crate::units::format_duration;
 
 /// What it takes: sockets and defaults of every network namespace are pointed to the code.
@@ -201,14 +203,13 @@ fn write_trial_plan(out: &mut impl Write, name: &str, portion: Portion, patience
     Ok(())
 }
 
-fn write_done(out: &mut impl Write, done: &Done) -> Result<()> {
-    let record = &done.upgraded.record;
-    done.upgraded.adapted.iter().for_each(|phrase| note(phrase));
+fn write_done(out: &mut impl Write, (upgraded, refreshes): &(Upgraded, Refreshes)) -> Result<()> {
+    let record = &upgraded.record;
+    upgraded.adapted.iter().for_each(|phrase| note(phrase));
     let title = if record.title.is_empty() { &record.algorithm } else { &record.title };
     let before = record.previous.as_ref().map_or(String::new(), |code| format!(" (was {})", code.generation));
     writeln!(out, "\"{}\": generation {}{before}: {title}", record.name, record.generation)?;
-    let refreshes = done.refreshes;
-    let namespaces = done.upgraded.defaults.len();
+    let namespaces = upgraded.defaults.len();
     if namespaces > 0 {
         writeln!(out, "the default of {} follows", count(namespaces, "network namespace"))?;
     }
@@ -218,6 +219,6 @@ fn write_done(out: &mut impl Write, done: &Done) -> Result<()> {
     if refreshes.failed > 0 {
         note(&format!("the kernel refused to give {} sockets that code: they keep the old one", refreshes.failed));
     }
-    done.upgraded.notes.iter().for_each(|phrase| note(phrase));
+    upgraded.notes.iter().for_each(|phrase| note(phrase));
     Ok(())
 }

@@ -1,9 +1,8 @@
-//! The way of a packet through the private namespace: loss, queue with serialiser, delay, each a netem of its own.
+//! The path of a packet through the private namespace: loss, queue with serialiser, delay, each its own netem.
 //!
-//! One netem for all of it would count packets that are merely on their way against the queue, so that a burst into an
-//! idle link would find a queue longer by the whole bandwidth-delay product. A child netem below another loses count
-//! of dropped packets on kernels before 6.13. So each stage sits on the sending half of a veth pair of its own, and
-//! what arrives at the other half is redirected to the next.
+//! A single netem would count packets that are only being delayed against the queue. A burst into an idle link would
+//! then find a queue longer by the whole bandwidth-delay product. A child netem below another miscounts drops on kernels
+//! before 6.13. So each stage is on the sending half of its own veth pair, and the other half redirects to the next.
 
 use anyhow::{Context, Result, anyhow};
 use futures_util::{StreamExt, TryStreamExt};
@@ -22,28 +21,27 @@ use crate::kernel::netlink::{VethEnd, create_veth, refused, set_up, stop_ipv6_au
 const TCA_OPTIONS: u16 = 2;
 /// Parent of filters on an ingress qdisc.
 const INGRESS: u32 = 0xffff_0000;
-/// Interfaces of the stages but the last, in a packet's order.
+/// Interfaces of all stages but the last, in a packet's order.
 const STAGE_NAMES: [&str; 3] = ["loss", "rate", "delay"];
 
-/// What a stage has counted since it exists.
+/// Counts since the stage was created.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StageCounts {
     pub packets: u64,
-    /// Bytes passed on, with the Ethernet header.
+    /// Includes Ethernet headers.
     pub bytes: u64,
     pub drops: u64,
-    /// Packets in it at the moment.
+    /// Packets in the stage now.
     pub waiting: u64,
 }
 
-/// The sending interface of each of these many stages of a direction; the last one sits on the link's own half towards
-/// the other end.
+/// The sending interface of each stage of a direction; the last stage is on the interface towards the other end.
 fn stage_interfaces(direction: usize, stages: usize) -> Vec<String> {
     let inner = STAGE_NAMES.iter().take(stages - 1).map(|name| format!("{name}{direction}a"));
     inner.chain([OWN_NAMES[1 - direction].to_owned()]).collect()
 }
 
-/// Builds the way of one direction through so many stages, without any netem yet.
+/// Builds the interfaces of one direction's stages, without any netem yet.
 ///
 /// Errors: not permitted; a kernel without traffic control filters.
 pub fn build(wires: &Wires, direction: usize, mtu: u32, stages: usize) -> Result<()> {
@@ -63,7 +61,6 @@ pub fn build(wires: &Wires, direction: usize, mtu: u32, stages: usize) -> Result
     redirect(wires, &arrives_at, &interfaces[stages - 1])
 }
 
-/// Sends whatever arrives at one interface out of another.
 fn redirect(wires: &Wires, from: &str, to: &str) -> Result<()> {
     with_handle(&wires.own, async |handle| {
         let (from, to) = (if_nametoindex(from)? as i32, if_nametoindex(to)?);
@@ -75,7 +72,7 @@ fn redirect(wires: &Wires, from: &str, to: &str) -> Result<()> {
     .with_context(|| format!("redirect \"{from}\" to \"{to}\""))
 }
 
-/// Sets the netem of every stage; a second call changes them, and packets in them stay.
+/// Sets the netem of every stage. A second call changes the options and keeps the packets.
 ///
 /// Errors: a kernel without netem.
 pub fn set_stages(wires: &Wires, direction: usize, stages: &[NetemOptions]) -> Result<()> {
@@ -109,9 +106,9 @@ async fn set_netem(mut handle: Handle, interface: &str, options: &NetemOptions) 
     Ok(())
 }
 
-/// What the stages of a direction have counted since they exist, and whether the kernel took the seed of the losses.
+/// Counts of a direction's stages, and whether the kernel accepted the seed of the losses.
 ///
-/// Errors: an interface was taken away.
+/// Errors: an interface was deleted.
 pub fn read_stages(wires: &Wires, direction: usize, stages: usize) -> Result<(Vec<StageCounts>, bool)> {
     let interfaces = stage_interfaces(direction, stages);
     with_handle(&wires.own, async |handle| {
@@ -119,11 +116,16 @@ pub fn read_stages(wires: &Wires, direction: usize, stages: usize) -> Result<(Ve
         let mut is_seeded = false;
         for (stage, interface) in interfaces.iter().enumerate() {
             let attributes = root_qdisc(&handle, interface).await?;
-            let stats = attributes.iter().find_map(|attribute| match attribute {
-                TcAttribute::Stats(stats) => Some(*stats),
+            let counted = attributes.iter().find_map(|attribute| match attribute {
+                TcAttribute::Stats(TcStats { packets, bytes, drops, qlen, .. }) => Some(StageCounts {
+                    packets: (*packets).into(),
+                    bytes: *bytes,
+                    drops: (*drops).into(),
+                    waiting: (*qlen).into(),
+                }),
                 _ => None,
             });
-            counts[stage] = counts_of(&stats.ok_or_else(|| anyhow!("netem on \"{interface}\" counts nothing"))?);
+            counts[stage] = counted.ok_or_else(|| anyhow!("netem on \"{interface}\" counts nothing"))?;
             is_seeded |= stage == 0 && attributes.iter().any(tells_seed);
         }
         Ok((counts, is_seeded))
@@ -135,22 +137,13 @@ async fn root_qdisc(handle: &Handle, interface: &str) -> Result<Vec<TcAttribute>
     let index = if_nametoindex(interface)? as i32;
     let mut qdiscs = handle.qdisc().get().index(index).execute();
     let mut found = None;
-    // Read to the end: an answer left unread would be taken for that of the next request.
+    // Read to the end: the next request would take an unread answer for its own.
     while let Some(qdisc) = qdiscs.try_next().await.map_err(refused)? {
         if qdisc.header.index == index && qdisc.header.parent == TcHandle::ROOT {
             found = Some(qdisc.attributes);
         }
     }
     found.ok_or_else(|| anyhow!("\"{interface}\" has no netem"))
-}
-
-fn counts_of(stats: &TcStats) -> StageCounts {
-    StageCounts {
-        packets: stats.packets.into(),
-        bytes: stats.bytes,
-        drops: stats.drops.into(),
-        waiting: stats.qlen.into(),
-    }
 }
 
 fn tells_seed(attribute: &TcAttribute) -> bool {

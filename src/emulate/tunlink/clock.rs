@@ -1,4 +1,4 @@
-//! The engine's clock, and waiting to a moment of it without being late.
+//! The engine's clock, and punctual waits by it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub fn now() -> u64 {
     nanos(ClockId::CLOCK_MONOTONIC)
 }
 
-/// What to take from a wall-clock time stamp of the kernel to get monotonic nanoseconds.
+/// Subtract this from a wall-clock time stamp of the kernel to get monotonic nanoseconds.
 pub fn wall_offset() -> u64 {
     nanos(ClockId::CLOCK_REALTIME).wrapping_sub(now())
 }
@@ -21,84 +21,63 @@ fn nanos(clock: ClockId) -> u64 {
     Duration::from(time).as_nanos() as u64
 }
 
-/// Share of a core that may go into spinning: enough for a few thousand deadlines a second.
+/// Share of a core for spinning: enough for a few thousand deadlines a second.
 const SPIN_SHARE_PERCENT: u64 = 10;
-/// Spinning that may be saved up while there was nothing to do.
+/// Most spinning time that idle periods save up.
 const SPIN_SAVED_MAX: u64 = 2_000_000;
-/// Longest time to wake before a deadline; a host that wakes later than this is not helped by spinning.
+/// Longest time to wake before a deadline. Spinning does not help a host that wakes later.
 const LEAD_MAX: u64 = 60_000;
-/// The lead follows the wake-up lateness: it grows by 9 steps when too short and shrinks by one when long enough, so
-/// that about nine wake-ups in ten come before the deadline.
+/// The lead follows the wake-up lateness. It grows by 9 steps when too short and shrinks by one when long enough, so
+/// about nine wake-ups in ten come before the deadline.
 const LEAD_STEP: u64 = 100;
 const LEAD_GROWTH: u64 = 9;
 
-/// Interval over which the thread's load is judged.
+/// Interval over which the thread's load is measured.
 const LOAD_WINDOW: u64 = 5_000_000;
-/// Load, percent of a core, from which on packets are gathered, and below which they are gathered less. The kernel
-/// stops a real-time thread for a twentieth of every second when it uses more than 95 %, so the load must stay below.
+/// Above the first load, percent of a core, packets are gathered longer; below the second, shorter. The load must stay
+/// below 95 %: the kernel stops a real-time thread that uses more for a twentieth of every second.
 const LOAD_BOUNDS: (u64, u64) = (75, 60);
-/// Change of the gathering time per window, and its longest.
+/// Change of the gathering time per window.
 const GATHER_STEP: u64 = 10_000;
+/// Longest gathering time.
 const GATHER_MAX: u64 = 500_000;
 
-/// How busy the thread is, and for how long it therefore gathers packets before it sends them: waking costs more than
-/// sending, so gathering trades some tens of microseconds of punctuality for the processor time the hosts need.
-#[derive(Debug)]
-struct Load {
-    window_start: u64,
-    slept: u64,
-    gather: u64,
-}
-
-impl Load {
-    fn judge(&mut self, now: u64) {
-        let window = now - self.window_start;
-        if window < LOAD_WINDOW {
-            return;
-        }
-        let busy_percent = 100 - (self.slept.min(window) * 100 / window);
-        let (high, low) = LOAD_BOUNDS;
-        if busy_percent > high {
-            self.gather = (self.gather + GATHER_STEP).min(GATHER_MAX);
-        } else if busy_percent < low {
-            self.gather = self.gather.saturating_sub(GATHER_STEP);
-        }
-        (self.window_start, self.slept) = (now, 0);
-    }
-}
-
-/// Waits for descriptors or a moment; wakes a little early and spins the rest, within a budget.
+/// Waits for descriptors or a moment. It wakes a little early and spins for the rest, within a budget.
 #[derive(Debug)]
 pub struct Waiter {
+    /// How long before a deadline the thread wakes.
     lead: u64,
     spin_saved: u64,
     accounted_to: u64,
-    load: Load,
+    /// Start of the window over which the load is measured, and the sleep in it.
+    window_start: u64,
+    slept: u64,
+    /// How long packets are gathered before they are sent. Waking costs more than sending, so gathering trades some tens
+    /// of microseconds of punctuality for processor time that the hosts need.
+    gather: u64,
 }
 
 impl Waiter {
-    /// A waiter that has yet to learn how late this host wakes.
     pub fn new() -> Self {
         let started = now();
-        let load = Load { window_start: started, slept: 0, gather: 0 };
-        Waiter { lead: 0, spin_saved: 0, accounted_to: started, load }
+        Waiter { lead: 0, spin_saved: 0, accounted_to: started, window_start: started, slept: 0, gather: 0 }
     }
 
-    /// Returns when a descriptor is ready or the moment has come; without a moment, when a descriptor is ready.
+    /// Returns when a descriptor is ready or the moment, if any, has come.
     ///
-    /// Returns whether the descriptors were left out, because packets are being gathered: any of them may be ready.
+    /// Returns `true` if it ignored the descriptors to gather packets; any of them may be ready then.
     pub fn wait(&mut self, descriptors: &mut [PollFd], until: Option<u64>) -> bool {
         let started = now();
         self.earn(started);
-        self.load.judge(started);
+        self.judge(started);
         let Some(until) = until else {
             let _ = ppoll(descriptors, None, None);
-            self.load.slept += now() - started;
+            self.slept += now() - started;
             return false;
         };
-        let gathered = started + self.load.gather;
-        // Nothing is due for longer than packets are gathered: an arrival or a request must not wait that long.
-        let gathers = self.load.gather > 0 && until <= gathered;
+        let gathered = started + self.gather;
+        // If nothing is due for longer than packets are gathered, an arrival or a request must not wait that long.
+        let gathers = self.gather > 0 && until <= gathered;
         let until = until.max(if gathers { gathered } else { started });
         let lead = if self.spin_saved > self.lead && !gathers { self.lead } else { 0 };
         let wake_at = until.saturating_sub(lead);
@@ -107,7 +86,7 @@ impl Waiter {
             let descriptors = if gathers { &mut [] } else { descriptors };
             let is_ready = ppoll(descriptors, Some(nap), None).unwrap_or(0) > 0;
             let woke = now();
-            self.load.slept += woke - started;
+            self.slept += woke - started;
             if is_ready {
                 return false;
             }
@@ -135,6 +114,22 @@ impl Waiter {
         self.accounted_to = now;
     }
 
+    /// Adapts the gathering time to the thread's load.
+    fn judge(&mut self, now: u64) {
+        let window = now - self.window_start;
+        if window < LOAD_WINDOW {
+            return;
+        }
+        let busy_percent = 100 - (self.slept.min(window) * 100 / window);
+        let (high, low) = LOAD_BOUNDS;
+        if busy_percent > high {
+            self.gather = (self.gather + GATHER_STEP).min(GATHER_MAX);
+        } else if busy_percent < low {
+            self.gather = self.gather.saturating_sub(GATHER_STEP);
+        }
+        (self.window_start, self.slept) = (now, 0);
+    }
+
     fn learn(&mut self, woke_late_by: u64) {
         self.lead = if woke_late_by > self.lead {
             (self.lead + LEAD_GROWTH * LEAD_STEP).min(LEAD_MAX)
@@ -154,17 +149,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lead_settles_where_nine_wake_ups_in_ten_are_early() {
+    fn lead_settles_where_nine_wake_ups_in_ten_are_early_and_never_exceeds_its_bound() {
         let mut waiter = Waiter::new();
-        for n in 0..20_000u64 {
-            waiter.learn(n * 7_919 % 100 * 200);
-        }
+        (0..20_000u64).for_each(|n| waiter.learn(n * 7_919 % 100 * 200));
         assert!((16_000..20_000).contains(&waiter.lead), "lead {} ns for lateness 0..20 us", waiter.lead);
-    }
-
-    #[test]
-    fn lead_never_exceeds_its_bound() {
-        let mut waiter = Waiter::new();
         (0..10_000).for_each(|_| waiter.learn(10_000_000));
         assert_eq!(waiter.lead, LEAD_MAX);
     }
@@ -189,7 +177,7 @@ mod tests {
         let bell = EventFd::new().unwrap();
         bell.write(1).unwrap();
         let mut waiter = Waiter::new();
-        waiter.load.gather = GATHER_MAX;
+        waiter.gather = GATHER_MAX;
         let mut descriptors = [PollFd::new(bell.as_fd(), PollFlags::POLLIN)];
         let started = now();
         let left_out = waiter.wait(&mut descriptors, Some(started + 5_000_000_000));

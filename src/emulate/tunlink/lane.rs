@@ -1,4 +1,4 @@
-//! One direction at work: frames from its port through the shaper into the line of packets on their way, and out when due.
+//! One direction of a link: frames go from its port through the shaper into a line, and leave when due.
 
 use std::collections::VecDeque;
 
@@ -6,36 +6,35 @@ use nix::errno::Errno;
 
 use super::ack::Ack;
 use super::clock;
-use super::gate::{Comer, Gate, Passed};
-use super::mark::mark_congestion;
+use super::gate::{AckGate, Comer, Passed};
+use super::header::{is_low, mark_congestion};
 use super::meter::Meter;
-use super::pool::{Pool, Slot};
-use super::port::{Frame, HEADER, Messages, Port};
-use super::priority::is_low;
+use super::pool::{FramePool, Slot};
+use super::port::{EthernetFrame, HEADER, Messages, Port};
 use super::shaper::{PacketVerdict, Shaper, Traits};
 use crate::model::run::LinkCounters;
 use crate::path::rate_trace::OPPORTUNITY_BYTES;
 use crate::path::{LinkConfig, QueueLimit};
 use crate::units::BitsPerSec;
 
-/// Frames given to the kernel in one call: it runs the receiver's protocol stack inside that call, so a long batch
-/// would hold up the other direction.
+/// Frames sent in one call. The kernel runs the receiver's protocol stack inside that call, so a long batch would delay
+/// the other direction.
 const SEND_BATCH: usize = 16;
-/// Smallest packet the room of a link is laid out for, bytes: a TCP acknowledgement with options.
+/// Bytes of the smallest packet for which a link reserves room: a TCP acknowledgement with options.
 const SMALL_PACKET: u64 = 64;
-/// Bounds of the packets a direction can hold; the upper one is 400 MB of address space at an MTU of 1500.
+/// Fewest and most packets that a direction can hold; the most are 400 MB of address space at an MTU of 1500.
 const SLOTS: (u64, u64) = (4_096, 262_144);
-/// Longest time between two looks at a port. Arrival times come from the kernel, so looking late does no harm as long
-/// as nothing that arrived can be due yet.
+/// Longest interval between two looks at a port. The kernel stamps arrivals, so looking late does no harm as long as
+/// no packet that arrived can be due yet.
 const LISTEN_MAX: u64 = 1_000_000;
-/// Part of the delay that may pass between two looks.
+/// The interval is at most the delay divided by this.
 const LISTEN_PART: u64 = 4;
-/// Shortest interval worth the trouble.
+/// Below this interval, the thread waits for each packet.
 const LISTEN_MIN: u64 = 100_000;
-/// Packets per interval from which on looking at intervals costs less than being woken for each packet.
+/// With at least this many packets per interval, looking at intervals costs less than waking for each packet.
 const LISTEN_PACKETS: usize = 3;
 
-/// A packet on its way.
+/// A packet in the line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parcel {
     pub(crate) due: u64,
@@ -44,79 +43,74 @@ pub(crate) struct Parcel {
     is_overtaken: bool,
 }
 
-/// The packets on their way, in the order in which they leave.
-pub(crate) type Line = VecDeque<Parcel>;
+/// Packets in the order in which they leave.
+pub(crate) type ParcelLine = VecDeque<Parcel>;
 
-/// What a packet meets between its two ports.
-struct Way {
-    shaper: Shaper,
-    gate: Gate,
-    line: Line,
+/// The part of a direction between its two ports.
+pub struct PacketPath {
+    pub shaper: Shaper,
+    gate: AckGate,
+    line: ParcelLine,
     meter: Meter,
 }
 
-/// One direction of a link.
 pub struct Lane {
-    way: Way,
-    pool: Pool,
+    pub path: PacketPath,
+    pool: FramePool,
     listen_interval: u64,
-    next_look: Option<u64>,
+    /// When to look for packets, if at intervals.
+    pub next_look: Option<u64>,
 }
 
 impl Lane {
-    /// The direction (0 or 1) of this link, with its room set aside.
+    /// Direction `number` (0 or 1) of a link, with its room reserved.
     pub fn new(config: &LinkConfig, number: usize, limit: QueueLimit) -> Self {
         let direction = &config.directions[number];
         let slots = slots_needed(config, number, limit);
         let interval = (direction.delays()[0].as_nanos() as u64 / LISTEN_PART).min(LISTEN_MAX);
         Lane {
-            way: Way {
-                shaper: Shaper::new(direction, limit).with_mark(config.mark_limit(number)),
-                gate: Gate::new(direction.acks),
+            path: PacketPath {
+                shaper: Shaper::new(direction, limit, config.mark_limit(number)),
+                gate: AckGate::new(direction.acks),
                 line: VecDeque::with_capacity(slots as usize),
                 meter: Meter::new(),
             },
-            pool: Pool::new(slots, config.mtu as usize + HEADER),
+            pool: FramePool::new(slots, config.mtu as usize + HEADER),
             listen_interval: if interval < LISTEN_MIN { 0 } else { interval },
             next_look: None,
         }
     }
 
-    /// When the first packet on its way is due.
+    /// When the first packet in the line is due.
     pub fn next_due(&self) -> Option<u64> {
-        self.way.line.front().map(|parcel| parcel.due)
+        self.path.line.front().map(|parcel| parcel.due)
     }
 
-    /// When to look for packets without being woken.
-    pub fn next_look(&self) -> Option<u64> {
-        self.next_look
-    }
-
-    /// Whether the next packet shall wake the thread: not before the time to look, nor while there is no room for it.
+    /// Whether the next packet wakes the thread: not when looking at intervals, nor when there is no room for it.
     pub fn listens(&self) -> bool {
         self.next_look.is_none() && !self.pool.is_full()
     }
 
-    /// Takes a batch of packets from the port; returns how many there were.
+    /// Receives a batch of packets; returns their number.
     ///
-    /// Errors: the interface was taken away.
+    /// Errors: the interface was deleted.
     pub fn receive(&mut self, port: &mut Port, messages: &mut Messages) -> Result<usize, Errno> {
-        let Lane { way, pool, .. } = self;
-        port.receive(messages, pool, |pool, frame| way.carry(pool, frame))
+        let Lane { path, pool, .. } = self;
+        port.receive(messages, pool, |pool, frame| path.carry(pool, frame))
     }
 
-    /// Decides by what a look brought whether to look again after an interval or to be woken.
+    /// Decides, by the number of packets of the last look, whether to look at intervals or to be woken.
     pub fn plan_next_look(&mut self, packets: usize, now: u64) {
         let pays = self.listen_interval > 0 && packets >= LISTEN_PACKETS;
         self.next_look = pays.then(|| now + self.listen_interval);
     }
 
-    /// Sends one batch of packets that are due; returns whether there were any.
+    /// Sends one batch of due packets; returns whether there were any.
     pub fn send_due(&mut self, port: &Port, messages: &mut Messages) -> bool {
         let now = clock::now();
         let mut batch = [(Slot::default(), 0); SEND_BATCH];
         let mut len = 0;
-        for parcel in self.way.line.iter().take(SEND_BATCH).take_while(|parcel| parcel.due <= now) {
+        for parcel in self.path.line.iter().take(SEND_BATCH).take_while(|parcel| parcel.due <= now) {
             batch[len] = (parcel.slot, parcel.len);
             len += 1;
         }
@@ -124,15 +118,15 @@ impl Lane {
         while done < len {
             let sent = port.send(messages, &self.pool, &batch[done..len]);
             let left_at = clock::now();
-            self.way.line.drain(..sent).for_each(|parcel| {
-                self.way.meter.sent(packet_len(parcel.len), left_at, parcel.due);
+            self.path.line.drain(..sent).for_each(|parcel| {
+                self.path.meter.sent(packet_len(parcel.len), left_at, parcel.due);
                 self.pool.give_back(parcel.slot);
             });
             done += sent;
             if done < len
-                && let Some(refused) = self.way.line.pop_front()
+                && let Some(refused) = self.path.line.pop_front()
             {
-                self.way.meter.counts.failed_pkts += 1;
+                self.path.meter.counts.failed_pkts += 1;
                 self.pool.give_back(refused.slot);
                 done += 1;
             }
@@ -140,36 +134,21 @@ impl Lane {
         len > 0
     }
 
-    /// The counters as a run records them.
     pub fn counters(&mut self, input: &Port) -> LinkCounters {
-        self.way.meter.counts.failed_pkts += input.take_drops();
-        LinkCounters {
-            lost_positions: self.way.shaper.first_lost().to_vec(),
-            loss_runs: Some(self.way.shaper.loss_runs()),
-            ..self.way.meter.counters(self.way.shaper.max_queue_pkts())
-        }
+        self.path.meter.counts.failed_pkts += input.take_drops();
+        self.path.shaper.counters(self.path.meter.counters())
     }
 
-    /// Starts the counters at zero.
     pub fn restart_counters(&mut self, input: &Port) {
         input.take_drops();
-        self.way.meter.restart();
-        self.way.shaper.restart_counters();
-    }
-
-    /// Begins what changes by time.
-    pub fn start(&mut self, begin: u64) {
-        self.way.shaper.start(begin);
-    }
-
-    /// Starts the random numbers anew.
-    pub fn reseed(&mut self, seed: u64) {
-        self.way.shaper.reseed(seed);
+        self.path.meter.restart();
+        self.path.shaper.restart_counters();
     }
 }
 
-/// Puts a packet in its place; returns how many it overtakes that no other has: of those held back, few at any time.
-pub(crate) fn line_up(line: &mut Line, due: u64, frame: Frame) -> u64 {
+/// Puts a packet in its place; returns how many packets it overtakes that no other has overtaken. Only packets held back
+/// can be overtaken, and these are few.
+pub(crate) fn line_up(line: &mut ParcelLine, due: u64, frame: EthernetFrame) -> u64 {
     let parcel = Parcel { due, slot: frame.slot, len: frame.len, is_overtaken: false };
     if line.back().is_none_or(|last| last.due <= due) {
         line.push_back(parcel);
@@ -185,12 +164,12 @@ pub(crate) fn line_up(line: &mut Line, due: u64, frame: Frame) -> u64 {
     overtaken
 }
 
-impl Way {
-    /// Decides what happens to a frame and its copy, and lines up what is due.
-    fn carry(&mut self, pool: &mut Pool, frame: Frame) {
+impl PacketPath {
+    /// Decides what happens to a frame and its copy, and puts both into the line.
+    fn carry(&mut self, pool: &mut FramePool, frame: EthernetFrame) {
         self.meter.counts.received_pkts += 1;
         if frame.len as usize > pool.slot_len() {
-            // Longer than the link's MTU: it cannot be carried.
+            // Longer than the link's MTU.
             pool.give_back(frame.slot);
             self.meter.counts.failed_pkts += 1;
             return;
@@ -203,7 +182,7 @@ impl Way {
             self.count(verdict, frame.arrival);
             return;
         };
-        if self.shaper.marks_last() {
+        if self.shaper.is_marked {
             self.meter.counts.marked_pkts += u64::from(mark_congestion(packet(pool, &frame)));
         }
         self.line_up(pool, due, frame, ack);
@@ -213,15 +192,15 @@ impl Way {
         }
     }
 
-    /// Which acknowledgement a packet is, and whether it is of low priority, as far as either matters here.
+    /// The acknowledgement, and whether the packet is of low priority; only as far as the link treats these differently.
     fn traits(&self, packet: &[u8]) -> (Option<Ack>, bool) {
         let minds_acks = self.shaper.minds_acks() || self.gate.minds_acks();
         let ack = if minds_acks { Ack::of(packet) } else { None };
         (ack, self.shaper.minds_priority() && is_low(packet))
     }
 
-    fn line_up(&mut self, pool: &mut Pool, due: u64, frame: Frame, ack: Option<Ack>) {
-        let comer = Comer { due, ack, begins_batch: self.shaper.begins_batch() };
+    fn line_up(&mut self, pool: &mut FramePool, due: u64, frame: EthernetFrame, ack: Option<Ack>) {
+        let comer = Comer { due, ack, begins_batch: self.shaper.begins_batch };
         let Passed { reordered, is_held, thinned } =
             self.gate.line_up(&mut self.line, comer, frame, |slot| pool.give_back(slot));
         self.meter.reordered_pkts += reordered;
@@ -229,14 +208,14 @@ impl Way {
         self.meter.counts.acks_thinned_pkts += thinned;
     }
 
-    /// Lines up a copy of a frame; one that finds no room counts as not carried.
-    fn add_copy(&mut self, pool: &mut Pool, verdict: PacketVerdict, frame: Frame, ack: Option<Ack>) {
+    /// Puts a copy of a frame into the line; a copy without room counts as failed.
+    fn add_copy(&mut self, pool: &mut FramePool, verdict: PacketVerdict, frame: EthernetFrame, ack: Option<Ack>) {
         let PacketVerdict::Due(due) = verdict else {
             self.count(verdict, frame.arrival);
             return;
         };
         match pool.copy(frame.slot) {
-            Some(slot) => self.line_up(pool, due, Frame { slot, ..frame }, ack),
+            Some(slot) => self.line_up(pool, due, EthernetFrame { slot, ..frame }, ack),
             None => self.meter.counts.failed_pkts += 1,
         }
     }
@@ -251,7 +230,7 @@ impl Way {
     }
 }
 
-fn packet<'a>(pool: &'a mut Pool, frame: &Frame) -> &'a mut [u8] {
+fn packet<'a>(pool: &'a mut FramePool, frame: &EthernetFrame) -> &'a mut [u8] {
     pool.bytes_mut(frame.slot).get_mut(HEADER..frame.len as usize).unwrap_or_default()
 }
 
@@ -260,7 +239,7 @@ fn packet_len(frame_len: u32) -> u32 {
     frame_len.saturating_sub(HEADER as u32)
 }
 
-/// Packets that can be in the queue and on the way at once, within bounds.
+/// Packets that can be queued and delayed at once, within [`SLOTS`].
 fn slots_needed(config: &LinkConfig, number: usize, limit: QueueLimit) -> u32 {
     let direction = &config.directions[number];
     let queued = match limit {
@@ -284,8 +263,8 @@ mod tests {
 
     #[test]
     fn packet_that_leaves_before_others_takes_its_place_and_counts_each_once() {
-        let mut line = Line::new();
-        let mut add = |due| line_up(&mut line, due, Frame { slot: Slot::default(), len: 60, arrival: 0 });
+        let mut line = ParcelLine::new();
+        let mut add = |due| line_up(&mut line, due, EthernetFrame { slot: Slot::default(), len: 60, arrival: 0 });
         assert_eq!([add(10), add(90), add(20), add(30), add(95), add(40), add(95)], [0, 0, 1, 0, 0, 1, 0]);
         assert!(line.iter().map(|parcel| parcel.due).eq([10, 20, 30, 40, 90, 95, 95]));
     }

@@ -1,38 +1,38 @@
-//! Room for the packets on their way, set aside once: no allocation per packet, and a bound on what a link can hold.
+//! Memory for the packets of one direction, reserved once: it bounds their number and saves an allocation per packet.
 
 use std::cell::UnsafeCell;
 
 /// Slots begin on a cache line.
 const CACHE_LINE: usize = 64;
 
-/// A place for one frame.
+/// Memory of one frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slot(u32);
 
-/// Slots of equal length; the one given back last is used first, so few of them are ever touched at low rates.
+/// Slots of equal length. The last one given back is used first, so low rates touch few of them.
 #[derive(Debug)]
-pub struct Pool {
+pub struct FramePool {
     bytes: Box<[UnsafeCell<u8>]>,
     slot_len: usize,
     free: Vec<Slot>,
 }
 
-impl Pool {
-    /// Room for `slots` frames of up to `frame_len` bytes; memory the kernel gives only when it is touched.
+impl FramePool {
+    /// Reserves `slots` frames of up to `frame_len` bytes; the kernel allocates a page at its first use.
     pub fn new(slots: u32, frame_len: usize) -> Self {
         let slot_len = frame_len.next_multiple_of(CACHE_LINE);
         let bytes: Box<[u8]> = vec![0; slot_len * slots as usize].into();
         // SAFETY: `UnsafeCell<u8>` has the layout of `u8`, and the box is owned here alone.
         let bytes = unsafe { Box::from_raw(Box::into_raw(bytes) as *mut [UnsafeCell<u8>]) };
-        Pool { bytes, slot_len, free: (0..slots).rev().map(Slot).collect() }
+        FramePool { bytes, slot_len, free: (0..slots).rev().map(Slot).collect() }
     }
 
-    /// A free slot; none when the link holds all it can.
+    /// `None` if no slot is free.
     pub fn take(&mut self) -> Option<Slot> {
         self.free.pop()
     }
 
-    /// A free slot with the bytes of this one; none when the link holds all it can.
+    /// Copies a slot's bytes to a free slot; `None` if none is free.
     pub fn copy(&mut self, from: Slot) -> Option<Slot> {
         let to = self.take()?;
         // SAFETY: both are whole slots of this pool and distinct, because a slot in use is never free.
@@ -46,17 +46,15 @@ impl Pool {
         unsafe { std::slice::from_raw_parts_mut(self.address(slot), self.slot_len) }
     }
 
-    /// Whether no slot is free.
     pub fn is_full(&self) -> bool {
         self.free.is_empty()
     }
 
-    /// Gives a slot back that was taken.
     pub fn give_back(&mut self, slot: Slot) {
         self.free.push(slot);
     }
 
-    /// Where the slot's bytes begin; for the kernel to read or write within [`Pool::slot_len`].
+    /// The slot's first byte, for the kernel to read or write up to [`FramePool::slot_len`] bytes.
     pub fn address(&self, slot: Slot) -> *mut u8 {
         let start = slot.0 as usize * self.slot_len;
         debug_assert!(start + self.slot_len <= self.bytes.len());
@@ -74,7 +72,7 @@ mod tests {
 
     #[test]
     fn slots_are_distinct_bounded_and_used_again() {
-        let mut pool = Pool::new(3, 100);
+        let mut pool = FramePool::new(3, 100);
         assert_eq!(pool.slot_len(), 128);
         let taken: Vec<Slot> = std::iter::from_fn(|| pool.take()).collect();
         assert_eq!((taken.len(), pool.is_full()), (3, true));

@@ -1,4 +1,4 @@
-//! The link's side of one interface: a packet socket that takes and gives whole frames in batches, without copies in between.
+//! The link's side of one interface: a packet socket that receives and sends whole frames in batches without copies.
 
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -7,24 +7,22 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 
 use super::clock;
-use super::pool::{Pool, Slot};
+use super::pool::{FramePool, Slot};
 
-/// Frames taken or given by one system call.
+/// Frames per system call.
 pub const BATCH: usize = 64;
-/// Ethernet header in front of every IP packet, bytes; not part of a packet's length on the link.
+/// Bytes of the Ethernet header in front of every IP packet; not part of a packet's length on the link.
 pub const HEADER: usize = 14;
-/// Room in the kernel for packets that the engine has yet to take: a tenth of a second of small packets at 1 Gbit/s.
+/// Bytes that the kernel buffers for the engine: a tenth of a second of small packets at 1 Gbit/s.
 const SOCKET_BUFFER: libc::c_int = 128 << 20;
 const CONTROL_LEN: usize = 64;
 
-/// A frame that was taken: where it is, its length, when the kernel got it.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame {
-    /// Its place in the pool.
+pub struct EthernetFrame {
     pub slot: Slot,
     /// Bytes with the Ethernet header.
     pub len: u32,
-    /// Monotonic nanoseconds.
+    /// Monotonic nanoseconds at which the kernel received it.
     pub arrival: u64,
 }
 
@@ -36,7 +34,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Opens the interface with this number in the namespace of the calling thread.
+    /// Opens the interface with this index in the namespace of the calling thread.
     ///
     /// Errors: not permitted (needs CAP_NET_RAW); no such interface.
     pub fn open(interface: u32) -> Result<Self> {
@@ -79,16 +77,16 @@ impl Port {
         Ok(())
     }
 
-    /// Takes waiting frames into free slots and hands each to `take`; returns how many there were, at most [`BATCH`].
+    /// Receives frames into free slots and passes each to `take`; returns their number, at most [`BATCH`].
     ///
-    /// A frame longer than a slot comes with its true length and must not be sent.
+    /// A frame longer than a slot has its true length and must not be sent.
     ///
-    /// Errors: the interface was taken away.
+    /// Errors: the interface was deleted.
     pub fn receive(
         &mut self,
         messages: &mut Messages,
-        pool: &mut Pool,
-        mut take: impl FnMut(&mut Pool, Frame),
+        pool: &mut FramePool,
+        mut take: impl FnMut(&mut FramePool, EthernetFrame),
     ) -> Result<usize, Errno> {
         let room = messages.point_at_free_slots(pool);
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
@@ -114,16 +112,17 @@ impl Port {
         let (now, offset) = (clock::now(), clock::wall_offset());
         for n in 0..taken {
             let stamp = messages.arrival(n).map_or(now, |wall| wall.wrapping_sub(offset));
-            // The stamps of two processors may differ by a little, and the wall clock may be set.
+            // The stamps of two processors may differ slightly, and the wall clock may be set.
             self.last_arrival = stamp.clamp(self.last_arrival, now.max(self.last_arrival));
-            let frame = Frame { slot: messages.slots[n], len: messages.headers[n].msg_len, arrival: self.last_arrival };
+            let frame =
+                EthernetFrame { slot: messages.slots[n], len: messages.headers[n].msg_len, arrival: self.last_arrival };
             take(pool, frame);
         }
         Ok(taken)
     }
 
-    /// Gives frames to the interface in order; returns how many the kernel took before it refused one.
-    pub fn send(&self, messages: &mut Messages, pool: &Pool, frames: &[(Slot, u32)]) -> usize {
+    /// Sends frames in order; returns how many the kernel accepted before it refused one.
+    pub fn send(&self, messages: &mut Messages, pool: &FramePool, frames: &[(Slot, u32)]) -> usize {
         messages.point_at(pool, frames);
         // SAFETY: the first `frames.len()` headers point at pool slots of at least the given lengths.
         let answer = unsafe {
@@ -137,7 +136,7 @@ impl Port {
         answer.max(0) as usize
     }
 
-    /// Packets the kernel had to drop for want of room in this socket, since the last call.
+    /// Packets that the kernel dropped since the last call because this socket's buffer was full.
     pub fn take_drops(&self) -> u64 {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
@@ -161,12 +160,12 @@ impl AsFd for Port {
     }
 }
 
-/// Aligned room for one control message with a time stamp.
+/// Holds one control message with a time stamp.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; CONTROL_LEN]);
 
-/// The headers of a batch, kept so that nothing is allocated per packet.
+/// The message headers of a batch, reused so that no packet needs an allocation.
 pub struct Messages {
     headers: Box<[libc::mmsghdr]>,
     vectors: Box<[libc::iovec]>,
@@ -175,7 +174,6 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Headers that point nowhere yet.
     pub fn new() -> Self {
         // SAFETY: `mmsghdr` and `iovec` are plain data for which all zeroes is valid: empty messages.
         let (header, vector) = unsafe {
@@ -189,12 +187,11 @@ impl Messages {
         }
     }
 
-    fn point_at_free_slots(&mut self, pool: &mut Pool) -> usize {
+    fn point_at_free_slots(&mut self, pool: &mut FramePool) -> usize {
         for n in 0..BATCH {
             let Some(slot) = pool.take() else { return n };
             self.slots[n] = slot;
-            self.vectors[n] = libc::iovec { iov_base: pool.address(slot).cast(), iov_len: pool.slot_len() };
-            self.connect(n);
+            self.point(n, pool.address(slot), pool.slot_len());
             let header = &mut self.headers[n].msg_hdr;
             header.msg_control = (&raw mut self.controls[n]).cast();
             header.msg_controllen = CONTROL_LEN as _;
@@ -202,28 +199,27 @@ impl Messages {
         BATCH
     }
 
-    fn point_at(&mut self, pool: &Pool, frames: &[(Slot, u32)]) {
+    fn point_at(&mut self, pool: &FramePool, frames: &[(Slot, u32)]) {
         for (n, &(slot, len)) in frames.iter().enumerate() {
-            self.vectors[n] = libc::iovec { iov_base: pool.address(slot).cast(), iov_len: len as usize };
-            self.connect(n);
+            self.point(n, pool.address(slot), len as usize);
             let header = &mut self.headers[n].msg_hdr;
             header.msg_control = std::ptr::null_mut();
             header.msg_controllen = 0;
         }
     }
 
-    fn connect(&mut self, n: usize) {
-        let header = &mut self.headers[n].msg_hdr;
-        header.msg_iov = &raw mut self.vectors[n];
-        header.msg_iovlen = 1;
+    fn point(&mut self, n: usize, address: *mut u8, len: usize) {
+        self.vectors[n] = libc::iovec { iov_base: address.cast(), iov_len: len };
+        self.headers[n].msg_hdr.msg_iov = &raw mut self.vectors[n];
+        self.headers[n].msg_hdr.msg_iovlen = 1;
     }
 
-    fn give_back(&self, from: usize, to: usize, pool: &mut Pool) {
-        // Backwards, so that the slots used last are the first to be used again.
+    fn give_back(&self, from: usize, to: usize, pool: &mut FramePool) {
+        // In reverse order, so that the slots used last are reused first.
         self.slots[from..to].iter().rev().for_each(|&slot| pool.give_back(slot));
     }
 
-    /// Wall-clock nanoseconds at which the kernel got the frame; none where it gave no stamp.
+    /// Wall-clock nanoseconds at which the kernel received the frame; `None` without a stamp.
     fn arrival(&self, n: usize) -> Option<u64> {
         let header = &raw const self.headers[n].msg_hdr;
         // SAFETY: the kernel filled `msg_control` of this header, which is alive and aligned, and set its length; a

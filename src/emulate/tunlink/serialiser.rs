@@ -1,4 +1,4 @@
-//! When a packet begins to be sent and when its last bit has left: at a rate that may change, or by opportunities.
+//! Start and end of each packet's serialisation, by a rate that may change or by the opportunities of a trace.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ const NANOS_PER_MS: u64 = 1_000_000;
 const BITS_PER_BYTE: u128 = 8;
 
 #[derive(Debug)]
-enum Pace {
-    /// Bits per second; none takes no time.
+enum LinkPace {
+    /// Bits per second; `None` takes no time.
     Rate(Steps<Option<u64>>),
     Trace(Opportunities),
 }
@@ -19,62 +19,57 @@ enum Pace {
 /// The serialiser of one direction on its virtual clock: one packet at a time, in order.
 #[derive(Debug)]
 pub struct Serialiser {
-    pace: Pace,
-    /// When it is free, with the work that whole nanoseconds left undone, in bits times nanoseconds.
-    free_at: u64,
+    pace: LinkPace,
+    /// When the last accepted packet has left.
+    pub(super) free_at: u64,
+    /// Work that whole nanoseconds left undone, in bits times nanoseconds.
     rest: u128,
 }
 
 impl Serialiser {
     pub fn new(rate: Steps<Option<u64>>) -> Self {
-        Serialiser { pace: Pace::Rate(rate), free_at: 0, rest: 0 }
+        Serialiser { pace: LinkPace::Rate(rate), free_at: 0, rest: 0 }
     }
 
-    /// Goes on at another rate; packets taken before keep their times.
+    /// Continues at another rate; packets accepted before keep their times.
     pub fn follow_rate(&mut self, rate: Steps<Option<u64>>) {
-        self.pace = Pace::Rate(rate);
+        self.pace = LinkPace::Rate(rate);
     }
 
-    /// Goes on by the opportunities of a trace that begins at this moment.
+    /// Continues by the opportunities of a trace that begins at this moment.
     pub fn follow_trace(&mut self, trace: &RateTrace, begin: u64) {
-        self.pace = Pace::Trace(Opportunities::new(trace, begin));
+        self.pace = LinkPace::Trace(Opportunities::new(trace, begin));
         self.rest = 0;
     }
 
-    /// When the last packet taken has left.
-    #[cfg(test)]
-    pub fn free_at(&self) -> u64 {
-        self.free_at
-    }
-
-    /// When a packet that arrives now begins to leave; asked for packets in arrival order.
+    /// When a packet begins to leave; called for packets in arrival order.
     pub fn begins_at(&mut self, arrival: u64) -> u64 {
         let from = self.free_at.max(arrival);
         match &mut self.pace {
-            Pace::Rate(_) => from,
+            LinkPace::Rate(_) => from,
             // A packet may share the opportunity of the one before it.
-            Pace::Trace(opportunities) => opportunities.first_from(arrival).max(self.free_at),
+            LinkPace::Trace(opportunities) => opportunities.first_from(arrival).max(self.free_at),
         }
     }
 
-    /// Sends a packet that begins to leave at this moment; returns when it has left.
+    /// Accepts a packet that begins to leave at `from`; returns when it has left.
     pub fn take(&mut self, from: u64, bytes: u32) -> u64 {
         match &mut self.pace {
-            Pace::Rate(rate) => {
+            LinkPace::Rate(rate) => {
                 if from > self.free_at {
                     self.rest = 0;
                 }
                 (self.free_at, self.rest) =
                     at_rate(rate, from, u128::from(bytes) * BITS_PER_BYTE * NANOS_PER_SEC + self.rest);
             }
-            Pace::Trace(opportunities) => self.free_at = self.free_at.max(opportunities.send(bytes)),
+            LinkPace::Trace(opportunities) => self.free_at = self.free_at.max(opportunities.send(bytes)),
         }
         self.free_at
     }
 }
 
-/// When work (bits times nanoseconds) that begins at a moment is done, exactly: the part of a nanosecond that is left
-/// over is carried on while the serialiser is busy.
+/// When work (bits times nanoseconds) that begins at a moment is done, and the exact rest below a nanosecond, which
+/// carries over while the serialiser is busy.
 fn at_rate(rate: &mut Steps<Option<u64>>, mut from: u64, mut work: u128) -> (u64, u128) {
     loop {
         let Some(bits_per_sec) = rate.at(from).map(u128::from) else { return (from, 0) };
@@ -87,14 +82,15 @@ fn at_rate(rate: &mut Steps<Option<u64>>, mut from: u64, mut work: u128) -> (u64
     }
 }
 
-/// The opportunities of a trace, one after the other and round again.
+/// The opportunities of a trace, which repeats for ever.
 #[derive(Debug)]
 struct Opportunities {
     times_ms: Arc<[u32]>,
     length_ms: u64,
     begin: u64,
-    /// The one in use, counted over all rounds, and the bytes it still takes.
+    /// The current opportunity, counted over all rounds.
     index: u64,
+    /// Bytes that the current opportunity still carries.
     left: u32,
 }
 
@@ -110,13 +106,13 @@ impl Opportunities {
         self.begin + ms * NANOS_PER_MS
     }
 
-    /// The first opportunity from this moment on that takes a byte.
+    /// The first opportunity at or after this moment that has room.
     fn first_from(&mut self, moment: u64) -> u64 {
         if self.left == 0 {
             self.go_to(self.index + 1);
         }
         if self.time(self.index) < moment {
-            // Most often the next one will do; after a pause it is searched for.
+            // Usually the next one is right; after a pause it must be searched.
             let next = self.index + 1;
             let index = if self.time(next) >= moment { next } else { self.search(moment) };
             self.go_to(index);
@@ -135,7 +131,7 @@ impl Opportunities {
         (self.index, self.left) = (index, OPPORTUNITY_BYTES);
     }
 
-    /// Uses as many opportunities as this many bytes take; returns when the last one is.
+    /// Uses as many opportunities as the bytes need; returns the time of the last one.
     fn send(&mut self, mut bytes: u32) -> u64 {
         while bytes > self.left {
             bytes -= self.left;
@@ -154,7 +150,7 @@ mod tests {
 
     const MS: u64 = NANOS_PER_MS;
 
-    /// Sends packets of these bytes at these milliseconds; returns when each has left, in milliseconds.
+    /// Packets by arrival (ms) and bytes; returns when each has left, in ms.
     fn leave(serialiser: &mut Serialiser, packets: &[(u64, u32)]) -> Vec<f64> {
         let send = |(at, bytes): &(u64, u32)| {
             let from = serialiser.begins_at(at * MS);
@@ -175,7 +171,7 @@ mod tests {
         let rates = Steps::new(Some(6_000_000), [(MS, Some(1_000_000)), (20 * MS, None)].into_iter());
         let mut serialiser = Serialiser::new(rates);
         assert_eq!(leave(&mut serialiser, &[(0, 1500), (0, 1500)]), [7.0, 19.0]);
-        // The last of three changes lets it go at once.
+        // After the last change a packet takes no time.
         assert_eq!(leave(&mut serialiser, &[(19, 1500), (30, 1500)]), [20.0, 30.0]);
     }
 
@@ -184,7 +180,7 @@ mod tests {
         let mut serialiser = traced(&[2, 5, 5, 10], 0);
         let burst = [(0, 1500); 6];
         assert_eq!(leave(&mut serialiser, &burst), [2.0, 5.0, 5.0, 10.0, 12.0, 15.0]);
-        // What passed unused is lost.
+        // Unused opportunities are lost.
         assert_eq!(leave(&mut serialiser, &[(31, 1500), (999, 1500), (1000, 1500)]), [32.0, 1000.0, 1002.0]);
     }
 
@@ -192,17 +188,14 @@ mod tests {
     fn small_packets_share_an_opportunity_that_comes_after_they_arrived() {
         let mut serialiser = traced(&[2, 5, 10], 0);
         assert_eq!(leave(&mut serialiser, &[(0, 500), (1, 500), (2, 500), (2, 500)]), [2.0, 2.0, 2.0, 5.0]);
-        // At 6 the rest of the one at 5 is gone; a large packet takes one and a half.
+        // At 6 ms the rest of the opportunity at 5 ms is gone; a large packet needs one and a half.
         assert_eq!(leave(&mut serialiser, &[(6, 2250), (6, 700), (6, 100)]), [12.0, 12.0, 15.0]);
     }
 
     #[test]
     fn trace_begins_when_it_is_told_to() {
         let mut serialiser = traced(&[0, 4], 100 * MS);
-        assert_eq!(
-            leave(&mut serialiser, &[(100, 1500), (100, 1500), (100, 1500), (100, 1500)]),
-            [100.0, 104.0, 104.0, 108.0]
-        );
+        assert_eq!(leave(&mut serialiser, &[(100, 1500); 4]), [100.0, 104.0, 104.0, 108.0]);
     }
 
     proptest! {

@@ -1,6 +1,6 @@
-//! What happens to a packet that enters one direction of a link: lost, refused by the queue, or due at a moment.
+//! Decides what happens to a packet that enters one direction of a link: lost, dropped by the queue, or due at a moment.
 //!
-//! Pure: time comes in with each packet, nothing is read or slept. All times are nanoseconds of one monotonic clock.
+//! Pure: each packet brings its time. All times are nanoseconds of one monotonic clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,50 +9,50 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
 use super::serialiser::Serialiser;
+use crate::model::run::LinkCounters;
 use crate::path::change::DirectionChange;
 use crate::path::draws::{Losses, RandomStream, draw};
 use crate::path::loss::LossModel;
 use crate::path::steps::Steps;
 use crate::path::{Direction, QueueLimit};
 
-/// Entries kept ready for the queue; a longer queue grows once and stays.
+/// Queue entries allocated at the start; a longer queue grows once.
 const QUEUE_READY: usize = 4_096;
 
 fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// What a packet meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketVerdict {
-    /// Taken by the loss model.
+    /// By the loss model.
     Lost,
-    /// A pure acknowledgement, lost although the loss model let it pass.
+    /// A pure acknowledgement that passed the loss model, lost by `ack_loss`.
     AckLost,
-    /// Dropped because the link was down.
+    /// The link was down.
     Down,
-    /// Dropped because the queue was full.
+    /// The queue was full.
     Overflow,
-    /// Leaves the link at this moment, never before an earlier packet that is not held back.
+    /// Leaves the link at this moment, not before an earlier packet that is not held back.
     Due(u64),
 }
 
-/// What decides how a packet is treated.
+/// Properties of a packet that some links treat differently.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Traits {
-    /// Its header asks for low priority.
+    /// The header asks for low priority.
     pub is_low: bool,
     pub is_ack: bool,
 }
 
-/// A packet in front of the serialiser.
+/// A packet in the queue.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     serialised_from: u64,
     bytes: u64,
 }
 
-/// One direction of a link on a virtual clock: the loss draw, the drop-tail queue, the serialiser, the delay.
+/// One direction of a link on a virtual clock: losses, drop-tail queue, serialiser, delay.
 #[derive(Debug)]
 pub struct Shaper {
     direction: Direction,
@@ -65,38 +65,43 @@ pub struct Shaper {
     jitter: u64,
     jitter_draws: Pcg64,
     mark: Option<QueueLimit>,
-    is_marked: bool,
+    /// Whether the last admitted packet is to be marked.
+    pub is_marked: bool,
     reorder_draws: Pcg64,
     duplicate_draws: Pcg64,
     ack_loss_draws: Pcg64,
     ack_hold_draws: Pcg64,
-    begins_batch: bool,
-    copy: Option<Copied>,
+    /// Whether the last admitted packet begins a batch, if it is an acknowledgement and none is held.
+    pub begins_batch: bool,
+    copy: Option<PacketCopy>,
     last_due: u64,
     queue: VecDeque<Waiting>,
     queue_bytes: u64,
+    /// Largest number of packets in the queue.
     max_queue_pkts: u64,
 }
 
-/// What chance does to a packet: what it adds to its time, nanoseconds, and what it is if it is an acknowledgement.
+/// Random draws of one packet.
 #[derive(Debug, Clone, Copy)]
 struct Chances {
+    /// Added to the delay, nanoseconds.
     jitter: u64,
+    /// By how much longer it takes than the packets behind it, nanoseconds.
     held_back: u64,
+    /// Whether it begins a batch if it is an acknowledgement.
     begins_batch: bool,
 }
 
-/// The copy of a packet.
 #[derive(Debug, Clone, Copy)]
-struct Copied {
+struct PacketCopy {
     chances: Chances,
-    /// Of the queue, for its priority.
+    /// The queue's limit for the packet's priority.
     limit: QueueLimit,
 }
 
 impl Shaper {
-    /// A direction that has seen no packet yet.
-    pub fn new(direction: &Direction, limit: QueueLimit) -> Self {
+    /// Marks packets that find `mark` or more in the queue.
+    pub fn new(direction: &Direction, limit: QueueLimit, mark: Option<QueueLimit>) -> Self {
         let ready = match limit {
             QueueLimit::Packets(packets) => (packets as usize).min(QUEUE_READY),
             QueueLimit::Bytes(_) => QUEUE_READY,
@@ -110,7 +115,7 @@ impl Shaper {
             delay: Steps::fixed(0),
             jitter: nanos(direction.jitter),
             jitter_draws: RandomStream::Jitter.generator(direction.seed),
-            mark: None,
+            mark,
             is_marked: false,
             reorder_draws: RandomStream::Reorder.generator(direction.seed),
             duplicate_draws: RandomStream::Duplicate.generator(direction.seed),
@@ -128,13 +133,7 @@ impl Shaper {
         shaper
     }
 
-    /// The same, with what has to wait for a packet to be marked.
-    pub fn with_mark(self, mark: Option<QueueLimit>) -> Self {
-        Shaper { mark, ..self }
-    }
-
-    /// Starts the random numbers anew: the next packet is the seed's first packet. What changes by time waits for
-    /// [`Shaper::start`] again.
+    /// Restarts the random numbers: the next packet is the seed's first. Timed changes are off until [`Shaper::start`].
     pub fn reseed(&mut self, seed: u64) {
         self.follow(u64::MAX);
         self.losses = Losses::new(&self.direction.loss, seed);
@@ -145,7 +144,7 @@ impl Shaper {
         self.ack_hold_draws = RandomStream::AckHold.generator(seed);
     }
 
-    /// Begins what changes by time: the trace of the rate and the changes count from this moment.
+    /// Starts timed changes: the rate trace and the changes count from this moment.
     pub fn start(&mut self, begin: u64) {
         self.follow(begin);
         if let Some(trace) = &self.direction.trace {
@@ -164,23 +163,20 @@ impl Shaper {
         self.loss = Steps::new(loss.clone(), changes().filter_map(|(at, change)| Some((at, change.loss.clone()?))));
     }
 
-    /// Decides what happens to a packet of this many bytes (the whole IP packet) that arrives at this moment.
+    /// Decides what happens to an IP packet of this many bytes. Call it for packets in the order of their arrival.
     ///
-    /// Packets are given in arrival order. One of low priority finds the queue full earlier.
+    /// A packet of low priority finds the queue full earlier.
     pub fn admit_as(&mut self, arrival: u64, bytes: u32, traits: Traits) -> PacketVerdict {
         let low = self.direction.queue_low.filter(|_| traits.is_low);
         let limit = low.map_or(self.limit, QueueLimit::Packets);
-        self.with_limit(limit, |shaper| shaper.decide(arrival, bytes, traits.is_ack))
-    }
-
-    fn decide(&mut self, arrival: u64, bytes: u32, is_ack: bool) -> PacketVerdict {
         if !*self.is_up.at(arrival) {
             return PacketVerdict::Down;
         }
         // Drawn for lost packets too: what happens to a packet depends on its number alone.
         let chances = self.draw_chances();
-        self.copy = self.draw_copy();
-        let loses_ack = draws_share(&mut self.ack_loss_draws, self.direction.ack_loss.0) && is_ack;
+        let has_copy = draws_share(&mut self.duplicate_draws, self.direction.duplicate.0);
+        self.copy = has_copy.then(|| PacketCopy { chances: self.draw_chances(), limit });
+        let loses_ack = draws_share(&mut self.ack_loss_draws, self.direction.ack_loss.0) && traits.is_ack;
         if self.loss.pass(arrival) {
             self.losses.change(self.loss.current());
         }
@@ -190,30 +186,34 @@ impl Shaper {
         if loses_ack {
             return PacketVerdict::AckLost;
         }
-        self.enter_queue(arrival, bytes, chances)
+        self.enter_queue(arrival, bytes, chances, limit)
     }
 
-    /// What happens to the copy of the packet that was just admitted, of the same priority; most have none.
+    /// Decides what happens to the copy of the last admitted packet; most packets have none.
     pub fn admit_copy(&mut self, arrival: u64, bytes: u32) -> Option<PacketVerdict> {
-        let copy = self.copy.take()?;
-        Some(self.with_limit(copy.limit, |shaper| shaper.enter_queue(arrival, bytes, copy.chances)))
+        let PacketCopy { chances, limit } = self.copy.take()?;
+        Some(self.enter_queue(arrival, bytes, chances, limit))
     }
 
     fn draw_chances(&mut self) -> Chances {
         let batches = self.direction.acks.map_or(0.0, |acks| acks.share.0);
         let begins_batch = draws_share(&mut self.ack_hold_draws, batches);
-        Chances { jitter: self.draw_jitter(), held_back: self.draw_held_back(), begins_batch }
+        let jitter = match self.jitter {
+            0 => 0,
+            // Uniform in 0..=jitter: the high half of a 64 by 64 bit product.
+            most => ((u128::from(self.jitter_draws.next_u64()) * u128::from(most + 1)) >> 64) as u64,
+        };
+        let held_back = match self.direction.reorder {
+            Some(reorder) if draw(&mut self.reorder_draws) < reorder.share.0 => nanos(reorder.by),
+            _ => 0,
+        };
+        Chances { jitter, held_back, begins_batch }
     }
 
-    fn draw_copy(&mut self) -> Option<Copied> {
-        let has_copy = draws_share(&mut self.duplicate_draws, self.direction.duplicate.0);
-        has_copy.then(|| Copied { chances: self.draw_chances(), limit: self.limit })
-    }
-
-    fn enter_queue(&mut self, arrival: u64, bytes: u32, chances: Chances) -> PacketVerdict {
+    fn enter_queue(&mut self, arrival: u64, bytes: u32, chances: Chances, limit: QueueLimit) -> PacketVerdict {
         self.leave_queue(arrival);
         let serialised_from = self.serialiser.begins_at(arrival);
-        if serialised_from > arrival && !self.fits(bytes) {
+        if serialised_from > arrival && !self.fits(bytes, limit) {
             return PacketVerdict::Overflow;
         }
         self.begins_batch = chances.begins_batch;
@@ -228,71 +228,32 @@ impl Shaper {
         PacketVerdict::Due(self.last_due + chances.held_back)
     }
 
-    /// How much longer than those behind it this packet takes.
-    fn draw_held_back(&mut self) -> u64 {
-        match self.direction.reorder {
-            Some(reorder) if draw(&mut self.reorder_draws) < reorder.share.0 => nanos(reorder.by),
-            _ => 0,
-        }
-    }
-
-    /// Whether the packet that was admitted last found so long a queue that it is marked.
-    pub fn marks_last(&self) -> bool {
-        self.is_marked
-    }
-
-    /// Whether the packet that was admitted last begins a batch, if it is an acknowledgement and none is held.
-    pub fn begins_batch(&self) -> bool {
-        self.begins_batch
-    }
-
-    /// Whether acknowledgements are treated apart.
+    /// Whether this direction treats acknowledgements differently.
     pub fn minds_acks(&self) -> bool {
         self.direction.ack_loss.0 > 0.0
     }
 
-    /// Whether packets of low priority are treated apart.
+    /// Whether this direction treats packets of low priority differently.
     pub fn minds_priority(&self) -> bool {
         self.direction.queue_low.is_some()
     }
 
-    fn with_limit(&mut self, limit: QueueLimit, decide: impl FnOnce(&mut Shaper) -> PacketVerdict) -> PacketVerdict {
-        let own = std::mem::replace(&mut self.limit, limit);
-        let verdict = decide(self);
-        self.limit = own;
-        verdict
+    /// Adds the shaper's own counts.
+    pub fn counters(&self, counts: LinkCounters) -> LinkCounters {
+        LinkCounters {
+            lost_positions: self.losses.first_lost().to_vec(),
+            loss_runs: Some(self.losses.runs()),
+            max_queue_pkts: Some(self.max_queue_pkts),
+            ..counts
+        }
     }
 
-    /// Largest number of packets that waited in the queue.
-    pub fn max_queue_pkts(&self) -> u64 {
-        self.max_queue_pkts
-    }
-
-    /// Runs of losses without a packet between them that passed.
-    pub fn loss_runs(&self) -> u64 {
-        self.losses.runs()
-    }
-
-    /// Numbers of the packets that were lost first.
-    pub fn first_lost(&self) -> &[u64] {
-        self.losses.first_lost()
-    }
-
-    /// Forgets the largest backlog and counts runs of losses from here.
     pub fn restart_counters(&mut self) {
         self.max_queue_pkts = 0;
         self.losses.restart_runs();
     }
 
-    /// Uniform in 0..=jitter: the high half of a 64 by 64 bit product.
-    fn draw_jitter(&mut self) -> u64 {
-        if self.jitter == 0 {
-            return 0;
-        }
-        ((u128::from(self.jitter_draws.next_u64()) * u128::from(self.jitter + 1)) >> 64) as u64
-    }
-
-    /// Packets whose serialisation has begun are no longer in the queue.
+    /// Removes the packets whose serialisation has begun.
     fn leave_queue(&mut self, now: u64) {
         while let Some(first) = self.queue.front().filter(|first| first.serialised_from <= now) {
             self.queue_bytes -= first.bytes;
@@ -300,7 +261,7 @@ impl Shaper {
         }
     }
 
-    /// Whether as much waits as this, or more.
+    /// Whether the queue holds at least this much.
     fn holds(&self, much: QueueLimit) -> bool {
         match much {
             QueueLimit::Packets(packets) => self.queue.len() >= packets as usize,
@@ -308,15 +269,15 @@ impl Shaper {
         }
     }
 
-    fn fits(&self, bytes: u32) -> bool {
-        match self.limit {
+    fn fits(&self, bytes: u32, limit: QueueLimit) -> bool {
+        match limit {
             QueueLimit::Packets(packets) => self.queue.len() < packets as usize,
             QueueLimit::Bytes(most) => self.queue_bytes + u64::from(bytes) <= most,
         }
     }
 }
 
-/// True with the probability of a share; nothing is drawn for none.
+/// True with this probability; a share of 0 draws no number.
 fn draws_share(draws: &mut Pcg64, share: f64) -> bool {
     share > 0.0 && draw(draws) < share
 }

@@ -1,4 +1,4 @@
-//! What this host can do and what it lacks, with the fix for each: the lines of `tccc doctor`.
+//! The checks of `tccc doctor`: what this host has and lacks, with a fix for each.
 
 use std::fs::{self, File};
 
@@ -16,7 +16,7 @@ use crate::kernel::{bpf, bpffs, cgroup};
 pub enum Weight {
     /// `tccc load` does not work without it.
     Needed,
-    /// Something works less well or not at all without it.
+    /// Something else does not work, or works less well.
     Useful,
 }
 
@@ -24,17 +24,13 @@ pub enum Weight {
 pub struct HostCheck {
     pub what: &'static str,
     pub is_met: bool,
-    /// How much its lack matters.
     pub weight: Weight,
     pub found: String,
     pub needed_for: &'static str,
-    /// What to do where it is missing.
     pub fix: String,
 }
 
-/// Looks at everything; asks, and changes nothing.
-///
-/// Shape: what `tccc load` needs first.
+/// Changes nothing. The checks that `tccc load` needs come first.
 pub fn all() -> Vec<HostCheck> {
     let types = Types::of_running_kernel();
     let features = types.as_ref().ok().map(Features::of);
@@ -48,7 +44,6 @@ pub fn all() -> Vec<HostCheck> {
     checks
 }
 
-/// Whether everything that `tccc load` needs is there.
 pub fn can_load(checks: &[HostCheck]) -> bool {
     checks.iter().all(|check| check.is_met || check.weight == Weight::Useful)
 }
@@ -73,7 +68,6 @@ fn type_information(is_met: bool) -> HostCheck {
     HostCheck { needed_for: "load, run, trace, sockets", ..check }
 }
 
-/// Those that loading takes, and the one that most other verbs take.
 fn rights() -> [HostCheck; 2] {
     let for_load = "load, unload, apply, policy, trace, top";
     let for_others = "upgrade, sockets, serve, run; costs and drift in status";
@@ -84,7 +78,7 @@ fn rights() -> [HostCheck; 2] {
     ]
 }
 
-/// Whether this process has capabilities, what it has or lacks, and what to do.
+/// Whether this process has capabilities, which it has or lacks, and the fix.
 fn right(wanted: &[Capability]) -> (bool, String, &'static str) {
     let names = |list: &[Capability]| list.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
     let missing = privilege::missing(wanted);
@@ -98,13 +92,9 @@ fn right(wanted: &[Capability]) -> (bool, String, &'static str) {
 fn of_features(features: &Features) -> Vec<HostCheck> {
     let offered = if features.struct_ops { "tcp_congestion_ops can be registered" } else { "not offered" };
     let links = if features.links { "yes" } else { "registration by the map instead" };
+    let fix = "use a kernel built with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT";
     let registered = [
-        needed(
-            "congestion control by BPF (struct_ops)",
-            features.struct_ops,
-            offered,
-            "use a kernel built with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT",
-        ),
+        needed("congestion control by BPF (struct_ops)", features.struct_ops, offered, fix),
         useful("struct_ops links", features.links, links)
             .helps("a killed run unregisters by itself", "none needed: the next tccc command unregisters it"),
         useful("swapping code under a name", features.link_update, yes(features.link_update)).helps(
@@ -127,7 +117,7 @@ fn callbacks(features: &Features) -> [HostCheck; 3] {
     let parameters = |name: &str| features.slots.get(name).and_then(|slot| slot.parameters);
     let control = parameters("cong_control");
     let shape = control.map_or("absent".into(), |count| format!("{count} parameters"));
-    let has_start = parameters("cwnd_event_tx_start").is_some();
+    let start = parameters("cwnd_event_tx_start").map_or("no: cwnd_event is used instead", |_| "yes");
     let missing: Vec<&str> = KERNEL_FUNCTIONS.into_iter().filter(|name| !features.functions.contains(name)).collect();
     let functions = match missing.as_slice() {
         [] => format!("all {} looked for", KERNEL_FUNCTIONS.len()),
@@ -136,12 +126,8 @@ fn callbacks(features: &Features) -> [HostCheck; 3] {
     [
         useful("callback cong_control", control.is_some(), shape)
             .helps("algorithms that set the rate", "none: such algorithms are refused here"),
-        useful(
-            "callback cwnd_event_tx_start",
-            has_start,
-            if has_start { "yes" } else { "no: cwnd_event is used instead" },
-        )
-        .helps("idle restarts on kernels without that event", "none needed"),
+        useful("callback cwnd_event_tx_start", start == "yes", start)
+            .helps("idle restarts on kernels without that event", "none needed"),
         useful("kernel functions for algorithms", missing.is_empty(), functions).helps(
             "algorithms that call them",
             "use a kernel that has them; an algorithm that does not call them loads",
@@ -164,7 +150,7 @@ fn cgroups() -> HostCheck {
         .helps("policies, trials of a default, run, trace --cgroup", "mount -t cgroup2 none /sys/fs/cgroup/unified")
 }
 
-/// A program at the root that allows none beside it keeps a policy out.
+/// A program at the root of the cgroups may allow no policy beside it.
 fn place_for_policy() -> HostCheck {
     let programs = cgroup::mount_point().ok().and_then(|root| bpf::sock_ops_of(&File::open(root).ok()?).ok());
     let found = match &programs {
@@ -177,7 +163,7 @@ fn place_for_policy() -> HostCheck {
         .helps("policies", "have that program attached with BPF_F_ALLOW_MULTI; `bpftool cgroup tree` shows it")
 }
 
-/// Not being permitted to open one is the business of the check of rights.
+/// The check of rights covers missing permission.
 fn packet_sockets() -> HostCheck {
     let answer = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), None);
     let is_met = answer.err() != Some(Errno::EAFNOSUPPORT);
@@ -185,9 +171,10 @@ fn packet_sockets() -> HostCheck {
         .helps("run, with the user-space link", "modprobe af_packet")
 }
 
-/// Before it was split, one guard covered several programs: a callback could be skipped when a softirq interrupted it.
-/// A kernel with the member `init_owned`, which is no mainline kernel's, skips programs while process 1 is current, also
-/// in a softirq that interrupts it; ssthresh then returns whatever lay on the stack.
+/// Older kernels skip a callback when a softirq interrupts it, because one recursion guard covered several programs.
+///
+/// A kernel with the member `init_owned`, which mainline lacks, skips programs while process 1 is current, also in a softirq
+/// that interrupts it. `ssthresh` then returns garbage from the stack.
 fn never_skipped(types: &Types) -> HostCheck {
     const SPLIT: [&str; 2] = ["__bpf_prog_enter_struct_ops", "__bpf_prog_enter_recur"];
     let members = types.members("bpf_prog_aux");

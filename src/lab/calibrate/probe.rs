@@ -1,6 +1,7 @@
-//! Our own small UDP packets between two nodes: answered at once, or counted.
+//! Probes of a path by UDP packets of our own: the receiver echoes or counts them.
 
 use std::io::ErrorKind;
+use std::mem;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,60 +15,43 @@ use crate::emulate::topology::Node;
 
 /// IPv4 and UDP headers.
 const HEADER_BYTES: u32 = 28;
-/// First byte of a packet that is to be sent back.
+/// IP packets that measure the round-trip time.
+pub const RTT_PROBES: u32 = 21;
+pub const RTT_PACKET_BYTES: u32 = 64;
+/// First byte of a packet that the receiver echoes.
 const ECHO: u8 = b'e';
-/// First byte of a packet that is to be counted.
+/// First byte of a packet that the receiver counts.
 const COUNT: u8 = b'c';
-/// Room for what arrives while the receiving thread does not run.
+/// Holds the packets that arrive while the receiving thread does not run.
 const SOCKET_BUFFER_BYTES: usize = 16 << 20;
-/// How soon the receiving thread notices that it is no longer needed.
+/// How often the receiving thread checks whether to end.
 const LOOK_UP: Duration = Duration::from_millis(20);
-/// Packets due within one of these are sent together.
+/// Packets due within this interval are sent together.
 const BATCH: Duration = Duration::from_millis(1);
 
-/// The receiving end; ends with the value.
-pub struct Receiver {
+/// The receiver's thread ends when this is dropped.
+pub struct ProbeReceiver {
     address: SocketAddr,
     arrivals: Arc<Mutex<Vec<Instant>>>,
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Probes for the round-trip time.
+/// Packets that the receiver counts.
 #[derive(Debug, Clone, Copy)]
-pub struct RttPlan {
-    pub probes: u32,
-    pub spacing: Duration,
-    pub bytes: u32,
-    /// How long to wait for the last answers.
-    pub patience: Duration,
-}
-
-/// A stream of packets that are counted.
-#[derive(Debug, Clone, Copy)]
-pub struct Stream {
+pub struct ProbeStream {
     pub packets: u32,
     pub per_second: f64,
     pub bytes: u32,
-    /// Most packets sent together when the sender was held up.
+    /// Most packets sent together after a delay of the sender.
     pub burst: u32,
-    /// How long after the last packet the count ends.
+    /// The count ends this long after the last packet.
     pub settle: Duration,
 }
 
-/// What became of a stream.
-#[derive(Debug, Clone)]
-pub struct Counted {
-    pub sent: u64,
-    /// Arrival times since the first packet was sent, ascending.
-    pub arrivals: Vec<Duration>,
-}
-
-impl Receiver {
-    /// Starts to answer and count packets at a node.
-    ///
-    /// Errors: no socket can be opened there.
-    pub fn start(node: &Node) -> Result<Receiver> {
+impl ProbeReceiver {
+    /// Errors: no socket can be opened at the node.
+    pub fn start(node: &Node) -> Result<ProbeReceiver> {
         let socket = open(node)?;
         socket.set_read_timeout(Some(LOOK_UP)).context("prepare a probe socket")?;
         let address = socket.local_addr().context("read a probe socket's address")?;
@@ -75,34 +59,34 @@ impl Receiver {
         let done = Arc::new(AtomicBool::new(false));
         let (for_thread, until) = (Arc::clone(&arrivals), Arc::clone(&done));
         let thread = std::thread::spawn(move || receive(&socket, &for_thread, &until));
-        Ok(Receiver { address, arrivals, done, thread: Some(thread) })
+        Ok(ProbeReceiver { address, arrivals, done, thread: Some(thread) })
     }
 
-    /// Sends probes one by one and returns the round-trip times of those that were answered.
+    /// Sends probes one by one, waits for `patience` after the last, and returns the round-trip times.
     ///
     /// Errors: no socket can be opened at the node.
-    pub fn probe_rtt(&self, from: &Node, plan: &RttPlan) -> Result<Vec<Duration>> {
+    pub fn probe_rtt(&self, from: &Node, spacing: Duration, patience: Duration) -> Result<Vec<Duration>> {
         let socket = open(from)?;
         let begin = Instant::now();
         let mut sent = Vec::new();
         let mut answers = Vec::new();
-        let mut packet = vec![0; (plan.bytes - HEADER_BYTES) as usize];
-        for number in 0..plan.probes {
-            packet[0] = ECHO;
+        let mut packet = [0; (RTT_PACKET_BYTES - HEADER_BYTES) as usize];
+        packet[0] = ECHO;
+        for number in 0..RTT_PROBES {
             packet[1..5].copy_from_slice(&number.to_ne_bytes());
             sent.push(Instant::now());
             send(&socket, &packet, self.address)?;
-            let last = number + 1 == plan.probes;
-            let until = begin + plan.spacing * (number + 1) + if last { plan.patience } else { Duration::ZERO };
+            let last = number + 1 == RTT_PROBES;
+            let until = begin + spacing * (number + 1) + if last { patience } else { Duration::ZERO };
             collect(&socket, until, &sent, &mut answers)?;
         }
         Ok(answers)
     }
 
-    /// Sends a stream and returns what arrived of it.
+    /// Sends a stream; returns the number of packets sent, and the time of each arrival since the first was sent.
     ///
     /// Errors: no socket can be opened at the node.
-    pub fn count(&self, from: &Node, stream: &Stream) -> Result<Counted> {
+    pub fn count(&self, from: &Node, stream: &ProbeStream) -> Result<(u64, Vec<Duration>)> {
         let socket = open(from)?;
         self.take_arrivals()?;
         let mut packet = vec![0; (stream.bytes - HEADER_BYTES) as usize];
@@ -119,18 +103,17 @@ impl Receiver {
             }
             std::thread::sleep(BATCH);
         }
-        std::thread::sleep(stream.settle); // a packet that was not lost has arrived by then
+        std::thread::sleep(stream.settle); // every packet that is not lost arrives in this time
         let arrivals = self.take_arrivals()?.into_iter().map(|at| at.saturating_duration_since(begin)).collect();
-        Ok(Counted { sent: u64::from(sent), arrivals })
+        Ok((u64::from(sent), arrivals))
     }
 
     fn take_arrivals(&self) -> Result<Vec<Instant>> {
-        let mut arrivals = self.arrivals.lock().map_err(|_| anyhow!("the receiving thread ended badly"))?;
-        Ok(std::mem::take(&mut *arrivals))
+        self.arrivals.lock().map(|mut arrivals| mem::take(&mut *arrivals)).map_err(|_| anyhow!("the receiver panicked"))
     }
 }
 
-impl Drop for Receiver {
+impl Drop for ProbeReceiver {
     fn drop(&mut self) {
         self.done.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -139,7 +122,7 @@ impl Drop for Receiver {
     }
 }
 
-/// A UDP socket bound to the node's own address; it stays in the node's namespace wherever it is used.
+/// A UDP socket bound to the node's address; it stays in the node's namespace when another thread uses it.
 fn open(node: &Node) -> Result<UdpSocket> {
     node.netns.run(|| {
         let socket = UdpSocket::bind((node.address, 0)).with_context(|| format!("open a socket on {}", node.name))?;
@@ -152,10 +135,10 @@ fn open(node: &Node) -> Result<UdpSocket> {
 fn receive(socket: &UdpSocket, arrivals: &Mutex<Vec<Instant>>, done: &AtomicBool) {
     let mut packet = [0; 1 << 16];
     while !done.load(Ordering::Relaxed) {
-        let Ok((length, from)) = socket.recv_from(&mut packet) else { continue }; // nothing came for a while
+        let Ok((length, from)) = socket.recv_from(&mut packet) else { continue }; // timed out
         match packet[0] {
             ECHO => {
-                let _ = socket.send_to(&packet[..length], from); // a lost answer is a lost probe
+                let _ = socket.send_to(&packet[..length], from); // a failure counts as a lost probe
             }
             _ => match arrivals.lock() {
                 Ok(mut arrivals) => arrivals.push(Instant::now()),
@@ -165,7 +148,7 @@ fn receive(socket: &UdpSocket, arrivals: &Mutex<Vec<Instant>>, done: &AtomicBool
     }
 }
 
-/// A full queue of the device is the path's business, not an error.
+/// A packet that a full queue of the device drops counts as lost on the path.
 fn send(socket: &UdpSocket, packet: &[u8], to: SocketAddr) -> Result<()> {
     match socket.send_to(packet, to) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOBUFS)) => Ok(()),

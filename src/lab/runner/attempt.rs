@@ -1,4 +1,4 @@
-//! One attempt at one run: its own namespaces and links, its traffic, its record.
+//! One attempt at one run: it builds namespaces and links, sends the traffic and writes the record.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,118 +13,84 @@ use crate::emulate::topology::Topology;
 use crate::kernel::cgroup::RunCgroup;
 use crate::kernel::clock::monotonic_ns;
 use crate::kernel::netns::Netns;
-use crate::lab::algorithms::Algorithms;
+use crate::lab::algorithms::PreparedAlgorithms;
 use crate::lab::busy::BusyWatch;
-use crate::lab::conditions::Conditions;
+use crate::lab::conditions::SocketConditions;
 use crate::lab::follow::{Followed, Follower};
 use crate::lab::measure::{Time, flow_record};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::results::{OpenResultDir, RunFolder};
-use crate::lab::traffic::Traffic;
-use crate::lab::traffic::ends::{Bed, Ends};
+use crate::lab::traffic::FlowProcesses;
+use crate::lab::traffic::ends::{Bed, FlowEnds};
 use crate::lab::traffic::report::TrafficReport;
-use crate::model::run::{FlowRecord, LinkRecord, RunRecord, RunStatus};
+use crate::model::run::{LinkRecord, RunRecord, RunStatus};
 use crate::scenario::{Cell, FlowSpec};
 use crate::trace::event::{Event, EventKind};
 
-/// No path of an experiment holds so many packets: such a window is what an algorithm's callback leaves behind that the
-/// kernel skipped, whose result is then whatever lay on the stack.
+/// No path of an experiment holds this many packets. A larger window shows that the kernel skipped a callback of the
+/// algorithm, whose result is then whatever was on the stack.
 const WINDOW_MAX_PKTS: u32 = 1 << 24;
-/// The last event of a flow comes within this time of its end.
+/// The tracer delivers a flow's last event this soon after its end.
 const LAST_EVENT_WITHIN: Duration = Duration::from_secs(2);
-/// How often a start time is looked at.
+/// How often a wait for a start time checks for an interruption.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What all runs share.
-pub struct Bench<'a> {
+/// The parts of an experiment that all its runs share.
+pub struct SharedLab<'a> {
     pub plan: &'a Plan,
     pub results: &'a OpenResultDir,
     pub cgroup: &'a RunCgroup,
-    pub algorithms: &'a Algorithms,
-    pub conditions: &'a Conditions,
+    pub algorithms: &'a PreparedAlgorithms,
+    pub conditions: &'a SocketConditions,
     pub follower: &'a Follower,
     pub network: &'a dyn Network,
     pub together: &'a Together,
     pub stop: &'a AtomicBool,
 }
 
-/// A run and what came of it so far.
+/// A run that is not done yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Try<'a> {
     pub run: &'a PlannedRun,
-    /// Attempts that came to nothing.
+    /// Attempts that failed or were late.
     pub tried: u32,
-    /// Those of them whose link or sender was late.
+    /// Attempts whose link or sender was late.
     pub late: u32,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
-    pub status: RunStatus,
-    pub why: Option<String>,
-    /// Runs that sent at once while this one did, at most.
-    pub jobs: u32,
-}
-
-#[derive(Default)]
-struct Measured {
-    flows: Vec<FlowRecord>,
-    links: Vec<LinkRecord>,
-    events: Vec<Event>,
-    events_dropped: u64,
-    others_share: Option<f64>,
-    jobs: u32,
-    /// Why it was not what was asked.
-    late: Option<String>,
-}
-
-impl Measured {
-    /// Algorithm and window of every event.
-    fn windows(&self) -> impl Iterator<Item = (&str, u32)> {
-        self.events.iter().map(|event| (event.algorithm.as_str(), event.cwnd_pkts))
-    }
-}
-
-impl Bench<'_> {
-    /// Makes a run and keeps it, whatever came of it; an interrupted one is not kept. Calls `sent` when its traffic is
-    /// over and its results are still to be put away.
+impl SharedLab<'_> {
+    /// Makes a run and writes its record, also of a late or failed one, but not of an interrupted one. Calls `sent` when
+    /// its traffic is over, before it writes the results.
     ///
     /// Errors: the result directory cannot be written; the run was interrupted.
-    pub fn attempt(&self, one: &Try<'_>, sent: &dyn Fn()) -> Result<Attempt> {
-        let Try { run, tried, late } = *one;
+    pub fn attempt(&self, one: &Try<'_>, sent: &dyn Fn()) -> Result<RunRecord> {
         let started = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        let folder = self.results.begin(&format!("{}-{tried}", run.id))?;
-        let (status, why, measured) = match self.measure(run, &folder, sent) {
+        let folder = self.results.begin(&format!("{}-{}", one.run.id, one.tried))?;
+        let blank = RunRecord { late_attempts: one.late, ..self.plan.record(one.run, started) };
+        let (mut record, events) = match self.measure(one.run, blank.clone(), &folder, sent) {
             Err(_) if self.stop.load(Ordering::Relaxed) => bail!("interrupted"),
-            Err(error) => (RunStatus::Failed, Some(format!("{error:#}")), Measured::default()),
-            Ok(measured) => match (skipped_callback(measured.windows()), measured.late.clone()) {
-                (Some(why), _) => (RunStatus::Failed, Some(why), measured),
-                (None, Some(why)) => (RunStatus::Late, Some(why), measured),
-                (None, None) => (RunStatus::Done, None, measured),
-            },
+            Err(error) => {
+                (RunRecord { status: RunStatus::Failed, why: Some(format!("{error:#}")), ..blank }, Vec::new())
+            }
+            Ok(measured) => measured,
         };
-        let jobs = measured.jobs.max(1);
-        let record = RunRecord {
-            id: self.results.id_of(run, status),
-            status,
-            why: why.clone(),
-            late_attempts: late,
-            flows: measured.flows,
-            links: measured.links,
-            jobs,
-            events_dropped: measured.events_dropped,
-            others_share: measured.others_share,
-            ..self.plan.record(run, started)
-        };
-        folder.finish(&record, &measured.events)?;
-        Ok(Attempt { status, why, jobs })
+        record.id = self.results.id_of(one.run, record.status);
+        folder.finish(&record, &events)?;
+        Ok(record)
     }
 
-    fn measure(&self, run: &PlannedRun, folder: &RunFolder, sent: &dyn Fn()) -> Result<Measured> {
+    /// Completes the record `blank`; also returns the events.
+    fn measure(
+        &self,
+        run: &PlannedRun,
+        blank: RunRecord,
+        folder: &RunFolder,
+        sent: &dyn Fn(),
+    ) -> Result<(RunRecord, Vec<Event>)> {
         let cell = &self.plan.cells[run.cell];
         let topology = self.network.build(&self.plan.layout(run))?;
         let followed = self.follower.follow(&senders(cell, &topology)?)?;
-        let ends = Ends::of_cell(cell, &topology)?;
+        let ends = FlowEnds::of_cell(cell, &topology)?;
         let bed = Bed { cgroup: self.cgroup, folder: folder.path(), stop: self.stop };
         let traffic = self.listen(&ends, bed)?;
         for (link, layout) in topology.links.iter().zip(&topology.layout.links) {
@@ -132,17 +98,24 @@ impl Bench<'_> {
             link.restart_counters();
         }
         let busy = BusyWatch::begin()?;
-        let sender = self.together.begin();
+        let most_at_once = self.together.begin();
         let time = Time { links_start_ns: monotonic_ns()?, length: cell.duration };
         topology.links.iter().for_each(|link| link.start());
         let reports = self.transfer(&ends, bed, traffic)?;
         let others_share = Some(busy.others()?.share);
-        let jobs = sender.most();
-        drop(sender);
+        let jobs = most_at_once.load(Ordering::Relaxed);
+        drop(most_at_once);
         sent();
-        let links = link_records(cell, &topology, self.network.link_driver());
+        let links = topology.links.iter().zip(&topology.layout.links).map(|(link, layout)| LinkRecord {
+            name: layout.name.clone(),
+            driver: self.network.link_driver().to_owned(),
+            counters: link.counters(),
+        });
+        let links: Vec<LinkRecord> = links.collect();
         let events = gather(&opened(&ends, &reports), &followed);
-        self.confirm_conditions(&ends)?;
+        for ends in ends.iter().filter(|ends| has_conditions(ends.flow)) {
+            self.conditions.confirm(&ends.from.netns, ends.sender_ports(), ends.flow)?;
+        }
         let mut flows = Vec::new();
         for (ends, report) in ends.iter().zip(&reports) {
             let own: Vec<&Event> = of_flow(&events, ends).collect();
@@ -150,14 +123,21 @@ impl Bench<'_> {
             flows.push(flow_record(ends.flow, names, report, &own, time)?);
         }
         let late = lateness(cell, &links).or_else(|| sender_lateness(&ends, &reports));
-        Ok(Measured { flows, links, events, events_dropped: followed.dropped(), others_share, jobs, late })
+        let windows = events.iter().map(|event| (event.algorithm.as_str(), event.cwnd_pkts));
+        let (status, why) = match (skipped_callback(windows), late) {
+            (Some(why), _) => (RunStatus::Failed, Some(why)),
+            (None, Some(why)) => (RunStatus::Late, Some(why)),
+            (None, None) => (RunStatus::Done, None),
+        };
+        let events_dropped = followed.dropped();
+        Ok((RunRecord { status, why, flows, links, jobs, events_dropped, others_share, ..blank }, events))
     }
 
-    /// Starts every receiver, and asks for every flow's conditions.
-    fn listen(&self, ends: &[Ends<'_>], bed: Bed<'_>) -> Result<Vec<Traffic>> {
+    /// Starts every receiver and requests every flow's socket conditions.
+    fn listen(&self, ends: &[FlowEnds<'_>], bed: Bed<'_>) -> Result<Vec<FlowProcesses>> {
         let mut traffic = Vec::new();
         for ends in ends {
-            traffic.push(Traffic::listen(ends, bed)?);
+            traffic.push(FlowProcesses::listen(ends, bed)?);
             for port in ends.sender_ports().filter(|_| has_conditions(ends.flow)) {
                 self.conditions.ask(&ends.from.netns, port, ends.flow)?;
             }
@@ -166,7 +146,12 @@ impl Bench<'_> {
     }
 
     /// Sends every flow at its time and waits for all.
-    fn transfer(&self, ends: &[Ends<'_>], bed: Bed<'_>, mut traffic: Vec<Traffic>) -> Result<Vec<TrafficReport>> {
+    fn transfer(
+        &self,
+        ends: &[FlowEnds<'_>],
+        bed: Bed<'_>,
+        mut traffic: Vec<FlowProcesses>,
+    ) -> Result<Vec<TrafficReport>> {
         let begin = Instant::now();
         let mut order: Vec<usize> = (0..ends.len()).collect();
         order.sort_by_key(|&index| ends[index].flow.start);
@@ -178,20 +163,11 @@ impl Bench<'_> {
             }
             traffic[index].send(&ends[index], self.algorithms.name_of(flow), bed)?;
         }
-        let flows = traffic.into_iter().zip(ends);
-        flows
-            .map(|(traffic, ends)| {
-                let finished = traffic.finish(ends, self.algorithms.name_of(ends.flow), self.stop);
-                finished.with_context(|| format!("send flow \"{}\"", ends.flow.name))
-            })
-            .collect()
-    }
-
-    fn confirm_conditions(&self, ends: &[Ends<'_>]) -> Result<()> {
-        for ends in ends.iter().filter(|ends| has_conditions(ends.flow)) {
-            self.conditions.confirm(&ends.from.netns, ends.sender_ports(), ends.flow)?;
-        }
-        Ok(())
+        let reports = traffic.into_iter().zip(ends).map(|(traffic, ends)| {
+            let finished = traffic.finish(ends, self.algorithms.name_of(ends.flow), self.stop);
+            finished.with_context(|| format!("send flow \"{}\"", ends.flow.name))
+        });
+        reports.collect()
     }
 }
 
@@ -199,7 +175,7 @@ fn has_conditions(flow: &FlowSpec) -> bool {
     flow.window_cap.or(flow.initial_ssthresh).or(flow.initial_cwnd).is_some()
 }
 
-/// The namespaces of the nodes that send, each once.
+/// The namespaces of the sending nodes, without duplicates.
 fn senders<'a>(cell: &Cell, topology: &'a Topology) -> Result<Vec<&'a Netns>> {
     let mut names: Vec<&str> = cell.flows.iter().map(|flow| flow.from.as_str()).collect();
     names.sort_unstable();
@@ -207,16 +183,9 @@ fn senders<'a>(cell: &Cell, topology: &'a Topology) -> Result<Vec<&'a Netns>> {
     names.into_iter().map(|name| Ok(&topology.node(name)?.netns)).collect()
 }
 
-fn link_records(cell: &Cell, topology: &Topology, driver: &str) -> Vec<LinkRecord> {
-    let links = cell.links.iter().zip(&topology.links);
-    links
-        .map(|(spec, link)| LinkRecord { name: spec.name(), driver: driver.to_owned(), counters: link.counters() })
-        .collect()
-}
-
-/// The sockets that sent data: namespace and port.
-fn opened(ends: &[Ends<'_>], reports: &[TrafficReport]) -> Vec<(u32, u16)> {
-    let of_flow = |(ends, report): (&Ends<'_>, &TrafficReport)| {
+/// Namespace and port of each socket that sent data.
+fn opened(ends: &[FlowEnds<'_>], reports: &[TrafficReport]) -> Vec<(u32, u16)> {
+    let of_flow = |(ends, report): (&FlowEnds<'_>, &TrafficReport)| {
         let ports: Vec<u16> = match report {
             TrafficReport::Bulk(_) => vec![ends.sender_port],
             TrafficReport::Transfers(transfers) => transfers.iter().map(|one| one.port).collect(),
@@ -228,7 +197,7 @@ fn opened(ends: &[Ends<'_>], reports: &[TrafficReport]) -> Vec<(u32, u16)> {
     ends.iter().zip(reports).flat_map(of_flow).collect()
 }
 
-/// The events of the data senders, up to the close of each, in the order in which they came.
+/// The events of the data senders up to the close of each, in the order of their arrival.
 fn gather(senders: &[(u32, u16)], followed: &Followed<'_>) -> Vec<Event> {
     let deadline = Instant::now() + LAST_EVENT_WITHIN;
     let wanted: BTreeSet<(u32, u16)> = senders.iter().copied().collect();
@@ -247,12 +216,12 @@ fn gather(senders: &[(u32, u16)], followed: &Followed<'_>) -> Vec<Event> {
     events
 }
 
-fn of_flow<'a>(events: &'a [Event], ends: &Ends<'_>) -> impl Iterator<Item = &'a Event> {
+fn of_flow<'a>(events: &'a [Event], ends: &FlowEnds<'_>) -> impl Iterator<Item = &'a Event> {
     let (netns, ports) = (ends.from.netns.inode(), ends.sender_ports());
     events.iter().filter(move |event| event.netns == netns && ports.contains(&event.local.port()))
 }
 
-/// Why the algorithm was not what ran; none when it was, as far as its window shows.
+/// Reports a window so large that the algorithm cannot have set it.
 fn skipped_callback<'a>(mut windows: impl Iterator<Item = (&'a str, u32)>) -> Option<String> {
     let (algorithm, window) = windows.find(|(_, cwnd_pkts)| *cwnd_pkts > WINDOW_MAX_PKTS)?;
     Some(format!(

@@ -1,30 +1,30 @@
-//! Whether the emulated links were what was asked, and why not: pure.
+//! Checks whether the emulated links and the senders were in time. Pure.
 
 use std::time::Duration;
 
 use crate::lab::cost::{longest_round_trip, queue_time};
-use crate::lab::traffic::ends::Ends;
+use crate::lab::traffic::ends::FlowEnds;
 use crate::lab::traffic::report::TrafficReport;
 use crate::model::run::{LinkCounters, LinkRecord, Moments, STALL_MIN_NS, Stall};
 use crate::path::route::Hop;
 use crate::scenario::Cell;
 
-/// A link that delivers later than this in one of a hundred packets, or than the share below of the round trip if
-/// that is more, was not the link that was asked for.
+/// A link is late if 1 % of its packets are later than this, or than [`LATE_SHARE`] if that is more.
 const LATE: Duration = Duration::from_millis(1);
+/// Share of the round-trip time.
 const LATE_SHARE: f64 = 0.02;
-/// A link that holds packets up for longer than this once is late whatever it does otherwise: the sender's timer may
-/// expire, and its window collapse, where the path lost nothing.
+/// A link is also late if it delays one packet by more than this: the sender's timer may expire, and its window collapse,
+/// although the path lost nothing.
 ///
 /// Source: the kernel's TCP_RTO_MIN, which it adds to the round-trip time; a shorter stall expires no timer.
 const STALL: Duration = Duration::from_millis(200);
-/// The same of a sender of datagrams: what it held back leaves at once, and fills queues that it should not.
+/// The same for a sender of datagrams: delayed datagrams leave at once and overfill queues.
 const SENDER_STALL: Duration = Duration::from_millis(50);
-/// A burst of packets that a stall held up, or of those that their late acknowledgements release, has met every queue of
-/// the path within so many of its longest round trips, a full queue included; that queue then spreads it.
+/// A stall releases a burst of packets, directly or by late acknowledgements. The burst has passed every queue of the path
+/// after this many of the longest round trips, a full queue included; that queue then spreads it.
 const WAKE_ROUND_TRIPS: u32 = 2;
 
-/// Why the links were not what was asked; none when they were.
+/// Why the links were late; `None` if they were in time.
 pub fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
     let limit_us = (LATE.as_secs_f64().max(longest_round_trip(cell).as_secs_f64() * LATE_SHARE)) * 1e6;
     let all = || links.iter().flat_map(|link| link.counters.iter().map(move |counters| (&link.name, counters)));
@@ -47,8 +47,8 @@ pub fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
     overflow_by_stall(cell, links, stall_us)
 }
 
-/// A link that never has a rate, and how many packets this host dropped there, if another link of the path has one: a link
-/// without a rate has no queue that could be full.
+/// A link without a rate, and how many packets this host dropped there. The path never drops packets on a link without a
+/// rate if another link has one.
 fn drops_without_a_queue<'a>(cell: &Cell, links: &'a [LinkRecord]) -> Option<(&'a str, u64)> {
     let has_rate = |link: usize, side: usize| {
         let direction = Hop { link, side }.direction(&cell.links);
@@ -62,8 +62,8 @@ fn drops_without_a_queue<'a>(cell: &Cell, links: &'a [LinkRecord]) -> Option<(&'
     if hops().any(|(number, side, _)| has_rate(number, side)) { hops().find_map(dropped) } else { None }
 }
 
-/// Why what was sent was not what was asked; none when it was.
-pub fn sender_lateness(ends: &[Ends<'_>], reports: &[TrafficReport]) -> Option<String> {
+/// Why the senders were late; `None` if they were in time.
+pub fn sender_lateness(ends: &[FlowEnds<'_>], reports: &[TrafficReport]) -> Option<String> {
     ends.iter().zip(reports).find_map(|(ends, report)| {
         let TrafficReport::Datagrams(datagrams) = report else { return None };
         let (name, latest, most) = (&ends.flow.name, datagrams.latest, SENDER_STALL.as_millis());
@@ -73,9 +73,10 @@ pub fn sender_lateness(ends: &[Ends<'_>], reports: &[TrafficReport]) -> Option<S
     })
 }
 
-/// A link held up for longer than a queue lasts lets a burst go that may overflow it: drops that the path would not make.
+/// Reports drops that a stall may have caused: after a stall that is longer than a queue lasts, the released burst may
+/// overflow that queue.
 ///
-/// Drops long after every such stall are the path's own. Where the moments were not kept, any stall counts.
+/// Drops long after every such stall are the path's own. Any stall counts if the moments were not recorded.
 fn overflow_by_stall(cell: &Cell, links: &[LinkRecord], stall_us: f64) -> Option<String> {
     for (number, (_, link)) in cell.links.iter().zip(links).enumerate() {
         for (side, counters) in link.counters.iter().enumerate() {
@@ -96,9 +97,9 @@ fn overflow_by_stall(cell: &Cell, links: &[LinkRecord], stall_us: f64) -> Option
     None
 }
 
-/// Whether a queue was full during a stall that is longer than it lasts, or in its wake.
+/// Whether a queue was full during a stall that is longer than the queue lasts, or in its wake.
 ///
-/// None: the moments were not kept, or the queue is so short that stalls of its length are none.
+/// `None` if the moments were not recorded, or if the queue is too short for the shortest recorded stall.
 fn follows_a_stall(queue: Option<&Moments>, links: &[LinkRecord], [drained, wake]: [Duration; 2]) -> Option<bool> {
     if drained.as_nanos() < u128::from(STALL_MIN_NS) {
         return None;
@@ -143,18 +144,20 @@ mod tests {
         LinkRecord { name: "a-b".into(), driver: "x".into(), counters: [counters.clone(), counters] }
     }
 
-    fn why(failed_pkts: u64, overflow_pkts: u64, p99: f64, max: f64) -> Option<String> {
-        lateness(&cell(), &[record(failed_pkts, overflow_pkts, [p99, max])])
-    }
-
     #[test]
     fn link_in_time_is_kept_and_a_late_one_is_not() {
-        assert_eq!(why(0, 0, 100.0, 200_000.0), None);
-        assert!(why(0, 0, 100.0, 200_001.0).unwrap().contains("stalled for 200.0 ms, allowed 200 ms"));
-        assert_eq!(why(0, 9, 999.0, 70_000.0), None, "the queue lasts longer than the stall");
-        assert!(why(1, 0, 1.0, 1.0).unwrap().contains("could not carry 1 packets"));
-        assert!(why(0, 0, 1001.0, 2000.0).unwrap().contains("p99 1001 us, allowed 1000 us"));
-        assert!(why(0, 9, 100.0, 80_000.0).unwrap().contains("stalled for 80.0 ms, the queue of a-b lasts 75.0 ms"));
+        for (failed_pkts, overflow_pkts, lateness_us, expected) in [
+            (0, 0, [100.0, 200_000.0], None),
+            (0, 0, [100.0, 200_001.0], Some("stalled for 200.0 ms, allowed 200 ms")),
+            (0, 9, [999.0, 70_000.0], None), // the queue lasts longer than the stall
+            (1, 0, [1.0, 1.0], Some("could not carry 1 packets")),
+            (0, 0, [1001.0, 2000.0], Some("p99 1001 us, allowed 1000 us")),
+            (0, 9, [100.0, 80_000.0], Some("stalled for 80.0 ms, the queue of a-b lasts 75.0 ms")),
+        ] {
+            let why = lateness(&cell(), &[record(failed_pkts, overflow_pkts, lateness_us)]);
+            let is_expected = expected.map_or(why.is_none(), |part| why.as_ref().is_some_and(|why| why.contains(part)));
+            assert!(is_expected, "{why:?} for {expected:?}");
+        }
     }
 
     #[test]
@@ -165,10 +168,10 @@ mod tests {
         assert_eq!(why(&one, 0), None);
         assert!(why(&one, 3).unwrap().contains("has no rate, and dropped 3 packets"));
         let open = tests::cell(&(link(["a", "b"], "") + &access + &flow("f", ["a", "c"], RENO)));
-        assert_eq!(why(&open, 3), None, "where nothing has a rate, this is the path's only queue");
+        assert_eq!(why(&open, 3), None, "without any rate, this is the path's only queue");
     }
 
-    /// What is said of a run with these stalls (end and length) and these moments of a full queue, milliseconds.
+    /// `stalls` are end and length, `overflows` are moments of a full queue; milliseconds.
     fn why_by_moments(stalls: &[[u64; 2]], overflows: &[u64]) -> Option<String> {
         let longest_us = stalls.iter().map(|stall| stall[1]).max().unwrap_or(0) as f64 * 1e3;
         let stall = |[end, length]: &[u64; 2]| Stall { end_ns: end * MS, length_ns: length * MS };

@@ -1,12 +1,13 @@
-//! The paths of a plan, each measured once before its first run.
+//! The empty paths of a plan, each measured once before its first run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::patience::Patience;
 use crate::emulate::Network;
+use crate::lab::busy::BusyWatch;
 use crate::lab::calibrate;
 use crate::lab::layout::settings_in_force;
 use crate::lab::machine;
@@ -14,6 +15,9 @@ use crate::lab::plan::{Plan, PlannedRun, mix};
 use crate::lab::work::{Progress, Work, interrupted};
 use crate::model::run::{At, Calibration, HostRecord};
 use crate::scenario::Cell;
+
+/// How long an experiment waits for a quiet host before it accepts that its paths are wrong.
+const WAIT: Duration = Duration::from_secs(60);
 
 /// The first run on each distinct path.
 fn distinct_paths<'a>(plan: &Plan, runs: &[&'a PlannedRun]) -> Vec<&'a PlannedRun> {
@@ -27,19 +31,19 @@ fn distinct_paths<'a>(plan: &Plan, runs: &[&'a PlannedRun]) -> Vec<&'a PlannedRu
     first
 }
 
-/// What the empty paths showed.
+/// Measurements of the empty paths.
 #[derive(Debug, Default)]
 pub struct Paths {
     pub calibration: Vec<Calibration>,
-    /// A cell of each path that is not what it should be.
+    /// One cell of each path that differs from the scenario.
     wrong: Vec<usize>,
-    offloads: BTreeSet<String>,
+    pub offloads: BTreeSet<String>,
     pub sysctls: BTreeMap<String, String>,
     pub notices: BTreeSet<String>,
 }
 
 impl Paths {
-    /// Measures every distinct path once, while nothing else goes on, but for those that were measured earlier.
+    /// Measures every distinct path once, except those that an earlier call measured. No run is active meanwhile.
     pub fn measure(
         work: &Work<'_>,
         to_do: &[&PlannedRun],
@@ -49,19 +53,17 @@ impl Paths {
     ) -> Result<Paths> {
         let plan = work.plan;
         let mut paths = Paths::default();
-        let mut patience = Patience::default();
+        let mut deadline = None;
         for (index, run) in distinct_paths(plan, to_do).into_iter().enumerate() {
             let cell = &plan.cells[run.cell];
             if work.stop.load(Ordering::Relaxed) {
                 return Err(interrupted());
             }
             let topology = network.build(&plan.layout(run))?;
-            paths.notices.extend(
-                topology.lacking.iter().map(|name| format!("this kernel has no {name}, which the profile sets")),
-            );
-            paths
-                .notices
-                .extend(topology.links.iter().flat_map(|link| link.notices()).map(|notice| notice.to_string()));
+            let lacking =
+                topology.lacking.iter().map(|name| format!("this kernel has no {name}, which the profile sets"));
+            let of_links = topology.links.iter().flat_map(|link| link.notices()).map(|notice| notice.to_string());
+            paths.notices.extend(lacking.chain(of_links));
             let seed = mix(plan.seed, index as u64 + 1);
             paths.offloads.insert(topology.offloads()?);
             paths.sysctls = settings_in_force(&topology)?;
@@ -70,7 +72,7 @@ impl Paths {
             }
             tell(Progress::Calibrating(place(cell)));
             let measure = || calibrate::calibrate(cell, &topology, seed, &path_point(plan, cell));
-            let measured = patience.measure(measure, work.stop, tell)?;
+            let measured = measure_when_quiet(measure, &mut deadline, work.stop, tell)?;
             paths.wrong.extend(calibrate::outside(&measured).map(|_| run.cell));
             let in_this_boot = |one| Calibration { boot: earlier.boot.clone(), ..one };
             paths.calibration.extend(measured.into_iter().map(in_this_boot));
@@ -78,17 +80,42 @@ impl Paths {
         Ok(paths)
     }
 
-    /// Whether the path of a run is what it should be.
+    /// Whether the path of a run is as the scenario asks.
     pub fn carry(&self, plan: &Plan, run: &PlannedRun) -> bool {
         !self.wrong.iter().any(|&cell| has_same_path(&plan.cells[cell], &plan.cells[run.cell]))
     }
+}
 
-    pub fn offloads(&self) -> String {
-        self.offloads.iter().map(String::as_str).collect::<Vec<_>>().join("; ")
+/// Measures, and repeats while the result is outside its tolerance and other processes use the processors.
+///
+/// The first repeat sets `deadline`, after which no measurement of the experiment is repeated.
+///
+/// Errors: those of the measurement; /proc cannot be read.
+fn measure_when_quiet(
+    measure: impl Fn() -> Result<Vec<Calibration>>,
+    deadline: &mut Option<Instant>,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<Vec<Calibration>> {
+    loop {
+        let watch = BusyWatch::begin()?;
+        let measured = measure()?;
+        let others = watch.others()?;
+        let is_good = measured.iter().all(|one| one.within);
+        if is_good || !others.disturb() || stop.load(Ordering::Relaxed) {
+            return Ok(measured);
+        }
+        if deadline.is_none() {
+            tell(Progress::Disturbed { others: others.clone(), waits: Some(WAIT) });
+        }
+        if Instant::now() >= *deadline.get_or_insert_with(|| Instant::now() + WAIT) {
+            tell(Progress::Disturbed { others, waits: None });
+            return Ok(measured);
+        }
     }
 }
 
-/// What an interrupted call of the same version measured.
+/// Measurements of an interrupted call of the same version.
 #[derive(Debug, Default)]
 pub struct Earlier<'a> {
     calibration: &'a [Calibration],
@@ -101,16 +128,16 @@ impl<'a> Earlier<'a> {
         Earlier { calibration, boot: machine::boot() }
     }
 
-    /// The first run on each distinct path that is left to measure.
+    /// The first run on each distinct path that is still to be measured.
     pub fn leaves<'r>(&self, plan: &Plan, to_do: &[&'r PlannedRun]) -> Vec<&'r PlannedRun> {
         let paths = distinct_paths(plan, to_do).into_iter();
         paths.filter(|run| !self.has(plan, &plan.cells[run.cell])).collect()
     }
 
-    /// Whether the path of a cell was measured in this boot and was what the scenario asks.
+    /// Whether the path of a cell was measured in this boot and was as the scenario asks.
     ///
-    /// A call measures each path once. One that resumes it in the same boot does not measure it again. Whether links are late
-    /// is seen in every run.
+    /// A call that resumes another in the same boot does not repeat its measurements. Every run still checks for late
+    /// links.
     fn has(&self, plan: &Plan, cell: &Cell) -> bool {
         let at = path_point(plan, cell);
         let is_on_it = |other: &&Cell| at.iter().all(|(name, value)| other.at.get(name) == Some(value));
@@ -121,7 +148,7 @@ impl<'a> Earlier<'a> {
     }
 }
 
-/// What tells a cell's path from the plan's other paths; empty when all are one.
+/// The sweep values that distinguish a cell's path from the plan's other paths; empty if there is only one path.
 fn path_point(plan: &Plan, cell: &Cell) -> At {
     let same: Vec<&Cell> = plan.cells.iter().filter(|other| has_same_path(other, cell)).collect();
     let tells = |name: &str, value: &str| {
@@ -132,7 +159,7 @@ fn path_point(plan: &Plan, cell: &Cell) -> At {
     told.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Whether two cells differ in nothing that calibration measures.
+/// Whether calibration would measure the same path for both cells.
 fn has_same_path(one: &Cell, other: &Cell) -> bool {
     let ends = |cell: &Cell| -> BTreeSet<(String, String)> {
         cell.flows.iter().map(|flow| (flow.from.clone(), flow.to.clone())).collect()
@@ -140,7 +167,7 @@ fn has_same_path(one: &Cell, other: &Cell) -> bool {
     one.links == other.links && one.mtu == other.mtu && ends(one) == ends(other)
 }
 
-/// A cell in words: `loss = 0.1%, variant = SACK`.
+/// Such as `loss = 0.1%, variant = SACK`.
 fn place(cell: &Cell) -> String {
     let parts: Vec<String> = cell.at.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") }
@@ -168,31 +195,39 @@ mod tests {
     #[test]
     fn path_that_was_measured_in_this_boot_is_not_measured_again() {
         let plan = plan();
-        let lossy = plan.cells.iter().find(|cell| cell.at["loss"] == "1%").unwrap();
-        let clean = plan.cells.iter().find(|cell| cell.at["loss"] == "0").unwrap();
         let text = r#"{"quantity":"s-r rate at loss = 1%","unit":"bit/s","asked":1.0,"measured":1.0,"allowed":[0.9,1.1],
                        "within":true,"boot":"now"}"#;
         let rate: Calibration = serde_json::from_str(text).unwrap();
-        let rtt = |within| Calibration { quantity: "s-r rtt at loss = 1%".into(), within, ..rate.clone() };
-        let old = |boot: Option<&str>| Calibration { boot: boot.map(str::to_owned), ..rtt(true) };
-        let has =
-            |calibration: &[Calibration], cell| Earlier { calibration, boot: Some("now".to_owned()) }.has(&plan, cell);
-        let good = [rate.clone(), rtt(true)];
-        assert!(has(&good, lossy) && !has(&good, clean) && !has(&[], lossy));
+        let rtt = |within, boot: Option<&str>| Calibration {
+            quantity: "s-r rtt at loss = 1%".into(),
+            within,
+            boot: boot.map(str::to_owned),
+            ..rate.clone()
+        };
+        let good = [rate.clone(), rtt(true, Some("now"))];
         let to_do: Vec<&PlannedRun> = plan.runs.iter().collect();
-        let left = Earlier { calibration: &good, boot: Some("now".to_owned()) }.leaves(&plan, &to_do);
-        assert_eq!(left.iter().map(|run| &*plan.cells[run.cell].at["loss"]).collect::<Vec<_>>(), ["0"]);
-        assert_eq!(Earlier::default().leaves(&plan, &to_do).len(), 2);
-        assert!(!has(&[rate.clone(), rtt(false)], lossy), "it was not what the scenario asks");
-        assert!(!has(&[rate.clone(), old(Some("then"))], lossy), "the machine has booted since");
-        assert!(!has(&[rate.clone(), old(None)], lossy), "an older file does not say when");
-        assert!(!Earlier { calibration: &good, boot: None }.has(&plan, lossy));
-        let one = [Calibration { quantity: "s-r rate".into(), ..rate }];
-        assert!(!has(&one, lossy), "of a path that is one of several");
+        for (calibration, boot, left, why) in [
+            (&good[..], Some("now"), &["0"][..], "measured"),
+            (&[], Some("now"), &["0", "1%"], "not measured"),
+            (&good, None, &["0", "1%"], "the boot is unknown"),
+            (&[rate.clone(), rtt(false, Some("now"))], Some("now"), &["0", "1%"], "outside its tolerance"),
+            (&[rate.clone(), rtt(true, Some("then"))], Some("now"), &["0", "1%"], "the machine has booted since"),
+            (&[rate.clone(), rtt(true, None)], Some("now"), &["0", "1%"], "an older file has no boot"),
+            (
+                &[Calibration { quantity: "s-r rate".into(), ..rate.clone() }],
+                Some("now"),
+                &["0", "1%"],
+                "of a path that is one of several",
+            ),
+        ] {
+            let runs = Earlier { calibration, boot: boot.map(str::to_owned) }.leaves(&plan, &to_do);
+            let losses: BTreeSet<&str> = runs.iter().map(|run| &*plan.cells[run.cell].at["loss"]).collect();
+            assert_eq!(losses, left.iter().copied().collect(), "{why}");
+        }
     }
 
     #[test]
-    fn path_is_told_by_what_tells_it_from_others() {
+    fn path_is_named_by_the_values_that_distinguish_it() {
         let plan = plan();
         let places: BTreeSet<At> = plan.cells.iter().map(|cell| path_point(&plan, cell)).collect();
         let loss = |value: &str| At::from([("loss".to_owned(), value.to_owned())]);

@@ -1,4 +1,4 @@
-//! Runs that wait, runs that go on, and what came of the others.
+//! The queue of one call's runs: it starts them as they fit and handles their results.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -7,101 +7,88 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::attempt::{Attempt, Bench, Try};
+use super::attempt::{SharedLab, Try};
 use crate::failure::Failure;
 use crate::lab::cost::{self, RunLimit};
 use crate::lab::plan::{Plan, PlannedRun};
-use crate::lab::schedule::{self, Going, Wanted};
-use crate::lab::work::{Outcome, Progress, interrupted};
-use crate::model::run::RunStatus;
+use crate::lab::schedule::{self, ActiveRun, WaitingRun};
+use crate::lab::work::{Progress, WorkOutcome, interrupted};
+use crate::model::run::{RunRecord, RunStatus};
 
 /// Attempts at a run whose link was late or whose traffic failed.
 const ATTEMPTS: u32 = 3;
-/// How often the scheduler looks up when nothing happens.
+/// How often the queue checks for an interruption when nothing happens.
 const LOOK_UP: Duration = Duration::from_millis(100);
-/// How often it says how long the rest takes.
+/// How often the queue reports the remaining time.
 const SAY_EVERY: Duration = Duration::from_secs(2);
-/// Attempts at a run that others beside it make late: their number is halved in each, from 64 at most to none.
+/// Attempts at a run that is late beside other runs. Each late attempt halves their number, from at most 64 to none.
 const ATTEMPTS_BESIDE_OTHERS: u32 = 7;
-/// So many times as many runs as go on at once must be in time before more may.
+/// The limit rises after this many runs in time for each run that is active.
 const IN_TIME_ROUNDS: usize = 3;
 
-/// The runs of one call.
 pub struct Queue<'a> {
     plan: &'a Plan,
-    waiting: Vec<(Try<'a>, Wanted)>,
-    /// Runs that send or are about to.
-    sending: Vec<Sending>,
-    /// Runs that have sent and are being put away.
-    ending: usize,
-    numbers: usize,
+    waiting: Vec<(Try<'a>, WaitingRun)>,
+    started: Vec<StartedRun>,
+    /// Number of the next run to start.
+    next: usize,
     limit: RunLimit,
     most: RunLimit,
-    /// Runs that were in time since one was not.
+    /// Runs in time since the last late one.
     in_time: usize,
     /// Runs that an earlier call finished.
     before: usize,
+    /// When the queue last reported the remaining time.
     said: Option<Instant>,
-    /// What is left to say at the end.
-    pub outcome: Outcome,
+    pub outcome: WorkOutcome,
 }
 
-/// A run that takes its part of the limit.
-struct Sending {
+struct StartedRun {
     number: usize,
     cost_bps: f64,
     until: Instant,
+    /// Its traffic is over, so it only writes its results and does not count towards the limit.
+    has_sent: bool,
 }
 
-/// What a run's thread reports.
-enum Message<'a> {
-    /// Its traffic is over: another may take its place while it is put away.
-    Sent(usize),
-    /// It is over.
-    Ended(usize, Try<'a>, Result<Attempt>),
-}
+/// The number of a run, and its result. There is no result yet if only its traffic is over, so that another run may start.
+type Message<'a> = (usize, Option<(Try<'a>, Result<RunRecord>)>);
 
-/// What a run is expected to cost and take.
-pub fn wanted(plan: &Plan, run: &PlannedRun) -> Wanted {
+/// The expected cost and time of a run.
+pub fn waiting_run(plan: &Plan, run: &PlannedRun) -> WaitingRun {
     let cell = &plan.cells[run.cell];
-    Wanted { cost_bps: cost::load_bps(cell), time: cost::run_time(cell), repeat: run.repeat }
+    WaitingRun { cost_bps: cost::load_bps(cell), time: cost::run_time(cell), repeat: run.repeat }
 }
 
-/// Whether a run is given up. What others beside it made late says little of the host: their number is halved each time,
-/// so that it meets fewer, or none, at its next attempts.
-fn is_last(tried: u32, attempt: &Attempt) -> bool {
-    let is_crowded = attempt.status == RunStatus::Late && attempt.jobs > 1;
+/// Whether a run is given up. An attempt that was late beside other runs says little about the host, and the next attempt
+/// has fewer runs beside it.
+fn is_last(tried: u32, status: RunStatus, jobs: u32) -> bool {
+    let is_crowded = status == RunStatus::Late && jobs > 1;
     tried >= if is_crowded { ATTEMPTS_BESIDE_OTHERS } else { ATTEMPTS }
 }
 
 impl<'a> Queue<'a> {
-    /// All wait.
+    /// `before` is the number of runs that an earlier call finished.
     pub fn new(plan: &'a Plan, to_do: Vec<&'a PlannedRun>, limit: RunLimit, before: usize) -> Self {
         Queue {
             plan,
-            waiting: to_do.into_iter().map(|run| (Try { run, tried: 0, late: 0 }, wanted(plan, run))).collect(),
-            sending: Vec::new(),
-            ending: 0,
-            numbers: 0,
+            waiting: to_do.into_iter().map(|run| (Try { run, tried: 0, late: 0 }, waiting_run(plan, run))).collect(),
+            started: Vec::new(),
+            next: 0,
             limit,
             most: limit,
             in_time: 0,
             before,
             said: None,
-            outcome: Outcome::default(),
+            outcome: WorkOutcome::default(),
         }
     }
 
-    /// How long the rest takes.
-    pub fn time_left(&self) -> Duration {
-        schedule::total_time(self.waiting.iter().map(|(_, wanted)| *wanted).collect(), self.going(), self.limit)
-    }
-
-    /// Starts runs as they fit and takes in their results, until none is left.
+    /// Starts runs as they fit and handles their results, until none is left.
     pub fn carry_out<'scope, 'env>(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
-        bench: &'env Bench<'env>,
+        lab: &'env SharedLab<'env>,
         tell: &mut dyn FnMut(Progress),
     ) -> Result<()>
     where
@@ -109,70 +96,72 @@ impl<'a> Queue<'a> {
     {
         let (sender, messages): (Sender<Message<'a>>, Receiver<Message<'a>>) = mpsc::channel();
         loop {
-            let stopping = bench.stop.load(Ordering::Relaxed);
+            let stopping = lab.stop.load(Ordering::Relaxed);
             while !stopping && let Some((number, next)) = self.start_next() {
                 let sender = sender.clone();
-                // Nobody listens after an error.
+                // The receiver is gone after an error.
                 scope.spawn(move || {
-                    let result = bench.attempt(&next, &|| drop(sender.send(Message::Sent(number))));
-                    let _ = sender.send(Message::Ended(number, next, result));
+                    let result = lab.attempt(&next, &|| drop(sender.send((number, None))));
+                    let _ = sender.send((number, Some((next, result))));
                 });
             }
-            if self.sending.is_empty() && self.ending == 0 {
+            if self.started.is_empty() {
                 return if stopping { Err(interrupted()) } else { Ok(()) };
             }
             self.say_time_left(tell);
             match messages.recv_timeout(LOOK_UP) {
-                Ok(Message::Sent(number)) => self.put_away(number),
-                Ok(Message::Ended(number, one, result)) => {
-                    self.put_away(number);
-                    self.ending -= 1;
-                    self.take_in(one, result, bench, tell)?;
+                Ok((number, None)) => {
+                    self.started.iter_mut().filter(|one| one.number == number).for_each(|one| one.has_sent = true);
+                }
+                Ok((number, Some((one, result)))) => {
+                    self.started.retain(|one| one.number != number);
+                    self.take_in(one, result, lab, tell)?;
                 }
                 Err(_) => {}
             }
         }
     }
 
-    fn going(&self) -> Vec<Going> {
+    fn active(&self) -> Vec<ActiveRun> {
         let now = Instant::now();
-        let left = |one: &Sending| Going { cost_bps: one.cost_bps, left: one.until.saturating_duration_since(now) };
-        self.sending.iter().map(left).collect()
+        let left =
+            |one: &StartedRun| ActiveRun { cost_bps: one.cost_bps, left: one.until.saturating_duration_since(now) };
+        self.started.iter().filter(|one| !one.has_sent).map(left).collect()
     }
 
-    /// The run that starts now, taken from those that wait, with its number among those that send.
+    fn waiting_runs(&self) -> Vec<WaitingRun> {
+        self.waiting.iter().map(|(_, waiting)| *waiting).collect()
+    }
+
+    /// Takes the run that starts now from the waiting ones, and numbers it.
     fn start_next(&mut self) -> Option<(usize, Try<'a>)> {
-        let wanted: Vec<Wanted> = self.waiting.iter().map(|(_, wanted)| *wanted).collect();
-        let (next, wanted) = self.waiting.remove(schedule::next(&wanted, &self.going(), self.limit)?);
-        self.numbers += 1;
-        let until = Instant::now() + wanted.time;
-        self.sending.push(Sending { number: self.numbers, cost_bps: wanted.cost_bps, until });
-        Some((self.numbers, next))
-    }
-
-    /// A run that sent gives its place away; it may have done so before.
-    fn put_away(&mut self, number: usize) {
-        let sending = self.sending.len();
-        self.sending.retain(|one| one.number != number);
-        self.ending += sending - self.sending.len();
+        let index = schedule::next(&self.waiting_runs(), &self.active(), self.limit)?;
+        let (next, WaitingRun { cost_bps, time, .. }) = self.waiting.remove(index);
+        let (number, until) = (self.next, Instant::now() + time);
+        self.next += 1;
+        self.started.push(StartedRun { number, cost_bps, until, has_sent: false });
+        Some((number, next))
     }
 
     fn say_time_left(&mut self, tell: &mut dyn FnMut(Progress)) {
         if self.said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
             self.said = Some(Instant::now());
-            tell(Progress::Left { going: self.sending.len(), left: self.time_left() });
+            let active = self.active();
+            let going = active.len();
+            let (left, _) = schedule::time_and_most(self.waiting_runs(), active, self.limit);
+            tell(Progress::Left { going, left });
         }
     }
 
     fn take_in(
         &mut self,
         mut one: Try<'a>,
-        result: Result<Attempt>,
-        bench: &Bench<'_>,
+        result: Result<RunRecord>,
+        lab: &SharedLab<'_>,
         tell: &mut dyn FnMut(Progress),
     ) -> Result<()> {
-        if bench.stop.load(Ordering::Relaxed) && result.as_ref().map_or(true, |attempt| attempt.why.is_some()) {
-            return Ok(()); // stopped in the middle, so it says nothing
+        if lab.stop.load(Ordering::Relaxed) && result.as_ref().map_or(true, |attempt| attempt.why.is_some()) {
+            return Ok(()); // it was interrupted
         }
         let id = one.run.id.clone();
         let attempt = result.with_context(|| format!("make the run {id}"))?;
@@ -183,31 +172,31 @@ impl<'a> Queue<'a> {
             return Ok(());
         };
         one.tried += 1;
-        let last = is_last(one.tried, &attempt);
+        let last = is_last(one.tried, attempt.status, attempt.jobs);
         tell(Progress::Again { id: id.clone(), attempt: one.tried, why: why.clone(), last });
         if attempt.status == RunStatus::Late {
             one.late += 1;
             self.in_time = 0;
-            let cost_bps = wanted(self.plan, one.run).cost_bps;
+            let cost_bps = waiting_run(self.plan, one.run).cost_bps;
             self.limit = self.limit.halved(attempt.jobs, cost_bps * f64::from(attempt.jobs));
         }
         match (last, attempt.status) {
-            (false, _) => self.waiting.push((one, wanted(self.plan, one.run))),
+            (false, _) => self.waiting.push((one, waiting_run(self.plan, one.run))),
             (true, RunStatus::Late) => self.outcome.late.push(id),
             (true, _) => self.outcome.failed.push((id, why.clone())),
         }
         if self.before + self.outcome.finished == 0 && !self.outcome.failed.is_empty() {
-            // It is not this run: nothing works.
-            bench.stop.store(true, Ordering::Relaxed);
+            // Nothing has worked yet, so the cause is not this run.
+            lab.stop.store(true, Ordering::Relaxed);
             return Err(Failure::failed(format!("no run works: {why}")).into());
         }
         Ok(())
     }
 
-    /// Many runs in time allow more at once again.
+    /// Raises the limit after many runs in time.
     fn note_in_time(&mut self) {
         self.in_time += 1;
-        if self.in_time > IN_TIME_ROUNDS * self.sending.len() {
+        if self.in_time > IN_TIME_ROUNDS * self.active().len() {
             self.in_time = 0;
             self.limit = self.limit.raised(&self.most);
         }
@@ -218,11 +207,16 @@ impl<'a> Queue<'a> {
 mod tests {
     use super::*;
 
-    /// Three rounds of too many at once gave runs up that the host carries well.
+    /// With three attempts, too many runs at once made tccc give up runs that the host could carry.
     #[test]
     fn run_that_others_make_late_has_more_attempts() {
-        let attempt = |status, jobs| Attempt { status, why: Some("why".into()), jobs };
-        assert!(is_last(3, &attempt(RunStatus::Late, 1)) && is_last(3, &attempt(RunStatus::Failed, 9)));
-        assert!(!is_last(6, &attempt(RunStatus::Late, 2)) && is_last(7, &attempt(RunStatus::Late, 2)));
+        for (tried, status, jobs, last) in [
+            (3, RunStatus::Late, 1, true),
+            (3, RunStatus::Failed, 9, true),
+            (6, RunStatus::Late, 2, false),
+            (7, RunStatus::Late, 2, true),
+        ] {
+            assert_eq!(is_last(tried, status, jobs), last, "{tried} {status:?} {jobs}");
+        }
     }
 }

@@ -1,51 +1,25 @@
-//! Which runs send at the same time: a run's record says how many did, at most, while it did.
+//! Counts the runs that send at the same time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The runs that send now, each with the most that sent at once since it began.
+/// For each run that sends, the most runs that sent at once since it began.
 #[derive(Debug, Default)]
-pub struct Together(Mutex<Sending>);
-
-#[derive(Debug, Default)]
-struct Sending {
-    begun: u64,
-    now: Vec<(u64, u32)>,
-}
-
-/// One run that sends, until it is dropped.
-#[derive(Debug)]
-pub struct Sender<'a> {
-    together: &'a Together,
-    number: u64,
-}
+pub struct Together(Mutex<Vec<Weak<AtomicU32>>>);
 
 impl Together {
-    /// A run begins to send.
-    pub fn begin(&self) -> Sender<'_> {
-        let mut sending = self.sending();
-        let number = sending.begun;
-        sending.begun += 1;
-        sending.now.push((number, 0));
-        let count = sending.now.len() as u32;
-        sending.now.iter_mut().for_each(|(_, most)| *most = count.max(*most));
-        Sender { together: self, number }
-    }
-
-    fn sending(&self) -> MutexGuard<'_, Sending> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner) // a list of numbers is whole after every step
-    }
-}
-
-impl Sender<'_> {
-    /// Runs that sent at once since this one began, at most, this one included.
-    pub fn most(&self) -> u32 {
-        self.together.sending().now.iter().find(|(number, _)| *number == self.number).map_or(1, |(_, most)| *most)
-    }
-}
-
-impl Drop for Sender<'_> {
-    fn drop(&mut self) {
-        self.together.sending().now.retain(|(number, _)| *number != self.number);
+    /// Begins a run, which sends until the returned value is dropped: the most runs that sent at once so far, this one
+    /// included.
+    pub fn begin(&self) -> Arc<AtomicU32> {
+        let mut sending = self.0.lock().unwrap_or_else(PoisonError::into_inner); // valid after every step
+        let most = Arc::new(AtomicU32::new(0));
+        sending.retain(|run| run.strong_count() > 0);
+        sending.push(Arc::downgrade(&most));
+        let count = sending.len() as u32;
+        for run in sending.iter().filter_map(Weak::upgrade) {
+            run.fetch_max(count, Ordering::Relaxed);
+        }
+        most
     }
 }
 
@@ -56,13 +30,13 @@ mod tests {
     #[test]
     fn run_counts_those_that_begin_after_it_and_not_those_that_ended_before() {
         let together = Together::default();
+        let most = |runs: &[&Arc<AtomicU32>]| runs.iter().map(|run| run.load(Ordering::Relaxed)).collect::<Vec<_>>();
         let first = together.begin();
-        assert_eq!(first.most(), 1);
-        let second = together.begin();
-        let third = together.begin();
-        assert_eq!([first.most(), second.most(), third.most()], [3, 3, 3]);
+        assert_eq!(most(&[&first]), [1]);
+        let (second, third) = (together.begin(), together.begin());
+        assert_eq!(most(&[&first, &second, &third]), [3, 3, 3]);
         drop((second, third));
         let last = together.begin();
-        assert_eq!([first.most(), last.most()], [3, 2]);
+        assert_eq!(most(&[&first, &last]), [3, 2]);
     }
 }

@@ -1,8 +1,8 @@
-//! What our own processes do in the nodes' namespaces: one long connection, transfers of a size, and datagrams at a
-//! constant rate.
+//! The work of our own processes in the nodes' namespaces: one long connection, transfers of a size, messages, and
+//! datagrams at a constant rate.
 //!
-//! `tccc run` starts them as `tccc traffic TASK`; they are of no use on their own. Receivers end when their standard
-//! input does, and so with the process that holds its other end.
+//! `tccc run` starts them as `tccc traffic PLACE TASK`; they are of no use on their own. A receiver ends at the end of its
+//! standard input, and so with the process that holds the other end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,36 +18,37 @@ use nix::sys::signal::Signal;
 use nix::unistd::getppid;
 use serde::{Deserialize, Serialize};
 
+use super::datagrams::{self, DatagramsCounted, DatagramsSent};
+use super::messages::{self, MessagesArrived, MessagesBegun};
 use super::socket::Sending;
-use super::{datagrams, messages, stream, transfers};
+use super::stream::{self, StreamReceived, StreamSent};
+use super::transfers::{self, TransferArrived, TransfersBegun};
 use crate::kernel::netns::Netns;
 use crate::units::{BitsPerSec, Bytes, duration_text};
 
-/// Where a process works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildPlace {
     pub netns: PathBuf,
-    /// The file to which a process that joins the cgroup writes.
+    /// A process joins the cgroup by writing to this file.
     pub cgroup: PathBuf,
-    /// The process with whose starting thread this one ends.
+    /// The parent's process id. The kernel kills the child when the parent's starting thread ends.
     pub parent: u32,
 }
 
 impl ChildPlace {
-    /// Goes there for good. To be called before any thread is started.
+    /// Moves this process there for good; call it before any thread starts.
     ///
     /// Errors: not permitted; the parent is dead.
     pub fn enter(&self) -> Result<()> {
         prctl::set_pdeathsig(Signal::SIGKILL).context("tie this process to its parent")?;
         if getppid().as_raw() as u32 != self.parent {
-            bail!("the process that started this one is dead"); // before the kernel knew that we go with it
+            bail!("the process that started this one is dead"); // before prctl took effect
         }
         Netns::open(&self.netns)?.enter_for_good().context("enter the network namespace")?;
         fs::write(&self.cgroup, "0").with_context(|| format!("join \"{}\"", self.cgroup.display()))
     }
 }
 
-/// What a process is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -55,22 +56,22 @@ pub enum Task {
         program: String,
         arguments: Vec<String>,
     },
-    /// Sends transfers of a size, one port each from the given one on.
+    /// Each transfer has its own port, counted up from the given one.
     SendTransfers(Sending),
     SendMessages(Sending),
     ReceiveMessages {
         at: SocketAddrV4,
-        /// Payload of each.
+        /// Payload of each message.
         size: Bytes,
     },
     ReceiveTransfers {
         at: SocketAddrV4,
     },
-    /// Sends over one connection until `length` is over.
+    /// Sends over one connection for `length`.
     SendStream(Sending),
     ReceiveStream {
         at: SocketAddrV4,
-        /// Payload counts if it arrives within this time of the flow's start.
+        /// Payload counts if it arrives this soon after the flow's start.
         #[serde(with = "duration_text")]
         length: Duration,
     },
@@ -86,33 +87,33 @@ pub enum Task {
     },
     ReceiveDatagrams {
         at: SocketAddrV4,
-        /// How long after the first packet others count.
+        /// Packets count if they arrive this soon after the first.
         #[serde(with = "duration_text")]
         length: Duration,
-        /// How long after the last packet the path is empty.
+        /// The path is empty this long after the last packet.
         #[serde(with = "duration_text")]
         settle: Duration,
     },
 }
 
-/// What a process says at its end. Times are on the host's monotonic clock, nanoseconds.
+/// A process's report at its end. Times are nanoseconds of the host's monotonic clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
-    Begun(transfers::Begun),
-    MessagesBegun(messages::Begun),
-    MessagesArrived(messages::Arrived),
-    /// What arrived of each transfer, by the sender's port.
-    Arrived(BTreeMap<u16, transfers::Arrived>),
-    StreamSent(stream::Sent),
-    StreamReceived(stream::Received),
-    Sent(datagrams::Sent),
-    Counted(datagrams::Counted),
+    Begun(TransfersBegun),
+    MessagesBegun(MessagesBegun),
+    MessagesArrived(MessagesArrived),
+    /// Each transfer by its sender's port.
+    Arrived(BTreeMap<u16, TransferArrived>),
+    StreamSent(StreamSent),
+    StreamReceived(StreamReceived),
+    Sent(DatagramsSent),
+    Counted(DatagramsCounted),
 }
 
-/// Does a task and returns what there is to say.
+/// Does a task to its end.
 ///
-/// Errors: a socket cannot be opened at the address, or the kernel does not take the algorithm; no such program.
+/// Errors: a socket cannot be opened at the address; the kernel refuses the algorithm; no such program.
 pub fn work(task: &Task) -> Result<Told> {
     match task {
         Task::Become { program, arguments } => {

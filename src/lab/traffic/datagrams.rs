@@ -12,39 +12,38 @@ use serde::{Deserialize, Serialize};
 use super::socket::{now_ns, until_input_ends};
 use crate::units::BitsPerSec;
 
-/// How often a receiver looks whether it is still needed.
+/// How often a receiver checks for the end of its input.
 const LOOK_UP: Duration = Duration::from_millis(20);
 /// IPv4 and UDP headers.
 pub(crate) const UDP_HEADER_BYTES: u32 = 28;
-/// What a datagram begins with: its number, from 0.
+/// A datagram begins with its number, from 0.
 const NUMBER_BYTES: usize = 8;
-/// Numbers of datagrams that are kept, 64 each: 128 MB.
+/// Words of 64 numbers each that are kept: 128 MB.
 const NUMBER_WORDS_MAX: usize = 1 << 24;
-/// Room for datagrams that arrive while the receiver does not run.
+/// Holds the datagrams that arrive while the receiver does not run.
 const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Sent {
+pub struct DatagramsSent {
     pub packets: u64,
-    /// Longest that one left after its time.
+    /// The longest time by which one left late.
     pub latest: Duration,
 }
 
-/// What arrived of datagrams while they count; copies of a packet do not.
+/// Packets that arrived in time, without copies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct DatagramsCounted {
     pub packets: u64,
     pub bytes: u64,
-    /// When the first arrived.
+    /// Arrival of the first.
     pub first_ns: u64,
-    /// When the last of them arrived.
+    /// Arrival of the last in time.
     pub last_ns: u64,
-    /// Packets, those that came later too.
+    /// Packets, including late ones.
     pub arrived_ever: u64,
 }
 
-impl Counted {
-    /// Counts a packet that is no copy.
+impl DatagramsCounted {
     fn add(&mut self, now_ns: u64, bytes: usize, length: Duration) {
         if self.arrived_ever == 0 {
             self.first_ns = now_ns;
@@ -58,13 +57,13 @@ impl Counted {
     }
 }
 
-/// The numbers of packets that arrived, one bit each: 1 MB is 100 s of full packets at 1 Gbit/s. Beyond the most that
-/// are kept, each is new.
+/// One bit for each packet that arrived: 1 MB holds 100 s of full packets at 1 Gbit/s. Every number above
+/// [`NUMBER_WORDS_MAX`] words counts as new.
 #[derive(Debug, Default)]
-struct Numbers(Vec<u64>);
+struct SeenNumbers(Vec<u64>);
 
-impl Numbers {
-    /// Whether the number is a new one.
+impl SeenNumbers {
+    /// Returns whether the number is new.
     fn insert(&mut self, number: u64) -> bool {
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
         if word >= NUMBER_WORDS_MAX {
@@ -82,50 +81,49 @@ impl Numbers {
 /// Sends packets of this length, headers included, at a rate.
 ///
 /// Errors: a socket cannot be opened; it cannot send.
-pub fn send(ends: [SocketAddrV4; 2], rate: BitsPerSec, packet_bytes: u32, length: Duration) -> Result<Sent> {
+pub fn send(ends: [SocketAddrV4; 2], rate: BitsPerSec, packet_bytes: u32, length: Duration) -> Result<DatagramsSent> {
     let socket = UdpSocket::bind(ends[0]).context("open a socket for datagrams")?;
     socket.connect(ends[1]).context("direct a socket for datagrams")?;
     let gap = Duration::from_secs_f64(8.0 * f64::from(packet_bytes) / rate.0 as f64);
     send_at(&socket, packet_bytes, gap, length)
 }
 
-/// Sends packets when they are due, and how late the latest was; a full queue of the device is the path's business.
-fn send_at(socket: &UdpSocket, packet_bytes: u32, gap: Duration, length: Duration) -> Result<Sent> {
+/// Sends packets when they are due; one that a full queue of the device drops counts as lost on the path.
+fn send_at(socket: &UdpSocket, packet_bytes: u32, gap: Duration, length: Duration) -> Result<DatagramsSent> {
     let mut packet = vec![0; (packet_bytes - UDP_HEADER_BYTES) as usize];
     let begin = Instant::now();
     let (mut packets, mut latest) = (0_u64, Duration::ZERO);
     loop {
         let due = gap.mul_f64(packets as f64);
         if due >= length {
-            return Ok(Sent { packets, latest });
+            return Ok(DatagramsSent { packets, latest });
         }
         std::thread::sleep((begin + due).saturating_duration_since(Instant::now()));
         latest = latest.max(begin.elapsed().saturating_sub(due));
         packet[..NUMBER_BYTES].copy_from_slice(&packets.to_ne_bytes());
         match socket.send(&packet) {
-            // ICMP reports a port where nobody listens any more: the receiver was stopped.
+            // Such as an ICMP error from a closed port: the receiver was stopped.
             Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => return Err(error).context("send a datagram"),
             _ => packets += 1,
         }
     }
 }
 
-/// Counts packets until standard input ended and none came for a while.
+/// Counts packets until standard input has ended and none came for `settle`.
 ///
-/// Errors: the address cannot be used.
-pub fn receive(at: SocketAddrV4, length: Duration, settle: Duration) -> Result<Counted> {
+/// Errors: the address is not available.
+pub fn receive(at: SocketAddrV4, length: Duration, settle: Duration) -> Result<DatagramsCounted> {
     let socket = UdpSocket::bind(at).context("open a socket for datagrams")?;
     setsockopt(&socket, sockopt::RcvBufForce, &DATAGRAM_BUFFER_BYTES).context("enlarge a socket's buffer")?;
     socket.set_read_timeout(Some(LOOK_UP)).context("prepare a socket")?;
     let ended = until_input_ends();
-    let (mut counted, mut numbers) = (Counted::default(), Numbers::default());
+    let (mut counted, mut numbers) = (DatagramsCounted::default(), SeenNumbers::default());
     let mut packet = [0; 1 << 16];
     let mut quiet_since = Instant::now();
     loop {
         match socket.recv(&mut packet) {
             Ok(bytes) => {
-                let number =
-                    packet[..NUMBER_BYTES].try_into().map(u64::from_ne_bytes).expect("the number's own length");
+                let number = packet[..NUMBER_BYTES].try_into().map(u64::from_ne_bytes).expect("eight bytes");
                 if numbers.insert(number) {
                     counted.add(now_ns(), bytes, length);
                 }
@@ -149,21 +147,20 @@ mod tests {
         let [socket, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         socket.connect(other.local_addr().unwrap()).unwrap();
         let [gap, length] = [1, 5].map(Duration::from_millis);
-        let Sent { packets, latest } = send_at(&socket, 100, gap, length).unwrap();
+        let DatagramsSent { packets, latest } = send_at(&socket, 100, gap, length).unwrap();
         assert!(packets == 5 && latest > Duration::ZERO, "{packets} {latest:?}");
     }
 
     #[test]
     fn datagrams_count_once_and_only_for_the_length() {
-        let (mut counted, mut numbers) = (Counted::default(), Numbers::default());
+        let (mut counted, mut numbers) = (DatagramsCounted::default(), SeenNumbers::default());
         for (number, at_ms) in [(0, 10), (70, 500), (70, 510), (1, 1010), (2, 1011), (0, 1100)] {
             if numbers.insert(number) {
                 counted.add(at_ms * 1_000_000, 100, Duration::from_secs(1));
             }
         }
-        let Counted { packets, bytes, first_ns, last_ns, arrived_ever } = counted;
-        assert_eq!((packets, bytes, first_ns, last_ns), (3, 300, 10_000_000, 1_010_000_000));
-        assert_eq!(arrived_ever, 4);
-        assert!(numbers.insert(u64::MAX) && numbers.0.len() == 2, "a number beyond all that are kept takes no memory");
+        let (first_ns, last_ns) = (10_000_000, 1_010_000_000);
+        assert_eq!(counted, DatagramsCounted { packets: 3, bytes: 300, first_ns, last_ns, arrived_ever: 4 });
+        assert!(numbers.insert(u64::MAX) && numbers.0.len() == 2, "a number above the limit takes no memory");
     }
 }

@@ -1,6 +1,5 @@
-//! Messages over one connection that stays open and is idle between them, as a web server's to one reader.
+//! Messages over one connection that stays open and idle between them, as from a web server to one reader.
 
-use std::io::Read;
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -8,43 +7,43 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
-use super::socket::{CHUNK_BYTES, Going, Sending, connect, finish_sending, now_ns, received, write_payload};
+use super::socket::{SendThread, Sending, connect, finish_sending, now_ns, read_on, received, write_payload};
 use crate::units::Bytes;
 
-/// When each message began, in their order; and why not all were sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Begun {
+pub struct MessagesBegun {
+    /// Start of each message, in order.
     pub at_ns: Vec<u64>,
+    /// Why not all were sent.
     pub error: Option<String>,
 }
 
-/// What arrived of the messages. Times are on the host's monotonic clock, nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arrived {
-    /// When the last byte of each did.
+pub struct MessagesArrived {
+    /// Arrival of each message's last byte.
     pub done_ns: Vec<u64>,
-    /// Payload of all.
+    /// Payload of all messages.
     pub bytes: u64,
-    /// When the last of it arrived.
+    /// Arrival of the last byte of all.
     pub last_ns: u64,
 }
 
-/// Sends each message when it is due, or once the kernel has taken the one before.
+/// Sends each message when it is due, or as soon as the kernel has taken the one before.
 ///
-/// Errors: a socket cannot be opened, or the kernel does not take the algorithm; a thread ended badly.
-pub fn send(sending: &Sending) -> Result<Begun> {
+/// Errors: a socket cannot be opened; the kernel refuses the algorithm; a thread panicked.
+pub fn send(sending: &Sending) -> Result<MessagesBegun> {
     let at_ns: Arc<Mutex<Vec<u64>>> = Arc::default();
     let (times, plan) = (Arc::clone(&at_ns), sending.clone());
-    let going = Going::start(sending.open(sending.from.port())?, move |socket| send_all(socket, &plan, &times));
-    let error = going.finish(sending.length);
+    let thread = SendThread::start(sending.open(sending.from.port())?, move |socket| send_all(socket, &plan, &times));
+    let error = thread.finish(sending.length);
     let at_ns = at_ns.lock().map_err(|_| anyhow!("a sending thread ended badly"))?.clone();
-    Ok(Begun { at_ns, error })
+    Ok(MessagesBegun { at_ns, error })
 }
 
 fn send_all(socket: &TcpStream, sending: &Sending, at_ns: &Mutex<Vec<u64>>) -> Result<()> {
     let begin = Instant::now();
     for number in 0..sending.count {
-        // A message that is late does not hold up the plan of those after it.
+        // A late message does not delay the schedule of those after it.
         let due = begin + sending.interval * number;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         at_ns.lock().map_err(|_| anyhow!("the times are lost"))?.push(now_ns());
@@ -56,28 +55,22 @@ fn send_all(socket: &TcpStream, sending: &Sending, at_ns: &Mutex<Vec<u64>>) -> R
     finish_sending(socket)
 }
 
-/// Takes one connection and notes when each message is complete, until standard input ends.
+/// Accepts one connection and notes when each message is complete, until standard input ends.
 ///
-/// Errors: the address cannot be listened on; a thread ended badly.
-pub fn receive(at: SocketAddrV4, size: Bytes) -> Result<Arrived> {
+/// Errors: the address is not available; a thread panicked.
+pub fn receive(at: SocketAddrV4, size: Bytes) -> Result<MessagesArrived> {
     let listener = TcpListener::bind(at).context("listen for messages")?;
-    received(move |arrived| {
-        if let Ok((connection, _)) = listener.accept() {
-            read_all(&connection, size.0, arrived);
-        }
+    received(move |arrived: &Arc<Mutex<MessagesArrived>>| {
+        let Ok((connection, _)) = listener.accept() else { return };
+        read_on(&connection, |bytes, now_ns| {
+            if let Ok(mut arrived) = arrived.lock() {
+                arrived.add(bytes, size.0, now_ns);
+            }
+        });
     })
 }
 
-fn read_all(mut connection: &TcpStream, size: u64, arrived: &Mutex<Arrived>) {
-    let mut chunk = vec![0; CHUNK_BYTES];
-    while let Ok(length @ 1..) = connection.read(&mut chunk) {
-        let now_ns = now_ns();
-        let Ok(mut arrived) = arrived.lock() else { return };
-        arrived.add(length as u64, size, now_ns);
-    }
-}
-
-impl Arrived {
+impl MessagesArrived {
     fn add(&mut self, bytes: u64, size: u64, now_ns: u64) {
         self.bytes += bytes;
         self.last_ns = now_ns;
@@ -85,11 +78,10 @@ impl Arrived {
         self.done_ns.resize(complete.max(self.done_ns.len()), now_ns);
     }
 
-    /// Payload of one message that arrived, and when the last of it did; none when nothing did.
-    pub fn of(&self, number: usize, size: u64) -> (u64, Option<u64>) {
+    /// Payload of one message that arrived, and when its last byte so far did.
+    pub fn of(&self, number: usize, size: u64) -> (u64, u64) {
         let bytes = self.bytes.saturating_sub(number as u64 * size).min(size);
-        let last_ns = self.done_ns.get(number).copied().or((bytes > 0).then_some(self.last_ns));
-        (bytes, last_ns)
+        (bytes, self.done_ns.get(number).copied().unwrap_or(self.last_ns))
     }
 }
 
@@ -99,13 +91,11 @@ mod tests {
 
     #[test]
     fn message_is_done_with_its_last_byte() {
-        let mut arrived = Arrived::default();
+        let mut arrived = MessagesArrived::default();
         for (bytes, now_ns) in [(600, 1), (300, 2), (1_150, 3), (100, 4)] {
             arrived.add(bytes, 1_000, now_ns);
         }
         assert_eq!(arrived.done_ns, [3, 3]);
-        assert_eq!(arrived.of(0, 1_000), (1_000, Some(3)));
-        assert_eq!(arrived.of(2, 1_000), (150, Some(4)));
-        assert_eq!(arrived.of(3, 1_000), (0, None));
+        assert_eq!([0, 2, 3].map(|number| arrived.of(number, 1_000)), [(1_000, 3), (150, 4), (0, 4)]);
     }
 }

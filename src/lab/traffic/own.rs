@@ -1,131 +1,93 @@
-//! A flow of our own processes: one at each end, told what to do and asked what came of it.
+//! Flows of our own processes: the task of each end, and one report from what both say.
 
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 
 use super::child::{Task, Told};
-use super::datagrams::{self, Counted};
-use super::ends::{Bed, Ends, slack};
-use super::process::{NodeProcess, TCP_LISTENING, UDP_BOUND};
+use super::ends::FlowEnds;
 use super::report::{Datagrams, TrafficReport, TransferReport, Transferred};
 use super::socket::Sending;
-use super::stream::Sent;
-use super::transfers::Arrived;
+use super::stream::StreamSent;
 use crate::scenario::Sends;
 use crate::units::Bytes;
 
-/// A path is taken for empty when nothing came for this long: longer than any queue and delay of a scenario's path
-/// hold up a packet behind the one before it, but for what is known of it, which is added.
+/// A path counts as empty when nothing arrived for this long and for the path's own longest hold-up: longer than any
+/// queue or delay of a scenario holds up a packet behind the one before it.
 pub(crate) const QUIET: Duration = Duration::from_millis(300);
 
-/// The two processes of a flow.
-#[derive(Debug)]
-pub struct Own {
-    receiver: NodeProcess,
-    sender: Option<NodeProcess>,
-    deadline: Instant,
+pub fn receiver(ends: &FlowEnds<'_>) -> Task {
+    let at = ends.server_address();
+    match ends.flow.sends {
+        Sends::Datagrams { .. } => Task::ReceiveDatagrams { at, length: ends.length, settle: QUIET + ends.hold_up },
+        Sends::Messages { size, .. } => Task::ReceiveMessages { at, size },
+        Sends::Transfers { .. } => Task::ReceiveTransfers { at },
+        Sends::Bulk => Task::ReceiveStream { at, length: ends.length },
+    }
 }
 
-impl Own {
-    /// Starts the receiver of a flow and returns when it listens.
-    ///
-    /// Errors: it cannot be started or does not listen in time.
-    /// Side effects: a process that ends with the returned value.
-    pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Own> {
-        let at = ends.server_address();
-        let (task, sockets) = match ends.flow.sends {
-            Sends::Datagrams { .. } => {
-                (Task::ReceiveDatagrams { at, length: ends.length, settle: QUIET + ends.hold_up }, UDP_BOUND)
-            }
-            Sends::Messages { size, .. } => (Task::ReceiveMessages { at, size }, TCP_LISTENING),
-            Sends::Transfers { .. } => (Task::ReceiveTransfers { at }, TCP_LISTENING),
-            Sends::Bulk => (Task::ReceiveStream { at, length: ends.length }, TCP_LISTENING),
-        };
-        let mut receiver = NodeProcess::start(ends.to, bed, &task, &format!("flow-{}.receiver.json", ends.index))?;
-        receiver.await_listening(ends, &sockets, bed.stop)?;
-        Ok(Own { receiver, sender: None, deadline: Instant::now() })
+pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> Task {
+    let (from, to, length) = (ends.sender_address(), ends.server_address(), ends.length);
+    let sending = |size: Bytes, count: u32, interval: Duration| {
+        let algorithm = algorithm.to_owned();
+        Sending { from, to, algorithm, size, count, interval, length }
+    };
+    match ends.flow.sends {
+        Sends::Transfers { size, count, interval } => Task::SendTransfers(sending(size, count, interval)),
+        Sends::Messages { size, count, interval } => Task::SendMessages(sending(size, count, interval)),
+        Sends::Datagrams { rate, packet_bytes } => Task::SendDatagrams { from, to, rate, packet_bytes, length },
+        Sends::Bulk => Task::SendStream(sending(Bytes(u64::MAX), 1, Duration::ZERO)),
     }
+}
 
-    /// Starts to send.
-    ///
-    /// Errors: the sender cannot be started.
-    pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>) -> Result<()> {
-        let (from, to, length) = (ends.sender_address(), ends.server_address(), ends.length);
-        let sending = |size: Bytes, count: u32, interval: Duration| {
-            let algorithm = algorithm.to_owned();
-            Sending { from, to, algorithm, size, count, interval, length }
-        };
-        let task = match ends.flow.sends {
-            Sends::Transfers { size, count, interval } => Task::SendTransfers(sending(size, count, interval)),
-            Sends::Messages { size, count, interval } => Task::SendMessages(sending(size, count, interval)),
-            Sends::Datagrams { rate, packet_bytes } => Task::SendDatagrams { from, to, rate, packet_bytes, length },
-            Sends::Bulk => Task::SendStream(sending(Bytes(u64::MAX), 1, Duration::ZERO)),
-        };
-        self.sender = Some(NodeProcess::start(ends.from, bed, &task, &format!("flow-{}.sender.json", ends.index))?);
-        self.deadline = Instant::now() + length + slack(length);
-        Ok(())
-    }
-
-    /// Waits until the sender is done, asks the receiver, and puts together what both say.
-    ///
-    /// Errors: an end does not end, or ended without a word; `stop` was set.
-    pub fn finish(mut self, ends: &Ends<'_>, stop: &AtomicBool) -> Result<TrafficReport> {
-        let mut sender = self.sender.take().ok_or_else(|| anyhow!("the flow was never started"))?;
-        sender.wait(self.deadline, stop)?;
-        self.receiver.end_input(); // by which it knows that it is over
-        self.receiver.wait(self.deadline, stop)?;
-        let size = match ends.flow.sends {
-            Sends::Transfers { size, .. } | Sends::Messages { size, .. } => size.0,
-            _ => 0,
-        };
-        match (read(&sender, ends)?, read(&self.receiver, ends)?) {
-            (Told::Begun(begun), Told::Arrived(arrived)) => {
-                let one = |(port, begun_ns)| transferred(port, begun_ns, arrived.get(&port).copied(), size);
-                Ok(TrafficReport::Transfers(begun.at_ns.into_iter().map(one).collect()))
-            }
-            (Told::MessagesBegun(begun), Told::MessagesArrived(arrived)) => {
-                let one = |(number, begun_ns)| message(ends.sender_port, begun_ns, arrived.of(number, size), size);
-                Ok(TrafficReport::Transfers(begun.at_ns.into_iter().enumerate().map(one).collect()))
-            }
-            (Told::StreamSent(Sent { begun_ns, error: None }), Told::StreamReceived(received)) => {
-                let (received_bytes, receiver_s) = (received.bytes, ends.length.as_secs_f64());
-                Ok(TrafficReport::Bulk(TransferReport { received_bytes, receiver_s, begun_ns: Some(begun_ns) }))
-            }
-            (Told::StreamSent(Sent { error: Some(why), .. }), _) => {
-                bail!("the connection ended before its time: {why}")
-            }
-            (Told::Sent(sent), Told::Counted(counted)) => Ok(TrafficReport::Datagrams(datagrams(sent, counted))),
-            _ => bail!("the ends of flow \"{}\" did different things", ends.flow.name),
+/// Combines what the sender and the receiver printed.
+///
+/// Errors: an end printed no report; a connection ended before its time.
+pub fn report(outputs: &[String; 2], ends: &FlowEnds<'_>) -> Result<TrafficReport> {
+    let name = &ends.flow.name;
+    let read = |text: &String| serde_json::from_str(text).map_err(|_| anyhow!("flow \"{name}\" says: {}", text.trim()));
+    let size = match ends.flow.sends {
+        Sends::Transfers { size, .. } | Sends::Messages { size, .. } => size.0,
+        _ => 0,
+    };
+    Ok(match (read(&outputs[0])?, read(&outputs[1])?) {
+        (Told::Begun(begun), Told::Arrived(arrived)) => {
+            let one = |(port, begun_ns)| {
+                let arrived = arrived.get(&port).copied().unwrap_or_default();
+                transferred(port, begun_ns, arrived.bytes, arrived.last_ns, size)
+            };
+            TrafficReport::Transfers(begun.at_ns.into_iter().map(one).collect())
         }
-    }
+        (Told::MessagesBegun(begun), Told::MessagesArrived(arrived)) => {
+            let one = |(number, begun_ns)| {
+                let (bytes, last_ns) = arrived.of(number, size);
+                transferred(ends.sender_port, begun_ns, bytes, last_ns, size)
+            };
+            TrafficReport::Transfers(begun.at_ns.into_iter().enumerate().map(one).collect())
+        }
+        (Told::StreamSent(StreamSent { error: Some(why), .. }), _) => {
+            bail!("the connection ended before its time: {why}")
+        }
+        (Told::StreamSent(sent), Told::StreamReceived(received)) => TrafficReport::Bulk(TransferReport {
+            received_bytes: received.bytes,
+            receiver_s: ends.length.as_secs_f64(),
+            begun_ns: Some(sent.begun_ns),
+        }),
+        (Told::Sent(sent), Told::Counted(counted)) => TrafficReport::Datagrams(Datagrams {
+            latest: sent.latest,
+            lost_pkts: sent.packets.saturating_sub(counted.arrived_ever),
+            received_pkts: counted.packets,
+            received_bytes: counted.bytes,
+            active_s: counted.last_ns.saturating_sub(counted.first_ns) as f64 / 1e9,
+        }),
+        _ => bail!("the ends of flow \"{name}\" did different things"),
+    })
 }
 
-fn transferred(port: u16, begun_ns: u64, arrived: Option<Arrived>, size: u64) -> Transferred {
-    let last_ns = arrived.map(|arrived| arrived.last_ns);
-    let received_bytes = arrived.map_or(0, |arrived| arrived.bytes);
+/// `last_ns` counts only if any byte arrived.
+fn transferred(port: u16, begun_ns: u64, received_bytes: u64, last_ns: u64, size: u64) -> Transferred {
+    let last_ns = (received_bytes > 0).then_some(last_ns);
     Transferred { port, begun_ns, last_ns, done_ns: last_ns.filter(|_| received_bytes >= size), received_bytes }
-}
-
-fn message(port: u16, begun_ns: u64, (bytes, last_ns): (u64, Option<u64>), size: u64) -> Transferred {
-    transferred(port, begun_ns, last_ns.map(|last_ns| Arrived { bytes, last_ns }), size)
-}
-
-fn datagrams(sent: datagrams::Sent, counted: Counted) -> Datagrams {
-    let active_s = counted.last_ns.saturating_sub(counted.first_ns) as f64 / 1e9;
-    Datagrams {
-        latest: sent.latest,
-        lost_pkts: sent.packets.saturating_sub(counted.arrived_ever),
-        received_pkts: counted.packets,
-        received_bytes: counted.bytes,
-        active_s,
-    }
-}
-
-fn read(process: &NodeProcess, ends: &Ends<'_>) -> Result<Told> {
-    let text = process.said()?;
-    serde_json::from_str(&text).map_err(|_| anyhow!("flow \"{}\" says: {}", ends.flow.name, text.trim()))
 }
 
 #[cfg(test)]
@@ -134,9 +96,8 @@ mod tests {
 
     #[test]
     fn transfer_is_done_when_all_of_it_arrived() {
-        let arrived = |bytes| Some(Arrived { bytes, last_ns: 900 });
-        assert_eq!(transferred(7, 100, arrived(1000), 1000).done_ns, Some(900));
-        assert_eq!(transferred(7, 100, arrived(999), 1000).done_ns, None);
-        assert_eq!(transferred(7, 100, None, 1000).received_bytes, 0);
+        let of = |bytes| transferred(7, 100, bytes, 900, 1000);
+        assert_eq!([of(1000), of(999), of(0)].map(|one| one.done_ns), [Some(900), None, None]);
+        assert_eq!([of(999), of(0)].map(|one| one.last_ns), [Some(900), None]);
     }
 }

@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::child::{ChildPlace, Task};
-use super::ends::{Bed, Ends};
+use super::ends::{Bed, FlowEnds};
 use crate::emulate::topology::Node;
 
-/// A server listens within this time, or something is wrong with it.
+/// A server that takes longer to listen has failed.
 const LISTENING_WITHIN: Duration = Duration::from_secs(10);
-/// How often a condition is looked at while waiting for it.
+/// How often a wait checks its condition.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// A child process that is killed when it is dropped, and by the kernel when this process dies.
+
+/// Killed when dropped, and by the kernel when this process dies.
 #[derive(Debug)]
 pub struct NodeProcess {
     child: Child,
@@ -28,12 +29,13 @@ pub struct NodeProcess {
 }
 
 impl NodeProcess {
-    /// Starts this program with a task in a node's namespace and the experiment's cgroup; what it says, of its errors
-    /// too, goes to a new file in the folder of the run.
+    /// Starts this program with a task in a node's namespace and the experiment's cgroup. Its output and its errors go
+    /// to a new file in the folder of the run.
     ///
-    /// It goes there itself, once it runs: what is done between fork and exec would need a copy of this process, whose
-    /// links would have to wait for every page that they write to.
-    /// The thread that calls this must live as long as the child: the kernel ends the child with its parent thread.
+    /// The child enters the namespace itself. Work between fork and exec would need a copy of this process, and its
+    /// links would wait for every page that they write to.
+    ///
+    /// The calling thread must live as long as the child: the kernel kills the child when its parent thread ends.
     pub fn start(node: &Node, bed: Bed<'_>, task: &Task, file: &str) -> Result<NodeProcess> {
         let what = match task {
             Task::Become { program, .. } => format!("{program} on node \"{}\"", node.name),
@@ -55,55 +57,53 @@ impl NodeProcess {
         Ok(NodeProcess { child, what, file })
     }
 
-    /// What it said so far.
-    pub fn said(&self) -> Result<String> {
+    /// Output and errors so far.
+    pub fn output(&self) -> Result<String> {
         fs::read_to_string(&self.file).with_context(|| format!("read what {} says", self.what))
     }
 
-    /// Waits for the end of the process.
+    /// Waits for the process to end.
     ///
     /// Errors: the deadline passed; `stop` was set.
     pub fn wait(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<()> {
-        let what = self.what.clone();
-        let ended = wait_until(deadline, stop, || {
-            Ok(self.child.try_wait().with_context(|| format!("wait for {what}"))?.is_some())
-        })?;
+        let Self { child, what, .. } = self;
+        let ended =
+            wait_until(deadline, stop, || Ok(child.try_wait().with_context(|| format!("wait for {what}"))?.is_some()))?;
         ensure!(ended, "{what} did not end in time");
         Ok(())
     }
 
-    /// Waits until a socket waits on a flow's server port.
+    /// Waits until the flow's server port is open.
     ///
     /// Errors: the process ended, or does not listen in time; `stop` was set.
-    pub fn await_listening(&mut self, ends: &Ends<'_>, sockets: &Sockets, stop: &AtomicBool) -> Result<()> {
+    pub fn await_listening(&mut self, ends: &FlowEnds<'_>, stop: &AtomicBool) -> Result<()> {
         let deadline = Instant::now() + LISTENING_WITHIN;
         let what = self.what.clone();
         let listening = wait_until(deadline, stop, || {
             if let Some(status) = self.child.try_wait().with_context(|| format!("look after {what}"))? {
-                bail!("{what} ended before it listened ({status}): {}", self.said()?.trim());
+                bail!("{what} ended before it listened ({status}): {}", self.output()?.trim());
             }
-            is_listening(ends, sockets)
+            is_listening(ends)
         })?;
         ensure!(listening, "{what} did not listen on port {} within {LISTENING_WITHIN:?}", ends.server_port());
         Ok(())
     }
 
-    /// Closes its standard input.
-    pub fn end_input(&mut self) {
+    pub fn close_input(&mut self) {
         drop(self.child.stdin.take());
     }
 }
 
 impl Drop for NodeProcess {
     fn drop(&mut self) {
-        let _ = self.child.kill(); // fails when it has ended, as it should have
+        let _ = self.child.kill(); // fails if the child has ended, which is usual
         let _ = self.child.wait();
     }
 }
 
-/// Whether a condition came true before the deadline.
+/// Returns whether the condition came true before the deadline.
 ///
-/// Errors: `stop` was set; otherwise what the condition returns.
+/// Errors: `stop` was set; those of the condition.
 fn wait_until(deadline: Instant, stop: &AtomicBool, mut condition: impl FnMut() -> Result<bool>) -> Result<bool> {
     loop {
         if condition()? {
@@ -117,13 +117,9 @@ fn wait_until(deadline: Instant, stop: &AtomicBool, mut condition: impl FnMut() 
     }
 }
 
-/// A table of sockets in /proc/net, and the state of one that waits there: listening, or bound.
-pub struct Sockets(&'static str, &'static str);
-
-pub const TCP_LISTENING: Sockets = Sockets("tcp", "0A");
-pub const UDP_BOUND: Sockets = Sockets("udp", "07");
-
-fn is_listening(ends: &Ends<'_>, Sockets(table, state): &Sockets) -> Result<bool> {
+fn is_listening(ends: &FlowEnds<'_>) -> Result<bool> {
+    // The state of a socket in /proc/net: a TCP socket that listens, or a UDP socket that is bound.
+    let (table, state) = if ends.flow.is_tcp() { ("tcp", "0A") } else { ("udp", "07") };
     let table = format!("/proc/thread-self/net/{table}");
     let table = ends.to.netns.run(|| fs::read_to_string(table).context("read the sockets"))?;
     let local = local_field(ends.to.address, ends.server_port());

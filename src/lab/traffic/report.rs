@@ -1,54 +1,52 @@
-//! What comes of a flow, whoever sent it.
+//! What both ends of a flow report together, whichever program sent it.
 
 use std::time::Duration;
 
-/// What the two ends of a flow say about it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrafficReport {
     Bulk(TransferReport),
-    /// Of transfers of a size, and of messages: each that was begun, in the order of their starts.
+    /// Transfers of a size, or messages: each one that began, in the order of their starts.
     Transfers(Vec<Transferred>),
     Datagrams(Datagrams),
 }
 
-/// What the two ends of a bulk flow say about it.
+/// The report of a bulk flow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransferReport {
-    /// Payload bytes that reached the receiver in the flow's length, by the receiver's count and clock: what was still
-    /// queued then, or written by a sender that was blocked, comes too late.
+    /// Payload bytes that reached the receiver within the flow's length, by the receiver's count and clock. Bytes that
+    /// were still queued at its end, or that a blocked sender wrote, do not count.
     pub received_bytes: u64,
-    /// Time over which it counted them, seconds: the flow's length, to the nearest interval of iperf3.
+    /// Seconds over which the receiver counted: the flow's length, to the nearest interval of iperf3.
     pub receiver_s: f64,
-    /// When the flow's time began, on the clock of the events; none: with its first data.
+    /// When the flow's time began, on the clock of the events; `None` if it begins with the first data.
     pub begun_ns: Option<u64>,
 }
 
-/// One transfer of a size, or one message.
+/// One transfer of a size, or one message. Times are nanoseconds of the host's monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transferred {
     /// Local port of its sender.
     pub port: u16,
-    /// When it began to connect, on the host's monotonic clock, nanoseconds.
+    /// When it began to connect.
     pub begun_ns: u64,
-    /// When the last that arrived of it did; none when nothing did.
+    /// When its last byte so far arrived; `None` if none did.
     pub last_ns: Option<u64>,
-    /// The same when that was all of it.
+    /// As `last_ns`, but only if all bytes arrived.
     pub done_ns: Option<u64>,
     /// Payload that arrived.
     pub received_bytes: u64,
 }
 
-/// A flow of datagrams.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Datagrams {
-    /// Longest that its sender let one leave after its time: a burst followed.
+    /// The longest time by which the sender sent one late; a burst followed.
     pub latest: Duration,
     /// Packets that never arrived, not even late.
     pub lost_pkts: u64,
-    /// Packets that arrived within the flow's length of the first, each once.
+    /// Packets that arrived within the flow's length of the first, without copies.
     pub received_pkts: u64,
-    /// Their payload.
+    /// Payload of these packets.
     pub received_bytes: u64,
-    /// From the first of them to the last, seconds.
+    /// Seconds from the first of these packets to the last.
     pub active_s: f64,
 }

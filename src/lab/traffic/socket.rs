@@ -1,4 +1,4 @@
-//! What the processes of a run do with sockets, and the clock and the standard input that they share.
+//! Sockets, clock and standard input of a run's own processes.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddrV4, TcpStream};
@@ -15,30 +15,30 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::clock;
 use crate::units::{Bytes, duration_text};
 
-/// What is written to or read from a connection at a time.
-pub const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes in one write or read.
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// Payloads to send over TCP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sending {
-    /// Own address; with the port of the first connection where each payload has its own.
+    /// Local address, with the port of the first connection.
     pub from: SocketAddrV4,
     pub to: SocketAddrV4,
     /// The kernel's name of the algorithm.
     pub algorithm: String,
-    /// Payload of each.
+    /// Size of each payload.
     pub size: Bytes,
     pub count: u32,
-    /// From the start of one to the start of the next.
+    /// Time between the starts of two payloads.
     #[serde(with = "duration_text")]
     pub interval: Duration,
-    /// When what is not done is given up, from the start of the first.
+    /// Payloads that are not done this long after the start of the first are given up.
     #[serde(with = "duration_text")]
     pub length: Duration,
 }
 
 impl Sending {
-    /// A socket at this port of the sender's address that uses the algorithm.
+    /// Opens a socket that uses the algorithm, bound to this port of the sender's address.
     pub fn open(&self, port: u16) -> Result<TcpStream> {
         let socket = socket::socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
         let (socket, algorithm): (OwnedFd, _) = (socket.context("open a socket")?, &self.algorithm);
@@ -52,7 +52,7 @@ impl Sending {
     }
 }
 
-/// Now, on the clock that all processes of a host share.
+/// The monotonic clock, which all processes of a host share.
 pub fn now_ns() -> u64 {
     clock::monotonic_ns().expect("every kernel has this clock")
 }
@@ -61,7 +61,7 @@ fn await_end_of_input() {
     let _ = io::copy(&mut io::stdin(), &mut io::sink()); // an error is an end too
 }
 
-/// Whether standard input ended; a thread of its own waits for it.
+/// A flag that another thread sets at the end of standard input.
 pub fn until_input_ends() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&ended);
@@ -72,9 +72,9 @@ pub fn until_input_ends() -> Arc<AtomicBool> {
     ended
 }
 
-/// What a thread that receives has noted when standard input ends.
+/// Runs `receive` in a thread, and returns what it has noted when standard input ends.
 ///
-/// Errors: the thread ended badly.
+/// Errors: the thread panicked.
 pub fn received<T: Clone + Default + Send + 'static>(
     receive: impl FnOnce(&Arc<Mutex<T>>) + Send + 'static,
 ) -> Result<T> {
@@ -86,22 +86,22 @@ pub fn received<T: Clone + Default + Send + 'static>(
     Ok(arrived.clone())
 }
 
-/// What is sent over a connection by a thread of its own.
-pub struct Going {
+/// A thread that sends over one connection.
+pub struct SendThread {
     socket: Arc<TcpStream>,
     done: Receiver<Result<()>>,
 }
 
-impl Going {
-    pub fn start(socket: TcpStream, send: impl FnOnce(&TcpStream) -> Result<()> + Send + 'static) -> Going {
+impl SendThread {
+    pub fn start(socket: TcpStream, send: impl FnOnce(&TcpStream) -> Result<()> + Send + 'static) -> Self {
         let socket = Arc::new(socket);
         let (tell, done) = mpsc::channel();
         let for_thread = Arc::clone(&socket);
         std::thread::spawn(move || drop(tell.send(send(&for_thread)))); // nobody listens after the deadline
-        Going { socket, done }
+        SendThread { socket, done }
     }
 
-    /// Returns why the sender did not finish in time, or None if it did.
+    /// Waits for the sender; returns why it did not finish in time, or `None` if it did.
     pub fn finish(self, left: Duration) -> Option<String> {
         match self.end(left) {
             Some(Ok(())) => None,
@@ -110,7 +110,7 @@ impl Going {
         }
     }
 
-    /// Waits for the sender. Returns None, and resets the connection, if it has not ended in time.
+    /// Waits for the sender; resets the connection and returns `None` if it has not ended in time.
     pub fn end(self, left: Duration) -> Option<Result<()>> {
         let ended = self.done.recv_timeout(left).ok();
         if !matches!(ended, Some(Ok(()))) {
@@ -136,7 +136,15 @@ pub fn write_payload(socket: &TcpStream, size: u64) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the receiver has everything and says so by closing.
+/// Reads a connection to its end, and calls `note` with the bytes and the time of each read.
+pub fn read_on(mut connection: &TcpStream, mut note: impl FnMut(u64, u64)) {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while let Ok(length @ 1..) = connection.read(&mut chunk) {
+        note(length as u64, now_ns());
+    }
+}
+
+/// Waits until the receiver has everything, which it shows by closing.
 pub fn finish_sending(socket: &TcpStream) -> Result<()> {
     socket.shutdown(Shutdown::Write).context("finish sending")?;
     let mut reader = socket;
@@ -144,9 +152,9 @@ pub fn finish_sending(socket: &TcpStream) -> Result<()> {
     Ok(())
 }
 
-/// Ends a connection at once, so that its close is seen before its namespace goes.
+/// Resets a connection, so that the tracer sees its close before its namespace goes.
 fn give_up(socket: &TcpStream) {
     let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
-    let _ = setsockopt(socket, sockopt::Linger, &at_once); // what is closed already needs neither
+    let _ = setsockopt(socket, sockopt::Linger, &at_once); // a closed connection needs neither
     let _ = socket.shutdown(Shutdown::Both);
 }

@@ -1,4 +1,4 @@
-//! One connection that carries as much as its algorithm lets it, and whose time begins when the scenario says.
+//! One connection that sends as much as its algorithm allows, and whose time begins when the scenario says.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
@@ -8,36 +8,35 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::socket::{CHUNK_BYTES, Going, Sending, connect, now_ns, received, write_payload};
+use super::socket::{SendThread, Sending, connect, now_ns, read_on, received, write_payload};
 
-/// Its first bytes tell the receiver when the flow's time began. They are as long as those of iperf3, so that both count
-/// the same packets as data.
+/// The first bytes tell the receiver when the flow's time began. They are as long as iperf3's, so that both senders
+/// count the same packets as data.
 const OPENING_BYTES: usize = 37;
 
-/// When the sender's time began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sent {
+pub struct StreamSent {
+    /// When the flow's time began.
     pub begun_ns: u64,
-    /// Why it ended before its time.
+    /// Why the connection ended before its time.
     pub error: Option<String>,
 }
 
-/// What arrived in the flow's time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Received {
-    /// Payload, without the first bytes.
+pub struct StreamReceived {
+    /// Payload in the flow's time, without the opening.
     pub bytes: u64,
 }
 
-/// Connects and sends until the time is over; what has not left by then is given up.
+/// Connects and sends until the time is over, then resets the connection.
 ///
-/// Errors: a socket cannot be opened, or the kernel does not take the algorithm.
-pub fn send(sending: &Sending) -> Result<Sent> {
+/// Errors: a socket cannot be opened; the kernel refuses the algorithm.
+pub fn send(sending: &Sending) -> Result<StreamSent> {
     let begun_ns = now_ns();
     let to = sending.to;
-    let going = Going::start(sending.open(sending.from.port())?, move |socket| send_on(socket, to, begun_ns));
-    let error = going.end(sending.length).and_then(Result::err).map(|why| format!("{why:#}"));
-    Ok(Sent { begun_ns, error })
+    let thread = SendThread::start(sending.open(sending.from.port())?, move |socket| send_on(socket, to, begun_ns));
+    let error = thread.end(sending.length).and_then(Result::err).map(|why| format!("{why:#}"));
+    Ok(StreamSent { begun_ns, error })
 }
 
 fn send_on(mut socket: &TcpStream, to: SocketAddrV4, begun_ns: u64) -> Result<()> {
@@ -48,10 +47,10 @@ fn send_on(mut socket: &TcpStream, to: SocketAddrV4, begun_ns: u64) -> Result<()
     write_payload(socket, u64::MAX)
 }
 
-/// Takes one connection and counts what arrives within `length` of the flow's beginning, until standard input ends.
+/// Accepts one connection and counts what arrives within `length` of the flow's beginning, until standard input ends.
 ///
-/// Errors: the address cannot be listened on; a thread ended badly.
-pub fn receive(at: SocketAddrV4, length: Duration) -> Result<Received> {
+/// Errors: the address is not available; a thread panicked.
+pub fn receive(at: SocketAddrV4, length: Duration) -> Result<StreamReceived> {
     let listener = TcpListener::bind(at).context("listen for a flow")?;
     received(move |received| {
         if let Ok((connection, _)) = listener.accept() {
@@ -60,48 +59,42 @@ pub fn receive(at: SocketAddrV4, length: Duration) -> Result<Received> {
     })
 }
 
-/// Reads to the end, so that the sender is not held up, also after the time.
-fn count(mut connection: &TcpStream, length: Duration, received: &Mutex<Received>) {
+/// Reads on after the flow's time, so that the sender is not blocked.
+fn count(mut connection: &TcpStream, length: Duration, received: &Mutex<StreamReceived>) {
     let mut opening = [0; OPENING_BYTES];
     if connection.read_exact(&mut opening).is_err() {
         return;
     }
-    let mut begun_ns = [0; 8];
-    begun_ns.copy_from_slice(&opening[..8]);
-    let end_ns = u64::from_ne_bytes(begun_ns).saturating_add(length.as_nanos() as u64);
-    let mut chunk = vec![0; CHUNK_BYTES];
-    while let Ok(length @ 1..) = connection.read(&mut chunk) {
-        if now_ns() <= end_ns
+    let begun_ns = opening[..8].try_into().map(u64::from_ne_bytes).expect("eight bytes");
+    let end_ns = begun_ns.saturating_add(length.as_nanos() as u64);
+    read_on(connection, |bytes, now_ns| {
+        if now_ns <= end_ns
             && let Ok(mut received) = received.lock()
         {
-            received.bytes += length as u64;
+            received.bytes += bytes;
         }
-    }
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The sender's time began before it could connect.
+    /// The sender's time begins before it can connect.
     #[test]
     fn what_arrives_after_the_time_does_not_count() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (receiver, _) = listener.accept().unwrap();
-        let counted = |ago: Duration, sender: &mut TcpStream, receiver: &TcpStream| {
+        for (ago_s, counted) in [(60, 1000), (101, 0)] {
+            let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (receiver, _) = listener.accept().unwrap();
             let mut opening = [0; OPENING_BYTES];
-            opening[..8].copy_from_slice(&(now_ns() - ago.as_nanos() as u64).to_ne_bytes());
+            opening[..8].copy_from_slice(&(now_ns() - ago_s * 1_000_000_000).to_ne_bytes());
             sender.write_all(&opening).unwrap();
             sender.write_all(&[0; 1000]).unwrap();
-            sender.shutdown(std::net::Shutdown::Write).unwrap();
+            drop(sender);
             let received = Mutex::default();
-            count(receiver, Duration::from_secs(100), &received);
-            received.into_inner().unwrap().bytes
-        };
-        assert_eq!(counted(Duration::from_secs(60), &mut sender, &receiver), 1000);
-        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (receiver, _) = listener.accept().unwrap();
-        assert_eq!(counted(Duration::from_secs(101), &mut sender, &receiver), 0);
+            count(&receiver, Duration::from_secs(100), &received);
+            assert_eq!(received.into_inner().unwrap().bytes, counted, "begun {ago_s} s ago");
+        }
     }
 }

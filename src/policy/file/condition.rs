@@ -1,37 +1,36 @@
-//! Reads the conditions of a rule: which connections it is for.
+//! Reads the conditions of a rule.
 
 use std::path::PathBuf;
 
 use toml::de::DeValue;
 
-use super::SoFar;
+use super::{PolicyTally, is_name};
 use crate::nearest::nearest;
 use crate::policy::rule::{CgroupName, Match, Ports, Way};
 use crate::written::{Field, Reader, TomlTable};
 
-/// Longest name of a unit, and of one component of a cgroup's path, bytes.
+/// Name of a unit, or one component of a cgroup's path, bytes.
 const COMPONENT_MAX: usize = 127;
-/// Longest name or path of a network namespace, bytes.
+/// Name or path of a network namespace, bytes.
 const NETNS_MAX: usize = 255;
 /// Units that have a cgroup.
 const SUFFIXES: [&str; 4] = [".service", ".socket", ".slice", ".scope"];
-/// Where systemd mounts the cgroups; paths in a policy begin below it.
+/// Where systemd mounts cgroup v2. Paths in a policy are relative to it.
 const MOUNT: &str = "/sys/fs/cgroup";
-/// Longest name of an algorithm, bytes.
+/// Bytes.
 const ALGORITHM_MAX: usize = 15;
 
-/// What an algorithm's name looks like.
 pub(super) const ALGORITHM: &str = "an algorithm's name of 1 to 15 letters, digits, _, . and -";
 
 impl Reader<'_> {
-    pub(super) fn conditions(&mut self, rule: &TomlTable<'_>, so_far: &mut SoFar) -> Match {
+    pub(super) fn conditions(&mut self, rule: &TomlTable<'_>, tally: &mut PolicyTally) -> Match {
         let mut cgroups = self.list(rule.field("unit"), Self::unit);
         cgroups.extend(self.list(rule.field("cgroup"), Self::cgroup));
         let direction = rule.field("direction");
         Match {
             cgroups,
             netns: self.list(rule.field("netns"), Self::netns),
-            to: self.prefixes(rule, so_far),
+            to: self.prefixes(rule, tally),
             local_port: self.list(rule.field("local_port"), Self::ports),
             remote_port: self.list(rule.field("remote_port"), Self::ports),
             direction: direction.and_then(|field| self.word(&field, &[("in", Way::In), ("out", Way::Out)])),
@@ -99,12 +98,10 @@ impl Reader<'_> {
 
     fn current(&mut self, field: &Field<'_>) -> Option<String> {
         let name = self.text(field, ALGORITHM)?;
-        if name == "keep" {
-            self.refuse(field, format!("expected {ALGORITHM}; \"keep\" is not an algorithm"));
-            return None;
-        }
-        if !is_algorithm_name(name) {
-            self.refuse(field, format!("expected {ALGORITHM}"));
+        let is_keep = name == "keep";
+        if is_keep || !is_algorithm_name(name) {
+            let why = if is_keep { "; \"keep\" is not an algorithm" } else { "" };
+            self.refuse(field, format!("expected {ALGORITHM}{why}"));
             return None;
         }
         Some(name.to_owned())
@@ -126,19 +123,18 @@ impl Reader<'_> {
     }
 }
 
-/// Whether this is a name, or an absolute path.
+/// A name or an absolute path.
 fn is_netns(text: &str) -> bool {
     let is_path = text.starts_with('/') && text.len() > 1;
     let is_name = !text.is_empty() && !text.contains('/') && ![".", ".."].contains(&text);
     (is_path || is_name) && text.len() <= NETNS_MAX && !text.contains(char::is_control)
 }
 
-/// Whether a name ends as units with a cgroup do.
 fn is_unit(text: &str) -> bool {
     SUFFIXES.iter().any(|suffix| text.strip_suffix(suffix).is_some_and(|stem| !stem.is_empty()))
 }
 
-/// The unit that a name without one of the endings probably means.
+/// The unit that a name with another ending probably means.
 fn with_suffix(text: &str) -> Option<String> {
     match text.rsplit_once('.') {
         None => Some(format!("{text}.service")),
@@ -147,13 +143,10 @@ fn with_suffix(text: &str) -> Option<String> {
     }
 }
 
-/// Whether the kernel could know an algorithm by this name.
 pub(super) fn is_algorithm_name(text: &str) -> bool {
-    let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
-    (1..=ALGORITHM_MAX).contains(&text.len()) && text.chars().all(is_of_a_name)
+    is_name(text, ALGORITHM_MAX)
 }
 
-/// Whether one folder of the cgroups could have this name.
 fn is_component(text: &str) -> bool {
     (1..=COMPONENT_MAX).contains(&text.len()) && !text.contains(|c: char| c == '/' || c.is_control())
 }

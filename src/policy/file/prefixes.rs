@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-use super::SoFar;
+use super::PolicyTally;
 use crate::units::ParseError;
 use crate::units::prefix::Prefix;
 use crate::written::text::{self, NOT_TEXT, Unreadable};
@@ -13,15 +13,15 @@ use crate::written::{Field, MISTAKES_MAX, Mistake, Reader, TWICE, TomlTable, sho
 const PREFIXES_MAX: usize = 100_000;
 
 impl Reader<'_> {
-    /// Reads `to` and the lines of `to_file`, in this order.
-    pub(super) fn prefixes(&mut self, rule: &TomlTable<'_>, so_far: &mut SoFar) -> Vec<Prefix> {
+    /// Reads `to`, then the lines of `to_file`.
+    pub(super) fn prefixes(&mut self, rule: &TomlTable<'_>, tally: &mut PolicyTally) -> Vec<Prefix> {
         let mut prefixes = self.list(rule.field("to"), Self::prefix);
-        so_far.prefixes += prefixes.len();
-        if let Some(field) = rule.field("to").filter(|_| so_far.prefixes > PREFIXES_MAX) {
+        tally.prefixes += prefixes.len();
+        if let Some(field) = rule.field("to").filter(|_| tally.prefixes > PREFIXES_MAX) {
             self.refuse_at(field.value.span().start, &field.name, too_many());
         }
         if let Some(field) = rule.field("to_file") {
-            self.prefixes_of_file(&field, &mut prefixes, so_far);
+            self.prefixes_of_file(&field, &mut prefixes, tally);
         }
         prefixes
     }
@@ -31,15 +31,14 @@ impl Reader<'_> {
         prefix_in(text).map_err(|error| self.refuse_parse(field, error)).ok()
     }
 
-    /// Adds the prefixes of the list that a field names.
-    fn prefixes_of_file(&mut self, field: &Field<'_>, prefixes: &mut Vec<Prefix>, so_far: &mut SoFar) {
+    fn prefixes_of_file(&mut self, field: &Field<'_>, prefixes: &mut Vec<Prefix>, tally: &mut PolicyTally) {
         let Some(name) = self.text(field, "the path of a list of prefixes") else { return };
         let path = Path::new(self.file).parent().unwrap_or(Path::new("")).join(name);
         let list = path.display().to_string();
         match text::read(&path) {
             Ok(text) => {
                 let before = (prefixes.len(), self.mistakes.len());
-                self.lines(&list, &text, prefixes, so_far);
+                self.lines(&list, &text, prefixes, tally);
                 if before == (prefixes.len(), self.mistakes.len()) {
                     self.refuse(field, "expected at least one prefix in this file");
                 }
@@ -53,20 +52,20 @@ impl Reader<'_> {
         }
     }
 
-    /// Adds the prefixes of a list, one a line; text after `#` is a comment.
-    fn lines(&mut self, list: &str, text: &str, prefixes: &mut Vec<Prefix>, so_far: &mut SoFar) {
+    /// A list has one prefix a line. Text after `#` is a comment.
+    fn lines(&mut self, list: &str, text: &str, prefixes: &mut Vec<Prefix>, tally: &mut PolicyTally) {
         let enough = self.mistakes.len() + MISTAKES_MAX;
         let mut seen: BTreeSet<Prefix> = prefixes.iter().copied().collect();
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         for (index, written) in lines.enumerate().filter(|(_, written)| !written.is_empty()) {
             let (expected, meant) = match prefix_in(written) {
-                Ok(_) if so_far.prefixes >= PREFIXES_MAX => {
+                Ok(_) if tally.prefixes >= PREFIXES_MAX => {
                     self.refuse_line(list, index + 1, &too_many());
                     return;
                 }
                 Ok(prefix) if seen.insert(prefix) => {
                     prefixes.push(prefix);
-                    so_far.prefixes += 1;
+                    tally.prefixes += 1;
                     continue;
                 }
                 Ok(_) => (TWICE.to_owned(), None),
@@ -93,25 +92,19 @@ fn too_many() -> String {
     format!("expected at most {PREFIXES_MAX} prefixes in the whole policy")
 }
 
-/// Reads a prefix; one with bits after its length was probably meant without them.
+/// Suggests the prefix without host bits in place of one with them.
 fn prefix_in(text: &str) -> Result<Prefix, ParseError> {
     let explain = |error| ParseError { meant: without_host_bits(text).map(|prefix| prefix.to_string()), ..error };
     text.parse().map_err(explain)
 }
 
-/// The prefix without the bits after its length; none where the text is no prefix at all.
-fn without_host_bits(text: &str) -> Option<Prefix> {
+/// `None` if the text is not an address with a length.
+pub(super) fn without_host_bits(text: &str) -> Option<Prefix> {
     let (address, bits) = text.split_once('/')?;
     let bits: u32 = bits.parse().ok()?;
     let network: IpAddr = match address.parse().ok()? {
-        IpAddr::V4(address) => {
-            let host = u32::MAX.checked_shr(bits).unwrap_or(0);
-            Ipv4Addr::from_bits(address.to_bits() & !host).into()
-        }
-        IpAddr::V6(address) => {
-            let host = u128::MAX.checked_shr(bits).unwrap_or(0);
-            Ipv6Addr::from_bits(address.to_bits() & !host).into()
-        }
+        IpAddr::V4(address) => (address & !Ipv4Addr::from(u32::MAX.checked_shr(bits).unwrap_or(0))).into(),
+        IpAddr::V6(address) => (address & !Ipv6Addr::from(u128::MAX.checked_shr(bits).unwrap_or(0))).into(),
     };
     format!("{network}/{bits}").parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What a policy file means, and what is said of one that means nothing. `tests/host/policy_mistakes.rs` has the single mistakes.
+//! What a policy file means, and how a wrong one is refused. `tests/host/policy_mistakes.rs` has the single mistakes.
 
 mod policies;
 
@@ -13,7 +13,7 @@ use super::*;
 use crate::failure::{Failure, FailureKind};
 use crate::policy::rule::{
     Allowed, Arm, CgroupName, GuardLimit, GuardMetric, OnFail, Portion, Ports, RolloutStep, RuleTrial, Split, SplitBy,
-    Treatment, Undecided, Way,
+    Undecided, Way,
 };
 
 const GOOD: &str = r#"version = 1
@@ -56,8 +56,9 @@ fn mistakes(text: &str) -> String {
     parse("p.toml", text).expect_err("it is wrong").to_string()
 }
 
-fn algorithm(name: &str) -> Treatment {
-    Treatment::Algorithm(name.to_owned())
+fn split(arms: &[(&str, u16)], by: SplitBy) -> Split {
+    let arms = arms.iter().map(|&(name, portion)| Arm { treatment: name.into(), portion: Portion(portion) });
+    Split { arms: arms.collect(), by }
 }
 
 #[test]
@@ -79,9 +80,7 @@ fn file_with_every_field_is_read() {
         current: vec!["cubic".into()],
     };
     assert_eq!(rule.when, when);
-    let arms = [(algorithm("dtcp"), 500), (algorithm("reno"), 25), (Treatment::Keep, 9475)];
-    let arms = arms.map(|(treatment, portion)| Arm { treatment, portion: Portion(portion) }).to_vec();
-    assert_eq!(rule.split, Split { arms, by: SplitBy::Peer });
+    assert_eq!(rule.split, split(&[("dtcp", 500), ("reno", 25), ("keep", 9475)], SplitBy::Peer));
     let limit = |metric, allowed| GuardLimit { metric, allowed };
     let trial = RuleTrial {
         limits: vec![
@@ -94,24 +93,14 @@ fn file_with_every_field_is_read() {
         steps: Vec::new(),
     };
     assert_eq!(rule.trial, Some(trial));
-}
-
-#[test]
-fn rule_with_steps_begins_with_the_first_share() {
-    let rule = &good(GOOD).rules[1];
-    let arms = [(algorithm("dtcp"), 100), (Treatment::Keep, 9900)];
-    let arms = arms.map(|(treatment, portion)| Arm { treatment, portion: Portion(portion) }).to_vec();
-    assert_eq!(rule.split, Split { arms, by: SplitBy::Prefix });
+    // Steps begin with the first share.
+    let rule = &policy.rules[1];
+    assert_eq!(rule.split, split(&[("dtcp", 100), ("keep", 9900)], SplitBy::Prefix));
     let step = |portion, minutes: u64| RolloutStep { portion, duration: Duration::from_secs(minutes * 60) };
     let steps = vec![step(Portion(100), 30), step(Portion::ALL, 120)];
     assert_eq!(rule.trial, Some(RuleTrial { steps, ..RuleTrial::default() }));
-}
-
-#[test]
-fn rule_with_use_alone_is_for_all_its_connections() {
-    let rule = &good(GOOD).rules[2];
-    let arms = vec![Arm { treatment: Treatment::Keep, portion: Portion::ALL }];
-    assert_eq!(rule.split, Split { arms, by: SplitBy::Connection });
+    let rule = &policy.rules[2];
+    assert_eq!(rule.split, split(&[("keep", 10_000)], SplitBy::Connection));
     assert_eq!((&rule.when, &rule.trial, rule.overrides), (&Match::default(), &None, false));
 }
 
@@ -129,12 +118,8 @@ fn all_mistakes_are_reported_in_the_order_of_their_lines() {
         p.toml:29: rule.name = \"web\": the rule at line 3 has the same name";
     assert_eq!((failure.kind, failure.what.as_str()), (FailureKind::Usage, expected));
     assert_eq!(failure.hint.as_deref(), Some("line 9: did you mean \"local_port\"?"));
-}
-
-#[test]
-fn mistake_without_a_suggestion_leads_to_the_list_of_fields() {
-    let error = parse("p.toml", "version = 2\nnonsense = 1\n").unwrap_err();
-    let failure = Failure::from(error);
+    // Without a suggestion the hint leads to the list of fields.
+    let failure = Failure::from(parse("p.toml", "version = 2\nnonsense = 1\n").unwrap_err());
     assert_eq!(failure.what, "p.toml:1: version = 2: expected 1, the only version there is");
     assert_eq!(failure.hint.as_deref(), Some("scenarios/policy/README.md lists every field"));
 }
@@ -149,7 +134,7 @@ fn file_that_cannot_be_read_is_a_mistake_without_a_line() {
     assert_eq!(read(&file).unwrap_err().to_string(), format!("{}:2: expected text in UTF-8", file.display()));
 }
 
-/// A policy whose one rule takes its prefixes from a list with this text, and the list's path.
+/// Reads a policy whose only rule takes prefixes from a list with this text. Also returns the list's path.
 fn with_list(list: &str) -> (Result<Policy, Mistakes>, String) {
     let folder = tempfile::tempdir().unwrap();
     let (file, path) = (folder.path().join("p.toml"), folder.path().join("cdn.txt"));
@@ -179,19 +164,11 @@ fn mistakes_in_a_list_name_the_list_and_its_line() {
     assert_eq!(error.mistakes[0].hint.as_deref(), Some("did you mean \"192.0.2.0/24\"?"));
 }
 
-/// A rule without conditions is for every connection.
 #[test]
-fn list_without_a_prefix_is_refused() {
-    let (policy, _) = with_list("# nothing\n");
-    let said = policy.unwrap_err().to_string();
-    assert!(
-        said.ends_with("p.toml:5: rule.to_file = \"cdn.txt\": expected at least one prefix in this file"),
-        "{said}"
-    );
-}
-
-#[test]
-fn list_with_too_many_prefixes_is_refused_at_the_first_too_many() {
+fn list_without_a_prefix_or_with_too_many_or_of_nonsense_is_refused() {
+    let said = with_list("# nothing\n").0.unwrap_err().to_string();
+    let expected = "p.toml:5: rule.to_file = \"cdn.txt\": expected at least one prefix in this file";
+    assert!(said.ends_with(expected), "{said}");
     let address = |number: u32| IpAddr::from((0x0b00_0000 + number).to_be_bytes());
     let list: String = (0..100_001).map(|number| format!("{}\n", address(number))).collect();
     let (policy, path) = with_list(&list);
@@ -201,12 +178,7 @@ fn list_with_too_many_prefixes_is_refused_at_the_first_too_many() {
     let policy = policy.unwrap();
     assert_eq!(policy.rules[0].when.to.len(), 100_000);
     assert_eq!(good(&write(&policy)).rules[0].when, policy.rules[0].when);
-}
-
-#[test]
-fn list_of_nonsense_is_refused_after_some_lines() {
-    let (policy, _) = with_list(&"nonsense\n".repeat(1 << 20));
-    let error = policy.unwrap_err();
+    let error = with_list(&"nonsense\n".repeat(1 << 20)).0.unwrap_err();
     assert_eq!((error.mistakes.len(), error.left_out), (100, 1));
     assert!(error.to_string().ends_with("\nand at least 1 more"));
 }
@@ -262,19 +234,12 @@ fn every_example_is_read() {
 }
 
 #[test]
-fn every_policy_of_the_readme_is_read() {
+fn readme_has_every_field_and_its_policies_are_read() {
     let readme = include_str!("../../../scenarios/policy/README.md");
     let (before, _) = readme.split_once("\n## Mistakes").unwrap();
     let blocks: Vec<&str> = before.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(!blocks.is_empty());
-    for block in blocks {
-        good(block);
-    }
-}
-
-#[test]
-fn every_field_is_in_the_readme() {
-    let readme = include_str!("../../../scenarios/policy/README.md");
+    blocks.into_iter().for_each(|block| drop(good(block)));
     let fields = FIELDS.into_iter().chain(RULE_FIELDS);
     let missing: Vec<&str> = fields.filter(|field| !readme.contains(&format!("`{field}`"))).collect();
     assert!(missing.is_empty(), "{missing:?}");
@@ -292,21 +257,15 @@ fn policy_is_written_as_people_write_one() {
     assert_eq!(text, expected);
 }
 
-/// Lines differ between a file and what is written of it.
-fn without_lines(policy: &Policy) -> Policy {
-    let rules = policy.rules.iter().map(|rule| Rule { line: 0, ..rule.clone() });
-    Policy { rules: rules.collect() }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn policy_reads_back_what_it_writes(policy in any_policy()) {
         let text = write(&policy);
-        let read = parse("p.toml", &text);
-        let read = read.unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
-        prop_assert_eq!(without_lines(&read), policy);
+        let mut read = parse("p.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
+        read.rules.iter_mut().for_each(|rule| rule.line = 0);
+        prop_assert_eq!(read, policy);
     }
 
     #[test]

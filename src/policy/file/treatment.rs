@@ -1,4 +1,4 @@
-//! Reads what the connections of a rule get: one algorithm, a split, or a share that rises by steps.
+//! Reads what the connections of a rule get: one algorithm, a split, or a share that rises in steps.
 
 use toml::de::DeValue;
 
@@ -7,11 +7,9 @@ use super::condition::{ALGORITHM, is_algorithm_name};
 use crate::policy::rule::{Arm, Portion, RolloutStep, Split, SplitBy, Treatment};
 use crate::written::{Field, Reader, TomlTable};
 
-/// How many arms a split may have.
 const ARMS: std::ops::RangeInclusive<usize> = 2..=16;
 
 impl Reader<'_> {
-    /// A number of percent.
     pub(super) fn percent(&mut self, field: &Field<'_>) -> Option<Portion> {
         let number: Option<f64> = match field.value.get_ref() {
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64),
@@ -25,7 +23,7 @@ impl Reader<'_> {
         portion
     }
 
-    /// Reads `use` or `split`, and `by`; steps give the first share of what `use` names.
+    /// Reads `use` or `split`, and `by`. With steps, the first step gives the share of `use`.
     pub(super) fn treatment(&mut self, rule: &TomlTable<'_>, steps: &[RolloutStep]) -> Option<Split> {
         let by = self.split_by(rule);
         let arms = match (rule.field("use"), rule.field("split")) {
@@ -56,7 +54,6 @@ impl Reader<'_> {
         self.word(&field, &words).unwrap_or_default()
     }
 
-    /// Reads the arms of a rule with `use`.
     fn used(&mut self, rule: &TomlTable<'_>, field: &Field<'_>, steps: &[RolloutStep]) -> Option<Vec<Arm>> {
         let name = self.text(field, ALGORITHM)?;
         let Some(treatment) = treatment_named(name) else {
@@ -70,20 +67,15 @@ impl Reader<'_> {
             self.refuse(field, "expected an algorithm, because `steps` raises its share");
             return None;
         }
-        let first = steps.first()?.portion;
-        let rest = Portion(Portion::ALL.0 - first.0);
-        Some(vec![Arm { treatment, portion: first }, Arm { treatment: Treatment::Keep, portion: rest }])
+        Some(Arm::with_rest(treatment, steps.first()?.portion))
     }
 
-    /// Reads the arms of `split`, and moves `keep` to the end.
+    /// Reads the arms of `split`. Moves `keep` to the end.
     fn arms(&mut self, rule: &TomlTable<'_>, field: &Field<'_>) -> Option<Vec<Arm>> {
         let mistakes_before = self.mistakes.len();
         if let Some(steps) = rule.field("steps") {
-            self.refuse_at(
-                steps.value.span().start,
-                &steps.name,
-                "expected `use = ALGORITHM` in the same rule, not `split`",
-            );
+            let expected = "expected `use = ALGORITHM` in the same rule, not `split`";
+            self.refuse_at(steps.value.span().start, &steps.name, expected);
         }
         let Some(table) = field.table() else {
             self.refuse(field, "expected percentages such as { dtcp = 5, keep = 95 }");
@@ -125,8 +117,6 @@ impl Reader<'_> {
     }
 }
 
-/// Reads `keep` or the name of an algorithm; none for any other text.
 fn treatment_named(name: &str) -> Option<Treatment> {
-    let algorithm = || is_algorithm_name(name).then(|| Treatment::Algorithm(name.to_owned()));
-    if name == "keep" { Some(Treatment::Keep) } else { algorithm() }
+    is_algorithm_name(name).then(|| name.into())
 }

@@ -1,4 +1,4 @@
-//! Reads what makes a rule a trial: the limits that the guard watches, and the steps of a rising share.
+//! Reads what makes a rule a trial: limits that the guard watches, and steps of a rising share.
 
 use std::mem::discriminant;
 use std::ops::RangeInclusive;
@@ -9,7 +9,6 @@ use crate::policy::rule::{Allowed, GuardLimit, OnFail, Portion, RolloutStep, Rul
 use crate::units::parse_duration;
 use crate::written::{Field, MISTAKES_MAX, Reader, TomlTable};
 
-/// Deadlines and the lengths of steps.
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(30 * 86_400);
 const TIME: &str = "a time from 10s to 30d, such as \"6h\"";
 const STEPS_MAX: usize = 16;
@@ -17,7 +16,7 @@ const STEP_FIELDS: [&str; 2] = ["percent", "for"];
 const STEPS: &str = "1 to 16 steps such as { percent = 5, for = \"2h\" }";
 
 impl Reader<'_> {
-    /// Reads the fields of a trial; none when the rule has neither `guard` nor `steps`.
+    /// `None` if the rule has neither `guard` nor `steps`.
     pub(super) fn trial(
         &mut self,
         rule: &TomlTable<'_>,
@@ -88,7 +87,7 @@ impl Reader<'_> {
         None
     }
 
-    /// Reads `steps`; empty when there are none, or when one of them is wrong.
+    /// Empty if the rule has no steps, or if one of them is wrong.
     pub(super) fn steps(&mut self, rule: &TomlTable<'_>) -> Vec<RolloutStep> {
         let Some(field) = rule.field("steps") else { return Vec::new() };
         let mistakes_before = self.mistakes.len();
@@ -110,7 +109,7 @@ impl Reader<'_> {
         if self.mistakes.len() > mistakes_before { Vec::new() } else { steps }
     }
 
-    /// Reads one step; also returns the field with its percentage.
+    /// Also returns the field with the percentage.
     fn step<'t>(&mut self, item: &Field<'t>) -> Option<(RolloutStep, Field<'t>)> {
         let Some(table) = item.table() else {
             self.refuse(item, format!("expected {STEPS}"));
@@ -128,7 +127,7 @@ impl Reader<'_> {
     }
 }
 
-/// Says why a share cannot follow the step before it: shares rise, and the first one leaves something unchanged.
+/// Shares rise from step to step, and the first step leaves some connections unchanged.
 fn why_not_after(before: Option<&RolloutStep>, portion: Portion) -> Option<String> {
     match before {
         None if portion == Portion(0) => Some("expected more than 0 in the first step".to_owned()),

@@ -5,28 +5,26 @@ use std::time::Duration;
 
 use toml::Value;
 
-use crate::policy::rule::{
-    CgroupName, Match, OnFail, Policy, Portion, Ports, Rule, RuleTrial, Split, SplitBy, Treatment, Undecided,
-};
+use crate::policy::rule::{CgroupName, Match, Policy, Portion, Ports, Rule, RuleTrial, Split, Treatment};
 use crate::units::format_duration;
 
-/// Longest list on one line, characters; a longer one has each value on a line of its own.
+/// Characters. A longer list has one value a line.
 const LINE_MAX: usize = 80;
 
-/// Writes a policy so that [`parse`](super::parse) reads it back.
+/// Writes a policy that [`parse`](super::parse) reads back. Omits defaults.
 ///
-/// Prefixes from a list are written into the policy itself. Fields with their default are left out.
+/// Prefixes from a list are written into the policy itself.
 pub fn write(policy: &Policy) -> String {
-    let mut out = Lines(String::from("version = 1\n"));
+    let mut out = PolicyText(String::from("version = 1\n"));
     for rule in &policy.rules {
         out.rule(rule);
     }
     out.0
 }
 
-struct Lines(String);
+struct PolicyText(String);
 
-impl Lines {
+impl PolicyText {
     fn rule(&mut self, rule: &Rule) {
         self.0.push_str("\n[[rule]]\n");
         self.line("name", quoted(&rule.name));
@@ -60,19 +58,13 @@ impl Lines {
     }
 
     fn split(&mut self, split: &Split, has_steps: bool) {
-        match &split.arms[..] {
-            [arm, ..] if has_steps => self.line("use", quoted(&arm.treatment.to_string())),
-            [arm] => self.line("use", quoted(&arm.treatment.to_string())),
-            arms => {
-                let arms = arms.iter().map(|arm| format!("{} = {}", key(&arm.treatment), percent(arm.portion)));
-                self.line("split", format!("{{ {} }}", arms.collect::<Vec<_>>().join(", ")));
-            }
+        if has_steps || split.arms.len() == 1 {
+            self.line("use", quoted(&split.arms[0].treatment.to_string()));
+        } else {
+            let arms = split.arms.iter().map(|arm| format!("{} = {}", key(&arm.treatment), percent(arm.portion)));
+            self.line("split", format!("{{ {} }}", arms.collect::<Vec<_>>().join(", ")));
         }
-        match split.by {
-            SplitBy::Connection => (),
-            SplitBy::Peer => self.line("by", quoted("peer")),
-            SplitBy::Prefix => self.line("by", quoted("prefix")),
-        }
+        self.word("by", split.by);
     }
 
     fn trial(&mut self, trial: &RuleTrial) {
@@ -80,14 +72,8 @@ impl Lines {
         if let Some(deadline) = trial.deadline {
             self.line("deadline", quoted(&time(deadline)));
         }
-        match trial.undecided {
-            Undecided::Revert => (),
-            Undecided::Proceed => self.line("undecided", quoted("proceed")),
-            Undecided::Hold => self.line("undecided", quoted("hold")),
-        }
-        if trial.on_fail == OnFail::Freeze {
-            self.line("on_fail", quoted("freeze"));
-        }
+        self.word("undecided", trial.undecided);
+        self.word("on_fail", trial.on_fail);
         let step = |percent: String, time: String| format!("{{ percent = {percent}, for = {} }}", quoted(&time));
         let steps: Vec<String> = trial.steps.iter().map(|s| step(percent(s.portion), time(s.duration))).collect();
         if !steps.is_empty() {
@@ -100,7 +86,12 @@ impl Lines {
         let _ = writeln!(self.0, "{key} = {value}");
     }
 
-    /// Nothing, one value, or a list.
+    fn word<T: Default + PartialEq + Into<&'static str>>(&mut self, key: &str, word: T) {
+        if word != T::default() {
+            self.line(key, quoted(word.into()));
+        }
+    }
+
     fn list(&mut self, key: &str, values: impl Iterator<Item = String>) {
         match &values.collect::<Vec<_>>()[..] {
             [] => (),
@@ -116,29 +107,26 @@ impl Lines {
     }
 }
 
-/// One port as a number, a range as a text.
 fn port_value(ports: &Ports) -> String {
     let text = ports.to_string();
     if ports.0.start() == ports.0.end() { text } else { quoted(&text) }
 }
 
-/// A text in the quotes that TOML needs for it.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// A name as a key; one with a point would be two keys without quotes.
+/// Without quotes, a name with a point would be two keys.
 fn key(treatment: &Treatment) -> String {
     let name = treatment.to_string();
     if name.contains('.') { quoted(&name) } else { name }
 }
 
-/// Percent as a number without unit: `5`, `0.25`.
 fn percent(portion: Portion) -> String {
     portion.percent().to_string()
 }
 
-/// The largest unit of which the time is a whole number; less than a minute as [`format_duration`] has it.
+/// Uses the largest unit that gives a whole number. Times below a minute are written by [`format_duration`].
 fn time(time: Duration) -> String {
     let units = [(86_400, "d"), (3600, "h"), (60, "m")];
     let seconds = time.as_secs();

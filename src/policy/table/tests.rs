@@ -1,5 +1,3 @@
-//! Tables of policies: ranges of prefixes, cgroups on their way, arms.
-
 use std::net::IpAddr;
 
 use proptest::prelude::*;

@@ -19,7 +19,8 @@ const TAKEN: [&str; 5] = ["runs", "lock", "plan.json", "scenario.toml", "host.js
 /// The files of a scenario that were read so far.
 #[derive(Debug)]
 pub struct Files {
-    folder: PathBuf,
+    /// `None` if files may be anywhere.
+    folder: Option<PathBuf>,
     texts: RefCell<Vec<ScenarioFile>>,
     losses: RefCell<BTreeMap<String, LossPositions>>,
     rates: RefCell<BTreeMap<String, RateTrace>>,
@@ -29,7 +30,12 @@ impl Files {
     /// Files are looked up in the folder of this scenario.
     pub fn beside(scenario: &str) -> Self {
         let folder = Path::new(scenario).parent().unwrap_or(Path::new("")).to_owned();
-        Files { folder, texts: RefCell::default(), losses: RefCell::default(), rates: RefCell::default() }
+        Files { folder: Some(folder), ..Files::anywhere() }
+    }
+
+    /// Files of a command line, which may be in any folder.
+    pub fn anywhere() -> Self {
+        Files { folder: None, texts: RefCell::default(), losses: RefCell::default(), rates: RefCell::default() }
     }
 
     /// Positions of losses in a file.
@@ -73,10 +79,10 @@ impl Files {
         let path = Path::new(name);
         let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
         let is_taken = path.iter().next().is_none_or(|first| TAKEN.iter().any(|taken| first == *taken));
-        if !is_inside || is_taken {
+        if self.folder.is_some() && (!is_inside || is_taken) {
             return Err("expected a file in the scenario's folder or below, such as losses.txt".to_owned());
         }
-        let place = self.folder.join(path);
+        let place = self.folder.as_deref().unwrap_or(Path::new("")).join(path);
         let text = trace_file::read(&std::path::absolute(&place).unwrap_or(place))?; // the error says where it looked
         let value = read(&text).map_err(|why| format!("{name}: {why}"))?;
         let mut texts = self.texts.borrow_mut();

@@ -3,13 +3,15 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::table::{CellReader, Result, ScenarioTable};
-use super::value::{FieldValue, Read};
-use crate::path::Direction;
+use super::files::Files;
+use super::table::{CellReader, Result, ScenarioTable, syntax};
+use super::value::{Read, ScenarioValue};
+use crate::model::run::At;
 use crate::path::change::DirectionChange;
 use crate::path::loss::{LossModel, LossText};
 use crate::path::rate_trace::{RateText, RateTrace};
 use crate::path::route::LinkSpec;
+use crate::path::{Direction, LinkConfig};
 use crate::scenario::reference::{CHANGE_REVERSE, ONE_WAY};
 use crate::units::{BitsPerSec, ParseError, QueueSize};
 use crate::written::Mistake;
@@ -49,7 +51,7 @@ impl<'t> WrittenLink<'t> {
     }
 
     /// The value of a field in a direction, 0 or 1.
-    pub(super) fn value(&self, side: usize, field: &str) -> Option<FieldValue<'t>> {
+    pub(super) fn value(&self, side: usize, field: &str) -> Option<ScenarioValue<'t>> {
         self.side(side, field).get(field)
     }
 
@@ -89,11 +91,16 @@ impl<'t> WrittenLink<'t> {
         })
     }
 
-    fn spec(&self, run: Duration, mtu: u32) -> Result<LinkSpec> {
-        let mut spec = LinkSpec { ends: self.ends.clone(), directions: [self.direction(0)?, self.direction(1)?] };
-        for (side, direction) in spec.directions.iter_mut().enumerate() {
+    fn directions(&self, run: Duration) -> Result<[Direction; 2]> {
+        let mut directions = [self.direction(0)?, self.direction(1)?];
+        for (side, direction) in directions.iter_mut().enumerate() {
             self.add_changes(run, side, direction)?;
         }
+        Ok(directions)
+    }
+
+    fn spec(&self, run: Duration, mtu: u32) -> Result<LinkSpec> {
+        let spec = LinkSpec { ends: self.ends.clone(), directions: self.directions(run)? };
         let loses_all = |loss: &LossModel| loss.long_run().0 >= 1.0 && !matches!(loss, LossModel::Positions(_));
         let wrong = spec.config(mtu).out_of_range().or_else(|| {
             let side = spec.directions.iter().position(|direction| loses_all(&direction.loss))?;
@@ -162,7 +169,7 @@ impl WrittenChange<'_> {
 }
 
 /// A queue size in packets.
-fn places(value: &FieldValue<'_>) -> Result<u32> {
+fn places(value: &ScenarioValue<'_>) -> Result<u32> {
     match QueueSize::read(value)? {
         QueueSize::Packets(places) => Ok(places),
         _ => Err(value.refuse("expected a number with pkts")),
@@ -171,7 +178,7 @@ fn places(value: &FieldValue<'_>) -> Result<u32> {
 
 /// A list has the numbers of the lost packets.
 impl Read for LossModel {
-    fn read(value: &FieldValue<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let text = if value.written.get_ref().is_array() {
             let positions = value.list(|item| Ok(item.text()?.unwrap_or_default()))?;
             format!("positions:{}", positions.join(",")).parse().map_err(|error| value.wrong(error))?
@@ -190,13 +197,24 @@ impl Read for LossModel {
 
 /// A rate, with its trace if it is the mean of one.
 impl Read for (BitsPerSec, Option<RateTrace>) {
-    fn read(value: &FieldValue<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let text = value.parsed(RateText::from_str)?;
         value.reader.files.rate(&text).map_err(|why| match text {
             RateText::File(_) => value.refuse(why).or_hint(BESIDE),
             _ => value.refuse(why),
         })
     }
+}
+
+/// Reads the one `[[link]]` of a text, which needs no `ends`. Ranges that depend on other fields are not checked.
+///
+/// Errors: the first mistake.
+pub fn read_link(text: &str, mtu: u32) -> Result<LinkConfig> {
+    let (files, nowhere) = (Files::anywhere(), At::new());
+    let whole = syntax("", text)?;
+    let reader = CellReader { file: "", text, whole: &whole, files: &files, at: &nowhere };
+    let table = reader.document().tables("link")?.swap_remove(0);
+    Ok(LinkConfig { directions: WrittenLink::new(Default::default(), table)?.directions(Duration::MAX)?, mtu })
 }
 
 impl<'t> CellReader<'t> {

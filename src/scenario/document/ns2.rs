@@ -1,7 +1,7 @@
 //! `[ns2]`: settings for the simulator ns-2.
 
 use super::table::{CellReader, Result};
-use super::value::{FieldValue, Read};
+use super::value::{Read, ScenarioValue};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ns2Spec {
@@ -37,7 +37,7 @@ impl CellReader<'_> {
             return Err(value.refuse_field("expected at least one, such as SACK = \"TCP/Sack1\""));
         }
         let links = self.written_links()?;
-        let pair = |value: &FieldValue<'_>| {
+        let pair = |value: &ScenarioValue<'_>| {
             let pair = <[String; 2]>::read(value)?;
             let is_joined = links.iter().any(|link| pair.iter().all(|end| link.ends.contains(end)));
             if pair[0] != pair[1] && is_joined { Ok(pair) } else { Err(value.refuse("no link joins them")) }
@@ -47,7 +47,7 @@ impl CellReader<'_> {
     }
 }
 
-fn agent((name, value): (&str, FieldValue<'_>)) -> Result<(String, String)> {
+fn agent((name, value): (&str, ScenarioValue<'_>)) -> Result<(String, String)> {
     let agent = String::read(&value)?;
     if !is_agent(&agent) {
         return Err(value.refuse("expected a TCP agent of ns-2, such as TCP/Sack1 or TCP/Linux cubic"));

@@ -6,7 +6,7 @@ use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
 use super::table::{CellReader, Result, ScenarioTable};
-use super::value::{FieldValue, Read};
+use super::value::{Read, ScenarioValue};
 use crate::model::metrics::METRICS;
 use crate::nearest::nearest;
 use crate::scenario::spec::{ALGORITHM, Cell, VARIANT, Variable};
@@ -115,7 +115,7 @@ impl MeasuredNames {
 
     /// Reads lists of numbers, each with a number per value of `over`.
     fn lists(&self, table: &ScenarioTable<'_>, key: &str, over: &Variable) -> Result<BTreeMap<String, Vec<f64>>> {
-        let read = |(name, value): (&str, FieldValue<'_>)| {
+        let read = |(name, value): (&str, ScenarioValue<'_>)| {
             let numbers = Vec::<f64>::read(&value)?;
             if numbers.len() != over.values.len() {
                 let (given, needed) = (numbers.len(), over.values.len());
@@ -127,12 +127,12 @@ impl MeasuredNames {
     }
 }
 
-pub(super) fn metric(value: &FieldValue<'_>) -> Result<String> {
+pub(super) fn metric(value: &ScenarioValue<'_>) -> Result<String> {
     value.one_of(METRICS.iter().map(|metric| metric.name), "one of")
 }
 
 /// Reads a list of different metrics.
-fn metrics(value: &FieldValue<'_>) -> Result<Vec<String>> {
+fn metrics(value: &ScenarioValue<'_>) -> Result<Vec<String>> {
     let mut metrics: Vec<String> = Vec::new();
     value.list(|item| {
         let name = metric(item)?;

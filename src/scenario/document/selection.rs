@@ -5,7 +5,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use super::report::{MeasuredNames, ReportSpec};
 use super::table::{CellReader, Result};
-use super::value::FieldValue;
+use super::value::ScenarioValue;
 use crate::model::metrics::Metric;
 use crate::scenario::spec::{ALGORITHM, VARIANT};
 
@@ -71,7 +71,7 @@ impl CellReader<'_> {
     }
 }
 
-fn parameter(value: &FieldValue<'_>, measured: &MeasuredNames) -> Result<String> {
+fn parameter(value: &ScenarioValue<'_>, measured: &MeasuredNames) -> Result<String> {
     let parameters = measured.variables().filter(|name| ![VARIANT, ALGORITHM].contains(name));
     let name = value.one_of(parameters, "a variable of [sweep] that is a parameter:")?;
     match measured.sweep.iter().any(|variable| variable.name == name && variable.values.len() > 1) {
@@ -80,7 +80,7 @@ fn parameter(value: &FieldValue<'_>, measured: &MeasuredNames) -> Result<String>
     }
 }
 
-fn criterion(value: &FieldValue<'_>, goal: Goal, report: &ReportSpec) -> Result<String> {
+fn criterion(value: &ScenarioValue<'_>, goal: Goal, report: &ReportSpec) -> Result<String> {
     let name = value.one_of(report.metrics.iter().map(String::as_str), "one of report.metrics:")?;
     if goal == Goal::NearOne && Metric::find(&name).is_none_or(|metric| metric.unit != "ratio") {
         return Err(value.refuse("expected a ratio: only ratios can be near one"));

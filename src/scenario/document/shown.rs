@@ -8,7 +8,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use super::report::{MeasuredNames, Of, Published, ReportSpec, metric};
 use super::table::{CellReader, Result, ScenarioTable};
-use super::value::{FieldValue, Read, Text};
+use super::value::{Read, ScenarioValue, Text};
 use crate::model::flow::SERIES;
 use crate::model::run::At;
 use crate::scenario::spec::VARIANT;
@@ -134,10 +134,10 @@ impl CellReader<'_> {
 /// Reads `at`, which has a value or a list for each variable. A variant may be published only.
 fn points(table: &ScenarioTable<'_>, measured: &MeasuredNames, published: &[Published]) -> Result<Points> {
     let Some(at) = table.get("at") else { return Ok(Points::default()) };
-    let read = |(name, value): (&str, FieldValue<'_>)| {
+    let read = |(name, value): (&str, ScenarioValue<'_>)| {
         let variable = measured.variable(name, |expected| value.refuse_field(expected))?;
         let is_published = |text: &str| name == VARIANT && published.iter().any(|it| it.values.contains_key(text));
-        let one = |item: &FieldValue<'_>| {
+        let one = |item: &ScenarioValue<'_>| {
             let Text(text) = Text::read(item)?;
             let is_known = variable.values.contains(&text) || is_published(&text);
             let known = || format!("expected values of `{name}`: {}", variable.values.join(", "));

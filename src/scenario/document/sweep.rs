@@ -1,7 +1,7 @@
 //! `[sweep]` and the names of `[variant.NAME]`: the variables, their values, and every combination of these.
 
 use super::table::{CellReader, Result};
-use super::value::{FieldValue, names_in};
+use super::value::{ScenarioValue, names_in};
 use crate::model::run::At;
 use crate::scenario::spec::{Cell, PLANNED_RUNS_MAX, RUNS_MAX, VARIANT, Variable};
 
@@ -72,7 +72,7 @@ impl CellReader<'_> {
     }
 
     /// Errors: no field refers to the variable.
-    fn check_used(&self, variable: &FieldValue<'_>, name: &str) -> Result<()> {
+    fn check_used(&self, variable: &ScenarioValue<'_>, name: &str) -> Result<()> {
         let document = self.document();
         let mut others = document.entries().filter(|(key, _)| *key != "sweep");
         if others.any(|(_, value)| names_in(value.written.get_ref()).contains(&name)) {
@@ -87,7 +87,7 @@ fn measures_the_same(one: &Cell, other: &Cell) -> bool {
     (&one.links, &one.flows, one.duration, one.mtu) == (&other.links, &other.flows, other.duration, other.mtu)
 }
 
-fn variable(name: &str, value: &FieldValue<'_>, variants: &[String]) -> Result<Variable> {
+fn variable(name: &str, value: &ScenarioValue<'_>, variants: &[String]) -> Result<Variable> {
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         let what = "expected a name of letters, digits and _, so that $name can refer to it";
         return Err(value.refuse_field(what));

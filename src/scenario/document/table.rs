@@ -4,7 +4,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::files::Files;
-use super::value::{FieldValue, Read};
+use super::value::{Read, ScenarioValue};
 use crate::model::run::At;
 use crate::nearest::nearest;
 use crate::scenario::reference::{DOCUMENT, OPEN, ScenarioField, ScenarioSection};
@@ -72,8 +72,8 @@ struct Layer<'t> {
 }
 
 impl<'t> Layer<'t> {
-    fn value(&self, reader: CellReader<'t>, key: &str, written: &'t Spanned<DeValue<'t>>) -> FieldValue<'t> {
-        FieldValue { reader, name: self.name_of(key), field: self.section.field(key), written }
+    fn value(&self, reader: CellReader<'t>, key: &str, written: &'t Spanned<DeValue<'t>>) -> ScenarioValue<'t> {
+        ScenarioValue { reader, name: self.name_of(key), field: self.section.field(key), written }
     }
 
     fn name_of(&self, key: &str) -> String {
@@ -83,7 +83,7 @@ impl<'t> Layer<'t> {
 
 impl<'t> ScenarioTable<'t> {
     /// Errors: a field that the section does not declare.
-    pub fn new(value: &FieldValue<'t>, entries: &'t DeTable<'t>) -> Result<Self> {
+    pub fn new(value: &ScenarioValue<'t>, entries: &'t DeTable<'t>) -> Result<Self> {
         let section = value.field.and_then(ScenarioField::section).unwrap_or(&OPEN);
         let layer = Layer { name: value.name.clone(), start: value.written.span().start, entries, section };
         ScenarioTable { reader: value.reader, layers: vec![layer] }.known()
@@ -98,7 +98,7 @@ impl<'t> ScenarioTable<'t> {
         ScenarioTable { reader: self.reader, layers: [&self.layers[..], &below.layers[..]].concat() }
     }
 
-    pub fn get(&self, key: &str) -> Option<FieldValue<'t>> {
+    pub fn get(&self, key: &str) -> Option<ScenarioValue<'t>> {
         self.layers.iter().find_map(|layer| Some(layer.value(self.reader, key, layer.entries.get(key)?)))
     }
 
@@ -119,7 +119,7 @@ impl<'t> ScenarioTable<'t> {
     }
 
     /// Errors: the field is missing.
-    pub fn need(&self, key: &str) -> Result<FieldValue<'t>> {
+    pub fn need(&self, key: &str) -> Result<ScenarioValue<'t>> {
         self.get(key).ok_or_else(|| self.missing(key, "missing, and it has no default"))
     }
 
@@ -134,7 +134,7 @@ impl<'t> ScenarioTable<'t> {
     }
 
     /// In the order of the file.
-    pub fn entries(&self) -> impl Iterator<Item = (&'t str, FieldValue<'t>)> + '_ {
+    pub fn entries(&self) -> impl Iterator<Item = (&'t str, ScenarioValue<'t>)> + '_ {
         self.layers.iter().flat_map(|layer| {
             let of = |(key, written): (&'t Spanned<_>, &'t Spanned<DeValue<'t>>)| {
                 let key: &'t std::borrow::Cow<'t, str> = key.get_ref();
@@ -156,7 +156,7 @@ impl<'t> ScenarioTable<'t> {
             let what = format!("expected [[{}]], in two pairs of brackets: there may be several", value.name);
             return Err(value.refuse_field(what));
         };
-        items.iter().map(FieldValue::table).collect()
+        items.iter().map(ScenarioValue::table).collect()
     }
 
     /// Errors: a field that no section of the table declares.

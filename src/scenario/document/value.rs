@@ -25,7 +25,7 @@ use crate::written::{Mistake, given};
 
 /// The value of a field in one cell.
 #[derive(Clone)]
-pub struct FieldValue<'t> {
+pub struct ScenarioValue<'t> {
     pub reader: CellReader<'t>,
     /// Dotted name, such as `link.rate`. An item of a list has the name of the list.
     pub name: String,
@@ -69,7 +69,7 @@ pub fn names_in<'a>(value: &'a DeValue<'_>) -> Vec<&'a str> {
     }
 }
 
-impl<'t> FieldValue<'t> {
+impl<'t> ScenarioValue<'t> {
     /// A text, number or truth value as text, with `$name` as it is written.
     ///
     /// None: any other value.
@@ -87,7 +87,7 @@ impl<'t> FieldValue<'t> {
         })
     }
 
-    /// As [`FieldValue::literal`], with each `$name` replaced by its value in the cell.
+    /// As [`ScenarioValue::literal`], with each `$name` replaced by its value in the cell.
     ///
     /// Errors: a `$name` that is not a variable of the sweep.
     pub fn text(&self) -> Result<Option<Cow<'t, str>>> {
@@ -186,13 +186,13 @@ impl<'t> FieldValue<'t> {
     }
 
     /// None: it is not a list.
-    pub fn items(&self) -> Option<Vec<FieldValue<'t>>> {
+    pub fn items(&self) -> Option<Vec<ScenarioValue<'t>>> {
         let items = self.written.get_ref().as_array()?;
-        Some(items.iter().map(|written| FieldValue { written, ..self.clone() }).collect())
+        Some(items.iter().map(|written| ScenarioValue { written, ..self.clone() }).collect())
     }
 
     /// Reads each item of a list.
-    pub fn list<T>(&self, read: impl FnMut(&FieldValue<'t>) -> Result<T>) -> Result<Vec<T>> {
+    pub fn list<T>(&self, read: impl FnMut(&ScenarioValue<'t>) -> Result<T>) -> Result<Vec<T>> {
         let items = self.items().ok_or_else(|| self.refuse("expected a list, such as [1, 2]"))?;
         items.iter().map(read).collect()
     }
@@ -264,24 +264,24 @@ impl<'t> FieldValue<'t> {
 /// Reads a type from a value of a scenario.
 pub trait Read: Sized {
     /// Errors: the value is of another type, malformed, or out of range.
-    fn read(value: &FieldValue<'_>) -> Result<Self>;
+    fn read(value: &ScenarioValue<'_>) -> Result<Self>;
 }
 
 macro_rules! read_with {
     ($read:expr => $($name:ty),*) => {$(
         impl Read for $name {
-            fn read(value: &FieldValue<'_>) -> Result<Self> {
+            fn read(value: &ScenarioValue<'_>) -> Result<Self> {
                 $read(value)
             }
         }
     )*};
 }
-read_with!(|value: &FieldValue<'_>| value.parsed(FromStr::from_str) => Bytes, QueueSize, Share, Reorder, AckHold);
-read_with!(FieldValue::word => Profile, Protocol, BulkSender, Of, Draw);
+read_with!(|value: &ScenarioValue<'_>| value.parsed(FromStr::from_str) => Bytes, QueueSize, Share, Reorder, AckHold);
+read_with!(ScenarioValue::word => Profile, Protocol, BulkSender, Of, Draw);
 read_with!(whole => u32, u64);
 
 /// A whole number in the range of its field. It may be a text, so that a sweep can set it.
-fn whole<T: TryFrom<u64>>(value: &FieldValue<'_>) -> Result<T> {
+fn whole<T: TryFrom<u64>>(value: &ScenarioValue<'_>) -> Result<T> {
     let number = value.text()?.and_then(|text| text.parse().ok());
     let number = number.filter(|number| value.field.is_none_or(|field| field.kind.takes(*number)));
     let number = number.and_then(|number| T::try_from(number).ok());
@@ -289,21 +289,21 @@ fn whole<T: TryFrom<u64>>(value: &FieldValue<'_>) -> Result<T> {
 }
 
 impl Read for BitsPerSec {
-    fn read(value: &FieldValue<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let range = value.field.and_then(|field| if let Kind::Rate(range) = field.kind { Some(range) } else { None });
         value.within(value.parsed(BitsPerSec::from_str)?, range, |rate| rate.to_string())
     }
 }
 
 impl Read for Duration {
-    fn read(value: &FieldValue<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let range = value.field.and_then(|field| if let Kind::Time(range) = field.kind { range } else { None });
         value.within(value.parsed(parse_duration)?, range, format_duration)
     }
 }
 
 impl Read for String {
-    fn read(value: &FieldValue<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let text = value.text()?.filter(|_| value.written.get_ref().is_str());
         text.map(Cow::into_owned).ok_or_else(|| value.refuse("expected a text in quotes"))
     }
@@ -313,14 +313,14 @@ impl Read for String {
 pub struct Text(pub String);
 
 impl Read for Text {
-    fn read(value: &FieldValue<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let text = value.text()?.map(|text| Text(text.into_owned()));
         text.ok_or_else(|| value.refuse("expected a text or a number"))
     }
 }
 
 impl Read for bool {
-    fn read(value: &FieldValue<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         value.written.get_ref().as_bool().ok_or_else(|| value.refuse("expected true or false"))
     }
 }
@@ -329,7 +329,7 @@ impl Read for bool {
 pub struct Switch(pub bool);
 
 impl Read for Switch {
-    fn read(value: &FieldValue<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         match value.text()?.as_deref() {
             Some("1" | "true") => Ok(Switch(true)),
             Some("0" | "false") => Ok(Switch(false)),
@@ -339,27 +339,27 @@ impl Read for Switch {
 }
 
 impl Read for f64 {
-    fn read(value: &FieldValue<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let number = value.literal().filter(|_| !value.written.get_ref().is_str());
         number.and_then(|number| number.parse().ok()).ok_or_else(|| value.refuse("expected a number"))
     }
 }
 
 impl Read for [String; 2] {
-    fn read(value: &FieldValue<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let nodes = value.list(String::read)?;
         nodes.try_into().map_err(|_| value.refuse("expected two nodes, such as [\"a\", \"b\"]"))
     }
 }
 
 impl<T: Read> Read for Vec<T> {
-    fn read(value: &FieldValue<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         value.list(T::read)
     }
 }
 
 impl<T: Read> Read for BTreeMap<String, T> {
-    fn read(value: &FieldValue<'_>) -> Result<Self> {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let table = value.table()?;
         table.entries().map(|(name, value)| Ok((name.to_owned(), T::read(&value)?))).collect()
     }

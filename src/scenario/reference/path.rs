@@ -9,7 +9,7 @@ use Unset::{Means, Needed};
 use crate::path::{DELAY_MAX, RATE_RANGE};
 
 /// Fields that apply to the first direction only, unless `reverse` sets them.
-pub(in crate::scenario) const ONE_WAY: [&str; 4] = ["queue_low", "loss", "reorder", "duplicate"];
+pub(crate) const ONE_WAY: [&str; 4] = ["queue_low", "loss", "reorder", "duplicate"];
 
 const UP_TO_10S: Kind = Time(Some([Duration::ZERO, DELAY_MAX]));
 const AS_BEFORE: Unset = Means("as before");

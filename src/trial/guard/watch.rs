@@ -1,7 +1,8 @@
-//! One generation on trial, as its guard sees it: the lease, both arms, and what follows from them.
+//! One generation on trial: renews its lease, looks at its arms, and does what follows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -10,27 +11,25 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use crate::kernel::{bpf, clock};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{GenerationRecord, PolicyRecord, TrialRecord};
-use crate::policy::rule::{Policy, Treatment};
+use crate::policy::rule::{Policy, Rule};
 use crate::state::Store;
 use crate::state::pins::Pins;
 use crate::trace::gather::Layouts;
-use crate::trial::arms::{ArmCells, Arms};
-use crate::trial::incident::{IncidentFacts, Recent};
+use crate::trial::arms::{ArmCells, ArmCounter};
+use crate::trial::incident::{self, Recent};
 use crate::trial::judge::{self, RuleJudgement, SeenSums};
 use crate::trial::progress::{self, NextMove};
-use crate::trial::standing::lease_of;
-use crate::trial::turn::Turn;
 use crate::trial::view::{self, LookHistory, TrialView};
-use crate::trial::{advance, end, incident};
+use crate::trial::{advance, end, standing};
 
-/// Between two looks at the arms, unless something is due.
+/// The guard looks earlier if something is due.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// What absolute limits are about.
+/// Absolute limits apply to this time.
 const WINDOW: Duration = Duration::from_secs(60);
 
 pub(super) enum Tick {
     On,
-    /// It is over, by this guard or by somebody else.
+    /// This guard or somebody else ended the trial.
     Over,
 }
 
@@ -38,16 +37,16 @@ pub(super) struct TrialWatch {
     pub(super) generation: u32,
     lease: MapHandle,
     until_ns: u64,
-    /// When it gave the latest sign of life.
+    /// When the lease was last renewed.
     alive_ns: u64,
-    arms: Option<Arms>,
+    arms: Option<ArmCounter>,
     ticks_per_s: f64,
     /// Readings of the latest window, oldest first.
     readings: VecDeque<(u64, BTreeMap<u32, ArmCells>)>,
     looked_ns: u64,
     judgements: Vec<RuleJudgement>,
     history: LookHistory,
-    /// The trial as it was when it was last shown.
+    /// The trial in the latest view.
     shown: Option<TrialRecord>,
     recent: Option<Recent>,
     layouts: fn() -> Layouts,
@@ -61,18 +60,21 @@ impl TrialWatch {
     ) -> Result<Self> {
         let pins = PolicyPins::of(Pins::writable()?);
         let lease = MapHandle::from_pinned_path(pins.part(trial.generation, "lease")).context("open the lease")?;
-        let slots = slots_of(&generation.policy, record);
+        let of_rule = |rule: &Rule| -> Vec<u32> {
+            let arms = rule.split.arms.iter();
+            arms.filter_map(|arm| judge::slot_of(record, &rule.name, &arm.treatment)).collect()
+        };
+        let slots: Vec<u32> = generation.policy.on_trial().flat_map(of_rule).collect();
         let labels: OwnedFd = bpf::open_pin(&pins.labels())?;
-        let arms = (!slots.is_empty()).then(|| Arms::start(&labels, generation.number, &slots)).transpose()?;
+        let arms = (!slots.is_empty()).then(|| ArmCounter::start(&labels, generation.number, &slots)).transpose()?;
         let recent = match earlier.and_then(|earlier| earlier.recent) {
-            Some(recent) => Some(recent),
-            None if is_guarded(&generation.policy) => Recent::start(layouts()).ok(), // an incident without a recording is one too
-            None => None,
+            None if generation.policy.rules.iter().any(Rule::is_guarded) => Recent::start(layouts()).ok(), // optional
+            recent => recent,
         };
         Ok(TrialWatch {
             generation: generation.number,
             lease,
-            until_ns: lease_of(trial)?.context("read the lease")?,
+            until_ns: standing::lease_of(trial)?.context("read the lease")?,
             alive_ns: clock::boottime_ns()?,
             arms,
             ticks_per_s: ticks_per_s(),
@@ -86,9 +88,9 @@ impl TrialWatch {
         })
     }
 
-    /// Gives a sign of life; returns how long there was none, where that was too long.
+    /// Renews the lease. If it was over already, returns the time since the last renewal.
     ///
-    /// A trial that is past its deadline gets no more of them, and that is no gap: what happens then is decided after it.
+    /// After the deadline the lease is not renewed, and that is no gap.
     pub(super) fn renew(&mut self, trial: &TrialRecord) -> Result<Option<Duration>> {
         let now_ns = clock::boottime_ns()?;
         if trial.deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns) {
@@ -103,7 +105,7 @@ impl TrialWatch {
         Ok(None)
     }
 
-    /// Looks if that is due, and does what follows.
+    /// Looks if a look is due, and does what follows.
     pub(super) fn act(
         &mut self,
         trial: &TrialRecord,
@@ -112,13 +114,9 @@ impl TrialWatch {
     ) -> Result<Tick> {
         let now_ns = clock::boottime_ns()?;
         let policy = &generation.policy;
-        let due = trial.rules.iter().filter_map(|progress| {
-            let rule = policy.rules.iter().find(|rule| rule.name == progress.rule)?;
-            view::due_ns(rule, progress)
-        });
-        // What was due at an earlier look is not due again: it waits until the arms can tell, or for a person.
-        let mut due = due.chain(trial.deadline_ns).filter(|at| (self.looked_ns..=now_ns).contains(at));
-        let is_due = due.next().is_some();
+        let due = trial.rules.iter().filter_map(|progress| view::due_ns(policy.rule(&progress.rule)?, progress));
+        // Something that was due at an earlier look waits for more data or for a person.
+        let is_due = due.chain(trial.deadline_ns).any(|at| (self.looked_ns..=now_ns).contains(&at));
         if !is_due && now_ns.saturating_sub(self.looked_ns) < LOOK_EVERY.as_nanos() as u64 {
             if self.shown.as_ref() != Some(trial) {
                 self.write_view(trial, policy, now_ns);
@@ -154,7 +152,7 @@ impl TrialWatch {
         Ok(())
     }
 
-    /// Nobody but those who look needs this: what cannot be written is left.
+    /// A failure is ignored, because only other commands read the view.
     fn write_view(&mut self, trial: &TrialRecord, policy: &Policy, now_ns: u64) {
         self.shown = Some(trial.clone());
         let view = TrialView {
@@ -179,23 +177,20 @@ impl TrialWatch {
         match next {
             NextMove::Wait => Ok(Tick::On),
             NextMove::Revert { why, is_incident } => {
-                // First back, then the paperwork.
+                // Reverting comes first.
                 let folder = is_incident.then(incident::new_folder);
                 if end::revert_where(is_own, &why, folder.clone())?.is_some()
                     && let Some(folder) = folder
                 {
-                    let recent = self.recent.take();
-                    let facts = IncidentFacts { why: &why, trial, generation, judgements: &self.judgements };
-                    incident::write(&folder, &facts, &self.history, recent)?;
+                    self.write_incident(&folder, &why, (trial, generation))?;
                 }
                 Ok(Tick::Over)
             }
             NextMove::Conclude { why } => end::keep_where(is_own, &why).map(|_| Tick::Over),
             NextMove::Change { rules, is_step, is_incident, why } => {
-                let is_done = advance::change_progress(&Turn::take()?, trial, rules, is_step)?;
+                let is_done = advance::change_progress(&standing::lock()?, trial, rules, is_step)?;
                 if is_done && is_incident {
-                    let facts = IncidentFacts { why: &why, trial, generation, judgements: &self.judgements };
-                    let written = incident::write(&incident::new_folder(), &facts, &self.history, self.recent.take());
+                    let written = self.write_incident(&incident::new_folder(), &why, (trial, generation));
                     self.recent = Recent::start((self.layouts)()).ok();
                     written?;
                 }
@@ -203,20 +198,14 @@ impl TrialWatch {
             }
         }
     }
+
+    fn write_incident(&mut self, folder: &Path, why: &str, of: (&TrialRecord, &GenerationRecord)) -> Result<()> {
+        let recent = self.recent.take();
+        incident::write(folder, why, of, (&self.judgements, &self.history), recent)
+    }
 }
 
-/// Numbers of the arms of rules that are on trial.
-fn slots_of(policy: &Policy, record: &PolicyRecord) -> Vec<u32> {
-    let tried = policy.rules.iter().filter(|rule| rule.trial.is_some());
-    let arms = tried.flat_map(|rule| rule.split.arms.iter().map(|arm| (&rule.name, &arm.treatment)));
-    arms.filter_map(|(rule, treatment): (&String, &Treatment)| judge::slot_of(record, rule, treatment)).collect()
-}
-
-fn is_guarded(policy: &Policy) -> bool {
-    policy.rules.iter().any(|rule| rule.trial.as_ref().is_some_and(|trial| trial.is_guarded()))
-}
-
-/// The kernel's tick, in which it counts the time that a connection is busy.
+/// The frequency of the kernel's tick, the unit of a connection's busy time.
 fn ticks_per_s() -> f64 {
     use nix::time::{ClockId, clock_getres};
     let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_or(0.004, |tick| tick.tv_nsec() as f64 / 1e9);

@@ -1,5 +1,3 @@
-//! What follows for limits from sums of the arms.
-
 use super::*;
 use crate::policy::record::ArmSlot;
 use crate::policy::rule::{Match, Portion, RuleTrial, Split};
@@ -7,11 +5,11 @@ use crate::trial::arms::GuardCell;
 
 const TICKS_PER_S: f64 = 250.0;
 
-/// An arm with about as much in each fold: connections, segments, retransmissions, ends, abnormal ends.
+/// About the same in each fold: connections, segments, retransmissions, ends, abnormal ends.
 fn cells(number: usize, [connections, sent, retrans, ended, abnormal]: [u64; 5]) -> ArmCells {
     std::array::from_fn(|fold| {
         let extra = (fold + number) as u64 % 3;
-        GuardCell::of([connections, 1000, 10, sent, retrans + extra, 0, 0, 0, ended, abnormal])
+        GuardCell([connections, 1000, 10, sent, retrans + extra, 0, 0, 0, ended, abnormal])
     })
 }
 
@@ -23,7 +21,7 @@ fn policy(limits: &[&str], by: SplitBy, shares: &[(&str, u16)]) -> Policy {
     Policy { rules: vec![Rule { trial, ..rule }] }
 }
 
-/// Judges a rule whose treated arm did the first and whose control arm did the second.
+/// `arms`: the treated arm and the control arm.
 fn judged(policy: &Policy, arms: [[u64; 5]; 2]) -> RuleJudgement {
     let slots = ["dtcp", "keep"].map(|arm| ArmSlot { rule: "web".into(), arm: arm.into() });
     let record = PolicyRecord { slots: slots.into(), ..PolicyRecord::default() };

@@ -1,13 +1,10 @@
-//! What follows from looks and from the clock, case by case.
-
 use std::time::Duration;
 
 use super::*;
-use crate::policy::rule::{Arm, Match, Portion, RolloutStep, Rule, Split, SplitBy};
+use crate::policy::rule::{Arm, Match, Portion, RolloutStep, Rule, RuleTrial, Split, SplitBy};
 use crate::trial::judge::{LimitJudgement, blank};
 
 const SECOND: u64 = 1_000_000_000;
-/// When the trials of these tests began.
 const BEGAN: u64 = 1000 * SECOND;
 
 fn trial_of(deadline_s: Option<u64>, state: RuleState) -> TrialRecord {
@@ -80,13 +77,9 @@ fn crossed_limit_reverts_in_every_state() {
 fn crossed_limit_freezes_where_the_rule_says_so_and_once_only() {
     let policy = policy_of(|trial| trial.on_fail = OnFail::Freeze);
     let crossed = seen(LimitState::Crossed);
-    let (rules, is_step) = changed(next(&trial_of(None, RuleState::Judged), &policy, &crossed, at(1)));
-    assert_eq!((rules[0].state, is_step), (RuleState::Frozen, false));
-    let NextMove::Change { is_incident: true, why, .. } =
-        next(&trial_of(None, RuleState::Judged), &policy, &crossed, at(1))
-    else {
-        panic!("a crossed limit is an incident whatever follows")
-    };
+    let next_move = next(&trial_of(None, RuleState::Judged), &policy, &crossed, at(1));
+    let NextMove::Change { rules, is_step: false, is_incident: true, why } = next_move else { panic!("{next_move:?}") };
+    assert_eq!(rules[0].state, RuleState::Frozen);
     assert!(why.contains("crossed the limit retransmitted<1.2x"), "{why}");
     assert_eq!(next(&trial_of(None, RuleState::Frozen), &policy, &crossed, at(999)), NextMove::Wait);
 }
@@ -133,19 +126,13 @@ fn paused_steps_wait_for_a_person() {
 }
 
 #[test]
-fn what_cannot_be_told_goes_as_the_rule_says() {
+fn undecided_limit_goes_as_the_rule_says_and_broken_measurement_promotes_nothing() {
     let of = |undecided| policy_of(|trial| trial.undecided = undecided);
     let trial = trial_of(None, RuleState::Judged);
     let unclear = seen(LimitState::Undecided);
     assert_reverts(&next(&trial, &of(Undecided::Revert), &unclear, at(10)), false, "the rule says revert");
     assert_eq!(changed(next(&trial, &of(Undecided::Proceed), &unclear, at(10))).0[0].step, 1);
     assert_eq!(next(&trial, &of(Undecided::Hold), &unclear, at(999)), NextMove::Wait);
-}
-
-#[test]
-fn broken_instrument_promotes_nothing() {
-    let of = |undecided| policy_of(|trial| trial.undecided = undecided);
-    let trial = trial_of(None, RuleState::Judged);
     assert_eq!(next(&trial, &of(Undecided::Proceed), &broken(), at(999)), NextMove::Wait);
     assert_reverts(&next(&trial, &of(Undecided::Revert), &broken(), at(10)), false, "not shown");
 }
@@ -158,29 +145,19 @@ fn last_step_at_all_connections_needs_no_comparison() {
     assert!(matches!(next(&trial, &policy, &seen(LimitState::NotComparable), at(10)), NextMove::Conclude { .. }));
 }
 
+/// A person decides without a time, and keeps a trial with a time limit. The deadline of a rule decides by itself.
 #[test]
-fn trial_with_a_time_limit_is_kept_by_a_person_alone() {
-    let policy = policy_of(|trial| trial.steps.clear());
-    let trial = trial_of(Some(60), RuleState::Judged);
-    assert_eq!(next(&trial, &policy, &seen(LimitState::Safe), at(59)), NextMove::Wait);
-    assert_reverts(&next(&trial, &policy, &seen(LimitState::Safe), at(60)), false, "nobody confirmed it in time");
-    let passed = trial_of(Some(60), RuleState::Passed);
-    assert_eq!(next(&passed, &policy, &seen(LimitState::Safe), at(59)), NextMove::Wait);
-}
-
-#[test]
-fn deadline_of_a_rule_without_steps_decides() {
-    let policy = policy_of(|trial| {
-        trial.steps.clear();
-        trial.deadline = Some(Duration::from_secs(30));
-    });
+fn rule_without_steps_ends_by_a_person_or_its_deadline() {
+    let mut policy = policy_of(|trial| trial.steps.clear());
+    let safe = seen(LimitState::Safe);
+    assert_eq!(next(&trial_of(None, RuleState::Judged), &policy, &safe, at(99_999)), NextMove::Wait);
+    for state in [RuleState::Judged, RuleState::Passed] {
+        assert_eq!(next(&trial_of(Some(60), state), &policy, &safe, at(59)), NextMove::Wait);
+    }
+    let late = next(&trial_of(Some(60), RuleState::Judged), &policy, &safe, at(60));
+    assert_reverts(&late, false, "nobody confirmed it in time");
+    policy.rules[0].trial.as_mut().unwrap().deadline = Some(Duration::from_secs(30));
     let trial = trial_of(None, RuleState::Judged);
-    assert_eq!(next(&trial, &policy, &seen(LimitState::Safe), at(29)), NextMove::Wait);
-    assert!(matches!(next(&trial, &policy, &seen(LimitState::Safe), at(30)), NextMove::Conclude { .. }));
-}
-
-#[test]
-fn rule_without_a_time_waits_for_a_person() {
-    let policy = policy_of(|trial| trial.steps.clear());
-    assert_eq!(next(&trial_of(None, RuleState::Judged), &policy, &seen(LimitState::Safe), at(99_999)), NextMove::Wait);
+    assert_eq!(next(&trial, &policy, &safe, at(29)), NextMove::Wait);
+    assert!(matches!(next(&trial, &policy, &safe, at(30)), NextMove::Conclude { .. }));
 }

@@ -13,10 +13,10 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
 use crate::emulate::tunlink::ack::Ack;
-use crate::emulate::tunlink::gate::{Comer, Gate, Passed};
-use crate::emulate::tunlink::lane::Line;
+use crate::emulate::tunlink::gate::{AckGate, Comer, Passed};
+use crate::emulate::tunlink::lane::ParcelLine;
 use crate::emulate::tunlink::pool::Slot;
-use crate::emulate::tunlink::port::Frame;
+use crate::emulate::tunlink::port::EthernetFrame;
 use crate::emulate::tunlink::shaper::{PacketVerdict, Shaper, Traits};
 use crate::model::run::LinkCounters;
 use crate::path::draws::RandomStream;
@@ -69,7 +69,7 @@ const NO_PACKET: u64 = u64::MAX;
 type PacketFate = (PacketVerdict, bool, Option<PacketVerdict>);
 
 /// One direction in C.
-struct NativeLink(*mut c_void);
+struct CLink(*mut c_void);
 
 fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
@@ -83,7 +83,7 @@ fn library() -> &'static Library {
 /// Declares the functions of tests/host/link.c that take a link.
 macro_rules! methods {
     ($($name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)*) => {
-        impl NativeLink {
+        impl CLink {
             $(fn $name(&self, $($argument: $kind),*) $(-> $result)? {
                 // SAFETY: link.c has this signature, the link is live, and what pointers point to outlives the call.
                 unsafe {
@@ -111,13 +111,13 @@ methods! {
     line_take(now_ns: u64) -> u64;
 }
 
-impl Drop for NativeLink {
+impl Drop for CLink {
     fn drop(&mut self) {
         self.free();
     }
 }
 
-impl NativeLink {
+impl CLink {
     /// None: the laboratory refuses the request.
     fn read(request: &[u8]) -> Option<Self> {
         // SAFETY: link.c has this signature, and copies the bytes within the call.
@@ -125,7 +125,7 @@ impl NativeLink {
             let new = library().get::<unsafe extern "C" fn(*const u8, u64) -> *mut c_void>("host_link_new");
             new.unwrap()(request.as_ptr(), request.len() as u64)
         };
-        (!handle.is_null()).then(|| NativeLink(handle))
+        (!handle.is_null()).then(|| CLink(handle))
     }
 
     /// Admits a packet and its copy, and queues those that are due as `id` and `id + 1`. Returns how many were reordered.
@@ -179,10 +179,10 @@ fn plain(verdict: NativeVerdict) -> Option<PacketVerdict> {
 }
 
 /// One direction in Rust, as in [`crate::emulate::tunlink::lane::Lane`] between its sockets.
-struct EmulatedLink {
+struct RustLink {
     shaper: Shaper,
-    gate: Gate,
-    line: Line,
+    gate: AckGate,
+    line: ParcelLine,
     counters: LinkCounters,
     seed: u64,
     host_draws: Pcg64,
@@ -190,14 +190,14 @@ struct EmulatedLink {
     last_arrival: u64,
 }
 
-impl EmulatedLink {
+impl RustLink {
     fn new(config: &LinkConfig, host_delay: u64) -> Self {
         let direction = &config.directions[0];
         let limit = config.queue_limits().unwrap()[0];
-        EmulatedLink {
-            shaper: Shaper::new(direction, limit).with_mark(config.mark_limit(0)),
-            gate: Gate::new(direction.acks),
-            line: Line::new(),
+        RustLink {
+            shaper: Shaper::new(direction, limit, config.mark_limit(0)),
+            gate: AckGate::new(direction.acks),
+            line: ParcelLine::new(),
             counters: LinkCounters::default(),
             seed: direction.seed,
             host_draws: RandomStream::Host.generator(direction.seed),
@@ -225,7 +225,7 @@ impl EmulatedLink {
             self.count(verdict);
             return ((verdict, false, None), 0);
         };
-        let is_marked = self.shaper.marks_last();
+        let is_marked = self.shaper.is_marked;
         let mut reordered = self.line_up(due, frame(id), ack);
         let copy = self.shaper.admit_copy(arrival, packet.bytes);
         self.counters.duplicated_pkts += u64::from(copy.is_some());
@@ -237,8 +237,8 @@ impl EmulatedLink {
         ((verdict, is_marked, copy), reordered)
     }
 
-    fn line_up(&mut self, due: u64, frame: Frame, ack: Option<Ack>) -> u64 {
-        let comer = Comer { due, ack, begins_batch: self.shaper.begins_batch() };
+    fn line_up(&mut self, due: u64, frame: EthernetFrame, ack: Option<Ack>) -> u64 {
+        let comer = Comer { due, ack, begins_batch: self.shaper.begins_batch };
         let Passed { reordered, is_held, thinned } = self.gate.line_up(&mut self.line, comer, frame, |_| {});
         self.counters.acks_held_pkts += u64::from(is_held);
         self.counters.acks_thinned_pkts += thinned;
@@ -261,25 +261,19 @@ impl EmulatedLink {
     }
 
     fn counters(&self) -> LinkCounters {
-        LinkCounters {
-            max_queue_pkts: Some(self.shaper.max_queue_pkts()),
-            loss_runs: Some(self.shaper.loss_runs()),
-            lost_positions: self.shaper.first_lost().to_vec(),
-            reordered_pkts: Some(0),
-            ..self.counters.clone()
-        }
+        self.shaper.counters(LinkCounters { reordered_pkts: Some(0), ..self.counters.clone() })
     }
 }
 
 /// A frame that has its number as its length.
-fn frame(id: u64) -> Frame {
-    Frame { slot: Slot::default(), len: id as u32, arrival: 0 }
+fn frame(id: u64) -> EthernetFrame {
+    EthernetFrame { slot: Slot::default(), len: id as u32, arrival: 0 }
 }
 
-fn both(config: &LinkConfig, host_delay: u64) -> (NativeLink, EmulatedLink) {
+fn both(config: &LinkConfig, host_delay: u64) -> (CLink, RustLink) {
     let outlet = Outlet { device: "veth0", config, direction: 0, host_delay: Duration::from_nanos(host_delay) };
-    let native = NativeLink::read(&outlet.request().unwrap()).expect("the guest reads the request");
-    (native, EmulatedLink::new(config, host_delay))
+    let native = CLink::read(&outlet.request().unwrap()).expect("the guest reads the request");
+    (native, RustLink::new(config, host_delay))
 }
 
 /// Sends packets through both and compares all results. Returns the counters.
@@ -348,7 +342,7 @@ proptest! {
             request.truncate(cut.index(request.len()));
         }
         let mut now = 1 << 40;
-        if let Some(mut native) = NativeLink::read(&request) {
+        if let Some(mut native) = CLink::read(&request) {
             native.start(now);
             for (index, packet) in packets.iter().enumerate() {
                 now += packet.gap;

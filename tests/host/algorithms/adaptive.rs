@@ -2,33 +2,29 @@
 
 use proptest::prelude::*;
 
-use crate::algorithms::bottleneck::Flow;
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, state};
-use crate::algorithms::operations::Operation;
+use super::*;
 
 const ID: &str = "adaptive";
 const MS: u32 = 1_000;
 
-/// A connection in congestion avoidance, far above the windows in which delta counts.
-fn large() -> Connection<'static> {
-    Connection::of(ID, 1000, 2)
+/// A window far above those that delta influences.
+fn large() -> Endpoint<'static> {
+    Endpoint::of(ID, 1000, 2)
 }
 
-/// A sample at this time.
-fn at(flow: &mut Connection, now_ms: u64, rtt_us: u32) {
+/// Passes a sample at this time.
+fn at(flow: &mut Endpoint, now_ms: u64, rtt_us: u32) {
     let wait_us = now_ms * 1000 - flow.now_us();
     flow.wait(wait_us);
     flow.sample(&[rtt_us]);
 }
 
-/// Lowest, highest and present RTT.
-fn rtts(flow: &Connection) -> [u64; 3] {
+fn rtts(flow: &Endpoint) -> [u64; 3] {
     flow.fields(["rtt_min_us", "rtt_max_us", "rtt_cur_us"])
 }
 
-/// Whether an ACK with this sample is kept from growing the window.
-fn is_stopped_at(flow: &mut Connection, rtt_us: u32) -> bool {
+/// Whether an ACK with this sample does not grow the window.
+fn is_stopped_at(flow: &mut Endpoint, rtt_us: u32) -> bool {
     let frozen = flow.field("acks_frozen");
     flow.acknowledge(1, Some(rtt_us));
     let is_stopped = flow.field("acks_frozen") > frozen;
@@ -36,13 +32,13 @@ fn is_stopped_at(flow: &mut Connection, rtt_us: u32) -> bool {
     is_stopped
 }
 
-/// delta of equation 5 and its bound in the table: half of 2^-32 a packet of threshold, and nothing above 20.
+/// Equation 5. The error is at most half of 2^-32 per packet of threshold; above 20 packets delta is 0.
 #[test]
 fn delta_is_the_paper_s_within_its_bound() {
     const PUBLISHED: [(u32, f64); 6] = [(2, 0.238), (3, 0.142), (5, 0.033), (8, 0.0027), (10, 0.00045), (20, 4e-8)];
     let unit = 2_f64.powi(-32);
     let delta = |cwnd: u32, ssthresh: u32| {
-        let mut flow = Connection::of(ID, cwnd, ssthresh);
+        let mut flow = Endpoint::of(ID, cwnd, ssthresh);
         flow.acknowledge(1, Some(40 * MS));
         flow.field("delta_frac") as f64 * unit
     };
@@ -59,12 +55,12 @@ fn delta_is_the_paper_s_within_its_bound() {
     }
 }
 
-/// Equation 6 packet by packet in floating point, from small windows on: never more than one packet apart.
+/// Equation 6 packet by packet in floating point.
 #[test]
 fn small_windows_grow_by_delta_and_one_in_a_window() {
     for ssthresh in [2, 3, 5, 12] {
-        let mut flow = Connection::of(ID, ssthresh, ssthresh);
-        let mut reno = Connection::of("bpf_reno", ssthresh, ssthresh);
+        let mut flow = Endpoint::of(ID, ssthresh, ssthresh);
+        let mut reno = Endpoint::of("bpf_reno", ssthresh, ssthresh);
         let mut reference = f64::from(ssthresh);
         let mut acks_ahead = 0;
         for _ in 0..200 {
@@ -76,7 +72,7 @@ fn small_windows_grow_by_delta_and_one_in_a_window() {
             assert!(flow.cwnd() >= reno.cwnd());
             acks_ahead += u32::from(flow.cwnd() > reno.cwnd());
         }
-        // All the deltas on the way up from a threshold are 1.02 packets from 2, and less than one from 3 on.
+        // The sum of all deltas is 1.02 packets from a threshold of 2, and less than one from 3 on.
         assert_eq!(acks_ahead > 0, ssthresh == 2, "{acks_ahead} ACKs ahead of Reno from {ssthresh}");
     }
 }
@@ -84,7 +80,7 @@ fn small_windows_grow_by_delta_and_one_in_a_window() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A synthetic trace: growth stops exactly at 2/3 (RTTmax + RTTmin), for any RTTs from 1 us to 100 s.
+    /// For any RTTs from 1 us to 100 s growth stops exactly at 2/3 (RTTmax + RTTmin).
     #[test]
     fn growth_stops_from_two_thirds_of_the_extremes_on(
         trace in proptest::collection::vec((1..=100_000_000u32, 0..24u32), 1..60),
@@ -101,11 +97,11 @@ proptest! {
         prop_assert_eq!(flow.fields(["rtt_min_us", "rtt_max_us"]), [low, high]);
     }
 
-    /// Any scale: the level is (RTTmax + RTTmin) / (tau - 1).
+    /// The level is (RTTmax + RTTmin) / (tau - 1).
     #[test]
     fn tau_moves_the_level(tau in 2000..=3000u32, rtts in proptest::collection::vec(1..=100_000_000u32, 3)) {
         let native = native::borrowed(ID, &[&format!("tau={tau}")]);
-        let mut flow = Connection::over(&native, 1000, 2);
+        let mut flow = Endpoint::over(&native, 1000, 2);
         flow.sample(&rtts[..2]);
         let (low, high) = (rtts.iter().min().unwrap(), rtts.iter().max().unwrap());
         let sum = u64::from(*low) + u64::from(*high);
@@ -113,35 +109,24 @@ proptest! {
         prop_assert_eq!(is_stopped_at(&mut flow, rtts[2]), is_above);
     }
 
-    /// RTTmax <= 2 RTTmin: the brake never engages, whatever the order of the samples.
-    #[test]
-    fn growth_never_stops_within_twice_the_lowest(low in 1..50_000_000u32, trace in proptest::collection::vec(0.0..1.0, 1..60)) {
-        let mut flow = large();
-        for share in trace {
-            // Twice the lowest itself is the level: RTT = RTTthresh.
-            let rtt_us = low + (f64::from(low - 1) * share) as u32;
-            prop_assert!(!is_stopped_at(&mut flow, rtt_us));
-        }
-    }
-
     /// Without a queue, and above the windows in which delta counts, the algorithm is Reno.
     #[test]
     fn adaptive_is_reno_where_the_rtt_is_steady(start in 21..100_000u32, acks in proptest::collection::vec(1..100u32, 1..100)) {
         let run = |id| {
-            let mut flow = Connection::of(id, start, 2);
+            let mut flow = Endpoint::of(id, start, 2);
             acks.iter().for_each(|&packets| flow.acknowledge(packets, Some(40 * MS)));
             (flow.cwnd(), flow.tcp.snd_cwnd_cnt)
         };
         prop_assert_eq!(run(ID), run("bpf_reno"));
     }
 
-    /// Losses in any mode with a window over RTTmax: nothing overflows, and the extremes stay extremes.
+    /// Losses in any mode: nothing overflows, and the extremes stay extremes.
     #[test]
     fn any_rtt_in_any_mode_is_sound(
         mode in 0..=1u8, window_s in 0..=3u32, trace in proptest::collection::vec((1..=i32::MAX as u32, 0..30u32, 0..3_000u64), 1..40),
     ) {
         let native = native::borrowed(ID, &[&format!("rttmax_mode={mode}"), &format!("rttmax_win_s={window_s}")]);
-        let mut flow = Connection::over(&native, 10, 2);
+        let mut flow = Endpoint::over(&native, 10, 2);
         let mut now_ms = 0;
         for (rtt_us, shift, wait_ms) in trace {
             now_ms += wait_ms;
@@ -155,48 +140,46 @@ proptest! {
     }
 }
 
-/// The paper's bottleneck: 50 packets at 1.5 Mbit/s. Where the brake engages, by the specification's table (in ms and %).
+/// The paper's bottleneck with 50 packets at 1.5 Mbit/s. The table has ms and percent of the queue.
 #[test]
 fn brake_engages_at_the_table_s_queue_fill() {
-    const NEVER: Option<(u32, f64)> = None;
     let check = |packet_bytes: u32, rtt_ms: u32, expected: Option<(u32, f64)>| {
         let drain_us = 50 * packet_bytes * 8 * 10 / 15;
         let (low, high) = (rtt_ms * MS, rtt_ms * MS + drain_us);
         let mut flow = large();
         flow.sample(&[low, high]);
-        // The queue fills from empty to all but full, 100 us a step; full, RTT = RTTthresh where RTTmax = 2 RTTmin.
+        // The queue fills in steps of 100 us.
         let level = (low..high).step_by(100).find(|&rtt_us| is_stopped_at(&mut flow, rtt_us));
         let found = level.map(|level| (level, 100.0 * f64::from(level - low) / f64::from(drain_us)));
-        match (found, expected) {
-            (Some((level, fill)), Some((level_ms, percent))) => {
-                assert!(level.abs_diff(level_ms * MS) <= 600, "{packet_bytes} B, {rtt_ms} ms: {level}");
-                assert!((fill - percent).abs() <= 0.6, "{packet_bytes} B, {rtt_ms} ms: {fill} %");
+        let is_right = match (found, expected) {
+            (Some((level, fill)), Some((ms, percent))) => {
+                level.abs_diff(ms * MS) <= 600 && (fill - percent).abs() <= 0.6
             }
-            (found, expected) => assert_eq!(found, expected, "{packet_bytes} B, {rtt_ms} ms"),
-        }
+            (found, expected) => found.is_none() && expected.is_none(),
+        };
+        assert!(is_right, "{packet_bytes} B, {rtt_ms} ms: {found:?}");
     };
     for (rtt_ms, small, full) in [
         (100, Some((311, 79.0)), Some((400, 75.0))),
         (150, Some((378, 85.0)), Some((467, 79.0))),
         (200, Some((445, 92.0)), Some((533, 83.0))),
         (250, Some((511, 98.0)), Some((600, 88.0))),
-        (300, NEVER, Some((667, 92.0))),
-        (400, NEVER, NEVER),
+        (300, None, Some((667, 92.0))),
+        (400, None, None),
     ] {
         check(1000, rtt_ms, small);
         check(1500, rtt_ms, full);
     }
 }
 
-/// A loss after 300 packets filled the queue of a path of 100 ms and 1 ms a packet to an RTT of 400 ms.
-fn overflowed(settings: &[&str]) -> Flow<'static> {
-    let mut flow = Flow::new(native::tuned(ID, settings), 300, 2, [100_000, 1_000]);
+/// A flow that lost a packet when 300 packets had filled the queue to an RTT of 400 ms.
+fn overflowed(settings: &[&str]) -> LoneFlow<'static> {
+    let mut flow = LoneFlow::new(native::tuned(ID, settings), 300, 2, [100_000, 1_000]);
     flow.run_for(900_000);
     flow.lose();
     flow
 }
 
-/// The full queue of an earlier loss is remembered: the next time the window stops before it.
 #[test]
 fn window_stops_short_of_the_queue_that_overflowed() {
     let mut flow = overflowed(&["longest_stop_s=0"]);
@@ -207,26 +190,29 @@ fn window_stops_short_of_the_queue_that_overflowed() {
     let level = (2 * (high + 100_000) / 3).div_ceil(1000);
     assert_eq!(flow.phase(), "stopped");
     assert!(u64::from(flow.cwnd()).abs_diff(level) <= 2, "{} packets at a level of {level}", flow.cwnd());
-    assert_eq!(flow.field("rtt_max_us"), high, "it stays below the RTT that filled the queue");
+    assert_eq!(flow.field("rtt_max_us"), high, "the RTT stays below that of the full queue");
 }
 
-/// Settings of the paper, and the default.
-const ROUTES: [&[&str]; 2] = [&["longest_stop_s=0"], &[]];
+/// Runs the paper's settings and the defaults; returns a flow whose RTT rose from 20 ms to 50 ms, with its window before.
+fn on_longer_route(cwnd: u32, is_paper: bool) -> (LoneFlow<'static>, u32) {
+    let settings: &[&str] = if is_paper { &["longest_stop_s=0"] } else { &[] };
+    let mut flow = LoneFlow::new(native::tuned(ID, settings), cwnd, 2, [20_000, 200]);
+    flow.run_for(500_000);
+    let before = flow.cwnd();
+    flow.change_route(50_000);
+    (flow, before)
+}
 
-/// It went wrong for life: RTTmin stayed that of the shorter route, so that growth stood still and losses went on.
+/// With the paper's settings RTTmin stayed that of the shorter route: growth stopped and losses continued.
 #[test]
 fn longer_route_with_losses_does_not_end_at_two_packets() {
-    for settings in ROUTES {
-        // 20 ms and 0.2 ms a packet; 118 packets are those of the path and 18 in the queue.
-        let mut flow = Flow::new(native::tuned(ID, settings), 118, 2, [20_000, 200]);
-        flow.run_for(500_000);
-        let before = flow.cwnd();
-        flow.change_route(50_000);
+    for is_paper in [true, false] {
+        // The path holds 100 packets, and 18 are in the queue.
+        let (mut flow, before) = on_longer_route(118, is_paper);
         for _ in 0..6 {
             flow.run_for(10_000_000);
             flow.lose();
         }
-        let is_paper = !settings.is_empty();
         assert_eq!(flow.cwnd() <= 2, is_paper, "{} packets of {before}", flow.cwnd());
         assert_eq!(flow.cwnd() > before / 2, !is_paper, "{} packets of {before}", flow.cwnd());
     }
@@ -234,22 +220,19 @@ fn longer_route_with_losses_does_not_end_at_two_packets() {
 
 #[test]
 fn longer_route_without_losses_stops_growth_for_the_longest_stop_only() {
-    for settings in ROUTES {
-        let mut flow = Flow::new(native::tuned(ID, settings), 50, 2, [20_000, 200]);
-        flow.run_for(500_000);
-        let before = flow.cwnd();
-        flow.change_route(50_000);
+    for is_paper in [true, false] {
+        let (mut flow, before) = on_longer_route(50, is_paper);
         flow.run_for(9_900_000);
         assert!(flow.cwnd() <= before + 1, "{} packets of {before}", flow.cwnd());
         flow.run_for(10_000_000);
-        assert_eq!(flow.cwnd() > before + 1, settings.is_empty(), "{} packets of {before}", flow.cwnd());
+        assert_eq!(flow.cwnd() > before + 1, !is_paper, "{} packets of {before}", flow.cwnd());
     }
 }
 
-/// Slow start up to a threshold of 2 packets is no growth that proves the path free.
+/// Slow start up to a threshold of 2 packets does not show that the path is free.
 #[test]
 fn timeouts_more_frequent_than_the_longest_stop_do_not_prolong_it() {
-    let mut flow = Connection::of(ID, 2, 2);
+    let mut flow = Endpoint::of(ID, 2, 2);
     flow.sample(&[20 * MS]);
     for _ in 0..4 {
         for _ in 0..60 {
@@ -263,7 +246,7 @@ fn timeouts_more_frequent_than_the_longest_stop_do_not_prolong_it() {
 }
 
 #[test]
-fn queue_of_its_own_that_was_taken_for_a_route_is_known_again_after_a_loss() {
+fn own_queue_taken_for_a_longer_route_is_recognized_after_a_loss() {
     let mut flow = overflowed(&["longest_stop_s=1"]);
     // The window stops at 2/3 of 500 ms.
     flow.run_until(|flow| flow.field("rtt_min_us") > 110_000);
@@ -299,7 +282,7 @@ fn stopped_window_keeps_what_it_counted() {
 
 #[test]
 fn slow_start_is_not_stopped() {
-    let mut flow = Connection::of(ID, 10, INFINITE_SSTHRESH);
+    let mut flow = Endpoint::of(ID, 10, INFINITE_SSTHRESH);
     flow.sample(&[10 * MS]);
     flow.acknowledge(10, Some(100 * MS));
     assert_eq!((flow.cwnd(), flow.phase()), (20, "slow_start"));
@@ -308,7 +291,7 @@ fn slow_start_is_not_stopped() {
 
 #[test]
 fn application_limited_window_neither_grows_nor_counts() {
-    let mut flow = Connection::of(ID, 5, 2);
+    let mut flow = Endpoint::of(ID, 5, 2);
     (flow.tcp.is_cwnd_limited, flow.tcp.packets_out) = (0, 1);
     let before = flow.tcp.clone();
     for rtt_ms in [10, 100, 95] {
@@ -316,14 +299,6 @@ fn application_limited_window_neither_grows_nor_counts() {
     }
     assert_eq!(flow.tcp, before);
     assert_eq!(flow.fields(["acks_grown", "acks_frozen", "delta_frac"]), [0; 3]);
-}
-
-#[test]
-fn growth_by_delta_ends_at_the_clamp() {
-    let mut flow = Connection::of(ID, 2, 2);
-    flow.tcp.snd_cwnd_clamp = 3;
-    (0..50).for_each(|_| flow.acknowledge(2, Some(40 * MS)));
-    assert_eq!(flow.cwnd(), 3);
 }
 
 #[test]
@@ -351,16 +326,8 @@ fn timeout_halves_and_keeps_the_extremes() {
 }
 
 #[test]
-fn spurious_reduction_is_taken_back() {
-    let mut flow = Connection::of(ID, 40, 20);
-    assert_eq!((flow.reduce(), flow.phase()), (20, "recovery"));
-    flow.undo();
-    assert_eq!(flow.windows(), (40, 30));
-}
-
-#[test]
 fn mode_on_loss_measures_at_drops_only() {
-    let mut flow = Connection::over(native::tuned(ID, &["rttmax_mode=1"]), 1000, 2);
+    let mut flow = Endpoint::over(native::tuned(ID, &["rttmax_mode=1"]), 1000, 2);
     flow.sample(&[10 * MS]);
     assert!(!is_stopped_at(&mut flow, 200 * MS), "no brake before the first drop");
     assert_eq!(flow.field("rtt_max_us"), 0);
@@ -383,7 +350,7 @@ fn mode_on_loss_measures_at_drops_only() {
 
 #[test]
 fn rttmax_of_a_sliding_window_lives_for_half_of_it_to_all_of_it() {
-    let mut flow = Connection::over(native::tuned(ID, &["rttmax_win_s=10"]), 1000, 2);
+    let mut flow = Endpoint::over(native::tuned(ID, &["rttmax_win_s=10"]), 1000, 2);
     for (what, now_ms, rtt_ms, high_ms) in [
         ("the spike", 4_900, 100, 100),
         ("the half before still counts", 5_000, 20, 100),
@@ -402,7 +369,7 @@ fn rttmax_of_a_sliding_window_lives_for_half_of_it_to_all_of_it() {
 
 #[test]
 fn window_without_any_drop_left_in_it_stops_nothing() {
-    let mut flow = Connection::over(native::tuned(ID, &["rttmax_mode=1", "rttmax_win_s=1"]), 1000, 2);
+    let mut flow = Endpoint::over(native::tuned(ID, &["rttmax_mode=1", "rttmax_win_s=1"]), 1000, 2);
     flow.sample(&[10 * MS, 100 * MS]);
     flow.enter_recovery();
     flow.leave();

@@ -1,21 +1,18 @@
-//! BIC against its table of steps and the paper's recurrence in floating point: `bpf/cc/bpf_bic.bpf.c`.
+//! BIC against its table of steps and the paper's recurrence: `bpf/cc/bpf_bic.bpf.c`.
 
-use crate::algorithms::bottleneck::Flow;
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, INFINITE_SSTHRESH, Native};
-use crate::algorithms::operations::Operation;
+use super::*;
 
 const ID: &str = "bpf_bic";
 const RTT_US: u64 = 40_000;
 
-/// Without the kernel's factor for delayed ACKs, which the paper does not have.
+/// Without the kernel's factor for delayed ACKs, which the paper lacks.
 fn paper() -> &'static Native {
     native::tuned(ID, &["delayed_ack=0"])
 }
 
 /// Packets acknowledged per packet of growth at a window, after a loss at `w_max`.
 fn count(native: &Native, w_max: u32, cwnd: u32) -> u64 {
-    let mut flow = Connection::over(native, w_max.max(1), 2);
+    let mut flow = Endpoint::over(native, w_max.max(1), 2);
     if w_max > 0 {
         flow.lose();
     }
@@ -52,11 +49,11 @@ fn step_follows_the_table_of_the_header() {
     check(0, 40, 3);
 }
 
-/// 32/16 packets per ACK to begin with; an ACK of one packet makes it 31/16, where it stays; three packets raise it, and
-/// one that acknowledges nothing lowers it. The window may stand still meanwhile.
+/// The ratio begins with 32/16 packets per ACK. ACKs of one packet lower it to 31/16, ACKs of three raise it, and ACKs of
+/// nothing lower it further.
 #[test]
 fn steps_are_taken_times_the_packets_per_ack() {
-    let mut flow = Connection::avoiding(ID, 1000);
+    let mut flow = Endpoint::avoiding(ID, 1000);
     flow.lose();
     let mut count_after = |cwnd: u32, packets: u32| {
         (flow.tcp.snd_cwnd, flow.tcp.snd_ssthresh) = (cwnd, 2);
@@ -72,7 +69,7 @@ fn steps_are_taken_times_the_packets_per_ack() {
 
 #[test]
 fn acks_of_nothing_lower_the_packets_per_ack_for_good() {
-    let mut flow = Connection::avoiding(ID, 1000);
+    let mut flow = Endpoint::avoiding(ID, 1000);
     for (sacks, ratio) in [(0, 31), (1, 30), (20, 16)] {
         flow = flow.after(&vec![Operation::Sack; sacks]);
         for _ in 0..2 {
@@ -89,7 +86,7 @@ fn largest_windows_saturate() {
     assert_eq!(counts, [u64::from(u32::MAX), u64::from(large + 4) * 3 / 4]);
 }
 
-/// The step of a round trip, in packets: the header's equations.
+/// Step per round in the header's equations, packets.
 fn step(cwnd: f64, w_max: f64) -> f64 {
     let (to_go, past) = ((w_max - cwnd) / 4.0, cwnd - w_max);
     if cwnd < w_max {
@@ -98,11 +95,11 @@ fn step(cwnd: f64, w_max: f64) -> f64 {
     if past < 4.0 { 0.2 } else { (past / 3.0).min(16.0) }
 }
 
-/// From the cut to the plateau at Wmax and past it: within 2 % of the recurrence, round by round.
+/// From the cut past the plateau at Wmax, each round is within 2 % of the recurrence.
 #[test]
 fn window_searches_as_the_recurrence() {
     for w_max in [200, 500, 1000] {
-        let mut flow = Flow::new(paper(), w_max, 2, [RTT_US, 1]);
+        let mut flow = LoneFlow::new(paper(), w_max, 2, [RTT_US, 1]);
         flow.lose();
         assert_eq!(flow.cwnd(), w_max * 819 / 1024);
         let mut reference = f64::from(flow.cwnd());
@@ -117,10 +114,10 @@ fn window_searches_as_the_recurrence() {
     }
 }
 
-/// A plateau is flat: most of the round trips after a loss are spent within 4 % of Wmax.
+/// Most of the round trips after a loss are spent within 4 % of Wmax.
 #[test]
 fn window_rests_at_the_last_maximum() {
-    let mut flow = Flow::new(paper(), 500, 2, [RTT_US, 1]);
+    let mut flow = LoneFlow::new(paper(), 500, 2, [RTT_US, 1]);
     flow.lose();
     flow.run_until(|flow| flow.cwnd() >= 480);
     assert_eq!(flow.phase(), "search");
@@ -132,8 +129,8 @@ fn window_rests_at_the_last_maximum() {
 
 #[test]
 fn small_windows_are_reno_s() {
-    let mut bic = Flow::of(ID, 5, 2, [RTT_US, 1]);
-    let mut reno = Flow::of("bpf_reno", 5, 2, [RTT_US, 1]);
+    let mut bic = LoneFlow::of(ID, 5, 2, [RTT_US, 1]);
+    let mut reno = LoneFlow::of("bpf_reno", 5, 2, [RTT_US, 1]);
     for _ in 0..9 {
         bic.run_for(RTT_US);
         reno.run_for(RTT_US);
@@ -148,7 +145,7 @@ fn small_windows_are_reno_s() {
 #[test]
 fn loss_keeps_beta_above_the_low_window_and_half_below() {
     for (cwnd, kept) in [(1000, 799), (100, 79), (15, 11), (14, 7), (3, 2), (2, 2), (1, 2)] {
-        let mut flow = Connection::avoiding(ID, cwnd);
+        let mut flow = Endpoint::avoiding(ID, cwnd);
         assert_eq!((flow.reduce(), flow.field("w_max")), (kept, cwnd.into()));
     }
 }
@@ -156,7 +153,7 @@ fn loss_keeps_beta_above_the_low_window_and_half_below() {
 #[test]
 fn loss_below_the_maximum_lowers_it_further() {
     for (setting, expected) in [("fast_convergence=1", 719), ("fast_convergence=0", 799)] {
-        let mut flow = Connection::over(native::tuned(ID, &[setting]), 1000, 2);
+        let mut flow = Endpoint::over(native::tuned(ID, &[setting]), 1000, 2);
         flow.lose();
         flow.lose();
         // 799 packets (1 + 819/1024) / 2
@@ -166,7 +163,7 @@ fn loss_below_the_maximum_lowers_it_further() {
 
 #[test]
 fn timeout_forgets_the_maximum_and_undo_leaves_it() {
-    let mut flow = Connection::avoiding(ID, 1000);
+    let mut flow = Endpoint::avoiding(ID, 1000);
     flow.enter_recovery();
     flow.undo();
     assert_eq!((flow.cwnd(), flow.field("w_max")), (1000, 1000));
@@ -179,5 +176,5 @@ fn steps_are_tunables() {
     let settings = ["max_increment=32", "beta=896", "smooth_part=100", "low_window=50", "delayed_ack=0"];
     let native = native::tuned(ID, &settings);
     assert_eq!([800, 1000, 50].map(|cwnd| count(native, 1000, cwnd)), [25, 25_000, 50]);
-    assert_eq!(Connection::over(native, 1000, 2).reduce(), 875);
+    assert_eq!(Endpoint::over(native, 1000, 2).reduce(), 875);
 }

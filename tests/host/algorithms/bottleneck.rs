@@ -1,43 +1,42 @@
-//! A connection through one bottleneck with an endless queue: ACKs are spaced by its rate.
+//! A connection alone at one bottleneck with an infinite queue.
 
 use std::collections::VecDeque;
 
 use derive_more::{Deref, DerefMut};
 
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, CongestionControl, Native};
+use super::*;
 
 pub const MSS_BYTES: u32 = 1448;
 
-/// A sender whose window alone limits it; every packet is acknowledged by itself.
+/// A sender that only its window limits. Every packet is acknowledged separately.
 #[derive(Deref, DerefMut)]
-pub struct Flow<'n> {
+pub struct LoneFlow<'n> {
     #[deref]
     #[deref_mut]
-    connection: Connection<'n>,
-    /// When each packet in flight was sent, oldest first.
+    connection: Endpoint<'n>,
+    /// Send times of the packets in flight, oldest first.
     sent_us: VecDeque<u64>,
     rtt_us: u64,
     gap_us: u64,
 }
 
-impl Flow<'static> {
-    /// With the defaults.
+impl LoneFlow<'static> {
+    /// With default tunables.
     pub fn of(id: &str, cwnd: u32, ssthresh: u32, path: [u64; 2]) -> Self {
-        Flow::new(native::find(id), cwnd, ssthresh, path)
+        LoneFlow::new(native::find(id), cwnd, ssthresh, path)
     }
 }
 
-impl<'n> Flow<'n> {
-    /// `path` is the round trip without queue and the gap between packets, microseconds.
+impl<'n> LoneFlow<'n> {
+    /// `path`: RTT without queue, and gap between packets at the bottleneck, microseconds.
     pub fn new(native: &'n Native, cwnd: u32, ssthresh: u32, path: [u64; 2]) -> Self {
-        let mut connection = Connection::over(native, cwnd, ssthresh);
+        let mut connection = Endpoint::over(native, cwnd, ssthresh);
         connection.wait(1_000_000);
         let sent_us = VecDeque::from(vec![connection.now_us(); connection.tcp.packets_out as usize]);
-        Flow { connection, sent_us, rtt_us: path[0], gap_us: path[1] }
+        LoneFlow { connection, sent_us, rtt_us: path[0], gap_us: path[1] }
     }
 
-    /// The route is another one: its round trip without queue, microseconds.
+    /// Changes the RTT without queue.
     pub fn change_route(&mut self, rtt_us: u64) {
         self.rtt_us = rtt_us;
     }
@@ -58,7 +57,7 @@ impl<'n> Flow<'n> {
         self.run_until(|flow| flow.tcp.delivered >= packets);
     }
 
-    /// The largest of so many windows, one at the end of each of these times.
+    /// The largest window at the ends of `times` intervals.
     pub fn largest_window(&mut self, times: usize, time_us: u64) -> u32 {
         let windows = (0..times).map(|_| {
             self.run_for(time_us);
@@ -67,13 +66,13 @@ impl<'n> Flow<'n> {
         windows.max().expect("a window")
     }
 
-    /// A reduction, over at once; the loss was a real one.
+    /// Passes through a recovery that ends at once.
     pub fn lose(&mut self) {
         self.enter_recovery();
         self.recover();
     }
 
-    /// A message of one packet arrives; the window was never the limit.
+    /// Delivers a message of one packet, which the window does not limit.
     pub fn deliver_message(&mut self) {
         (self.tcp.is_cwnd_limited, self.tcp.max_packets_out) = (0, 1);
         self.tcp.delivered += 1;
@@ -81,7 +80,7 @@ impl<'n> Flow<'n> {
         self.connection.acknowledge(1, Some(rtt_us));
     }
 
-    /// Everything is acknowledged, then nothing happens for a time.
+    /// Acknowledges everything, then pauses.
     pub fn rest(&mut self, time_us: u64) {
         self.tcp.is_cwnd_limited = 0;
         while !self.sent_us.is_empty() {
@@ -92,7 +91,7 @@ impl<'n> Flow<'n> {
         self.send();
     }
 
-    /// The oldest packet's ACK arrives: a round trip after its sending, or a gap after the ACK before.
+    /// Acknowledges the oldest packet an RTT after it was sent, and at least a gap after the last ACK.
     fn acknowledge(&mut self) {
         let sent_us = self.sent_us.pop_front().expect("something is in flight");
         let wait_us = (sent_us + self.rtt_us).saturating_sub(self.now_us()).max(self.gap_us);

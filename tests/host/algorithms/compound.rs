@@ -1,18 +1,15 @@
-//! Compound's two windows against the paper's equations in floating point: `bpf/cc/compound.bpf.c`.
+//! Compound's two windows against the paper's equations: `bpf/cc/compound.bpf.c`.
 
 use proptest::prelude::*;
 
-use crate::algorithms::bottleneck::Flow;
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, CongestionControl, state};
-use crate::algorithms::operations::Operation;
+use super::*;
 
 const ID: &str = "compound";
 const BASE_US: u32 = 40_000;
 
-/// Growth of the delay window in packets, in a round of this window and without a queue.
+/// Growth of the delay window in a round without queue, packets.
 fn growth(win: u32) -> f64 {
-    let mut flow = Connection::avoiding(ID, win);
+    let mut flow = Endpoint::avoiding(ID, win);
     flow.end_round(&[BASE_US; 3]);
     flow.field("dwnd") as f64 + flow.field("dwnd_frac") as f64 / 1024.0
 }
@@ -37,7 +34,7 @@ proptest! {
         check_square_root(value >> shift);
     }
 
-    /// Eq. (5): win^(3/4) / 8 - 1, within 1/1024 of rounding and an eighth of 1/128.
+    /// Equation (5): win^(3/4) / 8 - 1, within 1/1024 of rounding and an eighth of 1/128.
     #[test]
     fn growth_is_the_paper_s_power(win in 2..1_000_000_000u32, shift in 0..28u32) {
         let win = (win >> shift).max(2);
@@ -62,10 +59,10 @@ fn growth_has_the_header_s_numbers() {
     }
 }
 
-/// Both windows together on an empty path: 1 + (win^(3/4) / 8 - 1) packets a round.
+/// Without a queue both windows together grow by 1 + (win^(3/4) / 8 - 1) packets a round.
 #[test]
 fn empty_path_follows_the_recurrence() {
-    let mut flow = Flow::of(ID, 64, 2, [BASE_US.into(), 1]);
+    let mut flow = LoneFlow::of(ID, 64, 2, [BASE_US.into(), 1]);
     flow.run_for(u64::from(BASE_US) + 1);
     let mut reference = f64::from(flow.cwnd());
     for round in 0..40 {
@@ -79,16 +76,16 @@ fn empty_path_follows_the_recurrence() {
     assert!((64 + 38..=64 + 43).contains(&reno), "Reno's part is {reno}");
 }
 
-/// A connection with a delay window: 40 rounds of an empty path.
-fn grown() -> Connection<'static> {
-    let mut flow = Connection::avoiding(ID, 1000);
+/// A connection with a delay window.
+fn grown() -> Endpoint<'static> {
+    let mut flow = Endpoint::avoiding(ID, 1000);
     flow.end_rounds(10, &[BASE_US; 3]);
     assert!(flow.field("dwnd") > 200);
     flow
 }
 
 #[test]
-fn delay_window_gives_way_to_thirty_queued_packets() {
+fn delay_window_shrinks_from_thirty_queued_packets_on() {
     for (queue, is_shrunk) in [(29, false), (31, true), (100, true)] {
         let mut flow = grown();
         let (win, dwnd) = (flow.cwnd(), flow.field("dwnd"));
@@ -105,18 +102,18 @@ fn delay_window_gives_way_to_thirty_queued_packets() {
 }
 
 #[test]
-fn delay_window_ends_at_nothing() {
+fn delay_window_shrinks_to_zero() {
     let mut flow = grown();
     let reno = u64::from(flow.cwnd()) - flow.field("dwnd");
     flow.end_rounds(20, &[2 * BASE_US; 3]);
     assert_eq!(flow.field("dwnd"), 0);
-    assert!(u64::from(flow.cwnd()) >= reno, "Reno's part is never given back");
+    assert!(u64::from(flow.cwnd()) >= reno, "Reno's part stays");
 }
 
-/// The queue that a lonely flow leaves stays near gamma until Reno's part alone makes a longer one.
+/// A lone flow's queue stays near gamma until Reno's part alone exceeds it.
 #[test]
 fn queue_of_a_lonely_flow_stays_near_gamma() {
-    let mut flow = Flow::of(ID, 100, 2, [BASE_US.into(), 100]);
+    let mut flow = LoneFlow::of(ID, 100, 2, [BASE_US.into(), 100]);
     flow.run_until(|flow| flow.field("diff") >= 30);
     let longest = flow.largest_window(100, 45_000);
     assert!((430..=470).contains(&longest), "the path holds 400 packets, the window was {longest}");
@@ -135,9 +132,9 @@ fn loss_halves_both_windows_and_undo_restores_both() {
     assert_eq!((u64::from(flow.cwnd()), flow.field("dwnd")), (win, dwnd));
 }
 
-/// The kernel halves a window that the application does not fill, and tells nobody.
+/// The kernel silently halves a window that the application does not fill.
 #[test]
-fn window_that_the_kernel_took_is_the_delay_window_s() {
+fn reduction_by_the_kernel_comes_from_the_delay_window() {
     let mut flow = grown();
     let (win, dwnd) = (u64::from(flow.cwnd()), flow.field("dwnd"));
     let reno = win - dwnd;
@@ -158,7 +155,7 @@ fn window_that_the_kernel_took_is_the_delay_window_s() {
 }
 
 #[test]
-fn timeout_and_idle_time_leave_reno_alone() {
+fn timeout_and_idle_time_clear_the_delay_window() {
     let (timed_out, mut idle) = (grown().after(&[Operation::TimeOut]), grown());
     idle.restart_after_idle(2, 10);
     assert_eq!([timed_out, idle].map(|flow| flow.field("dwnd")), [0; 2]);

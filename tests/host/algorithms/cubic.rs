@@ -1,35 +1,28 @@
-//! CUBIC and the CCT family against floating point and against the specification's tables: `bpf/include/cubic.bpf.h`.
+//! CUBIC and the CCT family against floating point and the specification's tables: `bpf/include/cubic.bpf.h`.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
-use crate::algorithms::bottleneck::Flow;
-use crate::algorithms::connection::{Connection, RESUMPTIONS};
-use crate::algorithms::native::{self, INFINITE_SSTHRESH, Native, Socket, state};
-use crate::algorithms::path;
-use crate::algorithms::sender::{Round, Sender};
+use super::*;
 use crate::compile;
 
-/// floor(cbrt(2^64 - 1)), the end of every time on the curve, 1/1024 s.
+/// Largest time on the curve: floor(cbrt(2^64 - 1)), 1/1024 s.
 const TIME_MAX: u32 = 2_642_245;
 
-/// The core's equations, compiled with wrappers that give them names.
-fn equations() -> &'static Native {
-    static EQUATIONS: OnceLock<Native> = OnceLock::new();
-    EQUATIONS.get_or_init(|| native::load(&compile::in_tree("tests/host/cubic.c")))
-}
+/// The core's equations, compiled with named wrappers.
+static EQUATIONS: LazyLock<Native> = LazyLock::new(|| native::load(&compile::in_tree("tests/host/cubic.c")));
 
 fn cube_root(value: u64) -> u32 {
     // SAFETY: the signature of cubic.bpf.h.
-    let function: extern "C" fn(u64) -> u32 = unsafe { equations().function("cube_root") };
+    let function: extern "C" fn(u64) -> u32 = unsafe { EQUATIONS.function("cube_root") };
     function(value)
 }
 
-/// A function of cubic.c, each of which takes an array.
+/// Calls a function of cubic.c.
 fn equation<const N: usize>(name: &str, of: [u32; N]) -> u32 {
     // SAFETY: the signature of cubic.c.
-    let function: extern "C" fn(*const u32) -> u32 = unsafe { equations().function(name) };
+    let function: extern "C" fn(*const u32) -> u32 = unsafe { EQUATIONS.function(name) };
     function(of.as_ptr())
 }
 
@@ -67,7 +60,7 @@ proptest! {
         prop_assert!((-0.01..=1.01).contains(&(reference - k)), "{k} for {reference}");
     }
 
-    /// W(t) is less than one packet from the real number, on the origin's side, and never wraps.
+    /// W(t) is less than one packet from the real number, towards the origin, and never wraps.
     #[test]
     fn window_is_within_a_packet(
         times in (0..=TIME_MAX, 0..=TIME_MAX), shift in 0..22u32, origin in 1..=INFINITE_SSTHRESH, scale in 1..=10_240u32,
@@ -81,7 +74,7 @@ proptest! {
         prop_assert!((-0.001 * change.abs().max(1.0)..1.01).contains(&towards_origin), "{window} for {reference}");
     }
 
-    /// C' with its cut and C with its own give average windows whose ratio is 1 - delta: RFC 9438, section 5.
+    /// The average windows with C' and C have the ratio 1 - delta. RFC 9438, section 5.
     #[test]
     fn response_function_is_lowered_by_delta(give_up in 0..=512u32, cut in 102..=512u32, cut_in_use in 102..=512u32) {
         let scale = equation("host_response_scale", [410, give_up, cut, cut_in_use]);
@@ -101,25 +94,25 @@ proptest! {
         }
     }
 
-    /// All switches off, the family is bpf_cubic; so every combination comes from one object.
+    /// With all switches off the family is bpf_cubic.
     #[test]
     fn cct_without_its_parts_is_bpf_cubic(seed: u64, lost in 0..60u32, marked in 0..20u32, late in 0..20u32) {
-        static OFF: OnceLock<&Native> = OnceLock::new();
-        let off = ["with_ss=0", "with_lo=0", "with_erfc=0", "hystart=1", "beta=717"];
-        let off = OFF.get_or_init(|| native::tuned("cct", &off));
+        static OFF: LazyLock<&Native> = LazyLock::new(|| {
+            native::tuned("cct", &["with_ss=0", "with_lo=0", "with_erfc=0", "hystart=1", "beta=717"])
+        });
         let rounds = |socket: Socket| {
             let mut rounds: Vec<Round> = Vec::new();
             Sender::new(socket, path::random(seed, [lost, marked, late])).run(|round, _| rounds.push(round.clone()));
             rounds
         };
-        prop_assert_eq!(rounds(off.socket(0)), rounds(native::find("bpf_cubic").socket(0)));
+        prop_assert_eq!(rounds(OFF.socket(0)), rounds(native::find("bpf_cubic").socket(0)));
     }
 }
 
 #[test]
 fn response_scale_has_the_specification_s_numbers() {
     let check = |settings: &[&str], id: &str, expected: f64| {
-        let flow = Connection::over(native::tuned(id, settings), 10, INFINITE_SSTHRESH);
+        let flow = Endpoint::over(native::tuned(id, settings), 10, INFINITE_SSTHRESH);
         let scale = flow.field("scale") as f64 / 1024.0;
         assert!((scale - expected).abs() < 0.003, "{id}: {scale} for {expected}");
     };
@@ -127,7 +120,7 @@ fn response_scale_has_the_specification_s_numbers() {
     check(&[], "cct_lo", 0.4);
     check(&[], "erfc", 0.209);
     check(&[], "cct", 0.380);
-    // Werfc = (1 - delta) Wc: a cut of 0.35 alone lowers the average by 13.9 %, of 0.5 by 22 %.
+    // Werfc = (1 - delta) Wc. A cut of 0.35 alone lowers the average by 13.9 %, one of 0.5 by 22 %.
     check(&["delta=142", "beta_lo=358"], "cct", 0.4);
     check(&["delta=225", "beta_lo=512"], "cct", 0.4);
 }
@@ -147,7 +140,7 @@ fn cut_is_beta_in_every_phase_and_window() {
         for cwnd in windows.clone() {
             for (ssthresh, share) in [(2, in_avoidance), (INFINITE_SSTHRESH, in_slow_start)] {
                 let kept = ((u64::from(cwnd) * share / 1024) as u32).max(2);
-                let found = Connection::over(native, cwnd, ssthresh).reduce();
+                let found = Endpoint::over(native, cwnd, ssthresh).reduce();
                 assert_eq!(found, kept, "{id} {settings:?} at {cwnd} with threshold {ssthresh}");
             }
         }
@@ -155,7 +148,7 @@ fn cut_is_beta_in_every_phase_and_window() {
     check("bpf_cubic", &[], 717, 717);
     check("bpf_cubic", &["beta=819"], 819, 819);
     check("cct_lo", &[], 666, 666);
-    // Without limits a loss in slow start is an ordinary one, but for the reconstruction alone.
+    // Without limits a loss in slow start is an ordinary one, except without HyStart.
     check("cct_ss", &[], 819, 819);
     check("erfc", &[], 819, 819);
     check("cct", &[], 666, 666);
@@ -166,7 +159,7 @@ fn cut_is_beta_in_every_phase_and_window() {
 #[test]
 fn fast_convergence_lowers_w_max_only_after_a_lower_loss() {
     let check = |settings: &[&str], second: u32, expected: u64| {
-        let mut flow = Connection::over(native::tuned("bpf_cubic", settings), 1000, 2);
+        let mut flow = Endpoint::over(native::tuned("bpf_cubic", settings), 1000, 2);
         flow.lose();
         flow.tcp.snd_cwnd = second;
         flow.lose();
@@ -179,11 +172,11 @@ fn fast_convergence_lowers_w_max_only_after_a_lower_loss() {
     check(&["fast_convergence=0"], 900, 900);
 }
 
-/// After a cut the window follows W(t) = C (t - K)^3 + Wmax to 1.5 %, through the plateau and beyond.
+/// After a cut the window is within 1.5 % of W(t) = C (t - K)^3 + Wmax, up to the plateau and beyond.
 #[test]
 fn window_follows_the_curve_in_time() {
     for (beta, kept) in [("beta=717", 717.0), ("beta=819", 819.0)] {
-        let mut flow = Flow::new(native::tuned("bpf_cubic", &["tcp_friendliness=0", beta]), 400, 2, [100_000, 1]);
+        let mut flow = LoneFlow::new(native::tuned("bpf_cubic", &["tcp_friendliness=0", beta]), 400, 2, [100_000, 1]);
         flow.run_for(500_000);
         let w_max = f64::from(flow.cwnd());
         flow.lose();
@@ -199,11 +192,11 @@ fn window_follows_the_curve_in_time() {
     }
 }
 
-/// In a small window Reno with the same cut is faster: 3 (1 - beta) / (1 + beta) packets per round trip.
+/// At small windows Reno with the same cut is faster: 3 (1 - beta) / (1 + beta) packets per round trip.
 #[test]
 fn small_windows_grow_as_reno_with_the_same_cut() {
     for (id, kept) in [("bpf_cubic", 717.0_f64), ("cct_lo", 666.0)] {
-        let mut flow = Flow::of(id, 40, 2, [10_000, 1]);
+        let mut flow = LoneFlow::of(id, 40, 2, [10_000, 1]);
         flow.lose();
         let begin = f64::from(flow.ssthresh());
         let slope = 3.0 * (1024.0 - kept) / (1024.0 + kept);
@@ -214,9 +207,9 @@ fn small_windows_grow_as_reno_with_the_same_cut() {
     }
 }
 
-/// Where slow start ends on a path without losses; none when it does not by 2000 packets.
+/// The threshold at which slow start ends without losses; `None` if it does not end by 2000 packets.
 fn exit_on(path: [u64; 2], native: &Native) -> Option<u32> {
-    let mut flow = Flow::new(native, 10, INFINITE_SSTHRESH, path);
+    let mut flow = LoneFlow::new(native, 10, INFINITE_SSTHRESH, path);
     flow.run_until(|flow| flow.ssthresh() < INFINITE_SSTHRESH || flow.cwnd() > 2000);
     Some(flow.ssthresh()).filter(|&ssthresh| ssthresh < INFINITE_SSTHRESH)
 }
@@ -225,10 +218,10 @@ fn exit_on(path: [u64; 2], native: &Native) -> Option<u32> {
 fn hystart_ends_slow_start_by_each_detector() {
     // 200 packets in a round trip.
     let exit = |settings: &[&str]| exit_on([40_000, 200], native::tuned("bpf_cubic", settings));
-    // The round that began with 160 packets: its 102nd ACK comes more than half a round trip after its first.
+    // In the round that began with 160 packets, the 102nd ACK arrives more than half a round trip after the first.
     assert_eq!(exit(&["hystart_detect=1"]), Some(160 + 101));
     assert_eq!(exit(&[]), Some(160 + 101));
-    // The round of 640: its first packets were sent when 320 were in flight, 120 more than the path holds.
+    // The first packets of the round of 640 were sent when 320 were in flight, 120 more than the path holds.
     assert_eq!(exit(&["hystart_detect=2"]), Some(640 + 8));
     for off in ["hystart_detect=0", "hystart=0", "hystart_low_window=65535"] {
         assert_eq!(exit(&[off]), None, "{off}");
@@ -240,7 +233,7 @@ fn hystart_ends_slow_start_by_each_detector() {
 #[test]
 fn cct_ss_leaves_slow_start_between_its_limits() {
     for (rtt_us, gap_us) in [(40_000, 200), (100_000, 100), (20_000, 1_000), (200_000, 1_500), (5_000, 50)] {
-        let mut flow = Flow::of("cct_ss", 10, INFINITE_SSTHRESH, [rtt_us, gap_us]);
+        let mut flow = LoneFlow::of("cct_ss", 10, INFINITE_SSTHRESH, [rtt_us, gap_us]);
         flow.run_until(|flow| flow.ssthresh() < INFINITE_SSTHRESH || flow.cwnd() > 20_000);
         let [lower, upper, buffer] = flow.fields(["l", "u", "s_hat"]);
         let exit = u64::from(flow.ssthresh());
@@ -252,7 +245,7 @@ fn cct_ss_leaves_slow_start_between_its_limits() {
     }
 }
 
-/// A packet each 2.4 ms, 5 Mbit/s, is no train of ACKs. Slow start went on there until it lost.
+/// ACKs every 2.4 ms, at 5 Mbit/s, form no train. Slow start once continued there until a loss.
 #[test]
 fn cct_without_limits_leaves_slow_start_as_hystart_does() {
     const PATHS: [[u64; 2]; 3] = [[80_000, 2_400], [60_000, 6_000], [100_000, 2_100]];
@@ -270,7 +263,7 @@ fn cct_without_limits_leaves_slow_start_as_hystart_does() {
     }
 }
 
-/// Where the limits are right they come first: HyStart changes nothing.
+/// Correct limits are reached before HyStart ends slow start.
 #[test]
 fn cct_with_limits_leaves_slow_start_by_them() {
     let alone = native::tuned("cct_ss", &["hystart=0"]);
@@ -281,15 +274,15 @@ fn cct_with_limits_leaves_slow_start_by_them() {
     }
 }
 
-/// A connection in slow start that has limits and has not reached them.
-fn with_limits() -> Flow<'static> {
-    let mut flow = Flow::of("cct_ss", 10, INFINITE_SSTHRESH, [40_000, 200]);
+/// In slow start, with limits that are not reached.
+fn with_limits() -> LoneFlow<'static> {
+    let mut flow = LoneFlow::of("cct_ss", 10, INFINITE_SSTHRESH, [40_000, 200]);
     flow.run_until(|flow| flow.field("u") > 0);
     assert!(flow.tcp.in_slow_start() && u64::from(flow.cwnd()) < flow.field("l"));
     flow
 }
 
-/// A window below the limits overflowed the path, so they are too large.
+/// If a window below the limits overflows the path, the limits are too large.
 #[test]
 fn cct_ss_cuts_by_beta_below_the_lower_limit_and_keeps_no_more_than_the_upper() {
     let flow = with_limits();
@@ -316,7 +309,7 @@ fn cct_ss_forgets_all_but_the_lowest_rtt_at_a_timeout() {
 #[test]
 fn undo_restores_w_max_with_cct_lo_only() {
     for (id, expected) in [("bpf_cubic", 40), ("cct_lo", 0)] {
-        let mut flow = Connection::avoiding(id, 40);
+        let mut flow = Endpoint::avoiding(id, 40);
         flow.enter_recovery();
         assert_eq!(flow.field("w_max"), 40);
         flow.undo();
@@ -326,7 +319,7 @@ fn undo_restores_w_max_with_cct_lo_only() {
 
 #[test]
 fn timeout_forgets_the_curve() {
-    let mut flow = Flow::of("bpf_cubic", 40, 2, [40_000, 1]);
+    let mut flow = LoneFlow::of("bpf_cubic", 40, 2, [40_000, 1]);
     flow.lose();
     flow.run_for(400_000);
     assert!(flow.field("w_max") > 0);
@@ -335,11 +328,11 @@ fn timeout_forgets_the_curve() {
     assert_eq!(flow.tcp.ca_state, state::LOSS);
 }
 
-/// Both forms in which a kernel tells of idle time: the curve continues where it stood.
+/// After idle time the curve continues where it was.
 #[test]
 fn cubic_after_idle_does_not_jump() {
     for resume in RESUMPTIONS {
-        let mut flow = Flow::of("bpf_cubic", 200, 2, [50_000, 1]);
+        let mut flow = LoneFlow::of("bpf_cubic", 200, 2, [50_000, 1]);
         flow.run_for(300_000);
         flow.lose();
         flow.run_for(2_000_000);

@@ -1,29 +1,24 @@
-//! Delayed Fast Recovery against its event table: `bpf/cc/dfr.bpf.c`, and the steps that msack's tests take too.
+//! Delayed Fast Recovery against its event table: `bpf/cc/dfr.bpf.c`. Its steps also serve the tests of msack.
 
-use crate::algorithms::connection::Connection;
-use crate::algorithms::kernel::Acked;
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, event, state};
-use crate::algorithms::operations::Operation;
-use crate::algorithms::path::{Fate, Path, Transmission};
-use crate::algorithms::sender::Sender;
+use super::*;
 
 /// Bit of `in_ack_event` for an echoed congestion mark (`CA_ACK_ECE`).
 const ACK_ECE: u32 = 1 << 2;
 
-impl Connection<'_> {
-    /// An ACK that acknowledges nothing new. ACKs come in the kernel's order: callbacks first, then losses are marked.
+impl Endpoint<'_> {
+    /// Passes an ACK that acknowledges nothing new. As in the kernel, losses are marked after the callbacks.
     pub fn hear(&mut self, rtt_us: Option<u32>) {
         self.call(|cc, tcp| cc.in_ack_event(tcp, 0));
         self.acked(Acked { rtt_us, ..Acked::default() });
     }
 
-    /// An ACK that echoes a congestion mark.
+    /// Passes an ACK that echoes a congestion mark.
     pub fn hear_mark(&mut self) {
         self.call(|cc, tcp| cc.in_ack_event(tcp, ACK_ECE));
         self.acked(Acked::default());
     }
 
-    /// So many packets are marked as lost, of those in flight or retransmitted; recovery begins if it has not.
+    /// Marks packets as lost, which begins recovery.
     pub fn mark_lost(&mut self, packets: u32) {
         let tcp = &mut self.tcp;
         tcp.lost_out = (tcp.lost_out + packets).min(tcp.packets_out);
@@ -35,17 +30,17 @@ impl Connection<'_> {
 
     fn begin_recovery(&mut self) {
         self.enter_recovery();
-        // The retransmission is not known to be unnecessary.
+        // The retransmission is not known to be spurious.
         self.undo_retrans = 1;
     }
 
-    /// A loss and the next ACK, whose callbacks are the first to see it when recovery goes on.
+    /// Marks packets as lost and passes the next ACK, whose callbacks see the loss first during recovery.
     fn mark_lost_and_ack(&mut self, packets: u32) {
         self.mark_lost(packets);
         self.hear(None);
     }
 
-    /// Everything up to this packet is acknowledged, and recovery is over if it waited for no more.
+    /// Acknowledges everything up to this packet, which may end recovery.
     pub fn acknowledge_to(&mut self, packet: u32) {
         let tcp = &mut self.tcp;
         tcp.snd_una = packet;
@@ -57,7 +52,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Recovery is over, and if nothing is left in flight the next window is.
+    /// Ends recovery, and sends the next window if nothing is in flight.
     pub fn end_recovery(&mut self) {
         self.acknowledge_to(self.high_seq);
         let tcp = &mut self.tcp;
@@ -77,30 +72,25 @@ impl Connection<'_> {
     }
 }
 
-pub type Step = fn(&mut Connection);
-
-pub const LOSE: Step = |flow| flow.mark_lost(1);
-const LOSE_AND_ACK: Step = |flow| flow.mark_lost_and_ack(1);
-pub const TIME_OUT: Step = |flow| flow.time_out();
-pub const MARK: Step = |flow| flow.hear_mark();
-/// The kernel begins a reduction outside of recovery.
-pub const REDUCE: Step = |flow| flow.enter_cwr();
-const UNDO: Step = |flow| flow.undo();
-const END: Step = |flow| flow.end_recovery();
+pub const LOSE: EndpointStep = |flow| flow.mark_lost(1);
+const LOSE_AND_ACK: EndpointStep = |flow| flow.mark_lost_and_ack(1);
+pub const TIME_OUT: EndpointStep = |flow| flow.time_out();
+pub const MARK: EndpointStep = |flow| flow.hear_mark();
+/// A reduction outside of recovery.
+pub const REDUCE: EndpointStep = |flow| flow.enter_cwr();
+const UNDO: EndpointStep = |flow| flow.undo();
+const END: EndpointStep = |flow| flow.end_recovery();
 /// A first loss, which is forgiven.
-const FORGIVE: Step = |flow| {
+const FORGIVE: EndpointStep = |flow| {
     flow.mark_lost_and_ack(1);
     assert_eq!((flow.ssthresh(), counters(flow)), (40, [1, 0, 0]));
 };
 
-fn dfr(cwnd: u32, ssthresh: u32, steps: &[Step]) -> Connection<'static> {
-    let mut flow = Connection::of("dfr", cwnd, ssthresh);
-    steps.iter().for_each(|step| step(&mut flow));
-    flow
+fn dfr(cwnd: u32, ssthresh: u32, steps: &[EndpointStep]) -> Endpoint<'static> {
+    Endpoint::of("dfr", cwnd, ssthresh).through(steps)
 }
 
-/// postponed, cut, rtos.
-fn counters(flow: &Connection) -> [u64; 3] {
+fn counters(flow: &Endpoint) -> [u64; 3] {
     flow.fields(["postponed", "cut", "rtos"])
 }
 
@@ -116,7 +106,7 @@ fn first_loss_keeps_the_window_whatever_it_is() {
             assert_eq!(flow.cwnd(), cwnd.max(2));
         }
     }
-    let widen: Step = |flow| flow.tcp.snd_cwnd = INFINITE_SSTHRESH + 1;
+    let widen: EndpointStep = |flow| flow.tcp.snd_cwnd = INFINITE_SSTHRESH + 1;
     let beyond = dfr(INFINITE_SSTHRESH, INFINITE_SSTHRESH, &[widen, LOSE]);
     assert_eq!(beyond.ssthresh(), INFINITE_SSTHRESH, "a window beyond any threshold");
 }
@@ -137,10 +127,10 @@ fn second_loss_in_recovery_halves_the_window_at_its_beginning_once() {
     }
 }
 
-/// A connection of 40 packets in linear growth: what happens to it, its threshold afterwards, the counters, and the verdict.
+/// Threshold, counters and verdict after steps of a connection with 40 packets in congestion avoidance.
 #[test]
 fn verdicts_follow_the_event_table() {
-    let check = |what: &str, steps: &[Step], ssthresh: u32, counted: [u64; 3], verdict: &str| {
+    let check = |what: &str, steps: &[EndpointStep], ssthresh: u32, counted: [u64; 3], verdict: &str| {
         let flow = dfr(40, 20, steps);
         let found = (flow.ssthresh(), counters(&flow), flow.verdict());
         assert_eq!(found, (ssthresh, counted, verdict.to_owned()), "{what}");
@@ -148,30 +138,31 @@ fn verdicts_follow_the_event_table() {
         assert_eq!(flow.phase() == "recovery", is_cut, "{what}");
         assert!(flow.is_first_loss() || verdict == "postponed", "{what}: the next loss is a first one");
     };
-    let lose_two: Step = |flow| flow.mark_lost(2);
+    let lose_two: EndpointStep = |flow| flow.mark_lost(2);
     check("two losses at once halve at once", &[lose_two], 20, [0, 1, 0], "cut");
-    let begin: Step = |flow| flow.begin_recovery();
+    let begin: EndpointStep = |flow| flow.begin_recovery();
     check("a loss that is marked later is the first", &[begin, LOSE_AND_ACK], 40, [1, 0, 0], "postponed");
     check("the one after it is not", &[begin, LOSE_AND_ACK, LOSE_AND_ACK], 20, [1, 1, 0], "cut");
-    let leave: Step = |flow| {
+    let leave: EndpointStep = |flow| {
         flow.set_state(state::OPEN);
         flow.tcp.lost_out = 0;
     };
     check("a recovery before the window has passed is cut", &[FORGIVE, leave, LOSE], 20, [1, 1, 0], "cut");
     for times in 1..=3 {
-        let forgiven_then = |step: Step| [&[FORGIVE][..], &[step; 3][..times]].concat();
+        let forgiven_then = |step: EndpointStep| [&[FORGIVE][..], &[step; 3][..times]].concat();
         check("timeouts halve a kept window once", &forgiven_then(TIME_OUT), 20, [1, 0, 1], "timeout");
         check("marks cut a kept window once", &forgiven_then(MARK), 20, [1, 1, 0], "mark");
     }
-    let shrink: Step = |flow| {
+    let shrink: EndpointStep = |flow| {
         flow.tcp.snd_cwnd = 30;
         flow.hear(None);
     };
+    check("a timeout", &[TIME_OUT], 20, [0, 0, 1], "timeout");
     let in_force = [FORGIVE, LOSE_AND_ACK, shrink, TIME_OUT];
     check("a timeout inside a cut recovery halves the window in force", &in_force, 15, [1, 1, 1], "timeout");
-    let complete: Step = |flow| flow.tcp.snd_una = flow.high_seq;
+    let complete: EndpointStep = |flow| flow.tcp.snd_una = flow.high_seq;
     check("a timeout when recovery is complete counts once", &[FORGIVE, complete, TIME_OUT], 20, [1, 0, 1], "timeout");
-    let shrink_mtu: Step = |flow| {
+    let shrink_mtu: EndpointStep = |flow| {
         flow.tcp.retrans_out = 1;
         flow.apply(Operation::ShrinkMtu);
         assert_eq!(flow.tcp.ca_state, state::LOSS);
@@ -179,7 +170,7 @@ fn verdicts_follow_the_event_table() {
     check("a shrunken MTU inside recovery is no timeout", &[FORGIVE, shrink_mtu], 40, [1, 0, 0], "postponed");
     check("a loss told with a mark is cut", &[MARK, LOSE], 20, [0, 1, 0], "mark");
     check("a mark cuts", &[MARK, REDUCE], 20, [0, 1, 0], "mark");
-    let lose_more: Step = |flow| {
+    let lose_more: EndpointStep = |flow| {
         flow.mark_lost_and_ack(3);
         assert_eq!(flow.tcp.ca_state, state::RECOVERY);
     };
@@ -215,16 +206,16 @@ fn loss_after_a_clean_window_is_a_first_one_at_any_sequence_number() {
     }
 }
 
-/// A connection of 40 packets with this threshold: what happens to it, then its window and threshold.
+/// Window and threshold after steps of a connection with 40 packets.
 #[test]
 fn reductions_end_at_these_windows() {
     const NONE: u32 = INFINITE_SSTHRESH;
-    let spurious: Step = |flow| {
+    let spurious: EndpointStep = |flow| {
         flow.tcp.snd_cwnd = 33;
         flow.undo_retrans = 0;
     };
-    let lose_two: Step = |flow| flow.mark_lost(2);
-    let check = |what: &str, ssthresh: u32, steps: &[Step], expected: (u32, u32)| {
+    let lose_two: EndpointStep = |flow| flow.mark_lost(2);
+    let check = |what: &str, ssthresh: u32, steps: &[EndpointStep], expected: (u32, u32)| {
         let flow = dfr(40, ssthresh, steps);
         assert_eq!((flow.windows(), flow.is_first_loss()), (expected, true), "{what}, threshold {ssthresh}");
     };
@@ -243,15 +234,6 @@ fn reductions_end_at_these_windows() {
 }
 
 #[test]
-fn timeout_has_its_verdict_phase_and_counter() {
-    for ssthresh in [INFINITE_SSTHRESH, 20] {
-        let flow = dfr(41, ssthresh, &[TIME_OUT]);
-        assert_eq!((flow.windows(), flow.verdict().as_str(), flow.phase()), ((1, 20), "timeout", "loss"));
-        assert_eq!(counters(&flow), [0, 0, 1]);
-    }
-}
-
-#[test]
 fn restart_after_idle_makes_the_next_loss_a_first_one() {
     let mut flow = dfr(40, 20, &[FORGIVE]);
     flow.set_state(state::OPEN);
@@ -261,36 +243,4 @@ fn restart_after_idle_makes_the_next_loss_a_first_one() {
     }
     flow.restart_after_idle(1, 10);
     assert!(flow.is_first_loss());
-}
-
-#[test]
-fn growth_is_renos() {
-    let mut flow = dfr(18, 20, &[]);
-    for (packets, cwnd, credit, phase) in [(12, 20, 10, "slow_start"), (10, 21, 0, "avoidance")] {
-        flow.ack(packets, 40_000);
-        assert_eq!((flow.cwnd(), flow.tcp.snd_cwnd_cnt, flow.phase()), (cwnd, credit, phase));
-    }
-}
-
-/// The windows after a recovery from so many losses in one window of 40 packets, on a whole path.
-fn windows_after(lost: &'static [u32]) -> Vec<u32> {
-    let fate = move |sent: &Transmission| {
-        if !sent.is_again && lost.contains(&sent.packet) { Fate::Lost } else { Fate::Arrives }
-    };
-    let start = Path { initial_cwnd: 40, initial_ssthresh: 40, ..Path::quiet("losses", 6) };
-    let path = Path { fate: Box::new(fate), ..start };
-    let mut windows = Vec::new();
-    Sender::new(native::find("dfr").socket(0), path).run(|round, _| {
-        if round.ca_state == state::OPEN {
-            windows.push(round.cwnd);
-        }
-    });
-    windows
-}
-
-#[test]
-fn path_with_one_loss_in_a_window_keeps_it_and_with_two_halves_it() {
-    for (lost, lowest) in [(&[] as &[u32], 41), (&[5], 40), (&[5, 20], 20)] {
-        assert_eq!(windows_after(lost).iter().min(), Some(&lowest), "{lost:?}");
-    }
 }

@@ -1,21 +1,14 @@
-//! Discrete TCP against its decrease table: `bpf/cc/dtcp.bpf.c`, equations and numbered differences.
+//! Discrete TCP against its decrease table: `bpf/cc/dtcp.bpf.c`.
 
-use tccc::catalog;
+use super::*;
 
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, state};
-use crate::algorithms::operations::Operation;
-
-fn dtcp(cwnd: u32, ssthresh: u32) -> Connection<'static> {
-    Connection::of("dtcp", cwnd, ssthresh)
+fn dtcp(cwnd: u32, ssthresh: u32) -> Endpoint<'static> {
+    Endpoint::of("dtcp", cwnd, ssthresh)
 }
 
-/// losses_ss, losses_ca, rtos.
-fn counters(flow: &Connection) -> [u64; 3] {
+fn counters(flow: &Endpoint) -> [u64; 3] {
     flow.fields(["losses_ss", "losses_ca", "rtos"])
 }
-
-const INSIDE_RECOVERY: u32 = 40;
 
 #[test]
 fn decrease_follows_the_table_for_every_window() {
@@ -44,18 +37,15 @@ fn congestion_mark_is_a_loss_of_the_same_phase() {
     }
 }
 
-type Step = fn(&mut Connection);
+const LOSE: EndpointStep = |flow| flow.apply(Operation::Lose);
+const MARK: EndpointStep = |flow| flow.enter_cwr();
+const TIME_OUT: EndpointStep = |flow| flow.time_out();
 
-const LOSE: Step = |flow| flow.apply(Operation::Lose);
-const MARK: Step = |flow| flow.enter_cwr();
-const TIME_OUT: Step = |flow| flow.time_out();
-
-/// A connection of 40 packets in linear growth: what happens to it, its threshold afterwards, and the counters.
+/// Threshold and counters after steps of a connection with 40 packets in congestion avoidance.
 #[test]
 fn threshold_and_counters_follow_the_event_table() {
-    let check = |what: &str, steps: &[Step], ssthresh: u32, losses: [u64; 3]| {
-        let mut flow = dtcp(INSIDE_RECOVERY, 20);
-        steps.iter().for_each(|step| step(&mut flow));
+    let check = |what: &str, steps: &[EndpointStep], ssthresh: u32, losses: [u64; 3]| {
+        let flow = dtcp(40, 20).through(steps);
         assert_eq!((flow.ssthresh(), counters(&flow)), (ssthresh, losses), "{what}");
     };
     check("more losses in recovery make no second reduction", &[LOSE, LOSE, MARK], 30, [0, 1, 0]);
@@ -65,22 +55,22 @@ fn threshold_and_counters_follow_the_event_table() {
         let steps = [&[LOSE][..], &[TIME_OUT; 4][..timeouts]].concat();
         check("timeouts of the same loss halve once", &steps, 20, [0, 1, 1]);
     }
-    let progress: Step = |flow| {
+    let progress: EndpointStep = |flow| {
         flow.ack(1, 40_000);
         flow.ack(2, 40_000);
         assert_eq!((flow.tcp.ca_state, flow.cwnd()), (state::LOSS, 4));
     };
     check("a timeout after progress in loss halves again", &[TIME_OUT, progress, TIME_OUT], 2, [0, 0, 2]);
-    // The kernel's reordering timer enters recovery without an ACK.
-    let by_timer: Step = |flow| {
+    // The reordering timer enters recovery without an ACK.
+    let by_timer: EndpointStep = |flow| {
         (flow.tcp.snd_cwnd, flow.tcp.lost_out) = (50, 1);
         flow.enter_recovery();
     };
     check("a recovery that no ACK began has the window at its beginning", &[by_timer, TIME_OUT], 25, [0, 1, 1]);
-    // All that recovery waited for is acknowledged, but the state has not been left yet.
-    let complete: Step = |flow| flow.tcp.snd_una = flow.high_seq;
+    // Everything that recovery waits for is acknowledged, but the state is still Recovery.
+    let complete: EndpointStep = |flow| flow.tcp.snd_una = flow.high_seq;
     check("a timeout when recovery is complete counts once", &[LOSE, complete, TIME_OUT], 20, [0, 1, 1]);
-    let shrink_mtu: Step = |flow| {
+    let shrink_mtu: EndpointStep = |flow| {
         flow.apply(Operation::ShrinkMtu);
         assert_eq!(flow.tcp.ca_state, state::LOSS);
     };
@@ -90,8 +80,7 @@ fn threshold_and_counters_follow_the_event_table() {
 #[test]
 fn spurious_reductions_are_taken_back_to_before_the_first() {
     for steps in [&[LOSE][..], &[TIME_OUT], &[LOSE, TIME_OUT]] {
-        let mut flow = dtcp(40, 30);
-        steps.iter().for_each(|step| step(&mut flow));
+        let mut flow = dtcp(40, 30).through(steps);
         flow.undo();
         assert_eq!(flow.windows(), (40, 30), "after {} events", steps.len());
     }
@@ -108,11 +97,11 @@ fn timeout_halves_whatever_the_phase() {
 
 #[test]
 fn timeout_later_in_recovery_halves_the_window_at_the_last_ack() {
-    let mut flow = dtcp(INSIDE_RECOVERY, 20).after(&[Operation::Lose]);
+    let mut flow = dtcp(40, 20).after(&[Operation::Lose]);
     assert_eq!((flow.tcp.ca_state, flow.ssthresh()), (state::RECOVERY, 30));
     flow = flow.after(&[Operation::Sack; 20]);
     let at_last_ack = flow.cwnd();
-    assert!((30..INSIDE_RECOVERY).contains(&at_last_ack), "recovery shrank the window to {at_last_ack}");
+    assert!((30..40).contains(&at_last_ack), "recovery shrank the window to {at_last_ack}");
     flow.call(|cc, tcp| cc.in_ack_event(tcp, 0));
     flow.time_out();
     assert_eq!((flow.ssthresh(), counters(&flow)), (at_last_ack / 2, [0, 1, 1]));
@@ -121,7 +110,7 @@ fn timeout_later_in_recovery_halves_the_window_at_the_last_ack() {
 #[test]
 fn loss_in_the_slow_start_after_a_timeout_halves() {
     let mut flow = dtcp(40, 30);
-    // Most of the window has arrived, and nothing more is sent: few packets are left to grow on.
+    // Most of the window has arrived and nothing more is sent, so slow start lasts few packets.
     flow.tcp.sacked_out = 30;
     flow.time_out();
     flow.apply(Operation::Finish);
@@ -135,26 +124,8 @@ fn loss_in_the_slow_start_after_a_timeout_halves() {
 #[test]
 fn shares_are_tunables() {
     let native = native::tuned("dtcp", &["keep_slow_start=768", "keep_avoidance=896", "keep_timeout=256"]);
-    let after = |ssthresh, event| Connection::over(native, 40, ssthresh).after(&[event]).ssthresh();
+    let after = |ssthresh, event| Endpoint::over(native, 40, ssthresh).after(&[event]).ssthresh();
     assert_eq!([INFINITE_SSTHRESH, 20].map(|ssthresh| after(ssthresh, Operation::Lose)), [30, 35]);
     assert_eq!(after(20, Operation::TimeOut), 10);
     assert!(catalog::find("dtcp").unwrap().settings(&["keep_avoidance=1024"]).is_err(), "it would never reduce");
-}
-
-#[test]
-fn growth_carries_the_rest_past_the_threshold() {
-    let mut flow = dtcp(18, 20);
-    for (packets, cwnd, credit) in [(12, 20, 10), (10, 21, 0)] {
-        flow.ack(packets, 40_000);
-        assert_eq!((flow.cwnd(), flow.tcp.snd_cwnd_cnt), (cwnd, credit));
-    }
-}
-
-#[test]
-fn application_limited_window_does_not_grow() {
-    let mut flow = dtcp(40, 20);
-    (flow.tcp.is_cwnd_limited, flow.tcp.packets_out) = (0, 10);
-    let before = flow.tcp.clone();
-    flow.acknowledge(10, None);
-    assert_eq!(flow.tcp, before);
 }

@@ -1,4 +1,4 @@
-//! The event in C and in Rust: `bpf/include/trace_event.h` and the table of `src/trace/event.rs` give the same bytes.
+//! Compares the layout of the event in `bpf/include/trace_event.h` with the table in `src/trace/event.rs`.
 
 use std::fmt::Write;
 

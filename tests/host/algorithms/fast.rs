@@ -1,17 +1,14 @@
-//! FAST and FAST-FIT against their equations in floating point: `bpf/include/fast.bpf.h`.
+//! FAST and FAST-FIT against their equations: `bpf/include/fast.bpf.h`.
 
 use proptest::prelude::*;
 
-use crate::algorithms::bottleneck::Flow;
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, INFINITE_SSTHRESH, state};
-use crate::algorithms::operations::Operation;
+use super::*;
 
 const RTT_US: u64 = 40_000;
 /// The path of most tests holds 400 packets.
 const PATH: [u64; 2] = [RTT_US, 100];
 
-fn average_us(flow: &Connection) -> f64 {
+fn average_us(flow: &Endpoint) -> f64 {
     flow.field("path.avg_rtt") as f64 / 65_536.0
 }
 
@@ -21,14 +18,14 @@ proptest! {
     /// avgRTT = (1 - eta) avgRTT + eta RTT with eta = min(3 / w, 1 / 4).
     #[test]
     fn average_is_the_paper_s(cwnd in 2..2_000u32, rtts in proptest::collection::vec(1_000..1_000_000u32, 1..50)) {
-        let mut flow = Connection::avoiding("fast", cwnd);
+        let mut flow = Endpoint::avoiding("fast", cwnd);
         flow.sample(&rtts);
         let eta = (3.0 / f64::from(cwnd)).min(0.25);
         let mut expected = f64::from(rtts[0]);
         for rtt in &rtts[1..] {
             expected = (1.0 - eta) * expected + eta * f64::from(*rtt);
         }
-        // eta is rounded down to 2^-16, the average by as much at each sample.
+        // eta and each average are rounded down to 2^-16.
         let bound = 1e-4 + 1_000_000.0 * 50.0 / 65_536.0;
         prop_assert!((average_us(&flow) - expected).abs() < bound, "{} for {expected}", average_us(&flow));
     }
@@ -36,7 +33,7 @@ proptest! {
     /// Equation (4), for windows up to some millions and any queue.
     #[test]
     fn window_follows_the_equation(cwnd in 2..5_000_000u32, base in 100..1_000_000u32, permille in 0..3_000u64) {
-        let mut flow = Connection::avoiding("fast", cwnd);
+        let mut flow = Endpoint::avoiding("fast", cwnd);
         let rtt = base + (u64::from(base) * permille / 1000) as u32;
         flow.end_round(&[base]);
         flow.tcp.snd_cwnd = cwnd;
@@ -45,7 +42,7 @@ proptest! {
         let w = f64::from(cwnd);
         let expected = (0.5 * w + 0.5 * (ratio * w + 20.0)).min(2.0 * w).max(2.0);
         let error = (f64::from(flow.cwnd()) - expected).abs();
-        // The average is cut to a whole us, half a packet is rounding.
+        // The average is truncated to 1 us, and the window rounded to packets.
         prop_assert!(error <= 0.6 + 0.6 * w / f64::from(base), "{} for {expected}", flow.cwnd());
     }
 }
@@ -55,27 +52,30 @@ fn window_rests_at_the_path_and_alpha() {
     for alpha in [4, 20, 100] {
         let native = native::tuned("fast", &[&format!("alpha={alpha}")]);
         for begin in [50, 400, 2000] {
-            let mut flow = Flow::new(native, begin, 2, PATH);
+            let mut flow = LoneFlow::new(native, begin, 2, PATH);
             flow.run_for(10_000_000);
             assert!(flow.cwnd().abs_diff(400 + alpha) <= 2, "{} from {begin}, alpha {alpha}", flow.cwnd());
         }
     }
 }
 
+/// FAST adds half of alpha, FAST-FIT two packets.
 #[test]
-fn empty_path_adds_half_of_alpha_a_round() {
-    let mut flow = Flow::of("fast", 1000, 2, [RTT_US, 0]);
-    flow.run_for(RTT_US);
-    let begin = flow.cwnd();
-    for round in 1..=5 {
+fn window_grows_by_constant_steps_on_an_empty_path() {
+    for (id, step) in [("fast", 10), ("fastfit", 2)] {
+        let mut flow = LoneFlow::of(id, 1000, 2, [RTT_US, 0]);
         flow.run_for(RTT_US);
-        assert_eq!(flow.cwnd(), begin + 10 * round);
+        let begin = flow.cwnd();
+        for round in 1..=10 {
+            flow.run_for(RTT_US);
+            assert_eq!(flow.cwnd(), begin + step * round, "{id}");
+        }
     }
 }
 
 #[test]
 fn window_never_more_than_doubles() {
-    let mut flow = Connection::over(native::tuned("fast", &["alpha=1000"]), 5, 2);
+    let mut flow = Endpoint::over(native::tuned("fast", &["alpha=1000"]), 5, 2);
     flow.end_round(&[40_000]);
     assert_eq!(flow.cwnd(), 10);
 }
@@ -83,7 +83,7 @@ fn window_never_more_than_doubles() {
 #[test]
 fn slow_start_ends_when_alpha_packets_are_queued() {
     for (id, alpha) in [("fast", 20), ("fastfit", 4)] {
-        let mut flow = Flow::of(id, 10, INFINITE_SSTHRESH, PATH);
+        let mut flow = LoneFlow::of(id, 10, INFINITE_SSTHRESH, PATH);
         flow.run_until(|flow| flow.ssthresh() < INFINITE_SSTHRESH);
         let exit = flow.ssthresh();
         assert!((400 + alpha..=1300).contains(&exit), "{id} left slow start at {exit}");
@@ -94,14 +94,14 @@ fn slow_start_ends_when_alpha_packets_are_queued() {
 fn loss_halves() {
     for id in ["fast", "fastfit"] {
         for (cwnd, kept) in [(1000, 500), (5, 2), (1, 2)] {
-            assert_eq!(Connection::avoiding(id, cwnd).reduce(), kept, "{id} at {cwnd}");
+            assert_eq!(Endpoint::avoiding(id, cwnd).reduce(), kept, "{id} at {cwnd}");
         }
     }
 }
 
 #[test]
 fn application_limited_window_shrinks_only() {
-    let mut flow = Connection::avoiding("fast", 100);
+    let mut flow = Endpoint::avoiding("fast", 100);
     (flow.tcp.is_cwnd_limited, flow.tcp.max_packets_out) = (0, 10);
     flow.end_round(&[40_000]);
     assert_eq!(flow.cwnd(), 100);
@@ -109,11 +109,11 @@ fn application_limited_window_shrinks_only() {
     assert!(flow.cwnd() < 90);
 }
 
-/// An outage that held packets back: a timeout which proves spurious, and then their ACKs with RTTs of the outage.
+/// After a spurious timeout, ACKs of packets that an outage delayed arrive with the RTT of the outage.
 #[test]
 fn packets_that_an_outage_held_do_not_shrink_the_restored_window() {
     for id in ["fast", "fastfit"] {
-        let mut flow = Connection::avoiding(id, 100);
+        let mut flow = Endpoint::avoiding(id, 100);
         flow.end_round(&[40_000; 5]);
         let before = flow.cwnd();
         flow.apply(Operation::TimeOut);
@@ -123,15 +123,15 @@ fn packets_that_an_outage_held_do_not_shrink_the_restored_window() {
         assert_eq!(flow.cwnd(), before, "{id}");
         flow.end_round(&[600_000; 50]);
         assert_eq!(flow.cwnd(), before, "{id}");
-        // What was sent after the outage counts again.
+        // Packets sent after the outage count again.
         flow.end_round(&[80_000; 200]);
         assert!(flow.field("path.avg_rtt") > 70_000 << 16, "{id}");
     }
 }
 
 #[test]
-fn equation_rests_during_a_recovery_and_goes_on_after_it() {
-    let mut flow = Connection::avoiding("fast", 100);
+fn equation_pauses_during_recovery() {
+    let mut flow = Endpoint::avoiding("fast", 100);
     flow.end_round(&[40_000; 5]);
     flow.lose();
     let kept = flow.cwnd();
@@ -141,39 +141,30 @@ fn equation_rests_during_a_recovery_and_goes_on_after_it() {
     }
 }
 
-/// How far the window is behind the virtual one. It follows by gamma q (wr - w) / w a round, q packets queued, and so stays
-/// w / (gamma q) behind one that grows by a packet a round.
-fn lag(flow: &Flow) -> (f64, f64) {
+/// How far the window lags behind the virtual one, measured and expected. It moves by gamma q (wr - w) / w a round with q
+/// queued packets, so it lags by w / (gamma q) if the virtual window grows by a packet a round.
+fn lag(flow: &LoneFlow) -> (f64, f64) {
     let w = f64::from(flow.cwnd());
     (flow.field("w_reno") as f64 - w, 2.0 * w / (w - 400.0))
 }
 
-/// Where a queue stands the window is the virtual Reno window, which grows by a packet a round.
+/// With a queue the window follows the virtual Reno window, which grows by a packet a round.
 #[test]
 fn fastfit_grows_as_reno_in_a_queue() {
-    let mut flow = Flow::of("fastfit", 500, 2, PATH);
+    let mut flow = LoneFlow::of("fastfit", 500, 2, PATH);
     flow.run_for(1_000_000);
     let begin = flow.cwnd();
     flow.run_for(2_000_000);
     let (behind, expected) = lag(&flow);
     assert!((behind - expected).abs() <= 3.0, "{behind} packets behind, not {expected}");
     let grown = flow.cwnd() - begin;
-    // 2 s of round trips of 52 ms and more: the window in 1/10 ms.
+    // RTTs of 52 ms and more in 2 s.
     assert!((30..=39).contains(&grown), "{grown} packets in 2 s");
 }
 
 #[test]
-fn fastfit_grows_by_two_packets_a_round_on_an_empty_path() {
-    let mut flow = Flow::of("fastfit", 1000, 2, [RTT_US, 0]);
-    flow.run_for(RTT_US);
-    let begin = flow.cwnd();
-    flow.run_for(10 * RTT_US);
-    assert_eq!(flow.cwnd() - begin, 20);
-}
-
-#[test]
 fn fastfit_s_virtual_window_is_halved_and_restored() {
-    let mut flow = Connection::avoiding("fastfit", 500);
+    let mut flow = Endpoint::avoiding("fastfit", 500);
     flow.end_rounds(2, &[40_000]);
     assert_eq!(flow.field("w_reno"), 501);
     flow.enter_recovery();
@@ -187,10 +178,10 @@ fn fastfit_s_virtual_window_is_halved_and_restored() {
 
 #[test]
 fn fastfit_asks_for_reno_s_share_of_the_queue() {
-    let mut flow = Connection::avoiding("fastfit", 500);
+    let mut flow = Endpoint::avoiding("fastfit", 500);
     flow.end_round(&[40_000]);
     flow.tcp.snd_cwnd = 500;
-    // A tenth of the RTT in queues: a tenth of the virtual window.
+    // A tenth of the RTT is spent in queues.
     flow.end_round(&[44_444; 2000]);
     let alpha = flow.field("path.alpha");
     assert!(alpha.abs_diff(50) <= 1, "alpha is {alpha}");

@@ -1,9 +1,8 @@
-//! The algorithms of large windows: HighSpeed TCP against RFC 3649, Scalable TCP against its paper.
+//! Algorithms for large windows: HighSpeed TCP against RFC 3649, Scalable TCP against its paper.
 
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, INFINITE_SSTHRESH};
+use super::*;
 
-/// w and b(w) of each whole a(w) from 1 on: the program of RFC 3649, appendix B, in Rust.
+/// w and b(w) of each whole a(w) from 1 on, as in the program of RFC 3649, appendix B.
 fn rfc_table() -> Vec<(u32, f64)> {
     let (mut table, mut last) = (vec![(38, 0.5)], 1.0);
     for window in 39..100_000 {
@@ -18,16 +17,16 @@ fn rfc_table() -> Vec<(u32, f64)> {
     table
 }
 
-/// Growth by one window acknowledged.
+/// Growth per acknowledged window.
 fn growth(id: &str, cwnd: u32) -> u32 {
-    let mut connection = Connection::avoiding(id, cwnd);
+    let mut connection = Endpoint::avoiding(id, cwnd);
     connection.ack(cwnd, 100_000);
     connection.cwnd() - cwnd
 }
 
-/// At a loss in avoidance.
+/// Reduction at a loss in congestion avoidance.
 fn cut(id: &str, cwnd: u32) -> u32 {
-    let mut connection = Connection::avoiding(id, cwnd);
+    let mut connection = Endpoint::avoiding(id, cwnd);
     connection.ack(1, 100_000);
     connection.cwnd() - connection.reduce()
 }
@@ -66,7 +65,7 @@ fn highspeed_is_reno_up_to_38_packets_and_ends_with_its_table() {
 
 #[test]
 fn highspeed_follows_the_window_down() {
-    let mut connection = Connection::of("bpf_highspeed", 1000, 2);
+    let mut connection = Endpoint::of("bpf_highspeed", 1000, 2);
     connection.ack(1000, 100_000);
     assert_eq!(connection.cwnd(), 1008);
     connection.lose();
@@ -78,7 +77,7 @@ fn highspeed_follows_the_window_down() {
 
 #[test]
 fn highspeed_grows_in_slow_start_as_reno() {
-    let mut connection = Connection::of("bpf_highspeed", 100, INFINITE_SSTHRESH);
+    let mut connection = Endpoint::of("bpf_highspeed", 100, INFINITE_SSTHRESH);
     connection.ack(100, 100_000);
     assert_eq!(connection.cwnd(), 200);
     assert_eq!(connection.reduce(), 100, "b is unknown before the first ACK of avoidance");
@@ -87,7 +86,7 @@ fn highspeed_grows_in_slow_start_as_reno() {
 #[test]
 fn scalable_recovers_in_as_many_round_trips_at_any_window() {
     for cwnd in [1000, 8000, 64_000] {
-        let mut connection = Connection::of("bpf_scalable", cwnd, 2);
+        let mut connection = Endpoint::of("bpf_scalable", cwnd, 2);
         connection.lose();
         assert_eq!(connection.cwnd(), cwnd * 7 / 8);
         let mut rounds = 0;
@@ -106,7 +105,7 @@ fn scalable_grows_by_one_packet_per_hundred_and_as_reno_below() {
     for (cwnd, expected) in [(10, 1), (99, 1), (100, 1), (500, 5), (10_000, 100)] {
         assert_eq!(growth("bpf_scalable", cwnd), expected, "{cwnd}");
     }
-    let mut connection = Connection::over(native::tuned("bpf_scalable", &["ack_count=50", "cut=512"]), 1000, 2);
+    let mut connection = Endpoint::over(native::tuned("bpf_scalable", &["ack_count=50", "cut=512"]), 1000, 2);
     connection.ack(1000, 100_000);
     assert_eq!(connection.cwnd(), 1020);
     assert_eq!(connection.reduce(), 510);

@@ -1,18 +1,16 @@
 //! H-TCP against the equations of its draft: `bpf/cc/bpf_htcp.bpf.c`.
 
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, Native};
-use crate::algorithms::operations::Operation;
+use super::*;
 
-/// f(D) of the draft, packets.
+/// f(D) in the draft, packets.
 fn growth(seconds: f64) -> f64 {
     let beyond = (seconds - 1.0).max(0.0);
     1.0 + 10.0 * beyond + (beyond / 2.0).powi(2)
 }
 
-/// alpha, packets, when a connection has grown this long after its start at an RTT.
+/// alpha, packets, at a time after the start.
 fn alpha(native: &Native, ms: u64, rtt_us: u32) -> f64 {
-    let mut connection = Connection::over(native, 10, 5);
+    let mut connection = Endpoint::over(native, 10, 5);
     connection.wait(ms * 1000);
     connection.ack(10, rtt_us);
     connection.field("alpha") as f64 / 1024.0
@@ -45,17 +43,17 @@ fn growth_is_scaled_by_the_rtt_within_limits() {
 
 #[test]
 fn window_grows_by_alpha_per_window() {
-    let mut connection = Connection::of("bpf_htcp", 100, 50);
+    let mut connection = Endpoint::of("bpf_htcp", 100, 50);
     connection.wait(3_000_000);
-    connection.ack(100, 100_000); // grows by the alpha of the start, then forms it anew
+    connection.ack(100, 100_000); // grows by the first alpha, then updates it
     assert_eq!(connection.cwnd(), 101);
     connection.ack(101, 100_000);
     assert!((122..=123).contains(&connection.cwnd()), "{}", connection.cwnd());
 }
 
-/// Two losses with RTTs between 50 ms and this before each: the cut of the second, which may be adaptive.
+/// beta after a second loss, if RTTs between 50 ms and the maximum precede both losses.
 fn kept_at_second_loss(native: &Native, max_rtt_us: u32) -> f64 {
-    let mut connection = Connection::over(native, 400, 200);
+    let mut connection = Endpoint::over(native, 400, 200);
     for _ in 0..2 {
         for _ in 0..12 {
             connection.round(50_000);
@@ -76,14 +74,14 @@ fn cut_is_the_lowest_rtt_over_the_highest_within_limits() {
     let native = native::tuned("bpf_htcp", &["use_bandwidth_switch=0"]);
     for (max_rtt_us, expected) in [(50_000, 0.8), (55_000, 0.8), (75_000, 0.667), (90_000, 0.556), (300_000, 0.5)] {
         let found = kept_at_second_loss(native, max_rtt_us);
-        // RTTmax fades by 5 % of its distance at the first loss and is seen again before the second.
+        // RTTmax decays by 5 % of its distance at the first loss, and is sampled again before the second.
         assert!((found - expected).abs() <= 0.002, "{found} at {max_rtt_us} us, not {expected}");
     }
 }
 
 #[test]
 fn outlier_does_not_raise_the_highest_rtt() {
-    let mut connection = Connection::of("bpf_htcp", 50, 25);
+    let mut connection = Endpoint::of("bpf_htcp", 50, 25);
     connection.round(50_000);
     for (rtt_us, highest) in [(70_001, 50_000), (70_000, 70_000)] {
         connection.ack(1, rtt_us);
@@ -95,7 +93,7 @@ fn outlier_does_not_raise_the_highest_rtt() {
 fn bandwidth_that_changed_by_more_than_a_fifth_halves() {
     let native = native::tuned("bpf_htcp", &[]);
     let kept = |second_rtt_us: u32| {
-        let mut connection = Connection::over(native, 200, 100);
+        let mut connection = Endpoint::over(native, 200, 100);
         for (cycle, rtt_us) in [50_000, 50_000, 50_000, second_rtt_us].into_iter().enumerate() {
             connection.tcp.snd_cwnd = 200;
             for _ in 0..40 {
@@ -114,15 +112,8 @@ fn bandwidth_that_changed_by_more_than_a_fifth_halves() {
 }
 
 #[test]
-fn first_loss_halves() {
-    let mut connection = Connection::of("bpf_htcp", 100, 50);
-    connection.round(50_000);
-    assert_eq!(connection.reduce(), connection.cwnd() / 2);
-}
-
-#[test]
 fn undo_goes_back_to_the_loss_before() {
-    let mut connection = Connection::of("bpf_htcp", 100, 50);
+    let mut connection = Endpoint::of("bpf_htcp", 100, 50);
     connection.wait(5_000_000);
     connection.round(50_000);
     let before = connection.fields(["loss_us", "max_rtt_us"]);
@@ -137,7 +128,7 @@ fn undo_goes_back_to_the_loss_before() {
 
 #[test]
 fn time_runs_from_the_end_of_the_recovery() {
-    let mut connection = Connection::of("bpf_htcp", 100, 50);
+    let mut connection = Endpoint::of("bpf_htcp", 100, 50);
     connection.apply(Operation::Lose);
     connection.wait(2_000_000);
     connection.apply(Operation::Finish);

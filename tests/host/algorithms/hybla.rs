@@ -1,12 +1,10 @@
 //! Hybla against its equations: `bpf/cc/bpf_hybla.bpf.c`.
 
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, INFINITE_SSTHRESH, Native};
-use crate::algorithms::operations::Operation;
+use super::*;
 
-/// A connection whose smoothed RTT is known from the first ACK on; that ACK grows nothing.
-fn with_rtt(native: &Native, cwnd: u32, ssthresh: u32, rtt_us: u32) -> Connection<'_> {
-    let mut connection = Connection::over(native, cwnd, ssthresh).after(&[Operation::Limit { by_window: false }]);
+/// A connection with a known smoothed RTT, and the given window.
+fn with_rtt(native: &Native, cwnd: u32, ssthresh: u32, rtt_us: u32) -> Endpoint<'_> {
+    let mut connection = Endpoint::over(native, cwnd, ssthresh).after(&[Operation::Limit { by_window: false }]);
     connection.tcp.max_packets_out = 0;
     connection.ack(1, rtt_us);
     connection.apply(Operation::Limit { by_window: true });
@@ -34,12 +32,19 @@ fn only_the_lowest_rtt_counts() {
 }
 
 #[test]
-fn slow_start_grows_by_two_to_the_rho_less_one() {
+fn growth_is_two_to_the_rho_less_one_in_slow_start_and_rho_squared_per_window_afterwards() {
+    let check = |cwnd: u32, ssthresh: u32, packets: u32, rtt_us: u32, expected: u32| {
+        let mut connection = with_rtt(native::find("bpf_hybla"), cwnd, ssthresh, rtt_us);
+        connection.ack(packets, rtt_us);
+        assert_eq!(connection.cwnd() - cwnd, expected, "from {cwnd}, {rtt_us} us");
+    };
     // 2^rho - 1: 1 at 25 ms, 3 at 50 ms, 15 at 100 ms, 255 at 200 ms, and 1.83 at 40 ms, where rho is 1.5.
     for (rtt_us, expected) in [(25_000, 100), (50_000, 300), (100_000, 1500), (200_000, 25_500), (40_000, 182)] {
-        let mut connection = with_rtt(native::find("bpf_hybla"), 200, INFINITE_SSTHRESH, rtt_us);
-        connection.ack(100, rtt_us);
-        assert_eq!(connection.cwnd() - 200, expected, "{rtt_us} us");
+        check(200, INFINITE_SSTHRESH, 100, rtt_us, expected);
+    }
+    check(100, 150, 50, 200_000, 50); // up to the threshold
+    for (rtt_us, expected) in [(25_000, 1), (50_000, 4), (100_000, 16), (200_000, 64)] {
+        check(1000, 500, 1000, rtt_us, expected);
     }
 }
 
@@ -57,23 +62,7 @@ fn every_power_is_within_half_of_its_last_digit() {
     }
 }
 
-#[test]
-fn slow_start_stops_at_the_threshold() {
-    let mut connection = with_rtt(native::find("bpf_hybla"), 100, 150, 200_000);
-    connection.ack(50, 200_000);
-    assert_eq!(connection.cwnd(), 150);
-}
-
-#[test]
-fn linear_growth_is_rho_squared_per_window() {
-    for (rtt_us, expected) in [(25_000, 1), (50_000, 4), (100_000, 16), (200_000, 64)] {
-        let mut connection = with_rtt(native::find("bpf_hybla"), 1000, 500, rtt_us);
-        connection.ack(1000, rtt_us);
-        assert_eq!(connection.cwnd() - 1000, expected, "{rtt_us} us");
-    }
-}
-
-/// It went wrong on paths from 400 ms on: each packet acknowledged in slow start added 65535 to the window.
+/// On paths from 400 ms on, each packet acknowledged in slow start once added 65535 to the window.
 #[test]
 fn window_of_a_long_path_grows_to_the_kernels_clamp_and_no_further() {
     let tuned = native::tuned("bpf_hybla", &["window_max=1000"]);
@@ -92,7 +81,7 @@ fn window_of_a_long_path_grows_to_the_kernels_clamp_and_no_further() {
     }
 }
 
-/// The paper's aim: windows over time that are alike in packets per second.
+/// The paper's aim is a rate that does not depend on the RTT.
 #[test]
 fn rate_after_a_second_does_not_depend_on_the_rtt() {
     let rate = |rtt_us: u32| {
@@ -123,7 +112,7 @@ fn first_window_is_rho_of_an_unused_connection_alone() {
         (0, 25_000, INFINITE_SSTHRESH, 10),
         (5, 600_000, INFINITE_SSTHRESH, 10),
     ] {
-        let connection = Connection::of("bpf_hybla", 10, INFINITE_SSTHRESH)
+        let connection = Endpoint::of("bpf_hybla", 10, INFINITE_SSTHRESH)
             .switched(|tcp| (tcp.packets_out, tcp.srtt_us, tcp.snd_cwnd_clamp) = (packets_out, 8 * rtt_us, clamp));
         assert_eq!(connection.cwnd(), expected, "{packets_out} packets out, {rtt_us} us, at most {clamp}");
     }

@@ -1,25 +1,23 @@
-//! Illinois against the paper's two functions in floating point: `bpf/cc/bpf_illinois.bpf.c`.
+//! Illinois against the paper's two functions: `bpf/cc/bpf_illinois.bpf.c`.
 
 use proptest::prelude::*;
 
-use crate::algorithms::bottleneck::Flow;
-use crate::algorithms::connection::Connection;
-use crate::algorithms::operations::Operation;
+use super::*;
 
 const ID: &str = "bpf_illinois";
 const BASE_US: u32 = 20_000;
 const RTT_US: u64 = 40_000;
-/// Short rounds in a row that bring the fast growth back.
+/// Successive rounds without queue that restore the fast growth.
 const THETA: usize = 5;
 
-/// Growth per window and cut at a loss.
-fn parameters(flow: &Connection) -> [f64; 2] {
+/// alpha and beta.
+fn parameters(flow: &Endpoint) -> [f64; 2] {
     ["alpha", "beta"].map(|name| flow.field(name) as f64 / 1024.0)
 }
 
-/// After a round of this mean delay, on a path whose longest delay is known.
+/// alpha and beta after a round with mean queueing delay `da_us`, if the longest one is `dm_us`.
 fn at_delay(da_us: u32, dm_us: u32) -> [f64; 2] {
-    let mut flow = Connection::avoiding(ID, 1000);
+    let mut flow = Endpoint::avoiding(ID, 1000);
     flow.end_round(&[BASE_US, BASE_US + dm_us]);
     flow.end_rounds(THETA, &[BASE_US + da_us]);
     parameters(&flow)
@@ -43,7 +41,7 @@ proptest! {
     fn alpha_and_beta_are_the_paper_s(dm in 1_000..1_000_000u32, permille in 11..=1000u32) {
         let da = (u64::from(dm) * u64::from(permille) / 1000) as u32;
         let (measured, expected) = (at_delay(da, dm), published(da.into(), dm.into()));
-        // alpha_min is 307/1024 for 0.3, and d1 is a whole number of us.
+        // alpha_min is 307/1024 instead of 0.3, and d1 is in whole microseconds.
         prop_assert!((measured[0] / expected[0] - 1.0).abs() < 0.012, "alpha {measured:?} for {expected:?}");
         prop_assert!((measured[1] - expected[1]).abs() < 0.002, "beta {measured:?} for {expected:?}");
     }
@@ -59,7 +57,7 @@ fn extremes_are_the_constants() {
 
 #[test]
 fn fast_growth_comes_back_after_five_short_rounds() {
-    let mut flow = Connection::avoiding(ID, 1000);
+    let mut flow = Endpoint::avoiding(ID, 1000);
     flow.end_round(&[BASE_US, 2 * BASE_US]);
     flow.end_round(&[2 * BASE_US]);
     let slow = parameters(&flow)[0];
@@ -71,13 +69,13 @@ fn fast_growth_comes_back_after_five_short_rounds() {
 
 #[test]
 fn empty_path_adds_ten_packets_a_round_and_loses_an_eighth() {
-    // Without a gap between ACKs: an RTT that rises by microseconds is the longest queue there ever was.
-    let mut flow = Flow::of(ID, 100, 2, [RTT_US, 0]);
+    // With a gap between ACKs, an RTT that rises by microseconds would be the longest queue.
+    let mut flow = LoneFlow::of(ID, 100, 2, [RTT_US, 0]);
     flow.run_for(RTT_US);
     let mut reference = f64::from(flow.cwnd());
     for _ in 0..20 {
         flow.run_for(RTT_US);
-        // A window's ACKs, each of 10 / cwnd packets of the window that it meets.
+        // Each ACK adds 10 / cwnd packets.
         reference = (reference * reference + 20.0 * reference).sqrt();
     }
     assert!((f64::from(flow.cwnd()) - reference).abs() <= 2.0, "{} for {reference}", flow.cwnd());
@@ -86,28 +84,14 @@ fn empty_path_adds_ten_packets_a_round_and_loses_an_eighth() {
     assert_eq!(flow.cwnd(), cwnd - cwnd / 8);
 }
 
-/// On a path of 100 packets: beside ten a round at first, less than one with the longest queue so far.
-#[test]
-fn growth_slows_down_as_the_queue_grows() {
-    let mut flow = Flow::of(ID, 50, 2, [RTT_US, 400]);
-    flow.run_until(|flow| flow.cwnd() >= 200);
-    flow.lose(); // half: the queue was the longest
-    assert_eq!(flow.cwnd(), 100);
-    let paces = [120, 140, 160, 180].map(|from| {
-        flow.run_until(|flow| flow.cwnd() >= from);
-        flow.field("alpha")
-    });
-    assert!(paces.is_sorted_by(|a, b| a > b), "{paces:?}");
-}
-
 #[test]
 fn small_windows_and_timeouts_are_reno_s() {
-    let (mut small, mut timed_out) = (Connection::avoiding(ID, 14), Connection::avoiding(ID, 100));
+    let (mut small, mut timed_out) = (Endpoint::avoiding(ID, 14), Endpoint::avoiding(ID, 100));
     small.end_round(&[BASE_US]);
     timed_out.end_round(&[BASE_US]);
     timed_out.apply(Operation::TimeOut);
     assert_eq!([&small, &timed_out].map(parameters), [[1.0, 0.5]; 2]);
     assert_eq!(small.reduce(), 7);
-    // Nothing is known of the path's delays yet.
-    assert_eq!(Connection::avoiding(ID, 100).reduce(), 50, "the first cut is half");
+    // The path's delays are unknown.
+    assert_eq!(Endpoint::avoiding(ID, 100).reduce(), 50, "the first cut is half");
 }

@@ -2,51 +2,46 @@
 
 mod guard;
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
-use crate::algorithms::connection::Connection;
-use crate::algorithms::dfr::{LOSE, MARK, REDUCE, Step, TIME_OUT};
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, event, state};
+use super::dfr::{LOSE, MARK, REDUCE, TIME_OUT};
+use super::*;
 
-/// The average RTT of these connections, and an RTT above it by far more than any tolerance.
-const RTT_US: u32 = 10_000;
-const LONG_RTT_US: u32 = 30_000;
+/// The average RTT of these connections, and an RTT far above any tolerance.
+const NEAR: u32 = 10_000;
+const FAR: u32 = 30_000;
 
-/// The paper's algorithm, which has no guard, with these settings.
+/// The paper's algorithm, which has no guard.
 fn tuned(settings: &[&str]) -> &'static Native {
     native::tuned("msack", &[&["guard=0"], settings].concat())
 }
 
-fn paper() -> &'static Native {
-    static COPY: OnceLock<&Native> = OnceLock::new();
-    COPY.get_or_init(|| tuned(&[]))
-}
+static PAPER: LazyLock<&Native> = LazyLock::new(|| tuned(&[]));
 
-/// 40 packets in linear growth and an average RTT.
-fn steady(native: &Native) -> Connection<'_> {
-    let mut connection = Connection::over(native, 40, 20);
-    connection.hear(Some(RTT_US));
+/// 40 packets in congestion avoidance with an average RTT.
+fn steady(native: &Native) -> Endpoint<'_> {
+    let mut connection = Endpoint::over(native, 40, 20);
+    connection.hear(Some(NEAR));
     connection
 }
 
-fn msack() -> Connection<'static> {
-    steady(paper())
+fn msack() -> Endpoint<'static> {
+    steady(*PAPER)
 }
 
-/// An ACK with this RTT tells of so many losses; inside recovery the ACK after it brings the verdict.
-fn tell(connection: &mut Connection, rtt_us: u32, losses: u32) {
+/// Passes an ACK with this RTT and losses, and the next ACK, which brings the verdict inside recovery.
+fn tell(connection: &mut Endpoint, rtt_us: u32, losses: u32) {
     connection.hear(Some(rtt_us));
     connection.mark_lost(losses);
     connection.hear(None);
 }
 
 /// A loss far above the average RTT.
-const FAR: Step = |connection| tell(connection, LONG_RTT_US, 1);
+const FAR_LOSS: EndpointStep = |connection| tell(connection, FAR, 1);
 
-/// random, postponed, cut, rtos.
-fn counters(connection: &Connection) -> [u64; 4] {
+fn counters(connection: &Endpoint) -> [u64; 4] {
     connection.fields(["random", "postponed", "cut", "rtos"])
 }
 
@@ -72,31 +67,24 @@ fn tolerance_parts_random_from_postponed() {
 }
 
 #[test]
-fn tolerance_inside_recovery_is_of_the_frozen_average() {
-    for (rtt_us, expected) in [(9_000, "random"), (10_000, "random"), (11_000, "random"), (11_001, "postponed")] {
+fn tolerance_inside_recovery_is_of_the_frozen_average_and_shown_in_thousandths() {
+    let random = [5_000, 9_000, NEAR].map(|rtt_us| (rtt_us, "random", 0));
+    let others = [(11_000, "random", 100), (11_001, "postponed", 100), (12_345, "postponed", 234)];
+    for (rtt_us, expected, permille) in random.into_iter().chain(others).chain([(FAR, "postponed", 2_000)]) {
         let mut connection = msack();
-        tell(&mut connection, RTT_US, 1);
+        tell(&mut connection, NEAR, 1);
         tell(&mut connection, rtt_us, 1);
         assert_eq!(connection.verdict(), expected, "{rtt_us} us");
-    }
-}
-
-#[test]
-fn deviation_is_shown_in_thousandths_and_never_negative() {
-    for (rtt_us, permille) in [(RTT_US, 0), (5_000, 0), (11_001, 100), (12_345, 234), (30_000, 2_000)] {
-        let mut connection = msack();
-        tell(&mut connection, RTT_US, 1);
-        tell(&mut connection, rtt_us, 1);
         let shown = connection.fields(["deviation_permille", "rtt_last_us", "rtt_avg_us"]);
-        assert_eq!(shown, [permille, rtt_us.into(), RTT_US.into()]);
+        assert_eq!(shown, [permille, rtt_us.into(), NEAR.into()]);
     }
 }
 
-/// What is seen after a loss: verdict, phase, threshold, counters, and whether the next loss is a first one.
-type Seen<'s> = (&'s str, &'s str, u32, [u64; 4], bool);
+/// Verdict, phase, threshold, counters, and whether the next loss is a first one.
+type Judged<'s> = (&'s str, &'s str, u32, [u64; 4], bool);
 
-/// Losses one ACK after another, each with the RTT of its ACK, in one recovery of 40 packets.
-fn check(native: &Native, told: &[(u32, u32)], expected: Seen) {
+/// Passes RTTs with losses, one ACK after another, in one recovery of 40 packets.
+fn check(native: &Native, told: &[(u32, u32)], expected: Judged) {
     let mut connection = steady(native);
     for &(rtt_us, losses) in told {
         tell(&mut connection, rtt_us, losses);
@@ -112,9 +100,7 @@ fn check(native: &Native, told: &[(u32, u32)], expected: Seen) {
 
 #[test]
 fn flow_chart_in_mode_dfr() {
-    const NEAR: u32 = RTT_US;
-    const FAR: u32 = LONG_RTT_US;
-    let check = |told: &[(u32, u32)], expected: Seen| check(paper(), told, expected);
+    let check = |told: &[(u32, u32)], expected: Judged| check(*PAPER, told, expected);
     check(&[(NEAR, 1)], ("random", "random", 40, [1, 0, 0, 0], true));
     check(&[(NEAR, 5)], ("random", "random", 40, [1, 0, 0, 0], true));
     check(&[(FAR, 1)], ("postponed", "postponed", 40, [0, 1, 0, 0], false));
@@ -127,16 +113,14 @@ fn flow_chart_in_mode_dfr() {
     check(&[(FAR, 1), (NEAR, 1)], ("random", "postponed", 40, [1, 1, 0, 0], false));
     check(&[(FAR, 1), (NEAR, 3), (FAR, 1)], ("cut", "recovery", 20, [1, 1, 1, 0], true));
     check(&[(FAR, 1), (FAR, 1)], ("cut", "recovery", 20, [0, 1, 1, 0], true));
-    // One cut a recovery, and nothing to judge after it.
+    // One cut per recovery.
     check(&[(FAR, 1), (FAR, 1), (FAR, 1), (NEAR, 1)], ("cut", "recovery", 20, [0, 1, 1, 0], true));
 }
 
 #[test]
-fn text_beside_it_in_mode_strict() {
-    const NEAR: u32 = RTT_US;
-    const FAR: u32 = LONG_RTT_US;
+fn flow_chart_in_mode_strict() {
     let native = tuned(&["mode=1"]);
-    let check = |told: &[(u32, u32)], expected: Seen| check(native, told, expected);
+    let check = |told: &[(u32, u32)], expected: Judged| check(native, told, expected);
     check(&[(NEAR, 1)], ("random", "random", 40, [1, 0, 0, 0], true));
     check(&[(NEAR, 1), (NEAR, 2)], ("random", "random", 40, [2, 0, 0, 0], true));
     check(&[(FAR, 1)], ("cut", "recovery", 20, [0, 0, 1, 0], true));
@@ -147,7 +131,7 @@ fn text_beside_it_in_mode_strict() {
 #[test]
 fn loss_before_any_average_is_above_the_tolerance() {
     for (mode, expected) in [("mode=0", "postponed"), ("mode=1", "cut")] {
-        let mut connection = Connection::over(tuned(&[mode, "tolerance=100"]), 40, 20);
+        let mut connection = Endpoint::over(tuned(&[mode, "tolerance=100"]), 40, 20);
         connection.hear(None);
         connection.mark_lost(1);
         assert_eq!((connection.verdict().as_str(), connection.field("deviation_permille")), (expected, 0));
@@ -161,79 +145,64 @@ fn first_loss_is_one_again_when_the_window_of_the_postponed_one_has_passed() {
             let mut connection = msack();
             let tcp = &mut connection.tcp;
             (tcp.snd_una, tcp.snd_nxt) = (una, una.wrapping_add(40));
-            tell(&mut connection, RTT_US, 1);
-            // Ten packets later a loss is postponed: its window ends beyond the one that recovery waits for.
+            tell(&mut connection, NEAR, 1);
+            // A loss ten packets later is postponed. Its window ends after the one that recovery waits for.
             connection.tcp.snd_nxt = una.wrapping_add(50);
-            tell(&mut connection, LONG_RTT_US, 1);
+            tell(&mut connection, FAR, 1);
             connection.end_recovery();
             assert!(!connection.is_first_loss(), "40 of 50 packets are acknowledged");
             connection
         };
         let mut before = postponed();
-        tell(&mut before, LONG_RTT_US, 1);
+        tell(&mut before, FAR, 1);
         assert_eq!((before.verdict().as_str(), before.ssthresh()), ("cut", 20));
         let mut random = postponed();
-        tell(&mut random, RTT_US, 1);
+        tell(&mut random, NEAR, 1);
         assert_eq!((random.verdict().as_str(), random.phase(), random.is_first_loss()), ("random", "random", false));
         let mut after = postponed();
         after.acknowledge_to(una.wrapping_add(49));
         assert!(!after.is_first_loss());
         after.acknowledge_to(una.wrapping_add(50));
         assert!(after.is_first_loss());
-        tell(&mut after, LONG_RTT_US, 1);
+        tell(&mut after, FAR, 1);
         assert_eq!((after.verdict().as_str(), after.ssthresh()), ("postponed", 40));
     }
 }
 
 #[test]
-fn random_loss_in_slow_start_lets_it_go_on() {
-    let mut connection = Connection::over(native::find("msack"), 40, INFINITE_SSTHRESH);
-    tell(&mut connection, RTT_US, 1);
-    assert_eq!((connection.ssthresh(), connection.phase()), (40, "random"));
-    connection.end_recovery();
-    assert_eq!((connection.cwnd(), connection.ssthresh()), (40, INFINITE_SSTHRESH));
-}
-
-#[test]
 fn marks_probes_and_timeouts_cut_whatever_the_rtt() {
-    let check = |what: &str, steps: &[Step], verdict: &str, counted: [u64; 4]| {
-        let mut connection = msack();
-        steps.iter().for_each(|step| step(&mut connection));
+    let check = |what: &str, steps: &[EndpointStep], verdict: &str, counted: [u64; 4]| {
+        let connection = msack().through(steps);
         let seen = (connection.ssthresh(), connection.verdict(), counters(&connection));
         assert_eq!((seen, connection.is_first_loss()), ((20, verdict.to_owned(), counted), true), "{what}");
     };
-    let near: Step = |connection| tell(connection, RTT_US, 1);
+    let near: EndpointStep = |connection| tell(connection, NEAR, 1);
     check("a mark", &[MARK, REDUCE], "mark", [0, 0, 1, 0]);
     check("a loss with a mark", &[MARK, LOSE], "mark", [0, 0, 1, 0]);
     check("marks in recovery", &[near, MARK, MARK], "mark", [1, 0, 1, 0]);
     check("a probe that repaired a loss", &[REDUCE], "cut", [0, 0, 1, 0]);
     check("a timeout", &[TIME_OUT], "timeout", [0, 0, 0, 1]);
     for timeouts in 1..=3 {
-        let after = |step: Step| [&[step][..], &[TIME_OUT; 3][..timeouts]].concat();
+        let after = |step: EndpointStep| [&[step][..], &[TIME_OUT; 3][..timeouts]].concat();
         check("timeouts after a random loss", &after(near), "timeout", [1, 0, 0, 1]);
-        check("timeouts after a postponed cut", &after(FAR), "timeout", [0, 1, 0, 1]);
+        check("timeouts after a postponed cut", &after(FAR_LOSS), "timeout", [0, 1, 0, 1]);
     }
 }
 
 #[test]
 fn undo_restores_the_window_and_the_next_loss_is_a_first_one() {
-    for (steps, ssthresh) in [(&[FAR, FAR] as &[Step], 30), (&[FAR], 40)] {
-        let mut connection = msack();
-        steps.iter().for_each(|step| step(&mut connection));
+    for (steps, ssthresh) in [(&[FAR_LOSS, FAR_LOSS] as &[EndpointStep], 30), (&[FAR_LOSS], 40)] {
+        let mut connection = msack().through(steps);
         connection.undo();
-        assert_eq!(
-            (connection.windows(), connection.is_first_loss()),
-            ((40, ssthresh), true),
-            "{} losses",
-            steps.len()
-        );
+        let seen = (connection.windows(), connection.is_first_loss());
+        assert_eq!(seen, ((40, ssthresh), true), "{} losses", steps.len());
     }
 }
 
 #[test]
 fn restart_after_idle_keeps_the_average_and_makes_the_next_loss_a_first_one() {
     let mut connection = msack();
-    tell(&mut connection, LONG_RTT_US, 1);
+    tell(&mut connection, FAR, 1);
     let average = connection.field("rtt_avg");
     connection.set_state(state::OPEN);
     connection.call(|cc, tcp| cc.cwnd_event(tcp, event::TX_START));
@@ -259,7 +228,7 @@ fn average_rests_in_recovery_and_loss_only() {
 #[test]
 fn average_takes_one_sample_a_round_trip() {
     for una in [0, u32::MAX - 20, u32::MAX / 2 - 20] {
-        let mut connection = Connection::over(native::find("msack"), 40, 20);
+        let mut connection = Endpoint::over(native::find("msack"), 40, 20);
         let tcp = &mut connection.tcp;
         (tcp.snd_una, tcp.snd_nxt) = (una, una.wrapping_add(40));
         let mut check = |acknowledged: u32, rtt_us: u32, average: u64| {
@@ -290,8 +259,8 @@ fn average_has_its_gain_as_tunable() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Against floating point over RTTs from 0 to 2^31 us: each step of the average is short of the exact one by less
-    /// than 1/1024 us, which adds up to 8/1024 us; the decision agrees wherever that does not decide it.
+    /// For RTTs from 0 to 2^31 us: each step of the average is below the exact one by less than 1/1024 us, which adds up to
+    /// 8/1024 us. Decisions that do not depend on this error agree.
     #[test]
     fn average_and_decision_are_those_of_exact_arithmetic(
         samples in proptest::collection::vec((0..=0x7fff_ffffu32, 0..31u32), 1..60), tolerance in 0..=100u32,
@@ -301,7 +270,7 @@ proptest! {
         let samples: Vec<u32> = samples.into_iter().map(|(rtt_us, shift)| rtt_us >> shift).collect();
         let exact = samples.iter().map(|&rtt| f64::from(rtt.max(1))).reduce(|average, rtt| average + (rtt - average) / 8.0);
         let exact = exact.unwrap();
-        let mut connection = Connection::over(&native, 40, 20);
+        let mut connection = Endpoint::over(&native, 40, 20);
         for &rtt_us in &samples {
             connection.hear(Some(rtt_us));
         }
@@ -321,7 +290,7 @@ proptest! {
 
 #[test]
 fn longest_deviation_saturates() {
-    let mut connection = Connection::over(tuned(&["average_gain=1"]), 40, 20);
+    let mut connection = Endpoint::over(tuned(&["average_gain=1"]), 40, 20);
     connection.hear(Some(1));
     tell(&mut connection, 1, 1);
     tell(&mut connection, 100_000_000, 1);

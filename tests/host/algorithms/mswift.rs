@@ -1,83 +1,69 @@
-//! Modified Swift Start against Khalil's tables: `bpf/cc/mswift.bpf.c`, equations and numbered differences.
+//! Modified Swift Start against Khalil's tables: `bpf/cc/mswift.bpf.c`.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
-use crate::algorithms::bottleneck::{Flow, MSS_BYTES};
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Socket, state};
+use super::*;
 
 const T1: f64 = 1_544_000.0;
 const OC1: f64 = 51_840_000.0;
 const PACKET_BITS: f64 = 1500.0 * 8.0;
 const PAPER_MSS: f64 = 1460.0;
 
-/// RTT in seconds, first and second window in bytes: tables 2 and 3.
-const TABLE_2: [(f64, u32, u32); 14] = [
-    (0.11674, 21_929, 24_849),
-    (0.11381, 21_379, 24_300),
-    (0.11481, 21_567, 24_488),
-    (0.12281, 23_070, 25_991),
-    (0.13281, 24_948, 27_869),
-    (0.21281, 39_977, 42_898),
-    (0.31281, 58_762, 61_683),
-    (0.51281, 96_333, 99_254),
-    (0.71281, 133_903, 136_824),
-    (0.91281, 171_474, 174_395),
-    (1.11281, 209_045, 211_966),
-    (1.31336, 246_719, 249_638),
-    (1.51281, 284_186, 287_107),
-    (1.71281, 321_757, 324_678),
+/// RTT in seconds, first and second windows in bytes, in the paper's tables 2 and 3.
+const RTT_2: [f64; 14] = [
+    0.11674, 0.11381, 0.11481, 0.12281, 0.13281, 0.21281, 0.31281, 0.51281, 0.71281, 0.91281, 1.11281, 1.31336,
+    1.51281, 1.71281,
 ];
-const TABLE_3: [(f64, u32, u32); 14] = [
-    (0.07327, 462_128, 539_251),
-    (0.07407, 467_174, 545_091),
-    (0.07507, 473_481, 552_391),
-    (0.08307, 523_939, 610_791),
-    (0.09307, 587_011, 683_791),
-    (0.17307, 1_091_587, 1_267_791),
-    (0.27307, 1_722_307, 1_997_791),
-    (0.47307, 2_983_747, 3_457_791),
-    (0.67307, 4_245_187, 4_917_791),
-    (0.87307, 5_506_627, 6_377_791),
-    (1.07307, 6_768_067, 7_837_791),
-    (1.27307, 8_029_507, 9_297_791),
-    (1.47307, 9_290_947, 10_757_791),
-    (1.67307, 10_552_387, 12_217_791),
+const WINDOWS_2: [[u32; 14]; 2] = [
+    [
+        21_929, 21_379, 21_567, 23_070, 24_948, 39_977, 58_762, 96_333, 133_903, 171_474, 209_045, 246_719, 284_186,
+        321_757,
+    ],
+    [
+        24_849, 24_300, 24_488, 25_991, 27_869, 42_898, 61_683, 99_254, 136_824, 174_395, 211_966, 249_638, 287_107,
+        324_678,
+    ],
+];
+const RTT_3: [f64; 14] = [
+    0.07327, 0.07407, 0.07507, 0.08307, 0.09307, 0.17307, 0.27307, 0.47307, 0.67307, 0.87307, 1.07307, 1.27307,
+    1.47307, 1.67307,
+];
+const WINDOWS_3: [u32; 14] = [
+    462_128, 467_174, 473_481, 523_939, 587_011, 1_091_587, 1_722_307, 2_983_747, 4_245_187, 5_506_627, 6_768_067,
+    8_029_507, 9_290_947, 10_552_387,
 ];
 
-/// The paper's window at the start.
+/// The paper's initial window.
 const FOUR: &str = "initial_window=4";
 
-fn paper() -> &'static Native {
-    static PAPER: OnceLock<&Native> = OnceLock::new();
-    PAPER.get_or_init(|| native::tuned("mswift", &[FOUR]))
-}
+static PAPER: LazyLock<&Native> = LazyLock::new(|| native::tuned("mswift", &[FOUR]));
 
-/// Places in `struct pair_exchange`.
+/// Offsets in `struct pair_exchange`.
 const SECOND_END_AT: usize = 0;
 const DT_AT: usize = 16;
 const PAIRS_SENT_AT: usize = 23;
 
-/// What the companion program does when it marked the first four packets: `pairs` of them as pairs.
+/// Acts as the companion program after it marked the first four packets as `pairs` pairs.
 fn send_pairs(socket: &mut Socket, pairs: u8) {
     let ends = [2u32, 4].map(u32::to_ne_bytes).concat();
     socket.share(SECOND_END_AT, &ends);
     socket.share(PAIRS_SENT_AT, &[pairs]);
 }
 
-/// What it does with a reply.
+/// Acts as the companion program on a reply.
 fn reply(socket: &mut Socket, dt_us: u32) {
     socket.share(DT_AT, &dt_us.to_ne_bytes());
 }
 
 /// A flow whose first four packets were marked as two pairs.
-fn marked(native: &Native, path: [u64; 2]) -> Flow<'_> {
-    let mut flow = Flow::new(native, 10, INFINITE_SSTHRESH, path);
+fn marked(native: &Native, path: [u64; 2]) -> LoneFlow<'_> {
+    let mut flow = LoneFlow::new(native, 10, INFINITE_SSTHRESH, path);
     send_pairs(&mut flow.cc, 2);
     flow
 }
 
-/// Takes ACKs in until so many packets are delivered, each with this reply.
-fn replied(flow: &mut Flow, delivered: u32, dt_us: u32) {
+/// Passes ACKs with this reply until `delivered` packets are delivered.
+fn replied(flow: &mut LoneFlow, delivered: u32, dt_us: u32) {
     while flow.tcp.delivered < delivered {
         reply(&mut flow.cc, dt_us);
         let next = flow.tcp.delivered + 1;
@@ -85,7 +71,7 @@ fn replied(flow: &mut Flow, delivered: u32, dt_us: u32) {
     }
 }
 
-/// The window after the first pair of a path: the RTT of the Second is `rtt_us`.
+/// The window after the first pair, if the RTT of its second packet is `rtt_us`.
 fn first_window(native: &Native, rtt_us: u64, dt_us: u32) -> u32 {
     let mut flow = marked(native, [rtt_us - 1, 1]);
     replied(&mut flow, 2, dt_us);
@@ -95,20 +81,20 @@ fn first_window(native: &Native, rtt_us: u64, dt_us: u32) -> u32 {
 
 #[test]
 fn first_windows_of_the_tables_are_rtt_over_dt() {
-    let native = paper();
-    for (rate, rows) in [(T1, TABLE_2), (OC1, TABLE_3)] {
+    let native = *PAPER;
+    for (rate, rtts, windows) in [(T1, RTT_2, WINDOWS_2[0]), (OC1, RTT_3, WINDOWS_3)] {
         let dt = PACKET_BITS / rate;
-        for (rtt, bytes, _) in rows {
-            // The equation, as the paper's examples compute it; its RTT has five digits, hence the second byte.
+        for (rtt, bytes) in rtts.into_iter().zip(windows.map(f64::from)) {
+            // The paper's equation. Its RTT has five digits.
             let exact = rtt / dt * PAPER_MSS;
             let digits = 0.000_005 / dt * PAPER_MSS;
-            assert!((exact.floor() - f64::from(bytes)).abs() <= 1.0 + digits, "{rtt}: {exact} for {bytes}");
-            // The algorithm: whole packets from a dt in whole microseconds.
+            assert!((exact.floor() - bytes).abs() <= 1.0 + digits, "{rtt}: {exact} for {bytes}");
+            // The algorithm has whole packets and a dt in whole microseconds.
             let packets = first_window(native, (rtt * 1e6).round() as u64, (dt * 1e6).round() as u32);
-            let error = f64::from(packets) - f64::from(bytes) / PAPER_MSS;
+            let error = f64::from(packets) - bytes / PAPER_MSS;
             let from_dt = f64::from(packets) * 0.5 / (dt * 1e6);
             assert!(error.abs() <= 0.5 + from_dt + 0.01, "{rtt}: {packets} packets for {bytes} bytes");
-            let is_close = error.abs() * PAPER_MSS / f64::from(bytes) < 0.02;
+            let is_close = error.abs() * PAPER_MSS / bytes < 0.02;
             assert!(is_close || packets == 15, "{rtt}: {packets} packets lie over 2 % from {bytes} bytes");
         }
     }
@@ -116,15 +102,15 @@ fn first_windows_of_the_tables_are_rtt_over_dt() {
 
 #[test]
 fn second_windows_of_table_2_are_the_second_pairs() {
-    let native = paper();
+    let native = *PAPER;
     let dt_us = (PACKET_BITS / T1 * 1e6).round();
-    for (rtt, _, bytes) in TABLE_2 {
+    for (rtt, bytes) in RTT_2.into_iter().zip(WINDOWS_2[1].map(f64::from)) {
         let second_rtt = rtt * 1e6 + 2.0 * dt_us; // behind the first pair at the bottleneck
         let gap = dt_us as u64;
         let mut flow = marked(native, [(rtt * 1e6) as u64 - gap, gap]);
         replied(&mut flow, 4, gap as u32);
         assert!((flow.field("rtt_pair_us") as f64 - second_rtt).abs() <= 2.0);
-        let error = f64::from(flow.cwnd()) - f64::from(bytes) / PAPER_MSS;
+        let error = f64::from(flow.cwnd()) - bytes / PAPER_MSS;
         assert!(error.abs() <= 0.52, "{rtt}: {} packets for {bytes} bytes", flow.cwnd());
     }
 }
@@ -141,7 +127,7 @@ fn estimate_divisor_divides_the_window() {
 fn window_is_paced_over_the_second_round_trip_and_then_grows() {
     const RTT_US: u64 = 100_000;
     const GAP_US: u64 = 1_000;
-    let mut flow = marked(paper(), [RTT_US, GAP_US]);
+    let mut flow = marked(*PAPER, [RTT_US, GAP_US]);
     assert_eq!((flow.cwnd(), flow.phase()), (4, "probe"));
     replied(&mut flow, 2, GAP_US as u32);
     let pair_rtt_us = flow.field("rtt_pair_us");
@@ -152,7 +138,7 @@ fn window_is_paced_over_the_second_round_trip_and_then_grows() {
     replied(&mut flow, 4, GAP_US as u32);
     let cwnd = flow.cwnd();
     assert_eq!((cwnd, flow.phase()), (103, "paced"), "the second pair's RTT is two packets longer");
-    // Six packets were sent before the first interval came: four, and two for the ACK of the First.
+    // Six packets were sent before the first interval arrived: four, and two for the first ACK.
     flow.run_until_delivered(6);
     assert_eq!((flow.cwnd(), flow.phase()), (cwnd, "paced"));
     flow.run_until_delivered(7);
@@ -162,25 +148,25 @@ fn window_is_paced_over_the_second_round_trip_and_then_grows() {
 }
 
 #[test]
-fn second_interval_replaces_the_first_also_downwards() {
-    let mut flow = marked(paper(), [100_000, 100]);
-    replied(&mut flow, 2, 500);
-    assert_eq!(flow.cwnd(), 200);
-    replied(&mut flow, 4, 1_000);
-    assert_eq!((flow.cwnd(), flow.field("est"), flow.phase()), (100, 100, "paced"));
-}
-
-#[test]
-fn estimate_below_slow_start_keeps_its_window() {
-    let mut flow = marked(paper(), [100_000, 30_000]);
-    replied(&mut flow, 2, 30_000);
-    assert_eq!((flow.field("est"), flow.cwnd(), flow.phase()), (4, 5, "paced"));
-}
-
-#[test]
-fn window_stays_within_clamp_and_known_threshold() {
+fn window_follows_the_latest_sound_reply() {
+    let default = native::find("mswift");
+    let check = |what: &str, (native, path): (&Native, [u64; 2]), replies: &[(u32, u32)], expected: (u32, &str)| {
+        let mut flow = marked(native, path);
+        replies.iter().for_each(|&(delivered, dt_us)| replied(&mut flow, delivered, dt_us));
+        assert_eq!((flow.cwnd(), flow.phase()), expected, "{what}");
+    };
+    check("no reply yet", (*PAPER, [100_000, 1_000]), &[], (4, "probe"));
+    check("the kernel's burst", (default, [100_000, 1_000]), &[], (10, "probe"));
+    check("the first pair of ten packets", (default, [100_000, 1_000]), &[(2, 1_000)], (101, "paced"));
+    check("one pair", (*PAPER, [100_000, 100]), &[(2, 500)], (200, "paced"));
+    check("a lower second pair", (*PAPER, [100_000, 100]), &[(2, 500), (4, 1_000)], (100, "paced"));
+    check("less than slow start has", (*PAPER, [100_000, 30_000]), &[(2, 30_000)], (5, "paced"));
+    check("est_max", (*PAPER, [100_000, 1_000]), &[(2, 10)], (8192, "paced"));
+    for dt_us in [0, 1, 9, 200_000, 1 << 24, 1 << 31, u32::MAX] {
+        check("nonsense leaves slow start", (*PAPER, [100_000, 1_000]), &[(4, dt_us)], (11, "fallback"));
+    }
     for (clamp, ssthresh) in [(30, INFINITE_SSTHRESH), (INFINITE_SSTHRESH, 30)] {
-        let mut flow = Flow::new(paper(), 4, ssthresh, [100_000, 1_000]);
+        let mut flow = LoneFlow::new(*PAPER, 4, ssthresh, [100_000, 1_000]);
         flow.tcp.snd_cwnd_clamp = clamp;
         send_pairs(&mut flow.cc, 2);
         replied(&mut flow, 2, 1_000);
@@ -191,10 +177,10 @@ fn window_stays_within_clamp_and_known_threshold() {
 #[test]
 fn peer_without_the_option_leaves_slow_start_within_two_rtt() {
     const RTT_US: u64 = 100_000;
-    let mut flow = marked(paper(), [RTT_US, 1_000]);
+    let mut flow = marked(*PAPER, [RTT_US, 1_000]);
     let started_us = flow.now_us();
     flow.run_until(|flow| flow.phase() != "probe");
-    // The kernel's ten are given back, and the fourth ACK lets one more grow; it was 8 that slow start had.
+    // The kernel's ten packets are restored, and the fourth ACK adds one.
     assert_eq!((flow.phase(), flow.cwnd(), flow.tcp.delivered), ("fallback", 11, 4));
     assert!(flow.now_us() - started_us <= 2 * RTT_US);
     flow.run_until_delivered(40);
@@ -228,8 +214,8 @@ fn fallback_to_swift_is_bounded_as_swift_is() {
 
 #[test]
 fn loss_or_timeout_ends_every_phase() {
-    let check = |what: &str, delivered: u32, phase: &str, end: fn(&mut Flow)| {
-        let mut flow = marked(paper(), [100_000, 1_000]);
+    let check = |what: &str, delivered: u32, phase: &str, end: fn(&mut LoneFlow)| {
+        let mut flow = marked(*PAPER, [100_000, 1_000]);
         replied(&mut flow, delivered, 1_000);
         assert_eq!(flow.phase(), phase, "{what}");
         let cwnd = flow.cwnd();
@@ -246,7 +232,7 @@ fn loss_or_timeout_ends_every_phase() {
 
 #[test]
 fn interval_after_a_loss_is_not_used() {
-    let mut flow = marked(paper(), [100_000, 1_000]);
+    let mut flow = marked(*PAPER, [100_000, 1_000]);
     replied(&mut flow, 1, 1_000);
     flow.lose();
     replied(&mut flow, 4, 10);
@@ -254,24 +240,10 @@ fn interval_after_a_loss_is_not_used() {
     assert_eq!(flow.tcp.ca_state, state::OPEN);
 }
 
-/// Whatever a peer returns: the window is slow start's, or at most `est_max`.
-#[test]
-fn nonsense_intervals_harm_nothing() {
-    const RTT_US: u64 = 100_000;
-    for dt_us in [0, 1, 9, 200_000, 1 << 24, 1 << 31, u32::MAX] {
-        let mut flow = marked(paper(), [RTT_US, 1_000]);
-        replied(&mut flow, 4, dt_us);
-        assert_eq!((flow.cwnd(), flow.phase()), (11, "fallback"), "{dt_us}: plain slow start");
-    }
-    let mut flow = marked(paper(), [RTT_US, 1_000]);
-    replied(&mut flow, 2, 10);
-    assert_eq!((flow.cwnd(), flow.phase()), (8192, "paced"), "as short as can be measured: est_max");
-}
-
 #[test]
 fn interval_for_a_pair_never_sent_is_ignored() {
     for (pairs, delivered, phase) in [(0, 4, "fallback"), (1, 1, "probe")] {
-        let mut flow = Flow::new(paper(), 10, INFINITE_SSTHRESH, [100_000, 1_000]);
+        let mut flow = LoneFlow::new(*PAPER, 10, INFINITE_SSTHRESH, [100_000, 1_000]);
         send_pairs(&mut flow.cc, pairs);
         replied(&mut flow, delivered, 1_000);
         assert_eq!((flow.phase(), flow.field("est")), (phase, 0));
@@ -280,7 +252,7 @@ fn interval_for_a_pair_never_sent_is_ignored() {
 
 #[test]
 fn replayed_interval_counts_once_a_pair() {
-    let mut flow = marked(paper(), [100_000, 1_000]);
+    let mut flow = marked(*PAPER, [100_000, 1_000]);
     replied(&mut flow, 4, 1_000);
     assert_eq!(flow.field("pairs_used"), 2);
     let cwnd = flow.cwnd();
@@ -289,15 +261,15 @@ fn replayed_interval_counts_once_a_pair() {
     assert!(flow.cwnd() < cwnd + 20, "slow start alone: {}", flow.cwnd());
 }
 
-/// What TCP hands down at once for a pacing rate: tcp_tso_autosize at the usual sk_pacing_shift of 10.
+/// Bytes that TCP sends at once at a pacing rate: tcp_tso_autosize at the usual sk_pacing_shift of 10.
 fn handed_down(socket: &Socket) -> u64 {
     socket.pacing_rate() >> 10
 }
 
-/// The rate was 1 byte/s. Where pacing began before the next ACK, the send clock moved by 1448 s for each packet.
+/// The rate was once 1 byte/s. If pacing began before the next ACK, the send clock moved by 1448 s per packet.
 #[test]
 fn packets_go_down_one_by_one_while_pairs_are_sent() {
-    // The kernel's own rate on the shorter path hands down two packets at once.
+    // At the kernel's own rate on the shorter path TCP would send two packets at once.
     for rtt_us in [100_000, 4_000] {
         let mut flow = marked(native::find("mswift"), [rtt_us, 10]);
         flow.tcp.srtt_us = 8 * rtt_us as u32;
@@ -318,21 +290,10 @@ fn rate_of_others_is_left_to_them_while_pairs_are_sent() {
     assert!(handed_down(&flow.cc) > u64::from(MSS_BYTES), "the kernel's own");
 }
 
-#[test]
-fn burst_is_the_kernel_s_unless_limited() {
-    for (native, expected) in [(native::find("mswift"), 10), (paper(), 4)] {
-        let flow = marked(native, [100_000, 1_000]);
-        assert_eq!((flow.cwnd(), flow.phase()), (expected, "probe"));
-    }
-    let mut flow = marked(native::find("mswift"), [100_000, 1_000]);
-    replied(&mut flow, 2, 1_000);
-    assert_eq!((flow.cwnd(), flow.phase()), (101, "paced"), "the first pair of ten packets");
-}
-
-/// It stayed in the probe for life: four packets of window, and one packet at a time.
+/// The flow once stayed in the probe forever, with a window of four packets and one packet at a time.
 #[test]
 fn socket_that_never_fills_its_window_leaves_the_probe_with_the_kernel_s() {
-    let mut flow = marked(paper(), [100_000, 1_000]);
+    let mut flow = marked(*PAPER, [100_000, 1_000]);
     flow.tcp.delivered = 1; // the handshake
     for _ in 0..11 {
         assert_eq!((flow.phase(), flow.cwnd()), ("probe", 4));

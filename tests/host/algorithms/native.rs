@@ -1,4 +1,4 @@
-//! The algorithms of `bpf/cc` as native code.
+//! Native builds of the algorithms of `bpf/cc`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use tccc::catalog;
 
 use crate::compile;
 
-/// The native library of each algorithm, compiled when a test first needs it.
+/// The native library of each algorithm, compiled on first use.
 static LIBRARIES: LazyLock<BTreeMap<String, Library>> =
     LazyLock::new(|| compile::sources().into_iter().map(|s| (compile::stem(&s), Library::of(s))).collect());
 
 struct Library {
     source: PathBuf,
     bytes: OnceLock<Vec<u8>>,
-    /// A copy that tests use in turns.
+    /// A copy that tests share in turn.
     copy: OnceLock<Mutex<Native>>,
 }
 
@@ -25,7 +25,7 @@ impl Library {
         Library { source, bytes: OnceLock::new(), copy: OnceLock::new() }
     }
 
-    /// Loads a copy: the loader shares the tunables of a file that it has loaded before.
+    /// Loads a copy of the file, because two loads of one file share its tunables.
     fn load(&self) -> Native {
         let bytes = self.bytes.get_or_init(|| {
             let (_folder, library) = compile::library(&[&compile::in_tree("bpf/host/shim.c"), &self.source]);
@@ -38,22 +38,21 @@ impl Library {
     }
 }
 
-/// Compiles and loads a file.
 pub fn load(source: &Path) -> Native {
     Library::of(source.to_owned()).load()
 }
 
-/// One algorithm of `bpf/cc` with these settings, as `--set` takes them, in a copy of its own for the rest of the process.
+/// A copy with these settings, in the form of `--set`. The copy stays loaded until the process ends.
 pub fn tuned(id: &str, settings: &[&str]) -> &'static Native {
     let mut native = LIBRARIES[id].load();
     set(&mut native, settings);
     Box::leak(Box::new(native))
 }
 
-/// The same for as long as the value lives, in a copy that other tests use before and after: for many cases in a row.
+/// A shared copy with these settings while the value lives. This suits tests with many cases.
 pub fn borrowed(id: &str, settings: &[&str]) -> MutexGuard<'static, Native> {
     let copy = LIBRARIES[id].copy.get_or_init(|| Mutex::new(LIBRARIES[id].load()));
-    // A case that failed leaves the lock poisoned; the tunables are set anew.
+    // A failed case poisons the lock, which is harmless: all tunables are set again.
     let mut native = copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     for tunable in &catalog::find(id).unwrap().tunables {
         native.set(&tunable.name, &tunable.encode(tunable.default));
@@ -68,7 +67,7 @@ fn set(native: &mut Native, settings: &[&str]) {
     }
 }
 
-/// Every algorithm of `bpf/cc`, compiled once.
+/// Every algorithm of `bpf/cc` with default tunables.
 pub fn every() -> &'static [Native] {
     static EVERY: OnceLock<Vec<Native>> = OnceLock::new();
     EVERY.get_or_init(|| {
@@ -79,7 +78,7 @@ pub fn every() -> &'static [Native] {
     })
 }
 
-/// The algorithm with this id among [`every`].
+/// An algorithm with default tunables.
 pub fn find(id: &str) -> &'static Native {
     every().iter().find(|native| native.id == id).expect("an algorithm of bpf/cc")
 }

@@ -1,23 +1,18 @@
-//! What holds for every algorithm, whatever happens to the connection.
+//! Properties of every algorithm, and of groups of algorithms.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tccc::author::ring::property::{Property, history};
-use tccc::catalog;
 
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, CongestionControl, event};
-use crate::algorithms::operations::{self, Operation};
-use crate::algorithms::path;
-use crate::algorithms::reno::Reno;
-use crate::algorithms::sender::{Round, Sender};
+use super::reno::Reno;
+use super::*;
 
 fn config() -> ProptestConfig {
     ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 fn check(property: Property) {
-    // Each begins with another algorithm, so that none waits for another's copies.
+    // Each property begins with another algorithm, so that no test waits for another's copies.
     let all = catalog::all();
     let first = property as usize * all.len() / Property::ALL.len();
     for algorithm in all.iter().cycle().skip(first).take(all.len()) {
@@ -52,7 +47,7 @@ fn every_algorithm_delivers_over_all_paths() {
     check(Property::Delivery);
 }
 
-/// Windows of long fast paths: 10^6 packets are 100 Gbit/s over 115 ms.
+/// 10^6 packets are 100 Gbit/s over 115 ms.
 #[test]
 fn windows_of_a_million_packets_neither_wrap_nor_jump() {
     check(Property::Large);
@@ -66,18 +61,6 @@ proptest! {
         let native = native::find("bpf_reno").socket(0);
         prop_assert_eq!(history(native, start, &list, |_| {}), history(Reno, start, &list, |_| {}));
     }
-
-    #[test]
-    fn bpf_reno_is_reno_on_random_paths(seed: u64, lost in 0..60u32, marked in 0..20u32, late in 0..20u32) {
-        fn rounds<C: CongestionControl>(cc: C, path: path::Path) -> Vec<Round> {
-            let mut rounds = Vec::new();
-            Sender::new(cc, path).run(|round, _| rounds.push(round.clone()));
-            rounds
-        }
-        let odds = [lost, marked, late];
-        let native = native::find("bpf_reno").socket(0);
-        prop_assert_eq!(rounds(native, path::random(seed, odds)), rounds(Reno, path::random(seed, odds)));
-    }
 }
 
 #[test]
@@ -87,7 +70,7 @@ fn events_that_an_algorithm_does_not_name_change_nothing() {
         ("dtcp", [event::TX_START, event::COMPLETE_CWR, event::CWND_RESTART]),
     ] {
         for other in others {
-            let mut flow = Connection::of(id, 1000, 20);
+            let mut flow = Endpoint::of(id, 1000, 20);
             flow.sample(&[10_000]);
             let before = (flow.tcp.clone(), flow.cc.private());
             flow.call(|cc, tcp| cc.cwnd_event(tcp, other));
@@ -96,12 +79,23 @@ fn events_that_an_algorithm_does_not_name_change_nothing() {
     }
 }
 
-/// As snd_cwnd_cnt in the kernel; its Hybla has a credit of its own, which stays.
+#[test]
+fn growth_of_reno_carries_the_rest_past_the_threshold() {
+    for id in ["dtcp", "dfr"] {
+        let mut flow = Endpoint::of(id, 18, 20);
+        for (packets, cwnd, credit, phase) in [(12, 20, 10, "slow_start"), (10, 21, 0, "avoidance")] {
+            flow.ack(packets, 40_000);
+            assert_eq!((flow.cwnd(), flow.tcp.snd_cwnd_cnt, flow.phase()), (cwnd, credit, phase), "{id}");
+        }
+    }
+}
+
+/// As snd_cwnd_cnt in the kernel. Hybla keeps its own credit there too.
 #[test]
 fn credit_of_growth_ends_at_a_reduction() {
     for id in ["bpf_highspeed", "bpf_htcp", "bpf_illinois", "tcpfit", "bpf_hybla"] {
         for reduction in [Operation::Lose, Operation::Mark, Operation::TimeOut] {
-            let mut connection = Connection::of(id, 1000, 2);
+            let mut connection = Endpoint::of(id, 1000, 2);
             connection.ack(1, 100_000);
             let credit = connection.field("credit");
             assert!(credit > 0, "{id}");

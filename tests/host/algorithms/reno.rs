@@ -1,6 +1,6 @@
-//! Reno in Rust, written from RFC 5681 and the kernel's documented behaviour: what `bpf_reno` is compared with.
+//! Reno in Rust, written from RFC 5681 and the kernel's documented behaviour, to compare with `bpf_reno`.
 
-use crate::algorithms::native::{CongestionControl, Rate, Tcp};
+use super::*;
 
 pub struct Reno;
 
@@ -16,21 +16,20 @@ impl CongestionControl for Reno {
     }
 
     fn cong_avoid(&mut self, tcp: &mut Tcp, mut acked: u32) {
-        // The kernel's product has 32 bits, and wraps at a window that no path can fill.
+        // The kernel's product has 32 bits and wraps at windows that no path can fill.
         let is_probing = tcp.in_slow_start() && tcp.snd_cwnd < tcp.max_packets_out.wrapping_mul(2);
         if tcp.is_cwnd_limited == 0 && !is_probing {
             return;
         }
         if tcp.in_slow_start() {
-            let room = tcp.snd_ssthresh - tcp.snd_cwnd;
-            let growth = acked.min(room);
+            let growth = acked.min(tcp.snd_ssthresh - tcp.snd_cwnd);
             tcp.snd_cwnd = (tcp.snd_cwnd + growth).min(tcp.snd_cwnd_clamp);
             acked -= growth;
             if acked == 0 {
                 return;
             }
         }
-        // One packet for each window acknowledged; a credit from a larger window is worth one packet at most.
+        // One packet per acknowledged window. A credit from a larger window gives at most one packet.
         let window = tcp.snd_cwnd;
         let mut credit = tcp.snd_cwnd_cnt;
         if credit >= window {
@@ -38,11 +37,8 @@ impl CongestionControl for Reno {
             tcp.snd_cwnd += 1;
         }
         credit += acked;
-        while credit >= window {
-            credit -= window;
-            tcp.snd_cwnd += 1;
-        }
-        tcp.snd_cwnd_cnt = credit;
+        tcp.snd_cwnd += credit / window;
+        tcp.snd_cwnd_cnt = credit % window;
         tcp.snd_cwnd = tcp.snd_cwnd.min(tcp.snd_cwnd_clamp);
     }
 

@@ -1,11 +1,10 @@
-//! The private state of every algorithm: its native build lays the fields out as its BPF object says.
+//! Compares the layout of each algorithm's private state in its native build and its BPF object.
 //!
-//! Virtual time runs the native build, and reads its state with the type information of the object.
+//! Virtual time runs the native build, and reads the state with the object's type information.
 
 use std::fmt::Write;
 
-use tccc::catalog;
-
+use super::catalog;
 use crate::compile;
 
 #[test]

@@ -1,9 +1,6 @@
-//! Swift Start against its report: `bpf/cc/swift.bpf.c`, equations and numbered differences.
+//! Swift Start against its report: `bpf/cc/swift.bpf.c`.
 
-use crate::algorithms::bottleneck::{Flow, MSS_BYTES};
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, state};
-use crate::algorithms::operations::Operation;
+use super::*;
 
 const RTT_US: u64 = 100_000;
 /// One packet of 1500 bytes at 12 Mbit/s.
@@ -13,94 +10,76 @@ const PACED_BY_TCP: u32 = 1;
 /// The report's window has no bound.
 const UNBOUNDED: &str = "ack_window_max=1000000";
 
-fn flow(native: &Native, gap_us: u64) -> Flow<'_> {
-    Flow::new(native, 10, INFINITE_SSTHRESH, [RTT_US, gap_us])
+fn flow(native: &Native, gap_us: u64) -> LoneFlow<'_> {
+    LoneFlow::new(native, 10, INFINITE_SSTHRESH, [RTT_US, gap_us])
 }
 
-/// The flow when its first two ACKs are in.
-fn probed(native: &Native, gap_us: u64) -> Flow<'_> {
+/// A flow after its first two ACKs.
+fn probed(native: &Native, gap_us: u64) -> LoneFlow<'_> {
     let mut flow = flow(native, gap_us);
     flow.run_until_delivered(2);
     flow
 }
 
-fn pacing(flow: &mut Flow) -> (u32, u64) {
+fn pacing(flow: &mut LoneFlow) -> (u32, u64) {
     flow.call(|cc, tcp| cc.min_tso_segs(tcp));
     (flow.cc.pacing_status(), flow.cc.pacing_rate())
 }
 
 #[test]
 fn connection_begins_with_the_kernel_s_burst_or_the_report_s_of_four() {
-    for (settings, expected) in [(&[] as &[&str], 10), (&["initial_window=4"], 4)] {
-        let flow = flow(native::tuned("swift", settings), GAP_US);
+    for (kernel_s, settings, expected) in [(10, &[] as &[&str], 10), (10, &["initial_window=4"], 4), (1, &[], 1)] {
+        let native = native::tuned("swift", settings);
+        let flow = LoneFlow::new(native, kernel_s, INFINITE_SSTHRESH, [RTT_US, GAP_US]);
         assert_eq!((flow.cwnd(), flow.phase()), (expected, "probe"));
     }
 }
 
-/// Its window stayed at four: a response of 5 to 10 packets took one more round trip for the rest of the connection.
+/// The window once stayed at four, which cost responses of 5 to 10 packets a round trip.
 #[test]
 fn window_taken_is_given_back_without_an_estimate() {
     let native = native::tuned("swift", &["initial_window=4"]);
     let flow = probed(native, 49);
     assert_eq!((flow.cwnd(), flow.phase()), (11, "done"), "ten, and what the second ACK lets grow");
-    // One ACK for the whole burst, as GRO makes it: there is no second to wait for.
-    let mut flow = Connection::over(native, 10, INFINITE_SSTHRESH);
+    // With GRO one ACK may acknowledge the whole burst.
+    let mut flow = Endpoint::over(native, 10, INFINITE_SSTHRESH);
     ack_at(&mut flow, RTT_US, 4);
     assert_eq!((flow.cwnd(), flow.phase()), (14, "done"));
 }
 
-/// An ACK of so many packets arrives so long after the start.
-fn ack_at(flow: &mut Connection, time_us: u64, packets: u32) {
+/// Passes an ACK of `packets` at this time after the start.
+fn ack_at(flow: &mut Endpoint, time_us: u64, packets: u32) {
     let wait_us = time_us - flow.now_us();
     flow.wait(wait_us);
     flow.ack(packets, RTT_US as u32);
 }
 
-/// Two ACKs that a queue on the way back released together opened a window of 1000 packets, whatever the path holds.
 #[test]
-fn window_from_compressed_acks_is_bounded() {
-    for (settings, expected) in [(&[] as &[&str], 100), (&["ack_window_max=40"], 40), (&[UNBOUNDED], 1_000)] {
-        let flow = probed(native::tuned("swift", settings), 50);
-        assert_eq!((flow.cwnd(), flow.phase()), (expected, "paced"), "{settings:?}");
-        assert_eq!(flow.field("ack.est"), 2_000);
+fn second_ack_opens_the_window_to_a_bounded_share_of_the_path() {
+    let check = |setting: &[&str], gap_us: u64, expected: (u64, u32, &str)| {
+        let flow = probed(native::tuned("swift", setting), gap_us);
+        assert_eq!((flow.field("ack.est"), flow.cwnd(), flow.phase()), expected, "{setting:?}, {gap_us} us");
+        assert_eq!(flow.cc.pacing_status() == PACED_BY_TCP, flow.phase() == "paced");
+        if flow.phase() == "paced" {
+            assert_eq!(flow.field("ack.dt_us"), gap_us);
+        }
+    };
+    for (divisor, cwnd) in [(1, 100), (2, 50), (3, 33), (4, 25), (5, 20), (6, 16), (7, 14), (8, 12)] {
+        check(&[&format!("estimate_divisor={divisor}")], GAP_US, (100, cwnd, "paced"));
     }
-}
-
-#[test]
-fn smaller_initial_window_of_the_kernel_stays() {
-    let flow = Flow::of("swift", 1, INFINITE_SSTHRESH, [RTT_US, GAP_US]);
-    assert_eq!(flow.cwnd(), 1);
-}
-
-#[test]
-fn second_ack_opens_the_window_to_a_share_of_the_path() {
-    for (divisor, expected) in [(1, 100), (2, 50), (3, 33), (4, 25), (5, 20), (6, 16), (7, 14), (8, 12)] {
-        let flow = probed(native::tuned("swift", &[&format!("estimate_divisor={divisor}")]), GAP_US);
-        assert_eq!((flow.cwnd(), flow.phase()), (expected, "paced"), "over {divisor}");
-        assert_eq!([flow.field("ack.est"), flow.field("ack.dt_us")], [100, GAP_US]);
-    }
-}
-
-#[test]
-fn estimate_below_the_window_leaves_slow_start_alone() {
-    let flow = probed(native::find("swift"), 40_000);
-    assert_eq!((flow.field("ack.est"), flow.cwnd(), flow.phase()), (2, 12, "paced"));
-}
-
-#[test]
-fn acks_closer_than_50_us_are_discarded() {
-    let native = native::tuned("swift", &[UNBOUNDED]);
-    let flow = probed(native, 49);
-    assert_eq!((flow.cwnd(), flow.phase(), flow.cc.pacing_status()), (12, "done", 0));
-    let flow = probed(native, 50);
-    assert_eq!((flow.cwnd(), flow.phase()), (1_000, "paced"));
+    check(&[], 40_000, (2, 12, "paced")); // less than slow start has
+    // ACKs that a queue on the way back released together once opened a window of 1000 packets.
+    check(&[], 50, (2_000, 100, "paced"));
+    check(&["ack_window_max=40"], 50, (2_000, 40, "paced"));
+    check(&[UNBOUNDED], 50, (2_000, 1_000, "paced"));
+    check(&[UNBOUNDED], 49, (0, 12, "done")); // too close
 }
 
 #[test]
 fn report_counts_one_packet_of_the_second_ack() {
     for (setting, expected) in [("use_acked_bytes=0", 50), ("use_acked_bytes=1", 100)] {
         let native = native::tuned("swift", &[setting, "estimate_divisor=1"]);
-        let mut flow = Connection::over(native, 4, INFINITE_SSTHRESH);
+        let mut flow = Endpoint::over(native, 4, INFINITE_SSTHRESH);
         ack_at(&mut flow, RTT_US, 2);
         ack_at(&mut flow, RTT_US + 2 * GAP_US, 2);
         assert_eq!(flow.cwnd(), expected, "{setting}");
@@ -109,12 +88,12 @@ fn report_counts_one_packet_of_the_second_ack() {
 
 #[test]
 fn second_ack_for_later_data_is_no_pair() {
-    let mut flow = Connection::of("swift", 4, INFINITE_SSTHRESH);
+    let mut flow = Endpoint::of("swift", 4, INFINITE_SSTHRESH);
     flow.wait(RTT_US);
     flow.apply(Operation::Finish);
     assert_eq!(flow.field("acks"), 1);
-    // The ACK without a sample ends it at once, and so does one for the whole burst: the next is for data sent after it.
-    let mut flow = Connection::of("swift", 4, INFINITE_SSTHRESH);
+    // An ACK for the whole burst ends the probe too: the next ACK is for later data.
+    let mut flow = Endpoint::of("swift", 4, INFINITE_SSTHRESH);
     ack_at(&mut flow, RTT_US, 4);
     ack_at(&mut flow, RTT_US + GAP_US, 4);
     assert_eq!((flow.cwnd(), flow.field("ack.est")), (12, 0));
@@ -123,7 +102,7 @@ fn second_ack_for_later_data_is_no_pair() {
 #[test]
 fn window_stays_within_clamp_and_known_threshold() {
     let check = |clamp: u32, ssthresh: u32, expected: (u32, &str)| {
-        let mut flow = Flow::new(native::tuned("swift", &["estimate_divisor=1"]), 4, ssthresh, [RTT_US, GAP_US]);
+        let mut flow = LoneFlow::new(native::tuned("swift", &["estimate_divisor=1"]), 4, ssthresh, [RTT_US, GAP_US]);
         flow.tcp.snd_cwnd_clamp = clamp;
         flow.run_until_delivered(2);
         assert_eq!((flow.cwnd(), flow.phase()), expected);
@@ -147,7 +126,7 @@ fn paced_at_one_window_per_rtt_while_the_window_grows() {
 
 #[test]
 fn pacing_ends_with_the_first_slow_start() {
-    let check = |what: &str, end: fn(&mut Flow)| {
+    let check = |what: &str, end: fn(&mut LoneFlow)| {
         let mut flow = probed(native::find("swift"), GAP_US);
         assert_eq!(flow.cc.pacing_status(), PACED_BY_TCP);
         end(&mut flow);
@@ -166,17 +145,13 @@ fn pacing_ends_with_the_first_slow_start() {
 }
 
 #[test]
-fn loss_while_probing_leaves_reno() {
-    let mut flow = flow(native::find("swift"), GAP_US);
-    flow.enter_recovery();
-    assert_eq!((flow.phase(), flow.ssthresh(), flow.tcp.ca_state), ("done", 5, state::RECOVERY));
-}
-
-#[test]
-fn loss_in_the_paced_window_halves_it() {
-    let mut flow = probed(native::find("swift"), GAP_US);
-    flow.lose();
-    assert_eq!(flow.windows(), (25, 25));
+fn loss_halves_the_window_of_the_probe_and_the_paced_one() {
+    let mut probing = flow(native::find("swift"), GAP_US);
+    probing.enter_recovery();
+    assert_eq!((probing.phase(), probing.ssthresh(), probing.tcp.ca_state), ("done", 5, state::RECOVERY));
+    let mut paced = probed(native::find("swift"), GAP_US);
+    paced.lose();
+    assert_eq!(paced.windows(), (25, 25));
 }
 
 #[test]
@@ -204,7 +179,7 @@ fn small_message_before_the_burst_is_no_part_of_it() {
 #[test]
 fn socket_switched_to_it_probes_unless_it_has_sent_more_than_a_message() {
     let check = |native, max_packets_out, delivered, windows, phase| {
-        let flow = Connection::over(native, 10, INFINITE_SSTHRESH).switched(|tcp| {
+        let flow = Endpoint::over(native, 10, INFINITE_SSTHRESH).switched(|tcp| {
             (tcp.snd_cwnd, tcp.snd_ssthresh) = windows;
             (tcp.max_packets_out, tcp.delivered) = (max_packets_out, delivered);
         });

@@ -1,18 +1,16 @@
-//! Tahoe's window after losses: `bpf/cc/tahoe.bpf.c`, equations and numbered differences.
+//! Tahoe's window after losses: `bpf/cc/tahoe.bpf.c`.
 
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{CongestionControl, INFINITE_SSTHRESH};
-use crate::algorithms::operations::Operation;
+use super::*;
 
 const ID: &str = "tahoe";
 
-/// In a recovery, with everything in flight that a window of this many packets holds.
-fn in_recovery(cwnd: u32) -> Connection<'static> {
-    Connection::avoiding(ID, cwnd).after(&[Operation::Lose])
+/// In recovery with a full window in flight.
+fn in_recovery(cwnd: u32) -> Endpoint<'static> {
+    Endpoint::avoiding(ID, cwnd).after(&[Operation::Lose])
 }
 
-/// The thresholds before the first ACK of a recovery and after each of these.
-fn aims(flow: &mut Connection, acks: usize) -> Vec<u32> {
+/// The thresholds before and after each ACK of a recovery.
+fn aims(flow: &mut Endpoint, acks: usize) -> Vec<u32> {
     let mut aims = vec![flow.ssthresh()];
     for _ in 0..acks {
         flow.ack(1, 40_000);
@@ -24,7 +22,7 @@ fn aims(flow: &mut Connection, acks: usize) -> Vec<u32> {
 #[test]
 fn loss_restarts_from_one_packet_and_half_the_window_ends_slow_start() {
     for (cwnd, half) in [(40, 20), (41, 20), (5, 2), (2, 2), (1, 2), (INFINITE_SSTHRESH, INFINITE_SSTHRESH / 2)] {
-        let mut flow = Connection::avoiding(ID, cwnd);
+        let mut flow = Endpoint::avoiding(ID, cwnd);
         flow.lose();
         assert_eq!(flow.windows(), (1, half), "from {cwnd}");
     }
@@ -33,7 +31,7 @@ fn loss_restarts_from_one_packet_and_half_the_window_ends_slow_start() {
 #[test]
 fn every_reduction_restarts_from_one_packet() {
     let check = |what: &str, operations: &[Operation]| {
-        let mut flow = Connection::avoiding(ID, 40).after(operations);
+        let mut flow = Endpoint::avoiding(ID, 40).after(operations);
         flow.recover();
         assert_eq!(flow.windows(), (1, 20), "{what}");
     };
@@ -43,34 +41,14 @@ fn every_reduction_restarts_from_one_packet() {
     check("a timeout inside a recovery", &[Operation::Lose, Operation::TimeOut]);
 }
 
-/// log2(64 / 2) round trips of slow start, then a packet a round.
-#[test]
-fn window_doubles_up_to_half_and_then_grows_by_one() {
-    let mut flow = Connection::avoiding(ID, 64);
-    flow.lose();
-    for expected in [2, 4, 8, 16, 32, 33, 34, 35] {
-        let window = flow.cwnd();
-        flow.call(|cc, tcp| cc.cong_avoid(tcp, window));
-        assert_eq!(flow.cwnd(), expected);
-    }
-}
-
-/// While losses are repaired the kernel leads the window to no more than slow start would have.
+/// During recovery the window grows as in slow start.
 #[test]
 fn recovery_aims_at_what_slow_start_has_up_to_half_of_the_window() {
     let mut flow = in_recovery(40);
     assert_eq!(aims(&mut flow, 4), [2, 2, 3, 4, 5]);
     flow.recover();
     assert_eq!(flow.windows(), (5, 20));
-    let reduced = Connection::avoiding(ID, 40).after(&[Operation::Mark]);
+    let reduced = Endpoint::avoiding(ID, 40).after(&[Operation::Mark]);
     assert_eq!(reduced.ssthresh(), 2, "a mark begins no lower");
     assert_eq!(aims(&mut in_recovery(8), 7).into_iter().max(), Some(4));
-}
-
-#[test]
-fn spurious_loss_restores_both() {
-    let mut flow = Connection::of(ID, 40, 30);
-    flow.enter_recovery();
-    flow.leave();
-    assert_eq!(flow.windows(), (40, 30));
 }

@@ -1,23 +1,20 @@
 //! TCP-FIT's N, its growth and its cut: `bpf/cc/tcpfit.bpf.c`.
 
-use crate::algorithms::bottleneck::Flow;
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native;
+use super::*;
 
 const ID: &str = "tcpfit";
 const BASE_US: u32 = 40_000;
 
-/// One connection of the claims' N.
-fn n(flow: &Connection) -> f64 {
+fn n(flow: &Endpoint) -> f64 {
     flow.field("n") as f64 / 1024.0
 }
 
-fn tcpfit() -> Connection<'static> {
-    Connection::avoiding(ID, 1000)
+fn tcpfit() -> Endpoint<'static> {
+    Endpoint::avoiding(ID, 1000)
 }
 
-/// So many update periods of this RTT; N after the last.
-fn pass(flow: &mut Connection, periods: usize, rtt_us: u32) -> f64 {
+/// Runs update periods at this RTT and returns N.
+fn pass(flow: &mut Endpoint, periods: usize, rtt_us: u32) -> f64 {
     for _ in 0..periods {
         flow.wait(500_000);
         flow.end_round(&[rtt_us; 4]);
@@ -25,7 +22,7 @@ fn pass(flow: &mut Connection, periods: usize, rtt_us: u32) -> f64 {
     n(flow)
 }
 
-/// cwnd - 2 / (3 N + 1) cwnd: a half, 2/7, 1/8 and 2/31 of the window.
+/// A loss cuts 2 / (3 N + 1) of the window: 1/2, 2/7, 1/8 and 2/31.
 #[test]
 fn loss_cuts_as_the_claims_have_it() {
     for (periods, expected) in [(0, 500), (1, 714), (4, 875), (9, 935)] {
@@ -35,11 +32,11 @@ fn loss_cuts_as_the_claims_have_it() {
         assert_eq!(flow.reduce(), expected, "N = {}", periods + 1);
     }
     for cwnd in 1..=4 {
-        assert_eq!(Connection::avoiding(ID, cwnd).reduce(), 2, "of {cwnd}");
+        assert_eq!(Endpoint::avoiding(ID, cwnd).reduce(), 2, "of {cwnd}");
     }
 }
 
-/// N (avgRTT - baseRTT) / avgRTT comes to rest at a, from below and from above.
+/// N (avgRTT - baseRTT) / avgRTT converges to a from below and from above.
 #[test]
 fn n_rests_where_each_keeps_its_share_queued() {
     for rtt_us in [41_000, 42_000, 44_000, 45_000] {
@@ -59,9 +56,9 @@ fn long_queue_leaves_one_connection() {
 
 #[test]
 fn steps_of_the_claims_are_whole() {
-    let mut flow = Connection::over(native::tuned(ID, &["update_rule=1"]), 1000, 2);
+    let mut flow = Endpoint::over(native::tuned(ID, &["update_rule=1"]), 1000, 2);
     assert_eq!([(); 5].map(|()| pass(&mut flow, 1, BASE_US)), [2.0, 3.0, 4.0, 5.0, 6.0]);
-    // N times a tenth of the RTT is more than an eighth down to N = 2, and less at N = 1.
+    // N times a tenth of the RTT exceeds an eighth down to N = 2.
     assert_eq!([(); 8].map(|()| pass(&mut flow, 1, 44_445)), [5.0, 4.0, 3.0, 2.0, 1.0, 2.0, 1.0, 2.0]);
 }
 
@@ -74,13 +71,13 @@ fn n_changes_once_in_a_period() {
         flow.end_round(&[BASE_US]);
     }
     assert_eq!(n(&flow), 2.0);
-    // A round trip longer than half a second is a period of its own.
+    // An RTT longer than half a second is one period.
     flow.tcp.srtt_us = 8 * 2_000_000;
     assert_eq!(pass(&mut flow, 1, BASE_US), 2.0);
     assert_eq!(pass(&mut flow, 3, BASE_US), 3.0);
 }
 
-/// Nor do its samples count for the next one, as they once did.
+/// The period's samples once counted for the next one.
 #[test]
 fn period_that_the_application_ends_leaves_n_alone() {
     let mut flow = tcpfit();
@@ -92,7 +89,7 @@ fn period_that_the_application_ends_leaves_n_alone() {
 
 #[test]
 fn growth_is_n_packets_a_round() {
-    let mut flow = Flow::of(ID, 500, 2, [BASE_US.into(), 0]);
+    let mut flow = LoneFlow::of(ID, 500, 2, [BASE_US.into(), 0]);
     flow.run_until(|flow| n(flow) == 5.0);
     let begin = flow.cwnd();
     flow.run_for(10 * u64::from(BASE_US));
@@ -101,7 +98,7 @@ fn growth_is_n_packets_a_round() {
 
 #[test]
 fn base_is_measured_anew_with_one_connection() {
-    let mut flow = Connection::over(native::tuned(ID, &["refresh_periods=3"]), 1000, 2);
+    let mut flow = Endpoint::over(native::tuned(ID, &["refresh_periods=3"]), 1000, 2);
     pass(&mut flow, 1, BASE_US);
     for (periods, rtt_us, n, base_us) in [(2, 41_000, 1.0, 40_000), (1, 48_000, 1.0, 41_000), (1, 41_000, 2.0, 41_000)]
     {

@@ -1,8 +1,6 @@
 //! Vegas against the paper's decisions: `bpf/cc/bpf_vegas.bpf.c`, with the kernel's constants and with those of ns-2.
 
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, event};
-use crate::algorithms::operations::Operation;
+use super::*;
 
 const BASE_US: u32 = 100_000;
 const NS2: [&str; 8] = [
@@ -16,8 +14,8 @@ const NS2: [&str; 8] = [
     "keep=768",
 ];
 
-/// In linear growth, with a base RTT known.
-fn settled<'n>(mut connection: Connection<'n>, cwnd: u32) -> Connection<'n> {
+/// In congestion avoidance with a known base RTT.
+fn settled<'n>(mut connection: Endpoint<'n>, cwnd: u32) -> Endpoint<'n> {
     connection.round(BASE_US);
     connection.round(BASE_US);
     connection.tcp.snd_cwnd = cwnd;
@@ -26,8 +24,8 @@ fn settled<'n>(mut connection: Connection<'n>, cwnd: u32) -> Connection<'n> {
     connection
 }
 
-/// The change of a window of 20 by a round of this RTT. A decision is made by the first ACK of the round after it.
-fn change(connection: &mut Connection, rtt_us: u32) -> i64 {
+/// The change of a window of 20 after a round at this RTT. The next round's first ACK decides.
+fn change(connection: &mut Endpoint, rtt_us: u32) -> i64 {
     connection.round(rtt_us);
     connection.tcp.snd_cwnd = 20;
     connection.ack(1, rtt_us);
@@ -36,27 +34,23 @@ fn change(connection: &mut Connection, rtt_us: u32) -> i64 {
 
 #[test]
 fn window_moves_by_one_packet_towards_alpha_to_beta_queued() {
-    // Diff = 20 (RTT - 100) / 100 packets, as the kernel forms it.
+    // Diff = 20 (RTT - 100) / 100 packets, as in the kernel.
     for (rtt_ms, expected) in [(100, 1), (105, 1), (109, 1), (110, 0), (120, 0), (124, 0), (125, -1), (200, -1)] {
-        let mut connection = settled(Connection::of("bpf_vegas", 20, 10), 20);
+        let mut connection = settled(Endpoint::of("bpf_vegas", 20, 10), 20);
         assert_eq!(change(&mut connection, rtt_ms * 1000), expected, "{rtt_ms} ms");
         assert_eq!(connection.field("diff"), u64::from(20 * (rtt_ms - 100) / 100));
     }
-}
-
-#[test]
-fn papers_difference_is_the_share_of_the_rtt_and_rounded_to_the_nearest() {
-    let native = native::tuned("bpf_vegas", &["diff_over_rtt=1"]);
-    // Diff = 20 (RTT - 100) / RTT packets: 1.5 and more from 108.2 ms on, 4.5 and more from 129.1 ms on.
+    // The paper's Diff = 20 (RTT - 100) / RTT packets is rounded to the nearest: 1.5 from 108.2 ms on, 4.5 from 129.1 ms.
+    let paper = native::tuned("bpf_vegas", &["diff_over_rtt=1"]);
     for (rtt_ms, expected) in [(108, 1), (109, 0), (129, 0), (130, -1)] {
-        let mut connection = settled(Connection::over(native, 20, 10), 20);
+        let mut connection = settled(Endpoint::over(paper, 20, 10), 20);
         assert_eq!(change(&mut connection, rtt_ms * 1000), expected, "{rtt_ms} ms");
     }
 }
 
 #[test]
 fn slow_start_ends_at_the_window_of_the_actual_rate() {
-    let mut connection = Connection::of("bpf_vegas", 10, INFINITE_SSTHRESH);
+    let mut connection = Endpoint::of("bpf_vegas", 10, INFINITE_SSTHRESH);
     connection.round(BASE_US);
     connection.round(BASE_US);
     let doubled = connection.cwnd();
@@ -70,7 +64,7 @@ fn slow_start_ends_at_the_window_of_the_actual_rate() {
 #[test]
 fn ns2_grows_every_other_round_and_leaves_an_eighth_lower() {
     let native = native::tuned("bpf_vegas", &NS2);
-    let mut connection = Connection::over(native, 10, INFINITE_SSTHRESH);
+    let mut connection = Endpoint::over(native, 10, INFINITE_SSTHRESH);
     let windows = [(); 4].map(|()| {
         connection.round(BASE_US);
         connection.cwnd()
@@ -90,19 +84,19 @@ fn ns2_grows_every_other_round_and_leaves_an_eighth_lower() {
 #[test]
 fn loss_halves_and_ns2_keeps_three_quarters_but_not_at_a_timeout() {
     let native = native::tuned("bpf_vegas", &NS2);
-    let cut = |native, operation| Connection::over(native, 40, 20).after(&[operation]).ssthresh();
+    let cut = |native, operation| Endpoint::over(native, 40, 20).after(&[operation]).ssthresh();
     assert_eq!([native::find("bpf_vegas"), native].map(|native| cut(native, Operation::Lose)), [20, 30]);
     assert_eq!([native::find("bpf_vegas"), native].map(|native| cut(native, Operation::TimeOut)), [20, 20]);
 }
 
 #[test]
 fn rounds_with_few_samples_grow_as_reno() {
-    let mut connection = Connection::of("bpf_vegas", 10, 5);
+    let mut connection = Endpoint::of("bpf_vegas", 10, 5);
     for _ in 0..8 {
         connection.ack(10, BASE_US);
         connection.wait(u64::from(BASE_US));
     }
-    // One ACK a round: in every other the round is over, and a window was acknowledged.
+    // With one ACK per round, a window is acknowledged in every other round.
     assert!((13..=18).contains(&connection.cwnd()), "{}", connection.cwnd());
     assert_eq!(connection.field("diff"), 0);
 }
@@ -110,22 +104,9 @@ fn rounds_with_few_samples_grow_as_reno() {
 #[test]
 fn base_rtt_is_forgotten_after_nothing_was_in_flight_and_not_at_other_events() {
     const NONE: u64 = 0xffff_ffff;
-    for (what, base) in [(event::TX_START, NONE), (event::CWND_RESTART, NONE), (event::COMPLETE_CWR, 100_000)] {
-        let mut connection = settled(Connection::of("bpf_vegas", 20, 10), 20);
-        connection.call(|cc, tcp| cc.cwnd_event(tcp, what));
-        assert_eq!(connection.field("base_rtt_us"), base);
-    }
-    let mut connection = settled(Connection::of("bpf_vegas", 20, 10), 20);
-    connection.call(|cc, tcp| cc.cwnd_event_tx_start(tcp));
-    assert_eq!(connection.field("base_rtt_us"), NONE);
-}
-
-#[test]
-fn application_limited_window_does_not_grow() {
-    let mut connection = settled(Connection::of("bpf_vegas", 20, 10), 20);
-    connection.apply(Operation::Limit { by_window: false });
-    for _ in 0..10 {
-        connection.round(BASE_US);
-    }
-    assert_eq!(connection.cwnd(), 20);
+    let after =
+        |step: EndpointStep| settled(Endpoint::of("bpf_vegas", 20, 10), 20).through(&[step]).field("base_rtt_us");
+    assert_eq!(RESUMPTIONS.map(after), [NONE; 2]);
+    assert_eq!(after(|flow| flow.call(|cc, tcp| cc.cwnd_event(tcp, event::CWND_RESTART))), NONE);
+    assert_eq!(after(|flow| flow.call(|cc, tcp| cc.cwnd_event(tcp, event::COMPLETE_CWR))), 100_000);
 }

@@ -1,23 +1,21 @@
 //! Westwood+ against its filter: `bpf/cc/bpf_westwood.bpf.c`.
 
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, CongestionControl, event};
-use crate::algorithms::operations::Operation;
+use super::*;
 
-/// The unit of bandwidths.
+/// Unit of bandwidths: 1/256 packet per second.
 const PER_S: u64 = 256;
 
-/// Acknowledges packets in steps of 10 ms, so many each, all with the same RTT.
-fn deliver(connection: &mut Connection, steps: u32, packets: u32, rtt_us: u32) {
+/// Acknowledges packets every 10 ms.
+fn deliver(connection: &mut Endpoint, steps: u32, packets: u32, rtt_us: u32) {
     for _ in 0..steps {
         connection.wait(10_000);
         connection.ack(packets, rtt_us);
     }
 }
 
-/// 1000 packets a second over an RTT of 80 ms, so long that the first sample, which lacks an ACK, is forgotten.
-fn measured() -> Connection<'static> {
-    let mut connection = Connection::of("bpf_westwood", 200, 100);
+/// 10 s of 1000 packets per second at an RTT of 80 ms, after which the incomplete first sample has no weight.
+fn measured() -> Endpoint<'static> {
+    let mut connection = Endpoint::of("bpf_westwood", 200, 100);
     deliver(&mut connection, 1000, 10, 80_000);
     connection
 }
@@ -33,7 +31,7 @@ fn bandwidth_is_packets_over_time_and_the_window_its_product_with_the_lowest_rtt
     assert!(near(connection.field("bw"), 1000 * PER_S), "{}", connection.field("bw"));
     let cwnd = connection.cwnd();
     connection.apply(Operation::Lose);
-    assert_eq!(connection.ssthresh(), cwnd / 2, "what the recovery leads to");
+    assert_eq!(connection.ssthresh(), cwnd / 2, "during recovery");
     connection.recover();
     assert!((79..=80).contains(&connection.cwnd()), "{}", connection.cwnd());
     assert_eq!(connection.cwnd(), connection.ssthresh());
@@ -43,13 +41,13 @@ fn bandwidth_is_packets_over_time_and_the_window_its_product_with_the_lowest_rtt
 fn a_sample_counts_an_eighth_in_each_of_two_filters() {
     let mut connection = measured();
     let [once, twice] = connection.fields(["bw_once", "bw"]);
-    // Twice the rate for one interval, that is beyond 80 ms.
+    // Twice the rate for one interval of more than 80 ms.
     let before = connection.field("delivered_mark");
     while connection.field("delivered_mark") == before {
         deliver(&mut connection, 1, 10, 80_000);
     }
     deliver(&mut connection, 9, 20, 80_000);
-    // The ACK that ended the interval before, of 10 packets, counts for this one; the last of its own for the next.
+    // The ACK of 10 packets that ended the previous interval counts for this one; its own last ACK for the next.
     let expected = (once * 7 + 170 * PER_S * 1000 / 90) / 8;
     assert!(near(connection.field("bw_once"), expected), "{} for {expected}", connection.field("bw_once"));
     let expected = (twice * 7 + expected) / 8;
@@ -61,18 +59,17 @@ fn rtts_are_rounded_up_to_whole_ticks() {
     for (tick, rtt_us, expected) in
         [(1, 40_700, 40_700), (4000, 40_700, 44_000), (4000, 44_000, 44_000), (10_000, 1, 10_000)]
     {
-        let mut connection =
-            Connection::over(native::tuned("bpf_westwood", &[&format!("rtt_tick_us={tick}")]), 200, 100);
+        let mut connection = Endpoint::over(native::tuned("bpf_westwood", &[&format!("rtt_tick_us={tick}")]), 200, 100);
         connection.ack(1, rtt_us);
         assert_eq!(connection.fields(["rtt_us", "min_rtt_us"]), [expected; 2]);
     }
 }
 
-/// 1000 packets a second over 41 ms: the kernel's 44 packets where the path holds 41.
+/// The path holds 41 packets: 1000 per second at 41 ms. The kernel computes 44.
 #[test]
 fn window_after_a_loss_has_the_rtt_in_whole_ticks() {
     for (tick, window) in [("rtt_tick_us=1", 40..=41), ("rtt_tick_us=4000", 43..=44)] {
-        let mut connection = Connection::over(native::tuned("bpf_westwood", &[tick]), 200, 100);
+        let mut connection = Endpoint::over(native::tuned("bpf_westwood", &[tick]), 200, 100);
         deliver(&mut connection, 1000, 10, 41_000);
         connection.lose();
         assert!(window.contains(&connection.cwnd()), "{} with {tick}", connection.cwnd());
@@ -91,7 +88,7 @@ fn timeout_sets_the_threshold_and_measures_the_lowest_rtt_anew() {
 
 #[test]
 fn without_a_sample_a_loss_halves() {
-    let [mut lost, mut timed_out] = [(); 2].map(|()| Connection::of("bpf_westwood", 40, 20));
+    let [mut lost, mut timed_out] = [(); 2].map(|()| Endpoint::of("bpf_westwood", 40, 20));
     lost.lose();
     timed_out.time_out();
     assert_eq!((lost.cwnd(), timed_out.ssthresh()), (20, 20));

@@ -1,21 +1,19 @@
 //! YeAH's two modes, its decongestion and its cut: `bpf/cc/bpf_yeah.bpf.c`.
 
-use crate::algorithms::bottleneck::Flow;
-use crate::algorithms::connection::{Connection, RESUMPTIONS};
-use crate::algorithms::native::{CongestionControl, event};
+use super::*;
 
 const ID: &str = "bpf_yeah";
 const BASE_US: u32 = 40_000;
 
-/// A round in which this share of the RTT was spent in queues, and three samples were taken.
-fn queued(flow: &mut Connection, permille: u32) {
+/// Ends a round of three samples with this share of the RTT in queues.
+fn queued(flow: &mut Endpoint, permille: u32) {
     let rtt_us = (BASE_US * 1000).div_ceil(1000 - permille);
     flow.end_round(&[rtt_us; 3]);
 }
 
-/// A connection that knows its base RTT.
-fn with_base(cwnd: u32) -> Connection<'static> {
-    let mut flow = Connection::avoiding(ID, cwnd);
+/// A connection with a known base RTT.
+fn with_base(cwnd: u32) -> Endpoint<'static> {
+    let mut flow = Endpoint::avoiding(ID, cwnd);
     queued(&mut flow, 0);
     flow.tcp.snd_cwnd = cwnd;
     flow
@@ -23,7 +21,7 @@ fn with_base(cwnd: u32) -> Connection<'static> {
 
 #[test]
 fn empty_path_grows_by_a_percent_a_round() {
-    let mut flow = Flow::of(ID, 1000, 2, [BASE_US.into(), 1]);
+    let mut flow = LoneFlow::of(ID, 1000, 2, [BASE_US.into(), 1]);
     flow.run_for(BASE_US.into());
     let begin = f64::from(flow.cwnd());
     flow.run_for(30 * u64::from(BASE_US));
@@ -42,7 +40,7 @@ fn mode_is_slow_above_an_eighth_of_delay_or_eighty_packets() {
 }
 
 #[test]
-fn decongestion_gives_the_queue_back_and_not_more_than_half() {
+fn decongestion_drains_the_queue_but_at_most_half_of_the_window() {
     for (cwnd, permille, expected) in [(1000, 100, 900), (1000, 300, 700), (1000, 700, 500)] {
         let mut flow = with_base(cwnd);
         queued(&mut flow, permille);
@@ -63,10 +61,10 @@ fn decongestion_never_undercuts_a_reno_flow() {
     assert_eq!((flow.cwnd(), flow.field("w_reno")), (250, 252), "it grows with Reno's estimate only");
 }
 
-/// A queue that the flow makes alone is drained before it can cost a packet.
+/// The flow drains its own queue before it loses a packet.
 #[test]
 fn queue_of_a_lonely_flow_stays_short() {
-    let mut flow = Flow::of(ID, 300, 2, [BASE_US.into(), 100]);
+    let mut flow = LoneFlow::of(ID, 300, 2, [BASE_US.into(), 100]);
     let longest = flow.largest_window(300, 50_000);
     assert!((450..=510).contains(&longest), "the path holds 400 packets, the window was {longest}");
 }
@@ -123,7 +121,7 @@ fn two_samples_decide_nothing() {
 
 #[test]
 fn base_is_measured_anew_after_idle_time() {
-    let restart = |flow: &mut Connection| flow.call(|cc, tcp| cc.cwnd_event(tcp, event::CWND_RESTART));
+    let restart = |flow: &mut Endpoint| flow.call(|cc, tcp| cc.cwnd_event(tcp, event::CWND_RESTART));
     for resume in [restart, RESUMPTIONS[1]] {
         let mut flow = with_base(1000);
         resume(&mut flow);

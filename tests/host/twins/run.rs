@@ -1,4 +1,4 @@
-//! What one run of a port or its original was, and how two of them differ.
+//! The run of a port or its original, and the difference between two runs.
 
 use std::fs;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::path::Path;
 use tccc::model::run::{RunRecord, RunStatus};
 use tccc::trace::event::Event;
 
-/// Packets between two points at which windows are compared.
+/// Interval at which windows are compared, packets.
 const STEP_PKTS: u32 = 10;
 
-/// The events of the flow, in order, without what a port and its original never share.
-pub struct Run(Vec<Event>);
+/// The events of the flow in order, without the fields in which ports and originals always differ.
+pub struct TwinRun(Vec<Event>);
 
-impl Run {
-    /// The variant of a finished run, and its events; none while it is not finished.
-    pub fn read(folder: &Path) -> Option<(String, Run)> {
+impl TwinRun {
+    /// The variant and events of a run; `None` if it is not finished.
+    pub fn read(folder: &Path) -> Option<(String, TwinRun)> {
         let record: RunRecord = serde_json::from_str(&fs::read_to_string(folder.join("run.json")).ok()?).unwrap();
         if record.status != RunStatus::Done {
             return None;
@@ -29,10 +29,10 @@ impl Run {
             event.algorithm.clear();
             event.private_state.fill(0);
         }
-        Some((record.at["variant"].clone(), Run(events)))
+        Some((record.at["variant"].clone(), TwinRun(events)))
     }
 
-    /// The window in force when so many packets were delivered.
+    /// The window after `delivered` packets.
     fn window_at(&self, delivered: u32) -> f64 {
         let after = self.0.partition_point(|event| event.delivered_pkts <= delivered);
         f64::from(self.0[after.saturating_sub(1)].cwnd_pkts)
@@ -43,8 +43,8 @@ impl Run {
     }
 }
 
-/// The first event that is not the same in both, in words; none where the runs are equal.
-pub fn difference(original: &Run, other: &Run) -> Option<String> {
+/// Describes the first difference; `None` if the runs are equal.
+pub fn difference(original: &TwinRun, other: &TwinRun) -> Option<String> {
     let differing = original.0.iter().zip(&other.0).find(|(original, other)| original != other);
     let Some((original, other)) = differing else {
         let [was, is] = [original, other].map(|run| run.0.len());
@@ -61,8 +61,8 @@ pub fn difference(original: &Run, other: &Run) -> Option<String> {
     })
 }
 
-/// Root mean square of the difference of two windows over packets delivered, relative to the first one's mean.
-pub fn rms(original: &Run, other: &Run) -> f64 {
+/// RMS difference of two windows over delivered packets, relative to the first window's mean.
+pub fn rms(original: &TwinRun, other: &TwinRun) -> f64 {
     let last = original.delivered().min(other.delivered());
     let points: Vec<(f64, f64)> = (STEP_PKTS..last)
         .step_by(STEP_PKTS as usize)

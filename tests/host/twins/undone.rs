@@ -1,31 +1,32 @@
-//! A port with deviations undone: `bpf_NAME.patch` applied to its source.
+//! Ports with deviations undone by `bpf_NAME.patch`.
 //!
-//! A patch begins with `Undoes 1, 2. RMS at most 10 %.`: the numbers of the deviations in the port's header, and how far
-//! the port as it is may be from its original. The reasons follow.
+//! A patch begins with `Undoes 1, 2. RMS at most 10 %.`: the numbers of the deviations in the port's header, and the limit
+//! for the unpatched port. The reasons follow.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-/// The file of the patched port, beside the scenario.
+use crate::compile::in_tree;
+
+/// File name of the patched port.
 pub const FILE: &str = "undone.bpf.c";
 
-/// A patch of this folder.
 pub struct Undone {
-    /// The deviations' numbers.
+    /// Numbers of the deviations.
     pub numbers: Vec<String>,
-    /// How far the windows of the port as it is may be from the original's, in percent of the mean window.
+    /// Largest RMS difference of the unpatched port's windows, in percent of the mean window.
     pub limit_percent: f64,
     port: String,
     patch: PathBuf,
-    /// The files that it changes, as paths in the tree.
+    /// Paths of the changed files in the tree.
     changes: Vec<String>,
 }
 
 impl Undone {
-    /// The patch of a port; none where it has none.
+    /// The patch of a port; `None` without one.
     pub fn of(port: &str) -> Option<Undone> {
-        let patch = tree().join("tests/twins").join(format!("{port}.patch"));
+        let patch = in_tree(&format!("tests/twins/{port}.patch"));
         let text = fs::read_to_string(&patch).ok()?;
         let head = text.lines().next().unwrap_or_default();
         let (numbers, limit) = read_head(head).unwrap_or_else(|| panic!("{port}.patch begins with {head:?}"));
@@ -33,13 +34,13 @@ impl Undone {
         Some(Undone { numbers, limit_percent: limit, port: port.to_owned(), patch, changes })
     }
 
-    /// The patched source in one file: a header that the patch changes stands in the place of its `#include`.
+    /// The patched source in one file; a patched header replaces its `#include`.
     pub fn source(&self) -> String {
         let copy = tempfile::tempdir().unwrap();
         for path in &self.changes {
             let to = copy.path().join(path);
             fs::create_dir_all(to.parent().unwrap()).unwrap();
-            fs::copy(tree().join(path), to).unwrap();
+            fs::copy(in_tree(path), to).unwrap();
         }
         let mut program = Command::new("patch");
         program.args(["--quiet", "--strip=1", "--fuzz=0", "--input"]).arg(&self.patch).current_dir(copy.path());
@@ -47,8 +48,8 @@ impl Undone {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{} does not apply, make it anew: {said}", self.patch.display());
         let port = format!("bpf/cc/{}.bpf.c", self.port);
-        let own = if self.changes.contains(&port) { copy.path() } else { tree() };
-        let mut source = fs::read_to_string(own.join(&port)).unwrap();
+        let own = if self.changes.contains(&port) { copy.path().join(&port) } else { in_tree(&port) };
+        let mut source = fs::read_to_string(own).unwrap();
         for header in self.changes.iter().filter(|path| **path != port) {
             let text = fs::read_to_string(copy.path().join(header)).unwrap();
             let name = header.rsplit('/').next().unwrap();
@@ -58,12 +59,8 @@ impl Undone {
     }
 }
 
-/// `Undoes 1, 2. RMS at most 10 %.` to the numbers and the limit.
+/// Reads numbers and limit from `Undoes 1, 2. RMS at most 10 %.`.
 fn read_head(head: &str) -> Option<(Vec<String>, f64)> {
     let (numbers, limit) = head.strip_prefix("Undoes ")?.strip_suffix(" %.")?.split_once(". RMS at most ")?;
     Some((numbers.split(", ").map(str::to_owned).collect(), limit.parse().ok()?))
-}
-
-fn tree() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }

@@ -1,48 +1,24 @@
-//! What a recording may claim of sockets, with right checksums and every number wrong: every view draws it.
-
-use std::time::Duration;
+//! Every view draws any recording with valid checksums, whatever numbers it has.
 
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use tccc::model::recap::Recap;
-use tccc::trace::arrival::Arrival;
 use tccc::trace::event::{EVENT_BYTES, Event, offset};
-use tccc::trace::source::EventSource;
 use tccc::view::app::App;
 use tccc::view::draw;
 use tccc::view::theme::Theme;
 
-/// Different sockets of a case: few, so that events follow each other.
+use super::GivenEvents;
+
+/// Sockets of a case: few, so that each has several events.
 const SOCKETS: u8 = 3;
 const KINDS: u8 = 6;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
-/// Hands its events over once.
-struct Hostile(Vec<Event>);
-
-impl EventSource for Hostile {
-    fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Arrival)) -> anyhow::Result<()> {
-        self.0.drain(..).for_each(|event| take(Arrival::Event(event)));
-        Ok(())
-    }
-
-    fn now_ns(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn title(&self) -> String {
-        "hostile".to_owned()
-    }
-
-    fn notices(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-/// Any bytes that are an event.
+/// Changes any bytes to an event.
 fn event(mut bytes: Vec<u8>) -> Event {
     bytes[offset::kind] = 1 + bytes[offset::kind] % KINDS;
     bytes[offset::family] = if bytes[offset::family].is_multiple_of(2) { AF_INET } else { AF_INET6 };
@@ -61,7 +37,7 @@ proptest! {
         let mut recap = Recap::default();
         events.iter().for_each(|event| recap.add(event.clone()));
         prop_assert!(recap.flows().len() <= SOCKETS.into());
-        let mut source = Hostile(events);
+        let mut source = GivenEvents { events, now_ns: u64::MAX };
         let mut app = App::new(Theme::new(true, true));
         let mut terminal = Terminal::new(TestBackend::new(120, 30)).unwrap();
         app.take_in(&mut source).unwrap();

@@ -56,7 +56,7 @@ fn policy_without_its_record_is_told_and_replaced_or_removed() {
             lab.apply(&all("dtcp"));
             fs::remove_file(RECORD).unwrap();
             assert_decided_by(lab, "dtcp");
-            run(0, "status").stdout_has("policy: one decides that is not in the record, which was lost");
+            run(0, "status").stdout_has("policy: a policy decides that is not in the record, which was lost");
             assert_eq!(stdout(&run(0, "policy show")), "");
             match next {
                 "apply" => {

@@ -14,7 +14,7 @@ use tccc::model::guard::{FOLDS, Sums};
 use tccc::policy::hash;
 use tccc::policy::pins::PolicyPins;
 use tccc::policy::rule::GuardMetric;
-use tccc::trial::arms::{Arms, GuardCell};
+use tccc::trial::arms::{ArmCounter, GuardCell};
 
 use crate::common::{host_has, inhabit, poll_until};
 use crate::lab::sandbox::run;
@@ -25,9 +25,9 @@ use crate::trial::link::Link;
 const SLOTS: [u32; 2] = [1, 2];
 
 /// The sums of the only rule's arms.
-fn arms() -> Arms {
+fn arms() -> ArmCounter {
     let labels = bpf::open_pin(&PolicyPins::of_host().unwrap().labels()).unwrap();
-    Arms::start(&labels, 1, &SLOTS).unwrap()
+    ArmCounter::start(&labels, 1, &SLOTS).unwrap()
 }
 
 /// Counts of one cell, or what they must be.
@@ -110,7 +110,7 @@ fn place_of(socket: &TcpStream) -> (u32, usize) {
 
 type Cells = BTreeMap<(u32, usize), (Counts, f64)>;
 
-fn cells_of(arms: &Arms) -> Cells {
+fn cells_of(arms: &ArmCounter) -> Cells {
     let read = arms.read().unwrap();
     let cells = read
         .iter()
@@ -159,7 +159,7 @@ fn sums_of_a_sweep_are_those_of_the_sockets() {
 }
 
 /// A third ends in order, a third is reset by the peer, a third stays.
-fn ends_are_counted(open: Vec<[TcpStream; 2]>, arms: &Arms, mut expected: Cells) {
+fn ends_are_counted(open: Vec<[TcpStream; 2]>, arms: &ArmCounter, mut expected: Cells) {
     let mut kept = Vec::new();
     for (number, [client, server]) in open.into_iter().enumerate() {
         let (counts, _) = expected.get_mut(&place_of(&client)).unwrap();
@@ -203,7 +203,7 @@ fn open_connections_of_a_live_policy_are_counted_in_both_arms() {
             lab.apply(0, &format!("split = {{ {BEFORE} = {percent}, keep = {} }}", 100 - percent), "--live");
             let treated = open.iter().flatten().filter(|end| algorithm_of(end) == BEFORE).count() as u64;
             let labels = bpf::open_pin(&PolicyPins::of_host().unwrap().labels()).unwrap();
-            let arms = Arms::start(&labels, number, &SLOTS).unwrap();
+            let arms = ArmCounter::start(&labels, number, &SLOTS).unwrap();
             let mut cells = cells_of(&arms);
             cells.retain(|_, (counts, _)| counts.connections > 0);
             let of = |slot: u32| {

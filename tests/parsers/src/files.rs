@@ -20,7 +20,7 @@ use crate::{content, files_below, in_tree, joined, parts};
 
 const FIXTURES: &str = "tests/fixtures";
 
-/// Writes the parts of an input into a folder, under these names and in their order; files without a part are removed.
+/// Writes the files in an input into a folder with these names, and removes the other ones.
 fn lay_out(bytes: &[u8], folder: &Path, names: &[&str]) {
     let mut parts = parts(bytes);
     for name in names {
@@ -84,7 +84,7 @@ pub fn recordings() -> Vec<Vec<u8>> {
     files_below(FIXTURES, ".tccc").into_iter().map(content).collect()
 }
 
-/// Reads all of it, once for the page and once more as a jump to its middle does.
+/// Reads a whole recording, and again from its middle as a seek does.
 pub fn read_recording(bytes: &[u8], _scratch: &Path) {
     let Ok(mut reader) = RecordingReader::new(Cursor::new(bytes), "x") else { return };
     let span = reader.span();
@@ -150,7 +150,7 @@ pub fn read_object(bytes: &[u8], _scratch: &Path) {
     let _ = format!("{:?}{:?}{:?}", algorithm.card, algorithm.patents(), algorithm.companion);
 }
 
-/// The type information in the objects: a kernel's own is too large to begin with.
+/// The type information of the objects, because a kernel's is too large.
 pub fn types() -> Vec<Vec<u8>> {
     const MAGIC: [u8; 4] = [0x9f, 0xeb, 1, 0];
     let begins = |object: Vec<u8>| {

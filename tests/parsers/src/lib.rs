@@ -1,5 +1,5 @@
-//! Every parser of tccc that reads what others wrote, as a function of bytes: no input may end it, and what it accepts must
-//! mean the same when it is written and read again.
+//! Every parser of tccc for untrusted input, as a function of bytes. No input may crash it. Accepted input that is written and
+//! read again must mean the same.
 
 mod files;
 pub mod names;
@@ -8,21 +8,18 @@ mod texts;
 
 use std::path::{Path, PathBuf};
 
-/// Separates the files of an input that stands for several: ASCII's record separator.
+/// Separates the files in an input: ASCII's record separator.
 const FILE_END: u8 = 0x1e;
 
 pub struct Parser {
-    /// As in `names.rs`.
     pub name: &'static str,
-    /// Inputs to begin with, from the files of the tree.
+    /// Seeds from files of the tree.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Reads one input; files that it needs lie in the folder while it reads.
-    ///
-    /// Panics: the parser has a defect.
+    /// Reads an input, with the folder for files. Panics if the parser has a defect.
     pub read: fn(&[u8], &Path),
 }
 
-/// All that are in Rust.
+/// All parsers in Rust.
 pub const ALL: [Parser; 13] = [
     Parser { name: "policy", seeds: texts::policies, read: texts::read_policy },
     Parser { name: "declaration", seeds: files::declarations, read: files::read_declaration },
@@ -49,7 +46,7 @@ fn content(path: impl AsRef<Path>) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|why| panic!("read {}: {why}", path.display()))
 }
 
-/// The files below a folder of the tree whose names end so, sorted.
+/// The files below a folder of the tree with this ending, sorted.
 fn files_below(folder: &str, end: &str) -> Vec<PathBuf> {
     fn collect(folder: &Path, end: &str, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).expect("a folder of the tree is listed") {
@@ -67,17 +64,17 @@ fn files_below(folder: &str, end: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The parts of an input that stands for several files.
+/// The files in an input.
 fn parts(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split(|&byte| byte == FILE_END)
 }
 
-/// An input that stands for these files.
+/// An input with several files.
 fn joined<const N: usize>(files: [Vec<u8>; N]) -> Vec<u8> {
     files.join(&FILE_END)
 }
 
-/// An input as text; what is no UTF-8 is replaced, because most parsers see text only.
+/// An input as text. Invalid UTF-8 is replaced, because most parsers see text only.
 fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
@@ -89,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Damaged copies of each first input.
+    /// Damaged copies of each seed.
     const COPIES: usize = 8;
 
     #[test]
@@ -98,7 +95,7 @@ mod tests {
         assert_eq!(ALL.map(|parser| parser.name).to_vec(), known);
     }
 
-    /// Bytes changed, cut, or put in twice.
+    /// Changes, removes or repeats bytes.
     fn damaged(seed: &[u8], random: &mut Pcg32) -> Vec<u8> {
         let mut bytes = seed.to_vec();
         for _ in 0..=random.next_u32() % 4 {
@@ -114,9 +111,9 @@ mod tests {
         bytes
     }
 
-    /// What CI has time for: the fuzzer needs a build of its own.
+    /// A quick check for CI; the fuzzer needs its own build.
     #[test]
-    fn first_inputs_and_damaged_copies_of_them_are_read() {
+    fn seeds_and_damaged_copies_are_read() {
         let scratch = tempfile::tempdir().unwrap();
         let mut random = Pcg32::new(18, 6);
         for parser in &ALL {

@@ -1,6 +1,6 @@
-//! The program that libFuzzer drives, one parser a process: `cargo xtask fuzz --parsers` builds and runs it.
+//! The target of libFuzzer for one parser per process; `cargo xtask fuzz --parsers` builds and runs it.
 //!
-//! Built without the fuzzer it reads saved inputs again: `cargo run --package parsers -- NAME FILE...`.
+//! Without the feature it reads saved inputs again: `cargo run --package parsers -- NAME FILE...`.
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -8,16 +8,16 @@ use std::path::PathBuf;
 
 use parsers::Parser;
 
-/// Largest piece of memory that reading one input may ask for, bytes: a file may have 16 MiB, and become a few times as much.
+/// Largest allocation, bytes: a file may have 16 MiB, and need a few times as much.
 const PIECE_MAX: usize = 256 << 20;
 
-/// Refuses large pieces of memory, which ends the program as a crash: a length in an input must not become memory.
+/// Refuses large allocations, which crashes the program: a length in an input must not become memory.
 struct Bounded;
 
 #[global_allocator]
 static ALLOCATOR: Bounded = Bounded;
 
-// SAFETY: every call goes to the system's allocator, or returns the null pointer that stands for "no memory".
+// SAFETY: every call goes to the system's allocator, or returns null for "no memory".
 unsafe impl GlobalAlloc for Bounded {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() > PIECE_MAX {
@@ -30,14 +30,6 @@ unsafe impl GlobalAlloc for Bounded {
     unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(piece, layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if layout.size() > PIECE_MAX {
-            return std::ptr::null_mut();
-        }
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, piece: *mut u8, layout: Layout, size: usize) -> *mut u8 {
@@ -57,7 +49,7 @@ fn find(name: &str) -> &'static Parser {
     })
 }
 
-/// Where inputs that are files lie while they are read: `TCCC_SCRATCH`, or the system's folder of temporary files.
+/// The folder for inputs that are files: `TCCC_SCRATCH`, or the system's temporary folder.
 fn scratch() -> PathBuf {
     std::env::var_os("TCCC_SCRATCH").map_or_else(std::env::temp_dir, PathBuf::from)
 }
@@ -73,7 +65,7 @@ fn main() {
     }
 }
 
-/// What libFuzzer calls.
+/// Functions that libFuzzer calls.
 #[cfg(feature = "libfuzzer")]
 mod libfuzzer {
     use std::path::Path;
@@ -87,19 +79,19 @@ mod libfuzzer {
         std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: `cargo xtask fuzz --parsers` sets it"))
     }
 
-    /// Called once, before the corpus is read: writes the first inputs into the folder `TCCC_SEEDS`.
+    /// Called once, before libFuzzer reads the corpus; writes seeds into the folder `TCCC_SEEDS`.
     #[unsafe(no_mangle)]
     extern "C" fn LLVMFuzzerInitialize(_count: *mut i32, _words: *mut *mut *mut u8) -> i32 {
         let parser = super::find(&variable("TCCC_PARSER"));
         if let Ok(folder) = std::env::var("TCCC_SEEDS") {
             for (index, seed) in (parser.seeds)().into_iter().enumerate() {
-                std::fs::write(Path::new(&folder).join(format!("seed-{index}")), seed).expect("write a first input");
+                std::fs::write(Path::new(&folder).join(format!("seed-{index}")), seed).expect("write a seed");
             }
         }
-        // As Rust's own start does, which libFuzzer's `main` leaves out: writing to a client that has gone is an error.
+        // As at the start of Rust programs, which libFuzzer's `main` replaces: writing to a closed socket is an error.
         // SAFETY: no thread runs yet, and no handler is set.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-        // A panic ends the process on whichever thread it is: a server catches those of a request.
+        // A panic on any thread ends the process, even where a server would catch it.
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             usual(panic);
@@ -112,7 +104,7 @@ mod libfuzzer {
     /// Called for each input.
     #[unsafe(no_mangle)]
     extern "C" fn LLVMFuzzerTestOneInput(bytes: *const u8, count: usize) -> i32 {
-        // SAFETY: libFuzzer hands over that many bytes; an empty input may come without a pointer.
+        // SAFETY: libFuzzer passes this many bytes; an empty input may have no pointer.
         let bytes = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(bytes, count) } };
         let (parser, scratch) = CHOSEN.get().expect("libFuzzer initializes first");
         (parser.read)(bytes, scratch);

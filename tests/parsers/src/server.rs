@@ -1,4 +1,4 @@
-//! The server over a recording, with a client that sends the given bytes.
+//! Sends bytes to the server over a recording.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -15,15 +15,15 @@ use tccc::trace::source::EventSource;
 use crate::{in_tree, text};
 
 const TOKEN: &str = "0123456789abcdef";
-/// Longer than anything takes; a server that neither answers nor closes hangs.
+/// Time limit after which the server hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How an event begins in a stream of them.
+/// Precedes the data of an event in a stream.
 const EVENT: &[u8] = b"\ndata: ";
-/// A whole request is answered within this time, or after the client has closed its side.
+/// Time for an answer before the client closes its side.
 const ANSWERED: Duration = Duration::from_millis(2);
-/// Of an answer nothing more is looked at.
+/// Part of an answer that is checked.
 const ANSWER_BYTES: usize = 1 << 20;
-/// Answers to any bytes of a client; 500 is a defect, and a wrong token or name never gets 200.
+/// Allowed statuses; 500 is a defect.
 const STATUSES: [u16; 16] = [200, 204, 400, 401, 403, 404, 405, 408, 413, 414, 421, 431, 411, 417, 501, 503];
 
 pub fn requests() -> Vec<Vec<u8>> {
@@ -85,9 +85,9 @@ fn address() -> SocketAddr {
 
 pub fn read_request(bytes: &[u8], _scratch: &Path) {
     let mut client = TcpStream::connect(address()).expect("the server takes connections");
-    // A server that refuses what it read so far need not read the rest.
+    // The server may refuse a request without reading all of it.
     let _ = client.write_all(bytes);
-    // It learns that nothing more comes. Told at once, it would not answer.
+    // Closing at once would keep the server from answering.
     client.set_read_timeout(Some(ANSWERED)).expect("a limit of time is set");
     let _ = client.peek(&mut [0]);
     let _ = client.shutdown(Shutdown::Write);
@@ -95,7 +95,7 @@ pub fn read_request(bytes: &[u8], _scratch: &Path) {
     check(bytes, &answer_of(&mut client));
 }
 
-/// What the server says until it closes, or until a stream of events begins, which goes on for as long as it is read.
+/// Reads until the server closes, or until the first event of an endless stream.
 fn answer_of(client: &mut TcpStream) -> Vec<u8> {
     let (mut answer, mut piece) = (Vec::new(), [0; 16 << 10]);
     while answer.len() < ANSWER_BYTES {

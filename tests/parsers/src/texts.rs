@@ -1,10 +1,10 @@
-//! Parsers of text: files that people write, words on a command line, and what other programs print.
+//! Parsers of text: files by people, words on a command line, and output of other programs.
 
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tccc::lab::traffic::bulk;
+use tccc::lab::traffic::iperf3;
 use tccc::model::live::filter::Words;
 use tccc::model::run::Engine;
 use tccc::ns2::output;
@@ -44,7 +44,7 @@ pub fn scenarios() -> Vec<Vec<u8>> {
     files.into_iter().map(content).collect()
 }
 
-/// Cells of a sweep beyond which a scenario is not computed any further here.
+/// Cells of a sweep that are computed.
 const CELLS_SHOWN: usize = 4;
 
 pub fn read_scenario(bytes: &[u8], scratch: &Path) {
@@ -60,22 +60,17 @@ pub fn read_scenario(bytes: &[u8], scratch: &Path) {
     }
 }
 
+/// Inputs in a text that separates them by `|`.
+fn split(texts: &str) -> Vec<Vec<u8>> {
+    texts.split('|').map(|text| text.as_bytes().to_vec()).collect()
+}
+
 pub fn paths() -> Vec<Vec<u8>> {
-    let words: [&[u8]; 12] = [
-        b"# a trace\n0\n1\n1\n5\n12\n",
-        b"3\n17\n18\n",
-        b"10mbit",
-        b"trace:lte.trace",
-        b"cellular:mean=10mbit,seed=1",
-        b"1%",
-        b"gilbert:p=1%,r=25%,1-h=100%,1-k=0%",
-        b"bursts:loss=1%,mean=4",
-        b"list:1,2,3",
-        b"file:losses",
-        b"share=1%,delay=10ms",
-        b"count=4,time=1ms",
-    ];
-    words.map(<[u8]>::to_vec).into()
+    split(
+        "# a trace\n0\n1\n1\n5\n12\n|3\n17\n18\n|10mbit|trace:lte.trace|cellular:mean=10mbit,seed=1|1%|\
+         gilbert:p=1%,r=25%,1-h=100%,1-k=0%|bursts:loss=1%,mean=4|list:1,2,3|file:losses|share=1%,delay=10ms|\
+         count=4,time=1ms",
+    )
 }
 
 pub fn read_path(bytes: &[u8], _scratch: &Path) {
@@ -95,25 +90,11 @@ pub fn read_path(bytes: &[u8], _scratch: &Path) {
 }
 
 pub fn words() -> Vec<Vec<u8>> {
-    let words = [
-        "10mbit",
-        "1.5%",
-        "100pkts",
-        "8MiB",
-        "1h 30m",
-        "443",
-        "8000-8099",
-        "10.0.0.0/8",
-        "2001:db8::/32",
-        "retransmitted<1.2x",
-        "abnormal_ends<1%",
-        "goodput>0.9x",
-        "alpha=4",
-        "srtt>50ms goodput>10mbit retrans>2% [::1]:443 algorithm:dtcp",
-        "0123456789abcdef",
-        "\u{1b}[2J\u{202e}text",
-    ];
-    words.map(|word| word.as_bytes().to_vec()).into()
+    split(
+        "10mbit|1.5%|100pkts|8MiB|1h 30m|443|8000-8099|10.0.0.0/8|2001:db8::/32|retransmitted<1.2x|abnormal_ends<1%|\
+         goodput>0.9x|alpha=4|srtt>50ms goodput>10mbit retrans>2% [::1]:443 algorithm:dtcp|0123456789abcdef|\
+         \u{1b}[2J\u{202e}text",
+    )
 }
 
 pub fn read_words(bytes: &[u8], _scratch: &Path) {
@@ -183,7 +164,7 @@ pub fn iperf3() -> Vec<Vec<u8>> {
 }
 
 pub fn read_iperf3(bytes: &[u8], _scratch: &Path) {
-    let mut files = parts(bytes).map(text);
-    let (sender, receiver) = (files.next().unwrap_or_default(), files.next().unwrap_or_default());
-    let _ = bulk::read_reports([&sender, &receiver], "reno", Duration::from_secs(2));
+    let mut files = parts(bytes).map(|part| text(part).into_owned());
+    let outputs = [files.next().unwrap_or_default(), files.next().unwrap_or_default()];
+    let _ = iperf3::report(&outputs, "reno", Duration::from_secs(2));
 }

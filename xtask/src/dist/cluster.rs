@@ -1,4 +1,4 @@
-//! Recipes for many hosts: a container image, a DaemonSet and an Indexed Job of Kubernetes, a role of Ansible.
+//! Checks the recipes for many hosts: a container image, a DaemonSet and an Indexed Job of Kubernetes, a role of Ansible.
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +10,11 @@ use super::tools;
 use crate::process::{self, remove};
 
 const IMAGE: &str = "tccc:local";
-/// What the ConfigMap of the DaemonSet holds, and what it holds to undo that.
+/// Content of the DaemonSet's ConfigMap: a declaration, and one that undoes it.
 const DECLARED: &str = "version = 1\n\n[algorithm.dtcp]\n";
 const NOTHING: &str = "version = 1\n";
 
-/// Checks DaemonSet and Job against the schema of Kubernetes, and the role by Ansible's linter; both without network.
-///
-/// Errors: pip cannot install a checker; a recipe has a mistake.
+/// Checks DaemonSet and Job against the schema of Kubernetes, and the role with Ansible's linter, both offline.
 pub fn check() -> Result<()> {
     let programs = tools::python()?;
     let manifests = ["xtask/package/kubernetes.yaml", "scenarios/fleet/job.yaml"];
@@ -31,27 +29,26 @@ pub fn check() -> Result<()> {
     process::run("dist", &mut lint)
 }
 
-/// Builds the image from the unpacked tarball, and has it declare, show and undo what it loads, as the DaemonSet does.
+/// Builds the image from the unpacked tarball, and loads, shows and undoes a declaration in it, as the DaemonSet does.
 ///
-/// Errors: not root; podman cannot build or run here; the program fails inside; a step leaves something behind.
-/// Side effects: an image of podman, a BPF file system and records of their own, which are removed at the end.
+/// Side effects: an image of podman, a BPF file system and records, which are removed at the end.
 pub fn try_image(folder: &Path) -> Result<()> {
     ensure!(process::is_root(), "the image runs as root does on a node: run `cargo xtask dist --try-image` as root");
     let place = process::target().join("dist/node");
     let podman = |words: &[&str]| process::run("dist", process::program("podman").args(words));
     let file = folder.join("Containerfile");
     podman(&["build", "--tag", IMAGE, "--file", &file.to_string_lossy(), &folder.to_string_lossy()])?;
-    let tried = Node::make(&place).and_then(|node| node.try_all());
+    let tried = ContainerNode::make(&place).and_then(|node| node.try_all());
     podman(&["image", "rm", "--force", IMAGE])?;
     tried
 }
 
-/// What a container sees of a node, in a folder.
-struct Node<'a>(&'a Path);
+/// A folder with the files of a node that the container sees.
+struct ContainerNode<'a>(&'a Path);
 
-impl Node<'_> {
-    fn make(place: &Path) -> Result<Node<'_>> {
-        // A call that was killed leaves it mounted.
+impl ContainerNode<'_> {
+    fn make(place: &Path) -> Result<ContainerNode<'_>> {
+        // An earlier call that was killed may have left it mounted.
         let _ = process::program("umount").arg(place.join("pins")).stderr(Stdio::null()).status();
         remove(place)?;
         for name in ["pins", "records", "history"] {
@@ -59,7 +56,7 @@ impl Node<'_> {
             fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
         }
         process::run("dist", process::program("mount").args(["-t", "bpf", "bpf"]).arg(place.join("pins")))?;
-        Ok(Node(place))
+        Ok(ContainerNode(place))
     }
 
     fn declare(&self, text: &str) -> Result<()> {
@@ -69,7 +66,7 @@ impl Node<'_> {
 
     /// Runs the image with the capabilities and folders of the DaemonSet.
     ///
-    /// runc, because crun refuses hosts with both versions of cgroups; limits that any host can set.
+    /// It uses runc, because crun refuses hosts with both versions of cgroups, and limits that any host can set.
     fn run(&self, words: &[&str]) -> Result<()> {
         let mut run = process::program("podman");
         run.args(["--runtime", "runc", "run", "--rm", "--read-only", "--network", "host"]);
@@ -94,7 +91,7 @@ impl Node<'_> {
         ensure!(registered()?.contains("dtcp"), "dtcp is declared, and the kernel does not list it");
         self.declare(NOTHING)?;
         ensure!(!registered()?.contains("dtcp"), "dtcp is declared no more, and the kernel lists it");
-        // The kernel itself puts maps.debug and progs.debug into each new BPF file system.
+        // The kernel creates maps.debug and progs.debug in each new BPF file system.
         ensure!(!self.0.join("pins/tccc").exists(), "pins of tccc are left");
         let left = fs::read_dir(self.0.join("records")).context("look for records")?.count();
         ensure!(left == 0, "{left} records are left");
@@ -103,7 +100,7 @@ impl Node<'_> {
     }
 }
 
-impl Drop for Node<'_> {
+impl Drop for ContainerNode<'_> {
     fn drop(&mut self) {
         let _ = process::run("dist", process::program("umount").arg(self.0.join("pins")));
         let _ = remove(self.0);

@@ -1,4 +1,4 @@
-//! The files that every package carries: the list in `Cargo.toml`, under `package.metadata.deb.assets`.
+//! The files in every package, as listed in `Cargo.toml` under `package.metadata.deb.assets`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,26 +8,21 @@ use crate::process;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asset {
-    /// Where it is now, below the top of the workspace, or in the folder for what is built.
+    /// Path in the workspace or in the target folder.
     pub source: PathBuf,
-    /// Where it goes, below the root.
+    /// Path in the package, relative to the root.
     pub place: PathBuf,
     /// Permissions, octal.
     pub mode: String,
 }
 
-/// What cargo knows of each package of the workspace.
-///
-/// Errors: cargo fails.
+/// Cargo's metadata of each package of the workspace.
 pub fn packages() -> Result<Vec<serde_json::Value>> {
-    let said = process::output("dist", process::cargo("metadata").args(["--no-deps", "--format-version", "1"]))?;
-    let metadata: serde_json::Value = serde_json::from_str(&said).context("read what cargo says of the workspace")?;
+    let metadata = process::json("dist", process::cargo("metadata").args(["--no-deps", "--format-version", "1"]))?;
     metadata["packages"].as_array().cloned().context("cargo names no package")
 }
 
-/// Every file of the list, patterns replaced by the files that they name.
-///
-/// Errors: cargo does not say what the list is; a pattern names no file.
+/// Every file of the list. Errors: a pattern matches no file.
 pub fn assets() -> Result<Vec<Asset>> {
     let packages = packages()?;
     let package = packages.iter().find(|package| package["name"] == "tccc").context("cargo names no tccc")?;
@@ -40,7 +35,7 @@ pub fn assets() -> Result<Vec<Asset>> {
     Ok(assets)
 }
 
-/// The files of one line of the list, sorted; a place that ends in `/` keeps the file's name.
+/// The sorted files of one line of the list; a place that ends in `/` keeps the file's name.
 fn expand(pattern: &str, place: &str, mode: &str) -> Result<Vec<Asset>> {
     let source = match pattern.strip_prefix("target/") {
         Some(built) => process::target().join(built),

@@ -1,4 +1,4 @@
-//! The Grafana dashboard and the Prometheus alert rules over the metrics of `tccc serve`, checked by the tools that read them.
+//! Checks the Grafana dashboard and the Prometheus alert rules with the tools that read them.
 
 use std::fs;
 use std::path::Path;
@@ -11,15 +11,12 @@ use crate::web;
 
 const DASHBOARD: &str = "xtask/package/tccc-grafana-dashboard.json";
 const ALERTS: &str = "xtask/package/tccc-alerts.yml";
-/// Series, and the alerts that fire over them.
+/// Time series, and the alerts that they fire.
 const ALERT_TESTS: &str = "tests/dashboard/alerts.test.yml";
 /// Grafana's own types and the compiler that knows them.
 const TYPES: &str = "tests/dashboard";
 
-/// Has the dashboard and the alert rules checked.
-///
 /// Errors: promtool refuses a rule or a query; Grafana's types refuse the dashboard.
-/// Side effects: installs packages of npm below `target/web`.
 pub fn check() -> Result<()> {
     let rules = process::workspace().join(ALERTS);
     process::run("dist", process::program("promtool").args(["check", "rules"]).arg(&rules))?;
@@ -35,7 +32,7 @@ fn read(path: &str) -> Result<String> {
     fs::read_to_string(process::workspace().join(path)).with_context(|| format!("read {path}"))
 }
 
-/// Has promtool fire each alert over made-up series, and not fire it over healthy ones.
+/// Runs promtool's tests: each alert fires for a bad series and not for a healthy one.
 fn test_rules(rules: &Path) -> Result<()> {
     let place = process::target().join("dist/alert-tests");
     fs::create_dir_all(&place).context("create the folder of the alert tests")?;
@@ -45,7 +42,7 @@ fn test_rules(rules: &Path) -> Result<()> {
     process::run("dist", process::program("promtool").args(["test", "rules"]).arg(place.join("alerts.test.yml")))
 }
 
-/// Every query of the dashboard: those of its panels, then those of its annotations.
+/// The queries of the dashboard's panels, then of its annotations.
 fn expressions(dashboard: &str) -> Result<Vec<String>> {
     let dashboard: Value = serde_json::from_str(dashboard).with_context(|| format!("read {DASHBOARD}"))?;
     let panels = dashboard["panels"].as_array().into_iter().flatten();
@@ -55,7 +52,7 @@ fn expressions(dashboard: &str) -> Result<Vec<String>> {
     Ok(queries.map(str::to_owned).collect())
 }
 
-/// Promtool knows rules: a query is one that records.
+/// Checks a query as a recording rule, because promtool checks rules only.
 fn check_expression(expression: &str) -> Result<()> {
     let place = process::target().join("dist/query.yml");
     let quoted = expression.replace('\'', "''");
@@ -67,7 +64,7 @@ fn check_expression(expression: &str) -> Result<()> {
     bail!("the query `{expression}` is wrong: {why:#}")
 }
 
-/// Has the compiler hold the dashboard against Grafana's own published types.
+/// Type-checks the dashboard against Grafana's published types.
 fn check_dashboard(text: &str) -> Result<()> {
     let place = web::install(TYPES, "dashboard")?;
     let types = process::workspace().join(TYPES).join("schema.ts");
@@ -84,7 +81,7 @@ fn check_dashboard(text: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// What stands behind a key of the alert rules, in their order.
+    /// The values of a key in the alert rules, in order.
     fn of_alerts(key: &str) -> Vec<String> {
         let text = read(ALERTS).unwrap();
         text.lines().filter_map(|line| Some(line.trim().strip_prefix(key)?.trim().to_owned())).collect()
@@ -95,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn every_alert_is_tested_where_it_fires_and_where_it_does_not() {
+    fn every_alert_is_tested_and_says_what_happens_and_what_to_do() {
         let tests = read(ALERT_TESTS).unwrap();
         let names = of_alerts("- alert:");
         assert!(!names.is_empty());
@@ -103,6 +100,9 @@ mod tests {
             let of = format!("alertname: {name}\n");
             assert!(tests.matches(&of).count() >= 2, "{name} needs a test where it fires and one where it does not");
         }
+        let [what, next] = ["summary:", "description:"].map(of_alerts);
+        assert_eq!([what.len(), next.len()], [of_alerts("- alert:").len(); 2]);
+        assert!(what.iter().all(|text| text.len() > 22) && next.iter().all(|text| text.len() > 42));
     }
 
     #[test]
@@ -120,15 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_query_is_of_the_chosen_host() {
-        for expression in queries() {
-            let selectors = expression.matches("tccc_").count() + expression.matches("process_").count();
-            assert_eq!(expression.matches(r#"instance=~"$instance""#).count(), selectors, "{expression}");
-        }
-    }
-
-    #[test]
-    fn dashboard_has_what_grafana_needs() {
+    fn dashboard_is_well_formed_and_queries_the_chosen_host() {
         let document: Value = serde_json::from_str(&read(DASHBOARD).unwrap()).unwrap();
         for (at, panel) in document["panels"].as_array().unwrap().iter().enumerate() {
             assert_eq!(panel["id"], at + 1);
@@ -138,16 +130,11 @@ mod tests {
         }
         for query in queries() {
             assert_eq!(query.matches('(').count(), query.matches(')').count(), "{query}");
+            let selectors = query.matches("tccc_").count() + query.matches("process_").count();
+            assert_eq!(query.matches(r#"instance=~"$instance""#).count(), selectors, "{query}");
         }
         let variables = document["templating"]["list"].as_array().unwrap();
         let names: Vec<&str> = variables.iter().map(|it| it["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["datasource", "instance", "algorithm", "cgroup", "rule", "arm"]);
-    }
-
-    #[test]
-    fn alerts_say_what_and_what_next() {
-        let [what, next] = ["summary:", "description:"].map(of_alerts);
-        assert_eq!([what.len(), next.len()], [of_alerts("- alert:").len(); 2]);
-        assert!(what.iter().all(|text| text.len() > 22) && next.iter().all(|text| text.len() > 42));
     }
 }

@@ -1,4 +1,4 @@
-//! Tries the package in a clean Debian: install, use, upgrade, purge, and nothing is left.
+//! Tests the package in a clean Debian: install, use, upgrade, purge; nothing is left.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,16 +7,13 @@ use std::path::{Path, PathBuf};
 use crate::process::{self, remove};
 use anyhow::{Context, Result, ensure};
 
-/// Where package managers keep what they know, and what any package changes there.
+/// Paths that package managers change for any package.
 const OF_THE_SYSTEM: [&str; 6] = ["var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "etc/ld.so.cache", "tmp"];
 
-/// Goes into the root with the kernel's own files, as a booted system has them; they go with the mount namespace.
+/// Enters the root with the host's `/sys`, which is unmounted with the mount namespace.
 const ENTER: &str = r#"mount --rbind /sys "$0/sys" && exec chroot "$0" "$@""#;
 
-/// Installs, uses, upgrades and purges a package in a root of its own.
-///
-/// Errors: not root; a step fails; a file is left.
-/// Side effects: a folder below `target/dist` that is removed at the end.
+/// Installs, uses, upgrades and purges a package in a new root below `target/dist`, which is removed at the end.
 pub fn try_package(package: &Path) -> Result<()> {
     ensure!(process::is_root(), "a clean Debian takes root to make: run `cargo xtask dist --try-package` as root");
     let root = process::target().join("dist/root");
@@ -51,7 +48,7 @@ fn try_in(root: &Path, package: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Every file and folder below the root, but those of package managers.
+/// Every file and folder below the root, except those of package managers.
 fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     let mut folders = vec![root.to_owned()];

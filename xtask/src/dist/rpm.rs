@@ -1,4 +1,4 @@
-//! The RPM package, of the same files as Debian's.
+//! Builds the RPM package from the same files as Debian's.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,17 +10,15 @@ use super::contents::{self, Asset};
 use super::tools;
 use crate::process;
 
-/// Files that only Debian's tools read.
+/// Paths for Debian's tools only.
 const OF_DEBIAN: [&str; 1] = ["usr/share/lintian/"];
-/// Where Debian and others keep the same thing.
+/// Paths that differ between Debian and other distributions.
 const ELSEWHERE: [(&str, &str); 1] = [("usr/share/zsh/vendor-completions/", "usr/share/zsh/site-functions/")];
 
-/// Manual pages, which are packed compressed and count as documentation.
+/// Manual pages, which are compressed and marked as documentation.
 const MANUAL: &str = "usr/share/man/";
 
-/// Builds the package and has rpmlint look at it.
-///
-/// Errors: a step fails; rpmlint finds an error.
+/// Builds the package and checks it with rpmlint.
 pub fn build(folder: &Path) -> Result<PathBuf> {
     let places = folder.join("rpm");
     fs::create_dir_all(&places).with_context(|| format!("create {}", places.display()))?;
@@ -38,7 +36,7 @@ pub fn build(folder: &Path) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// What cargo-deb does by itself: the program without symbols, the manual compressed.
+/// Strips the program and compresses manual pages, as cargo-deb does.
 fn prepared(asset: Asset, places: &Path) -> Result<Asset> {
     let name = asset.place.file_name().unwrap_or_default();
     if asset.place == Path::new("usr/bin/tccc") {

@@ -1,4 +1,4 @@
-//! What the program is made of: licences and sources of all crates, and the bill of materials.
+//! Checks the licences and sources of all crates, and writes the bill of materials.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,11 @@ use anyhow::{Context, Result, ensure};
 use super::{contents, tools};
 use crate::process;
 
-/// Checks `deny.toml`'s rules, and writes `tccc.cdx.json` (CycloneDX 1.5).
-///
-/// Errors: a crate has a licence or a source that is not allowed; the bill names no crate.
+/// Checks the rules of `deny.toml`, and writes `tccc.cdx.json` (CycloneDX 1.5).
 pub fn check(folder: &Path) -> Result<()> {
-    // The rules look at the crates for every platform, of which a build has fetched its own alone.
+    // The rules cover the crates of every platform; a build fetches only its own.
     process::run("dist", process::cargo("fetch").arg("--locked"))?;
-    // Advisories are a database on the network that changes by itself: a release asks it, a build does not.
+    // Advisories come from a changing database on the network, so a build does not check them.
     let rules = process::workspace().join("xtask/package/deny.toml");
     let mut deny = tools::DENY.command()?;
     deny.args(["--offline", "--config"]).arg(rules).args(["check", "bans", "licenses", "sources"]);
@@ -22,7 +20,7 @@ pub fn check(folder: &Path) -> Result<()> {
     let mut bill = tools::CYCLONEDX.command()?;
     bill.args(["cyclonedx", "--format", "json", "--spec-version", "1.5", "--override-filename", "tccc.cdx"]);
     process::run("dist", &mut bill)?;
-    // The tool writes one beside each manifest of the workspace.
+    // The tool writes a bill beside each manifest of the workspace.
     for package in contents::packages()? {
         let manifest = PathBuf::from(package["manifest_path"].as_str().context("cargo names a manifest")?);
         let written = manifest.with_file_name("tccc.cdx.json");

@@ -1,4 +1,4 @@
-//! A static program with everything that goes with it, for hosts without a package manager and for containers.
+//! Builds a tarball with a static program, for containers and hosts without a package manager.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use super::contents;
 use crate::process::{self, remove};
 
-/// The machine that the static program is for; naming it keeps the flags from what runs while building.
+/// With an explicit target, the flags do not apply to build scripts.
 const MACHINE: &str = "x86_64-unknown-linux-gnu";
 
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub struct Tarball {
     pub folder: PathBuf,
 }
 
-/// Builds the static program from a copy of the tree in another place, and packs it with the files of the packages.
+/// Builds the static program from a copy of the tree, and packs it with the packages' files.
 ///
-/// Errors: a step fails; the program needs a library; its objects are not those of the other build.
+/// Errors: the program needs a library; its objects differ from those of the other build.
 pub fn build(folder: &Path, dynamic: &Path) -> Result<Tarball> {
     let copy = copy_tree(folder)?;
     let program = build_static(&copy)?;
@@ -48,7 +48,7 @@ pub fn build(folder: &Path, dynamic: &Path) -> Result<Tarball> {
     Ok(Tarball { file, folder: place })
 }
 
-/// The files of the project, as they are now, in another folder.
+/// Copies the project's files, including uncommitted changes.
 fn copy_tree(folder: &Path) -> Result<PathBuf> {
     let copy = folder.join("source");
     remove(&copy)?;
@@ -79,7 +79,7 @@ fn build_static(copy: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The same source gives the same objects, wherever it lies.
+/// Checks that both builds of the source have the same objects.
 fn ensure_same_objects(folder: &Path, program: &Path) -> Result<()> {
     let again = folder.join("again");
     remove(&again)?;

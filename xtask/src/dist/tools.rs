@@ -1,4 +1,4 @@
-//! Programs of cargo and pip that packaging takes, each at one version, below `target/tools`.
+//! Programs of cargo and pip for packaging, with fixed versions, below `target/tools`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,18 +13,13 @@ pub struct Tool {
     version: &'static str,
 }
 
-/// Builds Debian packages from what `Cargo.toml` lists under `package.metadata.deb`.
 pub const DEB: Tool = Tool { name: "cargo-deb", version: "3.8.0" };
 pub const RPM: Tool = Tool { name: "cargo-generate-rpm", version: "0.21.1" };
-/// Writes the bill of materials: every crate with version and licence.
 pub const CYCLONEDX: Tool = Tool { name: "cargo-cyclonedx", version: "0.5.9" };
-/// Checks licences and sources of all crates.
 pub const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
 
 impl Tool {
-    /// The program, built where it is not there yet.
-    ///
-    /// Errors: cargo cannot build it.
+    /// The program, built on first use.
     pub fn command(self) -> Result<Command> {
         let folder = process::target().join("tools");
         let program = folder.join("bin").join(self.name);
@@ -36,14 +31,10 @@ impl Tool {
     }
 }
 
-/// Packages of pip that check descriptions of clusters: `program` of `package`.
-pub const KUBERNETES: &str = "kubernetes-validate==1.37.0";
-/// The linter of Ansible's own project.
-pub const ANSIBLE: &str = "ansible-lint==26.10.1";
+const KUBERNETES: &str = "kubernetes-validate==1.37.0";
+const ANSIBLE: &str = "ansible-lint==26.10.1";
 
-/// The folder of the programs that pip installs, with those of both packages in it.
-///
-/// Errors: Python or pip fails.
+/// The folder of programs that pip installs.
 pub fn python() -> Result<PathBuf> {
     let folder = process::target().join("tools/python");
     let programs = folder.join("bin");

@@ -1,4 +1,4 @@
-//! A real Slurm on this machine: munge, the controller and some nodes, all below one folder.
+//! A real Slurm cluster on this machine: munge, the controller and some nodes, all below one folder.
 
 use std::fs::{self, File};
 use std::iter::successors;
@@ -13,29 +13,27 @@ use procfs::process::{FDTarget, Process, all_processes};
 
 use crate::process;
 
-/// The daemons may take so long to begin or to end.
+/// Time limit for daemons to start or end.
 const START: Duration = Duration::from_secs(30);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Processes of a former cluster may take so long to end by themselves.
+const POLL_EVERY: Duration = Duration::from_millis(100);
+/// Time limit for processes of an earlier cluster to end after `SIGTERM`.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// The environment of every process of a cluster names its configuration by this. Slurm's own step daemons have little else.
+/// Set in the environment of every process of a cluster, including Slurm's own step daemons.
 pub(super) const CONFIG_VARIABLE: &str = "SLURM_CONF";
-/// Holds every job.
 const PARTITION: &str = "all";
 
-/// Munge, the controller and the nodes; ended when dropped.
+/// The running daemons; dropping the value ends them.
 pub(super) struct Cluster {
     pub folder: PathBuf,
     daemons: Vec<Child>,
-    /// One cluster at a time has the folder.
+    /// Keeps a second cluster out of the folder.
     _lock: File,
 }
 
 impl Cluster {
     /// Starts the nodes `node1` to `node{nodes}`, one processor each, in an empty `target/fleet`.
     ///
-    /// Errors: another cluster runs there; processes of a killed one do not end; a program is missing; the nodes are
-    /// not idle soon.
+    /// Errors: another cluster runs there; a program is missing; the nodes do not become idle.
     /// Side effects: ends the processes of a killed cluster, and removes its folder.
     pub fn start(nodes: usize) -> Result<Cluster> {
         let folder = process::target().join("fleet");
@@ -43,9 +41,7 @@ impl Cluster {
         let lock = File::create(folder.with_extension("lock")).context("create the lock of the cluster")?;
         lock.try_lock().with_context(|| format!("another cluster runs in {}", folder.display()))?;
         end_former(&folder)?;
-        if folder.exists() {
-            fs::remove_dir_all(&folder).context("remove the folder of an earlier cluster")?;
-        }
+        process::remove(&folder)?;
         fs::create_dir_all(folder.join("state")).context("make the folder of the controller")?;
         let mut cluster = Cluster { folder, daemons: Vec::new(), _lock: lock };
         cluster.start_munge()?;
@@ -78,7 +74,7 @@ impl Cluster {
         config(&self.folder)
     }
 
-    /// Starts a program that ends with us, even where we are killed.
+    /// Starts a program that ends when this process ends or is killed.
     fn daemon(&mut self, program: &Command) -> Result<()> {
         let name = program.get_program().to_string_lossy();
         let log = File::create(self.folder.join(format!("{name}-{}.out", self.daemons.len())))?;
@@ -89,15 +85,14 @@ impl Cluster {
         Ok(())
     }
 
-    /// What a program of Slurm says; none while the controller does not answer.
+    /// The output of a program of Slurm; `None` while the controller does not answer.
     pub fn ask(&self, name: &str, words: &[&str]) -> Result<Option<String>> {
         let output = Command::new(name).env(CONFIG_VARIABLE, self.config()).args(words).output();
         let output = output.with_context(|| format!("start {name}"))?;
         Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned()))
     }
 
-    /// Kills a node as a loss of power does: its daemon and those of its tasks, which all write to its log, and the
-    /// tasks last, of whose end nobody hears.
+    /// Kills a node's daemons, which have its log open, then its tasks, as a loss of power does.
     pub fn lose(&self, node: &str) -> Result<()> {
         let daemons = having_open(&self.folder.join(format!("slurmd-{node}.log")))?;
         let tasks = self.processes(&format!("SLURMD_NODENAME={node}"))?;
@@ -106,12 +101,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// The processes of this cluster that have a variable.
+    /// The processes of this cluster with a variable in their environment.
     pub fn processes(&self, variable: &str) -> Result<Vec<String>> {
         having(&[&marker(&self.config()), variable])
     }
 
-    /// Cancels the jobs that are left, waits for their end, and ends the daemons.
+    /// Cancels the remaining jobs, waits for their end, and ends the daemons.
     ///
     /// Errors: a job does not end; a process of the cluster is left.
     pub fn end(mut self) -> Result<()> {
@@ -148,9 +143,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Ends the tasks of a cluster that was killed, with force where `SIGTERM` does not end them.
-///
-/// Errors: one does not end.
+/// Ends the tasks of a killed cluster, by `SIGKILL` where `SIGTERM` fails.
 fn end_former(folder: &Path) -> Result<()> {
     let marker = marker(&config(folder));
     let ours = ancestors();
@@ -178,12 +171,12 @@ fn marker(config: &Path) -> String {
     format!("{CONFIG_VARIABLE}={}", config.display())
 }
 
-/// Any of the processes may have ended since it was listed.
+/// Signals processes, of which any may have ended meanwhile.
 fn signal<'a>(signal: &str, processes: impl IntoIterator<Item = &'a String>) {
     let _ = Command::new("kill").arg(signal).args(processes).stderr(Stdio::null()).status();
 }
 
-/// The processes whose environment has all of these.
+/// The processes whose environment has all of these variables.
 fn having(variables: &[&str]) -> Result<Vec<String>> {
     processes(|process| {
         let environment = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
@@ -191,7 +184,7 @@ fn having(variables: &[&str]) -> Result<Vec<String>> {
     })
 }
 
-/// This process and those above it: a developer's shell may have the variable, to look at a cluster.
+/// This process and its ancestors: a developer's shell may have the variable too.
 fn ancestors() -> Vec<String> {
     let parent = |pid: &i32| Process::new(*pid).and_then(|process| process.stat()).map(|stat| stat.ppid);
     let above = successors(i32::try_from(std::process::id()).ok(), |pid| parent(pid).ok());
@@ -204,7 +197,7 @@ fn having_open(file: &Path) -> Result<Vec<String>> {
     processes(|process| process.fd().into_iter().flatten().flatten().any(|one| one.target == wanted))
 }
 
-/// The processes that work in a folder, or whose command or environment names a place in it.
+/// The processes whose working folder, command or environment is in or names the folder.
 pub(super) fn users_of(folder: &Path) -> Result<Vec<String>> {
     processes(|process| {
         let read = |file: &str| fs::read(format!("/proc/{}/{file}", process.pid)).unwrap_or_default();
@@ -214,7 +207,7 @@ pub(super) fn users_of(folder: &Path) -> Result<Vec<String>> {
     })
 }
 
-/// Whether a list of words and variables names a folder or a place in it.
+/// Whether a list of words and variables names the folder or a path in it.
 fn names(text: &str, folder: &Path) -> bool {
     text.split(['\0', '=', ':']).any(|word| Path::new(word).starts_with(folder))
 }
@@ -224,7 +217,7 @@ fn processes(is_wanted: impl Fn(&Process) -> bool) -> Result<Vec<String>> {
     Ok(wanted.map(|process| process.pid.to_string()).collect())
 }
 
-/// A job that is requeued begins soon, and a node that is lost is missed soon.
+/// The text of slurm.conf. Requeued jobs start soon, and a lost node is noticed soon.
 fn configuration(folder: &Path, nodes: usize) -> Result<String> {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").context("read the name of this machine")?;
     let (host, folder) = (host.trim(), folder.display());
@@ -233,37 +226,25 @@ fn configuration(folder: &Path, nodes: usize) -> Result<String> {
         format!("NodeName=node{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1\n")
     });
     let (controller, nodes): (_, String) = (ports[0], nodes.collect());
-    Ok(format!(
-        "ClusterName=tccc\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nSlurmdUser=root\n\
-         SlurmctldPort={controller}\nAuthType=auth/munge\nCredType=cred/munge\n\
-         AuthInfo=socket={folder}/munge.socket,cred_expire=5\n\
-         StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool-%n\n\
-         SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/slurmd-%n.pid\n\
-         SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/slurmd-%n.log\n\
-         ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nMpiDefault=none\n\
-         SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nReturnToService=2\nKillWait=5\n\
-         SchedulerParameters=batch_sched_delay=0,sched_interval=1\nMailProg=/bin/true\n\
-         SlurmdTimeout=6\nMessageTimeout=5\n\
-         {nodes}PartitionName={PARTITION} Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
-    ))
+    let ours = include_str!("slurm.conf").replace("FOLDER", &folder.to_string());
+    let partition = format!("PartitionName={PARTITION} Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n");
+    Ok(format!("SlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={controller}\n{ours}{nodes}{partition}"))
 }
 
-/// Ports on which nobody listens.
+/// Finds unused ports.
 fn free_ports(number: usize) -> Result<Vec<u16>> {
     let sockets: Vec<_> = (0..number).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<Result<_, _>>()?;
     sockets.iter().map(|socket| Ok(socket.local_addr().context("read the number of a port")?.port())).collect()
 }
 
-/// Waits for a condition.
-///
-/// Errors: it does not hold in time; it cannot be looked at.
+/// Waits until a condition holds; an error after `time`.
 pub(super) fn wait_for(what: &str, time: Duration, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
     let begun = Instant::now();
     while !holds()? {
         if begun.elapsed() > time {
             bail!("{what} did not come within {} s; see target/fleet", time.as_secs());
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_EVERY);
     }
     Ok(())
 }

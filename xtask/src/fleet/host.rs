@@ -1,11 +1,11 @@
-//! What experiments on the kernel could leave on this host.
+//! Checks what experiments on the kernel may leave on this host.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
 use crate::process;
 
-/// `tccc status` names no algorithm without its process, and no cgroup or process of a dead run.
+/// Checks that `tccc status` lists no leftovers.
 pub(super) fn has_no_leftovers() -> Result<()> {
     let left = leftovers()?;
     let left: Vec<&Value> = left.iter().flat_map(|of_kind| of_kind.as_array().into_iter().flatten()).collect();
@@ -23,8 +23,7 @@ fn leftovers() -> Result<[Value; 3]> {
     Ok(["instances", "stale_cgroups", "stale_processes"].map(|kind| status[kind].take()))
 }
 
-/// `tccc status` names no cgroup or process that a cancelled task left, and no algorithm without its process. Namespaces
-/// end with the processes in them.
+/// Checks that a cancelled task left no cgroup, process or algorithm. Namespaces end with their processes.
 pub(super) fn has_nothing_of(processes: &[String]) -> Result<()> {
     let [instances, cgroups, orphans] = leftovers()?.map(|left| left.to_string());
     let left = cgroups + &orphans;

@@ -1,22 +1,22 @@
-//! What must hold of the results of a cluster: one check a property.
+//! Properties of a cluster's results, one function each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::trial::Trial;
 use crate::process;
 
-/// Intervals on the kernel may lie apart by this share of the mean, by which other work on the machine shifts them.
+/// Confidence intervals on the kernel may lie apart by this share of the mean, because of other work on the machine.
 const SLACK: f64 = 0.01;
-/// What stands before the version of tccc in the record of a host.
+/// Precedes the version of tccc in the record of a host.
 const VERSION: &str = "\"tccc\": \"";
 
-/// The blocks of the nodes are those of one machine's plan: same digest, same runs and seeds, each run in one block.
+/// The nodes' blocks are those of one machine's plan: same digest, runs and seeds, each run in one block.
 pub(super) fn blocks_are_of_one_plan(trial: &Trial<'_>, whole: &Path) -> Result<()> {
     let mut dry = process::program(process::tccc());
     dry.arg("run").args(&trial.words).args(["--dry-run", "-o", "json"]);
@@ -34,13 +34,13 @@ pub(super) fn blocks_are_of_one_plan(trial: &Trial<'_>, whole: &Path) -> Result<
             ensure!(one?["seed"] == other?["seed"], "{run} has another seed");
         }
     }
-    // The folder of the runs also has attempts that were late.
+    // The folder of the runs also holds delayed attempts, so the plan is counted.
     let alone = read(&whole.join("plan.json"))?["runs"].as_array().map_or(0, Vec::len);
     ensure!(runs.len() == alone, "{} runs in blocks, {alone} on one machine", runs.len());
     Ok(())
 }
 
-/// A lost node and a cancelled task cost one block at most, which the report names.
+/// A lost node and a cancelled task cost at most the cancelled block, which the report names.
 pub(super) fn only_the_cancelled_block_is_missing(trial: &Trial<'_>) -> Result<()> {
     let missing = report_of(&trial.results())?["fleet"]["blocks"][0]["missing"].clone();
     let cancelled = trial.cancelled.map(|task| task.to_string());
@@ -48,7 +48,6 @@ pub(super) fn only_the_cancelled_block_is_missing(trial: &Trial<'_>) -> Result<(
     Ok(())
 }
 
-/// A task that ended with 4 on a node was made on another.
 pub(super) fn refused_tasks_moved(trial: &Trial<'_>) -> Result<()> {
     let starts = trial.starts()?;
     let refused: BTreeSet<usize> = starts.iter().filter(|(_, node)| node == "node1").map(|(task, _)| *task).collect();
@@ -59,7 +58,6 @@ pub(super) fn refused_tasks_moved(trial: &Trial<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The task of the lost node was made on another.
 pub(super) fn lost_task_moved(trial: &Trial<'_>, task: usize) -> Result<()> {
     let lost = trial.lost.as_deref().context("no node was lost")?;
     let last = trial.starts()?.into_iter().filter(|(other, _)| *other == task).map(|(_, node)| node).next_back();
@@ -67,7 +65,7 @@ pub(super) fn lost_task_moved(trial: &Trial<'_>, task: usize) -> Result<()> {
     Ok(())
 }
 
-/// Each task published its block once; the next submission found it.
+/// Each task published its block once, and the next submission found it.
 pub(super) fn each_block_is_made_once(trial: &Trial<'_>) -> Result<()> {
     for task in 1..=trial.blocks {
         let log = trial.results().join(format!("task-{task}.log"));
@@ -79,7 +77,7 @@ pub(super) fn each_block_is_made_once(trial: &Trial<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `slurm.sh` wrote what `tccc report` writes of the results, as text and as a page.
+/// `slurm.sh` wrote the output of `tccc report`, as text and as a page.
 pub(super) fn report_is_written(trial: &Trial<'_>) -> Result<()> {
     for (name, format) in [("report.log", "text"), ("report.html", "html")] {
         let written = fs::read_to_string(trial.results().join(name)).with_context(|| format!("read {name}"))?;
@@ -90,7 +88,6 @@ pub(super) fn report_is_written(trial: &Trial<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The same block twice counts once.
 pub(super) fn block_twice_counts_once(trial: &Trial<'_>) -> Result<()> {
     let before = report_of(&trial.results())?;
     let again = trial.results().join("block-again");
@@ -102,7 +99,7 @@ pub(super) fn block_twice_counts_once(trial: &Trial<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `report` refuses blocks of two versions of tccc, and `--mixed` joins them.
+/// `tccc report` refuses blocks of two versions of tccc, and `--mixed` joins them.
 pub(super) fn mixed_versions_are_refused(trial: &Trial<'_>) -> Result<()> {
     let host = trial.block(1).join("host.json");
     let text = fs::read_to_string(&host).context("read the host of a block")?;
@@ -125,7 +122,7 @@ pub(super) fn nothing_is_missing(trial: &Trial<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The report is that of one machine: the same digest of all runs, the same cells.
+/// The report has the digest and the cells of one machine's report.
 pub(super) fn is_same_result(one: &Value, other: &Value) -> Result<()> {
     for part in ["digest", "cells"] {
         ensure!(one[part] == other[part], "{part} differs: {} and {}", one[part], other[part]);
@@ -133,7 +130,7 @@ pub(super) fn is_same_result(one: &Value, other: &Value) -> Result<()> {
     Ok(())
 }
 
-/// On the kernel no run is the same twice. The cells and their n are, and the intervals overlap.
+/// Reports on the kernel have the same cells and n, and their confidence intervals overlap.
 pub(super) fn is_like_result(one: &Value, other: &Value) -> Result<()> {
     let (one, other) = (cells(one)?, cells(other)?);
     ensure!(one.keys().eq(other.keys()), "the cells differ: {:?} and {:?}", one.keys(), other.keys());
@@ -148,18 +145,18 @@ pub(super) fn is_like_result(one: &Value, other: &Value) -> Result<()> {
     Ok(())
 }
 
-/// One end of an interval.
+/// The lower (0) or upper (1) end of the interval.
 fn bound(measured: &Value, end: usize) -> f64 {
     measured["ci95"][end].as_f64().unwrap_or(f64::NAN)
 }
 
-/// What was measured in each cell, by place and metric.
+/// Measured values by cell and metric.
 fn cells(report: &Value) -> Result<BTreeMap<String, Value>> {
     let cells = report["cells"].as_array().context("the report has no cells")?;
     Ok(cells.iter().map(|cell| (format!("{} {}", cell["at"], cell["metric"]), cell["measured"].clone())).collect())
 }
 
-/// The report of a folder as data.
+/// The report of a folder as JSON.
 pub(super) fn report_of(results: &Path) -> Result<Value> {
     process::json("report", process::program(process::tccc()).arg("report").arg(results).args(["-o", "json"]))
 }
@@ -171,8 +168,5 @@ fn call_report(trial: &Trial<'_>, options: &[&str]) -> Result<Output> {
 
 fn read(file: &Path) -> Result<Value> {
     let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    match serde_json::from_str(&text) {
-        Ok(value) => Ok(value),
-        Err(error) => bail!("{}: {error}", file.display()),
-    }
+    serde_json::from_str(&text).with_context(|| format!("read {}", file.display()))
 }

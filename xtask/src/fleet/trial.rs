@@ -1,4 +1,4 @@
-//! An experiment in the cluster, while a node is lost and a task is cancelled.
+//! An experiment on the cluster, during which a node is lost and a task is cancelled.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,53 +13,41 @@ use super::cluster::{CONFIG_VARIABLE, Cluster, users_of, wait_for};
 use super::host;
 use crate::{guest, process};
 
-/// Slurm may take so long to run the array.
+/// Time limit for the array.
 const PATIENCE: Duration = Duration::from_secs(570);
 const ASK_EVERY: Duration = Duration::from_millis(500);
-/// A cancelled task may take so long to end.
-const CANCEL: Duration = Duration::from_secs(20);
-/// The program of the tasks. Each notes where it starts, and has a folder of its own for what it leaves behind.
-const WRAPPER: &str = r#"#!/bin/sh
-case "$* " in
-*"--block "*)
-    export TMPDIR="$MARKS/tmp-$SLURM_ARRAY_TASK_ID"
-    mkdir -p "$TMPDIR" && echo "$SLURM_ARRAY_TASK_ID $SLURMD_NODENAME" >> "$MARKS/starts"
-FAULTS
-esac
-exec TCCC "$@"
-"#;
-/// `node1` lacks something. Task 3 is interrupted at its first start. So is task 4, by the loss of its node.
-const FAULTS: &str = r#"    [ "$SLURMD_NODENAME" = node1 ] && echo "node1 lacks something" >&2 && exit 4
-    [ "$SLURM_ARRAY_TASK_ID" = 3 ] && [ ! -e "$MARKS/again" ] && touch "$MARKS/again" && echo "interrupted" >&2 && exit 5
-    [ "$SLURM_ARRAY_TASK_ID" = 4 ] && [ ! -e "$MARKS/hangs" ] && echo "$SLURMD_NODENAME" > "$MARKS/hangs" && sleep 600"#;
+/// Time limit for the end of a cancelled task.
+const CANCEL: Duration = Duration::from_secs(60);
+/// The program of the tasks. `@FAULTS@` is `placed` for [`Faults::Placed`], else empty.
+const WRAPPER: &str = include_str!("wrapper.sh");
 
 /// When a node is lost and a task cancelled.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Faults {
-    /// At the places that [`FAULTS`] names, and whatever task works first is cancelled.
+    /// At the places that `wrapper.sh` names; the first working task is cancelled.
     Placed,
-    /// When so many blocks are published.
+    /// When this many blocks are published.
     After { loss: usize, cancel: usize },
 }
 
-/// One experiment with all its submissions.
+/// An experiment with all its submissions.
 pub(super) struct Trial<'a> {
     pub cluster: &'a Cluster,
-    /// What all tasks get: a scenario and options.
+    /// Arguments of all tasks: a scenario and options.
     pub words: Vec<String>,
     /// Blocks of the experiment.
     pub blocks: usize,
     pub faults: Faults,
     /// User and group of the tasks.
     pub user: u32,
-    /// The user's home; the results are below it.
+    /// The user's home, which holds the results.
     pub home: PathBuf,
     pub lost: Option<String>,
     pub cancelled: Option<usize>,
 }
 
 impl<'a> Trial<'a> {
-    /// Makes the user's folders and the program that goes wrong.
+    /// Creates the user's folders and the wrapper program.
     pub fn prepare(cluster: &'a Cluster, words: Vec<String>, blocks: usize, faults: Faults, user: u32) -> Result<Self> {
         let home = cluster.folder.join("user");
         let trial = Trial { cluster, words, blocks, faults, user, home, lost: None, cancelled: None };
@@ -69,14 +57,14 @@ impl<'a> Trial<'a> {
         }
         let guest = trial.home.join("guest");
         process::output("copy the guest", process::program("cp").arg("-r").arg(guest::place()?).arg(guest))?;
-        let faults = if matches!(faults, Faults::Placed) { FAULTS } else { "" };
-        let text = WRAPPER.replace("FAULTS", faults).replace("TCCC", &process::tccc().display().to_string());
+        let placed = if matches!(faults, Faults::Placed) { "placed" } else { "" };
+        let program = process::tccc().display().to_string();
+        let text = WRAPPER.replace("@FAULTS@", placed).replace("@TCCC@", &program);
         fs::write(trial.wrapper(), text).context("write the program")?;
         fs::set_permissions(trial.wrapper(), fs::Permissions::from_mode(0o755)).context("write the program")?;
         Ok(trial)
     }
 
-    /// The folder of the results.
     pub fn results(&self) -> PathBuf {
         self.home.join("results")
     }
@@ -89,7 +77,7 @@ impl<'a> Trial<'a> {
         self.home.join("tccc")
     }
 
-    /// Submits the experiment and waits until all jobs are over, with the faults.
+    /// Submits the experiment and causes the faults until all jobs are over.
     pub fn submit_with_faults(&mut self) -> Result<()> {
         let job = self.submit(&self.wrapper())?;
         self.wait(|trial| {
@@ -106,9 +94,9 @@ impl<'a> Trial<'a> {
         self.wait(|_| Ok(()))
     }
 
-    /// Submits with one task more than there are blocks, and returns the number of the array's job.
+    /// Submits with one task more than there are blocks, and returns the job number of the array.
     ///
-    /// Errors: `slurm.sh` fails, or makes another number of tasks than of blocks.
+    /// Errors: `slurm.sh` fails, or creates a number of tasks other than the number of blocks.
     fn submit(&self, program: &Path) -> Result<String> {
         let mut submit = process::program(process::workspace().join("scenarios/fleet/slurm.sh"));
         submit.uid(self.user).gid(self.user).env("HOME", &self.home).env("XDG_CACHE_HOME", self.home.join("cache"));
@@ -158,9 +146,9 @@ impl<'a> Trial<'a> {
         Ok(!self.cluster.processes(&format!("SLURMD_NODENAME={node}"))?.is_empty())
     }
 
-    /// Cancels a task that works. One that publishes its block all the same was at its end: another one then.
+    /// Cancels a working task. If the task publishes its block nevertheless, the next call cancels another one.
     ///
-    /// Errors: a cancelled task leaves a process or a scratch folder.
+    /// Errors: the cancelled task leaves a process or a scratch folder.
     fn cancel_task(&mut self, job: &str) -> Result<()> {
         let is_due = match self.faults {
             Faults::Placed => true,
@@ -186,7 +174,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// `scancel` of a task leaves no process and no scratch folder.
+    /// Checks that a cancelled task leaves no process and no scratch folder.
     fn leaves_nothing(&self, task: usize) -> Result<()> {
         let scratch = self.marks().join(format!("tmp-{task}"));
         wait_for("the end of a cancelled task's processes", CANCEL, || Ok(users_of(&scratch)?.is_empty()))?;
@@ -196,7 +184,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// A task whose runs have begun, on a node that is not lost.
+    /// A task whose runs have begun, on a running node.
     fn working(&self) -> Result<Option<usize>> {
         let Ok(progress) = fs::read_dir(self.results().join("progress")) else { return Ok(None) };
         for entry in progress {
@@ -220,19 +208,18 @@ impl<'a> Trial<'a> {
         entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("block-")).count()
     }
 
-    /// Where the tasks began, in order: task and node.
+    /// Task and node of each start, in order.
     pub fn starts(&self) -> Result<Vec<(usize, String)>> {
         let text = fs::read_to_string(self.marks().join("starts")).context("read where tasks began")?;
         let pairs = text.lines().filter_map(|line| line.split_once(' '));
         Ok(pairs.filter_map(|(task, node)| Some((task.parse().ok()?, node.to_owned()))).collect())
     }
 
-    /// The nodes where a task began.
     pub fn nodes_of(&self, task: usize) -> Result<BTreeSet<String>> {
         Ok(self.starts()?.into_iter().filter(|(other, _)| *other == task).map(|(_, node)| node).collect())
     }
 
-    /// Makes the same experiment in one piece on this machine.
+    /// Runs the same experiment on this machine alone.
     pub fn run_whole(&self, results: &Path) -> Result<()> {
         let mut run = process::program(process::tccc());
         run.env(CONFIG_VARIABLE, self.cluster.config()).arg("run").args(&self.words).arg("--out").arg(results);

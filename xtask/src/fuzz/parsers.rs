@@ -1,4 +1,4 @@
-//! libFuzzer over every parser of what others wrote: `tests/parsers`, built with counters at every branch.
+//! Runs libFuzzer over every parser of untrusted input: `tests/parsers`, built with counters at every edge.
 
 #[path = "../../../tests/parsers/src/names.rs"]
 mod names;
@@ -18,54 +18,42 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::Arguments;
-use crate::made::{self, Block};
+use crate::made::{self, GeneratedTable};
 use crate::process;
 
 use names::NAMES;
 
-const TABLE: Block = Block { document: "tests/README.md", command: "cargo xtask fuzz --parsers --bless" };
-/// What all runs so far have cost and covered, by parser: JSON of [`Totals`].
+const TABLE: GeneratedTable =
+    GeneratedTable { document: "tests/README.md", command: "cargo xtask fuzz --parsers --bless" };
+/// JSON of [`FuzzTotals`], summed over all runs so far.
 const TOTALS: &str = "tests/parsers/totals.json";
-/// The one in C: the program of bpf/option, built natively.
+/// The parser in C: the program of bpf/option, built natively.
 const OPTION: &str = "option";
 /// Longest input, bytes: room for the objects and recordings of the tree.
 const INPUT_BYTES_MAX: u32 = 64 << 10;
-/// Memory of one target, MiB, and time for one input, seconds.
+/// Memory of one target, MiB.
 const MEMORY_MB: u32 = 1024;
 const INPUT_SECONDS: u32 = 10;
-/// Counters at every edge, and what is compared: the passes of `cargo fuzz`, on the stable compiler.
-const COVERAGE: [&str; 4] = [
-    "-sanitizer-coverage-level=4",
-    "-sanitizer-coverage-inline-8bit-counters",
-    "-sanitizer-coverage-pc-table",
-    "-sanitizer-coverage-trace-compares",
-];
-const FLAGS_C: [&str; 6] = [
-    "-g",
-    "-O1",
-    "-DTCCC_HOST",
-    "-Wno-unused-parameter",
-    "-fsanitize=fuzzer,undefined,address",
-    "-fno-sanitize-recover=all",
-];
+/// Counters at every edge, and traces of comparisons: the passes of `cargo fuzz`, on the stable compiler.
+const COVERAGE: [&str; 4] = ["level=4", "inline-8bit-counters", "pc-table", "trace-compares"];
+const FLAGS_C: &str = "-g -O1 -DTCCC_HOST -Wno-unused-parameter -fsanitize=fuzzer,undefined,address \
+                       -fno-sanitize-recover=all";
 
-type Parser = (&'static str, &'static str);
+type NamedParser = (&'static str, &'static str);
 
-/// What runs of one parser have cost, and the most that a corpus of them covers.
+/// Cost of all runs of one parser, and the best coverage of any.
 #[derive(Default, Serialize, Deserialize)]
-struct Total {
-    /// Processor time.
+struct FuzzTotal {
+    /// CPU time.
     seconds: u64,
     inputs: u64,
     edges: u64,
     corpus: usize,
 }
 
-type Totals = BTreeMap<String, Total>;
+type FuzzTotals = BTreeMap<String, FuzzTotal>;
 
-/// Lets each parser look for so many seconds, and prints a line for each.
-///
-/// Errors: a name that is no parser; a program does not build; an input was found.
+/// Fuzzes each parser for the given seconds, and prints a line for each.
 pub fn fuzz(arguments: &Arguments) -> Result<()> {
     let chosen = chosen(&arguments.names)?;
     let needs = |option: bool| chosen.iter().any(|(name, _)| (*name == OPTION) == option);
@@ -76,7 +64,7 @@ pub fn fuzz(arguments: &Arguments) -> Result<()> {
     thread::scope(|scope| {
         for _ in 0..arguments.jobs {
             scope.spawn(|| {
-                while let Some(&parser) = next(&waiting) {
+                while let Some(&parser) = { waiting.lock().expect("nobody panics with it").next() } {
                     let program = if parser.0 == OPTION { &native } else { &program };
                     let program = program.as_ref().expect("it was built, since it was chosen");
                     match look(parser.0, program, arguments.seconds) {
@@ -97,29 +85,25 @@ pub fn fuzz(arguments: &Arguments) -> Result<()> {
     if arguments.bless { bless() } else { Ok(()) }
 }
 
-/// Moves what this machine has done to the totals in the tree, and writes the table of those.
+/// Moves this machine's totals to those in the tree, and writes the table.
 fn bless() -> Result<()> {
     let mut totals = totals()?;
     for (name, _) in NAMES {
         let folder = folder(name);
-        totals.entry(name.to_owned()).or_default().add(Total::read(&folder));
-        Total::default().write(&folder)?;
+        totals.entry(name.to_owned()).or_default().add(FuzzTotal::read(&folder));
+        FuzzTotal::default().write(&folder)?;
     }
     let text = serde_json::to_string_pretty(&totals).context("write the totals")? + "\n";
     fs::write(process::workspace().join(TOTALS), text).with_context(|| format!("write {TOTALS}"))?;
     TABLE.write(&table(&totals))
 }
 
-fn totals() -> Result<Totals> {
+fn totals() -> Result<FuzzTotals> {
     let text = fs::read(process::workspace().join(TOTALS)).with_context(|| format!("read {TOTALS}"))?;
     serde_json::from_slice(&text).with_context(|| format!("read {TOTALS}"))
 }
 
-fn next<'a>(waiting: &Mutex<impl Iterator<Item = &'a Parser>>) -> Option<&'a Parser> {
-    waiting.lock().expect("nobody panics with it").next()
-}
-
-fn chosen(names: &[String]) -> Result<Vec<Parser>> {
+fn chosen(names: &[String]) -> Result<Vec<NamedParser>> {
     if names.is_empty() {
         return Ok(NAMES.to_vec());
     }
@@ -131,18 +115,18 @@ fn chosen(names: &[String]) -> Result<Vec<Parser>> {
     names.iter().map(find).collect()
 }
 
-/// Its program, corpus and findings lie here.
+/// Holds a parser's program, corpus and findings.
 fn folder(parser: &str) -> PathBuf {
     process::target().join("tmp/parsers").join(parser)
 }
 
-/// Builds the program of all parsers in Rust.
+/// Builds one program with all parsers in Rust.
 ///
-/// A target is named, so that the flags are for the program and not for what only builds it.
+/// With `--target` the flags apply to the program and not to build scripts.
 fn build_rust() -> Result<PathBuf> {
     let target = process::output("ask for the target", process::program("rustc").args(["--print", "host-tuple"]))?;
     let target = target.trim();
-    let passes = COVERAGE.map(|flag| format!("-Cllvm-args={flag}")).join(" ");
+    let passes = COVERAGE.map(|flag| format!("-Cllvm-args=-sanitizer-coverage-{flag}")).join(" ");
     let folder = process::target().join("parsers");
     let mut build = process::cargo("build");
     build.args(["--package", "parsers", "--features", "libfuzzer", "--profile", "fuzz", "--target", target]);
@@ -157,13 +141,19 @@ fn build_option() -> Result<PathBuf> {
     fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
     let program = folder.join("target");
     let mut clang = process::program("clang");
-    clang.args(FLAGS_C).args(["-I", "bpf/include", "-I", "tests/parsers/native", "tests/parsers/native/option.c"]);
+    clang.args(FLAGS_C.split(' ')).args([
+        "-I",
+        "bpf/include",
+        "-I",
+        "tests/parsers/native",
+        "tests/parsers/native/option.c",
+    ]);
     process::run("build the program of the option", clang.arg("-o").arg(&program))?;
     Ok(program)
 }
 
-/// Lets one parser look; what it did is added to what it did before.
-fn look(parser: &str, program: &Path, seconds: u32) -> Result<Total> {
+/// Fuzzes one parser, and adds the cost to its total.
+fn look(parser: &str, program: &Path, seconds: u32) -> Result<FuzzTotal> {
     let folder = folder(parser);
     let corpus = folder.join("corpus");
     let scratch = scratch()?;
@@ -174,9 +164,9 @@ fn look(parser: &str, program: &Path, seconds: u32) -> Result<Total> {
     command.arg(format!("-timeout={INPUT_SECONDS}")).arg(format!("-rss_limit_mb={MEMORY_MB}"));
     command.arg(format!("-artifact_prefix={}/", folder.display()));
     command.args(["-print_final_stats=1", "-detect_leaks=0", "-reload=0", "-print_funcs=0"]).arg(&corpus);
-    let (log, took) = said(&mut command, &folder.join("log"))?;
-    let mut total = Total::read(&folder);
-    total.add(Total {
+    let (log, took) = said(parser, &mut command, &folder.join("log"))?;
+    let mut total = FuzzTotal::read(&folder);
+    total.add(FuzzTotal {
         seconds: took.as_secs(),
         inputs: last_number(&log, "stat::number_of_executed_units:").unwrap_or(0),
         edges: last_number(&log, " cov:").unwrap_or(0),
@@ -186,10 +176,10 @@ fn look(parser: &str, program: &Path, seconds: u32) -> Result<Total> {
     Ok(total)
 }
 
-/// What the target said, which stays in a file too, and its processor time.
+/// Runs the target; returns its output, which also stays in `log`, and its CPU time.
 ///
-/// Errors: it found an input; the message has the command that reads the input again.
-fn said(command: &mut Command, log: &Path) -> Result<(String, Duration)> {
+/// Errors: it found an input; the message shows the command that repeats it.
+fn said(parser: &str, command: &mut Command, log: &Path) -> Result<(String, Duration)> {
     let writer = File::create(log).with_context(|| format!("write {}", log.display()))?;
     let mut target = command
         .stdout(Stdio::null())
@@ -203,18 +193,15 @@ fn said(command: &mut Command, log: &Path) -> Result<(String, Duration)> {
     if status.success() {
         return Ok((said, took));
     }
-    let variables = command.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
-    let variables =
-        variables.filter(|(name, _)| *name == "TCCC_PARSER").map(|(name, value)| format!("{name}={value} "));
     let input = said.lines().find_map(|line| line.split("Test unit written to ").nth(1)).unwrap_or("(no input saved)");
     let tells =
         |line: &&str| ["panicked at", "ERROR:", "does not hold:", "runtime error:"].iter().any(|it| line.contains(it));
     let why = said.lines().find(tells).unwrap_or("no reason given");
-    let again = format!("{}{} {input}", variables.collect::<String>(), command.get_program().to_string_lossy());
+    let again = format!("TCCC_PARSER={parser} {} {input}", command.get_program().to_string_lossy());
     bail!("{why}\n    all it said: {}\n    again: {again}", log.display())
 }
 
-/// Waits until a child has ended, and says how much processor time it took. The child is left to be waited for.
+/// Waits until a child has ended, and returns its CPU time. The child stays a zombie.
 fn processor_time(child: &Child) -> Result<Duration> {
     let pid = i32::try_from(child.id()).context("number of the target")?;
     waitid(Id::Pid(Pid::from_raw(pid)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).context("wait for the target")?;
@@ -227,15 +214,15 @@ fn last_number(log: &str, word: &str) -> Option<u64> {
     after.split_whitespace().next()?.parse().ok()
 }
 
-/// A folder in memory for inputs that are files.
+/// A folder for inputs that are files, in memory where possible.
 fn scratch() -> Result<TempDir> {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     made.context("make a folder for inputs")
 }
 
-impl Total {
-    fn read(folder: &Path) -> Total {
+impl FuzzTotal {
+    fn read(folder: &Path) -> FuzzTotal {
         let text = fs::read(folder.join("total.json")).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
@@ -246,7 +233,7 @@ impl Total {
         fs::write(folder.join("total.json"), text).context("write what was done")
     }
 
-    fn add(&mut self, other: Total) {
+    fn add(&mut self, other: FuzzTotal) {
         self.seconds += other.seconds;
         self.inputs += other.inputs;
         self.edges = self.edges.max(other.edges);
@@ -254,9 +241,9 @@ impl Total {
     }
 }
 
-fn table(totals: &Totals) -> String {
-    let row = |(name, what): Parser| {
-        let Total { seconds, inputs, edges, corpus } = &totals[name];
+fn table(totals: &FuzzTotals) -> String {
+    let row = |(name, what): NamedParser| {
+        let FuzzTotal { seconds, inputs, edges, corpus } = &totals[name];
         format!("`{name}` | {what} | {inputs} | {edges} | {corpus} | {:.1}", *seconds as f64 / 60.0)
     };
     made::table("parser | what it reads | inputs: | edges: | corpus: | minutes:", NAMES.into_iter().map(row))

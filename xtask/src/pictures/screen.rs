@@ -1,21 +1,21 @@
-//! A terminal's screen as SVG: a rectangle for each background, a text for each stretch of one style.
+//! Draws a terminal's screen as SVG: a rectangle for each background, a text for each run of one style.
 
 use vt100::{Cell, Color, Parser};
 
-/// Size of a cell, pixels.
+/// Width of a cell, pixels.
 const WIDTH: f64 = 8.4;
 const HEIGHT: u16 = 18;
-/// Distance of the base line from the top of a cell.
+/// Distance of the baseline from the top of a cell.
 const BASE: u16 = 14;
 const BACKGROUND: &str = "#11161c";
 const FOREGROUND: &str = "#d8dee6";
-/// The sixteen colours that a terminal names.
+/// A terminal's sixteen named colours.
 const NAMED: [&str; 16] = [
     "#1c2128", "#ff7b72", "#7ee787", "#e3b341", "#79c0ff", "#d2a8ff", "#76e3ea", "#c9d1d9", "#6e7681", "#ffa198",
     "#aff5b4", "#f2cc60", "#a5d6ff", "#e2c5ff", "#b3f0ff", "#ffffff",
 ];
 
-/// Cells of one style beside each other.
+/// Adjacent cells of one style.
 #[derive(Debug, PartialEq)]
 struct Stretch {
     row: u16,
@@ -83,7 +83,7 @@ fn colour(colour: Color, default: &str) -> String {
     }
 }
 
-/// The colours of a terminal with 256: sixteen with names, a cube of six steps, a ramp of greys.
+/// The 256 colours of a terminal: sixteen named ones, a cube of six steps, a ramp of greys.
 fn indexed(index: u8) -> String {
     let step = |value: u8| if value == 0 { 0 } else { 55 + 40 * value };
     let [red, green, blue] = match index {

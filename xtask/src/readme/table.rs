@@ -1,24 +1,22 @@
-//! The README's table of algorithms: catalogue, measured risk, and what the catalogue does not say about each.
+//! Generates the README's table of algorithms from the catalogue, the measured risk and `algorithms.json`.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::made::{self, Block};
+use crate::made::{self, GeneratedTable};
 use crate::process;
 
-pub const TABLE: Block = Block { document: "README.md", command: "cargo xtask readme --bless" };
-/// Idea of each algorithm, and the verdict on its paper's claims in `scenarios/claims.md`.
+pub const TABLE: GeneratedTable = GeneratedTable { document: "README.md", command: "cargo xtask readme --bless" };
+/// Each algorithm's idea, and the verdict on its paper's claims in `scenarios/claims.md`.
 const WORDS: &str = include_str!("algorithms.json");
-/// Document with the comparison of each port with the kernel's module.
+/// Compares each port with the kernel's module.
 const PORTS: &str = "bpf/README.md";
-/// RMS difference of the windows up to which a port is close to the kernel's module, percent.
+/// Largest RMS difference of the windows at which a port is close to the kernel's module, percent.
 const CLOSE: f64 = 5.0;
 
-/// One row for each algorithm of tccc in `lines`, which `tccc list -o json` printed.
-///
-/// Errors: a document cannot be read.
+/// One row for each algorithm of tccc; `lines` come from `tccc list -o json`.
 pub fn rows(lines: &[Value]) -> Result<String> {
     let words: Value = serde_json::from_str(WORDS).context("read the words of the README's table")?;
     let ports = fs::read_to_string(process::workspace().join(PORTS)).with_context(|| format!("read {PORTS}"))?;
@@ -32,12 +30,12 @@ pub fn rows(lines: &[Value]) -> Result<String> {
     Ok(made::table("algorithm | idea | source | verdict | risk", rows))
 }
 
-/// What follows the name in a title: the idea of an algorithm for which nobody wrote a shorter one.
+/// The part of a title after the name, for an algorithm without a shorter idea.
 fn idea_of_title(title: &str) -> &str {
     title.split_once(": ").map_or(title, |(_, idea)| idea)
 }
 
-/// Authors and year of the first source: "Ahmad 2017" of "Ahmad 2017, thesis, chapters 3 and 4".
+/// Authors and year of the first source: `Ahmad 2017, thesis, chapters 3 and 4` gives `Ahmad 2017`.
 fn short(source: &str) -> String {
     let first = source.split([';', ',']).next().unwrap_or(source);
     let with_authors = source.split(';').next().unwrap_or(source);
@@ -49,7 +47,7 @@ fn short(source: &str) -> String {
     }
 }
 
-/// How near a port is to the kernel's module, by its row in the document; none for what is no port.
+/// A port's closeness to the kernel's module, from its row in the document; `None` without a row.
 fn verdict_of_port(document: &str, id: &str) -> Option<&'static str> {
     let row = document.lines().find_map(|line| line.strip_prefix(&format!("| `{id}` | "))?.strip_suffix(" |"))?;
     let cells: Vec<&str> = row.split(" | ").collect();

@@ -1,17 +1,17 @@
-//! The one page of all papers: how much was run, how much is as published or expected, and ratios beside published ones.
+//! The page of all papers: runs, cells as published or expected, and measured beside published ratios.
 
 use serde_json::Value;
 
-use super::store::Summary;
+use super::store::ScenarioSummary;
 use super::summary::{ENGINES, cells, decimals, is_same_point, latest, point, report_of, runs, told, way};
 use crate::made;
 
 pub const DOCUMENT: &str = "scenarios/RESULTS.md";
-/// What was measured before results left summaries in the tree.
+const HEAD: &str = include_str!("head.md");
+/// Measurements from before results had summaries in the tree.
 const ON_THE_KERNEL: &str = include_str!("kernel.md");
 
-/// The page of these papers' summaries.
-pub fn text(papers: &[(&str, Vec<Summary>)]) -> String {
+pub fn text(papers: &[(&str, Vec<ScenarioSummary>)]) -> String {
     let mut text = format!("{HEAD}{}", overview(papers));
     text += "\n## Ratios beside published ones\n\nA ratio is over the baseline of the scenario, over runs that share a \
              seed, with its 95 % interval.\n";
@@ -23,22 +23,7 @@ pub fn text(papers: &[(&str, Vec<Summary>)]) -> String {
     text + "\n" + ON_THE_KERNEL
 }
 
-const HEAD: &str = "# Results of all papers
-
-<!-- made by `cargo xtask results`; do not edit -->
-
-This page is made of the summaries in `scenarios/PAPER/results`, which come from result directories. `results.md` of each
-paper has every value. [claims.md](claims.md) judges the papers' claims, and [agreement.md](agreement.md) compares engines.
-
-## All scenarios
-
-The last two columns count cells of the engine with the most runs. `as expected` judges by the range that the scenario
-expects on Linux, with its reason, and by the published number where it states no range. `as published` always judges by the
-paper's ratio to the baseline, or its value where it gives no ratio: within 10 %.
-
-";
-
-fn overview(papers: &[(&str, Vec<Summary>)]) -> String {
+fn overview(papers: &[(&str, Vec<ScenarioSummary>)]) -> String {
     let rows = papers.iter().flat_map(|(paper, summaries)| summaries.iter().map(move |summary| (paper, summary)));
     let rows = rows.map(|(paper, (name, reports))| {
         let [kernel, virtual_] = ENGINES.map(|(_, engine)| report_of(reports, engine).map_or("-".to_owned(), runs));
@@ -51,20 +36,20 @@ fn overview(papers: &[(&str, Vec<Summary>)]) -> String {
     made::table(head, rows)
 }
 
-/// `6 of 9` cells that can be judged.
+/// `6 of 9` judged cells.
 fn share(report: &Value, holds: fn(&Value) -> Option<bool>) -> String {
     let judged: Vec<bool> = cells(report).filter_map(holds).collect();
     let holding = judged.iter().filter(|holds| **holds).count();
     if judged.is_empty() { "-".to_owned() } else { format!("{holding} of {}", judged.len()) }
 }
 
-/// Whether a cell's verdict is `within`; none without one.
+/// Whether a cell's verdict is `within`; `None` without a verdict.
 fn as_expected(cell: &Value) -> Option<bool> {
     let is = |verdict: &str| cell["verdict"] == verdict;
     (is("within") || is("outside")).then(|| is("within"))
 }
 
-/// Whether a cell is as published, whatever the scenario expects of it; none where nothing is published or measured.
+/// Whether a cell is as published, whatever the scenario expects; `None` without a published or measured value.
 fn as_published(cell: &Value) -> Option<bool> {
     const TOLERANCE: f64 = 0.1;
     let ratio = &cell["ratio_to_baseline"];
@@ -75,7 +60,7 @@ fn as_published(cell: &Value) -> Option<bool> {
     Some((measured.as_f64()? - published).abs() <= TOLERANCE * published.abs())
 }
 
-/// The published and measured ratios of a scenario; empty where none is published.
+/// The published and measured ratios of a scenario; empty without published ones.
 fn ratios(scenario: &str, reports: &[Value]) -> String {
     let is_published = |cell: &&Value| cell["ratio_to_baseline"]["published"].is_number();
     let all: Vec<&Value> = cells(latest(reports)).filter(is_published).collect();

@@ -1,4 +1,4 @@
-//! The summaries in the tree: what documents need of a report, one JSON file a scenario.
+//! The summaries in the tree, one JSON file per scenario: the parts of a report that documents show.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,26 +10,23 @@ use super::summary;
 use crate::process;
 
 const SCHEMA: u64 = 1;
-/// Fields of a report that a summary keeps as they are.
+/// Fields of a report in a summary.
 const OF_REPORT: [&str; 10] =
     ["title", "claim", "source", "profile", "host", "seed", "baseline", "digest", "reruns", "selection"];
-/// Fields of a cell that a summary keeps as they are.
+/// Fields of a cell in a summary.
 const OF_CELL: [&str; 6] = ["at", "variant", "metric", "unit", "published", "verdict"];
-/// Fields of the host's description that a summary keeps.
+/// Fields of the host's description in a summary.
 const OF_HOST: [&str; 4] = ["engine", "kernel", "link", "tools"];
-/// Significant digits of a number: more than any interval needs.
+/// Significant digits of numbers.
 const DIGITS: usize = 10;
 
-/// The reports of one scenario, with its name.
-pub type Summary = (String, Vec<Value>);
+/// A scenario's name and reports.
+pub type ScenarioSummary = (String, Vec<Value>);
 
 fn folder(paper: &str) -> PathBuf {
     process::workspace().join("scenarios").join(paper).join("results")
 }
 
-/// Writes the summary of a scenario's reports.
-///
-/// Errors: the file cannot be written.
 pub fn write(paper: &str, name: &str, reports: &[Value]) -> Result<()> {
     let folder = folder(paper);
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
@@ -40,14 +37,12 @@ pub fn write(paper: &str, name: &str, reports: &[Value]) -> Result<()> {
     fs::write(&file, text).with_context(|| format!("write {}", file.display()))
 }
 
-/// The summaries of a paper in the order of their names; none where nothing was measured.
-///
-/// Errors: one cannot be read.
-pub fn read(paper: &str) -> Result<Vec<Summary>> {
+/// The summaries of a paper sorted by name.
+pub fn read(paper: &str) -> Result<Vec<ScenarioSummary>> {
     let Ok(entries) = fs::read_dir(folder(paper)) else { return Ok(Vec::new()) };
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.sort();
-    let read = |file: &PathBuf| -> Result<Summary> {
+    let read = |file: &PathBuf| -> Result<ScenarioSummary> {
         let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
         let document: Value = serde_json::from_str(&text).with_context(|| format!("read {}", file.display()))?;
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -56,7 +51,7 @@ pub fn read(paper: &str) -> Result<Vec<Summary>> {
     files.iter().map(read).collect()
 }
 
-/// A report without what no document shows; a cell and a finding a line, so that a change of one is a change of one line.
+/// The parts of a report that documents show, with one cell or finding a line, to keep diffs small.
 fn condensed(report: &Value, metrics: &[String]) -> String {
     let shown = |one: &&Value| metrics.iter().any(|metric| one["metric"] == metric.as_str());
     let lines = |name: &str, line: fn(&Value) -> Value| -> String {
@@ -93,13 +88,13 @@ fn cell(cell: &Value) -> Value {
     kept
 }
 
-/// The fields of an object that are there and not null.
+/// The non-null fields of an object.
 fn picked(object: &Value, fields: &[&str]) -> Value {
     let there = fields.iter().filter(|field| !object[**field].is_null());
     Value::Object(there.map(|field| ((*field).to_owned(), object[*field].clone())).collect::<Map<_, _>>())
 }
 
-/// The same with fractions of few digits.
+/// Rounds all fractions in a value.
 fn rounded(value: Value) -> Value {
     match value {
         Value::Array(all) => all.into_iter().map(rounded).collect(),

@@ -1,14 +1,13 @@
-//! The summary of a paper's results: one section a scenario, one row a cell.
+//! The document of a paper's results, with a section per scenario and a row per cell.
 
 use serde_json::Value;
 
 use crate::made;
 
-/// The simulator's name as an engine.
+/// Name of the simulator as an engine.
 const SIMULATOR: &str = "ns2";
-/// Headings of the engines' columns, and the names of engines in a report.
+/// Headings of the engines' columns, and the engines' names in a report.
 pub const ENGINES: [(&str, &str); 2] = [("real kernel", "kernel"), ("virtual time", "virtual")];
-/// A cell that an engine did not run.
 static NOTHING: Value = Value::Null;
 
 pub fn head(paper: &str) -> String {
@@ -49,7 +48,7 @@ pub fn cells(report: &Value) -> impl Iterator<Item = &Value> {
     report["cells"].as_array().into_iter().flatten()
 }
 
-/// How many runs the cells of a report have: `5`, or `2 to 5`.
+/// Runs per cell of a report: `5`, or `2 to 5`.
 pub fn runs(report: &Value) -> String {
     let runs = || cells(report).filter_map(|cell| cell["measured"]["n"].as_u64());
     match (runs().min(), runs().max()) {
@@ -70,19 +69,19 @@ pub fn way(report: &Value) -> String {
     )
 }
 
-/// Virtual time has the most runs.
+/// The report with the most runs: virtual time's, if there is one.
 pub fn latest(reports: &[Value]) -> &Value {
     report_of(reports, "virtual").unwrap_or(&reports[0])
 }
 
-/// What a report says of the published numbers, and which parameter it chooses.
+/// A report's findings about the published numbers.
 fn sentences(report: &Value, metrics: &[String]) -> Vec<String> {
     let findings = report["findings"].as_array().into_iter().flatten();
     let findings = findings.filter(|finding| metrics.iter().any(|metric| finding["metric"] == metric.as_str()));
     findings.map(|finding| told(&finding["sentence"])).collect()
 }
 
-/// The scores by which a parameter is chosen.
+/// Scores of the values of a chosen parameter.
 fn selection(selection: &Value) -> String {
     let rows = selection["values"].as_array().into_iter().flatten().map(|one| {
         let is_best = one["value"] == selection["winner"];
@@ -94,7 +93,7 @@ fn selection(selection: &Value) -> String {
     text + &made::table("value: | score: | chosen in so many of the resamples:", rows)
 }
 
-/// The metrics with published numbers; without any the first of the report.
+/// The metrics with published numbers; without any, the report's first.
 pub fn metrics(reports: &[Value]) -> Vec<String> {
     let mut all: Vec<(String, bool)> = Vec::new();
     for cell in reports.iter().flat_map(cells) {
@@ -136,12 +135,12 @@ fn table<'a>(metric: &str, reports: &'a [Value]) -> String {
     format!("\n`{metric}` [{unit}]\n\n{}", made::table(&head, rows))
 }
 
-/// Whether two cells are of one variant at one point, even if one scenario calls it a variant and one an algorithm.
+/// Whether two cells have the same variant and point. A scenario may sweep the variant as `algorithm`.
 pub fn is_same_point(one: &Value, other: &Value) -> bool {
     one["variant"] == other["variant"] && point(one) == point(other)
 }
 
-/// The values of the sweep, without the one that names the variant.
+/// Values of the sweep, without the variant's.
 pub fn point(cell: &Value) -> String {
     let at = cell["at"].as_object().into_iter().flatten();
     let others = at.filter(|(_, value)| **value != cell["variant"]);
@@ -157,7 +156,7 @@ fn shown(measured: &Value) -> String {
     }
 }
 
-/// A mean to the second digit of half its interval.
+/// A mean rounded to the second digit of half its interval.
 fn with_half(mean: f64, half: f64) -> String {
     if half == 0.0 {
         return format!("{} ± 0", number(mean));
@@ -172,7 +171,7 @@ fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// Decimals with which a number shows so many significant digits.
+/// Decimals that show this many significant digits.
 pub fn decimals(value: f64, digits: i32) -> usize {
     let before = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
     (digits - before).clamp(0, 6) as usize

@@ -1,30 +1,26 @@
-//! A scenario of `scenarios/safety` as a template: its baseline's `[variant]` stands for every algorithm's.
+//! A scenario of `scenarios/safety` as a template: the `[variant]` of its baseline is copied for every algorithm.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 
-use super::table::Figure;
+use super::table::RiskFigure;
 use crate::process;
 
 const FOLDER: &str = "scenarios/safety";
 
-/// One scenario of the folder.
-pub struct Question {
+pub struct SafetyQuestion {
     pub id: String,
-    /// What the report compares with.
     pub baseline: String,
-    /// The first of its metrics: the figure.
+    /// The first of the scenario's metrics.
     pub metric: String,
-    /// It names the algorithms itself, because it is about those with a companion alone.
+    /// The scenario names its algorithms, because only those with a companion are concerned.
     pub is_for_companions: bool,
     text: String,
 }
 
-/// The questions, by name.
-///
-/// Errors: a file cannot be read, or lacks baseline, metric or the baseline's variant.
-pub fn all() -> Result<Vec<Question>> {
+/// The questions, sorted by name.
+pub fn all() -> Result<Vec<SafetyQuestion>> {
     let folder = process::workspace().join(FOLDER);
     let entries = fs::read_dir(&folder).with_context(|| format!("list {FOLDER}"))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -33,22 +29,22 @@ pub fn all() -> Result<Vec<Question>> {
     ids.into_iter()
         .map(|id| {
             let text = fs::read_to_string(folder.join(format!("{id}.toml"))).with_context(|| format!("read {id}"))?;
-            Question::read(id.clone(), text)
+            SafetyQuestion::read(id.clone(), text)
                 .with_context(|| format!("{FOLDER}/{id}.toml lacks a baseline, its variant, or metrics"))
         })
         .collect()
 }
 
-impl Question {
-    fn read(id: String, text: String) -> Option<Question> {
+impl SafetyQuestion {
+    fn read(id: String, text: String) -> Option<SafetyQuestion> {
         let baseline = quoted(&text, "baseline = \"")?.to_owned();
         let metric = quoted(&text, "metrics = [\"")?.to_owned();
         text.find(&variant(&baseline))?;
         let is_for_companions = text.matches("\n[variant.").count() > 1;
-        Some(Question { id, baseline, metric, is_for_companions, text })
+        Some(SafetyQuestion { id, baseline, metric, is_for_companions, text })
     }
 
-    /// The scenario with a variant for each algorithm; as it is where it names them itself.
+    /// The scenario with a variant for each algorithm; unchanged if it names its algorithms.
     pub fn over(&self, ids: &[String]) -> String {
         let begin = variant(&self.baseline);
         let Some((before, rest)) = self.text.split_once(&begin).filter(|_| !self.is_for_companions) else {
@@ -65,8 +61,8 @@ impl Question {
         self.metric != "goodput_bps"
     }
 
-    /// By how much a figure is worse than the baseline's.
-    pub fn harm(&self, figure: &Figure) -> f64 {
+    /// How many times worse a figure is than the baseline's.
+    pub fn harm(&self, figure: &RiskFigure) -> f64 {
         if self.is_worse_when_larger() { figure.ratio } else { 1.0 / figure.ratio }
     }
 }
@@ -88,7 +84,7 @@ mod tests {
 
     #[test]
     fn baselines_variant_stands_for_every_algorithms() {
-        let question = Question::read("one".into(), TEXT.into()).unwrap();
+        let question = SafetyQuestion::read("one".into(), TEXT.into()).unwrap();
         assert_eq!((question.baseline.as_str(), question.metric.as_str()), ("reno", "goodput_bps"));
         let over = question.over(&["dtcp".into(), "reno".into()]);
         let block = |id: &str| format!("\n[variant.{id}]\nflows = [\"other\"]\n");
@@ -98,9 +94,9 @@ mod tests {
     #[test]
     fn file_with_variants_of_its_own_is_taken_as_it_is() {
         let text = TEXT.replace("[report]", "[variant.mine]\nalgorithm = \"mine\"\n\n[report]");
-        let question = Question::read("one".into(), text.clone()).unwrap();
+        let question = SafetyQuestion::read("one".into(), text.clone()).unwrap();
         assert!(question.is_for_companions);
         assert_eq!(question.over(&["dtcp".into()]), text);
-        assert!(Question::read("one".into(), "title = \"t\"\n".into()).is_none());
+        assert!(SafetyQuestion::read("one".into(), "title = \"t\"\n".into()).is_none());
     }
 }

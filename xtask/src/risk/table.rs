@@ -1,4 +1,4 @@
-//! The measured figures: the file in the tree that the build carries, and how documents show it.
+//! The measured figures: the file that the build embeds, and the table in documents.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::question::Question;
+use super::question::SafetyQuestion;
 use crate::made;
 use crate::process;
 
@@ -16,11 +16,11 @@ const SCHEMA: u64 = 1;
 /// Decimals of a ratio: finer than any interval.
 const DECIMALS: f64 = 1e4;
 
-/// One ratio to the baseline.
+/// A ratio to the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
+pub struct RiskFigure {
     pub question: String,
-    /// The cell: `queue 1bdp`.
+    /// The cell, such as `queue 1bdp`.
     pub at: String,
     pub ratio: f64,
     ci95: Option<[f64; 2]>,
@@ -29,27 +29,26 @@ pub struct Figure {
 }
 
 #[derive(Deserialize)]
-pub struct Entry {
+pub struct RiskEntry {
     pub code: Option<String>,
-    /// By question.
-    pub figures: Vec<Figure>,
+    /// Sorted by question.
+    pub figures: Vec<RiskFigure>,
 }
 
 #[derive(Deserialize)]
 pub struct RiskTable {
-    /// By id.
-    pub algorithms: BTreeMap<String, Entry>,
+    pub algorithms: BTreeMap<String, RiskEntry>,
 }
 
-impl Figure {
-    /// Of a cell of a report. None: the cell is the baseline's, or has no ratio.
-    pub fn read(question: &Question, engine: &str, cell: &Value) -> Option<(String, Figure)> {
+impl RiskFigure {
+    /// Reads a cell of a report; `None` for the baseline's cell or without a ratio.
+    pub fn read(question: &SafetyQuestion, engine: &str, cell: &Value) -> Option<(String, RiskFigure)> {
         let id = cell["variant"].as_str().filter(|id| *id != question.baseline)?;
         let ratio = &cell["ratio_to_baseline"];
         let at = cell["at"].as_object().into_iter().flatten().filter(|(name, _)| *name != "variant");
         let at: Vec<String> =
             at.map(|(name, value)| format!("{name} {}", value.as_str().unwrap_or_default())).collect();
-        let figure = Figure {
+        let figure = RiskFigure {
             question: question.id.clone(),
             at: at.join(", "),
             ratio: rounded(ratio["measured"].as_f64()?),
@@ -76,22 +75,16 @@ fn interval(value: &Value) -> Option<[f64; 2]> {
 }
 
 impl RiskTable {
-    /// The table in the tree.
-    ///
-    /// Errors: it cannot be read, or is of another form.
     pub fn read() -> Result<RiskTable> {
         let text = fs::read_to_string(process::workspace().join(FILE)).with_context(|| format!("read {FILE}"))?;
         serde_json::from_str(&text).with_context(|| format!("read {FILE}"))
     }
 
-    /// Writes it into the tree.
-    ///
-    /// Errors: it cannot be written.
     pub fn write(&self) -> Result<()> {
         fs::write(process::workspace().join(FILE), self.text()).with_context(|| format!("write {FILE}"))
     }
 
-    /// A figure a line, so that a change of one is a change of one line.
+    /// One figure a line, to keep diffs small.
     fn text(&self) -> String {
         let entries = self.algorithms.iter().map(|(id, entry)| {
             let figures: Vec<String> =
@@ -106,10 +99,10 @@ impl RiskTable {
         format!("{{\n  \"schema\": {SCHEMA},\n  \"algorithms\": {{\n{}\n  }}\n}}\n", entries.join(",\n"))
     }
 
-    /// A row an algorithm, a column a question: of several cells the worst.
-    pub fn markdown(&self, questions: &[Question]) -> String {
+    /// One row per algorithm, one column per question with its worst cell.
+    pub fn markdown(&self, questions: &[SafetyQuestion]) -> String {
         let heads: String = questions.iter().map(|question| format!(" | {}:", question.id)).collect();
-        let row = |(id, entry): (&String, &Entry)| {
+        let row = |(id, entry): (&String, &RiskEntry)| {
             let cells: Vec<String> = questions.iter().map(|question| worst(question, entry)).collect();
             format!("`{id}` | {}", cells.join(" | "))
         };
@@ -117,10 +110,10 @@ impl RiskTable {
     }
 }
 
-fn worst(question: &Question, entry: &Entry) -> String {
+fn worst(question: &SafetyQuestion, entry: &RiskEntry) -> String {
     let figures = entry.figures.iter().filter(|figure| figure.question == question.id);
     let worst = figures.max_by(|one, other| question.harm(one).total_cmp(&question.harm(other)));
-    worst.map_or(String::new(), Figure::shown)
+    worst.map_or(String::new(), RiskFigure::shown)
 }
 
 #[cfg(test)]
@@ -129,7 +122,7 @@ mod tests {
 
     #[test]
     fn written_table_is_read_back() {
-        let figure = Figure {
+        let figure = RiskFigure {
             question: "one".into(),
             at: "queue 1bdp".into(),
             ratio: 0.5,
@@ -137,7 +130,8 @@ mod tests {
             n: 3,
             engine: "virtual".into(),
         };
-        let entry = Entry { code: Some("ab".into()), figures: vec![figure.clone(), Figure { ci95: None, ..figure }] };
+        let entry =
+            RiskEntry { code: Some("ab".into()), figures: vec![figure.clone(), RiskFigure { ci95: None, ..figure }] };
         let table = RiskTable { algorithms: BTreeMap::from([("mine".to_owned(), entry)]) };
         let read: RiskTable = serde_json::from_str(&table.text()).unwrap();
         assert_eq!(read.algorithms["mine"].figures, table.algorithms["mine"].figures);

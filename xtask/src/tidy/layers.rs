@@ -1,89 +1,47 @@
-//! Who may use whom, and what only some may do: the table of the architecture as a program.
+//! The layering of the architecture: which module may use which, and which may print.
 
-use super::Finding;
+use super::Fault;
 use super::tree::{SourceFile, Tree};
 
-/// A module and what it may use besides itself, its own submodules and [`EVERYBODY`].
+/// Lines `MODULE: MODULES` with the modules that a module may use besides its submodules and [`EVERYBODY`]; `-` is none.
 ///
-/// The longest name that a path begins with decides. A new edge is a decision: it is made here, in the same commit.
-const LAYERS: &[(&str, &[&str])] = &[
-    ("units", &[]),
-    ("failure", &[]),
-    ("plain", &[]),
-    ("nearest", &[]),
-    ("bounded", &[]),
-    ("scratch", &[]),
-    ("btf", &[]),
-    ("fault", &[]),
-    ("path", &[]),
-    ("written", &[]),
-    ("trace::event", &[]),
-    ("trace::arrival", &["trace::event", "catalog"]),
-    ("catalog", &[]),
-    ("kernel", &[]),
-    ("model", &["trace::event", "trace::arrival", "catalog"]),
-    ("loader", &["catalog", "kernel", "state"]),
-    ("state", &["catalog", "kernel"]),
-    ("policy", &["catalog", "kernel", "state", "loader", "written"]),
-    ("author", &["catalog", "kernel", "loader"]),
-    ("trace", &["trace::event", "trace::arrival", "catalog", "kernel"]),
-    ("scenario", &["path", "written", "catalog", "kernel", "model"]),
-    ("emulate", &["path", "kernel", "model"]),
-    ("lab", &["scenario", "emulate", "path", "kernel", "catalog", "loader", "trace", "trace::event", "model"]),
-    ("ns2", &["lab", "scenario", "path", "trace::event", "model"]),
-    ("virtual_time", &["lab", "scenario", "emulate", "path", "kernel", "catalog", "trace", "trace::event", "model"]),
-    ("report", &["model", "trace::event", "scenario"]),
-    ("trial", &["catalog", "kernel", "loader", "model", "policy", "state", "trace", "trace::arrival", "trace::event"]),
-    ("declaration", &["catalog", "kernel", "loader", "policy", "state", "trial", "written"]),
-    ("view", &["model", "trace", "trace::event", "trace::arrival"]),
-    ("serve", &["model", "trace", "trace::event", "trace::arrival"]),
-    ("cli::output", &["catalog", "kernel", "loader", "policy", "state", "trace", "trace::event", "trace::arrival"]),
-];
+/// The longest matching prefix of a path decides. A new edge is a decision: add it in the same commit.
+const LAYERS: &str = include_str!("layers.txt");
 /// Layer 0: quantities and failures.
 const EVERYBODY: [&str; 8] = ["units", "failure", "plain", "nearest", "bounded", "btf", "fault", "scratch"];
-/// Sees everything, but for what the table says of its parts.
+/// May use everything, except the parts in the table.
 const TOP: [&str; 3] = ["cli", "main", "lib"];
 
-/// What modules without effects may not even name.
-const REACHING_OUT: [&str; 8] = [
-    "std::fs",
-    "std::net::Tcp",
-    "std::process",
-    "std::env",
-    "Instant::now",
-    "SystemTime::now",
-    "rand_pcg",
-    "std::thread",
-];
+/// Names that pure modules must not contain.
+const REACHING_OUT: &str =
+    "std::fs std::net::Tcp std::process std::env Instant::now SystemTime::now rand_pcg std::thread";
 const PURE: [&str; 7] = ["units", "failure", "plain", "nearest", "trace::event", "trace::arrival", "model"];
 
-/// Words that write to stdout.
-const STDOUT: [&str; 4] = ["println!", "print!", "stdout()", "dbg!"];
-/// Words that write to stderr, which belongs to those who run things for a person.
-const STDERR: [&str; 3] = ["eprintln!", "eprint!", "stderr()"];
+const STDOUT: &str = "println! print! stdout() dbg!";
+const STDERR: &str = "eprintln! eprint! stderr()";
 const MAY_USE_STDERR: [&str; 2] = ["cli", "virtual_time"];
 
-/// Paths beginning with `crate::` or `super::` stay within the table.
-pub fn modules_use_what_the_table_allows(file: &SourceFile) -> Vec<Finding> {
+/// Paths that begin with `crate::` or `super::` keep to the table.
+pub fn modules_use_what_the_table_allows(file: &SourceFile) -> Vec<Fault> {
     let Some(module) = module_of(file) else { return Vec::new() };
     let Some((layer, allowed)) = layer_of(&module) else {
         if TOP.contains(&first_name(&module)) {
             return Vec::new();
         }
-        return vec![Finding::hard(0, format!("module `{module}` is not in the layering table"))];
+        return vec![Fault::hard(0, format!("module `{module}` is not in the layering table"))];
     };
     let mut findings = Vec::new();
     for (line, path) in used_paths(file, &module) {
         let used = layer_of(&path).map_or(first_name(&path), |(name, _)| name);
         let is_own = used == layer || used.strip_prefix(layer).is_some_and(|rest| rest.starts_with("::"));
-        if !(is_own || EVERYBODY.contains(&used) || allowed.contains(&used)) {
-            findings.push(Finding::hard(line, format!("`{layer}` uses `{path}`: it may use {allowed:?}")));
+        if !(is_own || EVERYBODY.contains(&used) || allowed.split(' ').any(|one| one == used)) {
+            findings.push(Fault::hard(line, format!("`{layer}` uses `{path}`: it may use {allowed}")));
         }
     }
     findings
 }
 
-/// `trace::event` for `src/trace/event.rs`; none outside `src`.
+/// `trace::event` for `src/trace/event.rs`; `None` outside `src`.
 fn module_of(file: &SourceFile) -> Option<String> {
     Some(file.path.strip_prefix("src/")?.strip_suffix(".rs")?.replace('/', "::"))
 }
@@ -92,12 +50,13 @@ fn first_name(path: &str) -> &str {
     path.split("::").next().unwrap_or(path)
 }
 
-fn layer_of(path: &str) -> Option<(&'static str, &'static [&'static str])> {
+fn layer_of(path: &str) -> Option<(&'static str, &'static str)> {
     let begins = |name: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
-    LAYERS.iter().copied().filter(|(name, _)| begins(name)).max_by_key(|(name, _)| name.len())
+    let layers = LAYERS.lines().filter_map(|line| line.split_once(": "));
+    layers.filter(|(name, _)| begins(name)).max_by_key(|(name, _)| name.len())
 }
 
-/// Every path into this crate outside tests, as (line, `trace::event::Event`).
+/// Every path into this crate outside tests, with its line.
 fn used_paths(file: &SourceFile, module: &str) -> Vec<(usize, String)> {
     let parent = module.rsplit_once("::").map_or("", |(parent, _)| parent);
     let mut code = String::from("\n");
@@ -118,7 +77,7 @@ fn used_paths(file: &SourceFile, module: &str) -> Vec<(usize, String)> {
     paths
 }
 
-/// `a::{b, c::d};` to `a::b` and `a::c::d`.
+/// Expands `a::{b, c::d};` to `a::b` and `a::c::d`.
 fn expand(text: &str) -> Vec<String> {
     let name: String = text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     let rest = &text[name.len()..];
@@ -136,7 +95,7 @@ fn expand(text: &str) -> Vec<String> {
     tails.iter().map(|tail| if tail == "self" { name.clone() } else { format!("{name}::{tail}") }).collect()
 }
 
-/// The parts of the group of braces that the text begins with.
+/// The parts of the leading group of braces.
 fn group(text: &str) -> Vec<String> {
     let mut depth = 0;
     let mut parts = vec![String::new()];
@@ -158,49 +117,49 @@ fn group(text: &str) -> Vec<String> {
     parts.iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
-/// `units`, `trace::event` and `model` do no input, output, clock or randomness.
-pub fn pure_modules_reach_nothing(file: &SourceFile) -> Vec<Finding> {
+/// Pure modules use no input, output, clock or randomness.
+pub fn pure_modules_reach_nothing(file: &SourceFile) -> Vec<Fault> {
     let Some(module) = module_of(file) else { return Vec::new() };
     let layer = layer_of(&module).map_or("", |(name, _)| name);
     if !PURE.contains(&layer) {
         return Vec::new();
     }
-    words_in(file, &REACHING_OUT, &format!("`{layer}` is pure: plain data in, plain data out"))
+    words_in(file, REACHING_OUT, &format!("`{layer}` is pure: plain data in, plain data out"))
 }
 
-/// Only `cli` writes to stdout; stderr belongs to `cli` and to `virtual_time`, in its guest.
-pub fn only_cli_writes_to_stdout(file: &SourceFile) -> Vec<Finding> {
+/// Only `cli` writes to stdout; only `cli` and the guest of `virtual_time` write to stderr.
+pub fn only_cli_writes_to_stdout(file: &SourceFile) -> Vec<Fault> {
     let Some(module) = module_of(file) else { return Vec::new() };
     let top = first_name(&module);
     let mut findings = Vec::new();
     if top != "cli" {
-        findings.extend(words_in(file, &STDOUT, "only `cli` writes to stdout"));
+        findings.extend(words_in(file, STDOUT, "only `cli` writes to stdout"));
     }
     if !MAY_USE_STDERR.contains(&top) {
-        findings.extend(words_in(file, &STDERR, "return it: only `cli` and `virtual_time` tell people things"));
+        findings.extend(words_in(file, STDERR, "return it: only `cli` and `virtual_time` tell people things"));
     }
     findings
 }
 
-fn words_in(file: &SourceFile, words: &[&str], why: &str) -> Vec<Finding> {
+fn words_in(file: &SourceFile, words: &str, why: &str) -> Vec<Fault> {
     let is_whole = |code: &str, word: &str| {
         code.match_indices(word).any(|(at, _)| !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
     };
     let hits = file.scanned().product_code().filter_map(|(line, code)| {
-        words.iter().find(|word| is_whole(code, word)).map(|word| Finding::hard(line, format!("`{word}`: {why}")))
+        words.split(' ').find(|word| is_whole(code, word)).map(|word| Fault::hard(line, format!("`{word}`: {why}")))
     });
     hits.collect()
 }
 
-/// Algorithms are found by their files: a literal that is one's name, outside tests, is a second registry.
-pub fn no_rust_file_names_an_algorithm(tree: &Tree) -> Vec<(String, Finding)> {
+/// The catalogue finds algorithms by their files, so product code must not name one.
+pub fn no_rust_file_names_an_algorithm(tree: &Tree) -> Vec<(String, Fault)> {
     let names: Vec<&str> = tree.files.iter().filter_map(SourceFile::algorithm).collect();
     let mut findings = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_product_rust()) {
         let scanned = file.scanned();
         for (line, literal) in scanned.literals.iter().filter(|(line, _)| !scanned.is_test[line - 1]) {
             if names.contains(&literal.as_str()) {
-                let finding = Finding::hard(*line, format!("names the algorithm \"{literal}\": ask the catalogue"));
+                let finding = Fault::hard(*line, format!("names the algorithm \"{literal}\": ask the catalogue"));
                 findings.push((file.path.clone(), finding));
             }
         }
@@ -214,7 +173,7 @@ mod tests {
     use crate::tidy::sample::check;
 
     #[test]
-    fn use_of_a_higher_layer_is_refused() {
+    fn bad_sample_of_each_rule_is_refused() {
         let rule = modules_use_what_the_table_allows;
         check(rule, "src/model/flow.rs", "use crate::loader::Loader;\n", "use crate::trace::event::Event;\n");
         check(rule, "src/model.rs", "fn a() { crate::trace::live::b() }\n", "use crate::units::{self, Bytes};\n");
@@ -222,34 +181,20 @@ mod tests {
         check(rule, "src/report.rs", "use crate::{lab, scenario};\n", "use crate::scenario::A;\n");
         check(rule, "src/cli/output/plain.rs", "use crate::cli::verbs::run;\n", "use super::columns::Row;\n");
         assert_eq!(rule(&SourceFile::new("src/mystery.rs", "")).len(), 1, "a module outside the table");
+        let good = "fn a(now: u64) {}\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
+        check(pure_modules_reach_nothing, "src/model/flow.rs", "let a = Instant::now();\n", good);
+        check(only_cli_writes_to_stdout, "src/loader.rs", "println!(\"a\");\n", "// println!\n");
+        check(only_cli_writes_to_stdout, "src/loader.rs", "eprintln!(\"a\");\n", "let a = \"eprintln!\";\n");
+        check(only_cli_writes_to_stdout, "src/virtual_time/a.rs", "print!(\"a\");\n", "eprintln!(\"a\");\n");
+        assert_eq!(only_cli_writes_to_stdout(&SourceFile::new("src/cli/verbs/list.rs", "println!();")), []);
+        let files = |text: &str| vec![SourceFile::new("bpf/cc/dtcp.bpf.c", ""), SourceFile::new("src/loader.rs", text)];
+        let found = |text: &str| no_rust_file_names_an_algorithm(&Tree { files: files(text) }).len();
+        assert_eq!(["let a = \"dtcp\";\n", "let a = \"`tccc load dtcp`\"; // dtcp\n"].map(found), [1, 0]);
     }
 
     #[test]
     fn groups_of_uses_are_expanded() {
         assert_eq!(expand("a::{self, b::{c, d}, e};"), ["a", "a::b::c", "a::b::d", "a::e"]);
         assert_eq!(expand("a::b(1)"), ["a::b"]);
-    }
-
-    #[test]
-    fn clock_in_a_pure_module_is_refused() {
-        let good = "fn a(now: u64) {}\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
-        check(pure_modules_reach_nothing, "src/model/flow.rs", "let a = Instant::now();\n", good);
-    }
-
-    #[test]
-    fn printing_outside_cli_is_refused() {
-        check(only_cli_writes_to_stdout, "src/loader.rs", "println!(\"a\");\n", "// println!\n");
-        check(only_cli_writes_to_stdout, "src/loader.rs", "eprintln!(\"a\");\n", "let a = \"eprintln!\";\n");
-        check(only_cli_writes_to_stdout, "src/virtual_time/a.rs", "print!(\"a\");\n", "eprintln!(\"a\");\n");
-        assert_eq!(only_cli_writes_to_stdout(&SourceFile::new("src/cli/verbs/list.rs", "println!();")), []);
-    }
-
-    #[test]
-    fn name_of_an_algorithm_is_refused() {
-        let tree = |text: &str| Tree {
-            files: vec![SourceFile::new("bpf/cc/dtcp.bpf.c", ""), SourceFile::new("src/loader.rs", text)],
-        };
-        assert_eq!(no_rust_file_names_an_algorithm(&tree("let a = \"dtcp\";\n")).len(), 1);
-        assert_eq!(no_rust_file_names_an_algorithm(&tree("let a = \"`tccc load dtcp`\"; // dtcp\n")), []);
     }
 }

@@ -1,6 +1,6 @@
-//! Splits source text into code, comments and literals, and finds the functions in it.
+//! Splits source text into code, comments and literals.
 //!
-//! Not a parser: it relies on the formatters having run, which CI checks first.
+//! It is no parser, and relies on the formatters, which CI checks first.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
@@ -9,25 +9,25 @@ pub enum Language {
     C,
 }
 
-/// A file split by what its characters are; all three have one entry a line.
+/// A file's code and comments, one entry per line, and its literals.
 #[derive(Debug, Default)]
 pub struct Scanned {
-    /// Code; comments and the content of literals are blanks, so columns stay.
+    /// Comments and the content of literals are blanks, which keeps the columns.
     pub code: Vec<String>,
     pub comments: Vec<String>,
-    /// Contents of string literals, with the line from 1 they begin on.
+    /// Contents of string literals, with their first line from 1.
     pub literals: Vec<(usize, String)>,
     /// Whether the line belongs to a `#[cfg(test)]` item.
     pub is_test: Vec<bool>,
 }
 
-/// What stands at the beginning of a text.
-enum Token {
+/// The kind and length of a text's first token.
+enum TextToken {
     /// One character.
     Code,
-    /// So many bytes, marks included.
+    /// Length in bytes with the marks.
     Comment(usize),
-    /// Bytes of the opening, of the content, and of the quotation mark or apostrophe that closes it.
+    /// Lengths of opening, content and closing mark, bytes.
     Quoted([usize; 3]),
 }
 
@@ -39,9 +39,9 @@ impl Scanned {
         while let Some(first) = rest.chars().next() {
             let is_in_word = read.ends_with(|c: char| c.is_alphanumeric() || c == '_');
             let length = match token(rest, language == Language::Rust && !is_in_word) {
-                Token::Code => scanned.code(&rest[..first.len_utf8()]),
-                Token::Comment(length) => scanned.blank(&rest[..length], true),
-                Token::Quoted([open, content, close]) => {
+                TextToken::Code => scanned.code(&rest[..first.len_utf8()]),
+                TextToken::Comment(length) => scanned.blank(&rest[..length], true),
+                TextToken::Quoted([open, content, close]) => {
                     let end = open + content;
                     if first != '\'' {
                         scanned.literals.push((scanned.code.len(), rest[open..end].to_owned()));
@@ -69,7 +69,7 @@ impl Scanned {
         self.comments.push(String::new());
     }
 
-    /// Takes code; returns its length.
+    /// Adds code; returns its length.
     fn code(&mut self, text: &str) -> usize {
         match text {
             "\n" => self.end_line(),
@@ -78,7 +78,7 @@ impl Scanned {
         text.len()
     }
 
-    /// Takes what is no code, and perhaps a comment; returns its length.
+    /// Adds text that is no code; returns its length.
     fn blank(&mut self, text: &str, is_comment: bool) -> usize {
         for (index, line) in text.split('\n').enumerate() {
             if index > 0 {
@@ -93,12 +93,12 @@ impl Scanned {
     }
 }
 
-fn token(rest: &str, may_be_raw: bool) -> Token {
+fn token(rest: &str, may_be_raw: bool) -> TextToken {
     if rest.starts_with("//") {
-        return Token::Comment(rest.find('\n').unwrap_or(rest.len()));
+        return TextToken::Comment(rest.find('\n').unwrap_or(rest.len()));
     }
     if let Some(comment) = rest.strip_prefix("/*") {
-        return Token::Comment(comment.find("*/").map_or(rest.len(), |end| end + 4));
+        return TextToken::Comment(comment.find("*/").map_or(rest.len(), |end| end + 4));
     }
     if let Some(text) = rest.strip_prefix('"') {
         let mut is_escaped = false;
@@ -113,22 +113,22 @@ fn token(rest: &str, may_be_raw: bool) -> Token {
         let hashes = rest[..open].matches('#').count();
         return quoted(rest, open, rest[open..].find(&format!("\"{}", "#".repeat(hashes))));
     }
-    character(rest).map_or(Token::Code, |end| quoted(rest, 1, Some(end)))
+    character(rest).map_or(TextToken::Code, |end| quoted(rest, 1, Some(end)))
 }
 
-/// A literal with its content; without an end it goes on to the end of the text.
-fn quoted(rest: &str, open: usize, end: Option<usize>) -> Token {
-    Token::Quoted([open, end.unwrap_or(rest.len() - open), end.map_or(0, |_| 1)])
+/// A literal; without an end it extends to the end of the text.
+fn quoted(rest: &str, open: usize, end: Option<usize>) -> TextToken {
+    TextToken::Quoted([open, end.unwrap_or(rest.len() - open), end.map_or(0, |_| 1)])
 }
 
-/// Bytes of `r"`, `r#"` or `br"` at the beginning; none for anything else that begins with these letters.
+/// Length of a leading `r"`, `r#"` or `br"`.
 fn raw_opening(rest: &str) -> Option<usize> {
     let marks = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r'))?;
     let content = marks.trim_start_matches('#').strip_prefix('"')?;
     Some(rest.len() - content.len())
 }
 
-/// Bytes of a character in apostrophes; none for a lifetime of Rust.
+/// Length of a character in apostrophes; `None` for a lifetime.
 fn character(rest: &str) -> Option<usize> {
     let content = rest.strip_prefix('\'')?;
     let escape = content.strip_prefix('\\');
@@ -139,7 +139,7 @@ fn character(rest: &str) -> Option<usize> {
     }
 }
 
-/// From `#[cfg(test)]` to the last line of the item below it, which rustfmt indents alike.
+/// Marks the lines from `#[cfg(test)]` to the last line of its item, which has the same indent.
 fn test_lines(code: &[String]) -> Vec<bool> {
     let mut item = None;
     let is_test = |line: &String| {

@@ -1,6 +1,6 @@
-//! Sizes: soft limits warn, hard limits fail.
+//! Limits of size: soft limits warn, hard limits fail.
 
-use super::Finding;
+use super::Fault;
 use super::scan::Language;
 use super::tree::SourceFile;
 
@@ -17,7 +17,7 @@ const NESTING: Limits = (3, 4);
 const PARAMETERS: Limits = (4, 5);
 const FILE_BYTES: u64 = 1 << 20;
 
-pub fn file_is_not_too_long(file: &SourceFile) -> Vec<Finding> {
+pub fn file_is_not_too_long(file: &SourceFile) -> Vec<Fault> {
     let limits = match file.path.as_str() {
         "src/main.rs" => MAIN_LINES,
         "README.md" => README_LINES,
@@ -31,13 +31,13 @@ pub fn file_is_not_too_long(file: &SourceFile) -> Vec<Finding> {
     over(limits, file.text.lines().count(), 0, "lines in this file").into_iter().collect()
 }
 
-pub fn file_is_not_too_big(file: &SourceFile) -> Vec<Finding> {
+pub fn file_is_not_too_big(file: &SourceFile) -> Vec<Fault> {
     let message = || format!("{} bytes, more than 1 MiB: generate it or fetch it when needed", file.bytes);
-    Finding::unless(file.bytes <= FILE_BYTES, 0, message)
+    Fault::unless(file.bytes <= FILE_BYTES, 0, message)
 }
 
-/// Lines, nesting and parameters of every C function; clippy measures those in Rust, by `clippy.toml`.
-pub fn c_functions_are_small(file: &SourceFile) -> Vec<Finding> {
+/// Limits lines, nesting and parameters of C functions; `clippy.toml` limits those of Rust.
+pub fn c_functions_are_small(file: &SourceFile) -> Vec<Fault> {
     let measured = |function: &Function| {
         let text = |what: &str| format!("{what} in `{}`", function.name);
         [
@@ -49,10 +49,10 @@ pub fn c_functions_are_small(file: &SourceFile) -> Vec<Finding> {
     c_functions(&file.scanned().code).iter().flat_map(measured).flatten().collect()
 }
 
-fn over((soft, hard): Limits, measured: usize, line: usize, what: &str) -> Option<Finding> {
+fn over((soft, hard): Limits, measured: usize, line: usize, what: &str) -> Option<Fault> {
     match measured {
-        m if m > hard => Some(Finding::hard(line, format!("{measured} {what}, at most {hard}"))),
-        m if m > soft => Some(Finding::soft(line, format!("{measured} {what}, better at most {soft}"))),
+        m if m > hard => Some(Fault::hard(line, format!("{measured} {what}, at most {hard}"))),
+        m if m > soft => Some(Fault::soft(line, format!("{measured} {what}, better at most {soft}"))),
         _ => None,
     }
 }
@@ -66,7 +66,7 @@ struct Function {
     parameters: usize,
 }
 
-/// Where the parenthesis that the text begins with closes.
+/// Position where the leading parenthesis closes.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, character) in text.char_indices() {
@@ -80,7 +80,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// Parameters of a list; `void` is none.
+/// Number of parameters in a list; `void` is none.
 fn parameter_count(list: &str) -> usize {
     let mut depth = 0_i32;
     let is_comma = |c: char| {
@@ -90,7 +90,7 @@ fn parameter_count(list: &str) -> usize {
     list.split(is_comma).map(str::trim).filter(|part| !part.is_empty() && *part != "void").count()
 }
 
-/// Lines of a body that begins with its brace, and how deep its control blocks nest.
+/// Lines of a body from its opening brace, and the deepest nesting of control blocks.
 fn measure_body(text: &str) -> Option<(usize, usize)> {
     let mut blocks: Vec<bool> = Vec::new();
     let mut header_start = 0;
@@ -115,13 +115,13 @@ fn measure_body(text: &str) -> Option<(usize, usize)> {
     None
 }
 
-/// Whether the text before a brace is the head of a control block.
+/// Whether the text before a brace begins a control block.
 fn is_control(header: &str) -> bool {
     const WORDS: [&str; 6] = ["if", "else", "for", "while", "switch", "do"];
     header.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| WORDS.contains(&word))
 }
 
-/// Functions in the kernel's layout: the braces of the body stand in the first column.
+/// Functions in the kernel's layout, which has the body's braces in the first column.
 fn c_functions(code: &[String]) -> Vec<Function> {
     let opens = code.iter().enumerate().filter(|(_, line)| line.trim_end() == "{");
     opens.filter_map(|(open, _)| measure_c(code, open)).collect()
@@ -136,7 +136,7 @@ fn measure_c(code: &[String], open: usize) -> Option<Function> {
     let list = &signature[list_start + 1..list_start + closing(&signature[list_start..])?];
     let (lines, nesting) = measure_body(&code[open..].join("\n"))?;
     let word = signature[..list_start].split_whitespace().last()?.trim_start_matches('*');
-    // A callback's parameters are the kernel's choice: CC_OP(return type, name, parameters...).
+    // The kernel chooses a callback's parameters: CC_OP(return type, name, parameters...).
     let is_callback = word == "CC_OP";
     let name = if is_callback { list.split(',').nth(1)?.trim() } else { word };
     let parameters = if is_callback { 0 } else { parameter_count(list) };
@@ -148,25 +148,14 @@ mod tests {
     use super::*;
     use crate::tidy::sample::check;
 
-    fn lines(text: &str) -> Vec<String> {
-        text.lines().map(str::to_owned).collect()
-    }
-
     #[test]
-    fn long_file_is_refused() {
-        check(file_is_not_too_long, "src/a.rs", &"\n".repeat(701), &"\n".repeat(400));
-        check(file_is_not_too_long, "src/main.rs", &"\n".repeat(41), &"\n".repeat(40));
-        check(file_is_not_too_long, "bpf/cc/a.bpf.c", &"\n".repeat(601), &"\n".repeat(400));
-        check(file_is_not_too_long, "README.md", &"\n".repeat(151), &"\n".repeat(150));
-    }
-
-    #[test]
-    fn big_file_is_refused() {
+    fn bad_sample_of_each_rule_is_refused() {
+        let lines = |number: usize| "\n".repeat(number);
+        check(file_is_not_too_long, "src/a.rs", &lines(701), &lines(400));
+        check(file_is_not_too_long, "src/main.rs", &lines(41), &lines(40));
+        check(file_is_not_too_long, "bpf/cc/a.bpf.c", &lines(601), &lines(400));
+        check(file_is_not_too_long, "README.md", &lines(151), &lines(150));
         check(file_is_not_too_big, "tests/a.bin", &"a".repeat((1 << 20) + 1), "a");
-    }
-
-    #[test]
-    fn long_c_function_is_refused() {
         let in_c = |lines: usize| format!("static void a(void)\n{{\n{}}}\n", "\tb();\n".repeat(lines));
         check(c_functions_are_small, "bpf/a.c", &in_c(60), &in_c(30));
     }
@@ -174,7 +163,7 @@ mod tests {
     #[test]
     fn c_function_is_measured() {
         let text = "struct a\n{\n};\n\nstatic u32 b(u32 c,\n\t     u32 d)\n{\n\tif (c)\n\t\treturn 0;\n\treturn d;\n}\n\nu32 CC_OP(u32, e, struct sock *sk, u32 f)\n{\n}\n";
-        let functions = c_functions(&lines(text));
+        let functions = c_functions(&text.lines().map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(functions[0], Function { name: "b".into(), line: 5, lines: 7, nesting: 0, parameters: 2 });
         assert_eq!((functions[1].name.as_str(), functions[1].parameters), ("e", 0));
     }

@@ -1,4 +1,4 @@
-//! The files of the project, as git knows them: tracked, or not yet added and not ignored.
+//! The project's files: tracked by git, or untracked and not ignored.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -10,16 +10,16 @@ use crate::process;
 
 #[derive(Debug)]
 pub struct Tree {
-    /// In the order of their paths.
+    /// Sorted by path.
     pub files: Vec<SourceFile>,
 }
 
-/// One file and, on demand, its code without comments and literals.
+/// A file, split into code, comments and literals on demand.
 #[derive(Debug)]
 pub struct SourceFile {
     /// Path from the top of the workspace.
     pub path: String,
-    /// Content; bytes that are not text are replaced.
+    /// Content; invalid UTF-8 is replaced.
     pub text: String,
     /// Size on disk, bytes.
     pub bytes: u64,
@@ -27,14 +27,11 @@ pub struct SourceFile {
 }
 
 impl Tree {
-    /// Reads every file of the project.
-    ///
-    /// Errors: this is not a git clone, or git is missing.
     pub fn read() -> Result<Self> {
         let top = process::workspace();
         let mut files = Vec::new();
         for path in paths()? {
-            // A file that git still lists may be deleted in the work tree.
+            // A listed file may be deleted in the work tree.
             let Ok(content) = fs::read(top.join(&path)) else { continue };
             files.push(SourceFile::new(&path, &String::from_utf8_lossy(&content)));
         }
@@ -47,7 +44,7 @@ impl SourceFile {
         SourceFile { path: path.into(), text: text.into(), bytes: text.len() as u64, scanned: OnceCell::new() }
     }
 
-    /// The language, if it is one whose code the rules look at.
+    /// The language, if rules check its code.
     pub fn language(&self) -> Option<Language> {
         match self.path.rsplit_once('.')?.1 {
             "rs" => Some(Language::Rust),
@@ -56,7 +53,7 @@ impl SourceFile {
         }
     }
 
-    /// Code, comments and literals; empty for other languages.
+    /// Empty for languages without rules.
     pub fn scanned(&self) -> &Scanned {
         self.scanned.get_or_init(|| {
             let mut scanned = self.language().map(|language| Scanned::new(&self.text, language)).unwrap_or_default();
@@ -67,28 +64,25 @@ impl SourceFile {
         })
     }
 
-    /// Whether this is Rust below `src`.
     pub fn is_product_rust(&self) -> bool {
         self.path.starts_with("src/") && self.path.ends_with(".rs")
     }
 
-    /// `dtcp` for `bpf/cc/dtcp.bpf.c`; none for other files.
+    /// `dtcp` for `bpf/cc/dtcp.bpf.c`; `None` for other files.
     pub fn algorithm(&self) -> Option<&str> {
         self.path.strip_prefix("bpf/cc/")?.strip_suffix(".bpf.c")
     }
 
-    /// Lines with their number from 1.
+    /// Lines with numbers from 1.
     pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 }
 
-/// Paths of the project's files from the top of the workspace, sorted.
-///
-/// Errors: this is not a git clone, or git is missing.
+/// Sorted paths of the project's files from the top of the workspace.
 pub fn paths() -> Result<Vec<String>> {
     let mut git = process::program("git");
-    // A clone owned by another user is still the project's; nothing is run from it.
+    // A clone may belong to another user; nothing is run from it.
     git.args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = process::output("list the project's files", &mut git)?;
     let mut paths: Vec<String> = listed.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();

@@ -1,76 +1,51 @@
-//! Rules over words: short sentences in READMEs, phrases that a reader has to read twice, subjects of commits.
+//! Rules over words: short sentences in READMEs, plain phrases, short subjects of commits.
 
-use super::Finding;
+use super::Fault;
 use super::tree::{SourceFile, Tree};
 use crate::process;
 
-/// Words of a sentence in a README.
+/// Most words of a sentence in a README.
 const SENTENCE: usize = 25;
-/// Words of the README at the top: code and tables included.
+/// Most words of the top README, with code and tables.
 const README: usize = 1400;
-/// Characters of a commit's subject.
+/// Most characters of a commit's subject.
 const SUBJECT: usize = 72;
-/// Commit before the rule about subjects.
+/// Last commit before the rule about subjects.
 const BEFORE: &str = "33baef5";
-/// This file names the phrases.
-const HERE: &str = "xtask/src/tidy/words.rs";
-/// Abbreviations that end no sentence.
+/// Abbreviations that do not end a sentence.
 const ABBREVIATIONS: [&str; 3] = ["al.", "e.g.", "i.e."];
 
-/// Phrases not to use, and what to write instead.
-const PHRASES: [(&str, &str); 21] = [
-    ("are told", "names what is shown: \"shows\", \"names\""),
-    ("as it were", "nothing"),
-    ("by the clock", "\"every 10 ms\", \"wall time\""),
-    ("carries out", "\"runs\""),
-    ("carry out", "\"run\""),
-    ("carried out", "\"runs\", \"run\""),
-    ("does not stand", "\"fails\""),
-    ("hangs on", "\"depends on\""),
-    ("in his stead", "\"instead\""),
-    ("in its stead", "\"instead\""),
-    ("in the stead of", "\"instead of\""),
-    ("in vain", "\"without success\""),
-    ("is none of", "\"is not one of\""),
-    ("is told", "\"shows\", \"learns\""),
-    ("it were", "\"it would be\""),
-    ("late attempt", "\"repeated run\""),
-    ("made anew", "\"repeated\", \"built again\""),
-    ("nothing's", "the noun that is meant"),
-    ("of theirs", "\"their\""),
-    ("sent again", "\"retransmitted\""),
-    ("that which", "the noun that is meant"),
-];
+/// Lines `PHRASE: REPLACEMENT` with phrases to avoid.
+const PHRASES: &str = include_str!("phrases.txt");
 
-/// Sentences of a README have few words; code, tables, generated parts and references aside.
-pub fn sentences_are_short(file: &SourceFile) -> Vec<Finding> {
+/// Sentences of a README are short. Code, tables, generated parts and references do not count.
+pub fn sentences_are_short(file: &SourceFile) -> Vec<Fault> {
     if !is_readme(file) {
         return Vec::new();
     }
     let long = sentences(&file.text).into_iter().filter(|(_, words)| *words > SENTENCE);
-    long.map(|(line, words)| Finding::hard(line, format!("a sentence of {words} words, at most {SENTENCE}"))).collect()
+    long.map(|(line, words)| Fault::hard(line, format!("a sentence of {words} words, at most {SENTENCE}"))).collect()
 }
 
-pub fn readme_is_short(file: &SourceFile) -> Vec<Finding> {
+pub fn readme_is_short(file: &SourceFile) -> Vec<Fault> {
     let words = file.text.split_whitespace().filter(|word| is_word(word)).count();
-    Finding::unless(file.path != "README.md" || words <= README, 0, || format!("{words} words, at most {README}"))
+    Fault::unless(file.path != "README.md" || words <= README, 0, || format!("{words} words, at most {README}"))
 }
 
 fn is_readme(file: &SourceFile) -> bool {
     file.path.rsplit('/').next() == Some("README.md")
 }
 
-/// Documents, comments and literals use none of the phrases.
-pub fn phrases_are_plain(tree: &Tree) -> Vec<(String, Finding)> {
-    let files = tree.files.iter().filter(|file| file.path != HERE);
-    let found = files.flat_map(|file| phrases(file).into_iter().map(|found| (file.path.clone(), found)));
+/// Documents, comments and literals contain no phrase to avoid.
+pub fn phrases_are_plain(tree: &Tree) -> Vec<(String, Fault)> {
+    let found = tree.files.iter().flat_map(|file| phrases(file).into_iter().map(|found| (file.path.clone(), found)));
     let finding = |(path, (line, phrase, instead))| {
-        (path, Finding::hard(line, format!("\"{phrase}\" has to be read twice; better {instead}")))
+        (path, Fault::hard(line, format!("\"{phrase}\" has to be read twice; better {instead}")))
     };
     found.map(finding).collect()
 }
 
-/// Phrases in what a person reads of a file: all of a document, comments and literals of code.
+/// Phrases in a document, or in the comments and literals of code.
 fn phrases(file: &SourceFile) -> Vec<(usize, &'static str, &'static str)> {
     let is_document = [".md", ".toml"].iter().any(|ending| file.path.ends_with(ending));
     let scanned = file.scanned();
@@ -79,13 +54,16 @@ fn phrases(file: &SourceFile) -> Vec<(usize, &'static str, &'static str)> {
     let literals = scanned.literals.iter().map(|(line, text)| (*line, text.as_str()));
     let texts = whole.chain(comments).chain(literals).map(|(line, text)| (line, text.to_lowercase()));
     let found = |(line, text): (usize, String)| {
-        let there = PHRASES.iter().filter(move |(phrase, _)| has_phrase(&text, phrase));
-        there.map(move |(phrase, instead)| (line, *phrase, *instead))
+        let phrases = PHRASES.lines().filter_map(|line| line.split_once(": "));
+        phrases
+            .filter(|(phrase, _)| has_phrase(&text, phrase))
+            .map(|(phrase, instead)| (line, phrase, instead))
+            .collect::<Vec<_>>()
     };
     texts.flat_map(found).collect()
 }
 
-/// Whether whole words of the text are the phrase.
+/// Whether the text contains the phrase as whole words.
 fn has_phrase(text: &str, phrase: &str) -> bool {
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(phrase).any(|(at, found)| {
@@ -93,41 +71,40 @@ fn has_phrase(text: &str, phrase: &str) -> bool {
     })
 }
 
-/// Subjects of the commits since the rule are short.
-pub fn commit_subjects_are_short(_: &Tree) -> Vec<(String, Finding)> {
+pub fn commit_subjects_are_short(_: &Tree) -> Vec<(String, Fault)> {
     let mut git = process::program("git");
     git.args(["-c", "safe.directory=*", "log", "--format=%h %s", &format!("{BEFORE}..HEAD")]);
-    // A shallow clone lacks the commit before the rule; CI has them all.
+    // A shallow clone lacks the commit before the rule; CI has all commits.
     let log = process::output("list commits", &mut git).unwrap_or_default();
     long_subjects(&log)
 }
 
-/// The findings in lines of a hash and a subject.
-fn long_subjects(log: &str) -> Vec<(String, Finding)> {
+/// Findings in lines `hash subject`.
+fn long_subjects(log: &str) -> Vec<(String, Fault)> {
     let commits = log.lines().filter_map(|line| line.split_once(' '));
     let lengths = commits.map(|(hash, subject)| (hash, subject.chars().count()));
     let long = lengths.filter(|(_, length)| *length > SUBJECT);
     let finding = |(hash, length)| {
-        (format!("commit {hash}"), Finding::hard(0, format!("a subject of {length} characters, at most {SUBJECT}")))
+        (format!("commit {hash}"), Fault::hard(0, format!("a subject of {length} characters, at most {SUBJECT}")))
     };
     long.map(finding).collect()
 }
 
-/// What a document's parts are, while its lines are read.
+/// State while reading a document line by line.
 #[derive(Default)]
-struct Reader {
+struct ProseReader {
     is_code: bool,
     is_made: bool,
     is_references: bool,
-    /// Line of the words that are read but belong to no complete sentence, and their number.
+    /// First line and number of words of the unfinished sentence.
     open: Option<(usize, usize)>,
     is_code_span: bool,
     sentences: Vec<(usize, usize)>,
 }
 
-/// Line and number of words of each sentence in the prose.
+/// First line and number of words of each sentence in prose.
 fn sentences(text: &str) -> Vec<(usize, usize)> {
-    let mut reader = Reader::default();
+    let mut reader = ProseReader::default();
     for (index, line) in text.lines().enumerate() {
         reader.take(index + 1, line.trim());
     }
@@ -135,7 +112,7 @@ fn sentences(text: &str) -> Vec<(usize, usize)> {
     reader.sentences
 }
 
-impl Reader {
+impl ProseReader {
     fn take(&mut self, number: usize, line: &str) {
         if line.starts_with("```") {
             self.is_code = !self.is_code;
@@ -157,7 +134,7 @@ impl Reader {
         line.split_whitespace().for_each(|word| self.take_word(number, word));
     }
 
-    /// A code span is one word, whatever is in it.
+    /// Counts a code span as one word.
     fn take_word(&mut self, line: usize, word: &str) {
         let was_code_span = self.is_code_span;
         self.is_code_span ^= word.matches('`').count() % 2 == 1;
@@ -176,7 +153,7 @@ impl Reader {
     }
 }
 
-/// Whether a line begins an item of a list.
+/// Whether a line begins a list item.
 fn is_item(line: &str) -> bool {
     let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
     line.starts_with("- ") || number.len() < line.len() && number.starts_with(". ")
@@ -198,11 +175,14 @@ mod tests {
     use crate::tidy::sample::check;
 
     #[test]
-    fn long_sentence_of_a_readme_is_refused() {
+    fn long_sentences_readmes_and_subjects_are_refused() {
         let words = |number: usize| "word ".repeat(number) + "end.\n";
         check(sentences_are_short, "README.md", &words(25), &words(24));
         check(sentences_are_short, "a/README.md", &words(30), &format!("| {} |\n```\n{}\n```\n", words(30), words(30)));
         assert_eq!(sentences_are_short(&SourceFile::new("a.md", &words(30))), []);
+        check(readme_is_short, "README.md", &"a ".repeat(README + 1), &"a | ".repeat(README));
+        let log = format!("ab {}\ncd {}\n", "a".repeat(73), "a".repeat(72));
+        assert_eq!(long_subjects(&log).len(), 1);
     }
 
     #[test]
@@ -212,22 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn long_readme_is_refused() {
-        check(readme_is_short, "README.md", &"a ".repeat(README + 1), &"a | ".repeat(README));
-    }
-
-    #[test]
     fn phrase_is_found_in_documents_comments_and_literals() {
         let tree = |path: &str, text: &str| Tree { files: vec![SourceFile::new(path, text)] };
         assert_eq!(phrases_are_plain(&tree("a.md", "what is Sent again\n"))[0].1.line, 1);
         assert_eq!(phrases_are_plain(&tree("a.md", "what is present again\n")), []);
         let code = "let sent_again = 1; // sent again\nlet a = \"by the clock\";\n";
         assert_eq!(phrases_are_plain(&tree("xtask/src/a.rs", code)).len(), 2);
-    }
-
-    #[test]
-    fn long_subject_is_refused() {
-        let log = format!("ab {}\ncd {}\n", "a".repeat(73), "a".repeat(72));
-        assert_eq!(long_subjects(&log).len(), 1);
     }
 }

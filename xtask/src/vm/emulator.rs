@@ -1,4 +1,4 @@
-//! Which QEMU, and how it computes: with the processor's help where that works, else in software.
+//! Chooses QEMU and its acceleration: KVM where that works, else software.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -10,25 +10,25 @@ use super::kernel;
 use super::packages::Packages;
 use crate::process;
 
-/// The first QEMU whose software emulation runs kernels from 6.12 on without crashing some of their boots.
+/// The first QEMU whose software emulation boots kernels from 6.12 on without occasional crashes.
 const FIRST_SOUND: u32 = 8;
 const NAME: &str = "qemu-system-x86_64";
 
 /// How the guest's instructions are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Acceleration {
-    /// By the processor where the host has KVM on hardware that can do it, else in software
+    /// KVM where the host's processor supports it, else software
     Auto,
-    /// By the processor
+    /// KVM
     Kvm,
-    /// In software
+    /// Software
     Tcg,
-    /// In software by one processor whose clock counts instructions: exact however busy the host is, but slower
+    /// Software, with one processor whose clock counts instructions: exact on a busy host, but slower
     Virtual,
 }
 
 impl Acceleration {
-    /// The choice made: KVM on a host that is itself a guest without hardware help hangs, so the processor decides.
+    /// Replaces `Auto`. KVM hangs on a host that is itself a guest without nested virtualization, so the processor decides.
     pub fn resolved(self) -> Acceleration {
         let is_there = || File::options().read(true).write(true).open("/dev/kvm").is_ok();
         let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -39,7 +39,7 @@ impl Acceleration {
         }
     }
 
-    /// QEMU's words for it.
+    /// QEMU's options.
     pub fn arguments(self) -> &'static [&'static str] {
         match self {
             Acceleration::Kvm => &["-accel", "kvm", "-cpu", "host"],
@@ -48,7 +48,7 @@ impl Acceleration {
         }
     }
 
-    /// How many processors a guest can have of those asked for.
+    /// Number of processors of the guest.
     pub fn processors(self, asked: u32) -> u32 {
         if self == Acceleration::Virtual { 1 } else { asked }
     }
@@ -59,17 +59,16 @@ fn has_virtualization(processor: &str) -> bool {
     flags.split_whitespace().any(|flag| ["vmx", "svm"].contains(&flag))
 }
 
-/// A QEMU that can be started.
 #[derive(Debug, Clone)]
 pub struct Emulator {
     pub program: PathBuf,
-    /// Where its firmware lies, when that is not where it looks itself.
+    /// Folders of firmware outside QEMU's own search path.
     pub firmware: Vec<PathBuf>,
 }
 
-/// The installed QEMU, or, where that one is too old, the one of this release's backports, unpacked beside the kernels.
+/// The installed QEMU; if it is too old, the one of this release's backports, unpacked beside the kernels.
 ///
-/// Falls back to the installed one, with a warning, where the backports cannot be had.
+/// Without backports it warns and uses the installed one.
 pub fn find() -> Result<Emulator> {
     let installed = Emulator { program: NAME.into(), firmware: Vec::new() };
     let version = process::output("ask QEMU for its version", process::program(NAME).arg("--version"))?;

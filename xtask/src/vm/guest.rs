@@ -1,4 +1,4 @@
-//! What the guest starts with: a first file system of one program, a few modules and the job.
+//! The guest's initial file system: one program, a few modules and the job.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,54 +7,51 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::archive::Archive;
-use super::kernel::Kernel;
+use super::kernel::GuestKernel;
 use crate::process;
 
-/// The guest's first program.
 const INIT: &str = include_str!("init.sh");
-/// Modules without which the guest sees neither the host's files nor the ports of its output; some kernels have them
-/// built in.
+/// Modules for the host's files and the ports of the job's output; some kernels have them built in.
 const MODULES: [&str; 5] = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"];
-/// The first program of a guest that has a disk.
+/// The first program of a guest with a disk.
 const INIT_DISK: &str = include_str!("init-disk.sh");
-/// Modules without which such a guest sees neither its disk nor the folder of the host.
+/// Modules for the disk and the host's folder.
 const MODULES_DISK: [&str; 7] =
     ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4", "9pnet_virtio", "9p", "tcp_diag"];
-/// Folders that the first program mounts at.
+/// Mount points of the first program.
 const FOLDERS: [&str; 8] = ["bin", "dev", "host", "memory", "modules", "proc", "root", "sys"];
-/// The ports of standard output, standard error and the exit code, as the first program names them.
+/// Ports of stdout, stderr and the exit code, as in `init.sh`.
 const PORTS: [&str; 3] = ["/run/vm/stdout", "/run/vm/stderr", "/run/vm/code"];
 
-/// What shall run in the guest.
 #[derive(Debug, Clone, Default)]
-pub struct Job {
-    /// Program and arguments.
+pub struct GuestJob {
+    /// The program and its arguments.
     pub command: Vec<String>,
-    /// Where it starts.
+    /// The working folder.
     pub folder: PathBuf,
-    /// Its environment, nothing else.
+    /// The whole environment.
     pub environment: Vec<(String, String)>,
 }
 
-impl Job {
-    /// A command that starts in the workspace with the variables that programs and tests of ours read.
+impl GuestJob {
+    /// A command that starts in the workspace with the variables that tccc and its tests read.
     pub fn new(command: Vec<String>) -> Self {
         let is_ours = |name: &str| {
             ["PATH", "HOME", "LANG", "TERM", "USER", "NO_COLOR"].contains(&name)
                 || ["TCCC_", "RUST", "CARGO"].iter().any(|prefix| name.starts_with(prefix))
         };
         let environment = std::env::vars().filter(|(name, _)| is_ours(name)).collect();
-        Job { command, folder: process::workspace(), environment }
+        GuestJob { command, folder: process::workspace(), environment }
     }
 
-    /// A shell script that runs tests: the guest is theirs alone, whatever the host is.
+    /// A shell script of tests, without the host's variables of tests: the guest runs nothing else.
     pub fn in_a_guest_alone(script: String) -> Self {
-        let mut job = Job::new(vec!["sh".into(), "-c".into(), script]);
+        let mut job = GuestJob::new(vec!["sh".into(), "-c".into(), script]);
         job.environment.retain(|(name, _)| !name.starts_with("TCCC_") && name != "RUST_BACKTRACE");
         job
     }
 
-    /// The script that is the guest's first process once its file system stands.
+    /// The script that becomes the guest's first process after its file systems are mounted.
     fn script(&self) -> String {
         let [stdout, stderr, code] = PORTS;
         let variables = self.environment.iter().map(|(name, value)| format!("export {name}={}\n", quoted(value)));
@@ -68,15 +65,13 @@ impl Job {
     }
 }
 
-/// A word as the shell reads it back.
+/// Quotes a word for the shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The archive of the first file system.
-///
-/// Errors: no static busybox on this machine; a module that cannot be read.
-pub fn first_file_system(kernel: &Kernel, job: &Job) -> Result<Vec<u8>> {
+/// The archive of the initial file system.
+pub fn first_file_system(kernel: &GuestKernel, job: &GuestJob) -> Result<Vec<u8>> {
     let mut archive = beginning(kernel, INIT, &MODULES)?;
     archive.program("job", job.script().as_bytes());
     let place = kernel.modules.parent().unwrap_or(&kernel.modules);
@@ -85,15 +80,13 @@ pub fn first_file_system(kernel: &Kernel, job: &Job) -> Result<Vec<u8>> {
     Ok(archive.finish())
 }
 
-/// The archive of a first file system that goes on with the system on a disk.
-///
-/// Errors: as [`first_file_system`].
-pub fn first_file_system_for_disk(kernel: &Kernel) -> Result<Vec<u8>> {
+/// The archive of an initial file system that switches to the system on a disk.
+pub fn first_file_system_for_disk(kernel: &GuestKernel) -> Result<Vec<u8>> {
     Ok(beginning(kernel, INIT_DISK, &MODULES_DISK)?.finish())
 }
 
-/// A first program, the modules that it loads, and the programs that it uses.
-fn beginning(kernel: &Kernel, init: &str, modules: &[&str]) -> Result<Archive> {
+/// An archive with a first program, its modules and busybox.
+fn beginning(kernel: &GuestKernel, init: &str, modules: &[&str]) -> Result<Archive> {
     let mut archive = Archive::default();
     FOLDERS.iter().for_each(|folder| archive.folder(folder));
     let busybox = busybox()?;
@@ -115,14 +108,14 @@ fn busybox() -> Result<PathBuf> {
     places.into_iter().find(|place| place.exists()).context("find busybox, from Debian's package busybox-static")
 }
 
-/// The modules and all that they need, in the order of loading.
+/// The modules and their dependencies, in loading order.
 fn closure(modules: &Path, wanted: &[&str]) -> Result<Vec<PathBuf>> {
     let path = modules.join("modules.dep");
     let dependencies = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     Ok(loading_order(&dependencies, wanted).iter().map(|module| modules.join(module)).collect())
 }
 
-/// Reads lines `module: what it needs`, the furthest need last; a module that has no line is built in.
+/// Reads `module: dependencies` lines of modules.dep. A module without a line is built in.
 fn loading_order<'a>(dependencies: &'a str, wanted: &[&str]) -> Vec<&'a str> {
     let (mut seen, mut order) = (BTreeSet::new(), Vec::new());
     for name in wanted {
@@ -166,7 +159,7 @@ mod tests {
 
     #[test]
     fn job_keeps_its_words_and_its_exit_code() {
-        let job = Job {
+        let job = GuestJob {
             command: ["sh", "-c", "printf '%s|' \"$0\" \"$WORD\" a\\ b; exit 7", "it's"].map(str::to_owned).to_vec(),
             folder: "/".into(),
             environment: vec![("WORD".into(), "a 'b' $c".into()), ("PATH".into(), "/usr/bin:/bin".into())],

@@ -1,4 +1,4 @@
-//! Which of Debian's kernels, and where it lies unpacked.
+//! Chooses and unpacks one of Debian's kernels.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -10,53 +10,50 @@ use anyhow::{Context, Result, bail};
 use super::packages::Packages;
 use crate::process;
 
-/// A kernel as a person names it: `newest`, or the newest package of a series, for example `6.12`.
+/// `newest`, or a series such as `6.12`, which stands for its newest package.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice(String);
+pub struct KernelChoice(String);
 
-impl FromStr for Choice {
+impl FromStr for KernelChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_series = text.split('.').count() == 2 && text.split('.').all(|part| part.parse::<u32>().is_ok());
         match is_series || text == "newest" {
-            true => Ok(Choice(text.to_owned())),
+            true => Ok(KernelChoice(text.to_owned())),
             false => Err(format!("{text:?} is neither `newest` nor a series such as 6.1 or 6.12")),
         }
     }
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for KernelChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-/// A kernel that is unpacked and can be booted.
+/// An unpacked kernel.
 #[derive(Debug, Clone)]
-pub struct Kernel {
-    /// What `uname -r` says in it.
+pub struct GuestKernel {
+    /// The output of `uname -r`.
     pub release: String,
-    /// The compressed kernel.
+    /// The compressed image.
     pub image: PathBuf,
     /// The folder named after the release, with `modules.dep`.
     pub modules: PathBuf,
 }
 
-/// Where everything of the virtual machines lies.
+/// Holds all files of the virtual machines.
 pub fn folder() -> PathBuf {
     process::target().join("vm")
 }
 
-/// The kernel, downloaded and unpacked when it is not there yet or shall be renewed.
-///
-/// Errors: no such package, no network, no `depmod`.
-/// Side effects: writes below [`folder`] only; two at a time wait for each other.
-pub fn prepare(choice: &Choice, is_renewed: bool) -> Result<Kernel> {
+/// The kernel, downloaded and unpacked below [`folder`] if it is missing or shall be renewed.
+pub fn prepare(choice: &KernelChoice, is_renewed: bool) -> Result<GuestKernel> {
     let folder = folder();
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let place = folder.join(format!("kernel-{choice}"));
-    // A kernel appears there all at once, so whoever has one need not wait for another that is downloaded.
+    // A kernel appears complete, so this needs no lock.
     if place.exists() && !is_renewed {
         return open(&place);
     }
@@ -75,12 +72,13 @@ pub fn prepare(choice: &Choice, is_renewed: bool) -> Result<Kernel> {
     open(&place)
 }
 
-/// The packages that make up a kernel, of those whose names are given.
+/// The packages of a kernel among these names.
 ///
-/// Up to 6.19 a kernel is one package; later the image, its binary and its modules are packages of their own.
-fn packages_of(choice: &Choice, names: &[String]) -> Result<Vec<String>> {
+/// Up to 6.19 a kernel is one package. Later the image, its binary and its modules are three packages.
+fn packages_of(choice: &KernelChoice, names: &[String]) -> Result<Vec<String>> {
     let versions = names.iter().filter_map(|name| name.strip_prefix("linux-image-"));
-    let fitting = versions.filter(|version| is_plain(version) && choice.takes(&numbers(version)));
+    // `newest` has no numbers, so every version fits.
+    let fitting = versions.filter(|version| is_plain(version) && numbers(version).starts_with(&numbers(&choice.0)));
     let Some(version) = fitting.max_by_key(|version| numbers(version)) else {
         bail!("no release of Debian on this mirror packages kernel {choice}");
     };
@@ -88,29 +86,22 @@ fn packages_of(choice: &Choice, names: &[String]) -> Result<Vec<String>> {
     Ok(parts.into_iter().filter(|part| names.contains(part)).collect())
 }
 
-impl Choice {
-    /// Whether a version is one of the series; `newest` has no numbers that it could lack.
-    fn takes(&self, version: &[u32]) -> bool {
-        version.starts_with(&numbers(&self.0))
-    }
-}
-
-/// A version and the architecture, without a flavour: the cloud kernels have no 9p.
+/// Whether the kernel has no flavour: cloud kernels lack 9p.
 fn is_plain(version: &str) -> bool {
     let bare = version.strip_suffix("-amd64").unwrap_or_default();
     bare.starts_with(|c: char| c.is_ascii_digit())
         && !["cloud", "rt", "unsigned"].iter().any(|word| bare.contains(word))
 }
 
-/// All numbers in a version, for comparing two of them: 6.12.95+deb12 is 6, 12, 95, 12.
+/// The numbers in a version, for comparisons: `6.12.95+deb12` gives 6, 12, 95, 12.
 fn numbers(version: &str) -> Vec<u32> {
     let version = version.strip_suffix("-amd64").unwrap_or(version);
     version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
-/// Writes `modules.dep`, which a package leaves to its installation.
+/// Writes `modules.dep`, which packages generate at installation.
 fn index_modules(root: &Path) -> Result<()> {
-    // Kernels of merged-/usr releases have them below `usr`, where depmod does not look.
+    // depmod does not look below `usr`, where newer releases have the modules.
     let (merged, plain) = (root.join("usr/lib"), root.join("lib"));
     if !plain.exists() {
         std::os::unix::fs::symlink("usr/lib", &plain).with_context(|| format!("link {}", merged.display()))?;
@@ -126,44 +117,30 @@ fn release_in(root: &Path) -> Result<String> {
     Ok(entry.with_context(|| format!("list {}", modules.display()))?.file_name().to_string_lossy().into_owned())
 }
 
-/// The kernel that is unpacked there.
-///
-/// Errors: none is, or half of one.
-pub fn open(place: &Path) -> Result<Kernel> {
+/// Reads an unpacked kernel.
+pub fn open(place: &Path) -> Result<GuestKernel> {
     let release = release_in(place)?;
     let modules = place.join("lib/modules").join(&release);
     let images = [place.join(format!("boot/vmlinuz-{release}")), modules.join("vmlinuz")];
     let Some(image) = images.into_iter().find(|image| image.exists()) else {
         bail!("{} holds no kernel image", place.display());
     };
-    Ok(Kernel { release, image, modules })
+    Ok(GuestKernel { release, image, modules })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names() -> Vec<String> {
-        [
-            "linux-image-6.1.0-47-amd64",
-            "linux-image-6.1.0-50-amd64",
-            "linux-image-6.1.0-50-cloud-amd64",
-            "linux-image-6.1.0-51-rt-amd64",
-            "linux-image-6.12.95+deb12-amd64",
-            "linux-image-6.12.107+deb13-amd64",
-            "linux-image-7.3.4+deb13-amd64",
-            "linux-image-7.3.4+deb13-amd64-unsigned",
-            "linux-image-amd64",
-            "linux-binary-7.3.4+deb13-amd64",
-            "linux-modules-7.3.4+deb13-amd64",
-        ]
-        .map(str::to_owned)
-        .to_vec()
-    }
+    const NAMES: &str = "linux-image-6.1.0-47-amd64 linux-image-6.1.0-50-amd64 linux-image-6.1.0-50-cloud-amd64 \
+        linux-image-6.1.0-51-rt-amd64 linux-image-6.12.95+deb12-amd64 linux-image-6.12.107+deb13-amd64 \
+        linux-image-7.3.4+deb13-amd64 linux-image-7.3.4+deb13-amd64-unsigned linux-image-amd64 \
+        linux-binary-7.3.4+deb13-amd64 linux-modules-7.3.4+deb13-amd64";
 
     #[test]
     fn newest_package_of_the_series_is_chosen() {
-        let chosen = |text: &str| packages_of(&text.parse().unwrap(), &names());
+        let names: Vec<String> = NAMES.split_whitespace().map(str::to_owned).collect();
+        let chosen = |text: &str| packages_of(&text.parse().unwrap(), &names);
         assert_eq!(chosen("6.1").unwrap(), ["linux-image-6.1.0-50-amd64"]);
         assert_eq!(chosen("6.12").unwrap(), ["linux-image-6.12.107+deb13-amd64"]);
         assert_eq!(chosen("newest").unwrap().len(), 3, "image, binary and modules");
@@ -173,8 +150,8 @@ mod tests {
     #[test]
     fn kernel_that_is_no_series_is_refused() {
         for text in ["", "6", "6.1.2", "latest", "six.one"] {
-            assert!(text.parse::<Choice>().is_err(), "{text}");
+            assert!(text.parse::<KernelChoice>().is_err(), "{text}");
         }
-        assert_eq!("6.12".parse::<Choice>().unwrap().to_string(), "6.12");
+        assert_eq!("6.12".parse::<KernelChoice>().unwrap().to_string(), "6.12");
     }
 }

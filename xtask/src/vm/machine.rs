@@ -1,4 +1,4 @@
-//! One boot of a guest: its command line, its end, and nothing left of it whatever happens to us.
+//! Boots a guest. QEMU ends when this process ends, whatever the reason.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write};
@@ -10,38 +10,35 @@ use anyhow::{Context, Result, ensure};
 
 use super::Hardware;
 use super::emulator::Emulator;
-use super::guest::{self, Job};
-use super::kernel::{self, Kernel};
+use super::guest::{self, GuestJob};
+use super::kernel::{self, GuestKernel};
 use crate::process;
 
-/// What `timeout` ends with when the limit is over, and when it had to kill.
+/// Exit codes of `timeout` after the limit, and after `SIGKILL`.
 const OUT_OF_TIME: [i32; 2] = [124, 137];
-/// A guest that waits for a processor of its host misses timer interrupts: that is neither a broken timer, over which the
-/// kernel would refuse to boot, nor a stall or a lockup, of which it would complain.
+/// On a busy host the guest misses timer interrupts. These arguments keep the kernel from refusing to boot, or reporting a
+/// stall or a lockup.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 loglevel=5 panic=-1 oops=panic no_timer_check nowatchdog \
                                 rcupdate.rcu_cpu_stall_suppress=1";
-/// How much of the console is shown when a guest dies.
+/// Lines of the console that an error shows.
 const CONSOLE_LINES: usize = 20;
 
-/// A guest before it boots.
 #[derive(Debug)]
-pub struct Machine {
+pub struct VirtualMachine {
     pub emulator: Emulator,
     pub hardware: Hardware,
 }
 
-/// How a guest ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The job ended with this exit code.
+    /// Exit code of the job.
     Code(u8),
-    /// The limit was over first.
     OutOfTime,
-    /// The guest or the emulator died; the end of what they said.
+    /// The guest or QEMU died; the end of the console.
     Died(String),
 }
 
-/// A file without a name: QEMU opens it through our own table of open files, and it is gone when we are.
+/// An unnamed file, which ends with this process. QEMU opens it through `/proc`.
 struct Nameless {
     file: File,
 }
@@ -64,26 +61,12 @@ impl Nameless {
     }
 }
 
-/// Where QEMU finds the parts of a boot.
-pub struct Places<'a> {
-    /// The first file system.
-    pub first_file_system: &'a str,
-    /// Where the kernel's console is written.
-    pub console: &'a str,
-    /// Where the exit code is written.
-    pub code: &'a str,
-}
-
-impl Machine {
-    /// Boots the kernel and runs the job; its output goes to `stdout` and to our standard error.
-    ///
-    /// Errors: QEMU cannot be started, or the first file system cannot be made.
-    /// Side effects: none that outlive us: every process of it is killed when we die.
-    pub fn run(&self, kernel: &Kernel, job: &Job, stdout: &mut dyn Write) -> Result<Ended> {
+impl VirtualMachine {
+    /// Boots the kernel and runs the job. The job's output goes to `stdout` and to this process's stderr.
+    pub fn run(&self, kernel: &GuestKernel, job: &GuestJob, stdout: &mut dyn Write) -> Result<Ended> {
         let archive = Nameless::with(&guest::first_file_system(kernel, job)?)?;
         let (mut console, mut code) = (Nameless::with(b"")?, Nameless::with(b"")?);
-        let (archive_path, console_path, code_path) = (archive.path(), console.path(), code.path());
-        let places = Places { first_file_system: &archive_path, console: &console_path, code: &code_path };
+        let places = [archive.path(), console.path(), code.path()];
         let status = passing_output_on(&mut self.command(kernel, &places), stdout)?;
         if let Ok(code) = code.text()?.trim().parse::<u8>() {
             return Ok(Ended::Code(code));
@@ -95,15 +78,11 @@ impl Machine {
         Ok(Ended::Died(format!("QEMU ended with {status}; the console's end:\n{}", last_lines(&said))))
     }
 
-    /// Boots the system on a disk, which sees a folder of the host as `job`; returns what the console said.
-    ///
-    /// Errors: QEMU cannot be started, or the limit was over.
-    /// Side effects: what the guest writes to the disk and to the folder.
-    pub fn boot_disk(&self, kernel: &Kernel, disk: &Path, job: &Path) -> Result<String> {
+    /// Boots the system on a disk with a folder of the host as `job`; returns the console's output.
+    pub fn boot_disk(&self, kernel: &GuestKernel, disk: &Path, job: &Path) -> Result<String> {
         let archive = Nameless::with(&guest::first_file_system_for_disk(kernel)?)?;
         let mut console = Nameless::with(b"")?;
-        let (archive_path, console_path) = (archive.path(), console.path());
-        let places = Places { first_file_system: &archive_path, console: &console_path, code: "/dev/null" };
+        let places = [archive.path(), console.path(), "/dev/null".to_owned()];
         let mut command = self.command(kernel, &places);
         command.arg("-drive").arg(format!("file={},format=raw,if=virtio,cache=unsafe", disk.display()));
         command.arg("-fsdev").arg(format!("local,id=job,path={},security_model=none", job.display()));
@@ -114,8 +93,10 @@ impl Machine {
         Ok(said)
     }
 
-    /// The command that boots the kernel; `setpriv` has it die with us, `timeout` with the limit.
-    pub fn command(&self, kernel: &Kernel, places: &Places) -> Command {
+    /// The command that boots the kernel. `setpriv` ends QEMU with this process, `timeout` at the limit.
+    ///
+    /// The paths are those of the initial file system, of the console's output and of the exit code.
+    fn command(&self, kernel: &GuestKernel, [first_file_system, console, code]: &[String; 3]) -> Command {
         let seconds = self.hardware.limit.as_secs().max(1).to_string();
         let acceleration = self.hardware.acceleration.resolved();
         let processors = acceleration.processors(self.hardware.processors);
@@ -130,26 +111,24 @@ impl Machine {
         command.args(["-smp", &processors.to_string(), "-m", &self.hardware.memory.to_string()]);
         command.args(["-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"]);
         command.args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host", "-device", "virtio-serial-pci"]);
-        for (number, path) in ["/dev/stdout", "/dev/stderr", places.code].iter().enumerate() {
+        for (number, path) in ["/dev/stdout", "/dev/stderr", code].iter().enumerate() {
             command.args(["-chardev", &format!("file,id=port{number},path={path},append=on")]);
             command.args(["-device", &format!("virtserialport,chardev=port{number},nr={}", number + 1)]);
         }
-        command.args(["-serial", &format!("file:{}", places.console)]);
-        command.arg("-kernel").arg(&kernel.image).args(["-initrd", places.first_file_system]);
+        command.args(["-serial", &format!("file:{console}")]);
+        command.arg("-kernel").arg(&kernel.image).args(["-initrd", first_file_system]);
         command.args(["-append", KERNEL_ARGUMENTS]);
         command
     }
 }
 
-/// The end of what a console said.
+/// The last lines of a console.
 pub fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
     lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
 }
 
-/// Runs a command; what it says on the way goes to `stdout` and to our standard error.
-///
-/// Through pipes, for QEMU opens what it writes to a second time: of a file it would overwrite the beginning.
+/// Runs a command through pipes: QEMU opens its output again, and would overwrite the beginning of a file.
 fn passing_output_on(command: &mut Command, stdout: &mut dyn Write) -> Result<ExitStatus> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("start QEMU")?;
     let (mut said, mut complained) = (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
@@ -173,9 +152,9 @@ mod tests {
         let hardware =
             Hardware { limit: Duration::from_secs(90), memory: 512, processors: 1, acceleration, renew: false };
         let emulator = Emulator { program: "qemu".into(), firmware: Vec::new() };
-        let kernel = Kernel { release: "6.12".into(), image: "vmlinuz-6.12".into(), modules: "modules".into() };
-        let places = Places { first_file_system: "FIRST-FILE-SYSTEM", console: "CONSOLE", code: "EXIT-CODE" };
-        let command = Machine { emulator, hardware }.command(&kernel, &places);
+        let kernel = GuestKernel { release: "6.12".into(), image: "vmlinuz-6.12".into(), modules: "modules".into() };
+        let places = ["FIRST-FILE-SYSTEM", "CONSOLE", "EXIT-CODE"].map(str::to_owned);
+        let command = VirtualMachine { emulator, hardware }.command(&kernel, &places);
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let begin = "setpriv --pdeathsig KILL timeout --kill-after=5 90 setpriv --pdeathsig KILL qemu ";

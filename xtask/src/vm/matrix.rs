@@ -1,54 +1,47 @@
-//! The kernel ring under several kernels: which feature works on which of them.
+//! Runs the kernel ring under several kernels, and tabulates which feature works on which.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use super::emulator::Acceleration;
-use super::guest::Job;
-use super::kernel::{self, Choice};
+use super::guest::GuestJob;
+use super::kernel::{self, KernelChoice};
 use super::verdicts::{self, Verdicts};
 use super::{Hardware, NotStarted, OutOfTime, boot};
-use crate::count::{Count, Failed};
-use crate::made::Block;
+use crate::count::{Failed, TestCount};
+use crate::made::GeneratedTable;
 use crate::process;
-use crate::setup::{self, Purpose};
+use crate::setup::{self, SetupPurpose};
 
-/// Where the table stands.
-const TABLE: Block = Block { document: "bpf/README.md", command: "cargo xtask vm-matrix --bless" };
-/// The kernels that people run: the oldest supported, two long-lived ones, and the newest there is.
+const TABLE: GeneratedTable = GeneratedTable { document: "bpf/README.md", command: "cargo xtask vm-matrix --bless" };
+/// The oldest supported kernel, two with long-term support, and the newest.
 const KERNELS: [&str; 4] = ["6.1", "6.12", "6.18", "newest"];
-/// What CI runs: the oldest and the newest.
+/// CI runs the oldest and the newest.
 const CHECKED_KERNELS: [&str; 2] = ["6.1", "newest"];
-/// What CI runs there: every algorithm passes the verifier, and carries data through netem; a policy finds a unit that is made
-/// anew, and ends with its lease.
-const CHECKED_TESTS: [&str; 4] = [
-    "every_algorithm_passes_the_verifier_cheaply",
-    "every_algorithm_survives_random_loss_of_netem",
-    "policy_by_unit",
-    "lease",
-];
+/// Words in the names of the tests that CI runs there.
+const CHECKED_TESTS: [&str; 4] =
+    ["passes_the_verifier_cheaply", "survives_random_loss_of_netem", "policy_by_unit", "lease"];
 const CHECKED_MODULES: [&str; 3] = ["kernel::features", "kernel::transfer", "kernel::verify"];
-/// How long CI waits for all of its kernels together, once they are unpacked.
-const CHECK_LIMIT: Duration = Duration::from_secs(120);
+/// Time limit for all of CI's kernels together, after they are unpacked. They run beside the kernel ring, which takes longer.
+const CHECK_LIMIT: Duration = Duration::from_secs(480);
 
-/// Which kernels.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Series or `newest`; repeat for more
     #[arg(long = "kernel", value_name = "SERIES|newest", default_values = KERNELS)]
-    kernels: Vec<Choice>,
-    /// Only modules of tests whose name begins so, for example `kernel::trace`; repeat for more
+    kernels: Vec<KernelChoice>,
+    /// Only tests whose path begins with this, for example `kernel::trace`; repeat for more
     #[arg(long, value_name = "PREFIX", default_value = "kernel")]
     only: Vec<String>,
-    /// Only tests whose name holds this, for example netem; repeat for more
+    /// Only tests whose name contains this, for example netem; repeat for more
     #[arg(long = "test", value_name = "WORD")]
     tests: Vec<String>,
-    /// Show what a kernel's tests said when they last ran to their end, where they did, instead of running them
+    /// Show the output of a kernel's last complete run, if there is one, instead of running its tests
     #[arg(long)]
     kept: bool,
     /// Write the table into bpf/README.md
@@ -58,15 +51,14 @@ pub struct Arguments {
     hardware: Hardware,
 }
 
-/// Runs the kernel ring under each kernel and prints the table: `cargo xtask vm-matrix --kernel 6.1`.
+/// `cargo xtask vm-matrix --kernel 6.1` runs the kernel ring under each kernel and prints the table.
 ///
-/// Errors: [`Failed`] when a test failed, or a guest died or ran out of time: the others run nevertheless.
-/// Side effects: as `cargo xtask vm`; keeps what the tests said beside the kernel, so that a table of several kernels can
-/// be made of several runs; with `--bless` writes the table into its document.
+/// Errors: [`Failed`] after all kernels if a test failed, or a guest died or ran out of time.
+/// Side effects: as `cargo xtask vm`; keeps the tests' output, so that several calls can fill one table.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Vm)?;
+    setup::set_up(SetupPurpose::Vm)?;
     let [modules, words] = [&arguments.only, &arguments.tests].map(|it| it.iter().map(String::as_str).collect());
-    let wanted = Wanted { modules, words };
+    let wanted = WantedTests { modules, words };
     let mut columns = Vec::new();
     for choice in &arguments.kernels {
         eprintln!("xtask: vm-matrix: kernel {choice}");
@@ -83,8 +75,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if columns.iter().any(|column| column.count.failed > 0) { Err(Failed.into()) } else { Ok(()) }
 }
 
-/// What a kernel's tests say, or said when they last ran.
-fn column(choice: &Choice, arguments: &Arguments, wanted: &Wanted) -> Result<Verdicts> {
+/// The results of a kernel, from a run or from kept output.
+fn column(choice: &KernelChoice, arguments: &Arguments, wanted: &WantedTests) -> Result<Verdicts> {
     let words = [&wanted.modules[..], &wanted.words[..]].concat();
     let kept = kernel::folder().join(format!("said-{choice}-{}", words.join("-")));
     if arguments.kept && kept.exists() {
@@ -96,22 +88,22 @@ fn column(choice: &Choice, arguments: &Arguments, wanted: &Wanted) -> Result<Ver
     Ok(Verdicts::read(&said))
 }
 
-/// A small part of it on the oldest and the newest kernel, counted into CI's count: what CI runs.
+/// Runs CI's tests on CI's kernels and adds the results to `count`.
 ///
-/// A machine that cannot have QEMU or a kernel, or is too slow for them, skips, which is counted with the reason.
-pub fn check(count: &mut Count) {
+/// Without QEMU or a kernel, or on a slow machine, the tests count as skips with the reason.
+pub fn check(count: &mut TestCount) {
     let tests = CHECKED_KERNELS.len() * CHECKED_TESTS.len();
-    if let Err(why) = setup::set_up(Purpose::Vm) {
+    if let Err(why) = setup::set_up(SetupPurpose::Vm) {
         return count.skip(tests, format!("other kernels need a virtual machine: {why:#}"));
     }
-    let wanted = Wanted { modules: CHECKED_MODULES.into(), words: CHECKED_TESTS.into() };
+    let wanted = WantedTests { modules: CHECKED_MODULES.into(), words: CHECKED_TESTS.into() };
     let job = match wanted.build() {
         Ok(programs) => job(&programs),
         Err(why) => return count.check("tests for other kernels", Err(why)),
     };
     let mut left = CHECK_LIMIT;
     for name in CHECKED_KERNELS {
-        let choice: Choice = name.parse().expect("a kernel of ours has a name of ours");
+        let choice: KernelChoice = name.parse().expect("a kernel of ours has a name of ours");
         if let Err(why) = kernel::prepare(&choice, false) {
             count.skip(CHECKED_TESTS.len(), format!("needs Debian's kernel {name}: {why:#}"));
             continue;
@@ -125,8 +117,8 @@ pub fn check(count: &mut Count) {
     }
 }
 
-/// How fast software emulation is, or whether it works here at all, says nothing of an algorithm.
-fn count_verdicts(count: &mut Count, kernel: &str, verdicts: Result<Verdicts>) {
+/// Counts a guest that did not start or was too slow as skips: that shows nothing about an algorithm.
+fn count_verdicts(count: &mut TestCount, kernel: &str, verdicts: Result<Verdicts>) {
     let skipped = CHECKED_TESTS.len();
     match verdicts {
         Ok(verdicts) => count.add(verdicts.count),
@@ -138,23 +130,21 @@ fn count_verdicts(count: &mut Count, kernel: &str, verdicts: Result<Verdicts>) {
     }
 }
 
-/// Which tests run.
-struct Wanted<'a> {
-    /// How the test's name begins with its program, for example `kernel::trace`.
+/// The chosen tests.
+struct WantedTests<'a> {
+    /// Beginnings of paths, for example `kernel::trace`.
     modules: Vec<&'a str>,
-    /// Words of which its name holds one; any name will do where there are none.
+    /// Words of which a name contains at least one; empty takes every name.
     words: Vec<&'a str>,
 }
 
-impl Wanted<'_> {
+impl WantedTests<'_> {
     fn holds(&self, test: &str) -> bool {
         let has_word = self.words.is_empty() || self.words.iter().any(|word| test.contains(word));
         has_word && self.modules.iter().any(|module| test.starts_with(module))
     }
 
-    /// Builds the test programs; the wanted tests of each by its path.
-    ///
-    /// Errors: no test is wanted.
+    /// Builds the test programs; returns the chosen tests by the program's path.
     fn build(&self) -> Result<BTreeMap<String, Vec<String>>> {
         let mut build = process::cargo("test");
         build.args(["--workspace", "--no-run"]);
@@ -179,14 +169,14 @@ impl Wanted<'_> {
     }
 }
 
-/// `  Executable tests/kernel/main.rs (target/debug/deps/kernel-1a2b)` to its name and program.
+/// Name and path in a line `  Executable tests/kernel/main.rs (target/debug/deps/kernel-1a2b)` of cargo.
 fn built_test(line: &str) -> Option<(&str, &str)> {
     let (name, program) = line.trim().strip_prefix("Executable tests/")?.split_once("/main.rs (")?;
     Some((name, program.strip_suffix(')')?))
 }
 
-/// Runs tests of the programs one after another, then prints what they wrote into the two logs.
-fn job(programs: &BTreeMap<String, Vec<String>>) -> Job {
+/// Runs tests of the programs one after another, then prints the two logs that they wrote.
+fn job(programs: &BTreeMap<String, Vec<String>>) -> GuestJob {
     let runs: Vec<String> = programs
         .iter()
         .map(|(program, tests)| format!("{program} --test-threads=1 --exact {}\n", tests.join(" ")))
@@ -195,37 +185,30 @@ fn job(programs: &BTreeMap<String, Vec<String>>) -> Job {
         "echo \"kernel: $(uname -v)\"\n{}cat \"$TCCC_VERDICT_LOG\" \"$TCCC_SKIP_LOG\" || true\n",
         runs.concat()
     );
-    let mut job = Job::in_a_guest_alone(script);
+    let mut job = GuestJob::in_a_guest_alone(script);
     let logs = [("TCCC_VERDICT_LOG", "/run/verdicts"), ("TCCC_SKIP_LOG", "/run/skips")];
     job.environment.extend(logs.map(|(name, value)| (name.to_owned(), value.to_owned())));
     job
 }
 
-/// Runs a job of tests and returns what it said.
-fn said_by_tests(choice: &Choice, hardware: &Hardware, job: &Job) -> Result<String> {
-    match output_of(choice, hardware, job)? {
-        (0, said) => Ok(said),
-        (code, _) => bail!("the tests under kernel {choice} could not be run: code {code}"),
-    }
-}
-
-/// Runs a job; its exit code and what it said, which is shown meanwhile.
-pub fn output_of(choice: &Choice, hardware: &Hardware, job: &Job) -> Result<(u8, String)> {
-    let mut said = Copied::default();
+/// Runs a job of tests, and shows and returns its output.
+fn said_by_tests(choice: &KernelChoice, hardware: &Hardware, job: &GuestJob) -> Result<String> {
+    let mut said = CopiedOutput::default();
     let code = match boot(choice, hardware, job, &mut said) {
         Err(why) if said.bytes.is_empty() && !why.is::<OutOfTime>() => return Err(why.context(NotStarted)),
         booted => booted?,
     };
-    Ok((code, String::from_utf8_lossy(&said.bytes).into_owned()))
+    ensure!(code == 0, "the tests under kernel {choice} could not be run: code {code}");
+    Ok(String::from_utf8_lossy(&said.bytes).into_owned())
 }
 
-/// Standard output, with a copy kept.
+/// Writes to stdout and keeps a copy.
 #[derive(Default)]
-struct Copied {
+struct CopiedOutput {
     bytes: Vec<u8>,
 }
 
-impl Write for Copied {
+impl Write for CopiedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes.extend_from_slice(bytes);
         io::stdout().write_all(bytes).map(|()| bytes.len())
@@ -242,7 +225,7 @@ mod tests {
 
     #[test]
     fn host_that_is_too_slow_or_boots_nothing_skips() {
-        let mut count = Count::default();
+        let mut count = TestCount::default();
         let slow = OutOfTime("6.1".into(), CHECK_LIMIT);
         count_verdicts(&mut count, "6.1", Err(slow.into()));
         count_verdicts(&mut count, "6.1", Err(anyhow::anyhow!("no memory").context(NotStarted)));
@@ -260,7 +243,7 @@ mod tests {
 
     #[test]
     fn tests_are_wanted_by_module_and_word() {
-        let wanted = Wanted { modules: vec!["kernel::load", "kernel::trace"], words: vec!["netem"] };
+        let wanted = WantedTests { modules: vec!["kernel::load", "kernel::trace"], words: vec!["netem"] };
         let tests = ["kernel::load::netem_a", "kernel::trace::b", "kernel::serve::netem_c", "network::load::netem_d"];
         assert_eq!(tests.map(|test| wanted.holds(test)), [true, false, false, false]);
     }

@@ -1,6 +1,6 @@
-//! Debian packages of other releases than this machine's own, from the mirror that apt is configured for.
+//! Downloads Debian packages of any release from the mirror that apt is configured for.
 //!
-//! Lists and downloads stay in a folder of the build: the system's own apt sees nothing of them.
+//! Lists and downloads stay in a folder of the build; the system's apt is not changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,22 +10,19 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// Releases that hold the kernels and emulators we want; a machine of any of them can read all.
+/// Releases with the kernels and emulators; a machine of any of them can read all.
 const SUITES: [&str; 5] = ["bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid"];
-/// Where Debian keeps the keys of its archive.
+/// The keys of Debian's archive.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// An apt of our own.
+/// An apt with its own configuration and lists.
 #[derive(Debug)]
 pub struct Packages {
     folder: PathBuf,
 }
 
 impl Packages {
-    /// Opens the lists in `folder`, and reads them from the mirror when they are not there or shall be renewed.
-    ///
-    /// Errors: no apt, no Debian mirror configured, no network; each with apt's own words.
-    /// Side effects: writes below `folder` only.
+    /// Opens the lists in `folder`, and downloads them if they are missing or shall be renewed.
     pub fn open(folder: &Path, is_renewed: bool) -> Result<Self> {
         let packages = Packages { folder: folder.to_path_buf() };
         let complete = folder.join("complete");
@@ -44,30 +41,20 @@ impl Packages {
         Ok(packages)
     }
 
-    /// Names of all packages that begin so.
+    /// Names of all packages with a prefix.
     pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
         let names = process::output("list the packages", self.program("apt-cache").args(["pkgnames", prefix]))?;
         Ok(names.lines().map(str::to_owned).collect())
     }
 
     /// Downloads packages (`name` or `name/release`) and unpacks them into `target`, which must not exist yet.
-    ///
-    /// Errors: a package vanished from the mirror, the network or the disk failed.
     pub fn unpack(&self, names: &[String], target: &Path) -> Result<()> {
-        let downloads = self.folder.join(format!("download-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&downloads);
-        fs::create_dir_all(&downloads).with_context(|| format!("create {}", downloads.display()))?;
+        let downloads = tempfile::tempdir_in(&self.folder).context("create the folder of downloads")?;
         eprintln!("xtask: vm: downloading {}", names.join(" "));
-        let unpacked = self.unpack_through(names, target, &downloads);
-        let _ = fs::remove_dir_all(&downloads);
-        unpacked
-    }
-
-    fn unpack_through(&self, names: &[String], target: &Path, downloads: &Path) -> Result<()> {
         let mut download = self.program("apt-get");
-        download.current_dir(downloads).args(["-q", "download"]).args(names);
+        download.current_dir(&downloads).args(["-q", "download"]).args(names);
         process::output("download packages", &mut download)?;
-        for entry in fs::read_dir(downloads).context("list the downloads")? {
+        for entry in fs::read_dir(&downloads).context("list the downloads")? {
             let package = entry.context("list the downloads")?.path();
             process::output("unpack", process::program("dpkg-deb").arg("--extract").arg(&package).arg(target))?;
         }
@@ -81,7 +68,7 @@ impl Packages {
     }
 }
 
-/// The mirror that this machine's own apt reads Debian from.
+/// The Debian mirror of this machine's apt.
 fn mirror() -> Result<String> {
     let mut targets = process::program("apt-get");
     targets.args(["indextargets", "--format", "$(SITE) $(RELEASE)", "Identifier: Packages"]);
@@ -92,7 +79,7 @@ fn mirror() -> Result<String> {
     Ok(mirror.to_owned())
 }
 
-/// The site of the first whole release of Debian in lines of site and release.
+/// The site of the first complete release of Debian in lines `site release`.
 fn debian_mirror(targets: &str) -> Option<&str> {
     const RELEASES: [&str; 8] = ["bookworm", "trixie", "forky", "sid", "stable", "testing", "unstable", "oldstable"];
     let whole = |line: &str| line.split_once(' ').is_some_and(|(_, release)| RELEASES.contains(&release));
@@ -104,7 +91,7 @@ fn sources(mirror: &str) -> String {
     SUITES.iter().map(|suite| format!("deb {key}{mirror} {suite} main\n")).collect()
 }
 
-/// No status file: nothing counts as installed; no translations and no descriptions of desktop programs.
+/// The text of apt.conf. Without a status file no package counts as installed.
 fn configuration(folder: &Path) -> String {
     let folder = folder.display();
     format!(

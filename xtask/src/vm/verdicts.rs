@@ -1,28 +1,25 @@
-//! What the tests said under one kernel, and the table over several.
+//! The results of the tests under each kernel, and their table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::count::{Count, LibtestReader};
+use crate::count::{LibtestReader, TestCount};
 use crate::made;
 
-/// Everything that one kernel's tests said.
+/// The results of one kernel's tests.
 #[derive(Debug, Default)]
 pub struct Verdicts {
-    /// The version of Debian's package, for example `6.1.176-1`.
+    /// Version of Debian's package, for example `6.1.176-1`.
     pub version: String,
-    /// Passed, failed, skipped.
-    pub count: Count,
-    /// Algorithm, then situation, to whether it stood that.
+    pub count: TestCount,
+    /// Whether each algorithm passed each situation.
     sound: BTreeMap<String, BTreeMap<String, bool>>,
-    /// Feature, to what the kernel can do of it, in the order in which they were tried.
+    /// Features in test order, with the kernel's support.
     features: Vec<(String, String)>,
 }
 
 impl Verdicts {
-    /// Reads the output of a job of [`super::matrix`].
-    ///
-    /// A situation that was tried more than once counts as it ended last.
+    /// Reads the output of a job of [`super::matrix`]. The last attempt of a situation counts.
     pub fn read(output: &str) -> Self {
         let (mut reader, mut verdicts, mut skips) = (LibtestReader::default(), Verdicts::default(), String::new());
         for line in output.lines() {
@@ -34,7 +31,11 @@ impl Verdicts {
                     let of_algorithm = verdicts.sound.entry((*algorithm).to_owned()).or_default();
                     of_algorithm.insert((*situation).to_owned(), *verdict == "sound");
                 }
-                ["feature:", ..] => verdicts.features.extend(feature(line)),
+                // `feature: NAME: SUPPORT` of tests/common/verdict.rs.
+                ["feature:", ..] => {
+                    let feature = line["feature: ".len()..].split_once(": ");
+                    verdicts.features.extend(feature.map(|(name, support)| (name.to_owned(), support.to_owned())));
+                }
                 ["skipped:", ..] => skips += &format!("{line}\n"),
                 _ => (),
             }
@@ -44,14 +45,14 @@ impl Verdicts {
         verdicts
     }
 
-    /// A kernel whose tests did not come to their end.
+    /// The results of a kernel whose tests did not finish.
     pub fn of_failure(version: String, why: String) -> Self {
-        let mut count = Count::default();
+        let mut count = TestCount::default();
         count.fail(why);
         Verdicts { version, count, ..Verdicts::default() }
     }
 
-    /// How many algorithms stood everything that was tried, and the others by name.
+    /// How many algorithms passed all situations, and the names of the others.
     fn algorithms(&self) -> String {
         if self.sound.is_empty() {
             return "not run".to_owned();
@@ -68,13 +69,7 @@ impl Verdicts {
     }
 }
 
-/// `feature: NAME: WORDS`, as tests/common/verdict.rs writes it.
-fn feature(line: &str) -> Option<(String, String)> {
-    let (name, words) = line.strip_prefix("feature: ")?.split_once(": ")?;
-    Some((name.to_owned(), words.to_owned()))
-}
-
-/// The table in Markdown: a row a feature, a column a kernel; below it the tests and why some were skipped.
+/// A Markdown table with a row per feature and a column per kernel; below it the tests and the reasons of skips.
 pub fn table(modules: &[&str], columns: &[Verdicts]) -> String {
     let mut features: Vec<&String> = Vec::new();
     for (name, _) in columns.iter().flat_map(|column| &column.features) {
@@ -89,7 +84,7 @@ pub fn table(modules: &[&str], columns: &[Verdicts]) -> String {
     let mut rows = vec![row("algorithms", &Verdicts::algorithms)];
     rows.extend(features.iter().map(|name| row(name, &|column| column.feature(name).to_owned())));
     rows.push(row("all tests", &|column| {
-        let Count { passed, failed, skipped, .. } = column.count;
+        let TestCount { passed, failed, skipped, .. } = column.count;
         format!("{passed} passed, {failed} failed, {skipped} skipped")
     }));
     let mut text = made::table(&row("feature", &|column| column.version.clone()), rows);

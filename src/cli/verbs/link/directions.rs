@@ -1,136 +1,104 @@
-//! The two directions that the options of `tccc link` mean.
+//! The link that the options of `tccc link` describe: they become a `[[link]]`, which the scenario's reader reads.
 
-use std::path::Path;
+use anyhow::Result;
+use toml::{Table, Value};
 
 use super::Args;
-use crate::path::change::DirectionChange;
-use crate::path::loss::{FILE_PREFIX, LossModel, LossPositions, LossText};
-use crate::path::rate_trace::{RateText, RateTrace};
-use crate::path::{Direction, LinkConfig, trace_file};
+use crate::failure::Failure;
+use crate::path::LinkConfig;
 use crate::plain::shown;
-use crate::units::{BitsPerSec, parse_duration};
+use crate::scenario::{ONE_WAY, read_link};
+use crate::units::parse_duration;
+use crate::written::Mistake;
 
-/// A rate, and the trace it is the mean of.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RateChoice {
-    rate: BitsPerSec,
-    trace: Option<RateTrace>,
-}
+const REVERSE: &str = "reverse";
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct ChangeChoice {
-    both: DirectionChange,
-    back: DirectionChange,
-}
-
-/// The configuration that the options mean; fields are checked later.
-pub fn config_of(args: &Args) -> LinkConfig {
-    let rate = args.trace.as_ref().or(args.rate.as_ref());
-    let reverse = &args.reverse;
-    let back = reverse.reverse_rate.as_ref().or(rate);
-    let number = |choice: Option<&RateChoice>| choice.map(|choice| choice.rate);
-    let trace = |choice: Option<&RateChoice>| choice.and_then(|choice| choice.trace.clone());
-    let there = Direction {
-        rate: number(rate),
-        trace: trace(rate),
-        delay: args.delay,
-        jitter: args.jitter,
-        queue: args.queue,
-        mark: args.mark,
-        queue_low: None,
-        loss: args.loss.clone(),
-        changes: args.change.iter().map(|it| it.both.clone()).filter(|change| !change.is_empty()).collect(),
-        reorder: args.reorder,
-        duplicate: args.duplicate,
-        acks: args.acks,
-        ack_loss: args.ack_loss,
-        seed: args.seed,
-    };
-    let back = Direction {
-        rate: number(back),
-        trace: trace(back),
-        delay: reverse.reverse_delay.unwrap_or(args.delay),
-        jitter: reverse.reverse_jitter.unwrap_or(args.jitter),
-        queue: reverse.reverse_queue.unwrap_or(args.queue),
-        queue_low: None,
-        mark: reverse.reverse_mark.or(args.mark),
-        loss: reverse.reverse_loss.clone().unwrap_or_else(|| args.loss.clone()),
-        reorder: reverse.reverse_reorder.or(args.reorder),
-        duplicate: reverse.reverse_duplicate.unwrap_or(args.duplicate),
-        acks: reverse.reverse_acks.or(args.acks),
-        ack_loss: reverse.reverse_ack_loss.unwrap_or(args.ack_loss),
-        changes: changes_back(args),
-        seed: args.seed.wrapping_add(1),
-    };
-    LinkConfig { directions: [there, back], mtu: args.mtu }
-}
-
-/// What has an option of its own for the way back changes there only when the change says so.
-fn changes_back(args: &Args) -> Vec<DirectionChange> {
-    let back = |ChangeChoice { both, back }: &ChangeChoice| DirectionChange {
-        at: both.at,
-        rate: back.rate.or(both.rate.filter(|_| args.reverse.reverse_rate.is_none())),
-        delay: back.delay.or(both.delay.filter(|_| args.reverse.reverse_delay.is_none())),
-        loss: back.loss.clone().or_else(|| both.loss.clone().filter(|_| args.reverse.reverse_loss.is_none())),
-        up: both.up,
-    };
-    args.change.iter().map(back).filter(|change| !change.is_empty()).collect()
-}
-
-/// Reads a rate, with the file that it may name.
-pub fn parse_rate(text: &str) -> Result<RateChoice, String> {
-    Ok(match text.parse()? {
-        RateText::Rate(rate) => RateChoice { rate, trace: None },
-        RateText::File(file) => parse_trace(&file)?,
-        RateText::Cellular(model) => with_mean(model.trace()?),
-    })
-}
-
-/// Reads a file of delivery opportunities.
-pub fn parse_trace(file: &str) -> Result<RateChoice, String> {
-    let read = RateTrace::read(format!("{FILE_PREFIX}{file}"), &trace_file::read(Path::new(file))?);
-    read.map(with_mean).map_err(|why| format!("{}: {why}", shown(file)))
-}
-
-fn with_mean(trace: RateTrace) -> RateChoice {
-    RateChoice { rate: trace.mean(), trace: Some(trace) }
-}
-
-/// Reads a loss model, with the file that it may name.
-pub fn parse_loss(text: &str) -> Result<LossModel, String> {
-    match text.parse()? {
-        LossText::Model(model) => Ok(model),
-        LossText::File(file) => {
-            let read = LossPositions::read(&file, &trace_file::read(Path::new(&file))?);
-            read.map(LossModel::Positions).map_err(|why| format!("{}: {why}", shown(&file)))
+/// Reads the options.
+///
+/// Errors: a value that is not in the form of its field. Ranges are not checked.
+pub fn config_of(args: &Args) -> Result<LinkConfig> {
+    let reverse = Table::try_from(&args.reverse)?.into_iter();
+    let mut reverse: Table = reverse.map(|(name, value)| (name.replacen("reverse_", "", 1), value)).collect();
+    let changes: Vec<Table> = args.change.iter().map(|change| both_ways(change.clone(), &reverse)).collect();
+    let mut link = Table::try_from(&args.fields)?;
+    if let Some(file) = &args.trace {
+        link.insert("rate".to_owned(), format!("trace:{file}").into());
+    }
+    for field in ONE_WAY {
+        if let Some(value) = link.get(field) {
+            reverse.entry(field).or_insert_with(|| value.clone());
         }
+    }
+    link.insert(REVERSE.to_owned(), reverse.into());
+    link.insert("change".to_owned(), changes.into());
+    let text = toml::to_string(&Table::from_iter([("link".to_owned(), Value::from(vec![escaped(link.into())]))]))?;
+    let mut config = read_link(&text, args.mtu).map_err(|mistake| refusal(&mistake))?;
+    config.directions[0].seed = args.seed;
+    config.directions[1].seed = args.seed.wrapping_add(1);
+    Ok(config)
+}
+
+/// A change of the loss goes both ways, unless the way back has a loss of its own.
+fn both_ways(mut change: Table, reverse: &Table) -> Table {
+    let loss = change.get("loss").filter(|_| !reverse.contains_key("loss")).cloned();
+    if let (Some(loss), Some(Value::Table(back))) = (loss, change.get_mut(REVERSE)) {
+        back.entry("loss").or_insert(loss);
+    }
+    change
+}
+
+/// In a scenario a `$` names a variable.
+fn escaped(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.replace('$', "$$")),
+        Value::Array(items) => Value::Array(items.into_iter().map(escaped).collect()),
+        Value::Table(table) => Value::Table(table.into_iter().map(|(name, value)| (name, escaped(value))).collect()),
+        other => other,
     }
 }
 
-/// Reads `10s rate=5mbit delay=20ms loss=1% reverse-rate=1mbit down`.
-pub fn parse_change(text: &str) -> Result<ChangeChoice, String> {
+/// A mistake in `link.reverse.ack_loss` is one in `--reverse-ack-loss`.
+fn refusal(mistake: &Mistake) -> Failure {
+    let name = mistake.field.replacen("link.", "", 1);
+    let (option, field) = match name.strip_prefix("change.") {
+        Some(field) => ("change", format!(" {}", field.replace('.', "-"))),
+        None => (name.as_str(), String::new()),
+    };
+    let option = option.replace(['.', '_'], "-");
+    let given = mistake.given.as_ref().map_or(String::new(), |given| format!(" = {given}"));
+    let failure = Failure::usage(format!("--{option}{field}{given}: {}", mistake.expected));
+    let hint = mistake.hint.clone();
+    failure.hint(hint.unwrap_or_else(|| "`tccc link --help` describes every option".to_owned()))
+}
+
+/// Reads `10s rate=5mbit delay=20ms loss=1% reverse-rate=1mbit down` as one of the `change` of a `[[link]]`.
+///
+/// Errors: a word that is no field. Values are read later.
+pub fn parse_change(text: &str) -> Result<Table, String> {
     const EXPECTED: &str =
         "expected rate=…, delay=…, loss=…, reverse-rate=…, reverse-delay=…, reverse-loss=…, up or down";
     let mut words = text.split_whitespace();
-    let at = parse_duration(words.next().unwrap_or_default()).map_err(|error| error.to_string())?;
-    let (mut both, mut back) =
-        (DirectionChange { at, ..DirectionChange::default() }, DirectionChange { at, ..DirectionChange::default() });
+    let at = words.next().unwrap_or_default();
+    parse_duration(at).map_err(|error| error.to_string())?;
+    let (mut both, mut back) = (Table::new(), Table::new());
     for word in words {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
-        let change = if name.starts_with("reverse-") { &mut back } else { &mut both };
-        match name.trim_start_matches("reverse-") {
-            "up" if word == "up" => both.up = Some(true),
-            "down" if word == "down" => both.up = Some(false),
-            "rate" => change.rate = Some(value.parse().map_err(|error| format!("rate = {error}"))?),
-            "delay" => change.delay = Some(parse_duration(value).map_err(|error| format!("delay = {error}"))?),
-            "loss" => change.loss = Some(parse_loss(value).map_err(|error| format!("loss = {error}"))?),
+        let (change, name) = match name.strip_prefix("reverse-") {
+            Some(name) => (&mut back, name),
+            None => (&mut both, name),
+        };
+        match name {
+            "up" | "down" if word == name => change.insert("up".to_owned(), (name == "up").into()),
+            "rate" | "delay" | "loss" => change.insert(name.to_owned(), value.into()),
             _ => return Err(format!("\"{}\": {EXPECTED}", shown(word))),
-        }
+        };
     }
     if both.is_empty() && back.is_empty() {
         return Err(format!("nothing changes: {EXPECTED}"));
     }
-    Ok(ChangeChoice { both, back })
+    both.insert("at".to_owned(), at.into());
+    both.insert(REVERSE.to_owned(), back.into());
+    Ok(both)
 }
 
 #[cfg(test)]
@@ -140,7 +108,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::units::{QueueSize, Share};
+    use crate::path::Direction;
+    use crate::units::{BitsPerSec, QueueSize, Share};
 
     #[derive(Parser)]
     struct Command {
@@ -148,9 +117,13 @@ mod tests {
         args: Args,
     }
 
-    fn config(options: &[&str]) -> LinkConfig {
+    fn read(options: &[&str]) -> Result<LinkConfig> {
         let fixed = ["link", "--between", "a", "b", "--delay", "5ms"];
         config_of(&Command::try_parse_from(fixed.iter().chain(options)).map(|command| command.args).unwrap())
+    }
+
+    fn config(options: &[&str]) -> LinkConfig {
+        read(options).unwrap()
     }
 
     #[test]
@@ -209,17 +182,23 @@ mod tests {
         assert_eq!((there.rate, there.trace.unwrap().opportunities), (Some(BitsPerSec(2_400_000)), 2));
         assert_eq!((back.rate, back.trace), (Some(BitsPerSec(1_000_000)), None));
         std::fs::write(&file, "5\n4\n").unwrap();
-        let refusal = parse_trace(file.to_str().unwrap()).unwrap_err();
+        let refusal = read(&["--trace", file.to_str().unwrap()]).unwrap_err().to_string();
         assert!(refusal.ends_with("line 2: 4 after 5: expected times in order"), "{refusal}");
     }
 
     #[test]
-    fn changes_that_do_not_read_name_the_word() {
+    fn wrong_values_name_their_option() {
+        let check = |options: &[&str], expected: &str| {
+            let refusal = read(options).unwrap_err().to_string();
+            assert!(refusal.starts_with(expected), "{refusal}");
+        };
+        check(&["--rate", "$5"], "--rate = \"$5\": expected a rate");
+        check(&["--reverse-ack-loss", "2"], "--reverse-ack-loss = \"2\": expected a share");
+        check(&["--change", "2s rate=5"], "--change rate = \"5\": expected a rate");
+        check(&["--change", "2s reverse-loss=2"], "--change reverse-loss = \"2\": expected a share");
         let refused = |text: &str| parse_change(text).unwrap_err();
         assert!(refused("rate=5mbit").contains("expected a time"));
         assert!(refused("2s").starts_with("nothing changes: expected rate=…"));
-        assert!(refused("2s rate=5").starts_with("rate = \"5\": expected a rate"));
-        assert!(refused("2s reverse-loss=2").starts_with("loss = \"2\": expected a share"));
         assert!(refused("2s off").starts_with("\"off\": expected rate=…"));
         assert!(refused("2s up=no").starts_with("\"up=no\": expected"));
     }

@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use super::args::Args;
 use super::planned::Planned;
 use crate::catalog;
-use crate::lab::block::blocks;
 use crate::lab::cost::{self, Jobs};
+use crate::lab::part::blocks;
 use crate::lab::results::Finished;
 use crate::model::run::Engine;
 

@@ -17,7 +17,7 @@ use crate::kernel::probe::has_netem;
 use crate::lab::cost::Jobs;
 use crate::lab::part::Part;
 use crate::lab::runner;
-use crate::lab::work::{Outcome, Work};
+use crate::lab::work::{Work, WorkOutcome};
 use crate::model::run::Engine;
 use crate::report;
 use crate::virtual_time::guest::Guest;
@@ -93,12 +93,12 @@ impl Call<'_> {
     /// Runs a part of one plan and prints its report.
     ///
     /// Errors: see [`runner::run`]; the report cannot be made.
-    pub fn run(&self, one: &Planned, display: &Display) -> Result<Outcome> {
+    pub fn run(&self, one: &Planned, display: &Display) -> Result<WorkOutcome> {
         let Planned { out, scenario, plan } = one;
         let Call { part, jobs, stop, .. } = *self;
         if part.runs(scenario, plan)?.is_empty() {
             display.say(&format!("tccc: note: {}: this share has no run", scenario.name));
-            return Ok(Outcome::default());
+            return Ok(WorkOutcome::default());
         }
         let mut tell = |progress| {
             display.show(&progress);

@@ -5,7 +5,7 @@
 use anyhow::{Error, Result};
 
 use crate::failure::{Failure, FailureKind};
-use crate::lab::work::Outcome;
+use crate::lab::work::WorkOutcome;
 
 /// What did not come out as asked.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Ending {
     /// Takes in what came of one scenario.
     ///
     /// Errors: what came of it, where the call is `stopped`: no other scenario follows.
-    pub fn take(&mut self, name: &str, result: Result<Outcome>, stopped: bool) -> Result<()> {
+    pub fn take(&mut self, name: &str, result: Result<WorkOutcome>, stopped: bool) -> Result<()> {
         match result {
             Ok(outcome) => {
                 self.has_failed |= !outcome.failed.is_empty();
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn scenario_that_fails_leaves_the_others_and_decides_the_end() {
         let mut ending = Ending::default();
-        ending.take("a", Ok(Outcome::default()), false).unwrap();
+        ending.take("a", Ok(WorkOutcome::default()), false).unwrap();
         assert_eq!(ending.failure(1), None);
         ending
             .take("b", Err(Failure::outside("the path is not what the scenario asks: s-r rate").into()), false)
@@ -107,10 +107,10 @@ mod tests {
         let failure = ending.failure(2).unwrap();
         assert_eq!(failure.kind, FailureKind::Outside);
         assert!(failure.what.starts_with("1 of 2 scenarios ask for a path") && failure.what.contains("b: the path"));
-        ending.take("c", Ok(Outcome { late: vec!["c-r1".into()], ..Outcome::default() }), false).unwrap();
+        ending.take("c", Ok(WorkOutcome { late: vec!["c-r1".into()], ..WorkOutcome::default() }), false).unwrap();
         let late = ending.failure(3).unwrap();
         assert_eq!((late.kind, late.what.as_str()), (FailureKind::Again, "1 runs could not be measured: c-r1"));
-        let failed = Outcome { failed: vec![("c-r2".into(), "iperf3 ended".into())], ..Outcome::default() };
+        let failed = WorkOutcome { failed: vec![("c-r2".into(), "iperf3 ended".into())], ..WorkOutcome::default() };
         ending.take("c", Ok(failed), false).unwrap();
         assert_eq!(ending.failure(3).unwrap().kind, FailureKind::Failed);
         ending.take("d", Err(anyhow::anyhow!("write the record: disk full")), false).unwrap();
@@ -124,7 +124,7 @@ mod tests {
         let unmet = Failure::unmet("no struct_ops links").hint("use a newer kernel");
         ending.take("a", Err(Error::from(unmet).context("set the conditions")), false).unwrap();
         ending.take("b", Err(Failure::outside("the path is wrong").into()), false).unwrap();
-        ending.take("c", Ok(Outcome { late: vec!["c-r1".into()], ..Outcome::default() }), false).unwrap();
+        ending.take("c", Ok(WorkOutcome { late: vec!["c-r1".into()], ..WorkOutcome::default() }), false).unwrap();
         let failure = ending.failure(3).unwrap();
         assert_eq!((failure.kind, failure.hint.as_deref()), (FailureKind::Unmet, Some("use a newer kernel")));
         let lacking = "a: set the conditions: no struct_ops links";

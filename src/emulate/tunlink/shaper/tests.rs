@@ -29,14 +29,13 @@ fn direction() -> Direction {
     }
 }
 
-/// One in a hundred packets is lost, and nothing else bounds them.
+/// Loses 1 % of the packets, without a rate.
 fn lossy() -> Direction {
     Direction { rate: None, loss: Share(0.01).into(), ..direction() }
 }
 
-/// A direction with room for so many packets.
 fn shape(direction: &Direction, packets: u32) -> Shaper {
-    Shaper::new(direction, QueueLimit::Packets(packets))
+    Shaper::new(direction, QueueLimit::Packets(packets), None)
 }
 
 fn lost_packets(seed: u64, loss: f64, packets: u64) -> Vec<u64> {
@@ -49,7 +48,7 @@ fn packet_into_an_idle_link_is_due_after_serialisation_and_delay() {
     let mut shaper = shape(&direction(), 3);
     assert_eq!(shaper.admit(5 * MS, 1500), PacketVerdict::Due(5 * MS + FULL_PACKET + 50 * MS));
     assert_eq!(shaper.admit(500 * MS, 750), PacketVerdict::Due(500 * MS + FULL_PACKET / 2 + 50 * MS));
-    assert_eq!(shaper.max_queue_pkts(), 0);
+    assert_eq!(shaper.max_queue_pkts, 0);
 }
 
 #[test]
@@ -59,8 +58,8 @@ fn burst_fills_the_queue_behind_the_packet_being_serialised() {
         assert_eq!(shaper.admit(MS, 1500), PacketVerdict::Due(MS + n * FULL_PACKET + 50 * MS));
     }
     assert_eq!(shaper.admit(MS, 1500), PacketVerdict::Overflow);
-    assert_eq!(shaper.max_queue_pkts(), 3);
-    // The second packet begins to be serialised: one place is free, and only one.
+    assert_eq!(shaper.max_queue_pkts, 3);
+    // The second packet enters the serialiser, so there is room for exactly one.
     assert_eq!(shaper.admit(MS + FULL_PACKET, 1500), PacketVerdict::Due(MS + 5 * FULL_PACKET + 50 * MS));
     assert_eq!(shaper.admit(MS + FULL_PACKET, 1500), PacketVerdict::Overflow);
 }
@@ -68,7 +67,7 @@ fn burst_fills_the_queue_behind_the_packet_being_serialised() {
 #[test]
 fn packets_of_low_priority_find_the_queue_full_earlier() {
     let mut shaper = shape(&Direction { queue_low: Some(1), ..direction() }, 3);
-    // One is serialised, one waits: no place is left for a third of low priority.
+    // One is in the serialiser and one waits: no room is left for a third of low priority.
     for _ in 0..2 {
         assert!(matches!(shaper.admit_as(MS, 1500, LOW), PacketVerdict::Due(_)));
     }
@@ -82,7 +81,7 @@ fn packets_of_low_priority_find_the_queue_full_earlier() {
 
 #[test]
 fn byte_queue_counts_bytes() {
-    let mut shaper = Shaper::new(&direction(), QueueLimit::Bytes(2_000));
+    let mut shaper = Shaper::new(&direction(), QueueLimit::Bytes(2_000), None);
     for (bytes, fits) in [(1500, true), (1500, true), (501, false), (500, true), (1, false)] {
         assert_eq!(shaper.admit(0, bytes) != PacketVerdict::Overflow, fits, "{bytes} bytes");
     }
@@ -98,29 +97,29 @@ fn rate_does_not_drift_when_a_packet_takes_no_whole_number_of_nanoseconds() {
 }
 
 #[test]
-fn same_seed_loses_the_same_packets_and_another_seed_others() {
+fn losses_depend_on_the_seed_alone_and_a_larger_loss_includes_those_of_a_smaller() {
     assert_eq!(lost_packets(7, 0.01, 20_000), lost_packets(7, 0.01, 20_000));
     assert_ne!(lost_packets(7, 0.01, 20_000), lost_packets(8, 0.01, 20_000));
-}
-
-/// The numbers a seed stands for must never change: published results are repeated by them.
-#[test]
-fn seed_stands_for_these_packets_for_ever() {
-    assert_eq!(lost_packets(1, 0.01, 1_000), SEED_1_AT_1_PERCENT);
-}
-const SEED_1_AT_1_PERCENT: &[u64] = &[158, 220, 223, 245, 299, 404, 444, 592, 828, 840];
-
-#[test]
-fn packets_lost_at_a_small_loss_are_lost_at_a_larger_one() {
-    let few = lost_packets(3, 0.001, 50_000);
-    let many = lost_packets(3, 0.01, 50_000);
+    let (few, many) = (lost_packets(3, 0.001, 50_000), lost_packets(3, 0.01, 50_000));
     assert!(!few.is_empty() && few.iter().all(|packet| many.contains(packet)));
+    // A seed's losses must never change, because published results are repeated by seed.
+    assert_eq!(lost_packets(1, 0.01, 1_000), [158, 220, 223, 245, 299, 404, 444, 592, 828, 840]);
+}
+
+#[test]
+fn reseed_restarts_the_pattern() {
+    let mut shaper = shape(&lossy(), 1);
+    for n in 0..777 {
+        shaper.admit(n * MS, 100);
+    }
+    shaper.reseed(9);
+    let lost: Vec<u64> = (0..5_000).filter(|&n| shaper.admit((n + 777) * MS, 100) == PacketVerdict::Lost).collect();
+    assert_eq!(lost, lost_packets(9, 0.01, 5_000));
 }
 
 #[test]
 fn jitter_neither_reorders_nor_changes_the_loss() {
-    let jittered = Direction { jitter: Duration::from_millis(5), ..lossy() };
-    let mut shaper = shape(&jittered, 1);
+    let mut shaper = shape(&Direction { jitter: Duration::from_millis(5), ..lossy() }, 1);
     let (mut last, mut lost, mut delays) = (0, Vec::new(), Vec::new());
     for n in 0..10_000u64 {
         match shaper.admit(n * 10 * MS, 1500) {
@@ -139,7 +138,7 @@ fn jitter_neither_reorders_nor_changes_the_loss() {
     assert!((mean as i64 - 52_500_000).abs() < 100_000, "mean delay {mean} ns");
 }
 
-/// Share of 100 000 that a fixed seed draws: within 3.5 standard deviations of what is asked.
+/// A fixed seed's share of 100 000 packets is within 3.5 standard deviations.
 fn assert_share(what: &str, drawn: usize, share: f64) {
     let (expected, deviation) = (100_000.0 * share, (100_000.0 * share * (1.0 - share)).sqrt());
     assert!((drawn as f64 - expected).abs() < 3.5 * deviation, "{what}: {drawn} for {expected}");
@@ -149,19 +148,17 @@ fn assert_share(what: &str, drawn: usize, share: f64) {
 fn packets_held_back_are_the_asked_share_and_the_same_for_equal_seeds() {
     let reorder = Some("share=2%,by=7ms".parse().unwrap());
     let held = |seed| {
-        let direction = Direction { reorder, seed, ..lossy() };
-        let mut shaper = shape(&direction, 1);
-        let due = |n: &u64| match shaper.admit(n * MS, 1500) {
-            PacketVerdict::Due(due) if due == n * MS + 57 * MS => true,
+        let mut shaper = shape(&Direction { reorder, seed, ..lossy() }, 1);
+        let is_held = |n: &u64| match shaper.admit(n * MS, 1500) {
             PacketVerdict::Due(due) => {
-                assert_eq!(due, n * MS + 50 * MS);
-                false
+                assert!([50, 57].map(|delay| (n + delay) * MS).contains(&due));
+                due == (n + 57) * MS
             }
             _ => false,
         };
-        (0..100_000).filter(due).collect::<Vec<u64>>()
+        (0..100_000).filter(is_held).collect::<Vec<u64>>()
     };
-    // One in a hundred is lost before it could be held back.
+    // 1 % is lost before it can be held back.
     assert_share("held back", held(3).len(), 0.02 * 0.99);
     assert_eq!(held(3), held(3));
     assert_ne!(held(3), held(4));
@@ -191,43 +188,38 @@ fn copies_are_the_asked_share_follow_their_packet_and_need_a_place() {
 fn copy_of_a_packet_of_low_priority_finds_its_share_of_the_queue() {
     let direction = Direction { duplicate: Share(1.0), queue_low: Some(2), ..direction() };
     let mut shaper = shape(&direction, 9);
-    let mut low = || {
-        [Some(shaper.admit_as(0, 1500, LOW)), shaper.admit_copy(0, 1500)]
-            .map(|one| one == Some(PacketVerdict::Overflow))
-    };
-    assert_eq!(low(), [false, false], "one is sent, one waits");
-    assert_eq!(low(), [false, true], "two wait");
+    // One is in the serialiser and one waits; then two wait.
+    for overflows in [[false, false], [false, true]] {
+        let both = [Some(shaper.admit_as(0, 1500, LOW)), shaper.admit_copy(0, 1500)];
+        assert_eq!(both.map(|one| one == Some(PacketVerdict::Overflow)), overflows);
+    }
     assert!(matches!(shaper.admit(0, 1500), PacketVerdict::Due(_)), "there is more room for others");
 }
 
-/// The generators advanced only for packets that got through: a full queue or a loss changed what happened to all behind.
+/// Generators once advanced only for packets that passed, so a drop changed the fate of all packets behind it.
 #[test]
 fn what_happens_to_a_packet_by_chance_depends_on_its_number_alone() {
-    let random = Direction {
-        rate: None,
-        jitter: Duration::from_millis(2),
-        reorder: Some("share=5%,by=7ms".parse().unwrap()),
-        duplicate: Share(0.05),
-        ..direction()
-    };
+    let reorder = Some("share=5%,by=7ms".parse().unwrap());
+    let random =
+        Direction { rate: None, jitter: Duration::from_millis(2), reorder, duplicate: Share(0.05), ..direction() };
     let verdicts = |loss: f64| -> Vec<_> {
-        let direction = Direction { loss: Share(loss).into(), ..random.clone() };
-        let mut shaper = shape(&direction, 1);
+        let mut shaper = shape(&Direction { loss: Share(loss).into(), ..random.clone() }, 1);
         (0..5_000).map(|n| [Some(shaper.admit(n * 20 * MS, 1500)), shaper.admit_copy(n * 20 * MS, 1500)]).collect()
     };
     let (without, with) = (verdicts(0.0), verdicts(0.1));
-    let lost = with.iter().filter(|one| one[0] == Some(PacketVerdict::Lost)).count();
+    let lost: Vec<u64> = (0..5_000).filter(|n| with[*n as usize][0] == Some(PacketVerdict::Lost)).collect();
+    assert_eq!(lost, lost_packets(7, 0.1, 5_000), "reordering and copies do not change the losses");
     let same = without.iter().zip(&with).filter(|(one, other)| one == other).count();
-    assert!(lost > 300 && same == 5_000 - lost, "{lost} lost, {same} the same");
+    assert!(lost.len() > 300 && same == 5_000 - lost.len(), "{} lost, {same} the same", lost.len());
 }
 
 #[test]
 fn packets_behind_as_many_as_asked_are_marked_and_no_others() {
     let marks = |mark| {
-        let mut shaper = shape(&direction(), 3).with_mark(Some(mark));
+        let mut shaper = Shaper::new(&direction(), QueueLimit::Packets(3), Some(mark));
         let mut admit = |at: u64| {
             shaper.admit(at, 1500);
-            shaper.marks_last()
+            shaper.is_marked
         };
         // One is serialised, then one, two and three wait; later the queue is empty again.
         [admit(MS), admit(MS), admit(MS), admit(MS), admit(500 * MS)]
@@ -238,44 +230,30 @@ fn packets_behind_as_many_as_asked_are_marked_and_no_others() {
 }
 
 #[test]
-fn reordering_and_copies_lose_the_same_packets() {
-    let reorder = Some("share=5%,by=7ms".parse().unwrap());
-    let direction = Direction { reorder, duplicate: Share(0.05), ..lossy() };
-    let mut shaper = shape(&direction, 1);
-    let is_lost = |n: &u64| {
-        let verdict = shaper.admit(n * MS, 1500);
-        let _ = shaper.admit_copy(n * MS, 1500);
-        verdict == PacketVerdict::Lost
-    };
-    assert_eq!((0..10_000).filter(is_lost).collect::<Vec<u64>>(), lost_packets(7, 0.01, 10_000));
-}
-
-#[test]
 fn changes_come_at_their_moments_after_the_start_and_not_before() {
-    let at = |seconds, change: DirectionChange| DirectionChange { at: Duration::from_secs(seconds), ..change };
+    let change = |at, change: DirectionChange| DirectionChange { at: Duration::from_secs(at), ..change };
     let changes = vec![
-        at(1, DirectionChange { rate: Some(BitsPerSec(1_000_000)), ..DirectionChange::default() }),
-        at(2, DirectionChange { delay: Some(Duration::from_millis(5)), ..DirectionChange::default() }),
-        at(3, DirectionChange { up: Some(false), ..DirectionChange::default() }),
-        at(4, DirectionChange { up: Some(true), loss: Some(Share(1.0).into()), ..DirectionChange::default() }),
+        change(1, DirectionChange { rate: Some(BitsPerSec(1_000_000)), ..DirectionChange::default() }),
+        change(2, DirectionChange { delay: Some(Duration::from_millis(5)), ..DirectionChange::default() }),
+        change(3, DirectionChange { up: Some(false), ..DirectionChange::default() }),
+        change(4, DirectionChange { up: Some(true), loss: Some(Share(1.0).into()), ..DirectionChange::default() }),
     ];
     let mut shaper = shape(&Direction { changes, ..direction() }, 3);
-    let mut after = |ms: u64| match shaper.admit(ms * MS, 1500) {
-        PacketVerdict::Due(due) => Some(due - ms * MS),
-        _ => None,
-    };
-    assert_eq!(after(5_000), Some(FULL_PACKET + 50 * MS), "not started");
+    let not_started = shaper.admit(5_000 * MS, 1500);
+    assert_eq!(not_started, PacketVerdict::Due(5_000 * MS + FULL_PACKET + 50 * MS));
     let begin = 10_000;
     shaper.start(begin * MS);
-    let mut after = |ms: u64| (ms, shaper.admit((begin + ms) * MS, 1500));
-    let due = |ms: u64, took: u64| (ms, PacketVerdict::Due((begin + ms) * MS + took));
     // 10 of 12 kbit in the last millisecond at 10 Mbit/s, 2 ms for the others.
-    assert_eq!(after(999), due(999, 3 * MS + 50 * MS));
-    assert_eq!(after(1_500), due(1_500, 12 * MS + 50 * MS));
-    assert_eq!(after(1_995), due(1_995, 12 * MS + 5 * MS), "it leaves after the change");
-    assert_eq!(after(2_500), due(2_500, 12 * MS + 5 * MS));
-    assert_eq!(after(3_000), (3_000, PacketVerdict::Down));
-    assert_eq!(after(4_000), (4_000, PacketVerdict::Lost));
+    for (ms, took) in [
+        (999, 3 * MS + 50 * MS),
+        (1_500, 12 * MS + 50 * MS),
+        (1_995, 12 * MS + 5 * MS), // it leaves after the change
+        (2_500, 12 * MS + 5 * MS),
+    ] {
+        assert_eq!(shaper.admit((begin + ms) * MS, 1500), PacketVerdict::Due((begin + ms) * MS + took), "{ms}");
+    }
+    assert_eq!(shaper.admit((begin + 3_000) * MS, 1500), PacketVerdict::Down);
+    assert_eq!(shaper.admit((begin + 4_000) * MS, 1500), PacketVerdict::Lost);
     shaper.reseed(7);
     assert_eq!(shaper.admit(20_000 * MS, 1500), PacketVerdict::Due(20_000 * MS + FULL_PACKET + 50 * MS));
 }
@@ -292,22 +270,11 @@ fn trace_takes_the_place_of_its_mean_when_the_link_is_started() {
     assert_eq!(burst, [due(10), due(10), due(30), PacketVerdict::Overflow]);
     assert_eq!(shaper.admit(109 * MS, 1500), PacketVerdict::Overflow, "all wait for an opportunity");
     assert_eq!(shaper.admit(110 * MS, 1500), due(40));
-    assert_eq!(shaper.max_queue_pkts(), 3);
-}
-
-#[test]
-fn reseed_starts_the_pattern_anew() {
-    let mut shaper = shape(&lossy(), 1);
-    for n in 0..777 {
-        shaper.admit(n * MS, 100);
-    }
-    shaper.reseed(9);
-    let lost: Vec<u64> = (0..5_000).filter(|&n| shaper.admit((n + 777) * MS, 100) == PacketVerdict::Lost).collect();
-    assert_eq!(lost, lost_packets(9, 0.01, 5_000));
+    assert_eq!(shaper.max_queue_pkts, 3);
 }
 
 proptest! {
-    /// Whatever arrives, packets keep their order, none is early, the queue keeps its bound and the rate is not exceeded.
+    /// Packets keep their order, none is early, and queue and rate keep their bounds.
     #[test]
     fn any_arrivals_keep_order_bound_and_rate(
         packets in prop::collection::vec((0u64..3 * MS, 20u32..1500), 1..400),
@@ -326,7 +293,7 @@ proptest! {
                 prop_assert!(due >= last_due);
                 let own_time = u128::from(bytes) * 8 * NANOS_PER_SEC / u128::from(rate);
                 prop_assert!(due >= now + 50 * MS + own_time as u64);
-                let busy = u128::from(shaper.serialiser.free_at() - first.unwrap() + 1);
+                let busy = u128::from(shaper.serialiser.free_at - first.unwrap() + 1);
                 prop_assert!(carried_bits * NANOS_PER_SEC <= busy * u128::from(rate) );
                 last_due = due;
             }

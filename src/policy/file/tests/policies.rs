@@ -1,6 +1,7 @@
-//! Policies that a file can hold, at random.
+//! Random policies that a file can hold.
 
 use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use proptest::collection::{btree_set, vec};
@@ -8,6 +9,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::super::prefixes::without_host_bits;
 use crate::policy::limit::tests::any_limit;
 use crate::policy::rule::{
     Allowed, Arm, CgroupName, GuardLimit, Match, OnFail, Policy, Portion, Ports, RolloutStep, Rule, RuleTrial, Split,
@@ -17,7 +19,7 @@ use crate::units::prefix::Prefix;
 
 const ALGORITHM: &str = "[a-zA-Z0-9_.-]{1,15}";
 
-/// A policy whose rules are without lines; only the last may be for every connection.
+/// Rules have line 0. Only the last one may be for every connection.
 pub(super) fn any_policy() -> impl Strategy<Value = Policy> {
     vec(any_rule(), 1..6).prop_map(|mut rules| {
         let last = rules.len() - 1;
@@ -46,7 +48,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
     )
 }
 
-/// The trial as a file allows it beside this split and these steps.
+/// Leaves what a file allows beside this split and these steps.
 fn fitting(trial: Option<RuleTrial>, split: &Split, steps: Vec<RolloutStep>) -> Option<RuleTrial> {
     let mut trial = trial.unwrap_or_default();
     let changes = split.arms.iter().any(|arm| arm.treatment != Treatment::Keep);
@@ -74,7 +76,7 @@ fn whole(treatment: Treatment) -> Split {
     Split { arms: vec![Arm { treatment, portion: Portion::ALL }], by: SplitBy::Connection }
 }
 
-/// Several arms; the cuts between 0 and 100 % give their shares.
+/// Cuts between 0 and 100 % give the arms' shares.
 fn any_split() -> impl Strategy<Value = Split> {
     let arms = btree_set(any_algorithm(), 2..6).prop_flat_map(|algorithms| {
         let cuts = vec(0..=Portion::ALL.0, algorithms.len() - 1);
@@ -105,16 +107,11 @@ fn any_steps() -> impl Strategy<Value = (Split, Vec<RolloutStep>)> {
             portions.iter().zip(durations).map(step).collect::<Vec<_>>()
         })
     });
-    (any_algorithm(), steps, any_by()).prop_map(|(treatment, steps, by)| {
-        let first = steps[0].portion;
-        let rest = Portion(Portion::ALL.0 - first.0);
-        let arms = [(treatment, first), (Treatment::Keep, rest)];
-        let arms = arms.map(|(treatment, portion)| Arm { treatment, portion }).to_vec();
-        (Split { arms, by }, steps)
-    })
+    (any_algorithm(), steps, any_by())
+        .prop_map(|(treatment, steps, by)| (Split { arms: Arm::with_rest(treatment, steps[0].portion), by }, steps))
 }
 
-/// A time of any length, or of whole minutes.
+/// Any number of nanoseconds, or whole minutes.
 fn any_time() -> impl Strategy<Value = Duration> {
     const DAYS: u64 = 30 * 86_400;
     prop_oneof![
@@ -135,12 +132,9 @@ fn any_match() -> impl Strategy<Value = Match> {
     let texts = |pattern: &'static str| btree_set(pattern, 0..3).prop_map(Vec::from_iter);
     let netns = prop_oneof![texts("[a-z0-9'\"\\\\é #=-]{1,20}"), texts("/run/[a-z'\"\\\\é/.]{0,20}")];
     let direction = option::of(select(vec![Way::In, Way::Out]));
-    let current = texts(ALGORITHM).prop_map(|mut names: Vec<String>| {
-        names.retain(|name| name != "keep");
-        names
-    });
-    (any_cgroups(), netns, any_prefixes(), any_ports(), any_ports(), direction, current).prop_map(
-        |(cgroups, netns, to, local_port, remote_port, direction, current)| Match {
+    let current = texts("[a-zA-Z0-9_.-]{5,15}"); // never "keep"
+    (any_cgroups(), netns, any_prefixes(), [any_ports(), any_ports()], direction, current).prop_map(
+        |(cgroups, netns, to, [local_port, remote_port], direction, current)| Match {
             cgroups,
             netns,
             to,
@@ -152,7 +146,7 @@ fn any_match() -> impl Strategy<Value = Match> {
     )
 }
 
-/// Units before paths, as the reader has them.
+/// Units before paths, as the reader orders them.
 fn any_cgroups() -> impl Strategy<Value = Vec<CgroupName>> {
     let units = btree_set(r#"[a-z@:_.'"\\é-]{1,40}\.(service|socket|slice|scope)"#, 0..3);
     let path = vec(r#"[a-z '"\\é#=-]{1,20}"#, 1..4).prop_map(|parts| format!("/{}", parts.join("/")));
@@ -163,15 +157,9 @@ fn any_cgroups() -> impl Strategy<Value = Vec<CgroupName>> {
 }
 
 fn any_prefixes() -> impl Strategy<Value = Vec<Prefix>> {
-    let v4 = (any::<u32>(), 0..=32_u32).prop_map(|(address, bits)| {
-        let network = address & !u32::MAX.checked_shr(bits).unwrap_or(0);
-        format!("{}/{bits}", std::net::Ipv4Addr::from_bits(network))
-    });
-    let v6 = (any::<u128>(), 0..=128_u32).prop_map(|(address, bits)| {
-        let network = address & !u128::MAX.checked_shr(bits).unwrap_or(0);
-        format!("{}/{bits}", std::net::Ipv6Addr::from_bits(network))
-    });
-    let prefix = prop_oneof![v4, v6].prop_map(|text| text.parse::<Prefix>().expect("a prefix"));
+    let v4 = (any::<Ipv4Addr>(), 0..=32_u32).prop_map(|(address, bits)| format!("{address}/{bits}"));
+    let v6 = (any::<Ipv6Addr>(), 0..=128_u32).prop_map(|(address, bits)| format!("{address}/{bits}"));
+    let prefix = prop_oneof![v4, v6].prop_map(|text| without_host_bits(&text).expect("a prefix"));
     btree_set(prefix, 0..20).prop_map(Vec::from_iter)
 }
 

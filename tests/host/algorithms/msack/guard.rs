@@ -1,33 +1,30 @@
-//! The guard of msack, which the paper does not have: where it cuts, and what it forgives.
+//! The guard of msack, an addition to the paper: which losses it cuts for, and which it forgives.
 
-use super::{LONG_RTT_US, RTT_US, counters, msack, paper, steady, tell};
+use super::*;
 
-use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, Native};
-
-/// As it is loaded by default.
-fn guarded() -> Connection<'static> {
+/// With default tunables.
+fn guarded() -> Endpoint<'static> {
     steady(native::find("msack"))
 }
 
-/// The verdicts on so many ACKs in a row, each of which tells of so many losses at the average RTT.
-fn row(connection: &mut Connection, acks: usize, losses: u32) -> Vec<String> {
+/// The verdicts on successive ACKs at the average RTT, each with `losses`.
+fn row(connection: &mut Endpoint, acks: usize, losses: u32) -> Vec<String> {
     let mut verdicts = Vec::new();
     for _ in 0..acks {
-        tell(connection, RTT_US, losses);
+        tell(connection, NEAR, losses);
         verdicts.push(connection.verdict());
     }
     verdicts
 }
 
-/// It went wrong where linear growth filled the queue: the average followed, and every loss at the overflow was random.
+/// Linear growth fills the queue slowly: the average follows, and the paper takes a loss at the overflow for random.
 #[test]
 fn guard_cuts_at_the_overflow_of_a_slowly_filled_queue_at_any_window() {
     for capacity in [20, 50, 80, 400, 10_000] {
         let at_overflow = |native: &Native| {
-            let mut connection = Connection::over(native, capacity, 20);
+            let mut connection = Endpoint::over(native, capacity, 20);
             for queued in 0..=capacity {
-                let rtt_us = (u64::from(RTT_US) * u64::from(capacity + queued) / u64::from(capacity)) as u32;
+                let rtt_us = (u64::from(NEAR) * u64::from(capacity + queued) / u64::from(capacity)) as u32;
                 let tcp = &mut connection.tcp;
                 tcp.snd_cwnd = capacity + queued;
                 (tcp.snd_una, tcp.snd_nxt) = (tcp.snd_nxt, tcp.snd_nxt + tcp.snd_cwnd);
@@ -39,7 +36,7 @@ fn guard_cuts_at_the_overflow_of_a_slowly_filled_queue_at_any_window() {
         };
         let is_hidden = capacity >= 50;
         let by_paper = if is_hidden { ("random".into(), 2 * capacity) } else { ("postponed".into(), 2 * capacity) };
-        assert_eq!(at_overflow(paper()), by_paper, "{capacity} packets");
+        assert_eq!(at_overflow(*PAPER), by_paper, "{capacity} packets");
         let expected = if is_hidden { ("guard".into(), capacity) } else { by_paper };
         assert_eq!(at_overflow(native::find("msack")), expected, "{capacity} packets");
     }
@@ -48,9 +45,9 @@ fn guard_cuts_at_the_overflow_of_a_slowly_filled_queue_at_any_window() {
 #[test]
 fn guard_cuts_from_three_queued_packets_on() {
     for (cwnd, forgiven_us, cut_us) in [(40, 10_810, 10_811), (400, 10_075, 10_076), (35, 10_937, 10_938)] {
-        for (rtt_us, expected) in [(9_000, "random"), (RTT_US, "random"), (forgiven_us, "random"), (cut_us, "guard")] {
-            let mut connection = Connection::over(native::find("msack"), cwnd, 20);
-            connection.hear(Some(RTT_US));
+        for (rtt_us, expected) in [(9_000, "random"), (NEAR, "random"), (forgiven_us, "random"), (cut_us, "guard")] {
+            let mut connection = Endpoint::over(native::find("msack"), cwnd, 20);
+            connection.hear(Some(NEAR));
             connection.hear(Some(rtt_us));
             connection.mark_lost(1);
             assert_eq!(connection.verdict(), expected, "{rtt_us} us at {cwnd} packets");
@@ -63,7 +60,7 @@ fn guard_cuts_from_three_queued_packets_on() {
 #[test]
 fn guard_inside_recovery_cuts_the_window_of_its_beginning() {
     let mut connection = guarded();
-    tell(&mut connection, RTT_US, 1);
+    tell(&mut connection, NEAR, 1);
     tell(&mut connection, 10_900, 1);
     assert_eq!((connection.verdict().as_str(), connection.ssthresh()), ("guard", 20));
     assert_eq!((counters(&connection), connection.phase()), ([1, 0, 1, 0], "recovery"));
@@ -72,13 +69,13 @@ fn guard_inside_recovery_cuts_the_window_of_its_beginning() {
 #[test]
 fn guard_leaves_what_is_above_the_tolerance_to_the_parent() {
     let mut connection = guarded();
-    tell(&mut connection, LONG_RTT_US, 1);
+    tell(&mut connection, FAR, 1);
     assert_eq!((connection.verdict().as_str(), connection.ssthresh()), ("postponed", 40));
 }
 
-/// It went wrong where several losses came with one ACK: the guard counted ACKs.
+/// The guard once counted ACKs instead of losses.
 #[test]
-fn guard_counts_losses_and_not_the_acks_that_tell_of_them() {
+fn guard_counts_losses_and_not_acks() {
     for (acks, losses) in [(8, 1), (4, 2), (2, 4), (1, 8)] {
         let mut connection = guarded();
         assert_eq!(row(&mut connection, acks, losses), vec!["random"; acks], "{losses} losses an ACK");
@@ -92,7 +89,7 @@ fn guard_counts_losses_and_not_the_acks_that_tell_of_them() {
 
 #[test]
 fn guard_forgives_over_recoveries_what_delivered_packets_earned() {
-    // At 1 %; no more than eight are earned.
+    // 1 % of packets, at most eight.
     for (delivered, earned) in [(99, 0), (100, 1), (u32::MAX, 8)] {
         let mut connection = guarded();
         row(&mut connection, 8, 1);
@@ -107,7 +104,7 @@ fn guard_forgives_over_recoveries_what_delivered_packets_earned() {
 fn guard_s_budget_outlasts_a_postponed_cut_and_is_full_after_a_timeout() {
     let mut postponed = guarded();
     row(&mut postponed, 7, 1);
-    tell(&mut postponed, LONG_RTT_US, 1);
+    tell(&mut postponed, FAR, 1);
     assert_eq!(postponed.verdict(), "postponed");
     assert_eq!(row(&mut postponed, 2, 1), ["random", "guard"]);
     let mut timeout = guarded();

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::bounded::reason;
 use crate::failure::Failure;
-use crate::lab::work::{Forecast, Outcome, Progress};
+use crate::lab::work::{Forecast, Progress, WorkOutcome};
 
 /// Version of the file.
 const SCHEMA: u32 = 1;
@@ -70,7 +70,7 @@ impl ProgressFile {
     }
 
     /// Takes in what came of a scenario.
-    pub fn end(&self, outcome: &Outcome) {
+    pub fn end(&self, outcome: &WorkOutcome) {
         self.change(|now| {
             let left_out = now.state.failed - now.failed_before;
             now.state.failed = now.failed_before + left_out.max(outcome.failed.len() + outcome.late.len());
@@ -144,9 +144,9 @@ mod tests {
         progress.show(&Progress::Left { going: 1, left: Duration::from_secs(4) });
         assert_eq!(text(), "{\"schema\":1,\"total\":6,\"done\":2,\"late\":1,\"failed\":0,\"seconds_left\":24}\n");
         progress.show(&again(true));
-        progress.end(&Outcome { late: vec!["b".into()], ..Outcome::default() });
+        progress.end(&WorkOutcome { late: vec!["b".into()], ..WorkOutcome::default() });
         progress.show(&Progress::Begins(forecast(3, 0, 20)));
-        progress.end(&Outcome { failed: vec![("c".into(), "why".into())], ..Outcome::default() });
+        progress.end(&WorkOutcome { failed: vec![("c".into(), "why".into())], ..WorkOutcome::default() });
         assert_eq!(text(), "{\"schema\":1,\"total\":6,\"done\":2,\"late\":1,\"failed\":2,\"seconds_left\":0}\n");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
     }

@@ -1,46 +1,47 @@
-//! A connection of an algorithm of `bpf/cc`, with its private fields by name.
+//! A connection under a catalogue algorithm, with its private fields by name.
 
 use derive_more::{Deref, DerefMut};
-use tccc::author::ring::connection;
-use tccc::catalog::{self, StateValue};
+use tccc::author::ring::connection::Connection;
+use tccc::catalog::StateValue;
 
-use crate::algorithms::kernel::{Acked, Kernel};
-use crate::algorithms::native::{self, CongestionControl, Native, Socket, Tcp, event};
-use crate::algorithms::operations::Operation;
+use super::*;
 
-/// A connection with its clock; it begins with a full window in flight.
+/// Something that happens to a connection.
+pub type EndpointStep = fn(&mut Endpoint);
+
+/// A connection that begins with a full window in flight.
 #[derive(Deref, DerefMut)]
-pub struct Connection<'n> {
+pub struct Endpoint<'n> {
     #[deref]
     #[deref_mut]
-    connection: connection::Connection<'n>,
+    connection: Connection<'n>,
     id: &'n str,
 }
 
-/// What ends a pause without data in flight: an event, and from Linux 7.1 on a callback of its own.
-pub const RESUMPTIONS: [fn(&mut Connection); 2] = [
+/// The ends of a pause without data in flight: an event, or a callback from Linux 7.1 on.
+pub const RESUMPTIONS: [fn(&mut Endpoint); 2] = [
     |flow| flow.call(|cc, tcp| cc.cwnd_event(tcp, event::TX_START)),
     |flow| flow.call(|cc, tcp| cc.cwnd_event_tx_start(tcp)),
 ];
 
-impl Connection<'static> {
-    /// With the defaults.
+impl Endpoint<'static> {
+    /// With default tunables.
     pub fn of(id: &str, cwnd: u32, ssthresh: u32) -> Self {
-        Connection::over(native::find(id), cwnd, ssthresh)
+        Endpoint::over(native::find(id), cwnd, ssthresh)
     }
 
-    /// With the defaults, in congestion avoidance.
+    /// With default tunables, in congestion avoidance.
     pub fn avoiding(id: &str, cwnd: u32) -> Self {
-        Connection::of(id, cwnd, 2)
+        Endpoint::of(id, cwnd, 2)
     }
 }
 
-impl<'n> Connection<'n> {
+impl<'n> Endpoint<'n> {
     pub fn over(native: &'n Native, cwnd: u32, ssthresh: u32) -> Self {
-        Connection { connection: connection::Connection::over(native, cwnd, ssthresh), id: &native.id }
+        Endpoint { connection: Connection::over(native, cwnd, ssthresh), id: &native.id }
     }
 
-    /// One that comes from another algorithm, with these changes to its fields.
+    /// Switches to the algorithm from another one, after changes to the connection's fields.
     pub fn switched(mut self, change: impl FnOnce(&mut Tcp)) -> Self {
         self.call(|cc, tcp| {
             change(tcp);
@@ -49,7 +50,12 @@ impl<'n> Connection<'n> {
         self
     }
 
-    /// The same connection after these operations.
+    pub fn through(mut self, steps: &[EndpointStep]) -> Self {
+        steps.iter().for_each(|step| step(&mut self));
+        self
+    }
+
+    /// Applies operations.
     pub fn after(mut self, operations: &[Operation]) -> Self {
         operations.iter().for_each(|&operation| self.apply(operation));
         self
@@ -60,7 +66,7 @@ impl<'n> Connection<'n> {
         (self.cwnd(), self.ssthresh())
     }
 
-    /// A field of the private state, by the name that `tccc show` gives, or by its last part.
+    /// A field of the private state, by the name in `tccc show` or by its last part.
     pub fn value(&self, name: &str) -> StateValue {
         let private = self.cc.private();
         let fields = catalog::find(self.id).unwrap().layout.decode(&private);
@@ -87,33 +93,33 @@ impl<'n> Connection<'n> {
         self.apply(Operation::TimeOut);
     }
 
-    /// A loss begins a recovery; the threshold that it leads to.
+    /// Enters recovery and returns the threshold.
     pub fn reduce(&mut self) -> u32 {
         self.enter_recovery();
         self.ssthresh()
     }
 
-    /// A callback by itself.
+    /// Calls one callback.
     pub fn call<R>(&mut self, callback: impl FnOnce(&mut Socket<'n>, &mut Tcp) -> R) -> R {
         let kernel: &mut Kernel<_> = self;
         callback(&mut kernel.cc, &mut kernel.tcp)
     }
 
-    /// RTT samples, and nothing else.
+    /// Passes RTT samples.
     pub fn sample(&mut self, rtts_us: &[u32]) {
         for &rtt_us in rtts_us {
             self.call(|cc, tcp| cc.pkts_acked(tcp, 1, Some(rtt_us)));
         }
     }
 
-    /// One ACK: its sample, then growth, whatever is in flight.
+    /// Passes the sample and the growth of one ACK, whatever is in flight.
     pub fn acknowledge(&mut self, packets: u32, rtt_us: Option<u32>) {
         let acked = Acked { delivered: packets, in_order: packets, lost: 0, rtt_us };
         self.acked(acked);
         self.control(acked);
     }
 
-    /// A round that had these samples is over: an ACK of one packet of the next one arrives, without a sample.
+    /// Ends a round with these samples: an ACK of the next round arrives, without a sample.
     pub fn end_round(&mut self, rtts_us: &[u32]) {
         self.sample(rtts_us);
         self.tcp.snd_una = self.tcp.snd_nxt.wrapping_add(1);
@@ -121,7 +127,6 @@ impl<'n> Connection<'n> {
         self.call(|cc, tcp| cc.cong_avoid(tcp, 1));
     }
 
-    /// So many rounds that had these samples.
     pub fn end_rounds(&mut self, rounds: usize, rtts_us: &[u32]) {
         (0..rounds).for_each(|_| self.end_round(rtts_us));
     }

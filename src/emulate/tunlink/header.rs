@@ -1,13 +1,15 @@
-//! Congestion marks in the header of an IP packet (RFC 3168): from "capable" to "experienced".
+//! Congestion marks (RFC 3168) and priority (RFC 2474) in IP headers.
 
-/// The two bits in IPv4's second byte, and in the second half of IPv6's first two.
+/// Class selector 1: packets that may be dropped first (RFC 3662).
+const LOW: u8 = 8;
+/// The two lowest bits are for congestion marks.
+const CONGESTION_BITS: u32 = 2;
+/// In IPv4's second byte; in IPv6, four bits higher.
 const ECN_BITS: u8 = 0b11;
 const CHECKSUM: std::ops::Range<usize> = 10..12;
 const IPV4_HEADER: usize = 20;
 
-/// Marks a packet whose ends understand marks; returns whether it is marked now.
-///
-/// A packet that is neither IPv4 nor IPv6, or whose ends do not understand marks, stays as it is.
+/// Marks an ECN-capable packet; returns whether it is marked now. Any other packet stays as it is.
 pub fn mark_congestion(packet: &mut [u8]) -> bool {
     match packet {
         [first, ..] if *first >> 4 == 4 && packet.len() >= IPV4_HEADER => mark_ipv4(packet),
@@ -26,21 +28,34 @@ fn mark_ipv4(packet: &mut [u8]) -> bool {
         return false;
     }
     packet[1] |= ECN_BITS;
-    // HC' = ~(~HC + ~m + m')  RFC 1624, 3; only the low byte of the first word differs
+    // HC' = ~(~HC + ~m + m')  RFC 1624, 3; only the low byte of the first word changes
     let checksum = u16::from_be_bytes([packet[CHECKSUM.start], packet[CHECKSUM.start + 1]]);
     let word = |low: u8| u32::from(u16::from_be_bytes([packet[0], low]));
     let sum = u32::from(!checksum) + (0xffff - word(old)) + word(packet[1]);
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let folded = (folded & 0xffff) + (folded >> 16);
-    packet[CHECKSUM].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    packet[CHECKSUM].copy_from_slice(&(!fold(sum)).to_be_bytes());
     true
+}
+
+fn fold(sum: u32) -> u16 {
+    let folded = (sum & 0xffff) + (sum >> 16);
+    ((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+pub fn is_low(packet: &[u8]) -> bool {
+    let [first, second, ..] = packet else { return false };
+    let service = match first >> 4 {
+        4 => *second,
+        6 => first << 4 | second >> 4,
+        _ => return false,
+    };
+    service >> CONGESTION_BITS == LOW
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A header with a right checksum, by the definition: the sum of all words is all ones.
+    /// The sum of all words of a header with a correct checksum is all ones.
     fn ipv4(service: u8, identification: u16) -> Vec<u8> {
         let mut header = vec![0x45, service, 5, 220, 0, 0, 0x40, 0, 64, 6, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2];
         header[4..6].copy_from_slice(&identification.to_be_bytes());
@@ -50,10 +65,7 @@ mod tests {
     }
 
     fn sum(header: &[u8]) -> u16 {
-        let words = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
-        let sum: u32 = words.sum();
-        let folded = (sum & 0xffff) + (sum >> 16);
-        ((folded & 0xffff) + (folded >> 16)) as u16
+        fold(header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum())
     }
 
     #[test]
@@ -72,13 +84,25 @@ mod tests {
 
     #[test]
     fn ipv6_has_the_bits_elsewhere_and_anything_else_stays() {
-        let mut capable = [0x60, 0x2f, 1, 2];
-        assert!(mark_congestion(&mut capable));
-        assert_eq!(capable, [0x60, 0x3f, 1, 2]);
-        let mut other = [0x60, 0x0f, 1, 2];
-        assert!(!mark_congestion(&mut other));
-        assert_eq!(other, [0x60, 0x0f, 1, 2]);
-        assert!(!mark_congestion(&mut [0x45, 0x02]), "cut off");
-        assert!(!mark_congestion(&mut []));
+        for (before, after) in [
+            (&[0x60, 0x2f, 1, 2][..], &[0x60, 0x3f, 1, 2][..]),
+            (&[0x60, 0x0f, 1, 2], &[0x60, 0x0f, 1, 2]),
+            (&[0x45, 0x02], &[0x45, 0x02]), // cut off
+            (&[], &[]),
+        ] {
+            let mut packet = before.to_vec();
+            assert_eq!((mark_congestion(&mut packet), packet.as_slice()), (before != after, after));
+        }
+    }
+
+    #[test]
+    fn class_selector_1_is_low_with_any_congestion_mark() {
+        for mark in 0..4 {
+            assert!(is_low(&[0x45, 0x20 | mark, 0]));
+            assert!(is_low(&[0x62, mark << 4, 0]));
+        }
+        for other in [&[0x45, 0x00][..], &[0x45, 0x28], &[0x60, 0x20], &[0x55, 0x20], &[0x45], &[]] {
+            assert!(!is_low(other), "{other:?}");
+        }
     }
 }

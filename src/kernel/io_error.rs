@@ -1,0 +1,37 @@
+//! Errors of file operations: those that are no failure, and the kernel's words for the others.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+/// Removes a file. A missing file is no error.
+pub fn remove_file(path: &Path) -> io::Result<()> {
+    accept(ErrorKind::NotFound, fs::remove_file(path))
+}
+
+/// Makes a folder that only this user can open. An existing folder is no error.
+pub fn make_private_folder(path: &Path) -> io::Result<()> {
+    accept(ErrorKind::AlreadyExists, DirBuilder::new().mode(0o700).create(path))
+}
+
+/// Turns an error of this kind into success.
+pub fn accept(kind: ErrorKind, result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| if error.kind() == kind { Ok(()) } else { Err(error) })
+}
+
+/// The kernel's words for an error, in lower case and without its number.
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reason_has_no_number() {
+        assert_eq!(reason(&io::Error::from_raw_os_error(2)), "no such file or directory");
+    }
+}
