@@ -31,7 +31,7 @@ use crate::state::{Attachment, Owner, Store};
 use crate::trial;
 use crate::units::format_duration;
 
-/// Show what tccc changed on this host: algorithms, policy, what is on trial
+/// Show what tccc changed on this host: algorithms, policy, trials
 ///
 /// Also shows what others registered, for example with `bpftool struct_ops register`, and what killed commands left. Reports
 /// drift: another default, or a pin that is gone. Without root it shows only the records. Nanoseconds per callback need

@@ -21,7 +21,7 @@ const ATTEMPTS: u32 = 3;
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// How often the queue reports the remaining time.
 const SAY_EVERY: Duration = Duration::from_secs(2);
-/// Attempts at a run that is late beside other runs. Each late attempt halves their number, from at most 64 to none.
+/// Attempts at a run that is late beside other runs. Each attempt that is late halves their number, from at most 64 to none.
 const ATTEMPTS_BESIDE_OTHERS: u32 = 7;
 /// The limit rises after this many runs in time for each run that is active.
 const IN_TIME_ROUNDS: usize = 3;

@@ -1,3 +1,5 @@
+//! The tables of rules, and their lookup.
+
 use std::net::IpAddr;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Judgements of the guard.
+
 use super::*;
 use crate::policy::record::ArmSlot;
 use crate::policy::rule::{Match, Portion, RuleTrial, Split};

@@ -1,3 +1,5 @@
+//! Steps of a trial.
+
 use std::time::Duration;
 
 use super::*;

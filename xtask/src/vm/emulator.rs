@@ -28,7 +28,7 @@ pub enum Acceleration {
 }
 
 impl Acceleration {
-    /// Replaces `Auto`. KVM hangs on a host that is itself a guest without nested virtualization, so the processor decides.
+    /// Replaces `Auto`. KVM never starts on a host that is itself a guest without nested virtualization, so the processor decides.
     pub fn resolved(self) -> Acceleration {
         let is_there = || File::options().read(true).write(true).open("/dev/kvm").is_ok();
         let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
