@@ -145,7 +145,7 @@ fn policy_that_its_guard_reverted_is_not_applied_again() {
     apply(lab, 0, "");
     assert_settled(lab);
     run(0, "policy abort");
-    apply(lab, 1, "").stdout_has("its trial was taken back at");
+    apply(lab, 1, "").stdout_has("its trial was reverted at");
     lab.file("tccc/p/web.toml", &policy.replace("50%", "60%"));
     apply(lab, 0, "");
     run(0, "policy abort");

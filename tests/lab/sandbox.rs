@@ -92,7 +92,9 @@ pub fn assert_nothing_left() {
 pub fn registered() -> Vec<String> {
     let is_of_this_test =
         |name: &String| name.contains(NAMES) && EARLIER.with_borrow(|earlier| !earlier.contains(name));
-    algorithms().into_iter().filter(is_of_this_test).collect()
+    let mut names: Vec<String> = algorithms().into_iter().filter(is_of_this_test).collect();
+    names.sort();
+    names
 }
 
 pub fn is_available(name: &str) -> bool {
