@@ -10,7 +10,8 @@ use super::*;
 fn loaded_algorithm_carries_traffic_and_is_unloaded() {
     let _sandbox = enter!(Sandbox; root, struct_ops, bpffs);
     run(0, "load dtcp --as ldk_go");
-    let mut connection = HeldConnection::open(&loopback_netns(), "ldk_go");
+    let network = loopback_netns();
+    let mut connection = HeldConnection::open(&network, "ldk_go");
     connection.send(1 << 20);
     assert_eq!(algorithm_of(&connection.client), "ldk_go");
     run(0, "unload ldk_go")
@@ -175,7 +176,8 @@ fn kernel_without_links_registers_by_the_map() {
     loader::load(&request, LoadOptions::default(), &features).unwrap();
     let table = struct_ops::tables(&features).unwrap();
     assert!(!table.iter().find(|table| table.name == "ldk_map").unwrap().by_link);
-    let mut connection = HeldConnection::open(&loopback_netns(), "ldk_map");
+    let network = loopback_netns();
+    let mut connection = HeldConnection::open(&network, "ldk_map");
     connection.send(1 << 20);
     assert_eq!(status()[0]["standing"], "pinned");
     let replace = LoadOptions { replace: true, ..LoadOptions::default() };
