@@ -25,7 +25,7 @@ fn algorithms() -> Vec<String> {
     ours.map(|algorithm| algorithm.id.clone()).chain(KERNEL.map(str::to_owned)).collect()
 }
 
-struct FinishedRun {
+struct PropertyRun {
     algorithm: String,
     at: BTreeMap<String, String>,
     record: Value,
@@ -34,7 +34,7 @@ struct FinishedRun {
 }
 
 /// Runs a scenario for every algorithm. `head` precedes `[sweep]`, and `rest` follows it.
-fn runs(head: &str, sweep: &str, rest: &[String]) -> Vec<FinishedRun> {
+fn runs(head: &str, sweep: &str, rest: &[String]) -> Vec<PropertyRun> {
     let head = format!("title = 'x'\nclaim = 'y'\nprofile = 'native'\n{head}\n");
     let text = format!("{head}[sweep]\nalgorithm = {:?}\n{sweep}\n{}", algorithms(), rest.concat());
     let out = Bench::new(&text);
@@ -45,12 +45,12 @@ fn runs(head: &str, sweep: &str, rest: &[String]) -> Vec<FinishedRun> {
         let events = fs::read_to_string(folder.join("runs").join(&id).join("events.jsonl")).unwrap();
         let at: BTreeMap<String, String> = serde_json::from_value(record["at"].clone()).unwrap();
         let events = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        FinishedRun { algorithm: at["algorithm"].clone(), at, record, events }
+        PropertyRun { algorithm: at["algorithm"].clone(), at, record, events }
     };
     finished(&folder).into_iter().map(run).collect()
 }
 
-impl FinishedRun {
+impl PropertyRun {
     /// The samples of a flow with one connection: seconds since its first one, and a field.
     fn series(&self, flow: &str, field: &str) -> Vec<(f64, f64)> {
         let socket = &self.flow(flow)["socket"];
@@ -241,7 +241,7 @@ const QUEUE_PKTS: f64 = 66.0;
 
 /// Runs one flow over a path per cell of the sweep `NAME = VALUES`. Fails if an algorithm drops more than its baseline and
 /// the margin allow. `rate` is the rate of a run's path.
-fn assert_drops(head: &str, sweep: &str, path: &str, rate: impl Fn(&FinishedRun) -> String) {
+fn assert_drops(head: &str, sweep: &str, path: &str, rate: impl Fn(&PropertyRun) -> String) {
     let cell = sweep.split(' ').next().unwrap();
     let path = link(["a", "b"], &format!("delay = '40ms'\nqueue = '66pkts'\n{path}"));
     let runs = runs(head, sweep, &[path, flow("data", ["a", "b"], "algorithm = '$algorithm'")]);
@@ -305,14 +305,14 @@ fn short_requests_take_no_more_round_trips_than_reno_s() {
         requests("near-kept", ["c", "d"], "keep_alive = 1"),
     ];
     let runs = runs("duration = '6s'\nruns = 1\nseed = 9", "size = ['7kB', '14kB', '28kB']", &rest);
-    let median = |run: &FinishedRun, flow: &str| {
+    let median = |run: &PropertyRun, flow: &str| {
         let mut took = run.took_s(flow);
         took.sort_by(f64::total_cmp);
         took[took.len() / 2]
     };
     let mut broken = Vec::new();
     for run in &runs {
-        let is_reno = |other: &&FinishedRun| other.algorithm == "reno" && other.at["size"] == run.at["size"];
+        let is_reno = |other: &&PropertyRun| other.algorithm == "reno" && other.at["size"] == run.at["size"];
         let reno = runs.iter().find(is_reno).unwrap();
         for (flow, rtt_s) in [("far", 0.041), ("far-kept", 0.041), ("near", 0.002), ("near-kept", 0.002)] {
             let rounds = (median(run, flow) - median(reno, flow)) / rtt_s;

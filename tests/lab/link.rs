@@ -172,7 +172,7 @@ impl PacketSender {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct PacketArrival {
+pub struct CapturedPacket {
     pub number: u64,
     /// Wall-clock nanoseconds at which the receiving kernel got the packet.
     pub at: u64,
@@ -184,22 +184,22 @@ pub struct PacketReceiver(UdpSocket);
 
 impl PacketReceiver {
     /// All packets until none arrives for a while.
-    pub fn rest(&self) -> Vec<PacketArrival> {
+    pub fn rest(&self) -> Vec<CapturedPacket> {
         std::iter::from_fn(|| self.one()).collect()
     }
 
     /// The next packet.
     ///
     /// None: no packet arrives for a while.
-    pub fn one(&self) -> Option<PacketArrival> {
+    pub fn one(&self) -> Option<CapturedPacket> {
         let mut packet = [0; MTU];
         let at = receive_stamped(&self.0, &mut packet)?.1.as_nanos() as u64;
         let word = |at: usize| u64::from_le_bytes(packet[at..at + 8].try_into().unwrap());
-        Some(PacketArrival { number: word(0), at, delay: at.saturating_sub(word(8)) })
+        Some(CapturedPacket { number: word(0), at, delay: at.saturating_sub(word(8)) })
     }
 }
 
-pub fn receive_during(receiver: &PacketReceiver, traffic: impl FnOnce()) -> Vec<PacketArrival> {
+pub fn receive_during(receiver: &PacketReceiver, traffic: impl FnOnce()) -> Vec<CapturedPacket> {
     let finished = AtomicBool::new(false);
     thread::scope(|scope| {
         let arrivals = scope.spawn(|| {

@@ -34,7 +34,7 @@ fn paced(
     direction: &Direction,
     packets: u64,
     spacing: Duration,
-) -> (Vec<PacketArrival>, LinkLab) {
+) -> (Vec<CapturedPacket>, LinkLab) {
     let lab = LinkLab::new(driver, [direction.clone(), plain(DELAY)]);
     let (mut sender, receiver) = lab.udp(0);
     let arrivals = receive_during(&receiver, || {
@@ -106,7 +106,7 @@ fn both_links_reorder_and_duplicate_the_configured_share() {
     let [mut held, mut copied, mut extra] = [[0.0; 2]; 3];
     for (index, driver) in DRIVERS.iter().enumerate() {
         let (arrivals, lab) = paced(*driver, &changed, PACKETS, MILLI);
-        let delay_of = |arrival: &PacketArrival| arrival.delay as f64 / 1e6;
+        let delay_of = |arrival: &CapturedPacket| arrival.delay as f64 / 1e6;
         let (late, prompt): (Vec<f64>, Vec<f64>) = arrivals.iter().map(delay_of).partition(|delay| *delay > 20.0);
         held[index] = late.len() as f64 / arrivals.len() as f64;
         extra[index] = median(late) - median(prompt);

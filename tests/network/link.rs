@@ -93,7 +93,7 @@ fn sparse_packets_take_exactly_the_delay() {
     let lab = LinkLab::new(&TunLink, [plain(delay), plain(delay)]);
     for from in [0, 1] {
         let (mut sender, receiver) = lab.udp(from);
-        let mut delays: Vec<PacketArrival> = Vec::new();
+        let mut delays: Vec<CapturedPacket> = Vec::new();
         for _ in 0..20 {
             sender.send(100);
             delays.push(receiver.one().expect("nothing is lost"));
@@ -163,8 +163,8 @@ fn link_without_its_interface_reports_that_and_keeps_its_counters() {
 #[test]
 fn configuration_out_of_range_names_field_and_range() {
     let ends = || ends_of(&[Netns::current().unwrap(), Netns::current().unwrap()], "lnk");
-    type Change = fn(&mut LinkConfig);
-    let cases: [(Change, &str); 6] = [
+    type ConfigEdit = fn(&mut LinkConfig);
+    let cases: [(ConfigEdit, &str); 6] = [
         (|config| config.mtu = 67, "mtu = 67 is outside 68..9000 (bytes)"),
         (
             |config| config.directions[0] = limited(20_000.0, SHORT, QueueSize::Packets(1)),

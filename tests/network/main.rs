@@ -36,4 +36,4 @@ use crate::common::need::quiet_attempt;
 use crate::common::{
     HostSnapshot, begin, begin_quietly, check, end, enter, needs, poll_until, run, signal, stderr, tccc,
 };
-use crate::lab::link::{LinkLab, MTU, PacketArrival, limited, plain, receive_during, survivors};
+use crate::lab::link::{CapturedPacket, LinkLab, MTU, limited, plain, receive_during, survivors};

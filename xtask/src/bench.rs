@@ -14,14 +14,14 @@ use crate::setup::{self, SetupPurpose};
 pub struct Arguments {
     /// One measurement; all when left out
     #[arg(value_enum)]
-    what: Option<Measurement>,
+    what: Option<MeasuredTime>,
     /// Compare the time per ACK with the objects `ID.bpf.o` of another build in this folder; only `callbacks`
     #[arg(long, value_name = "FOLDER")]
     against: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Measurement {
+pub enum MeasuredTime {
     /// Rate, delay, loss and lateness of the user-space link
     Link,
     /// Goodput with every socket traced, as a ratio of paired runs
@@ -54,7 +54,7 @@ pub enum Measurement {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let against = arguments.against.as_deref().map(|folder| objects_in(folder, arguments.what)).transpose()?;
     setup::set_up(SetupPurpose::Bench)?;
-    let all = arguments.what.map_or_else(|| Measurement::value_variants().to_vec(), |what| vec![what]);
+    let all = arguments.what.map_or_else(|| MeasuredTime::value_variants().to_vec(), |what| vec![what]);
     for bench in all {
         let mut command = command(&bench.module());
         match &against {
@@ -66,11 +66,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-impl Measurement {
+impl MeasuredTime {
     /// The module of `tests/bench` that measures this.
     fn module(self) -> String {
         match self {
-            Measurement::Virtual => "virtual_time".to_owned(),
+            MeasuredTime::Virtual => "virtual_time".to_owned(),
             _ => format!("{self:?}").to_lowercase(),
         }
     }
@@ -87,8 +87,8 @@ pub fn command(module: &str) -> Command {
 const AGAINST_TEST: &str = "callbacks_cost_no_more_than_in_another_build";
 
 /// The absolute path of a folder with objects of another build.
-fn objects_in(folder: &Path, what: Option<Measurement>) -> Result<PathBuf> {
-    if what != Some(Measurement::Callbacks) {
+fn objects_in(folder: &Path, what: Option<MeasuredTime>) -> Result<PathBuf> {
+    if what != Some(MeasuredTime::Callbacks) {
         bail!("--against compares algorithms: use it as `cargo xtask bench callbacks --against {}`", folder.display());
     }
     let entries =

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::Value;
 
 use self::question::SafetyQuestion;
-use self::table::{RiskEntry, RiskFigure, RiskTable};
+use self::table::{MeasuredFigure, MeasuredRisk, RiskTable};
 use crate::made::GeneratedTable;
 use crate::{process, readme};
 
@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         rows.ok()
     };
     for (id, figures) in figures {
-        let entry = RiskEntry { code: carried.get(&id).cloned().flatten(), figures };
+        let entry = MeasuredRisk { code: carried.get(&id).cloned().flatten(), figures };
         table.algorithms.insert(id, entry);
     }
     table.algorithms.retain(|id, _| carried.contains_key(id) || OF_THE_KERNEL.contains(&id.as_str()));
@@ -92,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.bless { bless(&table, &questions, witness.as_deref()) } else { Ok(()) }
 }
 
-type RiskFigures = BTreeMap<String, Vec<RiskFigure>>;
+type RiskFigures = BTreeMap<String, Vec<MeasuredFigure>>;
 
 fn in_virtual_time(questions: &[SafetyQuestion], runs: u32, ids: &[String]) -> Result<RiskFigures> {
     let mut figures = RiskFigures::new();
@@ -149,7 +149,7 @@ fn measure(
     ids: &[String],
     (engine, runs): (&str, u32),
     only: &[String],
-) -> Result<Vec<(String, RiskFigure)>> {
+) -> Result<Vec<(String, MeasuredFigure)>> {
     let folder = process::workspace().join(FOLDER);
     let scenario = folder.join(format!("{}.toml", question.id));
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
@@ -165,7 +165,7 @@ fn measure(
     let cells = report["cells"].as_array().into_iter().flatten();
     let cells = cells.filter(|cell| cell["metric"] == question.metric.as_str());
     let cells = cells.filter(|cell| cell["measured"]["n"].as_u64().is_some_and(|runs| runs > 0));
-    Ok(cells.filter_map(|cell| RiskFigure::read(question, engine, cell)).collect())
+    Ok(cells.filter_map(|cell| MeasuredFigure::read(question, engine, cell)).collect())
 }
 
 /// Digest of the code of every algorithm of tccc.

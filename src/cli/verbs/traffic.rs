@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
-use crate::lab::traffic::child::{self, ChildPlace, Task};
+use crate::lab::traffic::child::{self, ChildPlace, TrafficTask};
 
 /// Send or receive in a run's namespace (started by `tccc run`)
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ impl Args {
     /// Errors: no such place or task; a socket error.
     pub fn run(&self) -> Result<()> {
         let place: ChildPlace = parse("place", &self.place)?;
-        let task: Task = parse("task", &self.task)?;
+        let task: TrafficTask = parse("task", &self.task)?;
         place.enter()?;
         let told = serde_json::to_string(&child::work(&task)?).context("encode what came of it")?;
         Ok(writeln!(io::stdout(), "{told}")?)

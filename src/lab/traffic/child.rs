@@ -51,7 +51,7 @@ impl ChildPlace {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Task {
+pub enum TrafficTask {
     Become {
         program: String,
         arguments: Vec<String>,
@@ -114,21 +114,23 @@ pub enum Told {
 /// Does a task to its end.
 ///
 /// Errors: a socket cannot be opened at the address; the kernel refuses the algorithm; no such program.
-pub fn work(task: &Task) -> Result<Told> {
+pub fn work(task: &TrafficTask) -> Result<Told> {
     match task {
-        Task::Become { program, arguments } => {
+        TrafficTask::Become { program, arguments } => {
             let why = Command::new(program).args(arguments).exec();
             Err(why).with_context(|| format!("start {program}"))
         }
-        Task::SendTransfers(sending) => transfers::send(sending).map(Told::Begun),
-        Task::ReceiveTransfers { at } => transfers::receive(*at).map(Told::Arrived),
-        Task::SendMessages(sending) => messages::send(sending).map(Told::MessagesBegun),
-        Task::ReceiveMessages { at, size } => messages::receive(*at, *size).map(Told::MessagesArrived),
-        Task::SendStream(sending) => stream::send(sending).map(Told::StreamSent),
-        Task::ReceiveStream { at, length } => stream::receive(*at, *length).map(Told::StreamReceived),
-        Task::SendDatagrams { from, to, rate, packet_bytes, length } => {
+        TrafficTask::SendTransfers(sending) => transfers::send(sending).map(Told::Begun),
+        TrafficTask::ReceiveTransfers { at } => transfers::receive(*at).map(Told::Arrived),
+        TrafficTask::SendMessages(sending) => messages::send(sending).map(Told::MessagesBegun),
+        TrafficTask::ReceiveMessages { at, size } => messages::receive(*at, *size).map(Told::MessagesArrived),
+        TrafficTask::SendStream(sending) => stream::send(sending).map(Told::StreamSent),
+        TrafficTask::ReceiveStream { at, length } => stream::receive(*at, *length).map(Told::StreamReceived),
+        TrafficTask::SendDatagrams { from, to, rate, packet_bytes, length } => {
             datagrams::send([*from, *to], *rate, *packet_bytes, *length).map(Told::Sent)
         }
-        Task::ReceiveDatagrams { at, length, settle } => datagrams::receive(*at, *length, *settle).map(Told::Counted),
+        TrafficTask::ReceiveDatagrams { at, length, settle } => {
+            datagrams::receive(*at, *length, *settle).map(Told::Counted)
+        }
     }
 }

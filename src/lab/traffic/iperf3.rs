@@ -7,18 +7,18 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use super::child::Task;
+use super::child::TrafficTask;
 use super::ends::FlowEnds;
 use super::report::{TrafficReport, TransferReport};
 use crate::failure::Failure;
 
-pub fn receiver(ends: &FlowEnds<'_>) -> Task {
+pub fn receiver(ends: &FlowEnds<'_>) -> TrafficTask {
     let (port, address) = (ends.server_port().to_string(), ends.to.address.to_string());
     iperf3(&["-s", "-1", "-4", "-J", "--forceflush", "-p", &port, "-B", &address])
 }
 
 /// Sends for the flow's length in whole seconds.
-pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> Task {
+pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> TrafficTask {
     let (server, from) = (ends.to.address.to_string(), ends.from.address.to_string());
     let [port, own_port] = [ends.server_port(), ends.sender_port].map(|port| port.to_string());
     let seconds = ends.length.as_secs().to_string();
@@ -26,9 +26,9 @@ pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> Task {
     iperf3(&[&to[..], &["-B", &from, "--cport", &own_port, "-t", &seconds]].concat())
 }
 
-fn iperf3(arguments: &[&str]) -> Task {
+fn iperf3(arguments: &[&str]) -> TrafficTask {
     let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
-    Task::Become { program: "iperf3".to_owned(), arguments }
+    TrafficTask::Become { program: "iperf3".to_owned(), arguments }
 }
 
 /// The version of iperf3 on this host, such as `3.12`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::child::{Task, Told};
+use super::child::{Told, TrafficTask};
 use super::ends::FlowEnds;
 use super::report::{Datagrams, TrafficReport, TransferReport, Transferred};
 use super::socket::Sending;
@@ -16,27 +16,29 @@ use crate::units::Bytes;
 /// queue or delay of a scenario holds up a packet behind the one before it.
 pub(crate) const QUIET: Duration = Duration::from_millis(300);
 
-pub fn receiver(ends: &FlowEnds<'_>) -> Task {
+pub fn receiver(ends: &FlowEnds<'_>) -> TrafficTask {
     let at = ends.server_address();
     match ends.flow.sends {
-        Sends::Datagrams { .. } => Task::ReceiveDatagrams { at, length: ends.length, settle: QUIET + ends.hold_up },
-        Sends::Messages { size, .. } => Task::ReceiveMessages { at, size },
-        Sends::Transfers { .. } => Task::ReceiveTransfers { at },
-        Sends::Bulk => Task::ReceiveStream { at, length: ends.length },
+        Sends::Datagrams { .. } => {
+            TrafficTask::ReceiveDatagrams { at, length: ends.length, settle: QUIET + ends.hold_up }
+        }
+        Sends::Messages { size, .. } => TrafficTask::ReceiveMessages { at, size },
+        Sends::Transfers { .. } => TrafficTask::ReceiveTransfers { at },
+        Sends::Bulk => TrafficTask::ReceiveStream { at, length: ends.length },
     }
 }
 
-pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> Task {
+pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> TrafficTask {
     let (from, to, length) = (ends.sender_address(), ends.server_address(), ends.length);
     let sending = |size: Bytes, count: u32, interval: Duration| {
         let algorithm = algorithm.to_owned();
         Sending { from, to, algorithm, size, count, interval, length }
     };
     match ends.flow.sends {
-        Sends::Transfers { size, count, interval } => Task::SendTransfers(sending(size, count, interval)),
-        Sends::Messages { size, count, interval } => Task::SendMessages(sending(size, count, interval)),
-        Sends::Datagrams { rate, packet_bytes } => Task::SendDatagrams { from, to, rate, packet_bytes, length },
-        Sends::Bulk => Task::SendStream(sending(Bytes(u64::MAX), 1, Duration::ZERO)),
+        Sends::Transfers { size, count, interval } => TrafficTask::SendTransfers(sending(size, count, interval)),
+        Sends::Messages { size, count, interval } => TrafficTask::SendMessages(sending(size, count, interval)),
+        Sends::Datagrams { rate, packet_bytes } => TrafficTask::SendDatagrams { from, to, rate, packet_bytes, length },
+        Sends::Bulk => TrafficTask::SendStream(sending(Bytes(u64::MAX), 1, Duration::ZERO)),
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::child::{ChildPlace, Task};
+use super::child::{ChildPlace, TrafficTask};
 use super::ends::{Bed, FlowEnds};
 use crate::emulate::topology::Node;
 
@@ -36,9 +36,9 @@ impl NodeProcess {
     /// links would wait for every page that they write to.
     ///
     /// The calling thread must live as long as the child: the kernel kills the child when its parent thread ends.
-    pub fn start(node: &Node, bed: Bed<'_>, task: &Task, file: &str) -> Result<NodeProcess> {
+    pub fn start(node: &Node, bed: Bed<'_>, task: &TrafficTask, file: &str) -> Result<NodeProcess> {
         let what = match task {
-            Task::Become { program, .. } => format!("{program} on node \"{}\"", node.name),
+            TrafficTask::Become { program, .. } => format!("{program} on node \"{}\"", node.name),
             _ => format!("the traffic on node \"{}\"", node.name),
         };
         let parent = std::process::id();

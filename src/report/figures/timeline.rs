@@ -24,7 +24,7 @@ const LOSSES_MARKED: usize = 300;
 /// Losses are marked on lines of this quantity.
 const SEQUENCE: &str = "delivered_pkts";
 
-struct Timeline<'a> {
+struct WindowTimeline<'a> {
     report: &'a Report,
     quantity: &'static FlowSeries,
     scale: Scale,
@@ -39,7 +39,7 @@ pub fn windows(report: &Report) -> Vec<Figure> {
     let figure = |plot: &&WindowPlot| {
         let point = plot.point_name();
         let title = if point.is_empty() { "cwnd over time".to_owned() } else { format!("cwnd over time, {point}") };
-        let view = Timeline::new(report, plot, None)?;
+        let view = WindowTimeline::new(report, plot, None)?;
         Some(Figure { folded: plots.len() > MANY, ..view.stacked(title, plot) })
     };
     plots.iter().filter_map(figure).collect()
@@ -52,7 +52,7 @@ pub fn of_spec(report: &Report, spec: &FigureSpec) -> Vec<Figure> {
     let figure = |plot: &WindowPlot| {
         let point = plot.point_name();
         let title = if plots.len() > 1 { format!("{}, {point}", titled(spec)) } else { titled(spec) };
-        let mut view = Timeline::new(report, plot, spec.until.map(|until| until.as_secs_f64()))?;
+        let mut view = WindowTimeline::new(report, plot, spec.until.map(|until| until.as_secs_f64()))?;
         view.log_y = spec.log_y;
         let figure = if spec.together { view.together(title, plot) } else { view.stacked(title, plot) };
         Some(Figure { folded: plots.len() > MANY, ..figure })
@@ -72,12 +72,18 @@ fn chosen(plot: &WindowPlot, spec: &FigureSpec) -> WindowPlot {
     plot
 }
 
-impl<'a> Timeline<'a> {
-    fn new(report: &'a Report, plot: &WindowPlot, until: Option<f64>) -> Option<Timeline<'a>> {
+impl<'a> WindowTimeline<'a> {
+    fn new(report: &'a Report, plot: &WindowPlot, until: Option<f64>) -> Option<WindowTimeline<'a>> {
         let quantity = FlowSeries::find(plot.quantity)?;
         let values = plot.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
         let scale = Scale::of(quantity.unit, values);
-        Some(Timeline { report, quantity, scale, until: until.unwrap_or(plot.length_s()).max(1e-3), log_y: false })
+        Some(WindowTimeline {
+            report,
+            quantity,
+            scale,
+            until: until.unwrap_or(plot.length_s()).max(1e-3),
+            log_y: false,
+        })
     }
 
     /// One chart per variant, one above the other.

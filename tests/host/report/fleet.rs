@@ -125,8 +125,8 @@ fn one_machine_without_blocks_has_no_table_of_nodes() {
 /// Once parts of another tccc or iperf3 were joined without a notice, and parts of another kernel became a second report.
 #[test]
 fn parts_made_with_different_programs_are_refused_unless_asked_for() {
-    type Change = fn(&mut tccc::model::run::HostRecord);
-    let changes: [(&str, Change); 4] = [
+    type HostEdit = fn(&mut tccc::model::run::HostRecord);
+    let changes: [(&str, HostEdit); 4] = [
         ("kernel: 6.18.0 in", |host| host.kernel = "6.19.0".into()),
         ("iperf3: 3.18 in", |host| drop(host.tools.insert("iperf3".into(), "3.19".into()))),
         ("tccc: 0.1.0 in", |host| drop(host.tools.insert("tccc".into(), "0.2.0".into()))),

@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
-use super::table::RiskFigure;
+use super::table::MeasuredFigure;
 use crate::process;
 
 const FOLDER: &str = "scenarios/safety";
@@ -57,7 +57,7 @@ impl SafetyQuestion {
     }
 
     /// How many times worse a figure is than the baseline's.
-    pub fn harm(&self, figure: &RiskFigure) -> f64 {
+    pub fn harm(&self, figure: &MeasuredFigure) -> f64 {
         if self.metric == "goodput_bps" { 1.0 / figure.ratio } else { figure.ratio }
     }
 }

@@ -18,7 +18,7 @@ const DECIMALS: f64 = 1e4;
 
 /// A ratio to the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RiskFigure {
+pub struct MeasuredFigure {
     pub question: String,
     /// The cell, such as `queue 1bdp`.
     pub at: String,
@@ -29,26 +29,26 @@ pub struct RiskFigure {
 }
 
 #[derive(Deserialize)]
-pub struct RiskEntry {
+pub struct MeasuredRisk {
     pub code: Option<String>,
     /// Sorted by question.
-    pub figures: Vec<RiskFigure>,
+    pub figures: Vec<MeasuredFigure>,
 }
 
 #[derive(Deserialize)]
 pub struct RiskTable {
-    pub algorithms: BTreeMap<String, RiskEntry>,
+    pub algorithms: BTreeMap<String, MeasuredRisk>,
 }
 
-impl RiskFigure {
+impl MeasuredFigure {
     /// Reads a cell of a report; `None` for the baseline's cell or without a ratio.
-    pub fn read(question: &SafetyQuestion, engine: &str, cell: &Value) -> Option<(String, RiskFigure)> {
+    pub fn read(question: &SafetyQuestion, engine: &str, cell: &Value) -> Option<(String, MeasuredFigure)> {
         let id = cell["variant"].as_str().filter(|id| *id != question.baseline)?;
         let ratio = &cell["ratio_to_baseline"];
         let at = cell["at"].as_object().into_iter().flatten().filter(|(name, _)| *name != "variant");
         let at: Vec<String> =
             at.map(|(name, value)| format!("{name} {}", value.as_str().unwrap_or_default())).collect();
-        let figure = RiskFigure {
+        let figure = MeasuredFigure {
             question: question.id.clone(),
             at: at.join(", "),
             ratio: rounded(ratio["measured"].as_f64()?),
@@ -102,7 +102,7 @@ impl RiskTable {
     /// One row per algorithm, one column per question with its worst cell.
     pub fn markdown(&self, questions: &[SafetyQuestion]) -> String {
         let heads: String = questions.iter().map(|question| format!(" | {}:", question.id)).collect();
-        let row = |(id, entry): (&String, &RiskEntry)| {
+        let row = |(id, entry): (&String, &MeasuredRisk)| {
             let cells: Vec<String> = questions.iter().map(|question| worst(question, entry)).collect();
             format!("`{id}` | {}", cells.join(" | "))
         };
@@ -110,10 +110,10 @@ impl RiskTable {
     }
 }
 
-fn worst(question: &SafetyQuestion, entry: &RiskEntry) -> String {
+fn worst(question: &SafetyQuestion, entry: &MeasuredRisk) -> String {
     let figures = entry.figures.iter().filter(|figure| figure.question == question.id);
     let worst = figures.max_by(|one, other| question.harm(one).total_cmp(&question.harm(other)));
-    worst.map_or(String::new(), RiskFigure::shown)
+    worst.map_or(String::new(), MeasuredFigure::shown)
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn written_table_is_read_back() {
-        let figure = RiskFigure {
+        let figure = MeasuredFigure {
             question: "one".into(),
             at: "queue 1bdp".into(),
             ratio: 0.5,
@@ -130,8 +130,10 @@ mod tests {
             n: 3,
             engine: "virtual".into(),
         };
-        let entry =
-            RiskEntry { code: Some("ab".into()), figures: vec![figure.clone(), RiskFigure { ci95: None, ..figure }] };
+        let entry = MeasuredRisk {
+            code: Some("ab".into()),
+            figures: vec![figure.clone(), MeasuredFigure { ci95: None, ..figure }],
+        };
         let table = RiskTable { algorithms: BTreeMap::from([("mine".to_owned(), entry)]) };
         let read: RiskTable = serde_json::from_str(&table.text()).unwrap();
         assert_eq!(read.algorithms["mine"].figures, table.algorithms["mine"].figures);

@@ -125,9 +125,9 @@ fn milliseconds(length_s: f64) -> String {
 }
 
 fn table(flows: &[FlowRecap]) -> Table {
-    type Show<'a> = &'a dyn Fn(&FlowRecap) -> Option<String>;
-    let word = |title: &str, show: Show| Column::of(title, Role::Word, flows, show);
-    let number = |title: &str, show: Show| Column::of(title, Role::Number, flows, show);
+    type FlowColumn<'a> = &'a dyn Fn(&FlowRecap) -> Option<String>;
+    let word = |title: &str, show: FlowColumn| Column::of(title, Role::Word, flows, show);
+    let number = |title: &str, show: FlowColumn| Column::of(title, Role::Number, flows, show);
     let pkts = |count: u32| Some(format!("{count} pkts"));
     let time = |us: Option<u32>| us.map(|us| format_duration(Duration::from_micros(us.into())));
     let at_most = |us: Option<u32>| time(us).map(|time| format!("<={time}"));
