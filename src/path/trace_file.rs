@@ -68,7 +68,7 @@ mod tests {
         let read = |text: &str| numbers(text, 1..=99, (u64::le, "times in order"));
         assert_eq!(read("# losses\n3\n\n 17 \r\n"), Ok(vec![3, 17]));
         let refused = |text: &str| read(text).unwrap_err();
-        assert_eq!(refused("# times\n3\n2"), "line 3: 2 after 3: expected times in order");
+        assert_eq!(refused("# times\n3\n\n2"), "line 4: 2 after 3: expected times in order");
         assert_eq!(refused("3\n100"), "line 2: \"100\": expected a whole number from 1 to 99");
         assert_eq!(refused("-1"), "line 1: \"-1\": expected a whole number from 1 to 99");
         assert!(refused("1\nNaN").starts_with("line 2: \"NaN\""));

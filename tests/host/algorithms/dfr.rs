@@ -1,5 +1,7 @@
 //! Delayed Fast Recovery against its event table: `bpf/cc/dfr.bpf.c`. Its steps also serve the tests of msack.
 
+use tccc::author::ring::path::{Fate, SimulatedPath, Transmission};
+
 use super::*;
 
 /// Bit of `in_ack_event` for an echoed congestion mark (`CA_ACK_ECE`).
@@ -243,4 +245,26 @@ fn restart_after_idle_makes_the_next_loss_a_first_one() {
     }
     flow.restart_after_idle(1, 10);
     assert!(flow.is_first_loss());
+}
+
+/// The windows outside recovery after losses in one window of 40 packets, over a whole path.
+fn windows_after(lost: &'static [u32]) -> Vec<u32> {
+    let is_lost = move |sent: &Transmission| !sent.is_again && lost.contains(&sent.packet);
+    let fate = Box::new(move |sent: &Transmission| if is_lost(sent) { Fate::Lost } else { Fate::Arrives });
+    let quiet = SimulatedPath::quiet("losses", 6);
+    let path = SimulatedPath { initial_cwnd: 40, initial_ssthresh: 40, fate, ..quiet };
+    let mut windows = Vec::new();
+    SimulatedSender::new(native::find("dfr").socket(0), path).run(|round, _| {
+        if round.ca_state == state::OPEN {
+            windows.push(round.cwnd);
+        }
+    });
+    windows
+}
+
+#[test]
+fn path_with_one_loss_in_a_window_keeps_it_and_with_two_halves_it() {
+    for (lost, lowest) in [(&[] as &[u32], 41), (&[5], 40), (&[5, 20], 20)] {
+        assert_eq!(windows_after(lost).iter().min(), Some(&lowest), "{lost:?}");
+    }
 }

@@ -127,9 +127,17 @@ mod tests {
                 FailureKind::Unmet,
                 &format!("1 of 1 scenarios ask for what this host lacks: {lacking}"),
             ),
-            (late(), FailureKind::Unmet, &format!("1 of 2 scenarios ask for what this host lacks: {lacking}")),
-            (full(), FailureKind::Failed, &format!("2 of 3 scenarios failed: {lacking}; s3: disk full")),
+            (
+                error(Failure::outside("the path is wrong")),
+                FailureKind::Unmet,
+                &format!("1 of 2 scenarios ask for what this host lacks: {lacking}"),
+            ),
+            (late(), FailureKind::Unmet, &format!("1 of 3 scenarios ask for what this host lacks: {lacking}")),
+            (full(), FailureKind::Failed, &format!("2 of 4 scenarios failed: {lacking}; s4: disk full")),
         ]);
+        let mut ending = Ending::default();
+        ending.take("a", error(Failure::unmet("no links").hint("use a newer kernel")), false).unwrap();
+        assert_eq!(ending.failure(1).unwrap().hint.as_deref(), Some("use a newer kernel"));
         let mut ending = Ending::default();
         ending.take("a", Ok(WorkOutcome::default()), false).unwrap();
         assert_eq!(ending.failure(1), None);
