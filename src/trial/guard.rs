@@ -38,7 +38,9 @@ pub fn run(began_ns: u64, starter: Process, layouts: fn() -> Layouts) -> Result<
     if !guard.has_begun(starter)? {
         return Ok(());
     }
-    let ended = guard.guard().inspect_err(|error| {
+    let guarded = guard.guard();
+    drop(guard); // removes the recording's files, before another guard can create its own
+    let ended = guarded.inspect_err(|error| {
         // Until the first look, the starter holds the lock. It undoes the trial when this process dies.
         if starter.lives() && view::read(&Store::of_host()).is_none() {
             return;

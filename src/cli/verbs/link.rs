@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::signals::stop_flag;
+use super::signals::Stop;
 use super::trace::DURATIONS;
 use crate::cli::output::{OutputFormat, note, warn};
 use crate::emulate::tunlink::TunLink;
@@ -171,13 +171,13 @@ impl Args {
             return print_plan(&names, &config);
         }
         privilege::require("join namespaces by a link", &privilege::FOR_LINK)?;
-        let stop = stop_flag()?;
+        let stop = Stop::listen()?; // further signals change nothing, so that the link is always removed
         let link = TunLink.connect(&config, ends.map(|(_, end)| end))?;
         link.start();
         link.notices().iter().for_each(|notice| warn(&notice.to_string(), None));
         note(&format!("link between {} and {} is up; Ctrl-C ends it", names[0], names[1]));
         let started = Instant::now();
-        self.wait_for_end(link.as_ref(), &stop);
+        self.wait_for_end(link.as_ref(), stop.flag());
         let [there, back] = link.counters();
         let [first, second] = names;
         let there = DirectionSummary { from: first.clone(), to: second.clone(), counters: there };

@@ -79,11 +79,11 @@ fn carry_out(mut planned: Vec<Planned>, part: &Part, out: Option<&Path>, args: &
     if args.dry_run {
         return print_plans(&planned, part, args);
     }
+    let stop = Stop::listen()?;
     let backend = args.backend(&planned)?;
     if args.engine == Engine::Kernel {
         warn_of_policy();
     }
-    let stop = Stop::listen()?;
     let file = args.progress_file(&planned, part)?;
     let call = Call { part, jobs: args.jobs, backend, file, stop: stop.flag() };
     let mut ending = Ending::default();
