@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use procfs::FromRead as _;
+use procfs::process::MountInfos;
+
 /// How long the kernel may take to tear down things in the background.
 pub const SETTLING: Duration = Duration::from_secs(5);
 
@@ -40,9 +43,9 @@ pub fn algorithms() -> Vec<String> {
     setting("tcp_available_congestion_control").split_whitespace().map(str::to_owned).collect()
 }
 
-/// The first mount of a kind of file system ("bpf", "cgroup2").
+/// The first mount of a kind of file system ("bpf", "cgroup2") in this thread's namespace.
 pub fn mounted(kind: &str) -> Option<PathBuf> {
-    let mounts = procfs::process::Process::myself().and_then(|process| process.mountinfo()).ok()?;
+    let mounts = MountInfos::from_file("/proc/thread-self/mountinfo").ok()?;
     mounts.into_iter().find(|mount| mount.fs_type == kind).map(|mount| mount.mount_point)
 }
 

@@ -34,7 +34,7 @@ fn said(text: &str) -> String {
 #[test]
 fn mistakes_name_line_field_and_allowed_values() {
     let snapshot = include_str!("snapshots/host__declaration_mistakes__wrong_declarations.snap");
-    let cases = mistakes::recorded(snapshot).split("\n\n").map(|case| {
+    let cases = mistakes::cases(snapshot, 17).into_iter().map(|case| {
         let text: Vec<&str> = case.lines().take_while(|line| !line.contains(".toml:")).collect();
         format!("{0}\n{1}\n", text.join("\n"), said(&text.join("\n")))
     });

@@ -39,8 +39,9 @@ fn each_refusal_says_what_is_wrong_and_changes_nothing() {
     let entries = || fs::read_dir(place).unwrap().count();
     let before = entries();
     let snapshot = include_str!("snapshots/host__refusals__refused_commands.snap");
-    let commands = mistakes::recorded(snapshot).lines().filter_map(|line| line.strip_prefix("$ tccc "));
-    let cases = commands.map(|line| {
+    let commands = || mistakes::recorded(snapshot).lines().filter_map(|line| line.strip_prefix("$ tccc "));
+    assert_eq!(commands().count(), 95, "commands of the snapshot");
+    let cases = commands().map(|line| {
         let arguments = line.split(' ').map(|word| word.trim_matches('"'));
         let output = tccc().args(arguments).current_dir(place).output().unwrap();
         assert!(output.stdout.is_empty(), "{line} printed a result");

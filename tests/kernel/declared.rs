@@ -78,8 +78,8 @@ fn default_is_declared_repaired_and_restored() {
     assert_eq!((default(), registered()), (before, vec!["ldk_a".to_owned()]));
     run(0, "unload --all");
 
-    // A default that a person set is left alone.
-    declare(lab, &[("tccc.toml", LDK_A)]);
+    // A default that a person set is left alone, and its risk needs no acceptance.
+    declare(lab, &[("tccc.toml", &LDK_A.replace("accept_risk = true\n", ""))]);
     apply(lab, 0, "");
     run(0, "load dtcp --as ldk_a --replace --default --accept-risk");
     assert_settled(lab);

@@ -308,10 +308,10 @@ fn sweep_finds_sockets_of_every_namespace() {
 }
 
 #[test]
-fn private_state_is_named_for_renamed_and_kernel_algorithms() {
+fn private_state_is_named_for_renamed_algorithms() {
     needs!(root, btf, struct_ops);
     let _host = HostSnapshot::take(&["trace_dtcp"]);
-    let _registered = loader::register(&dtcp_as("trace_dtcp"), &Features::probe().unwrap()).unwrap();
+    let registered = loader::register(&dtcp_as("trace_dtcp"), &Features::probe().unwrap()).unwrap();
     let netns = loopback_netns();
     let connection = HeldConnection::open(&netns, "trace_dtcp");
     let document = sockets_of(&netns, "trace_dtcp");
@@ -320,6 +320,14 @@ fn private_state_is_named_for_renamed_and_kernel_algorithms() {
     assert_eq!(sockets[0]["local"], connection.client.local_addr().unwrap().to_string().as_str());
     assert_eq!((&sockets[0]["phase"], &sockets[0]["tcp_state"]), (&"slow_start".into(), &"ESTABLISHED".into()));
     assert_eq!((&sockets[0]["state"]["losses_ss"], &sockets[0]["state"]["rtos"]), (&0.into(), &0.into()));
+    drop(connection);
+    registered.unregister().unwrap();
+}
+
+#[test]
+fn private_state_is_named_for_kernel_algorithms() {
+    needs!(root, btf);
+    let netns = loopback_netns();
     let _connection = HeldConnection::open(&netns, "cubic");
     let document = sockets_of(&netns, "cubic");
     let sockets = document["sockets"].as_array().unwrap();

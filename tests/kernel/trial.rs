@@ -1,4 +1,4 @@
-//! Trials as a user runs them: how they end, what the kernel does without their given_on_host, guard, and what the guard measures.
+//! Trials as a user runs them: how they end, what the kernel does without their guard, and what the guard measures.
 //!
 //! A policy applies to the whole host. The rules of these tests match a network namespace of their own, except those of a
 //! default on trial, which is the host's.

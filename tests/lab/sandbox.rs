@@ -18,7 +18,7 @@ use tccc::loader::Request;
 
 use crate::common::HostSnapshot;
 use crate::common::state::algorithms;
-use crate::common::{Said, check, run};
+use crate::common::{SOON, Said, check, poll_until, run};
 
 const NONE: Option<&str> = None;
 /// Part of the names of all algorithms that these tests load.
@@ -65,7 +65,9 @@ impl Drop for Sandbox {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             assert_nothing_left();
-            setns(&self.host, CloneFlags::CLONE_NEWNS).expect("the host's mount namespace");
+            // The kernel refuses it while an ending thread still shares the working directory.
+            let is_back = || setns(&self.host, CloneFlags::CLONE_NEWNS).is_ok();
+            poll_until(SOON, "the return to the host's mount namespace", is_back);
         }
     }
 }

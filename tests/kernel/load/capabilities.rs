@@ -120,6 +120,7 @@ fn prepare_folders() {
 fn state_and_records() -> (BTreeSet<String>, Vec<PathBuf>) {
     let mut records = state::tree(Path::new("/run/tccc"));
     records.retain(|path| !path.starts_with("/run/tccc/locks"));
+    records.extend(state::tree(Path::new("/sys/fs/bpf")));
     records.sort();
     (state::lines(), records)
 }

@@ -46,6 +46,10 @@ fn read_only_bpf_file_system_is_named_and_nothing_is_changed() {
     remount(MsFlags::empty());
     run(0, "unload ldk_ro");
     assert_eq!((available(), default()), before);
+    // Now without the folder of the pins.
+    remount(MsFlags::MS_RDONLY);
+    run(4, "load dtcp --as ldk_ro").stderr_has("cannot pin in the BPF file system: /sys/fs/bpf: read-only file system");
+    assert_nothing_left();
 }
 
 /// BPF programs read the host's clock only. In a container with its own clock, trials once ended at once or never.

@@ -59,6 +59,8 @@ fn two_names_of_one_algorithm_have_their_own_tunables() {
     let _sandbox = enter!(Sandbox; root, struct_ops, bpffs);
     run(0, "load dtcp --as ldk_mild --set keep_avoidance=900");
     run(0, "load dtcp --as ldk_hard --set keep_avoidance=400 --set keep_timeout=77");
+    let names: Vec<String> = status().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(names, ["ldk_hard", "ldk_mild"], "sorted by name");
     assert_eq!(instance("ldk_hard")["tunables"], serde_json::json!({"keep_avoidance": 400, "keep_timeout": 77}));
     assert_eq!(instance("ldk_mild")["tunables"], serde_json::json!({"keep_avoidance": 900}));
     assert_eq!(in_kernel("ldk_mild"), [512, 900, 512]);

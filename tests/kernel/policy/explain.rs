@@ -31,7 +31,7 @@ fn open_connection_is_explained_by_process_descriptor_and_ends() {
     let pid = std::process::id();
     assert_eq!(explain(&pid.to_string()).len(), 6);
 
-    let client = &explain(&format!("{pid}:{}", pair.client.as_raw_fd()))[0];
+    let [client] = &explain(&format!("{pid}:{}", pair.client.as_raw_fd()))[..] else { panic!("one connection") };
     assert_eq!((by(client, "decided"), by(client, "now")), (["out", "cubic"], ["out", "cubic"]));
     assert_eq!((client["algorithm"].as_str(), client["decided"]["before"].as_str()), (Some("cubic"), Some("reno")));
     let why = ["service is for other cgroups", "web is for the other direction"];
@@ -47,7 +47,7 @@ fn open_connection_is_explained_by_process_descriptor_and_ends() {
 
     // Not decided by the policy: one chose its algorithm, the other was open before.
     for (pair, now) in [(&served, ["service", "bbr"]), (&early, ["out", "cubic"])] {
-        let client = &explain(&format!("{pid}:{}", pair.client.as_raw_fd()))[0];
+        let [client] = &explain(&format!("{pid}:{}", pair.client.as_raw_fd()))[..] else { panic!("one connection") };
         assert_eq!((client["algorithm"].as_str(), client["decided"].is_null()), (Some("reno"), true), "{client}");
         assert_eq!(by(client, "now"), now);
     }

@@ -59,7 +59,9 @@ fn upgrade_on_trial_can_be_confirmed_or_ended() {
     assert!(!is_available(TRIAL_NAME) && !Path::new("/sys/fs/bpf/tccc/policy").exists());
     let [client, server] = &mut open;
     client.write_all(&[7; 1000]).unwrap();
-    server.read_exact(&mut [0; 1000]).unwrap();
+    let mut received = [0; 1000];
+    server.read_exact(&mut received).unwrap();
+    assert_eq!(received, [7; 1000]);
     run(0, &format!("rollback {NAME}"));
     run(0, &format!("unload {NAME}"));
 }
