@@ -58,7 +58,7 @@ pub fn register(request: &Request, features: &Features) -> Result<Registration> 
     sweep(&locked, features)?;
     if congestion::is_available(request.name)? {
         return Err(Failure::failed(format!("\"{}\" is already registered", request.name))
-            .hint("`tccc status` shows who did; another name is free")
+            .hint("`tccc status` shows who registered it; choose another name")
             .into());
     }
     let record = Record { companion: companion_place(request)?, ..record_of(request, verified.map_id()?) };

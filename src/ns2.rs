@@ -69,7 +69,7 @@ pub(crate) fn run(work: &Work<'_>, tell: &mut dyn FnMut(Progress)) -> Result<Wor
         let simulation = Simulation { cell, spec, profile, sample, seed };
         fs::write(folder.path().join(SCRIPT), simulation.script()?).context("write the script for ns-2")?;
         process::simulate(folder.path(), is_stopped)?;
-        let text = fs::read_to_string(folder.path().join(OUTPUT)).context("read what ns-2 wrote")?;
+        let text = fs::read_to_string(folder.path().join(OUTPUT)).context("read the output of ns-2")?;
         remove_if_empty(&folder.path().join(REMARKS))?;
         let Simulated { flows, links, events } = output::read(&simulation, &text)?;
         folder.finish(&RunRecord { seed, flows, links, jobs, ..plan.record(run, started) }, &events)
@@ -99,7 +99,7 @@ fn seed_of(run: &PlannedRun, own_seed: bool) -> u64 {
 }
 
 fn remove_if_empty(file: &Path) -> Result<()> {
-    let length = fs::metadata(file).context("look at what ns-2 remarked")?.len();
+    let length = fs::metadata(file).context("check the remarks of ns-2")?.len();
     if length == 0 { fs::remove_file(file).context("remove an empty file") } else { Ok(()) }
 }
 

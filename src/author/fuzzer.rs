@@ -50,7 +50,7 @@ pub fn fuzz(subject: &Subject, folder: &Path, seconds: u32) -> Result<Fuzzed> {
     let crash = (!output.status.success()).then(|| Crash::read(&log, program));
     match last_number(&log, "stat::number_of_executed_units:") {
         Some(runs) => Ok(Fuzzed { runs, edges, crash }),
-        None => bail!("the fuzzer of \"{}\" does not say what it did:\n{log}", subject.id),
+        None => bail!("the fuzzer of \"{}\" gave no summary:\n{log}", subject.id),
     }
 }
 

@@ -21,7 +21,7 @@ pub fn check_new(name: &str) -> Result<(), Failure> {
     let refuse = |why: &str| Failure::usage(format!("the name \"{}\" {why}", name.escape_debug()));
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(allowed) {
-        return Err(refuse("is not possible: expected lower-case letters, digits and _, with a letter first"));
+        return Err(refuse("is not valid: expected lower-case letters, digits and _, with a letter first"));
     }
     if name.len() > NAME_LENGTH_MAX {
         return Err(refuse(&format!("has {} characters: at most {NAME_LENGTH_MAX}", name.len())));
@@ -76,7 +76,7 @@ mod tests {
         check("Mine", "expected lower-case letters");
         check("mi-ne", "expected lower-case letters");
         check("../mine", "expected lower-case letters");
-        check("mine\n", "the name \"mine\\n\" is not possible");
+        check("mine\n", "the name \"mine\\n\" is not valid");
         check("sixteen__letters", "has 16 characters: at most 15");
         check("default", "is a keyword of C");
         check("cubic", "is one of the kernel's own algorithms");

@@ -45,6 +45,6 @@ fn reason(output: &Output) -> String {
             format!("it ends by {name}: undefined behaviour, or a bad pointer")
         }
         (None, Some(line)) => line.to_owned(),
-        (None, None) => err.lines().next().unwrap_or("it fails without a word").to_owned(),
+        (None, None) => err.lines().next().unwrap_or("it fails without a message").to_owned(),
     }
 }

@@ -221,7 +221,7 @@ fn verify(algorithm: &Algorithm) -> CheckResult {
 
 fn fuzz(subject: &Subject, seconds: u32) -> CheckResult {
     if seconds == 0 {
-        return Err(Failure::unmet("not asked for: `--fuzz 10s`").into());
+        return Err(Failure::unmet("not requested: `--fuzz 10s`").into());
     }
     let fuzzed = fuzzer::fuzz(subject, subject.bench.path(), seconds)?;
     Ok(match fuzzed.crash {

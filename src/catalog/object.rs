@@ -99,9 +99,9 @@ fn check_licence(elf: &Elf) -> Result<(), String> {
     let licence = bytes.and_then(|bytes| text_at(bytes, 0)).unwrap_or("");
     match licence {
         known if LICENCES.contains(&known) => Ok(()),
-        "" => Err("it declares no licence: the kernel wants char LICENSE[] SEC(\"license\") = \"GPL\"".into()),
+        "" => Err("it declares no licence: the kernel requires char LICENSE[] SEC(\"license\") = \"GPL\"".into()),
         other => {
-            Err(format!("its licence \"{}\" is not compatible with the GPL, which the kernel wants", shown(other)))
+            Err(format!("its licence \"{}\" is not compatible with the GPL, which the kernel requires", shown(other)))
         }
     }
 }

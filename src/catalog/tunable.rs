@@ -156,7 +156,7 @@ pub fn named(id: &str, tunables: &[Tunable], name: &str, value: &str) -> Result<
         return tunable.check(id, value);
     }
     if let Some(renamed) = tunables.iter().find(|tunable| tunable.former.iter().any(|former| former == name)) {
-        let what = format!("tunable \"{name}\" for \"{id}\" has another name now");
+        let what = format!("tunable \"{name}\" for \"{id}\" was renamed");
         return Err(Failure::usage(what).hint(format!("write {}={}", renamed.name, value)));
     }
     let known: Vec<&str> = tunables.iter().map(|tunable| tunable.name.as_str()).collect();
@@ -217,7 +217,7 @@ mod tests {
         let near = "did you mean \"beta_permille\"? `tccc show aimd` explains all 1";
         check("beta_permile=700", "unknown tunable \"beta_permile\" for \"aimd\"", Some(near));
         check("gamma=1", "unknown tunable \"gamma\" for \"aimd\"", Some("\"aimd\" has beta_permille"));
-        let renamed = "tunable \"beta\" for \"aimd\" has another name now";
+        let renamed = "tunable \"beta\" for \"aimd\" was renamed";
         check("beta = 700", renamed, Some("write beta_permille=700"));
         let valueless = "tunable \"beta_permille\" for \"aimd\" has no value";
         check("beta_permille", valueless, Some("write it as NAME=VALUE"));

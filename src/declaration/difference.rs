@@ -221,7 +221,7 @@ fn of_default(declaration: &Declaration, now: &str, instances: &[Instance]) -> R
         return Ok(Some(person(format!("\"{name}\" is on trial as the default"), why)));
     }
     if let Some(wanted) = &declaration.default {
-        let what = format!("the default is \"{now}\", declared \"{wanted}\"");
+        let what = format!("the default is \"{now}\", and \"{wanted}\" is declared");
         return Ok((now != wanted).then(|| step(what, ApplyStep::SetDefault(wanted.clone()))));
     }
     let set_by_us = |it: &&Instance| {
@@ -229,7 +229,7 @@ fn of_default(declaration: &Declaration, now: &str, instances: &[Instance]) -> R
     };
     let stays = instances.iter().find(set_by_us).filter(|it| declaration.algorithms.contains_key(&it.name));
     Ok(stays.map(|Instance { name, .. }| {
-        let what = format!("\"{name}\" is the default, and a default is no longer declared");
+        let what = format!("\"{name}\" is the default, and no default is declared any more");
         step(what, ApplyStep::RestoreDefault(name.clone()))
     }))
 }

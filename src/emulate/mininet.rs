@@ -37,7 +37,7 @@ impl Mininet {
         command.args(["-c", "import mininet.net, shutil, sys; sys.exit(shutil.which('ifconfig') is None)"]);
         let answer = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         if answer.is_ok_and(|status| status.success()) {
-            process::end_orphans().context("end what a killed run left")?;
+            process::end_orphans().context("clean up after a killed run")?;
             return Ok(Mininet { driver });
         }
         let unmet = Failure::unmet("cannot build networks with Mininet: it is not installed");
@@ -120,7 +120,7 @@ impl Keeper {
             let said = remarks.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
             bail!("Mininet ended: {said}");
         }
-        let answer: MininetAnswer = serde_json::from_str(&line).context("read what Mininet answers")?;
+        let answer: MininetAnswer = serde_json::from_str(&line).context("read the answer of Mininet")?;
         match answer.error {
             Some(error) => bail!("Mininet: {error}"),
             None => Ok(answer),

@@ -82,7 +82,7 @@ fn inexpressible(direction: &Direction) -> Option<String> {
         return Some(format!("loss \"{}\": netem loses packets by chance, not by number", trace.name));
     }
     if let Some(trace) = &direction.trace {
-        return Some(format!("rate \"{trace}\": netem has a rate, and no list of deliveries"));
+        return Some(format!("rate \"{trace}\": netem has a fixed rate and cannot replay deliveries"));
     }
     if let Some(mark) = direction.mark {
         return Some(format!("mark \"{mark}\": netem marks by chance, not by its queue"));

@@ -33,7 +33,7 @@ impl Types {
     /// Errors: the kernel was built without types (`CONFIG_DEBUG_INFO_BTF`), or /sys is not mounted.
     pub fn of_running_kernel() -> Result<Self> {
         let bytes = running_kernel().map_err(|error| {
-            Failure::unmet(format!("this kernel shows no type information: {RUNNING_KERNEL}: {}", reason(&error)))
+            Failure::unmet(format!("this kernel provides no type information: {RUNNING_KERNEL}: {}", reason(&error)))
                 .hint("use a kernel built with CONFIG_DEBUG_INFO_BTF, as Debian's are; `tccc doctor` lists what this host lacks")
         })?;
         Self::of(bytes)

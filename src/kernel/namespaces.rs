@@ -40,7 +40,7 @@ pub fn all() -> Result<NamespaceSurvey> {
         }
     };
     offer(Path::new("/proc/thread-self/ns/net"));
-    for process in entries(Path::new("/proc")).context("look for network namespaces")? {
+    for process in entries(Path::new("/proc")).context("find network namespaces")? {
         if process.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit()) {
             // A process may end meanwhile.
             let threads = entries(&process.join("task")).unwrap_or_default();

@@ -149,7 +149,7 @@ pub fn condition(pid: u32) -> (String, String) {
     let Some(stat) = stat(pid) else { return ("has ended".to_owned(), "try again".to_owned()) };
     if let Some(folder) = cgroup::frozen(pid) {
         let folder = folder.display();
-        let advice = format!("`echo 0 > {folder}/cgroup.freeze` lets it go on; then try again");
+        let advice = format!("`echo 0 > {folder}/cgroup.freeze` resumes it; then try again");
         return (format!("is frozen with the cgroup {folder}"), advice);
     }
     let condition = match stat.state {
@@ -160,7 +160,7 @@ pub fn condition(pid: u32) -> (String, String) {
         _ => "waits",
     };
     let advice = match stat.state {
-        'T' => format!("`kill -CONT {pid}` lets it go on, `kill -KILL {pid}` ends it; then try again"),
+        'T' => format!("`kill -CONT {pid}` resumes it, `kill -KILL {pid}` ends it; then try again"),
         't' => format!("end the debugger of process {pid}; then try again"),
         _ => format!("try again when it has ended; `ps -fp {pid}` shows it"),
     };

@@ -84,7 +84,7 @@ fn distinct_ways(cell: &Cell) -> Result<Vec<(&str, &str, RoundTrip)>> {
     Ok(ways)
 }
 
-/// A failure that names every measurement outside its tolerance, such as `s-r rate measured 18mbit, asked 20mbit, allowed
+/// A failure that names every measurement outside its tolerance, such as `s-r rate measured 18mbit, requested 20mbit, allowed
 /// 19.6mbit to 20.4mbit`; `None` if all are within.
 pub fn outside(measured: &[Calibration]) -> Option<Failure> {
     let describe = |one: &Calibration| {
@@ -94,11 +94,11 @@ pub fn outside(measured: &[Calibration]) -> Option<Failure> {
             _ => Share(value.clamp(0.0, 1.0)).to_string(),
         };
         let [measured, asked, low, high] = [one.measured, one.asked, one.allowed[0], one.allowed[1]].map(text);
-        format!("{} measured {measured}, asked {asked}, allowed {low} to {high}", one.quantity)
+        format!("{} measured {measured}, requested {asked}, allowed {low} to {high}", one.quantity)
     };
     let wrong: Vec<String> = measured.iter().filter(|one| !one.within).map(describe).collect();
     (!wrong.is_empty()).then(|| {
-        let what = format!("the path is not what the scenario asks: {}", wrong.join("; "));
+        let what = format!("the path does not match the scenario: {}", wrong.join("; "));
         Failure::outside(what).hint("a busy or slow host cannot carry it: stop other work, or lower the rate")
     })
 }
@@ -369,7 +369,7 @@ mod tests {
             ..Calibration::default()
         };
         let failure = outside(std::slice::from_ref(&one)).unwrap();
-        assert!(failure.what.contains("s-r rate measured 18mbit, asked 20mbit, allowed 19.6mbit to 20.4mbit"));
+        assert!(failure.what.contains("s-r rate measured 18mbit, requested 20mbit, allowed 19.6mbit to 20.4mbit"));
         assert_eq!(outside(&[Calibration { within: true, ..one }]), None);
     }
 }

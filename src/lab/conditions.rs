@@ -94,7 +94,7 @@ impl SocketConditions {
             let key = key(netns, port)?;
             let value = self.senders.lookup(&key, MapFlags::ANY).context("read what became of the conditions")?;
             let value =
-                value.ok_or_else(|| anyhow!("the conditions of flow \"{}\" were never asked for", flow.name))?;
+                value.ok_or_else(|| anyhow!("the conditions of flow \"{}\" were never requested", flow.name))?;
             self.senders.delete(&key).context("forget the conditions")?;
             let number = |at: usize| u32::from_ne_bytes(value[at..at + 4].try_into().expect("four bytes"));
             let (met, error) = (number(12), number(16) as i32);

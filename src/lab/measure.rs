@@ -60,7 +60,7 @@ pub fn blank(flow: &FlowSpec, algorithm: String, variant: String) -> FlowRecord 
 /// time in which the receiver counted.
 fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], time: Time) -> Result<FlowRecord> {
     let lacking = || {
-        let advice = "if others fill its queue before its connections are made, let it start before them";
+        let advice = "if other flows fill its queue before it connects, start it before them";
         anyhow!("the tracer saw no data of flow \"{}\": {advice}", blank.name)
     };
     let first = events.iter().position(|event| event.delivered_pkts > OPENING_PKTS).ok_or_else(lacking)?;

@@ -44,7 +44,7 @@ impl UndoGuard {
     /// Errors: the time is over or the process was killed, so that nothing guards the registration.
     pub fn release(self) -> Result<()> {
         if clock::boottime_ns()? >= self.unconfirmed.until_ns || !self.unconfirmed.guard.lives() {
-            return Err(Failure::failed("the time to confirm was over before it was loaded").hint("give more").into());
+            return Err(Failure::failed("the time to confirm ended before it was loaded").hint("give more").into());
         }
         self.process.release();
         Ok(())
@@ -80,9 +80,9 @@ pub fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
 
 fn nothing_waits(name: Option<&str>, store: &Store) -> Failure {
     let what = match name {
-        Some(name) if store.record(name).is_some() => format!("\"{name}\" does not wait to be confirmed: it stays"),
+        Some(name) if store.record(name).is_some() => format!("\"{name}\" needs no confirmation: it stays"),
         Some(name) => format!("cannot confirm \"{name}\": it is not loaded"),
-        None => "nothing waits to be confirmed".to_owned(),
+        None => "nothing needs confirmation".to_owned(),
     };
     Failure::failed(what).hint("`tccc status` shows what is loaded")
 }

@@ -127,8 +127,8 @@ fn check_free(name: &str, options: LoadOptions, store: &Store, features: &Featur
         return Ok(None);
     };
     if instance.is_receiver() {
-        let what = format!("\"{name}\" is loaded already, as `--receiver` alone");
-        bail!(Failure::failed(what).hint(format!("`tccc unload {name}`, then load again: it receives too")));
+        let what = format!("\"{name}\" is already loaded with `--receiver` only");
+        bail!(Failure::failed(what).hint(format!("`tccc unload {name}`, then load it again: it then receives too")));
     }
     let refusal = match instance.standing() {
         Standing::Pinned if options.replace && features.link_update => return Ok(Some(instance)),
@@ -137,7 +137,7 @@ fn check_free(name: &str, options: LoadOptions, store: &Store, features: &Featur
             Failure::unmet(what).hint(format!("`tccc unload {name}`, then load again"))
         }
         Standing::Pinned => Failure::failed(format!("\"{name}\" is loaded already"))
-            .hint("`--replace` puts this one in its place; `--as NAME` loads it under another name"),
+            .hint("`--replace` replaces it; `--as NAME` loads it under another name"),
         Standing::Run => {
             let pid = instance.owner_pid().unwrap_or_default();
             let what = format!("\"{name}\" is already registered by another process (pid {pid}, a tccc run)");
@@ -210,7 +210,7 @@ pub fn make_default(name: &str) -> Result<Record> {
     congestion::check_settable()?;
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
-    let not_loaded = || Failure::failed(format!("\"{name}\" is not loaded")).hint("`tccc status` shows what is");
+    let not_loaded = || Failure::failed(format!("\"{name}\" is not loaded")).hint("`tccc status` shows what is loaded");
     let mut record = store.record(name).ok_or_else(not_loaded)?;
     note_default(&mut record, &locked)?;
     Ok(record)

@@ -56,7 +56,7 @@ pub(super) fn verify_for(
 ) -> Result<Verified> {
     check_name(request.name)?;
     if !features.struct_ops {
-        let what = format!("cannot load \"{}\": this kernel takes no congestion control from BPF", request.name);
+        let what = format!("cannot load \"{}\": this kernel does not support congestion control by BPF", request.name);
         return Err(Failure::unmet(what).hint("`tccc doctor` lists what this host lacks").into());
     }
     let mut object = open(request)?;

@@ -52,7 +52,7 @@ pub fn unload(name: &str, features: &Features) -> Result<Unloaded> {
 pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> {
     let Some(instance) = survey::find(name, store, features)? else {
         let why = if congestion::is_available(name)? { "tccc did not register it" } else { "it is not loaded" };
-        bail!(Failure::failed(format!("cannot unload \"{name}\": {why}")).hint("`tccc status` shows what is"));
+        bail!(Failure::failed(format!("cannot unload \"{name}\": {why}")).hint("`tccc status` shows what is loaded"));
     };
     if instance.standing() == Standing::Run {
         let pid = instance.owner_pid().unwrap_or_default();
@@ -140,7 +140,7 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
     restore_default(&instance, locked, &mut done)?;
     match socket::holders() {
         Ok(mut all) => done.holders = all.remove(&instance.name).unwrap_or_default(),
-        Err(error) => done.notes.push(format!("who holds sockets with it is not known: {error:#}")),
+        Err(error) => done.notes.push(format!("the processes that hold sockets with it are unknown: {error:#}")),
     }
     if let (true, Some(table)) = (instance.is_map_held(), &instance.table) {
         struct_ops::delete_registration(&table.map)?;
@@ -162,7 +162,7 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
     }
     for (netns, path) in socket::namespaces_with_default(&instance.name) {
         let enter = format!("nsenter --net={} sysctl net.ipv4.tcp_congestion_control=cubic", path.display());
-        let still = format!("network namespace {netns}, made meanwhile, still has it as its default");
+        let still = format!("network namespace {netns}, created in the meantime, still has it as its default");
         done.notes.push(format!("{still}; `{enter}` changes it"));
     }
     Ok(done)
@@ -212,7 +212,7 @@ fn restore_default(instance: &Instance, locked: &Locked, done: &mut Unloaded) ->
         congestion::set_default(&target).with_context(|| format!("make \"{target}\" the default again"))?;
         done.default_restored = Some(target);
     } else if previous.as_ref().is_some_and(|previous| *previous != now) {
-        done.notes.push(format!("the default was changed to \"{now}\" since, and is left so"));
+        done.notes.push(format!("the default was changed to \"{now}\" since then, and stays"));
     }
     // Records that remember this name as the previous default get this name's own previous default.
     let Some(default) = default else { return Ok(()) };
@@ -242,7 +242,7 @@ fn still_held(instance: &Instance) -> Failure {
     let refuse = |why: &str| Failure::failed(format!("\"{}\" is still registered: {why}", instance.name));
     match instance.table.as_ref().and_then(|table| survey::holder_of(table.map_id)) {
         Some((pid, command)) => refuse(&format!("process {pid} ({command}) holds its link"))
-            .hint("it goes when that process ends; then `tccc unload` again"),
+            .hint("it is removed when that process ends; then run `tccc unload` again"),
         None => refuse("its pin is not in the BPF file system that is mounted here")
             .hint("run `tccc unload` in the mount namespace where it was loaded (`nsenter --mount`)"),
     }

@@ -129,10 +129,10 @@ fn find(name: &str, store: &Store, features: &Features) -> Result<(Instance, Rec
     let again = format!("`tccc unload {name}`, then load again");
     let instance = survey::find(name, store, features)?.filter(|instance| instance.standing() == Standing::Pinned);
     let Some(instance) = instance else {
-        let hint = format!("`tccc load {name}` loads it; `tccc status` shows what is");
+        let hint = format!("`tccc load {name}` loads it; `tccc status` shows what is loaded");
         bail!(Failure::failed(cannot("it is not loaded")).hint(hint));
     };
-    ensure!(!instance.is_receiver(), Failure::usage(cannot("it is loaded as `--receiver` alone")).hint(again));
+    ensure!(!instance.is_receiver(), Failure::usage(cannot("it is loaded with `--receiver` only")).hint(again));
     let lost = || Failure::failed(cannot("its record is lost or cannot be read")).hint(again.clone());
     let record = instance.record.clone().ok_or_else(lost)?;
     Ok((instance, record))
@@ -233,8 +233,7 @@ fn swap_companion(
     let stays = from.is_some_and(|from| from.cgroup == place.cgroup);
     if let Some(link) = link.filter(|link| stays && bpf::is_attached_to_cgroup(link)) {
         let attached = bpf::open_program(bpf::cgroup_link(link)?.program)?;
-        return bpf::replace_program(link, &program, &attached)
-            .context("put the companion in the place of the one before");
+        return bpf::replace_program(link, &program, &attached).context("replace the earlier companion");
     }
     if let Some(link) = verified.attach_companion(Some(place))? {
         replace_pin(&link, &pins.companion(&record.name))?;

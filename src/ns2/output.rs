@@ -81,7 +81,7 @@ pub fn read(simulation: &Simulation<'_>, output: &str) -> Result<Simulated> {
     ensure!(output.lines().any(|line| line == "end"), "ns-2 ended before the simulated time was over");
     let mut lines = OutputLines { states: vec![Vec::new(); simulation.cell.flows.len()], ..OutputLines::default() };
     for line in output.lines() {
-        lines.take(line).with_context(|| format!("ns-2 wrote a line of another form: \"{line}\""))?;
+        lines.take(line).with_context(|| format!("ns-2 wrote a line of unknown form: \"{line}\""))?;
     }
     let flows = simulation.cell.flows.iter().zip(&lines.states).enumerate();
     let records = flows.map(|(index, (flow, states))| match flow.sends {

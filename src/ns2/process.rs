@@ -89,7 +89,7 @@ pub fn simulate(folder: &Path, is_stopped: &dyn Fn() -> bool) -> Result<()> {
     if status.success() {
         return Ok(());
     }
-    let remarks = fs::read_to_string(folder.join(REMARKS)).context("read what ns-2 remarked")?;
+    let remarks = fs::read_to_string(folder.join(REMARKS)).context("read the remarks of ns-2")?;
     Err(refused(&remarks).into())
 }
 

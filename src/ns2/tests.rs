@@ -161,8 +161,8 @@ fn events_of_a_flow_end_when_its_time_is_over_or_all_has_arrived() {
 fn output_that_ends_early_or_is_garbled_is_an_error() {
     let error = |text: &str| simulated(TEXT, 0, |simulation| output::read(simulation, text).unwrap_err().to_string());
     assert_eq!(error("flow 0 0"), "ns-2 ended before the simulated time was over");
-    assert!(error("flow 0 x\nend\n").contains("ns-2 wrote a line of another form: \"flow 0 x\""));
-    assert!(error("flow 9 0 1 50 -1 -1 0 0 0 0 0.01\nend\n").contains("another form"));
+    assert!(error("flow 0 x\nend\n").contains("ns-2 wrote a line of unknown form: \"flow 0 x\""));
+    assert!(error("flow 9 0 1 50 -1 -1 0 0 0 0 0.01\nend\n").contains("unknown form"));
     assert!(error(&OUTPUT.replace("link c,b 100 100 4000 0 0\n", "")).contains("the link from c to b"));
 }
 

@@ -222,11 +222,11 @@ fn without_policy(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Vec<Strin
         "it decides, but its pins are in another BPF file system than the one mounted here, or in a read-only one: \
          `tccc policy remove` detaches it"
     } else if pins.and_then(generation::linked).is_some() {
-        "a policy decides that is not in the record, which was lost: `tccc policy remove` ends it"
+        "a policy is active whose record was lost: `tccc policy remove` removes it"
     } else if pins.is_some_and(|pins| !pins.may_be_seen()) {
-        "only root can look at its pins"
+        "only root can read its pins"
     } else if has_pins || !record.generations.is_empty() {
-        "parts of a policy that decides nothing are left: `tccc policy remove` removes them"
+        "parts of an inactive policy are left: `tccc policy remove` removes them"
     } else {
         return Vec::new();
     };

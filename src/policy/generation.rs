@@ -24,7 +24,7 @@ use crate::kernel::{bpf, cgroup, clock};
 use crate::state::Locked;
 use crate::state::pins::Pins;
 
-const LEFT: &str = "the policy no longer decides, but parts of it are left";
+const LEFT: &str = "the policy is no longer active, but parts of it are left";
 
 #[derive(Debug)]
 pub struct NewGeneration<'a> {
@@ -148,7 +148,7 @@ fn attach(
 /// Replaces the attached program `expected`.
 fn swap(expected: &OwnedFd, program: &OwnedFd, pins: &PolicyPins) -> Result<()> {
     let link = bpf::open_pin(&pins.link())?;
-    bpf::replace_program(&link, program, expected).context("put the policy in the place of the one before")
+    bpf::replace_program(&link, program, expected).context("replace the earlier policy")
 }
 
 /// Opens a generation's program by its pin, or by its id if the pin is gone.
@@ -208,7 +208,7 @@ pub fn refuse_beside_another(pins: &PolicyPins, record: &PolicyRecord) -> Result
     if decides_elsewhere(Some(pins), record).is_none() {
         return Ok(());
     }
-    let what = "cannot apply a policy: one decides already whose pins are not in the BPF file system mounted here";
+    let what = "cannot apply a policy: one is active already, and its pins are not in the BPF file system mounted here";
     Err(Failure::failed(what).hint("`tccc policy remove` detaches it; then apply again"))
 }
 
@@ -264,7 +264,7 @@ fn detach_unpinned(record: &PolicyRecord) -> Result<()> {
     match decides_elsewhere(None, record) {
         None => Ok(()),
         Some(id) => {
-            let what = format!("the policy's program {id} is attached still, by something that is not tccc");
+            let what = format!("the policy's program {id} is still attached, by something other than tccc");
             Err(Failure::failed(what).hint("`bpftool cgroup tree` shows it").into())
         }
     }

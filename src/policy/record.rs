@@ -186,7 +186,7 @@ impl PolicyRecord {
         };
         let record: PolicyRecord =
             serde_json::from_slice(&bytes).map_err(|error| refuse(format!("is damaged: {error}")))?;
-        ensure!(record.schema == RECORD_SCHEMA, refuse("is of another version of tccc".to_owned()));
+        ensure!(record.schema == RECORD_SCHEMA, refuse("was written by another version of tccc".to_owned()));
         Ok(record)
     }
 

@@ -31,7 +31,7 @@ pub fn resolve(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
 
 /// As [`resolve`], but a namespace that is gone matches nothing.
 ///
-/// Errors: this kernel shows no type information.
+/// Errors: this kernel provides no type information.
 pub fn resolve_present(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
     let names = policy.rules.iter().flat_map(|rule| &rule.when.netns);
     let cookie = |name: &String| Some((name.clone(), Netns::find(name).ok()?.cookie().ok()?));
@@ -51,7 +51,7 @@ fn resolved(policy: &Policy, record: &PolicyRecord, netns: BTreeMap<String, u64>
 
 /// Cached, because a guard asks at each step.
 ///
-/// Errors: this kernel shows no type information.
+/// Errors: this kernel provides no type information.
 pub(super) fn features() -> Result<&'static Features> {
     static FEATURES: OnceLock<Features> = OnceLock::new();
     if let Some(features) = FEATURES.get() {
@@ -96,7 +96,8 @@ fn limits_are_counted(policy: &Policy, counts_timeouts: bool) -> Result<()> {
         let limit = limits.into_iter().find(|limit| limit.metric == GuardMetric::Timeouts && !counts_timeouts);
         if let Some(limit) = limit {
             let what = format!("\"{limit}\" would never be crossed: sockets count timeouts from Linux 6.7 on");
-            let failure = Failure::unmet(what).hint("a limit on \"retransmitted\" sees what timeouts send again");
+            let failure =
+                Failure::unmet(what).hint("a limit on \"retransmitted\" also counts retransmissions by timeout");
             return Err(at_rule(rule, "guard", failure).into());
         }
     }

@@ -24,7 +24,7 @@ use skeleton::{OpenSweepSkel, SweepSkel};
 const SIGHT_BYTES: usize = 120;
 /// A kernel before 6.17 may miss a socket while others come and go, so a sweep is repeated.
 const PASSES_MAX: usize = 4;
-const LOOK: &str = "look at open connections";
+const LOOK: &str = "read the open connections";
 
 /// The parts of a generation that sweeps use.
 #[derive(Debug)]

@@ -77,7 +77,7 @@ const WRONG_HOST: Refusal = Refusal(
     StatusCode::MISDIRECTED_REQUEST,
     "this server does not answer to that name: use its address, or start it with `--host NAME`",
 );
-const WRONG_ORIGIN: Refusal = Refusal(StatusCode::FORBIDDEN, "pages of other origins may not ask this server");
+const WRONG_ORIGIN: Refusal = Refusal(StatusCode::FORBIDDEN, "pages of other origins may not query this server");
 const WRONG_METHOD: Refusal = Refusal(StatusCode::METHOD_NOT_ALLOWED, "this server answers GET, HEAD and POST");
 const NO_TOKEN: Refusal = Refusal(
     StatusCode::UNAUTHORIZED,

@@ -150,7 +150,7 @@ impl Scrape {
         let uncounted = one(self.counted.uncounted as f64);
         to.counter("uncounted", "Times a connection could not be counted: too many groups, or no memory", uncounted)?;
         let hidden = one(self.counted.hidden as f64);
-        to.gauge("hidden_processes", "Processes whose network namespace could not be looked at", hidden)?;
+        to.gauge("hidden_processes", "Processes whose network namespace could not be inspected", hidden)?;
         to.gauge("sweep_duration_seconds", "Time of the latest sweep over all sockets", one(self.sweep_s))?;
         let failed = one(self.failed_sweeps as f64);
         to.counter("failed_sweeps", "Sweeps that failed: the counts are from the last that succeeded", failed)

@@ -201,7 +201,7 @@ fn json(document: Bytes) -> Response {
 }
 
 fn busy() -> Response {
-    let mut response = said(StatusCode::SERVICE_UNAVAILABLE, "too many pages ask at once: try again in a moment");
+    let mut response = said(StatusCode::SERVICE_UNAVAILABLE, "too many requests at once: try again in a moment");
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
     response
 }

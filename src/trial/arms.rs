@@ -112,7 +112,7 @@ impl ArmCounter {
 
     /// Looks at every open connection. Returns the sums of each arm since the start.
     pub fn read(&self) -> Result<BTreeMap<u32, ArmCells>> {
-        iterate::pass(&self.sweep).context("look at the labelled connections")?;
+        iterate::pass(&self.sweep).context("read the labelled connections")?;
         let arm = |slot: u32| -> Result<ArmCells> {
             let mut cells = ArmCells::default();
             for (cell, fold) in cells.iter_mut().zip(0..) {

@@ -98,7 +98,7 @@ fn await_first_look(guard: &Process) {
 fn check_guarded(guard: &Process, deadline_ns: Option<u64>) -> Result<()> {
     if !guard.lives() {
         return Err(Failure::failed("the trial's guard ended at once: everything is as before")
-            .hint("`tccc doctor` says what this kernel lacks")
+            .hint("`tccc doctor` shows what this kernel lacks")
             .into());
     }
     let now_ns = clock::boottime_ns()?;

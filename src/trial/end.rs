@@ -155,7 +155,7 @@ pub fn remove_policy(live: bool) -> Result<Removed> {
 pub fn keep(name: Option<&str>) -> Result<TrialEnd> {
     let is_meant = |trial: &TrialRecord| name.is_none_or(|name| trial.subject.name() == name);
     let what = name.map_or("nothing is on trial".to_owned(), |name| format!("\"{name}\" is not on trial"));
-    let nothing_waits = || Failure::failed(what).hint("`tccc status` shows what is loaded and what waits");
+    let nothing_waits = || Failure::failed(what).hint("`tccc status` shows what is loaded and what is on trial");
     keep_where(is_meant, CONFIRMED)?.ok_or_else(|| nothing_waits().into())
 }
 

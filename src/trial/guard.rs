@@ -100,16 +100,16 @@ impl Guard {
         self.cache.refresh()?;
         let Some((trial, generation)) = self.cache.trial(self.began_ns) else { return Ok(Tick::Over) };
         if self.stop.load(Ordering::Relaxed) {
-            return end::revert_where(is_own, "its guard was told to end", None).map(|_| Tick::Over);
+            return end::revert_where(is_own, "its guard received a signal to end", None).map(|_| Tick::Over);
         }
         let record = &self.cache.record;
         if self.watch.as_ref().is_none_or(|watch| watch.generation != generation.number) {
             let earlier = self.watch.take();
             self.watch = Some(TrialWatch::start(trial, (generation, record), (earlier, self.layouts))?);
         }
-        let watch = self.watch.as_mut().context("find what the guard knows")?;
+        let watch = self.watch.as_mut().context("find the state of the guard")?;
         if let Some(gap) = watch.renew(trial)? {
-            let why = format!("its guard did not run for {:.0} s, so that the lease was over", gap.as_secs_f64());
+            let why = format!("its guard did not run for {:.0} s, so that the lease expired", gap.as_secs_f64());
             return end::revert_where(is_own, &why, None).map(|_| Tick::Over);
         }
         if trial.confirmed {

@@ -83,7 +83,11 @@ pub fn read(path: &Path) -> Result<Incident> {
     let bytes = bounded::read(&file, BYTES_MAX).with_context(|| format!("read {}", file.display()))?;
     let incident: Incident =
         serde_json::from_slice(&bytes).with_context(|| format!("read the incident {}", file.display()))?;
-    anyhow::ensure!(incident.schema == SCHEMA, "the incident {} is of another tccc", file.display());
+    anyhow::ensure!(
+        incident.schema == SCHEMA,
+        "the incident {} was written by another version of tccc",
+        file.display()
+    );
     Ok(incident)
 }
 

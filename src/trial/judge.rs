@@ -183,7 +183,7 @@ fn absolute(blank: LimitJudgement, sums: &ArmSums, limit: Limit) -> LimitJudgeme
     let (state, why_not) = match guard::exceeds(sums, effect, limit) {
         Some(true) => (LimitState::Crossed, None),
         Some(false) => (LimitState::Safe, None),
-        None => (LimitState::Undecided, Some(format!("{} connections are too few", sums.connections))),
+        None => (LimitState::Undecided, Some(format!("{} connections are not enough", sums.connections))),
     };
     LimitJudgement { value: sums.value(effect), state, why_not, ..blank }
 }

@@ -66,7 +66,8 @@ fn with_rule(mut policy: Policy, rule: Rule) -> Result<Policy> {
     match too_many.into_iter().find(|(count, most, _)| count > most) {
         None => Ok(policy),
         Some((_, most, what)) => {
-            let what = format!("a policy has at most {most} {what}, and with what the trial adds this one has more");
+            let what =
+                format!("a policy has at most {most} {what}, and this one has more with the additions of the trial");
             Err(Failure::failed(what).hint(FEWER).into())
         }
     }

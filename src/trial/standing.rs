@@ -93,7 +93,7 @@ pub fn why_over(trial: &TrialRecord) -> Result<Option<String>> {
     let is_late = trial.deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns);
     Ok(Some(match (is_late, trial.guard.lives()) {
         (true, _) => progress::TOO_LATE.to_owned(),
-        (false, true) => "its guard was stopped, and the lease was over".to_owned(),
-        (false, false) => "its guard died, and the lease was over".to_owned(),
+        (false, true) => "its guard was stopped, and the lease expired".to_owned(),
+        (false, false) => "its guard died, and the lease expired".to_owned(),
     }))
 }

@@ -76,7 +76,7 @@ impl<'a> CodeSource<'a> {
         if loader::digest(&algorithm.object) != record.digest {
             let from = file.map_or("this tccc".to_owned(), |file| file.display().to_string());
             let what = format!("the code of \"{}\" in {from} is not the one that was loaded", record.name);
-            return Err(Failure::failed(what).hint("`tccc upgrade` with the code that is wanted").into());
+            return Err(Failure::failed(what).hint("run `tccc upgrade` with the code that you want").into());
         }
         let texts: Vec<String> = record.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let settings = algorithm.settings(&texts)?;

@@ -22,7 +22,7 @@ const BAND_LINES: u16 = 3;
 
 pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect, socket: u64) {
     let Some(socket) = app.live.socket(socket) else {
-        let gone = " this connection is not there any more; Esc goes back";
+        let gone = " this connection no longer exists; Esc goes back";
         return paint::text(frame.buffer_mut(), area, gone, app.theme.faint());
     };
     draw_facts(frame.buffer_mut(), app, socket, Rect { height: FACT_LINES.min(area.height), ..area });

@@ -17,7 +17,7 @@ const LINES: [&str; 21] = [
     "  /  filter               Esc  clear, back     a      algorithms",
     "  z  time span of a flow  t    table           mouse  click, wheel",
     "  replay: + - speed   [ ] 10 s   { } 60 s   0-9 tenths of it",
-    " Filter: all words must hold",
+    " Filter: all words must match",
     "  nginx   process:curl   cgroup:system   algorithm:cubic   rule:web",
     "  srtt>50ms   goodput<10mbit   retrans>2%   cwnd>100   age<10s",
     " Signs before a row",

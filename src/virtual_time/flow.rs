@@ -163,7 +163,7 @@ impl GuestFlow<'_> {
 
     /// Errors: the flow failed or was not done; it ran another algorithm.
     fn report(&self, report: &FlowReport, transfers: &[layout::TransferReport]) -> Result<TrafficReport> {
-        ensure!(report.is_done != 0, "it was not done at the end of the run");
+        ensure!(report.is_done != 0, "it had not finished at the end of the run");
         ensure!(report.error == 0, "{}", Errno::from_raw(-report.error).desc());
         Ok(match self.flow.sends {
             Sends::Bulk => {

@@ -164,7 +164,7 @@ impl<'a> Workshop<'a> {
         let program = command.get_program().to_string_lossy().into_owned();
         let output = match command.stdin(Stdio::null()).output() {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let failure = Failure::unmet(format!("cannot {what}: there is no {program} here"));
+                let failure = Failure::unmet(format!("cannot {what}: {program} is not installed"));
                 return Err(failure.hint("`apt-get install gcc binutils tar xz-utils`").into());
             }
             other => other.with_context(|| format!("{what}: start {program}"))?,

@@ -140,7 +140,7 @@ impl Launch<'_> {
                 let _ = kill(pid, Signal::SIGKILL); // it may have ended already
                 why = Some(match is_stopped() {
                     true => anyhow!("interrupted"),
-                    false => anyhow!("the guest was not done after {}", humantime::format_duration(self.limit)),
+                    false => anyhow!("the guest had not finished after {}", humantime::format_duration(self.limit)),
                 });
             }
         }

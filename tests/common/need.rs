@@ -51,7 +51,7 @@ fn record_skip(test: &str, need: &str, why: &str) {
 /// None: all attempts were disturbed. The running test is recorded as skipped and must return.
 /// Panics: all attempts were late although nobody else used the processors, or an undisturbed attempt fails.
 pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Said> {
-    const DELAYED: [&str; 2] = ["could not be measured", "the path is not what the scenario asks"];
+    const DELAYED: [&str; 2] = ["could not be measured", "the path does not match the scenario"];
     let watch = BusyWatch::begin().unwrap();
     let mut said = String::new();
     for _ in 0..attempts {

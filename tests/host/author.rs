@@ -100,7 +100,7 @@ fn one_defect_a_callback_is_found_by_every_kind_of_check() {
     expect(&checks, "name", "passed", "");
     expect(&checks, "windows", "failed", "runtime error: shift exponent 32 is too large");
     expect(&checks, "reduction", "failed", "leaves a threshold of 0");
-    expect(&checks, "fuzzer", "skipped", "not asked for");
+    expect(&checks, "fuzzer", "skipped", "not requested");
 }
 
 /// The fuzzer ends when it finds the defect; the limit is for busy hosts.

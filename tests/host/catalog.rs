@@ -143,8 +143,12 @@ fn objects_without_what_an_algorithm_needs_are_refused_by_reason() {
     check(b"\x9f\xeb\x01\x00", b"\x9f\xeb\x07\x00", "its type information (BTF) is damaged");
     let none = "it has no ops table: no variable of type tcp_congestion_ops in .struct_ops or .struct_ops.link";
     check(b"tcp_congestion_ops", b"tcp_congestion_xxx", none);
-    check(b"GPL\0", b"BSD\0", "its licence \"BSD\" is not compatible with the GPL, which the kernel wants");
-    check(b"GPL\0", b"\0\0\0\0", "it declares no licence: the kernel wants char LICENSE[] SEC(\"license\") = \"GPL\"");
+    check(b"GPL\0", b"BSD\0", "its licence \"BSD\" is not compatible with the GPL, which the kernel requires");
+    check(
+        b"GPL\0",
+        b"\0\0\0\0",
+        "it declares no licence: the kernel requires char LICENSE[] SEC(\"license\") = \"GPL\"",
+    );
     check(b"=768|1|1023|", b"=768|1|x023|", "its tunable \"keep_avoidance\" is not well-formed");
     check(b"=768|1|1023|", b"=768|900|99|", "its tunable \"keep_avoidance\" is not well-formed");
 }

@@ -22,6 +22,7 @@ fn metric_that_can_have_no_value_gives_a_warning() {
     let said = stderr(&check(0, run_command(&scenario, &out).arg("--dry-run")));
     assert!(said.starts_with("tccc: warning: "), "{said}");
     assert!(said.contains("tiny.toml:33: report.metrics = \"jain_index\": it can have no value"), "{said}");
+    assert!(said.contains("it needs two or more compared flows") && said.contains("`copies = 2`"), "{said}");
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn what_the_simulator_cannot_do_is_refused_with_the_reason() {
         fs::write(&file, text.replace(from, to)).unwrap();
         check(2, &mut simulate(&file, &out, arguments)).stderr_has(expected);
     };
-    refuses("[ns2]", "[ns2]", "--link tunlink", "`--link` is not for `--engine ns2`");
+    refuses("[ns2]", "[ns2]", "--link tunlink", "`--link` does not apply to `--engine ns2`");
     let jitter = "delay = \"10ms\"\njitter = \"1ms\"";
     refuses("delay = \"10ms\"", jitter, "", "the link n3-n4: ns-2's links have no jitter here");
     check(2, &mut simulate(&scenario("smoke/loss-sweep.toml"), &out, ""))

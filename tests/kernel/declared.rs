@@ -29,7 +29,7 @@ fn apply(lab: &PolicyLab, code: i32, options: &str) -> Said {
 
 #[track_caller]
 fn assert_settled(lab: &PolicyLab) {
-    apply(lab, 0, "--dry-run --exit-code").stdout_has("this host is what");
+    apply(lab, 0, "--dry-run --exit-code").stdout_has("this host matches");
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn host_becomes_what_is_declared_and_stays_so() {
     apply(lab, 0, "");
     assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.1"), ["ldk_a", "ldk_a"]);
     assert_settled(lab);
-    apply(lab, 0, "").stdout_has("this host is what");
+    apply(lab, 0, "").stdout_has("this host matches");
 
     // Other tunables are an upgrade, during which the name stays registered.
     lab.file("tccc/90.toml", &tuned(900));
@@ -112,7 +112,7 @@ fn lost_parts_are_repaired_and_algorithms_of_others_are_left_alone() {
     // Another folder does not undo this one's declaration.
     let other = lab.folder().join("other");
     fs::create_dir(&other).unwrap();
-    check(0, tccc().args(["apply", "--config"]).arg(&other)).stdout_has("this host is what");
+    check(0, tccc().args(["apply", "--config"]).arg(&other)).stdout_has("this host matches");
     assert_eq!(registered(), ["ldk_a", "ldk_hand"]);
     fs::remove_file("/sys/fs/bpf/tccc/links/ldk_a").unwrap();
     apply(lab, 0, "").stdout_has("parts of \"ldk_a\" are left: unload \"ldk_a\" and load it as declared: done");

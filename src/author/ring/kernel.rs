@@ -144,7 +144,8 @@ impl<C: CongestionControl> SimulatedKernel<C> {
             room.min((delivered - out).max(i64::from(acked.delivered)) + progress)
         };
         send = send.max(i64::from(out == 0));
-        self.tcp.snd_cwnd = (in_flight + send) as u32;
+        // The kernel has no such limit and needs none: sequence numbers allow only 2^31 bytes in flight.
+        self.tcp.snd_cwnd = (in_flight + send).min(i64::from(INFINITE_SSTHRESH)) as u32;
     }
 
     fn current_ssthresh(&self) -> u32 {

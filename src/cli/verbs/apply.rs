@@ -74,7 +74,7 @@ impl Args {
         let declaration = declaration::file::read(&self.config)?;
         let features = Features::probe()?;
         if !self.dry_run {
-            privilege::require("make this host as it is declared", &privilege::FOR_LOAD)?;
+            privilege::require("bring this host to its declared state", &privilege::FOR_LOAD)?;
             trial::sweep()?;
         }
         let differences = difference::between(&declaration, &features)?;
@@ -156,7 +156,7 @@ fn line(difference: &Difference, make: &mut impl FnMut(&ApplyStep) -> Result<boo
 fn write_lines(out: &mut impl Write, document: &ApplyDocument, is_dry: bool) -> io::Result<()> {
     let folder = document.folder.display();
     if document.differences.is_empty() {
-        return writeln!(out, "this host is what {folder} declares");
+        return writeln!(out, "this host matches {folder}");
     }
     if document.files.is_empty() {
         note(&format!("{folder} has no .toml file: nothing is declared"));

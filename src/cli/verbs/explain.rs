@@ -122,7 +122,7 @@ impl Args {
 
     fn target(&self) -> Result<ExplainTarget, Failure> {
         let refuse = |text: &str| {
-            Failure::usage(format!("\"{text}\" is no process, descriptor or connection"))
+            Failure::usage(format!("\"{text}\" is not a process, a descriptor or a connection"))
                 .hint("write `812`, `812:12`, or two ends with ports: `10.0.0.1:443 192.0.2.7:51000`")
         };
         let words: Vec<&str> = self.what.iter().map(String::as_str).filter(|word| *word != "tcp").collect();
@@ -154,7 +154,7 @@ impl Args {
                 let found = open(&|sight| cookies.contains(&sight.cookie));
                 if found.is_empty() {
                     let what = match descriptor {
-                        Some(fd) => format!("descriptor {fd} of process {pid} is no open TCP connection"),
+                        Some(fd) => format!("descriptor {fd} of process {pid} is not an open TCP connection"),
                         None => format!("process {pid} has no open TCP connection"),
                     };
                     return Err(Failure::failed(what).hint("`tccc sockets` shows every connection").into());

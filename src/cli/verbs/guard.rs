@@ -70,13 +70,13 @@ impl Args {
 /// Errors: not permitted. Warns once about what cannot be cleared now, and retries.
 fn stand_by() -> Result<()> {
     let stop = stop_flag()?;
-    privilege::require("clear what a dead guard left", &privilege::FOR_LOAD)?;
+    privilege::require("clean up after a dead guard", &privilege::FOR_LOAD)?;
     let features = Features::probe()?;
     let looked = Arc::new(Mutex::new(Instant::now()));
     let seen = Arc::clone(&looked);
     let is_late = move || {
         let late = seen.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
-        (late > STUCK_AFTER).then(|| format!("no look for {} s", late.as_secs()))
+        (late > STUCK_AFTER).then(|| format!("no check for {} s", late.as_secs()))
     };
     systemd::ready("standing by");
     systemd::start_watchdog(is_late);
@@ -84,7 +84,7 @@ fn stand_by() -> Result<()> {
     while !stop.load(Ordering::Relaxed) {
         let cleared = clear(&features).err().map(|error| format!("{error:#}")).unwrap_or_default();
         if cleared != failure && !cleared.is_empty() {
-            warn(&format!("cannot clear what a dead guard left: {cleared}"), Some("it is tried again each second"));
+            warn(&format!("cannot clean up after a dead guard: {cleared}"), Some("it is tried again every second"));
         }
         failure = cleared;
         *looked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();

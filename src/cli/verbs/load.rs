@@ -94,7 +94,7 @@ impl TrialShare {
         let relative = self.limits.iter().find(|limit| matches!(limit.allowed, Allowed::Relative(_)));
         match (self.percent, relative) {
             (Some(Portion::ALL), Some(limit)) => {
-                let what = format!("--guard {limit}: with `--percent 100` nothing is left to compare with");
+                let what = format!("--guard {limit}: with `--percent 100` no connection is left to compare with");
                 Err(Failure::usage(what).hint("give less than 100, or an absolute limit such as retransmitted<2%"))
             }
             (Some(portion), _) => Ok(portion),
@@ -158,12 +158,14 @@ impl Args {
     fn check_options(&self) -> Result<(), Failure> {
         let is_trial_of_default = self.default && self.confirm.is_some();
         if !self.share.is_empty() && !is_trial_of_default {
-            let what = "`--percent` and `--guard` are about a trial of the default";
+            let what = "`--percent` and `--guard` are for a trial of the default";
             return Err(Failure::usage(what).hint("add `--default --confirm TIME`, or use `tccc policy apply`"));
         }
         if self.acceptance.accepts && !self.default && !self.replace {
-            let what = "`--accept-risk` is about giving connections what they did not ask for";
-            return Err(Failure::usage(what).hint("add `--default`, or leave it out: programs choose what is loaded"));
+            let what = "`--accept-risk` is for giving connections an algorithm that they did not choose";
+            return Err(
+                Failure::usage(what).hint("add `--default`, or leave it out: programs may choose any loaded algorithm")
+            );
         }
         Ok(())
     }
@@ -179,12 +181,12 @@ impl Args {
             let what = format!("make \"{name}\" the default");
             risk.admit(&what, "try it with `--confirm 10m`", is_accepted || self.confirm.is_some())?;
             if algorithm.patents().is_some() && !is_accepted {
-                let why = format!("cannot {what}: it is patented, for research alone");
+                let why = format!("cannot {what}: it is patented, for research only");
                 let hint = "`tccc show` names the patents; with a licence, add `--accept-risk`";
                 return Err(Failure::usage(why).hint(hint));
             }
         } else if self.replace && is_given_unasked(name) {
-            let what = format!("replace \"{name}\", which connections get unasked");
+            let what = format!("replace \"{name}\", which connections get without choosing it");
             risk.admit(&what, "try it with `tccc upgrade NAME --trial 10m`", is_accepted)?;
         }
         Ok(())
@@ -209,7 +211,7 @@ impl Args {
             policy?;
             // Plans only the present rules, because the trial's algorithm is not loaded yet.
             change::plan(&base, false)?.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
-            writeln!(out, "  give it to {portion} of the new connections that choose none, for {time}")?;
+            writeln!(out, "  give it to {portion} of the new connections that choose no algorithm, for {time}")?;
             writeln!(out, "  with `tccc confirm {name}`, set net.ipv4.tcp_congestion_control to \"{name}\"")?;
             return Ok(());
         }
@@ -277,7 +279,7 @@ fn warn_of_merged_packets() {
     let mut merging: Vec<String> = names.filter(|name| name != "lo" && is_up(name) && is_merging(name)).collect();
     merging.sort();
     if let Some(first) = merging.first() {
-        let what = format!("GRO is on at {}: packets that arrive merged measure nothing", merging.join(", "));
+        let what = format!("GRO is on at {}: merged packets cannot be measured", merging.join(", "));
         warn(&what, Some(&format!("on the receiving host: `ethtool -K {first} gro off`")));
     }
 }
@@ -289,13 +291,13 @@ pub fn find(text: &str) -> Result<(Algorithm, Option<&Path>), Failure> {
     if catalog::is_object_file(text) || (known.is_err() && path.is_file()) {
         let algorithm = catalog::open(path)?;
         if algorithm.title.is_empty() {
-            note(&format!("\"{}\" does not describe itself: no title, source or card of tccc in it", algorithm.id));
+            note(&format!("\"{}\" has no description: no title, source or card of tccc", algorithm.id));
         }
         return Ok((algorithm, Some(path)));
     }
     known.map(|algorithm| (algorithm.clone(), None)).map_err(|unknown| {
         if let Some(record) = Store::of_host().record(text) {
-            let hint = format!("`tccc status` shows it; `tccc show {text}` its card");
+            let hint = format!("`tccc status` shows it; `tccc show {text}` shows its card");
             return Failure::usage(record.origin()).hint(hint);
         }
         if congestion::available().is_ok_and(|names| names.iter().any(|name| name == text)) {

@@ -87,6 +87,6 @@ pub fn is_given_unasked(name: &str) -> bool {
 
 pub fn note_patents(name: &str, algorithm: &Algorithm) {
     if let Some(patents) = algorithm.patents() {
-        note(&format!("\"{name}\" is patented, for research alone: {}", patents.replace('\n', " ")));
+        note(&format!("\"{name}\" is patented, for research only: {}", patents.replace('\n', " ")));
     }
 }

@@ -139,12 +139,14 @@ impl Args {
         note(&format!("serving http://{address}{what}, until Ctrl-C"));
         if !address.ip().is_loopback() {
             warn(
-                "plain HTTP is not private: who is on the way can read the token and what is shown",
-                Some("listen on 127.0.0.1 and come through `ssh -L 9444:127.0.0.1:9444`, or put a TLS proxy before it"),
+                "plain HTTP is not private: anyone on the network path can read the token and the data",
+                Some(
+                    "listen on 127.0.0.1 and connect through `ssh -L 9444:127.0.0.1:9444`, or put a TLS proxy in front of it",
+                ),
             );
         }
         if let Some(token) = created.map(AccessToken::text) {
-            tell(&format!("tccc: note: the token, shown only now: {token}\n"));
+            tell(&format!("tccc: note: the token, shown only once: {token}\n"));
             tell(&format!("  hint: open http://{address}/#token={token}, or send `Authorization: Bearer {token}`\n"));
         }
     }

@@ -61,7 +61,7 @@ impl Args {
             is_empty || self.selection.names_namespaces() || !privilege::missing(&[Capability::SysPtrace]).is_empty();
         if seen.hidden > 0 && matters {
             let processes = if seen.hidden == 1 { "process" } else { "processes" };
-            let what = format!("the network namespace of {} {processes} could not be looked at", seen.hidden);
+            let what = format!("the network namespace of {} {processes} could not be inspected", seen.hidden);
             warn(&what, Some("run with CAP_SYS_PTRACE and every capability that those processes have"));
         }
         if is_empty {

@@ -217,7 +217,7 @@ fn costs(instance: &Instance) -> BTreeMap<String, f64> {
 /// Differences from what the record says.
 fn drift(instance: &Instance, default: &str) -> Vec<String> {
     let Some(record) = &instance.record else {
-        return vec!["its record is lost or cannot be read: tunables and the default before it are not known".into()];
+        return vec!["its record is lost or cannot be read: its tunables and the previous default are unknown".into()];
     };
     // An interrupted `unload` has already restored the default itself.
     let is_leftover = instance.standing() == Standing::Leftover;
@@ -226,7 +226,7 @@ fn drift(instance: &Instance, default: &str) -> Vec<String> {
     let has_pin = instance.has_link_pin || instance.has_map_pin || record.receiver;
     let is_elsewhere = instance.is_held_elsewhere();
     let has_companion = record.companion.is_none() || instance.is_companion_attached;
-    let other_default = format!("it was made the default, which now is \"{default}\"");
+    let other_default = format!("it was made the default, but the default is now \"{default}\"");
     let drift = [
         (was_default && default != instance.name, other_default.as_str()),
         (
@@ -264,7 +264,7 @@ fn write_table(out: &mut impl Write, document: &StatusDocument) -> io::Result<()
         writeln!(out, "not as declared: {}", plain(what))?;
     }
     if !document.undeclared.is_empty() {
-        writeln!(out, "`tccc apply --dry-run` shows what would make it so")?;
+        writeln!(out, "`tccc apply --dry-run` shows the missing changes")?;
     }
     for path in &document.stale_cgroups {
         writeln!(out, "left by a killed run: cgroup {}", path.display())?;
@@ -277,7 +277,7 @@ fn write_table(out: &mut impl Write, document: &StatusDocument) -> io::Result<()
     match (leftovers.next(), leftovers.next(), has_stale) {
         (None, _, false) => Ok(()),
         (Some(only), None, false) => writeln!(out, "`tccc unload {}` removes what was left", only.name),
-        _ => writeln!(out, "`tccc unload --all` removes what was left; it unloads the rest too"),
+        _ => writeln!(out, "`tccc unload --all` removes what was left, and unloads everything else"),
     }
 }
 

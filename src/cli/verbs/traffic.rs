@@ -28,7 +28,7 @@ impl Args {
         let place: ChildPlace = parse("place", &self.place)?;
         let task: TrafficTask = parse("task", &self.task)?;
         place.enter()?;
-        let told = serde_json::to_string(&child::work(&task)?).context("encode what came of it")?;
+        let told = serde_json::to_string(&child::work(&task)?).context("encode the result")?;
         Ok(writeln!(io::stdout(), "{told}")?)
     }
 }

@@ -103,7 +103,7 @@ impl Args {
             ));
         }
         if self.trial.is_none() && !self.share.is_empty() {
-            let what = "`--percent` and `--guard` are about a trial";
+            let what = "`--percent` and `--guard` are for a trial";
             return Err(Failure::usage(what).hint("add `--trial TIME`").into());
         }
         self.admit(&request, &record)?;
@@ -137,7 +137,7 @@ impl Args {
         if !is_another && !is_given_unasked(&self.name) {
             return Ok(());
         }
-        let what = format!("upgrade \"{}\", which connections get unasked", self.name);
+        let what = format!("upgrade \"{}\", which connections get without choosing it", self.name);
         let risk = AlgorithmRisk::new(&self.name, request.algorithm, request.settings);
         risk.admit(&what, "try it with `--trial 10m`", self.acceptance.accepts || self.trial.is_some())
     }

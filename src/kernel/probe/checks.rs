@@ -39,7 +39,7 @@ pub fn all() -> Vec<HostCheck> {
     checks.extend(features.iter().flat_map(of_features));
     checks.extend([bpf_file_system(), cgroups(), place_for_policy(), packet_sockets()]);
     checks.extend(types.iter().map(never_skipped));
-    let bpftool = "a second look: bpftool struct_ops show, prog show, map show, link show";
+    let bpftool = "to cross-check: bpftool struct_ops show, prog show, map show, link show";
     checks.extend([netem(), program("iperf3", "run"), program("bpftool", bpftool), statistics()]);
     checks
 }
@@ -117,7 +117,7 @@ fn callbacks(features: &Features) -> [HostCheck; 3] {
     let start = parameters("cwnd_event_tx_start").map_or("no: cwnd_event is used instead", |_| "yes");
     let missing: Vec<&str> = KERNEL_FUNCTIONS.into_iter().filter(|name| !features.functions.contains(name)).collect();
     let functions = match missing.as_slice() {
-        [] => format!("all {} looked for", KERNEL_FUNCTIONS.len()),
+        [] => format!("all {} found", KERNEL_FUNCTIONS.len()),
         _ => format!("without {}", missing.join(", ")),
     };
     [
@@ -151,7 +151,7 @@ fn cgroups() -> HostCheck {
 fn place_for_policy() -> HostCheck {
     let programs = cgroup::mount_point().ok().and_then(|root| bpf::sock_ops_of(&File::open(root).ok()?).ok());
     let found = match &programs {
-        None => "not permitted to look".to_owned(),
+        None => "not permitted to check".to_owned(),
         Some(programs) if programs.allows_others => format!("{} others beside it", programs.ids.len()),
         Some(programs) => format!("program {} allows none beside it", programs.ids.first().copied().unwrap_or(0)),
     };
@@ -184,7 +184,7 @@ fn never_skipped(types: &Types) -> HostCheck {
     };
     useful("callbacks are never skipped", found == "yes", found).helps(
         "trustworthy windows",
-        "use a mainline kernel; here expect rare wrong windows, runs with one are repeated",
+        "use a mainline kernel; on this one a window is rarely wrong; its run is repeated",
     )
 }
 

@@ -82,7 +82,7 @@ struct Iperf3End {
 pub fn report([sender, receiver]: &[String; 2], algorithm: &str, length: Duration) -> Result<TrafficReport> {
     let (sent, received) = (read_report(sender)?, read_report(receiver).context("at the receiver")?);
     let ran = sent.end.sender_tcp_congestion;
-    ensure!(ran == algorithm, "iperf3 ran \"{ran}\" where \"{algorithm}\" was asked");
+    ensure!(ran == algorithm, "iperf3 ran \"{ran}\" where \"{algorithm}\" was requested");
     // Intervals last a second and end a little late.
     let counted = received.intervals.iter().map(|interval| &interval.sum);
     let counted = counted.filter(|sum| sum.end <= length.as_secs_f64() + 0.5);
@@ -120,7 +120,7 @@ mod tests {
         };
         assert_eq!(of(CLIENT, server).unwrap(), bulk(90, 2.003));
         assert_eq!(of(CLIENT, "{}").unwrap(), bulk(0, 0.0));
-        assert_eq!(of("{}", server).unwrap_err().to_string(), "iperf3 ran \"\" where \"reno\" was asked");
+        assert_eq!(of("{}", server).unwrap_err().to_string(), "iperf3 ran \"\" where \"reno\" was requested");
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl NodeProcess {
 
     /// Output and errors so far.
     pub fn output(&self) -> Result<String> {
-        fs::read_to_string(&self.file).with_context(|| format!("read what {} says", self.what))
+        fs::read_to_string(&self.file).with_context(|| format!("read the output of {}", self.what))
     }
 
     /// Waits for the process to end.

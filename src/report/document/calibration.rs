@@ -38,10 +38,10 @@ fn calibrated(calibration: &Calibration) -> String {
     let scale = Scale::of(&calibration.unit, [calibration.asked, calibration.measured]);
     let outside = if calibration.within { "" } else { ", OUTSIDE its range" };
     let (measured, asked) = (scale.with_unit(calibration.measured), scale.with_unit(calibration.asked));
-    format!("{} {measured} (asked {asked}{outside})", calibration.quantity)
+    format!("{} {measured} (requested {asked}{outside})", calibration.quantity)
 }
 
-/// Deviations over all paths: `rtt +0.10 to +0.90 % off what was asked, loss as asked`.
+/// Deviations over all paths: `rtt +0.10 to +0.90 % off the requested value, loss as requested`.
 fn deviations(calibrations: &[Calibration]) -> String {
     let kinds = each_once(calibrations.iter().map(|one| one.quantity.kind.as_str()));
     let off = |name: &str| {
@@ -51,9 +51,9 @@ fn deviations(calibrations: &[Calibration]) -> String {
         let percents = others.iter().filter(|one| one.asked != 0.0).map(|one| 100.0 * (one.measured / one.asked - 1.0));
         let (low, high) = percents.fold((f64::MAX, f64::MIN), |(low, high), one| (low.min(one), high.max(one)));
         match (shares.is_empty(), low > high) {
-            (false, _) => format!("{name} at most {} off what was asked", significant(most)),
-            (true, false) => format!("{name} {low:+.2} to {high:+.2} % off what was asked"),
-            (true, true) => format!("{name} as asked"),
+            (false, _) => format!("{name} at most {} off the requested value", significant(most)),
+            (true, false) => format!("{name} {low:+.2} to {high:+.2} % off the requested value"),
+            (true, true) => format!("{name} as requested"),
         }
     };
     kinds.into_iter().map(off).collect::<Vec<_>>().join(", ")
@@ -79,11 +79,13 @@ mod tests {
         assert_eq!(lines(&[]), ["none recorded"]);
         let both =
             [one("s-r rtt at delay = 1ms", "us", 2000.0, 2020.0), one("s-r rtt at delay = 2ms", "us", 4000.0, 4000.0)];
-        let each =
-            ["s-r rtt at delay = 1ms 2.020 ms (asked 2.000 ms)", "s-r rtt at delay = 2ms 4.000 ms (asked 4.000 ms)"];
+        let each = [
+            "s-r rtt at delay = 1ms 2.020 ms (requested 2.000 ms)",
+            "s-r rtt at delay = 2ms 4.000 ms (requested 4.000 ms)",
+        ];
         assert_eq!(lines(&both), each);
         let of_one = [one("s-r rtt", "us", 2000.0, 2020.0), one("r-s rtt", "us", 2000.0, 2000.0)];
-        assert_eq!(lines(&of_one), ["s-r rtt 2.020 ms (asked 2.000 ms); r-s rtt 2.000 ms (asked 2.000 ms)"]);
+        assert_eq!(lines(&of_one), ["s-r rtt 2.020 ms (requested 2.000 ms); r-s rtt 2.000 ms (requested 2.000 ms)"]);
     }
 
     /// Once fourteen paths filled a page before the first result.
@@ -94,15 +96,15 @@ mod tests {
             [one(&at("rtt"), "us", 1000.0, rtt), one(&at("loss"), "ratio", 0.01, loss)]
         };
         let mut all: Vec<Calibration> = (0..5).flat_map(|n| path(n, 1001.0 + f64::from(n), 0.01)).collect();
-        assert_eq!(lines(&all), ["5 paths: rtt +0.10 to +0.50 % off what was asked, loss as asked"]);
+        assert_eq!(lines(&all), ["5 paths: rtt +0.10 to +0.50 % off the requested value, loss as requested"]);
         all.extend(path(5, 1500.0, 0.01));
         all.extend(path(6, 990.0, 0.0095));
         let lines = lines(&all);
         assert_eq!(
             lines[0],
-            "7 paths: rtt -1.00 to +50.00 % off what was asked, loss at most 0.000500 off what was asked"
+            "7 paths: rtt -1.00 to +50.00 % off the requested value, loss at most 0.000500 off the requested value"
         );
-        assert!(lines[1].contains("delay = 5ms 1.500 ms (asked 1.000 ms, OUTSIDE its range)"), "{lines:?}");
+        assert!(lines[1].contains("delay = 5ms 1.500 ms (requested 1.000 ms, OUTSIDE its range)"), "{lines:?}");
         assert_eq!(lines.len(), 2);
     }
 }

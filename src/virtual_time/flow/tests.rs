@@ -128,7 +128,7 @@ fn flow_that_failed_is_an_error_with_its_name() {
     let failed = FlowReport { error: -110, ..done("reno") };
     assert_eq!(told(failed), "send flow \"f0\": Connection timed out");
     let late = FlowReport { is_done: 0, ..done("reno") };
-    assert_eq!(told(late), "send flow \"f0\": it was not done at the end of the run");
+    assert_eq!(told(late), "send flow \"f0\": it had not finished at the end of the run");
     assert_eq!(told(done("cubic")), "send flow \"f0\": it ran \"cubic\" instead of \"reno\"");
 }
 

@@ -63,6 +63,19 @@ proptest! {
     }
 }
 
+/// Proportional rate reduction once took the simulated window beyond any that a kernel can hold.
+#[test]
+fn reduction_after_a_huge_window_stays_within_what_a_kernel_can_hold() {
+    let start = operations::Start { cwnd: INFINITE_SSTHRESH, ssthresh: INFINITE_SSTHRESH, clamp: INFINITE_SSTHRESH };
+    let ack = Operation::Ack { packets: 1, rtt_us: 1 };
+    let (clamp, finish) = (Operation::Clamp { packets: 38 }, Operation::Finish);
+    let mut list = vec![finish, finish, clamp, finish, finish, finish, Operation::Lose, Operation::ShrinkMtu, finish];
+    list.extend([finish, ack, Operation::Lose, Operation::Undo, ack, Operation::Undo]);
+    for id in ["fastfit", "bpf_reno"] {
+        history(native::find(id).socket(0), start, &list, |_| {});
+    }
+}
+
 #[test]
 fn events_that_an_algorithm_does_not_name_change_nothing() {
     for (id, others) in [

@@ -44,7 +44,7 @@ fn receiver_registers_nothing_and_is_listed() {
     assert_eq!((instance["standing"].as_str(), instance["receiver"].as_bool()), (Some("pinned"), Some(true)));
     assert_eq!((instance["registered"].as_bool(), drift("ldk_end")), (Some(false), vec![]));
     run(0, "status").stdout_has("mswift (receiver)");
-    run(1, "load mswift --as ldk_end").stderr_has("\"ldk_end\" is loaded already, as `--receiver` alone");
+    run(1, "load mswift --as ldk_end").stderr_has("\"ldk_end\" is already loaded with `--receiver` only");
     run(0, "unload ldk_end").stdout_has("\"ldk_end\" no longer receives");
     run(0, "load mswift --as ldk_end --receiver");
     run(0, "unload --all");

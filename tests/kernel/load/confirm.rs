@@ -76,7 +76,7 @@ fn confirmed_default_becomes_the_default() {
     assert_eq!(given_on_host(), ["ldk_keep", "ldk_keep"]);
     assert!(!is_alive(guard), "no process waits to undo the load");
     assert!(on_trial().is_null() && !Path::new("/sys/fs/bpf/tccc/policy").exists(), "no rule is left");
-    run(1, "confirm ldk_keep").stderr_has("does not wait to be confirmed");
+    run(1, "confirm ldk_keep").stderr_has("needs no confirmation");
     // The removal of a policy does not unload what a trial loaded.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.toml");
@@ -96,7 +96,7 @@ fn confirmed_load_stays() {
     assert_eq!(run(0, "confirm").stdout(), "\"ldk_keep\" is confirmed and stays until `tccc unload ldk_keep`\n");
     until_ended(guard);
     assert!(only()["confirm_within_s"].is_null());
-    run(1, "confirm ldk_keep").stderr_has("does not wait to be confirmed");
+    run(1, "confirm ldk_keep").stderr_has("needs no confirmation");
     run(0, "unload ldk_keep");
 }
 

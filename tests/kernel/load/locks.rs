@@ -52,7 +52,7 @@ fn frozen_load_is_reported_with_its_cgroup() {
         .stderr_has(format!(
             "process {pid} (tccc) holds its lock for more than 10s, and is frozen with the cgroup {place}"
         ))
-        .stderr_has(format!("hint: `echo 0 > {place}/cgroup.freeze` lets it go on"));
+        .stderr_has(format!("hint: `echo 0 > {place}/cgroup.freeze` resumes it"));
     freeze("0");
     frozen.go_on();
     run(0, "unload --all");

@@ -130,11 +130,11 @@ fn missing_type_information_is_reported() {
     const NONE: Option<&str> = None;
     mount(Some("none"), "/sys/kernel/btf", Some("tmpfs"), MsFlags::empty(), NONE).unwrap();
     run(4, "load dtcp --as ldk_btf")
-        .stderr_has("this kernel shows no type information: /sys/kernel/btf/vmlinux")
+        .stderr_has("this kernel provides no type information: /sys/kernel/btf/vmlinux")
         .stderr_has("hint: use a kernel built with CONFIG_DEBUG_INFO_BTF");
     run(4, "doctor");
     run(0, "list").stdout_has("dtcp");
-    run(0, "show dtcp").stdout_has("no verifier cost: this kernel shows no type information");
+    run(0, "show dtcp").stdout_has("no verifier cost: this kernel provides no type information");
 }
 
 #[test]

@@ -28,10 +28,10 @@ fn patented_algorithm_is_loaded_with_a_note() {
     let folder = tempfile::tempdir().unwrap();
     let object = patented_object(folder.path());
     run(0, &format!("load {} --as ldk_owned --dry-run", object.display()))
-        .stderr_has("note: \"ldk_owned\" is patented, for research alone: 1. The text says");
+        .stderr_has("note: \"ldk_owned\" is patented, for research only: 1. The text says");
     let as_default = format!("load {} --as ldk_owned --default --dry-run", object.display());
     run(2, &format!("{as_default} --confirm 10m"))
-        .stderr_has("cannot make \"ldk_owned\" the default: it is patented, for research alone");
+        .stderr_has("cannot make \"ldk_owned\" the default: it is patented, for research only");
     run(0, &format!("{as_default} --accept-risk"));
     run(0, "load dtcp --as ldk_owned --dry-run").stderr_lacks("patented");
 }
@@ -119,8 +119,8 @@ fn default_is_restored_unless_another_program_changed_it() {
     assert_eq!(default(), before);
     run(0, "load dtcp --as ldk_left --default");
     fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno").unwrap();
-    assert!(drift("ldk_left")[0].contains("it was made the default, which now is \"reno\""));
-    run(0, "unload ldk_left").stderr_has("the default was changed to \"reno\" since, and is left so");
+    assert!(drift("ldk_left")[0].contains("it was made the default, but the default is now \"reno\""));
+    run(0, "unload ldk_left").stderr_has("the default was changed to \"reno\" since then, and stays");
     assert_eq!(default(), "reno");
     fs::write("/proc/sys/net/ipv4/tcp_congestion_control", before).unwrap();
 }

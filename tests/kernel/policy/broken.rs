@@ -18,7 +18,7 @@ fn damaged_record_is_reported_and_removed() {
     let lab = &enter!(PolicyLab; root, btf, bpffs, cgroup2);
     let later = r#"{"schema": 2, "generations": [], "slots": [], "trial": null, "next_trial": null}"#;
     let damaged = format!("the record {RECORD} is damaged: ");
-    let foreign = format!("the record {RECORD} is of another version of tccc");
+    let foreign = format!("the record {RECORD} was written by another version of tccc");
     for (text, says) in
         [("", &damaged), ("{", &damaged), ("[1]", &damaged), ("\u{0}\u{ff}", &damaged), (later, &foreign)]
     {
@@ -43,7 +43,7 @@ fn policy_without_its_record_is_reported_and_replaced_or_removed() {
         lab.apply(&all("dtcp"));
         fs::remove_file(RECORD).unwrap();
         lab.assert_given("dtcp", "");
-        run(0, "status").stdout_has("policy: a policy decides that is not in the record, which was lost");
+        run(0, "status").stdout_has("policy: a policy is active whose record was lost");
         assert_eq!(run(0, "policy show").stdout(), "");
         if next == "apply" {
             lab.apply(&all("cubic"));
@@ -65,7 +65,7 @@ fn policy_with_hidden_pins_is_reported_and_can_be_removed() {
     assert!(show()["drift"].to_string().contains(told), "{}", show());
     run(0, "status").stdout_has(told);
     lab.policy(1, "apply", &all("bbr"))
-        .stderr_has("one decides already whose pins are not in the BPF file system mounted here")
+        .stderr_has("one is active already, and its pins are not in the BPF file system mounted here")
         .stderr_has("hint: `tccc policy remove` detaches it; then apply again");
     lab.assert_given("cubic", "");
     run(0, "policy remove").stdout_has("the policy is removed");
@@ -74,7 +74,7 @@ fn policy_with_hidden_pins_is_reported_and_can_be_removed() {
     lab.assert_given("bbr", "");
     run(0, "policy remove");
     umount(BPFFS).unwrap();
-    run(0, "status").stdout_has("parts of a policy that decides nothing are left");
+    run(0, "status").stdout_has("parts of an inactive policy are left");
     lab.assert_given("reno", "");
     run(0, "policy remove");
     assert_nothing_left();
@@ -92,7 +92,7 @@ fn policy_without_pins_ends_and_is_reported() {
         }
         poll_until(SOON, "the policy ends with its last pin", || programs() == 0);
         lab.assert_given("reno", "");
-        run(0, "status").stdout_has("parts of a policy that decides nothing are left");
+        run(0, "status").stdout_has("parts of an inactive policy are left");
         assert!(show()["generation"].is_null());
         if next == "remove" {
             run(0, "policy remove").stdout_has("the policy is removed");

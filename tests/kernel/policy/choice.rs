@@ -56,7 +56,7 @@ fn route_is_overridden_and_reported_unless_it_locks() {
     assert_eq!(pair.algorithms(), ["bbr", "cubic"]);
     assert_eq!((counted("locked"), counted("set"), counted("over_route")), (1, 3, 1));
     run(0, "policy show")
-        .stdout_has("\n1 connections got another algorithm than their route names")
+        .stdout_has("\n1 connections got another algorithm than the one their route names")
         .stdout_has("\n1 connections were refused: their route locks the algorithm");
 }
 
@@ -100,8 +100,7 @@ fn algorithms_of_rules_are_loaded_and_unloaded_with_the_policy() {
         .stderr_has("policy.toml: rule \"b\", line 2: use: unknown algorithm \"tahoo\"")
         .stderr_has("did you mean \"tahoe\"?")
         .stderr_has("`modprobe tcp_tahoo`");
-    lab.apply("[[rule]]\nname = \"p\"\nuse = \"fast\"\n")
-        .stderr_has("note: \"fast\" is patented, for research alone: ");
+    lab.apply("[[rule]]\nname = \"p\"\nuse = \"fast\"\n").stderr_has("note: \"fast\" is patented, for research only: ");
     // An algorithm that was loaded before the policy stays.
     run(0, "load bpf_veno");
     lab.apply("[[rule]]\nname = \"v\"\nuse = \"bpf_veno\"\n");

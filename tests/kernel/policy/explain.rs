@@ -130,10 +130,10 @@ fn connections_are_explained_after_the_namespace_of_a_rule_is_gone() {
 fn words_that_name_no_connection_are_refused() {
     let _lab = &enter!(PolicyLab; root, btf, bpffs, cgroup2);
     let check = |code, words: &str, says: &str| _ = run(code, &format!("explain {words}")).stderr_has(says);
-    check(2, "nginx", "\"nginx\" is no process, descriptor or connection");
-    check(2, "12:x", "\"12:x\" is no process");
-    check(2, "127.0.0.1 127.0.0.1:1", "\"127.0.0.1\" is no process");
-    check(2, "tcp", "is no process");
+    check(2, "nginx", "\"nginx\" is not a process, a descriptor or a connection");
+    check(2, "12:x", "\"12:x\" is not a process");
+    check(2, "127.0.0.1 127.0.0.1:1", "\"127.0.0.1\" is not a process");
+    check(2, "tcp", "is not a process");
     check(2, "4194999", "no process 4194999");
     check(1, &format!("{}:0", std::process::id()), "descriptor 0 of process");
     check(2, "127.0.0.1:1 127.0.0.1:2 --netns ldk_none", "not listed by `ip netns`");

@@ -147,8 +147,8 @@ fn policy_is_shown_without_capabilities_as_far_as_it_is_known() {
     for words in [["policy", "show"].as_slice(), &["status"]] {
         let output = check(0, tccc().args(words).uid(NOBODY).gid(NOBODY));
         let said = stdout(&output) + &stderr(&output);
-        assert!(said.contains("policy: only root can look at its pins"), "{said}");
-        assert!(!said.contains("there is no policy") && !said.contains("decides nothing"), "{said}");
+        assert!(said.contains("policy: only root can read its pins"), "{said}");
+        assert!(!said.contains("there is no policy") && !said.contains("inactive policy"), "{said}");
     }
 }
 
@@ -191,9 +191,9 @@ fn missing_and_read_only_file_systems_are_reported() {
 /// A harmful policy must end even if its files cannot be changed. What could not be removed is reported.
 #[track_caller]
 fn removed_in_part(lab: &PolicyLab) {
-    run(1, "policy remove").stderr_has("the policy no longer decides, but parts of it are left: ");
+    run(1, "policy remove").stderr_has("the policy is no longer active, but parts of it are left: ");
     lab.assert_given("reno", "");
-    run(0, "status").stdout_has("parts of a policy that decides nothing are left");
+    run(0, "status").stdout_has("parts of an inactive policy are left");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn cgroups_beyond_the_size_of_the_map_are_counted() {
     let group = TestCgroup::create(&format!("/{UNIT}"));
     assert_eq!(group.inside(|| lab.algorithms("127.0.0.1", "127.0.0.1")), ["reno", "reno"]);
     assert_eq!(show()["counts"]["missed_cgroups"], 1);
-    run(0, "policy show").stdout_has("\n1 cgroups found no room: rules by cgroup did not match in them");
+    run(0, "policy show").stdout_has("\n1 cgroups did not fit in the table: rules by cgroup did not match in them");
     // The next generation has a new map.
     lab.apply(RULE);
     assert_eq!(group.inside(|| lab.algorithms("127.0.0.1", "127.0.0.1")), ["cubic", "cubic"]);

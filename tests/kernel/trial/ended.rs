@@ -38,7 +38,7 @@ fn confirmed_policy_stays() {
         assert_eq!((lab.given(), on_trial()), (TRIED.to_owned(), Value::Null));
         assert_eq!(status()["policy"]["generation"], number + 1, "a generation without a lease");
         assert_eq!(last_trial().0, "kept");
-        run(1, "confirm").stderr_has("nothing waits to be confirmed");
+        run(1, "confirm").stderr_has("nothing needs confirmation");
         run(0, "policy remove");
         assert_eq!((lab.given().as_str(), is_available(TRIED)), (DEFAULT, false));
     }
@@ -62,7 +62,7 @@ fn ended_trial_restores_the_earlier_policy() {
         assert_as_before(lab, counted(), why);
     };
     check("1m", &aborted, "a person ended it");
-    check("1m", &told, "its guard was told to end");
+    check("1m", &told, "its guard received a signal to end");
     check("5s", &waited, "nobody confirmed it in time");
     run(0, "policy remove");
 }

@@ -17,7 +17,7 @@ fn killed_guard_ends_the_trial_within_the_lease() {
     assert_eq!(lab.given(), TRIED, "the lease is not over");
     lab.apply(1, "use = \"reno\"", "").stderr_has("the policy is on trial");
     poll_until(LEASE + SOON, "the earlier policy decides", || lab.given() == BEFORE);
-    run(0, "status").stdout_has("its guard died, and the lease was over. New connections are decided as before");
+    run(0, "status").stdout_has("its guard died, and the lease expired. New connections are decided as before");
     assert_eq!(status()["policy"]["generation"], 2, "nothing is cleaned up yet");
     // The next command that changes something cleans up.
     run(1, "confirm").stderr_has("too late to confirm the policy: its guard died");
@@ -35,7 +35,7 @@ fn stopped_guard_does_not_resume_the_trial() {
     let guard = guard();
     signal(guard, Signal::SIGSTOP);
     poll_until(LEASE + SOON, "the earlier policy decides", || lab.given() == BEFORE);
-    run(0, "status").stdout_has("its guard was stopped, and the lease was over");
+    run(0, "status").stdout_has("its guard was stopped, and the lease expired");
     signal(guard, Signal::SIGCONT);
     let mut is_tried = false;
     poll_until(SOON, "the guard ends", || {

@@ -26,7 +26,7 @@ fn only_one_trial_runs_at_a_time() {
     assert_eq!((lab.given().as_str(), processes().len()), (TRIED, 1), "one guard");
     run(1, "policy pause").stderr_has("the trial has no steps that could be paused");
     run(1, "policy promote").stderr_has("no rule waits for another step");
-    run(1, "confirm ldk_up").stderr_has("does not wait to be confirmed");
+    run(1, "confirm ldk_up").stderr_has("needs no confirmation");
     run(0, "policy abort");
     run(1, "policy abort").stderr_has("nothing is on trial");
     run(0, "unload ldk_up");

@@ -24,7 +24,7 @@ fn stand_by_ends_trials_of_dead_guards_when_their_time_is_over() {
     end_guard(Signal::SIGKILL);
     assert_eq!(lab.given(), TRIED, "the lease is not over");
     // The end is recorded after the policy is reverted.
-    let reverted = ("reverted".to_owned(), "its guard died, and the lease was over".to_owned());
+    let reverted = ("reverted".to_owned(), "its guard died, and the lease expired".to_owned());
     poll_until(LEASE + SOON, "the trial is cleaned up", || on_trial().is_null() && last_trial() == reverted);
     assert_eq!((lab.given().as_str(), is_available(TRIED)), (BEFORE, false));
 
@@ -37,7 +37,7 @@ fn stand_by_ends_trials_of_dead_guards_when_their_time_is_over() {
     // Watchdog messages have filled the socket, and the process waits until they are read.
     poll_until(SOON, "the end is announced", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
     end(0, stand_by)
-        .stderr_has("tccc: note: the trial of the policy is over: its guard died, and the lease was over\n")
+        .stderr_has("tccc: note: the trial of the policy is over: its guard died, and the lease expired\n")
         .stderr_has("tccc: note: \"ldk_late\" is unloaded: nobody confirmed it in time\n");
     assert!(processes().is_empty());
 }

@@ -17,12 +17,12 @@ fn upgrades_that_are_impossible_are_refused() {
         refuse(1, "upgrade dtcp", "cannot upgrade or roll back \"dtcp\": it is not loaded");
         refuse(1, "upgrade reno", "cannot upgrade or roll back \"reno\": it is not loaded");
         refuse(1, "upgrade ../ldk_up", "it is not loaded");
-        refuse(2, "upgrade ldk_end", "cannot upgrade or roll back \"ldk_end\": it is loaded as `--receiver` alone");
+        refuse(2, "upgrade ldk_end", "cannot upgrade or roll back \"ldk_end\": it is loaded with `--receiver` only");
         refuse(2, "upgrade ldk_up nothing", "unknown algorithm \"nothing\"");
         refuse(2, "upgrade ldk_up cubic", "\"cubic\" is the kernel's own");
         refuse(2, "upgrade ldk_up --set keep=1", "unknown tunable");
         refuse(2, "upgrade ldk_up --set keep_avoidance=99999", "keep_avoidance = 99999");
-        refuse(2, "upgrade ldk_up --percent 5", "`--percent` and `--guard` are about a trial");
+        refuse(2, "upgrade ldk_up --percent 5", "`--percent` and `--guard` are for a trial");
         refuse(2, &format!("upgrade ldk_up {}", text.display()), "text.bpf.o");
         refuse(1, "rollback ldk_up", "cannot roll back \"ldk_up\": no earlier code is kept");
         refuse(1, "rollback ldk_no", "cannot upgrade or roll back \"ldk_no\": it is not loaded");

@@ -51,7 +51,7 @@ impl Stopped {
         let pid = self.pid();
         format!(
             "cannot change {subject}: process {pid} (tccc) holds its lock for more than 10s, and is stopped (state T)\n  \
-             hint: `kill -CONT {pid}` lets it go on, `kill -KILL {pid}` ends it; then try again"
+             hint: `kill -CONT {pid}` resumes it, `kill -KILL {pid}` ends it; then try again"
         )
     }
 

@@ -110,10 +110,13 @@ fn write_table(out: &mut impl Write, generation: &GenerationRecord, counts: Opti
     writeln!(out, "\nno rule: {} connections", counts.unmatched)?;
     let sum = |of: fn(&ArmCounts) -> u64| counts.arms.iter().flatten().map(of).sum::<u64>();
     let remarks = [
-        (sum(|it| it.over_route), "connections got another algorithm than their route names (`ip route … congctl`)"),
+        (
+            sum(|it| it.over_route),
+            "connections got another algorithm than the one their route names (`ip route … congctl`)",
+        ),
         (sum(|it| it.locked), "connections were refused: their route locks the algorithm (`congctl lock`)"),
         (sum(|it| it.missing), "connections were refused: the rule's algorithm was not registered"),
-        (counts.missed_cgroups, "cgroups found no room: rules by cgroup did not match in them"),
+        (counts.missed_cgroups, "cgroups did not fit in the table: rules by cgroup did not match in them"),
     ];
     for (count, what) in remarks.iter().filter(|(count, _)| *count > 0) {
         writeln!(out, "{count} {what}")?;

@@ -40,11 +40,11 @@ impl Steer {
         match self {
             Steer::Pause => {
                 steer::set_paused(true)?;
-                writeln!(out, "the steps of the trial are paused; the guard judges on")?;
+                writeln!(out, "the steps of the trial are paused; the guard keeps judging")?;
             }
             Steer::Resume => {
                 steer::set_paused(false)?;
-                writeln!(out, "the steps of the trial go on")?;
+                writeln!(out, "the steps of the trial continue")?;
             }
             Steer::Promote { rule } => {
                 for (rule, share) in steer::promote(rule.as_deref())? {

@@ -14,7 +14,7 @@ use crate::scenario::{Profile, RUNS_MAX};
 
 /// Run experiments from scenario files
 ///
-/// Measures the empty path first, and stops if the path is not what the scenario asks for. The same command with the same
+/// Measures the empty path first, and stops if the path does not match the scenario for. The same command with the same
 /// --out resumes an interrupted experiment. With --only, --shard or more --runs it adds further runs to it. `tccc report
 /// --check` tells whether the results match.
 ///
@@ -120,7 +120,7 @@ impl Args {
         let given = [(self.link != LinkChoice::Auto, "link"), (self.network != NetworkChoice::Netns, "network")];
         if let Some((_, option)) = given.iter().find(|(given, _)| *given && self.engine != Engine::Kernel) {
             let engine = self.engine.name();
-            let what = format!("`--{option}` is not for `--engine {engine}`, which has {option}s of its own");
+            let what = format!("`--{option}` does not apply to `--engine {engine}`, which has its own {option}s");
             return Err(Failure::usage(what).hint("leave out one of the two").into());
         }
         Ok(())

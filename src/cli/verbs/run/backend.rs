@@ -66,8 +66,8 @@ impl Args {
             Engine::Virtual => {
                 let guest = Guest::find()?;
                 if !virtual_time::is_caged() {
-                    let what = "this kernel has no Landlock: nothing but your own rights holds a guest back";
-                    warn(what, Some("run files of others elsewhere; `tccc doctor` has more"));
+                    let what = "this kernel has no Landlock: only your own permissions limit a guest";
+                    warn(what, Some("run other people's files elsewhere; `tccc doctor` says more"));
                 }
                 Backend::Virtual(Box::new(guest))
             }

@@ -109,9 +109,9 @@ fn link_lines(cell: &Cell) -> Vec<String> {
 fn direction_text(config: &LinkConfig, side: usize) -> String {
     let Direction { rate, trace, delay, queue, .. } = &config.directions[side];
     let rate_text = match (rate, trace) {
-        (None, _) => "no limit of the rate".to_owned(),
+        (None, _) => "no rate limit".to_owned(),
         (Some(rate), None) => rate.to_string(),
-        (Some(mean), Some(trace)) => format!("{trace}, {mean} in the mean"),
+        (Some(mean), Some(trace)) => format!("{trace}, {mean} on average"),
     };
     let equals = queue_text(config, side, *rate, *queue);
     format!("{rate_text}, {}, queue {queue}{equals}", format_duration(*delay))
@@ -173,7 +173,7 @@ mod tests {
         let expected = [
             "s1-m, s2-m: 100mbit, 1ms, queue 1000pkts = 60.00bdp",
             "m-r: 12mbit, 20ms, queue 0.5bdp = 20pkts; back 12mbit, 20ms, queue 30000B = 20pkts = 0.50bdp",
-            "r-x: no limit of the rate, 5ms, queue 50pkts",
+            "r-x: no rate limit, 5ms, queue 50pkts",
         ];
         assert_eq!(link_lines(&scenario(8, TEXT).cells[0]), expected);
     }

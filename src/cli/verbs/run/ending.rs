@@ -55,7 +55,7 @@ impl Ending {
             let is_uniform = self.failed.iter().all(|(_, failure)| failure.kind == first.kind);
             let what = match first.kind {
                 FailureKind::Unmet if is_uniform => {
-                    format!("{count} of {scenarios} scenarios ask for what this host lacks: {each}")
+                    format!("{count} of {scenarios} scenarios need something that this host lacks: {each}")
                 }
                 FailureKind::Again if is_uniform && scenarios == 1 => first.what.clone(),
                 FailureKind::Again if is_uniform => format!("{count} of {scenarios} scenarios have to wait: {each}"),
@@ -76,7 +76,7 @@ impl Ending {
             return Some(first.clone());
         }
         let (count, each) = (self.outside.len(), each(&self.outside));
-        let what = format!("{count} of {scenarios} scenarios ask for a path that this host does not give: {each}");
+        let what = format!("{count} of {scenarios} scenarios need a path that this host cannot provide: {each}");
         Some(Failure { what, ..first.clone() })
     }
 }
@@ -111,28 +111,25 @@ mod tests {
         let unmet = anyhow::Error::from(Failure::unmet("no struct_ops links").hint("use a newer kernel"));
         check(vec![
             (error(Failure::outside("the path is wrong")), FailureKind::Outside, "the path is wrong"),
-            (
-                error(Failure::outside("as well")),
-                FailureKind::Outside,
-                "2 of 2 scenarios ask for a path that this host",
-            ),
+            (Ok(WorkOutcome::default()), FailureKind::Outside, "1 of 2 scenarios need a path that this host"),
+            (error(Failure::outside("as well")), FailureKind::Outside, "2 of 3 scenarios need a path that this host"),
             (late(), FailureKind::Again, "1 runs could not be measured: c-r1"),
             (Ok(failed), FailureKind::Failed, "2 runs could not be measured: c-r1, c-r2"),
-            (full(), FailureKind::Failed, "1 of 5 scenarios failed: s5: disk full"),
+            (full(), FailureKind::Failed, "1 of 6 scenarios failed: s6: disk full"),
         ]);
         let lacking = "s1: set the conditions: no struct_ops links";
         check(vec![
             (
                 Err(unmet.context("set the conditions")),
                 FailureKind::Unmet,
-                &format!("1 of 1 scenarios ask for what this host lacks: {lacking}"),
+                &format!("1 of 1 scenarios need something that this host lacks: {lacking}"),
             ),
             (
                 error(Failure::outside("the path is wrong")),
                 FailureKind::Unmet,
-                &format!("1 of 2 scenarios ask for what this host lacks: {lacking}"),
+                &format!("1 of 2 scenarios need something that this host lacks: {lacking}"),
             ),
-            (late(), FailureKind::Unmet, &format!("1 of 3 scenarios ask for what this host lacks: {lacking}")),
+            (late(), FailureKind::Unmet, &format!("1 of 3 scenarios need something that this host lacks: {lacking}")),
             (full(), FailureKind::Failed, &format!("2 of 4 scenarios failed: {lacking}; s4: disk full")),
         ]);
         let mut ending = Ending::default();

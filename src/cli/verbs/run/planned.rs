@@ -34,7 +34,7 @@ pub fn all_planned(args: &Args) -> Result<Vec<Planned>> {
         planned.push(plan(scenario, args)?);
     }
     if planned.is_empty() {
-        let what = "cannot simulate: no scenario of these has [ns2], which names the simulator's agents";
+        let what = "cannot simulate: none of these scenarios has [ns2], which names the simulator's agents";
         return Err(Failure::usage(what).hint("`tccc run --explain ns2` describes it").into());
     }
     Ok(planned)

@@ -74,7 +74,7 @@ fn check_same_plan(place: &Path, block: &PlanBlock) -> Result<()> {
     if held.is_some_and(|held| (&held.block.plan, held.block.of) == (&block.plan, block.of)) {
         return Ok(());
     }
-    let what = format!("cannot publish block {}: \"{}\" is of another plan", block.n, place.display());
+    let what = format!("cannot publish block {}: \"{}\" belongs to another plan", block.n, place.display());
     let hint = "the scenarios, the options or the version of tccc changed; choose another folder with `--publish DIR`";
     Err(Failure::usage(what).hint(hint).into())
 }
@@ -151,7 +151,7 @@ mod tests {
         work(folder.path(), "first").publish([]).unwrap();
         let error = begin(folder.path(), 7, "bb").err().unwrap();
         assert_eq!(error.downcast_ref::<Failure>().unwrap().kind, FailureKind::Usage);
-        assert!(error.to_string().ends_with("is of another plan"), "{error}");
+        assert!(error.to_string().ends_with("belongs to another plan"), "{error}");
         assert!(begin(folder.path(), 8, "bb").unwrap().is_some());
     }
 
