@@ -175,7 +175,7 @@ fn missing_and_read_only_file_systems_are_reported() {
         if !is_first {
             // A link on a read-only file system cannot be opened, so the deciding generation is unknown.
             let drift = show()["drift"].to_string();
-            assert!(drift.contains("it decides, but its pins are in another BPF file system"), "{drift}");
+            assert!(drift.contains("it is in effect, but its pins are in another BPF file system"), "{drift}");
             removed_in_part(lab);
         }
         remount("/sys/fs/bpf", MsFlags::empty());
@@ -193,7 +193,7 @@ fn missing_and_read_only_file_systems_are_reported() {
 fn removed_in_part(lab: &PolicyLab) {
     run(1, "policy remove").stderr_has("the policy no longer decides, but parts of it are left: ");
     lab.assert_given("reno", "");
-    run(0, "status").stdout_has("parts of a policy that decides nothing are left");
+    run(0, "status").stdout_has("parts of a policy that has no effect are left");
 }
 
 #[test]
