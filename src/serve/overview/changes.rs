@@ -64,7 +64,7 @@ impl Situation {
         if let (Some(now), Some(then)) = (&self.default, &before.default)
             && now != then
         {
-            changes.push(format!("the default is {now}, before {then}"));
+            changes.push(format!("the default is {now}, was {then}"));
         }
         let nothing = PolicyNow::default();
         let (now, then) = (self.policy.as_ref().unwrap_or(&nothing), before.policy.as_ref().unwrap_or(&nothing));
@@ -81,7 +81,7 @@ impl Situation {
             if let Some(earlier) = then.arms.iter().find(is_same).filter(|earlier| earlier.share != arm.share) {
                 let percent = |share: f64| (share * 10_000.0).round() / 100.0;
                 let (now, then) = (percent(arm.share), percent(earlier.share));
-                changes.push(format!("rule {}: {} gets {now} %, before {then} %", arm.rule, arm.arm));
+                changes.push(format!("rule {}: {} gets {now} %, was {then} %", arm.rule, arm.arm));
             }
         }
         changes.extend(self.ended.iter().filter(|ended| before.ended.as_ref() != Some(ended)).cloned());
@@ -133,14 +133,14 @@ mod tests {
         check(&loaded, &rest, &["dtcp was loaded", "reno was upgraded"]);
         check(&rest, &loaded, &["reno was upgraded", "dtcp was unloaded"]);
         let other = Situation { default: Some("dtcp".into()), ..rest.clone() };
-        check(&other, &rest, &["the default is dtcp, before cubic"]);
+        check(&other, &rest, &["the default is dtcp, was cubic"]);
         check(&Situation { default: None, ..rest.clone() }, &rest, &[]);
         let with = |policy| Situation { policy, ..rest.clone() };
         check(&with(policy(1, None, 0.05)), &rest, &["a policy was applied"]);
         check(&rest, &with(policy(1, None, 0.05)), &["the policy was removed"]);
         check(&with(policy(1, Some("the policy"), 0.05)), &rest, &["trial of the policy began"]);
         let step = with(policy(1, Some("the policy"), 0.5));
-        check(&step, &with(policy(1, Some("the policy"), 0.05)), &["rule web: dtcp gets 50 %, before 5 %"]);
+        check(&step, &with(policy(1, Some("the policy"), 0.05)), &["rule web: dtcp gets 50 %, was 5 %"]);
         check(&with(policy(2, None, 0.5)), &step, &["trial of the policy is over"]);
         check(&with(policy(3, None, 0.5)), &with(policy(2, None, 0.5)), &["the policy was changed"]);
         let ended = Situation { ended: Some("trial of the policy was reverted".into()), ..rest.clone() };

@@ -134,7 +134,7 @@ fn changes_of_an_hour_are_kept() {
     overview.note_situation(SECOND, default("cubic"));
     overview.note_situation(2 * SECOND, default("dtcp"));
     let changes = whole(&overview)["changes"].clone();
-    assert_eq!(changes, serde_json::json!([[2000.0, "the default is dtcp, before cubic"]]));
+    assert_eq!(changes, serde_json::json!([[2000.0, "the default is dtcp, was cubic"]]));
     for n in 0..100 {
         overview.note_situation(3 * SECOND + n, default(if n % 2 == 0 { "cubic" } else { "dtcp" }));
     }
