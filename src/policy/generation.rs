@@ -24,7 +24,7 @@ use crate::kernel::{bpf, cgroup, clock};
 use crate::state::Locked;
 use crate::state::pins::Pins;
 
-const LEFT: &str = "the policy no longer decides, but parts of it are left";
+const LEFT: &str = "the policy is no longer in effect, but parts of it are left";
 
 #[derive(Debug)]
 pub struct NewGeneration<'a> {

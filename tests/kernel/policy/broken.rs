@@ -1,4 +1,4 @@
-//! Records, pins or their file system are lost or damaged. tccc reports that correctly, and the next command repairs it.
+//! Records, pins or their file system are lost or damaged. tccc reports it correctly, and the next command repairs it.
 
 use nix::mount::umount;
 

@@ -191,7 +191,7 @@ fn missing_and_read_only_file_systems_are_reported() {
 /// A harmful policy must end even if its files cannot be changed. What could not be removed is reported.
 #[track_caller]
 fn removed_in_part(lab: &PolicyLab) {
-    run(1, "policy remove").stderr_has("the policy no longer decides, but parts of it are left: ");
+    run(1, "policy remove").stderr_has("the policy is no longer in effect, but parts of it are left: ");
     lab.assert_given("reno", "");
     run(0, "status").stdout_has("parts of a policy that has no effect are left");
 }
