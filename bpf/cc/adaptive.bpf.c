@@ -83,11 +83,11 @@ TUNABLE(u8, rttmax_mode, 0, 0, 1, "mode",
 
 /* No number in the paper; 10 forgets a spike soon and still spans several fillings of the queue. */
 TUNABLE(u32, rttmax_win_s, 0, 0, 3600, "s",
-	"how long a sample stays RTTmax: half of this to all of it; 0 forever, as the paper");
+	"how long a sample stays RTTmax: half of this to all of it; 0: forever, as the paper");
 
 /* The time over which BBR looks for its lowest RTT; it spans several losses of a flow that the path limits. */
 TUNABLE(u32, longest_stop_s, 10, 0, 3600, "s",
-	"longest time that growth stands still before RTTmin is measured anew; 0 forever, as the paper");
+	"longest time without growth before RTTmin is measured again; 0: forever, as the paper");
 
 PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_STOPPED, PHASE_RECOVERY, PHASE_LOSS);
 
