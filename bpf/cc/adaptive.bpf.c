@@ -8,7 +8,7 @@
  *
  * Idea
  *   The largest RTT is that of a full queue, and the lowest is that of an empty one. Growth while the queue is
- *   nearly full only brings the next loss. So the window stays where it is there. Elsewhere it grows as Reno's
+ *   nearly full only brings the next loss. So the window does not grow then. Otherwise it grows as Reno's
  *   does, and a little faster while it is small. A flow that holds its window while its neighbours halve theirs
  *   takes bandwidth from them: see Risk.
  *
@@ -35,7 +35,7 @@
  *      because the kernel's stops at ssthresh. Packets of an ACK that remain after slow start grow the window as
  *      in Reno.
  *   2. An RTT equal to RTTthresh, which the listing leaves out, stops growth.
- *   3. RTTmax is the largest sample, as in the listing. The text wants it measured when a packet is dropped. With
+ *   3. RTTmax is the largest sample, as in the listing. In the text it is measured when a packet is dropped. With
  *      rttmax_mode = 1, each detected loss takes the current RTT as RTTmax if it is larger, and nothing stops
  *      growth before the first loss. A congestion mark does not count as a drop. A reduced MTU does.
  *   4. The paper announces a "small change in fast recovery" and never describes it, so there is none. Recovery is
@@ -51,10 +51,10 @@
  *   8. In the listing RTTmax and RTTmin hold for the life of the connection. The paper calls delay without
  *      congestion rare. A route that more than doubles the RTT would then stop growth for good while every loss
  *      halves the window, down to 2 packets. So growth stops for at most longest_stop_s. After that time the path
- *      has shown no lower RTT, and the lowest RTT since growth stopped becomes RTTmin. If the flow's own queue was
- *      the reason, growth ends in a loss, and the empty queue after the loss corrects RTTmin. 0 is the paper. A
- *      spike in RTTmax only disables the stop, which leaves Reno. So RTTmax stays as in the listing; rttmax_win_s
- *      can make it expire.
+ *      has shown no lower RTT, and the lowest RTT since growth stopped becomes RTTmin. If the flow's own queue
+ *      raised the RTT, growth ends in a loss, and the empty queue after the loss corrects RTTmin. 0 is the paper's
+ *      rule. A spike in RTTmax only disables the stop, which leaves Reno. So RTTmax stays as in the listing;
+ *      rttmax_win_s can make it expire.
  *   9. The paper does not mention ECN. A mark is treated as a loss. It does not mention idle time either: the
  *      kernel shrinks the window, both extremes are kept, and the RTT before the pause stops nothing.
  *   10. A reduction that proves spurious is undone, which ns-2 cannot do. With rttmax_mode = 1 the RTTmax of that
@@ -83,11 +83,11 @@ TUNABLE(u8, rttmax_mode, 0, 0, 1, "mode",
 
 /* No number in the paper; 10 forgets a spike soon and still spans several fillings of the queue. */
 TUNABLE(u32, rttmax_win_s, 0, 0, 3600, "s",
-	"how long a sample stays RTTmax: half of this to all of it; 0 for ever, as the paper");
+	"how long a sample stays RTTmax: half of this to all of it; 0: forever, as the paper");
 
 /* The time over which BBR looks for its lowest RTT; it spans several losses of a flow that the path limits. */
 TUNABLE(u32, longest_stop_s, 10, 0, 3600, "s",
-	"longest time that growth stands still before RTTmin is measured anew; 0 for ever, as the paper");
+	"longest time without growth before RTTmin is measured again; 0: forever, as the paper");
 
 PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_STOPPED, PHASE_RECOVERY, PHASE_LOSS);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * BIC: search for the window between the last loss and the cut after it by halving, as in a sorted list.
+ * BIC: binary search for the path's window, between the window of the last loss and the window kept after it.
  *
  * Source
  *   L. Xu, K. Harfoush, I. Rhee, "Binary Increase Congestion Control for Fast Long-Distance Networks", IEEE INFOCOM
@@ -53,11 +53,11 @@
  */
 #include "tccc.bpf.h"
 
-/* B: the share of the way to Wmax that one round trip goes is 1/B. The kernel's BICTCP_B; its stability rests on it. */
+/* B: one round trip goes 1/B of the way to Wmax. This is the kernel's BICTCP_B, on which the stability depends. */
 #define SEARCH_SHARE 4u
-/* Before any loss there is no Wmax: at least one packet for 20 acknowledged, 5 % per round trip. */
+/* Before the first loss there is no Wmax, and growth is at least a packet for 20 acknowledged: 5 % per round trip. */
 #define COUNT_BEFORE_LOSS 20u
-/* Packets per ACK at first, and their unit: the kernel's 2 << ACK_RATIO_SHIFT. */
+/* Initial packets per ACK, and their unit: the kernel's 2 << ACK_RATIO_SHIFT. */
 #define RATIO_UNIT 16u
 #define FIRST_RATIO (2u * RATIO_UNIT)
 
@@ -80,7 +80,7 @@ PHASES(PHASE_SLOW_START, PHASE_RENO, PHASE_ADDITIVE, PHASE_SEARCH, PHASE_PROBE, 
 struct bpf_bic {
 	u8 phase;
 	u32 cnt;       /* packets acknowledged per packet of growth */
-	u32 w_max;     /* window before the latest cut, or less by fast convergence; 0: none yet */
+	u32 w_max;     /* window before the latest cut, lowered by fast convergence; 0: none yet */
 	u32 ack_ratio; /* packets per ACK, smoothed, 1/16 */
 };
 STATE_FITS(struct bpf_bic);
@@ -96,7 +96,7 @@ static u32 fastest_count(u32 cwnd)
 	return cwnd / max(max_increment, 1u);
 }
 
-/* Below Wmax, missing = Wmax - cwnd: d of the header, at least 1. */
+/* Below Wmax. `missing` is Wmax - cwnd, the header's d, and at least 1. */
 static u32 search_count(u32 cwnd, u32 missing)
 {
 	const u32 step = missing / SEARCH_SHARE;
@@ -106,7 +106,7 @@ static u32 search_count(u32 cwnd, u32 missing)
 	return step <= 1 ? slowest_count(cwnd) : cwnd / step;
 }
 
-/* At Wmax or past it, by so many packets. */
+/* At Wmax, or `past` packets beyond it. */
 static u32 probe_count(u32 cwnd, u32 past)
 {
 	if (past < SEARCH_SHARE)

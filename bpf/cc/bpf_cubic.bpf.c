@@ -36,10 +36,10 @@
  *      most once a millisecond instead of once a jiffy, and again after 32 ms instead of HZ/32 jiffies. RTTs are
  *      not rounded up to jiffies.
  *   2. From the kernel's cubic: the cube root is exact, rounded down. The kernel's has a mean error of 0.2 %.
- *   3. From the kernel's cubic: nothing overflows. The kernel's curve does 350 s from the plateau, and its windows
- *      do above some millions of packets. Here both saturate.
- *   4. From the kernel's cubic: idle time runs from the transmission of the packet delivered last to the next
- *      transmission. The kernel counts from the packet sent last.
+ *   3. From the kernel's cubic: nothing overflows. The kernel's curve overflows 350 s from the plateau, and its
+ *      windows overflow above some millions of packets. Here both saturate.
+ *   4. From the kernel's cubic: idle time runs from the transmission of the last delivered packet to the next
+ *      transmission. The kernel counts from the last sent packet.
  *   5. From the kernel's cubic: there is no initial_ssthresh (a scenario sets it for every algorithm alike), and
  *      there are no HyStart counters in /proc/net/netstat.
  *   6. From RFC 9438, as the kernel: the target has no upper limit except cnt >= 2. W_est keeps CUBIC's slope also

@@ -7,7 +7,7 @@
  *   appendix B; behaviour of net/ipv4/tcp_highspeed.c of Linux 6.18.
  *
  * Idea
- *   Reno fills 10 Gbit/s at 100 ms only if at most one packet in five thousand million is lost. HighSpeed TCP aims
+ *   Reno fills 10 Gbit/s at 100 ms only if at most one packet in five billion is lost. HighSpeed TCP aims
  *   at a window of 83000 packets at one loss in ten million. Between that point and Reno's window of 38 packets
  *   its response function is a straight line in logarithms. It is fair to Reno where Reno works, and faster where
  *   Reno does not.

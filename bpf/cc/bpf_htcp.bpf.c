@@ -7,8 +7,8 @@
  *   draft-leith-tcp-htcp-06, 2008; behaviour of net/ipv4/tcp_htcp.c of Linux 6.18.
  *
  * Idea
- *   On a slow path losses come every second or so, and Reno's growth is right there. Where no loss has come for
- *   longer, the path is large, and growth can speed up with the time since the last loss. Flows that start
+ *   On a slow path losses come every second or so, and Reno's growth suits it. Where no loss has come for longer,
+ *   the path is large, and growth can speed up with the time since the last loss. Flows that start
  *   together stay alike. A loss needs to empty the queue and no more: the lowest RTT over the highest is the share
  *   of the window that the path itself holds.
  *
@@ -31,7 +31,7 @@
  *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. From the kernel's htcp: f keeps its fraction. The kernel cuts it down to whole packets before and after RTT
+ *   1. From the kernel's htcp: f keeps its fraction. The kernel rounds it down to whole packets before and after RTT
  *      scaling: 2 instead of 2.9 at worst. RTTs and times are in us instead of jiffies, beta is in 1/1024 instead
  *      of 1/128, and bandwidths are in 1/256 instead of whole packets/s.
  *   2. From the kernel's htcp: growth counts every acknowledged packet, keeps fractions of a packet, and may be

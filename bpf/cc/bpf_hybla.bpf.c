@@ -35,11 +35,11 @@
  *      rounds the step of each ACK down to it: 13 % less growth at 50 packets and rho = 1.5, 31 % less at 100.
  *      Above 128 rho^2 packets the step is 0, and the kernel grows as Reno.
  *   4. From the paper, as the kernel: the threshold is not multiplied by rho, and packets are not spaced. rho is
- *      in 1/8, rounded down, so 2^rho is up to 8 % too small. The exponent is at most 16. Growth is Reno's in
- *      rounds with losses or reordering. From an RTT of 400 ms on, a single ACK in slow start may therefore raise
- *      the window to the threshold or to window_max.
- *   5. If the RTT is not known when the connection begins, rho is computed as soon as it is. The kernel's rho
- *      stays 1 then.
+ *      in 1/8, rounded down, so 2^rho is up to 8 % too small. Growth is Reno's in rounds with losses or reordering.
+ *      The exponent is at most 16, which belongs to an RTT of 400 ms. From there on, a single ACK in slow start may
+ *      raise the window to the threshold or to window_max.
+ *   5. If the RTT is not known when the connection begins, rho is computed as soon as it is known. The kernel's
+ *      rho then stays 1.
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_hybla because the

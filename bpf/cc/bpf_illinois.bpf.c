@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Illinois as BPF: losses decide when to cut; the queueing delay decides how fast to grow and how deep to cut.
+ * Illinois as BPF: losses decide when to cut; the queueing delay decides how fast to grow and how much to cut.
  *
  * Source
  *   S. Liu, T. Basar, R. Srikant, "TCP-Illinois: a loss- and delay-based congestion control algorithm for high-

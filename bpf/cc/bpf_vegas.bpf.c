@@ -29,17 +29,16 @@
  *   slow start -> (Diff > gamma) avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. Diff is the kernel's, which is larger than the paper's by RTT / BaseRTT. diff_over_rtt = 1 gives the
- *      paper's.
- *   2. From the kernel's vegas: the window grows only while it limits the sender. The kernel's grows by a packet
- *      per round trip whenever little is queued. If the application has little to send, the kernel's window grows
- *      without limit.
+ *   1. Diff is the kernel's, which is RTT / BaseRTT times the paper's. diff_over_rtt = 1 gives the paper's.
+ *   2. From the kernel's vegas: the window grows only while it limits the sender. The kernel's window grows by a
+ *      packet per round trip whenever little is queued. If the application has little to send, it grows without
+ *      limit.
  *   3. From the kernel's vegas: Diff is computed in 64 bits. The kernel's product overflows at windows of some
  *      thousand packets and queues of a second. RTTs are not increased by one us.
  *   4. From the paper, as the kernel: slow start doubles in every round (slow_start_rounds). RTT is the lowest of
  *      the round instead of that of one distinguished packet. The kernel detects and repairs losses (SACK, RACK,
- *      PRR), and a loss halves the window. BaseRTT is measured again after nothing was in flight. ssthresh is
- *      never below three quarters of cwnd.
+ *      PRR), and a loss halves the window. BaseRTT is measured again after a pause with nothing in flight. ssthresh
+ *      is never below three quarters of cwnd.
  *   5. From the paper, as the kernel: a round with fewer than three RTT samples makes no Vegas step, and the
  *      window grows as Reno's. A round outside state Open makes none either.
  *   6. ns-2's agent is alpha=1 beta=3 gamma=1 diff_over_rtt=1 use_mean_rtt=1 slow_start_rounds=2 exit_cut=128
@@ -91,7 +90,7 @@ static void forget_path(struct sock *sk)
 
 /*
  * Diff = (expected - actual) RTT, or BaseRTT: section III.C. Packets; windows below 2^31, RTTs of 1 us and more.
- * Over the RTT it is rounded to the nearest, as ns-2's; the kernel's is the floor. Saturates.
+ * With diff_over_rtt it is rounded to the nearest, as in ns-2. Else it is rounded down, as in the kernel. Saturates.
  */
 static u32 diff_of(u32 cwnd, u32 base_rtt_us, u32 rtt_us)
 {
@@ -134,7 +133,7 @@ static void end_of_slow_start_round(struct tcp_sock *tp, struct bpf_vegas *vegas
 	}
 }
 
-/* Section III.C: one packet towards alpha to beta packets in queues. */
+/* Section III.C: one packet towards a queue of alpha to beta packets. */
 static void end_of_avoidance_round(struct tcp_sock *tp, const struct bpf_vegas *vegas)
 {
 	if (vegas->diff > beta) {
@@ -204,8 +203,8 @@ CC_OP(u32, bpf_vegas_ssthresh, struct sock *sk)
 }
 
 /*
- * LOSS: the kernel called bpf_vegas_ssthresh just before, when it did not yet tell a timeout from other losses. A
- * timeout halves.
+ * LOSS: the kernel has just called bpf_vegas_ssthresh, which cannot distinguish a timeout from other losses. A
+ * timeout halves the window.
  */
 CC_OP(void, bpf_vegas_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
@@ -222,7 +221,7 @@ CC_OP(void, bpf_vegas_cwnd_event_tx_start, struct sock *sk)
 	forget_path(sk);
 }
 
-/* RTTs count again from the first round on that nothing disturbs. */
+/* RTTs count again from the first undisturbed round on. */
 CC_OP(void, bpf_vegas_set_state, struct sock *sk, u8 new_state)
 {
 	struct bpf_vegas *vegas = inet_csk_ca(sk);

@@ -33,10 +33,10 @@
  *      first sample makes N = 0, which gives the same growth.
  *   3. From the kernel's veno: nothing overflows, and RTTs are not increased by one us.
  *   4. From the paper, as the kernel: RTT is the lowest sample since the previous ACK, not the smoothed RTT.
- *      BaseRTT is measured again after nothing was in flight, and not after every loss. A timeout cuts ssthresh as
- *      any other loss.
- *   5. From the paper, as the kernel: N is updated only in state Open. While ACKs arrive out of order the window
- *      grows as Reno's, and a loss is judged by the N from before.
+ *      BaseRTT is measured again after a pause with nothing in flight, and not after every loss. A timeout cuts
+ *      ssthresh like any other loss.
+ *   5. From the paper, as the kernel: N is updated only in state Open. While ACKs arrive out of order, the window
+ *      grows as Reno's, and a loss is judged by the previous N.
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_veno because the

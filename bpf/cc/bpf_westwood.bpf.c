@@ -10,15 +10,15 @@
  *
  * Idea
  *   Halving ignores the cause of a loss: a bit error on a wireless link costs as much as a full queue. The packets
- *   that arrive per second show what the path carries. Times the lowest RTT, this is the window that fills the
- *   path and leaves queues empty.
+ *   that arrive per second show what the path carries. Multiplied by the lowest RTT, this is the window that fills
+ *   the path and leaves queues empty.
  *
  * Equations
  *   slow start, avoidance as Reno
  *   sample                b = packets delivered in an interval / its length; an interval is an RTT, 50 ms at least
  *   filter                BWE' = 7/8 BWE' + 1/8 b, BWE = 7/8 BWE + 1/8 BWE'; both begin with the first sample
  *   loss                  ssthresh = max(BWE RTTmin, 2), cwnd = min(cwnd before the loss, ssthresh)
- *   timeout               ssthresh = max(BWE RTTmin, 2), cwnd restarts from 1, RTTmin is measured anew
+ *   timeout               ssthresh = max(BWE RTTmin, 2), cwnd restarts from 1, RTTmin is measured again
  *
  * Units
  *   Windows in packets, bandwidths in 1/256 packets/s, all rounded down; RTTs in us.
@@ -31,9 +31,9 @@
  *      kernel moves the window towards half of what it was (PRR, RFC 6937).
  *   2. From the kernel's westwood: packets are counted by the kernel's own counter of delivered packets, each
  *      once, whether acknowledged cumulatively or selectively. The kernel's module counts bytes, and one packet at
- *      a duplicate ACK, which it subtracts from the next cumulative ACK. It does not subtract it on the fast path,
- *      where the ACK that ends a recovery arrives. So packets that arrived during the recovery count twice there,
- *      and the next window is too large.
+ *      a duplicate ACK, which it subtracts from the next cumulative ACK. On the fast path, where the ACK that ends
+ *      a recovery arrives, it does not subtract that packet. So packets that arrived during the recovery count
+ *      twice there, and the next window is too large.
  *   3. From the kernel's westwood: clocks count microseconds, not jiffies, and RTTs are not rounded up to jiffies.
  *      That rounding makes the kernel's RTTmin, and the window after a loss, up to one jiffy larger (8 % at
  *      40.7 ms, HZ 250). rtt_tick_us = 4000 does the same.

@@ -8,7 +8,7 @@
  *
  * Idea
  *   A large empty path needs fast growth, and a queue shows that the path is full. YeAH then gives the queued
- *   packets back once, before a loss does worse, and competes as Reno does. Where other flows fill the queue again
+ *   packets back once, before a loss costs more, and competes as Reno does. Where other flows fill the queue again
  *   and again, giving packets back would only help them. So the window never goes below an estimate of the window
  *   that a Reno flow would have.
  *
@@ -29,13 +29,13 @@
  *   slow start -> fast <-> slow -> (loss) recovery -> fast or slow as before; timeout -> loss -> slow start.
  *
  * Differs
- *   1. From the kernel's yeah: RTTs are not increased by one us, and the limit of the window is the socket's.
- *      Nothing else.
+ *   1. From the kernel's yeah: RTTs are not increased by one us, and the limit of the window is the socket's. There
+ *      is no other difference.
  *   2. From the paper, as the kernel: the fast mode adds a packet for every 100 acknowledged, whatever the window
- *      was at the last loss (Scalable's rule). A round without three RTT samples decides nothing. Neither does a
- *      round in which the application is the limit.
- *   3. From the paper, as the kernel: RTTbase is measured again after nothing was in flight. A timeout cuts
- *      ssthresh as any other loss.
+ *      was at the last loss (Scalable's rule). A round with fewer than three RTT samples decides
+ *      nothing. Neither does an application-limited round.
+ *   3. From the paper, as the kernel: RTTbase is measured again after a pause with nothing in flight. A timeout
+ *      cuts ssthresh like any other loss.
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_yeah because the
@@ -73,7 +73,7 @@ PHASES(PHASE_SLOW_START, PHASE_FAST, PHASE_SLOW, PHASE_RECOVERY, PHASE_LOSS);
 struct bpf_yeah {
 	u8 phase;
 	u32 queue;	 /* Q of the latest round that was measured */
-	u32 w_reno;	 /* window that a competing Reno flow is thought to have */
+	u32 w_reno;	 /* estimated window of a competing Reno flow */
 	u32 slow_rounds; /* slow rounds in a row, saturates */
 	u32 fast_rounds; /* fast rounds since the latest loss, or since w_reno was forgotten */
 	struct delay delay;
@@ -191,7 +191,7 @@ CC_OP(u32, bpf_yeah_ssthresh, struct sock *sk)
 	return ssthresh_of(cwnd > cut ? cwnd - cut : 0);
 }
 
-/* The path after a pause may be another. */
+/* The path may have changed during a pause. */
 CC_OP(void, bpf_yeah_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct bpf_yeah *yeah = inet_csk_ca(sk);
@@ -207,7 +207,7 @@ CC_OP(void, bpf_yeah_cwnd_event_tx_start, struct sock *sk)
 	forget_delay(&yeah->delay, tcp_sk(sk));
 }
 
-/* RTTs count again from the first round on that nothing disturbs. */
+/* RTTs count again from the first undisturbed round on. */
 CC_OP(void, bpf_yeah_set_state, struct sock *sk, u8 new_state)
 {
 	struct bpf_yeah *yeah = inet_csk_ca(sk);

@@ -27,8 +27,8 @@
  * Differs
  *   1. Everything numbered in cct_ss, cct_lo and erfc. Every constant of the three is a reconstruction.
  *   2. The thesis compares the baseline, each part, and all parts together. with_ss, with_lo and with_erfc give
- *      these and the other combinations from this one object. With all of them off and hystart on it is bpf_cubic
- *      with a cut of 20 %.
+ *      these and the other combinations from this one object. With all of them off and hystart on, this is
+ *      bpf_cubic with a cut of 20 %.
  *   3. The 8.4 % by which the abstract's technique outperforms others is an undefined mean over different metrics.
  *      It is not a target here.
  *

@@ -30,7 +30,7 @@
  *
  * Differs
  *   1. The kernel has one window. It is win, and cwnd is win - dwnd. Where the kernel itself shrinks the window
- *      (while the application is the limit, after idle time, at a timeout), dwnd shrinks first.
+ *      (when the sender is application-limited, after idle time, at a timeout), dwnd shrinks first.
  *   2. RTT is the lowest of the round, which delayed ACKs do not lengthen, not the smoothed RTT. A round with
  *      fewer than three samples changes nothing.
  *   3. gamma is fixed at the paper's 30. The 2006 report's adjustment of gamma by emulated Reno windows is not
@@ -50,9 +50,9 @@
 #include "tccc.bpf.h"
 #include "delay.bpf.h"
 
-/* win^(3/4) is in 1/256: 31 bits of window need 24 before the point and 8 after it. */
+/* win^(3/4) is in 1/256: for a window of 31 bits it has 24 bits before the point and 8 after it. */
 #define POWER_SHIFT 8
-/* A window times the root of another is kept in 64 bits: roots in 1/2^16. */
+/* Roots are in 1/2^16, so that a window times a root fits into 64 bits. */
 #define ROOT_SHIFT 16
 #define ROOT_BITS 32
 
@@ -72,7 +72,7 @@ PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_COMPOUND, PHASE_RECOVERY, PHASE_
 struct compound {
 	u8 phase;
 	u8 is_sampling; /* the connection is undisturbed: its rounds count */
-	u16 dwnd_frac;	/* growth of dwnd that makes no packet yet, 1/1024 */
+	u16 dwnd_frac;	/* growth of dwnd below one packet, 1/1024 */
 	u32 dwnd;	/* delay window; the rest of snd_cwnd is Reno's */
 	u32 prior_dwnd; /* before the latest reduction, for an undo */
 	u32 diff;	/* packets queued in the latest round that was measured */
@@ -100,7 +100,7 @@ __noinline u32 square_root(u64 value)
 
 /*
  * win^(3/4) = sqrt(win sqrt(win)), in 1/256. Range: windows below 2^31: 31 + 31.5 bits under the second root.
- * Error: below 1/128, towards 0: 2^-16 win / (2 win^(3/4)) of the first root is less than the second root's 1/256.
+ * Error: below 1/128, towards 0. The first root's part, 2^-16 win / (2 win^(3/4)), is less than the second's 1/256.
  */
 static u32 three_quarter_power(u32 win)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Delayed Fast Recovery: forgive the first loss of a window, and halve only when a second one follows in it.
+ * Delayed Fast Recovery: forgive the first loss of a window, and halve only at a second loss in the same window.
  *
  * Source
  *   N. J. Kothari, K. S. Dasgupta, "Performance enhancement of SACK TCP protocol for a wireless network by
@@ -40,7 +40,7 @@
  *      one packet for each one that arrives. A simulator cuts at once, and keeps the window as a number.
  *   6. A congestion mark always cuts, also in a recovery that has kept its window, because a mark is not a bit
  *      error.
- *   7. The kernel enters the same state, CWR, for a mark, for a packet dropped by the own host, and for a loss
+ *   7. The kernel enters the same state, CWR, for a mark, for a packet dropped by the sending host, and for a loss
  *      repaired by a tail loss probe. It does not say which, so all three cut.
  *   8. A timeout inside recovery halves the window that was in use when the last ACK before it arrived, whether
  *      the recovery had cut or not. Further timeouts of the same loss do not change ssthresh (as dtcp).
@@ -48,8 +48,8 @@
  *   10. Growth counts acknowledged packets, not ACKs, and only while the window limits the sender.
  *
  * Kernel
- *   The kernel calls ssthresh before the state is known. The verdict is made there and counted in set_state, where
- *   CWR is cut. Recovery reads ssthresh at every ACK and ends with cwnd = ssthresh. So writing ssthresh in
+ *   The kernel calls ssthresh before the state is known. The decision is made there and counted in set_state, which
+ *   cuts for CWR. Recovery reads ssthresh at every ACK and ends with cwnd = ssthresh. So writing ssthresh in
  *   pkts_acked is the postponed cut. Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer).
  */
 #include "tccc.bpf.h"

@@ -27,7 +27,7 @@
  *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. We had only the abstract. From it come delay as the primary input, losses that adapt the parameters of the
+ *   1. We had only the abstract. It names delay as the primary input, losses that adapt the parameters of the
  *      primary loop, and fairness to Reno as the goal. wr and the rule for alpha are ours.
  *   2. wr begins at the window with which slow start ends, minus the queued packets. It does not grow above the
  *      clamp.
@@ -100,7 +100,7 @@ CC_OP(void, fastfit_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	set_equation_window(tp, &fastfit->path);
 }
 
-/* wr = wr / 2, w = w / 2; before slow start has ended wr is to begin at what is kept. */
+/* wr = wr / 2, w = w / 2. Before slow start has ended there is no wr; update_alpha sets it from the kept window. */
 CC_OP(u32, fastfit_ssthresh, struct sock *sk)
 {
 	struct fastfit *fastfit = inet_csk_ca(sk);

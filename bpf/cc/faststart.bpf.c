@@ -49,7 +49,7 @@
  *   Writes sk_pacing_status and sk_pacing_rate (6.0 and newer). No qdisc is needed. The mark is the DSCP CS1
  *   (RFC 3662), set by setsockopt(IP_TOS, IPV6_TCLASS) before the transmission. The application's own choice is
  *   restored after it. Where the kernel shrinks the window after a pause (tcp_slow_start_after_idle), its event
- *   gives the window before. IPv6 sockets that carry IPv4 are not marked. A socket that changes its algorithm
+ *   provides the window from before. IPv6 sockets that carry IPv4 are not marked. A socket that changes its algorithm
  *   during a fast start keeps the mark, because release may not call setsockopt.
  */
 #include "tccc.bpf.h"

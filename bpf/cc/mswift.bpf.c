@@ -148,7 +148,7 @@ static void end_pacing(struct sock *sk)
 }
 
 /*
- * cwnd = RTT / (estimate_divisor dt): section 4.1, in packets; the nearest number, at most est_max.
+ * cwnd = RTT / (estimate_divisor dt): section 4.1, in packets, rounded to the nearest, at most est_max.
  * Range: dt from 1 us on; estimate_divisor * dt below 2^35.
  */
 static u32 window_of(u32 rtt_us, u32 dt_us)
@@ -158,13 +158,13 @@ static u32 window_of(u32 rtt_us, u32 dt_us)
 	return (u32)min((rtt_us + spacing_us / 2) / spacing_us, (u64)est_max);
 }
 
-/* A pair's two arrivals lie within the RTT of its Second. */
+/* Whether an interval is long enough to measure, and not longer than the RTT of the pair's Second. */
 static bool is_believable(u32 dt_us, u32 rtt_us)
 {
 	return dt_us >= min_option_dt_us && dt_us <= rtt_us;
 }
 
-/* Step: reads the interval of a pair acknowledged by now. True when there is a new estimate. */
+/* Step: reads the interval of an acknowledged pair. Returns whether there is a new estimate. */
 static bool update_estimate(struct sock *sk)
 {
 	struct mswift *mswift = inet_csk_ca(sk);

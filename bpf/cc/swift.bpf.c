@@ -32,7 +32,8 @@
  *   2. estimate_divisor divides. The report's gamma is a fraction between 1 and 1/8.
  *   3. The burst is the first one that fills the window. Messages before it are too small and too far apart to
  *      measure anything. The second ACK must acknowledge data of the same burst, otherwise there is no estimate.
- *   4. ACKs closer than min_dt_us are not a measurement (the report's clock had 1 ms). Slow start continues then.
+ *   4. ACKs closer than min_dt_us are not a measurement (the report's clock had a resolution of 1 ms). Slow start
+ *      then continues.
  *   5. The report's reasoning has one ACK per segment. A receiver may acknowledge two segments at once, which
  *      halves the estimate, as the report intends. use_acked_bytes counts both.
  *   6. The window is not raised above a threshold that the kernel knows from an earlier connection.

@@ -31,7 +31,7 @@
  *      Tahoe's window of one applies from the end of the recovery. Until then it grows by one packet for every ACK
  *      that repairs something, as in slow start.
  *   3. A timeout inside a recovery keeps the threshold at half of the window from the beginning of the recovery.
- *      4.3BSD halves what is left of the window then, mostly to 2.
+ *      4.3BSD then halves what is left of the window, mostly to 2.
  *   4. ECN is newer than Tahoe and is treated as a loss. A reduction that proves spurious is undone, which Tahoe
  *      cannot do.
  *   5. Growth counts acknowledged packets, not ACKs, and only while the window limits the sender.

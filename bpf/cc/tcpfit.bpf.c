@@ -13,7 +13,7 @@
  *
  * Equations
  *   growth          cwnd += N acked / cwnd
- *   loss            cwnd -= 2 / (3 N + 1) cwnd; N = 1: the half of Reno
+ *   loss            cwnd -= 2 / (3 N + 1) cwnd; with N = 1 a half, as Reno
  *   queue           Q = (avgRTT - baseRTT) cwnd / avgRTT
  *   each period     N = max(1, N + 1 - N (avgRTT - baseRTT) / (a avgRTT))      update_rule = 0, the later formula
  *                   N + 1 if Q < a cwnd / N, N - 1 if Q > a cwnd / N, N >= 1   update_rule = 1, the claims' steps
@@ -33,7 +33,7 @@
  *   2. Neither says when the base RTT is measured again. It never is, unless refresh_periods is set. Its m samples
  *      are those of one period.
  *   3. N is fractional in the later formula and whole in the other. Both stop at 4096.
- *   4. N does not change in a period without samples, or if the application was the limit at its end. Slow start
+ *   4. N does not change in a period without samples, or if the period ends application-limited. Slow start
  *      and the effect of a timeout on the window are Reno's. Losses and timeouts do not change N.
  *   5. Growth counts acknowledged packets, not ACKs, and only while the window limits the sender. ECN is treated
  *      as a loss.

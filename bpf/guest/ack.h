@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Pure acknowledgements, the TCP segments that carry nothing else: tunlink/ack.rs in C.
+ * Pure acknowledgements: TCP segments that carry nothing but an acknowledgement. This is tunlink/ack.rs in C.
  *
- * Plain C, without the kernel: reads the bytes of an IP packet.
+ * Plain C without kernel functions: it reads the bytes of an IP packet.
  */
 #ifndef TCCC_ACK_H
 #define TCCC_ACK_H
@@ -10,16 +10,16 @@
 #include "lab.h"
 
 #define ACK_FLOW_BYTES 36 /* two ports and two IPv6 addresses */
-#define ACK_BYTES_MAX 120 /* the longest headers: of IPv4 and TCP with all their options */
+#define ACK_BYTES_MAX 120 /* the longest headers: IPv4 and TCP with all options */
 
-/* A pure acknowledgement, as far as a link compares them. */
+/* The fields of a pure acknowledgement that a link compares. */
 struct ack {
 	u8 flow[ACK_FLOW_BYTES];
 	u32 number;
 	bool is_plain;
 };
 
-/* Where a TCP header begins, where its packet ends, and where the addresses are. */
+/* Offsets of the TCP header, of the end of the packet and of the addresses. */
 struct segment {
 	u64 begin;
 	u64 end;
@@ -31,7 +31,7 @@ struct segment {
 #define IPV4_HEADER 20
 #define IPV6_HEADER 40
 #define TCP_HEADER 20
-/* FIN, SYN, RST and ACK; a pure acknowledgement has the last one alone of these. */
+/* FIN, SYN, RST and ACK. A pure acknowledgement has only ACK. */
 #define ACK_KIND_FLAGS 0x17
 #define ACK_FLAG 0x10
 #define FRAGMENT_BITS 0x3fff
@@ -51,7 +51,7 @@ static inline bool ipv4_segment(struct segment *segment, const u8 *packet, u64 l
 	return segment->begin >= IPV4_HEADER;
 }
 
-/* A header followed by extensions is not taken for an acknowledgement's. */
+/* A packet with extension headers does not count as an acknowledgement. */
 static inline bool ipv6_segment(struct segment *segment, const u8 *packet, u64 length)
 {
 	if (length < IPV6_HEADER || packet[6] != IS_TCP)
@@ -71,7 +71,7 @@ static inline bool read_segment(struct segment *segment, const u8 *packet, u64 l
 	return is_read && segment->end <= length && segment->begin + TCP_HEADER <= segment->end;
 }
 
-/* No options, or two no-ops and a time stamp: those of nearly every segment (RFC 7323, appendix A). */
+/* No options, or two no-ops and a timestamp, as in nearly every segment (RFC 7323, appendix A). */
 static inline bool has_plain_options(const u8 *header, u64 length)
 {
 	const u8 *options = header + TCP_HEADER;
@@ -80,7 +80,7 @@ static inline bool has_plain_options(const u8 *header, u64 length)
 	       (length == TCP_HEADER + 12 && options[0] == 1 && options[1] == 1 && options[2] == 8 && options[3] == 10);
 }
 
-/* Reads a packet. False: it is anything else, such as data, SYN, FIN, RST, a fragment, or not TCP. */
+/* Reads a packet. False: it is not a pure acknowledgement, but for example data, SYN, FIN, RST, a fragment or UDP. */
 static inline bool ack_read(struct ack *ack, const u8 *packet, u64 length)
 {
 	struct segment segment;
@@ -103,8 +103,8 @@ static inline bool ack_read(struct ack *ack, const u8 *packet, u64 length)
 }
 
 /*
- * Whether a later acknowledgement tells all that this one does: it is of the same flow and acknowledges more, and this one
- * carries neither SACK blocks nor marks.
+ * Whether a later acknowledgement makes this one redundant. The later one belongs to the same flow and acknowledges
+ * more, and this one carries neither SACK blocks nor marks.
  */
 static inline bool ack_is_told_by(const struct ack *ack, const struct ack *later)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Datagrams at a constant rate inside the guest kernel. Each carries its number, so that copies do not count. Those that
- * arrive later than the flow's length after the first do not count as received.
+ * Datagrams at a constant rate inside the guest kernel. Each carries its number, so that copies do not count. The
+ * receiver counts from its first datagram, for the flow's length.
  */
 #include <linux/bitops.h>
 #include <linux/uio.h>
@@ -11,7 +11,7 @@
 
 /* ---- Sending ---- */
 
-/* A datagram that the device has no room for counts as sent, and so as lost on the path. */
+/* A datagram for which the device has no room counts as sent, and therefore as lost on the path. */
 static int send_one(struct flow *flow)
 {
 	const u32 bytes = flow->asked.bytes;
@@ -25,7 +25,7 @@ static int send_one(struct flow *flow)
 	return sent < 0 && sent != -ENOBUFS ? sent : 0;
 }
 
-/* The last datagram has left. The path counts as empty when none arrived for the settle time. */
+/* Called when the last datagram has left. The path counts as empty after the settle time without an arrival. */
 static void await_quiet(struct flow *flow, u64 now_ns)
 {
 	flow->heard_ns = max(flow->heard_ns, now_ns);

@@ -2,9 +2,9 @@
 /*
  * Departures: packets leave the links of virtual time when they are due.
  *
- * One queue holds all links by the moments of their first packets. A timer fires at the first of them. While nothing but
- * packets of links is due, the guest makes its time pass itself instead of going to sleep until the timer: a sleep costs an
- * interrupt, and as much as a packet's whole way through TCP.
+ * One queue sorts the links by the time at which their first packet is due. A timer fires at the earliest time. While
+ * only packets of links are due, the guest advances its clock itself instead of sleeping until the timer fires. A sleep
+ * ends with an interrupt, which costs as much as a packet's whole way through TCP.
  */
 #include <linux/hrtimer.h>
 #include <linux/prefetch.h>
@@ -15,10 +15,10 @@
 
 static struct timerqueue_head outlets = {.rb_root = RB_ROOT_CACHED};
 static struct hrtimer timer;
-static bool is_passing; /* pass_time() looks after the outlets, and the timer rests */
-static u64 passed_ns;	/* the moment, while it does */
+static bool is_passing; /* packets depart now, and the timer is off */
+static u64 passed_ns;	/* the time meanwhile */
 
-/* While packets depart and arrive, no time passes. */
+/* No time passes while packets depart and arrive. */
 u64 link_now_ns(void)
 {
 	return is_passing ? passed_ns : ktime_get_ns();
@@ -35,8 +35,8 @@ static struct sk_buff *take_first(struct Qdisc *sch)
 }
 
 /*
- * Brings the packets that leave next into the processor's cache: thousands of others were touched since they entered. Where
- * the one after the next has its header is only known once it is there itself.
+ * Brings the next two packets into the processor's cache, because thousands of others were touched since they entered.
+ * Of the second packet only the sk_buff is fetched, because it holds the address of the data.
  */
 static void fetch_ahead(const struct parcel *next)
 {
@@ -58,7 +58,7 @@ static void fetch_ahead(const struct parcel *next)
 	prefetch(after + 3 * L1_CACHE_BYTES);
 }
 
-/* Takes the first packet off if it is due. NULL: none is. */
+/* Takes the first packet if it is due. NULL: none is due. */
 static struct sk_buff *take_due(struct Qdisc *sch, u64 now_ns)
 {
 	struct link *link = link_of(sch);
@@ -91,7 +91,7 @@ static void set_timer(void)
 		hrtimer_start(&timer, first->expires, HRTIMER_MODE_ABS_PINNED);
 }
 
-/* Outlets of one moment hand their packets over in the order of these calls. */
+/* Outlets that are due at the same time send in the order of these calls. */
 static void wait_until(struct outlet *outlet, u64 due_ns)
 {
 	if (is_waiting(outlet))
@@ -101,7 +101,7 @@ static void wait_until(struct outlet *outlet, u64 due_ns)
 		set_timer();
 }
 
-/* Adds the packets of an outlet that are due to the list. */
+/* Appends the outlet's packets that are due to the list. */
 static void depart_by(struct outlet *outlet, struct sk_buff_head *departed)
 {
 	const struct parcel *first;
@@ -127,7 +127,7 @@ static void depart(struct sk_buff_head *departed)
 
 /* ---- The passing of time ---- */
 
-/* The packets arrive in the softirq behind the interrupt. */
+/* The timer's function. The packets arrive in the softirq that follows the interrupt. */
 static enum hrtimer_restart fire(struct hrtimer *fired)
 {
 	struct sk_buff_head departed;
@@ -145,7 +145,7 @@ static enum hrtimer_restart fire(struct hrtimer *fired)
 	return HRTIMER_RESTART;
 }
 
-/* Lets time pass to the next packet if nothing else is due up to then, and before the limit. */
+/* Advances the clock to the next packet. False: the packet is due after the limit, or something else is due first. */
 static bool skip_to_packet(u64 limit_ns)
 {
 	const struct timerqueue_node *first = timerqueue_getnext(&outlets);
@@ -159,7 +159,7 @@ static bool skip_to_packet(u64 limit_ns)
 	return true;
 }
 
-/* What the device and the softirq of arrivals do, without their queue. */
+/* Does the work of the device and of the receive softirq, without their queue. */
 static void arrive(struct sk_buff *skb)
 {
 	struct net_device *dev = skb->dev, *peer = dev->netdev_ops->ndo_get_peer_dev(dev);
@@ -170,7 +170,7 @@ static void arrive(struct sk_buff *skb)
 		netif_receive_skb(skb);
 }
 
-/* Whether packets left. */
+/* Advances the clock from packet to packet. Returns whether packets left. */
 static bool pass_until(u64 limit_ns)
 {
 	struct sk_buff_head departed;
@@ -193,8 +193,8 @@ static bool pass_until(u64 limit_ns)
 }
 
 /*
- * The kernel asks this when it has nothing to do. A packet that comes behind the next tick has to wait: the kernel counts
- * ticks, and sets the next one for its timers, each time that it goes to sleep. True: packets left.
+ * The kernel calls this when it has nothing to do. A packet that is due after the next tick has to wait, because the
+ * kernel counts ticks and programs the next one only when it goes to sleep. Returns whether packets left.
  */
 static bool pass_time(void)
 {
@@ -222,7 +222,7 @@ void outlet_init(struct outlet *outlet)
 	timerqueue_init(&outlet->due);
 }
 
-/* Packets on their way are gone. */
+/* Drops the packets that are on their way. */
 void outlet_close(struct outlet *outlet)
 {
 	if (is_waiting(outlet))
@@ -233,7 +233,7 @@ void outlet_close(struct outlet *outlet)
 	}
 }
 
-/* Called when packets have entered: those that are due at once leave, and the outlet waits for the first of the others. */
+/* Called when packets have entered. Returns a packet that is due; otherwise the outlet waits for the first one. */
 struct sk_buff *outlet_first(struct outlet *outlet)
 {
 	struct sk_buff *skb = take_due(outlet->sch, link_now_ns());

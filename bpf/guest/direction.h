@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * One direction of a link as a request describes it: checked, with its arrays in place.
+ * Reads and checks a request for one direction of a link, and finds its arrays.
  *
- * Plain C: compiled into the guest kernel, and natively by a test that compares it with the Rust of src/path.
+ * Plain C: it is compiled into the guest kernel, and natively by a test that compares it with the Rust of src/path.
  */
 #ifndef TCCC_DIRECTION_H
 #define TCCC_DIRECTION_H
@@ -10,15 +10,15 @@
 #include "lab.h"
 
 /*
- * Upper bounds that keep every sum and product of shaper.h within 64 bits. A rate of 1.1 Tbit/s and times of 13 days are
- * far above what a scenario may ask for (src/path.rs).
+ * Upper bounds that keep every sum and product of shaper.h within 64 bits. A rate of 1.1 Tbit/s and times of 13 days
+ * are far above what a scenario may ask for (src/path.rs).
  */
 #define RATE_BPS_MAX (1ull << 40)
 #define TIME_NS_MAX (1ull << 50)
 /* No array is longer than the largest request. */
 #define COUNT_MAX (1ull << 32)
 
-/* The pointers lead into the bytes of the request, which live as long as this. */
+/* The pointers point into the bytes of the request, which must outlive this struct. */
 struct direction {
 	const struct tccc_link_request *request;
 	const struct tccc_step *steps[TCCC_CHANGES];
@@ -27,7 +27,7 @@ struct direction {
 	const u32 *opportunities;
 };
 
-/* Number of leading values of an ascending list for which value < limit holds. */
+/* Number of values below the limit in an ascending list. */
 static inline u64 count_below(const u64 *values, u64 count, u64 limit)
 {
 	u64 low = 0, high = count;
@@ -59,7 +59,7 @@ static inline bool is_link_request(const struct tccc_link_request *request)
 	       !(request->ack_hold.time_ns && request->held_back_ns) && request->loss_count > 0;
 }
 
-/* Whether a step sets its value to something that shaper.h can compute with. */
+/* Whether a step sets a value that shaper.h can compute with. */
 static inline bool is_step_value(const struct direction *direction, enum tccc_change change, u64 value)
 {
 	switch (change) {
@@ -118,14 +118,14 @@ static inline bool are_opportunities(const struct direction *direction)
 	return !count || direction->opportunities[count - 1] > 0;
 }
 
-/* The part of a request that is still to be read. */
+/* The part of a request that has not been read yet. */
 struct unread {
 	const char *bytes;
 	u64 length;
 	bool is_short;
 };
 
-/* Takes an array off; the pointer is only good while the request is not too short. */
+/* Takes an array from the front. The pointer is valid only if `is_short` is false. */
 static inline const void *take_array(struct unread *unread, u64 count, u64 size)
 {
 	const char *array = unread->bytes;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Random numbers and the losses of one direction: src/path/draws.rs in C, number for number.
+ * Random numbers and losses of one direction. This is src/path/draws.rs in C, and draws the same numbers.
  *
- * Plain C, without the kernel. Shares are thresholds: Rust compares x / 2^53 with a share, which is the same as comparing
- * the whole number x with share * 2^53, rounded up.
+ * Plain C without kernel functions. Shares are thresholds: Rust compares x / 2^53 with a share. This file compares the
+ * integer x with share * 2^53, rounded up, which gives the same result.
  */
 #ifndef TCCC_DRAWS_H
 #define TCCC_DRAWS_H
@@ -11,7 +11,7 @@
 #include "direction.h"
 
 #define SHARE_BITS 53
-/* Positions of lost packets that are kept: POSITIONS_KEPT of src/path/draws.rs. */
+/* Number of positions of lost packets that are stored: POSITIONS_KEPT of src/path/draws.rs. */
 #define FIRST_LOST_KEPT 1000
 
 /* M. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number Generation". */
@@ -26,7 +26,7 @@ static inline wide joined(u64 high, u64 low)
 	return (wide)high << 64 | low;
 }
 
-/* The next number of PCG64: the state's step, then its output function XSL-RR. Multiplies 128 bits and divides nothing. */
+/* The next number of PCG64: one step of the state, then the output function XSL-RR. It needs no division. */
 static inline u64 next_number(struct tccc_generator *generator)
 {
 	const wide state =
@@ -47,19 +47,19 @@ static inline bool draw_share(struct tccc_generator *generator, u64 share)
 	return next_number(generator) >> (64 - SHARE_BITS) < share;
 }
 
-/* Uniform in 0..=most: the high half of a product of 64 by 64 bits. Nothing is drawn for 0. */
+/* Uniform in 0..=most: the high half of a product of 64 by 64 bits. Draws no number if `most` is 0. */
 static inline u64 draw_up_to(struct tccc_generator *generator, u64 most)
 {
 	return most ? (u64)((wide)next_number(generator) * (most + 1) >> 64) : 0;
 }
 
-/* Which packets the loss model takes. */
+/* The loss model of a direction, and the packets that it has lost. */
 struct losses {
 	const struct direction *direction;
 	struct tccc_loss model;
 	struct tccc_generator draws;
 	struct tccc_generator state_draws;
-	u64 next_position; /* how many of the model's positions are over */
+	u64 next_position; /* index of the model's next position */
 	u64 packet;	   /* number of the last packet, from 1 */
 	u64 last_lost;
 	u64 runs;
@@ -68,7 +68,7 @@ struct losses {
 	bool is_bad;
 };
 
-/* Goes on by another model; the numbers drawn and the count of packets go on, and states begin in the good one. */
+/* Switches to another model, which begins in the good state. The random numbers and the count of packets continue. */
 static inline void losses_change(struct losses *losses, u64 model)
 {
 	const struct direction *direction = losses->direction;
@@ -80,14 +80,14 @@ static inline void losses_change(struct losses *losses, u64 model)
 		count_below(direction->positions + loss->first_position, loss->positions, losses->packet + 1);
 }
 
-/* Counts from here. */
+/* Resets the counts. */
 static inline void losses_restart_runs(struct losses *losses)
 {
 	losses->runs = 0;
 	losses->first_lost_count = 0;
 }
 
-/* No packet yet, with the first model and the first random numbers. */
+/* Starts before the first packet, with the first model and the first random numbers. */
 static inline void losses_begin(struct losses *losses, const struct direction *direction)
 {
 	losses->direction = direction;
@@ -128,7 +128,7 @@ static inline void count_lost(struct losses *losses)
 		losses->first_lost[losses->first_lost_count++] = losses->packet;
 }
 
-/* Whether the next packet is lost. Each packet draws one number, also without loss. */
+/* Whether the next packet is lost. Independent losses draw one number for each packet, even with a share of 0. */
 static inline bool losses_take_next(struct losses *losses)
 {
 	bool is_lost;

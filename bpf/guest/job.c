@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Jobs of flows: one process does them, at once or at a given moment, in an order that depends only on their moments.
+ * Jobs of flows. One process runs them, at once or at a given time. Their order depends only on these times.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched.h>
@@ -11,7 +11,7 @@
 static LIST_HEAD(ready_jobs);
 static DEFINE_SPINLOCK(ready_lock);
 static struct timerqueue_head due_jobs = {.rb_root = RB_ROOT_CACHED};
-static struct task_struct *worker; /* the process that does the jobs; NULL before and after the run */
+static struct task_struct *worker; /* the process that runs the jobs; NULL before and after the run */
 
 void job_init(struct job *job, void (*act)(struct job *job))
 {
@@ -20,7 +20,7 @@ void job_init(struct job *job, void (*act)(struct job *job))
 	timerqueue_init(&job->due);
 }
 
-/* May be called from anywhere. The job acts at the same moment, after the softirq or job that called this. */
+/* May be called from anywhere. The job runs at the same virtual time, after the softirq or job that called this. */
 void job_wake(struct job *job)
 {
 	spin_lock_bh(&ready_lock);
@@ -32,7 +32,7 @@ void job_wake(struct job *job)
 	spin_unlock_bh(&ready_lock);
 }
 
-/* Sets or moves the job's moment; only jobs may call this. Jobs of one moment act in the order of these calls. */
+/* Sets or changes the job's time. Only jobs may call this. Jobs with the same time run in the order of these calls. */
 void job_at(struct job *job, u64 time_ns)
 {
 	job_cancel(job);
@@ -68,7 +68,7 @@ static struct job *next_due(u64 now_ns)
 	return container_of(node, struct job, due);
 }
 
-/* Sleeps until the next moment of a job, until one is ready, or until the end. */
+/* Sleeps until a job is due, until one is ready, or until the end. */
 static void rest(u64 end_ns)
 {
 	struct timerqueue_node *node = timerqueue_getnext(&due_jobs);
@@ -99,7 +99,7 @@ static void serve(u64 end_ns, const u32 *unfinished)
 	}
 }
 
-/* Does the jobs until nothing is unfinished, or until the end. */
+/* Runs the jobs until nothing is unfinished, or until the end. */
 void jobs_serve(u64 end_ns, const u32 *unfinished)
 {
 	WRITE_ONCE(worker, current);

@@ -2,8 +2,8 @@
 /*
  * The laboratory inside the guest kernel of virtual time: the folder /proc/tccc, and the run.
  *
- * Links, traffic and tracer live in one module and in the kernel, so that no process is in the data path. A process
- * configures them through the files that lab.h describes, and starts all of them by a write to /proc/tccc/run.
+ * Links, traffic and tracer are one kernel module, so that no process is in the data path. A process configures them
+ * through the files that lab.h describes, and starts them by a write to /proc/tccc/run.
  */
 #include <linux/hrtimer.h>
 #include <linux/module.h>
@@ -16,10 +16,10 @@
 #include "lab.h"
 
 #define FOLDER "tccc"
-/* A day. Longer runs are mistakes, and with this limit the sum of two times does not overflow. */
+/* A day. A longer run is a mistake, and up to this limit the sum of two times does not overflow. */
 #define RUN_NS_MAX (86400 * (u64)NSEC_PER_SEC)
 
-/* The kernel's timers are exact to the nanosecond only after the first tick, and the network settles meanwhile. */
+/* The kernel's timers are exact to the nanosecond only after the first tick. Meanwhile the network settles. */
 #define SETTLE_NS ((u64)NSEC_PER_SEC / 2)
 
 static struct proc_dir_entry *folder;
@@ -58,7 +58,7 @@ static int run_open(struct inode *inode, struct file *file)
 	return 0;
 }
 
-/* Waits for a whole second of the clock, so that a run does not depend on how long the guest took before it. */
+/* Waits for a full second of the clock, so that a run does not depend on the time that the guest took before it. */
 static u64 await_begin(void)
 {
 	const u64 begin_ns = roundup_u64(ktime_get_ns() + SETTLE_NS, NSEC_PER_SEC);
@@ -127,7 +127,7 @@ no_folder:
 	return error;
 }
 
-/* The module cannot be unloaded: sockets that close after the run still call its functions. A guest is switched off. */
+/* The module cannot be unloaded, because sockets that close after the run still call its functions. */
 module_init(lab_init);
 MODULE_DESCRIPTION("links, traffic and tracer of virtual time");
 MODULE_LICENSE("GPL");

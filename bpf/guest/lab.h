@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The bytes of the files in /proc/tccc, by which user space and the laboratory inside the guest kernel talk.
+ * The contents of the files in /proc/tccc, through which user space talks to the laboratory inside the guest kernel.
  *
- * One write is one request: a struct of this file, then its arrays, little endian and without padding. A request is about
- * the network namespace of whoever writes. src/virtual_time has the same structs in Rust; a test compares them.
+ * One write is one request: a struct of this file, then its arrays, little endian and without padding. A request
+ * applies to the writer's network namespace. src/virtual_time has the same structs in Rust, and a test compares them.
  */
 #ifndef TCCC_LAB_H
 #define TCCC_LAB_H
@@ -18,13 +18,13 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 #endif
 
-#define TCCC_DEVICE_NAME 16 /* with the final zero, as the kernel's IFNAMSIZ */
+#define TCCC_DEVICE_NAME 16 /* including the final zero, as the kernel's IFNAMSIZ */
 
 /* ---- /proc/tccc/links: link.c and src/virtual_time/link.rs ---- */
 
-#define TCCC_LINK_REQUEST_MAX (32 << 20) /* bytes: most of it are positions of losses, or opportunities of a trace */
+#define TCCC_LINK_REQUEST_MAX (32 << 20) /* bytes, mostly positions of losses or opportunities of a trace */
 
-/* Random numbers of a direction: each kind of decision has a generator of its own. */
+/* The random numbers of a direction. Each kind of decision has its own generator. */
 enum tccc_stream {
 	TCCC_STREAM_LOSS,
 	TCCC_STREAM_STATE, /* changes between the two states of a loss model */
@@ -43,14 +43,14 @@ enum tccc_loss_kind {
 	TCCC_LOSS_POSITIONS = 3,
 };
 
-/* TCCC_LIMIT_NONE: nothing marks, or packets of low priority find the same queue as others. */
+/* TCCC_LIMIT_NONE: no packet is marked, or packets of low priority have no limit of their own. */
 enum tccc_limit_unit {
 	TCCC_LIMIT_NONE = 0,
 	TCCC_LIMIT_PKTS = 1,
 	TCCC_LIMIT_BYTES = 2,
 };
 
-/* What changes by time; each kind has its own list of steps. */
+/* Values that change over time. Each has its own list of steps. */
 enum tccc_change {
 	TCCC_CHANGE_RATE,  /* bits per second */
 	TCCC_CHANGE_DELAY, /* nanoseconds */
@@ -73,58 +73,58 @@ struct tccc_limit {
 	u64 most;
 };
 
-/* Pure acknowledgements that are held at the end and leave together. */
+/* Pure acknowledgements that are held at the end of the link and leave together, as a batch. */
 struct tccc_ack_hold {
-	u64 time_ns; /* longest that one is held; 0: none is, and the others mean nothing */
-	u64 pkts;    /* when so many have come, they leave */
-	u64 share;   /* of those that are not held, what begins a batch */
-	u64 newest;  /* 1: only the newest one of a flow leaves, with those that tell more than it does */
+	u64 time_ns; /* longest time that one is held; 0: none is held, and the other fields are ignored */
+	u64 pkts;    /* the batch leaves when so many have come */
+	u64 share;   /* share of acknowledgements that begin a batch, if none is held */
+	u64 newest;  /* 1: those that a newer one of their flow makes redundant are dropped */
 };
 
-/* A value from a moment on, counted from the start of the run. */
+/* A value that applies from a time on, counted from the start of the run. */
 struct tccc_step {
 	u64 at_ns;
 	u64 value;
 };
 
-/* Which packets are lost. A share is a threshold of 2^53: a number below it is drawn with that probability. */
+/* Which packets are lost. A share is a probability times 2^53. */
 struct tccc_loss {
 	u64 kind;	    /* enum tccc_loss_kind */
-	u64 good_loss;	    /* share; of independent losses the only one */
+	u64 good_loss;	    /* share; independent losses use only this one */
 	u64 bad_loss;	    /* share */
 	u64 to_bad;	    /* share: from the good state to the bad one */
 	u64 to_good;	    /* share */
-	u64 first_position; /* index of the first one of this model */
-	u64 positions;	    /* how many */
+	u64 first_position; /* index of this model's first position */
+	u64 positions;	    /* number of positions */
 };
 
 /*
- * One direction of a link: what the packets meet that leave by a device. In this order behind it:
- * step_counts[] lists of struct tccc_step, loss_count struct tccc_loss (the first holds at the start),
- * position_count u64, opportunity_count u32.
+ * One direction of a link, for the packets that leave through a device. These arrays follow it: TCCC_CHANGES lists of
+ * struct tccc_step, of step_counts[] entries; loss_count struct tccc_loss, the first of which applies at the start;
+ * position_count u64; opportunity_count u32.
  */
 struct tccc_link_request {
 	char device[TCCC_DEVICE_NAME];
-	u64 rate_bps; /* 0: sending takes no time */
+	u64 rate_bps; /* 0: serialisation takes no time */
 	u64 delay_ns;
-	u64 jitter_ns;	   /* uniform addition to the delay, up to this, without reordering */
-	u64 held_back_ns;  /* how much longer packets take that others overtake */
+	u64 jitter_ns;	   /* largest random addition to the delay, uniform, without reordering */
+	u64 held_back_ns;  /* additional delay of packets that others may overtake */
 	u64 held_back;	   /* share */
 	u64 duplicate;	   /* share */
 	u64 ack_loss;	   /* share, of pure acknowledgements */
-	u64 host_delay_ns; /* uniform delay before the link, up to this, without reordering */
+	u64 host_delay_ns; /* largest random delay before the link, uniform, without reordering */
 	struct tccc_limit queue;
 	struct tccc_limit queue_low; /* for packets of low priority */
-	struct tccc_limit mark;	     /* what waits in front of a packet that is marked */
+	struct tccc_limit mark;	     /* a packet that finds at least this much in the queue is marked */
 	struct tccc_ack_hold ack_hold;
 	struct tccc_generator generators[TCCC_STREAMS];
 	u64 step_counts[TCCC_CHANGES];
 	u64 loss_count;
 	u64 position_count;
-	u64 opportunity_count; /* 0: the rate holds; else milliseconds, ascending, the last one is the trace's length */
+	u64 opportunity_count; /* 0: rate_bps applies; else ascending milliseconds, the last is the trace's length */
 };
 
-/* Read: for each direction, in the order of the requests, this and then the positions of lost packets. */
+/* Read: for each direction, in the order of the requests, this and then the positions of the first lost packets. */
 struct tccc_link_counters {
 	u64 received_pkts;
 	u64 sent_pkts;
@@ -141,14 +141,14 @@ struct tccc_link_counters {
 	u64 reordered_pkts;
 	u64 failed_pkts;
 	u64 max_queue_pkts;
-	u64 late_ns; /* largest delay of a packet behind its moment: 0 when the guest's clock keeps every moment */
+	u64 late_ns; /* largest lateness of a packet; 0 if the guest's clock hits every due time */
 	u64 first_lost_count;
 };
 
 /* ---- /proc/tccc/flows: traffic.c and src/virtual_time/flow.rs ---- */
 
 #define TCCC_FLOWS_MAX 256
-#define TCCC_FLOW_ALGORITHM 16 /* with the final zero, as the kernel's TCP_CA_NAME_MAX */
+#define TCCC_FLOW_ALGORITHM 16 /* including the final zero, as the kernel's TCP_CA_NAME_MAX */
 
 enum tccc_end {
 	TCCC_END_RECEIVES = 1,
@@ -157,27 +157,27 @@ enum tccc_end {
 
 enum tccc_sends {
 	TCCC_SENDS_BULK = 1,
-	TCCC_SENDS_TRANSFERS = 2, /* each over a connection of its own, from a port of its own */
-	TCCC_SENDS_MESSAGES = 3,  /* over one connection */
+	TCCC_SENDS_TRANSFERS = 2, /* each over its own connection, from its own port */
+	TCCC_SENDS_MESSAGES = 3,  /* all over one connection */
 	TCCC_SENDS_DATAGRAMS = 4,
 };
 
-/* One end of a flow. The receiving end of a flow is written before the sending end, and both say the same of the flow. */
+/* One end of a flow. The receiving end is written first. Both ends describe the flow with the same values. */
 struct tccc_flow_request {
 	u64 start_ns;	 /* from the start of the run */
-	u64 length_ns;	 /* of a bulk flow from its first data, of the others from their start */
-	u64 from_start;	 /* 1: of a bulk flow from its start too */
+	u64 length_ns;	 /* counted from the first data of a bulk flow, and from the start of other flows */
+	u64 from_start;	 /* 1: a bulk flow too counts from its start */
 	u64 interval_ns; /* from the start of one transfer, message or datagram to the start of the next */
 	u64 bytes;	 /* payload of each transfer, message or datagram */
-	u64 settle_ns;	 /* the path is empty of datagrams when none came for this long */
-	u32 flow;	 /* its place among the flows, from 0 */
+	u64 settle_ns;	 /* no datagram is left on the path if none arrived for this long */
+	u32 flow;	 /* index among the flows, from 0 */
 	u32 end;	 /* enum tccc_end */
 	u32 sends;	 /* enum tccc_sends */
 	u32 count;	 /* transfers or messages; 1 for others */
 	u32 window_cap;	 /* packets; this and the next two: 0 leaves the kernel's value */
 	u32 initial_ssthresh;
 	u32 initial_cwnd;
-	u32 netns; /* the events' number of the sender's network namespace */
+	u32 netns; /* number of the sender's network namespace in events */
 	u8 from_address[4];
 	u8 to_address[4];
 	u32 from_port; /* of the first connection */
@@ -185,18 +185,18 @@ struct tccc_flow_request {
 	char algorithm[TCCC_FLOW_ALGORITHM];
 };
 
-/* Read: for each flow, in their order, this and then its struct tccc_transfer_report. */
+/* Read: for each flow, in order, this and then `transfers` struct tccc_transfer_report. */
 struct tccc_flow_report {
-	u64 received_bytes; /* payload that arrived while it counted: within the length of a bulk flow or of datagrams */
-	u64 counted_ns;	    /* how long the receiver of a bulk flow counted; 0: it got no cookie */
+	u64 received_bytes; /* payload of a bulk flow or of datagrams that arrived while the receiver counted */
+	u64 counted_ns;	    /* how long the receiver of a bulk flow counted; 0: it received no cookie */
 	u64 sent_pkts;	    /* this and the fields up to latest_ns: datagrams */
-	u64 arrived_pkts;   /* once each, late ones too */
-	u64 received_pkts;  /* once each, within the length from the first */
-	u64 first_ns;	    /* when the first arrived; when the receiver of a bulk flow began to count */
-	u64 last_ns;	    /* when the last of received_pkts arrived */
-	u64 latest_ns;	    /* the largest delay of a datagram behind its moment at the sender */
+	u64 arrived_pkts;   /* without copies, including late ones */
+	u64 received_pkts;  /* without copies, within the length, counted from the first arrival */
+	u64 first_ns;	    /* first arrival; of a bulk flow: when the receiver began to count */
+	u64 last_ns;	    /* arrival of the last of received_pkts */
+	u64 latest_ns;	    /* largest lateness of a datagram at the sender */
 	u32 flow;
-	u32 is_done; /* 0: it was given up at the end of the run */
+	u32 is_done; /* 0: the flow was given up at the end of the run */
 	s32 error;   /* why a bulk flow or datagrams failed: a negative errno, or 0 */
 	u32 retrans_pkts;
 	u32 mss_bytes;
@@ -204,25 +204,25 @@ struct tccc_flow_report {
 	char algorithm[TCCC_FLOW_ALGORITHM];
 };
 
-/* A transfer or message that was begun. It is done when all of its bytes arrived. */
+/* A transfer or message that has begun. It is complete when all of its bytes have arrived. */
 struct tccc_transfer_report {
 	u64 begun_ns; /* CLOCK_MONOTONIC */
 	u64 last_ns;  /* arrival of the last byte; 0: nothing arrived */
 	u64 received_bytes;
-	u32 port;  /* the sender's */
+	u32 port;  /* of the sender */
 	s32 error; /* why its connection failed: a negative errno, or 0 */
 };
 
 /* ---- /proc/tccc/events: watch.c and src/virtual_time/flow.rs ---- */
 
-/* Written before the run; without it nothing is traced. */
+/* Written before the run. Without this request nothing is traced. */
 struct tccc_watch_request {
 	u64 interval_ns; /* between samples of one socket */
-	u64 loss_gap_ns; /* between its LOSS events */
+	u64 loss_gap_ns; /* shortest time between LOSS events of one socket */
 	u64 bytes_max;	 /* memory for events; further events are dropped */
 };
 
-/* Read: this and then struct tccc_event of trace_event.h, in order of time. */
+/* Read: this and then the events, struct tccc_event of trace_event.h, in order of time. */
 struct tccc_watch_report {
 	u64 dropped;
 	u32 version; /* TCCC_EVENT_VERSION */
@@ -231,7 +231,7 @@ struct tccc_watch_report {
 
 /* ---- /proc/tccc/run: lab.c and src/virtual_time/flow.rs ---- */
 
-/* Written: starts links and flows, and returns when all flows are over, or after both times together. */
+/* Written: starts links and flows. Returns when all flows are over, at the latest after length_ns + grace_ns. */
 struct tccc_run_request {
 	u64 length_ns;
 	u64 grace_ns;
@@ -239,14 +239,14 @@ struct tccc_run_request {
 
 /* Read. */
 struct tccc_run_report {
-	u64 begin_ns; /* CLOCK_MONOTONIC: moment 0 of links and flows */
+	u64 begin_ns; /* CLOCK_MONOTONIC: start of the run, from which links and flows count */
 	u64 end_ns;
 	u64 unfinished; /* flows that were given up */
 };
 
 #ifdef __KERNEL__
 
-/* ---- Between the files of the module ---- */
+/* ---- Shared by the files of the module ---- */
 
 struct file;
 struct inode;
@@ -257,13 +257,13 @@ void link_start(u64 begin_ns);
 void link_exit(void);
 
 int traffic_init(struct proc_dir_entry *folder);
-bool traffic_is_complete(void); /* every flow has both ends */
+bool traffic_is_complete(void); /* whether every flow has both ends */
 u32 traffic_run(u64 begin_ns, u64 end_ns);
 void traffic_exit(void);
 
 int watch_init(struct proc_dir_entry *folder);
 
-/* What a file in /proc/tccc answers: made when it is opened, in file->private_data. */
+/* The content of a file in /proc/tccc. It is made when the file is opened, and stored in file->private_data. */
 struct answer {
 	size_t length;
 	u8 bytes[];

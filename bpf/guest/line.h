@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The packets on their way over one direction, in the order in which they leave: tunlink/lane.rs in C.
+ * The packets on their way over one direction, in the order in which they leave. This is tunlink/lane.rs in C.
  *
- * Plain C, without the kernel. Packets that are not held back leave in the order in which they came, and so do those that
- * are, as all are held back for the same time. Two lists are therefore always sorted, and adding or taking a packet costs
- * the same however many are on their way.
+ * Plain C without kernel functions. Ordinary packets leave in the order in which they came. So do packets that are
+ * held back, because all of them are held back for the same time. Two lists are therefore always sorted, and adding or
+ * taking a packet takes constant time.
  *
- * Pure acknowledgements may be held at the end: tunlink/gate.rs. Those that are held entered after every ordinary packet, and
- * what comes behind them either joins them or lets them go. Who includes this file provides parcel_ack().
+ * Pure acknowledgements may be held at the end of the line (tunlink/gate.rs). Held acknowledgements entered after every
+ * ordinary packet. A packet behind them either joins them or releases them. A file that includes this one provides
+ * parcel_ack().
  */
 #ifndef TCCC_LINE_H
 #define TCCC_LINE_H
@@ -15,7 +16,7 @@
 #include "ack.h"
 #include "lab.h"
 
-/* A packet on its way; it lies in the packet's own memory. */
+/* A packet on its way, stored in the packet's own memory. */
 struct parcel {
 	struct parcel *next;
 	u64 due_ns;
@@ -29,30 +30,30 @@ struct parcels {
 struct line {
 	struct parcels ordinary;
 	struct parcels held_back;
-	/* The first one held back that no packet could overtake yet, because none came after it. */
+	/* The first packet held back that no packet could overtake yet, because no ordinary packet came after it. */
 	struct parcel *newest_held_back;
-	/* Acknowledgements that are held, all due at the moment at which their batch leaves at the latest. */
+	/* Held acknowledgements, all due when their batch leaves at the latest. */
 	struct parcels held;
 	bool is_holding;
 	u64 release_ns;
-	u64 came; /* acknowledgements of the batch */
+	u64 came; /* acknowledgements that joined the batch, including dropped ones */
 };
 
-/* A packet that comes to the end of the line. */
+/* A packet that arrives at the end of the line. */
 struct comer {
-	const struct ack *ack; /* NULL: it is anything but a pure acknowledgement */
-	bool begins_batch;     /* where there is none */
+	const struct ack *ack; /* NULL: the packet is not a pure acknowledgement */
+	bool begins_batch;     /* if there is none */
 	bool is_held_back;
 };
 
-/* What became of a packet, and of others because of it. */
+/* The effects of one packet at the end of the line. */
 struct passed {
-	u64 reordered;		/* packets that it overtakes that no other has */
+	u64 reordered;		/* packets that it overtakes and that no other packet has overtaken */
 	bool is_held;		/* as an acknowledgement */
-	struct parcel *dropped; /* those held that it tells as well; a list */
+	struct parcel *dropped; /* list of held acknowledgements that it makes redundant */
 };
 
-/* Reads the acknowledgement that a held parcel is. */
+/* Reads the acknowledgement of a held packet. */
 static bool parcel_ack(const struct parcel *parcel, struct ack *ack);
 
 static inline void parcels_append(struct parcels *parcels, struct parcel *parcel)
@@ -76,8 +77,9 @@ static inline struct parcel *parcels_take(struct parcels *parcels)
 }
 
 /*
- * Adds the packet that entered last. Returns how many it overtakes that no other has: only packets held back, and only those
- * that came after the last ordinary one. An earlier one was overtaken by that one, or leaves before it and all behind it.
+ * Adds the packet that entered last. Returns how many packets it overtakes that no other packet has overtaken. They
+ * were held back and came after the last ordinary packet. Packets held back earlier do not count: the last ordinary
+ * packet has overtaken them, or they leave before it.
  */
 static inline u64 line_add(struct line *line, struct parcel *parcel, bool is_held_back)
 {
@@ -97,7 +99,7 @@ static inline u64 line_add(struct line *line, struct parcel *parcel, bool is_hel
 	return overtaken;
 }
 
-/* The batch is over: all leave when they are due. */
+/* Ends the batch: each of its acknowledgements leaves when it is due. */
 static inline void line_end_batch(struct line *line)
 {
 	line->is_holding = false;
@@ -111,7 +113,7 @@ static inline void line_end_batch(struct line *line)
 	line->held = (struct parcels){0};
 }
 
-/* Lets all go that are held. */
+/* Releases all held acknowledgements. */
 static inline void line_open(struct line *line, u64 at_ns)
 {
 	struct parcel *parcel;
@@ -121,7 +123,7 @@ static inline void line_open(struct line *line, u64 at_ns)
 	line_end_batch(line);
 }
 
-/* Takes those off that the newest one tells as well; returns their list. */
+/* Removes the held acknowledgements that the newest one makes redundant; returns them as a list. */
 static inline struct parcel *line_thin(struct line *line, const struct ack *newest)
 {
 	struct parcels kept = {0}, dropped = {0};
@@ -137,7 +139,7 @@ static inline struct parcel *line_thin(struct line *line, const struct ack *newe
 	return dropped.first;
 }
 
-/* Holds the packet if it is an acknowledgement of a batch; lets others go if it must. */
+/* Holds the packet if it is an acknowledgement of a batch. Releases the batch if the packet ends it. */
 static inline struct passed line_hold(struct line *line, const struct tccc_ack_hold *hold, struct parcel *parcel,
 				      const struct comer *comer)
 {
@@ -178,7 +180,7 @@ static inline struct passed line_pass(struct line *line, const struct tccc_ack_h
 	return passed;
 }
 
-/* The list whose first packet leaves next. Of two that are due at once, the one that was held back entered first. */
+/* The list whose first packet leaves next. Of two that are due at the same time, the held-back packet entered first. */
 static inline struct parcels *line_next_list(struct line *line)
 {
 	const struct parcel *ordinary = line->ordinary.first, *held_back = line->held_back.first;
@@ -188,13 +190,13 @@ static inline struct parcels *line_next_list(struct line *line)
 	return held_back && (!ordinary || held_back->due_ns <= ordinary->due_ns) ? &line->held_back : &line->ordinary;
 }
 
-/* The packet that leaves next. NULL: there is none. */
+/* The packet that leaves next. NULL: no packet is on its way. */
 static inline struct parcel *line_first(struct line *line)
 {
 	return line_next_list(line)->first;
 }
 
-/* Takes the packet off that leaves next. NULL: there is none. */
+/* Removes the packet that leaves next. NULL: no packet is on its way. */
 static inline struct parcel *line_take(struct line *line)
 {
 	struct parcels *list = line_next_list(line);

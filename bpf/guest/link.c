@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Links of virtual time: the qdisc `tccc_link`, and the file /proc/tccc/links, which configures and counts them.
+ * Links of virtual time: the qdisc `tccc_link`, and the file /proc/tccc/links, which configures links and shows their
+ * counters.
  *
- * A request makes the qdisc the root of the device that it names, so that every packet that leaves by the device meets one
- * direction of a link. What a packet meets is decided when it enters (shaper.h); then it waits in line (line.h) until it is
- * due. A link outlives its device, so that its counters can be read after the device is gone.
+ * A request names a device and makes the qdisc its root. Every packet that leaves through the device then passes one
+ * direction of a link. What happens to a packet is decided when it enters (shaper.h). Then it waits in line (line.h)
+ * until it is due. A link outlives its device, so that its counters can be read after the device is gone.
  */
 #include <linux/module.h>
 #include <linux/mm.h>
@@ -16,12 +17,13 @@
 
 #include "link.h"
 
-/* The sender never learns of a drop: the link is not part of its host. */
+/* The sender never learns of a drop, because the link is not part of its host. */
 #define TAKEN (NET_XMIT_SUCCESS | __NET_XMIT_BYPASS)
 
 /*
- * In the order of their requests. The list belongs to whoever holds the RTNL, a link to whoever has disabled softirqs: a guest
- * has one processor, and its time passes only while that is idle or a process reads the clock with softirqs enabled.
+ * All links, in the order of their requests. The RTNL protects the list. A link is protected by disabling softirqs,
+ * because a guest has one processor. Its time passes only while that processor is idle or a process reads the clock
+ * with softirqs enabled.
  */
 static LIST_HEAD(links);
 
@@ -41,7 +43,7 @@ static void drop_thinned(struct Qdisc *sch, struct parcel *dropped)
 	}
 }
 
-/* `ack` is NULL for a packet that is anything but a pure acknowledgement. */
+/* `ack` is NULL if the packet is not a pure acknowledgement. */
 static void line_up(struct Qdisc *sch, struct sk_buff *skb, const struct verdict *verdict, const struct ack *ack)
 {
 	const struct comer comer = {
@@ -99,12 +101,12 @@ static void enter(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_fr
 	enter_copy(sch, skb, arrival_ns, is_ack ? &ack : NULL);
 }
 
-/* A packet of several segments meets the link as the packets that a sender without offloads sends. */
+/* Splits a packet of several segments into the packets that a sender without offloads would send. */
 static int link_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
 {
 	struct sk_buff *segments, *next;
 
-	/* The packet has left its host: it no longer counts as the sender's memory. */
+	/* The packet has left its host and no longer counts as the sender's memory. */
 	skb_orphan(skb);
 	if (!skb_is_gso(skb)) {
 		enter(sch, skb, to_free);
@@ -136,7 +138,7 @@ static int link_qdisc_init(struct Qdisc *sch, struct nlattr *options, struct net
 	return 0;
 }
 
-/* The device goes down, or away: packets on their way are gone. */
+/* Called when the device goes down or is removed. Packets on their way are dropped. */
 static void link_qdisc_reset(struct Qdisc *sch)
 {
 	outlet_close(qdisc_priv(sch));
@@ -147,7 +149,7 @@ static struct sk_buff *link_dequeue(struct Qdisc *sch)
 	return outlet_first(qdisc_priv(sch));
 }
 
-/* Not registered: a qdisc without a link cannot be made. Its owner keeps the module while a device uses it. */
+/* Not registered, so that nobody can create a qdisc without a link. `owner` keeps the module while a device uses it. */
 static struct Qdisc_ops link_qdisc_ops = {
 	.id = "tccc_link",
 	.priv_size = sizeof(struct outlet),
@@ -173,7 +175,7 @@ static void graft(struct net_device *dev, struct Qdisc *sch)
 		dev_activate(dev);
 }
 
-/* Under the RTNL. */
+/* Attaches a link to its device. The caller holds the RTNL. */
 static int link_attach(struct link *link)
 {
 	struct net_device *dev;
@@ -182,7 +184,7 @@ static int link_attach(struct link *link)
 	dev = __dev_get_by_name(current->nsproxy->net_ns, link->shaper.direction.request->device);
 	if (!dev)
 		return -ENODEV;
-	/* Packets are handed to the device without its lock, or to its peer. */
+	/* Packets go to the device without its lock, or directly to its peer. */
 	if (dev->num_tx_queues != 1 || !dev->lltx || !dev->netdev_ops->ndo_get_peer_dev)
 		return -EOPNOTSUPP;
 	if (rtnl_dereference(dev->qdisc)->ops == &link_qdisc_ops)
@@ -225,7 +227,7 @@ static struct link *link_new(const char __user *from, size_t length)
 	return ERR_PTR(-EINVAL);
 }
 
-/* EINVAL: the request is wrong; ENODEV: there is no such device; EBUSY: it has a link already. */
+/* EINVAL: the request is wrong. ENODEV: there is no such device. EBUSY: the device already has a link. */
 static ssize_t links_write(struct file *file, const char __user *from, size_t length, loff_t *place)
 {
 	struct link *link;
@@ -245,7 +247,7 @@ static ssize_t links_write(struct file *file, const char __user *from, size_t le
 	return error;
 }
 
-/* Copies the counters and the positions of the packets lost first; returns what is behind them. */
+/* Copies the counters and the positions of the first lost packets. Returns the end of the copy. */
 static u8 *put_counters(u8 *to, struct link *link)
 {
 	struct tccc_link_counters counters;
@@ -296,7 +298,7 @@ int link_init(struct proc_dir_entry *folder)
 	return proc_create("links", 0600, folder, &links_file) ? 0 : -ENOMEM;
 }
 
-/* The next packet of each link is the first one of its random numbers and counters; what changes by time begins. */
+/* Restarts the random numbers and counters of each link, and starts its changes over time. */
 void link_start(u64 begin_ns)
 {
 	struct link *link;
@@ -312,7 +314,7 @@ void link_start(u64 begin_ns)
 	rtnl_unlock();
 }
 
-/* No device has a link any more: each keeps the module. */
+/* Called when no device has a link, because each of these devices keeps the module loaded. */
 void link_exit(void)
 {
 	struct link *link, *next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One direction of a link in the guest kernel: what link.c and depart.c share. */
+/* One direction of a link in the guest kernel, shared by link.c and depart.c. */
 #ifndef TCCC_LINK_H
 #define TCCC_LINK_H
 
@@ -26,7 +26,7 @@ struct outlet {
 	struct timerqueue_node due; /* when the first packet in line is due */
 };
 
-/* What shaper.h asks for. */
+/* Declared in shaper.h. */
 static inline struct waiting_page *waiting_page_new(void)
 {
 	return kmalloc(sizeof(struct waiting_page), GFP_ATOMIC);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The third build of an algorithm's file: a module of the guest kernel of virtual time, with that kernel's own headers.
- * The compiler includes this header before the file (-include). It replaces tccc.bpf.h, kernel.bpf.h and compat.bpf.h;
- * tcp.bpf.h and math.bpf.h are used as they are.
+ * The compiler includes this header before the file (-include). It replaces tccc.bpf.h, kernel.bpf.h and compat.bpf.h.
+ * tcp.bpf.h and math.bpf.h are used unchanged.
  *
- * Module parameters: every tunable under its name, refused outside its range, and `name=`, the name under which the
- * algorithm registers. One guest may run an algorithm with several sets of tunables: each is a module of its own.
+ * Every tunable is a module parameter, which refuses values outside its range. The parameter `name=` is the name under
+ * which the algorithm registers. One guest may run an algorithm with several sets of tunables, each as its own module.
  */
 #ifndef TCCC_NATIVE_H
 #define TCCC_NATIVE_H
@@ -21,7 +21,7 @@
 #define TCCC_KERNEL_BPF_H
 #define TCCC_COMPAT_BPF_H
 
-/* Names of tcp.bpf.h and math.bpf.h that the kernel's headers define too. */
+/* Names that both our headers (tcp.bpf.h, math.bpf.h) and the kernel's headers define. */
 #undef min
 #undef max
 #undef after
@@ -33,7 +33,7 @@
 #define inet_csk_ca tccc_inet_csk_ca
 #define tcp_packets_in_flight tccc_tcp_packets_in_flight
 
-/* Global functions in BPF, which two modules may define under one name. */
+/* In BPF, __noinline functions are global. In modules they are static, so that two modules may use one name. */
 #define __noinline static noinline
 #define __ksym
 #define BPF_CORE_READ_BITFIELD(object, field) ((object)->field)
@@ -41,8 +41,8 @@
 #define bpf_ktime_get_ns() ktime_get_ns()
 
 /*
- * The one socket option that algorithms use: IP_TOS.
- * The body of the kernel's __ip_sock_set_tos, which modules cannot call; the socket is locked by the caller.
+ * Sets the only socket option that algorithms use, IP_TOS. This is the body of the kernel's __ip_sock_set_tos, which
+ * modules cannot call. The caller has locked the socket.
  */
 static __maybe_unused long bpf_setsockopt(struct sock *sk, int level, int option, const int *value, int length)
 {
@@ -73,7 +73,7 @@ static __maybe_unused long bpf_getsockopt(struct sock *sk, int level, int option
 /* Callbacks are plain functions. */
 #define CC_OP(ret, name, ...) static ret name(__VA_ARGS__)
 
-/* The guest's cong_control has four parameters; the other form is compiled and not used. */
+/* The guest's cong_control has four parameters. The other form is compiled but not used. */
 #define CONG_CONTROL_BOTH(id, body)                                                                                    \
 	CC_OP(void, id##_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)               \
 	{                                                                                                              \
@@ -84,7 +84,7 @@ static __maybe_unused long bpf_getsockopt(struct sock *sk, int level, int option
 		body(sk, rs);                                                                                          \
 	}
 
-/* A tunable as a module parameter. Ranges are literals of s64 where the type is signed, of u64 where it is not. */
+/* A tunable as a module parameter. Ranges are s64 for a signed type, otherwise u64. */
 struct tccc_tunable {
 	void *place;
 	u8 bytes;
@@ -100,7 +100,7 @@ static bool tccc_is_in_range(const struct tccc_tunable *tunable, u64 value)
 	return value >= tunable->low && value <= tunable->high;
 }
 
-/* The kernel refuses the module when a parameter is refused. */
+/* Sets a tunable. If it refuses the value, the kernel refuses the module. */
 static int tccc_set_tunable(const char *text, const struct kernel_param *parameter)
 {
 	const struct tccc_tunable *tunable = parameter->arg;
@@ -117,7 +117,7 @@ static int tccc_set_tunable(const char *text, const struct kernel_param *paramet
 
 static __maybe_unused const struct kernel_param_ops tccc_tunable_ops = {.set = tccc_set_tunable};
 
-/* Former names are refused before the guest starts. */
+/* tccc refuses former names before the guest starts. */
 #define TUNABLE_WAS(type, former, name) static_assert(true)
 #define TUNABLE(type, name, default_, low_, high_, unit, why)                                                          \
 	static type name = default_;                                                                                   \
@@ -131,7 +131,7 @@ static __maybe_unused const struct kernel_param_ops tccc_tunable_ops = {.set = t
 	static_assert((default_) >= (low_) && (default_) <= (high_));                                                  \
 	module_param_cb(name, &tccc_tunable_ops, (void *)&tccc_tunable_##name, 0)
 
-/* The compiler's first error says why the guest cannot have such an algorithm. */
+/* An algorithm with a companion does not compile for the guest. The compiler's first error gives the reason. */
 #define SHARED_STORAGE(program, name, kind)                                                                            \
 	static_assert(false, "it needs the companion program " #program ", which is BPF: the guest has none")
 #define TIMES_SINGLE_PACKETS
@@ -141,7 +141,7 @@ static __maybe_unused const struct kernel_param_ops tccc_tunable_ops = {.set = t
 	static_assert(sizeof(type) <= CA_PRIVATE_BYTES);                                                               \
 	static_assert(offsetof(type, phase) == 0 && sizeof(((type *)0)->phase) == 1)
 
-/* The ops table as the files fill it: with the members of every kernel and the forms of kernel.bpf.h. */
+/* The ops table that the algorithms' files fill. It has the members of every kernel, in the forms of kernel.bpf.h. */
 struct tccc_ops {
 	void *ssthresh;
 	void *cong_avoid;

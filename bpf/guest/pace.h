@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * When a packet begins to be sent and when its last bit has left: src/path/steps.rs and tunlink/serialiser.rs in C.
+ * The times at which the serialiser begins and finishes a packet: src/path/steps.rs and tunlink/serialiser.rs in C.
  *
- * Plain C, without the kernel, which has no division of 128 bits. 64 bits are enough:
- * - Work is 8 * 10^9 * bytes plus a rest. A packet has at most 65535 bytes and a rest is below RATE_BPS_MAX, so work is below
- *   2^49 + 2^40.
- * - The part of a packet sent before the rate changes is a time times a rate. It is only formed where the work does not end
- *   before the change, and is then at most that work.
- * - Moments are nanoseconds since the start of the guest. Work over a rate of at least 1 bit/s adds less than 2^50 to one.
+ * Plain C without kernel functions. The kernel has no 128-bit division, but 64 bits are enough:
+ * - Work is 8 * 10^9 * bytes plus a remainder. A packet has at most 65535 bytes and the remainder is below
+ *   RATE_BPS_MAX, so work is below 2^49 + 2^40.
+ * - The part of a packet sent before the rate changes is a time multiplied by a rate. It is computed only if the work
+ *   does not end before the change, so it is at most that work.
+ * - Times are nanoseconds since the start of the guest. Work divided by a rate of at least 1 bit/s adds less than 2^50.
  */
 #ifndef TCCC_PACE_H
 #define TCCC_PACE_H
@@ -18,10 +18,10 @@
 #define NS_PER_SEC 1000000000ull
 #define NS_PER_MS 1000000ull
 #define NEVER_NS (~0ull)
-/* What one opportunity of a trace delivers: OPPORTUNITY_BYTES of src/path/rate_trace.rs. */
+/* Bytes that one opportunity of a trace delivers: OPPORTUNITY_BYTES of src/path/rate_trace.rs. */
 #define OPPORTUNITY_BYTES 1500
 
-/* A value that changes at known moments, asked for at moments that never go back. */
+/* A value that changes at known times. Callers ask for it at times that never decrease. */
 struct steps {
 	const struct tccc_step *list;
 	u64 count;
@@ -40,7 +40,7 @@ static inline u64 step_moment(const struct steps *steps, u64 index)
 	return steps->begin_ns + steps->list[index].at_ns;
 }
 
-/* Goes on to a moment; whether that reached a step. */
+/* Advances to a time. Returns whether that reached a step. */
 static inline bool steps_pass(struct steps *steps, u64 moment_ns)
 {
 	if (moment_ns < steps->next_at_ns)
@@ -57,7 +57,7 @@ static inline u64 steps_at(struct steps *steps, u64 moment_ns)
 	return steps->value;
 }
 
-/* A value with the changes of one kind, whose moments count from begin_ns; NEVER_NS: they do not come. */
+/* Starts the changes of one kind. Their times count from begin_ns. NEVER_NS: the changes never come. */
 static inline void steps_begin(struct steps *steps, const struct direction *direction, enum tccc_change change,
 			       u64 begin_ns)
 {
@@ -68,13 +68,16 @@ static inline void steps_begin(struct steps *steps, const struct direction *dire
 	steps->next_at_ns = step_moment(steps, 0);
 }
 
-/* The serialiser of one direction: one packet at a time, in order. */
+/* The serialiser of one direction. It sends one packet at a time, in order. */
 struct serialiser {
 	struct steps rate; /* bits per second; 0 takes no time */
 	u64 free_at_ns;
-	u64 rest; /* work that whole nanoseconds left undone, bits times nanoseconds */
+	u64 rest; /* remainder of work below a nanosecond, in the unit of work */
 
-	/* The trace's opportunities, which repeat: the one in use, counted over all rounds, and the bytes it still takes. */
+	/*
+	 * The trace's opportunities repeat in rounds. `index` is the opportunity in use, counted over all rounds.
+	 * `left` is the number of bytes that it still takes.
+	 */
 	const u32 *times_ms;
 	u64 in_round;
 	u64 begin_ns;
@@ -83,7 +86,7 @@ struct serialiser {
 	bool follows_trace;
 };
 
-/* Goes on at the rate; packets taken before keep their times. */
+/* Continues at the rate. Packets taken before keep their times. */
 static inline void follow_rate(struct serialiser *serialiser, const struct direction *direction, u64 begin_ns)
 {
 	steps_begin(&serialiser->rate, direction, TCCC_CHANGE_RATE, begin_ns);
@@ -97,7 +100,7 @@ static inline void go_to_opportunity(struct serialiser *serialiser, u64 index)
 	serialiser->left = OPPORTUNITY_BYTES;
 }
 
-/* Goes on by the opportunities of the trace, which begins at a moment. */
+/* Continues with the opportunities of the trace, which starts at begin_ns. */
 static inline void follow_trace(struct serialiser *serialiser, const struct direction *direction, u64 begin_ns)
 {
 	serialiser->times_ms = direction->opportunities;
@@ -108,7 +111,7 @@ static inline void follow_trace(struct serialiser *serialiser, const struct dire
 	go_to_opportunity(serialiser, 0);
 }
 
-/* The last opportunity of a round ends it. */
+/* Length of a round, which ends with its last opportunity. */
 static inline u64 round_ms(const struct serialiser *serialiser)
 {
 	return serialiser->times_ms[serialiser->in_round - 1];
@@ -121,7 +124,7 @@ static inline u64 opportunity_ns(const struct serialiser *serialiser, u64 index)
 	return serialiser->begin_ns + (round * round_ms(serialiser) + serialiser->times_ms[place]) * NS_PER_MS;
 }
 
-/* The first opportunity of all rounds at a moment or after it; the moment is after the beginning. */
+/* Index of the first opportunity at or after a time. The time is after begin_ns. */
 static inline u64 search_opportunity(const struct serialiser *serialiser, u64 moment_ns)
 {
 	const u64 ms = (moment_ns - serialiser->begin_ns + NS_PER_MS - 1) / NS_PER_MS;
@@ -139,7 +142,7 @@ static inline u64 search_opportunity(const struct serialiser *serialiser, u64 mo
 	return round * serialiser->in_round + low;
 }
 
-/* Goes to the first opportunity from a moment on that takes a byte; returns when it comes. */
+/* Goes to the first opportunity from a time on that still takes bytes. Returns its time. */
 static inline u64 reach_opportunity(struct serialiser *serialiser, u64 moment_ns)
 {
 	u64 next;
@@ -147,7 +150,7 @@ static inline u64 reach_opportunity(struct serialiser *serialiser, u64 moment_ns
 	if (!serialiser->left)
 		go_to_opportunity(serialiser, serialiser->index + 1);
 	if (opportunity_ns(serialiser, serialiser->index) < moment_ns) {
-		/* Most often the next one will do; after a pause it is searched for. */
+		/* Usually the next one is late enough. After a pause it has to be searched for. */
 		next = serialiser->index + 1;
 		if (opportunity_ns(serialiser, next) < moment_ns)
 			next = search_opportunity(serialiser, moment_ns);
@@ -156,7 +159,7 @@ static inline u64 reach_opportunity(struct serialiser *serialiser, u64 moment_ns
 	return opportunity_ns(serialiser, serialiser->index);
 }
 
-/* When a packet that arrives now begins to be sent; asked for packets in the order of their arrival. */
+/* When a packet begins to be sent. Call it for packets in the order of their arrival. */
 static inline u64 serialiser_begins_ns(struct serialiser *serialiser, u64 arrival_ns)
 {
 	u64 from_ns = arrival_ns;
@@ -167,7 +170,7 @@ static inline u64 serialiser_begins_ns(struct serialiser *serialiser, u64 arriva
 	return from_ns > serialiser->free_at_ns ? from_ns : serialiser->free_at_ns;
 }
 
-/* Sends at the rate, exactly: the part of a nanosecond that is left over is carried on while the serialiser is busy. */
+/* Sends at the exact rate: while the serialiser is busy, fractions of a nanosecond carry over to the next packet. */
 static inline void send_at_rate(struct serialiser *serialiser, u64 from_ns, u32 bytes)
 {
 	struct steps *rate = &serialiser->rate;
@@ -188,7 +191,7 @@ static inline void send_at_rate(struct serialiser *serialiser, u64 from_ns, u32 
 	serialiser->rest = 0;
 }
 
-/* Uses as many opportunities as the bytes take. */
+/* Uses as many opportunities as the bytes need. */
 static inline void send_by_trace(struct serialiser *serialiser, u32 bytes)
 {
 	u64 left_ns;
@@ -203,7 +206,7 @@ static inline void send_by_trace(struct serialiser *serialiser, u32 bytes)
 		serialiser->free_at_ns = left_ns;
 }
 
-/* Sends a packet from a moment on; returns when it has left. */
+/* Sends a packet from a time on. Returns when its last bit has left. */
 static inline u64 serialiser_take(struct serialiser *serialiser, u64 from_ns, u32 bytes)
 {
 	if (serialiser->follows_trace)

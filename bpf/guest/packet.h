@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A packet of the guest kernel as a link sees it: its place in the line, and what its header says.
+ * A packet of the guest kernel as a link sees it: its place in the line, and the fields of its header that matter.
  */
 #ifndef TCCC_PACKET_H
 #define TCCC_PACKET_H
@@ -10,7 +10,7 @@
 
 #include "line.h"
 
-/* Class selector 1: what may be dropped first (RFC 3662). The two bits below it are for congestion marks. */
+/* Class selector 1: packets that may be dropped first (RFC 3662). The two bits below it hold the congestion mark. */
 #define DSCP_LOW 8
 #define DSCP_SHIFT 2
 
@@ -25,7 +25,7 @@ static inline struct sk_buff *packet_of(struct parcel *parcel)
 	return (struct sk_buff *)((char *)parcel - offsetof(struct sk_buff, cb) - offsetof(struct qdisc_skb_cb, data));
 }
 
-/* Whether it is a pure acknowledgement; what it says if so. */
+/* Whether the packet is a pure acknowledgement. If it is, `ack` is filled. */
 static inline bool read_ack(struct sk_buff *skb, struct ack *ack)
 {
 	const int offset = skb_network_offset(skb);
@@ -34,7 +34,7 @@ static inline bool read_ack(struct sk_buff *skb, struct ack *ack)
 	       ack_read(ack, skb->data + offset, skb->len - offset);
 }
 
-/* What line.h asks for. */
+/* Declared in line.h. */
 static inline bool parcel_ack(const struct parcel *parcel, struct ack *ack)
 {
 	return read_ack(packet_of((struct parcel *)parcel), ack);
@@ -54,7 +54,7 @@ static inline bool is_low(struct sk_buff *skb)
 	}
 }
 
-/* Whether the packet is marked now: its ends have to understand marks. A copy of it keeps its own header. */
+/* Marks a packet whose ends support ECN; returns whether it is marked. A copy of the packet keeps its own header. */
 static inline bool mark_congestion(struct sk_buff *skb)
 {
 	const int header = skb->protocol == htons(ETH_P_IPV6) ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);

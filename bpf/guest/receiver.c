@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * TCP receivers inside the guest kernel: they discard data in the softirq in which it arrives, and wake no process.
+ * TCP receivers inside the guest kernel. They discard data in the softirq in which it arrives, and wake no process.
  *
- * To the connection this is a process that reads at once: the window stays open, the receive buffer grows.
+ * To the connection this looks like a process that reads at once: the window stays open, and the receive buffer grows.
  */
 #include <net/tcp.h>
 
@@ -73,14 +73,14 @@ static void count(struct flow *flow, const struct receiver *receiver, u32 bytes)
 	}
 }
 
-/* ---- What the socket says ---- */
+/* ---- Callbacks of the socket ---- */
 
 static int discard(read_descriptor_t *descriptor, struct sk_buff *skb, unsigned int offset, size_t length)
 {
 	return length;
 }
 
-/* A connection inherits this function and the flow from the listening socket, before it is accepted. */
+/* A connection inherits this function and the flow from the listening socket, even before it is accepted. */
 static void data_ready(struct sock *sk)
 {
 	read_descriptor_t descriptor = {.count = 1};
@@ -117,7 +117,7 @@ void receiver_release(struct receiver *receiver)
 		sock_release(sock);
 }
 
-/* Closes after the sender, and releases the socket at the end: the kernel limits the sockets without owner. */
+/* Closes after the sender, and releases the socket at the end, because the kernel limits orphaned sockets. */
 static void act(struct job *job)
 {
 	struct receiver *receiver = container_of(job, struct receiver, job);
@@ -145,7 +145,7 @@ static void accept_all(struct job *job)
 			continue;
 		}
 		receiver->sock = sock;
-		act(&receiver->job); /* its sender may have closed before */
+		act(&receiver->job); /* the sender may have closed already */
 	}
 }
 
@@ -154,7 +154,7 @@ void receiver_init(struct receiver *receiver)
 	job_init(&receiver->job, act);
 }
 
-/* Algorithms that want ECN, as DCTCP does, need their code at the receiver too (RFC 8257, section 3.2). */
+/* Algorithms that require ECN, such as DCTCP, must run at the receiver too (RFC 8257, section 3.2). */
 static int choose_algorithm(struct socket *sock, const char *name)
 {
 	int error = sock->ops->setsockopt(sock, SOL_TCP, TCP_CONGESTION, KERNEL_SOCKPTR((void *)name), strlen(name));

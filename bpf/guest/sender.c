@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * TCP senders inside the guest kernel: one connection each, driven by jobs, which never sleep.
+ * TCP senders inside the guest kernel. Each has one connection and is driven by jobs, which never sleep.
  *
- * A bulk flow sends what iperf3 sends over its data connection: a cookie of 37 bytes, and after its acknowledgement
- * writes of 128 KB until the length is over. One that counts from its start does not wait for the acknowledgement, as
- * in src/lab/traffic/stream.rs. Then the receiver closes the connection, at the moment at which a message
- * from the sender would have passed the queue. It answers later data with resets. Transfers and messages write 64 KB at
- * a time, close, and wait for the receiver to close, as in src/lab/traffic/transfers.rs.
+ * A bulk flow sends what iperf3 sends over its data connection. This is a cookie of 37 bytes and, after its
+ * acknowledgement, writes of 128 KB until the length is over. A flow that counts from its start does not wait for the
+ * acknowledgement, as in src/lab/traffic/stream.rs. The receiver closes the connection at the time at which a message
+ * from the sender would have passed the queue. It answers later data with resets.
+ *
+ * Transfers and messages write 64 KB at a time, close, and wait for the receiver to close, as in
+ * src/lab/traffic/transfers.rs.
  */
 #include <linux/bvec.h>
 #include <net/tcp.h>
@@ -25,7 +27,7 @@ static void (*kernel_write_space)(struct sock *sk);
 
 /* ---- Writing ---- */
 
-/* Returns how many bytes the socket took, which may be fewer; negative if it took none. */
+/* Returns how many bytes the socket took. Negative: it took none. */
 static int send_some(struct socket *sock, u32 bytes)
 {
 	struct msghdr message = {.msg_flags = MSG_SPLICE_PAGES | MSG_DONTWAIT | MSG_NOSIGNAL};
@@ -42,7 +44,7 @@ static void send_bulk(struct socket *sock)
 		;
 }
 
-/* Whether the socket took all that was left of the transfer or message. */
+/* Sends the rest of the transfer or message. Returns whether the socket took all of it. */
 static bool send_left(struct sender *sender)
 {
 	while (sender->left_bytes) {
@@ -99,9 +101,9 @@ static void send_messages(struct sender *sender)
 }
 
 /*
- * How long a packet that leaves now takes to the receiver, behind what is queued. The latest RTT includes the queue; half
- * of the lowest RTT is subtracted for the way back. On a path with two different delays the receiver closes earlier or
- * later by half of the difference.
+ * How long a packet that leaves now takes to the receiver, including its time in the queue. This is the latest RTT,
+ * which includes the queue, minus half of the lowest RTT for the way back. If the delays of the two directions differ,
+ * the receiver closes earlier or later by half of the difference.
  */
 static u64 heard_after_ns(const struct tcp_sock *tp)
 {
@@ -117,7 +119,7 @@ static void stop_bulk(struct sender *sender, u64 now_ns)
 	job_at(&sender->flow->hear, now_ns + heard_after_ns(tcp_sk(sender->sock->sk)));
 }
 
-/* The sender's job is due when the length is over, and woken when there is room in the socket. */
+/* The sender's job is due when the length is over. It is woken when the socket has room. */
 static void serve_bulk(struct sender *sender)
 {
 	const struct tcp_sock *tp = tcp_sk(sender->sock->sk);
@@ -242,12 +244,12 @@ static void act(struct job *job)
 	if (sender->stage == SENDER_CONNECTING)
 		begin_sending(sender);
 	send(sender);
-	/* Of a bulk flow, the receiver closes first. */
+	/* The receiver of a bulk flow closes first. */
 	if (sk->sk_shutdown & RCV_SHUTDOWN && !(sk->sk_shutdown & SEND_SHUTDOWN))
 		finish(sender);
 }
 
-/* ---- What the socket says ---- */
+/* ---- Callbacks of the socket ---- */
 
 void sender_write_space(struct sock *sk)
 {
@@ -268,9 +270,9 @@ static void state_change(struct sock *sk)
 /* ---- The beginning ---- */
 
 /*
- * Imposes the scenario's conditions where the kernel calls the algorithm's init: the connection is established, and the
- * kernel has chosen its initial window. The order is that of bpf/path/conditions.bpf.c: with initial_ssthresh, init sees
- * a window of that many packets, and the initial window is set after init.
+ * Imposes the scenario's conditions when the kernel calls the algorithm's init. The connection is then established, and
+ * the kernel has chosen its initial window. The order is that of bpf/path/conditions.bpf.c: with initial_ssthresh, init
+ * sees a window of that many packets, and the initial window is set after init.
  */
 static void impose_conditions(struct sock *sk)
 {
@@ -297,7 +299,7 @@ static void impose_conditions(struct sock *sk)
 		tcp_snd_cwnd_set(tp, cwnd);
 }
 
-/* Until the connection is established, the socket has a copy of its algorithm with another init. */
+/* Gives the socket a copy of its algorithm with another init, until the connection is established. */
 static void prepare_conditions(struct sender *sender)
 {
 	const struct tccc_flow_request *asked = &sender->flow->asked;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What happens to a packet that enters one direction of a link: lost, refused by the queue, or due at a moment.
+ * Decides what happens to a packet that enters one direction of a link: lost, refused by the queue, or due at a time.
  *
- * The same decisions as the emulator's (tunlink/shaper.rs), from the same random numbers: a test compares them packet by
- * packet. Plain C, without the kernel: who includes this file provides waiting_page_new() and waiting_page_free().
- * Time comes in with each packet. All moments are nanoseconds of one monotonic clock.
+ * The decisions and random numbers are those of the emulator (tunlink/shaper.rs). A test compares them packet by
+ * packet. Plain C without kernel functions. A file that includes this one provides waiting_page_new() and
+ * waiting_page_free(). The caller passes the time with each packet. All times are nanoseconds of one monotonic clock.
  */
 #ifndef TCCC_SHAPER_H
 #define TCCC_SHAPER_H
@@ -18,7 +18,7 @@ struct waiting {
 	u64 bytes;
 };
 
-/* With its header, a page of 4096 bytes holds so many. */
+/* Together with its header, so many packets fit into a page of 4096 bytes. */
 #define WAITING_IN_PAGE 255
 
 struct waiting_page {
@@ -30,7 +30,7 @@ struct waiting_page {
 static struct waiting_page *waiting_page_new(void);
 static void waiting_page_free(struct waiting_page *page);
 
-/* The queue, oldest packet first: pages that are allocated as it grows, as one of bytes has no bound in packets. */
+/* The queue, oldest packet first. It allocates pages as it grows, because a limit in bytes does not limit packets. */
 struct waiting_queue {
 	struct waiting_page *first;
 	struct waiting_page *last;
@@ -42,29 +42,29 @@ struct waiting_queue {
 };
 
 enum verdict_kind {
-	VERDICT_NONE,	  /* of a copy: there is none */
+	VERDICT_NONE,	  /* the packet has no copy */
 	VERDICT_LOST,	  /* taken by the loss model */
 	VERDICT_DOWN,	  /* dropped because the link was down */
 	VERDICT_OVERFLOW, /* dropped because the queue was full */
-	VERDICT_FAILED,	  /* not carried for lack of memory */
-	VERDICT_ACK_LOST, /* a pure acknowledgement that the loss model let pass, lost all the same */
+	VERDICT_FAILED,	  /* dropped because there was no memory */
+	VERDICT_ACK_LOST, /* a pure acknowledgement that passed the loss model and was lost by ack_loss */
 	VERDICT_DUE,	  /* leaves the link at due_ns, never before an earlier packet that is not held back */
 };
 
 struct verdict {
 	enum verdict_kind kind;
 	bool is_held_back;
-	bool begins_batch; /* if it is an acknowledgement, and none is held */
+	bool begins_batch; /* if the packet is an acknowledgement and none is held */
 	u64 due_ns;
 };
 
-/* What decides how a packet is treated. */
+/* Properties of a packet that some links treat differently. */
 struct traits {
 	bool is_low; /* its header asks for low priority */
 	bool is_ack; /* it is a pure acknowledgement */
 };
 
-/* On what terms a packet enters the queue: what chance adds to its time, and what the queue holds for its priority. */
+/* The terms on which a packet enters the queue: its random delays, and the limit of the queue for its priority. */
 struct terms {
 	u64 jitter_ns;
 	u64 held_back_ns;
@@ -95,7 +95,7 @@ struct shaper {
 	struct losses losses;
 };
 
-/* False: there is no memory. */
+/* Appends a packet. False: there is no memory. */
 static inline bool waiting_push(struct waiting_queue *queue, u64 serialised_from_ns, u32 bytes)
 {
 	struct waiting_page *page = queue->last;
@@ -119,7 +119,7 @@ static inline bool waiting_push(struct waiting_queue *queue, u64 serialised_from
 	return true;
 }
 
-/* Goes on to the next page, and keeps the one that was used up for later. */
+/* Goes to the next page, and keeps the used one for later. */
 static inline void waiting_next_page(struct waiting_queue *queue)
 {
 	struct waiting_page *page = queue->first;
@@ -165,7 +165,7 @@ static inline void waiting_free(struct waiting_queue *queue)
 	*queue = (struct waiting_queue){0};
 }
 
-/* Whether as much waits as this, or more. */
+/* Whether the queue holds at least this much. */
 static inline bool queue_holds(const struct waiting_queue *queue, const struct tccc_limit *much)
 {
 	if (much->unit == TCCC_LIMIT_NONE)
@@ -180,7 +180,7 @@ static inline bool queue_fits(const struct waiting_queue *queue, const struct tc
 	return queue->bytes + bytes <= limit->most;
 }
 
-/* Sets when the changes come. */
+/* Resets all changes over time. Their times count from begin_ns. */
 static inline void shaper_follow(struct shaper *shaper, u64 begin_ns)
 {
 	const struct direction *direction = &shaper->direction;
@@ -194,13 +194,13 @@ static inline void shaper_follow(struct shaper *shaper, u64 begin_ns)
 	shaper->loss.value = 0;
 }
 
-/* Whether it matters which packets are acknowledgements. */
+/* Whether this direction treats acknowledgements differently. */
 static inline bool shaper_minds_acks(const struct shaper *shaper)
 {
 	return shaper->direction.request->ack_loss || shaper->direction.request->ack_hold.time_ns;
 }
 
-/* Starts the random numbers anew. What changes by time waits for shaper_start() again. */
+/* Restarts the random numbers. Changes over time are off until shaper_start(). */
 static inline void shaper_reseed(struct shaper *shaper)
 {
 	const struct tccc_generator *generators = shaper->direction.request->generators;
@@ -215,7 +215,7 @@ static inline void shaper_reseed(struct shaper *shaper)
 	shaper->host_draws = generators[TCCC_STREAM_HOST];
 }
 
-/* Begins what changes by time: the trace of the rate and the changes count from this moment. */
+/* Starts the rate trace and the changes over time. Both count from begin_ns. */
 static inline void shaper_start(struct shaper *shaper, u64 begin_ns)
 {
 	shaper_follow(shaper, begin_ns);
@@ -223,14 +223,14 @@ static inline void shaper_start(struct shaper *shaper, u64 begin_ns)
 		follow_trace(&shaper->serialiser, &shaper->direction, begin_ns);
 }
 
-/* Counts from here. */
+/* Resets the counters. */
 static inline void shaper_restart_counters(struct shaper *shaper)
 {
 	shaper->counters = (struct tccc_link_counters){0};
 	losses_restart_runs(&shaper->losses);
 }
 
-/* Makes an all-zero shaper ready for packets. The bytes of the request stay where they are while it is used. */
+/* Makes an all-zero shaper ready for packets. The bytes of the request must outlive it. False: the request is wrong. */
 static inline bool shaper_read(struct shaper *shaper, const void *bytes, u64 length)
 {
 	if (!direction_read(&shaper->direction, bytes, length))
@@ -239,7 +239,7 @@ static inline bool shaper_read(struct shaper *shaper, const void *bytes, u64 len
 	return true;
 }
 
-/* The counters, with those that the losses keep. */
+/* The counters, including those that the losses keep. */
 static inline struct tccc_link_counters shaper_counters(const struct shaper *shaper)
 {
 	struct tccc_link_counters counters = shaper->counters;
@@ -249,7 +249,7 @@ static inline struct tccc_link_counters shaper_counters(const struct shaper *sha
 	return counters;
 }
 
-/* When a packet that its host sends now reaches the link. The host's delay never reorders packets. */
+/* When a packet that the host sends now reaches the link. The host's delay never reorders packets. */
 static inline u64 shaper_arrival_ns(struct shaper *shaper, u64 now_ns)
 {
 	const u64 arrival_ns = now_ns + draw_up_to(&shaper->host_draws, shaper->direction.request->host_delay_ns);
@@ -280,7 +280,7 @@ static inline void draw_copy(struct shaper *shaper, const struct tccc_limit *lim
 		shaper->copy_terms = draw_terms(shaper, limit);
 }
 
-/* A packet that finds the serialiser idle is sent at once, whatever the queue holds. */
+/* Adds a packet to the queue. Not called for a packet that finds the serialiser idle. */
 static inline enum verdict_kind wait_in_queue(struct shaper *shaper, u64 serialised_from_ns, u32 bytes)
 {
 	struct tccc_link_counters *counters = &shaper->counters;
@@ -325,8 +325,8 @@ static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, 
 }
 
 /*
- * Decides what happens to a packet of so many bytes (the whole IP packet) that arrives at a moment; packets are given in the
- * order of their arrival. One of low priority finds the queue full earlier.
+ * Decides what happens to an IP packet of this many bytes. Call it for packets in the order of their arrival. A packet
+ * of low priority finds the queue full earlier.
  */
 static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns, u32 bytes, struct traits traits)
 {
@@ -341,7 +341,7 @@ static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns,
 		shaper->counters.down_pkts++;
 		return (struct verdict){.kind = VERDICT_DOWN};
 	}
-	/* Drawn for lost packets too: what happens to a packet depends on its number alone. */
+	/* Drawn for lost packets too, so that what happens to a packet depends only on its number. */
 	terms = draw_terms(shaper, limit);
 	draw_copy(shaper, limit);
 	loses_ack = request->ack_loss && draw_share(&shaper->ack_loss_draws, request->ack_loss) && traits.is_ack;
@@ -358,7 +358,7 @@ static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns,
 	return enter_queue(shaper, arrival_ns, bytes, &terms);
 }
 
-/* What happens to the copy of the packet that was admitted last, of the same priority; most have none. */
+/* Decides what happens to the copy of the last admitted packet, of the same priority. Most packets have no copy. */
 static inline struct verdict shaper_admit_copy(struct shaper *shaper, u64 arrival_ns, u32 bytes)
 {
 	if (!shaper->has_copy)

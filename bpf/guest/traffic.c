@@ -13,11 +13,11 @@
 
 #include "traffic.h"
 
-/* Connections of one flow: there are this many ports from FIRST_SENDER_PORT of traffic.rs to the last one. */
+/* Most connections of one flow: the number of ports from FIRST_SENDER_PORT of traffic.rs to the last one. */
 #define TRANSFERS_MAX 45000
-/* Datagrams of one flow: a bit for each takes 32 MB. */
+/* Most datagrams of one flow: one bit for each takes 32 MB. */
 #define DATAGRAMS_MAX (1u << 28)
-/* A day and a quarter of an hour: more than the longest run, and the sum of two times does not overflow. */
+/* A day and a quarter of an hour. This is longer than the longest run, and the sum of two times does not overflow. */
 #define FLOW_NS_MAX (87300 * (u64)NSEC_PER_SEC)
 
 struct page *payload;
@@ -28,7 +28,7 @@ static u32 unfinished;
 
 /* ---- The life of a flow ---- */
 
-/* A connection is closed, or the path is empty of datagrams. The flow is over after the last of these. */
+/* Called when a connection has closed, or when no datagram is left on the path. The last call ends the flow. */
 void flow_end_one(struct flow *flow)
 {
 	if (--flow->open)
@@ -96,7 +96,7 @@ static void begin_flow(struct flow *flow, u64 begin_ns)
 		job_at(&flow->stop, flow->start_ns + asked->length_ns);
 }
 
-/* Ends a flow that is not over at the end of the run: its sockets close, and the tracer sees that. */
+/* Ends a flow that is not over at the end of the run. The tracer sees its sockets close. */
 static void give_up(struct flow *flow)
 {
 	u32 index;
@@ -241,7 +241,7 @@ static int add_receiver(const struct tccc_flow_request *asked)
 	return 0;
 }
 
-/* Adds the sender's namespace to a flow. Everything else is known from the receiving end. */
+/* Adds the sender's namespace to a flow. The request of the receiving end has set everything else. */
 static int add_sender(struct tccc_flow_request *asked)
 {
 	struct flow *flow = asked->flow < flow_count ? flows[asked->flow] : NULL;
@@ -347,7 +347,7 @@ int traffic_init(struct proc_dir_entry *folder)
 	return 0;
 }
 
-/* Called only before there are flows. */
+/* Called only while no flow exists. */
 void traffic_exit(void)
 {
 	__free_pages(payload, get_order(PAYLOAD_BYTES));

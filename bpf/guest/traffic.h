@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Flows inside the guest kernel: what traffic.c, job.c, sender.c, receiver.c, datagram.c and watch.c share. */
+/* Flows inside the guest kernel, shared by traffic.c, job.c, sender.c, receiver.c, datagram.c and watch.c. */
 #ifndef TCCC_TRAFFIC_H
 #define TCCC_TRAFFIC_H
 
@@ -12,8 +12,8 @@
 #include "lab.h"
 
 /*
- * Something to do at once or at a moment. Softirqs only wake a job. The process that wrote to /proc/tccc/run does it,
- * because it may lock and close sockets. A job has at most one moment.
+ * Work to do at once or at a given time. Softirqs only wake a job. The process that wrote to /proc/tccc/run runs it,
+ * because a process may lock and close sockets. A job is due at one time at most.
  */
 struct job {
 	void (*act)(struct job *job);
@@ -45,7 +45,7 @@ enum sender_stage {
 	SENDER_CONNECTING,
 	SENDER_COOKIE,	  /* the acknowledgement of iperf3's cookie */
 	SENDER_SENDING,	  /* room in the socket */
-	SENDER_PAUSING,	  /* the moment of the next message */
+	SENDER_PAUSING,	  /* the time of the next message */
 	SENDER_FINISHING, /* the receiver's close */
 	SENDER_CLOSED,
 };
@@ -55,12 +55,12 @@ struct sender {
 	struct flow *flow;
 	struct socket *sock;
 	struct watched watched;
-	u64 left_bytes;	 /* of the transfer or message: not yet taken by the socket */
-	u32 chunk_bytes; /* the same of one write */
+	u64 left_bytes;	 /* bytes of the transfer or message that the socket has not taken yet */
+	u32 chunk_bytes; /* the same for one write */
 	u8 stage;
 };
 
-/* The same connection from its receiver's side. */
+/* The receiving end of the same connection. */
 struct receiver {
 	struct job job;
 	struct socket *sock; /* once it is accepted */
@@ -78,18 +78,18 @@ struct flow {
 	unsigned long *numbers; /* a bit for each datagram that arrived */
 	struct job start;	/* the next transfer or datagram is due */
 	struct job stop;	/* the length is over */
-	struct job hear;	/* a bulk flow's receiver closes, or the path may be empty of datagrams */
+	struct job hear;	/* a bulk flow's receiver closes, or no datagram may be left on the path */
 	struct job accept;
 	struct tcp_congestion_ops ops; /* imposes the conditions; see sender.c */
 	const struct tcp_congestion_ops *own_ops;
-	u64 start_ns; /* of a bulk flow: when its first data left, unless asked.from_start */
+	u64 start_ns; /* of a bulk flow without asked.from_start: when its first data left */
 	u32 connections;
 	u64 arrived_bytes;
 	u64 counted_from_ns; /* when a bulk flow's receiver began to count */
 	u64 heard_ns;	     /* when the last datagram arrived */
 	u32 begun;	     /* transfers or messages */
 	u32 complete;	     /* messages that arrived */
-	u32 open;	     /* connections, or 1 for datagrams, that are not over */
+	u32 open;	     /* connections that are not over; 1 for datagrams */
 	struct tccc_flow_report report;
 };
 
@@ -101,7 +101,7 @@ static inline struct sockaddr_in address_of(const u8 *address, u32 port)
 	return socket_address;
 }
 
-/* Zeroes to send: pages of their own, so that sending copies nothing. */
+/* Zeroes to send. They have their own pages, so that sending copies nothing. */
 #define PAYLOAD_BYTES (128 << 10)
 extern struct page *payload;
 

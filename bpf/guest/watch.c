@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The tracer inside the guest kernel: OPEN, SAMPLE, STATE, LOSS and CLOSE of every sender's socket, in /proc/tccc/events.
+ * The tracer inside the guest kernel. It writes OPEN, SAMPLE, STATE, LOSS and CLOSE events of every sender's socket to
+ * /proc/tccc/events.
  *
- * It follows bpf/trace/tcp_trace.bpf.c with samples by packet, function by function, on the same tracepoints. Only the
- * way to a socket and the place of the events differ. Sockets are numbered from 1 in the order in which they open.
+ * It follows bpf/trace/tcp_trace.bpf.c with samples by packet, function by function, on the same tracepoints. Only
+ * finding the socket and storing the events differ. Sockets are numbered from 1 in the order in which they open.
  */
 #include <linux/mm.h>
 #include <linux/proc_fs.h>
@@ -24,17 +25,17 @@
 
 static struct tccc_watch_request asked;
 static unsigned long interval_jiffies; /* whole ticks in the interval */
-static u64 sockets;		       /* numbers given so far */
+static u64 sockets;		       /* number of the socket numbered last */
 
 static struct tccc_event **chunks; /* NULL: nothing is traced */
 static u32 chunks_max;
-static u32 chunk_count; /* that are allocated; the last may be the free one */
+static u32 chunk_count; /* allocated chunks; the last may be unused */
 static u64 event_count;
 static u64 dropped;
 
 /* ---- Room for events ---- */
 
-/* Allocates one chunk more than the events need, while there is memory. */
+/* Allocates one chunk more than the events need, if there is memory. */
 static void refill(struct job *job)
 {
 	const u32 needed = event_count / CHUNK_EVENTS + 2;
@@ -85,7 +86,7 @@ static void fill_counts(struct tccc_event *event, const struct tcp_sock *tp)
 	event->inflight_pkts = tcp_packets_in_flight(tp);
 }
 
-/* The private state of the kernel's own algorithms is left out: it may hold addresses, and nothing names its fields. */
+/* Leaves out the private state of the kernel's own algorithms: it may hold addresses, and nothing names its fields. */
 static void fill_window(struct tccc_event *event, const struct tcp_sock *tp)
 {
 	const struct inet_connection_sock *icsk = &tp->inet_conn;
@@ -148,7 +149,7 @@ static void send_sample(struct sender *sender, const struct sock *sk)
 	sender->watched.sampled_jiffies = jiffies;
 }
 
-/* The count of ticks is cheaper than the clock and rules out most packets. */
+/* Comparing ticks is cheaper than reading the clock, and rules out most packets. */
 static bool is_sample_due(const struct watched *watched)
 {
 	if (jiffies - watched->sampled_jiffies < interval_jiffies)
@@ -190,7 +191,7 @@ static void look(struct sender *sender, const struct sock *sk)
 
 /* ---- Tracepoints ---- */
 
-/* A connection that never was established neither opens nor closes. */
+/* A connection that was never established has no OPEN and no CLOSE. */
 static bool was_connected(int state)
 {
 	return state != TCP_SYN_SENT && state != TCP_SYN_RECV && state != TCP_LISTEN && state != TCP_CLOSE &&
@@ -202,7 +203,7 @@ static struct sender *traced_sender_of(const struct sock *sk)
 	return chunks ? sender_of(sk) : NULL;
 }
 
-/* Every packet of an established connection, before it is processed. */
+/* Called for every packet of an established connection, before the packet is processed. */
 static void on_packet(void *data, struct sock *sk, struct sk_buff *skb)
 {
 	struct sender *sender = sender_of(sk);

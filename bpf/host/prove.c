@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is proved of every algorithm: Frama-C's EVA runs this file, with shim.c in it, and one file of bpf/cc over whole
- * sets of values at once, until the private state that any sequence of calls can reach grows no more.
+ * The proof of every algorithm. Frama-C's EVA runs this file, which includes shim.c, together with one file of bpf/cc.
+ * It computes with sets of values, until the set of private states that any sequence of calls can reach stops growing.
  *
- * Before each call every field of the socket that the algorithm does not own is any value whatsoever, but for the few
- * that the kernel keeps in bounds: those bounds are below, each with its reason. The private state is never set from
- * here: init has to, and a byte that is read before it was written is an alarm, as a division by zero is.
+ * Before each call, every field of the socket that the algorithm does not own may have any value. Exceptions are the
+ * few fields that the kernel keeps within bounds. Their bounds are below, each with its reason. This file never sets
+ * the private state: init has to. Reading a byte before it was written is an alarm, and so is a division by zero.
  *
- * Not alarms: unsigned numbers that wrap. C defines it, and sequence numbers, clocks and cumulative counts have to.
- * Where a wrap would harm, in windows and thresholds, the asserts here see what came of it.
+ * A wrap of an unsigned number is not an alarm. C defines it, and sequence numbers, clocks and cumulative counts have
+ * to wrap. In windows and thresholds a wrap would do harm, and the asserts here check the result.
  */
 #include <__fc_builtin.h>
 
 #include "shim.c"
 #include "tccc.bpf.h"
-#include "tunables.h" /* made by tests/host/prove.rs: TUNABLES(EACH), with EACH(type, name, lowest, highest) for each */
+#include "tunables.h" /* made by tests/host/prove.rs: TUNABLES(EACH) is EACH(type, name, low, high) for each */
 
 #define ALL_U32 0xffffffffu
 #define ALL_U64 0xffffffffffffffffull
-/* The kernel warns of a window that is no positive int (tcp_snd_cwnd_set); "no threshold yet" is the same number. */
+/* The largest positive int. The kernel warns of larger windows (tcp_snd_cwnd_set). It also means "no threshold yet". */
 #define LARGEST_WINDOW TCP_INFINITE_SSTHRESH
-/* tcp_min_snd_mss allows no less than 48, of which the options may take 40. */
+/* tcp_min_snd_mss is at least 48, and the options may take 40 of these bytes. */
 #define LEAST_MSS 8u
 #define LARGEST_MSS 65535u
 /*
- * In flight, and so in one ACK: a window of TCP is a GiB at most (RFC 7323), 2^27 packets of LEAST_MSS. A smaller packet
- * has a buffer of its own, some 2^9 bytes of 2 GiB: 2^22 more.
+ * Most packets in flight, and therefore in one ACK. A TCP window is at most a GiB (RFC 7323), which is 2^27 packets of
+ * LEAST_MSS. A smaller packet has its own buffer of some 2^9 bytes, so 2 GiB hold 2^22 more.
  */
 #define MOST_PACKETS (1u << 28)
 
@@ -53,7 +53,7 @@ static void prove_set_tunables(void)
 	TUNABLES(SET)
 }
 
-/* Everything but the private state becomes unknown, fields that somebody adds to kernel.bpf.h included. */
+/* Makes everything but the private state unknown, including fields that will be added to kernel.bpf.h. */
 static void prove_forget(struct host_socket *host)
 {
 	const size_t before = offsetof(struct tcp_sock, inet_conn.icsk_ca_priv);
@@ -78,7 +78,7 @@ static void prove_acknowledged(struct host_socket *host)
 	case 0:
 		host_in_ack_event(host, prove_u32(0, ALL_U32));
 		break;
-	case 1: /* no sample is -1 */
+	case 1: /* -1 means no sample */
 		host_pkts_acked(host, packets, (s32)prove_s64(-1, 0x7fffffff), prove_u32(0, MOST_PACKETS));
 		break;
 	case 2:
@@ -147,7 +147,7 @@ int main(void)
 	host.tp.snd_ssthresh = prove_u32(0, LARGEST_WINDOW);
 	host_init(&host);
 	while (prove_maybe()) {
-		/* A threshold below 2 comes from a route's metric: it may stay, but no algorithm may make one. */
+		/* A threshold below 2 comes from a route's metric. It may stay, but no algorithm may set one. */
 		if (prove_maybe()) {
 			prove_call(&host, prove_u32(1, LARGEST_WINDOW), prove_u32(0, 1));
 		} else {

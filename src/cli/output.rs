@@ -71,7 +71,7 @@ pub fn write_json(out: &mut impl Write, document: &impl Serialize) -> Result<()>
     Ok(writeln!(out, "{}", serde_json::to_string_pretty(&WithSchema { schema: SCHEMA, document })?)?)
 }
 
-/// Writes to stderr. Ignores errors, such as a closed pipe or a full disk, so that the work goes on.
+/// Writes to stderr. Ignores errors, such as a closed pipe or a full disk, so that the work continues.
 pub fn tell(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

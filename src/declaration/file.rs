@@ -23,7 +23,7 @@ const ALGORITHM_FIELDS: [&str; 5] = ["use", "tunables", "cgroup", "receiver", "a
 const DEFAULT: &str = "the name of a declared algorithm, such as \"dtcp\"";
 const USE: &str = "an algorithm of `tccc list`, or the path of an object file";
 
-/// A text, with the place for a mistake that is found later.
+/// A text with its place in the file, for a mistake that is found later.
 #[derive(Debug, Clone)]
 struct PlacedText {
     text: String,
@@ -80,7 +80,7 @@ pub fn read(folder: &Path) -> Result<Declaration, Failure> {
     let algorithms: BTreeMap<String, Declared> = algorithms.into_iter().filter_map(declared).collect();
     if let Some(PlacedText { text, at }) = default.as_ref().filter(|default| !algorithms.contains_key(&default.text)) {
         let hint = Some(format!("declare it: [algorithm.{text}]"));
-        let expected = format!("expected {DEFAULT}; the kernel's own are set by sysctl.d");
+        let expected = format!("expected {DEFAULT}; set one of the kernel's own in sysctl.d");
         mistakes.push(Mistake { expected, hint, ..at.clone() });
     }
     match mistakes.first().map(|first| first.file.clone()) {
@@ -240,7 +240,7 @@ impl Reader<'_> {
         Some(PlacedText { text, at: self.place(field.value.span().start, &field.name) })
     }
 
-    /// A place for a mistake that is found later.
+    /// The place of a field in the file, for a mistake that is found later.
     fn place(&self, offset: usize, field: &str) -> Mistake {
         let (line, field) = (Some(self.line_of(offset)), field.to_owned());
         Mistake { file: self.file.to_owned(), line, field, given: None, expected: String::new(), hint: None }

@@ -18,7 +18,7 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 
 
-# Seconds that taking the network down may take once nobody needs it; a host that hangs would hold it up for ever.
+# Seconds that taking the network down may take once nobody needs it; a host that hangs would hold it up forever.
 GRACE_S = 10
 
 

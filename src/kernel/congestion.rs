@@ -114,7 +114,7 @@ fn connections_made() -> Result<u64> {
 
 /// Whether this process can set the default. Only the first network namespace can choose any algorithm.
 ///
-/// Check before setting, because some kernels keep an algorithm in memory for ever once they have refused it as a default.
+/// Check before setting, because some kernels keep an algorithm in memory forever once they have refused it as a default.
 ///
 /// Errors: another network namespace; `/proc/sys` is read-only; not permitted.
 pub fn check_settable() -> Result<(), Failure> {

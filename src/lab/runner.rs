@@ -1,5 +1,5 @@
-//! Runs a plan on this host's kernel: calibrates, registers algorithms, sends, traces, and writes results. It runs as many
-//! runs at once as the host carries.
+//! Runs a plan on this host's kernel: calibrates, registers algorithms, sends, traces, and writes results. As many runs
+//! as the host can carry take place at once.
 
 mod attempt;
 mod lateness;
@@ -64,7 +64,7 @@ pub(crate) fn check_host() -> Result<String> {
 /// Runs the unfinished runs of a plan's part.
 ///
 /// Errors: those of [`check_host`]; a kernel feature is missing; the plan has no such part; the directory holds another
-/// plan; no path is as the scenario asks; `stop` was set; every run fails.
+/// plan; no path has the values of the scenario; `stop` was set; every run fails.
 /// Side effects: the result directory; namespaces, a cgroup, registered algorithms and processes, which all end with the
 /// call.
 pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress)) -> Result<WorkOutcome> {
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(joined(host("6.18", "aa"), host("6.18", "aa")).calibration.len(), 2);
     }
 
-    /// Reports once warned for ever of a path that was wrong at its first measurement.
+    /// Reports once warned forever about a path whose first measurement was outside its tolerance.
     #[test]
     fn new_measurement_of_a_wrong_path_replaces_the_old_one() {
         let measured = |quantity: &str, measured: f64, within: bool| {

@@ -283,7 +283,7 @@ fn point_defaults(name: &str, upgraded: &mut Upgraded) -> Result<()> {
         having.insert(0, (own, PathBuf::from("/proc/thread-self/ns/net")));
     }
     for (inode, path) in having {
-        // Checked first, because some kernels keep code in memory for ever once they have refused it as a default. Only the
+        // Checked first, because some kernels keep code in memory forever once they have refused it as a default. Only the
         // first namespace may have a default that not everybody may choose.
         let points = || match inode == own {
             true => congestion::check_settable().is_ok() || congestion::is_allowed(name).unwrap_or(false),

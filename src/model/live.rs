@@ -27,13 +27,13 @@ use socket::{Socket, SocketOwner};
 pub const SOCKETS_MAX: usize = 200_000;
 /// How long a closed connection is shown.
 const LINGER_NS: u64 = 10_000_000_000;
-/// Names of one kind. A host has fewer; a damaged recording may have more.
+/// Most names of one kind. A host has fewer; a damaged recording may have more.
 const NAMES_MAX: usize = 400_000;
-/// Total size of the names of cgroups. One alone may be as long as a path.
+/// Largest total size of the names of cgroups. A single name may be as long as a path.
 const CGROUP_BYTES_MAX: usize = 64 << 20;
-/// Far more algorithms than a kernel has.
+/// Most algorithms: far more than a kernel has.
 const ALGORITHMS_MAX: usize = 256;
-/// Arms that the policies of a host can number.
+/// Most arms that the policies of a host can number.
 const ARMS_MAX: usize = 4096;
 
 #[derive(Debug, Default, Clone)]
@@ -94,7 +94,7 @@ impl Live {
         self.held = sockets.into_iter().collect();
     }
 
-    /// Time of the latest event, CLOCK_MONOTONIC of the observed host.
+    /// Time of the latest event, or of a later [`Live::advance`]; CLOCK_MONOTONIC of the observed host.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }

@@ -89,8 +89,8 @@ impl Losses {
 
     /// Whether the next packet is lost.
     ///
-    /// Draws one number for each packet, even without loss. So the packets that are lost with a small probability are also
-    /// lost with a larger one.
+    /// Independent losses draw one number for each packet, even with a share of 0. So the packets that are lost with a small
+    /// probability are also lost with a larger one.
     pub fn takes_next(&mut self) -> bool {
         self.packet += 1;
         let is_lost = match &mut self.law {

@@ -219,14 +219,14 @@ pub fn standing() -> Result<PolicyStanding> {
 fn without_policy(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Vec<String> {
     let has_pins = pins.is_some_and(|pins| !pins.is_empty());
     let what = if generation::decides_elsewhere(pins, record).is_some() {
-        "it decides, but its pins are in another BPF file system than the one mounted here, or in a read-only one: \
-         `tccc policy remove` detaches it"
+        "it is in effect, but its pins are in another BPF file system than the one mounted here, or in a read-only \
+         one: `tccc policy remove` detaches it"
     } else if pins.and_then(generation::linked).is_some() {
-        "a policy is active whose record was lost: `tccc policy remove` removes it"
+        "the policy in effect is not in the record, which was lost: `tccc policy remove` ends it"
     } else if pins.is_some_and(|pins| !pins.may_be_seen()) {
         "only root can read its pins"
     } else if has_pins || !record.generations.is_empty() {
-        "parts of an inactive policy are left: `tccc policy remove` removes them"
+        "parts of a policy that has no effect are left: `tccc policy remove` removes them"
     } else {
         return Vec::new();
     };

@@ -24,7 +24,7 @@ use crate::kernel::{bpf, cgroup, clock};
 use crate::state::Locked;
 use crate::state::pins::Pins;
 
-const LEFT: &str = "the policy is no longer active, but parts of it are left";
+const LEFT: &str = "the policy is no longer in effect, but parts of it are left";
 
 #[derive(Debug)]
 pub struct NewGeneration<'a> {
@@ -203,12 +203,13 @@ pub fn linked(pins: &PolicyPins) -> Option<CgroupLink> {
 
 /// Refuses a second policy. Both would decide, and nobody could tell which one did.
 ///
-/// Errors: a policy decides whose pins cannot be opened here. The hint says how to end it.
+/// Errors: a policy is in effect whose pins cannot be opened here. The hint says how to end it.
 pub fn refuse_beside_another(pins: &PolicyPins, record: &PolicyRecord) -> Result<(), Failure> {
     if decides_elsewhere(Some(pins), record).is_none() {
         return Ok(());
     }
-    let what = "cannot apply a policy: one is active already, and its pins are not in the BPF file system mounted here";
+    let what =
+        "cannot apply a policy: one is already in effect, and its pins are not in the BPF file system mounted here";
     Err(Failure::failed(what).hint("`tccc policy remove` detaches it; then apply again"))
 }
 

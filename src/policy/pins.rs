@@ -14,7 +14,7 @@ use crate::kernel::{bpf, io_error};
 use crate::state::pins::Pins;
 
 pub const PROGRAM: &str = "program";
-/// The kernel needs less to clear what a generation held, unless another process still holds it.
+/// The kernel clears the maps of a generation in less time, unless another process still holds them.
 const CLEARED_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ impl PolicyPins {
         !self.folder.exists()
     }
 
-    /// Whether this user has the right to see if anything is pinned.
+    /// Whether this user may see if anything is pinned.
     pub fn may_be_seen(&self) -> bool {
         self.folder.try_exists().is_ok()
     }
@@ -101,7 +101,7 @@ impl PolicyPins {
         bpf::open_pin(&self.part(number, name))
     }
 
-    /// Missing pins are no error.
+    /// Removes the pins of a generation. Missing pins are not an error.
     pub fn remove_generation(&self, number: u32) -> Result<()> {
         let folder = self.generation(number);
         let array = self.open(number, "fallback").and_then(|array| bpf::map_id(&array)).ok();

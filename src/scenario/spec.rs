@@ -29,7 +29,7 @@ pub const ALGORITHM: &str = "algorithm";
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Profile {
-    /// The conditions of the papers' simulator, as far as a kernel can give them
+    /// The conditions of the papers' simulator, as far as a kernel can provide them
     #[default]
     Paper,
     /// The kernel's own defaults
@@ -54,7 +54,7 @@ pub struct FlowSpec {
     pub to: String,
     /// Catalogue id, or the kernel's name of one of its own algorithms.
     pub algorithm: String,
-    /// Whether the report compares it: the variant applies to it, or it runs the swept algorithm. Without variants and
+    /// Whether the report compares it: the variant applies to it, or it runs the swept algorithm. Without variants or
     /// a swept algorithm, all TCP flows are compared.
     #[serde(default = "unless_said")]
     pub compared: bool,
@@ -78,7 +78,7 @@ pub struct FlowSpec {
     pub duration: Option<Duration>,
     #[serde(default)]
     pub sends: Sends,
-    /// BulkSender of a flow that has neither a size nor a rate.
+    /// Program that sends, if the flow has neither a size nor a rate.
     #[serde(default, skip_serializing_if = "is_iperf3")]
     pub sender: BulkSender,
 }
@@ -110,7 +110,7 @@ pub enum Sends {
         /// Payload of each connection.
         size: Bytes,
         count: u32,
-        /// From the start of one to the start of the next, even if the first is not done.
+        /// From the start of one to the start of the next, even if the first has not finished.
         #[serde(with = "duration_text")]
         interval: Duration,
     },
@@ -155,12 +155,12 @@ impl FlowSpec {
         }
     }
 
-    /// Longest time that it sends in a run of this length.
+    /// Longest time for which the flow sends in a run of this length.
     pub fn length(&self, run: Duration) -> Duration {
         self.duration.unwrap_or(run.saturating_sub(self.start))
     }
 
-    /// Whether it is the flow with this name in the file, or a copy of it.
+    /// Whether this is the flow with this name in the file, or a copy of that flow.
     pub fn is_of(&self, written: &str) -> bool {
         is_copy_or_itself(&self.name, written)
     }

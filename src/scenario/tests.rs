@@ -8,7 +8,7 @@ use crate::units::{BitsPerSec, Share};
 /// What a flow needs beside its ends.
 pub(crate) const RENO: &str = "algorithm=\"reno\"";
 
-/// A scenario of one run of so many seconds, from what it has beside the fields that every scenario has.
+/// A scenario of one run of this many seconds, with these fields added to those that every scenario has.
 pub(crate) fn scenario(seconds: u32, rest: &str) -> Scenario {
     let text = format!("title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"{seconds}s\"\nruns=1\nseed=1\n{rest}");
     Scenario::parse("x.toml", &text).unwrap()

@@ -72,7 +72,7 @@ pub(super) fn router(served: Arc<Served>) -> Router {
         .with_state(served)
 }
 
-/// Whether a path needs no token: the page's files contain nothing about this host.
+/// Whether a path needs no token. The page's files contain nothing about this host.
 fn is_open(path: &str) -> bool {
     !(path == "/metrics" || path.starts_with("/api/"))
 }
@@ -113,7 +113,7 @@ async fn show_file(State(served): SharedServer, uri: http::Uri) -> Response {
     }
     match page::find(uri.path()) {
         Some(file) => ([(header::CONTENT_TYPE, file.content_type)], file.content).into_response(),
-        None => said(StatusCode::NOT_FOUND, "nothing is here: the page is at /, metrics are at /metrics"),
+        None => said(StatusCode::NOT_FOUND, "there is nothing here: the page is at /, metrics are at /metrics"),
     }
 }
 

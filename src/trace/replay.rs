@@ -188,7 +188,7 @@ mod tests {
         Replay { batch_events: 10, ..Replay::open(&path).unwrap() }
     }
 
-    /// Times of the events of one poll, and whether it began anew.
+    /// Times of the events of one poll, and whether the replay restarted.
     fn poll(replay: &mut Replay) -> (Vec<u64>, bool) {
         let (mut times, mut is_anew) = (Vec::new(), false);
         let mut take = |arrival| match arrival {

@@ -18,7 +18,8 @@ const SPLIT_ARMS_MAX: usize = 16;
 /// Errors: the policy is full; /proc is not mounted.
 pub fn with_default(base: &Policy, algorithm: &str, trial: Option<RuleTrial>, portion: Portion) -> Result<Policy> {
     let here = Netns::current()?;
-    // The default's sysctl also applies to one namespace. The path of the first process outlives this one.
+    // The sysctl of the default also applies to one namespace. The path of the first process stays valid when this
+    // process has ended.
     let first = "/proc/1/ns/net";
     let is_first = Netns::open(first.as_ref()).is_ok_and(|netns| netns.inode() == here.inode());
     let netns = if is_first { first } else { "/proc/self/ns/net" };
@@ -50,7 +51,7 @@ pub fn with_upgrade(
     with_rule(policy, Rule { overrides: true, trial, ..rule })
 }
 
-const FEWER: &str = "apply a smaller policy for the time of the trial";
+const FEWER: &str = "apply a smaller policy during the trial";
 
 /// Adds a rule at the end, but above a rule that keeps all other connections as they are.
 ///
@@ -66,8 +67,7 @@ fn with_rule(mut policy: Policy, rule: Rule) -> Result<Policy> {
     match too_many.into_iter().find(|(count, most, _)| count > most) {
         None => Ok(policy),
         Some((_, most, what)) => {
-            let what =
-                format!("a policy has at most {most} {what}, and this one has more with the additions of the trial");
+            let what = format!("a policy has at most {most} {what}, and with those of the trial this one has more");
             Err(Failure::failed(what).hint(FEWER).into())
         }
     }
@@ -108,7 +108,7 @@ mod tests {
         policy.rules.iter().map(|rule| (rule.name.as_str(), arms(rule))).collect()
     }
 
-    /// The rule of an upgrade once came first: connections with the old code by default were taken from the rules below.
+    /// Once the rule of an upgrade came first, and took connections whose default is the old code from the rules below.
     #[test]
     fn upgrade_divides_the_arms_of_the_old_code_and_what_has_it_without_a_rule() {
         let rules = vec![
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(policy.rules[2].when.current, ["dtcp"]);
     }
 
-    /// Below a rule for all the rest it was never reached.
+    /// Once it came below a rule for all other connections, and was never reached.
     #[test]
     fn default_on_trial_is_above_a_rule_that_keeps_the_rest_and_below_all_others() {
         let names = |rules: Vec<Rule>| -> Vec<String> {
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(names(vec![web(), rest("reno")]), ["web", "rest", "default-dtcp"]);
     }
 
-    /// What was beyond the kernel program's tables was left out without a word.
+    /// Once rules and arms that did not fit into the kernel program's tables were left out silently.
     #[test]
     fn trial_that_does_not_fit_beside_the_rules_is_refused() {
         let upgrade = |rules: Vec<Rule>| {

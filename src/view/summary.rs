@@ -113,7 +113,7 @@ fn draw_histogram(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect)
     }
 }
 
-/// The last bin of each bar and its samples, in at most so many lines.
+/// The last bin of each bar and its samples, in at most this many lines.
 fn bars(rtt: &Histogram, lines: usize) -> Vec<(usize, u64)> {
     let counts = &rtt.counts;
     let Some(first) = counts.iter().position(|count| *count > 0).filter(|_| lines > 0) else { return Vec::new() };

@@ -1,6 +1,6 @@
 //! Benchmark: wall time of `tccc load` and `tccc unload` as whole processes.
 //!
-//! `cargo xtask bench load` builds with optimisation and prints the results. The requirement for load: under 50 ms.
+//! `cargo xtask bench load` builds with optimisation and prints the results. Load must take less than 50 ms.
 
 use super::*;
 

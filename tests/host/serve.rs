@@ -30,7 +30,7 @@ fn every_answer_has_the_content_security_policy_and_each_refusal_a_reason() {
     let server = server(&[]);
     for (request, headers, status, says) in [
         ("GET / HTTP/1.1", &[][..], 200, "<!doctype html>"),
-        ("GET /nothing HTTP/1.1", &[], 404, "nothing is here"),
+        ("GET /nothing HTTP/1.1", &[], 404, "there is nothing here"),
         ("GET /metrics HTTP/1.1", &[], 404, "a recording has no metrics"),
         ("PUT / HTTP/1.1", &[], 405, "answers GET, HEAD and POST"),
         ("GET / HTTP/1.1", &["Host: evil.example"], 421, "does not answer to that name"),

@@ -36,7 +36,7 @@ pub fn broken(id: &str) -> Subject<'static> {
     Subject::new(&source, &algorithm, bench()).untuned()
 }
 
-/// Does the work for the subjects in parallel, and calls `show` in the order of the list.
+/// Runs `work` for all subjects in parallel, and calls `show` in the order of the list.
 pub fn for_each<R: Send>(
     subjects: &[Subject<'_>],
     work: impl Fn(&Subject) -> R + Sync,
@@ -50,7 +50,7 @@ pub fn for_each<R: Send>(
             let (sender, next, work) = (sender.clone(), &next, &work);
             scope.spawn(move || {
                 while let Some((index, subject)) = { next.lock().expect("no worker panics inside").next() } {
-                    sender.send((index, work(subject))).expect("the receiver lives as long");
+                    sender.send((index, work(subject))).expect("the receiver outlives the workers");
                 }
             });
         }

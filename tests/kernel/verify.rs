@@ -1,4 +1,4 @@
-//! Kernel ring: every algorithm of the catalogue passes this kernel's verifier, at a cost that stays small.
+//! Kernel ring: every algorithm of the catalogue passes this kernel's verifier at a low cost.
 //!
 //! `cargo xtask verify` prints the table.
 
@@ -7,8 +7,8 @@ use tccc::loader::{Request, verify};
 use super::*;
 use crate::common::verdict;
 
-/// Instructions the verifier may walk for one callback: 1 % of the kernel's limit of a million, where a loop or a
-/// branch too many shows long before an older kernel refuses the program.
+/// Most instructions that the verifier may process for one callback: 1 % of the kernel's limit of a million. A
+/// superfluous loop or branch exceeds this long before an older kernel refuses the program.
 const COST_LIMIT: u32 = 10_000;
 
 #[test]
@@ -16,7 +16,7 @@ fn every_algorithm_passes_the_verifier_cheaply() {
     needs!(root, struct_ops);
     let _host = HostSnapshot::take(&["kernel_verify"]);
     let features = Features::probe().unwrap();
-    println!("algorithm        callback                  instructions walked by the verifier");
+    println!("algorithm        callback                  instructions processed by the verifier");
     for algorithm in catalog::all() {
         let verified = verify(&Request::of(algorithm), &features);
         verdict::record("verifier", &algorithm.id, verified.is_ok());

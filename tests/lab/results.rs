@@ -112,7 +112,7 @@ pub fn run(loss: &str, variant: &str, repeat: u32, delivered_pkts: u64) -> RunRe
     record
 }
 
-/// Windows of a sawtooth below a cap. It is steeper with higher loss.
+/// A sawtooth of windows below a cap. Fewer delivered packets make it steeper.
 fn events(flow: &FlowRecord) -> Vec<Event> {
     let period = (flow.delivered_pkts / 1000).max(4);
     let other = flow.algorithm != "reno";

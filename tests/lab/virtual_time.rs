@@ -1,4 +1,4 @@
-//! Runs of a scenario in virtual time, in a folder of the test's own.
+//! Runs of a scenario in virtual time, in the test's own folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};

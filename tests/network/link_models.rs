@@ -60,7 +60,7 @@ fn link_changes_on_schedule_and_counts_drops_while_down() {
             std::thread::sleep(Duration::from_millis(10)); // the pace of the sender
         }
     });
-    // Ignores packets near a change, because the sender may be delayed between its clock and its packet.
+    // Ignores packets near a change, because the sender may be delayed after it reads the clock.
     let sure = |from: u64, to: u64| {
         let inside = move |at: u64| (from * 1_000_000 + 20_000_000..to * 1_000_000 - 20_000_000).contains(&at);
         sent.iter().enumerate().filter(move |(_, at)| inside(**at)).map(|(number, _)| number as u64)
@@ -95,7 +95,7 @@ fn link_with_a_rate_trace_delivers_at_its_opportunities() {
         let (round, pair) = (arrival.number / 6, arrival.number % 6 / 2);
         let due = (round * 200 + 100 + pair * 50 + 5) * 1_000_000;
         let at = arrival.at - begin;
-        // The link starts just before the test's clock. Packets may be late on a busy host, but not earlier than that.
+        // The link starts just before the test's clock. Packets may be late on a busy host, but early only by that.
         assert!(at + 20_000_000 >= due, "{arrival:?} at {at} ns, due {due}");
     }
     let last = arrivals.last().unwrap().at - arrivals[0].at;

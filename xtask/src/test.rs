@@ -141,7 +141,7 @@ pub fn check() -> Result<()> {
     )
 }
 
-/// `cargo xtask verify`: loads every algorithm without registering it and prints the instructions that the verifier walked.
+/// `cargo xtask verify`: loads every algorithm without registering it and prints the instructions that the verifier processed.
 pub fn verify() -> Result<()> {
     let mut test = process::tests_of(["--test", "kernel"], "verify::");
     process::run("verify", test.env("TCCC_REQUIRE", "root,struct_ops"))

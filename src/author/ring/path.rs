@@ -135,7 +135,7 @@ pub fn all() -> Vec<SimulatedPath> {
         quiet("unlimited from a threshold", 16),
         SimulatedPath { clamp: 50, ..slow_start(quiet("window capped at 50", 8)) },
         eventful("one loss at 40 packets", 24, once(Fate::Lost, in_trouble)),
-        // The cap is for an algorithm whose slow start goes on after a loss.
+        // The cap is for an algorithm whose slow start continues after a loss.
         SimulatedPath {
             clamp: 200,
             ..slow_start(eventful("one loss in slow start", 20, once(Fate::Lost, in_trouble)))

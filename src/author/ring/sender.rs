@@ -13,7 +13,7 @@ use super::path::{Fate, SimulatedPath, Transmission};
 
 pub const INITIAL_CWND: u32 = 10;
 const MSS_BYTES: u32 = 1448;
-/// A packet counts as lost when so many packets sent later have arrived.
+/// A packet counts as lost when this many packets sent later have arrived.
 const REORDERING: usize = 3;
 /// The kernel's lowest retransmission timeout.
 const RTO_US: u64 = 200_000;

@@ -82,7 +82,7 @@ fn at_rate(rate: &mut Steps<Option<u64>>, mut from: u64, mut work: u128) -> (u64
     }
 }
 
-/// The opportunities of a trace, which repeats for ever.
+/// The opportunities of a trace, which repeats forever.
 #[derive(Debug)]
 struct Opportunities {
     times_ms: Arc<[u32]>,

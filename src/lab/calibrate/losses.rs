@@ -94,7 +94,7 @@ mod tests {
         assert!(runs[1] > 2.0 * single[1] - 0.01 && runs[0] < single[0], "{runs:?}");
     }
 
-    /// Four positions in the first fifty once counted as a loss of 8 % for ever.
+    /// Four positions in the first fifty once counted as a loss of 8 % forever.
     #[test]
     fn positions_that_are_over_cost_a_flood_nothing() {
         for (text, packets, share) in [

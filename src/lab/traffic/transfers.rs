@@ -12,9 +12,9 @@ use super::socket::{SendThread, Sending, connect, finish_sending, now_ns, read_o
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TransfersBegun {
-    /// Local port to the moment when the transfer began to connect.
+    /// When each transfer began to connect, by local port.
     pub at_ns: BTreeMap<u16, u64>,
-    /// Local port to the reason of a failure.
+    /// Why transfers failed, by local port.
     pub errors: BTreeMap<u16, String>,
 }
 
@@ -25,7 +25,7 @@ pub struct TransferArrived {
     pub last_ns: u64,
 }
 
-/// Starts each transfer at its time, and gives up those that are not done at the deadline.
+/// Starts each transfer at its time, and gives up those that have not finished at the deadline.
 ///
 /// Errors: a socket cannot be opened; the kernel refuses the algorithm.
 pub fn send(sending: &Sending) -> Result<TransfersBegun> {

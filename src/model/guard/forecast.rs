@@ -33,7 +33,7 @@ pub struct ForecastPlan {
 ///
 /// Shape: `metrics` as in [`super::look`].
 /// Units: treated over control; above the limit if more is worse, below it if less is worse.
-/// None: the plan is no trial (a share of 0 or 1, or a rate, time or spread not above 0), the smaller arm stays under
+/// None: it is not a trial (a share of 0 or 1, or a rate, time or spread not above 0), the smaller arm stays under
 /// [`CONNECTIONS_MIN`] connections, or no effect is large enough.
 pub fn detectable(plan: &ForecastPlan, limit: Limit, metrics: usize) -> Option<f64> {
     let connections = plan.connections_per_s * plan.seconds;

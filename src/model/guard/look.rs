@@ -118,7 +118,7 @@ fn mixture(estimate: &Estimate) -> (f64, f64) {
 
 /// Whether an arm's value is worse than a limit on the value itself.
 ///
-/// This is no sequential test: the caller passes sums over a recent window, and the limit holds for that window.
+/// This is not a sequential test: the caller passes sums over a recent window, and the limit holds for that window.
 ///
 /// None: under 100 connections, or no data. A count above its limit also needs 10 events.
 pub fn exceeds(arm: &ArmSums, effect: Effect, limit: Limit) -> Option<bool> {

@@ -1,4 +1,4 @@
-//! Tests with made events.
+//! Tests with constructed events.
 
 use super::filter::SocketFilter;
 use super::history::{MarkKind, POINTS_MAX};
@@ -77,7 +77,7 @@ fn a_row_of_a_sweep_that_is_older_than_a_sample_changes_nothing() {
     assert_eq!(live.socket(1).unwrap().latest.cwnd_pkts, 50);
 }
 
-/// Once it stayed closed, and had no goodput until the new counts had passed the old ones.
+/// Once such a socket stayed closed, and had no goodput until its new counts exceeded the old ones.
 #[test]
 fn a_socket_that_connects_again_is_a_connection_that_begins() {
     let at = |kind, second: u64, bytes_acked, delivered_pkts| Event {
@@ -207,7 +207,7 @@ fn names_of_cgroups_stay_within_their_room() {
     assert_eq!(kept(&live), (1, PATH_BYTES));
 }
 
-/// Once no name was ever dropped, and on hosts that start many cgroups new ones stayed unnamed.
+/// Once no name was ever dropped. On hosts that start many cgroups, new ones then stayed unnamed.
 #[test]
 fn names_of_cgroups_that_no_socket_has_give_room_at_a_sweep() {
     let named = |cgroup| Arrival::Fact(Fact::Cgroup { cgroup, path: "/x".to_owned() });

@@ -6,7 +6,7 @@ use super::value::{Read, ScenarioValue};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ns2Spec {
     /// Variant or algorithm with its agent of ns-2, in the order of the file: `TCP/Sack1`, or `TCP/Linux cubic` for one
-    /// algorithm of an agent. A name that is no variant of the file runs in the simulator only.
+    /// algorithm of an agent. A name that is not a variant of the file runs in the simulator only.
     pub agents: Vec<(String, String)>,
     /// Link directions, from node to node, with an error model, in the order of creation. Each error model draws a random
     /// number for every packet. `None`: the directions that lose packets.

@@ -18,7 +18,7 @@ fn trial_of(deadline_s: Option<u64>, state: RuleState) -> TrialRecord {
     }
 }
 
-/// One rule with a limit and two steps of ten seconds each, unless `trial` says otherwise.
+/// One rule with a limit and two steps of ten seconds each, unless `change` changes them.
 fn policy_of(change: impl FnOnce(&mut RuleTrial)) -> Policy {
     let step = |hundredths| RolloutStep { portion: Portion(hundredths), duration: Duration::from_secs(10) };
     let mut trial = RuleTrial {
@@ -60,7 +60,7 @@ fn changed(next: NextMove) -> (Vec<RuleProgress>, bool) {
     (rules, is_step)
 }
 
-/// Known defects of other tools: a limit was not looked at while a step waited, and not at the last promotion.
+/// Known defects of other tools: they checked no limit while a step waited, and none at the last promotion.
 #[test]
 fn crossed_limit_reverts_in_every_state() {
     let policy = policy_of(|_| {});
@@ -100,7 +100,7 @@ fn share_rises_when_the_time_is_over_and_every_limit_is_shown_to_hold() {
     assert!(matches!(next(&last, &policy, &safe, at(20)), NextMove::Conclude { .. }));
 }
 
-/// The first rule that crossed a limit decided for all: one that freezes kept another from being reverted.
+/// Once the first rule that crossed a limit decided for all rules. A rule that freezes then prevented another's revert.
 #[test]
 fn one_rule_that_reverts_is_enough() {
     let mut policy = policy_of(|trial| trial.on_fail = OnFail::Freeze);
@@ -116,7 +116,7 @@ fn one_rule_that_reverts_is_enough() {
     assert_eq!([rules[0].state, rules[1].state], [RuleState::Frozen, RuleState::Judged]);
 }
 
-/// A step that was paused was reverted when its time was over and the guard could not tell.
+/// Once a paused step was reverted when its time was over and its limit was undecided.
 #[test]
 fn paused_steps_wait_for_a_person() {
     let policy = policy_of(|_| {});
@@ -147,7 +147,8 @@ fn last_step_at_all_connections_needs_no_comparison() {
     assert!(matches!(next(&trial, &policy, &seen(LimitState::NotComparable), at(10)), NextMove::Conclude { .. }));
 }
 
-/// A person decides without a time, and keeps a trial with a time limit. The deadline of a rule decides by itself.
+/// Without a time limit, the trial waits for a person. With one, it is reverted unless a person confirms it in time.
+/// The deadline of a rule concludes the trial by itself.
 #[test]
 fn rule_without_steps_ends_by_a_person_or_its_deadline() {
     let mut policy = policy_of(|trial| trial.steps.clear());

@@ -19,7 +19,7 @@ fn alpha(native: &Native, ms: u64, rtt_us: u32) -> f64 {
 #[test]
 fn growth_follows_the_time_since_the_last_loss() {
     let native = native::tuned("bpf_htcp", &[]);
-    // Worked values: 1, 11.25, 22 and 126 packets after 1, 2, 3 and 11 s; alpha = 2 (1 - 0.5) f.
+    // Computed by hand: 1, 11.25, 22 and 126 packets after 1, 2, 3 and 11 s; alpha = 2 (1 - 0.5) f.
     for (ms, expected) in [(10, 1.0), (1000, 1.0), (2000, 11.25), (3000, 22.0), (11_000, 126.0)] {
         assert_eq!(growth(ms as f64 / 1000.0), if ms < 1000 { 1.0 } else { expected });
         let found = alpha(native, ms, 100_000);

@@ -157,7 +157,7 @@ fn missing_capabilities_are_named() {
     without(&[SYS_ADMIN], 0, "unload ldk_few");
 }
 
-/// The kernel refuses this. A load that tried once left the algorithm in memory for ever.
+/// The kernel refuses this. A load that tried once left the algorithm in memory forever.
 #[test]
 fn default_is_refused_outside_the_initial_network_namespace() {
     let _sandbox = enter!(Sandbox; root, struct_ops, bpffs);

@@ -43,7 +43,7 @@ impl Draws {
     }
 }
 
-/// Connections that differ in every way that rules distinguish. Some keep a listener.
+/// Connections that differ in every way that rules distinguish. For some server ports a listener is open.
 fn connections(lab: &PolicyLab) -> (Vec<SocketPair>, Vec<TcpListener>, Vec<TestCgroup>) {
     let other = named_netns(OTHER_NETNS);
     let mut random = Draws(Pcg64Mcg::new(SEED + 1));

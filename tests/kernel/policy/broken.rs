@@ -1,4 +1,4 @@
-//! Records, pins or their file system are lost or damaged: what tccc reports is true, and the next command repairs it.
+//! Records, pins or their file system are lost or damaged. tccc reports it correctly, and the next command repairs it.
 
 use nix::mount::umount;
 
@@ -43,7 +43,7 @@ fn policy_without_its_record_is_reported_and_replaced_or_removed() {
         lab.apply(&all("dtcp"));
         fs::remove_file(RECORD).unwrap();
         lab.assert_given("dtcp", "");
-        run(0, "status").stdout_has("policy: a policy is active whose record was lost");
+        run(0, "status").stdout_has("policy: the policy in effect is not in the record, which was lost");
         assert_eq!(run(0, "policy show").stdout(), "");
         if next == "apply" {
             lab.apply(&all("cubic"));
@@ -59,13 +59,13 @@ fn policy_without_its_record_is_reported_and_replaced_or_removed() {
 #[test]
 fn policy_with_hidden_pins_is_reported_and_can_be_removed() {
     let lab = &enter!(PolicyLab; root, btf, bpffs, cgroup2);
-    let told = "it decides, but its pins are in another BPF file system";
+    let told = "it is in effect, but its pins are in another BPF file system";
     lab.apply(&all("cubic"));
     mount_bpffs();
     assert!(show()["drift"].to_string().contains(told), "{}", show());
     run(0, "status").stdout_has(told);
     lab.policy(1, "apply", &all("bbr"))
-        .stderr_has("one is active already, and its pins are not in the BPF file system mounted here")
+        .stderr_has("one is already in effect, and its pins are not in the BPF file system mounted here")
         .stderr_has("hint: `tccc policy remove` detaches it; then apply again");
     lab.assert_given("cubic", "");
     run(0, "policy remove").stdout_has("the policy is removed");
@@ -74,7 +74,7 @@ fn policy_with_hidden_pins_is_reported_and_can_be_removed() {
     lab.assert_given("bbr", "");
     run(0, "policy remove");
     umount(BPFFS).unwrap();
-    run(0, "status").stdout_has("parts of an inactive policy are left");
+    run(0, "status").stdout_has("parts of a policy that has no effect are left");
     lab.assert_given("reno", "");
     run(0, "policy remove");
     assert_nothing_left();
@@ -92,7 +92,7 @@ fn policy_without_pins_ends_and_is_reported() {
         }
         poll_until(SOON, "the policy ends with its last pin", || programs() == 0);
         lab.assert_given("reno", "");
-        run(0, "status").stdout_has("parts of an inactive policy are left");
+        run(0, "status").stdout_has("parts of a policy that has no effect are left");
         assert!(show()["generation"].is_null());
         if next == "remove" {
             run(0, "policy remove").stdout_has("the policy is removed");

@@ -77,7 +77,7 @@ fn live_remove_restores_the_algorithm_of_each_connection() {
     assert_eq!(listening.algorithms(), ["reno", "bbr"]);
 }
 
-/// BBR's pacing rate once stayed at the socket and slowed the next algorithm down for ever.
+/// BBR's pacing rate once stayed at the socket and slowed the next algorithm down forever.
 #[test]
 fn connection_that_leaves_bbr_is_no_longer_paced() {
     let lab = &enter!(PolicyLab; root, struct_ops, bpffs, cgroup2);

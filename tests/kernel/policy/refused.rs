@@ -139,16 +139,16 @@ fn policy_is_shown_without_capabilities_as_far_as_it_is_known() {
     const ALL: &[i32] = &[NET_ADMIN, SYS_ADMIN, PERFMON, BPF];
     let shown = without(ALL, 0, "policy show", None);
     assert!(stdout(&shown).starts_with("policy generation 1 from "), "{}{}", stdout(&shown), stderr(&shown));
-    shown.stderr_lacks("decides nothing");
+    shown.stderr_lacks("has no effect");
     assert_eq!(without(ALL, 0, "policy diff", Some(&file)).stdout, b"");
     without(ALL, 0, "policy check", Some(&file));
-    without(ALL, 0, "status", None).stdout_has("policy generation 1 from ").stdout_lacks("decides nothing");
+    without(ALL, 0, "status", None).stdout_has("policy generation 1 from ").stdout_lacks("has no effect");
     const NOBODY: u32 = 65_534;
     for words in [["policy", "show"].as_slice(), &["status"]] {
         let output = check(0, tccc().args(words).uid(NOBODY).gid(NOBODY));
         let said = stdout(&output) + &stderr(&output);
         assert!(said.contains("policy: only root can read its pins"), "{said}");
-        assert!(!said.contains("there is no policy") && !said.contains("inactive policy"), "{said}");
+        assert!(!said.contains("there is no policy") && !said.contains("has no effect"), "{said}");
     }
 }
 
@@ -175,7 +175,7 @@ fn missing_and_read_only_file_systems_are_reported() {
         if !is_first {
             // A link on a read-only file system cannot be opened, so the deciding generation is unknown.
             let drift = show()["drift"].to_string();
-            assert!(drift.contains("it decides, but its pins are in another BPF file system"), "{drift}");
+            assert!(drift.contains("it is in effect, but its pins are in another BPF file system"), "{drift}");
             removed_in_part(lab);
         }
         remount("/sys/fs/bpf", MsFlags::empty());
@@ -191,9 +191,9 @@ fn missing_and_read_only_file_systems_are_reported() {
 /// A harmful policy must end even if its files cannot be changed. What could not be removed is reported.
 #[track_caller]
 fn removed_in_part(lab: &PolicyLab) {
-    run(1, "policy remove").stderr_has("the policy is no longer active, but parts of it are left: ");
+    run(1, "policy remove").stderr_has("the policy is no longer in effect, but parts of it are left: ");
     lab.assert_given("reno", "");
-    run(0, "status").stdout_has("parts of an inactive policy are left");
+    run(0, "status").stdout_has("parts of a policy that has no effect are left");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Registers every algorithm of the catalogue, gives each a path of its own, and asserts what must hold for its sockets.
+//! Registers every algorithm of the catalogue, gives each its own path, and asserts what must hold for its sockets.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -142,7 +142,7 @@ impl KernelLog {
     }
 }
 
-/// Two namespaces and a wire between them. Data flow from the first to the second.
+/// Two namespaces and a wire between them. Data flows from the first to the second.
 pub struct WirePath<W = AdjustableWire> {
     pub sides: [Netns; 2],
     pub wire: W,

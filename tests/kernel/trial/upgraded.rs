@@ -66,7 +66,7 @@ fn upgrade_on_trial_can_be_confirmed_or_ended() {
     run(0, &format!("unload {NAME}"));
 }
 
-/// Rules that give the old code give it to half of their connections.
+/// A rule that gives the old code gives the code on trial to half of its connections.
 #[test]
 fn upgrade_on_trial_splits_the_connections_of_rules() {
     let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
@@ -83,7 +83,7 @@ fn upgrade_on_trial_splits_the_connections_of_rules() {
     run(0, &format!("unload {NAME}"));
 }
 
-/// A second upgrade would lose the earlier code.
+/// If the upgrade were made twice, the earlier code would be lost.
 #[test]
 fn confirmation_of_an_upgrade_killed_at_each_step_is_completed_once() {
     let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
