@@ -164,7 +164,7 @@ impl<'a> Queue<'a> {
             return Ok(()); // it was interrupted
         }
         let id = one.run.id.clone();
-        let attempt = result.with_context(|| format!("carry out the run {id}"))?;
+        let attempt = result.with_context(|| format!("perform the run {id}"))?;
         let Some(why) = attempt.why.clone() else {
             self.outcome.finished += 1;
             self.in_time += 1;
