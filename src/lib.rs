@@ -25,15 +25,19 @@
 //! | 4 | [`cli`] | `verbs`: one file per verb; `output`: shared output | all |
 //! | 5 | [`ns2`], [`virtual_time`] | run the same plan in a simulator, or on a kernel in virtual time | lab and below |
 //!
-//! To add a field to a link (search for `duplicate` to see an example):
+//! To add a field to a link (`duplicate` is an example: search for it, also in `bpf/guest`):
 //!
-//! 1. [`path`]: add it to `Direction` in `path/link.rs`, with its range.
+//! 1. [`path`]: add it to `Direction` in `path/link.rs`, with its range. List it in `Direction::beyond_plain`, which makes
+//!    [`ns2`] refuse it. If it is random, add a stream of random numbers to `path/draws.rs`.
 //! 2. [`scenario`]: declare its text, kind and default in `reference/path.rs`, and read it in `document/link.rs`. `cargo xtask
 //!    bless` then writes `scenarios/REFERENCE.md`.
-//! 3. [`emulate`]: implement it in `tunlink/shaper.rs`. Add it to `netem/options.rs`, or refuse it in `netem.rs`.
-//! 4. [`virtual_time`]: pass it through `link.rs` and `link/layout.rs` to `bpf/guest/shaper.h`; `link/twin.rs` compares both.
-//! 5. [`cli`]: add an option to `tccc link`. [`model`]: add a counter if it counts packets. [`ns2`]: refuse it.
-//! 6. Add it to `tests/fixtures/scenarios/link-everything.toml`, and its mistakes to `tests/host/mistakes`.
+//! 3. [`emulate`]: decide about a packet in `tunlink/shaper.rs`, and carry the decision out in `tunlink/lane.rs`. Add it to
+//!    `netem/options.rs`, or refuse it in `netem.rs`.
+//! 4. [`virtual_time`]: pass it through `link.rs` and `link/layout.rs` to the same structure in `bpf/guest/lab.h`, and
+//!    implement it in `bpf/guest/shaper.h`. `link/twin.rs` compares both links; draw the field in `twin/random.rs`.
+//! 5. [`model`] and [`lab`]: add a counter if it counts packets; adapt `lab/calibrate.rs` if it changes how many arrive.
+//! 6. [`cli`]: add options to `tccc link`, in `verbs/link.rs` and `verbs/link/directions.rs`.
+//! 7. Tests: `tests/fixtures/scenarios/link-everything.toml`, `tests/host/mistakes`, and `tests/network/link_models.rs`.
 
 pub mod author;
 pub mod bounded;

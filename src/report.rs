@@ -39,7 +39,8 @@ use judge::rerun;
 use read::directory::ResultDir;
 use read::join;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum ReportFormat {
     /// Tables and a plot for a terminal
     Text,
@@ -99,6 +100,11 @@ pub fn render_all(reports: &[Report], format: ReportFormat) -> Result<String> {
         ReportFormat::Json => write::json::write(reports),
         ReportFormat::Html => Ok(write::html::write(reports)),
     }
+}
+
+/// Whether `--check` has something to compare.
+pub fn can_be_checked(reports: &[Report]) -> bool {
+    reports.iter().any(|report| report.has_targets() || report.selection.is_some())
 }
 
 /// The failure of `--check`: cells outside their range, else expected cells without a run of their own or of their

@@ -55,7 +55,9 @@ impl Scenario {
         let bytes = match bounded::read(path, BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error().is_none() => {
                 let what = format!("cannot read the scenario \"{file}\": {}", bounded::reason(&error));
-                return Err(Failure::usage(what).hint("`ls scenarios` lists the scenarios that come with tccc").into());
+                return Err(Failure::usage(what)
+                    .hint("name a scenario file; `ls scenarios` in the source of tccc lists some")
+                    .into());
             }
             other => other.with_context(|| format!("read the scenario \"{file}\""))?,
         };

@@ -85,10 +85,28 @@ impl Algorithm {
         Ok(settings)
     }
 
+    /// Reads the value of one tunable.
+    ///
+    /// Errors: see [`tunable::named`].
+    pub fn setting(&self, name: &str, value: &str) -> Result<Setting, Failure> {
+        tunable::named(&self.id, &self.tunables, name, value)
+    }
+
+    /// Checks recorded values of tunables.
+    ///
+    /// Errors: a name that this algorithm no longer has; outside the range.
+    pub fn recorded<'a>(
+        &self,
+        values: impl IntoIterator<Item = (&'a String, &'a i128)>,
+    ) -> Result<Vec<Setting>, Failure> {
+        let check = |(name, value): (&String, &i128)| tunable::recorded(&self.id, &self.tunables, name, *value);
+        values.into_iter().map(check).collect()
+    }
+
     /// Reads settings from names and values.
     ///
     /// Errors: see [`tunable::named`].
     pub fn settings_of(&self, values: &BTreeMap<String, String>) -> Result<Vec<Setting>, Failure> {
-        values.iter().map(|(name, value)| tunable::named(&self.id, &self.tunables, name, value)).collect()
+        values.iter().map(|(name, value)| self.setting(name, value)).collect()
     }
 }

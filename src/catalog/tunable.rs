@@ -1,5 +1,7 @@
 //! The parameters of an algorithm that a user may set when loading it.
 
+use std::fmt::Display;
+
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -67,15 +69,22 @@ impl Tunable {
     ///
     /// Errors: not a whole number, or outside the range.
     pub fn check(&self, id: &str, text: &str) -> Result<Setting, Failure> {
-        let (name, range) = (&self.name, self.range());
-        let refuse = |why: &str| Failure::usage(format!("tunable {name} = {text} for \"{id}\" is {why}"));
-        let Some(value) = number(text) else {
-            return Err(refuse("not a whole number").hint(format!("expected {range}")));
-        };
-        if !(self.low..=self.high).contains(&value) {
-            return Err(refuse(&format!("outside {range}")));
+        match number(text) {
+            Some(value) => self.check_number(id, value),
+            None => {
+                let what = format!("tunable {} = {text} for \"{id}\" is not a whole number", self.name);
+                Err(Failure::usage(what).hint(format!("expected {}", self.range())))
+            }
         }
-        Ok(Setting { name: name.clone(), value, offset: self.offset, bytes: self.encode(value) })
+    }
+
+    /// Errors: outside the range.
+    fn check_number(&self, id: &str, value: i128) -> Result<Setting, Failure> {
+        if !(self.low..=self.high).contains(&value) {
+            let (name, range) = (&self.name, self.range());
+            return Err(Failure::usage(format!("tunable {name} = {value} for \"{id}\" is outside {range}")));
+        }
+        Ok(Setting { name: self.name.clone(), value, offset: self.offset, bytes: self.encode(value) })
     }
 
     /// The allowed range with its unit: `1..1024 (1/1024)`.
@@ -152,8 +161,20 @@ pub fn parse(id: &str, tunables: &[Tunable], text: &str) -> Result<Setting, Fail
 ///
 /// Errors: a former name, an unknown name, and those of [`Tunable::check`].
 pub fn named(id: &str, tunables: &[Tunable], name: &str, value: &str) -> Result<Setting, Failure> {
+    find(id, tunables, name, value)?.check(id, value)
+}
+
+/// Checks a value that was recorded for the tunable `name` of the algorithm `id`.
+///
+/// Errors: as [`named`].
+pub fn recorded(id: &str, tunables: &[Tunable], name: &str, value: i128) -> Result<Setting, Failure> {
+    find(id, tunables, name, value)?.check_number(id, value)
+}
+
+/// `value` is for the hint about a former name.
+fn find<'a>(id: &str, tunables: &'a [Tunable], name: &str, value: impl Display) -> Result<&'a Tunable, Failure> {
     if let Some(tunable) = tunables.iter().find(|tunable| tunable.name == name) {
-        return tunable.check(id, value);
+        return Ok(tunable);
     }
     if let Some(renamed) = tunables.iter().find(|tunable| tunable.former.iter().any(|former| former == name)) {
         let what = format!("tunable \"{name}\" for \"{id}\" was renamed");

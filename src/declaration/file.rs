@@ -139,8 +139,8 @@ fn declared(entry: AlgorithmEntry, mistakes: &mut Vec<Mistake>) -> Option<Declar
     let (algorithm, file) = find(&code.text).map_err(|failure| refuse(&code.at, failure)).ok()?;
     let mut settings = Vec::new();
     for (name, PlacedText { text, at }) in &tunables {
-        match algorithm.settings(&[format!("{name}={text}")]) {
-            Ok(setting) => settings.extend(setting),
+        match algorithm.setting(name, text) {
+            Ok(setting) => settings.push(setting),
             Err(failure) => refuse(at, failure),
         }
     }

@@ -56,7 +56,8 @@ pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, j
 /// Errors: iperf3, a capability or cgroup v2 is missing.
 pub(crate) fn check_host() -> Result<String> {
     let iperf3 = iperf3_version()?;
-    privilege::require("run experiments", &privilege::FOR_EXPERIMENT)?;
+    privilege::require("run experiments", &privilege::FOR_EXPERIMENT)
+        .map_err(|lack| lack.hint("run it as root, or with `--engine virtual`, which needs no rights"))?;
     cgroup::mount_point()?;
     Ok(iperf3)
 }

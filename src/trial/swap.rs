@@ -78,8 +78,7 @@ impl<'a> CodeSource<'a> {
             let what = format!("the code of \"{}\" in {from} is not the one that was loaded", record.name);
             return Err(Failure::failed(what).hint("run `tccc upgrade` with the code that you want").into());
         }
-        let texts: Vec<String> = record.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let settings = algorithm.settings(&texts)?;
+        let settings = algorithm.recorded(&record.tunables)?;
         let cgroup = record.companion.as_ref().map(|companion| companion.cgroup.as_path());
         Ok(CodeSource { algorithm, file, settings, cgroup })
     }

@@ -78,7 +78,9 @@ fn other(name: &str) -> AlgorithmLine {
             let risk = Some(risk_of(&record).level);
             (record.title, format!("loaded from {}", record.algorithm), patented, risk, "loaded")
         }
-        None => ("in this kernel".to_owned(), "the kernel".to_owned(), false, None, "kernel"),
+        None => {
+            ("registered, not by tccc".to_owned(), "the kernel or another program".to_owned(), false, None, "kernel")
+        }
     };
     AlgorithmLine { id: name.to_owned(), title, source, patented, registered: true, risk, code: None, from }
 }

@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use crate::cli::output::{note, warn};
 use crate::failure::Failure;
+use crate::kernel::io_error::reason;
 use crate::report::{self, Loaded, ReportFormat};
 
 mod incident;
@@ -57,6 +58,9 @@ impl Args {
             warn(&format!("\"{}\" has no finished run and is left out of the report", path.display()), None);
         }
         self.put(&report::render_all(&reports, self.format())?)?;
+        if self.check && !report::can_be_checked(&reports) {
+            note("nothing was checked: no scenario has [[published]], [[expected]] or [selection]");
+        }
         let outside = report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| self.check);
         outside.map_or(Ok(()), |outside| Err(outside.into()))
     }
@@ -78,7 +82,7 @@ impl Args {
     fn put(&self, text: &str) -> Result<()> {
         let Some(file) = &self.out else { return Ok(io::stdout().write_all(text.as_bytes())?) };
         fs::write(file, text).map_err(|error| unwritable(file, error))?;
-        note(&format!("report written to {}", file.display()));
+        note(&format!("report written to {} ({})", file.display(), self.format()));
         Ok(())
     }
 
@@ -106,8 +110,12 @@ fn unwritable(file: &Path, error: io::Error) -> anyhow::Error {
         ErrorKind::NotFound => "there is no such directory",
         ErrorKind::NotADirectory => "a part of the path is no directory",
         ErrorKind::IsADirectory => "it is a directory",
-        _ => return anyhow::Error::from(error).context(format!("write the report \"{}\"", file.display())),
+        _ => &reason(&error),
     };
     let what = format!("cannot write the report \"{}\": {why}", file.display());
-    Failure::usage(what).hint("name a file in a directory that exists").into()
+    let hint = "name a file in a directory that exists and can be written";
+    match error.kind() {
+        ErrorKind::StorageFull => Failure::failed(what).into(),
+        _ => Failure::usage(what).hint(hint).into(),
+    }
 }

@@ -71,8 +71,7 @@ pub fn risk_of(record: &Record) -> Risk {
         Some(file) => catalog::open(file),
         None => catalog::find(&record.algorithm).cloned(),
     };
-    let settings: Vec<String> = record.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    match opened.and_then(|algorithm| Ok((algorithm.settings(&settings)?, algorithm))) {
+    match opened.and_then(|algorithm| Ok((algorithm.recorded(&record.tunables)?, algorithm))) {
         Ok((settings, algorithm)) => Risk::of_tuned(&algorithm, &settings),
         Err(_) => Risk::gone(),
     }

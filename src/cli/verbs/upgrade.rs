@@ -10,6 +10,8 @@ use super::confirm::TRIALS;
 use super::guard::{forecast, guard_command};
 use super::load::{TrialShare, find};
 use super::risk::{Acceptance, AlgorithmRisk, is_given_unasked};
+use crate::catalog::Algorithm;
+use crate::catalog::tunable::Setting;
 use crate::cli::output::note;
 use crate::failure::Failure;
 use crate::kernel::privilege::{self, Capability};
@@ -93,7 +95,7 @@ impl Args {
         let same = || record.file.as_ref().map_or(record.algorithm.clone(), path);
         let wanted = self.algorithm.clone().unwrap_or_else(same);
         let (algorithm, file) = find(&wanted)?;
-        let settings = algorithm.settings(&self.settings(&record))?;
+        let settings = self.settings(&algorithm, &record)?;
         let request = Request { algorithm: &algorithm, name: &self.name, settings: &settings, file, cgroup: None };
         if !features.link_update {
             note(&format!(
@@ -143,10 +145,13 @@ impl Args {
     }
 
     /// The present tunables unless the algorithm changes, overridden by `--set`.
-    fn settings(&self, record: &Record) -> Vec<String> {
-        let is_given = |name: &str| self.settings.iter().any(|text| text.split('=').next() == Some(name));
+    fn settings(&self, algorithm: &Algorithm, record: &Record) -> Result<Vec<Setting>, Failure> {
+        let given = algorithm.settings(&self.settings)?;
+        let is_given = |name: &String| given.iter().any(|setting| setting.name == *name);
         let kept = record.tunables.iter().filter(|(name, _)| self.algorithm.is_none() && !is_given(name));
-        kept.map(|(name, value)| format!("{name}={value}")).chain(self.settings.iter().cloned()).collect()
+        let mut settings = algorithm.recorded(kept)?;
+        settings.extend(given);
+        Ok(settings)
     }
 }
 

@@ -58,7 +58,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Parses the text form. Text of another form gives empty names.
+/// Parses the text of older files. Text of another form gives empty names.
 impl From<&str> for Quantity {
     fn from(label: &str) -> Self {
         let (path, place) = label.split_once(" at ").unwrap_or((label, ""));
@@ -70,7 +70,7 @@ impl From<&str> for Quantity {
     }
 }
 
-/// Files have a quantity as text, and also its parts if parsing the text would give other parts.
+/// Files have a quantity as text for people, and its parts. Older files have the text alone.
 mod words {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -79,15 +79,12 @@ mod words {
     #[derive(Serialize, Deserialize)]
     struct Written {
         quantity: String,
-        /// The parts, if the text is ambiguous.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default)]
         path: Option<Quantity>,
     }
 
     pub fn serialize<S: Serializer>(quantity: &Quantity, to: S) -> Result<S::Ok, S::Error> {
-        let words = quantity.to_string();
-        let path = (Quantity::from(words.as_str()) != *quantity).then(|| quantity.clone());
-        Written { quantity: words, path }.serialize(to)
+        Written { quantity: quantity.to_string(), path: Some(quantity.clone()) }.serialize(to)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Quantity, D::Error> {

@@ -28,7 +28,16 @@ pub fn how_measured(content: &ReportContent<'_>) -> Vec<Element> {
 
 /// One table per metric, with findings about the baseline.
 pub fn metrics(content: &ReportContent<'_>) -> Vec<Element> {
-    content.tables.iter().flat_map(|table| of_table(content.report, table)).collect()
+    let tables = content.tables.iter().flat_map(|table| of_table(content.report, table));
+    tables.chain(without_ratios(content.report)).collect()
+}
+
+/// How to get ratios, in a report of several variants that has none.
+fn without_ratios(report: &Report) -> Option<Element> {
+    let variants = each_once(report.cells.iter().map(|cell| cell.variant.as_str()));
+    let [first, _, ..] = variants[..] else { return None };
+    let how = format!("none: `report = {{ baseline = \"{first}\" }}` in the scenario compares every variant with one");
+    report.baseline.is_none().then_some(Element::Remark("ratios", how))
 }
 
 fn of_table(report: &Report, table: &Table) -> Vec<Element> {

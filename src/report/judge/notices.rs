@@ -53,7 +53,7 @@ pub fn of_cell(index: &Index<'_>, key: &CellKey, measured: Option<&Measurement>,
         )),
         n if n < stats::FEWEST_FOR_INTERVAL => notices.push(Notice::new(
             format!("{} only: no interval can be given", count(n, "run")),
-            "repeat with --runs 5 or more",
+            "`tccc run` with the same `--out` and `--runs 5` adds runs",
         )),
         _ => {}
     }

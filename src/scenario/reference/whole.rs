@@ -44,8 +44,8 @@ sections! {
         /// Source of the published numbers.
         /// Example: source = { paper = "DTCP", where = "table 2" }
         source: Table(&SOURCE), NONE;
-        /// Variables with their values. Every combination of values is a cell; the last variable varies fastest. In any
-        /// other text, `$loss` stands for the cell's value of `loss`, and `$$` for a dollar sign.
+        /// Variables with their values. Every combination of values is a cell; the last variable varies fastest. Elsewhere
+        /// in the file, the value of `loss` replaces `$loss` in a text, and `$$` is a dollar sign.
         /// Example: sweep = { algorithm = ["reno", "dtcp"], loss = ["0%", "1%"] }
         sweep: Table(&SWEEP), Means("one cell");
         /// A link between two nodes. A packet passes its loss, queue, rate, delay with jitter, and ACK hold, in this

@@ -3,7 +3,8 @@
 use std::fs;
 
 use crate::common::{Said, check, tccc};
-use crate::lab::results::Directory;
+use crate::lab::results::{Directory, SCENARIO};
+use crate::report::before;
 
 #[track_caller]
 pub fn report(code: i32, arguments: &[&str]) -> Said {
@@ -17,9 +18,27 @@ fn command_writes_to_stdout_or_to_a_file_and_check_ends_with_3() {
     assert_eq!(report(0, &[path]).stdout_has("measured").stderr(), "");
     let file = directory.place().join("x.html");
     let written = report(0, &[path, "--out", file.to_str().unwrap()]);
-    assert_eq!(written.stderr_has("report written to").stdout(), "");
+    assert_eq!(written.stderr_has("x.html (html)\n").stdout(), "");
     assert!(fs::read_to_string(&file).unwrap().starts_with("<!DOCTYPE html>"));
     let checked = report(3, &[path, "--check", "-o", "csv"]);
     assert!(checked.stdout().starts_with("scenario,metric"), "it still prints");
     assert!(checked.stderr_has("\n  hint: ").stderr().starts_with("tccc: error: 1 of "), "{checked:?}");
+}
+
+/// Once a scenario without a target passed in silence.
+#[test]
+fn check_without_a_target_passes_and_says_that_nothing_was_checked() {
+    let directory = Directory::of(before(SCENARIO, "[[published]]"));
+    directory.add_each(&["1%"], 1, &[("SACK", 6000), ("Other", 9000)], 0);
+    let path = directory.path.to_str().unwrap();
+    report(0, &[path, "--check"]).stderr_has("tccc: note: nothing was checked: no scenario has [[published]]");
+    assert_eq!(report(0, &[path]).stderr(), "");
+}
+
+#[test]
+fn report_that_cannot_be_written_is_refused_with_the_reason() {
+    let directory = Directory::complete();
+    report(2, &[directory.path.to_str().unwrap(), "--out", "/proc/version"])
+        .stderr_has("cannot write the report \"/proc/version\": ")
+        .stderr_has("hint: name a file in a directory that exists and can be written");
 }

@@ -21,6 +21,20 @@ fn report_without_anything_published_or_expected_has_no_verdicts() {
     assert!(both.contains("All reports") && !both.contains("within"), "{both}");
 }
 
+#[test]
+fn report_of_several_variants_without_a_baseline_says_how_to_get_ratios() {
+    let without = before(SCENARIO, "[[published]]").replace("baseline = \"SACK\"\n", "");
+    let ratios = |variants: &[(&str, u64)]| {
+        let directory = Directory::of(&without);
+        directory.add_each(&["1%"], 1, variants, 0);
+        let text = render(&load(&directory), ReportFormat::Text);
+        text.lines().find(|line| line.starts_with("ratios: ")).map(str::to_owned)
+    };
+    let said = ratios(&[("SACK", 6000), ("Other", 9000)]).unwrap();
+    assert!(said.starts_with("ratios: none: `report = { baseline = \"SACK\" }` in the scenario"), "{said}");
+    assert_eq!(ratios(&[("SACK", 6000)]), None);
+}
+
 /// Two flows on one path.
 const FLOWS: &str = "[[flow]]\nname = \"one\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"reno\"\n\
                      [[flow]]\nname = \"two\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"cubic\"\n\

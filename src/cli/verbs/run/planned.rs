@@ -76,7 +76,9 @@ fn scenario_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         inside.retain(|file| file.extension().is_some_and(|ending| ending == "toml"));
         if inside.is_empty() {
             let what = format!("no scenario in \"{}\": it holds no TOML file", path.display());
-            return Err(Failure::usage(what).hint("`ls scenarios/*` shows those that come with tccc").into());
+            return Err(Failure::usage(what)
+                .hint("name a folder with scenarios; `ls scenarios` in the source of tccc lists some")
+                .into());
         }
         inside.sort();
         files.extend(inside);
