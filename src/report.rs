@@ -12,7 +12,7 @@ mod write;
 /// Documents with tables and figures, for other kinds of reports.
 pub(crate) mod drawing {
     pub use super::document::element::Element;
-    pub use super::document::table::{Column, Role, Table, TableRow};
+    pub use super::document::table::{Caption, Column, Role, Table, TableRow};
     pub use super::figures::chart::{Axis, Chart, ChartLayout, ChartShape};
     pub use super::figures::figure::Figure;
     pub use super::write::{html, markdown, text};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::element::Tally;
 use super::metric;
-use super::table::{Column, Role, Table, TableRow};
+use super::table::{Caption, Column, Role, Table, TableRow};
 use crate::model::stats;
 use crate::report::judge::bound::Bound;
 use crate::report::judge::cell::{Measurement, ReportCell, Verdict, grouped, point_name};
@@ -35,7 +35,7 @@ pub fn overview(reports: &[Report]) -> Option<Table> {
         TableRow { verdict, link: format!("r{index}"), ..TableRow::default() }
     };
     let rows = reports.iter().enumerate().map(row).collect();
-    let caption = "All reports: their cells by verdict".to_owned();
+    let caption = Caption::new("All reports", "their cells by verdict");
     (reports.len() > 1).then(|| Table::new("overview", caption, columns, rows))
 }
 
@@ -131,7 +131,7 @@ fn side_by_side<'a>(group: &[&'a Report], labels: &[String], metric: &str) -> Ta
         ..TableRow::default()
     };
     let rows = overlaps.iter().map(row).collect();
-    Table::new("", format!("Side by side: {}", metric::caption(metric)), columns, rows)
+    Table::new("", Caption::new("Side by side", metric::caption(metric).to_string()), columns, rows)
 }
 
 /// The second measurement over the first, paired by seed. `None` for bounds.

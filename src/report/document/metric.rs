@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::table::{Column, Role, Table, TableRow};
+use super::table::{Caption, Column, Role, Table, TableRow};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::report::judge::cell::{CellNumbers, Measurement, ReportCell, common_point, each_once, point_name};
@@ -17,8 +17,8 @@ pub fn names(report: &Report) -> Vec<&str> {
 }
 
 /// Title and meaning of a metric.
-pub fn caption(metric: &str) -> String {
-    Metric::find(metric).map_or_else(|| metric.to_owned(), |m| format!("{}: {}", m.title, m.what))
+pub fn caption(metric: &str) -> Caption {
+    Metric::find(metric).map_or_else(|| Caption::new(metric, ""), |known| Caption::new(known.title, known.what))
 }
 
 /// The variable that names the variants.
@@ -174,7 +174,7 @@ pub fn of_selection(selection: &ParameterSelection) -> Option<Table> {
         number("best in resamples", &|one| Some(format!("{:.0}", 100.0 * one.wins?))).unit("%"),
         Column::of("", Role::Word, values, chosen),
     ]);
-    let caption = format!("Choice of {}: {}", selection.parameter, selection.procedure);
+    let caption = Caption::new(format!("Choice of {}", selection.parameter), selection.procedure.clone());
     (!values.is_empty()).then(|| Table::new("", caption, columns, vec![TableRow::default(); values.len()]))
 }
 

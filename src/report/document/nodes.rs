@@ -2,7 +2,7 @@
 
 use super::ReportContent;
 use super::element::Element;
-use super::table::{Column, Role, Table, TableRow};
+use super::table::{Caption, Column, Role, Table, TableRow};
 use crate::model::metrics::Metric;
 use crate::report::judge::fleet::{Fleet, FleetNode, Shift};
 
@@ -40,7 +40,7 @@ fn table(fleet: &Fleet) -> Table {
         let title = Metric::find(&compared.metric).map_or(compared.metric.as_str(), |metric| metric.title);
         format!("; shift: {title} of {} beside the other nodes", compared.variant)
     });
-    Table::new("nodes", format!("Nodes: where the runs were made{compared}"), columns, rows)
+    Table::new("nodes", Caption::new("Nodes", format!("where the runs were made{compared}")), columns, rows)
 }
 
 fn percent(share: f64) -> String {

@@ -1,5 +1,7 @@
 //! Tables of text cells, built column by column.
 
+use std::fmt;
+
 use crate::report::judge::cell::Verdict;
 use crate::report::judge::number::NOTHING;
 
@@ -75,24 +77,44 @@ pub struct TableRow {
     pub link: String,
 }
 
+/// The heading of a table. Either part may be empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Caption {
+    pub name: String,
+    pub meaning: String,
+}
+
+impl Caption {
+    pub fn new(name: impl Into<String>, meaning: impl Into<String>) -> Caption {
+        Caption { name: name.into(), meaning: meaning.into() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
+impl fmt::Display for Caption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let between = if self.meaning.is_empty() { "" } else { ": " };
+        write!(f, "{}{between}{}", self.name, self.meaning)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     /// Anchor on a page; empty if nothing links to it.
     pub id: String,
-    /// `name: meaning`; may be empty.
-    pub caption: String,
+    /// May be empty.
+    pub caption: Caption,
     pub columns: Vec<Column>,
     pub rows: Vec<TableRow>,
 }
 
 impl Table {
     /// Drops empty columns.
-    pub fn new(id: &str, caption: String, mut columns: Vec<Column>, rows: Vec<TableRow>) -> Table {
+    pub fn new(id: &str, caption: Caption, mut columns: Vec<Column>, rows: Vec<TableRow>) -> Table {
         columns.retain(Column::has_something);
         Table { id: id.to_owned(), caption, columns, rows }
-    }
-
-    pub fn name(&self) -> &str {
-        self.caption.split(": ").next().unwrap_or_default()
     }
 }

@@ -108,7 +108,7 @@ impl Page {
     fn links(&self, elements: &[Element]) -> String {
         let link = |element: &Element| {
             let (id, name) = match element {
-                Element::Table(table) => (table.id.as_str(), table.name()),
+                Element::Table(table) => (table.id.as_str(), table.caption.name.as_str()),
                 Element::Heading { id, text } => (*id, text.as_str()),
                 _ => return None,
             };
@@ -156,11 +156,12 @@ impl Page {
     }
 
     fn table(&self, table: &Table) -> String {
-        let caption = escaped(&table.caption);
-        let shown = match caption.split_once(": ") {
-            Some((name, what)) => format!("<caption><span><b>{name}:</b> {what}</span></caption>\n"),
-            None if caption.is_empty() => String::new(),
-            None => format!("<caption><span><b>{caption}</b></span></caption>\n"),
+        let caption = escaped(&table.caption.to_string());
+        let (name, meaning) = (escaped(&table.caption.name), escaped(&table.caption.meaning));
+        let shown = match (name.is_empty(), meaning.is_empty()) {
+            (true, _) => String::new(),
+            (false, true) => format!("<caption><span><b>{name}</b></span></caption>\n"),
+            (false, false) => format!("<caption><span><b>{name}:</b> {meaning}</span></caption>\n"),
         };
         let headings: String = table.columns.iter().filter(|one| one.role != Role::Interval).map(heading).collect();
         let rows: String = (0..table.rows.len()).map(|index| self.row(table, index)).collect();

@@ -42,7 +42,7 @@ fn element(element: &Element) -> String {
             format!("\nVerdicts: {}.\n{}", tally.sentence(), lists.iter().map(list).collect::<String>())
         }
         Element::Table(table) if table.caption.is_empty() => grid(table),
-        Element::Table(table) => format!("\n### {}\n\n{}", escaped(&table.caption), grid(table)),
+        Element::Table(table) => format!("\n### {}\n\n{}", escaped(&table.caption.to_string()), grid(table)),
         Element::List(one) => list(one),
         // Indented, because a line of the text could end a fence.
         Element::Code(code) => plain_lines(code).lines().map(|line| format!("    {line}\n")).collect(),

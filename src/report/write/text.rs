@@ -42,7 +42,7 @@ fn element(element: &Element) -> String {
             format!("\n{}{}", wrapped("verdicts: ", &tally.sentence()), lists.iter().map(list).collect::<String>())
         }
         Element::Table(table) if table.caption.is_empty() => grid(table),
-        Element::Table(table) => format!("\n{}{}", wrapped("", &table.caption), grid(table)),
+        Element::Table(table) => format!("\n{}{}", wrapped("", &table.caption.to_string()), grid(table)),
         Element::List(one) => list(one),
         Element::Code(code) => plain_lines(code).lines().map(|line| format!("    {line}\n")).collect(),
         Element::Plot(plot) => plot.clone(),

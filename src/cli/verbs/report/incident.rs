@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::policy::rule::{Allowed, GuardLimit, GuardMetric};
 use crate::report::ReportFormat;
 use crate::report::drawing::{
-    self, Axis, Chart, ChartLayout, ChartShape, Column, Element, Figure, Role, Table, TableRow,
+    self, Axis, Caption, Chart, ChartLayout, ChartShape, Column, Element, Figure, Role, Table, TableRow,
 };
 use crate::trial::incident::{self, DOCUMENT, Incident};
 use crate::trial::judge::{ArmSeen, LimitJudgement, LimitState, RuleJudgement};
@@ -113,7 +113,7 @@ fn of_rule(rule: &RuleJudgement, history: &[LookPoint], first: usize) -> Vec<Ele
     columns.extend(GuardMetric::ALL.map(of_metric));
     let mut parts = vec![
         heading(format!("Rule {}", rule.rule)),
-        Element::Table(Table::new("", String::new(), columns, vec![TableRow::default(); arms.len()])),
+        Element::Table(Table::new("", Caption::default(), columns, vec![TableRow::default(); arms.len()])),
     ];
     if rule.is_broken {
         let broken = "The arms do not have the shares of the split, so nothing is judged.";
@@ -169,7 +169,7 @@ fn looks(limit: &LimitJudgement, is_relative: bool, points: &[(f64, LimitPoint)]
         number("interval", &interval),
         number("e-value of harm", &|point| point.e_worse.map(evidence)),
     ];
-    Table::new("", String::new(), columns, vec![TableRow::default(); points.len()])
+    Table::new("", Caption::default(), columns, vec![TableRow::default(); points.len()])
 }
 
 /// Charts of the metric in both arms, of their ratio and its limit, and of the evidence and its threshold.

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::model::recap::{FlowRecap, Recap};
 use crate::plain::plain;
 use crate::report::ReportFormat;
-use crate::report::drawing::{Column, Element, Role, Table, TableRow, text as terminal};
+use crate::report::drawing::{Caption, Column, Element, Role, Table, TableRow, text as terminal};
 use crate::trace::arrival::Fact;
 use crate::trace::record::read::{BlockContent, Damage, RecordingReader, Want};
 use crate::trace::record::{Head, MAGIC};
@@ -146,7 +146,7 @@ fn table(flows: &[FlowRecap]) -> Table {
         number("srtt p95", &|flow| at_most(flow.srtt_p95_us)),
         number("min_rtt", &|flow| time(flow.min_rtt_us)),
     ];
-    Table::new("", String::new(), columns, vec![TableRow::default(); flows.len()])
+    Table::new("", Caption::default(), columns, vec![TableRow::default(); flows.len()])
 }
 
 fn csv(recordings: &[RecordingReport]) -> Result<String> {
