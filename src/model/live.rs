@@ -213,7 +213,7 @@ impl Live {
                     known.layout = Some(layout);
                 }
             }
-            Fact::Owner { socket, pid, command } if self.owners.len() < NAMES_MAX => {
+            Fact::Owner { socket, pid, command } if has_room(&self.owners, &socket) => {
                 self.owners.insert(socket, SocketOwner { pid, command });
             }
             Fact::Owner { .. } => self.counts.unnamed += 1,
@@ -238,7 +238,7 @@ impl Live {
     /// Stores the arm of a socket, unless there are too many.
     fn note_arm(&mut self, socket: u64, given: RuleArm) {
         let known = self.arm_names.get(&given).cloned();
-        let is_full = self.arms.len() >= NAMES_MAX || (known.is_none() && self.arm_names.len() >= ARMS_MAX);
+        let is_full = !has_room(&self.arms, &socket) || (known.is_none() && self.arm_names.len() >= ARMS_MAX);
         if is_full {
             self.counts.unnamed += 1;
             return;
@@ -252,7 +252,7 @@ impl Live {
     fn name_cgroup(&mut self, cgroup: u64, path: String) {
         let before = self.cgroups.get(&cgroup).map_or(0, String::len);
         let bytes = self.cgroup_bytes - before + path.len();
-        if self.cgroups.len() < NAMES_MAX && bytes <= CGROUP_BYTES_MAX {
+        if has_room(&self.cgroups, &cgroup) && bytes <= CGROUP_BYTES_MAX {
             self.cgroup_bytes = bytes;
             self.cgroups.insert(cgroup, path);
         } else {
@@ -282,6 +282,11 @@ impl Live {
         self.owners.retain(|id, _| sockets.contains_key(id));
         self.arms.retain(|id, _| sockets.contains_key(id));
     }
+}
+
+/// Whether a name may be stored: a known key is replaced, and a new one needs room.
+fn has_room<T>(names: &HashMap<u64, T>, key: &u64) -> bool {
+    names.contains_key(key) || names.len() < NAMES_MAX
 }
 
 #[cfg(test)]

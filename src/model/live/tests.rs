@@ -218,6 +218,10 @@ fn names_of_cgroups_that_no_socket_has_give_room_at_a_sweep() {
     };
     let mut live = full();
     assert_eq!((live.cgroups.len(), live.counts().unnamed), (NAMES_MAX, 2));
+    live.apply(Arrival::Fact(Fact::Cgroup { cgroup: 1, path: "/y".to_owned() }));
+    let now = live.cgroup(live.socket(1).unwrap());
+    assert_eq!((now, live.counts().unnamed), (Some("/y"), 2), "a known one may change");
+    live.apply(named(1));
     live.apply(Arrival::Fact(Fact::Swept { begin_ns: SECOND, time_ns: 2 * SECOND, hidden: 0, netns: Vec::new() }));
     assert_eq!((live.cgroups.len(), live.cgroup_bytes), (1, 2));
     assert_eq!(live.cgroup(live.socket(1).unwrap()), Some("/x"));
