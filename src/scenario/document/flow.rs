@@ -7,7 +7,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use super::link::BESIDE;
 use super::table::{CellReader, Result, ScenarioTable};
-use super::value::{Read, Switch, Text};
+use super::value::{Read, ScenarioValue, Switch, Text};
 use crate::path::route::LinkSpec;
 use crate::path::route::shortest_path;
 use crate::scenario::algorithm::source;
@@ -28,6 +28,12 @@ const PACKET_MIN: u64 = 36;
 pub(super) enum Protocol {
     Tcp,
     Udp,
+}
+
+impl Read for Protocol {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
+        value.word()
+    }
 }
 
 /// A flow as it is written, before `copies`.

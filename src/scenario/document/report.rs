@@ -57,6 +57,12 @@ pub enum Of {
     Saved,
 }
 
+impl Read for Of {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
+        value.word()
+    }
+}
+
 /// Numbers a faithful implementation should give.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {

@@ -50,6 +50,12 @@ pub enum Draw {
     Bars,
 }
 
+impl Read for Draw {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
+        value.word()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DifferenceSpec {
     /// Why numbers differ: one sentence without its full stop.

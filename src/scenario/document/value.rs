@@ -10,9 +10,6 @@ use strum::VariantArray;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::flow::Protocol;
-use super::report::Of;
-use super::shown::Draw;
 use super::table::{CellReader, Result, ScenarioTable};
 use crate::nearest::nearest;
 use crate::path::acks::AckHold;
@@ -251,7 +248,7 @@ impl<'t> ScenarioValue<'t> {
     }
 
     /// One of the words of an enum.
-    fn word<T: Copy + VariantArray + Into<&'static str>>(&self) -> Result<T> {
+    pub(super) fn word<T: Copy + VariantArray + Into<&'static str>>(&self) -> Result<T> {
         let given = self.text()?.unwrap_or_default();
         let found = T::VARIANTS.iter().find(|&&meaning| meaning.into() == given);
         found.copied().ok_or_else(|| {
@@ -277,7 +274,7 @@ macro_rules! read_with {
     )*};
 }
 read_with!(|value: &ScenarioValue<'_>| value.parsed(FromStr::from_str) => Bytes, QueueSize, Share, Reorder, AckHold);
-read_with!(ScenarioValue::word => Profile, Protocol, BulkSender, Of, Draw);
+read_with!(ScenarioValue::word => Profile, BulkSender);
 read_with!(whole => u32, u64);
 
 /// A whole number in the range of its field. It may be a text, so that a sweep can set it.
