@@ -83,37 +83,92 @@ pub struct EventTable {
     columns: Vec<(&'static EventColumn, usize)>,
     /// Number of columns that did not fit.
     hidden: usize,
+    /// Whether cells are cut to their columns, so that no row of a stream is wider than the terminal.
+    is_cut: bool,
 }
+
+/// Columns of a stream that every terminal shows, with their widths there.
+const OF_EVERY_TERMINAL: [(&str, usize); 5] =
+    [("kind", 6), ("remote", 21), ("algorithm", 9), ("cwnd_pkts", 9), ("srtt_us", 7)];
+/// Widths of the time on a terminal and of the longest name of an algorithm.
+const TIME_WIDTH: usize = 8;
+const ALGORITHM_WIDTH: usize = 15;
 
 impl EventTable {
     /// Uses each column's usual width, because the rows are not known yet.
     pub fn of_stream(limit: usize) -> Self {
         let shown = COLUMNS.iter().filter(|column| column.shown.rank < ColumnPlace::MACHINE);
-        Self::fitting(shown.map(|column| (column, column.shown.width)), limit)
+        if limit == usize::MAX {
+            return Self::fitting(shown.map(|column| (column, column.shown.rank, column.shown.width)), limit);
+        }
+        let of_terminal = shown.map(|column| {
+            let always = OF_EVERY_TERMINAL.iter().find(|(name, _)| *name == column.name);
+            let (rank, width) = match (column.name, always) {
+                (_, Some((_, width))) => (0, *width),
+                ("time_s", _) => (1, TIME_WIDTH),
+                ("ca_state", _) => (2, column.shown.width),
+                ("local", _) => (4, column.shown.width),
+                // Only few rows have it.
+                ("prior_ca_state", _) => (5, column.shown.width),
+                _ => (column.shown.rank + 2, column.shown.width),
+            };
+            (column, rank, width)
+        });
+        let mut table = EventTable { is_cut: true, ..Self::fitting(of_terminal, limit) };
+        let used: usize = table.columns.iter().map(|(_, width)| width + GAP.len()).sum();
+        let free = (limit + GAP.len()).saturating_sub(used);
+        if let Some((_, width)) = table.columns.iter_mut().find(|(column, _)| column.name == "algorithm") {
+            *width = (*width + free).min(ALGORITHM_WIDTH);
+        }
+        table
     }
 
     pub fn of_rows(rows: &[EventRow], limit: usize) -> Self {
         let widest = |column: &EventColumn| rows.iter().map(|row| text(column, row).chars().count()).max().unwrap_or(0);
         let shown = COLUMNS.iter().filter(|it| it.shown.rank < ColumnPlace::MACHINE && !OF_STREAM.contains(&it.name));
-        Self::fitting(shown.map(|column| (column, widest(column))), limit)
+        Self::fitting(shown.map(|column| (column, column.shown.rank, widest(column))), limit)
     }
 
     /// Takes columns by rank as long as they fit into `limit` characters.
-    fn fitting(columns: impl Iterator<Item = (&'static EventColumn, usize)>, limit: usize) -> Self {
-        let all: Vec<_> = columns.map(|(column, width)| (column, width.max(column.name.len()))).collect();
-        let needs: Vec<_> = all.iter().map(|(column, width)| (column.shown.rank, width + GAP.len())).collect();
-        let (is_shown, _) = with_room(&needs, limit.saturating_add(GAP.len() - 1));
-        let columns: Vec<_> = all.iter().zip(is_shown).filter(|(_, is)| *is).map(|(column, _)| *column).collect();
-        EventTable { hidden: all.len() - columns.len(), columns }
+    fn fitting(columns: impl Iterator<Item = (&'static EventColumn, u8, usize)>, limit: usize) -> Self {
+        let all: Vec<_> = columns.map(|(column, rank, width)| (column, rank, width.max(column.name.len()))).collect();
+        let needs: Vec<_> = all.iter().map(|(_, rank, width)| (*rank, width + GAP.len())).collect();
+        let (is_shown, _) = with_room(&needs, limit.saturating_add(GAP.len()));
+        let shown = all.iter().zip(is_shown).filter(|(_, is)| *is);
+        let columns: Vec<_> = shown.map(|((column, _, width), _)| (*column, *width)).collect();
+        EventTable { hidden: all.len() - columns.len(), columns, is_cut: false }
     }
 
     /// Writes the header, or a row.
     pub fn write_line(&self, out: &mut dyn Write, row: Option<&EventRow>) -> io::Result<()> {
-        let cell = |column: &EventColumn| row.map_or_else(|| column.name.to_owned(), |row| text(column, row));
+        let cell = |column: &EventColumn, width| match row {
+            None => column.name.to_owned(),
+            Some(row) if self.is_cut => cut(column, row, width),
+            Some(row) => text(column, row),
+        };
         let cells: Vec<String> =
-            self.columns.iter().map(|&(column, width)| format!("{:<width$}", cell(column))).collect();
+            self.columns.iter().map(|&(column, width)| format!("{:<width$}", cell(column, width))).collect();
         writeln!(out, "{}", cells.join(GAP).trim_end())
     }
+}
+
+/// The text of a cell of at most `width` characters.
+///
+/// A time loses decimals, an address its beginning because the port is at its end, and other text its end.
+fn cut(column: &EventColumn, row: &EventRow, width: usize) -> String {
+    if column.name == "time_s" {
+        let digits = |decimals: usize| format!("{:.decimals$}", row.time_s);
+        return (0..=3).rev().map(digits).find(|text| text.len() <= width).unwrap_or_else(|| digits(0));
+    }
+    let text = text(column, row);
+    let length = text.chars().count();
+    if length <= width {
+        return text;
+    }
+    if matches!(column.name, "local" | "remote") {
+        return format!("…{}", text.chars().skip(length + 1 - width).collect::<String>());
+    }
+    format!("{}…", text.chars().take(width - 1).collect::<String>())
 }
 
 fn text(column: &EventColumn, row: &EventRow) -> String {
@@ -123,7 +178,7 @@ fn text(column: &EventColumn, row: &EventRow) -> String {
 }
 
 /// Prints how many columns do not fit the terminal, and how to see them.
-pub fn note_hidden(EventTable { columns, hidden }: &EventTable) {
+pub fn note_hidden(EventTable { columns, hidden, .. }: &EventTable) {
     if *hidden > 0 {
         let all = hidden + columns.len();
         note(&format!("{hidden} of {all} columns do not fit this terminal; `| less -S` or another -o shows all"));
@@ -137,4 +192,44 @@ pub fn line_limit() -> usize {
         return usize::MAX;
     }
     terminal_size_of(&stdout).map_or(80, |(Width(columns), _)| columns.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::output::naming::Naming;
+    use crate::model::live::samples::sample;
+
+    #[test]
+    fn no_line_of_a_stream_is_wider_than_the_terminal() {
+        let wide = Event {
+            remote: "[2001:db8:1111:2222:3333:4444:5555:6666]:65535".parse().unwrap(),
+            algorithm: "fifteen_letters".to_owned(),
+            srtt_us: Some(u32::MAX),
+            ..sample(1, 1)
+        };
+        let mut naming = Naming::default();
+        let words = naming.words(&wide.algorithm).clone();
+        for limit in [60, 80, 100, 120] {
+            let table = EventTable::of_stream(limit);
+            let mut out = Vec::new();
+            table.write_line(&mut out, None).unwrap();
+            for time_s in [0.0, 12_345.678_9, 1e7] {
+                let row = EventRow { event: &wide, words: &words, given: None, time_s };
+                table.write_line(&mut out, Some(&row)).unwrap();
+            }
+            let text = String::from_utf8(out).unwrap();
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= limit, "{limit}: {text}");
+            assert!(OF_EVERY_TERMINAL.iter().all(|(name, _)| text.contains(name)), "{limit}: {text}");
+            assert_eq!(text.contains("time_s"), limit >= 80, "{limit}: {text}");
+            assert!(text.contains(":65535") && !text.contains("local"), "{limit}: {text}");
+        }
+    }
+
+    #[test]
+    fn table_in_a_file_has_all_columns_in_full() {
+        let table = EventTable::of_stream(usize::MAX);
+        assert!(table.hidden == 0 && !table.is_cut);
+    }
 }
