@@ -71,7 +71,7 @@ fn default_is_declared_repaired_and_restored() {
     apply(lab, 0, "");
     assert_eq!(default(), "ldk_a");
     fs::write("/proc/sys/net/ipv4/tcp_congestion_control", &before).unwrap(); // somebody else
-    apply(lab, 0, "").stdout_has(format!("the default is \"{before}\", declared \"ldk_a\""));
+    apply(lab, 0, "").stdout_has(format!("the default is \"{before}\", and \"ldk_a\" is declared"));
     assert_eq!(default(), "ldk_a");
     declare(lab, &[("tccc.toml", LDK_A)]);
     apply(lab, 0, "");

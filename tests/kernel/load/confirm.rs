@@ -142,7 +142,7 @@ fn load_that_cannot_be_on_trial_starts_no_guard() {
         run(2, &format!("load dtcp --as ldk_no {options}"));
     }
     run(1, "confirm ldk_no").stderr_has("it is not loaded");
-    run(1, "confirm").stderr_has("nothing waits");
+    run(1, "confirm").stderr_has("nothing needs confirmation");
     for (options, last) in [
         ("", "start a process that undoes all this after 60s\n"),
         ("--default", "with `tccc confirm ldk_no`, set net.ipv4.tcp_congestion_control to \"ldk_no\"\n"),
