@@ -76,12 +76,12 @@ fn draw_facts(buffer: &mut Buffer, app: &App, socket: &Socket, area: Rect) {
             or_dash(socket.retrans_ratio(), number::percent),
         ),
         format!(
-            " retrans {} of {} pkts  mss {} bytes  received {received}/s  pacing {}/s  age {}",
+            " age {}  retrans {} of {}  mss {} B  received {received}/s  pacing {}/s",
+            ago(socket.first_ns),
             number::grouped(event.retrans_pkts.into()),
             number::grouped(u64::from(event.delivered_pkts) + u64::from(event.retrans_pkts)),
             event.mss_bytes,
             or_dash(event.pacing_rate_bps.map(|rate| rate as f64), number::rate),
-            ago(socket.first_ns),
         ),
     ];
     let second = if is_alarming { app.theme.alarm() } else { Style::new() };

@@ -23,7 +23,7 @@ const LINES: [&str; 21] = [
     " Signs before a row",
     "  >   sends                       !   recovers from a loss",
     "  ~   Disorder or CWR             !!  Loss: retransmission timeout",
-    "  x   closed a moment ago         (blank) idle",
+    "  x   closed a moment ago         (blank) idle, or only receives",
     " Marks of a flow: x packets lost, T retransmission timeout",
     " cwnd, ssthresh and inflight are packets of mss; rates are bits per",
     " second. goodput: payload acknowledged in the last 1 to 2 s. retrans:",

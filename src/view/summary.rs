@@ -85,7 +85,7 @@ fn draw_chosen(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
         (true, true, _) => "counting; of BPF algorithms, at their next calls".to_owned(),
     };
     let lines = [
-        format!(" {}: sockets in each congestion state: {}", summary.algorithm, states.join("  ")),
+        format!(" {}: sockets in {}", summary.algorithm, states.join("  ")),
         format!(" cost of a call: {costs}"),
         format!(" RTT samples of the last 30 to 60 s: {}", number::grouped(summary.rtt.total())),
     ];

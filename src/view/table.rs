@@ -157,7 +157,7 @@ fn draw_cell(buffer: &mut Buffer, place: Rect, column: SocketColumn, text: &str,
 
 /// Shows the congestion state, a closed connection or an idle one without relying on colour.
 fn sign_of(app: &App, socket: &Socket) -> (&'static str, Style) {
-    let theme = app.theme;
+    let (theme, now) = (app.theme, app.live.now_ns());
     if socket.closed_ns.is_some() {
         return ("x", theme.faint());
     }
@@ -165,8 +165,9 @@ fn sign_of(app: &App, socket: &Socket) -> (&'static str, Style) {
         CaState::Loss => ("!!", theme.alarm()),
         CaState::Recovery => ("!", theme.alarm()),
         CaState::Cwr | CaState::Disorder => ("~", Style::new()),
-        CaState::Open if socket.is_idle(app.live.now_ns()) => ("", theme.faint()),
-        CaState::Open => (">", Style::new()),
+        CaState::Open if socket.is_idle(now) => ("", theme.faint()),
+        CaState::Open if socket.latest.inflight_pkts > 0 || socket.goodput_bps(now) > Some(0.0) => (">", Style::new()),
+        CaState::Open => ("", Style::new()),
     }
 }
 

@@ -181,7 +181,7 @@ fn text(column: &EventColumn, row: &EventRow) -> String {
 pub fn note_hidden(EventTable { columns, hidden, .. }: &EventTable) {
     if *hidden > 0 {
         let all = hidden + columns.len();
-        note(&format!("{hidden} of {all} columns do not fit this terminal; `| less -S` or another -o shows all"));
+        note(&format!("{hidden} of {all} columns do not fit; `| less -S` or another -o shows all"));
     }
 }
 
