@@ -249,7 +249,7 @@ fn path_that_misses_its_configuration_stops_the_experiment_with_the_measurement(
     assert_eq!(failure.kind, FailureKind::Outside);
     // Half of the configured rate, or up to a thousandth less.
     let is_half = ["a-c rate measured 4", "a-c rate measured 3.9"].iter().any(|half| failure.what.contains(half));
-    assert!(is_half && failure.what.contains("asked 8mbit"), "{}", failure.what);
+    assert!(is_half && failure.what.contains("requested 8mbit"), "{}", failure.what);
     assert!(finished(&out).is_empty());
     let host = fs::read_to_string(out.join("host.json")).unwrap();
     assert!(host.contains("\"within\": false"), "the measurement is recorded: {host}");
