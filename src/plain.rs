@@ -17,6 +17,27 @@ pub fn shown(text: &str) -> String {
     if chars.next().is_some() { start + "…" } else { start }
 }
 
+/// As [`plain`], and at most `width` characters. Keeps the beginning.
+pub fn cut(text: &str, width: usize) -> String {
+    let text = plain(text);
+    if text.chars().count() <= width {
+        return text;
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+/// As [`cut`]. Keeps the end, which distinguishes paths and ports better.
+pub fn cut_begin(text: &str, width: usize) -> String {
+    let text = plain(text);
+    let length = text.chars().count();
+    if length <= width {
+        return text;
+    }
+    let kept: String = text.chars().skip(length - width.saturating_sub(1)).collect();
+    format!("…{kept}")
+}
+
 /// As [`plain`], for text of several lines.
 pub fn plain_lines(text: &str) -> String {
     text.chars().map(|c| if matches!(c, '\n' | '\t') { c } else { visible(c) }).collect()
@@ -42,5 +63,12 @@ mod tests {
         assert_eq!(plain("a\u{1b}[2J\u{9b}b\n\u{202e}"), "a\u{fffd}[2J\u{fffd}b\u{fffd}\u{fffd}");
         assert_eq!(plain_lines("one\n\ttwo\r"), "one\n\ttwo\u{fffd}");
         assert_eq!(plain("Übertragung → 1 µs"), "Übertragung → 1 µs");
+    }
+
+    #[test]
+    fn long_text_is_cut_and_hostile_text_is_made_plain() {
+        assert_eq!((cut("abcdef", 4), cut_begin("abcdef", 4)), ("abc…".into(), "…def".into()));
+        assert_eq!((cut("abcd", 4), cut("ab", 0)), ("abcd".into(), "…".into()));
+        assert_eq!(cut("a\u{1b}[2J", 9), "a\u{fffd}[2J");
     }
 }

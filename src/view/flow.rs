@@ -69,14 +69,14 @@ fn draw_facts(buffer: &mut Buffer, app: &App, socket: &Socket, area: Rect) {
             event.inflight_pkts,
         ),
         format!(
-            " srtt {}  min_rtt {}  rto {}  goodput {goodput}/s  retrans {}",
+            " srtt {}  min_rtt {}  rto {}  goodput {goodput}  retrans {}",
             us(event.srtt_us),
             us(event.min_rtt_us),
             number::micros(event.rto_us.into()),
             or_dash(socket.retrans_ratio(), number::percent),
         ),
         format!(
-            " age {}  retrans {} of {}  mss {} B  received {received}/s  pacing {}/s",
+            " age {}  retrans {} of {} pkts  mss {} B  received {received}  pacing {}",
             ago(socket.first_ns),
             number::grouped(event.retrans_pkts.into()),
             number::grouped(u64::from(event.delivered_pkts) + u64::from(event.retrans_pkts)),

@@ -6,6 +6,7 @@ use ratatui::style::Style;
 
 use super::app::{App, ReplayPosition, View};
 use super::{number, paint, theme};
+use crate::plain::cut;
 
 /// Draws the lines and returns the rest of the screen. A notice takes a line only if there is one.
 pub(super) fn draw(frame: &mut Frame, app: &App) -> Rect {
@@ -18,14 +19,14 @@ pub(super) fn draw(frame: &mut Frame, app: &App) -> Rect {
     [first, foot].into_iter().for_each(|line| buffer.set_style(line, bar));
     let clock = app.replay.map_or_else(String::new, |replay| position_text(&replay));
     let room = usize::from(first.width).saturating_sub(clock.chars().count() + 1);
-    paint::text(buffer, first, &paint::cut(&format!(" tccc top  {}", app.title), room), bar);
+    paint::text(buffer, first, &cut(&format!(" tccc top  {}", app.title), room), bar);
     paint::right(buffer, first, &format!("{clock} "), bar);
     let counts = app.live.counts();
     let lost = lost_text(app);
     let style =
         if counts.dropped + counts.untracked + counts.unnamed > 0 { app.theme.alarm() } else { app.theme.faint() };
     let room = usize::from(second.width).saturating_sub(lost.chars().count() + 1);
-    paint::text(buffer, second, &paint::cut(&totals_text(app), room), Style::new());
+    paint::text(buffer, second, &cut(&totals_text(app), room), Style::new());
     paint::right(buffer, second, &lost, style);
     let above = 2 + u16::from(notice.is_some());
     if let Some((text, style)) = notice {

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::plain::plain;
+use crate::plain::cut;
 
 /// Cuts text that is too long and marks it with `…`.
 pub fn text(buffer: &mut Buffer, place: Rect, text: &str, style: Style) {
@@ -39,37 +39,9 @@ pub fn below(place: Rect, rows: u16) -> Rect {
     Rect { y: place.y + rows, height: place.height - rows, ..place }
 }
 
-/// Keeps the beginning.
-pub fn cut(text: &str, width: usize) -> String {
-    let text = plain(text);
-    if text.chars().count() <= width {
-        return text;
-    }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…")
-}
-
-/// Keeps the end, which distinguishes paths better.
-pub fn cut_begin(text: &str, width: usize) -> String {
-    let text = plain(text);
-    let length = text.chars().count();
-    if length <= width {
-        return text;
-    }
-    let kept: String = text.chars().skip(length - width.saturating_sub(1)).collect();
-    format!("…{kept}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_text_is_cut_and_hostile_text_is_made_plain() {
-        assert_eq!((cut("abcdef", 4), cut_begin("abcdef", 4)), ("abc…".into(), "…def".into()));
-        assert_eq!((cut("abcd", 4), cut("ab", 0)), ("abcd".into(), "…".into()));
-        assert_eq!(cut("a\u{1b}[2J", 9), "a\u{fffd}[2J");
-    }
 
     #[test]
     fn lines_outside_a_place_have_no_height() {

@@ -9,6 +9,7 @@ use super::app::App;
 use super::{number, paint, theme};
 use crate::model::live::listing::{SocketColumn, SocketValue};
 use crate::model::live::{Live, socket::Socket};
+use crate::plain::cut_begin;
 use crate::trace::event::{CaState, with_room};
 
 struct TableColumn {
@@ -174,7 +175,7 @@ fn sign_of(app: &App, socket: &Socket) -> (&'static str, Style) {
 fn cell_text(live: &Live, socket: &Socket, shown: &TableColumn) -> String {
     match (live.cell(socket, shown.column), shown.column) {
         (SocketValue::Nothing, _) => "-".to_owned(),
-        (SocketValue::Text(text), SocketColumn::Cgroup) => paint::cut_begin(&text, shown.width.into()),
+        (SocketValue::Text(text), SocketColumn::Cgroup) => cut_begin(&text, shown.width.into()),
         (SocketValue::Text(text), _) => text,
         (SocketValue::Number(value), SocketColumn::Srtt | SocketColumn::MinRtt) => number::micros(value),
         (SocketValue::Number(value), SocketColumn::Goodput | SocketColumn::Received) => number::rate(value),

@@ -9,8 +9,10 @@ use terminal_size::{Width, terminal_size_of};
 
 use super::naming::StateWords;
 use super::note;
+use crate::plain;
 use crate::trace::arrival::RuleArm;
 use crate::trace::event::{ColumnPlace, Event, EventField, EventKind, FieldType, FieldValue, column, with_room};
+use crate::trace::filter::ALGORITHM_NAME_MAX;
 
 /// One socket at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +37,9 @@ enum ColumnValue {
     Row(for<'a> fn(&EventRow<'a>) -> Option<FieldValue<'a>>),
 }
 
+/// Columns of a stream on a terminal whose rank or width differs from the one in files and pipes. The local address gets
+/// room last, because rows of one connection repeat it.
+const ON_TERMINAL: [(&str, u8, usize); 3] = [("time_s", 1, 8), ("algorithm", 0, ALGORITHM_NAME_MAX), ("local", 4, 21)];
 const GAP: &str = "  ";
 /// Columns that only a stream shows, not a single sweep.
 const OF_STREAM: [&str; 3] = ["time_s", "kind", "prior_ca_state"];
@@ -58,7 +63,7 @@ fn derived_columns() -> [EventColumn; 6] {
     let time = |row: &EventRow| Some(FieldValue::Real(row.time_s));
     [
         EventColumn { name: "time_s", kind: FieldType::Real, shown: column(0, 0, 10), value: ColumnValue::Row(time) },
-        text("prior_ca_state", column(2, 1, 0), |row| {
+        text("prior_ca_state", column(2, 2, 0), |row| {
             (row.event.kind == EventKind::State).then(|| row.event.prior_ca_state.name().into())
         }),
         text("phase", column(10, 1, 10), |row| row.words.phase(row.event).map(FieldValue::from)),
@@ -83,44 +88,21 @@ pub struct EventTable {
     columns: Vec<(&'static EventColumn, usize)>,
     /// Number of columns that did not fit.
     hidden: usize,
-    /// Whether cells are cut to their columns, so that no row of a stream is wider than the terminal.
+    /// Whether cells are cut to their columns, whose widths were chosen before the rows are known.
     is_cut: bool,
 }
 
-/// Columns of a stream that every terminal shows, with their widths there.
-const OF_EVERY_TERMINAL: [(&str, usize); 5] =
-    [("kind", 6), ("remote", 21), ("algorithm", 9), ("cwnd_pkts", 9), ("srtt_us", 7)];
-/// Widths of the time on a terminal and of the longest name of an algorithm.
-const TIME_WIDTH: usize = 8;
-const ALGORITHM_WIDTH: usize = 15;
-
 impl EventTable {
-    /// Uses each column's usual width, because the rows are not known yet.
+    /// Uses each column's usual width, because the rows are not known yet. On a terminal, cells are cut to it.
     pub fn of_stream(limit: usize) -> Self {
+        let is_cut = limit < usize::MAX;
+        let usual = |column: &'static EventColumn| (column, column.shown.rank, column.shown.width);
+        let place = |column: &'static EventColumn| {
+            let own = ON_TERMINAL.iter().find(|(name, ..)| is_cut && *name == column.name);
+            own.map_or(usual(column), |&(_, rank, width)| (column, rank, width))
+        };
         let shown = COLUMNS.iter().filter(|column| column.shown.rank < ColumnPlace::MACHINE);
-        if limit == usize::MAX {
-            return Self::fitting(shown.map(|column| (column, column.shown.rank, column.shown.width)), limit);
-        }
-        let of_terminal = shown.map(|column| {
-            let always = OF_EVERY_TERMINAL.iter().find(|(name, _)| *name == column.name);
-            let (rank, width) = match (column.name, always) {
-                (_, Some((_, width))) => (0, *width),
-                ("time_s", _) => (1, TIME_WIDTH),
-                ("ca_state", _) => (2, column.shown.width),
-                ("local", _) => (4, column.shown.width),
-                // Only few rows have it.
-                ("prior_ca_state", _) => (5, column.shown.width),
-                _ => (column.shown.rank + 2, column.shown.width),
-            };
-            (column, rank, width)
-        });
-        let mut table = EventTable { is_cut: true, ..Self::fitting(of_terminal, limit) };
-        let used: usize = table.columns.iter().map(|(_, width)| width + GAP.len()).sum();
-        let free = (limit + GAP.len()).saturating_sub(used);
-        if let Some((_, width)) = table.columns.iter_mut().find(|(column, _)| column.name == "algorithm") {
-            *width = (*width + free).min(ALGORITHM_WIDTH);
-        }
-        table
+        EventTable { is_cut, ..Self::fitting(shown.map(place), limit) }
     }
 
     pub fn of_rows(rows: &[EventRow], limit: usize) -> Self {
@@ -152,23 +134,16 @@ impl EventTable {
     }
 }
 
-/// The text of a cell of at most `width` characters.
-///
-/// A time loses decimals, an address its beginning because the port is at its end, and other text its end.
+/// The text of a cell of at most `width` characters. A time loses decimals first.
 fn cut(column: &EventColumn, row: &EventRow, width: usize) -> String {
-    if column.name == "time_s" {
-        let digits = |decimals: usize| format!("{:.decimals$}", row.time_s);
-        return (0..=3).rev().map(digits).find(|text| text.len() <= width).unwrap_or_else(|| digits(0));
+    match column.name {
+        "time_s" => {
+            let digits = |decimals: usize| format!("{:.decimals$}", row.time_s);
+            (0..=3).rev().map(digits).find(|text| text.len() <= width).unwrap_or_else(|| digits(0))
+        }
+        "local" | "remote" => plain::cut_begin(&text(column, row), width), // the port is at the end
+        _ => plain::cut(&text(column, row), width),
     }
-    let text = text(column, row);
-    let length = text.chars().count();
-    if length <= width {
-        return text;
-    }
-    if matches!(column.name, "local" | "remote") {
-        return format!("…{}", text.chars().skip(length + 1 - width).collect::<String>());
-    }
-    format!("{}…", text.chars().take(width - 1).collect::<String>())
 }
 
 fn text(column: &EventColumn, row: &EventRow) -> String {
@@ -210,7 +185,7 @@ mod tests {
         };
         let mut naming = Naming::default();
         let words = naming.words(&wide.algorithm).clone();
-        for limit in [60, 80, 100, 120] {
+        for limit in [69, 80, 100, 120] {
             let table = EventTable::of_stream(limit);
             let mut out = Vec::new();
             table.write_line(&mut out, None).unwrap();
@@ -221,7 +196,8 @@ mod tests {
             let text = String::from_utf8(out).unwrap();
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= limit, "{limit}: {text}");
-            assert!(OF_EVERY_TERMINAL.iter().all(|(name, _)| text.contains(name)), "{limit}: {text}");
+            let always = ["kind", "remote", "algorithm", "cwnd_pkts", "srtt_us"];
+            assert!(always.iter().all(|name| text.contains(name)), "{limit}: {text}");
             assert_eq!(text.contains("time_s"), limit >= 80, "{limit}: {text}");
             assert!(text.contains(":65535") && !text.contains("local"), "{limit}: {text}");
         }
