@@ -106,16 +106,12 @@ fn unchecked(left_out: &[PathBuf]) -> Option<Failure> {
 }
 
 fn unwritable(file: &Path, error: io::Error) -> anyhow::Error {
-    let why = match error.kind() {
-        ErrorKind::NotFound => "there is no such directory",
-        ErrorKind::NotADirectory => "a part of the path is no directory",
-        ErrorKind::IsADirectory => "it is a directory",
-        _ => &reason(&error),
+    let (why, refuse): (_, fn(String) -> Failure) = match error.kind() {
+        ErrorKind::NotFound => ("there is no such directory".to_owned(), Failure::usage),
+        ErrorKind::NotADirectory => ("a part of the path is not a directory".to_owned(), Failure::usage),
+        ErrorKind::IsADirectory => ("it is a directory".to_owned(), Failure::usage),
+        _ => (reason(&error), Failure::failed),
     };
     let what = format!("cannot write the report \"{}\": {why}", file.display());
-    let hint = "name a file in a directory that exists and can be written";
-    match error.kind() {
-        ErrorKind::StorageFull => Failure::failed(what).into(),
-        _ => Failure::usage(what).hint(hint).into(),
-    }
+    refuse(what).hint("name a file in a directory that exists and can be written").into()
 }

@@ -38,7 +38,7 @@ fn check_without_a_target_passes_and_says_that_nothing_was_checked() {
 #[test]
 fn report_that_cannot_be_written_is_refused_with_the_reason() {
     let directory = Directory::complete();
-    report(2, &[directory.path.to_str().unwrap(), "--out", "/proc/version"])
+    report(1, &[directory.path.to_str().unwrap(), "--out", "/proc/version"])
         .stderr_has("cannot write the report \"/proc/version\": ")
         .stderr_has("hint: name a file in a directory that exists and can be written");
 }
