@@ -68,6 +68,7 @@ fn link_of_another_program_is_detached_as_status_says() {
     let _link = loaded.maps_mut().find(|map| map.name() == "ldk_small").unwrap().attach_struct_ops().unwrap();
     let (found, words) = foreign_named("ldk_small");
     assert_eq!(found["pid"], std::process::id(), "{found}");
+    run(0, "list").stdout_has("congestion control by BPF").stdout_has("another program");
     assert_eq!(words, ["bpftool", "link", "detach", "id", &found["link_id"].to_string()]);
     check(0, Command::new(&words[0]).args(&words[1..]));
     assert_removed("ldk_small");

@@ -1,5 +1,6 @@
 //! `tccc list`: the algorithms in this binary, and the kernel's own.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use anyhow::Result;
@@ -10,7 +11,8 @@ use crate::catalog::risk::{Level, Risk};
 use crate::catalog::{self, source};
 use crate::cli::output::OutputFormat;
 use crate::cli::output::plain::{marked_title, row, write_columns};
-use crate::kernel::congestion;
+use crate::kernel::probe::Features;
+use crate::kernel::{congestion, struct_ops};
 use crate::state::Store;
 
 /// Show every algorithm: title, source, risk, registered or not
@@ -54,6 +56,9 @@ struct ListDocument {
 impl Args {
     pub fn run(&self) -> Result<()> {
         let available = congestion::available().unwrap_or_default();
+        // Without root, the kernel does not list its maps.
+        let tables = Features::probe().and_then(|features| struct_ops::tables(&features)).unwrap_or_default();
+        let by_bpf = tables.into_iter().map(|table| table.name).collect();
         let carried = catalog::all().iter().map(|algorithm| AlgorithmLine {
             id: algorithm.id.clone(),
             title: algorithm.title.clone(),
@@ -64,23 +69,24 @@ impl Args {
             code: source::code_digest(&algorithm.id),
             from: "tccc",
         });
-        let others = available.iter().filter(|name| catalog::find(name).is_err()).map(|name| other(name));
+        let others = available.iter().filter(|name| catalog::find(name).is_err()).map(|name| other(name, &by_bpf));
         let document =
             ListDocument { default: congestion::default().ok(), algorithms: carried.chain(others).collect() };
         self.output.print(&document, write_table)
     }
 }
 
-fn other(name: &str) -> AlgorithmLine {
+fn other(name: &str, by_bpf: &BTreeSet<String>) -> AlgorithmLine {
     let (title, source, patented, risk, from) = match Store::of_host().record(name) {
         Some(record) => {
             let patented = catalog::find(&record.algorithm).is_ok_and(|algorithm| algorithm.patents().is_some());
             let risk = Some(risk_of(&record).level);
             (record.title, format!("loaded from {}", record.algorithm), patented, risk, "loaded")
         }
-        None => {
-            ("registered, not by tccc".to_owned(), "the kernel or another program".to_owned(), false, None, "kernel")
+        None if by_bpf.contains(name) => {
+            ("congestion control by BPF".to_owned(), "another program".to_owned(), false, None, "kernel")
         }
+        None => ("in this kernel".to_owned(), "the kernel".to_owned(), false, None, "kernel"),
     };
     AlgorithmLine { id: name.to_owned(), title, source, patented, registered: true, risk, code: None, from }
 }
