@@ -96,7 +96,7 @@ pub fn owners() -> Result<Vec<ConnectionOwner>> {
 
 /// Cookies of a process's TCP sockets, or of the one behind a descriptor.
 ///
-/// Errors: no such process; not permitted to check at its descriptors; the kernel has no socket diagnostics.
+/// Errors: no such process; not permitted to read its descriptors; the kernel has no socket diagnostics.
 pub fn cookies_of(pid: u32, descriptor: Option<u32>) -> Result<Vec<u64>> {
     let folder = PathBuf::from(format!("/proc/{pid}/fd"));
     let files = fs::read_dir(&folder).map_err(|error| match error.kind() {

@@ -212,7 +212,7 @@ fn restore_default(instance: &Instance, locked: &Locked, done: &mut Unloaded) ->
         congestion::set_default(&target).with_context(|| format!("make \"{target}\" the default again"))?;
         done.default_restored = Some(target);
     } else if previous.as_ref().is_some_and(|previous| *previous != now) {
-        done.notes.push(format!("the default was changed to \"{now}\" since then, and stays"));
+        done.notes.push(format!("the default has since been changed to \"{now}\", and stays"));
     }
     // Records that remember this name as the previous default get this name's own previous default.
     let Some(default) = default else { return Ok(()) };

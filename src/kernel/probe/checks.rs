@@ -184,7 +184,7 @@ fn never_skipped(types: &Types) -> HostCheck {
     };
     useful("callbacks are never skipped", found == "yes", found).helps(
         "trustworthy windows",
-        "use a mainline kernel; on this one a window is rarely wrong; its run is repeated",
+        "use a mainline kernel; on this one a window is wrong now and then, and its run is repeated",
     )
 }
 

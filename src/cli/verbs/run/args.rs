@@ -14,7 +14,7 @@ use crate::scenario::{Profile, RUNS_MAX};
 
 /// Run experiments from scenario files
 ///
-/// Measures the empty path first, and stops if the path does not match the scenario for. The same command with the same
+/// Measures the empty path first, and stops if the path does not match the scenario. The same command with the same
 /// --out resumes an interrupted experiment. With --only, --shard or more --runs it adds further runs to it. `tccc report
 /// --check` tells whether the results match.
 ///
