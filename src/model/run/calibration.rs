@@ -120,5 +120,11 @@ mod tests {
         let one = Calibration { quantity: Quantity { from, to, kind: "loss".to_owned(), at }, ..old };
         let text = serde_json::to_string(&one).unwrap();
         assert_eq!(serde_json::from_str::<Calibration>(&text).unwrap(), one, "{text}");
+        let simple = serde_json::to_value(serde_json::from_str::<Calibration>(OLD).unwrap()).unwrap();
+        assert_eq!(
+            (&simple["path"]["from"], &simple["path"]["at"]["loss"]),
+            (&"s".into(), &"1%".into()),
+            "not only text"
+        );
     }
 }

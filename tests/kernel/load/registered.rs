@@ -120,7 +120,7 @@ fn default_is_restored_unless_another_program_changed_it() {
     run(0, "load dtcp --as ldk_left --default");
     fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno").unwrap();
     assert!(drift("ldk_left")[0].contains("it was made the default, but the default is now \"reno\""));
-    run(0, "unload ldk_left").stderr_has("the default was changed to \"reno\" since then, and stays");
+    run(0, "unload ldk_left").stderr_has("the default has since been changed to \"reno\", and stays");
     assert_eq!(default(), "reno");
     fs::write("/proc/sys/net/ipv4/tcp_congestion_control", before).unwrap();
 }

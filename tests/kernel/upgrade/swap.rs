@@ -125,6 +125,9 @@ fn upgrade_keeps_tunables_unless_the_algorithm_is_given() {
     assert_eq!(tunables(), "{\"keep_avoidance\":901,\"keep_timeout\":77}");
     run(0, "upgrade ldk_tuned --set keep_timeout=78");
     assert_eq!(tunables(), "{\"keep_avoidance\":901,\"keep_timeout\":78}");
+    // With blanks it once counted as another name, and was refused as given twice.
+    check(0, tccc().args(["upgrade", "ldk_tuned", "--set", "keep_timeout = 77"]));
+    assert_eq!(tunables(), "{\"keep_avoidance\":901,\"keep_timeout\":77}");
     run(0, "upgrade ldk_tuned dtcp --set keep_timeout=79");
     assert_eq!(tunables(), "{\"keep_timeout\":79}");
     run(0, "upgrade ldk_tuned tahoe");
