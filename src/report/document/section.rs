@@ -36,8 +36,8 @@ pub fn metrics(content: &ReportContent<'_>) -> Vec<Element> {
 fn without_ratios(report: &Report) -> Option<Element> {
     let variants = each_once(report.cells.iter().map(|cell| cell.variant.as_str()));
     let [first, _, ..] = variants[..] else { return None };
-    let how = format!("none: `report = {{ baseline = \"{first}\" }}` in the scenario compares every variant with one");
-    report.baseline.is_none().then_some(Element::Remark("ratios", how))
+    let how = format!("No ratios: the scenario names no baseline; `report = {{ baseline = \"{first}\" }}` adds them");
+    report.baseline.is_none().then_some(Element::Conclusion(how))
 }
 
 fn of_table(report: &Report, table: &Table) -> Vec<Element> {
