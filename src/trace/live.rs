@@ -123,18 +123,15 @@ impl Tracer {
         if waited < 0 && waited != -libc::EINTR {
             bail!("wait for events: {}", std::io::Error::from_raw_os_error(-waited));
         }
-        let mut count = self.hand_over(take)?;
-        while self.ring.consume_raw_n(BATCH_EVENTS) > 0 {
-            count += self.hand_over(take)?;
+        let mut count = 0;
+        loop {
+            let decoded = std::mem::take(&mut *self.decoded.lock().expect("no reader of events panics"));
+            count += decoded.len();
+            decoded.into_iter().try_for_each(|event| event.map(&mut *take)).context("decode an event")?;
+            if self.ring.consume_raw_n(BATCH_EVENTS) <= 0 {
+                return Ok(count);
+            }
         }
-        Ok(count)
-    }
-
-    fn hand_over(&self, take: &mut dyn FnMut(Event)) -> Result<usize> {
-        let decoded = std::mem::take(&mut *self.decoded.lock().expect("no reader of events panics"));
-        let count = decoded.len();
-        decoded.into_iter().try_for_each(|event| event.map(&mut *take)).context("decode an event")?;
-        Ok(count)
     }
 
     /// Limitations on this kernel, with reasons.
