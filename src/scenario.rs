@@ -1,7 +1,7 @@
 //! A scenario: one TOML file with a path, the flows on it, what varies, and the numbers that others published.
 //!
-//! [`mod@reference`] declares every field. Reading is strict: the first mistake is reported with its file, line and field,
-//! and with what is allowed there.
+//! [`mod@reference`] declares every field. Reading is strict: each mistake is reported with its file, line and field, and with
+//! what is allowed there.
 
 pub(crate) mod algorithm;
 mod bottleneck;
@@ -20,7 +20,7 @@ use anyhow::{Context, Result};
 use crate::bounded;
 use crate::failure::Failure;
 use crate::model::run::Engine;
-use crate::written::Mistake;
+use crate::written::{Mistake, Mistakes};
 
 pub(crate) use self::document::link::read_link;
 pub use self::document::ns2::Ns2Spec;
@@ -35,7 +35,7 @@ pub use self::spec::{
 pub use self::whole::Scenario;
 pub use crate::path::route::LinkSpec;
 
-/// Only scenarios report a single mistake; readers of other files report all mistakes at once.
+/// A mistake that was found after the scenario was read.
 impl From<Box<Mistake>> for Failure {
     fn from(mistake: Box<Mistake>) -> Failure {
         let failure = Failure::usage(mistake.to_string());
@@ -49,7 +49,7 @@ const BYTES_MAX: u64 = 16 << 20;
 impl Scenario {
     /// Reads a scenario that an engine is to run.
     ///
-    /// Errors: the file cannot be read; the first mistake in it, as a usage failure.
+    /// Errors: the file cannot be read; mistakes in it, as a usage failure.
     pub fn load(path: &Path, engine: Engine) -> Result<Scenario> {
         let file = path.display().to_string();
         let bytes = match bounded::read(path, BYTES_MAX) {
@@ -72,8 +72,8 @@ impl Scenario {
 
     /// Reads a scenario from its text. `file` gives the folder of other files, and its name in errors.
     ///
-    /// Errors: the first mistake found.
-    pub fn parse(file: &str, text: &str) -> Result<Scenario, Box<Mistake>> {
+    /// Errors: the mistakes in it.
+    pub fn parse(file: &str, text: &str) -> Result<Scenario, Mistakes> {
         document::parse(file, text, None)
     }
 }

@@ -1,5 +1,6 @@
 //! Reads the scenario file. Each value is read once for every cell of the sweep.
 
+mod all;
 mod files;
 mod flow;
 pub(super) mod link;
@@ -23,7 +24,7 @@ use super::algorithm;
 use super::spec::{Cell, VirtualSpec};
 use super::whole::Scenario;
 use crate::model::run::{At, Engine};
-use crate::written::Mistake;
+use crate::written::{Mistake, Mistakes};
 
 /// Fine enough to see each round of a path with 100 ms or more, coarse enough that a 100 s run stays under a megabyte.
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -34,29 +35,36 @@ const MTU: u32 = 1500;
 ///
 /// `engine` is the one that is to run the scenario here. Algorithms are not looked up without it, because the runs of a
 /// report may be from another host.
-pub fn parse(file: &str, text: &str, engine: Option<Engine>) -> Result<Scenario> {
-    let whole = syntax(file, text)?;
+///
+/// Errors: the first mistake that reading meets, and all others that the declarations show.
+pub fn parse(file: &str, text: &str, engine: Option<Engine>) -> Result<Scenario, Mistakes> {
+    let whole = syntax(file, text).map_err(all::described)?;
     let files = Files::beside(file);
-    let nowhere = At::new();
-    let reader = CellReader { file, text, whole: &whole, files: &files, at: &nowhere };
-    reader.document().known()?;
-    let sweep = reader.read_sweep()?;
-    reader.check_amount(&sweep)?;
-    let places = sweep::combinations(&sweep);
-    let of = |at| CellReader { at, ..reader };
-    let reader = of(&places[0]);
-    let head = reader.head()?;
-    let cells = places.iter().map(|at| of(at).cell()).collect::<Result<Vec<Cell>, _>>()?;
-    reader.check_distinct(&sweep, &cells)?;
-    let scenario = reader.compared(head, &MeasuredNames::new(sweep, &cells));
-    // A misspelt algorithm explains a name that seems unknown. The simulator has algorithms of its own.
-    let engine = engine.filter(|_| !reader.document().has("ns2"));
-    let unknown = || engine.and_then(|engine| reader.unknown_algorithm(&cells, engine));
-    let scenario = scenario.map_err(|mistake| unknown().unwrap_or(mistake))?;
-    Ok(Scenario { cells, files: files.into_texts(), ..scenario })
+    let reader = CellReader { file, text, whole: &whole, files: &files, at: &At::new() };
+    let scenario = reader.scenario(engine).map_err(|first| reader.all_mistakes(*first))?;
+    Ok(Scenario { files: files.into_texts(), ..scenario })
 }
 
 impl CellReader<'_> {
+    /// Reads everything but the texts of other files.
+    fn scenario(self, engine: Option<Engine>) -> Result<Scenario> {
+        self.document().known()?;
+        let sweep = self.read_sweep()?;
+        self.check_amount(&sweep)?;
+        let places = sweep::combinations(&sweep);
+        let of = |at| CellReader { at, ..self };
+        let reader = of(&places[0]);
+        let head = reader.head()?;
+        let cells = places.iter().map(|at| of(at).cell()).collect::<Result<Vec<Cell>, _>>()?;
+        reader.check_distinct(&sweep, &cells)?;
+        let scenario = reader.compared(head, &MeasuredNames::new(sweep, &cells));
+        // A misspelt algorithm explains a name that seems unknown. The simulator has algorithms of its own.
+        let engine = engine.filter(|_| !reader.document().has("ns2"));
+        let unknown = || engine.and_then(|engine| reader.unknown_algorithm(&cells, engine));
+        let scenario = scenario.map_err(|mistake| unknown().unwrap_or(mistake))?;
+        Ok(Scenario { cells, ..scenario })
+    }
+
     /// Reads one cell and checks it.
     fn cell(&self) -> Result<Cell> {
         let mtu = self.document().get("mtu").map(|mtu| mtu.unquoted()).transpose()?;

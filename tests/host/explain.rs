@@ -6,6 +6,7 @@ use std::process::Output;
 
 use serde_json::Value;
 use tccc::scenario::Scenario;
+use tccc::written::{Mistake, Mistakes};
 use toml::Table;
 
 use crate::common::tccc;
@@ -154,7 +155,7 @@ impl ExampleScenarios {
         }
     }
 
-    fn read(&self, scenario: &Table) -> Result<Scenario, Box<tccc::written::Mistake>> {
+    fn read(&self, scenario: &Table) -> Result<Scenario, Mistakes> {
         let file: PathBuf = self.folder.path().join("x.toml");
         let mut read = Scenario::parse(file.to_str().unwrap(), &scenario.to_string())?;
         read.text.clear();
@@ -239,9 +240,10 @@ fn every_field_is_read() {
         let (key, _) = assigned(examples(field).next().unwrap());
         let mut refused = Vec::new();
         for (name, scenario) in bench.with(path, &key, Some(&date)) {
-            refused.push((name, bench.read(&scenario).expect_err(path).field));
+            refused.push((name, bench.read(&scenario).expect_err(path).mistakes));
         }
-        assert!(refused.iter().any(|(name, field)| name == field), "{path}: {refused:?}");
+        let is_named = |(name, mistakes): &(String, Vec<Mistake>)| mistakes.iter().any(|it| it.field == *name);
+        assert!(refused.iter().any(is_named), "{path}: {refused:?}");
     }
 }
 
@@ -272,7 +274,9 @@ fn ends_of_a_range_and_every_word_are_taken() {
         let words = text(field, "kind").split(" or ").filter(|word| word.starts_with('"'));
         for text in ends.chain(words.map(|word| word.trim_matches('"'))) {
             let value = text.parse::<i64>().map_or_else(|_| text.into(), toml::Value::Integer);
-            let is_wrong = |name: &str, scenario: &Table| bench.read(scenario).is_err_and(|why| why.field == name);
+            let is_wrong = |name: &str, scenario: &Table| {
+                bench.read(scenario).is_err_and(|why| why.mistakes.iter().any(|it| it.field == name))
+            };
             let all = bench.with(path, key, Some(&value));
             assert!(all.iter().any(|(name, scenario)| !is_wrong(name, scenario)), "{path} = {text}");
         }

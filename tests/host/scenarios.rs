@@ -54,6 +54,18 @@ fn every_scenario_reads_plans_and_names_its_source() {
     }
 }
 
+/// The pass over the declarations once more would refuse what the reader takes.
+#[test]
+fn one_mistake_in_a_scenario_of_the_tree_is_reported_alone() {
+    const WRONG: &str = "[[figure]]\ntitle = \"t\"\nx = \"time\"\ny = \"nothing\"\n";
+    for file in scenarios() {
+        let text = fs::read_to_string(&file).unwrap() + WRONG;
+        let mistakes = Scenario::parse(file.to_str().unwrap(), &text).unwrap_err().mistakes;
+        let fields: Vec<&str> = mistakes.iter().map(|mistake| mistake.field.as_str()).collect();
+        assert_eq!(fields, ["figure.y"], "{mistakes:#?}");
+    }
+}
+
 #[test]
 fn scenarios_of_every_algorithm_have_every_algorithm() {
     let all = catalog::all().iter().map(|algorithm| algorithm.id.clone()).collect::<Vec<String>>();

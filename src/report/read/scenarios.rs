@@ -32,7 +32,7 @@ impl Scenarios {
         }
         let (text, name, seed, is_simulated) = &key;
         let parsed = Scenario::parse(&folder.join("scenario.toml").display().to_string(), text);
-        let parsed = parsed.map_err(|error| Failure::from(error).hint(OF_ALL_RUNS))?;
+        let parsed = parsed.map_err(|mistakes| Failure::from(mistakes).hint(OF_ALL_RUNS))?;
         let scenario = Scenario { name: name.clone(), seed: *seed, ..parsed };
         let scenario = Arc::new(if *is_simulated { scenario.simulated()? } else { scenario });
         self.0.insert(key, Arc::clone(&scenario));

@@ -211,7 +211,7 @@ impl Read for (BitsPerSec, Option<RateTrace>) {
 /// Errors: the first mistake.
 pub fn read_link(text: &str, mtu: u32) -> Result<LinkConfig> {
     let (files, nowhere) = (Files::anywhere(), At::new());
-    let whole = syntax("", text)?;
+    let whole = syntax("", text).map_err(|mut all| Box::new(all.mistakes.swap_remove(0)))?;
     let reader = CellReader { file: "", text, whole: &whole, files: &files, at: &nowhere };
     let table = reader.document().tables("link")?.swap_remove(0);
     Ok(LinkConfig { directions: WrittenLink::new(Default::default(), table)?.directions(Duration::MAX)?, mtu })

@@ -7,13 +7,14 @@ use super::files::Files;
 use super::value::{Read, ScenarioValue};
 use crate::model::run::At;
 use crate::nearest::nearest;
-use crate::scenario::reference::{DOCUMENT, OPEN, ScenarioField, ScenarioSection};
-use crate::written::{self, Mistake};
+use crate::scenario::reference::{DOCUMENT, OPEN, ScenarioField, ScenarioSection, Unset};
+use crate::written::{self, Mistake, Mistakes};
 
-/// Reading stops at the first mistake.
+/// Reading stops at the first mistake; [`super::all`] finds others.
 pub type Result<T, E = Box<Mistake>> = std::result::Result<T, E>;
 
 pub const REFERENCE: &str = "scenarios/REFERENCE.md";
+const MISSING: &str = "missing, and it has no default";
 
 /// Reads a scenario file for one cell.
 #[derive(Clone, Copy)]
@@ -27,12 +28,10 @@ pub struct CellReader<'t> {
     pub at: &'t At,
 }
 
-/// Errors: the first mistake in the TOML syntax.
-pub fn syntax<'t>(file: &'t str, text: &'t str) -> Result<Spanned<DeTable<'t>>> {
+/// Errors: the mistakes in the TOML syntax.
+pub fn syntax<'t>(file: &'t str, text: &'t str) -> Result<Spanned<DeTable<'t>>, Mistakes> {
     let mut reader = written::Reader::new(file, text, REFERENCE);
-    let document = reader.syntax();
-    let first = reader.mistakes.into_iter().next();
-    first.map_or(Ok(document.unwrap_or(Spanned::new(0..0, DeTable::new()))), |first| Err(Box::new(first)))
+    reader.syntax().ok_or_else(|| reader.refused())
 }
 
 impl<'t> CellReader<'t> {
@@ -82,11 +81,10 @@ impl<'t> Layer<'t> {
 }
 
 impl<'t> ScenarioTable<'t> {
-    /// Errors: a field that the section does not declare.
-    pub fn new(value: &ScenarioValue<'t>, entries: &'t DeTable<'t>) -> Result<Self> {
+    pub fn new(value: &ScenarioValue<'t>, entries: &'t DeTable<'t>) -> Self {
         let section = value.field.and_then(ScenarioField::section).unwrap_or(&OPEN);
         let layer = Layer { name: value.name.clone(), start: value.written.span().start, entries, section };
-        ScenarioTable { reader: value.reader, layers: vec![layer] }.known()
+        ScenarioTable { reader: value.reader, layers: vec![layer] }
     }
 
     pub fn empty(reader: CellReader<'t>) -> Self {
@@ -120,7 +118,7 @@ impl<'t> ScenarioTable<'t> {
 
     /// Errors: the field is missing.
     pub fn need(&self, key: &str) -> Result<ScenarioValue<'t>> {
-        self.get(key).ok_or_else(|| self.missing(key, "missing, and it has no default"))
+        self.get(key).ok_or_else(|| self.missing(key, MISSING))
     }
 
     /// None: the table leaves the field out.
@@ -152,40 +150,49 @@ impl<'t> ScenarioTable<'t> {
     /// Reads `[[key]]`: no table if the key is missing.
     pub fn tables(&self, key: &str) -> Result<Vec<ScenarioTable<'t>>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
-        let Some(items) = value.items() else {
-            let what = format!("expected [[{}]], in two pairs of brackets: there may be several", value.name);
-            return Err(value.refuse_field(what));
-        };
-        items.iter().map(ScenarioValue::table).collect()
+        value.any_tables()?.into_iter().map(ScenarioTable::known).collect()
     }
 
     /// Errors: a field that no section of the table declares.
     pub fn known(self) -> Result<Self> {
+        let first = self.undeclared().next();
+        first.map_or(Ok(self), Err)
+    }
+
+    /// A mistake for each field that no section of the table declares.
+    pub fn undeclared(&self) -> impl Iterator<Item = Box<Mistake>> {
         let fields = self.layers.iter().flat_map(|layer| layer.section.fields());
         let known: Vec<&str> = fields.map(|(field, _)| field.name).collect();
         let may_have = |key: &str| self.field(key).is_some() || self.layers.iter().any(|layer| layer.section.is_open());
-        self.check_known(may_have, &known, || format!("one of {}", known.join(", ")))?;
-        Ok(self)
+        self.unknown(may_have, known.clone(), move || format!("one of {}", known.join(", ")))
+    }
+
+    /// A mistake for each field that has no default and is not in the table, unless an unknown field looks like it.
+    pub fn left_out(&self) -> impl Iterator<Item = Box<Mistake>> {
+        let fields = self.layers.iter().flat_map(|layer| layer.section.fields());
+        let needed = fields.filter(|(_, unset)| matches!(unset, Unset::Needed)).map(|(field, _)| field.name);
+        let is_like = |key: &str, name: &str| self.field(key).is_none() && nearest(key, [name]).is_some();
+        let is_missing = move |name: &str| !self.has(name) && !self.entries().any(|(key, _)| is_like(key, name));
+        needed.filter(move |name| is_missing(name)).map(|name| self.missing(name, MISSING))
     }
 
     pub fn field(&self, key: &str) -> Option<&'static ScenarioField> {
         self.layers.iter().find_map(|layer| layer.section.field(key))
     }
 
-    /// Refuses other fields. `meant` are the names that a misspelt field may stand for.
-    pub fn check_known(
+    /// A mistake for each other field. `meant` are the names that a misspelt field may stand for.
+    pub fn unknown(
         &self,
         is_known: impl Fn(&str) -> bool,
-        meant: &[&str],
+        meant: Vec<&str>,
         expected: impl Fn() -> String,
-    ) -> Result<()> {
-        for layer in &self.layers {
-            let Some(key) = layer.entries.keys().find(|key| !is_known(key.get_ref())) else { continue };
+    ) -> impl Iterator<Item = Box<Mistake>> {
+        let keys = self.layers.iter().flat_map(|layer| layer.entries.keys().map(move |key| (layer, key)));
+        keys.filter(move |(_, key)| !is_known(key.get_ref())).map(move |(layer, key)| {
             let expected = format!("unknown field: expected {}", expected());
             let mut mistake = self.reader.mistake(key.span().start, &layer.name_of(key.get_ref()), expected);
             mistake.suggest(nearest(key.get_ref(), meant.iter().copied()));
-            return Err(mistake);
-        }
-        Ok(())
+            mistake
+        })
     }
 }

@@ -31,10 +31,12 @@ impl<'t> CellReader<'t> {
             let drawn = draw(table.needed(counted)?);
             let general = [counted, "access", "bottleneck"];
             let is_known = |key: &str| general.contains(&key) || drawn.iter().any(|link| link.own == key);
-            table.check_known(is_known, &general, || {
+            let expected = || {
                 let own: Vec<&str> = drawn.iter().map(|link| link.own.as_str()).collect();
                 format!("{}, or the name of a link: {}", general.join(", "), own.join(", "))
-            })?;
+            };
+            let unknown = table.unknown(is_known, general.to_vec(), expected).next();
+            unknown.map_or(Ok(()), Err)?;
             for TopologyLink { ends, class, own } in drawn {
                 links.push(WrittenLink::new(ends, fields(&table, &own)?.over(&fields(&table, class)?))?);
             }

@@ -195,14 +195,28 @@ impl<'t> ScenarioValue<'t> {
     }
 
     pub fn table(&self) -> Result<ScenarioTable<'t>> {
+        self.any_table()?.known()
+    }
+
+    /// The table, whatever fields it has.
+    pub(super) fn any_table(&self) -> Result<ScenarioTable<'t>> {
         match self.written.get_ref() {
-            DeValue::Table(entries) => ScenarioTable::new(self, entries),
+            DeValue::Table(entries) => Ok(ScenarioTable::new(self, entries)),
             DeValue::Array(_) if !self.name.contains('.') => {
                 let what = format!("expected [{}], in one pair of brackets: there is one", self.name);
                 Err(self.refuse_field(what))
             }
             _ => Err(self.refuse("expected a table, such as { name = 1 }")),
         }
+    }
+
+    /// The tables of `[[key]]`, whatever fields they have.
+    pub(super) fn any_tables(&self) -> Result<Vec<ScenarioTable<'t>>> {
+        let Some(items) = self.items() else {
+            let what = format!("expected [[{}]], in two pairs of brackets: there may be several", self.name);
+            return Err(self.refuse_field(what));
+        };
+        items.iter().map(ScenarioValue::any_table).collect()
     }
 
     pub fn parsed<T>(&self, parse: impl FnOnce(&str) -> Result<T, ParseError>) -> Result<T> {
@@ -249,12 +263,16 @@ impl<'t> ScenarioValue<'t> {
 
     /// One of the words of an enum.
     pub(super) fn word<T: Copy + VariantArray + Into<&'static str>>(&self) -> Result<T> {
+        let words: Vec<&str> = T::VARIANTS.iter().map(|&meaning| meaning.into()).collect();
+        Ok(T::VARIANTS[self.word_of(&words)?])
+    }
+
+    /// The index of the value among these words.
+    pub(super) fn word_of(&self, words: &[&str]) -> Result<usize> {
         let given = self.text()?.unwrap_or_default();
-        let found = T::VARIANTS.iter().find(|&&meaning| meaning.into() == given);
-        found.copied().ok_or_else(|| {
-            let words: Vec<&str> = T::VARIANTS.iter().map(|&meaning| meaning.into()).collect();
-            self.mistake_near(format!("expected {}", words.join(" or ")), nearest(&given, words))
-        })
+        let refuse =
+            || self.mistake_near(format!("expected {}", words.join(" or ")), nearest(&given, words.iter().copied()));
+        words.iter().position(|word| *word == given).ok_or_else(refuse)
     }
 }
 

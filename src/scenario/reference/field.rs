@@ -45,6 +45,8 @@ pub enum Kind {
     Data,
     Share,
     Rate([BitsPerSec; 2]),
+    /// A rate, or a trace whose mean rate is in the range.
+    RateOrTrace([BitsPerSec; 2]),
     Table(&'static ScenarioSection),
     Tables(&'static ScenarioSection),
 }
@@ -149,6 +151,7 @@ impl Kind {
             Kind::Data => "amount of data".to_owned(),
             Kind::Share => "share".to_owned(),
             Kind::Rate(_) => "rate".to_owned(),
+            Kind::RateOrTrace(_) => "rate or trace".to_owned(),
             Kind::Table(_) => "table".to_owned(),
             Kind::Tables(_) => "tables".to_owned(),
         }
@@ -158,7 +161,7 @@ impl Kind {
     pub fn units(&self) -> Option<&'static str> {
         match self {
             Kind::Time(_) => Some("us, ms, s, m, h or d"),
-            Kind::Rate(_) => Some("bit, kbit, mbit or gbit"),
+            Kind::Rate(_) | Kind::RateOrTrace(_) => Some("bit, kbit, mbit or gbit"),
             Kind::Data => Some("B, kB, MB, GB, KiB, MiB or GiB"),
             Kind::Queue => Some("pkts, B, kB, MB or bdp"),
             Kind::Share => Some("%, or none"),
@@ -188,7 +191,7 @@ impl Kind {
             Kind::Whole(range, _) => Some(range.map(|end| end.to_string())),
             Kind::Time(range) => range.map(|range| range.map(format_duration)),
             Kind::Share => Some(["0%", "100%"].map(str::to_owned)),
-            Kind::Rate(range) => Some(range.map(|end| end.to_string())),
+            Kind::Rate(range) | Kind::RateOrTrace(range) => Some(range.map(|end| end.to_string())),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::field::{Kind, Unset, sections};
-use Kind::{Is, Queue, Rate, Share, Table, Tables, Time, Whole};
+use Kind::{Is, Queue, Rate, RateOrTrace, Share, Table, Tables, Time, Whole};
 use Unset::{Means, Needed};
 
 use crate::path::{DELAY_MAX, RATE_RANGE};
@@ -25,7 +25,7 @@ sections! {
         /// Example: rate = "20mbit"
         /// Example: rate = "trace:lte.trace" # a file beside the scenario: times in ms, each of 1500 bytes
         /// Example: rate = "cellular:mean=10mbit,seed=7,length=60s" # a synthetic trace
-        rate: Rate(RATE_RANGE), Means("unlimited");
+        rate: RateOrTrace(RATE_RANGE), Means("unlimited");
         /// One-way delay of a packet that has left the queue.
         /// Example: delay = "20ms"
         delay: UP_TO_10S, Unset::Is("0s");
