@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::common::{check, run, tccc};
+use crate::lab::pty;
 
 #[track_caller]
 fn document(arguments: &str) -> Value {
@@ -29,6 +30,18 @@ fn list_shows_carried_and_kernel_algorithms() {
     assert_eq!(from("reno"), Some("kernel"));
     let table = run(0, "list").stdout();
     assert!(table.lines().any(|line| line.starts_with("dtcp ") && line.contains("Discrete TCP")), "{table}");
+}
+
+#[test]
+fn rows_of_a_table_stay_in_their_columns_on_a_narrow_terminal() {
+    let mut session = pty::Session::start(80, 200, &["list"]);
+    assert_eq!(session.end(), Some(0));
+    let ids: Vec<String> = listed().iter().map(|line| line["id"].as_str().unwrap().to_owned()).collect();
+    let screen = session.screen();
+    let beginnings: Vec<&str> =
+        screen.lines().filter_map(|line| line.split(' ').next()).filter(|it| !it.is_empty()).collect();
+    assert_eq!(beginnings[1..], ids, "{screen}");
+    assert!(screen.lines().count() > ids.len() + 1, "no cell took two lines: {screen}");
 }
 
 #[test]

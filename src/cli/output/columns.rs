@@ -2,10 +2,8 @@
 //!
 //! A narrow terminal shows the columns with the lowest ranks. Output to a file or pipe has all columns.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 use std::sync::LazyLock;
-
-use terminal_size::{Width, terminal_size_of};
 
 use super::naming::StateWords;
 use super::note;
@@ -158,15 +156,6 @@ pub fn note_hidden(EventTable { columns, hidden, .. }: &EventTable) {
         let all = hidden + columns.len();
         note(&format!("{hidden} of {all} columns do not fit; `| less -S` or another -o shows all"));
     }
-}
-
-/// Width of the terminal, characters; unlimited if stdout is not a terminal.
-pub fn line_limit() -> usize {
-    let stdout = io::stdout();
-    if !stdout.is_terminal() {
-        return usize::MAX;
-    }
-    terminal_size_of(&stdout).map_or(80, |(Width(columns), _)| columns.into())
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
-//! Columns for people: each as wide as its widest cell, the last one unpadded.
+//! Columns for people, as wide as their cells. On a terminal that is too narrow, cells take several lines.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
+
+use comfy_table::{ContentArrangement, Table, presets};
+use terminal_size::{Width, terminal_size_of};
 
 use crate::plain::plain;
 
@@ -10,15 +13,25 @@ pub fn write_columns<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> io::Result<()> {
-    let rows: Vec<[String; N]> =
-        [row(header)].into_iter().chain(rows).map(|row| row.map(|cell| plain(&cell))).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    for row in &rows {
-        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        writeln!(out, "{}", cells.join("  ").trim_end())?;
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    table.add_rows(rows.into_iter().map(|row| row.map(|cell| plain(&cell))));
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
     }
-    Ok(())
+    if let Ok(width) = u16::try_from(line_limit()) {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
+    table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+}
+
+/// Width of the terminal, characters; unlimited if stdout is not a terminal.
+pub fn line_limit() -> usize {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return usize::MAX;
+    }
+    terminal_size_of(&stdout).map_or(80, |(Width(columns), _)| columns.into())
 }
 
 pub fn row<const N: usize>(cells: [&str; N]) -> [String; N] {

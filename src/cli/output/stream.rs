@@ -5,8 +5,9 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, StdoutLock, Write};
 use anyhow::Result;
 use clap::ValueEnum;
 
-use super::columns::{COLUMNS, EventColumn, EventRow, EventTable, line_limit, note_hidden};
+use super::columns::{COLUMNS, EventColumn, EventRow, EventTable, note_hidden};
 use super::naming::Naming;
+use super::plain::line_limit;
 use super::{SCHEMA, json, parquet};
 use crate::failure::Failure;
 use crate::trace::arms::KnownArms;

@@ -7,9 +7,10 @@ use anyhow::Result;
 
 use super::selection::SocketSelection;
 use crate::cli::output::arms::read_arms;
-use crate::cli::output::columns::{EventRow, EventTable, line_limit, note_hidden};
+use crate::cli::output::columns::{EventRow, EventTable, note_hidden};
 use crate::cli::output::document::{self, ArmSelection};
 use crate::cli::output::naming::{Naming, StateWords};
+use crate::cli::output::plain::line_limit;
 use crate::cli::output::{OutputFormat, note, warn};
 use crate::kernel::privilege::{self, Capability};
 use crate::plain::count;
