@@ -1,4 +1,4 @@
-//! CUBIC and the CCT family against floating point and the specification's tables: `bpf/include/cubic.bpf.h`.
+//! CUBIC and the CCT family against floating point and the specification's tables: `bpf/include/cubic*.bpf.h`.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ const TIME_MAX: u32 = 2_642_245;
 static EQUATIONS: LazyLock<Native> = LazyLock::new(|| native::load(&compile::in_tree("tests/host/cubic.c")));
 
 fn cube_root(value: u64) -> u32 {
-    // SAFETY: the signature of cubic.bpf.h.
+    // SAFETY: the signature of cubic_curve.bpf.h.
     let function: extern "C" fn(u64) -> u32 = unsafe { EQUATIONS.function("cube_root") };
     function(value)
 }

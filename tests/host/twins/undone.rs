@@ -1,7 +1,7 @@
 //! Ports with deviations undone by `bpf_NAME.patch`.
 //!
 //! A patch begins with `Undoes 1, 2. RMS at most 10 %.`: the numbers of the deviations in the port's header, and the limit
-//! for the unpatched port. The reasons follow.
+//! for the unpatched port. The reasons follow. A header comes before the headers that it includes.
 
 use std::fs;
 use std::path::PathBuf;
