@@ -3,8 +3,9 @@
  * The tracer inside the guest kernel. It writes OPEN, SAMPLE, STATE, LOSS and CLOSE events of every sender's socket to
  * /proc/tccc/events.
  *
- * It follows bpf/trace/tcp_trace.bpf.c with samples by packet, function by function, on the same tracepoints. Only
- * finding the socket and storing the events differ. Sockets are numbered from 1 in the order in which they open.
+ * It follows bpf/trace/tcp_trace.bpf.c and its headers with samples by packet, function by function, on the same
+ * tracepoints. Only finding the socket and storing the events differ. Sockets are numbered from 1 in the order in
+ * which they open.
  */
 #include <linux/mm.h>
 #include <linux/proc_fs.h>
@@ -15,7 +16,7 @@
 #include "traffic.h"
 #include "trace_event.h"
 
-/* As in tcp_trace.bpf.c. */
+/* As in trace_maps.bpf.h. */
 #define OPENING_PKTS 8
 
 /* Events are stored in chunks. One chunk is allocated in advance, because softirqs cannot allocate so much. */
