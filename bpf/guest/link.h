@@ -26,17 +26,6 @@ struct outlet {
 	struct timerqueue_node due; /* when the first packet in line is due */
 };
 
-/* Declared in shaper.h. */
-static inline struct waiting_page *waiting_page_new(void)
-{
-	return kmalloc(sizeof(struct waiting_page), GFP_ATOMIC);
-}
-
-static inline void waiting_page_free(struct waiting_page *page)
-{
-	kfree(page);
-}
-
 static inline struct link *link_of(struct Qdisc *sch)
 {
 	return ((struct outlet *)qdisc_priv(sch))->link;

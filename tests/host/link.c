@@ -18,16 +18,6 @@ typedef uint64_t u64;
 #include "../../bpf/guest/line.h"
 #include "../../bpf/guest/shaper.h"
 
-static struct waiting_page *waiting_page_new(void)
-{
-	return malloc(sizeof(struct waiting_page));
-}
-
-static void waiting_page_free(struct waiting_page *page)
-{
-	free(page);
-}
-
 struct link {
 	struct shaper shaper;
 	struct line line;
