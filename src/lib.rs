@@ -33,7 +33,7 @@
 //!    bless` then writes `scenarios/REFERENCE.md`.
 //! 3. [`emulate`]: decide about a packet in `tunlink/shaper.rs`, and carry the decision out in `tunlink/lane.rs`. Add it to
 //!    `netem/options.rs`, or refuse it in `netem.rs`.
-//! 4. [`virtual_time`]: pass it through `link.rs` and `link/layout.rs` to the same structure in `bpf/guest/lab.h`, and
+//! 4. [`virtual_time`]: pass it through `link.rs` and `link/layout.rs` to the same structure in `bpf/guest/layout.h`, and
 //!    implement it in `bpf/guest/shaper.h`. `link/twin.rs` compares both links; draw the field in `twin/random.rs`.
 //! 5. [`model`] and [`lab`]: add a counter if it counts packets; adapt `lab/calibrate.rs` if it changes how many arrive.
 //! 6. [`cli`]: add options to `tccc link`, in `verbs/link.rs` and `verbs/link/directions.rs`.

@@ -7,7 +7,7 @@
 #ifndef TCCC_ACK_H
 #define TCCC_ACK_H
 
-#include "lab.h"
+#include "layout.h"
 
 #define ACK_FLOW_BYTES 36 /* two ports and two IPv6 addresses */
 #define ACK_BYTES_MAX 120 /* the longest headers: IPv4 and TCP with all options */

@@ -11,7 +11,7 @@
 #include <linux/sched.h>
 #include <linux/time-internal.h>
 
-#include "link.h"
+#include "depart.h"
 
 static struct timerqueue_head outlets = {.rb_root = RB_ROOT_CACHED};
 static struct hrtimer timer;

@@ -7,7 +7,7 @@
 #ifndef TCCC_DIRECTION_H
 #define TCCC_DIRECTION_H
 
-#include "lab.h"
+#include "layout.h"
 
 /*
  * Upper bounds that keep every sum and product of shaper.h within 64 bits. A rate of 1.1 Tbit/s and times of 13 days

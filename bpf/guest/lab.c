@@ -3,17 +3,20 @@
  * The laboratory inside the guest kernel of virtual time: the folder /proc/tccc, and the run.
  *
  * Links, traffic and tracer are one kernel module, so that no process is in the data path. A process configures them
- * through the files that lab.h describes, and starts them by a write to /proc/tccc/run.
+ * through the files that layout.h describes, and starts them by a write to /proc/tccc/run.
  */
 #include <linux/hrtimer.h>
 #include <linux/module.h>
-#include <linux/mm.h>
 #include <linux/proc_fs.h>
 #include <linux/sched.h>
 #include <linux/timekeeping.h>
 #include <linux/uaccess.h>
 
-#include "lab.h"
+#include "answer.h"
+#include "layout.h"
+#include "link.h"
+#include "traffic.h"
+#include "watch.h"
 
 #define FOLDER "tccc"
 /* A day. A longer run is a mistake, and up to this limit the sum of two times does not overflow. */
@@ -24,28 +27,6 @@
 
 static struct proc_dir_entry *folder;
 static struct tccc_run_report ran;
-
-struct answer *answer_new(size_t length)
-{
-	struct answer *answer = kvzalloc(sizeof(*answer) + length, GFP_KERNEL);
-
-	if (answer)
-		answer->length = length;
-	return answer;
-}
-
-ssize_t answer_read(struct file *file, char __user *to, size_t length, loff_t *place)
-{
-	const struct answer *answer = file->private_data;
-
-	return simple_read_from_buffer(to, length, place, answer->bytes, answer->length);
-}
-
-int answer_release(struct inode *inode, struct file *file)
-{
-	kvfree(file->private_data);
-	return 0;
-}
 
 static int run_open(struct inode *inode, struct file *file)
 {

@@ -14,7 +14,7 @@
 #define TCCC_LINE_H
 
 #include "ack.h"
-#include "lab.h"
+#include "layout.h"
 
 /* A packet on its way, stored in the packet's own memory. */
 struct parcel {

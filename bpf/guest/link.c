@@ -15,6 +15,8 @@
 #include <net/gso.h>
 #include <net/pkt_sched.h>
 
+#include "answer.h"
+#include "depart.h"
 #include "link.h"
 
 /* The sender never learns of a drop, because the link is not part of its host. */

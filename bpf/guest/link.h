@@ -1,41 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One direction of a link in the guest kernel, shared by link.c and depart.c. */
+/* The links as lab.c drives them. */
 #ifndef TCCC_LINK_H
 #define TCCC_LINK_H
 
-#include <linux/list.h>
-#include <linux/timerqueue.h>
-#include <net/pkt_sched.h>
+#include <linux/proc_fs.h>
 
-#include "lab.h"
-#include "line.h"
-#include "packet.h"
-#include "shaper.h"
-
-struct link {
-	struct list_head place;
-	void *request; /* the shaper has pointers into it */
-	struct shaper shaper;
-	struct line line;
-};
-
-/* The private part of a qdisc. */
-struct outlet {
-	struct link *link;
-	struct Qdisc *sch;
-	struct timerqueue_node due; /* when the first packet in line is due */
-};
-
-static inline struct link *link_of(struct Qdisc *sch)
-{
-	return ((struct outlet *)qdisc_priv(sch))->link;
-}
-
-void outlet_init(struct outlet *outlet);
-void outlet_close(struct outlet *outlet);
-struct sk_buff *outlet_first(struct outlet *outlet);
-
-void departures_init(void);
-u64 link_now_ns(void);
+int link_init(struct proc_dir_entry *folder);
+void link_start(u64 begin_ns);
+void link_exit(void);
 
 #endif

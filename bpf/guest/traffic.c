@@ -11,6 +11,7 @@
 #include <linux/uaccess.h>
 #include <net/net_namespace.h>
 
+#include "answer.h"
 #include "traffic.h"
 
 /* Most connections of one flow: the number of ports from FIRST_SENDER_PORT of traffic.rs to the last one. */

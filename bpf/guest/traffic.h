@@ -9,7 +9,7 @@
 #include <net/sock.h>
 #include <net/tcp.h>
 
-#include "lab.h"
+#include "layout.h"
 
 /*
  * Work to do at once or at a given time. Softirqs only wake a job. The process that wrote to /proc/tccc/run runs it,
@@ -117,6 +117,11 @@ static inline struct sender *sender_of(const struct sock *sk)
 {
 	return sk->sk_write_space == sender_write_space ? sk->sk_user_data : NULL;
 }
+
+int traffic_init(struct proc_dir_entry *folder);
+bool traffic_is_complete(void); /* whether every flow has both ends */
+u32 traffic_run(u64 begin_ns, u64 end_ns);
+void traffic_exit(void);
 
 int receiver_listen(struct flow *flow);
 void receiver_init(struct receiver *receiver);

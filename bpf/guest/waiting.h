@@ -7,7 +7,7 @@
 #ifndef TCCC_WAITING_H
 #define TCCC_WAITING_H
 
-#include "lab.h"
+#include "layout.h"
 
 #ifdef __KERNEL__
 #include <linux/slab.h>

@@ -15,6 +15,7 @@
 
 #include "traffic.h"
 #include "trace_event.h"
+#include "watch.h"
 
 /* As in trace_maps.bpf.h. */
 #define OPENING_PKTS 8

@@ -88,10 +88,10 @@ macro_rules! structs {
 }
 pub(super) use structs;
 
-/// Panics: an expression has another value in C, with `bpf/guest/lab.h` included.
+/// Panics: an expression has another value in C, with `bpf/guest/layout.h` included.
 #[cfg(test)]
 pub fn assert_same_in_c(expressions: &[(&str, usize)]) {
-    let header = compile::in_tree("bpf/guest/lab.h");
+    let header = compile::in_tree("bpf/guest/layout.h");
     let list: Vec<&str> = expressions.iter().map(|(expression, _)| *expression).collect();
     let source = format!(
         "#include <stddef.h>\n#include \"{}\"\nconst uint64_t numbers[] = {{{}}};\n",

@@ -2,7 +2,7 @@
 //!
 //! Before the run, the guest's first process writes every flow's [`GuestFlow::requests`] to `/proc/tccc/flows`,
 //! [`watch_request`] to `/proc/tccc/events`, then [`run_ns`] to `/proc/tccc/run`. Afterwards it reads all three files.
-//! `bpf/guest/lab.h` has the same structs in C.
+//! `bpf/guest/layout.h` has the same structs in C.
 
 use std::ops::Range;
 use std::time::Duration;

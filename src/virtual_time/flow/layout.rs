@@ -1,4 +1,4 @@
-//! The structs of `/proc/tccc/flows`, `/proc/tccc/events` and `/proc/tccc/run`, as in `bpf/guest/lab.h`.
+//! The structs of `/proc/tccc/flows`, `/proc/tccc/events` and `/proc/tccc/run`, as in `bpf/guest/layout.h`.
 
 use super::super::bytes::structs;
 

@@ -1,4 +1,4 @@
-//! The structs of `/proc/tccc/links`, as in `bpf/guest/lab.h`. All numbers have 64 bits.
+//! The structs of `/proc/tccc/links`, as in `bpf/guest/layout.h`. All numbers have 64 bits.
 
 use super::super::bytes::structs;
 

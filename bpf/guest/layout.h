@@ -5,8 +5,8 @@
  * One write is one request: a struct of this file, then its arrays, little endian and without padding. A request
  * applies to the writer's network namespace. src/virtual_time has the same structs in Rust, and a test compares them.
  */
-#ifndef TCCC_LAB_H
-#define TCCC_LAB_H
+#ifndef TCCC_LAYOUT_H
+#define TCCC_LAYOUT_H
 
 #ifdef __KERNEL__
 #include <linux/types.h>
@@ -243,36 +243,5 @@ struct tccc_run_report {
 	u64 end_ns;
 	u64 unfinished; /* flows that were given up */
 };
-
-#ifdef __KERNEL__
-
-/* ---- Shared by the files of the module ---- */
-
-struct file;
-struct inode;
-struct proc_dir_entry;
-
-int link_init(struct proc_dir_entry *folder);
-void link_start(u64 begin_ns);
-void link_exit(void);
-
-int traffic_init(struct proc_dir_entry *folder);
-bool traffic_is_complete(void); /* whether every flow has both ends */
-u32 traffic_run(u64 begin_ns, u64 end_ns);
-void traffic_exit(void);
-
-int watch_init(struct proc_dir_entry *folder);
-
-/* The content of a file in /proc/tccc. It is made when the file is opened, and stored in file->private_data. */
-struct answer {
-	size_t length;
-	u8 bytes[];
-};
-
-struct answer *answer_new(size_t length);
-ssize_t answer_read(struct file *file, char __user *to, size_t length, loff_t *place);
-int answer_release(struct inode *inode, struct file *file);
-
-#endif
 
 #endif

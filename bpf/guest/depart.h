@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* One direction of a link in the guest kernel, and the departures of its packets. */
+#ifndef TCCC_DEPART_H
+#define TCCC_DEPART_H
+
+#include <linux/list.h>
+#include <linux/timerqueue.h>
+#include <net/pkt_sched.h>
+
+#include "line.h"
+#include "packet.h"
+#include "shaper.h"
+
+struct link {
+	struct list_head place;
+	void *request; /* the shaper has pointers into it */
+	struct shaper shaper;
+	struct line line;
+};
+
+/* The private part of a qdisc. */
+struct outlet {
+	struct link *link;
+	struct Qdisc *sch;
+	struct timerqueue_node due; /* when the first packet in line is due */
+};
+
+static inline struct link *link_of(struct Qdisc *sch)
+{
+	return ((struct outlet *)qdisc_priv(sch))->link;
+}
+
+void outlet_init(struct outlet *outlet);
+void outlet_close(struct outlet *outlet);
+struct sk_buff *outlet_first(struct outlet *outlet);
+
+void departures_init(void);
+u64 link_now_ns(void);
+
+#endif
