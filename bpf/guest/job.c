@@ -6,7 +6,7 @@
 #include <linux/sched.h>
 #include <linux/timekeeping.h>
 
-#include "traffic.h"
+#include "job.h"
 
 static LIST_HEAD(ready_jobs);
 static DEFINE_SPINLOCK(ready_lock);

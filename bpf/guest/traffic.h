@@ -1,32 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Flows inside the guest kernel, shared by traffic.c, job.c, sender.c, receiver.c, datagram.c and watch.c. */
+/* Flows inside the guest kernel, shared by traffic.c, sender.c, receiver.c, datagram.c and watch.c. */
 #ifndef TCCC_TRAFFIC_H
 #define TCCC_TRAFFIC_H
 
-#include <linux/list.h>
 #include <linux/net.h>
-#include <linux/timerqueue.h>
 #include <net/sock.h>
 #include <net/tcp.h>
 
+#include "job.h"
 #include "layout.h"
-
-/*
- * Work to do at once or at a given time. Softirqs only wake a job. The process that wrote to /proc/tccc/run runs it,
- * because a process may lock and close sockets. A job is due at one time at most.
- */
-struct job {
-	void (*act)(struct job *job);
-	struct list_head ready;
-	struct timerqueue_node due;
-};
-
-void job_init(struct job *job, void (*act)(struct job *job));
-void job_wake(struct job *job);
-void job_at(struct job *job, u64 time_ns);
-void job_cancel(struct job *job);
-void jobs_serve(u64 end_ns, const u32 *unfinished);
-bool jobs_are_served(void);
 
 /* What the tracer remembers of a socket. */
 struct watched {
