@@ -7,7 +7,7 @@
 #include <linux/uio.h>
 #include <net/udp.h>
 
-#include "traffic.h"
+#include "datagram.h"
 
 /* ---- Sending ---- */
 

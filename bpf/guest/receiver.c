@@ -6,7 +6,7 @@
  */
 #include <net/tcp.h>
 
-#include "traffic.h"
+#include "receiver.h"
 
 #define BACKLOG 4096
 /* Length of iperf3's cookie; see sender.c. */

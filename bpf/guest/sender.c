@@ -13,7 +13,7 @@
 #include <linux/bvec.h>
 #include <net/tcp.h>
 
-#include "traffic.h"
+#include "sender.h"
 
 /* iperf3: COOKIE_SIZE, DEFAULT_TCP_BLKSIZE. */
 #define COOKIE_BYTES 37

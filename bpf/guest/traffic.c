@@ -12,6 +12,9 @@
 #include <net/net_namespace.h>
 
 #include "answer.h"
+#include "datagram.h"
+#include "receiver.h"
+#include "sender.h"
 #include "traffic.h"
 
 /* Most connections of one flow: the number of ports from FIRST_SENDER_PORT of traffic.rs to the last one. */
@@ -21,22 +24,10 @@
 /* A day and a quarter of an hour. This is longer than the longest run, and the sum of two times does not overflow. */
 #define FLOW_NS_MAX (87300 * (u64)NSEC_PER_SEC)
 
-struct page *payload;
-
 static struct flow *flows[TCCC_FLOWS_MAX];
 static u32 flow_count;
-static u32 unfinished;
 
 /* ---- The life of a flow ---- */
-
-/* Called when a connection has closed, or when no datagram is left on the path. The last call ends the flow. */
-void flow_end_one(struct flow *flow)
-{
-	if (--flow->open)
-		return;
-	flow->report.is_done = 1;
-	unfinished--;
-}
 
 /* Starts the next transfer. It does not wait for the transfers before it. */
 static void start_transfer(struct flow *flow)
@@ -129,11 +120,11 @@ u32 traffic_run(u64 begin_ns, u64 end_ns)
 {
 	u32 index, given_up;
 
-	unfinished = flow_count;
+	flows_unfinished = flow_count;
 	for (index = 0; index < flow_count; index++)
 		begin_flow(flows[index], begin_ns);
-	jobs_serve(end_ns, &unfinished);
-	given_up = unfinished;
+	jobs_serve(end_ns, &flows_unfinished);
+	given_up = flows_unfinished;
 	for (index = 0; index < flow_count; index++)
 		give_up(flows[index]);
 	return given_up;

@@ -13,7 +13,7 @@
 #include <linux/uaccess.h>
 #include <net/tcp.h>
 
-#include "traffic.h"
+#include "sender.h"
 #include "trace_event.h"
 #include "watch.h"
 

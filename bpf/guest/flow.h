@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Flows inside the guest kernel, shared by traffic.c, sender.c, receiver.c, datagram.c and watch.c. */
+#ifndef TCCC_FLOW_H
+#define TCCC_FLOW_H
+
+#include <linux/net.h>
+#include <net/tcp.h>
+
+#include "job.h"
+#include "layout.h"
+
+struct flow {
+	struct tccc_flow_request asked;
+	struct net *from;
+	struct net *to;
+	struct socket *listener; /* listens, or receives datagrams */
+	struct socket *source;	 /* sends datagrams */
+	struct sender *senders;
+	struct receiver *receivers;
+	struct tccc_transfer_report *transfers;
+	unsigned long *numbers; /* a bit for each datagram that arrived */
+	struct job start;	/* the next transfer or datagram is due */
+	struct job stop;	/* the length is over */
+	struct job hear;	/* a bulk flow's receiver closes, or no datagram may be left on the path */
+	struct job accept;
+	struct tcp_congestion_ops ops; /* imposes the conditions; see sender.c */
+	const struct tcp_congestion_ops *own_ops;
+	u64 start_ns; /* of a bulk flow without asked.from_start: when its first data left */
+	u32 connections;
+	u64 arrived_bytes;
+	u64 counted_from_ns; /* when a bulk flow's receiver began to count */
+	u64 heard_ns;	     /* when the last datagram arrived */
+	u32 begun;	     /* transfers or messages */
+	u32 complete;	     /* messages that arrived */
+	u32 open;	     /* connections that are not over; 1 for datagrams */
+	struct tccc_flow_report report;
+};
+
+static inline struct sockaddr_in address_of(const u8 *address, u32 port)
+{
+	struct sockaddr_in socket_address = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+	memcpy(&socket_address.sin_addr, address, sizeof(socket_address.sin_addr));
+	return socket_address;
+}
+
+/* Zeroes to send. They have their own pages, so that sending copies nothing. */
+#define PAYLOAD_BYTES (128 << 10)
+extern struct page *payload;
+
+extern u32 flows_unfinished;
+void flow_end_one(struct flow *flow);
+
+#endif
