@@ -44,6 +44,9 @@ static inline struct sockaddr_in address_of(const u8 *address, u32 port)
 	return socket_address;
 }
 
+/* What a connection of iperf3 sends first: COOKIE_SIZE. */
+#define COOKIE_BYTES 37
+
 /* Zeroes to send. They have their own pages, so that sending copies nothing. */
 #define PAYLOAD_BYTES (128 << 10)
 extern struct page *payload;

@@ -9,8 +9,6 @@
 #include "receiver.h"
 
 #define BACKLOG 4096
-/* Length of iperf3's cookie; see sender.c. */
-#define COOKIE_BYTES 37
 
 static struct receiver *receiver_of(struct flow *flow, const struct sock *sk)
 {

@@ -15,8 +15,7 @@
 
 #include "sender.h"
 
-/* iperf3: COOKIE_SIZE, DEFAULT_TCP_BLKSIZE. */
-#define COOKIE_BYTES 37
+/* iperf3: DEFAULT_TCP_BLKSIZE. */
 #define BULK_WRITE_BYTES (128 << 10)
 /* CHUNK_BYTES of src/lab/traffic/socket.rs. */
 #define TRANSFER_WRITE_BYTES (64 << 10)

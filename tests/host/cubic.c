@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* CUBIC's equations under names of their own, for tests/host/cubic.rs. */
+/* CUBIC's equations under names of their own, for tests/host/algorithms/cubic.rs. */
 #include "../../bpf/cc/bpf_cubic.bpf.c"
 
 u32 host_time_to_origin(const u32 *of)

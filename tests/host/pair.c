@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The two ends of the packet-pair option under names of their own, for tests/host/pair.rs. */
+/* The two ends of the packet-pair option under names of their own, for tests/host/algorithms/pair.rs. */
 #include "pair.bpf.h"
 
 /* Sender: a segment of so many bytes at a place; the flags of its mark, negative for none. */
