@@ -12,5 +12,6 @@ pub mod number;
 pub mod report;
 pub mod rerun;
 pub mod selection;
+pub mod swept;
 mod verdict;
 pub mod windows;

@@ -4,12 +4,15 @@
 //! typical behaviour and not the best or the first run.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::iter;
 
 use anyhow::Result;
 
 use super::cell::{each_once, point_name};
 use super::compare;
 use super::index::{CellKey, Index};
+use super::swept::numbers;
 use crate::model::flow::{self, Flow, FlowSeries};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
@@ -17,7 +20,6 @@ use crate::model::run::{At, FlowRecord, RunStatus};
 use crate::model::stats;
 use crate::report::read::directory::StoredRun;
 use crate::scenario::{Scenario, TIME};
-use crate::units::Share;
 
 /// Most points of a line: about two per dot of the widest plot, so that every peak stays visible.
 const LINE_POINTS: usize = 1600;
@@ -195,23 +197,24 @@ impl WindowPlot {
     }
 }
 
-/// The most telling windows: at the highest loss, then at the highest values of the other variables.
+/// The most telling windows: at the highest loss, then at the highest values of the other variables. Values that are no
+/// numbers of one unit count in their order.
 pub fn telling(plots: &[WindowPlot]) -> Option<&WindowPlot> {
-    plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").max_by(|a, b| {
-        let by = |name: &str| quantity(a.point.get(name)).total_cmp(&quantity(b.point.get(name)));
-        let others = a.point.keys().map(|name| by(name)).find(|order| *order != Ordering::Equal);
-        by("loss").then(others.unwrap_or(Ordering::Equal))
+    let plots: Vec<&WindowPlot> = plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").collect();
+    let names = each_once(iter::once("loss").chain(plots.first()?.point.keys().map(String::as_str)));
+    let ranks = |name: &str| {
+        let values = each_once(plots.iter().filter_map(|plot| plot.point.get(name)).cloned());
+        let numbers = numbers(&values).unwrap_or_else(|| (0..values.len()).map(|index| index as f64).collect());
+        values.into_iter().zip(numbers).collect::<HashMap<_, _>>()
+    };
+    let ranked: Vec<_> = names.into_iter().map(|name| (name, ranks(name))).collect();
+    plots.iter().copied().max_by(|a, b| {
+        let by = |(name, ranks): &(&str, HashMap<String, f64>)| {
+            let rank = |plot: &WindowPlot| plot.point.get(*name).map_or(0.0, |value| ranks[value]);
+            rank(a).total_cmp(&rank(b))
+        };
+        ranked.iter().map(by).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     })
-}
-
-/// The number at the start of a sweep value. Shares are parsed, so that `1%` is more than `0.001`.
-fn quantity(value: Option<&String>) -> f64 {
-    let Some(value) = value else { return 0.0 };
-    if let Ok(share) = value.parse::<Share>() {
-        return share.0;
-    }
-    let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
-    value[..end].parse().unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -229,6 +232,9 @@ mod tests {
             .map(|loss| WindowPlot { point: point(loss), quantity: "cwnd_pkts", lines: vec![] })
             .collect();
         assert_eq!(telling(&plots).unwrap().point, point("1%"));
+        let rates = ["900kbit", "10mbit"].map(|rate| At::from([("rate".to_owned(), rate.to_owned())]));
+        let plots = rates.clone().map(|point| WindowPlot { point, quantity: "cwnd_pkts", lines: vec![] });
+        assert_eq!(telling(&plots).unwrap().point, rates[1], "units differ");
         assert_eq!(telling(&[]), None);
     }
 
