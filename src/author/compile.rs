@@ -30,6 +30,8 @@ const SANITIZERS: [(&str, &[&str]); 3] = [
 #[derive(Debug)]
 pub struct BuildFolder {
     folder: tempfile::TempDir,
+    /// Folder of the source.
+    home: PathBuf,
     /// The user's own headers. They take precedence over the embedded ones.
     own: Option<PathBuf>,
 }
@@ -44,12 +46,19 @@ impl BuildFolder {
         for (file, text) in headers.chain(FOR_AUTHORS) {
             template::put(folder.path(), file, text)?;
         }
-        let own = source.parent().map(|folder| folder.join("include")).filter(|own| own.join("tccc.bpf.h").is_file());
-        Ok(BuildFolder { folder, own })
+        let home = source.parent().unwrap_or(Path::new("")).to_owned();
+        let own = Some(home.join("include")).filter(|own| own.join("tccc.bpf.h").is_file());
+        Ok(BuildFolder { folder, home, own })
     }
 
     pub fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// A message with paths relative to the source, or to the embedded headers, which are gone when it is read.
+    pub fn short(&self, message: &str) -> String {
+        let folders = [self.path(), &self.home].map(|folder| format!("{}/", folder.display()));
+        folders.iter().fold(message.to_owned(), |text, folder| text.replace(folder, ""))
     }
 
     /// The path of a file of the host ring.

@@ -103,7 +103,7 @@ impl Inspection<'_> {
         let bench = BuildFolder::set_up(&source)?;
         let object = match bench.object(&source, &["-Werror"]) {
             Err(error) if kind_of(&error) == FailureKind::Failed => {
-                self.add(&mut checks, "compiles for BPF", || Ok(Findings::Faults(said(&error, &source))));
+                self.add(&mut checks, "compiles for BPF", || Ok(Findings::Faults(said(&error, &bench))));
                 return Ok((self.stem(), checks));
             }
             other => other?,
@@ -171,7 +171,7 @@ impl Inspection<'_> {
         let (library, sanitizer) = match bench.library(source) {
             Ok(built) => built,
             Err(error) if kind_of(&error) == FailureKind::Failed => {
-                return self.add(checks, "compiles natively", || Ok(Findings::Faults(said(&error, source))));
+                return self.add(checks, "compiles natively", || Ok(Findings::Faults(said(&error, bench))));
             }
             Err(error) => return self.add(checks, "compiles natively", || Err(error)),
         };
@@ -179,7 +179,8 @@ impl Inspection<'_> {
         let ring = self.ring;
         for property in Property::ALL {
             self.add(checks, property.name(), || {
-                Ok(Findings::Faults(native::check(&library, object, property, ring()?)?.into_iter().collect()))
+                let reason = native::check(&library, object, property, ring()?)?;
+                Ok(Findings::Faults(reason.iter().map(|reason| bench.short(reason)).collect()))
             });
         }
     }
@@ -199,10 +200,9 @@ fn kind_of(error: &anyhow::Error) -> FailureKind {
     failure.map_or(FailureKind::Failed, |failure| failure.kind)
 }
 
-/// The first error lines of a compiler, with the file's name instead of its path.
-fn said(error: &anyhow::Error, source: &Path) -> Vec<String> {
-    let folder = source.parent().map(|folder| format!("{}/", folder.display())).unwrap_or_default();
-    let words = format!("{error:#}").replace(&folder, "");
+/// The first error lines of a compiler.
+fn said(error: &anyhow::Error, bench: &BuildFolder) -> Vec<String> {
+    let words = bench.short(&format!("{error:#}"));
     let is_reason = |line: &&str| line.contains("error:") || line.contains("undefined reference");
     let reasons: Vec<String> = words.lines().filter(is_reason).take(5).map(str::to_owned).collect();
     if reasons.is_empty() { vec![words] } else { reasons }
@@ -225,7 +225,10 @@ fn fuzz(subject: &Subject, seconds: u32) -> CheckResult {
     }
     let fuzzed = fuzzer::fuzz(subject, subject.bench.path(), seconds)?;
     Ok(match fuzzed.crash {
-        Some(crash) => Findings::Faults(vec![format!("{} (found after {} inputs)", crash.why, fuzzed.runs)]),
+        Some(crash) => {
+            let why = subject.bench.short(&crash.why);
+            Findings::Faults(vec![format!("{why} (found after {} inputs)", fuzzed.runs)])
+        }
         None => Findings::Seen(vec![format!("{} inputs, {} edges", fuzzed.runs, fuzzed.edges)]),
     })
 }
