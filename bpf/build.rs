@@ -1,9 +1,9 @@
-//! Compiles every BPF program: algorithms to plain objects with a catalogue slice, the rest to typed skeletons.
+//! Compiles every BPF program: algorithms and their companions to plain objects, the rest to typed skeletons.
 //!
-//! And takes in the web page, when `cargo xtask web` has bundled it: the program builds without it, and then says so.
+//! It also embeds the web page if `cargo xtask web` has bundled it. The program also builds without it, and says so.
 //!
-//! Nothing names a program: a file in `bpf/cc` is an algorithm, one in `bpf/option` a program that an algorithm may ask for
-//! beside it, a file in the other folders a program with a skeleton.
+//! No list names the programs. A file in `bpf/cc` is an algorithm. A file in `bpf/option` is a companion that an
+//! algorithm may ask for. A file in one of [`SKELETON_FOLDERS`] is a program with a skeleton.
 
 use std::env;
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ mod recipe;
 /// Folders whose programs the Rust side knows by type.
 const SKELETON_FOLDERS: [&str; 3] = ["trace", "policy", "path"];
 
-/// Headers of libbpf that the program carries too, for those who compile algorithms of their own.
+/// Headers of libbpf that the program carries for users who compile their own algorithms.
 const LIBBPF_HEADERS: [&str; 4] = ["bpf_helpers.h", "bpf_helper_defs.h", "bpf_tracing.h", "bpf_core_read.h"];
 
 /// Where `cargo xtask web` puts the page, and the page's files: path, content type, file.
@@ -33,7 +33,7 @@ const PAGE_FILES: [(&str, &str, &str); 4] = [
 
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=bpf");
-    // The folder above: one that is missing would count as changed each time.
+    // Watches the folder above the bundle, because a missing folder would count as changed each time.
     println!("cargo:rerun-if-changed=src/serve/web");
     println!("cargo:rerun-if-env-changed=CLANG");
     let bpf = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("bpf");
@@ -65,7 +65,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The slice of the page's files; empty unless all of them are there.
+/// The slice of the page's files; empty unless all of them exist.
 fn page(top: &Path) -> String {
     let folder = top.join(PAGE_FOLDER);
     let mut slice = String::from("static FILES: &[PageFile] = &[\n");
@@ -80,7 +80,7 @@ fn page(top: &Path) -> String {
     slice + "];\n"
 }
 
-/// Compiles the programs that algorithms ask for; returns the slice of their objects.
+/// Compiles the companions of algorithms; returns the slice of their objects.
 fn companions(bpf: &Path, out: &Path) -> Result<String> {
     let mut slice = String::from("&[\n");
     for source in programs(&bpf.join("option"))? {
@@ -92,7 +92,7 @@ fn companions(bpf: &Path, out: &Path) -> Result<String> {
     Ok(slice + "]\n")
 }
 
-/// The slice of what modules of the guest of virtual time are compiled from: path in `bpf`, and text.
+/// The slice of the sources of modules for the guest of virtual time: path in `bpf`, and text.
 fn sources(bpf: &Path) -> Result<String> {
     slice_of(bpf, &["cc", "guest", "include"])
 }
@@ -163,7 +163,7 @@ fn builder(bpf: &Path, source: &Path, object: &Path, card: Option<&Path>) -> Ske
     builder
 }
 
-/// The word to clang that writes `name` for a path of this machine: the same source gives the same object anywhere.
+/// Clang's option that writes `name` instead of a path of this machine, so that objects are the same anywhere.
 fn named(path: &Path, name: &str) -> OsString {
     let mut word = OsString::from("-ffile-prefix-map=");
     word.extend([path.as_os_str(), "=".as_ref(), name.as_ref()]);

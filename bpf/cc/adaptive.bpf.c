@@ -47,7 +47,7 @@
  *      until they make a packet.
  *   7. Each ACK gives one sample, of the packet sent last. It includes the delay of delayed ACKs, and is never of
  *      a retransmitted packet. An ACK without a sample uses the sample before it. The threshold is rounded up to a
- *      whole us, which decides as the real number does.
+ *      whole us, which gives the same decisions as the exact value.
  *   8. In the listing RTTmax and RTTmin hold for the life of the connection. The paper calls delay without
  *      congestion rare. A route that more than doubles the RTT would then stop growth for good while every loss
  *      halves the window, down to 2 packets. So growth stops for at most longest_stop_s. After that time the path
@@ -81,7 +81,7 @@ TUNABLE(u32, tau, 2500, 2000, 3000, "1/1000",
 TUNABLE(u8, rttmax_mode, 0, 0, 1, "mode",
 	"when RTTmax is measured: 0 at every sample, as the listing; 1 at losses only, as the text");
 
-/* No number in the paper; 10 forgets a spike soon and still spans several fillings of the queue. */
+/* The paper gives no number. 10 forgets a spike soon and still spans several fillings of the queue. */
 TUNABLE(u32, rttmax_win_s, 0, 0, 3600, "s",
 	"how long a sample stays RTTmax: half of this to all of it; 0: forever, as the paper");
 
@@ -101,9 +101,9 @@ struct adaptive {
 	u32 rtt_thresh_us; /* RTTthresh at the latest ACK that could grow the window, 0: none known */
 	u32 half_max_us;   /* with rttmax_win_s: largest RTT of the present half of the window */
 	u64 half_start_us; /* likewise: when that half began */
-	u64 stop_start_us; /* when growth stopped, 0: it goes on */
-	u32 stop_min_us;   /* lowest RTT since */
-	u32 delta_frac;	   /* growth by delta that makes no packet yet, 2^-32 packets */
+	u64 stop_start_us; /* when growth stopped, 0: it has not stopped */
+	u32 stop_min_us;   /* lowest RTT since then */
+	u32 delta_frac;	   /* growth by delta below one packet, 2^-32 packets */
 	u32 acks_frozen;   /* ACKs in congestion avoidance that the threshold kept from growing the window */
 	u32 acks_grown;	   /* ACKs in congestion avoidance that grew it */
 };
@@ -167,7 +167,7 @@ static void update_stop(struct adaptive *adaptive, u64 now_us)
 	}
 }
 
-/* Growth stops at the threshold; without an RTT or a largest one there is none. */
+/* Returns whether growth stops. Without an RTT or RTTmax there is no threshold. */
 static bool update_threshold(struct adaptive *adaptive)
 {
 	const bool is_known = adaptive->rtt_cur_us && adaptive->rtt_max_us;
@@ -269,7 +269,7 @@ CC_OP(void, adaptive_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		adaptive->rtt_cur_us = 0;
 }
 
-/* Recovery and Loss are entered by a drop: equation 3's full queue. */
+/* A drop leads to Recovery or Loss. It shows the full queue of equation 3. */
 CC_OP(void, adaptive_set_state, struct sock *sk, u8 new_state)
 {
 	struct adaptive *adaptive = inet_csk_ca(sk);

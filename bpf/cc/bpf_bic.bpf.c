@@ -71,7 +71,7 @@ TUNABLE(u8, fast_convergence, 1, 0, 1, "on or off",
 	"a loss below Wmax lowers Wmax further, to free room for new flows");
 
 TUNABLE(u8, delayed_ack, 1, 0, 1, "on or off",
-	"growth times the smoothed packets per ACK: the kernel's, 2 at first; the paper has none");
+	"multiply growth by the smoothed packets per ACK: the kernel's, 2 at first; the paper has none");
 
 PHASES(PHASE_SLOW_START, PHASE_RENO, PHASE_ADDITIVE, PHASE_SEARCH, PHASE_PROBE, PHASE_RECOVERY, PHASE_LOSS);
 

@@ -50,7 +50,7 @@
 
 #define ENTRIES 73u
 
-/* The entry number i holds for windows above the one before it and up to its own; its a is i + 1. */
+/* Entry i applies to windows above that of entry i - 1, up to its own. Its a is i + 1. */
 struct aimd {
 	u32 cwnd; /* packets */
 	u32 b;	  /* 1/1024 */
@@ -74,7 +74,7 @@ struct bpf_highspeed {
 	u8 phase;
 	u32 entry;     /* of the table, for last_cwnd */
 	u32 last_cwnd; /* window that was looked up */
-	u64 credit;    /* growth that makes no packet yet */
+	u64 credit;    /* growth below one packet */
 };
 STATE_FITS(struct bpf_highspeed);
 
@@ -84,7 +84,7 @@ STATE_FITS(struct bpf_highspeed);
  */
 __noinline u32 entry_of(u32 cwnd)
 {
-	u32 below = 0; /* so many entries are known to be of smaller windows */
+	u32 below = 0; /* number of entries known to have smaller windows */
 
 	for (u32 step = 64; step; step >>= 1)
 		if (below + step < ENTRIES && table[below + step - 1].cwnd < cwnd)
@@ -129,7 +129,7 @@ CC_OP(u32, bpf_highspeed_ssthresh, struct sock *sk)
 	const u32 cwnd = tcp_sk(sk)->snd_cwnd;
 
 	highspeed->credit = 0; /* as snd_cwnd_cnt, which the kernel clears at a reduction */
-	/* cwnd = (1 - b(w)) cwnd: RFC 3649, section 4; w is the window that the last ACK of avoidance met. */
+	/* cwnd = (1 - b(w)) cwnd: RFC 3649, section 4; w is the window at the last ACK of avoidance. */
 	return ssthresh_of(cwnd - share_of(cwnd, table[min(highspeed->entry, ENTRIES - 1)].b));
 }
 

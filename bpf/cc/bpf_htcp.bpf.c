@@ -63,21 +63,21 @@
 #define RTT_REFERENCE_US 100000u
 #define RTT_SCALE_LEAST_US 10000u
 #define RTT_SCALE_MOST_US 200000u
-#define RTT_ADAPTIVE_US 10000u /* lower ones are too short for RTTmin / RTTmax to mean a queue */
+#define RTT_ADAPTIVE_US 10000u /* at or below this, RTTmin / RTTmax does not show a queue */
 #define RTT_RISE_US 20000u     /* a sample further above RTTmax is an outlier */
 #define RTT_MAX_KEPT 95u       /* of a hundred, of the distance to RTTmin */
-/* So many lowest RTTs after a loss the bandwidth is no longer that of the reduction. */
+/* For this many whole lowest RTTs after a loss, the bandwidth still reflects the reduction. */
 #define SETTLE_RTTS 3u
 
 TUNABLE(u8, use_rtt_scaling, 1, 0, 1, "on or off",
-	"growth in proportion to the lowest RTT, to be fair between flows of unlike RTT: as the kernel");
+	"scale growth with the lowest RTT, to be fair between flows of different RTTs: as the kernel");
 TUNABLE(u8, use_bandwidth_switch, 1, 0, 1, "on or off",
-	"halve when the bandwidth changed by a fifth since the last loss: as the kernel");
+	"halve if the bandwidth changed by more than a fifth since the last loss: as the kernel");
 
 struct bpf_htcp {
 	u8 phase;
 	u8 is_adaptive;	   /* the next cut may be shallower than half */
-	u8 has_backup;	   /* the three prior values below are those of before a reduction */
+	u8 has_backup;	   /* the three prior values below are from before a reduction */
 	u32 alpha;	   /* growth, 1/1024 packets per window */
 	u32 beta;	   /* share kept at the latest loss, 1/1024 */
 	u32 min_rtt_us;	   /* 0: no sample yet */
@@ -85,13 +85,13 @@ struct bpf_htcp {
 	u32 pkts;	   /* acknowledged in this bandwidth interval */
 	u32 bw;		   /* filtered, 1/256 packets/s */
 	u32 bw_max;	   /* highest since the latest loss */
-	u32 bw_max_before; /* highest between the two losses before */
+	u32 bw_max_before; /* highest between the two previous losses */
 	u32 prior_max_rtt_us;
 	u32 prior_bw_max_before;
 	u64 loss_us; /* end of the latest reduction, or the start */
 	u64 prior_loss_us;
 	u64 interval_start_us; /* of this bandwidth interval */
-	u64 credit;	       /* growth that makes no packet yet */
+	u64 credit;	       /* growth below one packet */
 };
 STATE_FITS(struct bpf_htcp);
 
@@ -132,7 +132,7 @@ static void update_alpha(struct bpf_htcp *htcp, u64 now_us)
 	htcp->alpha = (u32)((2 * growth * (SHARE_UNIT - min(htcp->beta, BETA_MOST))) >> SHARE_SHIFT);
 }
 
-/* The highest bandwidth is within a fifth of the one before. */
+/* Whether the highest bandwidth is within a fifth of the previous one. */
 static bool is_bandwidth_steady(const struct bpf_htcp *htcp)
 {
 	const u64 now = 5ull * htcp->bw_max, before = htcp->bw_max_before;
@@ -185,7 +185,7 @@ static void begin_interval(struct bpf_htcp *htcp, u64 now_us)
 	htcp->interval_start_us = now_us;
 }
 
-/* A sample a window: its packets over its time. */
+/* Takes one sample per window: its packets over its time. */
 static void update_bandwidth(struct bpf_htcp *htcp, u32 cwnd, u64 now_us)
 {
 	const u64 lasted_us = now_us - htcp->interval_start_us;
@@ -264,7 +264,7 @@ CC_OP(u32, bpf_htcp_ssthresh, struct sock *sk)
 	return ssthresh_of(share_of(tcp_sk(sk)->snd_cwnd, htcp->beta));
 }
 
-/* D begins when a reduction begins, and again when it ends, unless that was undone. */
+/* D restarts when a reduction begins, and when it ends unless it was undone. */
 CC_OP(void, bpf_htcp_set_state, struct sock *sk, u8 new_state)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);

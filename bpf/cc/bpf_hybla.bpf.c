@@ -36,8 +36,8 @@
  *      Above 128 rho^2 packets the step is 0, and the kernel grows as Reno.
  *   4. From the paper, as the kernel: the threshold is not multiplied by rho, and packets are not spaced. rho is
  *      in 1/8, rounded down, so 2^rho is up to 8 % too small. Growth is Reno's in rounds with losses or reordering.
- *      The exponent is at most 16, which belongs to an RTT of 400 ms. From there on, a single ACK in slow start may
- *      raise the window to the threshold or to window_max.
+ *      The whole part of the exponent is at most 16, which belongs to an RTT of 400 ms. From there on, a single ACK
+ *      in slow start may raise the window to the threshold or to window_max.
  *   5. If the RTT is not known when the connection begins, rho is computed as soon as it is known. The kernel's
  *      rho then stays 1.
  *
@@ -51,23 +51,24 @@
 /* rho is in 1/8, as srtt_us is. */
 #define RHO_SHIFT 3
 #define RHO_ONE (1u << RHO_SHIFT)
-/* 512: an RTT of 12.8 s at the reference of 25 ms; rho^2 in 1/1024 has 28 bits then. */
+/* 512: an RTT of 12.8 s at the reference of 25 ms; rho^2 in 1/1024 is 2^28 then. */
 #define RHO_MOST (1u << (9 + RHO_SHIFT))
 #define EXPONENT_MOST 16u
 #define US_PER_MS 1000u
 
-TUNABLE(u32, rtt0_ms, 25, 1, 1000, "ms", "RTT of the flows to be as fast as: the paper's and the kernel's");
+TUNABLE(u32, rtt0_ms, 25, 1, 1000, "ms", "RTT0, RTT of the Reno flows to match: the paper's and the kernel's");
 
 TUNABLE(u32, window_max, 65535, 2, 16777216, "packets",
-	"window above which Hybla does not grow: the kernel's clamp; without it each ACK of a long path adds as much");
+	"window above which Hybla does not grow: the kernel's clamp; without it one ACK of a long path could add "
+	"65535 packets");
 
 struct bpf_hybla {
 	u8 phase;
 	u8 is_disturbed;     /* losses or reordering: grow as Reno */
-	u16 slow_credit;     /* growth in slow start that makes no packet yet, 1/1024 packets */
+	u16 slow_credit;     /* growth in slow start below one packet, 1/1024 packets */
 	u32 rho;	     /* 1/8 */
 	u32 min_srtt_us_by8; /* lowest smoothed RTT, times 8 as the kernel keeps it; 0: none yet */
-	u64 credit;	     /* growth in avoidance that makes no packet yet */
+	u64 credit;	     /* growth in avoidance below one packet */
 };
 STATE_FITS(struct bpf_hybla);
 
@@ -82,7 +83,10 @@ static u32 limited(const struct tcp_sock *tp, u64 grown)
 /* 2^(n/8) in 1/1024, rounded. clang places tables of up to 16 bytes in another section; the last entry avoids this. */
 static const u16 power_of_eighths[RHO_ONE + 1] = {1024, 1117, 1218, 1328, 1448, 1579, 1722, 1878, 2048};
 
-/* 2^rho in 1/1024 packets. Range: rho in 1/8, from 2^16 on it stays there. Error: half of 1/1024, times 2^rho. */
+/*
+ * 2^rho in 1/1024 packets. Range: rho in 1/8. The whole part saturates at 16; the eighths still count.
+ * Error: half of 1/1024, times 2^rho.
+ */
 static u32 power_of_two(u32 rho)
 {
 	const u32 exponent = rho >> RHO_SHIFT;
@@ -90,7 +94,7 @@ static u32 power_of_two(u32 rho)
 	return (u32)power_of_eighths[rho % RHO_ONE] << min(exponent, EXPONENT_MOST);
 }
 
-/* rho = RTT / RTT0, 1 at least: section 3. In 1/8, floor. */
+/* rho = RTT / RTT0, at least 1: section 3. In 1/8, floor. */
 static void update_rho(struct bpf_hybla *hybla, u32 srtt_us_by8)
 {
 	if (!srtt_us_by8 || (hybla->min_srtt_us_by8 && srtt_us_by8 >= hybla->min_srtt_us_by8))

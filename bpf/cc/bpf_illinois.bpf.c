@@ -63,7 +63,7 @@ TUNABLE(u32, alpha_min, 307, 1, 1024, "1/1024 packets", "growth per round trip w
 TUNABLE(u32, beta_min, 128, 1, 512, "1/1024", "cut at a loss without a queue: 1/8");
 TUNABLE(u32, beta_max, 512, 512, 1023, "1/1024", "cut at a loss with a long queue: 1/2, as Reno");
 TUNABLE(u32, win_thresh, 15, 0, 65535, "packets", "below this window as Reno: the kernel's; the paper has 10");
-TUNABLE(u32, theta, 5, 1, 255, "rounds", "short delays in a row before alpha_max comes back: the kernel's");
+TUNABLE(u32, theta, 5, 1, 255, "rounds", "rounds of short delay in a row before alpha_max returns: the kernel's");
 
 struct bpf_illinois {
 	u8 phase;
@@ -72,7 +72,7 @@ struct bpf_illinois {
 	u32 max_rtt_us;	 /* largest RTT, 0: no sample yet */
 	u32 alpha;	 /* growth per window acknowledged, 1/1024 packets */
 	u32 beta;	 /* cut at a loss, 1/1024 */
-	u64 credit;	 /* packets acknowledged that have made no packet yet, 1/1024 */
+	u64 credit;	 /* growth below one packet, in 1/1024 packets acknowledged */
 	struct delay delay;
 };
 STATE_FITS(struct bpf_illinois);

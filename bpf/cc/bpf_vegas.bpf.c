@@ -56,18 +56,18 @@
 #include "phase.bpf.h"
 
 TUNABLE(u32, alpha, 2, 0, 65535, "packets",
-	"queue below which cwnd grows: the kernel's, and the paper's first; ns-2: 1");
+	"queue below which cwnd grows: the kernel's and the paper's first value; ns-2: 1");
 TUNABLE(u32, beta, 4, 0, 65535, "packets",
-	"queue above which cwnd shrinks: the kernel's, and the paper's first; ns-2: 3");
+	"queue above which cwnd shrinks: the kernel's and the paper's first value; ns-2: 3");
 TUNABLE(u32, gamma, 1, 0, 65535, "packets", "queue above which slow start ends: the kernel's, the paper's and ns-2's");
 TUNABLE(u8, diff_over_rtt, 0, 0, 1, "on or off",
-	"queue as the share of the RTT: the paper's and ns-2's; off: the kernel's");
+	"queue from its share of the RTT, as in the paper and ns-2; off: of BaseRTT, as the kernel");
 TUNABLE(u8, use_mean_rtt, 0, 0, 1, "on or off",
-	"RTT of a round is the mean of its samples: ns-2's; off: the lowest, the kernel's");
+	"RTT of a round is the mean of its samples, as in ns-2; off: the lowest, as the kernel");
 TUNABLE(u32, slow_start_rounds, 1, 1, 16, "rounds",
-	"slow start grows in one of so many rounds: the kernel's; paper and ns-2: 2");
+	"slow start grows in one of this many rounds: the kernel's; paper and ns-2: 2");
 TUNABLE(u32, exit_cut, 0, 0, 1023, "1/1024",
-	"share of cwnd given up at the end of slow start: ns-2: 128; 0: what is queued, the kernel's");
+	"share of cwnd given up when slow start ends: 128 in ns-2; 0: the queued packets, as the kernel");
 TUNABLE(u32, keep, 512, 1, 1023, "1/1024", "share of cwnd kept at a loss: the kernel's half; ns-2: 768 at a first one");
 
 struct bpf_vegas {
@@ -104,7 +104,7 @@ static u32 diff_of(u32 cwnd, u32 base_rtt_us, u32 rtt_us)
 	return saturated(product / max(base_rtt_us, 1u));
 }
 
-/* floor(cwnd BaseRTT / RTT) + 1, the window that the actual rate needs on an empty path; ns-2: an eighth less. */
+/* floor(cwnd BaseRTT / RTT) + 1, the window that the actual rate needs on an empty path; or cwnd less exit_cut. */
 static u32 exit_window(u32 cwnd, u32 base_rtt_us, u32 rtt_us)
 {
 	if (exit_cut)
@@ -133,7 +133,7 @@ static void end_of_slow_start_round(struct tcp_sock *tp, struct bpf_vegas *vegas
 	}
 }
 
-/* Section III.C: one packet towards a queue of alpha to beta packets. */
+/* Section III.C: moves the window by one packet towards a queue of alpha to beta packets. */
 static void end_of_avoidance_round(struct tcp_sock *tp, const struct bpf_vegas *vegas)
 {
 	if (vegas->diff > beta) {
@@ -221,7 +221,7 @@ CC_OP(void, bpf_vegas_cwnd_event_tx_start, struct sock *sk)
 	forget_path(sk);
 }
 
-/* RTTs count again from the first undisturbed round on. */
+/* RTTs count again from the first undisturbed round. */
 CC_OP(void, bpf_vegas_set_state, struct sock *sk, u8 new_state)
 {
 	struct bpf_vegas *vegas = inet_csk_ca(sk);

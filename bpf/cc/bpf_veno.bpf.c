@@ -48,7 +48,7 @@
 #define PERMILLE 1000u
 
 TUNABLE(u32, beta, 6, 1, 131072, "1/2 packets",
-	"backlog from which a loss is one of congestion: 3 packets, section III.C");
+	"backlog from which a loss counts as congestion: 3 packets, section III.C");
 TUNABLE(u32, keep_random, 800, 500, 1000, "1/1000", "share of cwnd kept at a random loss: 4/5, section III.C");
 
 PHASES(PHASE_SLOW_START, PHASE_AVAILABLE, PHASE_CONGESTED, PHASE_RECOVERY, PHASE_LOSS);
@@ -59,7 +59,7 @@ struct bpf_veno {
 	u8 phase;
 	u8 is_sampling;	      /* the connection is undisturbed: its RTTs count */
 	u8 is_congested;      /* N >= beta at the latest ACK that counted */
-	u8 is_paying;	      /* the next window acknowledged with a queue pays */
+	u8 is_paying;	      /* the next window acknowledged with a queue adds a packet */
 	u32 random_losses;    /* reductions with N < beta */
 	u32 congested_losses; /* reductions with N >= beta */
 	struct delay delay;   /* of one ACK each */
@@ -93,7 +93,7 @@ static void forget_path(struct sock *sk)
 	forget_delay(&veno->delay, tcp_sk(sk));
 }
 
-/* The backlog at this ACK; an ACK without a sample says nothing. */
+/* Judges the backlog at this ACK. An ACK without an RTT sample changes nothing. */
 static void update_backlog(struct tcp_sock *tp, struct bpf_veno *veno)
 {
 	if (veno->delay.samples)
@@ -101,7 +101,7 @@ static void update_backlog(struct tcp_sock *tp, struct bpf_veno *veno)
 	begin_delay_round(&veno->delay, tp);
 }
 
-/* One packet for every other window acknowledged. As in the kernel, the ACK after a window pays and counts for none. */
+/* Adds a packet for every other window acknowledged. As in the kernel, the ACK after a full window is not counted. */
 static void grow_every_other_window(struct tcp_sock *tp, struct bpf_veno *veno, u32 acked)
 {
 	if (tp->snd_cwnd_cnt < tp->snd_cwnd) {
@@ -172,7 +172,7 @@ CC_OP(u32, bpf_veno_ssthresh, struct sock *sk)
 	return max(kept, 2u);
 }
 
-/* The path after a pause may be another. */
+/* The path may have changed during a pause. */
 CC_OP(void, bpf_veno_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	if (event == CA_EVENT_CWND_RESTART || event == CA_EVENT_TX_START)

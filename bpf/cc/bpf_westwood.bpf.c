@@ -36,13 +36,13 @@
  *      twice there, and the next window is too large.
  *   3. From the kernel's westwood: clocks count microseconds, not jiffies, and RTTs are not rounded up to jiffies.
  *      That rounding makes the kernel's RTTmin, and the window after a loss, up to one jiffy larger (8 % at
- *      40.7 ms, HZ 250). rtt_tick_us = 4000 does the same.
+ *      40.7 ms, HZ 250). rtt_tick_us = 4000 has the same effect.
  *   4. From the kernel's westwood: before the first sample a loss halves the window, where the kernel goes to
  *      2 packets. The window after a loss is never larger than before it, as in the papers. A reduction that was
  *      undone stays undone. After a timeout RTTmin waits for the next sample, where the kernel takes the previous
  *      one.
- *   5. From the 2001 paper, as Westwood+: there is one bandwidth sample an RTT instead of one an ACK, because ACKs
- *      are compressed. As in the kernel, the packets of the ACK that ends an interval count for the next one.
+ *   5. From the 2001 paper, as Westwood+: there is one bandwidth sample per RTT instead of one per ACK, because
+ *      ACKs are compressed. As in the kernel, the packets of the ACK that ends an interval count for the next one.
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_westwood because
@@ -55,7 +55,7 @@ TUNABLE(u32, interval_us, 50000, 1000, 1000000, "us",
 	"shortest time over which bandwidth is measured: the kernel's 50 ms");
 TUNABLE(u32, filter_shift, 3, 0, 7, "bits", "weight of a bandwidth sample, 1/2^n: an eighth, the kernel's");
 TUNABLE(u32, rtt_tick_us, 1, 1, 10000, "us",
-	"RTTs are rounded up to a multiple of this: 1, exact; the kernel's jiffy is 4000 at HZ = 250");
+	"RTTs are rounded up to a multiple of this: 1 is exact; the kernel's jiffy is 4000 at HZ = 250");
 
 struct bpf_westwood {
 	u8 phase;
@@ -161,7 +161,7 @@ CC_OP(void, bpf_westwood_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	reno_cong_avoid(tcp_sk(sk), acked);
 }
 
-/* Where a recovery leads the window until the estimate is applied. */
+/* The threshold towards which a recovery moves the window until the estimate is applied. */
 CC_OP(u32, bpf_westwood_ssthresh, struct sock *sk)
 {
 	struct bpf_westwood *westwood = inet_csk_ca(sk);

@@ -17,7 +17,7 @@
  *   fast mode      Q <= Qmax and RTT - RTTbase <= RTTbase / phi:  cwnd += acked / min(cwnd, scalable)
  *   slow mode      else:                                          cwnd += acked / cwnd
  *   decongestion   Q > Qmax and cwnd > Wreno, each round: cwnd = max(cwnd - min(Q / drain, cwnd / 2^epsilon), Wreno)
- *   Wreno          cwnd / 2 at the first slow round, + 1 at each further one, halved at a loss; 2 after zeta fast rounds
+ *   Wreno          cwnd / 2 at the first slow round, + 1 at each later one, halved at a loss; 2 after zeta fast rounds
  *   loss           cut = min(max(Q, cwnd / 2^delta), cwnd / 2), fewer than rho slow rounds in a row: no competition
  *                  cut = cwnd / 2                               else
  *                  ssthresh = max(cwnd - cut, 2)
@@ -29,8 +29,8 @@
  *   slow start -> fast <-> slow -> (loss) recovery -> fast or slow as before; timeout -> loss -> slow start.
  *
  * Differs
- *   1. From the kernel's yeah: RTTs are not increased by one us, and the limit of the window is the socket's. There
- *      is no other difference.
+ *   1. From the kernel's yeah: RTTs are not increased by one us, and the socket's window clamp is not lowered. The
+ *      kernel's module does both. There is no other difference.
  *   2. From the paper, as the kernel: the fast mode adds a packet for every 100 acknowledged, whatever the window
  *      was at the last loss (Scalable's rule). A round with fewer than three RTT samples decides
  *      nothing. Neither does an application-limited round.
@@ -51,8 +51,7 @@ TUNABLE(u32, queue_max, 80, 1, 65535, "packets",
 TUNABLE_WAS(u32, phi, delay_divisor);
 TUNABLE(u32, delay_divisor, 8, 1, 1024, "divisor",
 	"phi; RTTbase / phi is the queueing delay above which the mode is slow: the paper's");
-TUNABLE(u32, drain, 1, 1, 1024, "divisor",
-	"gamma: 1 / drain of the queue is given back by a decongestion: the paper's");
+TUNABLE(u32, drain, 1, 1, 1024, "divisor", "gamma: a decongestion gives back 1 / drain of the queue: the paper's");
 TUNABLE_WAS(u32, epsilon, drain_shift);
 TUNABLE(u32, drain_shift, 1, 0, 31, "power of 2",
 	"epsilon: no more than cwnd / 2^epsilon is given back at once: the kernel's");
@@ -61,7 +60,7 @@ TUNABLE(u32, cut_shift, 3, 1, 31, "power of 2",
 	"delta: no less than cwnd / 2^delta is cut at a loss: the paper's eighth");
 TUNABLE_WAS(u32, rho, competing_rounds);
 TUNABLE(u32, competing_rounds, 16, 1, 65535, "rounds",
-	"rho: slow rounds in a row that mean competition: half at a loss: the kernel's");
+	"rho: this many slow rounds in a row mean competition, so a loss halves the window: the kernel's");
 TUNABLE_WAS(u32, zeta, alone_rounds);
 TUNABLE(u32, alone_rounds, 50, 1, 65535, "rounds", "zeta: fast rounds after which Wreno is forgotten: the kernel's");
 TUNABLE(u32, scalable, 100, 1, 65535, "packets", "fast mode: packets acknowledged per packet of growth: Scalable's");
@@ -207,7 +206,7 @@ CC_OP(void, bpf_yeah_cwnd_event_tx_start, struct sock *sk)
 	forget_delay(&yeah->delay, tcp_sk(sk));
 }
 
-/* RTTs count again from the first undisturbed round on. */
+/* RTTs count again from the first undisturbed round. */
 CC_OP(void, bpf_yeah_set_state, struct sock *sk, u8 new_state)
 {
 	struct bpf_yeah *yeah = inet_csk_ca(sk);

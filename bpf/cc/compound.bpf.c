@@ -142,7 +142,7 @@ static void follow_window(const struct tcp_sock *tp, struct compound *compound)
 	compound->win = tp->snd_cwnd;
 }
 
-/* The window moves with dwnd: Reno's part stays. */
+/* Grows dwnd and the window by the same number of packets, so Reno's part stays. */
 static void set_dwnd_grown(struct tcp_sock *tp, struct compound *compound)
 {
 	const u64 grown = dwnd_growth(tp->snd_cwnd) + compound->dwnd_frac;
@@ -230,7 +230,7 @@ CC_OP(u32, compound_ssthresh, struct sock *sk)
 	return kept;
 }
 
-/* After idle time the kernel shrinks the window. */
+/* CWND_RESTART: the kernel shrinks the window after idle time. */
 CC_OP(void, compound_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct compound *compound = inet_csk_ca(sk);

@@ -44,7 +44,8 @@
  *      repaired by a tail loss probe. It does not say which, so all three cut.
  *   8. A timeout inside recovery halves the window that was in use when the last ACK before it arrived, whether
  *      the recovery had cut or not. Further timeouts of the same loss do not change ssthresh (as dtcp).
- *   9. A reduction that proves spurious is undone, and the next loss is a first one again. The counters keep it.
+ *   9. A reduction that proves spurious is undone, and the next loss is a first one again. The counters still
+ *      include it.
  *   10. Growth counts acknowledged packets, not ACKs, and only while the window limits the sender.
  *
  * Kernel

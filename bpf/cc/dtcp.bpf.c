@@ -34,9 +34,9 @@
  *      it limits the sender.
  *   5. The kernel spreads a reduction over the recovery (PRR, RFC 6937). ns-2 cuts at once.
  *   6. A timeout inside recovery halves the window that was in use when the last ACK before it arrived. The kernel
- *      calls no callback at the timeout itself, nor after it adjusted the window to an ACK. Further timeouts of
- *      the same loss do not change ssthresh.
- *   7. A reduction that proves spurious is undone, which ns-2 cannot do. The counters keep it.
+ *      overwrites the window before it calls set_state, and calls nothing after it adjusts the window to an ACK.
+ *      Further timeouts of the same loss do not change ssthresh.
+ *   7. A reduction that proves spurious is undone, which ns-2 cannot do. The counters still include it.
  *   8. The published row was not measured with the published algorithm: the code of the simulation keeps 3/4 after
  *      every loss. This file is the algorithm as written. keep_slow_start = 768 is close to the algorithm as
  *      measured.
@@ -48,7 +48,7 @@
 #include "tccc.bpf.h"
 #include "phase.bpf.h"
 
-/* Of 1024: the whole window, which would never reduce, is outside every range. */
+/* The ranges exclude 1024/1024, because keeping the whole window would be no reduction. */
 
 /* Share of the window kept after a loss in slow start: the last round doubled it. Figure 1. */
 TUNABLE(u32, keep_slow_start, 512, 1, 1023, "1/1024",
@@ -71,7 +71,7 @@ struct dtcp {
 };
 STATE_FITS(struct dtcp);
 
-/* A timeout halves whatever the phase was. */
+/* A timeout keeps the same share of the window in every phase. */
 static void set_timeout_ssthresh(struct sock *sk, u32 cwnd)
 {
 	struct dtcp *dtcp = inet_csk_ca(sk);
@@ -121,8 +121,8 @@ CC_OP(u32, dtcp_ssthresh, struct sock *sk)
 }
 
 /*
- * The kernel called dtcp_ssthresh just before this event, when it did not yet tell a timeout from other losses.
- * Decide again.
+ * The kernel calls dtcp_ssthresh just before CA_EVENT_LOSS, which first shows that the loss is a timeout. Decide
+ * again.
  */
 CC_OP(void, dtcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {

@@ -37,7 +37,7 @@
  *   3. alpha is fixed. Prototypes chose it by the throughput they reached. The paper's experiments at 800 Mbit/s
  *      use 200.
  *   4. The larger steps are not paced (a scenario may set fq). The kernel detects and repairs losses.
- *   5. baseRTT holds for the life of the connection, so FAST takes a longer route for a queue.
+ *   5. baseRTT holds for the life of the connection, so FAST mistakes a longer route for a queue.
  *   6. The window grows only while it limits the sender. ECN is treated as a loss.
  *   7. What a loss or a timeout does to the average is ours. From a reduction until a packet sent after its end is
  *      acknowledged, RTTs do not count and the equation is not applied. After an outage, the RTT of each packet
@@ -55,7 +55,7 @@
 #include "fast.bpf.h"
 
 TUNABLE(u32, alpha, 20, 1, 65535, "packets",
-	"packets in the queue: a choice for buffers of some tens; the paper's 200 want a buffer of more");
+	"packets kept in the queue: for buffers of some tens of packets; the paper's 200 need a larger buffer");
 
 struct fast {
 	u8 phase;

@@ -48,7 +48,8 @@
 #include "fast.bpf.h"
 
 TUNABLE(u32, alpha_min, 4, 1, 65535, "packets",
-	"packets in the queue at least, and before the first loss: enough to find free bandwidth; ours");
+	"least packets kept in the queue, and the exact number until slow start ends: enough to find free "
+	"bandwidth; ours");
 
 struct fastfit {
 	u8 phase;
@@ -127,7 +128,7 @@ CC_OP(u32, fastfit_undo_cwnd, struct sock *sk)
 	return reno_undo_cwnd(tcp_sk(sk));
 }
 
-ALGORITHM(fastfit, "FAST-FIT: FAST whose aim follows a virtual Reno window (reconstruction)",
+ALGORITHM(fastfit, "FAST-FIT: FAST whose target follows a virtual Reno window (reconstruction)",
 	  "Wang et al. 2014, abstract; design ours") = {
 	.init = (void *)fastfit_init,
 	.pkts_acked = (void *)fastfit_pkts_acked,

@@ -26,8 +26,8 @@
  *   Windows in packets, rounded down; times in us; rates in bytes per second.
  *
  * Life
- *   slow start -> avoidance -> (pause) fast start -> as before it; (loss) recovery -> avoidance; timeout -> loss -> slow
- *   start.
+ *   slow start -> avoidance -> (pause) fast start -> as before it; (loss) recovery -> avoidance; timeout -> loss ->
+ *   slow start.
  *
  * Differs
  *   1. The agent waits for a reset timer, which may be finer than the RTO, and does not back the RTO off. Here the
@@ -37,12 +37,13 @@
  *   3. W is never less than the window that the kernel's slow start after a pause allows: initial_window, or the
  *      smaller window before the pause.
  *   4. If the packet before the marked ones has not arrived, a timeout is an ordinary one, as in the agent.
- *   5. A packet that the kernel makes of several segments (TSO) is marked as a whole by its first segment. So is a
- *      tail loss probe. The kernel does not pace the first ten packets of a connection, so these are not marked.
+ *   5. A packet that the kernel makes of several segments (TSO) is marked as a whole by its first segment. A tail
+ *      loss probe that retransmits keeps the mark of the packet sent before it. The kernel does not pace the first
+ *      ten packets of a connection, so these are not marked.
  *   6. The agent's own fine RTT never changes after its first sample (1/8 is an integer division there). The
  *      kernel's does.
- *   7. ns-2's TCP/FS is Tahoe except for the pauses: on a transfer that is never idle it is Tahoe. There, this
- *      file is Reno. Use tahoe for the published FTP numbers.
+ *   7. On a transfer that is never idle, ns-2's TCP/FS behaves as Tahoe and this file as Reno. Use tahoe for the
+ *      published FTP numbers.
  *   8. ECN is treated as a loss. A reduction that proves spurious is undone.
  *
  * Kernel
@@ -56,7 +57,7 @@
 #include "pacing.bpf.h"
 #include "repair.bpf.h"
 
-/* The kernel's least, two packets at once. */
+/* Least number of packets sent at once: the kernel's default. */
 #define BURST 2
 /* DSCP 8, class selector 1: lower effort. */
 #define LOW_PRIORITY 0x20
@@ -67,8 +68,9 @@
 #define IPV6_TCLASS 67
 
 TUNABLE(u32, initial_window, 10, 1, 10, "packets",
-	"window after a fast start was given up: the kernel's after a pause; ns-2: 1 or 2");
-TUNABLE(u8, mark, 1, 0, 1, "on or off", "mark the packets as of low priority: the paper's; off: to see what it is for");
+	"window after a fast start is given up: the kernel's after a pause; ns-2: 1 or 2");
+TUNABLE(u8, mark, 1, 0, 1, "on or off",
+	"mark packets as low priority, as in the paper; off shows the effect of the mark");
 
 PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_FAST_START, PHASE_RECOVERY, PHASE_LOSS);
 #include "reduction.bpf.h"
@@ -81,7 +83,7 @@ struct faststart {
 	u8 priority;	   /* the application's own mark */
 	u32 kept_cwnd;	   /* before the pause, 0: the kernel has not shrunk the window */
 	u32 kept_ssthresh; /* before the pause, then before the reduction */
-	u32 window;	   /* W, packets that are to arrive in a fast start; 0: there is none */
+	u32 window;	   /* W, packets to be delivered in a fast start; 0: none in progress */
 	u32 start_seq;	   /* first byte after the pause */
 	u32 delivered;	   /* packets before the pause, cumulative */
 	u64 heard_us;	   /* when the latest ACK arrived */
@@ -139,7 +141,7 @@ static void end_fast_start(struct sock *sk)
 	end_pacing(sk);
 }
 
-/* Called while the first packet after nothing was in flight is sent. */
+/* Called when a packet is sent and nothing is in flight. */
 static void resume(struct sock *sk)
 {
 	struct faststart *fast = inet_csk_ca(sk);
@@ -163,7 +165,7 @@ static void resume(struct sock *sk)
 	set_pace(sk);
 }
 
-/* The packet sent next is one of the packets 2 to W after the pause, for the first time. */
+/* Whether the next packet is the first transmission of one of the packets 2 to W after the pause. */
 static bool is_next_low(const struct sock *sk)
 {
 	const struct faststart *fast = inet_csk_ca(sk);
@@ -206,7 +208,7 @@ CC_OP(void, faststart_init, struct sock *sk)
 	update_phase(sk);
 }
 
-/* Every ACK of something new: the clock ticks again, the fast start may be over, or be given up. */
+/* Called for every ACK of new data. It ends pacing, and may end the fast start or give it up. */
 CC_OP(void, faststart_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct faststart *fast = inet_csk_ca(sk);

@@ -8,8 +8,8 @@
  *   section 3.1 and the flow chart of figure 1, which the text describes.
  *
  * Idea
- *   Congestion fills queues and raises the RTT well above its average. A bit error does not. So a loss within the
- *   tolerance is only retransmitted, however many there are. Above the tolerance the parent algorithm decides
+ *   Congestion fills queues and raises the RTT well above its average. A bit error does not. So losses within the
+ *   tolerance are only retransmitted, however many there are. Above the tolerance the parent algorithm decides
  *   (dfr): it forgives the first loss of a window, and takes the second one for congestion.
  *
  * Equations
@@ -44,11 +44,11 @@
  *   are further losses in the same recovery, which are judged in the same way.
  *
  * Differs
- *   1. The flow chart postpones the cut at a first loss above the tolerance. The text beside it cuts at once. mode
+ *   1. The flow chart postpones the cut at a first loss above the tolerance. The text instead cuts at once. mode
  *      chooses: 0 is the flow chart, 1 is the text. The published column of 0 % tolerance agrees better with the
  *      flow chart but proves nothing, because both forgive a loss at a deviation of 0.
  *   2. The paper does not specify the average. Here it is exponential with TCP's own gain, and is not updated
- *      during recovery. It takes one sample a round trip, because the paper's simulator times one packet at a
+ *      during recovery. It takes one sample per round trip, because the paper's simulator times one packet at a
  *      time. With a sample from every ACK it would follow a filling queue within a few ACKs and never see a
  *      deviation. The "current RTT" is the latest sample of any ACK.
  *   3. Only a higher RTT is a deviation. Before the first sample, every loss is above the tolerance.
@@ -90,7 +90,7 @@ PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_POSTPONED, PHASE_RECOVERY, PHASE
 
 #include "dfr.bpf.h"
 
-/* Fractions of a microsecond in the average: 2^31 us take 41 bits, times a gain of 2^10 or a percentage below 2^8 fits. */
+/* Fractions of a microsecond in the average. 2^31 us take 41 bits, so a gain of 2^10 or a percentage below 2^8 fits. */
 #define AVERAGE_SHIFT SHARE_SHIFT
 #define PERCENT 100u
 #define PERMILLE 1000u
@@ -108,21 +108,21 @@ TUNABLE(u32, average_gain, 128, 1, 1024, "1/1024",
 	"weight of a sample in the average RTT: 1/8 as TCP's smoothed RTT; the paper leaves it open");
 
 TUNABLE(u8, average_by_round, 1, 0, 1, "on or off",
-	"one sample a round trip enters the average; off: every ACK's, which hides a queue that fills");
+	"one sample per round trip enters the average; off: every ACK's, which hides a queue that fills");
 
 TUNABLE(u8, guard, 1, 0, 1, "on or off",
-	"forgive a loss only where no queue stands and the budget lasts; 0 is the paper, which may never reduce");
+	"forgive a loss only while the queue is short and the budget lasts; 0 is the paper, which may never reduce");
 
 TUNABLE(u32, guard_queue, 3, 1, 65535, "packets",
-	"of this flow in queues, from which the guard cuts: the number by which Veno tells losses apart");
+	"queued packets of this flow from which the guard cuts: the threshold by which Veno distinguishes losses");
 
 TUNABLE_WAS(u32, guard_verdicts, guard_losses);
 TUNABLE(u32, guard_losses, 8, 1, 1024, "losses",
 	"most that the guard forgives at once: 1 % of bit errors gives 8 in two windows of 400 packets");
 
 TUNABLE(u32, guard_share, 10, 0, 1000, "1/1000",
-	"share of lost packets that the guard forgives for long: at 1 % Reno keeps 12 packets, more than it begins "
-	"with");
+	"share of lost packets that the guard forgives in the long run: at 1 % Reno keeps 12 packets, more than it "
+	"begins with");
 
 struct msack {
 	u8 phase;
@@ -135,7 +135,7 @@ struct msack {
 	u32 rtt_last_us;	/* latest sample */
 	u32 rtt_avg_us;		/* average, rounded down */
 	u32 deviation_permille; /* at the latest verdict */
-	u32 round_end;		/* the next sample of the average is that of the ACK that reaches this */
+	u32 round_end;		/* the next sample enters the average at the ACK that reaches this */
 	u64 rtt_avg;		/* average in 1/1024 us, 0: no sample yet */
 };
 STATE_FITS(struct msack);
@@ -184,7 +184,7 @@ static bool is_within_tolerance(const struct msack *msack)
 	return msack->rtt_avg && rtt * PERCENT <= msack->rtt_avg * (PERCENT + tolerance);
 }
 
-/* Whether part of this flow's window is queued. Veno's estimate needs no average that moves with the queue. */
+/* Whether guard_queue packets of this flow are queued. Veno's estimate needs no average that moves with the queue. */
 static bool is_queue_standing(const struct tcp_sock *tp, const struct msack *msack)
 {
 	return queued_packets(tp->snd_cwnd, msack->rtt_min_us, msack->rtt_last_us) >= guard_queue;

@@ -57,8 +57,8 @@
  *      the third round trip.
  *   10. estimate_divisor is Swift Start's alpha. The paper no longer needs it. But the paper's own second windows
  *      are 13 to 17 % too large, because the RTT of the second pair includes the queue of the first pair.
- *   11. The kernel does not pace the first ten packets of a connection, so six packets of the second round trip
- *      follow each other without a gap.
+ *   11. The kernel does not pace the first ten packets of a connection, so after a burst of four, six packets of
+ *      the second round trip follow each other without a gap.
  *   12. The paper's sender has SACK and fast retransmit off. Here the host's settings apply.
  *   13. If no interval arrives, slow start has continued meanwhile. fallback = 1 then uses the spacing of the
  *      first two ACKs, with swift's limit on it.
@@ -83,29 +83,29 @@
 #include "tccc.bpf.h"
 TUNABLE_WAS(u32, alpha, estimate_divisor);
 #define SWIFT_DIVISOR 1
-#define SWIFT_DIVISOR_REASON "the window is the pair's estimate over this: the paper needs no share, hence 1"
+#define SWIFT_DIVISOR_REASON "the window is the pair's estimate divided by this: 1, because the paper needs no margin"
 #include "swift.bpf.h"
 #include "pair.bpf.h"
 
 #define FALLBACK_SWIFT 1
-/* Drivers lower sk_pacing_shift; nobody raises it above sk_init_common's. */
+/* Drivers lower sk_pacing_shift. Nothing raises it above the value of sk_init_common. */
 #define PACING_SHIFT_MAX 10u
 
 TUNABLE(u8, fallback, 0, 0, 1, "0 slow start, 1 swift", "what to do when the receiver returns no interval");
 TUNABLE_WAS(u32, g, fallback_divisor);
 TUNABLE(u32, fallback_divisor, 2, 1, 8, "divisor",
-	"with fallback = 1 the window is the ACK estimate over this: swift's");
+	"with fallback = 1 the window is the ACK estimate divided by this: as in swift");
 TUNABLE(u32, min_option_dt_us, 10, 1, 1000000, "us",
-	"a shorter interval is below what software arrival times can tell: a packet takes 12 us at 1 Gbit/s");
+	"software cannot measure shorter intervals between arrivals: a packet takes 12 us at 1 Gbit/s");
 TUNABLE(u32, est_max, 8192, 4, 1000000, "packets",
-	"highest estimate believed: the paper's largest window is 7228 packets, and a receiver may lie");
+	"highest estimate accepted: the paper's largest window is 7228 packets, and a receiver may lie");
 
 PHASES(PHASE_PROBE, PHASE_PACED, PHASE_FALLBACK, PHASE_DONE);
 
 struct mswift {
 	u8 phase;
 	u8 is_pacing;	     /* pacing was switched on here */
-	u8 pairs_used;	     /* pairs whose interval was looked at */
+	u8 pairs_used;	     /* pairs whose interval was read */
 	u32 rtt_us;	     /* sample of this ACK, 0: none */
 	u32 dt_us;	     /* interval in use, 0: none */
 	u32 rtt_pair_us;     /* RTT it was combined with */

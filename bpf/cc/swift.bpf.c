@@ -38,8 +38,8 @@
  *      halves the estimate, as the report intends. use_acked_bytes counts both.
  *   6. The window is not raised above a threshold that the kernel knows from an earlier connection.
  *   7. RTT1 is the kernel's sample for the first ACK. The pacing rate uses the smoothed RTT.
- *   8. The kernel does not pace the first ten packets of a connection, so six packets of the second round trip
- *      follow each other without a gap.
+ *   8. The kernel does not pace the first ten packets of a connection, so after a burst of four, six packets of the
+ *      second round trip follow each other without a gap.
  *   9. There is no second estimate after idle time. The footnote's alternative, pacing for one round only, is not
  *      implemented.
  *   10. The report starts with a burst of four. Here the burst is the kernel's initial window unless
@@ -52,21 +52,21 @@
  *      ack_window_max limits the window: 100 packets are what slow start may double in one round trip by RFC 3742.
  *      The report has no limit. The scenarios of the papers set ack_window_max to its highest value.
  *   12. Pacing lasts until the end of the first slow start. Paced packets fill the path and the queue before the
- *       first drop, where Reno's bursts meet a full queue earlier. So the first slow start may lose more than
- *       Reno's: in virtual time at 20 Mbit/s, 80 ms, a queue of 66 packets and ACKs compressed by 10 ms (20 % of
- *       them) 245 packets (95 % interval 180 to 296, n = 12), Reno 99 (91 to 107). At 40 ms the difference is small:
- *       156 and 144. A lower ack_window_max does not change it.
+ *       first drop, where Reno's bursts meet a full queue earlier. So the first slow start may lose more than Reno's.
+ *       An example in virtual time has 20 Mbit/s, 80 ms, a queue of 66 packets, and 20 % of the ACKs compressed by
+ *       10 ms. It loses 245 packets (95 % interval 180 to 296, n = 12), and Reno 99 (91 to 107). At 40 ms the
+ *       difference is small: 156 and 144. A lower ack_window_max does not change it.
  *
  * Kernel
  *   Writes sk_pacing_status and sk_pacing_rate (6.0 and newer). No qdisc is needed; with fq the qdisc paces
  *   instead. After every ACK the kernel sets the rate to twice the window per RTT. It calls min_tso_segs before
- *   each transmission, where this algorithm sets the rate to once the window per RTT. Afterwards the rate is the
- *   kernel's again and unused.
+ *   each transmission, where this algorithm sets the rate to once the window per RTT. Afterwards the
+ *   kernel sets the rate again, and nothing uses it.
  */
 #include "tccc.bpf.h"
 TUNABLE_WAS(u32, g, estimate_divisor);
 #define SWIFT_DIVISOR 2
-#define SWIFT_DIVISOR_REASON "the window is the ACK estimate over this: the report's tables use 2 and 8, 1 is a test"
+#define SWIFT_DIVISOR_REASON "the ACK estimate is divided by this: the report's tables use 2 and 8; 1 is for tests"
 #include "swift.bpf.h"
 
 PHASES(PHASE_PROBE, PHASE_PACED, PHASE_DONE);
@@ -98,7 +98,7 @@ static void give_up(struct sock *sk)
 	give_back_window(tcp_sk(sk), swift->given_cwnd);
 }
 
-/* True when the window was raised: this ACK has had its growth. */
+/* Returns whether it raised the window. This ACK then must not grow the window again. */
 static bool probe(struct sock *sk, u32 acked)
 {
 	struct swift *swift = inet_csk_ca(sk);

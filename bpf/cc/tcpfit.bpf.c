@@ -30,8 +30,8 @@
  *
  * Differs
  *   1. Neither the paper nor the claims give a value for a. 1/8 is that of the ns-3 port.
- *   2. Neither says when the base RTT is measured again. It never is, unless refresh_periods is set. Its m samples
- *      are those of one period.
+ *   2. Neither says when the base RTT is measured again. It never is, unless refresh_periods is set. The m
+ *      samples of that measurement are those of one period.
  *   3. N is fractional in the later formula and whole in the other. Both stop at 4096.
  *   4. N does not change in a period without samples, or if the period ends application-limited. Slow start
  *      and the effect of a timeout on the window are Reno's. Losses and timeouts do not change N.
@@ -57,19 +57,19 @@
 
 TUNABLE_WAS(u32, a, queue_share);
 TUNABLE(u32, queue_share, 128, 1, 1023, "1/1024",
-	"a, share of each connection's window that may stand in the queue: 1/8, as the ns-3 port");
+	"a, share of each connection's window that may be queued: 1/8, as the ns-3 port");
 TUNABLE(u8, update_rule, 0, 0, 1, "rule",
-	"how N follows the queue: 0 the later formula, 1 whole steps as claimed first");
+	"how N follows the queue: 0 the later formula, 1 whole steps, as in the claims");
 TUNABLE(u32, refresh_periods, 0, 0, 65535, "periods",
-	"the base RTT is measured anew after so many; 0 never: not said when");
+	"periods after which the base RTT is measured again; 0: never, because no source says when");
 
 struct tcpfit {
 	u8 phase;
-	u8 is_refreshing;    /* in this period N = 1 and the base RTT is measured anew */
+	u8 is_refreshing;    /* in this period N = 1 and the base RTT is measured again */
 	u16 periods;	     /* since the latest refresh */
 	u32 n;		     /* N, 1/1024 */
 	u64 period_start_us; /* when this period began */
-	u64 credit;	     /* packets acknowledged that have made no packet yet, 1/1024 */
+	u64 credit;	     /* growth below one packet, in 1/1024 packets acknowledged */
 	struct delay delay;  /* of this period */
 };
 STATE_FITS(struct tcpfit);
@@ -93,7 +93,7 @@ static u32 n_by_formula(u32 n, u32 queueing_us, u32 rtt_us)
 	return more > less ? (u32)(more - less) : 0;
 }
 
-/* Q against a cwnd / N: both times N RTT / cwnd. */
+/* Compares Q with a cwnd / N, both multiplied by N RTT / cwnd. */
 static u32 n_by_steps(u32 n, u32 queueing_us, u32 rtt_us)
 {
 	const u64 queued = (u64)queueing_us * n, allowed = (u64)queue_share * rtt_us;

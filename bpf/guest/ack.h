@@ -106,7 +106,7 @@ static inline bool ack_read(struct ack *ack, const u8 *packet, u64 length)
  * Whether a later acknowledgement makes this one redundant. The later one belongs to the same flow and acknowledges
  * more, and this one carries neither SACK blocks nor marks.
  */
-static inline bool ack_is_told_by(const struct ack *ack, const struct ack *later)
+static inline bool ack_is_superseded_by(const struct ack *ack, const struct ack *later)
 {
 	const u32 ahead = later->number - ack->number;
 	int n;

@@ -16,7 +16,7 @@
 static struct timerqueue_head outlets = {.rb_root = RB_ROOT_CACHED};
 static struct hrtimer timer;
 static bool is_passing; /* packets depart now, and the timer is off */
-static u64 passed_ns;	/* the time meanwhile */
+static u64 passed_ns;	/* the time while they depart */
 
 /* No time passes while packets depart and arrive. */
 u64 link_now_ns(void)

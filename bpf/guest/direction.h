@@ -15,7 +15,7 @@
  */
 #define RATE_BPS_MAX (1ull << 40)
 #define TIME_NS_MAX (1ull << 50)
-/* No array is longer than the largest request. */
+/* Keeps count * size within 64 bits in take_array. Far more elements than the largest request can hold. */
 #define COUNT_MAX (1ull << 32)
 
 /* The pointers point into the bytes of the request, which must outlive this struct. */

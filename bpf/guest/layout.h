@@ -76,9 +76,9 @@ struct tccc_limit {
 /* Pure acknowledgements that are held at the end of the link and leave together, as a batch. */
 struct tccc_ack_hold {
 	u64 time_ns; /* longest time that one is held; 0: none is held, and the other fields are ignored */
-	u64 pkts;    /* the batch leaves when so many have come */
+	u64 pkts;    /* the batch leaves when this many have come */
 	u64 share;   /* share of acknowledgements that begin a batch, if none is held */
-	u64 newest;  /* 1: those that a newer one of their flow makes redundant are dropped */
+	u64 newest;  /* 1: drops held ones that a newer one of the same flow makes redundant */
 };
 
 /* A value that applies from a time on, counted from the start of the run. */

@@ -9,6 +9,8 @@
  * Pure acknowledgements may be held at the end of the line (tunlink/gate.rs). Held acknowledgements entered after every
  * ordinary packet. A packet behind them either joins them or releases them. A file that includes this one provides
  * parcel_ack().
+ *
+ * Held-back packets are reordered ones. Held ones are acknowledgements that wait for a batch.
  */
 #ifndef TCCC_LINE_H
 #define TCCC_LINE_H
@@ -32,7 +34,7 @@ struct line {
 	struct parcels held_back;
 	/* The first packet held back that no packet could overtake yet, because no ordinary packet came after it. */
 	struct parcel *newest_held_back;
-	/* Held acknowledgements, all due when their batch leaves at the latest. */
+	/* Held acknowledgements. `due_ns` of each is the latest time at which the batch leaves. */
 	struct parcels held;
 	bool is_holding;
 	u64 release_ns;
@@ -42,7 +44,7 @@ struct line {
 /* A packet that arrives at the end of the line. */
 struct comer {
 	const struct ack *ack; /* NULL: the packet is not a pure acknowledgement */
-	bool begins_batch;     /* if there is none */
+	bool begins_batch;     /* begins a batch if no acknowledgement is held */
 	bool is_held_back;
 };
 
@@ -131,9 +133,9 @@ static inline struct parcel *line_thin(struct line *line, const struct ack *newe
 
 	while (line->held.first) {
 		struct parcel *parcel = parcels_take(&line->held);
-		const bool is_told = parcel_ack(parcel, &ack) && ack_is_told_by(&ack, newest);
+		const bool is_redundant = parcel_ack(parcel, &ack) && ack_is_superseded_by(&ack, newest);
 
-		parcels_append(is_told ? &dropped : &kept, parcel);
+		parcels_append(is_redundant ? &dropped : &kept, parcel);
 	}
 	line->held = kept;
 	return dropped.first;

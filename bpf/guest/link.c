@@ -29,9 +29,9 @@
  */
 static LIST_HEAD(links);
 
-/* ---- The way of a packet ---- */
+/* ---- The path of a packet ---- */
 
-/* Drops acknowledgements that a newer one replaces. */
+/* Drops acknowledgements that a newer one makes redundant. */
 static void drop_thinned(struct Qdisc *sch, struct parcel *dropped)
 {
 	while (dropped) {

@@ -23,7 +23,7 @@ struct waiting {
 	u64 bytes;
 };
 
-/* Together with its header, so many packets fit into a page of 4096 bytes. */
+/* This many packets and the header fit into a page of 4096 bytes. */
 #define WAITING_IN_PAGE 255
 
 struct waiting_page {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The fuzz target: bytes become operations on one connection, in the order of the kernel's calls, and each callback is
- * checked. Linked with one file of bpf/cc, with the sanitizers of addresses and undefined behaviour.
+ * checked. It is linked with one file of bpf/cc, the address sanitizer and the undefined-behaviour sanitizer.
  *
- * The first byte of an operation chooses it, the next ones are its numbers; a missing byte is 0. tests/host/fuzz.rs writes
- * its first inputs in the same words.
+ * The first byte of an operation chooses it. The next bytes are its numbers. A missing byte is 0. tests/host/fuzz.rs
+ * writes its first inputs in this form.
  */
 #include <stdio.h>
 
@@ -19,7 +19,7 @@
 #define LARGEST_MSS 65535u
 #define MOST_PACKETS (1u << 28)
 #define RTT_US_MAX 100000000u
-/* More are no use: what an operation finds is in the state that the ones before it left. */
+/* More operations find nothing new, because each depends only on the state that earlier ones left. */
 #define OPERATIONS_MAX 400
 
 enum operation {
@@ -52,7 +52,7 @@ static u8 take(struct input *input)
 	return *input->bytes++;
 }
 
-/* Any number up to the highest; the first byte is its length in bits, so that small and large ones come alike often. */
+/* Any number up to the highest. The first byte is its length in bits, so small numbers are as common as large ones. */
 static u64 take_up_to(struct input *input, u64 highest)
 {
 	const u32 bits = take(input) % 65;
@@ -70,7 +70,7 @@ static u32 take_window(struct input *input)
 	return 1 + (u32)take_up_to(input, LARGEST_WINDOW - 1);
 }
 
-/* A first byte of 0 leaves all of them as they are in the file. */
+/* A first byte of 0 leaves all tunables at their defaults. */
 static void set_tunables(struct input *input)
 {
 	const bool is_tuned = take(input);
@@ -89,7 +89,7 @@ static void set_tunables(struct input *input)
 	TUNABLES(SET)
 }
 
-/* What holds after each callback, whatever the connection is like. */
+/* Checks what holds after each callback on any connection. */
 static void check(const struct host_socket *host, const struct tcp_sock *before)
 {
 	const u32 most = max(before->snd_cwnd, host->tp.snd_cwnd_clamp);
@@ -131,7 +131,7 @@ static void reduce(struct host_socket *host)
 	host->tp.snd_ssthresh = window;
 }
 
-/* Whatever the window allows is sent; lost packets are retransmitted first. */
+/* Sends whatever the window allows, retransmissions first. */
 static void send_packets(struct host_socket *host)
 {
 	struct tcp_sock *tp = &host->tp;
@@ -151,7 +151,7 @@ static void send_packets(struct host_socket *host)
 	tp->max_packets_out = max(tp->max_packets_out, tp->packets_out);
 }
 
-/* Progress in sequence: reports and retransmissions of what was acknowledged are forgotten. */
+/* Acknowledges packets in sequence, and forgets their reports and retransmissions. */
 static void advance(struct tcp_sock *tp, u32 packets)
 {
 	tp->packets_out -= packets;
@@ -174,7 +174,7 @@ static void set_rate(struct host_socket *host, u32 packets, s64 rtt_us)
 	};
 }
 
-/* The end of an ACK: the algorithm alone, the kernel's reduction, or growth. */
+/* The end of an ACK: cong_control alone, else the kernel's reduction or cong_avoid sets the window. */
 static void control(struct host_socket *host, u32 packets)
 {
 	bool is_alone;
@@ -207,7 +207,7 @@ static void acknowledge(struct host_socket *host, struct input *input)
 	control(host, packets);
 }
 
-/* Loss that SACK shows, or a mark. */
+/* A loss that SACK reports, or a congestion mark. */
 static void shrink(struct host_socket *host, u8 state)
 {
 	struct tcp_sock *tp = &host->tp;
@@ -238,7 +238,7 @@ static void time_out(struct host_socket *host)
 	set_state(host, TCP_CA_Loss);
 }
 
-/* Everything up to the mark has arrived. */
+/* Everything sent before the reduction has arrived. */
 static void leave(struct host_socket *host)
 {
 	struct tcp_sock *tp = &host->tp;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What must hold in a fuzz target: a failure names the function and the condition, and ends the process. */
+/* Checks of a fuzz target. A failed check prints the function and the condition, and ends the process. */
 #ifndef TCCC_MUST_H
 #define TCCC_MUST_H
 

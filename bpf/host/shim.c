@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * One algorithm as a native library: this file and one of bpf/cc, compiled with -DTCCC_HOST, are the whole of it.
+ * One algorithm as a native library. It consists of this file and one of bpf/cc, compiled with -DTCCC_HOST.
  *
- * It gives a socket whose fields are read and written by name, the kernel functions that an algorithm may call, and one
- * function a callback. The order in which the kernel calls them is the business of whoever drives it.
+ * It has a socket whose fields are read and written by name, the kernel functions that an algorithm may call, and one
+ * function per callback. The caller is responsible for the order in which the kernel calls them.
  *
- * The two lines with `admit` are for bpf/host/prove.c: arithmetic of the kernel's functions that EVA takes for granted,
+ * The two lines with `admit` are for bpf/host/prove.c. EVA takes this arithmetic of the kernel's functions for granted,
  * because it keeps no relation between two values.
  */
 #include <stddef.h>
@@ -16,14 +16,14 @@
 #include "tcp.bpf.h"
 
 struct host_socket {
-	struct tcp_sock tp; /* first: a struct sock is where its tcp_sock is */
+	struct tcp_sock tp; /* first, because a struct sock has the address of its tcp_sock */
 	struct rate_sample rate;
 	u8 storage[64];	  /* what a companion program shares with the algorithm */
 	u8 lacks_storage; /* there was no memory for it */
 	int priority;	  /* IP_TOS or IPV6_TCLASS */
 };
 
-/* The kernel's usual one, about a millisecond: sk_init_common. */
+/* The kernel's default, about a millisecond: sk_init_common. */
 #define PACING_SHIFT 10
 
 extern struct tcp_congestion_ops tccc_host_ops;
@@ -48,7 +48,7 @@ void *bpf_sk_storage_get(void *map, void *sk, void *value, u64 flags)
 	return host->lacks_storage ? NULL : host->storage;
 }
 
-/* The one option that algorithms ask for is the mark of a socket's packets. */
+/* The only option that algorithms set is the priority of a socket's packets. */
 long bpf_setsockopt(void *sk, int level, int option, void *value, int length)
 {
 	struct host_socket *host = sk;
@@ -65,7 +65,7 @@ long bpf_getsockopt(void *sk, int level, int option, void *value, int length)
 	return 0;
 }
 
-/* As the kernel's: up to the threshold and the clamp; the rest of acked is for congestion avoidance. */
+/* As the kernel's: grows up to the threshold and the clamp. Returns the rest of acked, for congestion avoidance. */
 u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
 {
 	const u32 grown = min(tp->snd_cwnd + acked, tp->snd_ssthresh);
@@ -78,7 +78,7 @@ u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
 	return left;
 }
 
-/* As the kernel's: one packet more for every w acknowledged; credit saved up at a larger w counts once. */
+/* As the kernel's: adds one packet for every w acknowledged. Credit collected at a larger w counts once. */
 void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
 {
 	u32 grown;
@@ -95,7 +95,7 @@ void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
 	tp->snd_cwnd = min(tp->snd_cwnd, tp->snd_cwnd_clamp);
 }
 
-/* A socket of zeroes whose private state holds the given byte everywhere, as memory that the kernel has not cleared. */
+/* A socket of zeroes. The given byte fills its private state, like memory that the kernel has not cleared. */
 struct host_socket *host_new(u8 poison)
 {
 	struct host_socket *host = calloc(1, sizeof(*host));
@@ -166,7 +166,7 @@ SAMPLE(acked_sacked)
 SAMPLE(prior_in_flight)
 SAMPLE(is_app_limited)
 
-/* Before every callback: the clock that the kernel refreshes for each ACK and timer. */
+/* Called before every callback. Sets the clock that the kernel refreshes for each ACK and timer. */
 static struct sock *sock_of(struct host_socket *host)
 {
 	host->tp.tcp_mstamp = clock_ns / 1000;
@@ -197,7 +197,7 @@ void host_pkts_acked(struct host_socket *host, u32 pkts_acked, s32 rtt_us, u32 i
 		tccc_host_ops.pkts_acked(sk, &sample);
 }
 
-/* Zero: the algorithm leaves the window to cong_avoid and the kernel's reduction. */
+/* Returns 0 if the algorithm leaves the window to cong_avoid and the kernel's reduction. */
 u32 host_cong_control(struct host_socket *host, u32 ack, u32 flag)
 {
 	if (!tccc_host_ops.cong_control)
@@ -211,14 +211,14 @@ void host_cong_avoid(struct host_socket *host, u32 ack, u32 acked)
 	tccc_host_ops.cong_avoid(sock_of(host), ack, acked);
 }
 
-/* An algorithm with cong_control has no need of it. */
+/* An algorithm with cong_control need not have cong_avoid. */
 void host_cong_avoid_if_any(struct host_socket *host, u32 ack, u32 acked)
 {
 	if (tccc_host_ops.cong_avoid)
 		host_cong_avoid(host, ack, acked);
 }
 
-/* What the simulated kernel never asks: whoever drives every callback calls this too. */
+/* The callbacks that the simulated kernel never calls. The proof calls them too. */
 void host_other_callbacks(struct host_socket *host)
 {
 	if (tccc_host_ops.cong_control___2)
@@ -248,7 +248,7 @@ void host_cwnd_event(struct host_socket *host, u32 event)
 		tccc_host_ops.cwnd_event_tx_start(sock_of(host));
 }
 
-/* From 7.1 on in place of CA_EVENT_TX_START. */
+/* Replaces CA_EVENT_TX_START from Linux 7.1 on. */
 void host_cwnd_event_tx_start(struct host_socket *host)
 {
 	if (tccc_host_ops.cwnd_event_tx_start)
@@ -256,8 +256,8 @@ void host_cwnd_event_tx_start(struct host_socket *host)
 }
 
 /*
- * Asked before a transmission. The kernel has set the pacing rate at the end of the ACK before: twice the window per RTT,
- * 1.2 times when half of the threshold is reached.
+ * Called before a transmission. The kernel has set the pacing rate at the end of the previous ACK: twice the window per
+ * RTT, or 1.2 times once half of the threshold is reached.
  */
 u32 host_min_tso_segs(struct host_socket *host)
 {

@@ -171,7 +171,7 @@ CC_OP(u32, cubic_ssthresh, struct sock *sk)
 	return kept_window(cwnd, kept_share());
 }
 
-/* The kernel called cubic_ssthresh just before CA_EVENT_LOSS, when it did not yet tell a timeout from other losses. */
+/* The kernel calls cubic_ssthresh just before CA_EVENT_LOSS, which first shows that the loss is a timeout. */
 CC_OP(void, cubic_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

@@ -45,7 +45,7 @@ __noinline u32 cube_root(u64 value)
 static __always_inline u32 time_to_origin(u32 missing, u32 scale)
 {
 	const u64 per_packet = (1ull << CURVE_CUBE_SHIFT) / max(scale, 1u);
-	const u64 most = ~0ull / per_packet; /* at least 2^40 / 2^32, so not by zero */
+	const u64 most = ~0ull / per_packet; /* the divisor is at least 2^40 / 2^32, never 0 */
 
 	return cube_root(per_packet * min((u64)missing, most));
 }
@@ -95,8 +95,8 @@ static __always_inline u32 friendly_scale_of(u32 kept)
 
 /*
  * ERFC: C' = C (1 - delta)^4 (4 - b) / b * b' / (4 - b'), b the cut 1 - beta and b' the cut in use, so that the average
- * window is (1 - delta) times that of C with b. Range: shares below SHARE_UNIT, b 1 and more; result clamped to 1..10240.
- * Error: half of 1/1024.
+ * window is (1 - delta) times that of C with b. Range: shares below SHARE_UNIT, b 1 and more. The result is clamped to
+ * 1..10240. Error: half of 1/1024.
  */
 static __always_inline u32 response_scale(u32 scale, u32 give_up, u32 cut, u32 cut_in_use)
 {

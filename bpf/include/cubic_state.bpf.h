@@ -23,7 +23,7 @@
 #ifndef CUBIC_WITH_ERFC
 #define CUBIC_WITH_ERFC 0
 #endif
-/* TUNABLE shows its numbers as written: this expands those that a file gives by name. */
+/* TUNABLE shows its numbers as written. This macro expands numbers that a file defines by name. */
 #define CUBIC_TUNABLE(...) TUNABLE(__VA_ARGS__)
 
 CUBIC_TUNABLE(u32, beta, CUBIC_BETA, 1, 1023, "1/1024",
@@ -35,9 +35,9 @@ TUNABLE(u8, fast_convergence, 1, 0, 1, "on or off",
 	"a loss below Wmax lowers Wmax further, to free room for new flows");
 TUNABLE(u8, tcp_friendliness, 1, 0, 1, "on or off", "never slower than Reno with the same cut: RFC 9438, 4.3");
 CUBIC_TUNABLE(u8, hystart, CUBIC_HYSTART, 0, 1, "on or off",
-	      "leave slow start by HyStart before a loss; with with_ss its delay detector watches beside the limits");
+	      "leave slow start by HyStart before a loss; with with_ss only by its delay detector, beside the limits");
 TUNABLE(u32, hystart_detect, 3, 0, 3, "mask", "HyStart's detectors: 1 ACK train, 2 delay, 3 both; as the kernel");
-TUNABLE(u32, hystart_low_window, 16, 2, 65535, "packets", "below it slow start is never left early: too few ACKs");
+TUNABLE(u32, hystart_low_window, 16, 2, 65535, "packets", "below it slow start is not left early: too few ACKs");
 TUNABLE(u32, hystart_ack_delta_us, 2000, 1, 1000000, "us", "longest gap inside an ACK train; as the kernel");
 TUNABLE(u32, hystart_samples, 8, 1, 255, "samples", "RTT samples of a round before its lowest counts; as the kernel");
 TUNABLE(u32, hystart_delay_min_us, 4000, 1, 1000000, "us",
@@ -71,7 +71,7 @@ struct cubic {
 	u64 epoch_us;	    /* when this epoch began, 0: with the next ACK */
 	u32 last_cwnd;	    /* window when the curve was last read */
 	u32 update_us;	    /* when that was; wraps after 71 minutes, then one reading comes 32 ms late */
-	u32 ack_cnt;	    /* packets acknowledged towards w_reno's next */
+	u32 ack_cnt;	    /* packets acknowledged towards the next increase of w_reno */
 	u32 w_reno;	    /* Reno's window with the same cut, W_est of RFC 9438 */
 	u32 min_rtt_us;	    /* lowest RTT since the latest timeout, 0: no sample yet */
 	u32 round_end_seq;  /* the round ends when this is acknowledged */
@@ -80,7 +80,7 @@ struct cubic {
 	u32 last_ack_us;    /* HyStart: last ACK of the train; CCT-SS: last ACK */
 	u32 train_pkts;	    /* CCT-SS: packets acknowledged after the train's first ACK */
 	u32 b_round;	    /* CCT-SS: highest bandwidth of this round, 1/256 packets/s */
-	u32 b_hat;	    /* CCT-SS: of this round and the one before, 1/256 packets/s; 0: none yet */
+	u32 b_hat;	    /* CCT-SS: highest of this round and the previous one, 1/256 packets/s; 0: none yet */
 	u32 s_hat;	    /* CCT-SS: buffer seen in use */
 	u32 l;		    /* CCT-SS: lower limit L */
 	u32 u;		    /* CCT-SS: upper limit U, 0: no estimate */

@@ -11,7 +11,7 @@
 #include "tccc.bpf.h"
 
 #define NO_RTT U32_LARGEST
-/* With fewer samples, all of a round may be of delayed ACKs. The number is that of the kernel's Vegas and YeAH. */
+/* With fewer, all samples of a round may come from delayed ACKs. The number is that of the kernel's Vegas and YeAH. */
 #define ENOUGH_SAMPLES 3
 
 struct delay {

@@ -67,7 +67,7 @@ static void note_verdict(struct sock *sk, enum verdict verdict);
 /* Whether the loss costs no window now. */
 static bool is_forgiven(enum verdict verdict);
 
-/* The parent's test for a random error: the only loss of its window. */
+/* dfr's test for a random error: this is the only loss of its window. */
 static bool is_single_loss(const struct dfr *dfr, u32 losses)
 {
 	return dfr->first_loss && losses < 2;
@@ -193,7 +193,7 @@ CC_OP(u32, dfr_ssthresh, struct sock *sk)
 }
 
 /*
- * LOSS: the kernel called dfr_ssthresh just before, when it did not yet tell a timeout from other losses.
+ * LOSS: the kernel has just called dfr_ssthresh. This event first shows that the loss is a timeout.
  * COMPLETE_CWR: cwnd is the threshold now. A sender that was in slow start and kept its window continues in slow
  * start.
  */
@@ -225,7 +225,7 @@ static void enter_loss(struct sock *sk)
 		set_timeout_ssthresh(sk, cwnd);
 }
 
-/* The state shows why the kernel called ssthresh. It also enters Recovery from CWR, without a call. */
+/* The state shows why the kernel called ssthresh. The kernel also enters Recovery from CWR, without a call. */
 CC_OP(void, dfr_set_state, struct sock *sk, u8 new_state)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

@@ -24,7 +24,7 @@
 #define RATIO_SHIFT 30
 
 TUNABLE(u32, gain, 512, 1, 1024, "1/1024",
-	"gamma, share of the way to the wanted window that a round goes: 0.5, ns-2's");
+	"gamma, share of the distance to the wanted window that a round covers: 0.5, as in ns-2");
 
 struct fast_path {
 	u8 is_disturbed; /* by a reduction, until a packet sent after it has arrived; RTTs do not count */
@@ -51,8 +51,8 @@ static __always_inline void update_weight(const struct tcp_sock *tp, struct fast
 }
 
 /*
- * avgRTT = (1 - eta) avgRTT + eta RTT: section III.B. Range: RTTs below 2^31 us: 47 and 16 bits. Error: it stays below the
- * exact average by 2^-16 us / eta at most, 0.3 ms at a window of 2^16 packets, 5 us at 1000.
+ * avgRTT = (1 - eta) avgRTT + eta RTT: section III.B. Range: RTTs below 2^31 us: 47 and 16 bits. Error: it stays below
+ * the exact average by 2^-16 us / eta at most, 0.3 ms at a window of 2^16 packets, 5 us at 1000.
  */
 static __always_inline void update_average(struct fast_path *path, const struct ack_sample *sample)
 {
@@ -137,8 +137,8 @@ static __always_inline void update_disturbance(const struct tcp_sock *tp, struct
 }
 
 /*
- * Does slow start. True at the end of a round in congestion avoidance, when the caller sets the window. Call at each
- * ACK.
+ * Runs slow start. Returns true at the end of a round in congestion avoidance; the caller then sets the window. Call
+ * at each ACK.
  */
 static __always_inline bool is_equation_due(struct tcp_sock *tp, struct fast_path *path, u32 acked)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel types and fields that an algorithm may see, and nothing more: one line a field.
- * In the kernel build every access is relocated by CO-RE; in the host build these are the structs themselves.
+ * The kernel types and fields that an algorithm may see, and nothing more: one line per field.
+ * In the kernel build, CO-RE relocates every access. In the host build, these are the structs themselves.
  */
 #ifndef TCCC_KERNEL_BPF_H
 #define TCCC_KERNEL_BPF_H
@@ -73,7 +73,7 @@ enum tcp_ca_event {
 /* Who spaces a socket's packets: nobody, TCP's own timer, the fq qdisc. */
 enum sk_pacing { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1, SK_PACING_FQ = 2 };
 
-/* Bits that in_ack_event is given. */
+/* Flags passed to in_ack_event. */
 enum tcp_ca_ack_event_flags {
 	CA_ACK_ECE = 1 << 2, /* the ACK echoes a congestion mark */
 };
@@ -87,7 +87,7 @@ struct sock {
 	struct sock_common __sk_common;
 	unsigned long sk_pacing_rate; /* bytes per second */
 	u32 sk_pacing_status;
-	u8 sk_pacing_shift;	      /* TCP hands down at once what the pacing rate sends in 1 s / 2^shift */
+	u8 sk_pacing_shift;	      /* TCP sends at once what the pacing rate allows in 1 s / 2^shift */
 	unsigned int sk_gso_max_size; /* bytes, largest packet given to the device to segment */
 } KERNEL_TYPE;
 
@@ -153,7 +153,7 @@ struct tcp_congestion_ops {
 	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
 	void (*set_state)(struct sock *sk, u8 new_state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event ev);
-#ifndef TCCC_FOR_BPFTOOL /* which clears no members that a kernel lacks */
+#ifndef TCCC_FOR_BPFTOOL /* bpftool does not clear members that a kernel lacks */
 	void (*cwnd_event_tx_start)(struct sock *sk);
 #endif
 	void (*in_ack_event)(struct sock *sk, u32 flags);

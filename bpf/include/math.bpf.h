@@ -15,15 +15,15 @@
 #define SHARE_SHIFT 10
 #define SHARE_UNIT (1u << SHARE_SHIFT)
 
-/* The value, or the largest of 32 bits where it is above. */
+/* The value, but at most the largest 32-bit number. */
 static __always_inline u32 saturated(u64 value)
 {
 	return (u32)min(value, 0xffffffffull);
 }
 
 /*
- * Fast convergence of BIC and CUBIC (RFC 9438, 4.7): cwnd (1 + kept) / 2, kept in 1/1024: the middle between the window at
- * a loss and what is kept of it. Range: any packets, kept up to SHARE_UNIT. Error: none, it is the floor.
+ * Fast convergence of BIC and CUBIC (RFC 9438, 4.7): cwnd (1 + kept) / 2, kept in 1/1024. This is the middle between
+ * the window at a loss and what is kept of it. Range: any packets, kept up to SHARE_UNIT. Error: none, it is the floor.
  */
 static __always_inline u32 converged_maximum(u32 cwnd, u32 kept)
 {

@@ -5,7 +5,7 @@
 
 #include "tccc.bpf.h"
 
-/* A larger window counts as this many bytes: times 8000000 it still fits 64 bits. Range: 2 TiB. */
+/* A larger window counts as this many bytes, 2 TiB. Times 8000000 they still fit 64 bits. */
 #define PACED_BYTES_MAX (1ull << 41)
 
 /* window / RTT, bytes per second, floor. Range: any RTT from 1/8 us on; 0 where there is none. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rules as bits: each kind of condition yields the set of rules that it allows, as a 64-bit word. A rule matches if its bit
- * is in every set, and the lowest bit wins. src/policy/table.rs fills the tables. src/policy/decide.rs does the same in Rust.
+ * Rules as bits: each kind of condition yields the set of rules that it allows, as a 64-bit word. A rule matches if its
+ * bit is in every set, and the lowest bit wins. src/policy/table.rs fills the tables. src/policy/decide.rs does the
+ * same in Rust.
  */
 #ifndef TCCC_POLICY_RULES_BPF_H
 #define TCCC_POLICY_RULES_BPF_H
@@ -245,7 +246,7 @@ static __always_inline u8 fold_of(const struct ends *ends)
 	return mixed(mixed(FOLD_SALT, ends->remote_hi), ends->remote_lo) >> 59;
 }
 
-/* Copies word by word. The compiler would replace a plain copy of a constant by the zeros that it sees at build time. */
+/* Copies word by word. The compiler would replace a plain copy by the zeros that the constant has at build time. */
 static __always_inline void read_algorithm_of(struct current_key *name, const volatile struct policy_arm *arm)
 {
 	const volatile u32 *from = (const volatile u32 *)arm->algorithm;

@@ -26,7 +26,7 @@ TUNABLE(u32, min_dt_us, 50, 1, 1000000, "us",
 TUNABLE(u8, use_acked_bytes, 0, 0, 1, "on or off",
 	"count all packets of the second ACK; the report counts one, which underestimates on purpose");
 TUNABLE(u32, pacing_burst, 2, 1, 8, "packets",
-	"packets sent at once while paced: the report's two a pacing event, and the kernel's default");
+	"packets sent at once while paced: two per pacing event in the report, and the kernel's default");
 
 /* Two ACKs of the initial burst. */
 struct ack_pair {
@@ -61,8 +61,8 @@ static __always_inline bool is_new_connection(const struct tcp_sock *tp)
 }
 
 /*
- * Whether an initial window of packets has arrived, none of them in a burst that filled the window. Such an
- * application sends too little at a time for an estimate.
+ * Whether an initial window of packets has arrived, none of them in a burst that filled the window. The application
+ * then sends too little at a time for an estimate.
  */
 static __always_inline bool is_past_first_window(const struct tcp_sock *tp)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The one header that an algorithm includes. It defines eight words: CC_OP, TUNABLE, TUNABLE_WAS, PHASES,
- * STATE_FITS, SHARED_STORAGE, ALGORITHM and the kernel's own names. The same file compiles for the kernel and, with
- * -DTCCC_HOST, natively for the host tests.
+ * The one header that an algorithm includes. It declares the kernel's names and defines eight macros: CC_OP, TUNABLE,
+ * TUNABLE_WAS, PHASES, STATE_FITS, SHARED_STORAGE, TIMES_SINGLE_PACKETS and ALGORITHM. The same file compiles for the
+ * kernel and, with -DTCCC_HOST, natively for the host tests.
  *
  * The command line learns everything about an algorithm from the type information (BTF) of its object. Tags carry
  * the tunables, the title, the source and the header text. Two read-only variables point at the phases and the
@@ -45,7 +45,7 @@
 	TCCC_TUNABLE_STORAGE type name TCCC_TAG("tccc.tunable=" #default_ "|" #low "|" #high "|" unit "|" why) =       \
 		default_
 
-/* The algorithm's own phases, each PHASE_ and the paper's word. The first byte of the state holds one of them. */
+/* The algorithm's own phases, each named PHASE_ and the paper's word. The first byte of the state holds one of them. */
 #define PHASES(...)                                                                                                    \
 	enum tccc_phase { __VA_ARGS__ };                                                                               \
 	const volatile enum tccc_phase tccc_phases = 0
@@ -75,8 +75,8 @@
 #endif
 
 /*
- * After SHARED_STORAGE: its measurement needs packets that arrive one by one. The loader reports where they are
- * merged.
+ * Follows SHARED_STORAGE if the measurement needs packets that arrive one by one. The loader reports where packets
+ * are merged.
  */
 #define TIMES_SINGLE_PACKETS TCCC_TAG("tccc.times_single_packets")
 
@@ -85,7 +85,7 @@
  * The id is the file stem and the name on the command line; .name repeats it for the kernel, and a test compares them.
  */
 #ifdef TCCC_FOR_BPFTOOL
-#define TCCC_REGISTRATION ".struct_ops" /* bpftool of Debian 12 knows no links */
+#define TCCC_REGISTRATION ".struct_ops" /* bpftool of Debian 12 does not support links */
 #else
 #define TCCC_REGISTRATION ".struct_ops.link"
 #endif

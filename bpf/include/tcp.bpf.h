@@ -47,7 +47,7 @@ static __always_inline bool in_slow_start(const struct tcp_sock *tp)
 /* The SYN counts as delivered. */
 #define DELIVERED_BY_HANDSHAKE 1
 
-/* Only the handshake has happened. */
+/* Whether only the handshake has happened. */
 static __always_inline bool is_unused(const struct tcp_sock *tp)
 {
 	return tp->delivered <= DELIVERED_BY_HANDSHAKE && !tp->packets_out;
@@ -69,7 +69,7 @@ static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp)
 	return in_slow_start(tp) && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
-/* Sequence numbers wrap: a lies before b. */
+/* Whether a lies before b. Sequence numbers wrap. */
 static __always_inline bool before(u32 a, u32 b)
 {
 	return (s32)(a - b) < 0;
@@ -100,8 +100,8 @@ static __always_inline bool is_past_slow_start(struct tcp_sock *tp, u32 *acked)
 }
 
 /*
- * What most algorithms keep of Reno. Each is the kernel's function of the same name without the prefix tcp_. RFC
- * 5681, equations (2) and (3): double the window every round trip below the threshold, otherwise add one packet.
+ * What most algorithms keep of Reno. Each name is that of the kernel's function without its prefix tcp_. RFC 5681,
+ * equations (2) and (3): double the window every round trip below the threshold, otherwise add one packet.
  */
 static __always_inline void reno_cong_avoid(struct tcp_sock *tp, u32 acked)
 {

@@ -28,7 +28,7 @@ static __always_inline const struct tcp_sock___trace *tcp_sock_at(u64 sk)
 	return copy;
 }
 
-/* Sends an event if the socket moved since the previous tick. */
+/* Sends an event if the socket made progress since a tick last sent one. */
 static __always_inline void look_by_clock(struct flow *flow, u32 index, u64 sk)
 {
 	const struct tcp_sock___trace *tp = tcp_sock_at(sk);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel types and fields that the tracer reads, one line per field. CO-RE relocates them.
- * The suffix ___trace makes a type a flavour: the loader ignores the suffix when it looks for the kernel's type. So these
- * types do not clash with those of kernel.bpf.h, which are for algorithms.
+ * The kernel types and fields that the tracer reads, one line per field. CO-RE relocates them. The suffix ___trace
+ * makes a type a flavour: the loader ignores the suffix when it looks for the kernel's type. So these types do not
+ * clash with those of kernel.bpf.h, which are for algorithms.
  */
 #ifndef TCCC_TRACE_KERNEL_BPF_H
 #define TCCC_TRACE_KERNEL_BPF_H

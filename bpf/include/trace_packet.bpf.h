@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Samples by packet: looks at a socket for every packet that arrives, and sends at most one event. tcp_trace.bpf.c
- * says which events.
+ * lists the events.
  */
 #ifndef TCCC_TRACE_PACKET_BPF_H
 #define TCCC_TRACE_PACKET_BPF_H

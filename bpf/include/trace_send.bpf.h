@@ -52,7 +52,7 @@ static __always_inline void fill_window(struct tccc_event *event, const struct t
 	bpf_probe_read_kernel(event->private_state, TCCC_PRIVATE_BYTES, icsk_of(tp)->icsk_ca_priv);
 }
 
-/* Fills an event with the socket's present values. A program must have asked for its cookie before. */
+/* Fills an event with the socket's present values. The socket must already have its cookie. */
 static __always_inline void fill(struct tccc_event *event, const struct tcp_sock___trace *tp, u8 kind)
 {
 	event->time_ns = bpf_ktime_get_ns();
@@ -107,7 +107,7 @@ static __always_inline void send_sample(struct flow *flow, const struct tcp_sock
 {
 	struct tccc_event *event = reserve(tp, TCCC_EVENT_SAMPLE);
 
-	/* Uses the event's own time. A time read earlier would make the next sample come too early on a slow machine. */
+	/* Uses the event's own time. With an earlier time, the next sample would come too early on a slow machine. */
 	flow->sampled_ns = event ? event->time_ns : bpf_ktime_get_ns();
 	flow->sampled_jiffies = bpf_jiffies64();
 	if (event)

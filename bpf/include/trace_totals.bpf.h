@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Sums over the connections of each algorithm, cgroup and arm of a policy. The kernel adds them up, so user space reads no
- * event per packet and no row per socket.
+ * Sums over the connections of each algorithm, cgroup and arm of a policy. The kernel adds them up, so user space reads
+ * no event per packet and no row per socket.
  *
- * A sweep adds what each open connection did since its last count. The end of a connection adds the rest, so connections
- * that live between two sweeps count too. Nothing before the first count of a connection is included. A policy labels a
- * connection just after ESTABLISHED, so the first visit after that counts it as opened. Each count of a connection that
- * delivered something since the previous count is one observation in the histograms.
+ * A sweep adds what each open connection did since its last count. The end of a connection adds the rest, so
+ * connections that live between two sweeps count too. Nothing before the first count of a connection is included. A
+ * policy labels a connection just after ESTABLISHED, so the first visit after that counts it as opened. Each count of a
+ * connection that delivered something since the previous count is one observation in the histograms.
  */
 #ifndef TCCC_TRACE_TOTALS_BPF_H
 #define TCCC_TRACE_TOTALS_BPF_H
@@ -56,7 +56,7 @@ struct totals {
 	struct totals_rtt srtt_us;
 	struct totals_histogram min_rtt_us;
 	struct totals_histogram cwnd_pkts;
-	struct totals_histogram goodput_bytes; /* a second */
+	struct totals_histogram goodput_bytes; /* per second */
 };
 
 /* The values of a connection at its last count. */
@@ -106,7 +106,7 @@ struct {
 
 const volatile bool has_labels;
 
-/* Indexed by TOTALS_SWEEP, the number of the current sweep, and TOTALS_UNCOUNTED, counts without room in tccc_totals. */
+/* TOTALS_SWEEP: number of the current sweep. TOTALS_UNCOUNTED: counts for which tccc_totals had no room. */
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, 2);
@@ -258,7 +258,7 @@ static __always_inline void observe_connection(struct totals *group, const struc
 		observe_rtt(&group->srtt_us, tp->srtt_us >> 3);
 	if (tp->rtt_min.s[0].v != ~0u)
 		observe(&group->min_rtt_us, tp->rtt_min.s[0].v);
-	/* The answer to a SYN acknowledges less than a byte. At most 2^40 bytes per count keep the product below 2^60. */
+	/* The answer to a SYN acknowledges less than a byte. The limit of 2^40 bytes keeps the product below 2^60. */
 	if (acked && acked < 1ull << 40 && elapsed_us)
 		observe(&group->goodput_bytes, acked * 1000000 / elapsed_us);
 }

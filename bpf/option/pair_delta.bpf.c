@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The packet-pair option of Modified Swift Start, both ends. It marks the pairs of sockets whose algorithm asks for
- * it, measures the interval of marked pairs that arrive, returns it on ACKs, and gives returned intervals to the
- * algorithm.
+ * The packet-pair option of Modified Swift Start, both ends. The sending end marks the pairs of sockets whose algorithm
+ * asks for it, and passes returned intervals to the algorithm. The receiving end measures the interval of marked pairs
+ * and returns it on ACKs.
  *
  * Other sockets cost one call when they are established and one for each of the first packets that they send.
  * Packets without unknown options are not looked at.
@@ -19,8 +19,8 @@
 #define LENGTH_AT 12
 #define HEADER_BYTES 20
 /*
- * A socket that has sent this many packets is not asked any more. It is not stopped at its first packet: the flag is
- * shared by all programs of a socket, and where two instances are loaded the other may still have pairs to mark.
+ * After this many packets, a socket without option to write no longer calls the program. It is not switched off at the
+ * first packet, because all programs of a socket share the flag, and a second instance may still have pairs to mark.
  */
 #define SETTLED_PACKETS 64
 
@@ -48,7 +48,7 @@ static __always_inline u32 full_bytes(const struct bpf_sock_ops *ctx)
 	return ctx->mss_cache - PAIR_ROOM;
 }
 
-/* 0 if the packet's header cannot be read. */
+/* False if the header cannot be read, or if the packet has no data. */
 static __always_inline bool read_place(const struct bpf_sock_ops *ctx, struct place *place)
 {
 	const u8 *header = ctx->skb_data;
@@ -109,7 +109,7 @@ static void store(struct bpf_sock_ops *ctx, struct pair_option *option, u8 lengt
 	bpf_store_hdr_opt(ctx, option, length, 0);
 }
 
-/* Only new data is marked: a retransmission says nothing about the path's spacing. */
+/* Only new data is marked, because a retransmission does not show the spacing of the path. */
 static bool write_mark(struct bpf_sock_ops *ctx)
 {
 	struct pair_exchange *exchange = exchange_of(ctx);
@@ -167,7 +167,7 @@ static void read_reply(struct bpf_sock_ops *ctx, const struct pair_option *optio
 		exchange->dt_us = bpf_ntohl(option->dt_us);
 }
 
-/* The kernel finds the option by kind and ExID; its length says which of the two it is, any other is nobody's. */
+/* The kernel finds the option by kind and ExID. Its length distinguishes mark and reply. Other lengths are ignored. */
 static void read(struct bpf_sock_ops *ctx)
 {
 	struct pair_option option = {.kind = PAIR_KIND, .length = 4, .exid = bpf_htons(PAIR_EXID)};

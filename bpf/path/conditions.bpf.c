@@ -43,8 +43,8 @@ static int set_number(struct bpf_sock_ops *ctx, int option, __u32 value)
 
 /*
  * Sets the initial ssthresh without a cap. The kernel's only option for ssthresh also sets the cap, and neither can be
- * reset alone. But an algorithm may write ssthresh. So cwnd is set to the value, the socket gets for a moment an algorithm
- * whose init copies cwnd to ssthresh, and then its own algorithm again.
+ * reset alone. But an algorithm may write ssthresh. So cwnd is set to the value, the socket gets for a moment an
+ * algorithm whose init copies cwnd to ssthresh, and then its own algorithm again.
  */
 static int set_ssthresh(struct bpf_sock_ops *ctx, __u32 ssthresh, __u32 cwnd)
 {

@@ -2,9 +2,9 @@
 /*
  * Sums over the connections of each arm of a policy, by fold (a hash of the peer). The guard judges by these sums.
  *
- * A sweep over the labelled sockets adds what each connection did since its last count. The end of a connection adds the
- * rest. So long flows count before they end. Nothing runs per packet. Only connections that the generation on trial decided
- * are counted, so both arms begin at the same moment.
+ * A sweep over the labelled sockets adds what each connection did since its last count. The end of a connection adds
+ * the rest. Long flows therefore count before they end. Nothing runs per packet. Only connections that the generation
+ * on trial decided are counted, so both arms begin at the same moment.
  */
 #include "policy_count.bpf.h"
 

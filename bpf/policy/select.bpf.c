@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Chooses the algorithm of each connection. One sock_ops program at the root cgroup decides when a connection is
- * established, and what a sweep over open sockets decides for them. Nothing runs per packet.
+ * Chooses the algorithm of each connection. One sock_ops program at the root cgroup decides once, when a connection is
+ * established. For connections that are already open, a sweep decides (sweep.bpf.c). Nothing runs per packet.
  *
- * Each generation of a policy is a copy of this object with tables of its own. Updating the cgroup's link replaces it, and
- * no connection is left undecided. All generations share the labels of sockets.
+ * Each generation of a policy is a copy of this object with tables of its own. Updating the cgroup's link replaces it,
+ * and no connection is left undecided. All generations share the labels of sockets.
  *
- * The decision comes at ESTABLISHED, not before. Only then does the algorithm's init run exactly once and have an RTT, and
- * the kernel has already applied the route's algorithm. ECN for an algorithm that wants it is requested before, in NEEDS_ECN.
+ * The decision comes at ESTABLISHED, not before. Only then does the algorithm's init run exactly once and have an RTT,
+ * and the kernel has already applied the route's algorithm. ECN for an algorithm that wants it is requested before, in
+ * NEEDS_ECN.
  *
- * A trial has a lease. When the lease has expired, the program calls the previous generation, or does nothing if there is
- * none. So if the guard that renews the lease dies, new connections are decided as before once the lease has expired.
+ * A trial has a lease. When the lease has expired, the program calls the previous generation, or does nothing if there
+ * is none. So if the guard that renews the lease dies, new connections are soon decided as before.
  */
 #include "sock_ops.bpf.h"
 #include "policy_socket.bpf.h"
@@ -134,8 +135,8 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 }
 
 /*
- * Called before the SYN or the SYN-ACK is sent. Before a SYN-ACK there is only a request socket, whose cgroup and algorithm
- * are still unknown. ECN is not requested if the rule needs them.
+ * Called before the SYN or the SYN-ACK is sent. Before a SYN-ACK there is only a request socket, whose cgroup and
+ * algorithm are still unknown. ECN is not requested if the rule needs them.
  */
 static __always_inline void on_needs_ecn(struct bpf_sock_ops *ctx)
 {
@@ -160,7 +161,7 @@ static __always_inline void on_needs_ecn(struct bpf_sock_ops *ctx)
 	ctx->args[0] = 1; /* the reply */
 }
 
-/* False if another generation decided, or none. */
+/* Whether this generation decides. If its lease has expired, the previous generation decides instead, or none. */
 static __always_inline bool holds_lease(struct bpf_sock_ops *ctx)
 {
 	const u64 *until_ns;
@@ -196,8 +197,8 @@ int tccc_select(struct bpf_sock_ops *ctx)
 }
 
 /*
- * A service gets a cgroup with a new id at each start. These programs update the ids, so rules by cgroup survive restarts.
- * The kernel reports a new cgroup before anything can enter it, and its end after its last socket is gone.
+ * A service gets a cgroup with a new id at each start. These programs update the ids, so rules by cgroup survive
+ * restarts. The kernel reports a new cgroup before anything can enter it, and its end after its last socket is gone.
  */
 #define CGROUP_NAME 128
 #define ANYWHERE 0 /* the node of a name that may be anywhere: a systemd unit */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Iterators over open sockets under a policy. tccc_sight shows what the rules decide for each socket now. tccc_label shows
- * the rule and arm in its label. tccc_move gives each socket the algorithm of its rule.
+ * Iterators over open sockets under a policy. tccc_sight shows what the rules decide for each socket now. tccc_label
+ * shows the rule and arm in its label. tccc_move gives each socket the algorithm of its rule.
  *
- * The kernel does not record which end opened a connection. A connection counts as incoming if a socket of its namespace
- * listens on its local port. The iterator visits listening sockets first.
+ * The kernel does not record which end opened a connection. A connection counts as incoming if a socket of its
+ * namespace listens on its local port. The iterator visits listening sockets first.
  */
 #include "policy_socket.bpf.h"
 #include "policy_count.bpf.h"
@@ -266,7 +266,7 @@ static __always_inline bool is_ours(const struct policy_label *mark, const struc
 	return mark && mark->outcome == POLICY_SET && is_same(mark->given, now->name);
 }
 
-/* Wants the algorithm of the rule's arm. Without one, wants the algorithm before the policy. False if neither applies. */
+/* Sets `wanted` to the algorithm of the rule's arm, else to the one before the policy. False if neither applies. */
 static __always_inline bool want(struct current_key *wanted, const struct decision *decision,
 				 const struct policy_label *mark, const struct current_key *now)
 {
@@ -357,7 +357,7 @@ int tccc_move(struct bpf_iter__tcp___trace *ctx)
 	return 0;
 }
 
-/* Name for tccc_refresh. It is no constant, because the compiler would copy the zeros that it sees at build time. */
+/* Name for tccc_refresh. Not const, because the compiler would copy the zeros that it sees at build time. */
 struct current_key refreshed;
 /* Also refreshes connections, not only listening sockets. */
 const volatile bool refreshes_open;
@@ -371,9 +371,9 @@ struct policy_refreshes {
 struct policy_refreshes refreshes;
 
 /*
- * After an upgrade, a socket that chose the name earlier runs the old code until the name is set again. A listening socket
- * would pass the old code on to every connection that it accepts. A socket that chose nothing uses the default, which
- * needs no refresh. Setting the name there would count as a choice and outlast a change of the default.
+ * After an upgrade, a socket that chose the name earlier runs the old code until the name is set again. A listening
+ * socket would pass the old code on to every connection that it accepts. A socket that chose nothing uses the default,
+ * which needs no refresh. Setting the name there would count as a choice and outlast a change of the default.
  */
 SEC("iter/tcp")
 int tccc_refresh(struct bpf_iter__tcp___trace *ctx)

@@ -32,10 +32,10 @@
 /* A parameter for `tccc load --set mine_keep=700`: type, name, default, lowest, highest, unit, why this default. */
 TUNABLE(u32, mine_keep, 512, 1, 1023, "1/1024", "RFC 5681 halves the window");
 
-/* What the algorithm keeps in each socket: 104 bytes at most. The first field is the phase; `tccc sockets` shows all. */
+/* The algorithm's state in each socket, 104 bytes at most. The first field is the phase. `tccc sockets` shows all. */
 struct mine {
 	u8 phase;
-	u32 reductions; /* losses and marks that the window was reduced for */
+	u32 reductions; /* reductions of the window, by losses and marks */
 };
 STATE_FITS(struct mine);
 

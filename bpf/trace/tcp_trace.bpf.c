@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The only tracer. It has three parts, and each can be loaded without the others:
- *   - events of every TCP socket that passes the filter (open, sample, state change, loss, close), through one ring buffer;
+ *   - events of every TCP socket that passes the filter (open, sample, state change, loss, close), through one ring
+ *     buffer;
  *   - one row per socket for the iterator;
  *   - sums by algorithm and cgroup (trace_totals.bpf.h).
  * It works for every algorithm, including the kernel's own.
@@ -9,23 +10,23 @@
  * There are two ways to sample, in trace_clock.bpf.h and trace_packet.bpf.h. The reader loads the programs of one:
  *   by clock   A kernel timer, started by tccc_begin, visits every known socket once per interval. No program runs per
  *              packet and no thread wakes up, so the cost depends on the number of sockets, not on the packet rate.
- *              tccc_meet and tccc_meet_file each run once. They register the sockets that are already open: those of the
- *              namespaces that can be entered, and those of every process.
- *   by packet  tccc_packet runs for every packet that arrives. It serves samples at every packet, and kernels that cannot
- *              sample by clock.
+ *              tccc_meet and tccc_meet_file each run once. They register the sockets that are already open: those of
+ *              the namespaces that can be entered, and those of every process.
+ *   by packet  tccc_packet runs for every packet that arrives. It serves samples at every packet, and kernels that
+ *              cannot sample by clock.
  *
  * Events of a socket
  *   OPEN    The connection reached ESTABLISHED.
- *   SAMPLE  The sampling interval has passed, and packets have arrived since the last sample. With very many sockets one
- *	     round takes longer than the interval, and samples come later. By packet, each of the first packets after OPEN
- *	     also gives a sample, which shows when the data began.
+ *   SAMPLE  The sampling interval has passed, and packets have arrived since the last sample. With very many sockets
+ *           one round takes longer than the interval, and samples come later. By packet, each of the first packets after
+ *           OPEN also gives a sample, which shows when the data began.
  *   STATE   ca_state changed. No change is left out. The other fields have their values from just before the change.
- *   LOSS    Losses or retransmissions grew since the last LOSS; at most one event per loss_gap_ns. Counts are cumulative,
- *	     so the next LOSS, SAMPLE or CLOSE includes what a gap left out.
+ *   LOSS    Losses or retransmissions grew since the last LOSS; at most one event per loss_gap_ns. Counts are
+ *           cumulative, so the next LOSS, SAMPLE or CLOSE includes what a gap left out.
  *   CLOSE   The connection ended; final counts.
- * Events that do not fit into the ring are counted as dropped. When sampling by packet, the kernel's tracepoint runs before
- * the packet is processed, so the next event shows its effect. After the local end closed its side (FIN_WAIT and later),
- * the kernel has no tracepoint per packet: STATE, LOSS and CLOSE continue, SAMPLE stops.
+ * Events that do not fit into the ring are counted as dropped. When sampling by packet, the kernel's tracepoint runs
+ * before the packet is processed, so the next event shows its effect. After the local end closed its side (FIN_WAIT and
+ * later), the kernel has no tracepoint per packet: STATE, LOSS and CLOSE continue, SAMPLE stops.
  */
 #include "trace_totals.bpf.h"
 #include "trace_packet.bpf.h"
