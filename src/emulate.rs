@@ -65,10 +65,10 @@ pub trait Link: Send + Sync {
     /// changes are off until [`Link::start`]. Does nothing on a link without randomness.
     fn reseed(&self, _seeds: [u64; 2]) {}
 
-    /// Starts timed changes: this moment is 0 of every rate trace and every change. Does nothing on a link without them.
+    /// Starts timed changes: now is time 0 of every rate trace and every change. Does nothing on a link without them.
     fn start(&self) {}
 
-    /// What a reader of the link's numbers has to know, in the order of its occurrence; empty for a link that works.
+    /// Notices for a reader of the link's numbers, in the order in which they arose; empty for a link that works.
     fn notices(&self) -> Vec<LinkNotice>;
 }
 

@@ -1,5 +1,5 @@
-//! Runs a plan by the simulator ns-2 instead of the kernel, to compare the papers' simulations with measurements. The
-//! scenario becomes a Tcl script; the result directory is the same.
+//! Runs a plan in the simulator ns-2 instead of the kernel, to compare the papers' simulations with measurements. The
+//! scenario becomes a Tcl script; the result directory has the same form.
 
 pub mod output;
 mod process;
@@ -47,7 +47,8 @@ pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, j
     pool::forecast(part, finished, jobs, &time)
 }
 
-/// Simulates the unfinished runs of a plan's part. Scenario and plan come from [`crate::scenario::Scenario::simulated`].
+/// Simulates the unfinished runs of a plan's part. Scenario and plan come from
+/// [`crate::scenario::Scenario::simulated`].
 ///
 /// Errors: ns-2 is missing or lacks an agent; the directory holds another plan or runs of another ns-2; `stop` was set.
 /// Side effects: the result directory; processes that end with the call.

@@ -1,6 +1,6 @@
 //! The properties of links as plain data: rates, delays, queues, losses, and changes over time.
 //!
-//! Pure. The emulator, netem and virtual time build links from it.
+//! Pure. The emulator, netem and virtual time build links from this data.
 
 pub mod acks;
 mod cellular;

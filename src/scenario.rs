@@ -1,7 +1,7 @@
 //! A scenario: one TOML file with a path, the flows on it, what varies, and the numbers that others published.
 //!
-//! [`mod@reference`] declares every field. Reading is strict: each mistake is reported with its file, line and field, and with
-//! what is allowed there.
+//! [`mod@reference`] declares every field. Reading is strict: each mistake is reported with its file, line and field,
+//! and with what is allowed there.
 
 pub(crate) mod algorithm;
 mod bottleneck;
@@ -35,7 +35,7 @@ pub use self::spec::{
 pub use self::whole::Scenario;
 pub use crate::path::route::LinkSpec;
 
-/// A mistake that was found after the scenario was read.
+/// The failure of a single mistake. Unless the mistake has a hint, the hint describes the field.
 impl From<Box<Mistake>> for Failure {
     fn from(mistake: Box<Mistake>) -> Failure {
         let failure = Failure::usage(mistake.to_string());
@@ -70,7 +70,7 @@ impl Scenario {
         Ok(document::parse(&file, text, Some(engine)).map_err(Failure::from)?)
     }
 
-    /// Reads a scenario from its text. `file` gives the folder of other files, and its name in errors.
+    /// Reads a scenario from its text. `file` names the scenario in errors. Other files are looked up in its folder.
     ///
     /// Errors: the mistakes in it.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, Mistakes> {

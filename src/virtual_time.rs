@@ -1,8 +1,8 @@
-//! Runs a plan in virtual time: with Linux' own TCP in a guest whose clock stops while it computes.
+//! Runs a plan in virtual time: with Linux's own TCP in a guest whose clock stops while it computes.
 //!
-//! Each run has its own guest, which is a kernel as one unprivileged process, bound to a processor. Links, traffic and
-//! tracer are in the guest's kernel, and this program is its first process ([`inside`]). The same binary, guest, scenario
-//! and seed give the same results byte for byte, however busy the host is.
+//! Each run has its own guest: a kernel that runs as one unprivileged process, bound to a processor. Links, traffic and
+//! tracer are in the guest's kernel, and this program is its first process ([`inside`]). The same binary, guest,
+//! scenario and seed give the same results byte for byte, however busy the host is.
 
 mod algorithms;
 mod archive;
@@ -45,13 +45,13 @@ use crate::scenario::{Cell, Scenario};
 const LABORATORY: &str = "laboratory";
 /// The start of every run on the guest's wall clock. Results have no real time, so that equal runs give equal files.
 const STARTED: &str = "2001-09-09T01:46:40.000Z";
-/// The folder in a run's folder that the guest shares. It is removed after the run.
+/// Folder inside a run's folder that is shared with the guest. It is removed after the run.
 const SHARED: &str = "guest";
 /// Forecast: time of a guest before and after its traffic.
 const START: Duration = Duration::from_millis(150);
 /// Forecast: time of a packet and its acknowledgement over one link, measured on a 2.4 GHz processor.
 const PACKET: Duration = Duration::from_nanos(1_500);
-/// A guest hangs if it takes longer than this factor times its forecast, plus this time.
+/// A guest counts as hung if it takes longer than this factor times its forecast, plus this time.
 const PATIENCE: (u32, Duration) = (20, Duration::from_secs(60));
 
 /// Whether this host can confine a guest to its folder.
@@ -64,7 +64,7 @@ pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>)
     cells.into_iter().try_for_each(|cell| limits::check(scenario, cell))
 }
 
-/// Forecast of the runs that are not finished, as [`crate::lab::runner::forecast`] for the kernel.
+/// Forecasts the unfinished runs of a part, like [`crate::lab::runner::forecast`] for the kernel.
 pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, jobs: Jobs) -> Forecast {
     pool::forecast(part, finished, jobs, &|run| expected(&plan.cells[run.cell]))
 }
@@ -74,10 +74,10 @@ fn expected(cell: &Cell) -> Duration {
     START + PACKET.mul_f64(cost::packets(cell))
 }
 
-/// Makes the runs of a plan that are not finished.
+/// Makes the unfinished runs of a plan's part.
 ///
-/// Errors: the guest does not support a flow; the compiler is missing or refuses a module; the directory has another plan,
-/// or runs of another guest; `stop` was set; every run fails.
+/// Errors: the guest does not support a flow; the compiler is missing or refuses a module; the directory has another
+/// plan, or runs of another guest; `stop` was set; every run fails.
 /// Side effects: processes that end with the call; the result directory; modules in the user's cache.
 pub(crate) fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)) -> Result<WorkOutcome> {
     let OpenedWork { results, to_do, .. } = work.begin(forecast, tell)?;
@@ -167,7 +167,7 @@ impl Laboratory<'_> {
     }
 }
 
-/// Records the tools of the runs, or checks that earlier runs had the same.
+/// Checks that earlier runs had the same tools, and records the tools.
 ///
 /// The record does not mention this host, so that equal runs give equal files on any machine.
 fn keep_host(results: &OpenResultDir, plan: &Plan, guest: &Guest, modules: &Modules) -> Result<()> {
@@ -196,7 +196,7 @@ fn keep_host(results: &OpenResultDir, plan: &Plan, guest: &Guest, modules: &Modu
     results.write_host(&host)
 }
 
-/// A result directory has runs of one guest and one tccc. With another guest, another host may continue it.
+/// Checks that a result directory has runs of one guest and one tccc. If the guest differs, another host may continue.
 fn check_same_tools(earlier: &HostRecord, now: &HostRecord, results: &OpenResultDir) -> Result<()> {
     for (name, is) in &now.tools {
         let was = earlier.tools.get(name).map_or("(none)", String::as_str);
@@ -234,7 +234,7 @@ mod tests {
         check_same_tools(&earlier, &earlier, &results).unwrap();
     }
 
-    /// The configuration has other names for most of them.
+    /// The configuration calls highspeed HSTCP, and does not mention reno, which is always built in.
     #[test]
     fn every_algorithm_of_the_guest_can_be_chosen() {
         let config = recipe::CONFIGURATION.iter().find(|file| file.name == "config").unwrap().text;

@@ -6,5 +6,5 @@ mod syntax;
 pub mod text;
 
 pub use self::mistake::{MISTAKES_MAX, Mistake, Mistakes};
-pub use self::reader::{Field, Reader, TWICE, TomlTable, given};
+pub use self::reader::{Field, Reader, TWICE, TomlTable, given, line_at, line_starts};
 pub use crate::plain::shown;

@@ -1,7 +1,8 @@
-//! Builds a layout from Mininet's hosts by Mininet's own Python API, joined by the same links as our own namespaces.
+//! Builds a layout from Mininet hosts with Mininet's own Python API, joined by the same links as our own namespaces.
 //!
-//! Mininet's process ends when its input does, so a network goes with this process, however that ends. Its environment
-//! names the owner: `tccc status` shows leftover processes, and the next run with Mininet ends them.
+//! Mininet's process ends when its input ends, so a network disappears with this process, however this process ends.
+//! The environment of Mininet's process names its owner. `tccc status` shows leftover processes, and the next run with
+//! Mininet ends them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -29,7 +30,7 @@ pub struct Mininet {
 }
 
 impl Mininet {
-    /// Checks for Mininet and ends the processes that killed runs left.
+    /// Checks for Mininet and ends the processes that killed runs left behind.
     ///
     /// Errors: Mininet, or a program that it starts, is not installed; a leftover process does not end.
     pub fn on_this_host(driver: Box<dyn LinkDriver>) -> Result<Self> {

@@ -1,8 +1,8 @@
-"""A layout of tccc as hosts of Mininet.
+"""Builds a layout of tccc from Mininet hosts.
 
-Started by tccc with Debian's Python. Reads the layout as one line of JSON, makes the hosts and answers with their
-processes; waits for a line that says that the links' interfaces are there, then takes them in, addresses them and adds
-the routes; holds the network until its input ends, as it does when tccc is killed.
+tccc starts this with Debian's Python. It reads the layout as one line of JSON, creates the hosts and answers with their
+process ids. The next line of input says that the interfaces of the links exist. Then it adds them to Mininet, assigns
+addresses and adds routes. It holds the network until its input ends, which also happens when tccc is killed.
 """
 
 import contextlib
@@ -18,35 +18,35 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 
 
-# Seconds that taking the network down may take once nobody needs it; a host that hangs would hold it up forever.
+# Longest time to take the network down after the input has ended, seconds. A host that hangs would delay it forever.
 GRACE_S = 10
 
 
 class MadeLink(Link):
-    """A link whose two interfaces tccc has made in the hosts."""
+    """A link whose two interfaces tccc has created in the hosts."""
 
     @classmethod
     def makeIntfPair(cls, *_names, **_options):
-        """Makes nothing: the interfaces are there."""
+        """Creates nothing, because the interfaces exist."""
 
     def delete(self):
-        """Deletes nothing: the interfaces go with tccc's link."""
+        """Deletes nothing, because tccc's link deletes the interfaces."""
 
 
 def answer(value):
-    """Says one line of JSON."""
+    """Prints one line of JSON."""
     print(json.dumps(value), flush=True)
 
 
 def run(host, command):
-    """Runs a command in a host; what it prints is an error."""
+    """Runs a command in a host; any output is an error."""
     said = host.cmd(command).strip()
     if said:
         raise RuntimeError(f'"{command}" in {host.name}: {said}')
 
 
 def add_links(net, layout):
-    """Takes in the interfaces and gives them their addresses."""
+    """Adds the interfaces to Mininet and assigns their addresses."""
     for link in layout["links"]:
         one, other = link["ends"]
         made = net.addLink(
@@ -63,7 +63,7 @@ def add_links(net, layout):
 
 
 def add_routes(net, layout):
-    """Gives every host its own address, and one route to every other."""
+    """Gives every host its own address, and one route to every other host."""
     for node in layout["nodes"]:
         host = net[node["name"]]
         run(host, "ifconfig lo up")
@@ -74,17 +74,17 @@ def add_routes(net, layout):
 
 
 def end_without_mininet():
-    """Ends the hosts, and this process in the midst of whatever it waits for."""
+    """Kills the hosts and ends this process, whatever it is waiting for."""
     with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
         for child in map(int, children.read().split()):
-            for end in (os.killpg, os.kill):  # a host that is being made leads no group yet
+            for end in (os.killpg, os.kill):  # a host that is being created leads no group yet
                 with contextlib.suppress(ProcessLookupError):
                     end(child, signal.SIGKILL)
     os._exit(1)
 
 
 def pass_lines(lines, is_down):
-    """Passes the input on; an empty line is its end, after which the network must go."""
+    """Passes the input on. An empty line marks its end, after which the network must be taken down."""
     for line in sys.stdin:
         lines.put(line)
     lines.put("")

@@ -1,7 +1,7 @@
-//! A link by the kernel's netem, in a private namespace between the two ends.
+//! A link that uses the kernel's netem, in a private namespace between the two ends.
 //!
-//! Netem is not on the ends themselves. A sender's small-queue limit would see it there, and a packet before
-//! segmentation would count as one. In the private namespace every packet is one MTU, as on a wire.
+//! Netem is not on the ends themselves. There, a sender's small-queue limit would count its packets, and netem would
+//! count a packet before segmentation as one. In the private namespace every packet is one MTU, as on a wire.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -160,8 +160,8 @@ fn stages_of(direction: &Direction, queue_pkts: u32, seed: u64) -> Vec<NetemOpti
         states: direction.loss.gilbert(),
         ..NetemOptions::passing(AMPLE_PKTS)
     };
-    // One more than the queue, because netem counts the packet in the serialiser. Copies are made behind the losses: netem
-    // would lose a packet and its copy by one draw.
+    // One more than the queue, because netem counts the packet in the serialiser. Copies are not made in the loss
+    // stage, because netem would lose a packet and its copy by one draw.
     let rate = NetemOptions {
         bytes_per_sec: direction.rate.map(|rate| rate.0 / 8),
         duplicate: direction.duplicate.0,
@@ -192,7 +192,7 @@ fn counters_of(before: &[StageCounts], after: &[StageCounts]) -> LinkCounters {
     let last = after.len() - 1;
     let [passed, queued, sent] = [0, 1, last].map(|stage| grown(stage, |counts| counts.packets));
     let [lost, overflow] = [0, 1].map(|stage| grown(stage, |counts| counts.drops));
-    // Netem does not count its copies: the queue saw that many more packets than came to it.
+    // Netem does not count its copies. They are the packets that the queue saw beyond those that came to it.
     let seen = queued + overflow + after[1].waiting;
     LinkCounters {
         received_pkts: passed + lost,

@@ -14,7 +14,7 @@ use crate::kernel::privilege;
 use crate::model::run::LinkCounters;
 use crate::path::LinkConfig;
 
-/// Connects two nodes by the driver, or by a plain veth pair if the link does nothing to packets.
+/// Connects two nodes with the driver, or with a plain veth pair if the link does nothing to packets.
 ///
 /// Errors: those of [`LinkDriver::connect`].
 /// Side effects: two interfaces that live as long as the returned link.

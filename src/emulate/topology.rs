@@ -45,7 +45,7 @@ impl Node {
     }
 }
 
-/// Everything in it goes when it is dropped, and when the process ends.
+/// A built network. Everything in it disappears when it is dropped or the process ends.
 pub struct Topology<L = Box<dyn Link>> {
     pub layout: Layout,
     pub nodes: Vec<Node>,

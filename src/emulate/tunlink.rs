@@ -1,8 +1,8 @@
-//! A link by our own user-space emulator, for kernels without netem and for runs that repeat the same packet losses.
+//! A link that a user-space emulator carries, for kernels without netem and for runs that repeat the same losses.
 //!
 //! Each end is half of a veth pair whose other half is in a private namespace. A thread receives the packets there,
-//! decides on the virtual clock of [`shaper`], and sends each when it is due. The kernel stamps arrivals, so receiving
-//! late does no harm. The private namespace goes with the process, however that ends, and all interfaces go with it.
+//! computes on the virtual clock of [`shaper`] when each is due, and sends it then. The kernel stamps arrivals, so
+//! receiving late does no harm. The private namespace and all interfaces disappear with the process, however it ends.
 //!
 //! The link carries IP without VLAN tags.
 

@@ -1,6 +1,6 @@
 //! The interfaces of an emulated link: each end is half of a veth pair whose other half is in a private namespace.
 //!
-//! The private namespace is anonymous: it goes with the process, however that ends, and all interfaces go with it. Both
+//! The private namespace is anonymous: it and all interfaces disappear with the process, however the process ends. Both
 //! ends share one hardware address and use no ARP, so the link carries only packets that the hosts meant to send.
 //! Offloads are off, so every packet is one MTU with a correct checksum.
 

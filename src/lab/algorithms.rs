@@ -12,10 +12,10 @@ use crate::model::run::Engine;
 use crate::scenario::algorithm::{Unusable, find, kernel_has};
 use crate::scenario::{AlgorithmRequest, FlowSpec};
 
-/// The kernel has every algorithm of an experiment until this is dropped.
+/// Keeps every algorithm of an experiment in the kernel until it is dropped.
 #[derive(Debug)]
 pub struct PreparedAlgorithms {
-    /// Request to the kernel's name.
+    /// Maps a request to the kernel's name.
     names: BTreeMap<AlgorithmRequest, String>,
     registered: Vec<Registration>,
     cgroup: PathBuf,
@@ -24,8 +24,8 @@ pub struct PreparedAlgorithms {
 impl PreparedAlgorithms {
     /// Registers the algorithms of the flows; companion programs run in the cgroup of the experiment.
     ///
-    /// Errors: an algorithm is neither in the catalogue nor in the kernel; a tunable is out of range; the kernel refuses
-    /// an algorithm.
+    /// Errors: an algorithm is neither in the catalogue nor in the kernel; a tunable is out of range; the kernel
+    /// refuses an algorithm.
     /// Side effects: registered algorithms that live as long as the returned value.
     pub fn prepare<'a>(flows: impl Iterator<Item = &'a FlowSpec>, cgroup: &Path) -> Result<PreparedAlgorithms> {
         let mut algorithms = Self { names: BTreeMap::new(), registered: Vec::new(), cgroup: cgroup.to_owned() };
@@ -45,7 +45,7 @@ impl PreparedAlgorithms {
         self.names.get(&asked).map_or(flow.algorithm.as_str(), String::as_str)
     }
 
-    /// Kernel's name to digest, for each object of ours.
+    /// Maps the kernel's name of each registered algorithm to the digest of its object.
     pub fn digests(&self) -> BTreeMap<String, String> {
         self.registered.iter().map(|one| (one.name().to_owned(), one.record().digest.clone())).collect()
     }

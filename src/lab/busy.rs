@@ -31,7 +31,7 @@ pub struct BusyWatch {
     others: BTreeMap<i32, (String, u64)>,
 }
 
-/// Use of the processors by others over a time.
+/// Processor use by others over a period.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Others {
     /// Share of all processors that is neither idle nor our own; at least the known use by other processes and guests.
@@ -63,7 +63,7 @@ impl BusyWatch {
         Ok(BusyWatch { total, idle, stolen, own, foreign, others })
     }
 
-    /// The use by others since then.
+    /// The processor use by others since [`Self::begin`].
     ///
     /// Errors: /proc cannot be read.
     pub fn others(&self) -> Result<Others> {

@@ -1,5 +1,5 @@
-//! Measures the empty path before an experiment: round-trip time, loss and rate. A measurement outside its tolerance stops
-//! the experiment.
+//! Measures the empty path before an experiment: round-trip time, loss and rate. A measurement outside its tolerance
+//! stops the experiment.
 
 mod losses;
 mod probe;
@@ -23,10 +23,10 @@ use probe::{ProbeReceiver, ProbeStream, RTT_PACKET_BYTES, RTT_PROBES};
 
 /// Tolerance of the rate, as a share.
 const RATE_TOLERANCE: f64 = 0.02;
-/// Most by which the median round-trip time may be above the asked one: this, or the share below if that is more.
+/// Most by which the median round-trip time may exceed the requested one: this or the next share, whichever is more.
 const RTT_TOLERANCE: Duration = Duration::from_millis(1);
 const RTT_TOLERANCE_SHARE: f64 = 0.02;
-/// Most by which it may be below: a clock's error.
+/// Most by which the median may be below the requested time: a clock's error.
 const RTT_TOLERANCE_BELOW: Duration = Duration::from_micros(100);
 /// Attempts at a measurement. A busy host or an unlikely sample passes in one of them; a wrong path fails them all.
 const ATTEMPTS: u32 = 3;
@@ -37,17 +37,17 @@ const LOSS_PACKET_BYTES: u32 = 100;
 const RTT_PROBE_SPACING: Duration = Duration::from_millis(10);
 /// A slow link needs the time of this many serialisations between two probes, so that no probe waits for another.
 const RTT_PROBE_SERIALISATIONS: u32 = 2;
-/// With fewer probes in order expected, those that reordering held back cannot be told from the others.
+/// If fewer probes than this are expected in order, held-back probes cannot be told from the others.
 const RTT_PROBES_IN_ORDER: f64 = 4.0;
 /// Most packets that measure the loss.
 const LOSS_PACKETS: u32 = 10_000;
-/// Longest time for sending them.
+/// Longest time for sending the loss packets.
 const LOSS_TIME: Duration = Duration::from_millis(1500);
 /// Highest packet rate, per second, so that sending does not occupy the host.
 const LOSS_PACKETS_PER_SECOND: f64 = 15_000.0;
-/// Share of the path's rate that they use, so that queues stay empty.
+/// Share of the path's rate that the loss packets use, so that queues stay empty.
 const LOSS_LOAD: f64 = 0.5;
-/// The flood that measures the rate: its share of the path's rate.
+/// Rate of the flood that measures the path's rate, as a share of that rate.
 const FLOOD_LOAD: f64 = 1.15;
 const FLOOD_TIME: Duration = Duration::from_millis(800);
 /// Fewest packets of a flood.
@@ -57,7 +57,8 @@ const FLOOD_PACKETS: f64 = 80.0;
 ///
 /// `seed` is for the links. `at` names the path within the sweep, and is empty if there is only one.
 ///
-/// Errors: a node has no path; sockets cannot be used; no probe came back. A measurement outside its tolerance is a result.
+/// Errors: a node has no path; sockets cannot be used; no probe came back. A measurement outside its tolerance is a
+/// result.
 pub fn calibrate(cell: &Cell, topology: &Topology, seed: u64, at: &At) -> Result<Vec<Calibration>> {
     let mut measured = Vec::new();
     for (from, to, way) in distinct_ways(cell)? {
@@ -84,8 +85,8 @@ fn distinct_ways(cell: &Cell) -> Result<Vec<(&str, &str, RoundTrip)>> {
     Ok(ways)
 }
 
-/// A failure that names every measurement outside its tolerance, such as `s-r rate measured 18mbit, requested 20mbit, allowed
-/// 19.6mbit to 20.4mbit`; `None` if all are within.
+/// A failure that names every measurement outside its tolerance, such as `s-r rate measured 18mbit, requested 20mbit,
+/// allowed 19.6mbit to 20.4mbit`; `None` if all are within.
 pub fn outside(measured: &[Calibration]) -> Option<Failure> {
     let describe = |one: &Calibration| {
         let text = |value: f64| match one.unit.as_str() {
@@ -103,7 +104,7 @@ pub fn outside(measured: &[Calibration]) -> Option<Failure> {
     })
 }
 
-/// The measurements of a path that is as the scenario asks.
+/// The measurements expected of a path that matches the scenario.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct ExpectedPath {
     /// Delivered rate under overload, bits per second; `None` if no link has a rate.
@@ -114,7 +115,7 @@ struct ExpectedPath {
     jitter: Duration,
     /// Most that reordering adds to a round trip.
     held_back: Duration,
-    /// Share of round trips without that addition.
+    /// Share of round trips that reordering does not delay.
     in_order: f64,
     /// Longest serialisation of a small packet on one link.
     serialisation: Duration,
@@ -159,7 +160,7 @@ fn expected(links: &[LinkSpec], way: &RoundTrip, mtu: u32) -> ExpectedPath {
 }
 
 impl ExpectedPath {
-    /// The time after which a packet counts as lost: longer by `beyond` than the path can delay it.
+    /// The time after which a packet counts as lost: the longest delay of the path plus `beyond`.
     fn patience(&self, beyond: Duration) -> Duration {
         self.rtt + self.jitter + self.held_back + beyond
     }
@@ -221,7 +222,7 @@ impl CalibratedPath<'_> {
         }
     }
 
-    /// The median of the probes that came back in order. Those that reordering held back come last.
+    /// The median of the probes that came back in order. Held-back probes are the slowest, so sorting puts them last.
     fn rtt(&self, expected: &ExpectedPath, from: &Node, receiver: &ProbeReceiver) -> Result<Calibration> {
         let spacing = RTT_PROBE_SPACING.max(expected.serialisation * RTT_PROBE_SERIALISATIONS);
         let mut answers = receiver.probe_rtt(from, spacing, expected.patience(Duration::from_millis(300)))?;
@@ -267,7 +268,7 @@ impl CalibratedPath<'_> {
         Ok(self.calibration("loss", "ratio", [asked, measured], allowed))
     }
 
-    /// The rate at which packets of the MTU arrive while more are sent than fit.
+    /// The rate at which packets of the MTU arrive while the path is overloaded.
     fn rate(&self, rate: f64, expected: &ExpectedPath, from: &Node, receiver: &ProbeReceiver) -> Result<Calibration> {
         let sent_bps = rate / (1.0 - expected.loss).max(0.01);
         let bits = f64::from(8 * self.cell.mtu);
@@ -285,15 +286,15 @@ impl CalibratedPath<'_> {
     }
 }
 
-/// Packets of the MTU that measure this rate.
+/// Number of packets of the MTU that measure this rate.
 fn flood_packets(rate_bps: f64, mtu: u32) -> f64 {
     (FLOOD_LOAD * rate_bps / f64::from(8 * mtu) * FLOOD_TIME.as_secs_f64()).max(FLOOD_PACKETS)
 }
 
 /// Packets per second: the median over groups of arrivals, which a short stall of this host does not change.
 ///
-/// The first group does not count, because arrivals follow the sender until the queue is full. `None` if there are too few
-/// packets.
+/// The first group does not count, because arrivals follow the sender until the queue is full. `None` if there are too
+/// few packets.
 fn arrival_rate(arrivals: &[Duration]) -> Option<f64> {
     let size = arrivals.len() / FLOOD_GROUPS;
     if size < 2 {

@@ -1,4 +1,4 @@
-//! Sets the socket conditions of a scenario's senders by our sock_ops program: window cap, initial ssthresh, initial cwnd.
+//! Sets the socket conditions of a scenario's senders with a sock_ops program: window cap, initial ssthresh and cwnd.
 
 use std::fs::File;
 use std::mem::MaybeUninit;

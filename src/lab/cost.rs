@@ -9,13 +9,13 @@ use crate::scenario::{Cell, FlowSpec, Sends};
 
 /// Bits per second that emulated links may carry per processor; a flow counts once for every link on its path.
 ///
-/// Two processors carried 1.5 to 2 times this in time (Linux 6.18: 18 runs of DTCP's table 4, 12 of Mehta's table 2, p99
-/// 0.2 and 0.9 ms). The rest is a reserve for other work of the host.
+/// Two processors carried 1.5 to 2 times this on time (Linux 6.18: 18 runs of DTCP's table 4, 12 of Mehta's table 2,
+/// p99 0.2 and 0.9 ms). The rest is a reserve for other work of the host.
 const CARRIED_PER_PROCESSOR_BPS: f64 = 80e6;
-/// The load of a saturated link, as a share of its rate. Its packets are evenly spaced, so a busy thread sends several at
-/// once. A thread never uses more than one processor.
+/// The load of a saturated link, as a share of its rate. Its packets are evenly spaced, so a busy thread sends several
+/// at once. A thread never uses more than one processor.
 ///
-/// Two processors carried eight transfers of 50 Mbit/s in time, and two of 500 Mbit/s (Linux 6.18).
+/// Two processors carried eight transfers of 50 Mbit/s on time, and two of 500 Mbit/s (Linux 6.18).
 const EVEN_SHARE: f64 = 0.4;
 /// Up to this rate every packet wakes the thread, so the load is the full rate.
 const EVEN_BPS: f64 = 10e6;
@@ -67,8 +67,8 @@ impl RunLimit {
             }
     }
 
-    /// A quarter more, up to `most`. The limit rises after many runs in time, so that one disturbance of the host does not
-    /// slow down all later runs.
+    /// A quarter more, up to `most`. The limit rises after many on-time runs, so that one disturbance of the host does
+    /// not slow down all later runs.
     pub fn raised(&self, most: &RunLimit) -> RunLimit {
         match (self, most) {
             (RunLimit::Traffic(now), RunLimit::Traffic(most)) => RunLimit::Traffic((now * 1.25).min(*most)),
@@ -115,7 +115,7 @@ fn rate_bps(cell: &Cell, hop: &Hop) -> f64 {
     hop.direction(&cell.links).rate.map_or(f64::INFINITY, |rate| rate.0 as f64)
 }
 
-/// What the flows would send over a link without its own rate.
+/// What the flows would send over a link if it had no rate.
 fn sent_bps(cell: &Cell, hop: &Hop) -> f64 {
     let crossing = cell.flows.iter().filter(|flow| way(cell, flow).contains(hop));
     crossing.map(|flow| flow_bps(cell, flow)).sum()
@@ -142,7 +142,7 @@ fn way_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
     rates.map(|rate| rate.0 as f64).fold(f64::INFINITY, f64::min)
 }
 
-/// What an endless flow sends, its window in each round trip, if no link on its path has a rate.
+/// Rate of an endless flow, one window per round trip; `None` if a link on its path has a rate.
 pub(crate) fn window_bps(cell: &Cell, flow: &FlowSpec) -> Option<f64> {
     way_bps(cell, flow).is_infinite().then(|| flow_bps(cell, flow))
 }
@@ -171,8 +171,8 @@ pub(crate) fn round_trip(cell: &Cell, flow: &FlowSpec) -> Duration {
     way.map_or(Duration::ZERO, |way| way.directions(&cell.links).map(|direction| direction.delay).sum())
 }
 
-/// The longest time by which a flow's empty path may delay a packet behind the one before it: delay, jitter, reordering,
-/// and the longest outages of its links.
+/// The longest time by which a flow's empty path may delay a packet behind the one before it: delay, jitter,
+/// reordering, and the longest outages of its links.
 pub(crate) fn hold_up(cell: &Cell, flow: &FlowSpec) -> Duration {
     let way = way(cell, flow);
     let on_link = |hop: &Hop| {
@@ -187,7 +187,7 @@ pub(crate) fn longest_round_trip(cell: &Cell) -> Duration {
     cell.flows.iter().map(|flow| round_trip(cell, flow)).max().unwrap_or_default()
 }
 
-/// Time to measure one empty path once, beside round trips: probes, loss, and rate.
+/// Time to measure one empty path once, besides round trips: probes, loss, and rate.
 const CALIBRATION: Duration = Duration::from_secs(4);
 
 pub(crate) fn calibration_time(cell: &Cell) -> Duration {
@@ -199,8 +199,8 @@ pub(crate) fn run_time(cell: &Cell) -> Duration {
     last.min(cell.duration) + longest_round_trip(cell) * EXTRA_ROUND_TRIPS + EXTRA
 }
 
-/// When a flow is expected to end. A scenario's duration usually gives a single transfer far more time than it takes. The
-/// estimate assumes that every flow gets the same share of the path.
+/// When a flow is expected to end. A scenario's duration usually gives a single transfer far more time than it takes.
+/// The estimate assumes that every flow gets the same share of the path.
 fn end(cell: &Cell, flow: &FlowSpec) -> Duration {
     let Some(way) = RoundTrip::between(&cell.links, &flow.from, &flow.to) else { return cell.duration };
     let is_even = |direction: &Direction| {
@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// Without this limit the forecast was six days, and the guest's memory overflowed its number.
+    /// Without this limit the forecast was six days, and the size of the guest's memory overflowed.
     #[test]
     fn flow_that_no_link_limits_is_limited_by_its_buffers() {
         let sent = traffic_bps(&cell(&(link(["a", "b"], "delay=\"10ms\"") + &flow("f", ["a", "b"], RENO))));

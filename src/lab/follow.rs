@@ -17,7 +17,7 @@ use crate::trace::live::{RING_BYTES, Sampling, Tracer, Watcher};
 /// How often the tracer checks whether to end.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Namespace's inode to the run that reads its events.
+/// Maps a namespace's inode to the run that reads its events.
 type Readers = Arc<Mutex<HashMap<u32, Sender<Event>>>>;
 
 /// A running tracer; dropping it stops the tracer.

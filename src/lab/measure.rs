@@ -22,7 +22,7 @@ pub struct Time {
     pub length: Duration,
 }
 
-/// `names` are the kernel's name of the algorithm and its label in comparisons; `run` is the time of the run.
+/// Computes a flow's record. `names` are the kernel's name of the algorithm and its label in comparisons.
 ///
 /// Shape: `events` are those of the senders' sockets, in order of time.
 /// Errors: no event has data; the events end before the flow, and would count too little.
@@ -55,9 +55,9 @@ pub fn blank(flow: &FlowSpec, algorithm: String, variant: String) -> FlowRecord 
     }
 }
 
-/// `delivered_pkts` counts from the flow's beginning, or its first data, to exactly `length` later, by interpolation
-/// between two samples. iperf3 itself stops a little later, when the receiver learns of the end. `goodput_bps` is over the
-/// time in which the receiver counted.
+/// `delivered_pkts` counts for exactly `length` from the flow's beginning, or from its first data, by interpolation
+/// between two samples. iperf3 itself stops a little later, when the receiver learns of the end. `goodput_bps` is over
+/// the time in which the receiver counted.
 fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], time: Time) -> Result<FlowRecord> {
     let lacking = || {
         let advice = "if other flows fill its queue before it connects, start it before them";
@@ -89,8 +89,8 @@ fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], ti
 
 /// The first data left one round trip before its acknowledgement.
 ///
-/// The tracer takes a sample when a packet arrives, before the packet counts. So the last sample without data is the
-/// arrival of the acknowledgement, and the next sample has the round-trip time.
+/// The tracer takes a sample when a packet arrives, before the packet is counted. So the last sample without data is
+/// the arrival of the acknowledgement, and the next sample has the round-trip time.
 fn first_data_ns(events: &[&Event], first: usize) -> u64 {
     let is_acknowledgement = |event: &&&Event| event.kind == EventKind::Sample && event.delivered_pkts == OPENING_PKTS;
     let acknowledged = events[..first].last().filter(is_acknowledgement).unwrap_or(&events[first]);
@@ -109,8 +109,8 @@ fn delivered(before: &Event, after: Option<&&Event>, at_ns: u64, by_count: bool)
     count(before) + share * (count(after) - count(before)).max(0.0)
 }
 
-/// Counts are sums over the connections. `delivered_pkts` are the packets of the bytes that arrived. `goodput_bps` is from
-/// the start of the first connection to the last byte that arrived.
+/// Counts are sums over the connections. `delivered_pkts` is computed from the bytes that arrived. `goodput_bps` is
+/// from the start of the first connection to the last byte that arrived.
 fn transfers_record(blank: FlowRecord, transfers: &[Transferred], events: &[&Event], time: Time) -> Result<FlowRecord> {
     let begun_ns = transfers.first().map_or(0, |first| first.begun_ns);
     let end_ns = begun_ns + time.length.as_nanos() as u64;
@@ -141,7 +141,7 @@ fn transfers_record(blank: FlowRecord, transfers: &[Transferred], events: &[&Eve
     Ok(record)
 }
 
-/// `goodput_bps` is from the first arrival to the last, so it leaves out one packet: there is one gap less than packets.
+/// `goodput_bps` is from the first arrival to the last. N packets have N - 1 gaps, so it leaves out one packet.
 fn datagrams_record(blank: FlowRecord, flow: &FlowSpec, counted: &Datagrams) -> FlowRecord {
     let gaps = counted.received_pkts.saturating_sub(1) as f64;
     let payload = counted.received_bytes as f64 / counted.received_pkts.max(1) as f64;
@@ -162,7 +162,7 @@ fn datagrams_record(blank: FlowRecord, flow: &FlowSpec, counted: &Datagrams) -> 
     }
 }
 
-/// 0 if nothing was active.
+/// 0 if the flow was never active.
 pub fn goodput_bps(bytes: f64, active_s: f64) -> f64 {
     if active_s > 0.0 { 8.0 * bytes / active_s } else { 0.0 }
 }

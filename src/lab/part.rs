@@ -1,7 +1,7 @@
 //! Selects the part of a plan that one call runs: some cells, and one shard or block of their runs.
 //!
-//! A result directory always contains the whole plan. So the parts of several calls, or of several directories on several
-//! hosts, belong to one experiment.
+//! A result directory always contains the whole plan. So the parts of several calls, or of several directories on
+//! several hosts, belong to one experiment.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! Expands a scenario to an ordered list of runs. Pure, so that a plan can be shown, stored and compared before it runs.
+//! Expands a scenario into an ordered list of runs. Pure, so that a plan can be shown, stored and compared before it
+//! runs.
 
 use std::time::Duration;
 
@@ -61,8 +62,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans the repeats one after the other, and the cells of each in random order. A slow change of the host then affects
-    /// all cells alike.
+    /// Plans the repeats one after the other, and the cells of each in random order. A slow change of the host then
+    /// affects all cells alike.
     ///
     /// Errors: more runs than [`RUNS_MAX`] per cell or [`PLANNED_RUNS_MAX`] in all.
     pub fn new(scenario: &Scenario, choices: &Choices) -> Result<Plan, Failure> {
@@ -70,7 +71,7 @@ impl Plan {
         let repeats = choices.runs.unwrap_or(scenario.runs);
         if !(1..=RUNS_MAX).contains(&repeats) || cells.len() * repeats as usize > PLANNED_RUNS_MAX {
             let what = format!("{repeats} runs of {} cells are too many", cells.len());
-            let most = format!("at most {RUNS_MAX} of a cell and {PLANNED_RUNS_MAX} together");
+            let most = format!("use at most {RUNS_MAX} runs per cell and {PLANNED_RUNS_MAX} in all");
             return Err(Failure::usage(what).hint(most));
         }
         let mut plan = Plan {

@@ -39,7 +39,7 @@ pub fn forecast(
     Forecast { paths: 0, to_do: to_do.len(), finished: part.len() - to_do.len(), expected, at_once }
 }
 
-/// Makes a run and writes its results, given the number of its worker, from 0, and whether to stop.
+/// Makes a run and writes its results. Takes the number of the worker, from 0, and a function that says when to stop.
 type Make<'a> = dyn Fn(&PlannedRun, usize, &dyn Fn() -> bool) -> Result<()> + Sync + 'a;
 
 pub struct Pool<'a> {

@@ -1,4 +1,5 @@
-//! Writes the result directory. A process that is killed at any moment loses no finished run, and the next call resumes.
+//! Writes the result directory. A process that is killed at any moment loses no finished run, and the next call
+//! resumes.
 //!
 //! ```text
 //! plan.json       the runs in order, with every seed
@@ -70,7 +71,7 @@ impl OpenResultDir {
         Failure::usage(what).hint(ANOTHER_PLACE)
     }
 
-    /// As [`Self::refuse_mixture`], but another host may have what is needed, so a cluster may try another node.
+    /// Like [`Self::refuse_mixture`], but another host may have what is needed, so a cluster may try another node.
     pub(crate) fn refuse_host(&self, what: &str, earlier: &str, now: &str) -> Failure {
         let hint = format!("run it on a host with {what} {earlier}, or {ANOTHER_PLACE}");
         Failure::unmet(self.refuse_mixture(what, earlier, now).what).hint(hint)
@@ -165,7 +166,7 @@ impl OpenResultDir {
 #[derive(Debug, Default)]
 pub struct Finished {
     pub ids: BTreeSet<String>,
-    /// The record of their host, if there are any.
+    /// The record of the host, if there are finished runs.
     pub host: Option<HostRecord>,
 }
 

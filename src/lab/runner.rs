@@ -1,5 +1,5 @@
-//! Runs a plan on this host's kernel: calibrates, registers algorithms, sends, traces, and writes results. As many runs
-//! as the host can carry take place at once.
+//! Runs a plan on this host's kernel: calibrates, registers algorithms, sends, traces, and writes results. It makes as
+//! many runs at once as the host can carry.
 
 mod attempt;
 mod lateness;
@@ -66,8 +66,8 @@ pub(crate) fn check_host() -> Result<String> {
 ///
 /// Errors: those of [`check_host`]; a kernel feature is missing; the plan has no such part; the directory holds another
 /// plan; no path has the values of the scenario; `stop` was set; every run fails.
-/// Side effects: the result directory; namespaces, a cgroup, registered algorithms and processes, which all end with the
-/// call.
+/// Side effects: the result directory; namespaces, a cgroup, registered algorithms and processes, which all end with
+/// the call.
 pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress)) -> Result<WorkOutcome> {
     let iperf3 = check_host()?;
     let OpenedWork { results, finished, to_do } = work.begin(forecast, tell)?;
@@ -128,8 +128,8 @@ fn check_same_host(earlier: &HostRecord, now: &HostRecord, results: &OpenResultD
     results.check_same_algorithms(earlier, now)
 }
 
-/// The record of a resumed experiment. Earlier measurements stay, but a new measurement replaces one that was outside its
-/// tolerance, because no run used that path.
+/// The record of a resumed experiment. Earlier measurements stay, but a new measurement replaces one that was outside
+/// its tolerance, because no run used that path.
 fn joined(mut earlier: HostRecord, now: HostRecord) -> HostRecord {
     if earlier.tools != now.tools {
         earlier.calibration.iter_mut().for_each(|old| old.boot = None); // new tools measure again

@@ -1,7 +1,7 @@
 //! Decides which run starts next, and forecasts how long all of them take. Pure.
 //!
-//! Runs start in their order as they fit. If the first does not fit beside the active runs, a later one may start before
-//! it, unless that delays the first. One expensive run then does not leave the host idle.
+//! Runs start in their order as they fit. If the first does not fit beside the active runs, a later one may start
+//! before it, unless that delays the first. One expensive run then does not leave the host idle.
 //!
 //! Source: "EASY backfilling": D. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995.
 
@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::lab::cost::RunLimit;
 
-/// Runs that end within this share of their length of each other count as ending together, as runs that start together do.
+/// A run counts as ending with another if it ends at most this share of its length later. So runs of equal length that
+/// start together also end together.
 const TOGETHER: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy, PartialEq)]

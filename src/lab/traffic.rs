@@ -1,8 +1,9 @@
 //! Starts the two processes of each flow in their nodes' namespaces and collects their reports.
 //!
-//! Bulk flows use iperf3 ([`iperf3`]) unless the scenario asks for our own sender. Transfers of a size and datagrams at a
-//! constant rate always use our own processes ([`own`] here, [`child`] in the namespaces). iperf3 does not suit them: it
-//! opens a control connection for each, times them by that connection, and gives up a UDP flow whose first packet is lost.
+//! Bulk flows use iperf3 ([`iperf3`]) unless the scenario asks for our own sender. Transfers of a size and datagrams at
+//! a constant rate always use our own processes ([`own`] here, [`child`] in the namespaces). iperf3 does not suit them:
+//! it opens a control connection for each, times them by that connection, and gives up a UDP flow whose first packet is
+//! lost.
 
 pub mod child;
 pub(crate) mod datagrams;
@@ -30,7 +31,7 @@ use crate::scenario::{BulkSender, Sends};
 #[derive(Debug)]
 pub struct FlowProcesses {
     receiver: NodeProcess,
-    /// The sender, and until when both ends may run.
+    /// The sender, and the deadline of both ends.
     sender: Option<(NodeProcess, Instant)>,
 }
 

@@ -64,7 +64,7 @@ pub enum Progress {
         /// Total time for which the measurement is repeated; `None` if it is not repeated.
         waits: Option<Duration>,
     },
-    /// Some paths are not as the scenario asks, so their cells are left out.
+    /// Some paths do not match the scenario, so their cells are left out.
     LeftOut {
         runs: usize,
         why: String,
@@ -108,7 +108,7 @@ pub struct WorkOutcome {
     pub late: Vec<String>,
     /// Runs that failed at every attempt, with the reason.
     pub failed: Vec<(String, String)>,
-    /// Names the paths that are not as the scenario asks; their cells were left out.
+    /// Names the paths that do not match the scenario; their cells were left out.
     pub outside: Option<Failure>,
     /// Sentences for readers of the results: settings that this kernel lacks, links that are not at their best.
     pub notices: Vec<String>,

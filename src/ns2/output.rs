@@ -1,4 +1,4 @@
-//! Converts a simulation's output to records and events like those of a measured run. Pure.
+//! Converts a simulation's output into records and events like those of a measured run. Pure.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -73,8 +73,9 @@ struct OutputLines<'a> {
 
 /// Reads the script's output.
 ///
-/// A flow's `delivered_pkts` is `maxseq_`, the highest sequence number sent, because the papers count that as delivered.
-/// Its events have the acknowledged packets. ns-2 marks no packet as lost, so each retransmission counts as a loss.
+/// A flow's `delivered_pkts` is `maxseq_`, the highest sequence number sent, because the papers count that as
+/// delivered. Its events have the acknowledged packets. ns-2 marks no packet as lost, so each retransmission counts as
+/// a loss.
 ///
 /// Errors: the output ends early; a line has another form.
 pub fn read(simulation: &Simulation<'_>, output: &str) -> Result<Simulated> {

@@ -1,4 +1,4 @@
-//! Converts a cell to a Tcl script for ns-2. Pure.
+//! Converts a cell into a Tcl script for ns-2. Pure.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -70,8 +70,8 @@ fn lacking_in_flow(flow: &FlowSpec) -> Option<&'static str> {
 impl Simulation<'_> {
     /// The script, whose output [`super::output::read`] reads.
     ///
-    /// Nodes, links, error models and flows are in the scenario's order. ns-2 runs events of the same moment in the order of
-    /// their creation, and error models share one random stream.
+    /// Nodes, links, error models and flows are in the scenario's order. ns-2 runs events of the same moment in the
+    /// order of their creation, and error models share one random stream.
     ///
     /// Errors: a flow has no agent; a queue is in BDP, but the link has no rate.
     pub fn script(&self) -> Result<String> {

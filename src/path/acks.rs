@@ -19,8 +19,9 @@ const HELD_MIN: u32 = 2;
 
 /// Batches of pure ACKs at the end of a link, after the delay.
 ///
-/// The first ACK of a batch is held for `time`, and every later ACK waits with it. They leave back to back when the time
-/// is over, when `pkts` wait, or when any other packet arrives, which then leaves behind them. So the order stays the same.
+/// The first ACK of a batch is held for `time`, and every later ACK waits with it. They leave back to back when the
+/// time is over, when `pkts` wait, or when any other packet arrives, which then leaves behind them. So the order stays
+/// the same.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AckHold {
     pub kind: AckKind,
@@ -35,11 +36,11 @@ pub struct AckHold {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumString)]
 #[strum(serialize_all = "snake_case")]
 pub enum AckKind {
-    /// Every ACK is held, and all of a batch leave.
+    /// Every ACK is held, and all ACKs of a batch leave.
     Aggregated,
     /// Every ACK is held, and only the newest of each flow leaves.
     Thinned,
-    /// Some ACKs begin a batch, and all of it leave.
+    /// Some ACKs begin a batch, and all ACKs of a batch leave.
     Compressed,
 }
 

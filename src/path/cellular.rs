@@ -2,8 +2,8 @@
 //! measurements. Pure.
 //!
 //! Source: K. Winstein, A. Sivaraman, H. Balakrishnan, "Stochastic forecasts achieve high throughput and low delay over
-//! cellular networks" (Sprout), NSDI 2013, section 3.1: packets are delivered by a Poisson process whose rate moves by
-//! Brownian motion, and which, once at zero, stays there for a while.
+//! cellular networks" (Sprout), NSDI 2013, section 3.1: packets are delivered by a Poisson process whose rate follows
+//! Brownian motion. Once the rate is zero, it stays zero for a while.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Sprout's process: no rate for long, and outages.
+    /// As in Sprout's process, no rate lasts long, and there are outages.
     #[test]
     fn rate_wanders_and_some_traces_have_outages() {
         let mut outages = 0;

@@ -11,7 +11,7 @@ use crate::path::loss::{Gilbert, LossModel};
 /// The streams of random numbers of a direction. Each has its own generator, so that they are independent: a link with
 /// jitter loses the same packets as one without.
 ///
-/// These values must never change, because published results are repeated by their seeds.
+/// These values must never change, because published results are repeated with their seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, VariantArray)]
 #[repr(u64)]
 pub enum RandomStream {
@@ -36,8 +36,8 @@ impl RandomStream {
     }
 }
 
-/// Numbers of lost packets that are kept for the record. They show whether two runs had the same losses, and can be given
-/// to another run as `positions`.
+/// Most numbers of lost packets that are kept for the record. They show whether two runs had the same losses, and can
+/// be given to another run as `positions`.
 const POSITIONS_KEPT: usize = 1_000;
 
 #[derive(Debug)]
@@ -89,8 +89,8 @@ impl Losses {
 
     /// Whether the next packet is lost.
     ///
-    /// Independent losses draw one number for each packet, even with a share of 0. So the packets that are lost with a small
-    /// probability are also lost with a larger one.
+    /// Independent losses draw one number for each packet, even with a share of 0. So the packets that are lost with a
+    /// small probability are also lost with a larger one.
     pub fn takes_next(&mut self) -> bool {
         self.packet += 1;
         let is_lost = match &mut self.law {
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// Published results are repeated by their seeds.
+    /// Published results are repeated with their seeds.
     #[test]
     fn seed_stands_for_these_packets_for_ever() {
         let lost = |text| {

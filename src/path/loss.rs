@@ -1,4 +1,4 @@
-//! Models of packet loss, apart from a full queue. Pure.
+//! Models of packet loss that is not caused by a full queue. Pure.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ pub enum LossModel {
     Positions(LossPositions),
 }
 
-/// The model of Gilbert and Elliott as in tc-netem's `gemodel`. It has a good and a bad state, and begins in the good one.
-/// Each packet is lost with the probability of the state, which may then change.
+/// The model of Gilbert and Elliott as in tc-netem's `gemodel`. It has a good and a bad state, and begins in the good
+/// one. Each packet is lost with the probability of the state, which may then change.
 ///
 /// Source: E. Gilbert, "Capacity of a burst-noise channel", 1960; E. Elliott, "Estimates of error rates for codes on
 /// burst-noise channels", 1963; tc-netem(8).

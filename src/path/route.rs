@@ -68,7 +68,7 @@ pub fn shortest_path(links: &[LinkSpec], from: &str, to: &str) -> Option<Vec<Hop
     None
 }
 
-/// The path from one node to another, and the path back, which may have other links.
+/// The path from one node to another, and the path back, which may use other links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoundTrip {
     pub there: Vec<Hop>,

@@ -22,8 +22,8 @@ pub fn read(path: &Path) -> Result<String, String> {
 
 /// Reads one number per line. Skips blank lines and lines that begin with `#`.
 ///
-/// Errors: the first line with anything but a number in the range, or with one that is not `in_order` after the number
-/// before it, where `order` is expected; more than [`NUMBERS_MAX`] numbers.
+/// Errors: the first line that is not a number in the range, or whose number is not `in_order` after the one before it,
+/// with `order` as what is expected; more than [`NUMBERS_MAX`] numbers.
 pub fn numbers(
     text: &str,
     range: RangeInclusive<u64>,

@@ -30,9 +30,9 @@ impl Unusable {
     }
 }
 
-/// Finds an algorithm for an engine and checks its tunables; `source` is the text of the file that `id` may name.
+/// Finds an algorithm for an engine and checks its tunables. If `id` names a source file, `source` is its text.
 ///
-/// None: the kernel's own algorithm, or a source file beside the scenario, which need no settings.
+/// None: the kernel's own algorithm, or a source file beside the scenario. Neither has settings of the catalogue.
 pub(crate) fn find(
     engine: Engine,
     id: &str,

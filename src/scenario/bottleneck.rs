@@ -12,8 +12,8 @@ impl Cell {
     ///
     /// Among equal rates, the first on the path counts.
     ///
-    /// None: no flow has one of these names; the flows have different bottlenecks; a path has no rate; the rate varies and
-    /// the records do not say when the flows began.
+    /// None: no flow has one of these names; the flows have different bottlenecks; a path has no rate; the rate varies
+    /// and the records do not say when the flows began.
     pub fn bottleneck(&self, flows: &[&str], records: &[FlowRecord]) -> Option<Bottleneck> {
         let span = self.span(records);
         let counted = span.unwrap_or([Duration::ZERO, self.duration]);
@@ -35,8 +35,8 @@ impl Cell {
         })
     }
 
-    /// The time in which the flows of a run count. It is as long as the run, but begins with the first packets, which take
-    /// a different time for each flow.
+    /// The time span over which the flows of a run are measured. Each flow is measured for the length of the run, but
+    /// starts late by the delay of its first packet. The span covers all flows.
     ///
     /// None: a record does not say when its flow began.
     fn span(&self, records: &[FlowRecord]) -> Option<[Duration; 2]> {

@@ -24,23 +24,23 @@ use super::algorithm;
 use super::spec::{Cell, VirtualSpec};
 use super::whole::Scenario;
 use crate::model::run::{At, Engine};
-use crate::written::{Mistake, Mistakes};
+use crate::written::{Mistake, Mistakes, line_starts};
 
-/// Fine enough to see each round of a path with 100 ms or more, coarse enough that a 100 s run stays under a megabyte.
+/// Default of `sample`: it shows each round trip of 100 ms or more, and a 100 s run stays below a megabyte.
 const SAMPLE: Duration = Duration::from_millis(100);
 /// The MTU of Ethernet.
 const MTU: u32 = 1500;
 
 /// Reads a scenario: the sweep first, then each cell, then the numbers that a report compares them with.
 ///
-/// `engine` is the one that is to run the scenario here. Algorithms are not looked up without it, because the runs of a
+/// `engine` is the one that runs the scenario here. Without it, algorithms are not looked up, because the runs of a
 /// report may be from another host.
 ///
 /// Errors: the first mistake that reading meets, and all others that the declarations show.
 pub fn parse(file: &str, text: &str, engine: Option<Engine>) -> Result<Scenario, Mistakes> {
     let whole = syntax(file, text).map_err(all::described)?;
-    let files = Files::beside(file);
-    let reader = CellReader { file, text, whole: &whole, files: &files, at: &At::new() };
+    let (files, lines) = (Files::beside(file), line_starts(text));
+    let reader = CellReader { file, text, lines: &lines, whole: &whole, files: &files, at: &At::new() };
     let scenario = reader.scenario(engine).map_err(|first| reader.all_mistakes(*first))?;
     Ok(Scenario { files: files.into_texts(), ..scenario })
 }
@@ -54,11 +54,15 @@ impl CellReader<'_> {
         let places = sweep::combinations(&sweep);
         let of = |at| CellReader { at, ..self };
         let reader = of(&places[0]);
+        if engine.is_some() {
+            reader.check_fixed()?; // a stored scenario may be older than this rule
+        }
         let head = reader.head()?;
         let cells = places.iter().map(|at| of(at).cell()).collect::<Result<Vec<Cell>, _>>()?;
         reader.check_distinct(&sweep, &cells)?;
         let scenario = reader.compared(head, &MeasuredNames::new(sweep, &cells));
-        // A misspelt algorithm explains a name that seems unknown. The simulator has algorithms of its own.
+        // If an algorithm is misspelt, report that instead of the label that seems unknown because of it. ns-2 has
+        // algorithms of its own.
         let engine = engine.filter(|_| !reader.document().has("ns2"));
         let unknown = || engine.and_then(|engine| reader.unknown_algorithm(&cells, engine));
         let scenario = scenario.map_err(|mistake| unknown().unwrap_or(mistake))?;

@@ -6,8 +6,8 @@ use super::whole::Scenario;
 use crate::failure::Failure;
 
 impl Scenario {
-    /// The scenario for the simulator: the cells whose flows all have an agent, and further cells for agents that are no
-    /// variant of the file. These further cells are otherwise like those of the baseline.
+    /// The scenario for the simulator: the cells whose flows all have an agent, and new cells for agents that are not a
+    /// variant of the file. The new cells are otherwise like those of the baseline.
     ///
     /// Expected numbers are left out, because they are for algorithms on a kernel.
     ///
@@ -38,7 +38,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Adds cells for agents that are no variant of the file.
+    /// Adds cells for agents that are not a variant of the file.
     fn add_only_simulated(&mut self, spec: &Ns2Spec, series: &str) {
         let labels = |cell: &Cell| cell.flows.iter().map(|flow| cell.label(flow)).collect::<Vec<_>>();
         let known: Vec<String> = self.cells.iter().flat_map(labels).collect();
@@ -74,7 +74,7 @@ mod tests {
 
     const AGENTS: &str = "[ns2]\nagents={Linux=\"TCP/Linux\",SACK=\"TCP/Sack1\",FACK=\"TCP/Fack\"}\n";
 
-    /// A flow of three variants; `beside` adds to the scenario, and `only` to two of the variants.
+    /// A flow with three variants. `beside` is added to the scenario, `only` to two of the variants.
     fn compared(beside: &str, only: &str) -> Scenario {
         let sweep = "[sweep]\nvariant=[\"Linux\",\"SACK\",\"DTCP\"]\nloss=[\"0\",\"1%\"]\n";
         let variants = format!(

@@ -88,7 +88,7 @@ pub struct FlowSpec {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum BulkSender {
-    /// Counts in whole seconds, from the first data.
+    /// Counts whole seconds from the first data.
     #[default]
     Iperf3,
     /// Counts from the flow's `start`, even if the connection is made later.

@@ -1,20 +1,20 @@
-//! Scenarios that read. Wrong ones are in `tests/host/snapshots/host__scenario_mistakes__wrong_scenarios.snap`.
+//! Correct scenarios. Wrong ones are in `tests/host/snapshots/host__scenario_mistakes__wrong_scenarios.snap`.
 
 use std::time::Duration;
 
 use super::*;
 use crate::units::{BitsPerSec, Share};
 
-/// What a flow needs beside its ends.
+/// What a flow needs besides its two nodes.
 pub(crate) const RENO: &str = "algorithm=\"reno\"";
 
-/// A scenario of one run of this many seconds, with these fields added to those that every scenario has.
+/// A scenario with one run of this many seconds: the fields that every scenario needs, then `rest`.
 pub(crate) fn scenario(seconds: u32, rest: &str) -> Scenario {
     let text = format!("title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"{seconds}s\"\nruns=1\nseed=1\n{rest}");
     Scenario::parse("x.toml", &text).unwrap()
 }
 
-/// The first cell of such a scenario of one second.
+/// The first cell of a scenario of one second.
 pub(crate) fn cell(rest: &str) -> Cell {
     scenario(1, rest).cells.remove(0)
 }

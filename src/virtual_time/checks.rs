@@ -28,7 +28,7 @@ pub fn all() -> Vec<HostCheck> {
     vec![guest, compiler(), sandbox]
 }
 
-/// The modules are compiled again when an algorithm changes.
+/// Checks for the compiler. Modules are compiled again when an algorithm changes.
 fn compiler() -> HostCheck {
     let paths = env::var_os("PATH").unwrap_or_default();
     let is_there = |program: &&str| env::split_paths(&paths).any(|folder| folder.join(program).is_file());

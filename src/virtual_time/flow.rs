@@ -63,7 +63,7 @@ pub fn uncountable(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
     })
 }
 
-/// The flows of a run in the order of the cell. `algorithms` are their algorithms' names in the guest's kernel.
+/// The flows of a run in the order of the cell. `algorithms` are the names of their algorithms in the guest's kernel.
 ///
 /// Each flow has a random delay of up to `start_spread` after its start.
 ///

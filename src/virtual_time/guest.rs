@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// Environment variable with the folder of another guest.
 const FOLDER_VARIABLE: &str = "TCCC_GUEST";
-/// Folder in packages.
+/// Folder of the guest that a package installs.
 const INSTALLED: &str = "/usr/lib/tccc/guest";
 /// Digits of the recipe's digest in the name of the folder.
 const DIGITS: usize = 16;
@@ -62,8 +62,8 @@ impl Guest {
         let facts = job::read(&folder.join("guest.json"))?;
         let guest = Guest { folder: folder.canonicalize().context("find the guest")?, facts };
         if guest.facts.recipe != recipe::digest() {
-            let what =
-                format!("the guest in \"{}\" was built with other patches than those of this tccc", folder.display());
+            let place = folder.display();
+            let what = format!("the guest in \"{place}\" was built for another tccc: patches or configuration differ");
             return Err(Failure::unmet(what).hint(BUILD).into());
         }
         Ok(guest)

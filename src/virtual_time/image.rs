@@ -32,7 +32,7 @@ pub fn prepare() -> Result<Image> {
     prepare_with(&std::env::current_exe().context("find this program")?, &libraries())
 }
 
-/// As [`prepare`], with another program as the first process.
+/// Like [`prepare`], with another program as the first process.
 pub fn prepare_with(program: &Path, libraries: &[PathBuf]) -> Result<Image> {
     let folder = guest::cache()?.join("images");
     fs::create_dir_all(&folder).with_context(|| format!("create \"{}\"", folder.display()))?;

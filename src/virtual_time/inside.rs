@@ -25,8 +25,9 @@ use crate::kernel::netns::Netns;
 const SHARED: &str = "/job";
 /// Folder of the laboratory's files.
 const LABORATORY: &str = "/proc/tccc";
-/// Limits of TCP's buffers that do not depend on the guest's memory. All sockets together have more pages than any guest
-/// has, so that the kernel never throttles a flow. Each socket has the bytes that Linux 6.12 gives it with enough memory.
+/// Limits of TCP's buffers that do not depend on the guest's memory. The limit for all sockets together is more pages
+/// than any guest has, so the kernel never throttles a flow. The limits of each socket are those of Linux 6.12 with
+/// enough memory.
 const TCP_BUFFERS: [(&str, &str); 3] =
     [("tcp_mem", "4194304 4194304 4194304"), ("tcp_rmem", "4096 131072 6291456"), ("tcp_wmem", "4096 16384 4194304")];
 

@@ -33,7 +33,7 @@ pub const RUN: &str = "run";
 pub struct ModuleLoad {
     /// Name in the shared folder.
     pub file: String,
-    /// `name=value`, separated by blanks.
+    /// `name=value`, separated by spaces.
     pub parameters: String,
 }
 

@@ -11,7 +11,7 @@ use crate::lab::cost;
 use crate::scenario::algorithm::source;
 use crate::scenario::{Cell, FlowSpec, Scenario, Sends};
 
-/// Highest rate of a flow whose links have no rate, bits per second. By the forecast, one second then takes a minute.
+/// Highest rate of a flow whose links have no rate, bits per second. The forecast for one second of it is a minute.
 const RATE_MAX_BPS: f64 = 400e9;
 
 /// Errors: the first field that a guest does not support, with its place.
@@ -35,9 +35,9 @@ pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
     }
 }
 
-/// The first flow without end that neither a rate nor its window limits.
+/// The first endless flow that neither a rate nor its window limits.
 ///
-/// The speed of a processor does not limit it either, so its packets would all leave at the same time.
+/// In a guest, the speed of the processor does not limit it either, so its packets would all leave at the same time.
 fn unlimited(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
     let endless = cell.flows.iter().filter(|flow| flow.is_tcp() && matches!(flow.sends, Sends::Bulk));
     let (flow, bps) =

@@ -1,7 +1,7 @@
 //! Links of a guest: encodes the request that configures one direction, and decodes its counters. Pure.
 //!
 //! Both go through `/proc/tccc/links`. `bpf/guest/layout.h` has the same structs in C. The random number generators are
-//! those of the emulator, so that with one seed both lose the same packets.
+//! those of the emulator, so that both lose the same packets with the same seed.
 
 use std::time::Duration;
 

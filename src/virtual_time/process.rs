@@ -98,8 +98,8 @@ impl Launch<'_> {
         // SAFETY: two system calls, which do not allocate and take no lock.
         unsafe {
             command.pre_exec(|| {
-                // The guest's memory begins at its heap, so with random addresses its size differs between runs. A container
-                // may forbid this call; no result depends on that size.
+                // The guest's memory begins at its heap, so with random addresses its size differs between runs. A
+                // container may forbid this call; no result depends on that size.
                 let _ = personality::set(Persona::ADDR_NO_RANDOMIZE);
                 prctl::set_pdeathsig(Signal::SIGKILL).map_err(Into::into)
             })
@@ -165,7 +165,7 @@ enum GuestState {
     Ended(Result<ExitStatus>),
 }
 
-/// The lines from the kernel's panic on, or the last lines.
+/// The lines from the kernel's panic onwards, or the last lines.
 fn last_words(console: &str) -> String {
     let lines: Vec<&str> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let from = lines.iter().position(|line| line.contains("panic") || line.contains("BUG"));

@@ -37,8 +37,8 @@ pub struct TomlTable<'t> {
 /// A named value of the file.
 #[derive(Clone)]
 pub struct Field<'t> {
-    pub name: String,
     /// Items of a list have the list's name.
+    pub name: String,
     pub value: &'t Spanned<DeValue<'t>>,
 }
 
@@ -94,11 +94,21 @@ pub fn given(text: &str, value: &Spanned<DeValue<'_>>) -> Option<String> {
     is_whole.then(|| shown(text))
 }
 
+/// Byte offset of each line.
+pub fn line_starts(text: &str) -> Vec<usize> {
+    let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+    std::iter::once(0).chain(ends.map(|(offset, _)| offset + 1)).collect()
+}
+
+/// The line of a byte offset, from 1.
+pub fn line_at(lines: &[usize], offset: usize) -> usize {
+    lines.partition_point(|&start| start <= offset)
+}
+
 impl<'a> Reader<'a> {
     /// `reference` is where every field is documented.
     pub fn new(file: &'a str, text: &'a str, reference: &'static str) -> Self {
-        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        let lines = std::iter::once(0).chain(ends.map(|(offset, _)| offset + 1)).collect();
+        let lines = line_starts(text);
         Reader { file, text, lines, mistakes: Vec::new(), reference }
     }
 
@@ -108,7 +118,7 @@ impl<'a> Reader<'a> {
 
     /// Line of a byte offset, from 1.
     pub fn line_of(&self, offset: usize) -> usize {
-        self.lines.partition_point(|&start| start <= offset)
+        line_at(&self.lines, offset)
     }
 
     pub fn refuse_at(&mut self, offset: usize, field: &str, expected: impl Into<String>) -> &mut Mistake {
@@ -194,7 +204,8 @@ impl<'a> Reader<'a> {
         flag
     }
 
-    /// The items of a list, or the single value. An empty list is a mistake, because no condition matches everything.
+    /// The items of a list, or the single value. An empty list is a mistake, because a missing condition
+    /// matches everything.
     pub fn items<'t>(&mut self, field: &Field<'t>) -> Vec<Field<'t>> {
         let items = field.items();
         if items.is_empty() {

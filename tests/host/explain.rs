@@ -32,7 +32,7 @@ fn document() -> Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["schema"], 1);
-    assert_eq!(String::from_utf8_lossy(&output.stdout).matches("\"schema\":").count(), 1, "a key stands once");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).matches("\"schema\":").count(), 1, "the key occurs once");
     document
 }
 
@@ -104,11 +104,11 @@ fn reference_shows_every_field_and_metric() {
         let end = begin + made[begin..].find(END).unwrap();
         made.replace_range(begin..end, table);
     }
-    assert_eq!(made.matches("<!-- made by").count(), tables.len(), "a table that nothing makes");
+    assert_eq!(made.matches("<!-- made by").count(), tables.len(), "REFERENCE.md has a table that nothing generates");
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
         fs::write(&path, &made).unwrap();
     } else {
-        assert!(made == text, "the program has other fields than REFERENCE.md: `cargo xtask bless` writes them");
+        assert!(made == text, "REFERENCE.md does not have the program's fields: `cargo xtask bless` updates it");
     }
 }
 

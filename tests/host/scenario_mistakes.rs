@@ -28,7 +28,7 @@ fn file_that_is_no_text_is_a_wrong_scenario() {
 #[test]
 fn every_mistake_is_reported_with_place_allowed_values_and_next_step() {
     dry_run(0, GOOD);
-    let cases = mistakes::each(GOOD, WRONG, 167).map(|(change, text)| format!("{change}{}", dry_run(2, text)));
+    let cases = mistakes::each(GOOD, WRONG, 168).map(|(change, text)| format!("{change}{}", dry_run(2, text)));
     insta::assert_snapshot!("wrong_scenarios", cases.collect::<Vec<_>>().join("\n"));
 }
 
@@ -66,4 +66,26 @@ x.toml:15: flow.colour: unknown field: expected one of name, from, to, protocol,
   hint: line 1: `tccc run --explain claim` describes the field
 "#;
     assert_eq!(dry_run(2, text), expected);
+}
+
+#[test]
+fn each_wrong_value_of_a_sweep_is_reported_once_and_what_is_left_out_is_counted() {
+    let values =
+        (0..60).map(|n| format!("\"{}\"", if n % 20 == 7 { format!("{n}mb") } else { format!("{}mbit", n + 1) }));
+    let rate = format!("rate = [{}]", values.collect::<Vec<_>>().join(", "));
+    let said = dry_run(2, GOOD.replace("rate = [\"5mbit\", \"10mbit\"]", &rate).replace("runs = 3", "runs = 0"));
+    assert_eq!(said.matches("sweep.rate = ").count(), 3, "{said}");
+    assert_eq!(said.matches("runs = 0").count(), 1, "{said}");
+    let unknown: String = (0..150).map(|n| format!("x{n} = 1\n")).collect();
+    let said = dry_run(2, unknown + GOOD);
+    assert!(said.contains("and at least 1 more"), "{said}");
+}
+
+/// 80,000 empty tables took ten seconds, and time grew with their square.
+#[test]
+fn many_wrong_tables_take_no_longer_than_they_are_long() {
+    let begin = std::time::Instant::now();
+    let (head, _) = GOOD.split_once("[sweep]").unwrap();
+    let said = dry_run(2, format!("{head}flow = [{}]\n", "{},".repeat(80_000)));
+    assert!(said.contains("flow.name: missing") && begin.elapsed().as_secs() < 20, "{:?}: {said}", begin.elapsed());
 }

@@ -1,8 +1,9 @@
-//! The path of a packet through the private namespace: loss, queue with serialiser, delay, each its own netem.
+//! The path of a packet through the private namespace: loss, queue with serialiser, delay, each in its own netem.
 //!
 //! A single netem would count packets that are only being delayed against the queue. A burst into an idle link would
-//! then find a queue longer by the whole bandwidth-delay product. A child netem below another miscounts drops on kernels
-//! before 6.13. So each stage is on the sending half of its own veth pair, and the other half redirects to the next.
+//! then find a queue longer by the whole bandwidth-delay product. A child netem below another miscounts drops on
+//! kernels before 6.13. So each stage is on the sending half of its own veth pair, and the other half redirects to the
+//! next.
 
 use anyhow::{Context, Result, anyhow};
 use futures_util::{StreamExt, TryStreamExt};
@@ -21,7 +22,7 @@ use crate::kernel::netlink::{VethEnd, create_veth, refused, set_up, stop_ipv6_au
 const TCA_OPTIONS: u16 = 2;
 /// Parent of filters on an ingress qdisc.
 const INGRESS: u32 = 0xffff_0000;
-/// Interfaces of all stages but the last, in a packet's order.
+/// Interfaces of all stages but the last, in the order in which a packet passes them.
 const STAGE_NAMES: [&str; 3] = ["loss", "rate", "delay"];
 
 /// Counts since the stage was created.

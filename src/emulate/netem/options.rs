@@ -1,4 +1,4 @@
-//! The bytes of netem's TCA_OPTIONS by linux/pkt_sched.h: a `tc_netem_qopt`, then attributes.
+//! The bytes of netem's TCA_OPTIONS, as in linux/pkt_sched.h: a `tc_netem_qopt`, then attributes.
 
 use rtnetlink::packet_core::{DefaultNla, Emitable, NlasIterator};
 
@@ -29,7 +29,7 @@ fn share(probability: f64) -> u32 {
 pub struct NetemOptions {
     pub limit_pkts: u32,
     pub loss: f64,
-    /// Loss by two states, instead of the probability.
+    /// Loss model with two states, instead of the probability.
     pub states: Option<Gilbert>,
     /// Probability of a copy, which enters right behind its packet.
     pub duplicate: f64,

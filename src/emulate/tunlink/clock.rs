@@ -1,4 +1,4 @@
-//! The engine's clock, and punctual waits by it.
+//! The engine's clock, and waits that end on time.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ const LEAD_GROWTH: u64 = 9;
 
 const LOAD_WINDOW: u64 = 5_000_000;
 /// Above the first load, percent of a core, packets are gathered longer; below the second, shorter. The load must stay
-/// below 95 %: the kernel stops a real-time thread that uses more for a twentieth of every second.
+/// below 95 %: if a real-time thread uses more, the kernel stops it for a twentieth of every second.
 const LOAD_BOUNDS: (u64, u64) = (75, 60);
 /// Change of the gathering time per window.
 const GATHER_STEP: u64 = 10_000;
@@ -50,8 +50,8 @@ pub struct Waiter {
     /// Start of the window over which the load is measured, and the sleep in it.
     window_start: u64,
     slept: u64,
-    /// How long packets are gathered before they are sent. Waking costs more than sending, so gathering trades some tens
-    /// of microseconds of punctuality for processor time that the hosts need.
+    /// How long packets are gathered before they are sent. Waking costs more than sending, so gathering trades some
+    /// tens of microseconds of punctuality for processor time that the hosts need.
     gather: u64,
 }
 
@@ -74,7 +74,7 @@ impl Waiter {
             return false;
         };
         let gathered = started + self.gather;
-        // If nothing is due for longer than packets are gathered, an arrival or a request must not wait that long.
+        // Gathers only if something is due within the gathering time. Else an arrival or a request would wait for it.
         let gathers = self.gather > 0 && until <= gathered;
         let until = until.max(if gathers { gathered } else { started });
         let lead = if self.spin_saved > self.lead && !gathers { self.lead } else { 0 };

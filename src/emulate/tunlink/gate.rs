@@ -14,22 +14,22 @@ use crate::path::acks::{AckHold, AckKind};
 #[derive(Debug)]
 pub(crate) struct AckGate {
     hold: Option<AckHold>,
-    /// When the batch leaves at the latest; `None` if no ACK is held.
+    /// Latest time at which the batch leaves; `None` if no ACK is held.
     release: Option<u64>,
     /// ACKs that joined the batch, including dropped ones.
     came: u32,
-    /// The batch's ACKs in the line. They may have left it when the batch's time is over.
+    /// The batch's ACKs in the line. They may have left the line when the batch's time is over.
     held: VecDeque<Ack>,
 }
 
 /// A packet that arrives at the gate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Comer {
-    /// Arrival at the gate, not before that of the packet before it.
+    /// Arrival at the gate, never before the arrival of the previous packet.
     pub(crate) due: u64,
     /// `None` for any packet but a pure acknowledgement.
     pub(crate) ack: Option<Ack>,
-    /// Whether it begins a batch if there is none.
+    /// Whether it begins a batch if none is being held.
     pub(crate) begins_batch: bool,
 }
 
@@ -189,7 +189,7 @@ mod tests {
         bench.check(&[(3, 18), (4, 18), (5, 18), (7, 29)], 3);
     }
 
-    /// The engine may look late: the batch has left in part before it lines up an ACK that came in time.
+    /// The engine may look late: part of the batch has left before it lines up an ACK that arrived on time.
     #[test]
     fn acknowledgement_that_is_seen_late_joins_what_is_left_of_its_batch() {
         let mut bench = bench("thinned:time=9ms", &[(10, Some(1)), (11, Some(1)), (12, Some(1))]);

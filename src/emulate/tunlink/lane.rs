@@ -146,8 +146,8 @@ impl Lane {
     }
 }
 
-/// Puts a packet in its place; returns how many packets it overtakes that no other has overtaken. Only packets held back
-/// can be overtaken, and these are few.
+/// Puts a packet in its place; returns how many packets it overtakes that no other has overtaken. Only held-back
+/// packets can be overtaken, and these are few.
 pub(crate) fn line_up(line: &mut ParcelLine, due: u64, frame: EthernetFrame) -> u64 {
     let parcel = Parcel { due, slot: frame.slot, len: frame.len, is_overtaken: false };
     if line.back().is_none_or(|last| last.due <= due) {
@@ -192,7 +192,8 @@ impl PacketPath {
         }
     }
 
-    /// The acknowledgement, and whether the packet is of low priority; only as far as the link treats these differently.
+    /// The acknowledgement, and whether the packet is of low priority; only as far as the link treats these
+    /// differently.
     fn traits(&self, packet: &[u8]) -> (Option<Ack>, bool) {
         let minds_acks = self.shaper.minds_acks() || self.gate.minds_acks();
         let ack = if minds_acks { Ack::of(packet) } else { None };

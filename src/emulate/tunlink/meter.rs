@@ -1,4 +1,5 @@
-//! Counts of one direction, its lateness, and the times of its stalls and of its full queue, kept by the engine's thread.
+//! Counts of one direction, its lateness, and the times of its stalls and of its full queue, kept by the engine's
+//! thread.
 
 use hdrhistogram::Histogram;
 

@@ -193,7 +193,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever arrives: packets leave in order, never early, only at opportunities, and no opportunity is overused.
+        /// Whatever arrives: packets leave in order, never early, only at opportunities, and no opportunity is
+        /// overused.
         #[test]
         fn any_arrivals_use_each_opportunity_once(
             packets in prop::collection::vec((0u64..40, 1u32..4000), 1..200),

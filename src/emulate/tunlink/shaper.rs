@@ -1,4 +1,5 @@
-//! Decides what happens to a packet that enters one direction of a link: lost, dropped by the queue, or due at a moment.
+//! Decides what happens to a packet that enters one direction of a link: lost, dropped by the queue, or due at a
+//! moment.
 //!
 //! Pure: each packet brings its time. All times are nanoseconds of one monotonic clock.
 
@@ -100,7 +101,7 @@ struct PacketCopy {
 }
 
 impl Shaper {
-    /// Marks packets that find `mark` or more in the queue.
+    /// A shaper that marks packets that find `mark` or more in the queue.
     pub fn new(direction: &Direction, limit: QueueLimit, mark: Option<QueueLimit>) -> Self {
         let ready = match limit {
             QueueLimit::Packets(packets) => (packets as usize).min(QUEUE_READY),

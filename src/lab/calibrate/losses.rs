@@ -5,15 +5,15 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 
 use crate::path::loss::LossModel;
 
-/// Chance, on each side, that one attempt rejects a link whose loss is as asked.
+/// Chance, on each side, that one attempt rejects a link whose loss is correct.
 const LOSS_FALSE_ALARM: f64 = 0.0005;
-/// Half the width of the range for correlated losses, in standard deviations. Their numbers spread more widely than a
-/// binomial's.
+/// Half the width of the range for correlated losses, in standard deviations. Their count spreads more widely than a
+/// binomial one.
 const DEVIATIONS: f64 = 4.0;
 /// Groups of a flood's arrivals whose rates are compared. The first does not count, because arrivals follow the sender
 /// until the queue is full.
 pub const FLOOD_GROUPS: usize = 8;
-/// Widens a range so that it includes no other number of packets.
+/// Widens a range for rounding, but not enough to include another number of packets.
 const HALF_A_PACKET: f64 = 0.5;
 
 /// Loss ratio of the first packets over links with these models, in the order of the path; and its allowed range.

@@ -1,4 +1,4 @@
-//! Probes of a path by UDP packets of our own: the receiver echoes or counts them.
+//! Probes a path with UDP packets, which the receiver echoes or counts.
 
 use std::io::ErrorKind;
 use std::mem;

@@ -30,7 +30,7 @@ use crate::trace::event::{Event, EventKind};
 /// No path of an experiment holds this many packets. A larger window shows that the kernel skipped a callback of the
 /// algorithm, whose result is then whatever was on the stack.
 const WINDOW_MAX_PKTS: u32 = 1 << 24;
-/// The tracer delivers a flow's last event this soon after its end.
+/// The tracer delivers a flow's last event within this time after the flow's end.
 const LAST_EVENT_WITHIN: Duration = Duration::from_secs(2);
 /// How often a wait for a start time checks for an interruption.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -59,8 +59,8 @@ pub struct Try<'a> {
 }
 
 impl SharedLab<'_> {
-    /// Makes a run and writes its record, also of a late or failed one, but not of an interrupted one. Calls `sent` when
-    /// its traffic is over, before it writes the results.
+    /// Makes a run and writes its record, even if the run was late or failed, but not if it was interrupted. Calls
+    /// `sent` when its traffic is over, before it writes the results.
     ///
     /// Errors: the result directory cannot be written; the run was interrupted.
     pub fn attempt(&self, one: &Try<'_>, sent: &dyn Fn()) -> Result<RunRecord> {

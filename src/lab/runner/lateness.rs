@@ -1,4 +1,4 @@
-//! Checks whether the emulated links and the senders were in time. Pure.
+//! Checks whether the emulated links and the senders were on time. Pure.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::scenario::Cell;
 const LATE: Duration = Duration::from_millis(1);
 /// Share of the round-trip time.
 const LATE_SHARE: f64 = 0.02;
-/// A link is also late if it delays one packet by more than this: the sender's timer may expire, and its window collapse,
-/// although the path lost nothing.
+/// A link is also late if it delays one packet by more than this: the sender's timer may expire, and its window
+/// collapse, although the path lost nothing.
 ///
 /// Source: the kernel's TCP_RTO_MIN, which it adds to the round-trip time; a shorter stall expires no timer.
 const STALL: Duration = Duration::from_millis(200);
 /// The same for a sender of datagrams: delayed datagrams leave at once and overfill queues.
 const SENDER_STALL: Duration = Duration::from_millis(50);
-/// A stall releases a burst of packets, directly or by late acknowledgements. The burst has passed every queue of the path
-/// after this many of the longest round trips, a full queue included; that queue then spreads it.
+/// A stall releases a burst of packets, directly or by late acknowledgements. The burst has passed every queue of the
+/// path after this many of the longest round trips, including a full queue; that queue then spreads the burst.
 const WAKE_ROUND_TRIPS: u32 = 2;
 
-/// Why the links were late; `None` if they were in time.
+/// Why the links were late; `None` if they were on time.
 pub fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
     let limit_us = (LATE.as_secs_f64().max(longest_round_trip(cell).as_secs_f64() * LATE_SHARE)) * 1e6;
     let all = || links.iter().flat_map(|link| link.counters.iter().map(move |counters| (&link.name, counters)));
@@ -47,8 +47,8 @@ pub fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
     overflow_by_stall(cell, links, stall_us)
 }
 
-/// A link without a rate, and how many packets this host dropped there. The path never drops packets on a link without a
-/// rate if another link has one.
+/// A link without a rate, and how many packets this host dropped there. The path never drops packets on a link without
+/// a rate if another link has one.
 fn drops_without_a_queue<'a>(cell: &Cell, links: &'a [LinkRecord]) -> Option<(&'a str, u64)> {
     let has_rate = |link: usize, side: usize| {
         let direction = Hop { link, side }.direction(&cell.links);
@@ -62,7 +62,7 @@ fn drops_without_a_queue<'a>(cell: &Cell, links: &'a [LinkRecord]) -> Option<(&'
     if hops().any(|(number, side, _)| has_rate(number, side)) { hops().find_map(dropped) } else { None }
 }
 
-/// Why the senders were late; `None` if they were in time.
+/// Why the senders were late; `None` if they were on time.
 pub fn sender_lateness(ends: &[FlowEnds<'_>], reports: &[TrafficReport]) -> Option<String> {
     ends.iter().zip(reports).find_map(|(ends, report)| {
         let TrafficReport::Datagrams(datagrams) = report else { return None };

@@ -80,7 +80,7 @@ impl Paths {
         Ok(paths)
     }
 
-    /// Whether the path of a run is as the scenario asks.
+    /// Whether the path of a run matches the scenario.
     pub fn carry(&self, plan: &Plan, run: &PlannedRun) -> bool {
         !self.wrong.iter().any(|&cell| has_same_path(&plan.cells[cell], &plan.cells[run.cell]))
     }
@@ -134,7 +134,7 @@ impl<'a> Earlier<'a> {
         paths.filter(|run| !self.has(plan, &plan.cells[run.cell])).collect()
     }
 
-    /// Whether the path of a cell was measured in this boot and was as the scenario asks.
+    /// Whether the path of a cell was measured in this boot and matched the scenario.
     ///
     /// A call that resumes another in the same boot does not repeat its measurements. Every run still checks for late
     /// links.
@@ -167,7 +167,7 @@ fn has_same_path(one: &Cell, other: &Cell) -> bool {
     one.links == other.links && one.mtu == other.mtu && ends(one) == ends(other)
 }
 
-/// Such as `loss = 0.1%, variant = SACK`.
+/// The values of a cell, such as `loss = 0.1%, variant = SACK`.
 fn place(cell: &Cell) -> String {
     let parts: Vec<String> = cell.at.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") }

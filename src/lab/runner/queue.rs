@@ -21,9 +21,10 @@ const ATTEMPTS: u32 = 3;
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// How often the queue reports the remaining time.
 const SAY_EVERY: Duration = Duration::from_secs(2);
-/// Attempts at a run that is late beside other runs. Each attempt that is late halves their number, from at most 64 to none.
+/// Attempts at a run that is late beside other runs. Each delayed attempt halves the number of concurrent runs. Seven
+/// attempts bring 64 down to one.
 const ATTEMPTS_BESIDE_OTHERS: u32 = 7;
-/// The limit rises after this many runs in time for each run that is active.
+/// The limit rises after this many on-time runs per active run.
 const IN_TIME_ROUNDS: usize = 3;
 
 pub struct Queue<'a> {
@@ -34,7 +35,7 @@ pub struct Queue<'a> {
     next: usize,
     limit: RunLimit,
     most: RunLimit,
-    /// Runs in time since the last late one.
+    /// On-time runs since the last late run.
     in_time: usize,
     /// Runs that an earlier call finished.
     before: usize,
@@ -51,7 +52,8 @@ struct StartedRun {
     has_sent: bool,
 }
 
-/// The number of a run, and its result. There is no result yet if only its traffic is over, so that another run may start.
+/// The number of a run, and its result. There is no result yet if only its traffic is over, so that another run may
+/// start.
 type Message<'a> = (usize, Option<(Try<'a>, Result<RunRecord>)>);
 
 /// The expected cost and time of a run.
@@ -60,8 +62,8 @@ pub fn waiting_run(plan: &Plan, run: &PlannedRun) -> WaitingRun {
     WaitingRun { cost_bps: cost::load_bps(cell), time: cost::run_time(cell), repeat: run.repeat }
 }
 
-/// Whether a run is given up. An attempt that was late beside other runs says little about the host, and the next attempt
-/// has fewer runs beside it.
+/// Whether a run is given up. An attempt that was late beside other runs says little about the host, and the next
+/// attempt has fewer runs beside it.
 fn is_last(tried: u32, status: RunStatus, jobs: u32) -> bool {
     let is_crowded = status == RunStatus::Late && jobs > 1;
     tried >= if is_crowded { ATTEMPTS_BESIDE_OTHERS } else { ATTEMPTS }
@@ -204,7 +206,7 @@ mod tests {
 
     /// With three attempts, too many runs at once made tccc give up runs that the host could carry.
     #[test]
-    fn run_that_others_make_late_has_more_attempts() {
+    fn run_delayed_by_other_runs_gets_more_attempts() {
         for (tried, status, jobs, last) in [
             (3, RunStatus::Late, 1, true),
             (3, RunStatus::Failed, 9, true),

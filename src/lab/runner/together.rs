@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub struct Together(Mutex<Vec<Weak<AtomicU32>>>);
 
 impl Together {
-    /// Begins a run, which sends until the returned value is dropped: the most runs that sent at once so far, this one
-    /// included.
+    /// Begins a run, which counts as sending until the returned value is dropped. The value is the most runs that have
+    /// sent at once so far, including this one.
     pub fn begin(&self) -> Arc<AtomicU32> {
         let mut sending = self.0.lock().unwrap_or_else(PoisonError::into_inner); // valid after every step
         let most = Arc::new(AtomicU32::new(0));

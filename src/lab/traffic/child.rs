@@ -1,8 +1,8 @@
 //! The work of our own processes in the nodes' namespaces: one long connection, transfers of a size, messages, and
 //! datagrams at a constant rate.
 //!
-//! `tccc run` starts them as `tccc traffic PLACE TASK`; they are of no use on their own. A receiver ends at the end of its
-//! standard input, and so with the process that holds the other end.
+//! `tccc run` starts them as `tccc traffic PLACE TASK`; they are of no use on their own. A receiver ends at the end of
+//! its standard input, and so with the process that holds the other end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -78,7 +78,7 @@ pub enum TrafficTask {
     SendDatagrams {
         from: SocketAddrV4,
         to: SocketAddrV4,
-        /// Rate in whole IP packets.
+        /// Rate including IP headers.
         rate: BitsPerSec,
         /// Length of each IP packet.
         packet_bytes: u32,
@@ -111,7 +111,7 @@ pub enum Told {
     Counted(DatagramsCounted),
 }
 
-/// Does a task to its end.
+/// Performs a task to its end.
 ///
 /// Errors: a socket cannot be opened at the address; the kernel refuses the algorithm; no such program.
 pub fn work(task: &TrafficTask) -> Result<Told> {

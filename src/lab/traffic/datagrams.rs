@@ -18,7 +18,7 @@ const LOOK_UP: Duration = Duration::from_millis(20);
 pub(crate) const UDP_HEADER_BYTES: u32 = 28;
 /// A datagram begins with its number, from 0.
 const NUMBER_BYTES: usize = 8;
-/// Words of 64 numbers each that are kept: 128 MB.
+/// Most words kept, of 64 numbers each: 128 MB.
 const NUMBER_WORDS_MAX: usize = 1 << 24;
 /// Holds the datagrams that arrive while the receiver does not run.
 const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
@@ -26,18 +26,18 @@ const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DatagramsSent {
     pub packets: u64,
-    /// The longest time by which one left late.
+    /// The longest time by which a packet left late.
     pub latest: Duration,
 }
 
-/// Packets that arrived in time, without copies.
+/// Packets that arrived within the flow's length of the first, without duplicates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatagramsCounted {
     pub packets: u64,
     pub bytes: u64,
     /// Arrival of the first.
     pub first_ns: u64,
-    /// Arrival of the last in time.
+    /// Arrival of the last of these packets.
     pub last_ns: u64,
     /// Packets, including late ones.
     pub arrived_ever: u64,

@@ -75,8 +75,8 @@ struct Iperf3End {
 
 /// Combines what iperf3 printed at the sender and at the receiver of a flow of this length.
 ///
-/// Received bytes come from the receiver's own intervals. The sender divides them by its own time, which ends before the
-/// queue is empty.
+/// Received bytes come from the receiver's own intervals. The sender divides them by its own time, which ends before
+/// the queue is empty.
 ///
 /// Errors: iperf3 reports an error or prints no report; it ran another algorithm.
 pub fn report([sender, receiver]: &[String; 2], algorithm: &str, length: Duration) -> Result<TrafficReport> {
@@ -91,7 +91,7 @@ pub fn report([sender, receiver]: &[String; 2], algorithm: &str, length: Duratio
     Ok(TrafficReport::Bulk(TransferReport { received_bytes, receiver_s, begun_ns: None }))
 }
 
-/// Warnings of iperf3 and of the namespace's setup may come before and after the report.
+/// Reads iperf3's report. Warnings of iperf3 and of the namespace's setup may come before and after it.
 pub fn read_report(text: &str) -> Result<Iperf3Report> {
     let report = text.find('{').zip(text.rfind('}')).and_then(|(first, last)| text.get(first..=last));
     let Some(report) = report else { bail!("iperf3 ended without a report: {}", text.trim()) };

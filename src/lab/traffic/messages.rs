@@ -1,4 +1,4 @@
-//! Messages over one connection that stays open and idle between them, as from a web server to one reader.
+//! Messages over one connection that stays open and idle between them, as from a web server to a browser.
 
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -78,7 +78,7 @@ impl MessagesArrived {
         self.done_ns.resize(complete.max(self.done_ns.len()), now_ns);
     }
 
-    /// Payload of one message that arrived, and when its last byte so far did.
+    /// The bytes of one message that arrived, and when the last of them arrived.
     pub fn of(&self, number: usize, size: u64) -> (u64, u64) {
         let bytes = self.bytes.saturating_sub(number as u64 * size).min(size);
         (bytes, self.done_ns.get(number).copied().unwrap_or(self.last_ns))

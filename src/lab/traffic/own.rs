@@ -1,4 +1,4 @@
-//! Flows of our own processes: the task of each end, and one report from what both say.
+//! Flows of our own processes: the task of each end, and one report from the output of both.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use super::stream::StreamSent;
 use crate::scenario::Sends;
 use crate::units::Bytes;
 
-/// A path counts as empty when nothing arrived for this long and for the path's own longest hold-up: longer than any
-/// queue or delay of a scenario holds up a packet behind the one before it.
+/// A path counts as empty when nothing has arrived for this long plus the path's longest hold-up. No queue or delay of
+/// a scenario holds up a packet longer behind the one before it.
 pub(crate) const QUIET: Duration = Duration::from_millis(300);
 
 pub fn receiver(ends: &FlowEnds<'_>) -> TrafficTask {

@@ -32,8 +32,8 @@ impl NodeProcess {
     /// Starts this program with a task in a node's namespace and the experiment's cgroup. Its output and its errors go
     /// to a new file in the folder of the run.
     ///
-    /// The child enters the namespace itself. Work between fork and exec would need a copy of this process, and its
-    /// links would wait for every page that they write to.
+    /// The child enters the namespace itself. Work between fork and exec would need a copy of this process. The link
+    /// threads of this process would then wait for every page that they write to.
     ///
     /// The calling thread must live as long as the child: the kernel kills the child when its parent thread ends.
     pub fn start(node: &Node, bed: Bed<'_>, task: &TrafficTask, file: &str) -> Result<NodeProcess> {

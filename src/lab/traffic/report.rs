@@ -31,7 +31,7 @@ pub struct Transferred {
     pub begun_ns: u64,
     /// When its last byte so far arrived; `None` if none did.
     pub last_ns: Option<u64>,
-    /// As `last_ns`, but only if all bytes arrived.
+    /// Like `last_ns`, but only if all bytes arrived.
     pub done_ns: Option<u64>,
     /// Payload that arrived.
     pub received_bytes: u64,
@@ -39,11 +39,11 @@ pub struct Transferred {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Datagrams {
-    /// The longest time by which the sender sent one late; a burst followed.
+    /// The longest time by which the sender sent a packet late; a burst followed.
     pub latest: Duration,
     /// Packets that never arrived, not even late.
     pub lost_pkts: u64,
-    /// Packets that arrived within the flow's length of the first, without copies.
+    /// Packets that arrived within the flow's length of the first, without duplicates.
     pub received_pkts: u64,
     /// Payload of these packets.
     pub received_bytes: u64,

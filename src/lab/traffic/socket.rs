@@ -101,7 +101,7 @@ impl SendThread {
         SendThread { socket, done }
     }
 
-    /// Waits for the sender; returns why it did not finish in time, or `None` if it did.
+    /// Waits for the sender; returns why it failed or did not finish in time, or `None` if it succeeded.
     pub fn finish(self, left: Duration) -> Option<String> {
         match self.end(left) {
             Some(Ok(())) => None,
@@ -110,11 +110,13 @@ impl SendThread {
         }
     }
 
-    /// Waits for the sender; resets the connection and returns `None` if it has not ended in time.
+    /// Waits for the sender. Resets the connection unless the sender succeeded. Returns `None` if it has not ended in
+    /// time.
     pub fn end(self, left: Duration) -> Option<Result<()>> {
         let ended = self.done.recv_timeout(left).ok();
         if !matches!(ended, Some(Ok(()))) {
-            // A reset lets the tracer see the close before the namespace goes. A closed connection needs neither.
+            // A reset lets the tracer see the close before the namespace goes. A sender that succeeded has already
+            // closed.
             let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
             let _ = setsockopt(&self.socket, sockopt::Linger, &at_once);
             let _ = self.socket.shutdown(Shutdown::Both);

@@ -84,7 +84,7 @@ fn expected_losses_start_in_the_good_state() {
     assert!((model("bursts:loss=2%,mean=5").gilbert().unwrap().long_run() - 0.02).abs() < 1e-12);
     let binomial = model("10%").expected(100);
     assert!((binomial.mean - 10.0).abs() < 1e-12 && (binomial.variance - 9.0).abs() < 1e-12);
-    // With r = 1-p the state forgets: as independent as can be.
+    // With r = 1-p the next state does not depend on the present one, so losses are independent.
     let free = model("gilbert:p=10%").expected(100);
     assert!((free.variance - 9.0).abs() < 1e-9 && (free.mean - 9.9).abs() < 1e-9, "{free:?}");
 }

@@ -1,4 +1,4 @@
-//! An algorithm of the user, as a source file beside the scenario: `algorithm = "mine.bpf.c"`. Only virtual time compiles
+//! A user's algorithm, as a source file beside the scenario: `algorithm = "mine.bpf.c"`. Only virtual time compiles
 //! it; on a real kernel, `tccc load` loads its object.
 
 use std::collections::BTreeMap;
@@ -29,8 +29,8 @@ pub fn id_of(file: &str) -> Result<&str, String> {
     ))
 }
 
-/// Checks the tunables that a flow sets against those of a source file. The guest checks ranges that are not plain numbers,
-/// when it loads the module.
+/// Checks the tunables that a flow sets against those of a source file. Ranges that are not plain numbers are checked
+/// when the guest loads the module.
 ///
 /// Errors: a tunable that the file does not declare; a value that is not a number, or out of range.
 pub fn check_tunables(file: &str, text: &str, set: &BTreeMap<String, String>) -> Result<(), Failure> {
@@ -50,7 +50,7 @@ pub fn check_tunables(file: &str, text: &str, set: &BTreeMap<String, String>) ->
     Ok(())
 }
 
-/// Module parameters are whole numbers or truth values, separated by blanks.
+/// Accepts one whole number or boolean. Spaces separate module parameters, so any other text could add parameters.
 fn check_value(file: &str, name: &str, value: &str, range: Option<&RangeInclusive<i128>>) -> Result<(), Failure> {
     if ["true", "false"].contains(&value) {
         return Ok(());
@@ -68,7 +68,7 @@ fn check_value(file: &str, name: &str, value: &str, range: Option<&RangeInclusiv
     }
 }
 
-/// The name and the range of every `TUNABLE`: its second, fourth and fifth argument. A range of other expressions is `None`.
+/// The name and range of every `TUNABLE`: its second, fourth and fifth arguments. `None`: not a range of two numbers.
 fn tunables_of(text: &str) -> Vec<(&str, Option<RangeInclusive<i128>>)> {
     let declared = text.split("TUNABLE(").skip(1).map(|rest| rest.split(',').map(str::trim).collect::<Vec<_>>());
     let number = |text: Option<&&str>| text.and_then(|text| text.parse().ok());

@@ -1,7 +1,9 @@
 //! Every mistake that the declarations show: unknown and missing fields, and malformed values.
 //!
-//! Reading stops at the first mistake. This pass finds the others, so that a file needs fewer attempts.
+//! Reading stops at the first mistake. This pass finds the others, so that a file needs fewer attempts. It does not
+//! know which values other tables override.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -14,24 +16,36 @@ use crate::scenario::spec::Variable;
 use crate::units::{BitsPerSec, Bytes, QueueSize, Share};
 use crate::written::{MISTAKES_MAX, Mistake, Mistakes};
 
-/// Bytes of text that are read in all, once for each value of the sweep.
+/// Limit for all passes together, bytes. Each value of the sweep needs a pass over the text.
 const BYTES_MAX: usize = 4 << 20;
+/// Limit of mistakes that are met, because many may have the same line and text.
+const MET_MAX: usize = 20 * MISTAKES_MAX;
+/// Begins the dotted name of every variable.
+const SWEEP: &str = "sweep.";
 
 impl CellReader<'_> {
     /// The first mistake, and all others that the declarations show.
     pub(super) fn all_mistakes(&self, first: Mistake) -> Mistakes {
-        let mut mistakes = Vec::new();
+        let sweep = self.read_sweep();
+        let mut survey = Survey { found: BTreeSet::new(), met: 0, has_sweep: sweep.is_ok() };
         let passes = (BYTES_MAX / self.text.len().max(1)).max(1);
-        for at in self.read_sweep().map_or_else(|_| vec![At::new()], |sweep| one_by_one(&sweep, passes)) {
-            add_from(&CellReader { at: &at, ..*self }.document(), &mut mistakes);
+        let cells = one_by_one(&sweep.unwrap_or_default(), passes);
+        survey.add_from(&CellReader { at: &cells[0], ..*self }.document());
+        for at in &cells[1..] {
+            let mut of_cell = Survey { found: BTreeSet::new(), met: 0, ..survey };
+            of_cell.add_from(&CellReader { at, ..*self }.document());
+            survey.found.extend(of_cell.found.into_iter().filter(|it| it.field.starts_with(SWEEP)));
         }
-        mistakes.retain(|it| (it.line, &it.field) != (first.line, &first.field));
-        mistakes.push(first);
-        described(Mistakes::sorted(self.file, mistakes, REFERENCE))
+        let is_first = |it: &Mistake| {
+            let differs = first.given.is_some() && it.given.is_some() && it.given != first.given;
+            it.line == first.line && it.field == first.field && !differs
+        };
+        let others: Vec<Mistake> = survey.found.into_iter().filter(|it| !is_first(it)).collect();
+        described(Mistakes::sorted(self.file, [vec![first], others].concat(), REFERENCE))
     }
 }
 
-/// The first cell, and cells with each other value of one variable; at most `cells`.
+/// The first cell, then a cell for each other value of each variable; at most `cells` in all.
 fn one_by_one(sweep: &[Variable], cells: usize) -> Vec<At> {
     let first: At = sweep.iter().map(|variable| (variable.name.clone(), variable.values[0].clone())).collect();
     let with = |name: &String, value: &String| {
@@ -50,37 +64,63 @@ pub(super) fn described(mut mistakes: Mistakes) -> Mistakes {
     mistakes
 }
 
-fn add_from(table: &ScenarioTable<'_>, mistakes: &mut Vec<Mistake>) {
-    mistakes.extend(table.undeclared().take(MISTAKES_MAX).map(|it| *it));
-    // A topology gives its links their nodes.
-    mistakes
-        .extend(table.left_out().filter(|it| !it.field.ends_with(".ends") || it.field == "link.ends").map(|it| *it));
-    for (_, value) in table.entries() {
-        if mistakes.len() > MISTAKES_MAX {
+/// The mistakes found so far, each once, and no more than can be shown.
+struct Survey {
+    found: BTreeSet<Mistake>,
+    /// Mistakes met, those with the same text included.
+    met: usize,
+    /// Whether every variable has a value. Without one, a `$name` cannot be checked.
+    has_sweep: bool,
+}
+
+impl Survey {
+    fn add_from(&mut self, table: &ScenarioTable<'_>) {
+        if self.is_full() {
             return;
         }
-        match value.field.map(|field| &field.kind) {
-            Some(Kind::Table(_)) => match value.any_table() {
-                Ok(table) => add_from(&table, mistakes),
-                Err(mistake) => mistakes.push(*mistake),
-            },
-            Some(Kind::Tables(_)) => match value.any_tables() {
-                Ok(tables) => tables.iter().for_each(|table| add_from(table, mistakes)),
-                Err(mistake) => mistakes.push(*mistake),
-            },
-            Some(kind) => mistakes.extend(malformed(&value, kind).map(|it| *it)),
-            None => {}
+        // A topology gives its links their nodes.
+        let missing = table.missing_fields().filter(|it| !it.field.ends_with(".ends") || it.field == "link.ends");
+        self.add(table.unknown_fields().chain(missing));
+        for (_, value) in table.entries() {
+            if self.is_full() {
+                return;
+            }
+            match value.field.map(|field| &field.kind) {
+                Some(Kind::Table(_)) => match value.any_table() {
+                    Ok(table) => self.add_from(&table),
+                    Err(mistake) => self.add([mistake]),
+                },
+                Some(Kind::Tables(_)) => match value.any_tables() {
+                    Ok(tables) => tables.iter().for_each(|table| self.add_from(table)),
+                    Err(mistake) => self.add([mistake]),
+                },
+                Some(kind) if self.has_sweep || names_in(value.written.get_ref()).is_empty() => {
+                    self.add(malformed(&value, kind));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.found.len() > MISTAKES_MAX || self.met > MET_MAX
+    }
+
+    fn add(&mut self, mistakes: impl IntoIterator<Item = Box<Mistake>>) {
+        for mistake in mistakes {
+            if self.is_full() {
+                return;
+            }
+            self.met += 1;
+            self.found.insert(*mistake);
         }
     }
 }
 
-/// The mistake in a value, as far as its kind says how it is read. Without a readable sweep, `$name` means nothing yet.
+/// The mistake in a value when it is read as its kind.
 fn malformed(value: &ScenarioValue<'_>, kind: &Kind) -> Option<Box<Mistake>> {
     fn refusal<T: Read>(value: &ScenarioValue<'_>) -> Result<()> {
         T::read(value).map(drop)
-    }
-    if value.reader.at.is_empty() && !names_in(value.written.get_ref()).is_empty() {
-        return None;
     }
     let read = match kind {
         Kind::Words(words) => value.word_of(words).map(drop),

@@ -83,7 +83,7 @@ impl Files {
             return Err("expected a file in the scenario's folder or below, such as losses.txt".to_owned());
         }
         let place = self.folder.as_deref().unwrap_or(Path::new("")).join(path);
-        let text = trace_file::read(&std::path::absolute(&place).unwrap_or(place))?; // the error says where it looked
+        let text = trace_file::read(&std::path::absolute(&place).unwrap_or(place))?; // the error shows the whole path
         let value = read(&text).map_err(|why| format!("{name}: {why}"))?;
         let mut texts = self.texts.borrow_mut();
         if texts.iter().map(|file| file.text.len()).sum::<usize>() + text.len() > BYTES_MAX {

@@ -36,7 +36,7 @@ impl Read for Protocol {
     }
 }
 
-/// A flow as it is written, before `copies`.
+/// A flow as it is written, before `copies` multiplies it.
 pub(super) struct WrittenFlow<'t> {
     pub(super) name: String,
     pub(super) is_tcp: bool,
@@ -223,7 +223,7 @@ impl WrittenFlow<'_> {
         BulkSender::read(&value)
     }
 
-    /// Start and length are within the run, and in whole seconds if iperf3 sends the flow.
+    /// Checks that the flow starts and ends within the run, and in whole seconds if iperf3 sends it.
     fn check_times(
         &self,
         around: &Around<'_>,
@@ -301,7 +301,7 @@ impl WrittenFlow<'_> {
 }
 
 impl Around<'_> {
-    /// Checks the ends of a flow or of one of its copies.
+    /// Checks the two nodes of a flow or of one of its copies.
     fn check_nodes(&self, written: &WrittenFlow<'_>, flow: &FlowSpec) -> Result<()> {
         let mut nodes: Vec<&str> = self.links.iter().flat_map(|link| &link.ends).map(String::as_str).collect();
         nodes.sort_unstable();

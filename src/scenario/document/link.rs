@@ -14,7 +14,7 @@ use crate::path::route::LinkSpec;
 use crate::path::{Direction, LinkConfig};
 use crate::scenario::reference::{CHANGE_REVERSE, ONE_WAY};
 use crate::units::{BitsPerSec, ParseError, QueueSize};
-use crate::written::Mistake;
+use crate::written::{Mistake, line_starts};
 
 /// Longest name of a node, characters: it becomes part of an interface name, which has at most 15.
 const NODE_NAME_LENGTH: usize = 8;
@@ -176,7 +176,7 @@ fn places(value: &ScenarioValue<'_>) -> Result<u32> {
     }
 }
 
-/// A list has the numbers of the lost packets.
+/// A list holds the numbers of the lost packets.
 impl Read for LossModel {
     fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let text = if value.written.get_ref().is_array() {
@@ -210,9 +210,9 @@ impl Read for (BitsPerSec, Option<RateTrace>) {
 ///
 /// Errors: the first mistake.
 pub fn read_link(text: &str, mtu: u32) -> Result<LinkConfig> {
-    let (files, nowhere) = (Files::anywhere(), At::new());
+    let (files, nowhere, lines) = (Files::anywhere(), At::new(), line_starts(text));
     let whole = syntax("", text).map_err(|mut all| Box::new(all.mistakes.swap_remove(0)))?;
-    let reader = CellReader { file: "", text, whole: &whole, files: &files, at: &nowhere };
+    let reader = CellReader { file: "", text, lines: &lines, whole: &whole, files: &files, at: &nowhere };
     let table = reader.document().tables("link")?.swap_remove(0);
     Ok(LinkConfig { directions: WrittenLink::new(Default::default(), table)?.directions(Duration::MAX)?, mtu })
 }

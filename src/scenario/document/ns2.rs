@@ -5,11 +5,11 @@ use super::value::{Read, ScenarioValue};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ns2Spec {
-    /// Variant or algorithm with its agent of ns-2, in the order of the file: `TCP/Sack1`, or `TCP/Linux cubic` for one
+    /// Variant or algorithm with its ns-2 agent, in the order of the file: `TCP/Sack1`, or `TCP/Linux cubic` for one
     /// algorithm of an agent. A name that is not a variant of the file runs in the simulator only.
     pub agents: Vec<(String, String)>,
-    /// Link directions, from node to node, with an error model, in the order of creation. Each error model draws a random
-    /// number for every packet. `None`: the directions that lose packets.
+    /// Link directions, from node to node, with an error model, in the order of creation. Each error model draws a
+    /// random number for every packet. `None`: the directions that lose packets.
     pub error_models: Option<Vec<[String; 2]>>,
 }
 

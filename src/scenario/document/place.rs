@@ -7,7 +7,7 @@ use crate::model::run::At;
 use crate::path::route::LinkSpec;
 use crate::scenario::spec::{Cell, FlowSpec, is_copy_or_itself};
 use crate::scenario::whole::Scenario;
-use crate::written::Mistake;
+use crate::written::{Mistake, line_starts};
 
 impl CellReader<'_> {
     /// The field may be of the cell's variant or of the flow itself.
@@ -30,8 +30,8 @@ impl CellReader<'_> {
 }
 
 impl Scenario {
-    /// Adds the place of a mistake in a field of a flow: in the variant that sets the field, in the sweep that lists its
-    /// value, or in the flow itself.
+    /// Adds the place of a mistake in a field of a flow: in the variant that sets the field, in the sweep that lists
+    /// its value, or in the flow itself.
     pub fn mistake_in_flow(&self, cell: &Cell, flow: &FlowSpec, field: &str, why: Failure) -> Failure {
         let what = why.what.clone();
         self.placed(&cell.at, why, |reader| reader.mistake_in_flow(&flow.name, field, what))
@@ -43,19 +43,23 @@ impl Scenario {
         self.placed(&cell.at, why, |reader| reader.mistake_in_link(&link.ends, place, what))
     }
 
+    /// A mistake in an item of `report.metrics`.
+    ///
     /// None: the scenario was read from another text.
     pub fn mistake_in_metric(&self, index: usize, what: String) -> Option<Box<Mistake>> {
         let whole = syntax(&self.file, &self.text).ok()?;
-        let (files, at) = (Files::beside(&self.file), At::new());
-        let reader = CellReader { file: &self.file, text: &self.text, whole: &whole, files: &files, at: &at };
+        let (files, at, lines) = (Files::beside(&self.file), At::new(), line_starts(&self.text));
+        let reader =
+            CellReader { file: &self.file, text: &self.text, lines: &lines, whole: &whole, files: &files, at: &at };
         let metrics = reader.document().get("report")?.table().ok()?.get("metrics")?.items()?;
         Some(metrics.get(index)?.refuse(what))
     }
 
     fn placed(&self, at: &At, why: Failure, place: impl FnOnce(&CellReader<'_>) -> Box<Mistake>) -> Failure {
         let Ok(whole) = syntax(&self.file, &self.text) else { return why };
-        let files = Files::beside(&self.file);
-        let mistake = place(&CellReader { file: &self.file, text: &self.text, whole: &whole, files: &files, at });
+        let (files, lines) = (Files::beside(&self.file), line_starts(&self.text));
+        let mistake =
+            place(&CellReader { file: &self.file, text: &self.text, lines: &lines, whole: &whole, files: &files, at });
         Failure { what: mistake.to_string(), hint: why.hint.or(mistake.hint), ..why }
     }
 }

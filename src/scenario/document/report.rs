@@ -119,7 +119,7 @@ impl MeasuredNames {
         self.variable(&String::read(&value)?, |expected| value.refuse(expected))
     }
 
-    /// Reads lists of numbers, each with a number per value of `over`.
+    /// Reads lists of numbers. Each list has one number per value of `over`.
     fn lists(&self, table: &ScenarioTable<'_>, key: &str, over: &Variable) -> Result<BTreeMap<String, Vec<f64>>> {
         let read = |(name, value): (&str, ScenarioValue<'_>)| {
             let numbers = Vec::<f64>::read(&value)?;
@@ -137,7 +137,7 @@ pub(super) fn metric(value: &ScenarioValue<'_>) -> Result<String> {
     value.one_of(METRICS.iter().map(|metric| metric.name), "one of")
 }
 
-/// Reads a list of different metrics.
+/// Reads a list of metrics without duplicates.
 fn metrics(value: &ScenarioValue<'_>) -> Result<Vec<String>> {
     let mut metrics: Vec<String> = Vec::new();
     value.list(|item| {
@@ -163,7 +163,8 @@ impl CellReader<'_> {
         let listed = table.get("metrics");
         let metrics = listed.as_ref().map(metrics).transpose()?.unwrap_or_default();
         if let Some(value) = listed.filter(|_| metrics.is_empty()) {
-            return Err(value.refuse_field("expected at least one metric; without the field all are shown"));
+            let what = "expected at least one metric; without the field, delivered_pkts and goodput_bps are shown";
+            return Err(value.refuse_field(what));
         }
         let labels = measured.labels.iter().map(String::as_str);
         let baseline = table.get("baseline").map(|value| value.one_of(labels, "one that is measured:"));

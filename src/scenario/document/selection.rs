@@ -13,7 +13,7 @@ use crate::scenario::spec::{ALGORITHM, VARIANT};
 pub struct SelectionSpec {
     /// The sweep variable whose values compete.
     pub parameter: String,
-    /// In the order of the keys, then of each list.
+    /// In the order of [`Goal`], then of each list.
     pub goals: Vec<(String, Goal)>,
 }
 

@@ -73,7 +73,7 @@ pub struct DifferenceSpec {
 pub struct Points(pub BTreeMap<String, Vec<String>>);
 
 impl Points {
-    /// A variable that the point does not have excludes nothing.
+    /// Whether `at` is one of the points. A variable that `at` lacks excludes nothing.
     pub fn contain(&self, at: &At) -> bool {
         self.0.iter().all(|(name, values)| at.get(name).is_none_or(|value| values.contains(value)))
     }
@@ -137,7 +137,7 @@ impl CellReader<'_> {
     }
 }
 
-/// Reads `at`, which has a value or a list for each variable. A variant may be published only.
+/// Reads `at`, which has a value or a list for each variable. A variant may exist in published numbers only.
 fn points(table: &ScenarioTable<'_>, measured: &MeasuredNames, published: &[Published]) -> Result<Points> {
     let Some(at) = table.get("at") else { return Ok(Points::default()) };
     let read = |(name, value): (&str, ScenarioValue<'_>)| {

@@ -1,9 +1,14 @@
 //! `[sweep]` and the names of `[variant.NAME]`: the variables, their values, and every combination of these.
 
+use std::collections::HashSet;
+
 use super::table::{CellReader, Result};
 use super::value::{ScenarioValue, names_in};
 use crate::model::run::At;
 use crate::scenario::spec::{Cell, PLANNED_RUNS_MAX, RUNS_MAX, VARIANT, Variable};
+
+/// Fields and tables whose values may differ between cells.
+const OF_CELLS: [&str; 8] = ["sweep", "duration", "mtu", "link", "dumbbell", "parking_lot", "flow", "variant"];
 
 /// Every combination of the sweep's values; the last variable varies fastest.
 pub fn combinations(sweep: &[Variable]) -> Vec<At> {
@@ -45,6 +50,13 @@ impl CellReader<'_> {
         let what = format!("{runs} runs of each of {cells} cells are more than {PLANNED_RUNS_MAX} in all");
         let most = (PLANNED_RUNS_MAX / cells).min(RUNS_MAX as usize);
         Err(value.refuse_field(what).or_hint(format!("with so many cells, use at most {most} runs")))
+    }
+
+    /// Refuses a variable in a field that has one value for all cells, because only its first value would count.
+    pub(super) fn check_fixed(&self) -> Result<()> {
+        let document = self.document();
+        let mut fixed = document.entries().filter(|(key, _)| !OF_CELLS.contains(key));
+        fixed.try_for_each(|(_, value)| value.check_fixed())
     }
 
     /// Refuses two values of a variable that mean the same, because two cells would measure the same.
@@ -92,10 +104,10 @@ fn variable(name: &str, value: &ScenarioValue<'_>, variants: &[String]) -> Resul
         let what = "expected a name of letters, digits and _, so that $name can refer to it";
         return Err(value.refuse_field(what));
     }
-    let mut values: Vec<String> = Vec::new();
+    let (mut values, mut seen) = (Vec::new(), HashSet::new());
     for item in value.list(|item| Ok(item.clone()))? {
         let Some(text) = item.literal() else { return Err(item.refuse("expected a text or a number")) };
-        if values.iter().any(|other| *other == text) {
+        if !seen.insert(text.clone()) {
             return Err(item.refuse_field(format!("\"{text}\" is listed twice")));
         }
         if name == VARIANT && !variants.iter().any(|variant| *variant == text) {

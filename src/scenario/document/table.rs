@@ -22,6 +22,8 @@ pub struct CellReader<'t> {
     /// Path of the file, as it was given.
     pub file: &'t str,
     pub text: &'t str,
+    /// Byte offset of each line of the text.
+    pub lines: &'t [usize],
     pub whole: &'t Spanned<DeTable<'t>>,
     pub files: &'t Files,
     /// The cell: each variable of the sweep with its value.
@@ -42,7 +44,7 @@ impl<'t> CellReader<'t> {
 
     /// Line of a byte offset, from 1.
     pub fn line_of(&self, offset: usize) -> usize {
-        self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+        written::line_at(self.lines, offset)
     }
 
     /// A mistake without a value.
@@ -155,20 +157,20 @@ impl<'t> ScenarioTable<'t> {
 
     /// Errors: a field that no section of the table declares.
     pub fn known(self) -> Result<Self> {
-        let first = self.undeclared().next();
+        let first = self.unknown_fields().next();
         first.map_or(Ok(self), Err)
     }
 
     /// A mistake for each field that no section of the table declares.
-    pub fn undeclared(&self) -> impl Iterator<Item = Box<Mistake>> {
+    pub fn unknown_fields(&self) -> impl Iterator<Item = Box<Mistake>> {
         let fields = self.layers.iter().flat_map(|layer| layer.section.fields());
         let known: Vec<&str> = fields.map(|(field, _)| field.name).collect();
         let may_have = |key: &str| self.field(key).is_some() || self.layers.iter().any(|layer| layer.section.is_open());
-        self.unknown(may_have, known.clone(), move || format!("one of {}", known.join(", ")))
+        self.unknown_keys(may_have, known.clone(), move || format!("one of {}", known.join(", ")))
     }
 
     /// A mistake for each field that has no default and is not in the table, unless an unknown field looks like it.
-    pub fn left_out(&self) -> impl Iterator<Item = Box<Mistake>> {
+    pub fn missing_fields(&self) -> impl Iterator<Item = Box<Mistake>> {
         let fields = self.layers.iter().flat_map(|layer| layer.section.fields());
         let needed = fields.filter(|(_, unset)| matches!(unset, Unset::Needed)).map(|(field, _)| field.name);
         let is_like = |key: &str, name: &str| self.field(key).is_none() && nearest(key, [name]).is_some();
@@ -180,8 +182,8 @@ impl<'t> ScenarioTable<'t> {
         self.layers.iter().find_map(|layer| layer.section.field(key))
     }
 
-    /// A mistake for each other field. `meant` are the names that a misspelt field may stand for.
-    pub fn unknown(
+    /// A mistake for each field that is not known. `meant` lists the names that a misspelt field may stand for.
+    pub fn unknown_keys(
         &self,
         is_known: impl Fn(&str) -> bool,
         meant: Vec<&str>,

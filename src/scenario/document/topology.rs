@@ -1,5 +1,5 @@
-//! `[dumbbell]` and `[parking_lot]`: short forms of common topologies. The fields of their links keep their place in the
-//! file, so that a mistake is shown where it was written.
+//! `[dumbbell]` and `[parking_lot]`: short forms of common topologies. The fields of their links keep their place in
+//! the file, so that a mistake is shown where it was written.
 
 use super::link::WrittenLink;
 use super::table::{CellReader, Result, ScenarioTable};
@@ -35,7 +35,7 @@ impl<'t> CellReader<'t> {
                 let own: Vec<&str> = drawn.iter().map(|link| link.own.as_str()).collect();
                 format!("{}, or the name of a link: {}", general.join(", "), own.join(", "))
             };
-            let unknown = table.unknown(is_known, general.to_vec(), expected).next();
+            let unknown = table.unknown_keys(is_known, general.to_vec(), expected).next();
             unknown.map_or(Ok(()), Err)?;
             for TopologyLink { ends, class, own } in drawn {
                 links.push(WrittenLink::new(ends, fields(&table, &own)?.over(&fields(&table, class)?))?);
@@ -73,7 +73,7 @@ mod tests {
     use crate::path::route::shortest_path;
     use crate::scenario::tests::{RENO, cell, flow};
 
-    /// Each way has its ends, its further nodes, and its one-way delay in milliseconds.
+    /// Each way has its ends, the nodes after the first, and its one-way delay in milliseconds.
     #[track_caller]
     fn check(topology: &str, ways: &[(&str, &str, &str, u128)]) {
         let (first, last, ..) = ways[0];

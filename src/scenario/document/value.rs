@@ -67,7 +67,7 @@ pub fn names_in<'a>(value: &'a DeValue<'_>) -> Vec<&'a str> {
 }
 
 impl<'t> ScenarioValue<'t> {
-    /// A text, number or truth value as text, with `$name` as it is written.
+    /// A text, number or boolean as text, with `$name` as it is written.
     ///
     /// None: any other value.
     pub fn literal(&self) -> Option<Cow<'t, str>> {
@@ -84,7 +84,7 @@ impl<'t> ScenarioValue<'t> {
         })
     }
 
-    /// As [`ScenarioValue::literal`], with each `$name` replaced by its value in the cell.
+    /// Like [`ScenarioValue::literal`], with each `$name` replaced by its value in the cell.
     ///
     /// Errors: a `$name` that is not a variable of the sweep.
     pub fn text(&self) -> Result<Option<Cow<'t, str>>> {
@@ -117,6 +117,20 @@ impl<'t> ScenarioValue<'t> {
     /// Whether its text refers to this sweep variable.
     pub fn takes(&self, variable: &str) -> bool {
         names_in(self.written.get_ref()).contains(&variable)
+    }
+
+    /// Errors: a variable of the sweep in the value, or in any value inside it.
+    pub fn check_fixed(&self) -> Result<()> {
+        match self.written.get_ref() {
+            DeValue::Table(_) => self.any_table()?.entries().try_for_each(|(_, value)| value.check_fixed()),
+            DeValue::Array(_) => self.list(ScenarioValue::check_fixed).map(drop),
+            written => match names_in(written).into_iter().find(|name| self.reader.at.contains_key(*name)) {
+                Some(name) => {
+                    Err(self.mistake(format!("expected no \"${name}\": this field has one value for all cells")))
+                }
+                None => Ok(()),
+            },
+        }
     }
 
     pub fn line(&self) -> usize {
@@ -160,7 +174,7 @@ impl<'t> ScenarioValue<'t> {
         self.mistake_near(error.expected, error.meant)
     }
 
-    /// Moves a mistake to the line of `[sweep]` if the value is one `$name`; adds a hint if it contains one.
+    /// Moves a mistake to the line of `[sweep]` if the value is just a `$name`; adds a hint if it only contains one.
     fn in_sweep(&self, mut mistake: Box<Mistake>) -> Box<Mistake> {
         let Some(text) = self.written.get_ref().as_str() else { return mistake };
         let names = names_in(self.written.get_ref());
@@ -220,7 +234,7 @@ impl<'t> ScenarioValue<'t> {
     }
 
     pub fn parsed<T>(&self, parse: impl FnOnce(&str) -> Result<T, ParseError>) -> Result<T> {
-        let text = self.text()?.unwrap_or_default(); // a list or table is refused as an empty text is
+        let text = self.text()?.unwrap_or_default(); // a list or table is refused like an empty text
         parse(&text).map_err(|error| self.wrong(error))
     }
 
@@ -324,7 +338,7 @@ impl Read for String {
     }
 }
 
-/// A text, or a number or truth value as text.
+/// A text, or a number or boolean as text.
 pub struct Text(pub String);
 
 impl Read for Text {

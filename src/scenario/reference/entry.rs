@@ -11,7 +11,7 @@ pub struct FieldEntry {
     pub field: &'static ScenarioField,
     pub unset: Unset,
     section: &'static ScenarioSection,
-    /// An earlier place has the same section.
+    /// Whether an earlier place has the same section.
     pub is_repeated: bool,
 }
 

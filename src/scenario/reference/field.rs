@@ -36,7 +36,7 @@ pub enum Kind {
     Is(&'static str),
     /// One of these words.
     Words(&'static [&'static str]),
-    /// A whole number with its range and its unit, which is empty or such as " of packets".
+    /// A whole number with its range and its unit, which is empty or a text such as " of packets".
     Whole([u64; 2], &'static str),
     /// A time, with its range if that is fixed.
     Time(Option<[Duration; 2]>),
@@ -121,7 +121,7 @@ impl ScenarioSection {
         own.chain(shared).collect()
     }
 
-    /// The field of a key. Any key means the field with an open name, if there is one.
+    /// The field with this key. If no name matches, the field with an open name, if there is one.
     pub fn field(&self, key: &str) -> Option<&'static ScenarioField> {
         let own = self.own.iter().find(|field| field.name == key);
         let shared = || self.shared.iter().find(|shared| shared.names.contains(&key))?.of.field(key);

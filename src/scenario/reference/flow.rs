@@ -27,7 +27,7 @@ const PACKETS: Kind = Whole([1, 1_000_000], " of packets");
 
 sections! {
     FLOW {
-        /// Unique name of the flow in results: 1 to 32 letters, digits, spaces, or one of `-_.`.
+        /// Unique name of the flow in results: 1 to 32 letters, digits, spaces or characters from `-_.`.
         /// Example: name = "data"
         name: Is("text"), Needed;
         /// Sending node. In a copy, `#` stands for the number of the copy.
@@ -41,8 +41,8 @@ sections! {
         /// `rate`, `packet`, `start`, `duration` and `copies`.
         /// Example: protocol = "udp"
         protocol: Words(&["tcp", "udp"]), Unset::Is("tcp");
-        /// Congestion control: an id of `tccc list`, the name of an algorithm of the kernel, or in virtual time a
-        /// source file beside the scenario.
+        /// Congestion control: an id from `tccc list`, the name of a kernel algorithm, or in virtual time a source
+        /// file beside the scenario.
         /// Example: algorithm = "cubic"
         /// Example: algorithm = "mine.bpf.c" # in virtual time
         algorithm: Is("text"), Means("that of the variant");
@@ -60,11 +60,11 @@ sections! {
         /// Example: initial_cwnd = 4
         initial_cwnd: PACKETS, Means("the kernel's");
         /// Whether the flow uses selective acknowledgements. Without them `reno` is NewReno. All flows that a node
-        /// sends have the same value.
+        /// sends must have the same value.
         /// Example: tcp_sack = 0
         tcp_sack: Is("0 or 1"), Unset::Is("1");
         /// Whether the flow uses explicit congestion notification. A link with `mark` then marks its packets. All flows
-        /// that a node sends have the same value.
+        /// that a node sends must have the same value.
         /// Example: ecn = 1
         ecn: Is("0 or 1"), Unset::Is("0");
         /// Time from the start of the run until the flow starts, in whole seconds if iperf3 sends the flow.
@@ -83,8 +83,8 @@ sections! {
         /// Time from the start of one connection to the start of the next, even if the first is not done.
         /// Example: interval = "500ms"
         interval: Time(None), Means("none; `count` above 1 needs it");
-        /// Whether all messages use one connection, which is idle between them, like a web server's connection to one
-        /// reader. It needs `count`.
+        /// Whether all messages use one connection, which is idle between them, like a browser's connection to a web
+        /// server. It needs `count`.
         /// Example: keep_alive = 1
         keep_alive: Is("0 or 1"), Unset::Is("0");
         /// Program that sends a flow without a `size`. iperf3 counts in whole seconds, from its first data. `tccc`

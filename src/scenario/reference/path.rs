@@ -48,13 +48,12 @@ sections! {
         /// only; `reverse` sets it for the way back. Netem supports probabilities, `gilbert` and `bursts`.
         /// Example: loss = "1%"
         /// Example: loss = "gilbert:p=1%,r=25%,1-h=100%,1-k=0%" # two states with tc-netem's names
-        /// Example: loss = "bursts:loss=1%,mean=4" # this share of all packets, in runs of this mean length
+        /// Example: loss = "bursts:loss=1%,mean=4" # this share of all packets, in bursts of this mean length
         /// Example: loss = [3, 17, 18] # these packets, counted from 1
-        /// Example: loss = "trace:losses.txt" # the same, one number a line, in a file beside the scenario
+        /// Example: loss = "trace:losses.txt" # the same, one number per line, in a file beside the scenario
         loss: Is("share or model"), Means("no loss");
-        /// Share of packets, at most half, and the time that they take longer, so that later packets overtake them.
-        /// Each packet is chosen independently. It applies to the first direction only; `reverse` sets it for the way
-        /// back.
+        /// Share of packets that are delayed, at most half, and by how long. Later packets overtake them. Each packet
+        /// is chosen independently. It applies to the first direction only; `reverse` sets it for the way back.
         /// Example: reorder = "share=1%,by=5ms"
         reorder: Is("share and time"), Means("no reordering");
         /// Share of packets that are duplicated; the copy enters the queue right behind the packet. It applies to the
@@ -77,7 +76,7 @@ sections! {
         change: Tables(&CHANGE), Means("no change");
         /// Fields that differ on the way back.
         /// Example: reverse = { rate = "1mbit", loss = "0.1%" }
-        reverse: Table(&REVERSE), Means("as the first direction, without loss, reordering and copies");
+        reverse: Table(&REVERSE), Means("as the first direction, without loss, reordering and duplicates");
     }
 
     REVERSE {
@@ -91,8 +90,8 @@ sections! {
         /// Time of the change from the start of the run, before its end.
         /// Example: at = "5s"
         at: Time(None), Needed;
-        /// New rate, also for packets that wait in the queue: a number. The way back changes too unless the link's
-        /// `reverse` has a rate. A queue in bdp keeps its size.
+        /// New rate, which is a number. It also applies to packets that wait in the queue. The way back changes too
+        /// unless the link's `reverse` has a rate. A queue in bdp keeps its size.
         /// Example: rate = "5mbit"
         rate: Rate(RATE_RANGE), AS_BEFORE;
         /// New delay of packets that leave the queue. A shorter delay does not reorder packets. The way back changes
@@ -127,7 +126,7 @@ sections! {
         /// The link from `left` to `right`, with the fields of `[[link]]`.
         /// Example: bottleneck = { rate = "10mbit", delay = "20ms", queue = "50pkts" }
         bottleneck: Table(&LINK), Means("unlimited, without delay");
-        /// Fields that differ at one access link. Its host names it: `s1`, `r2`.
+        /// Fields that differ at one access link, which is named after its host: `s1`, `r2`.
         /// Example: s1 = { delay = "30ms" }
         HOST: Table(&LINK), Means("as `access`");
     }

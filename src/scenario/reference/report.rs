@@ -22,7 +22,7 @@ sections! {
     }
 
     REPORT {
-        /// Variant or algorithm that the others are divided by.
+        /// Variant or algorithm that ratios divide by.
         /// Example: baseline = "reno"
         baseline: Is("name"), Means("no ratios");
         /// Metrics of the report, in this order.

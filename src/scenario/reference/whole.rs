@@ -32,7 +32,7 @@ sections! {
         /// have at most 100000 runs.
         /// Example: runs = 5
         runs: Whole([1, RUNS_MAX as u64], ""), Needed;
-        /// Seed of losses, jitter and the order of runs.
+        /// Seed of everything random, such as losses, jitter and the order of runs.
         /// Example: seed = 1
         seed: Whole([0, i64::MAX as u64], ""), Needed;
         /// Interval of the traced samples: more than 0 and less than `duration`.
@@ -44,8 +44,8 @@ sections! {
         /// Source of the published numbers.
         /// Example: source = { paper = "DTCP", where = "table 2" }
         source: Table(&SOURCE), NONE;
-        /// Variables with their values. Every combination of values is a cell; the last variable varies fastest. Elsewhere
-        /// in the file, the value of `loss` replaces `$loss` in a text, and `$$` is a dollar sign.
+        /// Variables with their values. Every combination of values is a cell; the last variable varies fastest.
+        /// Elsewhere in the file, `$loss` in a text stands for the value of `loss`, and `$$` for a dollar sign.
         /// Example: sweep = { algorithm = ["reno", "dtcp"], loss = ["0%", "1%"] }
         sweep: Table(&SWEEP), Means("one cell");
         /// A link between two nodes. A packet passes its loss, queue, rate, delay with jitter, and ACK hold, in this
@@ -62,7 +62,7 @@ sections! {
         /// Example: flow = [{ name = "data", from = "s", to = "r", algorithm = "reno" }]
         flow: Tables(&FLOW), Needed;
         /// Named sets of flow fields, for comparisons that differ in more than the algorithm. The sweep then begins
-        /// with a variable `variant` of all names, unless `[sweep]` lists some.
+        /// with a variable `variant` that takes all their names, unless `[sweep]` lists some.
         /// Example: variant = { SACK = { algorithm = "reno" }, NewReno = { algorithm = "reno", tcp_sack = 0 } }
         variant: Table(&VARIANTS), NONE;
         /// Contents of the report.
@@ -108,12 +108,12 @@ sections! {
     }
 
     NS2 {
-        /// Agent of ns-2 for each variant or algorithm. A second word selects an algorithm of TCP/Linux. A name that is
-        /// no variant of the file runs in the simulator only.
+        /// The ns-2 agent for each variant or algorithm. A second word selects an algorithm of TCP/Linux. A name that is
+        /// not a variant of the file runs in the simulator only.
         /// Example: agents = { reno = "TCP/Sack1", cubic = "TCP/Linux cubic" }
         agents: Is("names with agents"), Needed;
-        /// Link directions with an error model, which draws a random number for every packet, in the order of their
-        /// creation.
+        /// Link directions that have an error model, in the order of creation. An error model draws a random number
+        /// for every packet.
         /// Example: error_models = [["s", "r"], ["r", "s"]]
         error_models: Is("list of pairs of nodes"), Means("those that lose packets");
     }

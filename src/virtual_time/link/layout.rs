@@ -28,7 +28,7 @@ structs! {
 
     AckHold in C: "tccc_ack_hold" { time_ns: u64, pkts: u64, share: u64, newest: u64 }
 
-    /// A value from a time on, counted from the start of the run.
+    /// A value that applies from a time on, counted from the start of the run.
     TimedValue in C: "tccc_step" { at_ns: u64, value: u64 }
 
     /// A loss model.

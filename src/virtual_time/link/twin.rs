@@ -1,7 +1,7 @@
 //! Compares the link of virtual time with the emulator: both treat every packet in the same way.
 //!
-//! `bpf/guest/shaper.h` and `line.h` are compiled natively, with the undefined-behaviour sanitizer. They read the request
-//! that a guest gets, so its bytes are tested too.
+//! `bpf/guest/shaper.h` and `line.h` are compiled natively, with the undefined-behaviour sanitizer. They read the
+//! request that a guest gets, so its bytes are tested too.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -128,7 +128,8 @@ impl CLink {
         (!handle.is_null()).then(|| CLink(handle))
     }
 
-    /// Admits a packet and its copy, and queues those that are due as `id` and `id + 1`. Returns how many were reordered.
+    /// Admits a packet and its copy, and queues those that are due as `id` and `id + 1`. Returns how many were
+    /// reordered.
     fn carry(&mut self, arrival: u64, packet: &TestPacket, id: u64) -> (PacketFate, u64) {
         let mut reordered = 0;
         let mut line_up = |verdict: NativeVerdict, id: u64| {

@@ -1,4 +1,4 @@
-//! Flows that read: what they send, and which are compared.
+//! Correct flows: what they send, and which are compared.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn flows_beside_the_compared_ones_are_told_apart() {
     assert_eq!(without, [named((true, "cubic"), (true, "bbr"))]);
 }
 
-/// The flow of the good text, with lines added to its table.
+/// The flow of [`GOOD`], with lines added to its table.
 fn flow_with(lines: &str) -> FlowSpec {
     let text = GOOD.replacen("to = \"r\"\n", &format!("to = \"r\"\n{lines}\n"), 1);
     Scenario::parse("x.toml", &text).unwrap().cells.remove(0).flows.remove(0)
@@ -62,7 +62,7 @@ fn flow_says_what_it_sends() {
     let scenario = Scenario::parse("x.toml", &text).unwrap();
     let beside = &scenario.cells[0].flows[0];
     assert_eq!(beside.sends, Sends::Datagrams { rate, packet_bytes: 1500 });
-    assert!(!beside.compared && scenario.cells[0].flows[1].compared, "a variant is of TCP flows");
+    assert!(!beside.compared && scenario.cells[0].flows[1].compared, "a variant applies to TCP flows only");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn our_own_sender_counts_in_no_whole_seconds() {
     assert_eq!(flow_with("start = \"0s\"").sender, BulkSender::Iperf3);
     let own = flow_with("sender = \"tccc\"\nstart = \"250ms\"\nduration = \"1500ms\"");
     assert_eq!((own.sender, own.sends), (BulkSender::Tccc, Sends::Bulk));
-    // Plans of before have no word of it, and have to be the same.
+    // Older plans have no `sender`, and new ones must equal them.
     assert!(!serde_json::to_string(&flow_with("start = \"0s\"")).unwrap().contains("sender"));
 }
 
