@@ -1,4 +1,4 @@
-//! Reports of result directories: tables and plots. Nothing is run.
+//! Reports of result directories, as tables and plots. A report starts no runs.
 //!
 //! [`load`] computes everything from the recorded runs; [`render`] writes it in a format. The modules are layers, each using
 //! only those before it: `read`, `judge`, `figures`, `document`, `write`.
@@ -73,7 +73,7 @@ pub fn load(directory: &Path) -> Result<Report> {
 ///
 /// Parts of one experiment become one report. The simulator's runs of a scenario are merged into the kernel's report.
 ///
-/// Errors: as [`load`], except that a directory without a finished run is an error only if none has any; parts of one
+/// Errors: as [`load`], but directories without a finished run are an error only if no directory has one; parts of one
 /// experiment that were made with different kernels, tools or objects, unless `may_mix`.
 pub fn load_all(paths: &[PathBuf], may_mix: bool) -> Result<Loaded> {
     let (directories, left_out) = join::read_all(paths, may_mix)?;
@@ -107,8 +107,8 @@ pub fn can_be_checked(reports: &[Report]) -> bool {
     reports.iter().any(|report| report.has_targets() || report.selection.is_some())
 }
 
-/// The failure of `--check`: cells outside their range, else expected cells without a run of their own or of their
-/// baseline, else cells that the choice of a parameter lacks.
+/// The failure of `--check`, if any: cells outside their range, else expected cells without a run of their own or of
+/// their baseline, else cells that the choice of a parameter lacks.
 pub fn check(reports: &[Report]) -> Option<Failure> {
     let cells = || reports.iter().flat_map(|report| &report.cells);
     let outside: Vec<&ReportCell> = cells().filter(|cell| cell.verdict == Verdict::Outside).collect();

@@ -69,7 +69,7 @@ pub enum Listen {
 
 /// Serves until `stop` is set. Once everything works, calls `began` with the address and the exporter's notices.
 ///
-/// Errors: the address cannot be listened on; a need of the tracer is missing; the source is broken.
+/// Errors: listening on the address fails; the tracer lacks something it needs; the source is broken.
 /// Side effects: those of the source and the exporter while it serves; raises this process's limit of open files.
 pub fn run(settings: ServerSettings, stop: &AtomicBool, began: impl FnOnce(SocketAddr, &[String])) -> Result<()> {
     // Binds first, so that a refusal comes before the tracer starts.

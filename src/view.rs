@@ -29,14 +29,14 @@ pub mod theme;
 use app::{App, View};
 use theme::Theme;
 
-/// Longest wait for the first key, and so between two looks for events.
+/// Longest wait for the first key, and therefore between two polls of the source.
 const TICK: Duration = Duration::from_millis(50);
 /// Wait for each further key; a wait of zero does not see keys that are already there.
 const MORE: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, Copy)]
 pub struct ViewSettings {
-    /// Time between two pictures; keys are answered at once.
+    /// Time between two refreshes. Keys are answered at once.
     pub refresh: Duration,
     pub theme: Theme,
 }
@@ -44,7 +44,7 @@ pub struct ViewSettings {
 /// Shows a source until the user quits or `stop` is set.
 ///
 /// Errors: the terminal cannot be drawn to; the source fails.
-/// Side effects: the terminal is restored at the end, also after a panic.
+/// Side effects: takes over the terminal until the end, and restores it even after a panic.
 pub fn run(source: &mut dyn EventSource, settings: ViewSettings, stop: &AtomicBool) -> Result<()> {
     let mut terminal = term::TerminalGuard::take()?;
     let mut app = App::new(settings.theme);

@@ -1,4 +1,4 @@
-//! Content shared by the text, Markdown and HTML forms of a report. Each form orders it on its own.
+//! Content shared by the text, Markdown and HTML forms of a report. Each form chooses its own order.
 
 pub mod beside;
 mod calibration;
@@ -16,7 +16,7 @@ use super::judge::cell::{Verdict, each_once};
 use super::judge::report::Report;
 use crate::model::notice::Notice;
 
-/// A section's elements; empty if it has nothing to say.
+/// A section's elements; empty if it has nothing to show.
 pub type ReportSection = fn(&ReportContent<'_>) -> Vec<Element>;
 
 /// The document of a report: its title, then these sections.

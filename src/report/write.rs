@@ -14,7 +14,7 @@ fn joined(documents: impl Iterator<Item = Vec<Element>>, write: fn(&Element) -> 
     documents.map(|elements| elements.iter().map(write).collect::<String>()).collect::<Vec<_>>().join("\n")
 }
 
-/// Adds a full stop.
+/// Ends a sentence with a full stop, unless it has one.
 fn stopped(sentence: &str) -> String {
     if sentence.ends_with('.') { sentence.to_owned() } else { format!("{sentence}.") }
 }

@@ -109,7 +109,7 @@ impl Shelf {
 }
 
 impl Exporter {
-    /// Starts to count, and sweeps once, so the first scrape has an answer.
+    /// Starts counting, and sweeps once, so that the first scrape has an answer.
     ///
     /// Errors: those of [`GroupTotals::start`] and [`GroupTotals::count`].
     pub(super) fn start(settings: ExporterSettings, shelf: Shelf, pulse: Pulse) -> Result<Exporter> {

@@ -1,4 +1,4 @@
-//! One socket: its past once, then the moments since the previous tick.
+//! The view of one socket: first its whole past, then the moments since the previous tick.
 
 use bytes::Bytes;
 use serde::Serialize;

@@ -30,7 +30,7 @@ pub(super) fn millis(nanoseconds: u64) -> f64 {
     (nanoseconds / 1000) as f64 / 1e3
 }
 
-/// The part that every frame has.
+/// The part common to all frames.
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     title: String,

@@ -1,4 +1,4 @@
-//! Checks who may ask: the name in `Host`, the origin of a browser's request, and the token.
+//! Checks every request: the name in `Host`, the origin of a browser's request, and the token.
 //!
 //! A foreign page in a browser on this host must not read our answers. Requests of other origins are refused, and so are
 //! names that an attacker could point at this server (DNS rebinding).
@@ -47,7 +47,7 @@ impl AccessToken {
 
     /// Reads a token of letters, digits and `-._~+/=`; blanks around it are ignored.
     ///
-    /// Errors: another character, or a wrong length; in words.
+    /// Errors: another character, or a wrong length. The text says what is expected.
     pub fn parse(text: &str) -> Result<AccessToken, String> {
         let token = text.trim();
         let is_plain = token.chars().all(|c| c.is_ascii_alphanumeric() || "-._~+/=".contains(c));
@@ -126,7 +126,8 @@ impl RequestGate {
         }
     }
 
-    /// Whether `Host` names this server. Addresses are accepted because only names can be rebound.
+    /// Whether `Host` names this server. Addresses are accepted because only names can be rebound. A loopback server
+    /// accepts only loopback and listed ones.
     fn goes_by(&self, host: &str) -> bool {
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) && !name.ends_with(':') => name,

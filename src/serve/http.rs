@@ -29,7 +29,7 @@ const HEADERS_MAX: usize = 64;
 const UNREAD_TIME: Duration = Duration::from_secs(30);
 /// Time for a refused client to read the reason.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
-/// Pause after a failed accept: no descriptors are left.
+/// Pause after a failed accept, usually because no descriptors are left.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 const STOP_LOOK: Duration = Duration::from_millis(100);
 

@@ -24,7 +24,7 @@ use crate::model::live::Live;
 use crate::trace::arrival::Arrival;
 use crate::trace::source::EventSource;
 
-/// Length of the queue of requests; more than there are pages.
+/// Length of the queue of requests, more than the number of pages.
 const WAITING_ASKS: usize = 256;
 /// Sockets that pages may watch at the same time.
 const FLOWS_MAX: usize = 256;
@@ -32,7 +32,7 @@ const FLOWS_MAX: usize = 256;
 const ASKS_PER_TURN: usize = 16;
 /// Shortest step of a recording's overview.
 const RECORDED_STEP_NS: u64 = 1_000_000_000;
-/// Longest wait of a request.
+/// A request waits at most this long for the source.
 const POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) enum PageView {
 
 #[derive(Debug)]
 pub(super) enum Ask {
-    /// To watch a view. The sender is dropped if too many sockets are watched already.
+    /// Starts watching a view. The sender is dropped if too many sockets are watched already.
     Join(PageView, oneshot::Sender<Joined>),
     Past(PastQuantity, Vec<u64>, oneshot::Sender<Bytes>),
     Play(Play),
@@ -77,7 +77,7 @@ pub(super) struct Watching {
     algorithms: Audience,
     flows: BTreeMap<u64, (WatchedFlow, Audience)>,
     was_restarted: bool,
-    /// Counts the sockets of a recording. `None` for this host, which the kernel counts.
+    /// Counts the sockets of a recording. `None` for this host, whose sockets the kernel counts.
     sampler: Option<Sampler>,
 }
 

@@ -1,4 +1,4 @@
-//! `/metrics` in OpenMetrics format. Series are by algorithm, cgroup, rule and arm, never by address or port.
+//! `/metrics` in OpenMetrics format. Series are labelled by algorithm, cgroup, rule and arm, never by address or port.
 
 use std::collections::BTreeMap;
 use std::fmt::Error;
@@ -69,7 +69,7 @@ type LabelledValue = (SeriesLabels, f64);
 impl Collector for ProcessUsage {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut to = Families(&mut encoder);
-        to.counter("process_cpu_seconds", "Time on processors of this process", [(vec![], self.cpu_s)])?;
+        to.counter("process_cpu_seconds", "CPU time of this process", [(vec![], self.cpu_s)])?;
         let resident = [(vec![], self.resident_bytes as f64)];
         to.gauge("process_resident_memory_bytes", "Memory of this process", resident)
     }
@@ -110,7 +110,7 @@ impl Scrape {
     fn encode_arms(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
         let labels = |rule: &str, arm: &str| vec![("rule", rule.to_owned()), ("arm", arm.to_owned())];
         let generation = self.situation.policy.as_ref().map_or(0, |policy| policy.generation);
-        let help = "Number of the policy's generation that decides; 0: there is no policy";
+        let help = "Number of the active policy generation; 0 without a policy";
         to.gauge("policy_generation", help, [(SeriesLabels::new(), f64::from(generation))])?;
         let arms = || self.situation.policy.iter().flat_map(|policy| &policy.arms);
         let shares = arms().map(|it| (labels(&it.rule, &it.arm), it.share));
@@ -141,11 +141,11 @@ impl Scrape {
         )
     }
 
-    /// Encodes what the numbers lack and what they cost.
+    /// Encodes what is missing from the numbers, and what they cost.
     fn encode_honesty(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
         let one = |value: f64| [(SeriesLabels::new(), value)];
         if let Some(dropped) = self.dropped {
-            to.counter("events_dropped", "Events of the web page's tracer that did not fit", one(dropped as f64))?;
+            to.counter("events_dropped", "Events that the web page's tracer dropped", one(dropped as f64))?;
         }
         let uncounted = one(self.counted.uncounted as f64);
         to.counter("uncounted", "Times a connection could not be counted: too many groups, or no memory", uncounted)?;
@@ -153,13 +153,13 @@ impl Scrape {
         to.gauge("hidden_processes", "Processes whose network namespace could not be inspected", hidden)?;
         to.gauge("sweep_duration_seconds", "Time of the latest sweep over all sockets", one(self.sweep_s))?;
         let failed = one(self.failed_sweeps as f64);
-        to.counter("failed_sweeps", "Sweeps that failed: the counts are from the last that succeeded", failed)
+        to.counter("failed_sweeps", "Sweeps that failed: the counts are from the last successful sweep", failed)
     }
 }
 
 /// Adds up groups with equal labels: a cgroup may be recreated under its old path, and some have no path.
 ///
-/// Rule and arm are empty where no rule decided. Prometheus treats an empty label as absent.
+/// Rule and arm are empty where no rule applied. Prometheus treats an empty label as absent.
 fn merged(groups: &[CountedGroup]) -> Vec<(SeriesLabels, CountedGroup)> {
     let mut merged: BTreeMap<[String; 4], CountedGroup> = BTreeMap::new();
     for group in groups {
@@ -206,21 +206,21 @@ fn encode_histograms(to: &mut Families<'_, '_>, groups: &[(SeriesLabels, Counted
     let families: [Family; 4] = [
         (
             "connection_rtt_seconds",
-            "Smoothed RTT, once per sweep of each connection that delivered something since the last",
+            "Smoothed RTT, once per sweep for each connection that delivered data since the last sweep",
             |it| it.srtt_us.powers(),
             TIME_POWERS,
             MICROS_PER_SECOND,
         ),
         (
             "connection_min_rtt_seconds",
-            "Lowest RTT, observed as connection_rtt_seconds",
+            "Lowest RTT, observed like connection_rtt_seconds",
             |it| it.min_rtt_us,
             TIME_POWERS,
             MICROS_PER_SECOND,
         ),
         (
             "connection_cwnd_segments",
-            "Congestion window, observed as connection_rtt_seconds",
+            "Congestion window, observed like connection_rtt_seconds",
             |it| it.cwnd_pkts,
             WINDOW_POWERS,
             1.0,

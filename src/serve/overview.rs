@@ -23,9 +23,9 @@ pub(super) use ring::SLOTS;
 
 /// The step of a live host.
 pub(super) const STEP_NS: u64 = 10_000_000_000;
-/// Algorithms with a line of their own; one more line sums up the others. The same for arms.
+/// Up to this many algorithms have a line of their own. One more line sums up the others. The limit holds for arms too.
 const SERIES_MAX: usize = 24;
-/// Limit for the values: each of 51 series has 361 values of 20 bytes and the RTT counts of the latest.
+/// Limit for the values. Each of 51 series has 361 values of 20 bytes, and the RTT counts of the latest value.
 ///
 /// The latest sums of each algorithm and arm take 1.5 kB each in addition: about 30 kB on most hosts.
 #[cfg(test)]
@@ -63,7 +63,7 @@ struct OverviewFrame<'a> {
     newest: u64,
     first: u64,
     series: Vec<SeriesLine<'a>>,
-    /// Time and words, oldest first.
+    /// Time and description, oldest first.
     changes: Vec<(f64, &'a str)>,
 }
 
@@ -120,8 +120,8 @@ impl Overview {
         self.latest = Some((now_ns, sums));
     }
 
-    /// The line for these connections: their own, which they get once they are active and there is room, else that of the
-    /// others.
+    /// The line that shows these connections: the line of the others, or their own. They get their own once they are
+    /// active and there is room.
     fn shown_as(&mut self, key: &LineKey, growth: &LineSums) -> LineKey {
         if self.series.contains_key(key) {
             return key.clone();

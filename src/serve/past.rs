@@ -1,4 +1,4 @@
-//! The past of many sockets, with which a plot of them starts.
+//! The past of many sockets, for the start of a plot.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Whether sampling goes on, for `/healthz` and systemd's watchdog.
+//! Whether sampling is still running, for `/healthz` and systemd's watchdog.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,14 +30,14 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// Reports that a part works. The next beat is due within `within` and [`LATE`].
+    /// Reports that a part works. Its next beat is due within `within` plus [`LATE`].
     pub(super) fn beat(&self, part: ServerPart, within: Duration) {
         let due = self.begin.elapsed().saturating_add(within).saturating_add(LATE);
         let due_ms = u64::try_from(due.as_millis()).unwrap_or(u64::MAX);
         self.due_ms[part as usize].store(due_ms, Ordering::Relaxed);
     }
 
-    /// Describes the part that has stalled, in a sentence.
+    /// Describes the part that has stalled, if any, in a sentence.
     pub fn stalled(&self) -> Option<String> {
         let now_ms = self.begin.elapsed().as_millis() as u64;
         let parts = [(ServerPart::Page, "the page"), (ServerPart::Metrics, "/metrics")];

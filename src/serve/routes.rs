@@ -117,7 +117,7 @@ async fn show_file(State(served): SharedServer, uri: http::Uri) -> Response {
     }
 }
 
-/// For load balancers and supervisors. It needs no token because it shows only whether sampling goes on.
+/// For load balancers and supervisors. It needs no token because it shows only whether sampling is running.
 async fn show_health(State(served): SharedServer) -> Response {
     match served.pulse.stalled() {
         None => said(StatusCode::OK, "sampling goes on"),

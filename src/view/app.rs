@@ -42,7 +42,7 @@ pub(super) struct MouseTargets {
 #[derive(Debug, Default)]
 pub struct App {
     pub(super) live: Live,
-    /// The present state behind a frozen picture.
+    /// The present state while the screen is frozen.
     pub(super) behind: Option<Live>,
     pub(super) theme: Theme,
     pub(super) listing: Listing,
@@ -55,7 +55,7 @@ pub struct App {
     pub(super) typed: String,
     pub(super) refusal: Option<String>,
     pub(super) is_typing: bool,
-    /// A name, because the algorithms change places.
+    /// A name, because the order of the algorithms changes.
     pub(super) chosen_algorithm: Option<String>,
     pub(super) span: usize,
     pub(super) targets: MouseTargets,
@@ -76,7 +76,7 @@ impl App {
         App { theme, span: 2, speed_before_pause: 1.0, ..App::default() }
     }
 
-    /// Applies the source's waiting events, behind the picture if that is frozen.
+    /// Applies the source's waiting events. A frozen screen does not show them.
     ///
     /// Errors: the source fails.
     pub fn take_in(&mut self, source: &mut dyn EventSource) -> Result<()> {
@@ -84,7 +84,7 @@ impl App {
         source.poll(std::time::Duration::ZERO, &mut |arrival| live.apply(arrival))
     }
 
-    /// Prepares a picture of the present, unless the picture is frozen.
+    /// Updates what the screen shows to the present, unless it is frozen.
     pub fn refresh(&mut self, source: &mut dyn EventSource) {
         let now_ns = source.now_ns();
         if let Some(live) = &mut self.behind {

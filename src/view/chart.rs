@@ -1,4 +1,4 @@
-//! A plot over time, with a scale at the left.
+//! A plot over time, with a scale on the left.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

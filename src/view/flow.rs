@@ -12,12 +12,12 @@ use crate::model::live::history::{MarkKind, Past};
 use crate::model::live::socket::Socket;
 use crate::trace::event::CaState;
 
-/// From this width on, private state is at the right of the plots, else below them.
+/// From this width on, the private state is to the right of the plots. On narrower screens it is below them.
 const BESIDE_WIDTH: u16 = 120;
 const STATE_WIDTH: u16 = 36;
-/// Lines about the flow above the plots.
+/// Number of lines about the flow above the plots.
 const FACT_LINES: u16 = 4;
-/// Marks, phases and the time axis.
+/// Number of lines for marks, phases and the time axis.
 const BAND_LINES: u16 = 3;
 
 pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect, socket: u64) {
@@ -121,7 +121,7 @@ impl<'a> Timeline<'a> {
         let dots = |points| PlotSeries { points, is_line: false, style: app.theme.colour(theme::SSTHRESH) };
         let cwnd = self.series(|past| Some(past.cwnd_pkts.into()));
         let top = cwnd.iter().map(|point| point.1).fold(1.0, f64::max);
-        // A threshold far above the window would flatten it; the number is in the facts.
+        // A threshold far above the window would flatten the curve of the window. Its number is in the facts.
         let ssthresh =
             self.series(|past| past.ssthresh_pkts.map(|pkts| f64::from(pkts.get())).filter(|pkts| *pkts <= top * 2.0));
         let windows = Plot {

@@ -54,7 +54,7 @@ fn totals_text(app: &App) -> String {
     format!(" {open} sockets  {}/s{state}  {closed} closed", number::rate(goodput))
 }
 
-/// Names dropped events even if there are none.
+/// Always contains the number of dropped events, even 0.
 fn lost_text(app: &App) -> String {
     let counts = app.live.counts();
     let count = |number: u64| number::count(number as f64);

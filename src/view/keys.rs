@@ -146,7 +146,7 @@ impl App {
         self.open();
     }
 
-    /// Pauses or continues a replay, or freezes or unfreezes the picture of a live source.
+    /// Pauses or continues a replay. Freezes or unfreezes the screen of a live source.
     fn pause(&mut self, source: &mut dyn EventSource) {
         match source.playback() {
             Some(playback) if playback.speed() > 0.0 => {
@@ -163,11 +163,11 @@ impl App {
     fn count_costs(&mut self, source: &mut dyn EventSource) {
         let refusal = source.count_costs(!source.counts_costs()).err();
         self.refresh(source);
-        self.counts_costs = source.counts_costs(); // also in a frozen picture
+        self.counts_costs = source.counts_costs(); // even on a frozen screen
         self.notices.extend(refusal.map(|why| format!("{why:#}")));
     }
 
-    /// Returns false without a replay, or if it has no such key.
+    /// Returns false without a replay, or if the key does nothing in one.
     fn answer_in_replay(&mut self, code: KeyCode, source: &mut dyn EventSource) -> bool {
         let now = source.now_ns();
         let Some(playback) = source.playback() else { return false };

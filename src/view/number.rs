@@ -34,7 +34,7 @@ pub fn nanos(ns: f64) -> String {
     scaled(ns, &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")])
 }
 
-/// A share: `1.2%`.
+/// A share: `1.20%`.
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;
     match value {

@@ -27,7 +27,7 @@ pub fn right(buffer: &mut Buffer, place: Rect, words: &str, style: Style) {
     text(buffer, Rect { x: place.x + free, width: place.width - free, ..place }, &words, style);
 }
 
-/// One line of a place; without height if the place has fewer.
+/// One line of a place. Its height is 0 if the place has fewer lines.
 pub fn line(place: Rect, row: u16) -> Rect {
     let height = u16::from(row < place.height);
     Rect { y: place.y + row.min(place.height.saturating_sub(height)), height, ..place }

@@ -25,7 +25,7 @@ static COLUMNS: [AlgorithmColumn; 8] = [
     ("received/s", 10, |it| number::rate(it.received_bps)),
 ];
 const NAME_WIDTH: u16 = 15;
-/// Of a bin's upper bound, and of its count.
+/// Widths of a bin's upper bound and of its count.
 const BOUND_WIDTH: u16 = 9;
 const COUNT_WIDTH: u16 = 9;
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -42,7 +42,7 @@ pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect) {
     let summaries = app.live.summaries();
     let buffer = frame.buffer_mut();
     if summaries.is_empty() {
-        let none = " no algorithm yet: they appear with their sockets";
+        let none = " no algorithm yet: each appears with its first socket";
         return paint::text(buffer, paint::line(area, 0), none, app.theme.faint());
     }
     let chosen = app.chosen_index(&summaries);
@@ -81,8 +81,8 @@ fn draw_chosen(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
     let costs = match (costs.is_empty(), app.counts_costs, app.replay.is_some()) {
         (false, ..) => costs.join("  "),
         (true, false, true) => "was not counted".to_owned(),
-        (true, false, false) => "not counted; c has the kernel count it".to_owned(),
-        (true, true, _) => "counting; of BPF algorithms, at their next calls".to_owned(),
+        (true, false, false) => "not counted; c makes the kernel count it".to_owned(),
+        (true, true, _) => "counting; BPF algorithms show it after their next calls".to_owned(),
     };
     let lines = [
         format!(" {}: sockets in {}", summary.algorithm, states.join("  ")),
@@ -93,7 +93,7 @@ fn draw_chosen(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
     draw_histogram(buffer, app, summary, paint::below(area, 3));
 }
 
-/// Draws one bar a bin from the first to the last with samples; merges neighbours if lines are few.
+/// Draws one bar per bin, from the first to the last with samples. Merges neighbouring bins if lines are few.
 fn draw_histogram(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
     let bars = bars(&summary.rtt, area.height.into());
     let most = bars.iter().map(|bar| bar.1).max().unwrap_or(1).max(1);
@@ -113,7 +113,7 @@ fn draw_histogram(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect)
     }
 }
 
-/// The last bin of each bar and its samples, in at most this many lines.
+/// The last bin of each bar and its samples. There are at most `lines` bars.
 fn bars(rtt: &Histogram, lines: usize) -> Vec<(usize, u64)> {
     let counts = &rtt.counts;
     let Some(first) = counts.iter().position(|count| *count > 0).filter(|_| lines > 0) else { return Vec::new() };

@@ -44,9 +44,9 @@ static COLUMNS: [TableColumn; 18] = [
     shown(SocketColumn::Local, "local", 21, 11),
     shown(SocketColumn::Age, "age", 6, 10),
 ];
-/// The sorting column gets room right after the first.
+/// Rank of the column that the table is sorted by.
 const SORTING_RANK: u8 = 1;
-/// Sparklines get room before this rank, and share the remaining width up to the maximum.
+/// Rank of the sparklines, which share the remaining width up to the maximum.
 const SPARK_RANK: u8 = 8;
 const SPARK_WIDTHS: [u16; 2] = [12, 40];
 /// Time span of a sparkline.
@@ -77,7 +77,7 @@ pub(super) fn draw(frame: &mut Frame, app: &mut App, area: Rect) {
     }
     if app.order.is_empty() {
         let why = if app.live.sockets().next().is_none() {
-            " no connection yet: they appear as packets arrive, idle ones with the next sweep"
+            " no connections yet: they appear with their next packet or the next sweep"
         } else {
             " no connection passes the filter; Esc clears it"
         };
@@ -87,7 +87,7 @@ pub(super) fn draw(frame: &mut Frame, app: &mut App, area: Rect) {
 }
 
 impl FittedTable {
-    /// Takes columns by rank as long as they fit. Offers rule and arm only with a policy.
+    /// Takes the columns that fit, by rank. Offers rule and arm only with a policy, or to a table sorted by them.
     fn new(width: u16, sorting: SocketColumn, has_arms: bool) -> Self {
         let is_of_policy = |it: &TableColumn| matches!(it.column, SocketColumn::Rule | SocketColumn::Arm);
         let is_offered = |it: &&TableColumn| has_arms || it.column == sorting || !is_of_policy(it);
@@ -104,7 +104,7 @@ impl FittedTable {
         FittedTable { spark, hidden: offered.len() - columns.len(), columns }
     }
 
-    /// The place of each column in a line, and the places of the sparklines and of what is right of them.
+    /// The place of each column in a line, and the places of the sparklines and of the rest to their right.
     fn places(&self, line: Rect) -> (Vec<Rect>, [Rect; 3]) {
         let mut x = line.x + SIGN_WIDTH;
         let mut next = |width: u16| {

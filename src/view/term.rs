@@ -12,7 +12,7 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_ra
 use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
 
-/// Most pictures are smaller, so that one write sends them.
+/// Most frames are smaller, so that one write sends them.
 const PICTURE_BYTES: usize = 64 << 10;
 
 /// Restores the terminal when dropped, and before the message of a panic.
@@ -30,7 +30,7 @@ impl TerminalGuard {
             before(panic);
         }));
         IS_TAKEN.store(true, Ordering::SeqCst);
-        enable_raw_mode().context("switch the terminal to single keys")?;
+        enable_raw_mode().context("switch the terminal to raw mode")?;
         let open = || {
             let mut screen = screen()?;
             execute!(screen, EnterAlternateScreen, EnableMouseCapture)?;
@@ -60,8 +60,8 @@ fn screen() -> io::Result<File> {
 
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Restores the terminal only once, because a second time would move the cursor over later output. Ignores a terminal that is
-/// gone.
+/// Restores the terminal only once, because a second time would move the cursor over later output. Does nothing if the
+/// terminal is gone.
 fn restore() {
     if !IS_TAKEN.swap(false, Ordering::SeqCst) {
         return;

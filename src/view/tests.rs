@@ -1,4 +1,4 @@
-//! Pictures of a host whose connections change during the test.
+//! Screens of a host whose connections change during the test.
 
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
@@ -24,7 +24,7 @@ impl LiveSession {
         session
     }
 
-    /// Takes in these events and refreshes the picture.
+    /// Takes in these events and refreshes the screen.
     fn happen(&mut self, events: impl IntoIterator<Item = Event>) {
         let events: Vec<Event> = events.into_iter().collect();
         self.host.now_ns = events.iter().map(|event| event.time_ns).fold(self.host.now_ns, u64::max);
@@ -88,7 +88,7 @@ fn closed_connections_leave_behind_a_frozen_picture() {
     session.host.now_ns = 60 * SECOND;
     session.happen([]);
     let behind = session.app.behind.as_ref().unwrap();
-    assert_eq!(behind.sockets().map(|socket| socket.latest.socket).collect::<Vec<_>>(), [1], "it is looked at");
+    assert_eq!(behind.sockets().map(|socket| socket.latest.socket).collect::<Vec<_>>(), [1], "its view is open");
     assert!(session.press(KeyCode::Char(' ')).contains("CLOSED 54"), "{}", session.picture());
 }
 

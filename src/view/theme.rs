@@ -1,4 +1,4 @@
-//! Colours that people with any colour vision can distinguish.
+//! Colours that colour-blind people can distinguish.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
@@ -12,7 +12,7 @@ pub struct Theme {
 /// The palette of Okabe and Ito, in the terminal's 256 colours.
 pub const CWND: Color = Color::Indexed(32);
 pub const SSTHRESH: Color = Color::Indexed(214);
-/// Of round-trip times and goodput.
+/// Colour of round-trip times and goodput.
 pub const MEASURE: Color = Color::Indexed(36);
 const ALARM: Color = Color::Indexed(202);
 const FAINT: Color = Color::Indexed(245);

@@ -113,7 +113,7 @@ fn measured_stands_beside_published_and_expected() {
     assert_eq!((vegas.published, vegas.measured.is_none()), (Some(8456.0), true), "no algorithm of this name");
     assert!(causes(&vegas.notices).contains("published only"));
     let is_empty = |cell: &ReportCell| cell.metric == "goodput_bps" && cell.variant == "Vegas";
-    assert!(!report.cells.iter().any(is_empty), "no row without anything to show");
+    assert!(!report.cells.iter().any(is_empty), "a row has nothing to show");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn one_run_has_no_interval_and_says_so() {
 }
 
 #[test]
-fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
+fn late_failed_unpaired_and_dropped_are_noted_beside_the_number() {
     let directory = Directory::complete();
     let mut late = run("0", "Other", 1, 24_000);
     late.status = RunStatus::Late;
@@ -177,7 +177,7 @@ fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
     assert_eq!(unpaired.ratio_to_baseline.as_ref().unwrap().pairs, 2);
 }
 
-/// Once `fewer --jobs avoid the repeats` was the advice after `--jobs 1` too.
+/// `fewer --jobs avoid the repeats` was once the advice after `--jobs 1` too.
 #[test]
 fn late_attempts_without_a_run_beside_them_are_not_blamed_on_jobs() {
     let advice = |jobs: [u32; 2]| {
@@ -219,7 +219,7 @@ fn interrupted_runs_and_torn_events_are_left_out_with_a_notice() {
     assert_eq!((line.run.as_str(), line.points.len()), ("loss-0-SACK-0", 99));
 }
 
-/// Once the header had `bpf_vega_5814_0` above tables of `bpf_vegas`.
+/// The header once had `bpf_vega_5814_0` above tables of `bpf_vegas`.
 #[test]
 fn algorithms_have_their_own_names_and_not_those_they_were_registered_under() {
     let directory = Directory::complete();
@@ -236,7 +236,7 @@ fn algorithms_have_their_own_names_and_not_those_they_were_registered_under() {
     assert_eq!(with(r#""other_5814_0":"9f86d081""#), "other 9f86d081");
     assert_eq!(with(r#""other":"9f86d081","other_5814_0":"9f86d081","othe_7_1":"9f86d081""#), "other 9f86d081");
     assert_eq!(with(r#""other":"9f86d081","other_5814_0":"77""#), "other 9f86d081, other (other_5814_0) 77");
-    assert_eq!(with(r#""unseen_1_0":"77""#), "unseen_1_0 77", "of no finished run");
+    assert_eq!(with(r#""unseen_1_0":"77""#), "unseen_1_0 77", "no finished run has it");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn traffic_beside_the_compared_flow_is_not_part_of_its_numbers() {
 }
 
 #[test]
-fn failed_run_without_flows_is_told_where_nothing_is_swept() {
+fn failed_run_without_flows_is_reported_without_a_sweep() {
     let plain = before(before(SCENARIO, "[variant"), "[report]");
     let scenario = plain.replace("name = \"data\"", "name = \"data\"\nalgorithm = \"reno\"");
     let directory = Directory::of(&scenario);
@@ -268,10 +268,10 @@ fn failed_run_without_flows_is_told_where_nothing_is_swept() {
     assert!(reno.contains("1 run failed and is not part of the result"), "{reno}");
 }
 
-/// Once a finished sweep of a tunable had cells without a finished run: each value at the other values' points, and a
+/// A finished sweep of a tunable once had cells that never get a run: each value at the other values' points, and a
 /// metric that its flows do not have.
 #[test]
-fn nothing_is_awaited_where_everything_ran() {
+fn finished_sweep_lacks_no_run() {
     let plain = before(SCENARIO, "[variant").replace("loss = [\"0\", \"0.1%\", \"1%\"]", "keep = [512, 768]");
     let flow = "name = \"data\"\nalgorithm = \"dtcp\"\ntunables = { keep_avoidance = \"$keep\" }";
     let plain = plain.replace("loss = \"$loss\"\n", "").replace("name = \"data\"", flow);
@@ -289,7 +289,7 @@ fn nothing_is_awaited_where_everything_ran() {
 }
 
 #[test]
-fn run_without_events_is_said() {
+fn run_without_events_is_reported() {
     let directory = Directory::complete();
     fs::remove_file(directory.folder("loss-0-SACK-0").join("events.jsonl")).unwrap();
     let notices = load(&directory).notices;

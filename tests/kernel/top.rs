@@ -61,10 +61,10 @@ fn algorithms(session: &mut Session) {
         let has = |name: &str| screen.lines().any(|line| line.trim_start().starts_with(name));
         has("reno ") && has("cubic ") && screen.contains("RTT samples")
     });
-    assert!(session.screen().contains("not counted; c has the kernel count it"));
+    assert!(session.screen().contains("not counted; c makes the kernel count it"));
     session.send("c");
-    session.until("the kernel counts", |screen| screen.contains("counting; of BPF algorithms"));
+    session.until("the kernel counts", |screen| screen.contains("counting; BPF algorithms"));
     println!("{}", session.screen());
     session.send("c");
-    session.until("the kernel counts no more", |screen| screen.contains("not counted; c has"));
+    session.until("the kernel counts no more", |screen| screen.contains("not counted; c makes"));
 }

@@ -1,6 +1,7 @@
-// The page in headless Chromium: every view on a desktop and on a phone, in both colours, with keys, by its roles.
+// Tests the page in headless Chromium: every view at desktop and phone size, in both colour schemes, by keyboard and by
+// ARIA roles.
 //
-// Ends with the first thing that is wrong; pictures of what it saw lie where PICTURES says.
+// Stops at the first failure. Writes screenshots to the folder PICTURES.
 
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
@@ -35,7 +36,7 @@ async function picture(page, name) {
   await writeFile(join(PICTURES, `${name}.png`), await page.screenshot());
 }
 
-/** What axe finds, in words; nothing is right. */
+/** The accessibility violations that axe finds, as text. Empty if there are none. */
 async function violations(page) {
   const session = await page.createCDPSession();
   // The page's own policy forbids foreign scripts; the debugger may run one.
@@ -48,7 +49,7 @@ async function text(page, selector) {
   return page.$eval(selector, (node) => node.textContent);
 }
 
-/** The first view: a row and five charts of what the recording has, as wide as the window. */
+/** The overview has a row and five charts with values of the recording, and is not wider than the window. */
 async function lookAtOverview(page, name) {
   await page.waitForSelector(".now tbody tr");
   await page.waitForFunction(() => /\d/.test(document.querySelector(".now tbody td").textContent));
@@ -61,7 +62,7 @@ async function lookAtOverview(page, name) {
   assert.ok(widest <= 0, `${name}: the page is ${widest} pixels too wide`);
 }
 
-/** From an algorithm to its sockets, by keys. */
+/** Opens the sockets of an algorithm by keyboard. */
 async function followAlgorithm(page) {
   await page.focus(".now tbody tr:nth-child(2) a");
   const name = await page.evaluate(() => document.activeElement.textContent);
@@ -91,7 +92,7 @@ async function lookAtFlow(page, url, name) {
   assert.deepEqual(await violations(page), [], name);
 }
 
-/** The filter, the order, the keys, the exported file. */
+/** Uses the filter, the keys and the sort order of the table. No word in it may be cut. */
 async function useTable(page) {
   await page.goto(page.url().replace(/#.*/, "#/sockets"));
   await page.waitForSelector(".rows .row");
@@ -128,7 +129,7 @@ async function useTable(page) {
   assert.match(page.url(), /#\/flow\/\d+$/);
 }
 
-/** Zoom by dragging and by keys, back to the newest moment, and what is under the pointer. */
+/** Zooms by dragging and by keys, reads the values under the pointer, and returns to the newest moment. */
 async function useChart(page) {
   await page.waitForFunction(() => document.querySelector("h1")?.textContent.includes("→"));
   await page.evaluate(() => fetch("/api/playback", { method: "POST", body: JSON.stringify({ speed: 1 }) }));
@@ -148,7 +149,7 @@ async function useChart(page) {
   assert.match(await ticks(), /Window, packets: cwnd/);
 }
 
-/** Frames that the browser draws in two seconds while 200 curves are shown and the pointer moves. */
+/** Frames per second that the browser draws, over two seconds. */
 async function framesPerSecond(page) {
   const begin = await page.evaluate(() => new Promise((done) => {
     let frames = 0;
@@ -159,7 +160,7 @@ async function framesPerSecond(page) {
   return begin;
 }
 
-/** The trial and the incidents on both widths and in both colours; then how the trial ends. */
+/** Tests the trial and the incidents at both sizes and in both colour schemes, then the end of the trial. */
 async function lookAtTrials(browser) {
   const server = await TrialServer.start(TCCC);
   try {
@@ -172,7 +173,7 @@ async function lookAtTrials(browser) {
       await lookAtTrial(page, server.url, `${size}-${scheme}`, look);
       const known = errors.length;
       await lookAtIncidents(page, server.url, `${size}-${scheme}`, look);
-      // The browser itself says that what it asked for last is not there.
+      // The browser itself logs that its last request was not found.
       assert.deepEqual(errors.filter((error) => !error.includes("404")), [], `${size}: the console has errors`);
       assert.equal(known, 0, errors.join("\n"));
       await page.close();
@@ -211,7 +212,7 @@ try {
       await page.waitForSelector(".rows .row");
       await page.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.textContent === "Plot").click());
       await page.waitForSelector(".plot-host .u-wrap");
-      // It began with nothing, whatever the server knew.
+      // Regression: the plot began empty, whatever the server knew.
       await page.waitForFunction(() => /sockets over ([2-9]|1\d) s/.test(document.querySelector(".plot-host .chart").getAttribute("aria-label")), { timeout: 10_000 });
       await picture(page, "plot");
       assert.deepEqual(await violations(page), [], "plot");

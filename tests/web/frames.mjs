@@ -1,4 +1,4 @@
-// How often headless Chromium draws while 200 flows are plotted and the pointer moves over them.
+// Measures the frame rate of headless Chromium while 200 flows are plotted and the pointer moves over them.
 //
 // Prints one line a second; the page comes from the server at SERVER.
 
@@ -10,10 +10,10 @@ const require = createRequire(join(PACKAGES, "x.js"));
 const puppeteer = require("puppeteer-core");
 const PLOTTED = 200;
 const SECONDS = 30;
-/** Moments that the curves have when the measurement begins. */
+/** Time for the curves to grow before the measurement begins. */
 const MOMENTS_MS = 20_000;
 
-/** Frames of each second, and the longest wait for one, milliseconds. */
+/** The frame rate of each second, and the longest time between two frames, milliseconds. */
 function watch(seconds) {
   return new Promise((done) => {
     const all = [];

@@ -1,4 +1,4 @@
-// The parts of the page that need no browser: filters, sorting, quantities, CSV, and what the stream says.
+// Tests the parts of the page that need no browser: filters, sorting, quantities, CSV and the stream.
 
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -193,7 +193,7 @@ test("algorithms are drawn together, and the arms of each rule with the baseline
   assert.deepEqual(drawn, [["Algorithms", [1, 2]], ["Rule web", [4, 3]], ["Rule mail", [5]], ["Other arms", [9]]]);
 });
 
-/** A server that answers with these pieces, and then says nothing more. */
+/** A server that answers with these pieces and then stays silent. */
 function answers(pieces) {
   return async (_, { signal }) => ({
     ok: true,
@@ -208,7 +208,7 @@ function answers(pieces) {
 
 const settled = () => new Promise((done) => setImmediate(done));
 
-/** Until something holds, or it takes too long. */
+/** Waits until a condition holds. Fails after 1000 turns. */
 async function until(holds) {
   for (let turn = 0; turn < 1000 && !holds(); turn += 1) await settled();
   assert.ok(holds());

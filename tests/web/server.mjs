@@ -1,8 +1,8 @@
-// A server over a recording, for the tests of the page and for its pictures.
+// A server that replays a recording, for the tests and the screenshots of the page.
 
 import { spawn } from "node:child_process";
 
-/** Starts it; `end` ends it. */
+/** Starts the server; `end` stops it. */
 export async function serve(program, recording) {
   const options = ["serve", "--listen", "127.0.0.1:0", "--replay", recording, "--refresh", "200ms"];
   const server = spawn(program, options, { stdio: ["ignore", "ignore", "pipe"] });

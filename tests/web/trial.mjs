@@ -1,4 +1,4 @@
-// The trial and the incidents as the page shows them, over files that a guard would have written.
+// Tests how the page shows a trial and incidents, with files as a guard writes them.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -10,7 +10,7 @@ const FIXTURES = "tests/fixtures/trial";
 const RECORDING = "tests/fixtures/recording-format-1.tccc";
 const INCIDENT = "2026-02-27T09-14-05.000Z";
 const SOON = { timeout: 20_000 };
-/** Gives the server a `/run` of its own, as far as this user may: nobody else sees it. */
+/** Gives the server its own `/run`, which no other process sees. */
 const SANDBOX = 'mount -t tmpfs none /run && mkdir -p /run/tccc/policy && mount --bind "$POLICY" /run/tccc/policy && exec "$@"';
 const S = 1e9;
 
@@ -21,13 +21,13 @@ async function boottime() {
   return Math.round(Number((await readFile("/proc/uptime", "utf8")).split(" ")[0]) * S);
 }
 
-/** A process as tccc tells it from later ones. */
+/** Identifies a process as tccc does: by its start time too, because PIDs are reused. */
 async function identity(pid) {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8");
   return { pid, started: Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]) };
 }
 
-/** A server over a recording, on a host where a trial goes on and another was reverted. */
+/** A server that replays a recording, on a host with a running trial and a reverted one. */
 export class TrialServer {
   static async start(tccc) {
     const server = new TrialServer();
@@ -47,7 +47,7 @@ export class TrialServer {
   async #write(state, incident) {
     const [record, view, end] = await Promise.all(["record", "trial", "end"].map(fixture));
     const shift = (await boottime()) - 3 * S - view.now_ns;
-    // This machine may have been started after the trial of the fixture began.
+    // This machine may have booted after the fixture's trial began.
     const moved = (time_ns) => Math.max(time_ns + shift, 1);
     const guard = await identity(this.guard.pid);
     Object.assign(record.trial, { guard, began_ns: moved(record.trial.began_ns) });
@@ -95,7 +95,7 @@ export class TrialServer {
     await this.#put(path, JSON.stringify(view));
   }
 
-  /** The trial is reverted: a limit was crossed. */
+  /** Reverts the trial, as after a crossed limit. */
   async revert() {
     await rm(join(this.policy, "trial.json"));
     await rm(join(this.policy, "record.json"));
@@ -111,7 +111,7 @@ export class TrialServer {
   }
 }
 
-/** What is on the page in words, with single blanks. */
+/** The text of an element, with single spaces. */
 const words = (page, selector) => page.$eval(selector, (node) => node.textContent.replace(/\s+/g, " ").trim());
 
 async function says(page, selector, text) {
@@ -121,7 +121,7 @@ async function says(page, selector, text) {
 /** Pixels by which the page is wider than its window. */
 const tooWide = (page) => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 
-/** Labels of y axes that begin left of their canvas would be cut; `look` takes a picture and asks axe. */
+/** Tests the view of the running trial. `look` takes a screenshot and runs axe. */
 export async function lookAtTrial(page, url, name, look) {
   await page.goto(`${url}/`);
   await page.waitForSelector("#trial:not([hidden]) a", SOON);
@@ -161,7 +161,7 @@ export async function lookAtIncidents(page, url, name, look) {
   await says(page, ".says", "There is no incident with that name.");
 }
 
-/** Last: a sample-ratio mismatch, then the end while somebody looks. */
+/** Runs last: a sample-ratio mismatch, then the end of the trial while its view is open. */
 export async function lookAtTheEnd(page, server, look) {
   await page.goto(`${server.url}/#/trial`);
   await page.waitForSelector(".limit .u-wrap", SOON);

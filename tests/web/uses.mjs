@@ -1,13 +1,13 @@
-// What people do with the page over a recording, and what once went wrong when they did.
+// Uses the page with a recording as people do. Each use has failed before.
 
 import assert from "node:assert/strict";
 
-/** In the recording these many sockets are known so many seconds after its beginning; one of the later ones. */
+/** Number of sockets known this many seconds after the start of the recording. `socket` is one of the later ones. */
 const EARLY = { seconds: 3, sockets: 16 };
 const LATE = { seconds: 9, sockets: 24, socket: "6978" };
 const SOON = { timeout: 10_000 };
 
-/** Time of the recording's beginning, as the stream says. */
+/** Start time of the recording, from the status in the stream. */
 async function beginning(url) {
   const stop = new AbortController();
   const answer = await fetch(`${url}/api/stream/flow/1`, { signal: stop.signal });
@@ -25,7 +25,7 @@ class User {
     return this.page.evaluate((body) => fetch("/api/playback", { method: "POST", body }), JSON.stringify(wanted));
   }
 
-  /** Sets the recording to a moment, at which it stands still, and waits until the page is there. */
+  /** Pauses the recording at a moment, and waits until the page shows it. */
   async seek({ seconds }) {
     await this.play({ speed: 0, seek_ms: this.begin_ms + seconds * 1000 });
     await this.page.waitForFunction((begin) => document.querySelector("#playback output").textContent.startsWith(begin), SOON, `${seconds} s of`);
@@ -37,7 +37,7 @@ class User {
     await this.page.waitForSelector(selector, SOON);
   }
 
-  /** Opens the table of so many sockets. */
+  /** Opens the table, and waits until it has this many sockets. */
   async openTable(words, { sockets }) {
     await this.open(`#/sockets${words}`, ".rows .row");
     await this.says(".count", `${sockets} sockets`);
@@ -48,7 +48,7 @@ class User {
     return this.page.waitForFunction(holds, SOON, selector, text);
   }
 
-  /** The role of what has the keys, else its place in the page. */
+  /** Class, id or tag name of the element with the keyboard focus. */
   keys() {
     return this.page.evaluate(() => document.activeElement.className || document.activeElement.id || document.activeElement.tagName);
   }
@@ -67,7 +67,7 @@ class User {
   }
 }
 
-/** Exported files stay in the page. */
+/** Keeps exported files in the page instead of downloading them. */
 async function keepFiles(page) {
   const session = await page.createCDPSession();
   await session.send("Browser.setDownloadBehavior", { behavior: "deny" });
@@ -80,7 +80,7 @@ async function keepFiles(page) {
   });
 }
 
-/** The next view was empty until Pause was pressed again. */
+/** Regression: the next view was empty until Pause was pressed again. */
 async function pauseEndsWithTheView(user) {
   await user.openTable("", EARLY);
   await user.click("Pause");
@@ -88,7 +88,7 @@ async function pauseEndsWithTheView(user) {
   assert.equal(await user.page.$eval("#pause", (button) => button.getAttribute("aria-pressed")), "false");
 }
 
-/** Rows changed under whoever scrolled or sorted, and the file said something else than the table. */
+/** Regression: scrolling or sorting changed the rows of a paused table, and the exported file differed from it. */
 async function pauseHoldsTheTable(user) {
   await user.openTable("", EARLY);
   await user.click("Pause");
@@ -101,7 +101,7 @@ async function pauseHoldsTheTable(user) {
   await user.says(".count", `${LATE.sockets} sockets`);
 }
 
-/** What the socket did later went on to be shown. */
+/** Regression: after a seek to before the socket began, its later values stayed on the page. */
 async function flowThatIsYetToBeginIsEmpty(user, picture) {
   await user.seek(LATE);
   await user.open(`#/flow/${LATE.socket}`, ".u-wrap");
@@ -115,7 +115,7 @@ async function flowThatIsYetToBeginIsEmpty(user, picture) {
   await user.says("h1", "→");
 }
 
-/** It led out of every view to the table. */
+/** Regression: the skip link led out of every view to the table. */
 async function skipLinkStaysInTheView(user) {
   const hash = `#/flow/${LATE.socket}`;
   await user.open(hash, ".u-wrap");
@@ -124,7 +124,7 @@ async function skipLinkStaysInTheView(user) {
   assert.deepEqual([new URL(user.page.url()).hash, await user.keys()], [hash, "view"]);
 }
 
-/** The keys were nowhere, and filter, order and row were lost. */
+/** Regression: the keyboard focus, the filter, the order and the selected row were lost. */
 async function wayBackLeadsToTheRow(user, picture) {
   await user.open("#/sockets?filter=algorithm:reno&sort=cwnd", ".rows .row");
   await user.page.focus(".grid");
@@ -142,7 +142,7 @@ async function wayBackLeadsToTheRow(user, picture) {
   await picture("sockets-come-back-to");
 }
 
-/** Each socket that came or went took the keys away; the curves of a time set back ran to the left. */
+/** Regression: each new or closed socket took the keyboard focus. After a seek backwards, curves ran to the left. */
 async function plotKeepsTheKeys(user, picture) {
   await user.seek(EARLY);
   await user.openTable("", EARLY);
@@ -158,7 +158,7 @@ async function plotKeepsTheKeys(user, picture) {
   await picture("plot-of-time-set-back");
 }
 
-/** It said 1 whoever had chosen what. */
+/** Regression: the menu showed speed 1 whatever had been chosen. */
 async function speedIsWhatIsPlayed(user) {
   for (const speed of ["10", "3"]) {
     await user.play({ speed: Number(speed) });
@@ -167,7 +167,7 @@ async function speedIsWhatIsPlayed(user) {
   }
 }
 
-/** `picture` takes one by its name. */
+/** `picture(name)` takes a screenshot. */
 export async function useEverything(page, url, picture) {
   const user = new User(page, url, await beginning(url));
   await keepFiles(page);

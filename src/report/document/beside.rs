@@ -72,7 +72,7 @@ fn ways(group: &[&Report], facts: &[ReportFact]) -> Vec<String> {
     group.iter().map(|report| telling.iter().map(|fact| fact(report)).collect::<Vec<_>>().join(", ")).collect()
 }
 
-/// Short labels that tell reports of one scenario apart; with the directory's name if their facts do not.
+/// Short labels that tell reports of one scenario apart, with the directory's name where facts and seed do not suffice.
 fn labels(group: &[&Report]) -> Vec<String> {
     let seed: ReportFact = |report| format!("seed {}", report.seed);
     let ways = ways(group, &[&FACTS[..], &[seed]].concat());
@@ -116,7 +116,7 @@ fn side_by_side<'a>(group: &[&'a Report], labels: &[String], metric: &str) -> Ta
     if let [one, other] = labels {
         let [one, other] = [one, other].map(|label| label.split(',').next().unwrap_or(label));
         let ratios: Vec<_> = rows.iter().map(|(_, same)| ratio(same[0]?, same[1]?)).collect();
-        // Engines that agree differ in the fourth digit.
+        // Engines that agree differ only in the fourth digit.
         let ends = |[low, high]: [f64; 2]| format!("{low:.4} to {high:.4}");
         let shown = |one: &Option<stats::PairedRatio>| one.map(|one| format!("{:.4}", one.ratio));
         let title = format!("{other} over {one}, same seeds");

@@ -4,10 +4,11 @@ use crate::model::run::Calibration;
 use crate::report::judge::cell::each_once;
 use crate::report::judge::number::{Scale, significant};
 
-/// Most paths with a line each. More are summed up.
+/// Up to this many paths have a line each. More are summarised in one line.
 const PATHS_SHOWN: usize = 4;
 
-/// One line per path. Many paths share one line with their deviations, and only those outside their range have their own.
+/// One line per path. Many paths share one line with their deviations. Only paths outside their range, or without
+/// a deviation in percent, then have their own.
 pub fn lines(calibrations: &[Calibration]) -> Vec<String> {
     if calibrations.is_empty() {
         return vec!["none recorded".to_owned()];

@@ -17,7 +17,7 @@ pub enum Element {
     Sentence(String),
     /// Emphasised sentence.
     Conclusion(String),
-    /// A sentence after its subject.
+    /// Subject, and a sentence about it.
     Remark(&'static str, String),
     Facts(Vec<(String, String)>),
     /// Cells by verdict, and lists about them.
@@ -25,9 +25,9 @@ pub enum Element {
     Table(Table),
     List(List),
     Code(String),
-    /// A drawing made of characters, not on pages.
+    /// A drawing made of characters. Left out on pages.
     Plot(String),
-    /// A drawing, only on pages.
+    /// A drawing. Only on pages.
     Figure(Figure),
 }
 
@@ -62,7 +62,7 @@ pub enum Marks {
 pub struct List {
     /// Heading on a page.
     pub question: &'static str,
-    /// Name of its items, if many are folded.
+    /// What the folded items are: `7 more outside their range`.
     pub what: &'static str,
     pub marks: Marks,
     /// Shape: at least one.

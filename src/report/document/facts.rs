@@ -12,7 +12,7 @@ use crate::report::judge::report::Report;
 /// Characters of a shortened digest.
 const DIGEST_LENGTH: usize = 12;
 
-/// Names and texts.
+/// The facts of the measurement: name and text.
 pub fn header(report: &Report) -> Vec<(String, String)> {
     let host = &report.host;
     let named = |map: &BTreeMap<String, String>| {
@@ -54,7 +54,7 @@ fn intervals(report: &Report) -> Vec<String> {
         ));
     }
     if kinds().any(|kind| kind == IntervalKind::Student) {
-        sentences.push(format!("means over fewer than {fewest} runs: Student's t, from 0 on"));
+        sentences.push(format!("means over fewer than {fewest} runs: Student's t, clipped at 0"));
     }
     if report.cells.iter().any(|cell| cell.ratio_to_baseline.as_ref().is_some_and(|ratio| ratio.ci95.is_some())) {
         sentences.push("ratios: Fieller's, over the runs that share a seed".to_owned());

@@ -50,7 +50,7 @@ fn mean_with_margin(measured: &Measurement, scale: Scale) -> String {
 /// The variants of a table's row, and one of their cells.
 type MetricRow<'a> = (String, &'a ReportCell);
 
-/// One row per cell. Variants that are flows of the same runs share the row of a metric of their path.
+/// One row per cell. Variants that are flows of the same runs share one row if the metric belongs to their path.
 fn lines<'a>(cells: &[&'a ReportCell]) -> Vec<MetricRow<'a>> {
     let mut lines: Vec<MetricRow<'_>> = Vec::new();
     for cell in cells {
@@ -155,7 +155,8 @@ fn references(notices: &[Notice], notes: &mut Vec<Notice>) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Per metric its mean at each point and its score, then the sum. `None` while cells are missing.
+/// The table of a parameter's choice: for each metric its means and its score, then the sum. `None` while cells are
+/// missing.
 pub fn of_selection(selection: &ParameterSelection) -> Option<Table> {
     let values = &selection.values;
     let number = |title: &str, show: &dyn Fn(&ParameterCandidate) -> Option<String>| {
@@ -182,7 +183,7 @@ fn means(selection: &ParameterSelection, index: usize, criterion: &Criterion) ->
     let metric = criterion.metric.as_str();
     let (title, unit) = Metric::find(metric).map_or((metric, ""), |found| (found.title, found.unit));
     let scale = Scale::of(unit, selection.values.iter().flat_map(|one| one.measured[index].values.iter().copied()));
-    // Only variables that tell the points apart.
+    // Keeps only the variables that tell the points apart.
     let mut point = criterion.point.clone();
     point.retain(|name, value| selection.criteria.iter().any(|other| other.point.get(name) != Some(value)));
     let point = if point.is_empty() { String::new() } else { format!(" at {}", point_name(&point)) };

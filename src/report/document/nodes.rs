@@ -1,4 +1,4 @@
-//! The machines that made the runs, and the completeness of their plans.
+//! The machines that ran the experiment, and how complete their plans are.
 
 use super::ReportContent;
 use super::element::Element;
@@ -38,9 +38,9 @@ fn table(fleet: &Fleet) -> Table {
     let rows = nodes.iter().map(|_| TableRow::default()).collect();
     let compared = fleet.compared.as_ref().map_or(String::new(), |compared| {
         let title = Metric::find(&compared.metric).map_or(compared.metric.as_str(), |metric| metric.title);
-        format!("; shift: {title} of {} beside the other nodes", compared.variant)
+        format!("; shift: {title} of {} relative to the other nodes", compared.variant)
     });
-    Table::new("nodes", Caption::new("Nodes", format!("where the runs were made{compared}")), columns, rows)
+    Table::new("nodes", Caption::new("Nodes", format!("machines that ran the experiment{compared}")), columns, rows)
 }
 
 fn percent(share: f64) -> String {

@@ -1,4 +1,4 @@
-//! Drawings before they have a size: axes with ticks, and shapes in the units of the data.
+//! Charts independent of their size: axes with ticks, and shapes in the units of the data.
 
 use strum::IntoStaticStr;
 
@@ -90,7 +90,7 @@ pub struct ChartLayout {
 }
 
 impl Axis {
-    /// A numeric axis from the lowest value or 0 to the highest, with round ticks. Logarithmic only if all values are above 0.
+    /// A numeric axis with round ticks. A linear axis includes 0. Logarithmic only if all values are above 0.
     pub fn numbers(title: String, [low, high]: [f64; 2], log: bool, show: &dyn Fn(f64) -> String) -> Axis {
         if log && low > 0.0 {
             let ends = [low / 1.15, high * 1.15];

@@ -2,7 +2,7 @@
 
 use super::chart::{Axis, plain};
 use crate::report::judge::cell::{ReportCell, each_once};
-use crate::report::judge::swept::{numbers, unit_of};
+use crate::report::judge::swept::numbers;
 use crate::scenario::{Draw, FigureSpec};
 
 /// Fraction of a step over which the bars of one value are spread.
@@ -11,9 +11,9 @@ pub const BARS_SPREAD: f64 = 0.72;
 const MARKS_SPREAD: f64 = 0.24;
 /// Distance between the marks of one value on a numeric axis, as a fraction of the axis, so that intervals do not overlap.
 const APART: f64 = 0.008;
-/// From this ratio of the largest to the smallest value on, the axis is logarithmic.
+/// By default, an axis is logarithmic if the largest value is at least this many times the smallest.
 const LOG_RANGE: f64 = 8.0;
-/// Fewest values for lines over a variable.
+/// Lines over a variable need at least this many values.
 const FEWEST_FOR_LINES: usize = 3;
 
 /// The x axis of a figure over a variable of the sweep.
@@ -21,7 +21,7 @@ pub struct Positions {
     pub axis: Axis,
     pub bars: bool,
     variable: String,
-    /// Whether values stand one step apart, because they are no numbers or are drawn as bars.
+    /// Whether values are one step apart, because they are not numbers, no scale fits them, or bars are drawn.
     is_named: bool,
     values: Vec<(String, f64)>,
 }
@@ -29,18 +29,18 @@ pub struct Positions {
 impl Positions {
     pub fn new(spec: &FigureSpec, cells: &[&ReportCell]) -> Positions {
         let names = values_of(&spec.x, cells);
-        let numbers = numbers(&names).filter(|numbers| numbers.len() > 1);
+        let numbers = numbers(&names).filter(|(numbers, _)| numbers.len() > 1);
         let bars = spec.draw == Draw::Bars || (spec.draw == Draw::Auto && numbers.is_none());
-        let numbers = numbers.filter(|numbers| !bars && !has_no_scale(numbers, spec.log_x));
+        let numbers = numbers.filter(|(numbers, _)| !bars && !has_no_scale(numbers, spec.log_x));
         let variable = spec.x.clone();
-        let Some(numbers) = numbers else {
+        let Some((numbers, unit)) = numbers else {
             let values = names.iter().enumerate().map(|(index, name)| (name.clone(), index as f64)).collect();
             return Positions { axis: Axis::names(spec.x.clone(), &names), bars, variable, is_named: true, values };
         };
-        let unit = names.iter().map(|name| unit_of(name)).find(|unit| !unit.is_empty()).unwrap_or_default();
         let title = if unit.is_empty() { spec.x.clone() } else { format!("{} [{unit}]", spec.x) };
         let axis = axis_of(title, &numbers, spec.log_x);
-        Positions { axis, bars, variable, is_named: false, values: names.into_iter().zip(numbers).collect() }
+        let values = names.iter().cloned().zip(numbers).collect();
+        Positions { axis, bars, variable, is_named: false, values }
     }
 
     pub fn of(&self, cell: &ReportCell) -> f64 {
@@ -106,10 +106,11 @@ pub fn telling_variable(cells: &[&ReportCell]) -> Option<(String, bool)> {
     let first = cells.first()?;
     let names = first.at.keys().filter(|name| **name != first.series);
     let of = |name: &String| {
-        let numbers = numbers(&values_of(name, cells)).filter(|numbers| numbers.len() >= FEWEST_FOR_LINES)?;
+        let values = values_of(name, cells);
+        let (numbers, _) = numbers(&values).filter(|(numbers, _)| numbers.len() >= FEWEST_FOR_LINES)?;
         Some((numbers.len(), name.clone(), is_wide(&numbers)))
     };
-    // Of equal counts the first wins; `max_by_key` would take the last.
+    // Among equal counts the first wins; `max_by_key` would take the last.
     let (_, name, log) = names.filter_map(of).reduce(|best, one| if one.0 > best.0 { one } else { best })?;
     Some((name, log))
 }

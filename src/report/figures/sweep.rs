@@ -12,11 +12,11 @@ use crate::report::judge::number::{self, Scale};
 use crate::report::judge::report::Report;
 use crate::scenario::{Draw, FigureSpec, Of, Points};
 
-/// From this ratio of the largest to the smallest value on, each point gets its own axis.
+/// Each point gets its own axis if the largest value is at least this many times the smallest.
 const PANEL_RANGE: f64 = 12.0;
 /// Charts in a row.
 const ABREAST: usize = 3;
-/// Most points with an axis of their own.
+/// At most this many points get an axis of their own.
 const MOST_PANELS: usize = 9;
 const HEIGHT: f64 = 340.0;
 
@@ -94,7 +94,7 @@ fn explained(drawn: &[Drawn<'_>]) -> String {
         parts.push(if interval { "Filled: measured mean with its 95 % interval" } else { "Filled: measured mean" });
     }
     for (is_there, sentence) in [
-        (drawn.iter().any(|one| one.rerun().is_some()), "hollow: the simulator run again"),
+        (drawn.iter().any(|one| one.rerun().is_some()), "hollow: re-run in the simulator"),
         (drawn.iter().any(|one| one.expected().is_some()), "boxes: expected"),
         (drawn.iter().any(|one| one.of.published.is_some()), "crosses: published"),
     ] {

@@ -17,7 +17,7 @@ const HEIGHT: f64 = 360.0;
 const SPANS: usize = 60;
 /// More figures of one kind than this are folded.
 const MANY: usize = 4;
-/// Top of the y axis over the highest value.
+/// Top of the y axis, as a multiple of the highest value.
 const HEADROOM: f64 = 1.04;
 /// Most losses marked on a line.
 const LOSSES_MARKED: usize = 300;
@@ -154,7 +154,7 @@ impl<'a> WindowTimeline<'a> {
     }
 }
 
-/// The last value before a time. `None` before the first point and after the last.
+/// The latest value at a time. `None` before the first point, and from the last point on.
 fn value_at(line: &PlotLine, time: f64) -> Option<f64> {
     let beyond = line.points.partition_point(|point| point.0 <= time);
     let before = line.points.get(beyond.checked_sub(1)?)?;
@@ -163,7 +163,7 @@ fn value_at(line: &PlotLine, time: f64) -> Option<f64> {
 
 fn loss(line: &PlotLine, series: usize, time: f64) -> Option<ChartShape> {
     let at = (time, value_at(line, time)?);
-    let title = format!("{} noticed a loss at {} s", line.variant, plain(time));
+    let title = format!("{} detected a loss at {} s", line.variant, plain(time));
     Some(ChartShape::Sign { sign: Sign::Loss, series, at, title })
 }
 
@@ -173,7 +173,7 @@ fn explained(plot: &WindowPlot) -> String {
         format!("{}: {} ({of})", line.variant, line.run)
     };
     let runs = each_once(plot.lines.iter().map(run));
-    let losses = if plot.quantity == SEQUENCE { " Crosses: losses the sender noticed." } else { "" };
+    let losses = if plot.quantity == SEQUENCE { " Crosses: losses the sender detected." } else { "" };
     format!("Representative runs: {}.{losses}", runs.join("; "))
 }
 

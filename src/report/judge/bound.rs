@@ -1,4 +1,4 @@
-//! What a number says if runs ended before the awaited event.
+//! What a number means if runs ended before the event that its metric waits for.
 
 use super::number::NOTHING;
 

@@ -40,7 +40,7 @@ pub struct ReportCell {
     pub rerun: Option<Rerun>,
     /// `None` without a finished run.
     pub measured: Option<Measurement>,
-    /// `None` for the baseline itself and without a baseline.
+    /// `None` for the baseline itself, without a baseline, or if no number of it is known.
     pub ratio_to_baseline: Option<Ratio>,
     pub verdict: Verdict,
     /// The deciding comparison, in one phrase.
@@ -56,12 +56,12 @@ impl ReportCell {
         point
     }
 
-    /// Whether the scenario expects a number of it.
+    /// Whether the scenario expects a number for it.
     pub fn is_expected(&self) -> bool {
         self.expected.is_some() || self.ratio().expected.is_some()
     }
 
-    /// Whether anything is published or expected of it.
+    /// Whether a number is published or expected for it.
     pub fn has_target(&self) -> bool {
         self.published.is_some() || self.ratio().published.is_some() || self.is_expected()
     }
@@ -148,18 +148,18 @@ pub struct Rerun {
 pub struct Measurement {
     pub n: usize,
     pub mean: f64,
-    /// 95 % interval of the mean; `None` under three runs.
+    /// 95 % interval of the mean; `None` with fewer than three runs.
     pub ci95: Option<[f64; 2]>,
     pub ci95_kind: Option<IntervalKind>,
     pub median: f64,
-    /// 95 % bootstrap interval of the median; `None` under five runs.
+    /// 95 % bootstrap interval of the median; `None` with fewer than five runs.
     pub median_ci95: Option<[f64; 2]>,
-    /// One value per run, by repeat.
+    /// One value per run, in the order of the repeats.
     pub values: Vec<f64>,
-    /// Seed of each run; empty if unknown. Runs of one seed had the same losses in every engine.
+    /// Seed of each run; empty if unknown. Runs with the same seed have the same random losses in every engine.
     #[serde(skip)]
     pub seeds: Vec<u64>,
-    /// Runs that ended before the event that the metric waits for. With any, mean and median are lower bounds.
+    /// Runs that ended before the event that the metric waits for. If there are any, mean and median are lower bounds.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: usize,
 }
@@ -204,13 +204,14 @@ pub struct Ratio {
     pub expected: Option<Expectation>,
     /// Ratio of the means over the same repeats.
     pub measured: Option<f64>,
-    /// Fieller's 95 % interval over the pairs. `None` under three pairs, or if it is unbounded.
+    /// Fieller's 95 % interval over the pairs. `None` with fewer than three pairs, or if it is
+    /// unbounded.
     pub ci95: Option<[f64; 2]>,
     pub pairs: usize,
     /// Pairs whose own run was cut off: the ratio is then a lower bound.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: usize,
-    /// Pairs whose baseline run was cut off: the ratio is then an upper bound, and with both unknown.
+    /// Pairs whose baseline run was cut off: the ratio is then an upper bound. With both it is unknown.
     #[serde(skip_serializing_if = "is_zero")]
     pub baseline_cut_off: usize,
     /// Table, row and column of the published ratio in the source. `None` if `published` is one published value over
@@ -225,7 +226,7 @@ impl Ratio {
     }
 }
 
-/// Whether measured number and target agree, as defined in [`super::verdict`].
+/// Whether a measured number and its target agree, as defined in [`super::verdict`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]

@@ -1,4 +1,4 @@
-//! From the runs of a result directory to the cells of its tables, with published, expected and measured numbers.
+//! Turns the runs of a result directory into the cells of its tables, with published, expected and measured numbers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -101,8 +101,8 @@ impl<'a> Comparison<'a> {
         }
         let shows = |cell: &ReportCell| cell.measured.is_some() || cell.published.is_some() || cell.is_expected();
         let (shown, empty): (Vec<ReportCell>, Vec<ReportCell>) = cells.into_iter().partition(shows);
-        // Variants that the scenario never runs at this point are not awaited. The source may name them, or they exist
-        // elsewhere in the sweep, such as another value of a swept tunable.
+        // A variant that the scenario never runs at this point is not missing. Only the source names it, or it belongs
+        // to another point of the sweep, such as another value of a swept tunable.
         let awaited = empty.iter().filter(|cell| self.index.is_planned(&self.key(cell)));
         let (undefined, left_out): (Vec<&ReportCell>, Vec<&ReportCell>) =
             awaited.partition(|cell| self.has_finished(cell));
@@ -126,7 +126,7 @@ impl<'a> Comparison<'a> {
         shown
     }
 
-    /// Whether the cell has a finished run, so that its metric is undefined.
+    /// Whether the cell has a finished run. An empty cell with one has an undefined metric.
     fn has_finished(&self, cell: &ReportCell) -> bool {
         self.index.runs_of(&self.key(cell)).iter().any(|record| record.status == RunStatus::Done)
     }
@@ -200,7 +200,7 @@ impl<'a> Comparison<'a> {
         self.samples.get(&(metric.name, key.clone())).map_or(&[], Vec::as_slice)
     }
 
-    /// A variant's number in a list over a variable.
+    /// A variant's number in its list of values over a variable.
     fn listed(&self, lists: &BTreeMap<String, Vec<f64>>, over: &str, key: &CellKey) -> Option<f64> {
         let value = self.position(key).remove(over)?;
         let index = self.scenario().values_of(over).iter().position(|known| *known == value)?;
@@ -248,7 +248,7 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// The cell over the baseline's, from paired runs. `None` for the baseline itself, and with nothing to show.
+    /// The cell's ratio to the baseline, from paired runs. `None` for the baseline itself, or with nothing to show.
     fn ratio(&self, metric: &'static Metric, key: &CellKey) -> Option<Ratio> {
         let below = self.baseline(key).filter(|below| below != key)?;
         let pairs = pairs(self.samples_of(metric, key), self.samples_of(metric, &below));
@@ -281,7 +281,7 @@ fn measured(samples: &[Sample]) -> Option<Measurement> {
 
 /// Pairs values of the same repeat and seed.
 fn pairs(above: &[Sample], below: &[Sample]) -> Vec<(MetricValue, MetricValue)> {
-    // Of several samples of one repeat, the first counts.
+    // If a repeat has several samples, the first counts.
     let below: HashMap<(u32, u64), MetricValue> =
         below.iter().rev().map(|sample| ((sample.repeat, sample.seed), sample.value)).collect();
     above.iter().filter_map(|one| Some((one.value, *below.get(&(one.repeat, one.seed))?))).collect()

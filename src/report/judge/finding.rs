@@ -1,7 +1,7 @@
 //! Results in sentences: whether published ratios hold on Linux, and how each variant compares with the baseline.
 //!
 //! A published ratio holds if the measured one lies within the scenario's tolerance of it. Expectations play no part: a cell
-//! can be as the algorithm's own model predicts while the source's claim fails. A variant differs from the baseline if the
+//! can agree with the algorithm's own model while the source's claim fails. A variant differs from the baseline if the
 //! interval of its ratio excludes 1.
 //!
 //! If runs ended too early, a ratio is only a bound, and sentences claim only what the bound proves. A time that was cut off
@@ -120,6 +120,9 @@ impl PublishedPoint {
         format!("{at}measured {measured}{ends}, published {}, {}", scale.with_unit(self.published), self.miss())
     }
 }
+
+/// Whether the published numbers of one metric of one variant hold.
+///
 /// None: nothing to compare, undecided, or the baseline itself, whose ratio is 1.
 fn published(group: &[&ReportCell], baseline: Option<&str>, tolerance: f64, common: &At) -> Option<Finding> {
     let first = *group.first()?;
@@ -247,7 +250,7 @@ impl BaselineSide {
     }
 }
 
-/// A ratio; as a difference if it would read as 1.
+/// A ratio, or its difference from 1 if the ratio would read as 1.
 fn shown(ratio: f64) -> String {
     let (text, difference) = (number::significant(ratio), format!("{:+.2} %", 100.0 * (ratio - 1.0)));
     if text == "1.00" && !difference.ends_with("0.00 %") { difference } else { text }

@@ -1,4 +1,4 @@
-//! The machines that made the runs of a report, and how far their results differ.
+//! The machines that ran the experiment of a report, and how far their results differ.
 
 use std::collections::BTreeMap;
 
@@ -49,10 +49,10 @@ pub struct Shift {
     pub n: usize,
 }
 
-/// Values of one metric by machine, each over the mean at its point.
+/// Values of one metric by machine, each divided by the mean at its point.
 type Shares<'a> = BTreeMap<&'a str, Vec<f64>>;
 
-/// `None` without blocks and with fewer than two machines.
+/// `None` if there are no blocks and fewer than two machines.
 pub fn of(index: &Index<'_>) -> Option<Fleet> {
     let directory = index.directory;
     if directory.blocks.is_empty() && directory.machines.len() < 2 {
@@ -106,7 +106,7 @@ fn shares<'a>(index: &Index<'a>, metric: &Metric, variant: &str) -> Shares<'a> {
 
 /// The difference of means between a machine and all others.
 ///
-/// The interval adds the squares of both margins, so that the spreads may differ.
+/// The margin is the root of the sum of both squared margins, so that the spreads may differ.
 ///
 /// None: no common points.
 /// Source: G. Y. Zou, A. Donner, "Construction of confidence limits about effect measures", Statistics in Medicine 27,

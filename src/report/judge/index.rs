@@ -1,4 +1,4 @@
-//! Lookup tables over a result directory, so that computing a cell searches nothing.
+//! Lookup tables over a result directory, so that cells are computed without searching.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

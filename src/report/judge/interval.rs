@@ -10,7 +10,7 @@ use strum::IntoStaticStr;
 
 use crate::model::stats::{self, UPPER_TAIL};
 
-/// Fewest runs to resample. Four runs have 35 distinct resamples, whose interval is far too narrow.
+/// Fewest runs to resample. Four runs have only 35 distinct resamples, and their interval is far too narrow.
 pub const FEWEST: usize = 5;
 /// With 4000 resamples, the ends of the interval vary between seeds by about 2 % of its width.
 const RESAMPLES: usize = 4000;
@@ -36,9 +36,9 @@ pub fn from_zero([low, high]: [f64; 2]) -> [f64; 2] {
     [low.max(0.0), high.max(0.0)]
 }
 
-/// The 95 % interval of the mean: bootstrapped, or Student's from 0 on under [`FEWEST`] values.
+/// The 95 % interval of the mean: bootstrapped, or Student's clipped at 0 with fewer than [`FEWEST`] values.
 ///
-/// None: under [`stats::FEWEST_FOR_INTERVAL`] values.
+/// None: fewer than [`stats::FEWEST_FOR_INTERVAL`] values.
 pub fn mean_interval(values: &[f64]) -> Option<([f64; 2], IntervalKind)> {
     let resampled = bootstrap(values, |drawn| stats::mean(drawn)).map(|ends| (ends, IntervalKind::Bootstrap));
     resampled.or_else(|| stats::students_interval(values).map(|ends| (from_zero(ends), IntervalKind::Student)))
@@ -46,12 +46,12 @@ pub fn mean_interval(values: &[f64]) -> Option<([f64; 2], IntervalKind)> {
 
 /// The 95 % interval of the median, by resampling.
 ///
-/// None: under [`FEWEST`] values.
+/// None: fewer than [`FEWEST`] values.
 pub fn median_interval(values: &[f64]) -> Option<[f64; 2]> {
     bootstrap(values, |drawn| stats::percentile_in_place(drawn, 0.5))
 }
 
-/// Maps a random number to an index below `n`, as evenly as 2^32 divides.
+/// Maps a random number to an index below `n`, as evenly as 2^32 can be divided by `n`.
 pub(super) fn drawn_index(random: u32, n: usize) -> usize {
     ((u64::from(random) * n as u64) >> 32) as usize
 }
@@ -62,7 +62,7 @@ pub(super) fn drawn_index(random: u32, n: usize) -> usize {
 /// Φ(-t(n-1) · √(n/(n-1))). With normal runs, the interval of the mean covers 92 % at 5 runs and 95 % from 8 on.
 ///
 /// Shape: order irrelevant; the statistic may reorder its resample.
-/// None: under [`FEWEST`] values, or a resample has no statistic.
+/// None: fewer than [`FEWEST`] values, or a resample has no statistic.
 /// Source: T. Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69(4), 2015, 4.3,
 /// the expanded percentile interval; B. Efron, "Bootstrap methods", Annals of Statistics 7(1), 1979.
 fn bootstrap(values: &[f64], statistic: impl Fn(&mut [f64]) -> Option<f64>) -> Option<[f64; 2]> {

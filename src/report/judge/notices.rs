@@ -12,9 +12,9 @@ use crate::plain::count;
 use crate::report::read::directory::ResultDir;
 use crate::scenario::{DifferenceSpec, Profile, Scenario};
 
-/// A flow delayed by more than this lost packets of its handshakes: the first timeout takes as long.
+/// A flow that begins later than this lost packets of its handshake. The first timeout takes this long.
 const BEGAN_LATE_S: f64 = 1.0;
-/// Share of the processors used by other load from which on a run has a notice.
+/// Runs get a notice if other load used at least this share of the processors.
 const BUSY: f64 = 0.1;
 /// Metrics and series that show windows during recovery.
 const WINDOWS: [&str; 2] = ["cwnd_pkts", "mean_cwnd_pkts"];
@@ -220,7 +220,7 @@ pub fn general(directory: &ResultDir) -> Vec<Notice> {
     if measured != wanted {
         notices.push(Notice::new(
             format!("measured under the profile {measured}; the scenario's numbers are for {wanted}: no verdicts"),
-            format!("`tccc run` without --profile, or with --profile {wanted}, measures what they are for"),
+            format!("`tccc run` without --profile, or with --profile {wanted}, gives comparable runs"),
         ));
     }
     let outside = host.calibration.iter().filter(|calibration| !calibration.within);

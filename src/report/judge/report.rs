@@ -27,7 +27,7 @@ pub struct Report {
     pub scenario: String,
     pub title: String,
     pub claim: String,
-    /// SourceSpec of the published numbers.
+    /// Source of the published numbers.
     pub source: Option<SourceSpec>,
     /// `paper` or `native`.
     pub profile: String,
@@ -41,7 +41,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fleet: Option<Fleet>,
     pub calibration: Vec<Calibration>,
-    /// The variant by which others are divided.
+    /// The variant to which ratios refer.
     pub baseline: Option<String>,
     /// One per metric, point of the sweep and variant.
     pub cells: Vec<ReportCell>,

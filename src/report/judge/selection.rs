@@ -21,7 +21,7 @@ use crate::scenario::{Goal, Scenario, SelectionSpec};
 const PROCEDURE: &str = "cumulative performance: means min-max normalised over the values and summed";
 /// Added only if the scenario names a source.
 const RECONSTRUCTION: &str = "our reconstruction of a choice that a paper describes without its numbers";
-/// 2000 resamples give a share to about 1 %.
+/// 2000 resamples determine a share to about 1 %.
 const RESAMPLES: usize = 2000;
 const SEED: u64 = 1979;
 
@@ -37,7 +37,7 @@ pub struct ParameterSelection {
     pub winner: Option<String>,
     /// Number of resamples behind [`ParameterCandidate::wins`].
     pub resamples: usize,
-    /// Cells without a finished run. With any, nothing is chosen.
+    /// Cells without a finished run, and metrics without a value. If there are any, nothing is chosen.
     pub missing: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl ParameterSelection {
     }
 }
 
-/// The choice that a scenario asks for, if it does.
+/// The choice that the scenario asks for, if any.
 pub fn select(scenario: &Scenario, cells: &[ReportCell]) -> Option<ParameterSelection> {
     let spec = scenario.selection.as_ref()?;
     let contest = Contest::new(spec, scenario.values_of(&spec.parameter), cells);
@@ -102,7 +102,7 @@ struct Contest<'a> {
 }
 
 impl<'a> Contest<'a> {
-    /// A metric competes at points where any value has it. Fairness of two flows does not compete where there is one.
+    /// A metric competes at points where any value has it. Fairness of two flows needs points with two flows.
     fn new(spec: &'a SelectionSpec, values: &'a [String], cells: &'a [ReportCell]) -> Self {
         let mut contest = Contest { spec, values, criteria: Vec::new(), measured: Vec::new() };
         for (metric, goal) in &spec.goals {
@@ -302,8 +302,8 @@ mod tests {
     fn scores_are_as_worked_by_hand() {
         let selection = chosen(&cells());
         let scores: Vec<&[f64]> = selection.values.iter().map(|one| one.scores.as_slice()).collect();
-        // Goodput 10, 20, 15: 0, 1, 0.5 at one point, nothing told apart at the other: half of it.
-        // Lost 5, 5, 25, less is better: 1, 1, 0. Merit of the ratios 0.5, 0.25, 1: 1/3, 0, 1.
+        // Goodput 10, 20, 15 scores 0, 1, 0.5 at one point. At the other all are equal and score 0: the mean is half.
+        // Lost packets 5, 5, 25 score 1, 1, 0, because less is better. Merits of the ratios 0.5, 0.25, 1: 1/3, 0, 1.
         let expected = [[0.0, 1.0, 1.0 / 3.0], [0.5, 1.0, 0.0], [0.25, 0.0, 1.0]];
         for (scores, expected) in scores.iter().zip(expected) {
             assert!(scores.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{scores:?} {expected:?}");

@@ -10,7 +10,7 @@
 //! The measured mean is compared, or the ratio of the means. The interval is shown but does not decide, so that noise alone
 //! never makes a cell `within`. A miss whose interval reaches the range says so.
 //!
-//! A cell is `not comparable` without a run, without a target, and under another profile than the scenario's. A missing
+//! A cell is `not comparable` without a run, without a target, or under another profile than the scenario's. A missing
 //! baseline makes a target ratio `not comparable` too, unless the cell misses the expectation of its value. So does a bound
 //! from runs that ended too early, unless longer runs could only move further away from the range.
 
@@ -18,7 +18,7 @@ use super::bound::Bound;
 use super::cell::{Expectation, Measurement, Ratio, ReportCell, Verdict};
 use super::number::{self, Scale};
 
-/// This part of the experiment does not measure the baseline, or not yet.
+/// This part of the experiment does not measure the baseline, or has not measured it yet.
 const NO_BASELINE: &str = "its baseline is not measured here";
 const BASELINE_OF_ZERO: &str = "its baseline is 0 here";
 const BOUND_ONLY: &str = "known as a bound only: runs ended too early";
@@ -26,7 +26,7 @@ const BOUND_ONLY: &str = "known as a bound only: runs ended too early";
 /// Context of a verdict outside the cell.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Terms<'a> {
-    /// A difference to the baseline is expected, and the baseline was not measured.
+    /// A difference from the baseline is expected, but the baseline was not measured.
     pub lacks_baseline: bool,
     /// Profile of the runs, if it is not the scenario's.
     pub other_profile: Option<&'a str>,
@@ -184,7 +184,7 @@ mod tests {
         check(published(1.0, ReportCell::default()), Verdict::NotComparable, "not measured");
     }
 
-    /// Once the published value was compared instead.
+    /// Regression: the published value was compared instead.
     #[test]
     fn ratio_or_saving_without_a_baseline_is_not_comparable() {
         let part = |ratio| published(22_818.0, cell(22_800.0, ratio));

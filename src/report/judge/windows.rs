@@ -12,7 +12,7 @@ use anyhow::Result;
 use super::cell::{each_once, point_name};
 use super::compare;
 use super::index::{CellKey, Index};
-use super::swept::numbers;
+use super::swept::ranks;
 use crate::model::flow::{self, Flow, FlowSeries};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
@@ -23,7 +23,7 @@ use crate::scenario::{Scenario, TIME};
 
 /// Most points of a line: about two per dot of the widest plot, so that every peak stays visible.
 const LINE_POINTS: usize = 1600;
-/// From this ratio of the variants' largest windows on, each variant has its own axis.
+/// Each variant has its own axis if the tops of the variants differ by more than this factor.
 const OWN_AXIS_RANGE: f64 = 4.0;
 /// This percentile of the windows is the usual top. Windows [`PEAK_RANGE`] times as high are peaks; the axis then ends at
 /// [`USUAL_MARGIN`] times the usual top.
@@ -44,7 +44,7 @@ pub struct PlotLine {
     ///
     /// Shape: sorted by time. Long lines keep only the lowest and highest point of short spans.
     pub points: Vec<(f64, f64)>,
-    /// When the sender noticed losses, on the same time axis.
+    /// When the sender detected losses, on the same time axis.
     pub losses: Vec<f64>,
 }
 
@@ -197,17 +197,16 @@ impl WindowPlot {
     }
 }
 
-/// The most telling windows: at the highest loss, then at the highest values of the other variables. Values that are no
-/// numbers of one unit count in their order.
+/// The most telling windows: at the highest loss, then at the highest values of the other variables.
 pub fn telling(plots: &[WindowPlot]) -> Option<&WindowPlot> {
     let plots: Vec<&WindowPlot> = plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").collect();
     let names = each_once(iter::once("loss").chain(plots.first()?.point.keys().map(String::as_str)));
-    let ranks = |name: &str| {
+    let of_variable = |name: &str| {
         let values = each_once(plots.iter().filter_map(|plot| plot.point.get(name)).cloned());
-        let numbers = numbers(&values).unwrap_or_else(|| (0..values.len()).map(|index| index as f64).collect());
-        values.into_iter().zip(numbers).collect::<HashMap<_, _>>()
+        let ranks = ranks(&values);
+        values.into_iter().zip(ranks).collect::<HashMap<_, _>>()
     };
-    let ranked: Vec<_> = names.into_iter().map(|name| (name, ranks(name))).collect();
+    let ranked: Vec<_> = names.into_iter().map(|name| (name, of_variable(name))).collect();
     plots.iter().copied().max_by(|a, b| {
         let by = |(name, ranks): &(&str, HashMap<String, f64>)| {
             let rank = |plot: &WindowPlot| plot.point.get(*name).map_or(0.0, |value| ranks[value]);
@@ -232,9 +231,9 @@ mod tests {
             .map(|loss| WindowPlot { point: point(loss), quantity: "cwnd_pkts", lines: vec![] })
             .collect();
         assert_eq!(telling(&plots).unwrap().point, point("1%"));
-        let rates = ["900kbit", "10mbit"].map(|rate| At::from([("rate".to_owned(), rate.to_owned())]));
+        let rates = ["10mbit", "900kbit"].map(|rate| At::from([("rate".to_owned(), rate.to_owned())]));
         let plots = rates.clone().map(|point| WindowPlot { point, quantity: "cwnd_pkts", lines: vec![] });
-        assert_eq!(telling(&plots).unwrap().point, rates[1], "units differ");
+        assert_eq!(telling(&plots).unwrap().point, rates[0], "units differ");
         assert_eq!(telling(&[]), None);
     }
 

@@ -1,4 +1,4 @@
-//! The blocks of a plan made on many machines: present, missing and duplicate ones.
+//! The blocks of a plan that many machines ran: present, missing and duplicate ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -30,7 +30,7 @@ pub struct SortedBlocks {
 }
 
 impl SortedBlocks {
-    /// Adds a directory. Of several with the same block, the one that began first stays.
+    /// Adds a directory. Among several with the same block, the one that began first counts.
     pub fn add(&mut self, mut directory: ResultDir) {
         let Some(block) = directory.block.clone() else { return self.directories.push(directory) };
         self.plans.entry(block.plan.clone()).or_insert((block.of, BTreeSet::new())).1.insert(block.n);

@@ -1,6 +1,6 @@
 //! Reads a result directory strictly: a broken file is an error that names it.
 //!
-//! Interrupted runs are no errors. They are left out with a notice, and so is the unfinished last line of events.
+//! Interrupted runs are not errors. They are left out with a notice, as is an unfinished last line of events.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ use crate::plain::count;
 use crate::scenario::Scenario;
 use crate::trace::event::Event;
 
-/// Later events are dropped: a week is longer than any run. Without a bound, one wrong time would make a series of
+/// Later events are dropped, because no run lasts a week. Without a bound, one wrong time would make a series of
 /// countless steps.
 const LONGEST_RUN_NS: u64 = 7 * 24 * 3600 * 1_000_000_000;
 /// Largest file to read: the events of some million samples.
@@ -36,7 +36,7 @@ pub struct StoredRun {
     pub folder: PathBuf,
     /// SHA-256 of `run.json`.
     pub digest: [u8; 32],
-    /// Id of the machine that made it, if known.
+    /// Id of the machine that ran it, if known.
     pub machine: Option<String>,
 }
 
@@ -53,14 +53,14 @@ pub struct ResultDir {
     pub block: Option<PlanBlock>,
     /// Completeness of the plans of its blocks.
     pub blocks: Vec<Blocks>,
-    /// Known machines that made its runs, each once.
+    /// Known machines that ran it, each once.
     pub machines: Vec<Machine>,
     /// Shape: sorted by id.
     pub runs: Vec<StoredRun>,
     pub notices: Vec<Notice>,
 }
 
-/// The needed part of `plan.json`. Its seed may differ from the scenario's, because of the command line.
+/// The needed part of `plan.json`. Its seed differs from the scenario's if the command line set another.
 #[derive(Debug, Deserialize)]
 struct PlanHead {
     scenario: String,
@@ -111,7 +111,7 @@ impl ResultDir {
         Ok(Some(ResultDir { path, parts, scenario, host, block, blocks: Vec::new(), machines, runs, notices }))
     }
 
-    /// A digest of all finished runs, for comparison between people. Only in virtual time, where runs are reproducible.
+    /// A digest of all run records, to compare results by. Only in virtual time, where runs are reproducible.
     pub fn digest(&self) -> Option<String> {
         let runs = self.runs.iter().filter(|_| self.host.engine == Engine::Virtual);
         let mut runs: Vec<(&str, &[u8; 32])> = runs.map(|run| (run.record.id.as_str(), &run.digest)).collect();
@@ -220,7 +220,7 @@ pub fn parse_versioned<T: DeserializeOwned>(file: &Path, bytes: &[u8]) -> Result
     Ok(serde_json::from_slice(bytes).map_err(malformed)?)
 }
 
-/// The error that none of these directories has a finished run.
+/// The error if none of these directories has a finished run.
 pub fn no_finished_run(paths: &[PathBuf]) -> Failure {
     let names: Vec<String> = paths.iter().map(|path| format!("\"{}\"", path.display())).collect();
     let has = if paths.len() == 1 { "it has no" } else { "none has a" };
@@ -292,7 +292,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Once its plot and the metrics over time were missing without a notice.
+    /// Regression: its plot and the metrics over time were missing without a notice.
     #[test]
     fn emptied_events_of_a_traced_run_are_said() {
         let place = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ use crate::model::notice::Notice;
 use crate::model::run::{At, Engine, HostRecord, Machine, RunStatus};
 use crate::plain::count;
 
-/// Depth to which result directories are searched below a given directory.
+/// Result directories are searched to this depth below a given directory.
 const DEPTH: u32 = 3;
 /// Most directories named in a notice.
 const NAMED: usize = 8;
@@ -67,7 +67,7 @@ struct ExperimentGroup {
 }
 
 impl Groups {
-    /// Adds a directory to a group of its experiment without common runs, or begins a new group.
+    /// Adds a directory to a group of the same experiment that has none of its runs, or begins a new group.
     ///
     /// Errors: every fitting group was made with another kernel, tool or object, and `may_mix` is false.
     fn add(&mut self, directory: ResultDir, may_mix: bool) -> Result<(), Failure> {
@@ -153,7 +153,7 @@ impl ExperimentGroup {
             let listed = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>().join("; ");
             if self.processors.len() > 1 {
                 whole.notices.push(Notice::new(
-                    format!("the runs were made on different processors: {}", listed(self.processors)),
+                    format!("the runs used different processors: {}", listed(self.processors)),
                     "compare the nodes below before you trust small differences; runs of one seed share a machine",
                 ));
             }
@@ -172,7 +172,7 @@ fn plan_of(directory: &ResultDir) -> impl Iterator<Item = String> {
     directory.block.iter().map(|block| block.plan.clone())
 }
 
-/// Number and model of the processors. Only for the kernel; other engines give the same results on all.
+/// Number and model of the processors. Only for the kernel: other engines give the same results anywhere.
 fn processors_of(directory: &ResultDir) -> impl Iterator<Item = String> {
     let host = Some(&directory.host).filter(|host| host.engine == Engine::Kernel);
     host.into_iter().map(|host| {
@@ -197,7 +197,7 @@ fn result_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Result directories below a directory that is none itself, by name. Empty if it does not exist.
+/// Result directories below a directory that is not one itself, sorted by name. Empty if it does not exist.
 fn below(path: &Path, depth: u32) -> Result<Vec<PathBuf>> {
     if depth == 0 || !path.is_dir() {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Documents as one self-contained page without scripts, in light and dark and for print.
+//! Documents as one self-contained page without scripts, for light and dark screens and for print.
 
 use super::{capital, stopped, svg};
 use crate::plain::plain_lines;
@@ -23,7 +23,7 @@ const SECTIONS: [ReportSection; 10] = [
     section::how_measured,
 ];
 const STYLE: &str = include_str!("page.css");
-/// Most visible items of a list of verdicts. More are folded.
+/// Up to this many items of a list of verdicts are visible. More are folded.
 const LISTED: usize = 8;
 
 /// Writes all reports on one page, below their overview.
@@ -240,8 +240,8 @@ fn counts(tally: &Tally) -> String {
     let judged = within + outside;
     let share = number::percent(within as f64 / judged.max(1) as f64);
     let target = match judged {
-        0 => "Nothing is published or expected of what was measured".to_owned(),
-        _ => format!("{within} of {judged} measured cells with a target are within it ({share})"),
+        0 => "No cell was judged".to_owned(),
+        _ => format!("{within} of {judged} judged cells are within their range ({share})"),
     };
     let reasons = escaped(&tally.reasons);
     let reasons = if reasons.is_empty() { reasons } else { format!("; not comparable: {reasons}") };

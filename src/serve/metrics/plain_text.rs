@@ -1,6 +1,6 @@
 //! The text format before OpenMetrics, for clients that do not ask for OpenMetrics: `curl`, `promtool`.
 
-/// Converts OpenMetrics to the older format, in which a family has the name of its samples, and which has no units, no
+/// Converts OpenMetrics to the older format. There, a family has the name of its samples, and there are no units, no
 /// infos and no end mark.
 pub fn plain_text(openmetrics: &str) -> String {
     let mut text = String::with_capacity(openmetrics.len());

@@ -11,7 +11,7 @@ pub struct Registered {
     pub version: String,
     /// "tccc" or "kernel".
     pub source: &'static str,
-    /// Number of upgrades. `None` for the kernel's own.
+    /// Number of its code: 1 after `load`, one more per upgrade. `None` for the kernel's own.
     pub generation: Option<u32>,
 }
 

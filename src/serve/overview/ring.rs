@@ -7,7 +7,7 @@ use crate::trace::totals::RttCounts;
 pub(crate) const SLOTS: usize = 361;
 const UNKNOWN: u32 = u32::MAX;
 
-/// Twenty bytes: a value that is not known is NaN or [`UNKNOWN`].
+/// Takes twenty bytes, because an unknown value is NaN or [`UNKNOWN`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LineFigures {
     goodput_bps: f32,

@@ -1,4 +1,4 @@
-//! The content and the memory of an hour of made-up sums.
+//! Tests the content and the memory use of an hour of synthetic sums.
 
 use super::*;
 use crate::model::live::Live;
@@ -43,21 +43,21 @@ fn first_sums_tell_connections_and_the_next_what_they_did() {
     overview.observe(105 * SECOND, of([(algorithm("reno"), sums(3, 6_000_000, 190, 1000))]));
     let told = whole(&overview);
     let reno = line(&told, "reno");
-    assert_eq!((&reno["sockets"][0], &reno["goodput_bps"][0]), (&3.into(), &1_600_000.into()), "of five seconds");
+    assert_eq!((&reno["sockets"][0], &reno["goodput_bps"][0]), (&3.into(), &1_600_000.into()), "over five seconds");
     assert!((reno["retrans_ratio"][0].as_f64().unwrap() - 0.1).abs() < 1e-6);
     let rtt = reno["rtt_p50_us"][0].as_f64().unwrap();
     assert!((rtt / 1000.0 - 1.0).abs() < 0.125, "{rtt}");
     overview.observe(109 * SECOND, of([(algorithm("reno"), sums(3, 6_000_000, 190, 1000))]));
     let told = whole(&overview);
     let reno = line(&told, "reno");
-    assert_eq!(reno["goodput_bps"][0], 888_888, "a value is of all of its step that was counted");
+    assert_eq!(reno["goodput_bps"][0], 888_888, "a value covers the part of its step that was counted");
     overview.observe(135 * SECOND, of([(algorithm("reno"), sums(3, 7_000_000, 190, 1000))]));
     let told = whole(&overview);
     let goodput = line(&told, "reno")["goodput_bps"].as_array().unwrap();
-    assert_eq!(goodput[1..], [307_692, 307_692, 307_692], "what was not looked at in between is a mean");
+    assert_eq!(goodput[1..], [307_692, 307_692, 307_692], "steps without a count have the mean");
 }
 
-/// Regression: an algorithm that was idle for an hour restarted with the growth of all its past.
+/// Regression: after an idle hour, an algorithm restarted with the sum of its whole past.
 #[test]
 fn connections_that_come_back_begin_with_what_they_do_now() {
     let mut overview = Overview::new(STEP_NS);
@@ -66,7 +66,7 @@ fn connections_that_come_back_begin_with_what_they_do_now() {
     for step in 0..=SLOTS as u64 + 2 {
         overview.observe(step * STEP_NS, of([host(), (algorithm("reno"), old.clone())]));
     }
-    assert!(!overview.series.contains_key(&algorithm("reno")), "nothing of it is in the hour");
+    assert!(!overview.series.contains_key(&algorithm("reno")), "it had no connection in the last hour");
     let later = LineSums { sockets: 1, bytes_acked: old.bytes_acked + 1250, ..old };
     overview.observe((SLOTS as u64 + 3) * STEP_NS, of([host(), (algorithm("reno"), later)]));
     let told = whole(&overview);

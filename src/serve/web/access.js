@@ -1,4 +1,5 @@
-// The token, from the address (`#token=…`, which browsers do not send) or from a form. It is kept in a cookie that scripts cannot read.
+// The token, from the address (`#token=…`, which browsers do not send) or from a form. A cookie that scripts cannot read
+// stores it.
 
 import { element } from "./dom.js";
 

@@ -36,7 +36,7 @@ export class AlgorithmsView {
     if (!this.latest) return;
     this.frame = this.latest;
     const { algorithms, bounds_us } = this.frame;
-    setText(this.says, algorithms.length ? "" : "No connection was seen yet.");
+    setText(this.says, algorithms.length ? "" : "No connection has been seen yet.");
     const seen = new Set(algorithms.map((it) => it.algorithm));
     for (const row of [...this.body.children]) if (!seen.has(row.dataset.name)) row.remove();
     algorithms.forEach((it, place) => {

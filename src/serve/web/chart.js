@@ -52,7 +52,7 @@ export class Span {
     if (!isFirst || this.charts.length > 1) requestAnimationFrame(() => this.charts.forEach((chart) => chart.align()));
   }
 
-  /** Fixes the range. Both null: follows again. */
+  /** Fixes the range. With nulls, or a range under 10 ms, follows the newest moment again. */
   fix(begin, end) {
     this.fixed = begin === null || end - begin < 0.01 ? null : [begin, end];
     this.charts.forEach((chart) => chart.draw());

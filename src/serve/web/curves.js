@@ -1,4 +1,4 @@
-// The curves of a plot of many sockets: one for each of the first sockets in a list, with one more value per tick.
+// The curves of a plot of many sockets. Each of the first sockets in a list has one, which grows by a value per tick.
 
 import { firstFree } from "./colours.js";
 
@@ -35,7 +35,7 @@ export class Curves {
     return isChanged || isSetBack;
   }
 
-  /** Cookies of the curves whose past was not requested yet. */
+  /** Cookies of the curves whose past has not been requested yet. */
   get unasked() {
     return [...this.all.values()].filter((curve) => !curve.isAsked).map((curve) => curve.id);
   }

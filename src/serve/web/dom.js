@@ -1,4 +1,4 @@
-// Creates elements without HTML strings, so text of a host or a recording cannot become markup.
+// Creates elements without HTML strings, so that text from a host or a recording cannot become markup.
 
 /** Creates an element with attributes, handlers (`onclick: f`) and children. */
 export function element(name, attributes = {}, ...children) {

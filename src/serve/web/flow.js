@@ -62,7 +62,7 @@ export class FlowView {
 
   #build(host) {
     this.heading = element("h1", {}, "Connection");
-    this.says = element("p", { class: "says", role: "status" }, "Asking…");
+    this.says = element("p", { class: "says", role: "status" }, "Loading…");
     const choice = element("select", { id: "span", onchange: () => this.#choose(Number(choice.value)) },
       ...SPANS.map(([seconds, name]) => element("option", { value: seconds, selected: seconds === FIRST_SPAN }, name)));
     const toolbar = element("div", { class: "toolbar" }, element("a", { href: this.shell.table, class: "back" }, "← Sockets"),
@@ -73,7 +73,7 @@ export class FlowView {
     const facts = element("dl", { class: "facts" },
       ...FACTS.map(([name]) => element("div", {}, element("dt", {}, name), this.facts.get(name))));
     this.state = element("tbody", {});
-    this.stateTable = element("section", { class: "state", hidden: true }, element("h2", {}, "State of its algorithm"),
+    this.stateTable = element("section", { class: "state", hidden: true }, element("h2", {}, "State of the algorithm"),
       element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Field"), element("th", { scope: "col" }, "Value"))), this.state));
     this.last = element("tbody", {});
     this.lastTable = element("details", { ontoggle: () => this.#showLast() }, element("summary", {}, `The last ${LAST} moments as a table`),

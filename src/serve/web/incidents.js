@@ -1,4 +1,4 @@
-// Incidents: a list of crossed limits, and each with its evidence, its policy and its recordings.
+// The list of incidents, which are crossed limits, and one incident with its evidence, policy and recordings.
 
 import { Span } from "./chart.js";
 import { element, setText } from "./dom.js";
@@ -23,7 +23,7 @@ class Still {
 export class IncidentsView extends Still {
   constructor(host) {
     super();
-    this.says = element("p", { class: "says", role: "status" }, "Asking…");
+    this.says = element("p", { class: "says", role: "status" }, "Loading…");
     this.body = element("tbody", {});
     const heads = ["When", "What", "Why"].map((name) => element("th", { scope: "col" }, name));
     this.table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Incidents", hidden: true },
@@ -32,7 +32,7 @@ export class IncidentsView extends Still {
   }
 
   seen({ incidents }) {
-    setText(this.says, incidents.length ? "" : "No limit was crossed so far.");
+    setText(this.says, incidents.length ? "" : "No limit has been crossed so far.");
     this.table.hidden = incidents.length === 0;
     const row = (it) => element("tr", {}, element("th", { scope: "row" }, element("a", { href: `#/incidents/${it.name}` }, new Date(it.at).toLocaleString())),
       element("td", {}, it.title), element("td", { class: "words" }, it.why));
@@ -50,7 +50,7 @@ export class IncidentView extends Still {
     this.place = element("div", {});
     this.evidence = new Evidence(this.place, this.span);
     this.name = name;
-    host.replaceChildren(element("h1", {}, "Incident"), element("p", { class: "says", role: "status" }, "Asking…"));
+    host.replaceChildren(element("h1", {}, "Incident"), element("p", { class: "says", role: "status" }, "Loading…"));
     this.#load();
   }
 

@@ -36,7 +36,7 @@ const shell = {
   },
   trials: new Trials((known) => view?.seen?.(known)),
   pauseButton() {
-    const button = element("button", { type: "button", "aria-pressed": String(this.isPaused), title: "Hold the picture still (p)",
+    const button = element("button", { type: "button", "aria-pressed": String(this.isPaused), title: "Pause updates (p)",
       id: "pause", onclick: () => this.pause(!this.isPaused) }, "Pause");
     return button;
   },
@@ -109,7 +109,7 @@ function say(sentence) {
   link.classList.toggle("broken", sentence !== "");
 }
 
-/** Shows the status and what is missing in the numbers. */
+/** Shows the status, and what is missing from the numbers. */
 function showStatus(status) {
   setText(document.getElementById("title"), status.title);
   playback.show(status);
@@ -118,7 +118,7 @@ function showStatus(status) {
     [status.untracked, "event", "events", "of sockets beyond the limit"],
     [status.unnamed, "name", "names", "of processes and cgroups beyond the limit"],
     [status.hidden, "process", "processes", "whose network namespace could not be entered"],
-    [shell.missed, "picture", "pictures", "skipped because this page was slow"],
+    [shell.missed, "update", "updates", "skipped because this page was slow"],
   ];
   const missing = counted.filter(([count]) => count > 0);
   const sentences = missing.map(([count, one, many, what]) => `Missing: ${packets(count)} ${count === 1 ? one : many} ${what}.`);

@@ -14,10 +14,10 @@ const CHART_PX = 150;
 const DRIFT_MS = 2000;
 /** Name, heading, description and format of a column. */
 const SHOWN = [
-  ["goodput_bps", "Goodput", "Payload acknowledged per second, over all connections of the line", format.rate],
+  ["goodput_bps", "Goodput", "Payload acknowledged per second, over all connections of the row", format.rate],
   ["retrans_ratio", "Retransmitted", "Share of the data segments that were retransmissions", format.share],
-  ["rtt_p50_us", "RTT p50", "Median of the smoothed RTT, of connections that delivered something", format.time],
-  ["rtt_p95_us", "RTT p95", "95th percentile of the smoothed RTT, of connections that delivered something", format.time],
+  ["rtt_p50_us", "RTT p50", "Median smoothed RTT of the connections that delivered data", format.time],
+  ["rtt_p95_us", "RTT p95", "95th percentile of the smoothed RTT of the connections that delivered data", format.time],
   ["sockets", "Connections", "Open connections", format.packets],
 ];
 const DASHES = [[], [6, 4], [2, 3], [10, 3, 2, 3]];
@@ -34,7 +34,7 @@ export class OverviewView {
     this.hour = this.live;
     this.panels = new Map();
     this.span = new Span(HOUR_S);
-    this.says = element("p", { class: "says", role: "status" }, "Asking…");
+    this.says = element("p", { class: "says", role: "status" }, "Loading…");
     this.toolbar = element("div", { class: "toolbar" }, this.span.buttons(), element("button", { type: "button", onclick: () => this.#export() }, "CSV"), shell.pauseButton());
     this.changes = element("ol", { class: "changes", "aria-label": "Changes in the last hour" });
     this.place = element("div", { class: "panels" });
@@ -91,7 +91,7 @@ export class OverviewView {
     const lines = [...hour.lines.values()];
     const length_s = times[times.length - 1] - times[0] + hour.step_ms / 1000;
     const isYoung = length_s < HOUR_S - 60 && !this.isRecording;
-    setText(this.says, lines.length === 0 ? "No connection was counted yet." : isYoung ? `Counting for ${format.clock(length_s)}: an hour is kept.` : "");
+    setText(this.says, lines.length === 0 ? "No connection has been counted yet." : isYoung ? `Counting for ${format.clock(length_s)}. The last hour is kept.` : "");
     [this.span.first, this.span.end] = [times[0], times[times.length - 1]];
     this.#showChanges();
     const wanted = groups(lines);
@@ -213,7 +213,7 @@ class Panel {
     return element("tr", {}, element("th", { scope: "row" }, swatch, label, note), ...SHOWN.map(([, head]) => element("td", { class: "number", "data-label": head })));
   }
 
-  /** Draws each line's colour and dashes beside its name, as the legend of the charts. */
+  /** Draws each line's colour and dashes beside its name. This is the legend of the charts. */
   #paint() {
     for (const [id, row] of this.rows) {
       const canvas = row.querySelector(".swatch");

@@ -35,7 +35,7 @@ export class Playback {
     this.slider.setAttribute("aria-valuetext", this.clock.textContent);
   }
 
-  /** Shows the speed in the menu, also if another page chose it. A pause keeps the previous choice. */
+  /** Shows the speed in the menu, even if another page chose it. A pause keeps the previous choice. */
   #choose(speed) {
     if (speed === 0) return;
     const isOffered = [...this.choice.options].some((option) => Number(option.value) === speed);

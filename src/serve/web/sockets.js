@@ -84,7 +84,7 @@ export class SocketsView {
     this.#refilter();
   }
 
-  /** Columns by the width of the window. */
+  /** Chooses the columns by the width of the window, and by whether there is a policy. */
   #layOut() {
     this.hadPolicy = this.sockets.hasPolicy;
     this.shown = COLUMNS.filter((column) => (column.phone || !this.narrow.matches) && (this.hadPolicy || !column.isOfPolicy));

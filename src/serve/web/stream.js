@@ -1,8 +1,8 @@
-// Server-sent events over fetch. Unlike EventSource, fetch gives the reason of a refusal and applies backpressure.
+// Server-sent events over fetch. Unlike EventSource, fetch gives the reason for a refusal and applies backpressure.
 
 const FIRST_REST_MS = 1000;
 const LONGEST_REST_MS = 10_000;
-/** A connection is dead after this silence, and after this many ticks of the server. */
+/** A connection is dead after a silence of this length or of this many ticks of the server, whichever is longer. */
 const SILENCE_MS = 15_000;
 const SILENT_TICKS = 3;
 
@@ -103,11 +103,11 @@ export async function follow(path, signal, take, say) {
         say("");
         take(kind, data);
       });
-      say("the server ended the stream; asking again");
+      say("the server ended the stream; reconnecting");
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof Refused && error.status < 500) throw error;
-      say(error instanceof Refused ? error.message : "no connection to the server; asking again");
+      say(error instanceof Refused ? error.message : "no connection to the server; reconnecting");
     }
     await new Promise((done) => setTimeout(done, rest));
     rest = Math.min(rest * 2, LONGEST_REST_MS);

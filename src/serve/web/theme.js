@@ -1,4 +1,4 @@
-// The dark or light theme: that of the system until the user chooses.
+// The dark or light theme: the system's until the user chooses.
 
 const KEY = "tccc-theme";
 const NEXT = { auto: "dark", dark: "light", light: "auto" };

@@ -8,7 +8,7 @@ import { ending, endsIn } from "./trials.js";
 
 const RULE_STATES = { judged: "judged by the guard", frozen: "frozen: it stays until a person decides", passed: "passed" };
 const ON_FAIL = { revert: "every connection is decided as before, and an incident is written", freeze: "the share stays as it is until a person decides" };
-const UNDECIDED = { revert: "every connection is decided as before", proceed: "it goes on all the same", hold: "it waits until the guard can tell" };
+const UNDECIDED = { revert: "every connection is decided as before", proceed: "the rule proceeds anyway", hold: "it waits until the guard can tell" };
 
 export class TrialView {
   path = null;
@@ -18,7 +18,7 @@ export class TrialView {
     this.span = new Span(Infinity);
     this.history = [];
     this.heading = element("h1", {}, "Trial");
-    this.says = element("p", { class: "says", role: "status" }, "Asking…");
+    this.says = element("p", { class: "says", role: "status" }, "Loading…");
     this.ended = element("section", { class: "ended", hidden: true });
     this.facts = element("dl", { class: "facts wide" });
     this.place = element("div", {});
@@ -89,7 +89,7 @@ export class TrialView {
       ["A crossed limit", ON_FAIL[trial.on_fail]],
       ["Guard", guard], ["Lease", lease],
       ["Latest look", trial.seen_s_ago == null ? "none yet" : `${format.clock(trial.seen_s_ago + passed)} ago`],
-      ["Steps", trial.paused ? "paused by a person; the guard judges on" : null],
+      ["Steps", trial.paused ? "paused by a person; the guard still judges" : null],
       ["Generation", String(trial.generation)],
     ].filter(([, text]) => text !== null);
     if (this.facts.children.length !== facts.length) {

@@ -25,7 +25,7 @@ fn command_writes_to_stdout_or_to_a_file_and_check_ends_with_3() {
     assert!(checked.stderr_has("\n  hint: ").stderr().starts_with("tccc: error: 1 of "), "{checked:?}");
 }
 
-/// Once a scenario without a target passed in silence.
+/// A scenario without a target once passed silently.
 #[test]
 fn check_without_a_target_passes_and_says_that_nothing_was_checked() {
     let directory = Directory::of(before(SCENARIO, "[[published]]"));

@@ -26,7 +26,7 @@ fn reported() -> report::Report {
     load(&directory)
 }
 
-/// Once a transfer that never ended was said to take less time than the baseline's, because its runs were shorter.
+/// A transfer that never ended once seemed to take less time than the baseline's, because its runs were shorter.
 #[test]
 fn ratio_of_cut_off_runs_is_a_bound_in_tables_and_sentences() {
     let report = reported();

@@ -76,7 +76,7 @@ fn missing_blocks_are_counted_and_named_for_the_array() {
     assert!(text.contains("6 of 6\n"), "{text}");
 }
 
-/// Once a block in two directories made two reports.
+/// A block in two directories once made two reports.
 #[test]
 fn block_that_is_there_twice_counts_once() {
     let (place, mut paths) = blocks(&[(1, "a"), (2, "a"), (3, "a")]);
@@ -110,7 +110,7 @@ fn nodes_are_compared_by_the_baseline() {
     assert!((shift.mean + nodes[1].shift.unwrap().mean).abs() < 1e-12);
     for format in [ReportFormat::Text, ReportFormat::Markdown, ReportFormat::Html] {
         let text = render(&report, format);
-        assert!(text.contains("of SACK beside the other nodes"), "{text}");
+        assert!(text.contains("of SACK relative to the other nodes"), "{text}");
     }
 }
 
@@ -122,7 +122,7 @@ fn one_machine_without_blocks_has_no_table_of_nodes() {
     assert_eq!(report::load(&directory.path).unwrap().fleet, None);
 }
 
-/// Once parts of another tccc or iperf3 were joined without a notice, and parts of another kernel became a second report.
+/// Parts of another tccc or iperf3 were once merged without a notice. Parts of another kernel became a second report.
 #[test]
 fn parts_made_with_different_programs_are_refused_unless_asked_for() {
     type HostEdit = fn(&mut tccc::model::run::HostRecord);
@@ -147,7 +147,7 @@ fn parts_made_with_different_programs_are_refused_unless_asked_for() {
 }
 
 #[test]
-fn other_processors_are_told_and_not_refused() {
+fn different_processors_are_noted_and_not_refused() {
     let (_place, paths) = blocks(&[(1, "a"), (2, "b")]);
     change_host(&paths[1], |host| host.machines[0].processor = "Another CPU".into());
     let report = only(&paths);

@@ -11,7 +11,7 @@ use crate::report::{as_text, before, cell, load};
 const OTHER: [(&str, u64); 3] = [("0", 24_690), ("0.1%", 21_500), ("1%", 9_000)];
 const BASELINE: [(&str, u64); 3] = [("0", 24_700), ("0.1%", 17_400), ("1%", 6_000)];
 
-/// Once it was judged by the published values, although only a ratio is expected, and passed the check.
+/// Such a part was once judged by the published values, although only a ratio is expected. It passed the check.
 #[test]
 fn part_without_the_baseline_is_not_judged_and_fails_the_check() {
     let directory = Directory::of(SCENARIO);
@@ -36,7 +36,7 @@ fn part_without_the_baseline_is_not_judged_and_fails_the_check() {
     assert_eq!(report::check(&[report]), None);
 }
 
-/// Once every row of a partial sweep repeated the same value.
+/// Every row of a partial sweep once repeated the same value.
 #[test]
 fn variable_that_does_not_vary_stands_in_the_header() {
     let directory = Directory::of(before(SCENARIO, "[[published]]"));
@@ -51,7 +51,7 @@ fn variable_that_does_not_vary_stands_in_the_header() {
     assert!(line(&text, "loss").is_some_and(|heading| heading.contains("variant")), "{text}");
 }
 
-/// Once the notice called every number doubtful, and did not mention the missing cells.
+/// The notice once called every number doubtful, and did not mention the missing cells.
 #[test]
 fn path_outside_its_calibration_is_said_to_be_left_out_unless_runs_were_made_on_it() {
     const QUANTITY: &str = "s-r rate at loss = 1%";
@@ -75,5 +75,5 @@ fn path_outside_its_calibration_is_said_to_be_left_out_unless_runs_were_made_on_
     directory.add(&run("1%", "SACK", 0, 6_000));
     assert!(advice().starts_with("the path is not the one the scenario describes"));
     measured(true);
-    assert_eq!(advice(), left_out, "the runs were made when it was within");
+    assert_eq!(advice(), left_out, "the runs were made while the path was in its range");
 }

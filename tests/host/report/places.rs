@@ -10,7 +10,7 @@ use crate::report::{as_csv, as_page, load, render, second_flow};
 /// Two algorithms, each beside both.
 const SCENARIO: &str = include_str!("../../fixtures/scenarios/places.toml");
 
-/// Once every variable with the variant's value was taken for the variant, and an algorithm beside itself had no point.
+/// A variable with the variant's value was once taken for the variant, so an algorithm beside itself had no point.
 #[test]
 fn variable_with_the_value_of_the_variant_stays_part_of_the_place() {
     let directory = Directory::of(SCENARIO);

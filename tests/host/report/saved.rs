@@ -25,7 +25,7 @@ fn published(of: &str, place: &str, values: &str) -> String {
 }
 
 #[test]
-fn what_is_saved_stands_below_the_measured_baseline() {
+fn saving_is_subtracted_from_the_measured_baseline() {
     let expected = "[[expected]]\nmetric=\"delivered_pkts\"\nof=\"saved\"\nover=\"loss\"\nvalues={Other=[nan,nan,1400]}\n\
                     plus_minus={Other=[nan,nan,200]}\nbasis=\"b\"\n";
     let cell = other(&(published("saved", "table 9", "Other=[nan,nan,2000]") + expected));
@@ -41,7 +41,7 @@ fn published_ratio_needs_no_value_of_the_baseline() {
     assert_eq!((cell.verdict, cell.verdict_reason.as_str()), (Verdict::Outside, "ratio 0.750, published 1.50 ± 10 %"));
 }
 
-/// Once the value's place was shown for the ratio too.
+/// The value's place was once shown for the ratio too.
 #[test]
 fn value_and_ratio_of_one_metric_have_each_their_place() {
     let values = published("value", "table 9", "SACK=[nan,nan,6000],Other=[nan,5000,4000]");

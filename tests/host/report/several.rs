@@ -59,7 +59,7 @@ fn shards_of_one_experiment_are_one_report() {
 }
 
 #[test]
-fn the_same_runs_twice_or_made_otherwise_stand_side_by_side() {
+fn repeated_or_differently_made_runs_are_shown_side_by_side() {
     let (_place, paths) = directories(&[&[0, 1, 2], &[0, 1, 2]]);
     let reports = load_all(&paths);
     assert_eq!(reports.len(), 2, "a run that is in both is not counted twice");
@@ -103,7 +103,7 @@ fn runs_of_the_simulator_are_a_column_of_the_kernels_report() {
     assert_eq!(load_all(&paths[1..]).len(), 1, "alone it is a report of its own");
 }
 
-/// Once only the scenario's name was compared, and re-runs appeared beside numbers of other paths and profiles.
+/// Only the scenario's name was once compared, so re-runs appeared beside numbers of other paths and profiles.
 #[test]
 fn runs_of_the_simulator_under_another_profile_or_text_are_a_report_of_their_own() {
     let (_place, paths) = simulated(&[&[0, 1, 2], &[0, 1, 2]]);
@@ -121,7 +121,7 @@ fn runs_of_the_simulator_under_another_profile_or_text_are_a_report_of_their_own
     assert_eq!(apart(), (2, false));
 }
 
-/// Once only the later of two seeds was shown, under a heading with both.
+/// Only the later of two seeds was once shown, under a heading with both.
 #[test]
 fn second_simulation_of_the_same_cells_is_a_report_of_its_own() {
     let (_place, paths) = simulated(&[&[0, 1, 2], &[0, 1, 2], &[0, 1, 2]]);
@@ -135,7 +135,7 @@ fn second_simulation_of_the_same_cells_is_a_report_of_its_own() {
     assert_eq!(values(&reports[1]), [12_000.0, 9100.0, 9200.0]);
 }
 
-/// Once one interrupted experiment made the reports of all others fail.
+/// One interrupted experiment once made the reports of all others fail.
 #[test]
 fn directory_without_a_finished_run_is_left_out_and_named() {
     let (place, paths) = directories(&[&[0, 1, 2], &[]]);

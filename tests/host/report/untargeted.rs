@@ -5,7 +5,7 @@ use tccc::report::{self, ReportFormat};
 use crate::lab::results::{Directory, SCENARIO, run};
 use crate::report::{before, load, render, second_flow};
 
-/// Once the page counted "27 not comparable", and every table had a column of verdicts.
+/// The page once counted "27 not comparable", and every table had a column of verdicts.
 #[test]
 fn report_without_anything_published_or_expected_has_no_verdicts() {
     let directory = Directory::of(before(SCENARIO, "[[published]]"));
@@ -40,7 +40,7 @@ const FLOWS: &str = "[[flow]]\nname = \"one\"\nfrom = \"s\"\nto = \"r\"\nalgorit
                      [[flow]]\nname = \"two\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"cubic\"\n\
                      [report]\nbaseline = \"reno\"\nmetrics = [\"utilisation_ratio\", \"delivered_pkts\"]\n";
 
-/// Once every flow on the path had a row with the same utilisation.
+/// Every flow on the path once had a row with the same utilisation.
 #[test]
 fn metric_of_the_path_is_shown_once_where_variants_are_flows_of_one_run() {
     let directory = Directory::of(&format!("{}{FLOWS}", before(SCENARIO, "[[flow]]")));
