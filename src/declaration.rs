@@ -17,7 +17,7 @@ use crate::policy::rule::Policy;
 
 pub const FOLDER: &str = "/etc/tccc";
 
-/// The files of a folder together.
+/// All files of a folder, merged.
 #[derive(Debug, Default)]
 pub struct Declaration {
     pub folder: PathBuf,
@@ -26,7 +26,7 @@ pub struct Declaration {
     /// The default algorithm of this host.
     pub default: Option<String>,
     pub policy: Option<DeclaredPolicy>,
-    /// By the name in the kernel.
+    /// By kernel name.
     pub algorithms: BTreeMap<String, Declared>,
 }
 

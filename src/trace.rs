@@ -1,4 +1,4 @@
-//! Sockets as they happen: one event struct, live or recorded.
+//! Follows sockets: one event struct, live or recorded.
 
 pub mod arms;
 pub mod arrival;

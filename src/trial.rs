@@ -1,11 +1,12 @@
 //! Trials: changes that undo themselves unless a person keeps them, or a guard shows that they do no harm.
 //!
-//! A trial is a generation of the policy that decides on a lease. The guard is a process of its own. It renews the lease,
-//! measures both arms of each rule, and ends the trial. If the guard dies, the lease runs out, and the kernel lets the
-//! previous generation decide again. The next command clears what is left by [`sweep`].
+//! A trial is a generation of the policy that decides on a lease. The guard is a process of its own. It renews the
+//! lease, measures both arms of each rule, and ends the trial. If the guard dies, the lease expires, and the kernel
+//! lets the previous generation decide again. The next command clears the rest with [`sweep`].
 //!
-//! Each step of a trial locks the policy or a name. [`LockSubject::Trial`](crate::state::LockSubject::Trial) is locked for
-//! the whole change, so that one process at a time begins, changes or ends a trial.
+//! Each step of a trial locks the policy or a name.
+//! [`LockSubject::Trial`](crate::state::LockSubject::Trial) is locked for the whole change, so that only one
+//! process at a time begins, changes or ends a trial.
 
 pub mod advance;
 pub mod arms;

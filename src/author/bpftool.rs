@@ -1,8 +1,8 @@
 //! Objects for `bpftool struct_ops register`: one ops table, registered by its map, with the members that every kernel
 //! with struct_ops has.
 //!
-//! libbpf before 1.4, as in the bpftool of Debian 12, refuses a table with a member that the kernel lacks, even an empty
-//! one, and cannot register by link. tccc's own loader adapts an object to the kernel; bpftool does not.
+//! libbpf before 1.4, as in the bpftool of Debian 12, cannot register by link. It also refuses a table with a member
+//! that the kernel lacks, even an empty one. tccc's own loader adapts an object to the kernel; bpftool does not.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Compiles an algorithm's file, for BPF and natively, with the embedded headers and the host ring's C.
+//! Compiles an algorithm's file, for BPF and natively, with the embedded headers and the C files of the host ring.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use super::{recipe, template};
 use crate::catalog::source::SOURCES;
 use crate::failure::Failure;
 
-/// Path and text of the files that authors need in addition to [`SOURCES`]: the host ring's C, the template, and libbpf's
-/// headers.
+/// Path and text of the files that authors need in addition to [`SOURCES`]: the C files of the host ring, the template,
+/// and libbpf's headers.
 pub static FOR_AUTHORS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/author.rs"));
 /// Includes the warnings of the BPF build, so both builds accept the same code.
 const NATIVE_FLAGS: &str = "-shared -fPIC -O1 -g -DTCCC_HOST -Wall -Wextra -Wno-unused-parameter -fno-builtin \
                             -Wl,-Bsymbolic,-z,defs";
-/// What `tccc check` says of a sanitizer of undefined behaviour, and its flags. The most informative one comes first.
+/// What `tccc check` says about a sanitizer of undefined behaviour, and its flags. The most informative comes first.
 const SANITIZERS: [(&str, &[&str]); 3] = [
     ("with the sanitizer of undefined behaviour", &["-fsanitize=undefined", "-fno-sanitize-recover=all"]),
     (
@@ -55,10 +55,11 @@ impl BuildFolder {
         self.folder.path()
     }
 
-    /// A message with paths relative to the source, or to the embedded headers, which are gone when it is read.
+    /// A message with paths relative to the folder of the source, or to this one, which does not outlive the check.
     pub fn short(&self, message: &str) -> String {
         let folders = [self.path(), &self.home].map(|folder| format!("{}/", folder.display()));
-        folders.iter().fold(message.to_owned(), |text, folder| text.replace(folder, ""))
+        let named = folders.iter().filter(|folder| folder.len() > 1);
+        named.fold(message.to_owned(), |text, folder| text.replace(folder, ""))
     }
 
     /// The path of a file of the host ring.

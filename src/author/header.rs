@@ -1,6 +1,6 @@
 //! Checks the comment at the top of an algorithm's file: one sentence, then headings in a fixed order.
 //!
-//! `cargo xtask tidy` checks the files of `bpf/cc` with it.
+//! `cargo xtask tidy` applies this check to the files of `bpf/cc`.
 
 /// The headings; `Patents` may follow.
 pub const HEADINGS: [&str; 7] = ["Source", "Idea", "Equations", "Units", "Life", "Differs", "Kernel"];

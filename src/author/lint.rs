@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{header, name};
 use crate::catalog::Algorithm;
 
-/// The callbacks that the kernel requires; any one of each row is enough.
+/// The kernel requires one callback of each row.
 const NEEDED: [&[&str]; 3] = [&["ssthresh"], &["undo_cwnd"], &["cong_avoid", "cong_control", "cong_control___2"]];
 
 /// Applies all rules. An object that was not written for tccc has to meet only the kernel's rules.

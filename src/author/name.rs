@@ -6,7 +6,7 @@ use crate::catalog::{self, NAME_LENGTH_MAX};
 use crate::failure::Failure;
 use crate::kernel::congestion;
 
-/// The kernel's `dctcp` registers this second algorithm.
+/// The ops table to which the kernel's `dctcp` falls back without ECN.
 const BESIDE_DCTCP: &str = "dctcp_reno";
 const C_KEYWORDS: [&str; 37] = [
     "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",

@@ -42,7 +42,7 @@ fn reason(output: &Output) -> String {
         (Some(Ok(Signal::SIGXCPU)), _) => format!("it does not end within {CPU_SECONDS} s"),
         (Some(signal), _) => {
             let name = signal.map_or("a signal", Signal::as_str);
-            format!("it ends by {name}: undefined behaviour, or a bad pointer")
+            format!("it is killed by {name}: undefined behaviour, or a bad pointer")
         }
         (None, Some(line)) => line.to_owned(),
         (None, None) => err.lines().next().unwrap_or("it fails without a message").to_owned(),

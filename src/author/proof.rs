@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// Functions of shim.c that are not callbacks. An algorithm need not use them.
 const STAND_INS: [&str; 4] = ["tcp_slow_start", "tcp_cong_avoid_ai", "bpf_ktime_get_ns", "sock_of"];
-/// Statuses that count as proved. A dead property belongs to a function that is never called.
+/// Statuses that count as proved. A dead property belongs to code that is never reached.
 const CERTAIN: [&str; 3] = ["Valid", "Considered valid", "Dead"];
 /// Frama-C's own files: their properties say nothing about an algorithm.
 const FRAMA_C_OWN: &str = "FRAMAC_SHARE";

@@ -50,7 +50,7 @@ pub enum CheckGroup {
     Verifier,
     /// The native build under random connections
     Properties,
-    /// The fuzzer of clang
+    /// Clang's fuzzer
     Fuzzer,
     /// Frama-C
     Proof,
@@ -221,7 +221,7 @@ fn verify(algorithm: &Algorithm) -> CheckResult {
 
 fn fuzz(subject: &Subject, seconds: u32) -> CheckResult {
     if seconds == 0 {
-        return Err(Failure::unmet("not requested: `--fuzz 10s`").into());
+        return Err(Failure::unmet("not requested: add `--fuzz 10s`").into());
     }
     let fuzzed = fuzzer::fuzz(subject, subject.bench.path(), seconds)?;
     Ok(match fuzzed.crash {

@@ -1,7 +1,7 @@
-//! The host ring: an algorithm's native build, driven by a simulated kernel, and the properties every algorithm must have.
+//! The host ring: an algorithm's native build, driven by a simulated kernel, and the properties of every algorithm.
 //!
-//! `bpf/host/shim.c` provides the socket and the kernel functions that algorithms call. This module provides the order of
-//! the calls.
+//! `bpf/host/shim.c` provides the socket and the kernel functions that algorithms call. This module provides the order
+//! of the calls.
 
 pub mod connection;
 pub mod kernel;

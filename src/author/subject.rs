@@ -32,7 +32,7 @@ impl<'a> Subject<'a> {
         Subject { tunables: Vec::new(), ..self }
     }
 
-    /// Writes `tunables.h`: `TUNABLES(EACH)` with one `EACH(type, name, lowest, highest)` per tunable, and `PHASE_COUNT`.
+    /// Writes `tunables.h`: `TUNABLES(EACH)`, one `EACH(type, name, lowest, highest)` per tunable, and `PHASE_COUNT`.
     ///
     /// Errors: the folder cannot be written.
     pub fn write_tunables(&self, folder: &Path) -> Result<()> {

@@ -63,7 +63,7 @@ fn load_declared(name: &str, declaration: &Declaration, features: &Features) -> 
     keep(name, declaration)
 }
 
-/// Records that a name is declared. `tccc apply` undoes it once it is no longer declared.
+/// Records that a name is declared, so that `tccc apply` unloads it once it no longer is.
 fn keep(name: &str, declaration: &Declaration) -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;

@@ -91,7 +91,7 @@ fn person(what: String, why: impl Into<String>) -> Difference {
     Difference { what, cure: Cure::Person(why.into()) }
 }
 
-/// The note of an earlier `tccc apply` of the same folder.
+/// What an earlier `tccc apply` of the same folder recorded.
 fn declared_here<'a>(declaration: &Declaration, record: Option<&'a Record>) -> Option<&'a DeclaredIn> {
     record?.declared.as_ref().filter(|declared| declared.folder == declaration.folder)
 }
@@ -234,7 +234,7 @@ fn of_default(declaration: &Declaration, now: &str, instances: &[Instance]) -> R
     }))
 }
 
-/// As [`between`], for a folder that may be missing.
+/// Like [`between`], for a folder that may be missing.
 ///
 /// Errors: as [`super::file::read`] and [`between`].
 pub fn of_host(folder: &Path, features: &Features) -> Result<Vec<Difference>> {

@@ -1,7 +1,9 @@
 //! Reads the files of a declaration, and reports every mistake at once, each with its file, line and field.
 //!
 //! The files of the folder are read in the order of their names. A field of a later file overrides the same field of an
-//! earlier one, so `90-local.toml` overrides `10-site.toml`. `scenarios/policy/declared/README.md` describes the fields.
+//! earlier one, so `90-local.toml` overrides `10-site.toml`.
+//!
+//! `scenarios/policy/declared/README.md` describes the fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,7 +25,7 @@ const ALGORITHM_FIELDS: [&str; 5] = ["use", "tunables", "cgroup", "receiver", "a
 const DEFAULT: &str = "the name of a declared algorithm, such as \"dtcp\"";
 const USE: &str = "an algorithm of `tccc list`, or the path of an object file";
 
-/// A text with its place in the file, for a mistake that is found later.
+/// A text with its place in the file, for mistakes that are found later.
 #[derive(Debug, Clone)]
 struct PlacedText {
     text: String,
@@ -56,8 +58,7 @@ impl PlacedText {
     }
 }
 
-/// Errors: the folder cannot be read; a user other than root can change a file; every mistake in the files, and in the
-/// policy that they name.
+/// Errors: the folder cannot be read; another user can change a file; every mistake in the files and in their policy.
 pub fn read(folder: &Path) -> Result<Declaration, Failure> {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let files = files_of(&folder)?;

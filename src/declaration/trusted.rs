@@ -8,14 +8,14 @@ use nix::unistd::{getegid, geteuid};
 
 use crate::failure::Failure;
 
-/// In a folder with this bit, only its owner can replace a file.
+/// In a folder with this bit, only a file's owner can replace the file.
 const STICKY: u32 = 0o1000;
 const GROUP_WRITES: u32 = 0o020;
 const ALL_WRITE: u32 = 0o002;
 
 /// Accepts a missing file.
 ///
-/// Errors: another user can change the file or a folder above it; the hint has the command that repairs this.
+/// Errors: another user can change the file or a folder above it; the hint has the command that fixes this.
 pub(super) fn check(path: &Path) -> Result<(), Failure> {
     let Ok(real) = path.canonicalize() else { return Ok(()) };
     check_above(&real)?;

@@ -22,7 +22,7 @@ use crate::loader::{self, LoadOptions, Request};
 use crate::state::pins::Pins;
 use crate::state::{LockSubject, Store};
 
-/// Loads of an algorithm that another command unloads at the same time.
+/// Attempts to load algorithms that another command keeps unloading.
 const LOADS_MAX: usize = 5;
 
 #[derive(Debug)]
@@ -45,10 +45,10 @@ pub struct Removed {
     pub moves: Option<Moves>,
 }
 
-/// Loads the algorithms that the rules name and makes the rules decide, with `live` also for open connections.
+/// Loads the algorithms that the rules name and puts the rules into effect. With `live`, also for open connections.
 ///
 /// Errors: a rule names an algorithm or a namespace that does not exist; a trial is running; the kernel refuses. The
-/// current policy then stays, and what was loaded is unloaded.
+/// current policy then stays, and the algorithms just loaded are unloaded.
 /// Side effects: those of [`generation::apply`] and of [`loader::load`].
 pub fn apply(policy: &Policy, file: Option<&Path>, role: GenerationRole, live: bool) -> Result<Applied> {
     privilege::require("apply a policy", &rights(policy, live))?;
@@ -73,7 +73,7 @@ fn missing(policy: &Policy) -> Result<Vec<String>> {
     Ok(resolve::algorithms(policy).into_iter().filter(|name| !available.contains(name)).collect())
 }
 
-/// Makes the policy decide once all its algorithms are registered. Also returns the names that were loaded for it.
+/// Applies the generation once all its algorithms are registered. Also returns the names that were loaded for it.
 fn begin(new: NewGeneration, mut loaded: Vec<String>, features: &Features) -> Result<(GenerationRecord, Vec<String>)> {
     let store = Store::of_host();
     for _ in 0..LOADS_MAX {
@@ -82,11 +82,11 @@ fn begin(new: NewGeneration, mut loaded: Vec<String>, features: &Features) -> Re
             return Ok((generation::apply(&locked, new)?, loaded));
         }
         drop(locked);
-        // Another command unloaded one meanwhile, because no rule named it yet.
+        // Meanwhile, another command unloaded an algorithm that no rule named yet.
         loaded.extend(load_missing(new.policy, features)?);
     }
     let gone = missing(new.policy)?.first().cloned().unwrap_or_default();
-    let what = format!("\"{gone}\" is unloaded by another command as often as it is loaded");
+    let what = format!("another command keeps unloading \"{gone}\"");
     Err(Failure::failed(what).hint("apply the policy again").into())
 }
 
@@ -130,9 +130,9 @@ pub fn remove(live: bool) -> Result<Removed> {
     let pins = PolicyPins::of_host();
     let store = Store::of_host();
     let was_there = pins.as_ref().is_some_and(|pins| !pins.is_empty()) || super::record::path(&store).exists();
-    // Held open: the labels of open connections outlive the policy's pins.
     let record = PolicyRecord::read(&store).unwrap_or_default();
     let active = pins.as_ref().filter(|_| live).and_then(|pins| Some((pins, generation::active(pins, &record)?)));
+    // Opened before the pins are removed, because the sweep below needs the labels.
     let shared = active.map(|(pins, number)| shared(pins, number)).transpose()?;
     if was_there {
         generation::remove(&store.lock(LockSubject::Policy)?, pins.as_ref())?;
@@ -185,7 +185,7 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
 #[derive(Debug, Default)]
 pub struct PolicyStanding {
     pub generation: Option<GenerationRecord>,
-    /// `None` without the right to read them.
+    /// `None` if this user may not read them.
     pub counts: Option<PolicyCounts>,
     pub trial: Option<TrialRecord>,
     /// One phrase for each difference from what was applied.
@@ -215,7 +215,7 @@ pub fn standing() -> Result<PolicyStanding> {
     Ok(PolicyStanding { drift: drift_of(&generation, pins), generation: Some(generation), counts, trial })
 }
 
-/// The drift if no generation of the record decides by a pin of this host.
+/// The drift if no recorded generation is in effect through a pin of this host.
 fn without_policy(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Vec<String> {
     let has_pins = pins.is_some_and(|pins| !pins.is_empty());
     let what = if generation::decides_elsewhere(pins, record).is_some() {

@@ -1,4 +1,4 @@
-//! What a generation did with the connections that it decided, counted in the kernel.
+//! Reads the kernel's counts of what a generation did with connections.
 
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::pins::PolicyPins;
 use super::rule::{ARMS_MAX, Policy};
 
-/// Words of `struct policy_counts`: one per outcome, and one more.
+/// Words of `struct policy_counts`: one per outcome, and `over_route`.
 const COUNTS_WORDS: usize = 8;
 
 /// Connections of one arm by outcome.

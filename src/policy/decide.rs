@@ -7,7 +7,7 @@ use super::hash;
 use super::rule::{Arm, CgroupName, Match, Policy, Ports, Rule, Split, Way};
 use super::table::Resolved;
 
-/// A connection as a rule sees it. `None` is unknown and counts as a match.
+/// A connection as a rule sees it. `None` means unknown and matches every condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionView {
     pub local: SocketAddr,
@@ -16,7 +16,7 @@ pub struct ConnectionView {
     /// Path below the mount.
     pub cgroup: Option<String>,
     pub netns_cookie: Option<u64>,
-    /// The current algorithm, or the one without a policy.
+    /// The algorithm that the connection has, or had before a policy gave it another.
     pub algorithm: Option<String>,
 }
 

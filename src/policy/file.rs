@@ -172,7 +172,7 @@ impl Reader<'_> {
         Some(name.to_owned())
     }
 
-    /// Refuses the first rule with which the policy has too many arms.
+    /// Refuses the rule that takes the policy past its limit of arms.
     fn check_arms_of_all(&mut self, rule: &TomlTable<'_>, arms: usize, tally: &mut PolicyTally) {
         let before = tally.arms;
         tally.arms += arms;
@@ -190,7 +190,7 @@ fn integer(field: &Field<'_>) -> Option<i64> {
     i64::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-/// The characters that the kernel allows in the name of an algorithm; rules have the same ones.
+/// Whether a text is a name of at most `longest` bytes. Rules allow the same characters as the kernel's algorithms.
 fn is_name(text: &str, longest: usize) -> bool {
     let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     (1..=longest).contains(&text.len()) && text.chars().all(is_of_a_name)

@@ -1,7 +1,7 @@
-//! Applies, replaces and removes generations of the policy. After a kill at any step, the next command continues.
+//! Applies, replaces and removes generations of the policy. If a command is killed, the next one continues.
 //!
-//! The program that the cgroup's link attaches shows which generation decides. [`settle`] adjusts everything else to that.
-//! Every command that changes something calls it first.
+//! The program that the cgroup's link attaches shows which generation decides. [`settle`] adjusts everything else to
+//! that. Every command that changes something calls [`settle`] first.
 
 use std::fs::File;
 use std::io;
@@ -36,19 +36,19 @@ pub struct NewGeneration<'a> {
 
 #[derive(Debug)]
 pub enum GenerationRole {
-    /// Decides for good while no trial runs.
+    /// Decides until another policy replaces it. Refused while a trial runs.
     Permanent,
-    /// Begins a trial with a whole lease. [`apply`] fills in the trial's generations.
+    /// Begins a trial with a full lease. [`apply`] fills in the trial's generations.
     Begins(TrialRecord),
-    /// Replaces the generation on trial by its next step, on the lease until `until_ns` (CLOCK_BOOTTIME, nanoseconds).
+    /// Replaces the generation on trial with its next step. The lease ends at `until_ns` (CLOCK_BOOTTIME, nanoseconds).
     Continues { trial: TrialRecord, until_ns: u64 },
-    /// Ends the trial with success: the same rules for good.
+    /// Ends the trial with success: the same rules become permanent.
     Concludes,
 }
 
-/// Makes a policy decide in place of the current one.
+/// Puts a policy into effect instead of the current one.
 ///
-/// Errors: a trial is running; the kernel refuses; somebody else's program is in the way. The current policy then stays.
+/// Errors: a trial is running; the kernel refuses; another program allows none beside it. The current policy stays.
 /// Side effects: pins, a record, and a program on the root of the cgroups. [`remove`] undoes all of them.
 pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let pins = PolicyPins::of(Pins::writable()?);
@@ -63,7 +63,7 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
         }
     }
     let before = active(&pins, &record);
-    // At every step of a trial, the generation from before the trial decides after the lease.
+    // At every step of a trial, the generation from before the trial decides once the lease expires.
     let previous = within.as_ref().map_or(before, |trial| trial.previous);
     let number = record.next_number();
     record.number_arms(new.policy);
@@ -184,7 +184,7 @@ pub fn active(pins: &PolicyPins, record: &PolicyRecord) -> Option<u32> {
     Some(generation.number)
 }
 
-/// The record's program that decides by a pin in another BPF file system.
+/// The recorded program that is attached through a pin in another BPF file system.
 ///
 /// None: there is none, or this user may not look for it.
 pub fn decides_elsewhere(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Option<u32> {
@@ -241,7 +241,7 @@ fn clear_if_unused(pins: &PolicyPins, record: &PolicyRecord) -> Result<()> {
     if record.generations.is_empty() && !pins.is_empty() { pins.remove_all() } else { Ok(()) }
 }
 
-/// Ends the policy. Without pins on this host only detaches the program.
+/// Ends the policy: detaches its program, and removes its pins and its record.
 ///
 /// Errors: not permitted; the BPF file system is read-only.
 pub fn remove(locked: &Locked, pins: Option<&PolicyPins>) -> Result<()> {

@@ -63,7 +63,7 @@ impl LabelReader {
         now.and_then(|labels| bpf::map_id(&labels).ok()) == Some(self.map_id)
     }
 
-    /// Number of rule and arm of each labelled socket, by socket cookie. Labels of removed arms are left out.
+    /// Number of rule and arm of each labelled socket, by socket cookie. Sockets that no rule decides now are left out.
     pub fn read(&self) -> Result<HashMap<u64, u32>> {
         let mut found = HashMap::new();
         iterate::rows(&self.link, MARK_BYTES, |rows| {

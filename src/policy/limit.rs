@@ -19,7 +19,7 @@ const METRIC: &str = "a metric before the sign: retransmitted, timeouts, rtt_inf
 impl FromStr for GuardLimit {
     type Err = ParseError;
 
-    /// Reads `METRIC<VALUE` or `METRIC>VALUE`, with or without blanks around each part.
+    /// Reads `METRIC<VALUE` or `METRIC>VALUE`, with or without spaces around each part.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let refuse = |expected, meant| ParseError { meant, ..ParseError::new(text, expected) };
         let at = text.find(['<', '>']).ok_or_else(|| refuse(FORM, None))?;

@@ -66,7 +66,7 @@ impl PolicyPins {
         !self.folder.exists()
     }
 
-    /// Whether this user may see if anything is pinned.
+    /// Whether this user may check if anything is pinned.
     pub fn may_be_seen(&self) -> bool {
         self.folder.try_exists().is_ok()
     }

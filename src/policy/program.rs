@@ -36,7 +36,7 @@ pub struct LoadedPolicy {
     pub parts: Vec<(&'static str, OwnedFd)>,
 }
 
-/// Loads a generation and fills its tables. `labels` are those of the previous generation. A trial has a lease.
+/// Loads a generation and fills its tables. `labels` are those of the previous generation. Only a trial has a lease.
 ///
 /// Errors: the kernel refuses the program, or lacks what rules by cgroup need; out of memory for the tables.
 /// Side effects: with rules by cgroup, programs on the kernel's cgroup tracepoints while the value lives.
@@ -77,7 +77,7 @@ pub fn load(
     }
     let mut parts = Vec::new();
     if has_cgroups {
-        // The release program first, so that every cgroup that is noted is also forgotten.
+        // Attaches the release program first, so that every noted cgroup is also forgotten.
         for (name, program) in [("release", &skel.progs.tccc_cg_release), ("mkdir", &skel.progs.tccc_cg_mkdir)] {
             let link = program.attach().with_context(|| format!("follow cgroups ({name})"))?;
             parts.push((name, link.as_fd().try_clone_to_owned()?));
@@ -105,7 +105,7 @@ impl LoadedPolicy {
     }
 }
 
-/// Explains why the kernel refused a program of the policy. `what` cannot be done without it, in a verb phrase.
+/// Explains why the kernel refused a program of the policy. `what` completes "cannot …".
 pub(super) fn refusal(what: &str, error: &libbpf_rs::Error) -> anyhow::Error {
     const OTHERS: [&str; 6] = ["libbpf:", "processed ", "-- ", "verification time", "stack depth", "mark_precise"];
     let log = libbpf_log::take();
@@ -117,7 +117,7 @@ pub(super) fn refusal(what: &str, error: &libbpf_rs::Error) -> anyhow::Error {
     Failure::unmet(what).hint("`tccc -v` shows the verifier's log; `tccc doctor` lists what this host lacks").into()
 }
 
-/// Writes the tables of an opened object. The program that decides and the one that sweeps share their layout.
+/// Writes the rules into an opened object and sizes its maps. Works for the deciding and for the sweeping program.
 macro_rules! set_up {
     ($open:expr, $tables:expr) => {{
         let (open, tables): (_, &$crate::policy::table::RuleTables) = ($open, $tables);
@@ -155,7 +155,7 @@ macro_rules! set_up {
 }
 pub(super) use set_up;
 
-/// Fills the tables of a loaded object of either kind.
+/// Fills the maps of a loaded object: of the deciding or of the sweeping program.
 macro_rules! fill {
     ($maps:expr, $tables:expr) => {{
         let (maps, tables): (_, &$crate::policy::table::RuleTables) = ($maps, $tables);
@@ -181,15 +181,15 @@ pub(super) fn write_all(map: &impl MapCore, entries: Vec<MapEntry>) -> Result<()
 
 /// Notes every existing cgroup that matters to a rule, by its id. The kernel program notes later ones.
 ///
-/// A cgroup is noted before its children are listed. A cgroup made meanwhile is either listed here, or the kernel program
-/// knows its parent.
+/// A cgroup is noted before its children are listed. A cgroup made meanwhile is either listed here, or its parent is
+/// already known to the kernel program.
 ///
 /// Errors: cgroup v2 is not mounted; the map is full. A cgroup that vanishes meanwhile is left out.
 fn note_cgroups(tree: &CgroupTree, map: &impl MapCore) -> Result<()> {
     let note = |id: u64, place: &CgroupPlace| {
         if *place != CgroupPlace::default() {
             let noted = map.update(&id.to_ne_bytes(), &place.bytes(), MapFlags::ANY);
-            noted.context("note a cgroup: more are below those of the rules than there is room for")?;
+            noted.context("note a cgroup: more cgroups are below those of the rules than the table holds")?;
         }
         Ok(true)
     };

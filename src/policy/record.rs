@@ -1,7 +1,7 @@
 //! The record of this host's policy: its generations with their rules, and the running trial.
 //!
-//! The record is written before each change, so that it lists everything in the kernel. It does not say which generation
-//! decides: the cgroup's link shows that.
+//! The record is written before each change, so that it lists everything in the kernel. It does not say which
+//! generation decides: the cgroup's link shows that.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub struct PolicyRecord {
     pub schema: u32,
     /// Shape: ascending numbers; applying the last one may have been interrupted.
     pub generations: Vec<GenerationRecord>,
-    /// The arm of each number in labels, from number 1.
+    /// The arms by their number in labels; the first has number 1.
     pub slots: Vec<ArmSlot>,
     pub trial: Option<TrialRecord>,
     /// The trial of a generation that is about to decide.
@@ -42,11 +42,11 @@ pub struct GenerationRecord {
     pub file: Option<PathBuf>,
     /// Includes the rules that a trial adds.
     pub policy: Policy,
-    /// Connections in this cgroup and below are decided.
+    /// The policy decides connections in this cgroup and below.
     pub cgroup: PathBuf,
 }
 
-/// An arm as labels number it.
+/// The arm that a number in labels stands for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ArmSlot {
     pub rule: String,
@@ -62,7 +62,7 @@ pub struct TrialRecord {
     pub previous: Option<u32>,
     /// CLOCK_BOOTTIME, nanoseconds.
     pub began_ns: u64,
-    /// The trial ends then unless a person decides before. CLOCK_BOOTTIME, nanoseconds. `None` if only a person or a
+    /// The trial ends then unless a person decides earlier. CLOCK_BOOTTIME, nanoseconds. `None` if only a person or a
     /// limit ends the trial.
     pub deadline_ns: Option<u64>,
     /// How long the kernel lets the trial decide after the guard renewed the lease, nanoseconds.
@@ -75,10 +75,10 @@ pub struct TrialRecord {
     pub loaded: Vec<String>,
     /// A person stopped the steps. The guard still judges.
     pub paused: bool,
-    /// A person keeps the trial. If the command that keeps it is killed, the guard or the next command continues.
+    /// A person confirmed the trial. If that command is killed, the guard or the next command finishes its work.
     #[serde(default)]
     pub confirmed: bool,
-    /// SHA-256 of the rules as the trial began.
+    /// SHA-256 of the rules when the trial began.
     #[serde(default)]
     pub policy: Option<String>,
     /// Shape: one entry for each rule with limits or steps.
@@ -101,7 +101,7 @@ pub struct RuleProgress {
     pub rule: String,
     /// Index of the current step. 0 without steps.
     pub step: usize,
-    /// Begin of the step, CLOCK_BOOTTIME, nanoseconds.
+    /// Start of the step, CLOCK_BOOTTIME, nanoseconds.
     pub since_ns: u64,
     pub state: RuleState,
 }
@@ -174,9 +174,9 @@ pub fn folder(store: &Store) -> PathBuf {
 }
 
 impl PolicyRecord {
-    /// The result is empty if there is no record.
+    /// Reads the record. Without one, the result is empty.
     ///
-    /// Errors: the record cannot be read. Only the pins then show what is in the kernel.
+    /// Errors: the record is damaged, or of another version. Only the pins then show what is in the kernel.
     pub fn read(store: &Store) -> Result<Self> {
         let empty = PolicyRecord { schema: RECORD_SCHEMA, ..PolicyRecord::default() };
         let Ok(bytes) = fs::read(path(store)) else { return Ok(empty) };
@@ -209,7 +209,7 @@ impl PolicyRecord {
         self.generations.iter().map(|generation| generation.number).max().unwrap_or(0) + 1
     }
 
-    /// Gives a number to each arm of a policy that has none.
+    /// Numbers the arms of a policy that have no number yet.
     pub fn number_arms(&mut self, policy: &Policy) {
         let wanted: Vec<ArmSlot> = slots_of(policy).collect();
         let missing: Vec<&ArmSlot> = wanted.iter().filter(|slot| !self.slots.contains(slot)).collect();

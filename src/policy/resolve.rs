@@ -29,7 +29,7 @@ pub fn resolve(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
     resolved(policy, record, netns)
 }
 
-/// As [`resolve`], but a namespace that is gone matches nothing.
+/// Like [`resolve`], but a namespace that is gone matches nothing.
 ///
 /// Errors: this kernel provides no type information.
 pub fn resolve_present(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
@@ -104,9 +104,9 @@ fn limits_are_counted(policy: &Policy, counts_timeouts: bool) -> Result<()> {
     Ok(())
 }
 
-/// Suggests to load a kernel module, which only a person may do.
+/// Suggests loading a kernel module. Only a person may do that.
 fn unknown(name: &str, why: Failure) -> Failure {
-    let module = format!("`modprobe tcp_{name}` if it is one of the kernel");
+    let module = format!("`modprobe tcp_{name}` if it is a kernel module");
     Failure { hint: Some(why.hint.map_or(module.clone(), |hint| format!("{hint}; {module}"))), ..why }
 }
 

@@ -12,7 +12,7 @@ use strum::{Display, IntoStaticStr};
 use crate::units::prefix::Prefix;
 use crate::units::{BitsPerSec, ParseError, format_duration};
 
-/// The kernel program has one bit a rule in a 64-bit word.
+/// The kernel program has one bit per rule in a 64-bit word.
 pub const RULES_MAX: usize = 64;
 /// Arms of all rules together.
 pub const ARMS_MAX: usize = 256;
@@ -198,7 +198,7 @@ pub enum GuardMetric {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Allowed {
-    /// A factor on the value of the unchanged connections.
+    /// A multiple of the value of the unchanged connections.
     Relative(f64),
     /// In the metric's unit.
     Absolute(f64),
@@ -251,7 +251,7 @@ impl Policy {
 }
 
 impl Rule {
-    /// A rule of a file without options: it overrides routes, but not the choices of programs.
+    /// A rule with a file's defaults: it overrides routes, but not the choices of programs.
     pub fn new(name: impl Into<String>, when: Match, split: Split) -> Self {
         Rule { name: name.into(), line: 0, when, split, overrides: false, overrides_route: true, trial: None }
     }

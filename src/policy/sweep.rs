@@ -1,4 +1,4 @@
-//! Open sockets under a policy: shows what the rules say of each, and moves them to it.
+//! Applies a policy to open sockets: shows what the rules say about each, or gives each its algorithm.
 
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -35,7 +35,7 @@ pub struct SweepParts {
     pub number: u32,
 }
 
-/// An open connection, and what the rules say of it now.
+/// An open connection, and what the rules say about it now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sight {
     pub cookie: u64,
@@ -70,7 +70,7 @@ pub struct SocketLabel {
     pub before: String,
 }
 
-/// Open connections by what moving them did.
+/// Numbers of open connections, by what the move did to them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Moves {
     pub seen: u64,
@@ -83,7 +83,9 @@ pub struct Moves {
     pub failed: u64,
 }
 
-/// Looks at the open connections of every network namespace that can be entered. Without `shared` there are no labels.
+/// Looks at the open connections of every network namespace that can be entered.
+///
+/// Without `shared`, there are no labels, and no rule by cgroup matches.
 ///
 /// Errors: a capability is missing; the kernel refuses the program.
 /// Shape: in the order of namespaces and of the kernel's tables.
@@ -105,7 +107,7 @@ pub fn look(tables: &RuleTables, shared: Option<&SweepParts>) -> Result<Vec<Sigh
     Ok(sights)
 }
 
-/// Gives every open connection what the rules say. Takes back what an earlier policy gave and no rule gives now.
+/// Gives every open connection the algorithm of its rule. Takes back what an earlier policy gave and no rule gives now.
 ///
 /// Errors: a capability is missing; the kernel refuses the program or the algorithm that resets pacing.
 /// Side effects: connections change their algorithm; the algorithm that resets pacing is registered meanwhile.
@@ -148,7 +150,7 @@ pub struct Refreshes {
     pub failed: u64,
 }
 
-/// Makes listening sockets choose `name` again, so that they get its latest code; with `moves_open` connections too.
+/// Makes listening sockets choose `name` again, so that they get its latest code. With `moves_open`, connections too.
 ///
 /// Errors: a capability is missing; the kernel refuses the program.
 /// Side effects: moved connections keep their window and start with fresh private state of the algorithm.

@@ -1,4 +1,4 @@
-//! The tables of the kernel program. Each value of a condition has a 64-bit word with one bit a rule.
+//! The tables of the kernel program. Each value of a condition has a 64-bit word with one bit per rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::hash;
 use super::rule::{CgroupName, Policy, Portion, Ports, Rule, SplitBy, Way};
 use crate::units::prefix::Prefix;
 
-/// One bit a rule.
+/// One bit per rule.
 pub type RuleSet = u64;
 
 /// Rule flags of the kernel program.

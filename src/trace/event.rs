@@ -20,7 +20,7 @@ pub const EVENT_VERSION: u32 = 1;
 /// The kernel's "infinite" threshold.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// Declares an enum that is a number in the kernel and a word in every output; the last expression decodes other numbers.
+/// Declares an enum that is a number in the kernel and a word in every output. `$unknown` decodes any other number.
 macro_rules! words {
     (
         $(#[$note:meta])* $name:ident, $byte:ident $unknown:expr,
@@ -70,7 +70,7 @@ macro_rules! words {
 }
 
 words! {
-    /// The reason of an event.
+    /// The reason for an event.
     EventKind, byte Err(DecodeError::Unknown("kind", byte.into())), {
         Open = 1 "open",
         /// The sampling interval passed.
@@ -106,7 +106,7 @@ pub(crate) struct EventField {
     pub kind: FieldType,
     pub shown: ColumnPlace,
     pub value: for<'a> fn(&'a Event) -> Option<FieldValue<'a>>,
-    /// First byte and number of bytes; of an endpoint, those of the address.
+    /// First byte and number of bytes; for an endpoint, those of its address.
     pub place: [usize; 2],
 }
 
@@ -115,8 +115,8 @@ macro_rules! event {
     ($($(#[$note:meta])* $name:ident: $type:ty = $at:literal $layout:expr, $shown:expr;)+) => {
         /// The state of one socket at one moment. Counts are cumulative.
         ///
-        /// Shape: a stream is sorted by time per socket. A gap means that nothing was sampled, or that events were dropped;
-        /// the stream counts the dropped ones.
+        /// Shape: a stream is sorted by time per socket. A gap means that nothing was sampled, or that events were
+        /// dropped. The stream counts dropped events.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         pub struct Event {
             $($(#[$note])* pub $name: $type,)+
@@ -149,7 +149,7 @@ macro_rules! event {
             }
         }
 
-        /// Offset of each field in `struct tccc_event`; of an endpoint, that of its address.
+        /// Offset of each field in `struct tccc_event`; for an endpoint, the offset of its address.
         #[allow(non_upper_case_globals, reason = "the names are those of the fields")]
         pub mod offset {
             $(pub const $name: usize = $at;)+

@@ -1,6 +1,7 @@
 //! Selects sockets by port, address, algorithm, cgroup and network namespace.
 //!
-//! A socket must match one value of each given kind. The kernel program decides once per socket.
+//! A socket must match one value of each given kind. The kernel program decides once per socket, and again after
+//! a change of its algorithm.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! Gathers what events lack: idle sockets, owners, cgroups, layouts, costs and arms of a policy.
 //!
-//! The work is done on a thread that rests ten times as long as it works.
+//! A thread of its own does the work. It rests ten times as long as it works.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -26,7 +26,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 const ARMS_EVERY: Duration = Duration::from_secs(1);
 /// Rest after each piece of work, as a multiple of its duration.
 const REST: u32 = 10;
-/// Longest time until the thread notices that it is no longer needed.
+/// Longest wait for a request before the thread checks what is due.
 const NAP: Duration = Duration::from_millis(100);
 /// Most arrivals per parcel, and most parcels in the queue.
 const PARCEL: usize = 1024;

@@ -28,13 +28,13 @@ pub const RING_BYTES_MAX: u32 = 1 << 30;
 pub const SOCKETS_MAX: u32 = 1 << 17;
 /// `DROP_RING_FULL` and `DROP_NO_PLACE` of the kernel program.
 const DROP_REASONS: [u32; 2] = [0, 1];
-/// Loss events of one socket are at least this part of the sampling interval apart.
+/// The sampling interval divided by this is the shortest time between loss events of one socket.
 pub const LOSS_GAPS_PER_INTERVAL: u32 = 10;
-/// The reader wakes when this part of the ring buffer is unread.
+/// Divisor of the ring buffer's size: the reader wakes when this much is unread.
 const WAKE_PART: u32 = 4;
-/// When this part of the ring buffer is unread, timer samples wait for the next tick and leave room for other events.
+/// Divisor of the ring buffer's size: when this much is unread, timer samples wait and leave room for other events.
 const YIELD_PART: u32 = 2;
-/// Events consumed before the caller gets them.
+/// Most events consumed before the caller gets them.
 const BATCH_EVENTS: usize = 4096;
 
 /// Passes events from the ring buffer's callback to [`Tracer::poll`].
@@ -55,8 +55,8 @@ pub struct Tracer {
 pub enum Sampling {
     /// At the first packet after each interval; zero: at every packet. Runs a program at every packet of the host.
     ByPacket(Duration),
-    /// Once per interval, for every socket that changed. Falls back to `ByPacket` if the kernel or the process cannot do
-    /// it, or for intervals under a millisecond.
+    /// Once per interval, for every socket that changed. Falls back to `ByPacket` for intervals under a millisecond, or
+    /// if the kernel or the process cannot use the timer.
     ByClock(Duration),
 }
 
@@ -66,7 +66,7 @@ impl Tracer {
     /// `ring_bytes` is rounded up to a power of two between [`RING_BYTES_MIN`] and [`RING_BYTES_MAX`].
     ///
     /// Errors: a capability, the kernel's type information or the tracepoint for packets is missing.
-    /// Side effects: attaches programs to the kernel's TCP tracepoints until this process ends.
+    /// Side effects: attaches programs to the kernel's TCP tracepoints until the tracer is dropped.
     pub fn start(filter: &Filter, sampling: Sampling, ring_bytes: u32) -> Result<Tracer> {
         privilege::require("trace sockets", &[Capability::Bpf, Capability::Perfmon])?;
         let kernel = Types::of_running_kernel()?;

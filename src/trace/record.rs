@@ -1,8 +1,8 @@
 //! Recordings of the arrivals of a source, readable up to the last whole block however the writer ends.
 //!
-//! A file starts with [`MAGIC`] and the format number. Blocks follow (`record/block.rs`): a head, then events and facts,
-//! and an end if the recording is complete. The meaning of a format never changes. A reader knows every format up to its
-//! own.
+//! A file starts with [`MAGIC`] and the format number. Blocks follow (`record/block.rs`): a head, then events and
+//! facts, and an end if the recording is complete. The meaning of a format never changes. A reader knows every format
+//! up to its own.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -34,7 +34,7 @@ pub const FORMAT: u32 = 1;
 const BLOCK_EVENTS: usize = 2048;
 /// Bytes of facts per block.
 const BLOCK_FACTS: usize = 256 << 10;
-/// Longest time until an event is written: the loss when the process is killed.
+/// Longest time until an event is written, and so the most that is lost when the process is killed.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
 /// The first block of a recording.

@@ -13,7 +13,7 @@ use super::record::read::{BlockContent, RecordingReader, Want};
 use super::source::{EventSource, Playback};
 use crate::failure::Failure;
 
-/// A jump starts reading this long before its target. Sweeps show every socket more often.
+/// A jump starts reading this long before its target. Sweeps, which show every socket, come more often.
 const LEAD_NS: u64 = 120_000_000_000;
 /// Most events per poll, so that a viewer stays responsive at any speed.
 const BATCH_EVENTS: usize = 100_000;
@@ -63,8 +63,8 @@ impl Replay {
         })
     }
 
-    /// Reads events up to the position, but at most a batch. After a full batch, the position of a normal replay moves back
-    /// to the batch's end; a jump continues with the next poll.
+    /// Reads events up to the position, but at most a batch. After a full batch, the position of a normal replay moves
+    /// back to the batch's end. A jump continues with the next poll.
     fn hand_over(&mut self, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         let mut handed = 0;
         loop {

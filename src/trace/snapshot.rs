@@ -22,8 +22,8 @@ const PASSES_MAX: usize = 4;
 
 #[derive(Debug)]
 pub struct Sweep {
-    /// Shape: one `Snapshot` event per socket, in the order of namespaces and the kernel's table. The sockets are read one
-    /// after the other, not at one moment.
+    /// Shape: one `Snapshot` event per socket, in the order of namespaces and the kernel's table. The sockets are read
+    /// one after the other, not at one moment.
     pub sockets: Vec<Event>,
     pub seen: SweptNamespaces,
 }
@@ -51,7 +51,7 @@ pub fn sweep(filter: &Filter) -> Result<Sweep> {
     Ok(Sweep { sockets, seen })
 }
 
-/// [`sweep`], but calls `take` with pieces of whole encoded events as the kernel returns them.
+/// Like [`sweep`], but calls `take` with pieces of whole encoded events as the kernel returns them.
 ///
 /// Errors: as [`sweep`], and those of `take`.
 pub fn sweep_encoded(filter: &Filter, mut take: impl FnMut(&[u8]) -> Result<()> + Send) -> Result<SweptNamespaces> {
@@ -78,7 +78,7 @@ pub fn sweep_encoded(filter: &Filter, mut take: impl FnMut(&[u8]) -> Result<()> 
     })
 }
 
-/// The namespaces to sweep, the number of hidden ones, and whether this kernel's iterator visits each socket exactly once.
+/// The namespaces to sweep, the number of hidden ones, and whether the kernel's iterator visits each socket just once.
 fn targets(filter: &Filter) -> Result<(Vec<Netns>, usize, bool)> {
     // Exact iterators remember their position by this type.
     let is_exact = Types::of_running_kernel()?.has(TypeKind::Union, "bpf_tcp_iter_batch_item");
@@ -89,7 +89,7 @@ fn targets(filter: &Filter) -> Result<(Vec<Netns>, usize, bool)> {
     Ok((namespaces, if has_all { 0 } else { found.hidden }, is_exact))
 }
 
-/// Reads the sockets of this thread's namespace until a pass finds no new one. The latest row of each counts.
+/// Reads the sockets of this thread's namespace until a pass finds no new one. Keeps the latest row of each socket.
 fn read_until_stable(link: &Link, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let mut sockets: Vec<u8> = Vec::new();
     let mut places: HashMap<[u8; 8], usize> = HashMap::new();

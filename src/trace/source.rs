@@ -19,7 +19,7 @@ pub trait EventSource {
     /// "live", or the name of a recording, with host and date.
     fn title(&self) -> String;
 
-    /// Missing or less precise data, in sentences.
+    /// Describes missing or less precise data, in sentences.
     fn notices(&self) -> Vec<String>;
 
     /// Whether this source has switched the kernel's BPF statistics on.

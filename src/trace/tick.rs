@@ -21,7 +21,7 @@ const NUMBERS_AT: usize = 16;
 
 /// Whether this kernel and process can sample by a timer.
 pub(super) fn is_possible(kernel: &Types, has_tracepoint: impl Fn(&str) -> bool) -> bool {
-    // The youngest of these is bpf_loop: Linux 5.17.
+    // The newest of these is bpf_loop: Linux 5.17.
     ["bpf_loop", "bpf_iter_tcp", "bpf_iter_task_file"]
         .into_iter()
         .all(|function| kernel.has(TypeKind::Function, function))
@@ -33,8 +33,8 @@ pub(super) fn is_possible(kernel: &Types, has_tracepoint: impl Fn(&str) -> bool)
 
 /// Registers every open socket with the tracer.
 ///
-/// The pass by process includes sockets in namespaces that cannot be found. The pass by namespace includes sockets that no
-/// process holds any more.
+/// The pass by process includes sockets in namespaces that cannot be found. The pass by namespace includes sockets that
+/// no process holds any more.
 ///
 /// Errors: a network namespace cannot be entered.
 pub(super) fn meet_all(by_namespace: &Link, by_process: &Link, filter: &Filter) -> Result<()> {

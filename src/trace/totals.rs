@@ -53,7 +53,7 @@ pub struct GroupTotals {
     find_labels: FindLabels,
     filter: Filter,
     sweeps: u64,
-    /// Connections that earlier programs could not count.
+    /// [`CountedGroups::uncounted`] of earlier programs.
     uncounted: u64,
     ledger: Ledger,
 }
@@ -142,8 +142,8 @@ impl GroupTotals {
 
     /// Replaces the program, because the policy changed and its labels are in another map.
     ///
-    /// Sums without an arm are taken over; those with an arm end with their policy. The milliseconds of the change are not
-    /// counted.
+    /// Sums without an arm are taken over; those with an arm end with their policy. Nothing is counted during the few
+    /// milliseconds of the change.
     fn follow(&mut self, labels: Option<&LabelMap>) -> Result<()> {
         let filter = self.filter.clone(); // the closure borrows `self`
         let mut left = Vec::new();
@@ -180,7 +180,7 @@ impl GroupTotals {
         Ok(namespaces.hidden as u64)
     }
 
-    /// Names the cgroups, and forgets those that are gone because the room is bounded.
+    /// Names the cgroups. Forgets removed ones, because the map has limited room.
     fn with_paths(&mut self, groups: Vec<CountedGroup>) -> Result<Vec<CountedGroup>> {
         if self.ledger.lacks_a_path(&groups) || self.sweeps.is_multiple_of(LOOK_EVERY) {
             match cgroup::paths(CGROUPS_MAX) {

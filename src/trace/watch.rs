@@ -47,13 +47,13 @@ impl Watch {
     /// Starts to watch.
     ///
     /// Errors: those of [`Tracer::start`].
-    /// Side effects: those of [`Tracer::start`]; a thread that reads sockets, processes and cgroups and uses at most a tenth
-    /// of a processor.
+    /// Side effects: those of [`Tracer::start`]; a thread that reads sockets, processes and cgroups, and uses at most a
+    /// tenth of a processor.
     pub fn start(settings: WatchSettings) -> Result<Watch> {
         Watch::start_gathering(settings, Scope::All)
     }
 
-    /// [`Watch::start`] with less work for the thread.
+    /// Like [`Watch::start`], with only the work of `scope` for the thread.
     pub fn start_gathering(settings: WatchSettings, scope: Scope) -> Result<Watch> {
         let tracer = Tracer::start(&settings.filter, Sampling::ByClock(settings.interval), settings.ring_bytes)?;
         let notices = tracer.notices().to_vec();

@@ -33,7 +33,7 @@ enum Stage {
 }
 
 impl WholeRecording {
-    /// Opens a recording to read the events of some connections. Without rules, connections of all rules and of none pass.
+    /// Opens a recording to read the events of some connections. Without rules, all connections pass.
     ///
     /// Errors: those of [`RecordingReader::open`].
     pub fn open(path: &Path, filter: Filter, rules: BTreeSet<String>) -> Result<WholeRecording> {

@@ -1,4 +1,4 @@
-//! Sums over the connections of each arm, kept by a kernel program.
+//! Reads the sums over the connections of each arm, which a kernel program keeps.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;

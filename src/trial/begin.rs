@@ -29,7 +29,7 @@ pub struct TrialPlan {
     pub subject: TrialSubject,
     /// Includes the rules that the trial adds.
     pub policy: Policy,
-    /// The trial then ends unless a person keeps it. `None` if its rules have times.
+    /// The trial ends after this time unless a person confirms it. `None` if its rules have times.
     pub patience: Option<Duration>,
     /// Move open connections too.
     pub live: bool,
@@ -39,8 +39,8 @@ pub struct TrialPlan {
 
 /// Begins a trial. `guard` is the command that calls [`super::guard::run`].
 ///
-/// Errors: another trial is running; this kernel does not count the metric of a limit; those of [`change::apply`]. What was
-/// loaded for the trial is then unloaded.
+/// Errors: another trial is running; this kernel does not count the metric of a limit; those of [`change::apply`]. The
+/// algorithms loaded for the trial are then unloaded.
 /// Side effects: those of [`change::apply`], and a process that lives as long as the trial.
 pub fn begin(plan: &TrialPlan, file: Option<&Path>, guard: &mut Command) -> Result<Applied> {
     let ready = resolve::check_limits(&plan.policy).and_then(|()| end::sweep());
@@ -86,7 +86,7 @@ fn trial_of(plan: &TrialPlan, began_ns: u64, guard: Process) -> TrialRecord {
 
 /// Waits until the guard has looked for the first time, or died because the kernel refused its programs.
 ///
-/// A guard that lives but cannot write what it sees is fine.
+/// A guard that is alive but cannot write its view is accepted.
 fn await_first_look(guard: &Process) {
     let begin = Instant::now();
     while guard.lives() && view::read(&Store::of_host()).is_none() && begin.elapsed() < FIRST_LOOK_WITHIN {

@@ -1,7 +1,7 @@
 //! Ends a trial: restores the state before it, or keeps the change for good.
 //!
-//! The change of how connections are decided comes first, everything else is cleared afterwards. After a kill in between,
-//! the next command or the guard continues.
+//! The decision about connections changes first, and everything else is cleared afterwards. If a command is killed in
+//! between, the next command or the guard continues.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -28,14 +28,14 @@ const GUARD_GONE_WITHIN: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(5);
 pub(super) const CONFIRMED: &str = "a person confirmed it";
 
-/// Restores the decisions from before the running trial. `None` without a trial.
+/// Reverts the running trial: the previous generation decides again. `None` without a trial.
 ///
 /// Errors: not permitted; the previous generation is gone.
 pub fn revert(why: &str) -> Result<Option<TrialEnd>> {
     revert_where(|_| true, why, None)
 }
 
-/// As [`revert`], but only the trial that is meant. `incident` is the folder with the facts about a crossed limit.
+/// Like [`revert`], but only the trial that is meant. `incident` is the folder with the facts about a crossed limit.
 pub(super) fn revert_where(
     is_meant: impl Fn(&TrialRecord) -> bool,
     why: &str,
@@ -48,7 +48,7 @@ pub(super) fn revert_where(
     Ok(Some(end))
 }
 
-/// Once connections are decided as before, continues after a failure, and returns the first one at the end.
+/// Once the previous generation decides again, later steps run even if one fails. Returns the first failure at the end.
 fn revert_locked(_trial: &Locked, trial: &TrialRecord, why: &str, incident: Option<PathBuf>) -> Result<TrialEnd> {
     let store = Store::of_host();
     let pins = PolicyPins::of(Pins::writable()?);
@@ -64,7 +64,7 @@ fn revert_locked(_trial: &Locked, trial: &TrialRecord, why: &str, incident: Opti
     rest.into_iter().collect::<Result<Vec<()>>>().map(|_| end)
 }
 
-/// Open connections get what the previous policy says, or the algorithms that they had.
+/// Gives open connections what the previous policy says. Without one, gives back the algorithms that they had.
 fn take_back(shared: &SweepParts) -> Result<()> {
     match change::current()? {
         Some(before) => change::move_open(&before).map(drop),
@@ -83,7 +83,7 @@ pub fn unload_all(names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Undoes the begun part of a trial that could not begin.
+/// Undoes the steps of a trial that could not begin.
 pub(super) fn undo_begin(lock: &Locked, began_ns: u64, loaded: &[String]) -> Result<()> {
     if let Some(trial) = standing::current()?.filter(|trial| trial.began_ns == began_ns) {
         revert_locked(lock, &trial, "it could not begin", None)?;
@@ -91,7 +91,7 @@ pub(super) fn undo_begin(lock: &Locked, began_ns: u64, loaded: &[String]) -> Res
     unload_all(loaded)
 }
 
-/// Clears what a trial left whose guard died, or was stopped until its lease was over.
+/// Clears what is left of a trial whose guard died, or was stopped until the lease expired.
 ///
 /// Errors: not permitted; the record is damaged.
 pub fn sweep() -> Result<()> {
@@ -106,7 +106,7 @@ pub fn sweep() -> Result<()> {
     if standing::over(&record)?.is_some() { clear() } else { Ok(()) }
 }
 
-/// As [`sweep`]. Returns a message if there was a trial to clear.
+/// Like [`sweep`]. Returns a message if there was a trial to clear.
 pub fn clear_over() -> Result<Option<String>> {
     let record = PolicyRecord::read(&Store::of_host())?;
     let Some((trial, why)) = standing::over(&record)? else { return Ok(None) };
@@ -159,7 +159,7 @@ pub fn keep(name: Option<&str>) -> Result<TrialEnd> {
     keep_where(is_meant, CONFIRMED)?.ok_or_else(|| nothing_waits().into())
 }
 
-/// As [`keep`], but only the trial that is meant. `None` if there is no such trial.
+/// Like [`keep`], but only the trial that is meant. `None` if there is no such trial.
 pub(super) fn keep_where(is_meant: impl Fn(&TrialRecord) -> bool, why: &str) -> Result<Option<TrialEnd>> {
     let lock = standing::lock()?;
     let Some(trial) = standing::current()?.filter(is_meant) else { return Ok(None) };
@@ -178,7 +178,7 @@ pub(super) fn keep_where(is_meant: impl Fn(&TrialRecord) -> bool, why: &str) -> 
     Ok(Some(end))
 }
 
-/// Makes the change permanent. After an interruption, a second call does the rest.
+/// Makes the change permanent. After an interruption, a second call completes the change.
 fn carry_out(trial: &TrialRecord) -> Result<()> {
     match &trial.subject {
         TrialSubject::Policy => conclude(),
@@ -192,7 +192,7 @@ fn carry_out(trial: &TrialRecord) -> Result<()> {
     }
 }
 
-/// Applies the current rules for good.
+/// Makes the current rules permanent.
 fn conclude() -> Result<()> {
     {
         let (locked, record) = standing::settled()?;
@@ -207,7 +207,7 @@ fn conclude() -> Result<()> {
     change::unload_unneeded().map(drop)
 }
 
-/// Keeps an algorithm that was loaded for a trial although no rule names it now.
+/// Keeps an algorithm loaded after its trial, although no rule names it then.
 fn stay(name: &str) -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
@@ -215,7 +215,7 @@ fn stay(name: &str) -> Result<()> {
     locked.write(&Record { with_policy: false, ..record })
 }
 
-/// Makes the previous generation decide again, once the change is permanent without rules.
+/// Makes the previous generation decide again, once the change is permanent and needs no rules.
 pub(super) fn swap_back() -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock(LockSubject::Policy)?;
@@ -239,7 +239,8 @@ fn finish(trial: &TrialRecord, result: TrialResult, why: &str, incident: Option<
     end
 }
 
-/// Ends the guard of a trial that is over, and removes its files. The guard itself does so when it ends.
+/// Ends the guard of a trial that is over, and removes its files. In the guard's own process, does nothing: the guard
+/// removes them when it ends.
 ///
 /// Releases the lock first, because the guard may be waiting for it.
 fn dismiss(lock: Locked, trial: &TrialRecord) {

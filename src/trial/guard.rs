@@ -18,9 +18,9 @@ use crate::policy::record::{self, GenerationRecord, PolicyRecord, TrialRecord};
 use crate::state::Store;
 use crate::trace::gather::Layouts;
 
-/// Interval of renewals of the lease.
+/// Interval between renewals of the lease.
 const TICK: Duration = Duration::from_secs(1);
-/// Interval of looks for a signal, or for the begin of the trial.
+/// Interval between checks for a signal, or for the start of the trial.
 const NAP: Duration = Duration::from_millis(50);
 /// Consecutive ticks that may fail. A passing problem, such as a held lock, ends no trial.
 const FAILURES_MAX: u32 = 3;
@@ -81,7 +81,7 @@ impl Guard {
             match self.tick() {
                 Ok(Tick::On) => failures = 0,
                 Ok(Tick::Over) => return Ok(()),
-                // If somebody else ended the trial, the tick may fail for that.
+                // The tick may fail because somebody else ended the trial.
                 Err(_) if self.cache.refresh().is_ok() && self.cache.trial(self.began_ns).is_none() => return Ok(()),
                 Err(error) if failures == FAILURES_MAX => return Err(error),
                 Err(_) => failures += 1,
@@ -109,7 +109,7 @@ impl Guard {
         }
         let watch = self.watch.as_mut().context("find the state of the guard")?;
         if let Some(gap) = watch.renew(trial)? {
-            let why = format!("its guard did not run for {:.0} s, so that the lease expired", gap.as_secs_f64());
+            let why = format!("its guard did not run for {:.0} s, and the lease expired", gap.as_secs_f64());
             return end::revert_where(is_own, &why, None).map(|_| Tick::Over);
         }
         if trial.confirmed {
@@ -120,7 +120,7 @@ impl Guard {
     }
 }
 
-/// Reads the policy's record again only after a change, because many prefixes make megabytes.
+/// Reads the policy's record again only after a change, because a record with many prefixes takes megabytes.
 #[derive(Default)]
 struct CachedRecord {
     record: PolicyRecord,
@@ -129,7 +129,7 @@ struct CachedRecord {
 }
 
 impl CachedRecord {
-    /// The trial that began at `began_ns` and its generation, if that decides.
+    /// The trial that began at `began_ns` and its generation, if that generation decides.
     fn trial(&self, began_ns: u64) -> Option<(&TrialRecord, &GenerationRecord)> {
         let record = &self.record;
         let active = generation::active(&PolicyPins::of_host()?, record)?;

@@ -1,4 +1,4 @@
-//! Incidents: when a limit was crossed, the evidence, and a recording of the time before.
+//! Incidents: the evidence that a limit was crossed, and a recording of the time before.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -27,9 +27,9 @@ use crate::trace::watch::{Watch, WatchSettings};
 
 pub const SCHEMA: u32 = 1;
 pub const DOCUMENT: &str = "incident.json";
-/// The earlier part has `.1` at the end.
+/// The name of the earlier part ends in `.1`.
 pub const RECORDING: &str = "recording.tccc";
-/// Two parts are kept, so that there is always at least a full one.
+/// Keeps two parts, so that the recording is not short just after a new part began.
 const PART: Rotation = Rotation { bytes: Some(32 << 20), age: Some(Duration::from_secs(60)), keep: 1 };
 /// Largest document, bytes. A policy may have many prefixes.
 const BYTES_MAX: u64 = 64 << 20;
@@ -52,7 +52,7 @@ pub struct Incident {
     pub host: [String; 2],
     /// Arms and limits of each rule when the limit was crossed.
     pub rules: Vec<RuleJudgement>,
-    /// Earlier looks, oldest first.
+    /// The looks so far, oldest first.
     pub history: Vec<LookPoint>,
     /// The rules on trial, as a policy file.
     pub policy: String,
@@ -128,7 +128,7 @@ pub fn write(
 /// Files of a running guard's recording, beside the policy's record.
 pub const TRANSIENT: [&str; 2] = ["recent.tccc", "recent.tccc.1"];
 
-/// Records the latest time in two files in turn.
+/// Records every connection into two files that take turns, so that they cover only the latest time.
 pub struct Recent {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -138,7 +138,7 @@ pub struct Recent {
 impl Recent {
     /// Records every connection, up to 64 MiB.
     ///
-    /// Errors: a need of the tracer is missing; the folder cannot be written.
+    /// Errors: something that the tracer needs is missing; the folder cannot be written.
     /// Side effects: programs on the kernel's TCP tracepoints, a thread, and two files.
     pub fn start(layouts: Layouts) -> Result<Recent> {
         let folder = policy_folder(&Store::of_host());

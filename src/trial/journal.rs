@@ -11,7 +11,7 @@ use crate::policy::record::TrialEnd;
 /// Set by systemd for a service.
 const STATE_VARIABLE: &str = "STATE_DIRECTORY";
 const STATE_FOLDER: &str = "/var/lib/tccc";
-/// Lines. At twice as many the older half is dropped.
+/// Lines. At twice as many, the older half is dropped.
 const KEPT: usize = 200;
 /// Accepts lines for the kernel's log.
 pub const KERNEL_LOG: &str = "/dev/kmsg";

@@ -40,11 +40,11 @@ pub struct LimitJudgement {
     pub arm: String,
     /// Treated over control. `None` without enough data, and for absolute limits.
     pub ratio: Option<f64>,
-    /// Confidence interval of the ratio, valid at all looks together.
+    /// Confidence interval of the ratio, valid over all looks together.
     pub interval: Option<[f64; 2]>,
-    /// E-values of being worse and of being better than the limit.
+    /// E-values for being worse and for being better than the limit.
     pub evidence: Option<[f64; 2]>,
-    /// The e-value that decides.
+    /// The e-value that a decision needs.
     pub needed: Option<f64>,
     /// For absolute limits, over the latest window.
     pub value: Option<f64>,
@@ -145,9 +145,9 @@ fn values_of(cells: &ArmCells, ticks_per_s: f64) -> BTreeMap<GuardMetric, f64> {
     GuardMetric::ALL.into_iter().filter_map(|metric| Some((metric, value(metric)?))).collect()
 }
 
-/// Whether chance cannot explain the numbers of connections, for example because one arm loses some.
+/// Whether the numbers of connections contradict the split beyond chance, for example because one arm loses some.
 ///
-/// In a split by peers or prefixes, connections come in bunches, so their numbers say nothing.
+/// In a split by peers or prefixes, connections come in clusters, so their numbers say nothing.
 fn is_broken(arms: &[ArmSeen], by: SplitBy) -> bool {
     if by != SplitBy::Connection {
         return false;
@@ -172,7 +172,7 @@ pub(super) fn blank(limit: &GuardLimit, arm: &Arm) -> LimitJudgement {
     }
 }
 
-/// Converts to the limit of the statistics.
+/// Converts a limit to the form that the statistics use.
 pub fn limit_of(metric: GuardMetric, value: f64) -> Limit {
     Limit { value, worse: if metric.is_better_when_high() { Worse::Below } else { Worse::Above } }
 }
@@ -225,7 +225,7 @@ fn phrase(why: NotYet) -> String {
         NotYet::FewPeers { folds } => {
             format!("peers in {folds} groups of the {PEER_FOLDS_MIN} that a comparison needs: too few different peers")
         }
-        NotYet::NoSpread => "nothing varies between groups of peers, so that no error can be given".to_owned(),
+        NotYet::NoSpread => "all groups of peers have equal values, so no confidence interval can be given".to_owned(),
     }
 }
 

@@ -11,14 +11,15 @@ use crate::policy::rule::{
 /// The kernel program's limit for one rule.
 const SPLIT_ARMS_MAX: usize = 16;
 
-/// Adds a rule that gives an algorithm to every connection for which nothing chooses one.
+/// Adds a rule that gives an algorithm to a share of the connections for which nothing chooses one.
 ///
-/// The rule acts as the default: it respects the choices of programs and routes, and leaves other network namespaces alone.
+/// The rule acts as the default: it respects the choices of programs and routes. It leaves other network namespaces
+/// alone.
 ///
 /// Errors: the policy is full; /proc is not mounted.
 pub fn with_default(base: &Policy, algorithm: &str, trial: Option<RuleTrial>, portion: Portion) -> Result<Policy> {
     let here = Netns::current()?;
-    // The sysctl of the default also applies to one namespace. The path of the first process stays valid when this
+    // The sysctl of the default also applies to one namespace. The path of the first process stays valid after this
     // process has ended.
     let first = "/proc/1/ns/net";
     let is_first = Netns::open(first.as_ref()).is_ok_and(|netns| netns.inode() == here.inode());

@@ -29,7 +29,7 @@ pub enum NextMove {
     },
 }
 
-/// Decides by the latest look.
+/// Chooses what the guard does after its latest look.
 ///
 /// A crossed limit counts in every state: while a person pauses the steps, while a step waits for more data, and at the
 /// last promotion. While a person pauses the steps, their times have no effect.
@@ -91,7 +91,7 @@ fn crossed(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement]) -
 
 fn phrase(judgement: &RuleJudgement, limit: &LimitJudgement) -> String {
     let measured = match (limit.ratio, limit.value) {
-        (Some(ratio), _) => format!("{ratio:.2} times that of the connections that keep theirs"),
+        (Some(ratio), _) => format!("{ratio:.2} times that of the unchanged connections"),
         (None, Some(value)) => format!("{value:.3}"),
         (None, None) => "unknown".to_owned(),
     };

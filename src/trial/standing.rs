@@ -1,4 +1,4 @@
-//! The running trial: finds and locks it, and says why a trial is over that nobody ended.
+//! Finds and locks the running trial, and says why a trial that nobody ended is over.
 
 use std::io::ErrorKind;
 
@@ -13,7 +13,7 @@ use crate::policy::record::{PolicyRecord, TrialRecord};
 use crate::state::pins::Pins;
 use crate::state::{LockSubject, Locked, Store};
 
-/// Waits for the right to begin, change or end a trial.
+/// Waits for the lock that beginning, changing or ending a trial needs.
 pub(super) fn lock() -> Result<Locked> {
     Store::of_host().lock(LockSubject::Trial)
 }
@@ -40,7 +40,7 @@ pub fn current() -> Result<Option<TrialRecord>> {
     Ok(deciding(&PolicyRecord::read(&Store::of_host())?))
 }
 
-/// The trial whose generation decides. Without the right to see that, the recorded trial.
+/// The trial whose generation decides. If this user may not see which one decides, the recorded trial.
 fn deciding(record: &PolicyRecord) -> Option<TrialRecord> {
     let Some(pins) = PolicyPins::of_host().filter(may_look) else { return recorded(record) };
     let active = generation::active(&pins, record);

@@ -1,4 +1,4 @@
-//! Gives a name its new code: for good after a trial, or beside the old code if the kernel cannot swap it.
+//! Puts new code under a name: for good after a trial, or through a second name if the kernel cannot swap code.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ use crate::state::{Record, Store};
 pub(super) const FOR_RULES: LoadOptions =
     LoadOptions { make_default: false, replace: false, dry_run: false, with_policy: true, unconfirmed: None };
 
-/// A name that is not registered such as `NAME_g2`, with `name` cut to the kernel's limit.
+/// Finds a free name such as `NAME_g2`. Cuts `name` to fit the kernel's limit.
 pub(super) fn free_name(name: &str, generation: u32) -> Result<String> {
     let taken = congestion::available()?;
     let names = (generation..).map(|number| {
@@ -42,7 +42,7 @@ pub fn conclude(name: &str, trial_name: &str, features: &Features) -> Result<()>
     let record = store.record(trial_name).with_context(|| format!("find \"{trial_name}\", which was on trial"))?;
     let source = CodeSource::of(&record)?;
     if features.link_update {
-        // If a command was killed after the upgrade, a second one would forget the previous code.
+        // If a command was killed after the upgrade, a second upgrade would forget the previous code.
         let now = loader::upgrade::settled(name, (&Pins::writable()?, &store.lock_name(name)?), features)?;
         let is_done = now.generation > 1 && now.digest == record.digest && now.tunables == record.tunables;
         if !is_done {
@@ -57,7 +57,7 @@ pub fn conclude(name: &str, trial_name: &str, features: &Features) -> Result<()>
     sweep::refresh(name, false).map(drop)
 }
 
-/// What it takes to load recorded code again.
+/// Everything needed to load recorded code again.
 struct CodeSource<'a> {
     algorithm: Algorithm,
     file: Option<&'a Path>,
@@ -89,10 +89,10 @@ impl<'a> CodeSource<'a> {
     }
 }
 
-/// Replaces code on a kernel without links. A copy of the new code under another name, the bridge, serves rules and
-/// defaults while the name is registered again. A program that asks for the name in that moment gets an error.
+/// Replaces code on a kernel without struct_ops links. The bridge, a copy of the new code under another name, serves
+/// rules and defaults while the name is registered again. A program that asks for the name meanwhile gets an error.
 ///
-/// `on_trial` is the current name of new code on trial. It is the bridge then, and the trial is over.
+/// `on_trial` is the name of new code whose trial ends now. That name is then the bridge.
 ///
 /// Errors: as [`loader::load`] and [`change::apply`].
 pub(super) fn beside(request: &Request, features: &Features, on_trial: Option<&str>) -> Result<Upgraded> {

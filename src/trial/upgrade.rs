@@ -1,4 +1,4 @@
-//! Puts other code under the same name: at once, on trial, or beside the old code if the kernel cannot swap it.
+//! Puts other code under the same name, at once or on trial.
 
 use std::process::Command;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct UpgradeTrial {
     pub limits: Option<RuleTrial>,
 }
 
-/// Puts other code under a name and gives it to defaults and listening sockets, with `moves_open` to connections too.
+/// Puts other code under a name and gives it to defaults and listening sockets. With `moves_open`, to connections too.
 ///
 /// Errors: as [`loader::upgrade::upgrade`]; a trial is running.
 pub fn at_once(request: &Request, features: &Features, moves_open: bool) -> Result<(Upgraded, Refreshes)> {
@@ -40,7 +40,7 @@ pub fn at_once(request: &Request, features: &Features, moves_open: bool) -> Resu
     Ok((upgraded, sweep::refresh(request.name, moves_open)?))
 }
 
-/// As [`at_once`], with the previous code.
+/// Like [`at_once`], with the previous code.
 ///
 /// Errors: as [`loader::upgrade::rollback`]; a trial is running.
 pub fn rollback(name: &str, features: &Features, moves_open: bool) -> Result<(Upgraded, Refreshes)> {

@@ -1,4 +1,4 @@
-//! The guard's latest look in a file, for `tccc status`, the page and `/metrics`.
+//! Writes the guard's latest look to a file, for `tccc status`, the page and `/metrics`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,20 +23,20 @@ pub struct TrialView {
     pub subject: TrialSubject,
     pub title: String,
     pub generation: u32,
-    /// Begin of the trial, CLOCK_BOOTTIME, nanoseconds.
+    /// Start of the trial, CLOCK_BOOTTIME, nanoseconds.
     pub began_ns: u64,
     /// Time of this view, CLOCK_BOOTTIME, nanoseconds.
     pub now_ns: u64,
     /// Time of this view, RFC 3339.
     pub at: String,
-    /// The trial ends then unless a person decides before. CLOCK_BOOTTIME, nanoseconds.
+    /// The trial ends then unless a person decides earlier. CLOCK_BOOTTIME, nanoseconds.
     pub deadline_ns: Option<u64>,
     /// End of the lease, CLOCK_BOOTTIME, nanoseconds.
     pub lease_until_ns: u64,
     /// A person stopped the steps.
     pub paused: bool,
     pub rules: Vec<RuleView>,
-    /// Earlier looks, oldest first.
+    /// The looks so far, oldest first.
     pub history: Vec<LookPoint>,
 }
 
@@ -49,7 +49,7 @@ pub struct RuleView {
     pub step: Option<[usize; 2]>,
     /// End of the step or deadline, CLOCK_BOOTTIME, nanoseconds.
     pub due_ns: Option<u64>,
-    /// What happens then, by the latest judgement.
+    /// What happens at `due_ns`, by the latest judgement.
     pub then: String,
 }
 
@@ -66,7 +66,7 @@ pub struct LimitPoint {
     /// Treated over control, or the value for an absolute limit.
     pub ratio: Option<f64>,
     pub interval: Option<[f64; 2]>,
-    /// E-value of being worse than the limit.
+    /// E-value for being worse than the limit.
     pub e_worse: Option<f64>,
     /// The metric of the treated and of the control arm.
     pub arms: [Option<f64>; 2],
@@ -118,14 +118,14 @@ pub fn then(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgeme
     let is_met = judgement.is_none_or(|judgement| judgement.limits.iter().all(|limit| limit.state.is_met()));
     let success = match trial.steps.get(progress.step + 1) {
         Some(step) => format!("the share rises to {}", step.portion),
-        None => "the rule holds for good".to_owned(),
+        None => "the rule becomes permanent".to_owned(),
     };
     match (progress.state, trial.undecided) {
         (RuleState::Passed, _) => "it has passed".to_owned(),
         (RuleState::Frozen, _) => "it stays as it is until a person decides".to_owned(),
         (_, _) if is_met => success,
         (_, Undecided::Proceed) => format!("{success}, because nothing shows harm"),
-        (_, Undecided::Revert) => "everything is as before, unless every limit is shown to hold".to_owned(),
+        (_, Undecided::Revert) => "the trial is reverted, unless every limit is shown to hold".to_owned(),
         (_, Undecided::Hold) => format!("it goes on until every limit is shown to hold; then {success}"),
     }
 }
@@ -174,7 +174,7 @@ pub fn is_there(store: &Store) -> bool {
     files(store).any(|file| file.exists())
 }
 
-/// Removes a guard's files unless something is on trial. The lock keeps a trial from beginning meanwhile.
+/// Removes a guard's files unless something is on trial. The lock prevents a trial from beginning meanwhile.
 pub fn tidy() {
     let Ok(_lock) = standing::lock() else { return };
     let store = Store::of_host();

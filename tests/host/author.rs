@@ -140,7 +140,7 @@ fn mistakes_in_the_template_are_found() {
     changed(undo, "\t.release = (void *)mine_init,\n", "callbacks", "it lacks undo_cwnd");
     changed(".name = \"mine\"", ".name = \"yours\"", "name", "the file is named after its algorithm");
     let unset = "\tstruct mine *state = inet_csk_ca(sk);\n\n\tstate->reductions = 0;\n";
-    changed(unset, "", "init", "before init gives another connection");
+    changed(unset, "", "init", "before init changes the connection");
     let kept = "return kept_window(tcp_sk(sk)->snd_cwnd, mine_keep);";
     changed(kept, "return 1;", "reduction", "leaves a threshold of 1");
     changed("reno_cong_avoid(tcp_sk(sk), acked);", "tcp_sk(sk)->snd_cwnd *= acked;", "large windows", "one ACK takes");

@@ -20,7 +20,7 @@ pub struct SimulatedKernel<C> {
     pub prr_out: u32,
 }
 
-/// News in one ACK, in packets.
+/// What one ACK reports, in packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Acked {
     pub delivered: u32,
@@ -183,7 +183,7 @@ impl<C: CongestionControl> SimulatedKernel<C> {
         }
     }
 
-    /// A retransmission timeout, once the fields say which packets are lost.
+    /// The retransmission timer fired. The caller has already marked the lost packets in the fields.
     pub fn enter_loss(&mut self) {
         let is_new = self.tcp.ca_state <= state::DISORDER
             || self.is_recovered()

@@ -242,7 +242,7 @@ impl NativeSocket<'_> {
         }
     }
 
-    /// Announces the first transmission after nothing was in flight, as kernels from 7.1 do.
+    /// Announces the first transmission after nothing was in flight, as kernels since 7.1 do.
     pub fn cwnd_event_tx_start(&mut self, tcp: &mut Tcp) {
         // SAFETY: the socket is live.
         self.call(tcp, |shim, host| unsafe { (shim.cwnd_event_tx_start)(host) });

@@ -1,4 +1,4 @@
-//! Random operations on one connection. Each is one the kernel could see at that moment.
+//! Random operations on one connection. The kernel could see each of them at that moment.
 
 use proptest::prelude::*;
 

@@ -29,7 +29,7 @@ pub enum Fate {
 /// One path, and the beginning of the connection over it. Windows are in packets.
 pub struct SimulatedPath {
     pub name: &'static str,
-    /// Length of the simulation, round trips.
+    /// Length of the simulation in round trips.
     pub rounds: u32,
     pub initial_cwnd: u32,
     pub initial_ssthresh: u32,
@@ -70,7 +70,7 @@ fn eventful(name: &'static str, rounds: u32, fate: impl FnMut(&Transmission) -> 
     SimulatedPath { fate: Box::new(fate), ..SimulatedPath::quiet(name, rounds) }
 }
 
-/// Applies to the first transmission that is due, once.
+/// Gives `fate` to the first transmission that is due.
 fn once(fate: Fate, mut is_due: impl FnMut(&Transmission) -> bool) -> impl FnMut(&Transmission) -> Fate {
     let mut is_done = false;
     move |sent| {

@@ -12,12 +12,12 @@ use crate::catalog::Algorithm;
 
 /// Nanoseconds between two operations.
 const STEP_NS: u64 = 7_000_000;
-/// The most packets that one acknowledged packet adds: Hybla's 2^4 - 1 in slow start at 100 ms.
+/// The most packets that one acknowledged packet may add. Hybla adds 2^4 - 1 in slow start at 100 ms.
 const GROWTH_AN_ACK: u32 = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Property {
-    /// After every callback the window is between 1 and the clamp, the threshold is at least 2, and the phase is declared.
+    /// After every callback, the window is from 1 to the clamp, the threshold is at least 2, and the phase is declared.
     Sound,
     /// [`Property::Sound`] holds for all values of the tunables in their ranges.
     Tuned,
@@ -49,7 +49,7 @@ impl Property {
 
     /// Checks the property with as many random cases as the runner is configured for.
     ///
-    /// Errors: a case in which it does not hold, made as small as possible.
+    /// Errors: a case in which the property does not hold, made as small as possible.
     /// Side effects: [`Property::Tuned`] changes the tunables.
     pub fn check(self, native: &mut Native, algorithm: &Algorithm, mut runner: TestRunner) -> Result<(), String> {
         let subject = AlgorithmUnderTest { native, algorithm };
@@ -131,7 +131,7 @@ impl AlgorithmUnderTest<'_> {
             };
             match life(0) == life(poison) {
                 true => Ok(()),
-                false => fault(format!("memory that held {poison:#04x} before init gives another connection")),
+                false => fault(format!("memory that held {poison:#04x} before init changes the connection")),
             }
         })
     }
@@ -209,7 +209,7 @@ impl AlgorithmUnderTest<'_> {
     }
 }
 
-/// Fails a case. `prop_assert!` would add the line in this file.
+/// Fails a case. `prop_assert!` would add a line number of this file.
 fn fault(why: String) -> TestCaseResult {
     Err(TestCaseError::fail(why))
 }

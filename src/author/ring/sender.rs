@@ -1,8 +1,8 @@
 //! A simulated connection: packets with a fate, a receiver that acknowledges each of them, and a scoreboard.
 //!
-//! There is no queue: a packet takes the path's round-trip time unless its fate says otherwise. The receiver acknowledges
-//! every packet with SACK. A packet or retransmission counts as lost when three packets sent later have arrived
-//! (RFC 6675). The retransmission timeout fires when no packet is on its way.
+//! There is no queue: a packet takes the path's round-trip time unless its fate says otherwise. The receiver
+//! acknowledges every packet with SACK. A packet or retransmission counts as lost when three packets sent later have
+//! arrived (RFC 6675). The retransmission timeout fires when no packet is on its way.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -133,7 +133,7 @@ impl<C: CongestionControl> SimulatedSender<C> {
             self.kernel.tcp.srtt_us = 8 * rtt_us as u32;
         }
         let tcp = &self.kernel.tcp;
-        // Every packet on the scoreboard is on its first way.
+        // Nothing is out of order or lost: only the number of outstanding packets changes.
         if self.received.is_empty() && tcp.sacked_out + tcp.lost_out + tcp.retrans_out == 0 {
             self.kernel.tcp.packets_out = self.packets.len() as u32;
         } else {
@@ -163,7 +163,7 @@ impl<C: CongestionControl> SimulatedSender<C> {
         is_first
     }
 
-    /// Updates the scoreboard; returns how much of it is news.
+    /// Updates the scoreboard; returns what is new.
     fn take_in(&mut self, packet: u32) -> Acked {
         let mut acked = Acked::default();
         let una = self.kernel.tcp.snd_una;

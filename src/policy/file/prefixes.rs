@@ -52,7 +52,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A list has one prefix a line. Text after `#` is a comment.
+    /// A list has one prefix per line. Text after `#` is a comment.
     fn lines(&mut self, list: &str, text: &str, prefixes: &mut Vec<Prefix>, tally: &mut PolicyTally) {
         let enough = self.mistakes.len() + MISTAKES_MAX;
         let mut seen: BTreeSet<Prefix> = prefixes.iter().copied().collect();
@@ -92,7 +92,7 @@ fn too_many() -> String {
     format!("expected at most {PREFIXES_MAX} prefixes in the whole policy")
 }
 
-/// Suggests the prefix without host bits in place of one with them.
+/// Parses a prefix. For one with host bits, the error suggests the prefix without them.
 fn prefix_in(text: &str) -> Result<Prefix, ParseError> {
     let explain = |error| ParseError { meant: without_host_bits(text).map(|prefix| prefix.to_string()), ..error };
     text.parse().map_err(explain)

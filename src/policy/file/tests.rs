@@ -1,4 +1,4 @@
-//! What a policy file means, and how a wrong one is refused. `tests/host/policy_mistakes.rs` has the single mistakes.
+//! What a policy file means, and how a wrong one is refused. `tests/host/policy_mistakes.rs` tests each mistake alone.
 
 mod policies;
 

@@ -8,7 +8,7 @@ use toml::Value;
 use crate::policy::rule::{CgroupName, Match, Policy, Portion, Ports, Rule, RuleTrial, Split, Treatment};
 use crate::units::format_duration;
 
-/// Characters. A longer list has one value a line.
+/// Characters. A longer list has one value per line.
 const LINE_MAX: usize = 80;
 
 /// Writes a policy that [`parse`](super::parse) reads back. Omits defaults.
@@ -116,7 +116,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// Without quotes, a name with a point would be two keys.
+/// Without quotes, a name with a dot would be two keys.
 fn key(treatment: &Treatment) -> String {
     let name = treatment.to_string();
     if name.contains('.') { quoted(&name) } else { name }

@@ -46,7 +46,7 @@ proptest! {
             let kept = if length == 0 { 0 } else { bits & (u128::MAX << (128 - length)) };
             format!("{}/{length}", std::net::Ipv6Addr::from_bits(kept))
         };
-        // Some forms of mapped addresses are written as IPv4 and then have fewer bits.
+        // Some mapped addresses are written as IPv4. Their prefix then has fewer bits.
         let prefixes: Vec<(Prefix, usize)> =
             given.iter().filter_map(|&(bits, length, rule)| Some((text((bits, length)).parse().ok()?, rule))).collect();
         let ranges = ranges(&prefixes);

@@ -29,7 +29,7 @@ pub(super) trait ByteLayout<T> {
 
     fn write(&self, value: &T, bytes: &mut EventBytes, at: usize);
 
-    /// Writes an unknown value if that is not all zeros.
+    /// Writes the encoding of an unknown value, if that is not all zeros.
     fn clear(&self, _bytes: &mut EventBytes, _at: usize) {}
 }
 
@@ -160,7 +160,7 @@ impl ByteLayout<SocketAddr> for AddressAndPort {
         AsIs.write(&value.port(), bytes, self.0);
         match value.ip() {
             IpAddr::V4(ip) if AsIs.read(bytes, FAMILY) == Ok(INET) => AsIs.write(&ip.octets(), bytes, at),
-            // The other end is IPv6.
+            // The other endpoint is IPv6.
             IpAddr::V4(ip) => AsIs.write(&ip.to_ipv6_mapped().octets(), bytes, at),
             IpAddr::V6(ip) => AsIs.write(&ip.octets(), bytes, at),
         }

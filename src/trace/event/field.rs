@@ -40,14 +40,14 @@ impl<'a> From<&'a str> for FieldValue<'a> {
 pub(crate) struct ColumnPlace {
     /// From the left. A new column comes last, because readers of CSV may rely on positions.
     pub position: usize,
-    /// A narrow terminal shows the lowest ranks.
+    /// A narrow terminal shows only the lowest ranks.
     pub rank: u8,
     /// Minimum number of characters in a stream, whose values are not known in advance.
     pub width: usize,
 }
 
 impl ColumnPlace {
-    /// The rank of columns in CSV and Parquet only.
+    /// The rank of columns that only CSV and Parquet have.
     pub const MACHINE: u8 = 5;
     pub const NOWHERE: ColumnPlace = column(usize::MAX, u8::MAX, 0);
 }
@@ -72,7 +72,7 @@ pub(crate) fn with_room(columns: &[(u8, usize)], mut room: usize) -> (Vec<bool>,
     (is_shown, room)
 }
 
-/// A type of a field.
+/// A type that fields can have.
 pub(crate) trait Show {
     const TYPE: FieldType;
 
@@ -112,7 +112,7 @@ impl<T: Show> Show for Option<T> {
 }
 
 fn tcp_state_name(state: u8) -> &'static str {
-    // The kernel's numbers count from 1. The last is TCP_NEW_SYN_RECV.
+    // The kernel counts from 1. The last number is TCP_NEW_SYN_RECV.
     const NAMES: &str = "ESTABLISHED SYN_SENT SYN_RECV FIN_WAIT1 FIN_WAIT2 TIME_WAIT CLOSE CLOSE_WAIT LAST_ACK LISTEN \
                          CLOSING SYN_RECV";
     state.checked_sub(1).and_then(|place| NAMES.split(' ').nth(place.into())).unwrap_or("unknown")

@@ -18,7 +18,7 @@ use crate::trace::event::Event;
 use crate::trace::event::schema::Reading;
 
 const WRITES: &str = "`tccc trace --record FILE` writes recordings";
-/// No writer puts more events into a block.
+/// No version of tccc writes more events into a block.
 const BLOCK_EVENTS_MAX: u32 = 16_384;
 /// Longest name of an algorithm, callback, field, phase or value. The kernel's are far shorter.
 const NAME_BYTES_MAX: usize = 256;

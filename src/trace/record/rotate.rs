@@ -46,7 +46,7 @@ impl Rotation {
     }
 }
 
-/// `FILE.3`.
+/// For example `FILE.3`.
 fn older(path: &Path, number: u32) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(format!(".{number}"));

@@ -1,6 +1,6 @@
 //! The facts that still hold when a recording starts another file.
 //!
-//! They are bounded by the sockets and cgroups that exist then, however many existed before.
+//! Their number depends on the sockets and cgroups that exist then, not on how many existed before.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -19,8 +19,8 @@ pub struct CountedGroup {
     pub algorithm: String,
     /// cgroup v2 id. 0: the sum over removed cgroups.
     pub cgroup: u64,
-    /// Path below the mount, kept after the cgroup's removal. `None`: the cgroup was removed before it was named, or there
-    /// is no cgroup v2.
+    /// Path below the mount, kept after the cgroup's removal. `None`: the cgroup was removed before it was named, or
+    /// there is no cgroup v2.
     pub path: Option<String>,
     /// Number of the arm in the policy's labels. 0: no rule decided.
     pub slot: u32,

@@ -1,7 +1,7 @@
 //! Names groups by cgroup path and arm, and keeps their counts when cgroups and arms come and go.
 //!
 //! While a series is shown, its counts never decrease. No count is lost: cgroups that were removed before they could be
-//! named are one sum without a path.
+//! named are added up in one sum without a path.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use super::group::{CountedGroup, KEY_BYTES, key_of};
 use crate::trace::arrival::RuleArm;
 
-/// A group without cgroup or arm is shown this long after its last change, because scrapes are rarer than sweeps: twice
-/// Prometheus's default interval.
+/// A group whose cgroup or arm was removed is shown this long after its last change, because scrapes are rarer than
+/// sweeps. Twice Prometheus's default interval.
 const SHOWN_GONE: Duration = Duration::from_secs(120);
-/// With more groups (half of the kernel's room), such a group is shown in one more sweep only.
+/// With more groups than this (half of the kernel's room), a removed group is shown in one more sweep only.
 const CROWDED: usize = 1024;
 /// Limit of the sums of forgotten groups.
 const CARRIED_MAX: usize = 1024;
@@ -34,7 +34,7 @@ pub(super) struct Ledger {
     current: BTreeSet<RuleArm>,
     /// Groups of removed policies, and the time of removal.
     left: Vec<(CountedGroup, Instant)>,
-    /// Groups without cgroup or arm as they were shown, and the time of their last change.
+    /// Groups whose cgroup or arm was removed, as they were shown, and the time of their last change.
     gone: HashMap<[u8; KEY_BYTES], (CountedGroup, Instant)>,
     /// Sums of forgotten groups.
     carried: BTreeMap<Label, CountedGroup>,

@@ -1,4 +1,4 @@
-//! One generation on trial: renews its lease, looks at its arms, and does what follows.
+//! Watches one generation on trial: renews its lease, looks at its arms, and acts on the result.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -22,9 +22,9 @@ use crate::trial::progress::{self, NextMove};
 use crate::trial::view::{self, LookHistory, TrialView};
 use crate::trial::{advance, end, standing};
 
-/// The guard looks earlier if something is due.
+/// Interval between looks. The guard looks earlier if something is due.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Absolute limits apply to this time.
+/// Absolute limits apply to the latest period of this length.
 const WINDOW: Duration = Duration::from_secs(60);
 
 pub(super) enum Tick {
@@ -90,7 +90,7 @@ impl TrialWatch {
 
     /// Renews the lease. If it was over already, returns the time since the last renewal.
     ///
-    /// After the deadline the lease is not renewed, and that is no gap.
+    /// After the deadline, it neither renews the lease nor reports a gap.
     pub(super) fn renew(&mut self, trial: &TrialRecord) -> Result<Option<Duration>> {
         let now_ns = clock::boottime_ns()?;
         if trial.deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns) {
@@ -105,7 +105,7 @@ impl TrialWatch {
         Ok(None)
     }
 
-    /// Looks if a look is due, and does what follows.
+    /// Looks at the arms if a look is due, and acts on the result.
     pub(super) fn act(
         &mut self,
         trial: &TrialRecord,
@@ -177,7 +177,7 @@ impl TrialWatch {
         match next {
             NextMove::Wait => Ok(Tick::On),
             NextMove::Revert { why, is_incident } => {
-                // Reverting comes first.
+                // Reverts before it writes the incident.
                 let folder = is_incident.then(incident::new_folder);
                 if end::revert_where(is_own, &why, folder.clone())?.is_some()
                     && let Some(folder) = folder

@@ -7,7 +7,7 @@ use crate::trial::arms::GuardCell;
 
 const TICKS_PER_S: f64 = 250.0;
 
-/// About the same in each fold: connections, segments, retransmissions, ends, abnormal ends.
+/// About the same values in each fold: connections, segments, retransmissions, ends, abnormal ends.
 fn cells(number: usize, [connections, sent, retrans, ended, abnormal]: [u64; 5]) -> ArmCells {
     std::array::from_fn(|fold| {
         let extra = (fold + number) as u64 % 3;

@@ -48,7 +48,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
     )
 }
 
-/// Leaves what a file allows beside this split and these steps.
+/// Drops the parts of a trial that a file does not allow together with this split and these steps.
 fn fitting(trial: Option<RuleTrial>, split: &Split, steps: Vec<RolloutStep>) -> Option<RuleTrial> {
     let mut trial = trial.unwrap_or_default();
     let changes = split.arms.iter().any(|arm| arm.treatment != Treatment::Keep);
@@ -76,7 +76,7 @@ fn whole(treatment: Treatment) -> Split {
     Split { arms: Arm::with_rest(treatment, Portion::ALL), by: SplitBy::Connection }
 }
 
-/// Cuts between 0 and 100 % give the arms' shares.
+/// The arms' shares are the gaps between random cuts from 0 to 100 %.
 fn any_split() -> impl Strategy<Value = Split> {
     let arms = btree_set(any_algorithm(), 2..6).prop_flat_map(|algorithms| {
         let cuts = vec(0..=Portion::ALL.0, algorithms.len() - 1);
