@@ -25,7 +25,7 @@ const LAST: usize = 900;
 #[derive(Debug, Parser)]
 #[command(name = "tccc", version, propagate_version = true, max_term_width = 110)]
 pub struct Cli {
-    /// Print libbpf's messages on stderr; twice: its debug messages too
+    /// Print libbpf's messages on stderr; give it twice for debug messages too
     #[arg(short, long, global = true, display_order = LAST, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// Print only errors on stderr
@@ -74,7 +74,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints help and version as they are, and clap's errors behind `tccc: ` like every other error.
+/// Prints help and version as they are, and clap's errors with the prefix `tccc: ` like every other error.
 fn print_refusal(refusal: &clap::Error) {
     if refusal.use_stderr() && refusal.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         tell("tccc: ");

@@ -74,7 +74,7 @@ fn high_risk_becomes_the_default_only_with_the_operator_s_consent() {
         assert!(output.stdout.is_empty() && said.starts_with("tccc: error: cannot make \""), "{said}");
         assert!(said.contains(why) && said.contains("`--confirm 10m`") && said.contains("`--accept-risk`"), "{said}");
     };
-    let unmeasured = "not measured, which counts as high: nobody has measured what it does to its neighbours";
+    let unmeasured = "not measured, which counts as high: nobody has measured its effect on other flows";
     let tuned = &tccc::catalog::find("dtcp").unwrap().tunables[0];
     let setting = format!("{}={}", tuned.name, tuned.default - 1);
     refused(&format!("load dtcp --default --set {setting}"), unmeasured);

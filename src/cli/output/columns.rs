@@ -86,7 +86,7 @@ pub struct EventTable {
     columns: Vec<(&'static EventColumn, usize)>,
     /// Number of columns that did not fit.
     hidden: usize,
-    /// Whether cells are cut to their columns, whose widths were chosen before the rows are known.
+    /// Whether cells are cut to the width of their column, which is chosen before the rows are known.
     is_cut: bool,
 }
 

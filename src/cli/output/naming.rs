@@ -14,7 +14,7 @@ use crate::trace::gather::Layouts;
 /// A kernel has few algorithms; a hostile recording may name any number.
 const ALGORITHMS_MAX: usize = 256;
 
-/// The words of the algorithms met so far, by kernel name.
+/// The names of phases and fields of each algorithm met so far, by the algorithm's kernel name.
 #[derive(Debug, Default)]
 pub struct Naming {
     known: HashMap<String, Arc<StateWords>>,

@@ -37,10 +37,10 @@ pub struct Args {
     /// Folder with the files
     #[arg(long, value_name = "FOLDER", default_value = declaration::FOLDER)]
     config: PathBuf,
-    /// Print each difference and the change it would cause; make none
+    /// Print each difference and its change, without making the change
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Exit with 1 if anything differs; with --dry-run
+    /// With --dry-run, exit with 1 if anything differs
     #[arg(long, requires = "dry_run")]
     exit_code: bool,
     /// How to print the result

@@ -27,7 +27,7 @@ const REPLAY: &str = " A replay needs none.";
 pub const NEEDS: [Needs; 20] = [
     needs("list", &[], &[], ""),
     needs("show", &[], &[(&FOR_LOAD, "to ask the verifier")], ""),
-    needs("load", &FOR_LOAD, &[MOUNT], " It pins in the BPF file system, and records below /run/tccc."),
+    needs("load", &FOR_LOAD, &[MOUNT], " Writes pins to the BPF file system and records to /run/tccc."),
     needs("confirm", &[], &[(&FOR_LOAD, "for the trial of a policy"), (&[SysAdmin], "for an upgrade")], ""),
     needs("unload", &FOR_LOAD, &[NAME_PROCESSES], ""),
     needs("status", &[], &[(&[SysAdmin], "to show sockets, costs and drift")], ""),
@@ -85,7 +85,7 @@ mod tests {
             (
                 "load",
                 "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; CAP_SYS_ADMIN to mount the BPF file system if it is not mounted. \
-                 It pins in the BPF file system, and records below /run/tccc.",
+                 Writes pins to the BPF file system and records to /run/tccc.",
             ),
             ("upgrade", "CAP_NET_ADMIN and CAP_SYS_ADMIN, which includes CAP_BPF and CAP_PERFMON."),
         ] {

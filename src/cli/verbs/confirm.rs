@@ -17,8 +17,8 @@ pub const TRIALS: [&str; 2] = ["5s", "30d"];
 
 /// Keep what is on trial: a policy, an upgrade, or what `tccc load --confirm` loaded
 ///
-/// Without it, the trial is undone when its time is over. The kernel's log and `tccc status` then say so. After it,
-/// `tccc unload`, `tccc policy remove` and `tccc rollback` still undo the change.
+/// Without a confirmation, the trial is undone when its time is over. The kernel's log and `tccc status` then say so.
+/// After one, `tccc unload`, `tccc policy remove` and `tccc rollback` still undo the change.
 ///
 /// Example: `tccc load dtcp --default --confirm 60s`, check that all is well, then `tccc confirm dtcp`
 #[derive(Debug, clap::Args)]

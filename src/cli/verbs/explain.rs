@@ -39,7 +39,7 @@ pub struct Args {
     /// A process id, a process id and a descriptor, or `[tcp] LOCAL REMOTE` with ports
     #[arg(required = true, num_args = 1..=3, value_name = "PID[:FD]|5-TUPLE")]
     what: Vec<String>,
-    /// For a connection that is not open: which end opens it
+    /// For a connection that is not open: `in` if the remote end opens it, `out` if this host does
     #[arg(long, value_parser = ["in", "out"])]
     direction: Option<String>,
     /// For a connection that is not open: its cgroup, as a path below the mount point

@@ -63,7 +63,7 @@ pub struct Args {
     /// Stop after this time, such as 10s
     #[arg(long, value_parser = time_within(DURATIONS))]
     duration: Option<Duration>,
-    /// Print what would be created; create nothing
+    /// Print what would be created without creating it
     #[arg(long)]
     dry_run: bool,
     /// How to print the result

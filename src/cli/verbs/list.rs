@@ -17,9 +17,10 @@ use crate::state::Store;
 
 /// Show every algorithm: title, source, risk, registered or not
 ///
-/// The risk is that of giving it to connections that did not ask for it, by `load --default` or a policy. It is measured
-/// against Reno on the paths in scenarios/safety. The risk is high if a neighbour or the host itself is at least 2 times
-/// worse off, and medium from 1.25 times. The README there explains the rule; `tccc show ID` shows the figures.
+/// The risk is that of giving an algorithm to connections that did not ask for it, by `load --default` or a policy. It
+/// is measured against Reno on the paths in scenarios/safety. The risk is high if a neighbour or the host itself is at
+/// least 2 times worse off, and medium from 1.25 times. The README there explains the rule; `tccc show ID` shows the
+/// figures.
 ///
 /// Works without root, and on kernels that cannot load any of them. The list ends with the kernel's own algorithms and
 /// those registered under other names.

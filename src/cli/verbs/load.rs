@@ -29,8 +29,9 @@ use crate::units::{format_duration, time_within};
 /// Sockets can then choose it by name (`iperf3 -C dtcp`). With `--default`, every socket that chooses none gets it.
 /// Tunables are whole numbers in the unit that `tccc show` gives; each has its own range. `tccc unload` undoes everything.
 ///
-/// With `--default` it first prints what the algorithm does to its neighbours. An algorithm whose risk is high or not
-/// measured needs `--confirm` or `--accept-risk` to become the default. `tccc list --help` explains the risk.
+/// With `--default`, first prints the measured effect on other flows. An algorithm whose risk is high or not measured
+/// needs `--confirm` or `--accept-risk` to become the default. A patented one needs `--accept-risk`. `tccc list --help`
+/// explains the risk.
 ///
 /// With `--default --confirm`, a rule gives it to new connections for that time. `tccc confirm` then changes the default. If
 /// the process that guards the trial dies, the rule ends within 15 s.
@@ -53,10 +54,10 @@ pub struct Args {
     /// Replace the algorithm that is loaded under this name; open sockets keep the old code
     #[arg(long)]
     replace: bool,
-    /// Set up only the receiving side, for an algorithm whose senders need one; registers nothing
+    /// Attach only the companion program, on a host that receives; registers no algorithm
     #[arg(long, conflicts_with_all = ["default", "replace", "settings"])]
     receiver: bool,
-    /// Attach the algorithm's companion program to this cgroup below the cgroup v2 mount; by default to every socket
+    /// Attach the companion program to this cgroup [default: the root cgroup, which covers every socket]
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
     /// Undo everything after this time, such as 60s, unless you run `tccc confirm` first
@@ -66,7 +67,7 @@ pub struct Args {
     share: TrialShare,
     #[command(flatten)]
     acceptance: Acceptance,
-    /// Ask the kernel's verifier and print each change; make none
+    /// Run the kernel's verifier and print each change without making it
     #[arg(short = 'n', long)]
     dry_run: bool,
 }

@@ -10,9 +10,9 @@ use anyhow::Result;
 
 /// Choose which connections get which algorithm, by rules in a file
 ///
-/// Rules match by cgroup or systemd unit, network namespace, remote address, port and direction. The first matching rule
-/// decides when a connection is established; nothing runs per packet. scenarios/policy/README.md describes the file and has
-/// examples.
+/// Rules match by cgroup or systemd unit, network namespace, remote address, port and direction. The first matching
+/// rule is applied once, when a connection is established; nothing runs per packet. scenarios/policy/README.md
+/// describes the file and has examples.
 ///
 /// Example: `tccc policy check web.toml`, then `tccc policy apply web.toml --trial 10m`
 #[derive(Debug, clap::Args)]

@@ -16,9 +16,9 @@ mod recording;
 
 /// Compute tables and plots from recorded runs
 ///
-/// Reads what `tccc run` recorded, and shows published beside measured values. Runs nothing and needs no root. Shards of one
-/// experiment become one report. Runs of the simulator become a column beside those of the kernel, and so do other ways to
-/// measure one scenario.
+/// Reads what `tccc run` recorded, and shows published beside measured values. Runs nothing and needs no root. Shards
+/// of one experiment become one report. Runs of the simulator become a column beside those of the kernel. Results of
+/// one scenario on another kernel, link or network are shown side by side.
 ///
 /// A file of `tccc trace --record` is reported by connection, as text, csv or json. The folder of an incident (a crossed limit
 /// of a trial) is reported with its evidence, as text, markdown, html or json.

@@ -12,14 +12,14 @@ use crate::state::{Record, Store};
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Acceptance {
-    /// Continue even if the risk is high or not measured, or the default would be patented; `tccc show` says why
+    /// Continue even if the risk is high or not measured; `tccc show` says why
     #[arg(long = "accept-risk")]
     pub accepts: bool,
 }
 
 /// The risk of an algorithm that connections are about to get unasked.
 pub struct AlgorithmRisk {
-    /// In the kernel.
+    /// Name in the kernel.
     pub name: String,
     risk: Risk,
 }

@@ -52,7 +52,7 @@ impl SocketSelection {
         })
     }
 
-    /// Not part of [`Filter`], because the tracer in the kernel knows no rules. Empty: every rule, and none.
+    /// Not part of [`Filter`], because the tracer in the kernel knows no rules. If empty, the rule does not matter.
     pub fn rules(&self) -> BTreeSet<String> {
         self.rule.iter().cloned().collect()
     }

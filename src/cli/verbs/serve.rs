@@ -35,7 +35,7 @@ const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHO
 /// Enough characters of a digest to distinguish versions.
 const DIGEST_SHOWN: usize = 12;
 
-/// Show every TCP connection in a web page, and `/metrics` to Prometheus
+/// Serve a web page of every TCP connection, and `/metrics` for Prometheus
 ///
 /// Listens on 127.0.0.1 unless you give another address. Other hosts then need a token, which is printed once.
 ///
@@ -70,7 +70,7 @@ pub struct Args {
     /// Time between two updates of the page
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time_within(["100ms", "60s"]))]
     refresh: Duration,
-    /// Also show the trials and incidents of this host with --replay; without --replay they are always shown
+    /// With --replay, also show the trials and incidents of this host; otherwise they are always shown
     #[arg(long, requires = "replay")]
     trials: bool,
     #[command(flatten)]

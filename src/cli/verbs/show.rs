@@ -9,12 +9,15 @@ use serde::Serialize;
 use super::load::find;
 use crate::catalog::risk::{HIGH_FROM, Level, MEDIUM_FROM, Risk};
 use crate::catalog::{self, Algorithm, Card, StateLayout, Tunable};
-use crate::cli::output::plain::{marked_title, write_columns};
+use crate::cli::output::plain::{marked_title, write_indented};
 use crate::cli::output::{OutputFormat, note};
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Request};
 use crate::state::Store;
+
+/// Blanks before each line of a section.
+const INDENT: u16 = 2;
 
 /// Show one algorithm: header, risk, tunables, phases, callbacks
 ///
@@ -138,9 +141,9 @@ fn write_risk(out: &mut impl Write, risk: &Risk) -> io::Result<()> {
     let rows = figures.iter().map(|figure| {
         let engine = if figure.engine == "kernel" { " on the real kernel" } else { "" };
         let runs = format!("{}{engine}", figure.n);
-        [format!("  {}", figure.what()), figure.value(), runs, figure.level().to_string()]
+        [figure.what(), figure.value(), runs, figure.level().to_string()]
     });
-    write_columns(out, ["  figure", "ratio", "runs", "risk"], rows)?;
+    write_indented(out, INDENT, ["figure", "ratio", "runs", "risk"], rows)?;
     writeln!(
         out,
         "\n  Ratios are to Reno on the same path, beside CUBIC to CUBIC. Medium is {MEDIUM_FROM} times worse, high {HIGH_FROM} times."
@@ -152,10 +155,10 @@ fn write_tunables(out: &mut impl Write, tunables: &[Tunable]) -> io::Result<()> 
         return writeln!(out, "\nTunables\n  none");
     }
     writeln!(out, "\nTunables")?;
-    let rows = tunables.iter().map(|tunable| {
-        [format!("  {}", tunable.name), tunable.default.to_string(), tunable.range(), tunable.why.clone()]
-    });
-    write_columns(out, ["  name", "default", "range (unit)", "why"], rows)
+    let rows = tunables
+        .iter()
+        .map(|tunable| [tunable.name.clone(), tunable.default.to_string(), tunable.range(), tunable.why.clone()]);
+    write_indented(out, INDENT, ["name", "default", "range (unit)", "why"], rows)
 }
 
 fn write_state(out: &mut impl Write, state: &StateLayout) -> io::Result<()> {
@@ -171,8 +174,8 @@ fn write_callbacks(out: &mut impl Write, shown: &CardDocument) -> io::Result<()>
     let rows = shown.callbacks.iter().map(|callback| {
         let absent = if shown.no_cost.is_some() { "-" } else { "not used on this kernel" };
         let cost = callback.verified_instructions.map_or(absent.to_owned(), |count| count.to_string());
-        [format!("  {}", callback.member), callback.program.to_owned(), cost]
+        [callback.member.to_owned(), callback.program.to_owned(), cost]
     });
-    write_columns(out, ["  callback", "program", "verifier cost (instructions)"], rows)?;
+    write_indented(out, INDENT, ["callback", "program", "verifier cost (instructions)"], rows)?;
     shown.no_cost.iter().try_for_each(|why| writeln!(out, "  no verifier cost: {why}"))
 }

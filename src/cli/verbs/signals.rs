@@ -16,7 +16,7 @@ fn that_end() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(SIGHUP))
 }
 
-/// A flag that the first signal sets. A second SIGINT or SIGTERM ends the process, in case its reader takes nothing.
+/// A flag that the first signal sets. A second SIGINT or SIGTERM ends the process, in case its output is blocked.
 ///
 /// A second SIGHUP does not: the kernel and the shell each send one when a session ends.
 pub fn stop_flag() -> Result<Arc<AtomicBool>> {

@@ -66,7 +66,7 @@ impl Args {
             warn(&what, Some("run with CAP_SYS_PTRACE and every capability that those processes have"));
         }
         if is_empty {
-            note(&format!("no connection passes, in {}", count(seen.namespaces.len(), "network namespace")));
+            note(&format!("no connection matches, in {}", count(seen.namespaces.len(), "network namespace")));
             self.selection.warn_of_unregistered("`tccc status` lists those that are");
             self.selection.warn_of_unknown_rules();
         }

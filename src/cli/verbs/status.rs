@@ -103,7 +103,7 @@ struct StaleProcess {
 /// Facts about the host that every instance needs.
 struct HostFacts {
     default: String,
-    /// Root.
+    /// Whether this process has CAP_SYS_ADMIN.
     may_look: bool,
     /// Open connections by the id of the map that holds their code.
     sockets_by_code: Option<BTreeMap<u32, usize>>,

@@ -10,7 +10,7 @@ use sd_notify::NotifyState;
 
 use crate::failure::Failure;
 
-/// Messages in each interval of the watchdog.
+/// Messages per watchdog interval.
 const MESSAGES: u32 = 4;
 
 pub fn ready(status: &str) {

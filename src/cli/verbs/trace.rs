@@ -29,7 +29,7 @@ use sink::{Sink, SinkSeen};
 const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Range of `--duration`, up to a year.
 pub(super) const DURATIONS: [&str; 2] = ["1ms", "8760h"];
-/// Longest time without output of waiting events.
+/// Longest time that events wait before they are printed.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Stream what every TCP connection does: samples, losses, state changes
@@ -37,7 +37,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// Samples each connection once per interval while packets arrive, at no cost per packet. Shows when a connection opens or
 /// closes, loses packets or changes its congestion state. Ends with Ctrl-C or after `--duration`, with a summary on stderr.
 ///
-/// A recording also contains idle sockets, and the names of processes, cgroups and private state.
+/// A recording also contains idle sockets, and the names of processes, cgroups and private fields.
 ///
 /// Changes nothing: its BPF programs disappear with the process.
 ///

@@ -23,7 +23,7 @@ pub struct Args {
 impl Args {
     /// Prints the result as JSON.
     ///
-    /// Errors: no such place or task; a socket error.
+    /// Errors: PLACE or TASK cannot be parsed; a socket error.
     pub fn run(&self) -> Result<()> {
         let place: ChildPlace = parse("place", &self.place)?;
         let task: TrafficTask = parse("task", &self.task)?;
@@ -36,6 +36,6 @@ impl Args {
 fn parse<T: DeserializeOwned>(what: &str, text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| {
         let hint = "`tccc run` starts this itself; see `tccc run --help`";
-        Failure::usage(format!("no such {what}: {error}")).hint(hint).into()
+        Failure::usage(format!("cannot parse the {what}: {error}")).hint(hint).into()
     })
 }

@@ -45,11 +45,11 @@ impl HostTrials {
         let looks = view.filter(|view| matches!(history, TrialHistory::Since(seen) if seen != view.now_ns.to_string()));
         Ok(Some(json!({
             "title": trial.subject.phrase(),
-            // In commands.
+            // The trial's name in commands.
             "name": trial.subject.name(),
             "generation": trial.generation,
             "running_s": seconds(now_ns.saturating_sub(trial.began_ns)),
-            // Null if only its rules or a person end it.
+            // Null if only a person or its rules end it.
             "ends_in_s": trial.deadline_ns.map(|at_ns| seconds(at_ns.saturating_sub(now_ns))),
             "paused": trial.paused,
             "guard_pid": trial.guard.pid,

@@ -37,7 +37,7 @@ pub struct Args {
     /// After unregistering, wait this long for open sockets to close, such as 60s; exits with 1 if some are left
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     drain: Option<Duration>,
-    /// Print each change; make none
+    /// Print each change without making it
     #[arg(short = 'n', long)]
     dry_run: bool,
 }

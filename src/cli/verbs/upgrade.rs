@@ -26,18 +26,17 @@ use crate::state::Record;
 use crate::trial::upgrade::{self, UpgradeTrial};
 use crate::units::{format_duration, time_within};
 
-/// To update sockets and defaults in every network namespace.
+/// Needed to update sockets and defaults in every network namespace.
 const RIGHTS: [Capability; 2] = [Capability::NetAdmin, Capability::SysAdmin];
 
 /// Replace the code of a loaded algorithm without a gap
 ///
 /// New connections get the new code, also from listening sockets and the defaults of network namespaces. Open connections
 /// keep the old code until they close, unless `--sockets` is given. `tccc rollback` restores the old code, which stays in the
-/// kernel. A kernel before 6.4 has no struct_ops links and cannot swap code; a program that asks for the name during the
-/// change then gets an error.
+/// kernel. Kernels before 6.4 cannot swap code. There the name is missing for a moment, and choosing it fails.
 ///
-/// If the name is the default or a rule gives it, this first prints what the new code does to its neighbours. Code whose risk
-/// is high or not measured then needs `--trial` or `--accept-risk`.
+/// If the name is the default or a rule gives it, first prints the measured effect on other flows. Code whose risk is
+/// high or not measured then needs `--trial` or `--accept-risk`.
 ///
 /// With `--trial`, some of the new connections get the new code, under its own name, until `tccc confirm`.
 ///
@@ -62,7 +61,7 @@ pub struct Args {
     /// Also give open connections the new code; they keep their window but lose the algorithm's private state
     #[arg(long, conflicts_with = "trial")]
     sockets: bool,
-    /// Print each change; make none
+    /// Print each change without making it
     #[arg(short = 'n', long)]
     dry_run: bool,
 }
@@ -79,7 +78,7 @@ pub struct Rollback {
     /// Also give open connections that code
     #[arg(long)]
     sockets: bool,
-    /// Print each change; make none
+    /// Print each change without making it
     #[arg(short = 'n', long)]
     dry_run: bool,
 }
@@ -203,7 +202,9 @@ fn write_done(out: &mut impl Write, (upgraded, refreshes): &(Upgraded, Refreshes
         writeln!(out, "the default of {} follows", count(namespaces, "network namespace"))?;
     }
     if refreshes.listening + refreshes.open > 0 {
-        writeln!(out, "{} listening sockets and {} open connections have it now", refreshes.listening, refreshes.open)?;
+        let listening = count(refreshes.listening as usize, "listening socket");
+        let open = count(refreshes.open as usize, "open connection");
+        writeln!(out, "new code given to {listening} and {open}")?;
     }
     if refreshes.failed > 0 {
         note(&format!("the kernel refused to give {} sockets that code: they keep the old one", refreshes.failed));

@@ -23,9 +23,10 @@ use crate::units::{format_duration, time_within};
 
 /// Replace the policy with the rules in a file
 ///
-/// First prints what each algorithm does to its neighbours. An algorithm whose risk is high or not measured needs a trial or
-/// `--accept-risk`; `tccc list --help` explains the risk. Algorithms that rules name are loaded with the policy. Open
-/// connections keep their algorithm, unless `--live` is given. The policy stays until `tccc policy remove` or a reboot.
+/// First prints the measured effect of each algorithm on other flows. An algorithm whose risk is high or not measured
+/// needs a trial or `--accept-risk`; `tccc list --help` explains the risk. Algorithms that rules name are loaded with
+/// the policy. Open connections keep their algorithm, unless `--live` is given. The policy stays until `tccc policy
+/// remove` or a reboot.
 ///
 /// A policy is on trial with `--trial`, or if a rule has `guard` or `steps`. A guard process then watches it. If a limit is
 /// crossed, nobody confirms in time, or the guard dies, new connections use the previous policy within 15 s.
@@ -46,7 +47,7 @@ pub struct Args {
     /// Also change the algorithm of open connections; needs CAP_SYS_ADMIN to enter network namespaces
     #[arg(long)]
     live: bool,
-    /// Print each change; make none
+    /// Print each change without making it
     #[arg(short = 'n', long)]
     dry_run: bool,
 }

@@ -1,4 +1,5 @@
-//! `tccc policy check` and `tccc policy diff`: what a policy file would do on this host, and change in the rules.
+//! `tccc policy check` and `tccc policy diff`: what a policy file would do on this host, and how it differs from the
+//! rules in force.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -42,8 +43,8 @@ impl PolicyFile {
 
 /// Read a policy file and report its mistakes; change nothing
 ///
-/// Reports every mistake with its line and field. Also prints which algorithms `tccc policy apply` would load, and what each
-/// does to its neighbours.
+/// Reports every mistake with its line and field. Also prints which algorithms `tccc policy apply` would load, and the
+/// measured effect of each on other flows.
 ///
 /// Example: `tccc policy check scenarios/policy/one-service.toml`
 #[derive(Debug, clap::Args)]

@@ -11,8 +11,9 @@ use crate::trial::end;
 
 /// Remove the policy, and the algorithms that were loaded with it
 ///
-/// New connections are then decided as without a policy. Open connections keep their algorithm until they close; `--live`
-/// gives them back their previous one. Ends the trial of a policy. `tccc policy show -o toml` saves the rules first.
+/// New connections then get the algorithm that they would have without a policy. Open connections keep theirs until
+/// they close; `--live` gives them back their previous one. Ends the trial of a policy. `tccc policy show -o toml`
+/// saves the rules first.
 ///
 /// Example: `tccc policy remove --live`
 #[derive(Debug, clap::Args)]
@@ -20,7 +21,7 @@ pub struct Args {
     /// Also give open connections back their previous algorithm; needs CAP_SYS_ADMIN
     #[arg(long)]
     live: bool,
-    /// Print each change; make none
+    /// Print each change without making it
     #[arg(short = 'n', long)]
     dry_run: bool,
 }

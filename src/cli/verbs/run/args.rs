@@ -14,9 +14,9 @@ use crate::scenario::{Profile, RUNS_MAX};
 
 /// Run experiments from scenario files
 ///
-/// Measures the empty path first, and stops if the path does not match the scenario. The same command with the same
-/// --out resumes an interrupted experiment. With --only, --shard or more --runs it adds further runs to it. `tccc report
-/// --check` tells whether the results match.
+/// Measures each empty path first, and leaves out the runs on a path that does not match the scenario. The same command
+/// with the same --out resumes an interrupted experiment. With --only, --shard or a larger --runs, the command adds
+/// runs to that experiment. `tccc report --check` tells whether the results match.
 ///
 /// The kernel engine builds namespaces and links, loads algorithms and starts processes. All of them disappear when it ends,
 /// even after `kill -9`. `tccc unload --all` removes a cgroup that `kill -9` leaves.
@@ -29,10 +29,10 @@ pub struct Args {
     /// Scenario files, or folders of them
     #[arg(required_unless_present = "explain", value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
-    /// Result directory [default: runs/SCENARIO-TIME]; several scenarios get one below it each
+    /// Result directory [default: runs/SCENARIO-TIME]; with several scenarios, each gets one below it
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Runs at once, 1 to 256; auto takes as many as this host can run without delaying each other
+    /// Runs at once, 1 to 256; auto starts as many runs as this host can carry without delay
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_jobs)]
     pub jobs: Jobs,
     /// Runs of each cell, instead of the scenario's number
@@ -47,8 +47,8 @@ pub struct Args {
     /// Only the I-th of N shares of the runs, for N hosts; `tccc report` joins their directories
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Only the block with this number in `--dry-run -o json`: all variants of one seed on one path. Does nothing for a
-    /// number that no block has, such as 0
+    /// Only the block with this number in `--dry-run -o json`: all variants of one seed on one path. A number that no
+    /// block has, such as 0, does nothing
     #[arg(long, value_name = "N", conflicts_with = "shard")]
     pub block: Option<u32>,
     /// Publish the block's results in this folder once they are complete; exits with 0 if they are already there

@@ -21,7 +21,7 @@ use crate::model::run::Engine;
 use crate::scenario::{Scenario, algorithm};
 use crate::{ns2, virtual_time};
 
-/// Plans every requested scenario. With several, skips those without agents for the simulator.
+/// Plans every requested scenario. For ns-2, skips those without agents if there are several scenarios.
 pub fn all_planned(args: &Args) -> Result<Vec<Planned>> {
     let files = scenario_files(&args.scenarios)?;
     let mut planned = Vec::new();

@@ -1,7 +1,8 @@
 //! Publishes the results of one block atomically.
 //!
-//! Others see only one step, a rename within the folder. It needs no lock, which some network file systems lack. Readers
-//! recognise a result directory by its `plan.json`. The block's has the digest of the plan and only the block's own runs.
+//! Others see only one step, a rename within the folder. It needs no lock, which some network file systems lack.
+//! Readers recognise a result directory by its `plan.json`. That of a block has the digest of the plan and only the
+//! block's runs.
 
 use std::fs;
 use std::io;

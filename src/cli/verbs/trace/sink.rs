@@ -31,7 +31,7 @@ pub struct RecordingArgs {
     /// Number of older files to keep
     #[arg(long, value_name = "N", requires = "record", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=9999))]
     keep: u32,
-    /// Show a recording instead of this host; --port, --address, --algorithm and --rule still select
+    /// Show a recording instead of this host; --port, --address, --algorithm and --rule still apply
     #[arg(
         long,
         value_name = "FILE",
