@@ -1,4 +1,4 @@
-//! Reads untrusted files within a limit, so that none exhausts memory or blocks.
+//! Reads untrusted files within a size limit. No file can exhaust memory or block the reader.
 //!
 //! Layer 0: standard library only.
 
@@ -24,7 +24,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens any kind of file without waiting for a pipe, and without adopting a terminal.
+/// Opens any kind of file. Neither waits for a pipe's writer nor acquires a controlling terminal.
 pub fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }

@@ -14,7 +14,7 @@ const HEADER_BYTES: usize = 24;
 const HEAD_BYTES: usize = 12;
 /// A longer chain of typedef, const and volatile is a loop in a damaged file.
 const CHAIN_LIMIT: usize = 32;
-/// Most bytes of names in one struct or enum, whose members may share one long name.
+/// Most bytes of names in one struct or enum. Its members may all share one long name.
 const MEMBER_NAMES_MAX: usize = 1 << 20;
 /// Longest text, bytes. The header of an algorithm's file is one text.
 const TEXT_MAX: usize = 64 << 10;
@@ -87,13 +87,13 @@ pub struct Member<'a> {
 }
 
 impl Member<'_> {
-    /// The byte in which it begins.
+    /// The byte in which the member begins.
     pub fn offset(&self) -> usize {
         self.bit_offset as usize / 8
     }
 }
 
-/// Of an integer type.
+/// How the bytes of an integer type are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Unsigned,
@@ -133,7 +133,7 @@ impl TypeIndex {
     }
 }
 
-/// Types of one binary form.
+/// The bytes and the index of one BTF section.
 #[derive(Debug, Clone, Default)]
 struct TypeSection<'a> {
     bytes: &'a [u8],
@@ -267,7 +267,7 @@ impl<'a> Btf<'a> {
         None
     }
 
-    /// Number of parameters of a pointer to a function.
+    /// Number of parameters that a function pointer takes.
     pub fn parameters(&self, id: u32) -> Option<u8> {
         let pointer = self.resolve(id).filter(|found| found.kind == TypeKind::Ptr)?;
         let target = self.resolve(pointer.size_or_type).filter(|found| found.kind == TypeKind::Prototype)?;
@@ -292,7 +292,7 @@ impl<'a> Type<'a> {
         self.strings.text(self.name_at).unwrap_or_default()
     }
 
-    /// Whether it has this name or a flavour of it.
+    /// Whether the type has this name or a flavour of it.
     pub fn is_named(&self, name: &str) -> bool {
         let rest = self.strings.bytes_from(self.name_at).and_then(|rest| rest.strip_prefix(name.as_bytes()));
         rest.is_some_and(|after| after.starts_with(b"\0") || after.starts_with(b"___"))
@@ -376,7 +376,7 @@ mod tests {
 
     const INT: [u8; 16] = [1, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0, 32, 0, 0, 0];
 
-    /// Types before their strings, of which the second begins at 1.
+    /// A BTF section with these types. `name` is the second string and begins at offset 1.
     fn section(types: &[u8], name: &str) -> Vec<u8> {
         let strings = format!("\0{name}\0");
         let mut bytes = vec![0x9f, 0xeb, 1, 0];
@@ -386,7 +386,7 @@ mod tests {
         [bytes, types.to_vec(), strings.into_bytes()].concat()
     }
 
-    /// A file of a few megabytes used to become gigabytes, because its entries shared one long name.
+    /// A file of a few megabytes used to fill gigabytes of memory, because its entries shared one long name.
     #[test]
     fn long_names_that_are_shared_do_not_multiply() {
         let long = "a".repeat(60_000);

@@ -28,7 +28,7 @@ pub use tunable::{Setting, Tunable, TunableKind};
 
 /// Stem and object of every algorithm in `bpf/cc`.
 static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/catalog.rs"));
-/// Limit for a file. An algorithm's object has some tens of kilobytes.
+/// Largest object file that is read. An algorithm's object has some tens of kilobytes.
 const OBJECT_BYTES_MAX: u64 = 16 << 20;
 
 /// The embedded algorithms.

@@ -1,8 +1,8 @@
 //! Loads algorithms: opens an object, sets tunables, adapts it to this kernel, registers, pins, replaces and unregisters.
 //!
-//! A [`Registration`] ends with its value, also when the process is killed, because a link vanishes with its last holder.
+//! A [`Registration`] ends when it is dropped or the process is killed, because a link vanishes with its last holder.
 //! [`load`] pins the link instead. On a kernel without links, the map itself is the registration. A record with the map's id
-//! is then written first, and `tccc` undoes the registration later.
+//! is then written first, and a later command undoes the registration.
 
 pub mod adapt;
 mod companion;
@@ -46,7 +46,7 @@ pub struct Registration {
     is_registered: bool,
 }
 
-/// Registers an algorithm while the returned value lives.
+/// Registers an algorithm for as long as the returned value lives.
 ///
 /// Errors: as [`verify`]; the name is taken; records cannot be written.
 /// Side effects: sockets of every network namespace can choose the algorithm; a record under `/run/tccc`.
@@ -105,7 +105,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let _ = self.release(); // `tccc status` lists what stays, and the next command removes it
+        let _ = self.release(); // `tccc status` lists what is left, and the next command removes it
     }
 }
 

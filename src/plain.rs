@@ -2,12 +2,12 @@
 //!
 //! Layer 0: standard library only.
 
-/// Replaces each control character by a visible one.
+/// Replaces each control character with a visible one.
 pub fn plain(text: &str) -> String {
     text.chars().map(visible).collect()
 }
 
-/// Characters of a user's text that a message repeats.
+/// Most characters of a user's text that a message repeats.
 const SHOWN_CHARS: usize = 60;
 
 /// As [`plain`], and cut for a message.

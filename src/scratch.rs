@@ -26,7 +26,7 @@ impl Scratch {
             let folder = Builder::new().prefix(&prefix).permissions(Permissions::from_mode(0o700)).tempdir_in(place);
             let folder = folder.with_context(|| format!("create a folder in \"{}\"", place.display()))?;
             let Ok(held) = File::open(folder.path()) else { continue }; // another process removed it just now
-            let _ = held.lock(); // without locks in the file system, nobody can lock the folder to remove it
+            let _ = held.lock(); // on a file system without locks, nobody can lock the folder to remove it
             if folder.path().exists() {
                 return Ok(Scratch { folder, _held: held });
             }

@@ -86,7 +86,7 @@ mod tests {
         assert!(store.try_lock(&name("one")).unwrap().is_some());
     }
 
-    /// Any user could take the lock of a folder that everybody can read, and keep every command from its work.
+    /// Any user could take the lock of a folder that everybody can read, and keep every command from working.
     #[test]
     fn locks_are_for_their_owner_and_records_for_everybody() {
         use std::os::unix::fs::PermissionsExt as _;
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    /// A process that was stopped between reading and writing a record undid what another wrote into it meanwhile.
+    /// A process stopped between reading and writing a record used to undo what another process wrote meanwhile.
     #[test]
     fn remembered_default_is_changed_by_the_right_to_the_default_alone() {
         let (_place, store) = store();
@@ -119,7 +119,7 @@ mod tests {
         assert!(!Owner::Process(Process { started: own.started + 1, ..own }).is_alive());
     }
 
-    /// One saw the folder vanish while it entered, and ended with "no such file or directory".
+    /// A process that entered while the folder was removed used to fail with "no such file or directory".
     #[test]
     fn locks_of_many_that_come_and_go_are_all_had() {
         let (place, store) = store();

@@ -47,7 +47,7 @@ impl ParseError {
         ParseError { given: shown(&given.to_string()), expected: why.into(), meant: None }
     }
 
-    /// Suggests a unit for one in other letters, or for a rate such as `10Mbps`.
+    /// Suggests the unit for one in the wrong case, or for a rate such as `10Mbps`.
     fn of_units(given: &str, expected: &'static str, units: &[&str]) -> ParseError {
         let error = ParseError::new(given, expected);
         let Ok((_, unit)) = number_and_unit(given, expected) else { return error };
@@ -96,7 +96,7 @@ fn number_and_unit<'a>(text: &'a str, expected: &'static str) -> Result<(f64, &'
     Ok((number.parse().map_err(|_| ParseError::new(text, expected))?, unit.trim()))
 }
 
-/// Of the link layer or of payload, as the name of the field says.
+/// A rate of the link layer or of payload; the field's name says which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BitsPerSec(pub u64);
 

@@ -19,14 +19,14 @@ pub struct Callback {
     pub program: String,
 }
 
-/// A second BPF program that an algorithm needs, for work that an algorithm cannot do.
+/// A second BPF program, for work that congestion control programs may not do, such as TCP options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Companion {
     /// The file stem in `bpf/option`.
     pub program: String,
     /// The map that both programs share.
     pub map: String,
-    /// The program measures times of packets, so offloads must not merge them.
+    /// The program times single packets, so offloads must not merge packets.
     pub times_single_packets: bool,
 }
 
@@ -39,7 +39,7 @@ impl Companion {
         found.ok_or_else(|| {
             let names: Vec<&str> = COMPANIONS.iter().map(|(stem, _)| *stem).collect();
             let what = format!("it asks for the companion program \"{}\", which tccc does not have", self.program);
-            Failure::usage(what).hint(format!("it has {}", names.join(", ")))
+            Failure::usage(what).hint(format!("tccc has {}", names.join(", ")))
         })
     }
 }
@@ -94,7 +94,7 @@ impl Algorithm {
 
     /// Checks recorded values of tunables.
     ///
-    /// Errors: a name that this algorithm no longer has; outside the range.
+    /// Errors: a name that this algorithm no longer has; a value outside the range.
     pub fn recorded<'a>(
         &self,
         values: impl IntoIterator<Item = (&'a String, &'a i128)>,

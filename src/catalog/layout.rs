@@ -1,4 +1,4 @@
-//! The fields of an algorithm's private state, which lets any state be printed by name.
+//! The layout of an algorithm's private state, with which its fields can be printed by name.
 
 use derive_more::Display;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ const FIELD_LIMIT: usize = 256;
 const MEMBER_LIMIT: usize = 4096;
 const TEXT_LIMIT: usize = 1 << 20;
 
-/// The kernel's structs with another name than their algorithm. tcp_cubic.c started as a copy of tcp_bic.c.
+/// Kernel structs whose names differ from their algorithms'. tcp_cubic.c started as a copy of tcp_bic.c.
 const KERNEL_STRUCTS: [(&str, &str); 2] = [("cubic", "bictcp"), ("bic", "bictcp")];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Phase {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FieldKind {
-    /// Also used for addresses.
+    /// Also used for pointers.
     Unsigned,
     Signed,
     Bool,
@@ -98,11 +98,11 @@ impl StateLayout {
         self.fields.iter().filter_map(|field| Some((field.name.as_str(), field.value(state)?)))
     }
 
-    /// The state of one of the kernel's own algorithms.
+    /// The layout of a kernel algorithm's state.
     ///
     /// `kernel` is the kernel's type information, `module` that of the algorithm's module.
     ///
-    /// None: the algorithm has no state, or two structs have its name.
+    /// None: no struct or several structs of that name fit into a socket, or the type information is damaged.
     pub fn of_kernel(algorithm: &str, kernel: &[u8], module: Option<&[u8]>) -> Option<Self> {
         let btf = Btf::parse(kernel)?;
         let btf = match module {
@@ -119,7 +119,7 @@ impl StateLayout {
         Some(StateLayout { size, phases: Vec::new(), fields })
     }
 
-    /// Reads the struct behind `tccc_state` and the enum behind `tccc_phases`, which an object need not have.
+    /// Reads the struct behind `tccc_state` and the enum behind `tccc_phases`. An object may lack both.
     pub(super) fn read(btf: &Btf) -> Option<Self> {
         let mut layout = StateLayout::default();
         if let Some((_, phases)) = btf.variable("tccc_phases") {

@@ -15,7 +15,7 @@ use crate::plain::{plain, plain_lines};
 pub const NAME_LENGTH_MAX: usize = 15;
 /// The kernel's type of an ops table.
 pub const OPS_TYPE: &str = "tcp_congestion_ops";
-/// Means the host's default wherever a command takes an algorithm.
+/// In commands, this name means the host's default algorithm.
 const RESERVED: &str = "default";
 /// Most variables to examine for an ops table.
 const VARIABLES_MAX: usize = 256;
@@ -106,7 +106,7 @@ fn check_licence(elf: &Elf) -> Result<(), String> {
     }
 }
 
-/// The algorithm's name in the kernel: that in the ops table, or the table's own if that is empty.
+/// The algorithm's name in the kernel: the name field of the ops table, or the variable's name if the field is empty.
 fn kernel_name(elf: &Elf, table: &OpsVariable) -> Result<String, String> {
     let members = table.kind.members().ok_or("the type of its ops table is damaged")?;
     let start = members.iter().find(|member| member.name == "name").map(|member| member.offset());
@@ -137,7 +137,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
         return Err(format!("the name \"{}\" may hold only letters, digits and _", shown(name)));
     }
     if name == RESERVED {
-        return Err(format!("the name \"{RESERVED}\" is reserved: tccc means the host's default algorithm by it"));
+        return Err(format!("the name \"{RESERVED}\" is reserved: in tccc it means the host's default algorithm"));
     }
     if name.len() > NAME_LENGTH_MAX {
         return Err(format!("the name \"{name}\" has {} characters: at most {NAME_LENGTH_MAX}", name.len()));
@@ -181,7 +181,7 @@ fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
     Tunable { name, kind, size, offset, default: 0, low: 0, high: 0, unit, why, former }.with_tag(&plain(tag))
 }
 
-/// The companion program, which a tag on the shared map names.
+/// The companion program, named by a tag on the shared map.
 fn companion(btf: &Btf) -> Option<Companion> {
     let mut tags = btf.iter().filter(|(_, t)| t.kind == TypeKind::Tag);
     let (id, program) = tags.find_map(|(_, t)| Some((t.size_or_type, t.name().strip_prefix("tccc.companion=")?)))?;

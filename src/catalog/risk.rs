@@ -1,4 +1,4 @@
-//! The risk of an algorithm to its neighbours and on difficult paths, as measured by `cargo xtask risk`.
+//! The risk of an algorithm to other flows and on difficult paths, as measured by `cargo xtask risk`.
 //!
 //! Each question is one scenario of `scenarios/safety`. Its figure is a ratio to Reno (beside CUBIC: to CUBIC) with a
 //! confidence interval. `scenarios/safety/README.md` explains how figures become low, medium or high risk.
@@ -62,9 +62,9 @@ pub struct RiskQuestion {
     sentence: &'static str,
 }
 
-/// The question for algorithms with a companion program only.
+/// This question applies only to algorithms with a companion program.
 const FOR_COMPANIONS: &str = "peer";
-/// Questions about neighbours come first.
+/// Questions about other flows come first.
 pub static QUESTIONS: [RiskQuestion; 10] = [
     RiskQuestion {
         id: "beside-reno",
@@ -136,7 +136,7 @@ pub struct RiskFigure {
     pub at: String,
     /// Ratio to Reno's value, or to CUBIC's beside CUBIC.
     pub ratio: f64,
-    /// 95 % confidence interval. `None` under three runs, or where Reno's own value may be 0.
+    /// 95 % confidence interval. `None` for fewer than three runs, or where Reno's own value may be 0.
     pub ci95: Option<[f64; 2]>,
     /// Number of runs.
     pub n: u32,
@@ -157,7 +157,7 @@ impl RiskFigure {
         })
     }
 
-    /// The level of an algorithm with this figure alone.
+    /// The level that this figure alone would give.
     pub fn level(&self) -> Level {
         match self.harm() {
             harm if harm >= HIGH_FROM => Level::High,
@@ -221,7 +221,7 @@ impl Risk {
         let is_carried = carried.is_some_and(|carried| carried.object == algorithm.object);
         match measured().get(&algorithm.id).filter(|_| is_carried) {
             Some(entry) => Risk::from(entry, &algorithm.id, algorithm.companion.is_some()),
-            None => Risk::unknown("nobody has measured what it does to its neighbours"),
+            None => Risk::unknown("nobody has measured its effect on other flows"),
         }
     }
 
@@ -233,7 +233,7 @@ impl Risk {
         };
         match settings.iter().find(differs) {
             Some(Setting { name, value, .. }) => {
-                Risk::unknown(&format!("nobody has measured what it does to its neighbours with {name} = {value}"))
+                Risk::unknown(&format!("nobody has measured its effect on other flows with {name} = {value}"))
             }
             None => Risk::of(algorithm),
         }
@@ -241,7 +241,7 @@ impl Risk {
 
     /// The risk of a loaded algorithm whose file is gone.
     pub fn gone() -> Risk {
-        Risk::unknown("what it was loaded from is gone")
+        Risk::unknown("the file it was loaded from is gone")
     }
 
     fn unknown(sentence: &str) -> Risk {

@@ -13,7 +13,7 @@ const DIGEST_BYTES: usize = 8;
 
 /// Digest of an algorithm's file and of the headers that it includes at any depth, except the common one.
 ///
-/// Comments, blanks and the content of strings do not change the digest.
+/// Comments, whitespace and the content of strings do not change the digest.
 ///
 /// None: the algorithm is not embedded.
 pub fn code_digest(id: &str) -> Option<String> {
@@ -40,7 +40,7 @@ fn collect(file: &str, files: &mut BTreeSet<String>) -> Option<()> {
     Some(())
 }
 
-/// C without comments, blanks and the content of strings.
+/// C without comments, whitespace and the content of strings.
 fn code(text: &str) -> String {
     let mut code = String::new();
     let mut rest = text;

@@ -34,7 +34,7 @@ pub struct Tunable {
     pub unit: String,
     /// Reason for the default.
     pub why: String,
-    /// Names in earlier versions. They are refused, with the current name in the message.
+    /// Names in earlier versions. They are refused, and the hint gives the current name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<String>,
 }
@@ -171,7 +171,7 @@ pub fn recorded(id: &str, tunables: &[Tunable], name: &str, value: i128) -> Resu
     find(id, tunables, name, value)?.check_number(id, value)
 }
 
-/// `value` is for the hint about a former name.
+/// Finds a tunable by name. `value` is used only in the hint about a former name.
 fn find<'a>(id: &str, tunables: &'a [Tunable], name: &str, value: impl Display) -> Result<&'a Tunable, Failure> {
     if let Some(tunable) = tunables.iter().find(|tunable| tunable.name == name) {
         return Ok(tunable);

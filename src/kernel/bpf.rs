@@ -47,8 +47,8 @@ pub fn map_id(map: &OwnedFd) -> Result<u32> {
 
 /// Waits up to `limit` until the kernel has freed a map that nothing holds.
 ///
-/// It never opens the map. Linux clears an array of programs in the background once its last descriptor is closed, and
-/// never frees one that is opened and closed again meanwhile (`prog_array_map_clear`, kernel/bpf/arraymap.c).
+/// It never opens the map. Linux clears an array of programs in the background once its last descriptor is closed. An
+/// array that is reopened meanwhile is never freed (`prog_array_map_clear`, kernel/bpf/arraymap.c).
 pub fn await_map_gone(id: u32, limit: Duration) {
     let is_there = || {
         let mut next = 0;
@@ -113,17 +113,17 @@ pub struct CgroupLink {
     pub cgroup: u64,
 }
 
-/// Attaches a sock_ops program to a cgroup while the link is held or pinned.
+/// Attaches a sock_ops program to a cgroup for as long as the link is held or pinned.
 ///
-/// Errors: another program allows none beside it; not permitted.
-/// Side effects: the program runs for the TCP sockets of the cgroup and all below it.
+/// Errors: a program that is attached there allows no others; not permitted.
+/// Side effects: the program runs for the TCP sockets of the cgroup and of all cgroups below it.
 pub fn attach_sock_ops(program: &OwnedFd, cgroup: &File) -> io::Result<OwnedFd> {
     let kind = libbpf_sys::BPF_CGROUP_SOCK_OPS;
     // SAFETY: both descriptors are open; null options mean none.
     owned(unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), cgroup.as_raw_fd(), kind, std::ptr::null()) })
 }
 
-/// Replaces the program that a link attaches, between two of its calls.
+/// Replaces the program that a link attaches. Each call runs either the old or the new program.
 ///
 /// Errors: the link attaches another program than `expected`; it is detached.
 pub fn replace_program(link: &OwnedFd, program: &OwnedFd, expected: &OwnedFd) -> io::Result<()> {
@@ -131,7 +131,7 @@ pub fn replace_program(link: &OwnedFd, program: &OwnedFd, expected: &OwnedFd) ->
     update_link(link, program, libbpf_sys::bpf_link_update_opts { old_prog_fd: expected, ..Default::default() })
 }
 
-/// Points a link to another program or map. `options` has the expected one.
+/// Points a link to another program or map. `options` has the one that is expected there now.
 pub(super) fn update_link(
     link: &OwnedFd,
     to: &OwnedFd,
@@ -174,7 +174,7 @@ pub fn look_at_links<T>(look: impl Fn(OwnedFd) -> Option<T>) -> io::Result<Vec<T
     look_at(libbpf_sys::bpf_link_get_next_id, |id| open(id).and_then(&look))
 }
 
-/// The results of `look` for the objects of a kind. libbpf's call `next` writes the next id.
+/// The results of `look` for all objects of one kind. libbpf's function `next` writes the id after a given one.
 pub(super) fn look_at<T>(
     next: unsafe extern "C" fn(u32, *mut u32) -> i32,
     look: impl Fn(u32) -> Option<T>,
@@ -205,9 +205,9 @@ pub fn is_attached_to_cgroup(link: &OwnedFd) -> bool {
     cgroup_link(link).is_ok_and(|link| link.cgroup != 0)
 }
 
-/// Ends a link's registration even if another process has the link open. Does nothing on kernels before 6.11.
+/// Detaches a link even if another process has it open. Does nothing for struct_ops links on kernels before 6.11.
 ///
-/// Side effects: the algorithm can no longer be chosen; sockets that have it keep it.
+/// Side effects: a detached algorithm can no longer be chosen; sockets that have it keep it.
 pub fn detach_link(link: &OwnedFd) {
     // SAFETY: the descriptor is open.
     let _ = unsafe { libbpf_sys::bpf_link_detach(link.as_raw_fd()) };

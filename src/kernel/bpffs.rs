@@ -1,6 +1,6 @@
 //! The BPF file system, which holds pins. If none is mounted, tccc mounts one as bpftool does.
 //!
-//! The first word of such a mount in `/proc/mounts` is "tccc".
+//! `/proc/mounts` shows "tccc" as the source of such a mount.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 pub const USUAL_PLACE: &str = "/sys/fs/bpf";
 /// Some kernels pin these in each new BPF file system.
 const PRELOADED: [&str; 2] = ["maps.debug", "progs.debug"];
-/// The device of our mounts.
+/// The source of our mounts in `/proc/mounts`.
 const OURS: &str = "tccc";
 
 /// Where a BPF file system is mounted, preferably the usual place.
@@ -51,7 +51,7 @@ pub fn mount_missing() -> Result<PathBuf> {
 pub fn place() -> Result<PathBuf> {
     let missing = || {
         Failure::unmet(format!("no BPF file system is mounted at {USUAL_PLACE}"))
-            .hint(format!("`mount -t bpf bpf {USUAL_PLACE}`, or run as root, which mounts it"))
+            .hint(format!("`mount -t bpf bpf {USUAL_PLACE}`, or run as root: tccc then mounts it"))
     };
     let can_mount = privilege::missing(&[Capability::SysAdmin]).is_empty() && Path::new(USUAL_PLACE).is_dir();
     let usual = can_mount.then(|| PathBuf::from(USUAL_PLACE));
@@ -84,7 +84,7 @@ fn mounts() -> impl Iterator<Item = MountInfo> {
     mounts_of("bpf").into_iter().flatten()
 }
 
-/// The file systems of this type that this thread sees, the latest last.
+/// The file systems of this type that this thread sees, the latest mount last.
 pub(super) fn mounts_of(kind: &str) -> ProcResult<impl Iterator<Item = MountInfo>> {
     let mounts = MountInfos::from_file("/proc/thread-self/mountinfo")?.into_iter();
     Ok(mounts.filter(move |mount| mount.fs_type == kind))

@@ -1,6 +1,6 @@
 //! The running kernel's type information (BTF), and that of objects being loaded.
 //!
-//! libbpf takes three times as long because it parses everything.
+//! libbpf would take three times as long, because it parses everything.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -1,6 +1,6 @@
-//! cgroups: looks them up by path and id, and makes those of runs.
+//! Looks up cgroups by path and id, and creates those of runs.
 //!
-//! The cgroup of a run has the name of its process. It is swept when the process is dead.
+//! The cgroup of a run is named after its process. Once the process is dead, a later command removes the cgroup.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -28,7 +28,7 @@ pub struct RunCgroup {
 }
 
 impl RunCgroup {
-    /// Also sweeps cgroups of dead processes.
+    /// Creates a cgroup, after removing those of dead processes.
     ///
     /// Errors: cgroup v2 is not mounted; not permitted.
     pub fn create() -> Result<Self> {
@@ -59,7 +59,7 @@ impl RunCgroup {
 
 impl Drop for RunCgroup {
     fn drop(&mut self) {
-        // A later command sweeps what cannot be removed now.
+        // A later command removes what cannot be removed now.
         let _ = remove_when_empty(&self.path);
         if let Some(ours) = self.path.parent() {
             let _ = fs::remove_dir(ours);
@@ -67,7 +67,7 @@ impl Drop for RunCgroup {
     }
 }
 
-/// Paths of cgroups that runs of dead processes left. Empty without cgroup v2.
+/// Paths of cgroups that dead processes left. Empty without cgroup v2.
 ///
 /// Errors: the cgroup v2 mount cannot be read.
 pub fn stale() -> Result<Vec<PathBuf>> {
@@ -95,14 +95,14 @@ pub fn sweep_stale() -> Result<Vec<PathBuf>> {
     Ok(stale)
 }
 
-/// Distributions mount cgroup v2 at different places.
+/// Where cgroup v2 is mounted, which differs between distributions.
 ///
 /// Errors: it is not mounted.
 pub fn mount_point() -> Result<PathBuf> {
     let mut mounts = mounts_of("cgroup2").context("read the mounts of this process")?;
     mounts.next().map(|mount| mount.mount_point).ok_or_else(|| {
         let hint = "mount it: `mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified`";
-        Failure::unmet("no cgroup v2 is mounted, which programs for sockets need").hint(hint).into()
+        Failure::unmet("cgroup v2 is not mounted, and programs for sockets need it").hint(hint).into()
     })
 }
 
@@ -172,7 +172,7 @@ pub fn walk<T>(root: T, below: impl Fn(&T, &OsStr) -> T, mut visit: impl FnMut(u
     Ok(())
 }
 
-/// Waits, because a cgroup can be removed only a moment after its last process died.
+/// Removes a cgroup. Retries, because this works only a moment after the cgroup's last process died.
 fn remove_when_empty(path: &Path) -> Result<()> {
     let deadline = Instant::now() + EMPTY_WITHIN;
     loop {

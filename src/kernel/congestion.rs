@@ -1,6 +1,6 @@
 //! The algorithms that sockets can choose, and the default.
 //!
-//! `/proc/sys/net` shows the reader's network namespace, so reading needs no rights.
+//! `/proc/sys/net` shows the reader's own network namespace, and needs no privileges to be read.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ pub const DEFAULT_SYSCTL: &str = "net.ipv4.tcp_congestion_control";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-/// The kernel shows this limit of all namespaces only in the first one.
+/// A sysctl that exists only in the initial network namespace.
 const ONLY_IN_THE_FIRST: &str = "/proc/sys/net/ipv4/tcp_mem";
 
 /// Names of all registered algorithms, including the kernel's own.
@@ -65,7 +65,7 @@ pub fn is_allowed(name: &str) -> Result<bool> {
     Ok(names_in(ALLOWED)?.iter().any(|other| other == name))
 }
 
-/// Lets everybody choose an algorithm, or only processes that may change networks. Writes nothing without a difference.
+/// Lets every process choose an algorithm, or only those with CAP_NET_ADMIN. Writes nothing if nothing changes.
 ///
 /// Errors: no such algorithm; not permitted.
 /// Side effects: the kernel's list of allowed algorithms, for every network namespace.
@@ -87,8 +87,8 @@ pub fn default() -> Result<String> {
     Ok(fs::read_to_string(DEFAULT).with_context(|| format!("read {DEFAULT}"))?.trim().to_owned())
 }
 
-/// New connections per second in this network namespace, both directions. The mean since boot, or the current rate if that
-/// is higher.
+/// New connections per second in this network namespace, in both directions. It is the mean since boot, or the current
+/// rate if that is higher.
 ///
 /// Errors: as [`available`].
 pub fn connection_rate() -> Result<f64> {
@@ -112,7 +112,7 @@ fn connections_made() -> Result<u64> {
     Ok(wanted.filter_map(|(_, value)| value.parse::<u64>().ok()).sum())
 }
 
-/// Whether this process can set the default. Only the first network namespace can choose any algorithm.
+/// Checks that this process can set the default. Only the initial network namespace can choose any algorithm.
 ///
 /// Check before setting, because some kernels keep an algorithm in memory forever once they have refused it as a default.
 ///
@@ -126,7 +126,7 @@ pub fn check_settable() -> Result<(), Failure> {
     if Path::new(ONLY_IN_THE_FIRST).exists() {
         return Ok(());
     }
-    let why = "this is not the host's initial network namespace, in which alone the kernel allows it";
+    let why = "this is not the host's initial network namespace, and the kernel allows it only there";
     Err(refuse(why).hint("run it outside the container; here sockets choose it by name"))
 }
 

@@ -1,4 +1,4 @@
-//! Finds the process that holds a lock of `flock`.
+//! Finds the process that holds a `flock` lock.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

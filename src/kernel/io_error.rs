@@ -1,4 +1,4 @@
-//! Errors of file operations: those that are no failure, and the kernel's words for the others.
+//! Errors of file operations: accepts those that are harmless, and gives the kernel's text for the others.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
@@ -20,7 +20,7 @@ pub fn accept(kind: ErrorKind, result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| if error.kind() == kind { Ok(()) } else { Err(error) })
 }
 
-/// The kernel's words for an error, in lower case and without its number.
+/// The kernel's text for an error, in lower case and without its number.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()

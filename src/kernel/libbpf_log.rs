@@ -1,4 +1,4 @@
-//! libbpf's messages, kept per thread, so that they never reach the terminal unasked.
+//! Collects libbpf's messages per thread, so that they reach the terminal only on request.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ thread_local! {
 /// Also gets each line as it comes. Set by the first call of [`install`].
 static ECHO: OnceLock<Option<fn(&str)>> = OnceLock::new();
 
-/// Collects libbpf's messages of `level` or above in the whole process. Only the first call counts.
+/// Collects libbpf's messages of `level` or above in the whole process. Only the first call has an effect.
 ///
 /// [`PrintLevel::Debug`] gives some thousand lines per object. `echo` gets each line as it comes (`-v`).
 pub fn install(echo: Option<fn(&str)>, level: PrintLevel) {
@@ -22,7 +22,7 @@ pub fn install(echo: Option<fn(&str)>, level: PrintLevel) {
     }
 }
 
-/// Forgets this thread's earlier messages. Installs the collection for users of the library, without echo.
+/// Discards this thread's earlier messages. For users of the library, installs the collection without echo.
 pub fn start() {
     install(None, PrintLevel::Info);
     take();

@@ -1,7 +1,7 @@
 //! Finds the network namespaces of this host that can be entered.
 //!
 //! The search covers the threads of all processes and the names of `ip netns` and of container engines. It cannot find a
-//! namespace without a thread that only a file descriptor holds.
+//! namespace that has no thread and is held only by a file descriptor.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Interfaces, addresses and routes of a network namespace, by rtnetlink.
+//! Interfaces, addresses and routes of a network namespace, through rtnetlink.
 //!
 //! Each function enters the namespace and returns when the kernel has answered.
 
@@ -118,7 +118,7 @@ pub fn interface_index(netns: &Netns, name: &str) -> Result<u32> {
     netns.run(|| interface_index_here(name))
 }
 
-/// What an interface was given to send since it was made.
+/// Transmit counters of an interface since its creation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InterfaceCounts {
     /// Includes Ethernet headers.
@@ -135,7 +135,7 @@ pub fn sent(netns: &Netns, name: &str) -> Result<InterfaceCounts> {
     sent_of(&table, name).ok_or_else(|| anyhow!("no interface \"{name}\" in the namespace"))
 }
 
-/// Keeps the kernel from giving an interface IPv6 addresses, which would send extra packets.
+/// Keeps the kernel from giving an interface IPv6 addresses, because they cause extra packets.
 ///
 /// Call it before the interface is up. Does nothing without IPv6.
 pub fn stop_ipv6_autoconfiguration(netns: &Netns, name: &str) -> Result<()> {
@@ -153,7 +153,7 @@ pub fn check_interface_name(name: &str) -> Result<()> {
     let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
     if !fits || !name.chars().all(allowed) || name == "." || name == ".." {
         bail!(
-            "\"{name}\" is not an interface name: 1 to {INTERFACE_NAME_MAX} characters without blank, \"/\" or \":\""
+            "\"{name}\" is not an interface name: 1 to {INTERFACE_NAME_MAX} characters without spaces, \"/\" or \":\""
         );
     }
     Ok(())
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sent_is_read_from_its_columns() {
+    fn transmit_counters_are_read_from_their_columns() {
         let table = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
                      tccc0: 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36\n";
         let table = InterfaceDeviceStatus::from_read(table.as_bytes()).unwrap();

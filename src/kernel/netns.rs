@@ -1,6 +1,7 @@
 //! Network namespaces held by file descriptor.
 //!
-//! A namespace vanishes with its last process. Nothing is bound under `/run/netns`, so a killed process leaves none behind.
+//! A namespace vanishes with its last process or descriptor. Nothing is bound under `/run/netns`, so a killed process
+//! leaves none behind.
 
 use std::fs::File;
 use std::io;
@@ -28,7 +29,7 @@ pub struct Netns {
 impl Netns {
     /// Creates an empty namespace whose loopback interface is down.
     ///
-    /// Errors: not permitted (needs CAP_SYS_ADMIN); out of namespaces.
+    /// Errors: not permitted (needs CAP_SYS_ADMIN); too many namespaces.
     pub fn create() -> Result<Self> {
         let here = Self::current()?;
         unshare(CloneFlags::CLONE_NEWNET).context("create a network namespace")?;
@@ -53,7 +54,7 @@ impl Netns {
 
     /// Opens a namespace by its path, a process id, or its name in `ip netns`.
     ///
-    /// Errors: there is none under that text; not permitted.
+    /// Errors: the text names no network namespace; not permitted.
     pub fn find(text: &str) -> Result<Self, Failure> {
         const LISTS: &str = "`lsns -t net` and `ip netns` list them";
         let is_number = text.chars().all(|c| c.is_ascii_digit());
@@ -111,7 +112,7 @@ impl Netns {
 
     /// Runs `work` inside this namespace, on the calling thread.
     ///
-    /// A new thread would change the memory map of the process. All other threads wait for that, also those of links.
+    /// A new thread would change the memory map of the process. All other threads, also those of links, would wait.
     ///
     /// Errors: not permitted to enter; those of `work`.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {

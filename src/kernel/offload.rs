@@ -1,6 +1,6 @@
-//! Reads and turns off the offloads of an interface, by the ethtool ioctl.
+//! Reads and turns off the offloads of an interface, with the ethtool ioctl.
 //!
-//! Without offloads, every packet on a path has at most one MTU and carries its checksum.
+//! Without offloads, every packet on a path is at most one MTU long and carries its checksum.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -16,7 +16,7 @@ pub struct Offloads {
     pub send_checksum: bool,
     /// The device gets TCP packets larger than the MTU.
     pub tso: bool,
-    /// The device gets packets larger than the MTU.
+    /// The stack builds packets larger than the MTU and segments them before the device, if it must.
     pub gso: bool,
     /// Received packets are merged.
     pub gro: bool,
@@ -40,7 +40,7 @@ struct EthtoolValue {
 
 /// Errors: no such interface; not permitted; the driver does not allow it.
 pub fn turn_offloads_off(netns: &Netns, name: &str) -> Result<()> {
-    // Segmentation first. Without checksums, the kernel would turn it off and log that.
+    // Segmentation first: once checksums are off, the kernel turns segmentation off itself and logs that.
     const OFF: [(u32, &str); 4] =
         [(ETHTOOL_STSO, "TSO"), (ETHTOOL_SGSO, "GSO"), (ETHTOOL_SGRO, "GRO"), (ETHTOOL_STXCSUM, "checksum offload")];
     netns.run(|| {

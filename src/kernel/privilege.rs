@@ -44,7 +44,7 @@ impl Capability {
 /// Inode of the host's own user namespace, fixed in the kernel (`PROC_USER_INIT_INO`).
 const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
-/// Whether this process is in another user namespace than the host's. BPF wants capabilities in the host's.
+/// Whether this process is in another user namespace than the host's. BPF checks capabilities in the host's.
 pub fn is_confined() -> bool {
     fs::metadata("/proc/self/ns/user").is_ok_and(|namespace| namespace.ino() != INITIAL_USER_NAMESPACE)
 }
@@ -57,20 +57,20 @@ pub fn missing(wanted: &[Capability]) -> Vec<Capability> {
 fn lacking(wanted: &[Capability], effective: u64) -> Vec<Capability> {
     let has = |capability: Capability| effective & (1 << capability as u32) != 0;
     let stands_in = |capability| matches!(capability, Capability::Bpf | Capability::Perfmon);
-    // A process that is given a wanted CAP_SYS_ADMIN has the small ones too.
+    // A process that gains a wanted CAP_SYS_ADMIN has the BPF capabilities too.
     let has_large = has(Capability::SysAdmin) || wanted.contains(&Capability::SysAdmin);
     let may = |capability| has(capability) || (stands_in(capability) && has_large);
     wanted.iter().copied().filter(|&capability| !may(capability)).collect()
 }
 
-/// One bit a capability.
+/// One bit per capability.
 fn effective() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// `what` needs the capabilities, in a verb phrase.
+/// Checks that this process has the capabilities. `what` is a verb phrase for the action that needs them.
 ///
 /// Errors: capabilities are missing. The error names them.
 pub fn require(what: &str, wanted: &[Capability]) -> Result<(), Failure> {

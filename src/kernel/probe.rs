@@ -42,7 +42,7 @@ pub struct Features {
     pub links: bool,
     /// A link can be pointed to other code under the same name.
     pub link_update: bool,
-    /// Programs can follow cgroups before anything enters them.
+    /// Programs can learn of a new cgroup before a process enters it.
     pub cgroup_events: bool,
     /// Sockets count their retransmission timeouts.
     pub counts_timeouts: bool,

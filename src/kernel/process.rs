@@ -72,7 +72,7 @@ impl Process {
     }
 }
 
-/// A process that outlives this one once it is released. Dropping it before kills it.
+/// A process that outlives this one once it is released. Dropping it earlier kills the process.
 #[derive(Debug)]
 pub struct Detached {
     child: Option<Child>,
@@ -113,9 +113,9 @@ pub fn orphans() -> Vec<Process> {
     alive.filter(|process| process.owner().is_some_and(|owner| !owner.lives())).collect()
 }
 
-/// Kills what [`orphans`] finds, and waits until they are gone. Returns them.
+/// Kills the processes that [`orphans`] finds, waits until they are gone, and returns them.
 ///
-/// Errors: not permitted; the kernel does not end one.
+/// Errors: not permitted; a process does not end.
 pub fn end_orphans() -> Result<Vec<Process>> {
     let orphans = orphans();
     for process in orphans.iter().filter(|process| process.lives()) {
@@ -144,7 +144,7 @@ fn stat(pid: u32) -> Option<Stat> {
     (!matches!(stat.state, 'Z' | 'X')).then_some(stat)
 }
 
-/// Why a process does not continue, as the end of a sentence about it, and what a person can do.
+/// Why a process does not proceed, as the end of a sentence about it, and advice for the user.
 pub fn condition(pid: u32) -> (String, String) {
     let Some(stat) = stat(pid) else { return ("has ended".to_owned(), "try again".to_owned()) };
     if let Some(folder) = cgroup::frozen(pid) {

@@ -38,7 +38,7 @@ pub struct Holder {
     /// Inode of the network namespace.
     pub netns: u32,
     pub sockets: usize,
-    /// Connections that these sockets accept use the algorithm too.
+    /// Listening sockets, which `sockets` leaves out. Connections that they accept use the algorithm too.
     pub listening: usize,
 }
 
@@ -111,7 +111,7 @@ pub fn cookies_of(pid: u32, descriptor: Option<u32>) -> Result<Vec<u64>> {
     Ok(found.filter(|socket| inodes.contains(&socket.inode)).map(|socket| socket.cookie).collect())
 }
 
-/// Other network namespaces with the algorithm as default, by inode and path. They were made while it was this one's default.
+/// Other network namespaces whose default is the algorithm, with inode and path. A new namespace inherits it.
 pub fn namespaces_with_default(name: &str) -> Vec<(u32, PathBuf)> {
     let own = Netns::current().map(|netns| netns.inode()).ok();
     let is_so = |(inode, path): &(u32, PathBuf)| {

@@ -1,6 +1,6 @@
-//! Congestion control tables in the kernel, which are BPF maps, whoever registered them.
+//! Congestion control tables in the kernel, whoever registered them. Each is a BPF map.
 //!
-//! The value of such a map has the name, and for each callback the program's id.
+//! The map's value has the algorithm's name and the program id of each callback.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -111,8 +111,8 @@ pub fn delete_registration(map: &OwnedFd) -> Result<()> {
 
 /// Points a link to another table with the same name.
 ///
-/// Errors: the link points to another table than `expected`; the kernel cannot; the new table has another name or was
-/// never filled.
+/// Errors: the link points to another table than `expected`; the kernel cannot swap code; the new table has another
+/// name or was never filled.
 /// Side effects: new sockets get the new code; sockets that have the old code keep it.
 pub fn update_link(link: &OwnedFd, map: &OwnedFd, expected: &OwnedFd) -> Result<()> {
     let expected = expected.as_raw_fd() as u32;
@@ -120,7 +120,7 @@ pub fn update_link(link: &OwnedFd, map: &OwnedFd, expected: &OwnedFd) -> Result<
     bpf::update_link(link, map, options).context("point the link to other code")
 }
 
-/// The kernel's BPF statistics, on while the value or the process lives.
+/// Keeps the kernel's BPF statistics on until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct Statistics {
     _descriptor: OwnedFd,

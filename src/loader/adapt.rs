@@ -22,7 +22,7 @@ pub struct Provided {
     pub offset: usize,
 }
 
-/// What this kernel does with a provided callback.
+/// What becomes of a provided callback on this kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallbackFate {
     Kept,

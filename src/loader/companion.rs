@@ -12,7 +12,7 @@ use crate::catalog;
 use crate::failure::Failure;
 use crate::kernel::libbpf_log;
 
-/// A companion program that the kernel has verified, not attached yet.
+/// A companion program that the kernel has verified, and that is not attached yet.
 #[derive(Debug)]
 pub struct LoadedCompanion {
     object: Object,
@@ -53,7 +53,7 @@ impl LoadedCompanion {
         Ok(program.as_fd().try_clone_to_owned()?)
     }
 
-    /// Attaches the program to a cgroup while the link is held or pinned.
+    /// Attaches the program to a cgroup for as long as the link is held or pinned.
     ///
     /// Errors: no such cgroup; not permitted; the kernel refuses.
     /// Side effects: the program runs for every new TCP socket in the cgroup.

@@ -24,7 +24,7 @@ pub struct UndoGuard {
 }
 
 impl UndoGuard {
-    /// `command` calls [`expire`]. The end of the time, nanoseconds of CLOCK_BOOTTIME, becomes its last argument.
+    /// `command` must call [`expire`]. The deadline, in nanoseconds of CLOCK_BOOTTIME, becomes its last argument.
     ///
     /// Errors: the process cannot be started.
     /// Side effects: a process without terminal until the time is over, or somebody confirms or unloads.
@@ -44,7 +44,8 @@ impl UndoGuard {
     /// Errors: the time is over or the process was killed, so that nothing guards the registration.
     pub fn release(self) -> Result<()> {
         if clock::boottime_ns()? >= self.unconfirmed.until_ns || !self.unconfirmed.guard.lives() {
-            return Err(Failure::failed("the time to confirm ended before it was loaded").hint("give more").into());
+            let what = "the time to confirm ended before it was loaded";
+            return Err(Failure::failed(what).hint("choose a longer `--confirm`").into());
         }
         self.process.release();
         Ok(())

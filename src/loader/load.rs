@@ -1,4 +1,4 @@
-//! Registers an algorithm for good, as `tccc load` does, and undoes each step after a failure.
+//! Registers an algorithm for good, as `tccc load` does. After a failure, undoes every step.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Res
         congestion::check_settable()?;
     }
     let store = Store::of_host();
-    // Before the verifier works. Under the lock, because another command may be removing the name.
+    // Checked before the verifier runs, and under the lock, because another command may be removing the name.
     let looking = (!options.dry_run).then(|| store.lock_name(request.name)).transpose()?;
     check_free(request.name, options, &store, features)?;
     drop(looking);
@@ -78,7 +78,8 @@ pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Res
         let Upgraded { mut record, adapted, notes, .. } = upgrade::upgrade(request, features)?;
         if options.make_default {
             let name = request.name;
-            record = make_default(name).with_context(|| format!("\"{name}\" is replaced, but not the default"))?;
+            let outcome = || format!("\"{name}\" is replaced, but did not become the default");
+            record = make_default(name).with_context(outcome)?;
         }
         return Ok(LoadedAlgorithm { record, adapted: [adapted, notes].concat(), ..loaded });
     }
@@ -118,7 +119,7 @@ pub(super) fn attachment(record: &Record, pins: &Pins) -> Option<String> {
     Some(format!("attach \"{program}\" to the cgroup {} and pin it at {}", cgroup.display(), pin.display()))
 }
 
-/// Returns our own earlier registration to replace.
+/// Returns our own earlier registration if it is to be replaced.
 ///
 /// Errors: the name is taken.
 fn check_free(name: &str, options: LoadOptions, store: &Store, features: &Features) -> Result<Option<Instance>> {
@@ -163,8 +164,8 @@ fn foreign(name: &str, features: &Features) -> Failure {
     Failure::failed(what).hint("`--as NAME` loads it under another name")
 }
 
-/// Writes record, map pin, registration, link pin, and the record again. After a kill in between, everything is listed and
-/// removable.
+/// Writes record, map pin, companion, registration, link pin, and the record again. After a kill between any two steps,
+/// everything is listed and can be removed.
 fn register(mut record: Record, mut verified: Verified, (pins, locked): (&Pins, &Locked)) -> Result<Record> {
     let name = record.name.clone();
     locked.create(&record)?;
@@ -204,7 +205,7 @@ fn keep(
 
 /// Makes a loaded algorithm the host's default.
 ///
-/// Errors: it is not loaded; not permitted; not in the first network namespace.
+/// Errors: it is not loaded; not permitted; not in the initial network namespace.
 /// Side effects: new sockets get it unless they choose another. [`super::unload`] undoes it.
 pub fn make_default(name: &str) -> Result<Record> {
     congestion::check_settable()?;
@@ -216,7 +217,7 @@ pub fn make_default(name: &str) -> Result<Record> {
     Ok(record)
 }
 
-/// Records the previous default before it is changed.
+/// Changes the default, after recording the previous one.
 fn note_default(record: &mut Record, locked: &Locked) -> Result<()> {
     let default = locked.store().lock(LockSubject::Default)?;
     let now = congestion::default()?;

@@ -85,7 +85,7 @@ pub(super) fn verify_for(
     }
     let object =
         object.load().map_err(|error| refusal::explain(request.name, &libbpf_log::take(), &error.to_string(), logs))?;
-    // After the programs, because the kernel looks at the table only when it is registered.
+    // After the programs are loaded, because the kernel itself checks the table only when it is registered.
     adapt::check_complete(&decided).map_err(|failure| refused(request.name, failure))?;
     let adapted = decided.iter().filter_map(|(callback, fate)| phrase(&callback.member, fate)).collect();
     let table = request.algorithm.ops_table.clone();
@@ -107,7 +107,7 @@ fn open(request: &Request) -> Result<OpenObject> {
 
 fn types_of(object: &OpenObject) -> Result<Types> {
     let mut length = 0u32;
-    // SAFETY: the object is open; its type information and the bytes of it live as long as the object.
+    // SAFETY: the object is open, and its type information lives as long as the object.
     let bytes = unsafe {
         let btf = libbpf_sys::bpf_object__btf(object.as_libbpf_object().as_ptr());
         let begin = if btf.is_null() { std::ptr::null() } else { libbpf_sys::btf__raw_data(btf, &raw mut length) };
@@ -155,7 +155,7 @@ fn write_name(map: &mut OpenMapMut, types: &Types, name: &str) {
     }
 }
 
-/// The kernel stores this permission with the code. An object without flags gets it after its registration.
+/// The kernel stores this permission with the code. A table without the member `flags` gets it after its registration.
 fn allow_everybody(map: &mut OpenMapMut, types: &Types) {
     /// The kernel's TCP_CONG_NON_RESTRICTED.
     const NON_RESTRICTED: u32 = 1;

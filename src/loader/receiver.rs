@@ -13,7 +13,7 @@ use crate::kernel::{bpf, privilege};
 use crate::state::pins::Pins;
 use crate::state::{Locked, Owner, Record, Store};
 
-/// Sets up what a host needs to receive from senders of an algorithm. It outlives this process.
+/// Sets up what a host needs to receive from senders of an algorithm. The setup outlives this process.
 ///
 /// Errors: the algorithm has no companion program; a capability, the BPF file system or cgroup v2 is missing; the name is
 /// taken; the kernel refuses the program.
@@ -60,7 +60,7 @@ fn check_free(name: &str, store: &Store, features: &Features) -> Result<()> {
     Err(Failure::failed(format!("\"{name}\" is loaded {why}")).hint("`tccc status` shows it").into())
 }
 
-/// Writes the record, the pin, and the record again. After a kill in between, everything is listed and removable.
+/// Writes the record, the pin, and the record again. After a kill in between, everything is listed and can be removed.
 fn keep(record: &mut Record, mut companion: LoadedCompanion, (pins, locked): (&Pins, &Locked)) -> Result<()> {
     locked.create(record)?;
     let place = record.companion.clone().context("know the cgroup")?;

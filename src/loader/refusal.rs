@@ -19,7 +19,7 @@ const MEANINGS: [(&str, &str); 30] = [
     ("invalid func ", "it calls the helper {}, which this kernel lacks"),
     ("_or_null'", "it uses a pointer that may be null without checking it"),
     ("invalid mem access 'scalar'", "it uses a number as a pointer"),
-    ("invalid mem access", "it reads or writes memory through something that is no valid pointer"),
+    ("invalid mem access", "it reads or writes memory through an invalid pointer"),
     ("div by zero", "division by a value that may be 0"),
     ("infinite loop detected", "it has a loop without a bound that the verifier can see"),
     ("back-edge from insn", "it has a loop without a bound that the verifier can see"),
@@ -40,8 +40,8 @@ const MEANINGS: [(&str, &str); 30] = [
     ("unreachable insn", "it has instructions that are never reached"),
     (
         "Error loading .BTF into kernel",
-        "the kernel refuses its type information; clang puts a constant table of at most 16 bytes into a section of its own, \
-         which does that: make the table longer",
+        "the kernel refuses its type information, usually because clang puts a constant table of at most 16 bytes into \
+         a section of its own: make the table longer",
     ),
     ("unknown opcode", "it has an instruction that this kernel does not know"),
 ];

@@ -1,4 +1,4 @@
-//! Requests to register an algorithm, and the records that they begin with.
+//! Requests to register an algorithm, and the first record of each registration.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -54,7 +54,7 @@ pub(super) fn record_of(request: &Request, map_id: u32) -> Record {
 
 /// `None` if the algorithm needs no companion.
 ///
-/// Errors: cgroup v2 is not mounted; no such cgroup; a cgroup was given without need.
+/// Errors: cgroup v2 is not mounted; no such cgroup; a cgroup was given without a companion.
 pub(super) fn companion_place(request: &Request) -> Result<Option<Attachment>> {
     let Some(companion) = &request.algorithm.companion else {
         if request.cgroup.is_some() {

@@ -14,7 +14,7 @@ use crate::kernel::{bpf, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
 use crate::state::{LockSubject, Locked, Record, Store, is_held};
 
-/// The kernel frees a link in the background.
+/// Longest wait for a name to vanish, because the kernel frees a link in the background.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 /// A command that is not stopped unlocks a name within this time.
@@ -189,7 +189,7 @@ pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
     Ok(())
 }
 
-/// Restores the default from before this name. The name stays loaded.
+/// Restores the default that this name replaced. The name stays loaded.
 pub fn give_back_default(name: &str, features: &Features) -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;

@@ -1,6 +1,6 @@
 //! Swaps the code under a registered name and back. The name stays available throughout.
 //!
-//! The previous code stays pinned for [`rollback`]. After a kill between any two steps, the next command continues: the
+//! The previous code stays pinned for [`rollback`]. After a kill between any two steps, the next command continues. The
 //! kernel's link shows which code is registered, and the record lists every code that this may be.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ use crate::kernel::{bpf, congestion, socket, struct_ops, sysctl};
 use crate::state::pins::Pins;
 use crate::state::{Attachment, Code, LockSubject, Locked, Record, Store};
 
-/// The kernel shows this limit of all namespaces only in the first one.
+/// A sysctl that exists only in the initial network namespace.
 const ONLY_IN_THE_FIRST: &str = "net.ipv4.tcp_mem";
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct Upgraded {
     pub notes: Vec<String>,
 }
 
-/// Puts other code under a loaded name.
+/// Replaces the code under a loaded name.
 ///
 /// Errors: the name is not loaded; the kernel cannot swap code, or refuses the new code. The current code then stays.
 /// Side effects: new sockets and defaults get the new code; existing sockets keep the old code, which stays pinned.
@@ -80,7 +80,7 @@ fn rights(request: &Request) -> Vec<Capability> {
     privilege::FOR_LOAD.into_iter().chain(opens.then_some(Capability::SysAdmin)).collect()
 }
 
-/// Puts the previous code under its name again.
+/// Restores the previous code under its name.
 ///
 /// Errors: the name is not loaded; no earlier code is kept; the kernel refuses.
 /// Side effects: as [`upgrade`]. The replaced code is kept, so that a second rollback undoes the first.
@@ -112,7 +112,7 @@ pub fn rollback(name: &str, features: &Features) -> Result<Upgraded> {
 pub fn check(name: &str, features: &Features, back: bool) -> Result<Record> {
     let pins = Pins::writable()?; // without the right to open pins, nothing seems to be loaded
     let record = find(name, &Store::of_host(), features)?.1;
-    // On a kernel without links, the previous code is loaded again.
+    // On a kernel that cannot swap code, a rollback loads the previous code again.
     let is_kept = record.previous.is_some() && (pins.previous(name).exists() || !features.link_update);
     ensure!(is_kept || !back, nothing_kept(name));
     Ok(record)
@@ -123,7 +123,7 @@ fn nothing_kept(name: &str) -> Failure {
         .hint("`tccc upgrade` keeps the code that it replaces")
 }
 
-/// Errors: the name is not loaded for good, or its record is lost.
+/// Errors: the name is not loaded by a pin, or its record is lost.
 fn find(name: &str, store: &Store, features: &Features) -> Result<(Instance, Record)> {
     let cannot = |why: &str| format!("cannot upgrade or roll back \"{name}\": {why}");
     let again = format!("`tccc unload {name}`, then load again");
@@ -138,16 +138,16 @@ fn find(name: &str, store: &Store, features: &Features) -> Result<(Instance, Rec
     Ok((instance, record))
 }
 
-/// Finishes or forgets an interrupted upgrade of a name. Returns its record.
+/// Finishes or discards an interrupted upgrade of a name. Returns its record.
 ///
-/// Errors: the name is not loaded by a pin; the kernel cannot swap code.
+/// Errors: the name is not loaded by a pin, or not registered by a pinned link.
 pub fn settled(name: &str, (pins, locked): (&Pins, &Locked), features: &Features) -> Result<Record> {
     let (instance, record) = find(name, locked.store(), features)?;
     if !features.link_update || !instance.has_link_pin {
-        let why = "this kernel has no struct_ops links (Linux 6.4)";
+        let why = "it is not registered by a pinned link";
         bail!(
             Failure::unmet(format!("cannot swap code under the name \"{name}\": {why}"))
-                .hint(format!("`tccc upgrade {name} --beside` loads the new code beside the old one first"))
+                .hint(format!("`tccc unload {name}`, then load it again"))
         );
     }
     let registered = registered_map(name, pins)?;
@@ -164,9 +164,9 @@ fn registered_map(name: &str, pins: &Pins) -> Result<u32> {
     Ok(struct_ops::link_target(&bpf::open_pin(&pins.link(name))?)?.map_id)
 }
 
-/// Adjusts record and pins to the kernel's link. Finishes an upgrade whose code is registered, and forgets any other.
+/// Adjusts record and pins to the kernel's link. Finishes an upgrade whose code is registered, and discards any other.
 ///
-/// The returned record has `next` until the defaults follow.
+/// The returned record keeps `next` until the defaults follow.
 fn bring_to_end(record: Record, registered: u32, pins: &Pins) -> Result<Record> {
     let name = record.name.clone();
     let Some(next) = record.next.clone() else { return Ok(record) };
@@ -222,7 +222,9 @@ fn shared_map(request: &Request, link: Option<&OwnedFd>) -> Option<OwnedFd> {
     bpf::map_of_program(&program, &wanted.map)
 }
 
-/// Swaps the companion before the code, so that there always is one. `from` and `link` are its current attachment.
+/// Swaps the companion before the code, so that the algorithm always has a companion.
+///
+/// `from` and `link` are the current attachment.
 fn swap_companion(
     record: &Record,
     verified: &mut Verified,
@@ -248,7 +250,7 @@ fn replace_pin(object: &OwnedFd, path: &Path) -> Result<()> {
 
 /// Completes the change of a link: who may choose the name, pins and record, then the defaults.
 ///
-/// The record has `next` until all is done.
+/// The record keeps `next` until all is done.
 fn finish(
     name: &str,
     was_allowed: bool,
@@ -277,6 +279,7 @@ fn finish(
 
 /// Points defaults to the registered code, because a default is a pointer to code and not a name.
 fn point_defaults(name: &str, upgraded: &mut Upgraded) -> Result<()> {
+    const NOT_EVERYBODY: &str = "only the initial network namespace may have a default that not everybody may choose";
     let own = Netns::current()?.inode();
     let mut having = socket::namespaces_with_default(name);
     if congestion::default()? == name {
@@ -284,7 +287,7 @@ fn point_defaults(name: &str, upgraded: &mut Upgraded) -> Result<()> {
     }
     for (inode, path) in having {
         // Checked first, because some kernels keep code in memory forever once they have refused it as a default. Only the
-        // first namespace may have a default that not everybody may choose.
+        // initial namespace may have a default that not everybody may choose.
         let points = || match inode == own {
             true => congestion::check_settable().is_ok() || congestion::is_allowed(name).unwrap_or(false),
             false => Netns::open(&path).is_ok_and(|netns| {
@@ -296,11 +299,16 @@ fn point_defaults(name: &str, upgraded: &mut Upgraded) -> Result<()> {
             true => congestion::set_default(name),
             false => Netns::open(&path).and_then(|netns| sysctl::write(&netns, congestion::DEFAULT_SYSCTL, name)),
         };
-        if points() && point().is_ok() {
-            upgraded.defaults.push(inode);
-        } else {
-            let keeps = format!("network namespace {inode} has \"{name}\" as its default and keeps the old code");
-            upgraded.notes.push(format!("{keeps}: the kernel lets only its first namespace choose it"));
+        let refusal = match points() {
+            true => point().err().map(|error| format!("{error:#}")),
+            false => Some(NOT_EVERYBODY.to_owned()),
+        };
+        match refusal {
+            None => upgraded.defaults.push(inode),
+            Some(why) => {
+                let keeps = format!("network namespace {inode} has \"{name}\" as its default and keeps the old code");
+                upgraded.notes.push(format!("{keeps}: {why}"));
+            }
         }
     }
     Ok(())

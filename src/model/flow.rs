@@ -13,12 +13,12 @@ pub struct Point {
     pub ssthresh_pkts: Option<u32>,
     pub srtt_us: Option<u32>,
     pub rtt_us: Option<u32>,
-    /// Lowest RTT of the kernel's window.
+    /// Lowest RTT in the kernel's window.
     pub min_rtt_us: Option<u32>,
     pub inflight_pkts: u32,
     /// The counts from here to `retrans_pkts` are cumulative.
     pub delivered_pkts: u32,
-    /// Bytes acknowledged without a gap.
+    /// Bytes covered by cumulative ACKs.
     pub bytes_acked: u64,
     pub lost_pkts: u32,
     pub retrans_pkts: u32,
@@ -97,7 +97,7 @@ impl Flow {
         self.at(time_s, |point| f64::from(point.delivered_pkts))
     }
 
-    /// Bytes acknowledged without a gap by a time; interpolated as in [`Flow::delivered_at`].
+    /// Bytes covered by cumulative ACKs at a time; interpolated as in [`Flow::delivered_at`].
     pub fn acked_at(&self, time_s: f64) -> f64 {
         self.at(time_s, |point| point.bytes_acked as f64)
     }
@@ -151,7 +151,7 @@ pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Flow> {
     for event in events {
         sockets.entry(event.socket).or_default().push(event);
     }
-    // Sorted by socket already; a stable sort keeps that order between flows that start at once.
+    // Sorted by socket already; a stable sort keeps that order for flows that start at the same time.
     let mut flows: Vec<Flow> = sockets.into_iter().map(|(socket, events)| flow_of(socket, events)).collect();
     flows.sort_by(|one, other| one.start_s.total_cmp(&other.start_s));
     flows

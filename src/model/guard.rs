@@ -1,6 +1,6 @@
 //! Statistics of a guard: do connections changed by a rule perform worse than those it left alone?
 //!
-//! Input are sums per arm and fold; output are an estimate, an interval and a verdict. A guard looks every few seconds and
+//! Input: sums per arm and fold. Output: an estimate, an interval and a verdict. A guard looks every few seconds and
 //! acts at the first look that shows harm. The evidence is therefore an e-value, whose error rate holds for any number of
 //! looks.
 

@@ -152,7 +152,7 @@ impl Live {
         self.algorithms.get(algorithm)?.layout.as_ref()?.phase_name(&[phase])
     }
 
-    /// Fields that a socket's algorithm keeps in it, without the phase.
+    /// Fields of the algorithm's private state in a socket, without the phase.
     ///
     /// Shape: in the order of the layout; empty if the layout is unknown.
     pub fn private_state(&self, socket: &Socket) -> Vec<(&str, String)> {
@@ -260,8 +260,8 @@ impl Live {
         }
     }
 
-    /// Drops the names of cgroups without a socket once names fill half of their room. Not earlier, because recordings of
-    /// earlier versions contain a name only once, however often its sockets come and go.
+    /// Drops the names of cgroups without a socket once names fill half of their limit. Not earlier, because recordings
+    /// of earlier versions contain a name only once, however often the cgroup's sockets come and go.
     fn forget_cgroups(&mut self) {
         if self.cgroups.len() <= NAMES_MAX / 2 && self.cgroup_bytes <= CGROUP_BYTES_MAX / 2 {
             return;
@@ -271,7 +271,7 @@ impl Live {
         self.cgroup_bytes = self.cgroups.values().map(String::len).sum();
     }
 
-    /// Closes sockets that a complete sweep did not find. Their close event was dropped or came before the tracer.
+    /// Closes sockets that a complete sweep did not find. Their close event was dropped or preceded the tracer.
     fn end_unseen(&mut self, [begin_ns, time_ns]: [u64; 2], was_swept: impl Fn(u32) -> bool) {
         let open = self.sockets.values_mut().filter(|socket| socket.closed_ns.is_none());
         for socket in open.filter(|socket| socket.seen_ns < begin_ns && was_swept(socket.latest.netns)) {

@@ -1,4 +1,4 @@
-//! What a reader must know beside a number. Reports show a notice wherever they show the number.
+//! What a reader must know in addition to a number. Reports show a notice wherever they show the number.
 
 use serde::{Deserialize, Serialize};
 

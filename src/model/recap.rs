@@ -28,6 +28,7 @@ struct Folded {
     srtt: Histogram,
 }
 
+/// The summary of one connection.
 ///
 /// Units: as in the names. Goodput and mean cwnd are over the recorded time.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -16,7 +16,8 @@ pub use self::calibration::{At, Calibration, Quantity};
 pub const RESULT_SCHEMA: u32 = 1;
 /// Prefix of the folders of runs in progress. The next start of the experiment removes leftover ones.
 pub const UNFINISHED: &str = ".unfinished-";
-/// Packets that leave later than this count as a stall, nanoseconds: far above usual lateness, shorter than most queues last.
+/// Packets that leave later than this count as a stall, nanoseconds: far above usual lateness, and less
+/// than most queues take to drain.
 pub const STALL_MIN_NS: u64 = 500_000;
 
 /// What runs an experiment.
@@ -40,7 +41,7 @@ impl Engine {
     }
 }
 
-/// The machine that made runs: enough to tell machines apart, nothing to find them by. Unknown fields are empty.
+/// The machine that made runs, described well enough to tell machines apart. Unknown fields are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Beginning of the SHA-256 digest of `/etc/machine-id`.
@@ -71,7 +72,7 @@ pub struct BlockPlan {
     pub runs: Vec<String>,
 }
 
-/// Which block of which plan, and who made it.
+/// Which block of which plan, and the machine that made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanBlock {
     /// Digest of the plan, the same in all its blocks.
@@ -240,8 +241,8 @@ pub struct FlowRecord {
     /// One per transfer of a flow with a size, by start time; empty for other flows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub completions: Vec<Completion>,
-    /// Whether its receiver sent selective acknowledgements. Without them the kernel guesses what was delivered from
-    /// duplicate ACKs, which runs ahead of the truth; acknowledged bytes are counted instead.
+    /// Whether its receiver sent selective acknowledgements. Without them, the kernel infers deliveries from duplicate
+    /// ACKs and overestimates them, so acknowledged bytes are counted instead.
     #[serde(default = "unless_said")]
     pub tcp_sack: bool,
     /// Whether it sent datagrams at a constant rate. Such a flow has no socket to trace and is never compared.

@@ -31,7 +31,6 @@ pub fn percentile_in_place(sorted: &mut [f64], share: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * position.fract())
 }
 
-///
 /// Shape: (value, weight) in any order; weights from 0, on any common scale.
 /// None: no value has a weight.
 pub fn weighted_mean(weighted: &[(f64, f64)]) -> Option<f64> {
@@ -71,7 +70,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 ///
 /// Valid for independent, roughly normal runs. Sums over a whole run are roughly normal.
 ///
-/// None: under [`FEWEST_FOR_INTERVAL`] values.
+/// None: fewer than [`FEWEST_FOR_INTERVAL`] values.
 /// Source: Student, "The probable error of a mean", Biometrika 6(1), 1908.
 pub fn students_interval(values: &[f64]) -> Option<[f64; 2]> {
     let centre = mean(values)?;
@@ -94,7 +93,7 @@ pub struct PairedRatio {
 /// too narrow there (three pairs have ten distinct resamples).
 ///
 /// Shape: one (numerator, denominator) per repeat, order irrelevant.
-/// None: no pair, or the mean of the denominators is zero. `ci95` is `None` under [`FEWEST_FOR_INTERVAL`] pairs, and if
+/// None: no pair, or the mean of the denominators is zero. `ci95` is `None` below [`FEWEST_FOR_INTERVAL`] pairs, and if
 /// the denominators' own interval contains zero, because the ratio is then unbounded.
 /// Source: E. C. Fieller, "Some problems in interval estimation", J. R. Stat. Soc. B 16(2), 1954.
 pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<PairedRatio> {
@@ -103,7 +102,7 @@ pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<PairedRatio> {
     Some(PairedRatio { ratio, ci95: fieller(&above, &below) })
 }
 
-/// The two roots r of (a - r·b)² = t² · (s_aa - 2·r·s_ab + r²·s_bb) / n  Fieller 1954, with a, b the means.
+/// The two roots r of (a - r·b)² = t² · (s_aa - 2·r·s_ab + r²·s_bb) / n (Fieller 1954), where a and b are the means.
 fn fieller(above: &[f64], below: &[f64]) -> Option<[f64; 2]> {
     let (a, b) = (mean(above)?, mean(below)?);
     let t_squared_over_n = student(above.len())?.powi(2) / above.len() as f64;
@@ -120,7 +119,7 @@ fn fieller(above: &[f64], below: &[f64]) -> Option<[f64; 2]> {
     Some([(half_linear - root) / quadratic, (half_linear + root) / quadratic])
 }
 
-/// Sample covariance with n - 1; the variance if both series are the same. 0 under two values.
+/// Sample covariance with n - 1; the variance if both series are the same. 0 for fewer than two values.
 fn covariance(first: &[f64], second: &[f64]) -> f64 {
     let (Some(mean_first), Some(mean_second)) = (mean(first), mean(second)) else { return 0.0 };
     let sum: f64 = first.iter().zip(second).map(|(x, y)| (x - mean_first) * (y - mean_second)).sum();
@@ -129,7 +128,7 @@ fn covariance(first: &[f64], second: &[f64]) -> f64 {
 
 /// The upper 2.5 % point of Student's t with n - 1 degrees of freedom.
 ///
-/// None: under [`FEWEST_FOR_INTERVAL`].
+/// None: `n` is below [`FEWEST_FOR_INTERVAL`].
 pub fn student(n: usize) -> Option<f64> {
     if n < FEWEST_FOR_INTERVAL {
         return None;

@@ -1,5 +1,5 @@
 //! Locks: one for each name, and one for each thing that names share. A process that is stopped while it changes one name
-//! keeps nobody from changing another.
+//! does not block changes of another.
 //!
 //! The lock files are private, because a process that can open a file can lock it. Every holder of a lock also holds a shared
 //! lock on one more file, the presence. The process that leaves last removes what is empty.
@@ -50,7 +50,7 @@ pub enum LockSubject {
     Records,
 }
 
-/// Their files are made with the folder, so that each can be locked after the file system becomes read-only or full.
+/// Their files are made with the folder, so that each can be locked on a file system that is full or read-only.
 const SHARED: [LockSubject; 5] =
     [LockSubject::Policy, LockSubject::Trial, LockSubject::Default, LockSubject::Mount, LockSubject::Records];
 
@@ -93,15 +93,15 @@ impl Store {
 
     /// Waits up to [`LockSubject::patience`].
     ///
-    /// Errors: the folder cannot be made (not root); another process holds the lock for too long, which has the exit code for
-    /// "try again".
+    /// Errors: the folder cannot be made (not root); another process holds the lock for too long. The latter has the
+    /// exit code for "try again".
     /// Side effects: the folder of records exists until the last process unlocks and no record is left.
     pub fn lock(&self, subject: LockSubject) -> Result<Locked> {
         let patience = subject.patience();
         self.lock_within(subject, patience)
     }
 
-    /// As [`Store::lock`], with another patience.
+    /// As [`Store::lock`], but waits up to `patience`.
     pub fn lock_within(&self, subject: LockSubject, patience: Duration) -> Result<Locked> {
         let begin = Instant::now();
         loop {
@@ -167,7 +167,7 @@ impl Store {
         };
         let name = process::command(pid).unwrap_or_default();
         let (condition, advice) = process::condition(pid);
-        let holds = format!("process {pid} ({name}) holds its lock for more than {after}, and {condition}");
+        let holds = format!("process {pid} ({name}) has held its lock for more than {after}, and {condition}");
         Failure::again(format!("cannot change {subject}: {holds}")).hint(advice)
     }
 }
@@ -181,7 +181,7 @@ impl Presence {
 }
 
 impl Drop for Presence {
-    /// The process that leaves last removes what is empty. A process that comes meanwhile waits, and makes it again.
+    /// The process that leaves last removes what is empty. A process that enters meanwhile waits, and creates it again.
     fn drop(&mut self) {
         if self.lock.relock(FlockArg::LockExclusiveNonblock).is_err() || !self.is_current() {
             return;
@@ -200,7 +200,7 @@ impl Drop for Presence {
             let locks = folder.join(LOCKS);
             let others = files_in(&locks).filter(|path| !path.ends_with(PRESENCE));
             others.for_each(|path| drop(fs::remove_file(path)));
-            // The presence goes last. Until then nobody else comes in, and what is there afterwards is theirs.
+            // The presence goes last. Until then no other process enters. What appears afterwards belongs to others.
             let _ = fs::remove_file(locks.join(PRESENCE));
             let _ = fs::remove_dir(locks);
             let _ = fs::remove_dir(folder); // systemd may keep it
@@ -278,7 +278,7 @@ fn make_readable(folder: &Path) -> std::io::Result<()> {
     fs::set_permissions(folder, Permissions::from_mode(0o755))
 }
 
-/// Call it with [`LockSubject::Records`] locked. Readers see the new file or the old one.
+/// Writes a file so that readers see the new one or the old one. The caller holds [`LockSubject::Records`].
 fn write_file<T: Serialize>(path: &Path, document: &T) -> Result<()> {
     path.parent().map_or(Ok(()), make_readable)?;
     let fresh = path.with_extension(UNFINISHED);

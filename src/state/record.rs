@@ -111,7 +111,7 @@ pub struct Record {
     /// Loaded by a policy, not by `tccc load`. Unloaded when no policy names it.
     #[serde(default)]
     pub with_policy: bool,
-    /// `tccc apply` unloads the algorithm when this declaration does not name it any more.
+    /// `tccc apply` unloads the algorithm when this declaration no longer names it.
     #[serde(default)]
     pub declared: Option<DeclaredIn>,
     /// `None` if confirmed, or loaded without a trial.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::record::{Record, read};
@@ -52,8 +53,13 @@ impl Store {
     }
 
     pub(super) fn refused(&self, error: &std::io::Error) -> Failure {
-        Failure::failed(format!("cannot keep records in {}: {}", self.folder.display(), reason(error)))
-            .hint("run as root, or make the folder writable for you")
+        let hint = match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                "run as root, or make the folder writable for you"
+            }
+            _ => "free space in /run",
+        };
+        Failure::failed(format!("cannot write records in {}: {}", self.folder.display(), reason(error))).hint(hint)
     }
 
     pub fn folder(&self) -> &Path {

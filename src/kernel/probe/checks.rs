@@ -127,7 +127,7 @@ fn callbacks(features: &Features) -> [HostCheck; 3] {
             .helps("idle restarts on kernels without that event", "none needed"),
         useful("kernel functions for algorithms", missing.is_empty(), functions).helps(
             "algorithms that call them",
-            "use a kernel that has them; an algorithm that does not call them loads",
+            "use a kernel that has them; algorithms that do not call them still load",
         ),
     ]
 }
@@ -147,7 +147,7 @@ fn cgroups() -> HostCheck {
         .helps("policies, trials of a default, run, trace --cgroup", "mount -t cgroup2 none /sys/fs/cgroup/unified")
 }
 
-/// A program at the root of the cgroups may allow no policy beside it.
+/// A program at the root cgroup can rule out a policy.
 fn place_for_policy() -> HostCheck {
     let programs = cgroup::mount_point().ok().and_then(|root| bpf::sock_ops_of(&File::open(root).ok()?).ok());
     let found = match &programs {
@@ -160,7 +160,7 @@ fn place_for_policy() -> HostCheck {
         .helps("policies", "have that program attached with BPF_F_ALLOW_MULTI; `bpftool cgroup tree` shows it")
 }
 
-/// The check of rights covers missing permission.
+/// The check of rights reports a missing permission.
 fn packet_sockets() -> HostCheck {
     let answer = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), None);
     let is_met = answer.err() != Some(Errno::EAFNOSUPPORT);

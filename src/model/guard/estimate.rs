@@ -9,7 +9,7 @@ use serde::Serialize;
 pub const FOLDS: usize = 32;
 /// Fewest connections of the smaller arm before the first look.
 pub const CONNECTIONS_MIN: u64 = 500;
-/// Fewest events of both arms together before the first look at a ratio. Bytes, the numerator of goodput, always suffice.
+/// Fewest events of both arms together before the first look at a ratio. Goodput, which counts bytes, has enough.
 pub const EVENTS_MIN: f64 = 100.0;
 /// Fewest folds with data in both arms. With fewer, the spread between peers cannot be measured.
 pub const PEER_FOLDS_MIN: usize = 8;
@@ -80,9 +80,9 @@ type ArmPair = [Sums; 2];
 /// The standard error is a delete-one jackknife over the folds. A fold is left out of both arms at once. Effects of a
 /// peer's path on both arms therefore cancel, and connections of one peer need not be independent.
 ///
-/// An arm without events has no logarithm. Half an event is therefore added to both arms together, in proportion to their
-/// denominators. This adds the same amount to both ratios, so it can only move the effect towards zero. From 100 events
-/// on, it cannot hide a large effect.
+/// The ratio of an arm without events has no logarithm. Half an event is therefore added to both arms together, in
+/// proportion to their denominators. This adds the same amount to both ratios, so it can only move the effect towards
+/// zero. From 100 events on, it cannot hide a large effect.
 ///
 /// Units: `theta` and `se` are natural logarithms.
 /// Errors: each reason of [`NotYet`].
@@ -122,7 +122,7 @@ fn jackknife_variance(folds: &[ArmPair], total: ArmPair, statistic: impl Fn(ArmP
 /// Lower bound for the variance of a log ratio if one arm has too few events to show its own; 0 if both have enough.
 ///
 /// The jackknife gives an arm without events the variance 0, and ten clustered events may all fall into the other arm by
-/// chance. The arm is assumed to vary as the other one, per unit of denominator: Var_other · (1 + D_other/D_few).
+/// chance. The arm is assumed to vary like the other one, per unit of denominator: Var_other · (1 + D_other/D_few).
 fn borrowed_variance(folds: &[ArmPair], total: ArmPair) -> Result<f64, NotYet> {
     let seen = total[0].numerator + total[1].numerator;
     if seen < EVENTS_MIN {

@@ -13,7 +13,7 @@ pub const ALPHA: f64 = 0.05;
 pub const MIXTURE_SD: f64 = 0.5;
 /// Fewest connections of an arm before a limit on its value counts.
 const VALUE_CONNECTIONS_MIN: u64 = 100;
-/// Fewest events of an arm before its value counts as too high. One event in 100 connections is 1 %, by chance.
+/// Fewest events of an arm before its value counts as too high. A single chance event in 100 connections is 1 %.
 const VALUE_EVENTS_MIN: f64 = 10.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,7 +120,7 @@ fn mixture(estimate: &Estimate) -> (f64, f64) {
 ///
 /// This is not a sequential test: the caller passes sums over a recent window, and the limit holds for that window.
 ///
-/// None: under 100 connections, or no data. A count above its limit also needs 10 events.
+/// None: fewer than 100 connections, or no data. A ratio counts as above its limit only from 10 events on.
 pub fn exceeds(arm: &ArmSums, effect: Effect, limit: Limit) -> Option<bool> {
     let value = arm.value(effect).filter(|_| arm.connections >= VALUE_CONNECTIONS_MIN)?;
     let has_events = effect == Effect::Difference || arm.total().numerator >= VALUE_EVENTS_MIN;

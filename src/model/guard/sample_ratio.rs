@@ -4,7 +4,7 @@ use statrs::function::gamma::ln_gamma;
 
 /// From this e-value on, the arms do not have their shares: a false alarm in at most one of 1,000 trials.
 pub const MISMATCH: f64 = 1000.0;
-/// How close to the expected shares a mismatch is searched, as a number of prior observations.
+/// Concentration of the alternatives around the expected shares, as a number of prior observations.
 ///
 /// The alternatives' standard deviation is √(p (1 - p) / 1001): 0.9 points for a share of 10 %.
 const CONCENTRATION: f64 = 1000.0;

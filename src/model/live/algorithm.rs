@@ -6,7 +6,7 @@ use super::histogram::Histogram;
 use super::meter::Growth;
 use crate::catalog::StateLayout;
 
-/// The recent histogram covers between one and two of these.
+/// The recent histogram covers one to two of these spans.
 const RECENT_NS: u64 = 30_000_000_000;
 /// More than any ops table has.
 const CALLBACKS_MAX: usize = 32;

@@ -31,7 +31,7 @@ pub struct NotAWord {
 }
 
 impl SocketFilter {
-    /// Parses terms separated by blanks: `text`, `column:text`, `column>value` or `column<value`.
+    /// Parses terms separated by whitespace: `text`, `column:text`, `column>value` or `column<value`.
     ///
     /// Values have a unit: `srtt>50ms`, `goodput>10mbit`, `retrans>2%`. Packets have none.
     ///

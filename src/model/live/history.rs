@@ -1,4 +1,4 @@
-//! The bounded past of one socket: points over time, and marks of losses and timeouts.
+//! The bounded history of one socket: points over time, and marks of losses and timeouts.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::trace::event::CaState;
 pub(super) const POINTS_MAX: usize = 500_000;
 /// Marks of all sockets together, 16 bytes each.
 const MARKS_MAX: usize = 500_000;
-/// Length of the past.
+/// Length of the history.
 pub const HISTORY_NS: u64 = 120_000_000_000;
 /// Fewest and most points per socket.
 const POINTS_OF_ONE: (usize, usize) = (48, 4096);
@@ -47,7 +47,7 @@ pub enum MarkKind {
     Timeout,
 }
 
-/// How much past one socket may keep.
+/// How much history one socket may keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     points: usize,
@@ -64,7 +64,7 @@ impl Room {
     }
 }
 
-/// The past of one socket.
+/// The history of one socket.
 ///
 /// Shape: sorted by time. Of points closer together than the room allows, only the latest is kept.
 #[derive(Debug, Clone, Default)]

@@ -53,7 +53,7 @@ impl Moment {
     }
 }
 
-/// The kernel's counts have 32 bits and wrap. A difference of more than half of that is a step back.
+/// The kernel's counts have 32 bits and wrap. A difference of more than half the range is a step back.
 fn grown(later: u32, earlier: u32) -> u32 {
     let difference = later.wrapping_sub(earlier);
     if difference > u32::MAX / 2 { 0 } else { difference }

@@ -1,4 +1,4 @@
-//! Made events with round numbers, for tests of the model and the views.
+//! Constructed events with round numbers, for tests of the model and the views.
 
 use crate::trace::arrival::Arrival;
 use crate::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES};

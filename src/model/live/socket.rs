@@ -36,7 +36,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Begins to follow a socket. Counts from before its first event are ignored, unless that event opens it.
+    /// Begins to follow a socket. Counts from before its first event are ignored, unless it opens the connection.
     pub(super) fn begin(event: Event) -> (Socket, Option<Growth>) {
         let now = Moment::from(&event);
         let opened = Moment { time_ns: now.time_ns, ..Moment::default() };
@@ -59,7 +59,7 @@ impl Socket {
     pub(super) fn follow(&mut self, event: Event, room: Room) -> Option<Growth> {
         self.seen_ns = self.seen_ns.max(event.time_ns);
         if event.time_ns < self.latest.time_ns {
-            return None; // a row of a sweep may be read after a younger sample
+            return None; // a row of a sweep may be read after a newer sample
         }
         if event.kind == EventKind::Open {
             // The socket was reused for a new connection: the kernel counts from zero.
@@ -116,7 +116,7 @@ impl Socket {
         self.fast.growth(&Moment::from(&self.latest))
     }
 
-    /// Whether no event came for much longer than between the events before.
+    /// Whether the time since the last event is much longer than the gap before that event.
     pub fn is_idle(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.latest.time_ns) > self.gap_ns.saturating_mul(IDLE_GAPS).saturating_add(IDLE_NS)
     }

@@ -77,7 +77,7 @@ fn a_row_of_a_sweep_that_is_older_than_a_sample_changes_nothing() {
     assert_eq!(live.socket(1).unwrap().latest.cwnd_pkts, 50);
 }
 
-/// Once such a socket stayed closed, and had no goodput until its new counts exceeded the old ones.
+/// Such a socket used to stay closed, and had no goodput until its new counts exceeded the old ones.
 #[test]
 fn a_socket_that_connects_again_is_a_connection_that_begins() {
     let at = |kind, second: u64, bytes_acked, delivered_pkts| Event {
@@ -187,7 +187,7 @@ fn arms_of_more_names_than_a_host_numbers_are_counted_and_not_kept() {
     assert_eq!((live.arms.len(), live.arm_names.len(), live.counts().unnamed), (ARMS_MAX + 1, ARMS_MAX, 3));
 }
 
-/// Once the largest number of names, each as long as a path, took more than a gigabyte.
+/// The largest number of names, each as long as a path, used to take more than a gigabyte.
 #[test]
 fn names_of_cgroups_stay_within_their_room() {
     const PATH_BYTES: usize = 4096;
@@ -207,7 +207,7 @@ fn names_of_cgroups_stay_within_their_room() {
     assert_eq!(kept(&live), (1, PATH_BYTES));
 }
 
-/// Once no name was ever dropped. On hosts that start many cgroups, new ones then stayed unnamed.
+/// Names used to be kept forever. On hosts that start many cgroups, new ones then stayed unnamed.
 #[test]
 fn names_of_cgroups_that_no_socket_has_give_room_at_a_sweep() {
     let named = |cgroup| Arrival::Fact(Fact::Cgroup { cgroup, path: "/x".to_owned() });
@@ -229,7 +229,7 @@ fn names_of_cgroups_that_no_socket_has_give_room_at_a_sweep() {
     assert_eq!((live.cgroups.len(), live.counts().unnamed), (2, 2));
 }
 
-/// Recordings of earlier versions contain a name once, although its sockets come and go.
+/// Recordings of earlier versions contain a name only once, although the cgroup's sockets come and go.
 #[test]
 fn names_of_few_cgroups_outlast_their_sockets() {
     let mut live = Live::default();

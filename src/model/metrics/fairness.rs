@@ -1,10 +1,10 @@
-//! Fairness: how evenly flows share a path, how soon, and beside another algorithm.
+//! Fairness: how evenly flows share a path, how soon they do, and how they share with another algorithm.
 
 use super::metric::MetricValue;
 use super::view::{FlowView, RunView, goodputs, time_in_common};
 use crate::model::stats;
 
-/// A flow has its fair share from this fraction of the mean of all flows on.
+/// A flow has its fair share if it gets at least this fraction of the mean of all flows.
 ///
 /// Source: experiment U4 of the specification, the first ε-fair time with ε = 0.2 of D. Bansal, H. Balakrishnan,
 /// S. Floyd, S. Shenker, "Dynamic behavior of slowly-responsive congestion control algorithms", SIGCOMM 2001.
@@ -29,7 +29,7 @@ pub fn jain_index(goodputs_bps: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (goodputs_bps.len() as f64 * squares))
 }
 
-/// Mean goodput of a variant's flow over the mean goodput of a flow beside it.
+/// Mean goodput of a variant's flows over the mean goodput of the flows beside them.
 ///
 /// 1 if they share evenly, above 1 if the variant takes more.
 ///
@@ -51,7 +51,7 @@ pub fn first_that_holds(shares: &[f64], least: f64, hold: usize) -> Option<usize
     (0..(shares.len() + 1).saturating_sub(hold)).find(|&from| shares[from..from + hold].iter().all(|&s| s >= least))
 }
 
-/// Jain's index over the time when all of the variant's flows run. `None` under two flows.
+/// Jain's index over the time when all of the variant's flows run. `None` for fewer than two flows.
 pub(super) fn jain(run: &RunView<'_>) -> Option<f64> {
     let span = time_in_common(&run.own).filter(|_| run.own.len() > 1)?;
     jain_index(&goodputs(&run.own, span)?)
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(friendliness(&view(&flows, &[])), None);
     }
 
-    /// Once only the time before the silence counted, in which all was well.
+    /// Only the time before the silence used to count, in which the shares were equal.
     #[test]
     fn flow_that_falls_silent_starves_until_its_end() {
         let flows = [Sampled::new(0.0, &[(100.0, 50.0)]), Sampled::new(0.0, &[(30.0, 50.0), (70.0, 0.0)])];

@@ -4,11 +4,11 @@ use crate::model::flow::Point;
 
 /// Each value with the seconds until the next one; the last value lasts until the flow's last event.
 ///
-/// Events are frequent in slow start and recovery, and rare otherwise. Only with these durations as weights is a mean or
-/// a percentile one over time.
+/// Events are frequent in slow start and recovery, and rare otherwise. A mean or percentile over time therefore needs
+/// these durations as weights.
 ///
-/// Shape: points of one flow sorted by time. A point without a value ends nothing. Of several points at one time, all but
-/// the last have duration 0.
+/// Shape: points of one flow sorted by time. A point without a value does not end the value before it. Of several
+/// points at one time, all but the last have duration 0.
 pub fn held(points: &[Point], value: impl Fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
     let valued: Vec<(f64, f64)> = points.iter().filter_map(|point| Some((point.time_s, value(point)?))).collect();
     let ends = valued.iter().skip(1).map(|(time_s, _)| *time_s).chain(points.last().map(|point| point.time_s));

@@ -1,4 +1,4 @@
-//! Made flows with round numbers, for tests of the formulas.
+//! Constructed flows with round numbers, for tests of the formulas.
 
 use super::view::{FlowView, RunView};
 use crate::model::flow::{Flow, Point};

@@ -55,7 +55,7 @@ pub(super) fn utilisation(run: &RunView<'_>) -> Option<f64> {
 
 /// A percentile of the smoothed RTT over the time of the variant's flows, microseconds.
 ///
-/// Each value is weighted with its duration ([`held`]), also across flows: a flow of a second beside one of a minute
+/// Each value is weighted by its duration ([`held`]), also across flows: a flow of a second beside one of a minute
 /// weighs a sixtieth. With equal weights per event, the many events of slow start and recovery, when queues are full,
 /// nearly doubled a percentile.
 ///
@@ -79,7 +79,7 @@ pub(super) fn qdelay_percentile(run: &RunView<'_>, share: f64) -> Option<f64> {
     stats::weighted_percentile(&run.own_over_time().flat_map(qdelays).collect::<Vec<_>>(), share)
 }
 
-/// The congestion window weighted with its duration, packets: mean of the variant's flows, weighted equally.
+/// The congestion window weighted by its duration, packets: mean of the variant's flows, weighted equally.
 ///
 /// None: no flow with two events at different times.
 pub(super) fn mean_cwnd(run: &RunView<'_>) -> Option<f64> {
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(qdelay_percentile(&view(&flows, &[]), 1.0), Some(30e3));
     }
 
-    /// Once every event had the same weight, and these alone made the percentiles.
+    /// Every event used to have the same weight, and these events alone set the percentiles.
     #[test]
     fn many_events_at_one_moment_do_not_move_a_percentile() {
         let alone = [with_rtts(&[40; 11])];

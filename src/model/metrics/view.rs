@@ -20,7 +20,7 @@ pub struct FlowView<'a> {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bottleneck {
-    /// Bits of whole IP packets that it can carry while the run's flows count.
+    /// Bits of whole IP packets that it can carry while the run's flows are measured.
     pub bits: f64,
     /// Largest IP packet, bytes: the size of a bulk flow's packets.
     pub packet_bytes: u32,

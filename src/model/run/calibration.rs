@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Position of a cell in the sweep: variable to value, both as text ("loss" to "0.1%").
 pub type At = BTreeMap<String, String>;
 
-/// One measured quantity of an empty path beside the requested value.
+/// One measured quantity of an empty path, with the requested value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     #[serde(flatten, with = "words")]
@@ -20,7 +20,7 @@ pub struct Calibration {
     /// Allowed range around the requested value.
     pub allowed: [f64; 2],
     pub within: bool,
-    /// Measurements taken until this one; earlier ones were outside the range. 0 in older files.
+    /// Number of measurements up to this one; earlier ones were outside the range. 0 in older files.
     #[serde(default)]
     pub attempts: u32,
     /// Boot id of the machine at the time. A resume in the same boot does not measure again.
@@ -70,7 +70,7 @@ impl From<&str> for Quantity {
     }
 }
 
-/// Files have a quantity as text for people, and its parts. Older files have the text alone.
+/// Files have a quantity as text for people and in parts. Older files have only the text.
 mod words {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
