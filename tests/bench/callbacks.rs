@@ -72,8 +72,9 @@ fn callbacks_cost_little() {
 
 /// Compares BPF time per ACK with another build.
 ///
-/// The connections of a pair run at once on one processor, so that other load affects both builds, and an algorithm that
-/// does nothing. Each pair loads both objects again, because the location of the code changes the time by a few percent.
+/// The connections of a pair run at once on one processor, together with one of an algorithm that does nothing. So
+/// other load affects all three. Each pair loads the objects again, because the location of the code changes the time
+/// by a few percent.
 #[test]
 #[ignore = "a benchmark: `cargo xtask bench callbacks --against FOLDER`"]
 fn callbacks_cost_no_more_than_in_another_build() {
@@ -86,7 +87,7 @@ fn callbacks_cost_no_more_than_in_another_build() {
 }
 
 fn show_against(path: &VethPath, growth: &str, folder: &std::path::Path) {
-    println!("\nBPF in {growth}, by the kernel's statistics, less what an empty program shows");
+    println!("\nBPF in {growth}, by the kernel's statistics, minus the time of an empty program");
     println!(
         "algorithm        ns per ACK  other build   ratio  95 % interval      at most {CHANGE_LIMIT}, or {CHANGE_LIMIT_NS} ns more"
     );
@@ -234,7 +235,7 @@ fn empty_algorithm() -> Vec<u8> {
 }
 
 fn show_callbacks(path: &VethPath, candidates: &[CallbackCandidate], empty_ns: f64) {
-    println!("1. per callback, by the kernel's statistics, less {empty_ns:.0} ns that an empty program shows");
+    println!("1. per callback, by the kernel's statistics, minus {empty_ns:.0} ns of an empty program");
     println!("algorithm        callback          calls per ACK  ns per call  ns per ACK");
     for candidate in candidates.iter().filter(|candidate| candidate.registered.is_some()) {
         let (rows, transfer) = run_statistics(path, candidate);
@@ -277,10 +278,8 @@ impl SampledCost {
 }
 
 fn show_per_ack(path: &VethPath, candidates: &[CallbackCandidate]) {
-    println!(
-        "\n2. congestion control in all, by samples of the processor, entering BPF and growing the window included"
-    );
-    println!("algorithm           ACKs  retransmit  ns per ACK  95 % interval   beside {COST_REFERENCE}");
+    println!("\n2. all of congestion control, by sampling, including entry to BPF and growth of the window");
+    println!("algorithm           ACKs  retransmit  ns per ACK  95 % interval   relative to {COST_REFERENCE}");
     let mut costs: Vec<SampledCost> = candidates.iter().map(|_| SampledCost::default()).collect();
     for _ in 0..ROUNDS {
         costs.iter_mut().zip(candidates).for_each(|(cost, candidate)| cost.add(path, candidate));
@@ -301,7 +300,7 @@ fn show_per_ack(path: &VethPath, candidates: &[CallbackCandidate]) {
 fn show_goodput(path: &VethPath, candidates: &[CallbackCandidate]) {
     let count = pairs_or(PAIRS);
     println!(
-        "\n3. goodput beside the kernel's {BASELINE}: {count} pairs of new connections of {} ms",
+        "\n3. goodput relative to the kernel's {BASELINE}: {count} pairs of new connections of {} ms",
         STRETCH.as_millis()
     );
     println!("algorithm           Gbit/s   ratio  95 % interval      at least {GOODPUT_LIMIT}");

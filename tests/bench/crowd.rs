@@ -68,7 +68,7 @@ fn policy_guard_and_page_of_a_hundred_thousand_connections() {
     println!("/metrics has {} bytes, status {}", text.body.len(), text.status);
     timed("tccc status", || run(0, "status -o json"));
     timed("tccc sockets", || check(0, tccc().args(["sockets", "-o", "json", "--netns", &place])));
-    timed("policy removed, connections given back what they had", || run(0, "policy remove --live"));
+    timed("policy removed, connections restored", || run(0, "policy remove --live"));
     assert_eq!(server.get("/").status, 200, "it still serves");
     drop(server);
     timed("connections ended", || drop(crowd));

@@ -46,7 +46,7 @@ fn decision_costs_less_than_a_microsecond() {
             candidate.costs.push(cost);
         }
     }
-    println!("policy, {ROUNDS} rounds of {CONNECTIONS} connections: nanoseconds a socket, mean and 95 % interval");
+    println!("policy, {ROUNDS} rounds of {CONNECTIONS} connections: nanoseconds per socket, mean and 95 % interval");
     for candidate in &candidates {
         let [low, high] = students_interval(&candidate.costs).unwrap();
         let mean = candidate.costs.iter().sum::<f64>() / candidate.costs.len() as f64;

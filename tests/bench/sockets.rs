@@ -41,7 +41,7 @@ fn assert_complete(crowd: &SocketCrowd) {
     let found: BTreeSet<_> = rows.iter().map(|row| (address(row, "local"), address(row, "remote"))).collect();
     let cookies: BTreeSet<u64> = rows.iter().map(|row| row["socket"].as_u64().unwrap()).collect();
     assert_eq!((rows.len(), found.len(), cookies.len()), (SOCKETS, SOCKETS, SOCKETS));
-    assert!(found == crowd.ends, "other sockets than there are");
+    assert!(found == crowd.ends, "the output lists other sockets than the crowd's");
     println!("complete: {} rows, {} of them unique, {} bytes", rows.len(), found.len(), output.stdout.len());
 }
 
@@ -74,10 +74,10 @@ fn top_draws_ten_thousand_sockets_within_a_second() {
     let [middle, high, max] = [0.5, 0.95, 1.0].map(|share| percentile(&gaps_ms, share).unwrap());
     let n = gaps_ms.len();
     println!(
-        "pictures of {SHOWN_SOCKETS} sockets: n = {n}, ms between: median {middle:.0}, p95 {high:.0}, max {max:.0}"
+        "redraws of {SHOWN_SOCKETS} sockets: n = {n}, ms between: median {middle:.0}, p95 {high:.0}, max {max:.0}"
     );
     let holds = middle <= PICTURE_WITHIN.as_secs_f64() * 1e3;
-    println!("a picture within {PICTURE_WITHIN:?}: {}", if holds { "holds" } else { "does not hold" });
+    println!("a redraw within {PICTURE_WITHIN:?}: {}", if holds { "holds" } else { "does not hold" });
 }
 
 /// Milliseconds between redraws, which are recognised by the event count in the header.
@@ -85,7 +85,7 @@ fn pictures(crowd: &SocketCrowd) -> Vec<f64> {
     let begin = Instant::now();
     let mut session = Session::start(200, 50, &["top", "--netns", &path_of(&crowd.netns)]);
     session.until("every socket", |screen| screen.contains("10,000 sockets"));
-    println!("first picture of all after {:.1} s", begin.elapsed().as_secs_f64());
+    println!("first redraw of all sockets after {:.1} s", begin.elapsed().as_secs_f64());
     let head = |session: &mut Session| session.screen().lines().nth(1).unwrap_or_default().to_owned();
     let mut shown = head(&mut session);
     let mut at = Instant::now();

@@ -3,7 +3,7 @@
 //! Measures stretches of one transfer over a veth pair, with and without a tracer in turn. Both ends and the tracer share
 //! one processor, so the transfer loses the tracer's processor time, and no thread migrates, which alone would change the
 //! goodput by more than 2 %. The algorithm is CUBIC, because BBR's timers would add waiting time. Also prints the kernel's
-//! statistics of the tracer's programs, of which none runs per packet while the clock takes the samples.
+//! statistics of the tracer's programs. None of them runs per packet while a clock takes the samples.
 //! `cargo xtask bench trace` prints the results. The requirement: at least 0.99 of the goodput.
 
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// Runs of each row, unless `TCCC_BENCH_RUNS` says otherwise.
+/// Runs of each row, unless `TCCC_BENCH_RUNS` is set.
 const RUNS: usize = 5;
 
 struct BenchmarkRow {
@@ -109,7 +109,7 @@ fn print(row: &BenchmarkRow, costs: &[RunCost]) {
 
 #[test]
 #[ignore = "a benchmark: `cargo xtask bench virtual`"]
-fn virtual_time_beside_the_clock() {
+fn virtual_time_is_compared_with_real_time() {
     needs!(guest);
     let runs = std::env::var("TCCC_BENCH_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(RUNS);
     let rows = rows();

@@ -12,9 +12,9 @@ use tccc::emulate::topology::Topology;
 
 use super::{SOON, poll_until, tccc};
 
-/// Datagrams faster than a link with a long queue carries them, copied packets, and packets that are delayed longer than
-/// the queue delays others. The datagrams start after the other flow has connected, because no connection gets through
-/// a full queue.
+/// More datagrams than the link carries, a long queue, copied packets, and packets that are delayed longer than the
+/// queue delays others. The datagrams start after the other flow has connected, because no connection gets through a
+/// full queue.
 pub const OVERLOADED: &str = include_str!("../fixtures/scenarios/overloaded.toml");
 
 /// A scenario that loses the sender's first packet, which makes its connection a second late.

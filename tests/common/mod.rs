@@ -68,7 +68,7 @@ pub(crate) use host_has;
 
 pub const TCCC: &str = env!("CARGO_BIN_EXE_tccc");
 
-/// Where the program under test keeps what outlives a trial. In the sandbox, this is on a file system of the test's own.
+/// The folder of the program's lasting state. In the sandbox, it is on the test's own file system.
 pub const STATE_FOLDER: &str = "/run/tccc-test-state";
 
 pub fn tccc() -> Command {
@@ -118,7 +118,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// This test program again, to run one of its tests alone, ignored or not.
+/// A command that runs one test of this program alone, ignored or not.
 ///
 /// `module`: the test's `module_path!()`.
 pub fn test_alone(module: &str, test: &str) -> Command {

@@ -64,7 +64,7 @@ pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Said
     let others = watch.others().unwrap();
     assert!(others.disturb(), "late in {attempts} attempts on a quiet host ({others}): {said}");
     let test = std::thread::current().name().unwrap_or_default().to_owned();
-    record_skip(&test, "an idler host", &format!("{attempts} attempts were delayed: {others}"));
+    record_skip(&test, "a less busy host", &format!("{attempts} attempts were delayed: {others}"));
     None
 }
 
@@ -185,7 +185,7 @@ pub fn landlock() -> Probe {
     tccc::virtual_time::is_caged().then_some(()).ok_or("this kernel has no Landlock, or one before Linux 6.2".into())
 }
 
-/// A clock of one's own for the time since boot (Linux 5.6).
+/// A namespace with its own clock for the time since boot (Linux 5.6).
 pub fn time_namespace() -> Probe {
     let exists = Path::new("/proc/self/timens_offsets").exists();
     exists.then_some(()).ok_or("this kernel has no time namespaces".into())
@@ -208,7 +208,7 @@ pub fn nmap() -> Probe {
     runs("nmap", "--version")
 }
 
-/// ns-2, by a script that runs: another program may also be called `ns`.
+/// Whether `ns` runs a script of ns-2. Another program may have the same name.
 pub fn ns2() -> Probe {
     let output = Command::new("ns").arg("/dev/stdin").stdin(Stdio::null()).output();
     output.map(drop).map_err(|error| format!("`ns`: {error}"))

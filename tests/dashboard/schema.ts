@@ -1,13 +1,13 @@
-// What a dashboard of time series is, by Grafana's own published types; `cargo xtask dist` has the compiler hold its
-// dashboard against `Checked`: a key that is misspelt, missing or of another type is an error.
+// The type of a dashboard of time series, made of Grafana's own published types. `cargo xtask dist` type-checks its
+// dashboard as `Checked`: a key that is misspelt, missing or of another type is an error.
 
 import type { AnnotationQuery, Dashboard, DataQuery, DataSourceRef, Panel, RowPanel } from "@grafana/schema";
 import type { FieldConfig, Options } from "@grafana/schema/dist/esm/raw/composable/timeseries/panelcfg/x/TimeSeriesPanelCfg_types.gen";
 
-/** The same with the words of its enumerations as plain text, as they are in JSON. */
+/** The same type with enumerations as plain strings, as in JSON. */
 type Plain<T> = T extends string ? `${T}` : T extends (infer E)[] ? Plain<E>[] : T extends object ? { [K in keyof T]: Plain<T[K]> } : T;
 
-/** What the query editor of Prometheus keeps. */
+/** A query as the editor for Prometheus saves it. */
 interface Query extends DataQuery {
   datasource: DataSourceRef;
   expr: string;
@@ -29,7 +29,7 @@ interface Row extends Omit<RowPanel, "panels"> {
   panels: never[];
 }
 
-/** Lines across the panels, of a query to Prometheus. */
+/** Lines across the panels, from a query to Prometheus. */
 interface Annotation extends AnnotationQuery {
   expr: string;
   titleFormat: string;

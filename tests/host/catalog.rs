@@ -14,7 +14,7 @@ fn each(check: impl FnMut(&Algorithm)) {
 }
 
 #[test]
-fn every_file_is_an_algorithm_named_after_it() {
+fn every_source_file_defines_an_algorithm_of_its_name() {
     let ids: Vec<&str> = catalog::all().iter().map(|algorithm| algorithm.id.as_str()).collect();
     assert_eq!(ids, compile::sources().iter().map(|source| compile::stem(source)).collect::<Vec<_>>());
     each(|algorithm| {
@@ -24,7 +24,7 @@ fn every_file_is_an_algorithm_named_after_it() {
 }
 
 #[test]
-fn every_companion_that_is_asked_for_is_there() {
+fn every_declared_companion_is_embedded() {
     let mut asked = 0;
     each(|algorithm| {
         if let Some(companion) = &algorithm.companion {
@@ -37,7 +37,7 @@ fn every_companion_that_is_asked_for_is_there() {
 }
 
 #[test]
-fn every_algorithm_explains_itself_and_shows_phase_and_state() {
+fn every_algorithm_has_a_complete_header_and_state_layout() {
     each(|algorithm| {
         let id = &algorithm.id;
         assert!(!algorithm.title.is_empty() && !algorithm.source.is_empty(), "{id}");
@@ -63,7 +63,7 @@ fn every_algorithm_explains_itself_and_shows_phase_and_state() {
 }
 
 #[test]
-fn every_tunable_has_its_default_in_range_and_its_reason() {
+fn every_tunable_has_a_reason_and_a_default_in_range() {
     each(|algorithm| {
         for tunable in &algorithm.tunables {
             let name = &tunable.name;
@@ -114,7 +114,7 @@ fn refusal(bytes: Vec<u8>) -> String {
 }
 
 #[test]
-fn open_refuses_what_is_no_object_file() {
+fn open_refuses_files_that_are_not_objects() {
     let folder = tempfile::tempdir().unwrap();
     let check = |name: &str, contents: Option<&[u8]>, why: &str| {
         let path = folder.path().join(name);
@@ -137,7 +137,7 @@ fn open_refuses_what_is_no_object_file() {
 }
 
 #[test]
-fn objects_without_what_an_algorithm_needs_are_refused_by_reason() {
+fn incomplete_objects_are_refused_with_the_reason() {
     let check = |from: &[u8], to: &[u8], why: &str| assert_eq!(refusal(altered(from, to)), why);
     check(b"\0.BTF\0", b"\0.XTF\0", "it has no type information (BTF); compile it with clang -g");
     check(b"\x9f\xeb\x01\x00", b"\x9f\xeb\x07\x00", "its type information (BTF) is damaged");
@@ -154,7 +154,7 @@ fn objects_without_what_an_algorithm_needs_are_refused_by_reason() {
 }
 
 #[test]
-fn names_that_the_kernel_cannot_carry_are_refused() {
+fn invalid_kernel_names_are_refused() {
     let check = |name: &str, why: &str| assert_eq!(catalog::check_name(name).unwrap_err(), why);
     assert_eq!(catalog::check_name("fifteen_letters"), Ok(()));
     check("sixteen__letters", "the name \"sixteen__letters\" has 16 characters: at most 15");
@@ -163,7 +163,7 @@ fn names_that_the_kernel_cannot_carry_are_refused() {
     check("a b\x1b[31m", "the name \"a b\\u{1b}[31m\" may hold only letters, digits and _");
 }
 
-/// Nested empty structs have no fields for a limit to count. Reading them once never ended.
+/// Nested empty structs add no fields, so the limit on fields never stopped the reader. Reading them once never ended.
 #[test]
 fn nested_empty_structs_are_refused_at_once() {
     crate::common::needs!(clang);

@@ -1,4 +1,4 @@
-//! The end of a session ends a server over a recording, like any verb that runs until it is stopped.
+//! `tccc serve --replay` ends with its session, like any verb that runs until it is stopped.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -23,7 +23,7 @@ fn end(server: &mut Server) -> Option<i32> {
 fn end_of_the_session_ends_the_work_in_order() {
     let mut command = Command::new(TCCC);
     command.args(SERVE);
-    // These tests may ignore SIGHUP themselves, which a child inherits.
+    // This process may ignore SIGHUP, and a child inherits that.
     // SAFETY: between fork and exec only `sigaction` is called, which is async-signal-safe.
     unsafe { command.pre_exec(|| Ok(signal(Signal::SIGHUP, SigHandler::SigDfl).map(drop)?)) };
     let mut server = Server::start(command);

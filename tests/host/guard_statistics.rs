@@ -165,7 +165,7 @@ impl SimulatedTraffic {
 /// Events of one trial.
 #[derive(Clone, Copy, Default)]
 struct SimulatedTrial {
-    /// Retransmissions alone crossed the limit, were shown safe, or left the interval at some look.
+    /// Retransmissions alone, at some look: they crossed the limit, were shown safe, or the interval missed the truth.
     crossed: bool,
     safe: bool,
     missed: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The link of virtual time as a native library: what the kernel builds around these headers stays outside.
+ * The link of virtual time as a native library, without the kernel code around these headers.
  *
  * src/virtual_time/link/twin.rs drives it beside the emulator, packet by packet.
  */
@@ -22,12 +22,12 @@ struct link {
 	struct shaper shaper;
 	struct line line;
 	void *request;
-	struct ack ack; /* of the packet that was admitted last */
+	struct ack ack; /* of the last admitted packet */
 	bool is_ack;
 };
 
 struct host_packet {
-	struct parcel parcel; /* first: a parcel is where its packet is */
+	struct parcel parcel; /* first, because a pointer to the parcel is cast to its packet */
 	u64 id;
 	struct ack ack;
 };
@@ -121,7 +121,7 @@ const u64 *host_link_first_lost(struct link *link)
 	return link->shaper.losses.first_lost;
 }
 
-/* Lines up the packet that was admitted last, or its copy. */
+/* Puts the last admitted packet, or its copy, on the line. Returns whether it was reordered. */
 u64 host_link_line_add(struct link *link, const struct verdict *verdict, u64 id)
 {
 	const struct comer comer = {
@@ -147,7 +147,7 @@ u64 host_link_line_add(struct link *link, const struct verdict *verdict, u64 id)
 	return passed.reordered;
 }
 
-/* The number of the packet that leaves next, if that is due; ~0: none is. */
+/* Takes the next packet from the line if it is due, and returns its number; ~0: none is due. */
 u64 host_link_line_take(struct link *link, u64 now_ns)
 {
 	struct parcel *parcel = line_first(&link->line);

@@ -14,8 +14,8 @@ pub fn cases(snapshot: &str, number: usize) -> Vec<&str> {
 
 /// The changes of a valid file in a snapshot, each with the wrong text that it gives.
 ///
-/// A change consists of removed lines, which begin with `-`, and added lines, which begin
-/// with `+`; it applies to the first match. Lines with `#` are remarks. The message about the wrong text follows.
+/// A change consists of removed lines, which begin with `-`, and added lines, which begin with `+`. It applies to the
+/// first match. Lines with `#` are remarks. The message about the wrong text follows.
 pub fn each<'s>(good: &str, snapshot: &'s str, number: usize) -> impl Iterator<Item = (&'s str, String)> {
     cases(snapshot, number).into_iter().map(move |case| {
         let is_message = |line: &&str| !line.starts_with(['-', '+', '#']);

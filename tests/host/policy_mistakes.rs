@@ -63,7 +63,7 @@ fn misspelt_field_is_not_missing_as_well() {
 }
 
 #[test]
-fn readme_shows_what_is_said_of_its_wrong_policies() {
+fn readme_shows_the_messages_about_its_wrong_policies() {
     let readme = include_str!("../../scenarios/policy/README.md");
     let (_, section) = readme.split_once("\n## Mistakes").expect("a section of mistakes");
     let blocks: Vec<&str> = section.split("```").skip(1).step_by(2).collect();

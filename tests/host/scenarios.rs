@@ -54,7 +54,7 @@ fn every_scenario_reads_plans_and_names_its_source() {
     }
 }
 
-/// The pass over the declarations once more would refuse what the reader takes.
+/// After a mistake, a second pass looks for others. It must not refuse what the reader accepts.
 #[test]
 fn one_mistake_in_a_scenario_of_the_tree_is_reported_alone() {
     const WRONG: &str = "[[figure]]\ntitle = \"t\"\nx = \"time\"\ny = \"nothing\"\n";

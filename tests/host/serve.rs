@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::common::{Said, TCCC, check, poll_until, tccc};
 use crate::lab::serve::{RECORDING, SERVE, SOON, Server, TOKEN, read_answer};
 
-/// Memory that many clients may cost.
+/// Largest growth of memory by many clients.
 const MANY_CLIENTS_BYTES: u64 = 48 << 20;
 
 /// A server that asks for [`TOKEN`], with its file in a folder of its own.
@@ -275,7 +275,7 @@ fn trials_and_incidents_are_shown_with_the_token_only() {
     }
 }
 
-/// A recording may be shown to others, so this host is not.
+/// A recording may be shown to others, so the trials of this host are not.
 #[test]
 fn server_of_a_recording_shows_no_trials_by_default() {
     let server = server(&[]);

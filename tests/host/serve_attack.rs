@@ -14,7 +14,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Variable with the scanner's effort: `--version-all` uses every probe, and takes a minute.
 const PROBES: &str = "TCCC_NMAP_PROBES";
-/// Memory that attackers may cost.
+/// Largest growth of memory by attackers.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// A server that asks for a token.

@@ -140,7 +140,7 @@ fn health_is_lost_while_sweeps_fail_and_comes_back() {
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     descriptors(&server, before);
     poll_until(SOON, "health is back", || health() == "200 sampling goes on");
-    poll_until(SOON, "signs are given again", || manager.next(SOON).unwrap().trim() == "WATCHDOG=1");
+    poll_until(SOON, "the watchdog is notified again", || manager.next(SOON).unwrap().trim() == "WATCHDOG=1");
 }
 
 /// Sets a process's limit of descriptors; returns the old limit.

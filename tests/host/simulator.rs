@@ -104,7 +104,7 @@ fn other_repeats_have_other_seeds_and_the_same_seed_the_same_packets() {
     assert_eq!(first.len(), 6);
     let seeds: BTreeSet<(u64, u64)> =
         first.values().map(|record| (record["repeat"].as_u64().unwrap(), record["seed"].as_u64().unwrap())).collect();
-    assert_eq!(seeds.len(), 3, "one seed a repeat: {seeds:?}");
+    assert_eq!(seeds.len(), 3, "one seed per repeat: {seeds:?}");
     assert!(seeds.contains(&(0, 1)), "the simulator's own first: {seeds:?}");
     let packets: BTreeSet<u64> =
         first.values().map(|record| record["flows"][0]["delivered_pkts"].as_u64().unwrap()).collect();
@@ -145,7 +145,7 @@ fn simulations_killed_at_any_moment_are_neither_lost_nor_repeated() {
     println!("{} of 24 runs were finished under {KILLS} kills", kept.len());
     check(0, &mut simulate(&table, out[0].path(), chosen));
     let now = written(out[0].path());
-    assert!(kept.iter().all(|(name, bytes)| now.get(name) == Some(bytes)), "a finished run was made again");
+    assert!(kept.iter().all(|(name, bytes)| now.get(name) == Some(bytes)), "a finished run was repeated");
     check(0, &mut simulate(&table, out[1].path(), chosen));
     assert_eq!(records(out[0].path()), records(out[1].path()));
     assert_eq!(unfinished(out[0].path()), Vec::<String>::new());

@@ -239,12 +239,12 @@ fn a_panic_restores_the_terminal_before_its_message() {
     let mut session = pty::Session::start_test(80, 24, [module_path!(), "picture_that_panics"]);
     assert_ne!(session.end(), Some(0));
     let screen = session.screen();
-    assert!(screen.contains("told after the terminal is back"), "{screen}");
+    assert!(screen.contains("shown after the terminal is restored"), "{screen}");
 }
 
 #[test]
 #[ignore = "started by a_panic_restores_the_terminal_before_its_message"]
 fn picture_that_panics() {
     let mut guard = term::TerminalGuard::take().unwrap();
-    guard.draw(|_| panic!("told after the terminal is back")).unwrap();
+    guard.draw(|_| panic!("shown after the terminal is restored")).unwrap();
 }

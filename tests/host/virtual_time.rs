@@ -152,7 +152,7 @@ fn interrupted_experiment_goes_on_where_it_was() {
     assert!(parts == files(&bench.runs("whole", "--runs 30")), "in parts it is the same");
 }
 
-/// A task that compiles on after a cluster cancels it is killed, and leaves its scratch folders behind.
+/// A task that goes on compiling after a cluster cancels it is killed, and leaves its scratch folders behind.
 #[test]
 fn interrupted_compilation_starts_no_further_compiler_and_leaves_nothing() {
     needs!(guest);
@@ -195,10 +195,10 @@ fn own_file_runs_by_its_path_and_a_change_of_it_shows() {
     bench.write("mine.bpf.c", &changed);
     assert_ne!(delivered(&bench.runs("after", "")), before);
     bench.write("mine.bpf.c", "int broken(\n");
-    assert!(bench.fails("broken", 1).contains("mine.bpf.c"), "the compiler's words name the file");
+    assert!(bench.fails("broken", 1).contains("mine.bpf.c"), "the compiler's message names the file");
 }
 
-/// A user's file that attacks the guest's kernel and the process that this kernel is.
+/// A user's file that attacks the guest's kernel and the process in which this kernel runs.
 const BURGLAR: &str = include_str!("../fixtures/objects/burglar.bpf.c.in");
 
 #[test]
@@ -214,7 +214,7 @@ fn guest_reaches_its_folder_and_nothing_else() {
     let failed = finished(&bench.out("out"));
     let failed: Value = serde_json::from_slice(&failed[0].1).unwrap();
     assert_eq!(failed["status"], "failed");
-    assert!(failed["why"].as_str().unwrap().contains("panic"), "its last words: {failed}");
+    assert!(failed["why"].as_str().unwrap().contains("panic"), "its last output: {failed}");
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn upgrade_and_rollback() {
         run(0, &format!("rollback {NAME}"));
         HeldConnection::open(&loopback_netns(), NAME).send(1 << 20);
         run(0, &format!("unload {NAME}"));
-        if said.contains("cannot swap code under a name") { "with a gap for those who ask by name" } else { YES }
+        if said.contains("cannot swap code under a name") { "yes, but the name is missing for a moment" } else { YES }
     });
 }
 

@@ -55,7 +55,7 @@ fn recording_of_a_killed_process_has_the_counts_of_the_kernel() {
     });
     connection.client.shutdown(Shutdown::Write).unwrap();
     connection.server.shutdown(Shutdown::Write).unwrap();
-    // Facts about the connection are gathered beside the events, and may be written after its last event.
+    // Facts about the connection are gathered in parallel with the events, and may be written after its last event.
     poll_until(SOON, "the end of the connection and the layout are in the file", || {
         let is_layout = |fact: &Fact| matches!(fact, Fact::Layout { algorithm, .. } if algorithm == "cubic");
         recorded().is_some_and(|content| {
@@ -63,7 +63,7 @@ fn recording_of_a_killed_process_has_the_counts_of_the_kernel() {
         })
     });
     recorder.kill().unwrap();
-    assert_eq!(stderr(&recorder.output()), "", "the clock takes the samples, not the packets");
+    assert_eq!(stderr(&recorder.output()), "", "samples are taken by the timer, not per packet");
     let info = tcp_info(&connection.client);
     let content = recorded().unwrap();
     let last = ours(&content).unwrap();

@@ -208,7 +208,7 @@ fn peer_that_sends_nonsense_harms_nothing() {
     assert!(seen.seconds < LONGEST_S);
 }
 
-/// Malformed blocks in CI, at least.
+/// Least number of malformed blocks, unless `TCCC_HOSTILE_BLOCKS` is set.
 const HOSTILE_BLOCKS: u64 = 2_000;
 const BLOCKS: &str = "TCCC_HOSTILE_BLOCKS";
 

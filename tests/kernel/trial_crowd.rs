@@ -13,7 +13,7 @@ use crate::lab::policy::traffic::TrafficSummary;
 use crate::lab::socket::path_of;
 use crate::lab::trial::{BEFORE, DEFAULT, TrialLab, last_trial, status, until_guard_has_looked, until_no_process};
 
-/// A variable for the number of the requirement. CI has time for fewer connections.
+/// A variable for the number of connections. CI has time for fewer than the requirement has.
 const CONNECTIONS: &str = "TCCC_TRIAL_CONNECTIONS";
 const CONNECTIONS_IN_CI: usize = 200;
 const NAME: &str = "ldk_crowd";

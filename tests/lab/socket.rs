@@ -34,7 +34,7 @@ pub fn connect_with(address: SocketAddr, algorithm: &str) -> Result<TcpStream> {
     Ok(client.into())
 }
 
-/// What the kernel says of a socket. An older kernel fills fewer fields; the rest are 0.
+/// The `TCP_INFO` of a socket. An older kernel fills fewer fields; the rest are 0.
 pub fn tcp_info(socket: &impl AsRawFd) -> libc::tcp_info {
     // SAFETY: a `tcp_info` consists of numbers, so zeros are valid.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };

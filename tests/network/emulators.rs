@@ -77,7 +77,7 @@ fn both_links_delay_lose_queue_and_pace_as_configured() {
         receive_during(&receiver, || (0..60).for_each(|_| sender.send(MTU))).len() as f64
     });
     // 20 in the queue and one being sent. A slow sender lets a few more through.
-    compare("of a burst of 60 over 20 places", kept, [21.0, 26.0]);
+    compare("packets kept of a burst of 60", kept, [21.0, 26.0]);
     let rates = DRIVERS.map(|driver| {
         let lab = LinkLab::new(driver, [narrow.clone(), plain(DELAY)]);
         let (mut sender, receiver) = lab.udp(0);
@@ -123,8 +123,8 @@ fn both_links_reorder_and_duplicate_the_configured_share() {
     compare("copied, share", copied, chance(0.04, PACKETS));
 }
 
-/// Metrics, each with the largest relative difference of the means. It counts only if the intervals do not overlap, which
-/// they may not if the repeats of a cell agree by chance.
+/// Metrics, each with the largest relative difference of the means. It counts only if the intervals do not overlap:
+/// repeats that agree by chance give intervals that are too narrow.
 const METRICS: [(&str, f64); 3] = [("goodput_bps", 0.1), ("srtt_p50_us", 0.1), ("loss_ratio", 0.35)];
 
 const SCENARIO: &str = include_str!("../fixtures/scenarios/two-emulators.toml");

@@ -12,7 +12,7 @@ use crate::setup::{self, SetupPurpose};
 
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// One measurement; all when left out
+    /// One measurement [default: all]
     #[arg(value_enum)]
     what: Option<MeasuredTime>,
     /// Compare the time per ACK with the objects `ID.bpf.o` of another build in this folder; only `callbacks`
@@ -28,17 +28,17 @@ pub enum MeasuredTime {
     Trace,
     /// Wall time of `tccc load` and `tccc unload`
     Load,
-    /// Time per ACK of each algorithm beside the kernel's own, and goodput beside cubic's
+    /// Time per ACK of each algorithm and of the kernel's own, and goodput relative to cubic's
     Callbacks,
-    /// Time of 10 MB by slow start, Swift Start and Modified Swift Start
+    /// Time of a 10 MB transfer with slow start, Swift Start and Modified Swift Start
     Start,
-    /// `tccc sockets` beside `ss` over 100,000 sockets, and `tccc top` with 10,000
+    /// `tccc sockets` compared with `ss` over 100,000 sockets, and `tccc top` with 10,000
     Sockets,
     /// Ten minutes of 300 flows: recorded, killed, truncated, and compared with the kernel's counts
     Record,
     /// Processor and memory of `tccc serve` with ten thousand sockets
     Serve,
-    /// Time in which a policy decides a connection, by the policy's number of prefixes
+    /// Time of a policy's decision per connection, by the policy's number of prefixes
     Policy,
     /// Processor and memory of the guard of a trial, with ten thousand sockets and with a hundred thousand prefixes
     Guard,

@@ -21,7 +21,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         eprintln!("xtask: fmt: not done: {reason}");
     }
     if count.failed + count.skipped > 0 {
-        bail!("the layout of {} of 2 languages is not right or not known", count.failed + count.skipped);
+        bail!("the layout of {} of 2 languages is wrong or was not checked", count.failed + count.skipped);
     }
     Ok(())
 }

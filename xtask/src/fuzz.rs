@@ -10,7 +10,7 @@ use crate::setup::{self, SetupPurpose};
 
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Algorithms, for example `dtcp bpf_reno`, or parsers, for example `policy http`; all when left out
+    /// Algorithms, for example `dtcp bpf_reno`, or parsers, for example `policy http` [default: all]
     names: Vec<String>,
     /// Parsers of untrusted input, instead of algorithms
     #[arg(long)]

@@ -63,7 +63,7 @@ pub fn is_there() -> bool {
 pub fn place() -> Result<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    let cache = cache.context("there is no HOME to keep the guest in: set XDG_CACHE_HOME")?;
+    let cache = cache.context("there is no folder for the guest, because HOME is not set: set XDG_CACHE_HOME")?;
     Ok(cache.join("tccc").join(format!("guest-{}", &recipe::digest()[..16])))
 }
 
@@ -71,7 +71,7 @@ fn build(place: &Path) -> Result<()> {
     let work = process::target().join("virtual");
     fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
     let lock = File::create(work.join("lock")).context("create the lock of the guest")?;
-    lock.lock().context("wait for another that builds the guest")?;
+    lock.lock().context("wait for another process that builds the guest")?;
     let source = source::find(&work)?;
     let tree = work.join("tree");
     eprintln!("xtask: virtual: unpacking {} {}", source.package, source.version);
@@ -96,7 +96,7 @@ fn apply_patches(tree: &Path) -> Result<()> {
             process::output("patch", &mut program)
         };
         apply(&["--dry-run"]).with_context(|| {
-            let why = "the kernel's source has changed there, so the patch has to be looked at";
+            let why = "the kernel's source has changed there, so the patch must be revised";
             format!("bpf/guest/{} does not apply: {why}", patch.name)
         })?;
         apply(&[])?;
@@ -124,7 +124,7 @@ fn configure(tree: &Path) -> Result<()> {
     let lines = asked.lines().filter(|line| line.starts_with("CONFIG_"));
     let refused: Vec<&str> = lines.filter(|line| !taken.lines().any(|one| one == *line)).collect();
     if !refused.is_empty() {
-        bail!("the kernel does not take {} of bpf/guest/config", refused.join(", "));
+        bail!("the kernel dropped {} of bpf/guest/config", refused.join(", "));
     }
     Ok(())
 }
@@ -135,7 +135,7 @@ fn ingredient(name: &str) -> &'static str {
 }
 
 fn compile(tree: &Path) -> Result<()> {
-    eprintln!("xtask: virtual: compiling the kernel, some minutes");
+    eprintln!("xtask: virtual: compiling the kernel, which takes some minutes");
     process::output("compile the kernel", make(tree).args(["linux", "modules_prepare"]))?;
     process::output("strip", process::program("strip").current_dir(tree).arg(KERNEL)).map(drop)
 }
@@ -224,8 +224,8 @@ fn keep(tree: &Path, source: &source::KernelSource, flags: &Flags, place: &Path)
         "compiler_flags": flags.compiler,
         "linker_flags": flags.linker,
     });
-    let text = serde_json::to_string_pretty(&facts).context("write what the guest is made of")?;
-    fs::write(fresh.join(FACTS), text + "\n").context("write what the guest is made of")?;
+    let text = serde_json::to_string_pretty(&facts).context("write the guest's description")?;
+    fs::write(fresh.join(FACTS), text + "\n").context("write the guest's description")?;
     let _ = fs::remove_dir_all(place);
     fs::rename(&fresh, place).with_context(|| format!("move the guest to {}", place.display()))
 }

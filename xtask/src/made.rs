@@ -39,7 +39,7 @@ impl GeneratedTable {
         if is_written {
             return fs::write(path, placed).with_context(|| format!("write {}", self.document));
         }
-        ensure!(text == placed, "{} shows another result than this one: `{}` writes it", self.document, self.command);
+        ensure!(text == placed, "{} shows a different table: `{}` updates it", self.document, self.command);
         Ok(())
     }
 }

@@ -38,7 +38,7 @@ use clap::{Parser, Subcommand};
 pub struct XtaskCli {
     #[command(subcommand)]
     task: Task,
-    /// Name missing packages instead of installing them
+    /// List missing packages instead of installing them
     #[arg(long, global = true)]
     no_install: bool,
 }
@@ -51,7 +51,7 @@ enum Task {
     Demo,
     /// Run all tests; count passed, failed and skipped
     Test(test::Arguments),
-    /// Everything CI checks: format, rules, lints, tests, README commands
+    /// Run every check of CI: format, rules, lints, tests, README commands
     Ci,
     /// Build for the kernel, check the rules, run the host tests of the algorithms
     Check,
@@ -65,7 +65,7 @@ enum Task {
     Fuzz(fuzz::Arguments),
     /// Prove every algorithm free of undefined behaviour with Frama-C
     Prove(prove::Arguments),
-    /// Count the instructions the verifier walks, per algorithm and callback
+    /// Count the instructions that the verifier processes, per algorithm and callback
     Verify,
     /// Build the guest that `tccc run --engine virtual` runs in
     Virtual(guest::Arguments),

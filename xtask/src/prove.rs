@@ -11,7 +11,7 @@ const TABLE: GeneratedTable = GeneratedTable { document: "tests/README.md", comm
 
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Algorithms, for example `dtcp bpf_reno`; all when left out
+    /// Algorithms, for example `dtcp bpf_reno` [default: all]
     algorithms: Vec<String>,
     /// Write the table into tests/README.md instead of comparing it
     #[arg(long, conflicts_with = "algorithms")]

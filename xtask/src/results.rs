@@ -58,7 +58,7 @@ impl ResultsEngine {
 
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Folders of papers; all when left out
+    /// Folders of papers [default: all]
     papers: Vec<String>,
     /// Run what is missing with this engine before writing the summaries
     #[arg(long, value_enum)]
@@ -75,7 +75,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let known: Vec<&str> = EXPERIMENTS.papers.iter().map(|(paper, _)| paper.as_str()).collect();
     if let Some(name) = arguments.papers.iter().find(|name| !known.contains(&name.as_str())) {
-        bail!("\"{name}\" is no folder of a paper: {}", known.join(", "));
+        bail!("\"{name}\" is not a paper's folder: expected one of {}", known.join(", "));
     }
     process::build_fast_tccc()?;
     let is_chosen = |paper: &String| arguments.papers.is_empty() || arguments.papers.contains(paper);

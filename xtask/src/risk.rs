@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     process::build_fast_tccc()?;
     let carried = carried()?;
     if let Some(id) = arguments.only.iter().find(|id| !carried.contains_key(*id)) {
-        bail!("\"{id}\" is no algorithm of `tccc list`");
+        bail!("\"{id}\" is not an algorithm in `tccc list`");
     }
     let chosen = |id: &&String| arguments.only.is_empty() || arguments.only.contains(id);
     let (bpf, mut ids): (Vec<String>, Vec<String>) =
@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     table.algorithms.retain(|id, _| carried.contains_key(id) || OF_THE_KERNEL.contains(&id.as_str()));
     print!("{}", table.markdown(&questions));
     witness.iter().for_each(|witness| print!("\n{witness}"));
-    // A witness of one algorithm is no table of all.
+    // The witness of some algorithms does not replace the table of all.
     let witness = witness.filter(|_| arguments.only.is_empty());
     if arguments.bless { bless(&table, &questions, witness.as_deref()) } else { Ok(()) }
 }

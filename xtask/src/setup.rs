@@ -71,7 +71,7 @@ const SKIPPABLE: [&str; 5] = ["mininet", "net-tools", "ns2", "systemd", "shellch
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     set_up(arguments.purpose)?;
-    eprintln!("xtask: setup: everything is here");
+    eprintln!("xtask: setup: everything is installed");
     Ok(())
 }
 
@@ -104,7 +104,7 @@ pub fn set_up(purpose: SetupPurpose) -> Result<()> {
 fn obstacle() -> Option<&'static str> {
     let answers = || process::answers(&mut process::program("apt-get"));
     match (MAY_INSTALL.load(Ordering::Relaxed), process::is_root()) {
-        (false, _) => Some("shall not be installed"),
+        (false, _) => Some("`--no-install` was given"),
         (_, false) => Some("only root may install"),
         _ => (!answers()).then_some("there is no apt-get here"),
     }
@@ -117,7 +117,7 @@ fn go_without(missing: &[Package], why: &str) -> Result<()> {
     let count = if names.len() == 1 { "1 package is".to_owned() } else { format!("{} packages are", names.len()) };
     let text = format!("{count} missing, and {why}: {by_hand}");
     if missing.iter().all(|package| SKIPPABLE.contains(&package.name.as_str())) {
-        eprintln!("xtask: setup: {text}; without, some tests are skipped");
+        eprintln!("xtask: setup: {text}; without them, some tests are skipped");
         return Ok(());
     }
     Err(Unmet(text).into())
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn what_tests_can_skip_holds_nothing_up() {
         let of = |name: &str| packages().into_iter().find(|package| package.name == name).unwrap();
-        assert!(go_without(&[of("mininet"), of("ns2")], "shall not be installed").is_ok());
+        assert!(go_without(&[of("mininet"), of("ns2")], "`--no-install` was given").is_ok());
         let unmet = go_without(&[of("mininet"), of("clang")], "only root may install").unwrap_err().to_string();
         assert_eq!(unmet, "2 packages are missing, and only root may install: `apt-get install mininet clang` as root");
         assert!(!is_offered("no-such-package-in-debian"));

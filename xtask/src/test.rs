@@ -116,7 +116,7 @@ fn run_libtest(programs: &[&str], options: &[&str]) -> Result<TestCount> {
     let status = child.wait().context("wait for `cargo test`")?;
     let mut count = reader.finish();
     if !status.success() && count.failed == 0 {
-        count.fail(format!("`cargo test` ended with {status} although no test is named as failed"));
+        count.fail(format!("`cargo test` ended with {status} although it names no failed test"));
     }
     count.correct_by_skip_log(&fs::read_to_string(&log).unwrap_or_default());
     Ok(count)

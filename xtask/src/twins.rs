@@ -10,7 +10,7 @@ const TABLE: GeneratedTable = GeneratedTable { document: "bpf/README.md", comman
 
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Ports, for example `bpf_vegas bpf_htcp`; all when left out
+    /// Ports, for example `bpf_vegas bpf_htcp` [default: all]
     ports: Vec<String>,
     /// Write the table into bpf/README.md instead of comparing it
     #[arg(long, conflicts_with = "ports")]

@@ -44,7 +44,7 @@ pub fn bundle_if_possible() {
     if let Err(why) = done {
         eprintln!("xtask: web: the page was not bundled: {why:#}");
     } else if !is_fresh() {
-        eprintln!("xtask: web: no npm: this build has no web page; `cargo xtask web` installs it");
+        eprintln!("xtask: web: npm is missing, so this build has no web page; `cargo xtask web` installs npm");
     }
 }
 

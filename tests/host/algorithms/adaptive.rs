@@ -80,7 +80,7 @@ fn small_windows_grow_by_delta_and_one_in_a_window() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// For any RTTs from 1 us to 100 s growth stops exactly at 2/3 (RTTmax + RTTmin).
+    /// For any RTTs from 1 us to 100 s, growth stops exactly at 2/3 (RTTmax + RTTmin).
     #[test]
     fn growth_stops_from_two_thirds_of_the_extremes_on(
         trace in proptest::collection::vec((1..=100_000_000u32, 0..24u32), 1..60),
@@ -203,7 +203,7 @@ fn on_longer_route(cwnd: u32, is_paper: bool) -> (LoneFlow<'static>, u32) {
     (flow, before)
 }
 
-/// With the paper's settings RTTmin stayed that of the shorter route: growth stopped and losses continued.
+/// With the paper's settings, RTTmin stays that of the shorter route. Growth stops and losses continue.
 #[test]
 fn longer_route_with_losses_does_not_end_at_two_packets() {
     for is_paper in [true, false] {

@@ -28,7 +28,7 @@ fn step_follows_the_table_of_the_header() {
         assert_eq!(count(native, w_max, cwnd), expected, "{cwnd} packets with Wmax {w_max}");
     };
     check(1000, 14, 14); // as Reno
-    check(1000, 15, 1); // 16 a round would be more than one for each
+    check(1000, 15, 1); // 16 per round would be more than one per packet
     check(1000, 800, 50); // 16 a round
     check(1000, 928, 58); // 72 / 4 is more than 16
     check(1000, 936, 58); // 16 exactly

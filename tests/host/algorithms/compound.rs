@@ -34,7 +34,7 @@ proptest! {
         check_square_root(value >> shift);
     }
 
-    /// Equation (5): win^(3/4) / 8 - 1, within 1/1024 of rounding and an eighth of 1/128.
+    /// Equation (5): win^(3/4) / 8 - 1. The error is at most 1/1024 of rounding plus an eighth of 1/128.
     #[test]
     fn growth_is_the_paper_s_power(win in 2..1_000_000_000u32, shift in 0..28u32) {
         let win = (win >> shift).max(2);

@@ -148,7 +148,7 @@ fn cut_is_beta_in_every_phase_and_window() {
     check("bpf_cubic", &[], 717, 717);
     check("bpf_cubic", &["beta=819"], 819, 819);
     check("cct_lo", &[], 666, 666);
-    // Without limits a loss in slow start is an ordinary one, except without HyStart.
+    // Before limits are known, a loss in slow start cuts as in avoidance. Without HyStart it cuts less.
     check("cct_ss", &[], 819, 819);
     check("erfc", &[], 819, 819);
     check("cct", &[], 666, 666);

@@ -170,14 +170,14 @@ fn verdicts_follow_the_event_table() {
         assert_eq!(flow.tcp.ca_state, state::LOSS);
     };
     check("a shrunken MTU inside recovery is no timeout", &[FORGIVE, shrink_mtu], 40, [1, 0, 0], "postponed");
-    check("a loss told with a mark is cut", &[MARK, LOSE], 20, [0, 1, 0], "mark");
+    check("a loss reported with a mark is cut", &[MARK, LOSE], 20, [0, 1, 0], "mark");
     check("a mark cuts", &[MARK, REDUCE], 20, [0, 1, 0], "mark");
     let lose_more: EndpointStep = |flow| {
         flow.mark_lost_and_ack(3);
         assert_eq!(flow.tcp.ca_state, state::RECOVERY);
     };
     check("losses after a mark cut no more", &[MARK, REDUCE, LOSE, lose_more], 20, [0, 1, 0], "mark");
-    // A tail loss probe repaired a loss, or the own host dropped a packet.
+    // A tail loss probe repaired a loss, or this host dropped a packet.
     check("a reduction without mark or recovery is cut as a loss", &[REDUCE], 20, [0, 1, 0], "cut");
 }
 

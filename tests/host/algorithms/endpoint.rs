@@ -18,7 +18,7 @@ pub struct Endpoint<'n> {
     id: &'n str,
 }
 
-/// The ends of a pause without data in flight: an event, or a callback from Linux 7.1 on.
+/// How the kernel reports the end of a pause without data in flight: an event, or from Linux 7.1 on a callback.
 pub const RESUMPTIONS: [fn(&mut Endpoint); 2] = [
     |flow| flow.call(|cc, tcp| cc.cwnd_event(tcp, event::TX_START)),
     |flow| flow.call(|cc, tcp| cc.cwnd_event_tx_start(tcp)),

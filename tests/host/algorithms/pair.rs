@@ -102,11 +102,11 @@ fn socket_without_the_algorithm_marks_nothing() {
 #[test]
 fn pair_broken_by_another_segment_is_given_up() {
     let mut end = PairEnd::marking();
-    // A First is followed by a segment that is not the next, and so begins another pair.
+    // The segment after this First is not the next one, so it begins another pair.
     assert_eq!([end.mark(0, BYTES), end.mark(2 * BYTES, BYTES), end.mark(3 * BYTES, BYTES)], [0, 0, 1]);
     assert!(!end.wants_mark());
     assert_eq!([end.pairs_acknowledged(2 * BYTES), end.pairs_acknowledged(4 * BYTES)], [0, 1]);
-    // The interval would depend on the size of a Second of another size.
+    // A Second of another size makes no pair, because its size would change the interval.
     let mut end = PairEnd::marking();
     assert_eq!([end.mark(0, BYTES), end.mark(BYTES, BYTES / 2)], [0, 0]);
 }

@@ -40,7 +40,7 @@ fn connection_begins_with_the_kernel_s_burst_or_the_report_s_of_four() {
 fn window_taken_is_given_back_without_an_estimate() {
     let native = native::tuned("swift", &["initial_window=4"]);
     let flow = probed(native, 49);
-    assert_eq!((flow.cwnd(), flow.phase()), (11, "done"), "ten, and what the second ACK lets grow");
+    assert_eq!((flow.cwnd(), flow.phase()), (11, "done"), "ten, and the growth of the second ACK");
     // With GRO one ACK may acknowledge the whole burst.
     let mut flow = Endpoint::over(native, 10, INFINITE_SSTHRESH);
     ack_at(&mut flow, RTT_US, 4);

@@ -46,7 +46,7 @@ impl Undone {
         program.args(["--quiet", "--strip=1", "--fuzz=0", "--input"]).arg(&self.patch).current_dir(copy.path());
         let output = program.output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{} does not apply, make it anew: {said}", self.patch.display());
+        assert!(output.status.success(), "{} does not apply; regenerate it: {said}", self.patch.display());
         let port = format!("bpf/cc/{}.bpf.c", self.port);
         let own = if self.changes.contains(&port) { copy.path().join(&port) } else { in_tree(&port) };
         let mut source = fs::read_to_string(own).unwrap();

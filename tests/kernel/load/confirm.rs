@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// The shortest trial there is, seconds.
+/// The shortest allowed trial, seconds.
 const SHORTEST: u64 = 5;
 
 /// A trial time in seconds that is long enough for this host to run the few commands of a test.

@@ -1,4 +1,5 @@
-//! Full or read-only file systems and other clocks: each command fails with a reason and leaves the host unchanged.
+//! Full or read-only file systems: changes fail with a reason and leave the host unchanged. Other clocks: trials still
+//! end in time.
 
 use super::*;
 
@@ -10,7 +11,7 @@ fn full_run_folder_refuses_changes_and_allows_unload() {
     let before = (available(), default());
     fill_run("256k");
     for command in ["load dtcp --as ldk_full", "load dtcp --as ldk_full --default", "load mswift --as ldk_full"] {
-        run(1, command).stderr_has("cannot keep records in /run/tccc: no space left on device");
+        run(1, command).stderr_has("cannot write records in /run/tccc: no space left on device");
         assert_eq!((available(), default()), before, "{command}");
         assert!(status().is_empty(), "{command}");
     }
@@ -19,7 +20,7 @@ fn full_run_folder_refuses_changes_and_allows_unload() {
     let loaded = (available(), default());
     fill_run("256k");
     for command in ["upgrade ldk_full bpf_reno", "load dtcp --as ldk_more", "load dtcp --as ldk_full --replace"] {
-        run(1, command).stderr_has("cannot keep records in /run/tccc: no space left on device");
+        run(1, command).stderr_has("cannot write records in /run/tccc: no space left on device");
         assert_eq!((available(), default()), loaded, "{command}");
         assert_eq!(drift("ldk_full"), [] as [String; 0], "{command}");
     }
@@ -30,7 +31,7 @@ fn full_run_folder_refuses_changes_and_allows_unload() {
 }
 
 #[test]
-fn read_only_bpf_file_system_is_named_and_nothing_is_changed() {
+fn read_only_bpf_file_system_is_reported_and_changes_nothing() {
     let _sandbox = enter!(Sandbox; root, struct_ops, bpffs);
     let before = (available(), default());
     let remount = |flags| mount(NONE, "/sys/fs/bpf", NONE, MsFlags::MS_REMOUNT | flags, NONE).unwrap();
@@ -54,7 +55,7 @@ fn read_only_bpf_file_system_is_named_and_nothing_is_changed() {
 
 /// BPF programs read the host's clock only. In a container with its own clock, trials once ended at once or never.
 #[test]
-fn trial_in_a_time_namespace_lasts_by_the_clock_of_the_host() {
+fn trial_in_a_time_namespace_follows_the_host_clock() {
     const TRIAL: Duration = Duration::from_secs(6);
     let _sandbox = enter!(Sandbox; root, struct_ops, bpffs, time_namespace);
     for ahead in ["1000000", "1000"] {

@@ -50,7 +50,7 @@ fn frozen_load_is_reported_with_its_cgroup() {
     let (pid, place) = (frozen.pid(), cgroup.path().display());
     run(5, "load dtcp --as ldk_ice")
         .stderr_has(format!(
-            "process {pid} (tccc) holds its lock for more than 10s, and is frozen with the cgroup {place}"
+            "process {pid} (tccc) has held its lock for more than 10s, and is frozen with the cgroup {place}"
         ))
         .stderr_has(format!("hint: `echo 0 > {place}/cgroup.freeze` resumes it"));
     freeze("0");

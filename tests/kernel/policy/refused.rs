@@ -162,7 +162,7 @@ fn missing_and_read_only_file_systems_are_reported() {
             lab.apply(&all("cubic"));
         }
         remount("/run", read_only);
-        refused(lab, 1, &["cannot keep records in /run/tccc", "read-only file system"]);
+        refused(lab, 1, &["cannot write records in /run/tccc", "read-only file system"]);
         if !is_first {
             removed_in_part(lab);
         }
@@ -183,7 +183,7 @@ fn missing_and_read_only_file_systems_are_reported() {
     lab.apply(&all("cubic"));
     let cgroups = cgroup::mount_point().unwrap();
     umount2(&cgroups, MntFlags::MNT_DETACH).unwrap();
-    refused(lab, 4, &["no cgroup v2 is mounted, which programs for sockets need", "hint: mount it: "]);
+    refused(lab, 4, &["cgroup v2 is not mounted, and programs for sockets need it", "hint: mount it: "]);
     assert_eq!(show()["generation"], 1);
     run(0, "status");
 }
@@ -201,8 +201,8 @@ fn full_record_folder_leaves_the_policy_before() {
     let lab = &enter!(PolicyLab; root, struct_ops, bpffs, cgroup2);
     lab.apply(&all("cubic"));
     fill_run("128k");
-    refused(lab, 1, &["cannot keep records in /run/tccc", "no space left on device"]);
-    lab.policy(1, "apply", &all("bbr")).stderr_has("cannot keep records in /run/tccc");
+    refused(lab, 1, &["cannot write records in /run/tccc", "no space left on device"]);
+    lab.policy(1, "apply", &all("bbr")).stderr_has("cannot write records in /run/tccc");
     assert_eq!(show()["generation"], 1);
     lab.assert_given("cubic", "");
     fs::remove_file(BALLAST).unwrap();

@@ -38,7 +38,7 @@ fn trace_prints_events_and_a_summary() {
     assert!(told.contains("events in 3"), "{told}");
     let cost =
         told.split_once("looking at the sockets took ").and_then(|(_, rest)| rest.split_once(" % of a processor"));
-    let share_percent: f64 = cost.expect("what the samples cost is said").0.parse().unwrap();
+    let share_percent: f64 = cost.expect("the cost of the samples is printed").0.parse().unwrap();
     assert!(share_percent > 0.0 && share_percent < 10.0, "{told}");
 }
 

@@ -46,8 +46,8 @@ fn many_cycles_leave_nothing() {
     cycle(std::env::var(CYCLES).map_or(CYCLES_USUAL, |text| text.parse().unwrap()));
 }
 
-/// The kernel sometimes leaks an array of programs: one that a process opens by its id, as a list of maps does, while the
-/// kernel clears it. An object that tccc leaks is left at every attempt.
+/// The kernel sometimes leaks an array of programs if a process opens it by its id, to list maps, while the kernel
+/// clears it. An object that tccc leaks is left at every attempt.
 const PROGRAM_ARRAY: &str = "array of programs";
 const ATTEMPTS: u32 = 3;
 

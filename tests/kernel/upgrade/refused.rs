@@ -72,7 +72,7 @@ fn upgrade_without_struct_ops_links_is_refused_by_the_library() {
     let (features, request) = (without_links(), dtcp_as("ldk_old"));
     loader::load(&request, loader::LoadOptions::default(), &features).unwrap();
     let said = |error: anyhow::Error| format!("{error:#}");
-    let refused = "cannot swap code under the name \"ldk_old\": this kernel has no struct_ops links";
+    let refused = "cannot swap code under the name \"ldk_old\": it is not registered by a pinned link";
     assert!(said(loader::upgrade::upgrade(&request, &features).unwrap_err()).contains(refused));
     assert!(said(loader::upgrade::rollback("ldk_old", &features).unwrap_err()).contains(refused));
     assert_eq!(loader::upgrade::check("ldk_old", &features, false).unwrap().generation, 1);

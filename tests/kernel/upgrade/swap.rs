@@ -62,21 +62,23 @@ fn name_is_never_missing_during_upgrades() {
 }
 
 #[test]
-fn listener_gives_the_new_code_to_what_it_accepts() {
+fn connections_accepted_after_an_upgrade_get_the_new_code() {
     let lab = &enter!(PolicyLab; root, struct_ops, bpffs);
     run(0, "load dtcp --as ldk_listen");
     let listener = lab.inside(|| listen_at(address("127.0.0.3"), false, Some("ldk_listen")));
     let accept = || lab.inside(|| join(address("127.0.0.1"), &listener));
     let mut before = accept();
-    run(0, "upgrade ldk_listen").stdout_has("\n1 listening sockets and 0 open connections have it now\n");
+    run(0, "upgrade ldk_listen").stdout_has("\nnew code given to 1 listening socket and 0 open connections\n");
     let after = accept();
     assert_eq!(by_generation("ldk_listen"), [(1, 1), (2, 1)]);
     before.exchange(100_000);
     // With `--sockets`, open connections get it too.
-    run(0, "upgrade ldk_listen --sockets").stdout_has("\n1 listening sockets and 2 open connections have it now\n");
+    run(0, "upgrade ldk_listen --sockets")
+        .stdout_has("\nnew code given to 1 listening socket and 2 open connections\n");
     assert_eq!(by_generation("ldk_listen"), [(2, 0), (3, 2)]);
     before.exchange(100_000);
-    run(0, "rollback ldk_listen --sockets").stdout_has("\n1 listening sockets and 2 open connections have it now\n");
+    run(0, "rollback ldk_listen --sockets")
+        .stdout_has("\nnew code given to 1 listening socket and 2 open connections\n");
     assert_eq!(by_generation("ldk_listen"), [(2, 2), (3, 0)]);
     before.exchange(100_000);
     drop((before, after, listener));
@@ -125,7 +127,7 @@ fn upgrade_keeps_tunables_unless_the_algorithm_is_given() {
     assert_eq!(tunables(), "{\"keep_avoidance\":901,\"keep_timeout\":77}");
     run(0, "upgrade ldk_tuned --set keep_timeout=78");
     assert_eq!(tunables(), "{\"keep_avoidance\":901,\"keep_timeout\":78}");
-    // With blanks it once counted as another name, and was refused as given twice.
+    // A setting with spaces was once taken for another tunable, and refused as set twice.
     check(0, tccc().args(["upgrade", "ldk_tuned", "--set", "keep_timeout = 77"]));
     assert_eq!(tunables(), "{\"keep_avoidance\":901,\"keep_timeout\":77}");
     run(0, "upgrade ldk_tuned dtcp --set keep_timeout=79");

@@ -50,7 +50,8 @@ impl Stopped {
     pub fn refusal(&self, subject: &str) -> String {
         let pid = self.pid();
         format!(
-            "cannot change {subject}: process {pid} (tccc) holds its lock for more than 10s, and is stopped (state T)\n  \
+            "cannot change {subject}: process {pid} (tccc) has held its lock for more than 10s, \
+             and is stopped (state T)\n  \
              hint: `kill -CONT {pid}` resumes it, `kill -KILL {pid}` ends it; then try again"
         )
     }

@@ -81,7 +81,7 @@ pub struct Testimony(Reports);
 
 impl Testimony {
     /// `slack`: longest time between the event's time stamp and its counts. It is zero for samples by packet, because
-    /// the socket is locked. For samples at intervals it is not, and a busy processor may be interrupted in between.
+    /// the socket is locked. For samples at intervals the socket is not locked, and an interrupt may come in between.
     pub fn judge(&self, event: &Event, slack: Duration) -> Agreement {
         let counts = &self.0[&(event.local, event.remote)];
         let slack_ns = slack.as_nanos() as u64;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The fuzz target of the packet-pair option: bytes become packets with options and questions of TCP, in any order, to the
- * program of bpf/option built natively with the sanitizers of addresses and undefined behaviour.
+ * The fuzz target of the packet-pair option. Bytes become packets with options and calls by TCP, in any order. The
+ * program of bpf/option takes them, built natively with the sanitizers of addresses and undefined behaviour.
  *
- * The helpers do what the kernel's do (net/core/filter.c); a header is as long as its bytes, so that every read beyond is seen.
+ * The helpers do what the kernel's do (net/core/filter.c). A header's memory ends with the header, so that the
+ * sanitizer sees every read beyond it.
  */
 #include <linux/types.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 #include "../../../bpf/host/must.h"
 
-/* How a map is declared; here its name alone is needed. */
+/* Declares a map. Here only its name is needed. */
 enum { BPF_MAP_TYPE_SK_STORAGE = 24, BPF_F_NO_PREALLOC = 1 };
 #define __uint(name, number) int(*name)[number]
 #define __type(name, kind) typeof(kind) *name
@@ -122,7 +123,7 @@ static u32 take_number(struct input *input)
 	return first << 24 | second << 16 | third << 8 | take(input);
 }
 
-/* A header as TCP hands it on: it says itself how long it is, and that is checked before. */
+/* A header as TCP passes it on. Its length field is valid, because TCP has checked it. */
 static u8 *take_header(struct input *input, u32 *length)
 {
 	const u32 words = HEADER_BYTES / 4 + take(input) % 11;
@@ -136,7 +137,7 @@ static u8 *take_header(struct input *input, u32 *length)
 	return header;
 }
 
-/* What holds after each call. */
+/* Checks what must hold after each call. */
 static void check(const struct pair_exchange *before)
 {
 	MUST(exchange->firsts <= PAIRS && exchange->pairs_sent <= PAIRS);

@@ -11,7 +11,7 @@ use parsers::Parser;
 /// Largest allocation, bytes: a file may have 16 MiB, and need a few times as much.
 const PIECE_MAX: usize = 256 << 20;
 
-/// Refuses large allocations, which crashes the program: a length in an input must not become memory.
+/// Refuses large allocations, which crashes the program. A length in an input must not decide how much is allocated.
 struct Bounded;
 
 #[global_allocator]

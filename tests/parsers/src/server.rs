@@ -15,7 +15,7 @@ use tccc::trace::source::EventSource;
 use crate::{in_tree, text};
 
 const TOKEN: &str = "0123456789abcdef";
-/// Time limit after which the server hangs.
+/// Time limit after which the server counts as hung.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Precedes the data of an event in a stream.
 const EVENT: &[u8] = b"\ndata: ";

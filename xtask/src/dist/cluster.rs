@@ -33,7 +33,7 @@ pub fn check() -> Result<()> {
 ///
 /// Side effects: an image of podman, a BPF file system and records, which are removed at the end.
 pub fn try_image(folder: &Path) -> Result<()> {
-    ensure!(process::is_root(), "the image runs as root does on a node: run `cargo xtask dist --try-image` as root");
+    ensure!(process::is_root(), "the image needs root, as on a node: run `cargo xtask dist --try-image` as root");
     let place = process::target().join("dist/node");
     let podman = |words: &[&str]| process::run("dist", process::program("podman").args(words));
     let file = folder.join("Containerfile");
@@ -60,7 +60,7 @@ impl ContainerNode<'_> {
     }
 
     fn declare(&self, text: &str) -> Result<()> {
-        fs::write(self.0.join("10-site.toml"), text).context("write what is declared")?;
+        fs::write(self.0.join("10-site.toml"), text).context("write the declaration")?;
         self.run(&["apply"])
     }
 
@@ -88,14 +88,14 @@ impl ContainerNode<'_> {
         for words in [&["doctor"][..], &["status"], &["show", "dtcp"]] {
             self.run(words)?;
         }
-        ensure!(registered()?.contains("dtcp"), "dtcp is declared, and the kernel does not list it");
+        ensure!(registered()?.contains("dtcp"), "dtcp is declared, but the kernel does not list it");
         self.declare(NOTHING)?;
-        ensure!(!registered()?.contains("dtcp"), "dtcp is declared no more, and the kernel lists it");
+        ensure!(!registered()?.contains("dtcp"), "dtcp is no longer declared, but the kernel still lists it");
         // The kernel creates maps.debug and progs.debug in each new BPF file system.
         ensure!(!self.0.join("pins/tccc").exists(), "pins of tccc are left");
         let left = fs::read_dir(self.0.join("records")).context("look for records")?.count();
         ensure!(left == 0, "{left} records are left");
-        eprintln!("xtask: dist: the image loaded what was declared, and undid it; nothing is left");
+        eprintln!("xtask: dist: the image applied the declaration and undid it; nothing is left");
         Ok(())
     }
 }

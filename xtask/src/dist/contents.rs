@@ -43,7 +43,7 @@ fn expand(pattern: &str, place: &str, mode: &str) -> Result<Vec<Asset>> {
     };
     let found = glob::glob(&source.to_string_lossy()).with_context(|| format!("read the pattern {pattern}"))?;
     let found: Vec<PathBuf> = found.flatten().filter(|path| path.is_file()).collect();
-    ensure!(!found.is_empty(), "no file is {pattern}, which Cargo.toml lists");
+    ensure!(!found.is_empty(), "no file matches {pattern}, which Cargo.toml lists");
     let goes_to = |source: &Path| match place.ends_with('/') {
         true => Path::new(place).join(source.file_name().unwrap_or_default()),
         false => PathBuf::from(place),
@@ -60,6 +60,6 @@ mod tests {
         let units = expand("xtask/package/*.service", "usr/lib/systemd/system/", "644").unwrap();
         assert!(units.iter().any(|unit| unit.place == Path::new("usr/lib/systemd/system/tccc.service")));
         let error = expand("xtask/package/*.nothing", "usr/", "644").unwrap_err().to_string();
-        assert_eq!(error, "no file is xtask/package/*.nothing, which Cargo.toml lists");
+        assert_eq!(error, "no file matches xtask/package/*.nothing, which Cargo.toml lists");
     }
 }

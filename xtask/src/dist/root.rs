@@ -15,7 +15,7 @@ const ENTER: &str = r#"mount --rbind /sys "$0/sys" && exec chroot "$0" "$@""#;
 
 /// Installs, uses, upgrades and purges a package in a new root below `target/dist`, which is removed at the end.
 pub fn try_package(package: &Path) -> Result<()> {
-    ensure!(process::is_root(), "a clean Debian takes root to make: run `cargo xtask dist --try-package` as root");
+    ensure!(process::is_root(), "only root can create a clean Debian: run `cargo xtask dist --try-package` as root");
     let root = process::target().join("dist/root");
     remove(&root)?;
     let mut make = process::program("mmdebstrap");
@@ -39,7 +39,7 @@ fn try_in(root: &Path, package: &Path) -> Result<()> {
     inside("use", &["tccc", "policy", "check", "/usr/share/doc/tccc/examples/policy/one-service.toml"])?;
     fs::write(root.join("etc/tccc/10-site.toml"), "version = 1\n").context("declare something")?;
     inside("upgrade", &["apt-get", "install", "--yes", "--reinstall", "/tmp/tccc.deb"])?;
-    ensure!(root.join("etc/tccc/10-site.toml").is_file(), "the upgrade removed what was declared");
+    ensure!(root.join("etc/tccc/10-site.toml").is_file(), "the upgrade removed the declaration");
     fs::remove_file(root.join("etc/tccc/10-site.toml")).context("undo it")?;
     inside("purge", &["apt-get", "purge", "--yes", "tccc"])?;
     let left: Vec<PathBuf> = files(root)?.difference(&before).cloned().collect();

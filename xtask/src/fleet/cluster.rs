@@ -37,18 +37,18 @@ impl Cluster {
     /// Side effects: ends the processes of a killed cluster, and removes its folder.
     pub fn start(nodes: usize) -> Result<Cluster> {
         let folder = process::target().join("fleet");
-        fs::create_dir_all(process::target()).context("make the folder of what is built")?;
+        fs::create_dir_all(process::target()).context("create the target folder")?;
         let lock = File::create(folder.with_extension("lock")).context("create the lock of the cluster")?;
         lock.try_lock().with_context(|| format!("another cluster runs in {}", folder.display()))?;
         end_former(&folder)?;
         process::remove(&folder)?;
-        fs::create_dir_all(folder.join("state")).context("make the folder of the controller")?;
+        fs::create_dir_all(folder.join("state")).context("create the folder of the controller")?;
         let mut cluster = Cluster { folder, daemons: Vec::new(), _lock: lock };
         cluster.start_munge()?;
         fs::write(cluster.config(), configuration(&cluster.folder, nodes)?).context("write slurm.conf")?;
         cluster.daemon(Command::new("slurmctld").args(["-D", "-f"]).arg(cluster.config()))?;
         for node in (1..=nodes).map(|number| format!("node{number}")) {
-            fs::create_dir_all(cluster.folder.join(format!("spool-{node}"))).context("make the folder of a node")?;
+            fs::create_dir_all(cluster.folder.join(format!("spool-{node}"))).context("create the folder of a node")?;
             let mut slurmd = Command::new("slurmd");
             cluster.daemon(slurmd.args(["-D", "-N", &node, "-f"]).arg(cluster.config()))?;
         }
@@ -157,7 +157,7 @@ fn end_former(folder: &Path) -> Result<()> {
         }
         println!("a killed cluster left the processes {}: kill {how}", found.join(", "));
         signal(how, &found);
-        let _ = wait_for("their end", time, || Ok(left()?.is_empty())); // looked at again below
+        let _ = wait_for("their end", time, || Ok(left()?.is_empty())); // checked again below
     }
     let found = left()?;
     ensure!(found.is_empty(), "the processes {} of a killed cluster do not end", found.join(", "));
@@ -233,7 +233,7 @@ pub(super) fn wait_for(what: &str, time: Duration, mut holds: impl FnMut() -> Re
     let begun = Instant::now();
     while !holds()? {
         if begun.elapsed() > time {
-            bail!("{what} did not come within {} s; see target/fleet", time.as_secs());
+            bail!("{what} did not happen within {} s; see target/fleet", time.as_secs());
         }
         thread::sleep(POLL_EVERY);
     }

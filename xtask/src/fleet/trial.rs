@@ -51,7 +51,7 @@ impl<'a> Trial<'a> {
     pub fn prepare(cluster: &'a Cluster, words: Vec<String>, blocks: usize, faults: Faults, user: u32) -> Result<Self> {
         let home = cluster.folder.join("user");
         let trial = Trial { cluster, words, blocks, faults, user, home, lost: None, cancelled: None };
-        fs::create_dir_all(trial.marks()).context("make the user's folders")?;
+        fs::create_dir_all(trial.marks()).context("create the user's folders")?;
         for folder in [&trial.home, &trial.marks()] {
             chown(folder, Some(user), Some(user)).context("give the user a folder")?;
         }
@@ -84,7 +84,7 @@ impl<'a> Trial<'a> {
             trial.lose_node()?;
             trial.cancel_task(&job)
         })?;
-        ensure!(self.lost.is_some() && self.cancelled.is_some(), "a fault did not come about");
+        ensure!(self.lost.is_some() && self.cancelled.is_some(), "a fault did not happen");
         Ok(())
     }
 

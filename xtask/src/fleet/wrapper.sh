@@ -1,5 +1,5 @@
 #!/bin/sh
-# Each task notes where it starts, and has a scratch folder of its own.
+# Each task records where it starts, and has its own scratch folder.
 case "$* " in
 *"--block "*)
     export TMPDIR="$MARKS/tmp-$SLURM_ARRAY_TASK_ID"

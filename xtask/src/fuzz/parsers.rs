@@ -64,7 +64,7 @@ pub fn fuzz(arguments: &Arguments) -> Result<()> {
     thread::scope(|scope| {
         for _ in 0..arguments.jobs {
             scope.spawn(|| {
-                while let Some(&parser) = { waiting.lock().expect("nobody panics with it").next() } {
+                while let Some(&parser) = { waiting.lock().expect("no holder of the lock panics").next() } {
                     let program = if parser.0 == OPTION { &native } else { &program };
                     let program = program.as_ref().expect("it was built, since it was chosen");
                     match look(parser.0, program, arguments.seconds) {
@@ -72,13 +72,13 @@ pub fn fuzz(arguments: &Arguments) -> Result<()> {
                             "{:12} {:8}  {:6}  {:6}  {:8}",
                             parser.0, it.inputs, it.edges, it.corpus, it.seconds
                         ),
-                        Err(why) => failures.lock().expect("nobody panics with it").push(format!("{why:#}")),
+                        Err(why) => failures.lock().expect("no holder of the lock panics").push(format!("{why:#}")),
                     }
                 }
             });
         }
     });
-    let failures = failures.into_inner().expect("nobody panics with it");
+    let failures = failures.into_inner().expect("no holder of the lock panics");
     if !failures.is_empty() {
         bail!("found:\n  {}", failures.join("\n  "));
     }
@@ -191,7 +191,7 @@ fn said(parser: &str, command: &mut Command, log: &Path) -> Result<(String, Dura
         |line: &&str| ["panicked at", "ERROR:", "does not hold:", "runtime error:"].iter().any(|it| line.contains(it));
     let why = said.lines().find(tells).unwrap_or("no reason given");
     let again = format!("TCCC_PARSER={parser} {} {input}", command.get_program().to_string_lossy());
-    bail!("{why}\n    all it said: {}\n    again: {again}", log.display())
+    bail!("{why}\n    full output: {}\n    again: {again}", log.display())
 }
 
 /// Waits until a child has ended, and returns its CPU time. The child stays a zombie.
@@ -211,7 +211,7 @@ fn last_number(log: &str, word: &str) -> Option<u64> {
 fn scratch() -> Result<TempDir> {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-    made.context("make a folder for inputs")
+    made.context("create a folder for inputs")
 }
 
 impl FuzzTotal {
@@ -221,9 +221,9 @@ impl FuzzTotal {
     }
 
     fn write(&self, folder: &Path) -> Result<()> {
-        let text = serde_json::to_string(self).context("write what was done")?;
+        let text = serde_json::to_string(self).context("write the total")?;
         fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-        fs::write(folder.join("total.json"), text).context("write what was done")
+        fs::write(folder.join("total.json"), text).context("write the total")
     }
 
     fn add(&mut self, other: FuzzTotal) {

@@ -136,7 +136,7 @@ pub fn only_cli_writes_to_stdout(file: &SourceFile) -> Vec<Fault> {
         findings.extend(words_in(file, STDOUT, "only `cli` writes to stdout"));
     }
     if !MAY_USE_STDERR.contains(&top) {
-        findings.extend(words_in(file, STDERR, "return it: only `cli` and `virtual_time` tell people things"));
+        findings.extend(words_in(file, STDERR, "return it: only `cli` and `virtual_time` write to stderr"));
     }
     findings
 }

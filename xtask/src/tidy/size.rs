@@ -6,9 +6,9 @@ use super::tree::SourceFile;
 /// Soft and hard limit.
 type Limits = (usize, usize);
 
-/// Of a hand-written source in any language.
+/// Of a hand-written source.
 const SOURCE_LINES: Limits = (400, 450);
-const SOURCE_ENDS: [&str; 8] = ["rs", "c", "h", "js", "mjs", "ts", "sh", "py"];
+const SOURCE_EXTENSIONS: [&str; 8] = ["rs", "c", "h", "js", "mjs", "ts", "sh", "py"];
 const MAIN_LINES: Limits = (40, 40);
 const README_LINES: Limits = (150, 150);
 const FUNCTION_LINES: Limits = (40, 60);
@@ -29,7 +29,7 @@ pub fn file_is_not_too_long(file: &SourceFile) -> Vec<Fault> {
 /// Whether a file is source that people write. Generated source is not tracked by git; fixtures may have any length.
 fn is_source(path: &str) -> bool {
     let end = path.rsplit_once('.').map_or("", |(_, end)| end);
-    SOURCE_ENDS.contains(&end) && !path.starts_with("tests/fixtures/")
+    SOURCE_EXTENSIONS.contains(&end) && !path.starts_with("tests/fixtures/")
 }
 
 pub fn file_is_not_too_big(file: &SourceFile) -> Vec<Fault> {

@@ -57,7 +57,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(SetupPurpose::Vm)?;
     setup::set_up(SetupPurpose::Dist)?;
-    ensure!(process::is_root(), "a Debian takes root to make: run `cargo xtask vm-boot` as root");
+    ensure!(process::is_root(), "only root can create a Debian: run `cargo xtask vm-boot` as root");
     let package = arguments.package.clone().map_or_else(dist::package, Ok)?;
     let kernel = kernel::prepare(&arguments.kernel, arguments.hardware.renew)?;
     let scratch = tempfile::tempdir_in(kernel::folder()).context("create a folder for the guest")?;

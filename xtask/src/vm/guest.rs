@@ -44,7 +44,7 @@ impl GuestJob {
         GuestJob { command, folder: process::workspace(), environment }
     }
 
-    /// A shell script of tests, without the host's variables of tests: the guest runs nothing else.
+    /// A shell script of tests, without the host's variables for tests, because the guest runs nothing else.
     pub fn in_a_guest_alone(script: String) -> Self {
         let mut job = GuestJob::new(vec!["sh".into(), "-c".into(), script]);
         job.environment.retain(|(name, _)| !name.starts_with("TCCC_") && name != "RUST_BACKTRACE");
@@ -133,7 +133,7 @@ fn uncompressed(module: &Path) -> Result<Vec<u8>> {
         Some("ko") => return fs::read(module).with_context(|| format!("read {}", module.display())),
         Some("xz") => "xz",
         Some("zst") => "zstd",
-        _ => bail!("{} is compressed in a way that is not known here", module.display()),
+        _ => bail!("{} has an unknown compression", module.display()),
     };
     let output = process::program(program).arg("-dc").arg(module).output();
     let output = output.with_context(|| format!("start `{program}`"))?;

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# The first program of a guest with a disk of its own: loads what it takes to see the disk, and starts the system on it.
+# The first program of a guest with its own disk: loads the modules for the disk, and starts the system on it.
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
 mount -t devtmpfs dev /dev

@@ -1,5 +1,6 @@
 #!/bin/busybox sh
-# The guest's first program: loads what it takes to see the host's files, lays memory over them, starts the job in them.
+# The guest's first program. It loads the modules for the host's files, mounts a writable layer in memory over them, and
+# starts the job there.
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
 mount -t devtmpfs dev /dev

@@ -48,7 +48,7 @@ pub fn folder() -> PathBuf {
     process::target().join("vm")
 }
 
-/// The kernel, downloaded and unpacked below [`folder`] if it is missing or shall be renewed.
+/// The kernel, downloaded and unpacked below [`folder`] if it is missing or to be renewed.
 pub fn prepare(choice: &KernelChoice, is_renewed: bool) -> Result<GuestKernel> {
     let folder = folder();
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
@@ -58,7 +58,7 @@ pub fn prepare(choice: &KernelChoice, is_renewed: bool) -> Result<GuestKernel> {
         return open(&place);
     }
     let lock = File::create(folder.join("lock")).context("create the lock of the kernels")?;
-    lock.lock().context("wait for another that unpacks kernels")?;
+    lock.lock().context("wait for another process that unpacks kernels")?;
     if place.exists() && !is_renewed {
         return open(&place);
     }

@@ -122,7 +122,7 @@ fn count_verdicts(count: &mut TestCount, kernel: &str, verdicts: Result<Verdicts
     let skipped = CHECKED_TESTS.len();
     match verdicts {
         Ok(verdicts) => count.add(verdicts.count),
-        Err(why) if why.is::<OutOfTime>() => count.skip(skipped, format!("needs a faster or idler host: {why:#}")),
+        Err(why) if why.is::<OutOfTime>() => count.skip(skipped, format!("needs a faster or less busy host: {why:#}")),
         Err(why) if why.is::<NotStarted>() => {
             count.skip(skipped, format!("needs a machine that boots {kernel}: {why:#}"));
         }
@@ -165,7 +165,7 @@ impl WantedTests<'_> {
                 programs.insert(path.to_owned(), wanted);
             }
         }
-        if programs.is_empty() { bail!("no test of {:?} has such a name", self.modules) } else { Ok(programs) }
+        if programs.is_empty() { bail!("no test of {:?} has a matching name", self.modules) } else { Ok(programs) }
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Packages {
 }
 
 impl Packages {
-    /// Opens the lists in `folder`, and downloads them if they are missing or shall be renewed.
+    /// Opens the lists in `folder`, and downloads them if they are missing or to be renewed.
     pub fn open(folder: &Path, is_renewed: bool) -> Result<Self> {
         let packages = Packages { folder: folder.to_path_buf() };
         let complete = folder.join("complete");

@@ -1,6 +1,6 @@
 # Tries the package in a booted Debian: installed and enabled, rebooted, used, stopped, purged. Runs once at each boot, as root.
 #
-# /job is a folder of the host: the package, this script, and what is said here.
+# /job is a folder of the host with the package, this script, and its output.
 set -u
 exec >>/job/said 2>&1
 
@@ -44,7 +44,7 @@ given() {
 		my $sender = IO::Socket::INET->new(PeerAddr => $ARGV[0], PeerPort => $listener->sockport) or die "connect: $!";
 		print unpack("Z*", getsockopt($sender, 6, 13)), "\n"' "$1"
 }
-# Whether the page says that it is well.
+# Whether /healthz answers 200.
 healthy() {
 	perl -MIO::Socket::INET -e '
 		alarm 5;
@@ -76,7 +76,7 @@ not_loaded() {
 	esac
 }
 
-# The commands and files of the operator's page, tccc(7), by their number; fails when there is no such block or it is empty.
+# Prints block number $1 of commands or text in tccc(7); fails if there is no such block or it is empty.
 block() {
 	zcat /usr/share/man/man7/tccc.7.gz | awk -v wanted="$1" '
 		/^\.nf/ { n++; on = 1; next }
@@ -88,7 +88,7 @@ must_follow() {
 	commands=$(block "$1") || die "block $1 of tccc(7) is empty"
 	must sh -e -c "$commands"
 }
-# A service with connections of its own, by the name that the page uses.
+# A service with its own connections, under the name in tccc(7).
 start_nginx() {
 	cat >/run/web.pl <<'EOF'
 use IO::Socket::INET;
@@ -162,7 +162,7 @@ check_declared() {
 	await 180 systemctl is-active --quiet tccc.service
 	must_say dtcp default
 	must_say '"web"' tccc policy show -o json
-	must_say 'this host is what' tccc apply --dry-run
+	must_say 'this host matches' tccc apply --dry-run
 }
 
 rebooted() {

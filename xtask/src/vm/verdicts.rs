@@ -92,7 +92,7 @@ pub fn table(modules: &[&str], columns: &[Verdicts]) -> String {
         columns.iter().flat_map(|column| column.sound.values()).flat_map(BTreeMap::keys).collect();
     let situations: Vec<String> =
         situations.iter().map(|situation| situation.trim_start_matches("every_algorithm_").replace('_', " ")).collect();
-    let _ = writeln!(text, "\nEach algorithm goes through: {}.", situations.join("; "));
+    let _ = writeln!(text, "\nChecks that each algorithm must pass: {}.", situations.join("; "));
     let _ = writeln!(text, "\nTests of `{}`.", modules.join("`, `"));
     for column in columns {
         for (reason, times) in &column.count.reasons {
@@ -124,7 +124,7 @@ mod tests {
         let expected = "| feature | 6.1.176-1 | 7.3.4-1 |\n| --- | --- | --- |\n\
             | algorithms | 1 of 2, not dtcp | not run |\n| policy by unit | yes | no |\n| upgrade | with a gap | no |\n\
             | all tests | 1 passed, 1 failed, 1 skipped | 0 passed, 0 failed, 0 skipped |\n\
-            \nEach algorithm goes through: waits; verifier.\n\
+            \nChecks that each algorithm must pass: waits; verifier.\n\
             \nTests of `kernel::a`.\n\
             \nSkipped on 6.1.176-1, 1: needs tun: not here.\n\nFailed on 6.1.176-1: `b`.\n";
         assert_eq!(text, expected);
