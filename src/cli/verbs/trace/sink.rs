@@ -61,6 +61,16 @@ pub struct SinkSeen {
 }
 
 impl SinkSeen {
+    fn note(&mut self, arrival: &Arrival) {
+        match arrival {
+            Arrival::Event(_) => self.events += 1,
+            Arrival::Fact(Fact::Dropped { events, unfollowed, .. }) => {
+                (self.dropped, self.unfollowed) = (*events, *unfollowed);
+            }
+            Arrival::Fact(_) | Arrival::Restart => {}
+        }
+    }
+
     pub fn why_dropped(&self) -> String {
         let full = "the ring buffer was full";
         let crowded = format!("more than {SOCKETS_MAX} sockets were open");
@@ -82,27 +92,20 @@ impl Sink {
     ///
     /// Errors: the source fails; stdout or the recording cannot be written.
     pub fn poll(&mut self, source: &mut dyn EventSource, timeout: Duration) -> Result<()> {
+        let Sink { recorder, stream, seen } = self;
         let mut taken = Ok(());
         source.poll(timeout, &mut |arrival| {
-            if taken.is_ok() {
-                taken = self.take(&arrival);
+            seen.note(&arrival);
+            if let (Some(recorder), Ok(())) = (&mut *recorder, &taken) {
+                taken = recorder.write(&arrival);
+            }
+            if let (Some(stream), Ok(())) = (&mut *stream, &taken) {
+                taken = stream.take(&arrival).map_err(Into::into);
             }
         })?;
         taken?;
-        self.recorder.as_mut().map_or(Ok(()), Recorder::flush_due)?;
-        Ok(self.stream.as_mut().map_or(Ok(()), EventStream::flush)?)
-    }
-
-    fn take(&mut self, arrival: &Arrival) -> Result<()> {
-        match arrival {
-            Arrival::Event(_) => self.seen.events += 1,
-            Arrival::Fact(Fact::Dropped { events, unfollowed, .. }) => {
-                (self.seen.dropped, self.seen.unfollowed) = (*events, *unfollowed);
-            }
-            Arrival::Fact(_) | Arrival::Restart => {}
-        }
-        self.recorder.as_mut().map_or(Ok(()), |recorder| recorder.write(arrival))?;
-        Ok(self.stream.as_mut().map_or(Ok(()), |stream| stream.take(arrival))?)
+        recorder.as_mut().map_or(Ok(()), Recorder::flush_due)?;
+        Ok(stream.as_mut().map_or(Ok(()), EventStream::flush)?)
     }
 
     pub fn finish(self) -> Result<SinkSeen> {
