@@ -114,9 +114,8 @@ fn due(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgement>, 
     let is_broken = judgement.is_some_and(|judgement| judgement.is_broken);
     let is_met = judgement.is_some_and(|judgement| judgement.limits.iter().all(|limit| limit.state.is_met()));
     match trial.undecided {
-        _ if trial.limits.is_empty() || (is_met && !is_broken) => {
-            Due::Pass(format!("{after}: every limit is shown to hold"))
-        }
+        _ if trial.limits.is_empty() => Due::Pass(format!("{after}: it has no limits")),
+        _ if is_met && !is_broken => Due::Pass(format!("{after}: every limit is shown to hold")),
         Undecided::Revert => {
             Due::Revert(format!("{after}: it is not shown that every limit holds, and the rule says revert"))
         }

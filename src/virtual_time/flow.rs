@@ -58,7 +58,7 @@ pub fn uncountable(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
     cell.flows.iter().find_map(|flow| {
         let Sends::Datagrams { rate, packet_bytes } = flow.sends else { return None };
         let count = flow.length(cell.duration).as_nanos() / u128::from(gap_ns(rate.0, packet_bytes).max(1));
-        let what = format!("it sends {count} datagrams, and a guest of virtual time counts at most {DATAGRAMS_MAX}");
+        let what = format!("it sends {count} datagrams, and a guest of virtual time counts fewer than {DATAGRAMS_MAX}");
         (count >= DATAGRAMS_MAX).then(|| (flow, Failure::usage(what).hint("lower `rate`, or shorten the flow")))
     })
 }

@@ -40,10 +40,10 @@ export class Curves {
     return [...this.all.values()].filter((curve) => !curve.isAsked).map((curve) => curve.id);
   }
 
-  /** Marks the past of these curves as requested. */
-  ask(cookies) {
+  /** Marks the past of these curves as requested, or as not requested. */
+  ask(cookies, isAsked = true) {
     const asked = new Set(cookies);
-    for (const curve of this.all.values()) curve.isAsked ||= asked.has(curve.id);
+    for (const curve of this.all.values()) if (asked.has(curve.id)) curve.isAsked = isAsked;
   }
 
   /** Adds the past: times, and values by cookie. Values that the page saw itself stay. */

@@ -69,6 +69,7 @@ export class Plot {
     const past = await ask(`/api/past?quantity=${quantity}&sockets=${wanted.join()}`);
     this.isAsking = false;
     const isSame = this.quantity === quantity && curves.begin_ms === begin_ms && this.chart;
+    if (!past) curves.ask(wanted, false); // the next frame asks again
     if (!past || !isSame) return;
     curves.takePast(past);
     this.span.first = curves.times[0];
