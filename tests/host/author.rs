@@ -99,6 +99,8 @@ fn one_defect_a_callback_is_found_by_every_kind_of_check() {
     expect(&checks, "header", "failed", "the header has no heading `Equations`");
     expect(&checks, "name", "passed", "");
     expect(&checks, "windows", "failed", "runtime error: shift exponent 32 is too large");
+    let windows = checks.iter().find(|check| check.0 == "windows").unwrap();
+    assert!(windows.2.starts_with("each_defect.bpf.c:"), "the folder of the source is left out: {windows:?}");
     expect(&checks, "reduction", "failed", "leaves a threshold of 0");
     expect(&checks, "fuzzer", "skipped", "not requested");
 }

@@ -42,6 +42,12 @@ fn rows_of_a_table_stay_in_their_columns_on_a_narrow_terminal() {
         screen.lines().filter_map(|line| line.split(' ').next()).filter(|it| !it.is_empty()).collect();
     assert_eq!(beginnings[1..], ids, "{screen}");
     assert!(screen.lines().count() > ids.len() + 1, "no cell took two lines: {screen}");
+    let mut session = pty::Session::start(60, 400, &["show", "dtcp"]);
+    assert_eq!(session.end(), Some(0));
+    let screen = session.screen();
+    let figures: Vec<&str> = screen.lines().skip_while(|line| !line.starts_with("  figure  ")).collect();
+    let table = figures.iter().take_while(|line| !line.trim().is_empty()).collect::<Vec<_>>();
+    assert!(table.len() > 3 && table.iter().all(|line| line.starts_with("  ")), "{screen}");
 }
 
 #[test]

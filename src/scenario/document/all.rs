@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::sweep::is_of_cells;
 use super::table::{CellReader, REFERENCE, Result, ScenarioTable};
 use super::value::{Read, ScenarioValue, names_in};
 use crate::model::run::At;
@@ -69,7 +70,7 @@ struct Survey {
     found: BTreeSet<Mistake>,
     /// Mistakes met, those with the same text included.
     met: usize,
-    /// Whether every variable has a value. Without one, a `$name` cannot be checked.
+    /// Whether every variable has a value.
     has_sweep: bool,
 }
 
@@ -94,12 +95,15 @@ impl Survey {
                     Ok(tables) => tables.iter().for_each(|table| self.add_from(table)),
                     Err(mistake) => self.add([mistake]),
                 },
-                Some(kind) if self.has_sweep || names_in(value.written.get_ref()).is_empty() => {
-                    self.add(malformed(&value, kind));
-                }
+                Some(kind) if self.knows(&value) => self.add(malformed(&value, kind)),
                 _ => {}
             }
         }
+    }
+
+    /// Whether the value is known. A `$name` needs a readable sweep, and means nothing in a field of all cells.
+    fn knows(&self, value: &ScenarioValue<'_>) -> bool {
+        names_in(value.written.get_ref()).is_empty() || self.has_sweep && is_of_cells(&value.name)
     }
 
     fn is_full(&self) -> bool {

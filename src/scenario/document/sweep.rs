@@ -10,6 +10,11 @@ use crate::scenario::spec::{Cell, PLANNED_RUNS_MAX, RUNS_MAX, VARIANT, Variable}
 /// Fields and tables whose values may differ between cells.
 const OF_CELLS: [&str; 8] = ["sweep", "duration", "mtu", "link", "dumbbell", "parking_lot", "flow", "variant"];
 
+/// Whether a field, by its dotted name, may differ between cells.
+pub(super) fn is_of_cells(name: &str) -> bool {
+    name.split('.').next().is_some_and(|first| OF_CELLS.contains(&first))
+}
+
 /// Every combination of the sweep's values; the last variable varies fastest.
 pub fn combinations(sweep: &[Variable]) -> Vec<At> {
     let mut cells = vec![At::new()];
@@ -55,7 +60,7 @@ impl CellReader<'_> {
     /// Refuses a variable in a field that has one value for all cells, because only its first value would count.
     pub(super) fn check_fixed(&self) -> Result<()> {
         let document = self.document();
-        let mut fixed = document.entries().filter(|(key, _)| !OF_CELLS.contains(key));
+        let mut fixed = document.entries().filter(|(key, _)| !is_of_cells(key));
         fixed.try_for_each(|(_, value)| value.check_fixed())
     }
 
