@@ -22,7 +22,11 @@ pub fn accept(kind: ErrorKind, result: io::Result<()>) -> io::Result<()> {
 
 /// The kernel's text for an error, in lower case and without its number.
 pub fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
+    without_number(&error.to_string())
+}
+
+/// As [`reason`], for the text of an error.
+pub fn without_number(text: &str) -> String {
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 

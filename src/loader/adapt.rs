@@ -5,8 +5,7 @@
 
 use libbpf_rs::OpenMapMut;
 
-use crate::btf::TypeKind;
-use crate::catalog::OPS_TYPE;
+use crate::btf::Member;
 use crate::failure::Failure;
 use crate::kernel::btf::Types;
 use crate::kernel::probe::Features;
@@ -84,24 +83,22 @@ fn split(member: &str) -> (&str, Option<u8>) {
     }
 }
 
-/// The callbacks in the table of an opened object. `None` if its type information has no such table.
-pub fn provided(object: &Types, table: &[u8]) -> Option<Vec<Provided>> {
+/// The callbacks in the table of an opened object.
+pub fn provided(object: &Types, members: &[Member], table: &[u8]) -> Vec<Provided> {
     let types = object.view();
-    let members = types.find(TypeKind::Struct, OPS_TYPE)?.members()?;
-    let filled = members.into_iter().filter_map(|member| {
+    let filled = members.iter().filter_map(|member| {
         let (parameters, offset) = (types.parameters(member.type_id)?, member.offset());
         let pointer = table.get(offset..offset + POINTER_BYTES)?;
         let is_filled = pointer.iter().any(|&byte| byte != 0);
         is_filled.then_some(Provided { member: member.name.to_owned(), parameters, offset })
     });
-    Some(filled.collect())
+    filled.collect()
 }
 
 /// Moves and clears pointers in the opened object's table. libbpf then loads only the programs that are left in it.
 ///
 /// Errors: the table has no plain member for a form.
-pub fn apply(map: &mut OpenMapMut, object: &Types, decided: &[(Provided, CallbackFate)]) -> Result<(), Failure> {
-    let members = object.members(OPS_TYPE);
+pub fn apply(map: &mut OpenMapMut, members: &[Member], decided: &[(Provided, CallbackFate)]) -> Result<(), Failure> {
     let table = map.initial_value_mut().unwrap_or_default();
     let mut taken = Vec::new();
     for (callback, fate) in decided.iter().filter(|(_, fate)| *fate != CallbackFate::Kept) {

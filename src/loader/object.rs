@@ -11,11 +11,13 @@ use super::adapt::{self, CallbackFate, Provided};
 use super::companion::LoadedCompanion;
 use super::refusal;
 use super::request::{Request, check_name};
-use crate::catalog::{NAME_LENGTH_MAX, OPS_TYPE};
+use crate::btf::Member;
+use crate::catalog::NAME_LENGTH_MAX;
 use crate::failure::Failure;
 use crate::kernel::btf::Types;
 use crate::kernel::probe::Features;
 use crate::kernel::{bpf, libbpf_log, struct_ops};
+use crate::plain::plain;
 use crate::state::Attachment;
 
 /// A verified algorithm in the kernel that no socket can choose yet.
@@ -26,7 +28,7 @@ pub struct Verified {
     table: String,
     companion: Option<LoadedCompanion>,
     has_link: bool,
-    /// One phrase for each callback that this kernel lacks or takes in another form.
+    /// One phrase for each callback that this kernel lacks or takes in another form, and one for programs left out.
     pub adapted: Vec<String>,
 }
 
@@ -61,6 +63,8 @@ pub(super) fn verify_for(
     }
     let mut object = open(request)?;
     let types = types_of(&object)?;
+    let members = members_of(&types, &request.algorithm.ops_table)?;
+    let unused = leave_out_others(&mut object, request);
     let companion = request.algorithm.companion.as_ref();
     let verify = |wanted| LoadedCompanion::verify(wanted, request.name, successor.companion_map);
     let shared = companion.map(verify).transpose()?;
@@ -68,9 +72,9 @@ pub(super) fn verify_for(
     for mut map in object.maps_mut() {
         let is_table = map.map_type() == MapType::StructOps;
         if is_table && map.name() == OsStr::new(&request.algorithm.ops_table) {
-            decided = prepare_table(&mut map, &types, request.name, features)?;
+            decided = prepare_table(&mut map, (&types, &members), request.name, features)?;
             if successor.is_allowed {
-                allow_everybody(&mut map, &types);
+                allow_everybody(&mut map, &members);
             }
         } else if is_table {
             map.set_autocreate(false).context("leave another ops table out")?; // also leaves out its programs
@@ -87,7 +91,8 @@ pub(super) fn verify_for(
         object.load().map_err(|error| refusal::explain(request.name, &libbpf_log::take(), &error.to_string(), logs))?;
     // After the programs are loaded, because the kernel itself checks the table only when it is registered.
     adapt::check_complete(&decided).map_err(|failure| refused(request.name, failure))?;
-    let adapted = decided.iter().filter_map(|(callback, fate)| phrase(&callback.member, fate)).collect();
+    let adapted = decided.iter().filter_map(|(callback, fate)| phrase(&callback.member, fate));
+    let adapted = adapted.chain(unused_phrase(&unused, &request.algorithm.ops_table)).collect();
     let table = request.algorithm.ops_table.clone();
     Ok(Verified { object, table, companion: shared, has_link: features.links, adapted })
 }
@@ -105,6 +110,32 @@ fn open(request: &Request) -> Result<OpenObject> {
     })
 }
 
+/// Keeps programs that the ops table does not name from being loaded. Returns their names.
+fn leave_out_others(object: &mut OpenObject, request: &Request) -> Vec<String> {
+    let callbacks = &request.algorithm.callbacks;
+    let mut unused = Vec::new();
+    for mut program in object.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        if callbacks.iter().all(|callback| callback.program != name) {
+            program.set_autoload(false);
+            unused.push(plain(&name));
+        }
+    }
+    unused
+}
+
+fn unused_phrase(unused: &[String], table: &str) -> Option<String> {
+    let left_out = unused.join(", ");
+    (!unused.is_empty())
+        .then(|| format!("not loaded, because the ops table \"{table}\" does not name them: {left_out}"))
+}
+
+/// The members of an ops table, whose type may be a flavour of the kernel's with another layout.
+fn members_of<'a>(types: &'a Types, table: &str) -> Result<Vec<Member<'a>>> {
+    let found = types.view().variable(table).and_then(|(_, kind)| kind.members());
+    found.with_context(|| format!("find the type of the ops table \"{}\" in the object", plain(table)))
+}
+
 fn types_of(object: &OpenObject) -> Result<Types> {
     let mut length = 0u32;
     // SAFETY: the object is open, and its type information lives as long as the object.
@@ -119,17 +150,16 @@ fn types_of(object: &OpenObject) -> Result<Types> {
 /// Writes name, callbacks and the kind of registration into the table.
 fn prepare_table(
     map: &mut OpenMapMut,
-    types: &Types,
+    (types, members): (&Types, &[Member]),
     name: &str,
     features: &Features,
 ) -> Result<Vec<(Provided, CallbackFate)>> {
     let refuse = |failure| refused(name, failure);
-    let table = map.initial_value_mut().unwrap_or_default();
-    let provided = adapt::provided(types, table).context("find the callbacks in the object")?;
+    let provided = adapt::provided(types, members, map.initial_value_mut().unwrap_or_default());
     let fates = adapt::fates(&provided, features).map_err(refuse)?;
     let decided: Vec<_> = provided.into_iter().zip(fates).collect();
-    adapt::apply(map, types, &decided).map_err(refuse)?;
-    write_name(map, types, name);
+    adapt::apply(map, members, &decided).map_err(refuse)?;
+    write_name(map, members, name);
     let flags = map.map_flags() & !libbpf_sys::BPF_F_LINK;
     let link = if features.links { libbpf_sys::BPF_F_LINK } else { 0 };
     map.set_map_flags(flags | link).context("choose the kind of registration")?;
@@ -148,26 +178,26 @@ fn phrase(member: &str, fate: &CallbackFate) -> Option<String> {
     }
 }
 
-fn write_name(map: &mut OpenMapMut, types: &Types, name: &str) {
-    if let Some(place) = member_of(map, types, "name", NAME_LENGTH_MAX + 1) {
+fn write_name(map: &mut OpenMapMut, members: &[Member], name: &str) {
+    if let Some(place) = member_of(map, members, "name", NAME_LENGTH_MAX + 1) {
         place.fill(0);
         place[..name.len()].copy_from_slice(name.as_bytes());
     }
 }
 
 /// The kernel stores this permission with the code. A table without the member `flags` gets it after its registration.
-fn allow_everybody(map: &mut OpenMapMut, types: &Types) {
+fn allow_everybody(map: &mut OpenMapMut, members: &[Member]) {
     /// The kernel's TCP_CONG_NON_RESTRICTED.
     const NON_RESTRICTED: u32 = 1;
-    if let Some(place) = member_of(map, types, "flags", size_of::<u32>()) {
+    if let Some(place) = member_of(map, members, "flags", size_of::<u32>()) {
         let flags = u32::from_ne_bytes(place.try_into().expect("four bytes"));
         place.copy_from_slice(&(flags | NON_RESTRICTED).to_ne_bytes());
     }
 }
 
 /// The bytes of a member of the ops table.
-fn member_of<'a>(map: &'a mut OpenMapMut, types: &Types, name: &str, length: usize) -> Option<&'a mut [u8]> {
-    let at = types.members(OPS_TYPE).iter().find(|member| member.name == name)?.offset();
+fn member_of<'a>(map: &'a mut OpenMapMut, members: &[Member], name: &str, length: usize) -> Option<&'a mut [u8]> {
+    let at = members.iter().find(|member| member.name == name)?.offset();
     map.initial_value_mut()?.get_mut(at..at + length)
 }
 

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
+use crate::kernel::io_error;
+use crate::plain::plain;
 
 /// Messages of the verifier or libbpf with their meaning. The first that occurs counts.
 ///
@@ -51,11 +53,13 @@ const MEANINGS: [(&str, &str); 30] = [
 /// Side effects: writes the log to `NAME.verifier.log` in `folder`, or else in the system's folder for temporary files.
 /// Without a folder nothing is written.
 pub fn explain(name: &str, words: &str, error: &str, folder: Option<&Path>) -> Failure {
-    let why = match (refused_program(words), sentence(words)) {
-        (Some(program), Some(why)) => format!("the verifier refused {program}: {why}"),
-        (Some(program), None) => format!("the verifier refused {program}: {}", last_words(words)),
-        (None, Some(why)) => why,
-        (None, None) => format!("the kernel refused it: {error}"),
+    let error = io_error::without_number(error);
+    let why = match (refused_program(words), sentence(words), verdict(words)) {
+        (Some(program), Some(why), _) => format!("the verifier refused {program}: {why}"),
+        (Some(program), None, Some(verdict)) => format!("the verifier refused {program}: {verdict}"),
+        (Some(program), None, None) => format!("the kernel refused {program}: {error}"),
+        (None, Some(why), _) => why,
+        (None, None, _) => libbpfs_reason(words).unwrap_or_else(|| format!("the kernel refused it: {error}")),
     };
     let failure = Failure::failed(format!("cannot load \"{name}\": {why}"));
     let Some(folder) = folder else {
@@ -81,11 +85,24 @@ fn sentence(words: &str) -> Option<String> {
     Some(meaning.replace("{}", subject))
 }
 
-/// The verifier's verdict, the last line before its statistics.
-fn last_words(words: &str) -> String {
-    let log = words.split("-- END PROG LOAD LOG --").next().unwrap_or_default();
+/// The verifier's verdict, the last line of its log before the statistics.
+///
+/// None: the log has no other line. The kernel then refused the program for a reason that the verifier does not know,
+/// such as too many open files.
+fn verdict(words: &str) -> Option<String> {
+    let (_, log) = words.split_once("BEGIN PROG LOAD LOG --")?;
+    let log = log.split("-- END PROG LOAD LOG --").next()?;
     let verdict = log.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with("processed "));
-    verdict.unwrap_or("it gave no reason").trim().to_owned()
+    verdict.map(|line| line.trim().to_owned())
+}
+
+/// libbpf's own reason, for an object that never reached the verifier.
+///
+/// Lines about a skipped member are no reason, and lines that end an attempt only name the object again.
+fn libbpfs_reason(words: &str) -> Option<String> {
+    let lines = words.lines().filter_map(|line| line.trim().strip_prefix("libbpf: "));
+    let is_reason = |line: &&str| !line.contains("skipping it as it's set to zero") && !line.contains("failed to load");
+    lines.filter(is_reason).last().map(plain)
 }
 
 /// Replaces an old file. Never writes through somebody else's link.
@@ -142,6 +159,27 @@ mod tests {
         let failure = explain("mine", words, "no such entry", Some(folder.path()));
         let why = "it calls the kernel function tcp_moon, which this kernel lacks or declares otherwise";
         assert_eq!(failure.what, format!("cannot load \"mine\": {why}"));
+    }
+
+    /// "The verifier refused" was said of a program that it had accepted, and libbpf's own reason was lost.
+    #[test]
+    fn refusal_without_a_verdict_is_not_the_verifiers() {
+        let said = |words: &str, error: &str| explain("mine", words, error, None).what;
+        let accepted = "libbpf: prog 'my_ssthresh': BPF program load failed: -EMFILE\n\
+                        libbpf: prog 'my_ssthresh': -- BEGIN PROG LOAD LOG --\n\
+                        processed 7 insns (limit 1000000)\n-- END PROG LOAD LOG --\n\
+                        libbpf: prog 'my_ssthresh': failed to load: -EMFILE\nlibbpf: failed to load object 'mine'\n";
+        let expected = "cannot load \"mine\": the kernel refused my_ssthresh: too many open files";
+        assert_eq!(said(accepted, "Too many open files (os error 24)"), expected);
+        let unknown = "libbpf: struct_ops mine: member more not found in kernel, skipping it as it's set to zero\n\
+                       libbpf: struct_ops init_kern mine: Cannot find member rounds in kernel BTF\n\
+                       libbpf: failed to load object 'mine'\n";
+        let expected = "cannot load \"mine\": struct_ops init_kern mine: Cannot find member rounds in kernel BTF";
+        assert_eq!(said(unknown, "Operation not supported (os error 95)"), expected);
+        assert_eq!(
+            said("", "Invalid argument (os error 22)"),
+            "cannot load \"mine\": the kernel refused it: invalid argument"
+        );
     }
 
     #[test]
