@@ -12,6 +12,7 @@ mod live;
 mod load;
 mod mswift;
 mod netlink;
+mod package;
 mod policy;
 mod record;
 mod selftests;

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 /// Paths that package managers change for any package.
 const OF_THE_SYSTEM: [&str; 6] = ["var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "etc/ld.so.cache", "tmp"];
 
-/// Enters the root with the host's `/sys`, which is unmounted with the mount namespace.
-const ENTER: &str = r#"mount --rbind /sys "$0/sys" && exec chroot "$0" "$@""#;
+/// Enters the root with the host's `/sys` except for its BPF file system; the mount namespace takes both with it.
+const ENTER: &str = r#"mount --rbind /sys "$0/sys" && mount -t bpf bpf "$0/sys/fs/bpf" && exec chroot "$0" "$@""#;
 
 /// Installs, uses, upgrades and purges a package in a new root below `target/dist`, which is removed at the end.
 pub fn try_package(package: &Path) -> Result<()> {
