@@ -1,6 +1,7 @@
 //! tccc: published TCP congestion control as eBPF in the real kernel.
 //!
-//! Code map. A module may use only modules of lower layers; `cargo xtask tidy` enforces that.
+//! Code map. A module may use only modules of lower layers; `cargo xtask tidy` enforces that. [`loader`], [`policy`] and
+//! [`trial`] lie in [`host`].
 //!
 //! | layer | module | what it is | may use |
 //! | --- | --- | --- | --- |
@@ -48,23 +49,23 @@ pub mod declaration;
 pub mod emulate;
 pub mod failure;
 pub mod fault;
+pub mod host;
 pub mod kernel;
 pub mod lab;
-pub mod loader;
 pub mod model;
 pub mod nearest;
 pub mod ns2;
 pub mod path;
 pub mod plain;
-pub mod policy;
 pub mod report;
 pub mod scenario;
 pub mod scratch;
 pub mod serve;
 pub mod state;
 pub mod trace;
-pub mod trial;
 pub mod units;
 pub mod view;
 pub mod virtual_time;
 pub mod written;
+
+pub use host::{loader, policy, trial};

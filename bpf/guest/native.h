@@ -166,7 +166,7 @@ static struct tcp_congestion_ops tccc_kernel_ops;
 static char tccc_name[TCP_CA_NAME_MAX];
 module_param_string(name, tccc_name, sizeof(tccc_name), 0);
 
-/* What loader/adapt.rs does for BPF: members that this kernel lacks, and other forms of those it has, are left out. */
+/* What host/loader/adapt.rs does for BPF: members that this kernel lacks, and other forms of those it has, are left out. */
 static int __init tccc_register(const struct tccc_ops *ops)
 {
 	struct tcp_congestion_ops *to = &tccc_kernel_ops;

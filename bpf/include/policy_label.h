@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The label of a socket under a policy: the rule and arm that decided, and the guard's counts since then.
- * src/policy/label.rs reads these bytes.
+ * src/host/policy/label.rs reads these bytes.
  */
 #ifndef TCCC_POLICY_LABEL_H
 #define TCCC_POLICY_LABEL_H

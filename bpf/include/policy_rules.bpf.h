@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Rules as bits: each kind of condition yields the set of rules that it allows, as a 64-bit word. A rule matches if its
- * bit is in every set, and the lowest bit wins. src/policy/table.rs fills the tables. src/policy/decide.rs does the
+ * bit is in every set, and the lowest bit wins. src/host/policy/table.rs fills the tables. src/policy/decide.rs does the
  * same in Rust.
  */
 #ifndef TCCC_POLICY_RULES_BPF_H
@@ -19,7 +19,7 @@
 
 #define MAPPED_WORD 0xffffull /* third word of an IPv4 address mapped to IPv6 */
 
-/* What a split hashes: SplitBy of src/policy/rule.rs. */
+/* What a split hashes: SplitBy of src/host/policy/rule.rs. */
 enum { BY_CONNECTION, BY_PEER, BY_PREFIX };
 
 #define PREFIX4_SHIFT 8	 /* a /24 */

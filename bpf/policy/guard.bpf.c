@@ -17,7 +17,7 @@ struct guard_key {
 	u32 fold;
 };
 
-/* src/trial/arms.rs reads these fields. */
+/* src/host/trial/arms.rs reads these fields. */
 struct guard_cell {
 	u64 connections;
 	u64 bytes_acked;

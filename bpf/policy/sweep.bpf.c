@@ -28,7 +28,7 @@ struct {
 	__type(value, u8);
 } tccc_listeners SEC(".maps");
 
-/* A socket, as src/policy/sweep.rs reads it. */
+/* A socket, as src/host/policy/sweep.rs reads it. */
 struct policy_sight {
 	u64 cookie;
 	u64 cgroup;
@@ -54,7 +54,7 @@ struct policy_sight {
 	char before[POLICY_NAME];
 };
 
-/* A labelled socket, as src/policy/labels.rs reads it. */
+/* A labelled socket, as src/host/policy/labels.rs reads it. */
 struct policy_mark {
 	u64 cookie;
 	u32 slot;

@@ -41,9 +41,15 @@ pub fn modules_use_what_the_table_allows(file: &SourceFile) -> Vec<Fault> {
     findings
 }
 
-/// `trace::event` for `src/trace/event.rs`; `None` outside `src`.
+/// `trace::event` for `src/trace/event.rs`, and `loader` for `src/host/loader.rs`; `None` outside `src`.
 fn module_of(file: &SourceFile) -> Option<String> {
-    Some(file.path.strip_prefix("src/")?.strip_suffix(".rs")?.replace('/', "::"))
+    let path = file.path.strip_prefix("src/")?.strip_suffix(".rs")?;
+    Some(exported(&path.replace('/', "::")).to_owned())
+}
+
+/// The path of a part of `host` as the root of the crate exports it.
+fn exported(path: &str) -> &str {
+    path.strip_prefix("host::").unwrap_or(path)
 }
 
 fn first_name(path: &str) -> &str {
@@ -71,7 +77,11 @@ fn used_paths(file: &SourceFile, module: &str) -> Vec<(usize, String)> {
     for (begin, prefix) in [("crate::", ""), ("\nuse super::", &own)] {
         for (at, _) in code.match_indices(begin) {
             let line = code[..=at].matches('\n').count();
-            paths.extend(expand(&code[at + begin.len()..]).iter().map(|path| (line, format!("{prefix}{path}"))));
+            paths.extend(
+                expand(&code[at + begin.len()..])
+                    .iter()
+                    .map(|path| (line, exported(&format!("{prefix}{path}")).to_owned())),
+            );
         }
     }
     paths
@@ -177,17 +187,19 @@ mod tests {
         let rule = modules_use_what_the_table_allows;
         check(rule, "src/model/flow.rs", "use crate::loader::Loader;\n", "use crate::trace::event::Event;\n");
         check(rule, "src/model.rs", "fn a() { crate::trace::live::b() }\n", "use crate::units::{self, Bytes};\n");
+        check(rule, "src/host/loader.rs", "use crate::host::policy::Policy;\n", "use crate::state::Store;\n");
         check(rule, "src/trace/event.rs", "use super::live::Live;\n", "use super::event::Event;\n");
         check(rule, "src/report.rs", "use crate::{lab, scenario};\n", "use crate::scenario::A;\n");
         check(rule, "src/cli/output/plain.rs", "use crate::cli::verbs::run;\n", "use super::columns::Row;\n");
         assert_eq!(rule(&SourceFile::new("src/mystery.rs", "")).len(), 1, "a module outside the table");
         let good = "fn a(now: u64) {}\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
         check(pure_modules_reach_nothing, "src/model/flow.rs", "let a = Instant::now();\n", good);
-        check(only_cli_writes_to_stdout, "src/loader.rs", "println!(\"a\");\n", "// println!\n");
-        check(only_cli_writes_to_stdout, "src/loader.rs", "eprintln!(\"a\");\n", "let a = \"eprintln!\";\n");
+        check(only_cli_writes_to_stdout, "src/host/loader.rs", "println!(\"a\");\n", "// println!\n");
+        check(only_cli_writes_to_stdout, "src/host/loader.rs", "eprintln!(\"a\");\n", "let a = \"eprintln!\";\n");
         check(only_cli_writes_to_stdout, "src/virtual_time/a.rs", "print!(\"a\");\n", "eprintln!(\"a\");\n");
         assert_eq!(only_cli_writes_to_stdout(&SourceFile::new("src/cli/verbs/list.rs", "println!();")), []);
-        let files = |text: &str| vec![SourceFile::new("bpf/cc/dtcp.bpf.c", ""), SourceFile::new("src/loader.rs", text)];
+        let files =
+            |text: &str| vec![SourceFile::new("bpf/cc/dtcp.bpf.c", ""), SourceFile::new("src/host/loader.rs", text)];
         let found = |text: &str| no_rust_file_names_an_algorithm(&Tree { files: files(text) }).len();
         assert_eq!(["let a = \"dtcp\";\n", "let a = \"`tccc load dtcp`\"; // dtcp\n"].map(found), [1, 0]);
     }

@@ -232,7 +232,7 @@ fn every_example_is_read() {
 
 #[test]
 fn readme_has_every_field_and_its_policies_are_read() {
-    let readme = include_str!("../../../scenarios/policy/README.md");
+    let readme = include_str!("../../../../scenarios/policy/README.md");
     let (before, _) = readme.split_once("\n## Mistakes").unwrap();
     let blocks: Vec<&str> = before.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(!blocks.is_empty());

@@ -1,0 +1,5 @@
+//! What tccc changes on this host: registered names, defaults and the policy.
+
+pub mod loader;
+pub mod policy;
+pub mod trial;
