@@ -40,6 +40,8 @@ struct policy_label {
 	__u16 generation;	  /* low bits of the number of the policy that decided */
 	char before[POLICY_NAME]; /* algorithm before the policy */
 	char given[POLICY_NAME];  /* algorithm that the policy set */
+	__u32 unit;		  /* hash of what the rule splits by: the connection, its peer or the peer's prefix */
+	__u32 pad;
 	struct policy_counted counted;
 };
 

@@ -220,8 +220,8 @@ static __always_inline u64 mixed(u64 hash, u64 word)
 	return hash ^ hash >> 33;
 }
 
-/* A connection, peer or prefix has the same bucket in every generation of a policy and on every kernel. */
-static __always_inline u32 bucket_of(const struct ends *ends, u32 by, u64 salt)
+/* A connection, peer or prefix has the same hash in every generation of a policy and on every kernel. */
+static __always_inline u64 split_hash_of(const struct ends *ends, u32 by, u64 salt)
 {
 	u64 hash;
 
@@ -236,7 +236,18 @@ static __always_inline u32 bucket_of(const struct ends *ends, u32 by, u64 salt)
 		hash = mixed(mixed(hash, ends->local_hi), ends->local_lo);
 		hash = mixed(hash, (u64)ends->remote_port << 16 | ends->local_port);
 	}
-	return (hash >> 32) * BUCKETS >> 32;
+	return hash;
+}
+
+static __always_inline u32 bucket_of(u64 split_hash)
+{
+	return (split_hash >> 32) * BUCKETS >> 32;
+}
+
+/* Names what was split. These bits do not depend on the bucket, so units of all arms are alike. */
+static __always_inline u32 unit_of(u64 split_hash)
+{
+	return split_hash;
 }
 
 #define FOLD_SALT 0x666f6c64ull

@@ -77,16 +77,19 @@ static __always_inline u64 rules_of_socket(const struct ends *ends, const struct
 struct decision {
 	u32 rule;
 	u32 arm;
+	u32 unit;
 };
 
 static __always_inline void decide(struct decision *decision, u64 matching, const struct ends *ends)
 {
 	const volatile struct policy_rule *rule;
+	u64 hash;
 
 	decision->rule = first_of(matching) % RULES_MAX;
 	rule = &rules[decision->rule];
-	decision->arm =
-		rule->arms > 1 ? arm_of(rule, bucket_of(ends, rule->by, rule->salt)) : rule->first_arm % ARMS_MAX;
+	hash = split_hash_of(ends, rule->by, rule->salt);
+	decision->arm = arm_of(rule, bucket_of(hash));
+	decision->unit = unit_of(hash);
 }
 
 /* Why the rule leaves the connection alone in every arm. POLICY_KEPT if it does not. */
@@ -116,9 +119,11 @@ static __always_inline u32 outcome_of(long error)
 /* Low bits of the generation's number. */
 const volatile u16 generation;
 
-static __always_inline void label(struct policy_label *label, u32 arm, u32 outcome, const struct ends *ends)
+static __always_inline void label(struct policy_label *label, const struct decision *decision, u32 outcome,
+				  const struct ends *ends)
 {
-	label->slot = arms[arm % ARMS_MAX].slot;
+	label->slot = arms[decision->arm % ARMS_MAX].slot;
+	label->unit = decision->unit;
 	label->outcome = outcome;
 	label->fold = fold_of(ends);
 	label->generation = generation;

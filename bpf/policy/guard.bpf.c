@@ -29,6 +29,8 @@ struct guard_cell {
 	u64 looks;     /* number of terms in `inflation`: counts of connections with an RTT and new deliveries */
 	u64 ended;
 	u64 abnormal;
+	u64 units; /* distinct units of the split: what the rule splits by */
+	u64 active; /* counts, other than a connection's first, of connections that had sent data since their previous count */
 };
 
 /* User space creates the cells. A connection without a cell is not judged. */
@@ -45,6 +47,30 @@ struct {
 	__type(key, int);
 	__type(value, struct policy_label);
 } tccc_labels SEC(".maps");
+
+/*
+ * The units that were counted, one bit each: many connections may be of one unit, because a peer has few ports or comes
+ * back. Units that share a bit count once. How often they do depends on how full the map is, not on the arm, so every
+ * arm loses the same share of its units.
+ */
+#define UNIT_BITS 22
+#define UNIT_WORD_BITS 6 /* of a 64-bit word */
+
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 1u << (UNIT_BITS - UNIT_WORD_BITS));
+	__type(key, u32);
+	__type(value, u64);
+} tccc_units SEC(".maps");
+
+static __always_inline bool is_new_unit(u32 unit)
+{
+	u32 place = unit << (32 - UNIT_BITS) >> (32 - UNIT_BITS + UNIT_WORD_BITS);
+	u64 bit = 1ull << (unit & ((1u << UNIT_WORD_BITS) - 1));
+	u64 *word = bpf_map_lookup_elem(&tccc_units, &place);
+
+	return word && !(*word & bit) && !(__sync_fetch_and_or(word, bit) & bit);
+}
 
 #define LOG_BITS 16
 #define LOG_WIDTH 31 /* fraction bits of the mantissa */
@@ -111,17 +137,23 @@ static __always_inline struct guard_cell *count(struct policy_label *mark, const
 	struct policy_counted *before = &mark->counted;
 	struct guard_key key = {.slot = mark->slot, .fold = mark->fold};
 	struct guard_cell *cell = bpf_map_lookup_elem(&tccc_cells, &key);
-	u64 acked = 0;
+	u64 acked = 0, sent;
 
 	if (!cell)
 		return 0;
-	if (is_first)
+	sent = grown(now->sent_pkts, before->sent_pkts);
+	if (is_first) {
 		__sync_fetch_and_add(&cell->connections, 1);
+		if (is_new_unit(mark->unit))
+			__sync_fetch_and_add(&cell->units, 1);
+	} else if (sent) {
+		__sync_fetch_and_add(&cell->active, 1);
+	}
 	if (now->bytes_acked > before->bytes_acked) /* false if the socket connected again, which resets its counts */
 		acked = now->bytes_acked - before->bytes_acked;
 	__sync_fetch_and_add(&cell->bytes_acked, acked);
 	__sync_fetch_and_add(&cell->busy_ticks, grown(now->busy_ticks, before->busy_ticks));
-	__sync_fetch_and_add(&cell->sent_pkts, grown(now->sent_pkts, before->sent_pkts));
+	__sync_fetch_and_add(&cell->sent_pkts, sent);
 	__sync_fetch_and_add(&cell->retrans_pkts, grown(now->retrans_pkts, before->retrans_pkts));
 	__sync_fetch_and_add(&cell->timeouts, (u16)(now->timeouts - before->timeouts));
 	if (acked)

@@ -118,7 +118,7 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 			return;
 		mark = bpf_sk_storage_get(&tccc_labels, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 		if (mark)
-			label(mark, decision.arm, POLICY_KEPT, &ends);
+			label(mark, &decision, POLICY_KEPT, &ends);
 		return;
 	}
 	is_over = is_routed(tp);
@@ -129,7 +129,7 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 	mark = bpf_sk_storage_get(&tccc_labels, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!mark)
 		return;
-	label(mark, decision.arm, outcome, &ends);
+	label(mark, &decision, outcome, &ends);
 	__builtin_memcpy(mark->before, before.name, sizeof(mark->before));
 	__builtin_memcpy(mark->given, wanted.name, sizeof(mark->given));
 }

@@ -294,7 +294,7 @@ static __always_inline void label_unmoved(struct sock_common *common, const stru
 	mark = bpf_sk_storage_get(&tccc_labels, common, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!mark || mark->generation == generation) /* this generation already decided at ESTABLISHED */
 		return;
-	label(mark, decision->arm, outcome, ends);
+	label(mark, decision, outcome, ends);
 	note_counts(&mark->counted, tp);
 }
 
@@ -349,7 +349,7 @@ int tccc_move(struct bpf_iter__tcp___trace *ctx)
 		mark->outcome = POLICY_KEPT;
 	} else {
 		outcome = arms[decision.arm % ARMS_MAX].algorithm[0] ? POLICY_SET : POLICY_KEPT;
-		label(mark, decision.arm, outcome, &ends);
+		label(mark, &decision, outcome, &ends);
 	}
 	__builtin_memcpy(mark->given, wanted.name, sizeof(mark->given));
 	mark->counted.standing = POLICY_UNCOUNTED;

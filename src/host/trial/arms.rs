@@ -20,7 +20,7 @@ mod skeleton {
 }
 
 /// Words of `struct guard_cell`.
-const WORDS: usize = 10;
+const WORDS: usize = 12;
 /// The fixed-point number 1 in `inflation`, which stands for a doubling of the RTT.
 const LOG_ONE: f64 = 65_536.0;
 
@@ -40,8 +40,20 @@ impl GuardCell {
         self.0[8]
     }
 
+    /// Distinct units of the split: connections, peers or prefixes, whatever the rule splits by.
+    ///
+    /// The kernel program tells units apart by 22 bits of their hash, so many units count a little low, in all arms alike.
+    pub fn units(&self) -> u64 {
+        self.0[10]
+    }
+
+    /// Counts, other than a connection's first, of connections that had sent data since their previous count.
+    pub fn active(&self) -> u64 {
+        self.0[11]
+    }
+
     pub fn sums(&self, metric: GuardMetric, ticks_per_s: f64) -> Sums {
-        let [connections, bytes_acked, busy_ticks, sent, retrans, timeouts, inflation, looks, ended, abnormal] =
+        let [connections, bytes_acked, busy_ticks, sent, retrans, timeouts, inflation, looks, ended, abnormal, ..] =
             self.0.map(|word| word as f64);
         let (numerator, denominator) = match metric {
             GuardMetric::Retransmitted => (retrans, sent),
@@ -70,6 +82,10 @@ pub fn sums_of(cells: &ArmCells, metric: GuardMetric, ticks_per_s: f64) -> ArmSu
 
 pub fn connections_of(cells: &ArmCells) -> u64 {
     cells.iter().map(GuardCell::connections).sum()
+}
+
+pub fn units_of(cells: &ArmCells) -> u64 {
+    cells.iter().map(GuardCell::units).sum()
 }
 
 pub fn effect_of(metric: GuardMetric) -> Effect {
@@ -138,7 +154,7 @@ mod tests {
 
     #[test]
     fn metrics_are_read_from_the_words_of_the_kernel_program() {
-        let cell = GuardCell([4, 1000, 500, 200, 10, 2, 131_072, 8, 3, 1]);
+        let cell = GuardCell([4, 1000, 500, 200, 10, 2, 131_072, 8, 3, 1, 3, 5]);
         let value = |metric| {
             let Sums { numerator, denominator } = cell.sums(metric, 250.0);
             numerator / denominator
@@ -148,7 +164,8 @@ mod tests {
         assert_eq!(value(GuardMetric::Goodput), 4000.0);
         assert!((value(GuardMetric::RttInflation).exp() - 2f64.powf(0.25)).abs() < 1e-12);
         assert!((value(GuardMetric::AbnormalEnds) - 1.0 / 3.0).abs() < 1e-12);
-        let since = GuardCell([5, 4, 3, 2, 1, 1, 1, 1, 1, 1]) - GuardCell([1; WORDS]);
-        assert_eq!(since.0, [4, 3, 2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!((cell.units(), cell.active()), (3, 5));
+        let since = GuardCell([5, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1]) - GuardCell([1; WORDS]);
+        assert_eq!(since.0, [4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
     }
 }

@@ -198,6 +198,46 @@ fn open_connections_of_a_live_policy_are_counted_in_both_arms() {
     assert!(open.iter().flatten().all(|end| algorithm_of(end) != BEFORE), "all have their earlier algorithm");
 }
 
+/// Connections were counted where the split chooses peers, so a few busy peers looked like a broken split.
+#[test]
+fn units_of_a_split_count_once_and_open_connections_are_active_while_they_send() {
+    const PEERS: usize = 250;
+    const CONNECTIONS: usize = 1_000;
+    let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
+    let split = format!("split = {{ {BEFORE} = 50, keep = 50 }}");
+    let sum = |arms: &ArmCounter| {
+        let cells: Vec<GuardCell> = arms.read().unwrap().into_values().flatten().collect();
+        let sum = |of: fn(&GuardCell) -> u64| cells.iter().map(of).sum::<u64>();
+        (sum(GuardCell::connections), sum(GuardCell::units), sum(GuardCell::active))
+    };
+    lab.apply(0, &format!("remote_port = [7000]\n{split}\nby = \"peer\""), "");
+    let arms = arms();
+    short_connections(&lab.netns, CONNECTIONS, 1);
+    poll_until(SOON, "every connection has ended", || sum(&arms).0 == CONNECTIONS as u64);
+    let (_, units, active) = sum(&arms);
+    // Two of the peers share a bit of the kernel program's map with a probability below 1 %.
+    assert!(units.abs_diff(PEERS as u64) <= 1, "{units} of {PEERS} peers");
+    assert_eq!(active, 0, "they were counted once, at their ends");
+    lab.apply(0, &format!("remote_port = [7001]\n{split}"), "");
+    let labels = bpf::open_pin(&PolicyPins::of_host().unwrap().labels()).unwrap();
+    let arms = ArmCounter::start(&labels, 2, &SLOTS).unwrap();
+    let open: Vec<[TcpStream; 2]> = (0..20).map(|_| connect_at(&lab.netns, 7001)).collect();
+    assert_eq!(sum(&arms), (20, 20, 0));
+    open.iter().take(5).for_each(|[client, _]| (&*client).write_all(&[7]).unwrap());
+    assert_eq!(sum(&arms), (20, 20, 5));
+    assert_eq!(sum(&arms), (20, 20, 5), "a sweep without traffic finds none active");
+    run(0, "policy remove");
+}
+
+fn connect_at(netns: &Netns, port: u16) -> [TcpStream; 2] {
+    let ends = netns.run(|| {
+        let listener = TcpListener::bind(("127.0.0.1", port))?;
+        let client = TcpStream::connect(("127.0.0.1", port))?;
+        Ok([client, listener.accept()?.0])
+    });
+    ends.unwrap()
+}
+
 /// A sweep and the end of a connection once counted the same bytes.
 #[test]
 fn connection_that_ends_during_a_sweep_is_counted_once() {

@@ -11,7 +11,7 @@ const TICKS_PER_S: f64 = 250.0;
 fn cells(number: usize, [connections, sent, retrans, ended, abnormal]: [u64; 5]) -> ArmCells {
     std::array::from_fn(|fold| {
         let extra = (fold + number) as u64 % 3;
-        GuardCell([connections, 1000, 10, sent, retrans + extra, 0, 0, 0, ended, abnormal])
+        GuardCell([connections, 1000, 10, sent, retrans + extra, 0, 0, 0, ended, abnormal, connections, 0])
     })
 }
 
