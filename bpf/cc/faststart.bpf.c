@@ -48,8 +48,9 @@
  *
  * Kernel
  *   Writes sk_pacing_status and sk_pacing_rate (6.0 and newer). No qdisc is needed. The mark is the DSCP CS1
- *   (RFC 3662), set by setsockopt(IP_TOS, IPV6_TCLASS) before the transmission. The application's own choice is
- *   restored after it. Where the kernel shrinks the window after a pause (tcp_slow_start_after_idle), its event
+ *   (RFC 3662), set by setsockopt(IP_TOS, IPV6_TCLASS) before the transmission. The application's own mark is
+ *   restored after it, unless the application set another one meanwhile. SO_PRIORITY, which the kernel derives from
+ *   IP_TOS, stays as the application chose it. Where the kernel shrinks the window after a pause (tcp_slow_start_after_idle), its event
  *   provides the window from before. IPv6 sockets that carry IPv4 are not marked. A socket that changes its algorithm
  *   during a fast start keeps the mark, because release may not call setsockopt.
  */
@@ -62,10 +63,13 @@
 /* DSCP 8, class selector 1: lower effort. */
 #define LOW_PRIORITY 0x20
 #define AF_INET6 10
+#define SOL_SOCKET 1
+#define SO_PRIORITY 12
 #define SOL_IP 0
 #define IP_TOS 1
 #define SOL_IPV6 41
 #define IPV6_TCLASS 67
+#define ECN_BITS 3
 
 TUNABLE(u32, initial_window, 10, 1, 10, "packets",
 	"window after a fast start is given up: the kernel's after a pause; ns-2: 1 or 2");
@@ -80,7 +84,7 @@ struct faststart {
 	u8 is_marking;	   /* what the socket sends is marked */
 	u8 is_pacing;	   /* pacing was switched on here */
 	u8 is_given_up;	   /* this timeout ends a fast start */
-	u8 priority;	   /* the application's own mark */
+	u8 own_mark;	   /* the application's */
 	u32 kept_cwnd;	   /* before the pause, 0: the kernel has not shrunk the window */
 	u32 kept_ssthresh; /* before the pause, then before the reduction */
 	u32 window;	   /* W, packets to be delivered in a fast start; 0: none in progress */
@@ -175,25 +179,34 @@ static bool is_next_low(const struct sock *sk)
 	return mark && ca_state_of(sk) <= TCP_CA_Disorder && before_it >= 1 && before_it < fast->window;
 }
 
+/* Sets IP_TOS or IPV6_TCLASS, and keeps SO_PRIORITY, which selects the application's traffic class. */
+static void set_mark(struct sock *sk, int level, int option, int mark_to_set)
+{
+	int priority = 0;
+	const bool is_known = !bpf_getsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
+
+	bpf_setsockopt(sk, level, option, &mark_to_set, sizeof(mark_to_set));
+	if (is_known)
+		bpf_setsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
+}
+
 static void set_priority(struct sock *sk, bool is_low)
 {
 	struct faststart *fast = inet_csk_ca(sk);
 	const bool is_v6 = sk->__sk_common.skc_family == AF_INET6;
 	const int level = is_v6 ? SOL_IPV6 : SOL_IP, option = is_v6 ? IPV6_TCLASS : IP_TOS;
-	int value = LOW_PRIORITY;
+	int now = 0;
 
 	if (is_low == fast->is_marking)
 		return;
 	fast->is_marking = is_low;
-	if (!is_low) {
-		value = fast->priority;
-	} else {
-		int own = 0;
-
-		bpf_getsockopt(sk, level, option, &own, sizeof(own));
-		fast->priority = (u8)own;
+	bpf_getsockopt(sk, level, option, &now, sizeof(now));
+	if (is_low) {
+		fast->own_mark = (u8)now;
+		set_mark(sk, level, option, LOW_PRIORITY);
+	} else if ((now & ~ECN_BITS) == LOW_PRIORITY) {
+		set_mark(sk, level, option, fast->own_mark);
 	}
-	bpf_setsockopt(sk, level, option, &value, sizeof(value));
 }
 
 CC_OP(void, faststart_init, struct sock *sk)
@@ -304,7 +317,10 @@ CC_OP(u32, faststart_undo_cwnd, struct sock *sk)
 
 CC_OP(void, faststart_release, struct sock *sk)
 {
+	struct faststart *fast = inet_csk_ca(sk);
+
 	end_pacing(sk);
+	break_repair_off(tcp_sk(sk), &fast->repair);
 }
 
 ALGORITHM(faststart, "Fast Start: after a pause the old window again, in packets that routers drop first",

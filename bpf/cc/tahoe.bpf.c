@@ -117,8 +117,16 @@ CC_OP(u32, tahoe_undo_cwnd, struct sock *sk)
 	return reno_undo_cwnd(tcp_sk(sk));
 }
 
+CC_OP(void, tahoe_release, struct sock *sk)
+{
+	struct tahoe *tahoe = inet_csk_ca(sk);
+
+	break_repair_off(tcp_sk(sk), &tahoe->repair);
+}
+
 ALGORITHM(tahoe, "Tahoe: after every loss slow start again, from one packet to half the window", "Jacobson 1988") = {
 	.init = (void *)tahoe_init,
+	.release = (void *)tahoe_release,
 	.pkts_acked = (void *)tahoe_pkts_acked,
 	.cong_avoid = (void *)tahoe_cong_avoid,
 	.ssthresh = (void *)tahoe_ssthresh,

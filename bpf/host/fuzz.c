@@ -289,6 +289,7 @@ static void set_limits(struct host_socket *host, struct input *input)
 	host->tp.is_cwnd_limited = take(input) & 1;
 	sk->sk_pacing_status = take(input) % (SK_PACING_FQ + 1);
 	sk->sk_pacing_rate = take_up_to(input, ~0ull);
+	sk->sk_max_pacing_rate = take(input) & 1 ? ~0ul : sk->sk_pacing_rate;
 	sk->sk_gso_max_size = (u32)take_up_to(input, 0xffffffff);
 }
 

@@ -20,7 +20,8 @@ struct host_socket {
 	struct rate_sample rate;
 	u8 storage[64];	  /* what a companion program shares with the algorithm */
 	u8 lacks_storage; /* there was no memory for it */
-	int priority;	  /* IP_TOS or IPV6_TCLASS */
+	int mark;	  /* IP_TOS or IPV6_TCLASS */
+	int priority;	  /* SO_PRIORITY */
 };
 
 /* The kernel's default, about a millisecond: sk_init_common. */
@@ -48,12 +49,19 @@ void *bpf_sk_storage_get(void *map, void *sk, void *value, u64 flags)
 	return host->lacks_storage ? NULL : host->storage;
 }
 
-/* The only option that algorithms set is the priority of a socket's packets. */
+enum { SOL_SOCKET = 1 };
+
+/* The only options that algorithms set are the mark of a socket's packets and their priority on this host. */
 long bpf_setsockopt(void *sk, int level, int option, void *value, int length)
 {
 	struct host_socket *host = sk;
 
-	memcpy(&host->priority, value, sizeof(host->priority));
+	if (level == SOL_SOCKET) {
+		memcpy(&host->priority, value, sizeof(host->priority));
+		return 0;
+	}
+	memcpy(&host->mark, value, sizeof(host->mark));
+	host->priority = 0; /* that of most marks: rt_tos2priority */
 	return 0;
 }
 
@@ -61,7 +69,7 @@ long bpf_getsockopt(void *sk, int level, int option, void *value, int length)
 {
 	const struct host_socket *host = sk;
 
-	memcpy(value, &host->priority, sizeof(host->priority));
+	memcpy(value, level == SOL_SOCKET ? &host->priority : &host->mark, sizeof(host->mark));
 	return 0;
 }
 
@@ -104,6 +112,7 @@ struct host_socket *host_new(u8 poison)
 		return host;
 	memset(inet_csk_ca((struct sock *)host), poison, CA_PRIVATE_BYTES);
 	host->tp.inet_conn.icsk_inet.sk.sk_pacing_shift = PACING_SHIFT;
+	host->tp.inet_conn.icsk_inet.sk.sk_max_pacing_rate = ~0ul;
 	return host;
 }
 
@@ -154,7 +163,9 @@ FIELD(lost)
 FIELD(is_cwnd_limited)
 PLACE(ca_state, u32, tp.inet_conn.icsk_ca_state)
 
+PLACE(mark, int, mark)
 PLACE(priority, int, priority)
+PLACE(max_pacing_rate, u64, tp.inet_conn.icsk_inet.sk.sk_max_pacing_rate)
 PLACE(pacing_status, u32, tp.inet_conn.icsk_inet.sk.sk_pacing_status)
 PLACE(pacing_rate, u64, tp.inet_conn.icsk_inet.sk.sk_pacing_rate)
 

@@ -85,7 +85,8 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
-	unsigned long sk_pacing_rate; /* bytes per second */
+	unsigned long sk_pacing_rate;	  /* bytes per second */
+	unsigned long sk_max_pacing_rate; /* bytes per second, ~0: the application set none */
 	u32 sk_pacing_status;
 	u8 sk_pacing_shift;	      /* TCP sends at once what the pacing rate allows in 1 s / 2^shift */
 	unsigned int sk_gso_max_size; /* bytes, largest packet given to the device to segment */

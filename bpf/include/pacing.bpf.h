@@ -27,10 +27,13 @@ static __always_inline bool set_pacing_on(struct sock *sk)
 	return true;
 }
 
-/* Switches off only what was switched on here. The fq qdisc may do the pacing meanwhile. */
+/*
+ * Switches off only what was switched on here. Meanwhile the fq qdisc may do the pacing, or the application may have set
+ * SO_MAX_PACING_RATE. The kernel then finds pacing on already, so its limit would end with ours.
+ */
 static __always_inline void set_pacing_off(struct sock *sk, bool is_ours)
 {
-	if (is_ours && sk->sk_pacing_status == SK_PACING_NEEDED)
+	if (is_ours && sk->sk_pacing_status == SK_PACING_NEEDED && sk->sk_max_pacing_rate == ~0ul)
 		sk->sk_pacing_status = SK_PACING_NONE;
 }
 

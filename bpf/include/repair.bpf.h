@@ -75,7 +75,10 @@ static __always_inline void end_repair(struct tcp_sock *tp, struct repair *repai
 	tp->snd_ssthresh = repair->ssthresh;
 }
 
-/* Call in set_state(TCP_CA_Loss): a timeout inside the recovery, after which the kernel sets the window. */
+/*
+ * Call in set_state(TCP_CA_Loss): a timeout inside the recovery, after which the kernel sets the window. Call also in
+ * release, because the next algorithm would begin with the window of the repair as its threshold.
+ */
 static __always_inline void break_repair_off(struct tcp_sock *tp, struct repair *repair)
 {
 	if (repair->is_restarting)

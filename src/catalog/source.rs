@@ -48,7 +48,7 @@ fn code(text: &str) -> String {
         let skipped = match first {
             '/' if rest.starts_with("/*") => rest[2..].find("*/").map_or(rest.len(), |end| end + 4),
             '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
-            '"' => string_length(rest),
+            '"' | '\'' => literal_length(rest, first),
             _ => 0,
         };
         if skipped == 0 && !first.is_whitespace() {
@@ -59,12 +59,12 @@ fn code(text: &str) -> String {
     code
 }
 
-/// Length in bytes of the string literal at the beginning of the text.
-fn string_length(text: &str) -> usize {
+/// Length in bytes of the string or character at the beginning of the text, which ends at the next `quote`.
+fn literal_length(text: &str, quote: char) -> usize {
     let mut is_escaped = false;
     for (at, character) in text.char_indices().skip(1) {
         match character {
-            '"' if !is_escaped => return at + 1,
+            _ if character == quote && !is_escaped => return at + 1,
             _ => is_escaped = character == '\\' && !is_escaped,
         }
     }
@@ -82,6 +82,8 @@ mod tests {
         assert_eq!(code(one), code(other));
         assert_ne!(code(one), code(&one.replace('8', "9")));
         assert_eq!(code("a / b /* open"), "a/b");
+        let quote = r#"x = '"'; y = 1; z = '\''; s = "t";"#;
+        assert_ne!(code(quote), code(&quote.replace('1', "2")), "code after a quote between apostrophes");
     }
 
     #[test]

@@ -270,6 +270,10 @@ mod tests {
             Vec::new()
         }
 
+        fn is_over(&self) -> bool {
+            false
+        }
+
         fn playback(&mut self) -> Option<&mut dyn Playback> {
             Some(self)
         }

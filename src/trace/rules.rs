@@ -140,6 +140,10 @@ impl<S: EventSource> EventSource for OfRules<S> {
         self.source.count_costs(counts)
     }
 
+    fn is_over(&self) -> bool {
+        self.source.is_over()
+    }
+
     fn playback(&mut self) -> Option<&mut dyn Playback> {
         self.source.playback()
     }
@@ -193,6 +197,7 @@ mod tests {
         assert_eq!(poll(&mut source), [(1, 1), (1, 3), (1, 4)]);
         assert_eq!(poll(&mut source), [(1, 6)]);
         assert!(source.gate.known.is_empty() && source.gate.waiting.is_empty());
+        assert!(source.is_over(), "the end of the source is the end of its rules");
     }
 
     #[test]

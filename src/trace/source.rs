@@ -36,9 +36,7 @@ pub trait EventSource {
     }
 
     /// Whether the stream has ended. A live host never ends.
-    fn is_over(&self) -> bool {
-        false
-    }
+    fn is_over(&self) -> bool;
 
     /// The playback control of a recording.
     fn playback(&mut self) -> Option<&mut dyn Playback> {
@@ -71,6 +69,10 @@ impl EventSource for Batches {
 
     fn notices(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn is_over(&self) -> bool {
+        self.batches.is_empty()
     }
 }
 

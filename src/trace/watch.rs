@@ -142,6 +142,10 @@ impl EventSource for Watch {
         self.notices.clone()
     }
 
+    fn is_over(&self) -> bool {
+        false
+    }
+
     fn counts_costs(&self) -> bool {
         self.statistics.is_some()
     }

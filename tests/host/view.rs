@@ -173,6 +173,10 @@ impl EventSource for GivenEvents {
     fn notices(&self) -> Vec<String> {
         Vec::new()
     }
+
+    fn is_over(&self) -> bool {
+        self.events.is_empty()
+    }
 }
 
 /// Time to read, sort and draw a sample of each socket.

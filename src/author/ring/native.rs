@@ -98,7 +98,8 @@ shim! {
         set_state(RawSocket, u32), cwnd_event(RawSocket, u32), cwnd_event_tx_start(RawSocket),
         min_tso_segs(RawSocket) -> u32, undo_cwnd(RawSocket) -> u32, storage(RawSocket) -> *mut u8,
         get_pacing_rate(RawSocket) -> u64, get_pacing_status(RawSocket) -> u32, set_pacing_status(RawSocket, u32),
-        get_priority(RawSocket) -> i32, set_priority(RawSocket, i32);
+        get_mark(RawSocket) -> i32, set_mark(RawSocket, i32), get_priority(RawSocket) -> i32,
+        set_priority(RawSocket, i32), set_max_pacing_rate(RawSocket, u64);
 }
 
 impl Tcp {
@@ -117,6 +118,8 @@ impl Tcp {
 /// The kernel's callbacks. The window is in `tcp` before and after each.
 pub trait CongestionControl {
     fn init(&mut self, tcp: &mut Tcp);
+    /// Called when another algorithm takes over.
+    fn release(&mut self, _: &mut Tcp) {}
     fn in_ack_event(&mut self, tcp: &mut Tcp, flags: u32);
     fn pkts_acked(&mut self, tcp: &mut Tcp, acked: u32, rtt_us: Option<u32>);
     /// Returns false to leave the window to `cong_avoid` and to the kernel's reduction.
@@ -226,8 +229,13 @@ impl NativeSocket<'_> {
         /// `enum sk_pacing`: 0 no pacing, 1 by TCP itself, 2 by the fq qdisc.
         fn pacing_status() -> u32 = get_pacing_status;
         /// IP_TOS or IPV6_TCLASS of the socket's packets.
+        fn mark() -> i32 = get_mark;
+        fn set_mark(mark: i32) = set_mark;
+        /// SO_PRIORITY, which the kernel derives from IP_TOS whenever that is set.
         fn priority() -> i32 = get_priority;
         fn set_priority(priority: i32) = set_priority;
+        /// SO_MAX_PACING_RATE, bytes per second.
+        fn set_max_pacing_rate(rate: u64) = set_max_pacing_rate;
         fn set_pacing_status(status: u32) = set_pacing_status;
     }
 
@@ -271,7 +279,7 @@ macro_rules! callbacks {
 }
 
 impl CongestionControl for NativeSocket<'_> {
-    callbacks!(init(), in_ack_event(flags), ssthresh() -> u32, set_state(new_state), cwnd_event(event));
+    callbacks!(init(), release(), in_ack_event(flags), ssthresh() -> u32, set_state(new_state), cwnd_event(event));
     callbacks!(min_tso_segs() -> u32, undo_cwnd() -> u32);
 
     fn pkts_acked(&mut self, tcp: &mut Tcp, acked: u32, rtt_us: Option<u32>) {

@@ -110,7 +110,13 @@ impl TrialShare {
 }
 
 fn parse_percent(text: &str) -> Result<Portion, String> {
-    let portion = text.trim_end_matches('%').parse().ok().and_then(Portion::of_percent).filter(|portion| portion.0 > 0);
+    let portion = text
+        .strip_suffix('%')
+        .unwrap_or(text)
+        .parse()
+        .ok()
+        .and_then(Portion::of_percent)
+        .filter(|portion| portion.0 > 0);
     portion.ok_or_else(|| "expected a number of percent above 0 and up to 100, with at most two decimals".to_owned())
 }
 
@@ -307,4 +313,17 @@ pub fn find(text: &str) -> Result<(Algorithm, Option<&Path>), Failure> {
         }
         unknown
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn share_is_a_number_with_at_most_one_sign() {
+        assert_eq!((parse_percent("5"), parse_percent("5%")), (Ok(Portion(500)), Ok(Portion(500))));
+        for wrong in ["", "%", "5%%", "0", "101", "-1", "5 %%", "0.001"] {
+            assert!(parse_percent(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -72,7 +72,9 @@ impl CountedGroup {
 
 pub(super) fn key_of(group: &CountedGroup) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
-    key[..group.algorithm.len().min(NAME_BYTES)].copy_from_slice(group.algorithm.as_bytes());
+    // Bytes that are no text were replaced by longer ones. Such a key finds no entry.
+    let name = &group.algorithm.as_bytes()[..group.algorithm.len().min(NAME_BYTES)];
+    key[..name.len()].copy_from_slice(name);
     key[NAME_BYTES..SLOT_AT].copy_from_slice(&group.cgroup.to_ne_bytes());
     key[SLOT_AT..SLOT_AT + 4].copy_from_slice(&group.slot.to_ne_bytes());
     key
@@ -135,6 +137,8 @@ mod tests {
         assert_eq!((group.state_ns, group.srtt_us.sum_us), ([12, 13, 14, 15, 16], 17));
         assert_eq!(group.goodput_bytes.bins[BINS - 1], VALUE_WORDS as u64);
         assert_eq!(key_of(&group), key);
+        let of_a_module = CountedGroup { algorithm: "\u{fffd}".repeat(NAME_BYTES), ..CountedGroup::default() };
+        assert_eq!(key_of(&of_a_module).len(), KEY_BYTES, "a name that is no text has no end here");
         assert_eq!(decode(&key, &value, 9).unwrap().sockets, 0, "the latest sweep found none");
         assert_eq!(decode(&key, &value[8..], 1), None);
     }

@@ -6,12 +6,15 @@ const ID: &str = "faststart";
 const RTT_US: u32 = 40_000;
 /// A mark of the application that no other code sets.
 const OWN_MARK: i32 = 0x48;
+/// SO_PRIORITY, which setting a mark changes.
+const OWN_PRIORITY: i32 = 5;
 const LOW: i32 = 0x20;
 
 /// A connection with nothing in flight since an ACK at 1 s.
 fn silent(native: &Native, cwnd: u32, ssthresh: u32) -> Endpoint<'_> {
     let mut flow = Endpoint::over(native, cwnd, ssthresh);
-    flow.cc.set_priority(OWN_MARK);
+    flow.cc.set_mark(OWN_MARK);
+    flow.cc.set_priority(OWN_PRIORITY);
     flow.wait(1_000_000);
     flow.tcp.delivered = 500;
     (flow.tcp.packets_out, flow.tcp.snd_una) = (0, flow.tcp.snd_nxt);
@@ -34,7 +37,8 @@ fn send(flow: &mut Endpoint) -> i32 {
     if flow.tcp.packets_out == 0 {
         flow.start_transmission();
     }
-    let mark = flow.cc.priority();
+    let mark = flow.cc.mark();
+    assert_eq!(flow.cc.priority(), OWN_PRIORITY, "the application's traffic class");
     flow.tcp.packets_out += 1;
     flow.tcp.snd_nxt += 1;
     mark
@@ -98,6 +102,30 @@ fn window_is_paced_over_a_round_trip_until_the_first_ack() {
     assert_eq!(flow.cc.pacing_status(), 0);
 }
 
+/// The mark from before the pause once replaced what the application had set during the fast start.
+#[test]
+fn mark_that_the_application_sets_during_a_fast_start_stays() {
+    const LATER_MARK: i32 = 0x88;
+    const ECT: i32 = 2;
+    for (set, expected) in [(LATER_MARK, LATER_MARK), (LOW | ECT, OWN_MARK)] {
+        let mut flow = resumed(native::find(ID), 31, 20, 300);
+        assert_eq!(send(&mut flow), LOW);
+        flow.cc.set_mark(set);
+        flow.cc.set_priority(OWN_PRIORITY);
+        flow.tcp.ca_state = state::RECOVERY;
+        assert_eq!(send(&mut flow), expected, "after {set:#x}");
+    }
+}
+
+/// The limit was once switched off with the pacing, because the kernel had found pacing on already.
+#[test]
+fn limit_that_the_application_sets_during_a_fast_start_keeps_pacing() {
+    let mut flow = resumed(native::find(ID), 31, 20, 300);
+    flow.cc.set_max_pacing_rate(1_000_000);
+    flow.sample(&[RTT_US]);
+    assert_eq!(flow.cc.pacing_status(), 1);
+}
+
 #[test]
 fn pacing_of_others_stays() {
     let mut flow = silent(native::find(ID), 31, 20);
@@ -142,6 +170,10 @@ fn second_loss_gives_up_and_one_loss_does_not() {
     assert_eq!(two.ssthresh(), 15);
     two.ack(1, RTT_US);
     assert_eq!((two.ssthresh(), two.field("window")), (10, 0));
+    let mut left = under_way(1).after(&[Operation::Lose]);
+    left.ack(1, RTT_US);
+    left.call(|cc, tcp| cc.release(tcp));
+    assert_eq!(left.ssthresh(), 15, "an algorithm that takes over begins with the real threshold");
     one.recover();
     two.recover();
     assert_eq!([one.windows(), two.windows()], [(15, 15), (10, 15)]);

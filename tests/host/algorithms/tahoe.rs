@@ -41,6 +41,15 @@ fn every_reduction_restarts_from_one_packet() {
     check("a timeout inside a recovery", &[Operation::Lose, Operation::TimeOut]);
 }
 
+/// The next algorithm once began with the window of the recovery as its threshold.
+#[test]
+fn algorithm_that_takes_over_in_a_recovery_begins_with_the_real_threshold() {
+    let mut flow = in_recovery(40);
+    assert_eq!(flow.ssthresh(), 2);
+    flow.call(|cc, tcp| cc.release(tcp));
+    assert_eq!(flow.ssthresh(), 20);
+}
+
 /// During recovery the window grows as in slow start.
 #[test]
 fn recovery_aims_at_what_slow_start_has_up_to_half_of_the_window() {
