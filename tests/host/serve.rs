@@ -25,6 +25,14 @@ fn server(arguments: &[&str]) -> Server {
     Server::start(command)
 }
 
+/// The page's bundle existed, and a package was built without it.
+#[test]
+fn page_is_served_if_it_was_bundled() {
+    const BUNDLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/serve/web/bundle/page.js");
+    let page = server(&[]).get("/").body;
+    assert_eq!(page.contains("/page.js"), Path::new(BUNDLE).is_file(), "{page}");
+}
+
 #[test]
 fn every_answer_has_the_content_security_policy_and_each_refusal_a_reason() {
     let server = server(&[]);

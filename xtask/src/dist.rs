@@ -3,6 +3,7 @@
 mod cluster;
 mod contents;
 mod monitoring;
+mod page;
 mod root;
 mod rpm;
 mod supply;
@@ -15,8 +16,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::process;
 use crate::setup::{self, SetupPurpose};
+use crate::{process, web};
 
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -54,11 +55,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Builds the Debian package and its contents.
+///
+/// Errors: the page cannot be bundled, or the program does not serve it.
 pub fn package() -> Result<PathBuf> {
     let folder = process::target().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     monitoring::check()?;
+    web::bundle()?;
     process::build_fast_tccc()?;
+    page::check(&mut process::program(process::fast_tccc()), page::RECORDING)?;
     process::run("dist", process::program(process::fast_tccc()).arg("assets").arg(&folder))?;
     let said = process::output("dist", tools::DEB.command()?.args(["--no-build", "--package", "tccc"]))?;
     let Some(line) = said.lines().map(str::trim).find(|line| line.ends_with(".deb")) else {

@@ -13,7 +13,7 @@ use crate::{bench, process};
 
 const SOURCE: &str = "src/serve/web";
 /// The part of the page that the binary embeds.
-const BUNDLE: &str = "src/serve/web/bundle";
+pub const BUNDLE: &str = "src/serve/web/bundle";
 /// Files that are copied unchanged.
 const AS_THEY_ARE: [&str; 2] = ["index.html", "icon.svg"];
 pub const TESTS: &str = "tests/web";
@@ -48,7 +48,8 @@ pub fn bundle_if_possible() {
     }
 }
 
-fn bundle() -> Result<()> {
+/// Bundles the page unless its bundle is fresh. Errors: npm is missing or fails.
+pub fn bundle() -> Result<()> {
     if is_fresh() {
         return Ok(());
     }

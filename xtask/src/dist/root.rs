@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::page;
 use crate::process::{self, remove};
 use anyhow::{Context, Result, ensure};
 
@@ -27,15 +28,19 @@ pub fn try_package(package: &Path) -> Result<()> {
 
 fn try_in(root: &Path, package: &Path) -> Result<()> {
     let proc = format!("--mount-proc={}", root.join("proc").display());
-    let inside = |step: &str, words: &[&str]| {
+    let command = |words: &[&str]| {
         let mut command = process::program("unshare");
-        command.args(["--mount", "--pid", "--fork", &proc, "sh", "-c", ENTER]).arg(root).args(words);
-        process::run("dist", &mut command).with_context(|| step.to_owned())
+        command.args(["--mount", "--pid", "--fork", "--kill-child", &proc, "sh", "-c", ENTER]).arg(root).args(words);
+        command
     };
+    let inside =
+        |step: &str, words: &[&str]| process::run("dist", &mut command(words)).with_context(|| step.to_owned());
     let before = files(root)?;
     fs::copy(package, root.join("tmp/tccc.deb")).context("copy the package into the root")?;
     inside("install", &["apt-get", "install", "--yes", "/tmp/tccc.deb"])?;
     inside("use", &["tccc", "show", "dtcp"])?;
+    fs::copy(process::workspace().join(page::RECORDING), root.join("tmp/recording")).context("copy a recording")?;
+    page::check(&mut command(&["tccc"]), "/tmp/recording").context("use")?;
     inside("use", &["tccc", "policy", "check", "/usr/share/doc/tccc/examples/policy/one-service.toml"])?;
     fs::write(root.join("etc/tccc/10-site.toml"), "version = 1\n").context("declare something")?;
     inside("upgrade", &["apt-get", "install", "--yes", "--reinstall", "/tmp/tccc.deb"])?;

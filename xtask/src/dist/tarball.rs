@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::contents;
+use super::{contents, page};
 use crate::process::{self, remove};
+use crate::web;
 
 /// With an explicit target, the flags do not apply to build scripts.
 const MACHINE: &str = "x86_64-unknown-linux-gnu";
@@ -20,11 +21,12 @@ pub struct Tarball {
 
 /// Builds the static program from a copy of the tree, and packs it with the packages' files.
 ///
-/// Errors: the program needs a library; its objects differ from those of the other build.
+/// Errors: the program needs a library or lacks its page; its objects differ from those of the other build.
 pub fn build(folder: &Path, dynamic: &Path) -> Result<Tarball> {
     let copy = copy_tree(folder)?;
     let program = build_static(&copy)?;
     ensure_same_objects(folder, &program)?;
+    page::check(&mut process::program(&program), page::RECORDING)?;
     let place = folder.join(format!("tccc-{}-x86_64-linux", env!("CARGO_PKG_VERSION")));
     remove(&place)?;
     for asset in contents::assets()? {
@@ -46,7 +48,7 @@ pub fn build(folder: &Path, dynamic: &Path) -> Result<Tarball> {
     Ok(Tarball { file, folder: place })
 }
 
-/// Copies the project's files, including uncommitted changes.
+/// Copies the project's files, including uncommitted changes, and the bundled page, which git ignores.
 fn copy_tree(folder: &Path) -> Result<PathBuf> {
     let copy = folder.join("source");
     remove(&copy)?;
@@ -58,6 +60,10 @@ fn copy_tree(folder: &Path) -> Result<PathBuf> {
         let source = process::workspace().join(name);
         let mode = fs::metadata(&source).with_context(|| format!("read {name}"))?.permissions().mode();
         put(&source, &copy.join(name), &format!("{:o}", mode & 0o777))?;
+    }
+    let bundle = copy.join(web::BUNDLE);
+    for entry in fs::read_dir(process::workspace().join(web::BUNDLE)).context("list the bundled page")?.flatten() {
+        put(&entry.path(), &bundle.join(entry.file_name()), "644")?;
     }
     Ok(copy)
 }
