@@ -21,7 +21,8 @@ type Sometimes = (Names, &'static str);
 /// Entering namespaces and opening programs by number need CAP_SYS_ADMIN, which includes the BPF capabilities.
 const INSPECT: Names = &[SysAdmin];
 const MOUNT: Sometimes = (&[SysAdmin], "to mount the BPF file system if it is not mounted");
-const NAME_PROCESSES: Sometimes = (&[SysPtrace], "to name other users' processes");
+/// Without it, /proc hides processes of other users, and those with more capabilities.
+const SEE_ALL: Sometimes = (&[SysPtrace], "to see other users' processes and their network namespaces");
 const REPLAY: &str = " A replay needs none.";
 
 pub const NEEDS: [Needs; 20] = [
@@ -29,9 +30,9 @@ pub const NEEDS: [Needs; 20] = [
     needs("show", &[], &[(&FOR_LOAD, "to ask the verifier")], ""),
     needs("load", &FOR_LOAD, &[MOUNT], " Writes pins to the BPF file system and records to /run/tccc."),
     needs("confirm", &[], &[(&FOR_LOAD, "for the trial of a policy"), (&[SysAdmin], "for an upgrade")], ""),
-    needs("unload", &FOR_LOAD, &[NAME_PROCESSES], ""),
+    needs("unload", &FOR_LOAD, &[SEE_ALL], ""),
     needs("status", &[], &[(&[SysAdmin], "to show sockets, costs and drift")], ""),
-    needs("apply", &FOR_LOAD, &[MOUNT, (&[SysAdmin], "for an upgrade, and for rules with `netns`")], ""),
+    needs("apply", &FOR_LOAD, &[MOUNT, (&[SysAdmin], "for an upgrade, and for rules with `netns`"), SEE_ALL], ""),
     needs("policy check", &[], &[], ""),
     needs(
         "policy apply",
@@ -41,12 +42,12 @@ pub const NEEDS: [Needs; 20] = [
     ),
     needs("policy remove", &FOR_LOAD, &[(&[SysAdmin], "for `--live`")], ""),
     needs("explain", INSPECT, &[], ""),
-    needs("upgrade", &[NetAdmin, SysAdmin], &[], ""),
-    needs("rollback", &[NetAdmin, SysAdmin], &[], ""),
-    needs("sockets", INSPECT, &[NAME_PROCESSES], ""),
+    needs("upgrade", &[NetAdmin, SysAdmin], &[SEE_ALL], ""),
+    needs("rollback", &[NetAdmin, SysAdmin], &[SEE_ALL], ""),
+    needs("sockets", INSPECT, &[SEE_ALL], ""),
     needs("trace", &[Bpf, Perfmon], &[(&[SysAdmin], "to see idle sockets, and to record")], REPLAY),
     needs("top", &[Bpf, Perfmon], &[(&[SysAdmin], "to see idle sockets")], REPLAY),
-    needs("serve", INSPECT, &[], REPLAY),
+    needs("serve", INSPECT, &[SEE_ALL], REPLAY),
     needs("run", &FOR_EXPERIMENT, &[], " Other engines, --dry-run and --explain need none."),
     needs("link", &FOR_LINK, &[], ""),
     needs("doctor", &[], &[], ""),
@@ -87,7 +88,11 @@ mod tests {
                 "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; CAP_SYS_ADMIN to mount the BPF file system if it is not mounted. \
                  Writes pins to the BPF file system and records to /run/tccc.",
             ),
-            ("upgrade", "CAP_NET_ADMIN and CAP_SYS_ADMIN, which includes CAP_BPF and CAP_PERFMON."),
+            (
+                "upgrade",
+                "CAP_NET_ADMIN and CAP_SYS_ADMIN, which includes CAP_BPF and CAP_PERFMON; CAP_SYS_PTRACE to see other \
+                 users' processes and their network namespaces.",
+            ),
         ] {
             assert_eq!(paragraph(verb), Some(format!("Capabilities: {expected}")));
         }
