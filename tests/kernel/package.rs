@@ -1,14 +1,25 @@
 //! The package's files on this kernel: its scripts beside a policy, and its recipe for clusters.
 
+#[path = "../../xtask/src/dist/manifest.rs"]
+mod manifest;
+
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
+use tccc::kernel::cgroup;
 use toml::Table;
 
 use super::*;
-use crate::common::TCCC;
+use crate::common::{STATE_FOLDER, TCCC};
 use crate::lab::policy::all;
+use crate::lab::serve::Server;
 
+const MANIFEST: &str = include_str!("../../xtask/package/kubernetes.yaml");
+/// Enters a pod: its own cgroup as the root of the view, `/sys/fs/cgroup` of the node mounted over the pod's own, and
+/// `/proc/sys` read-only. The first argument is the place of cgroup v2.
+const POD: &str = "mount --make-rprivate / && mkdir -p /run/node && mount --rbind \"$0\" /run/node && \
+    mount -t tmpfs pod \"$0\" && mount -t cgroup2 pod \"$0\" && mount --rbind /run/node \"$0\" && umount -l /run/node && \
+    mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec \"$@\"";
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/xtask/package");
 /// Hides the host's `/run`, as a chroot does, and runs the rest.
 const OWN_RUN: &str = "mount --make-rprivate / && mount -t tmpfs run /run && exec \"$@\"";
@@ -68,4 +79,45 @@ fn removal_in_a_chroot_leaves_the_policy_of_the_host() {
         assert!(!decides(), "{:?} on the host", removal.script);
         assert_nothing_left();
     }
+}
+
+/// A command of tccc in a container of the recipe: its capabilities, and namespaces as a pod on the node has them.
+fn in_container(name: &str, words: &[&str]) -> Command {
+    let capabilities = manifest::capabilities(MANIFEST, name).expect("the manifest has the container");
+    let bounds: String = capabilities.iter().map(|name| format!(",+{}", name.to_lowercase())).collect();
+    let mut command = Command::new("unshare");
+    command.args(["--cgroup", "--mount", "sh", "-c", POD]).arg(cgroup::mount_point().unwrap());
+    command.args(["setpriv", "--no-new-privs", "--bounding-set", &format!("-all{bounds}"), TCCC]);
+    command.args(words).env("NO_COLOR", "1").env("STATE_DIRECTORY", STATE_FOLDER);
+    command
+}
+
+/// The recipe gave `serve` no CAP_SYS_ADMIN, so it ended at once on each node, and `apply` could change no tunable.
+#[test]
+fn containers_of_the_recipe_work_with_its_capabilities() {
+    let lab = &enter!(PolicyLab; root, struct_ops, bpffs, cgroup2);
+    let pod = TestCgroup::create("/ldk_pod");
+    let contained = |name, words: &[&str]| pod.inside(|| check(0, &mut in_container(name, words)));
+    let (file, folder) = (lab.file("site.toml", ""), lab.folder().to_str().unwrap());
+    let apply = |declared: &str| {
+        fs::write(&file, format!("version = 1\n{declared}")).unwrap();
+        contained("apply", &["apply", "--config", folder])
+    };
+    fs::create_dir(lab.folder().join("policies")).unwrap();
+    lab.file("policies/all.toml", &format!("version = 1\n{}", all("ldk_pod")));
+    let declared = "policy = \"policies/all.toml\"\n[algorithm.ldk_pod]\nuse = \"dtcp\"\naccept_risk = true\n";
+    apply(declared);
+    let pair = lab.plain();
+    assert_eq!(pair.algorithms(), ["ldk_pod", "ldk_pod"], "a connection of the node");
+    apply(&format!("{declared}tunables = {{ keep_avoidance = 900 }}\n")).stdout_has("upgrade \"ldk_pod\": done");
+    contained("serve", &["status"]).stdout_has("ldk_pod");
+
+    let server = pod.inside(|| Server::start(in_container("serve", &["serve", "--listen", "127.0.0.1:0"])));
+    assert_eq!(server.get("/healthz").status, 200);
+    let metrics = server.get("/metrics").body;
+    let of_another_pod = "tccc_algorithm_sockets{name=\"ldk_pod\"} 2.0\n";
+    assert!(metrics.contains(of_another_pod), "{metrics}");
+    drop((server, pair));
+    apply("");
+    assert_nothing_left();
 }

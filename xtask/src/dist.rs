@@ -2,6 +2,7 @@
 
 mod cluster;
 mod contents;
+mod manifest;
 mod monitoring;
 mod page;
 mod root;

@@ -2,16 +2,21 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::tools;
+use super::page::RunningServer;
+use super::{manifest, tools};
 use crate::process::{self, remove};
 
 const IMAGE: &str = "tccc:local";
-/// Content of the DaemonSet's ConfigMap: a declaration, and one that undoes it.
+const MANIFEST: &str = include_str!("../../package/kubernetes.yaml");
+/// Name of the container that serves the page.
+const SERVER: &str = "tccc-try-serve";
+/// Content of the DaemonSet's ConfigMap: a declaration, one with another tunable, and one that undoes both.
 const DECLARED: &str = "version = 1\n\n[algorithm.dtcp]\n";
+const TUNED: &str = "version = 1\n\n[algorithm.dtcp]\ntunables = { keep_avoidance = 900 }\n";
 const NOTHING: &str = "version = 1\n";
 
 /// Checks DaemonSet and Job against the schema of Kubernetes, and the role with Ansible's linter, both offline.
@@ -29,7 +34,7 @@ pub fn check() -> Result<()> {
     process::run("dist", &mut lint)
 }
 
-/// Builds the image from the unpacked tarball, and loads, shows and undoes a declaration in it, as the DaemonSet does.
+/// Builds the image from the unpacked tarball, and uses it as the DaemonSet does: applies declarations, serves the page.
 ///
 /// Side effects: an image of podman, a BPF file system and records, which are removed at the end.
 pub fn try_image(folder: &Path) -> Result<()> {
@@ -61,17 +66,23 @@ impl ContainerNode<'_> {
 
     fn declare(&self, text: &str) -> Result<()> {
         fs::write(self.0.join("10-site.toml"), text).context("write the declaration")?;
-        self.run(&["apply"])
+        self.run("apply", &["apply"])
     }
 
-    /// Runs the image with the capabilities and folders of the DaemonSet.
+    fn run(&self, container: &str, words: &[&str]) -> Result<()> {
+        process::run("dist", self.command(container, &[])?.args(words))
+    }
+
+    /// Runs the image with the capabilities, namespaces and folders of a container of the DaemonSet.
     ///
     /// It uses runc, because crun refuses hosts with both versions of cgroups, and limits that any host can set.
-    fn run(&self, words: &[&str]) -> Result<()> {
+    fn command(&self, container: &str, options: &[&str]) -> Result<Command> {
+        let capabilities = manifest::capabilities(MANIFEST, container).context("find the container's capabilities")?;
         let mut run = process::program("podman");
-        run.args(["--runtime", "runc", "run", "--rm", "--read-only", "--network", "host"]);
+        run.args(["--runtime", "runc", "run", "--rm", "--read-only", "--network", "host", "--pid", "host"]);
         run.args(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]);
-        run.args(["--security-opt", "seccomp=unconfined", "--cap-drop", "ALL", "--cap-add", "BPF,PERFMON,NET_ADMIN"]);
+        run.args(["--security-opt", "seccomp=unconfined", "--cap-drop", "ALL"]);
+        run.args(["--security-opt", "no-new-privileges", "--cap-add", &capabilities.join(",")]).args(options);
         for (name, to) in [
             ("10-site.toml", "/etc/tccc/10-site.toml:ro"),
             ("pins", "/sys/fs/bpf"),
@@ -80,14 +91,24 @@ impl ContainerNode<'_> {
         ] {
             run.arg("--volume").arg(format!("{}:{to}", self.0.join(name).display()));
         }
-        process::run("dist", run.args(["--volume", "/sys/fs/cgroup:/sys/fs/cgroup:ro", IMAGE]).args(words))
+        run.args(["--volume", "/sys/fs/cgroup:/sys/fs/cgroup:ro", IMAGE]);
+        Ok(run)
     }
 
     fn try_all(&self) -> Result<()> {
         self.declare(DECLARED)?;
+        self.declare(TUNED)?;
         for words in [&["doctor"][..], &["status"], &["show", "dtcp"]] {
-            self.run(words)?;
+            self.run("serve", words)?;
         }
+        let mut serve = self.command("serve", &["--name", SERVER])?;
+        let server = RunningServer::start(serve.args(["serve", "--listen", "127.0.0.1:0"]));
+        let asked = server.and_then(|server| {
+            ["/healthz", "/metrics", "/page.js"].into_iter().try_for_each(|path| server.get(path).map(drop))
+        });
+        // Killing podman leaves its container.
+        process::run("dist", process::program("podman").args(["rm", "--force", "--ignore", SERVER]))?;
+        asked?;
         ensure!(registered()?.contains("dtcp"), "dtcp is declared, but the kernel does not list it");
         self.declare(NOTHING)?;
         ensure!(!registered()?.contains("dtcp"), "dtcp is no longer declared, but the kernel still lists it");
@@ -95,7 +116,7 @@ impl ContainerNode<'_> {
         ensure!(!self.0.join("pins/tccc").exists(), "pins of tccc are left");
         let left = fs::read_dir(self.0.join("records")).context("look for records")?.count();
         ensure!(left == 0, "{left} records are left");
-        eprintln!("xtask: dist: the image applied the declaration and undid it; nothing is left");
+        eprintln!("xtask: dist: the image applied declarations, served the page and undid everything; nothing is left");
         Ok(())
     }
 }
