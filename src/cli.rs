@@ -1,21 +1,24 @@
 //! The command line: `verbs` reads arguments and calls the library, `output` prints.
 //!
-//! Results go to stdout, everything else to stderr. Only this module writes to stdout.
+//! Results go to stdout, everything else to stderr. Only `output::stdout` writes to stdout.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 use crate::failure::{Failure, FailureKind};
+use crate::kernel::io_error::reason;
 use crate::kernel::libbpf_log::{self, PrintLevel};
 use crate::plain::plain_lines;
 
+mod effect;
 mod output;
 mod verbs;
 
-use output::tell;
+use effect::Effect;
+use output::{results, stdout, tell, warn};
 pub use verbs::{Command, capabilities};
 
 /// Lists global options after the command's own.
@@ -63,35 +66,56 @@ pub fn main() -> ExitCode {
     let cli = match program().try_get_matches().and_then(read) {
         Ok(cli) => cli,
         Err(refusal) => {
-            print_refusal(&refusal);
-            return ExitCode::from(refusal.exit_code() as u8);
+            return exit_code(print_refusal(&refusal).map(|()| refusal.exit_code() as u8));
         }
     };
-    match run(cli).and_then(|()| io::stdout().flush().map_err(Into::into)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => ExitCode::from(report_error(&error)),
+    output::set_quiet(cli.quiet);
+    if cli.command.effect() != Effect::Query {
+        stdout::never_fail();
     }
+    let done = run(cli);
+    let flushed = results().flush();
+    if let Some(error) = stdout::failure() {
+        warn_of_stdout(error, done.is_ok());
+    }
+    exit_code(done.and(flushed.map_err(Into::into)).map(|()| 0))
+}
+
+fn exit_code(ended: Result<u8>) -> ExitCode {
+    ExitCode::from(match ended {
+        Ok(code) => code,
+        Err(error) if stdout::is_closed(&error) => 0,
+        Err(error) => report_error(&error),
+    })
 }
 
 /// Prints help and version as they are, and clap's errors with the prefix `tccc: ` like every other error.
-fn print_refusal(refusal: &clap::Error) {
-    if refusal.use_stderr() && refusal.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        tell("tccc: ");
+///
+/// Errors: stdout cannot be written.
+fn print_refusal(refusal: &clap::Error) -> Result<()> {
+    if refusal.use_stderr() {
+        if refusal.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            tell("tccc: ");
+        }
+        let _ = refusal.print();
+        return Ok(());
     }
-    let _ = refusal.print();
+    refusal.print().map_err(stdout::unwritable)?;
+    Ok(results().flush()?)
+}
+
+/// A reader that went away is not worth a word.
+fn warn_of_stdout(error: &io::Error, is_done: bool) {
+    if error.kind() != ErrorKind::BrokenPipe {
+        let hint = is_done.then_some("only the output is missing: the command did everything else");
+        warn(&format!("cannot write to stdout: {}", reason(error)), hint);
+    }
 }
 
 fn run(cli: Cli) -> Result<()> {
-    output::set_quiet(cli.quiet);
     let level = if cli.verbose > 1 { PrintLevel::Debug } else { PrintLevel::Info };
     libbpf_log::install((cli.verbose > 0).then_some(tell), level);
     cli.command.run()
-}
-
-/// A reader that went away (`tccc list | head -1`) is not an error.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|io| io.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Prints `tccc: error: what: why` and the hint; returns the exit code.

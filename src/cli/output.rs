@@ -1,6 +1,6 @@
 //! Output shared by several verbs: sockets and event streams in every format, tables, and messages.
 
-use std::io::{self, StdoutLock, Write};
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
@@ -16,7 +16,10 @@ mod json;
 pub mod naming;
 mod parquet;
 pub mod plain;
+pub mod stdout;
 pub mod stream;
+
+pub use stdout::{Results, results};
 
 /// Whether `--quiet` was given; set once, before a verb runs.
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -48,9 +51,9 @@ impl OutputFormat {
     pub fn print<D: Serialize>(
         self,
         document: &D,
-        table: impl FnOnce(&mut StdoutLock<'static>, &D) -> io::Result<()>,
+        table: impl FnOnce(&mut Results, &D) -> io::Result<()>,
     ) -> Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = results();
         match self {
             OutputFormat::Json => write_json(&mut out, document),
             OutputFormat::Table => Ok(table(&mut out, document)?),

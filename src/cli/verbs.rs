@@ -1,8 +1,10 @@
 //! One file per verb: its arguments and `run`. Logic that needs a test belongs in the library.
 
 /// Declares an enum of subcommands and runs the chosen one. The help of each is the comment on its arguments.
+///
+/// `query` before a verb: it changes nothing. `change`: its arguments say what it does.
 macro_rules! verbs {
-    ($name:ident { $($(#[$attribute:meta])? $verb:ident: $args:ty,)+ }) => {
+    ($name:ident { $($(#[$attribute:meta])? $kind:ident $verb:ident: $args:ty,)+ }) => {
         #[derive(Debug, clap::Subcommand)]
         pub enum $name {
             $($(#[$attribute])? $verb($args),)+
@@ -14,8 +16,19 @@ macro_rules! verbs {
                     $($name::$verb(args) => args.run(),)+
                 }
             }
+
+            pub fn effect(&self) -> $crate::cli::effect::Effect {
+                match self {
+                    $($name::$verb(args) => verbs!($kind args),)+
+                }
+            }
         }
     };
+    (query $args:ident) => {{
+        let _ = $args;
+        $crate::cli::effect::Effect::Query
+    }};
+    (change $args:ident) => { $args.effect() };
 }
 
 mod apply;
@@ -54,31 +67,31 @@ mod watched;
 
 // In the order in which a newcomer needs them.
 verbs!(Command {
-    List: list::Args,
-    Show: show::Args,
-    Load: load::Args,
-    Confirm: confirm::Args,
-    Unload: unload::Args,
-    Status: status::Args,
-    Apply: apply::Args,
-    Policy: policy::Args,
-    Explain: explain::Args,
-    Upgrade: upgrade::Args,
-    Rollback: upgrade::Rollback,
-    Sockets: sockets::Args,
-    Trace: trace::Args,
-    Top: top::Args,
-    Serve: serve::Args,
-    Run: run::Args,
-    Report: report::Args,
-    Link: Box<link::Args>,
-    Doctor: doctor::Args,
-    New: new::Args,
-    Check: check::Args,
-    Completions: completions::Args,
-    Traffic: traffic::Args,
-    Guard: guard::Args,
-    Inside: inside::Args,
-    Ring: ring::Args,
-    Assets: assets::Args,
+    query List: list::Args,
+    query Show: show::Args,
+    change Load: load::Args,
+    change Confirm: confirm::Args,
+    change Unload: unload::Args,
+    query Status: status::Args,
+    change Apply: apply::Args,
+    change Policy: policy::Args,
+    query Explain: explain::Args,
+    change Upgrade: upgrade::Args,
+    change Rollback: upgrade::Rollback,
+    query Sockets: sockets::Args,
+    query Trace: trace::Args,
+    query Top: top::Args,
+    query Serve: serve::Args,
+    change Run: run::Args,
+    query Report: report::Args,
+    change Link: Box<link::Args>,
+    query Doctor: doctor::Args,
+    change New: new::Args,
+    query Check: check::Args,
+    query Completions: completions::Args,
+    query Traffic: traffic::Args,
+    change Guard: guard::Args,
+    change Inside: inside::Args,
+    query Ring: ring::Args,
+    change Assets: assets::Args,
 });

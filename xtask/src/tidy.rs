@@ -62,7 +62,7 @@ const FILE_RULES: [(&str, FileRule); 17] = [
     ("algorithm includes one header", algorithm::only_the_one_header_is_included),
     ("modules use lower layers", layers::modules_use_what_the_table_allows),
     ("pure modules stay pure", layers::pure_modules_reach_nothing),
-    ("only cli prints", layers::only_cli_writes_to_stdout),
+    ("one file prints", layers::one_file_writes_to_stdout),
     ("file size", size::file_is_not_too_long),
     ("file bytes", size::file_is_not_too_big),
     ("modules name a thing", rust::modules_name_a_thing),

@@ -6,7 +6,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
-use std::os::fd::AsFd as _;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,6 +14,7 @@ use anyhow::{Context, Result};
 use super::SCHEMA;
 use super::json;
 use super::naming::{Naming, StateWords};
+use super::stdout::{Results, unbuffered_results};
 use crate::trace::arms::Labelled;
 use crate::trace::arrival::RuleArm;
 use crate::trace::event::{EVENT_BYTES, Event};
@@ -43,8 +43,8 @@ impl ArmSelection {
 /// Shape of the document: one socket a line, in the order of the kernel's table.
 /// Errors: as [`snapshot::sweep`]; stdout cannot be written.
 pub fn print(filter: &Filter, selection: &ArmSelection) -> Result<(usize, SweptNamespaces)> {
-    let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().context("open stdout")?);
-    let document = SocketsDocument { selection, naming: Mutex::default(), out: Mutex::new((stdout, 0)) };
+    let out = Mutex::new((unbuffered_results()?, 0));
+    let document = SocketsDocument { selection, naming: Mutex::default(), out };
     let (to, from) = mpsc::sync_channel::<Vec<u8>>(PIECES_MAX);
     let from = Mutex::new(from);
     let others = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).saturating_sub(1).max(1);
@@ -68,7 +68,7 @@ struct SocketsDocument<'a> {
     selection: &'a ArmSelection,
     naming: Mutex<Naming>,
     /// Stdout, and the number of sockets written to it.
-    out: Mutex<(File, usize)>,
+    out: Mutex<(Results<File>, usize)>,
 }
 
 impl SocketsDocument<'_> {

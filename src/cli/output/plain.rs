@@ -1,10 +1,10 @@
 //! Columns for people, as wide as their cells. On a terminal that is too narrow, cells take several lines.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
-use terminal_size::terminal_size_of;
 
+use super::stdout::terminal_width;
 use crate::plain::plain;
 
 /// Columns between two columns of a table.
@@ -60,11 +60,7 @@ fn keep_words_whole(table: &mut Table, width: u16) {
 
 /// Width of the terminal, characters; unlimited if stdout is not a terminal.
 pub fn line_limit() -> usize {
-    let stdout = io::stdout();
-    if !stdout.is_terminal() {
-        return usize::MAX;
-    }
-    terminal_size_of(&stdout).map_or(80, |(terminal_size::Width(columns), _)| columns.into())
+    terminal_width().unwrap_or(usize::MAX)
 }
 
 pub fn row<const N: usize>(cells: [&str; N]) -> [String; N] {

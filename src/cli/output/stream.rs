@@ -1,6 +1,6 @@
 //! Events on stdout as they arrive: columns for people, or a format for programs.
 
-use std::io::{self, BufWriter, IsTerminal, Stdout, StdoutLock, Write};
+use std::io::{self, BufWriter, Stdout, Write};
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use super::columns::{COLUMNS, EventColumn, EventRow, EventTable, note_hidden};
 use super::naming::Naming;
 use super::plain::line_limit;
+use super::stdout::{Results, results, shared_results, terminal_width};
 use super::{SCHEMA, json, parquet};
 use crate::failure::Failure;
 use crate::trace::arms::KnownArms;
@@ -35,10 +36,10 @@ pub struct EventStream {
 }
 
 enum Printer {
-    Table(EventTable, BufWriter<StdoutLock<'static>>),
-    Lines(BufWriter<StdoutLock<'static>>),
-    Csv(Box<csv::Writer<StdoutLock<'static>>>),
-    Parquet(Box<parquet::Writer<Stdout>>),
+    Table(EventTable, BufWriter<Results>),
+    Lines(BufWriter<Results>),
+    Csv(Box<csv::Writer<Results>>),
+    Parquet(Box<parquet::Writer<Results<Stdout>>>),
 }
 
 impl EventStream {
@@ -46,25 +47,24 @@ impl EventStream {
     ///
     /// Errors: stdout cannot be written, or is a terminal and the format is Parquet.
     pub fn begin(format: StreamFormat, begin_ns: u64, naming: Naming) -> Result<Self> {
-        let lock = || io::stdout().lock();
         let printer = match format {
             StreamFormat::Table => {
-                let (table, mut out) = (EventTable::of_stream(line_limit()), BufWriter::new(lock()));
+                let (table, mut out) = (EventTable::of_stream(line_limit()), BufWriter::new(results()));
                 note_hidden(&table);
                 table.write_line(&mut out, None)?;
                 Printer::Table(table, out)
             }
-            StreamFormat::Jsonl => Printer::Lines(BufWriter::new(lock())),
+            StreamFormat::Jsonl => Printer::Lines(BufWriter::new(results())),
             StreamFormat::Csv => {
-                let mut out = csv::Writer::from_writer(lock());
+                let mut out = csv::Writer::from_writer(results());
                 out.write_record(COLUMNS.iter().map(|column| column.name)).map_err(io_error)?;
                 Printer::Csv(Box::new(out))
             }
-            StreamFormat::Parquet if io::stdout().is_terminal() => {
+            StreamFormat::Parquet if terminal_width().is_some() => {
                 let refusal = Failure::usage("cannot write Parquet to a terminal: it is not text");
                 return Err(refusal.hint("write it to a file: `tccc trace … -o parquet > FILE`").into());
             }
-            StreamFormat::Parquet => Printer::Parquet(Box::new(parquet::Writer::begin(io::stdout())?)),
+            StreamFormat::Parquet => Printer::Parquet(Box::new(parquet::Writer::begin(shared_results())?)),
         };
         Ok(EventStream { printer, naming, arms: KnownArms::default(), begin_ns })
     }

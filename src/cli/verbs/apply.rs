@@ -9,7 +9,8 @@ use serde::Serialize;
 use super::guard::guard_command;
 use super::risk::AlgorithmRisk;
 use crate::catalog;
-use crate::cli::output::{OutputFormat, note, tell};
+use crate::cli::effect::Effect;
+use crate::cli::output::{OutputFormat, note, results, tell};
 use crate::declaration::carry_out::{self, Tools};
 use crate::declaration::difference::{self, ApplyStep, Cure, Difference};
 use crate::declaration::{self, Declaration};
@@ -68,6 +69,10 @@ struct DifferenceLine {
 }
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        Effect::change(self.dry_run, "change the files and apply them again to undo it")
+    }
+
     /// Errors: mistakes in the files; a missing requirement of this host; a change that the kernel refuses, or that only
     /// a person can make.
     pub fn run(&self) -> Result<()> {
@@ -97,7 +102,7 @@ impl Args {
         let Declaration { folder, files, .. } = &declaration;
         let document = ApplyDocument { folder, files, differences: lines };
         self.output.print(&document, |out, document| write_lines(out, document, self.dry_run))?;
-        io::stdout().flush()?;
+        results().flush()?;
         if self.dry_run && self.exit_code && undone > 0 {
             std::process::exit(1);
         }

@@ -9,6 +9,7 @@ use clap_complete::Shell;
 
 use crate::author::bpftool;
 use crate::catalog;
+use crate::cli::effect::Effect;
 use crate::cli::program;
 
 /// Write manual pages, completions and object files for a package
@@ -19,6 +20,10 @@ pub struct Args {
 }
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        Effect::Work
+    }
+
     /// Writes `man/*.1`, `completions/*` and, for bpftool, `objects/ID.bpf.o`.
     pub fn run(&self) -> Result<()> {
         let folder = |name: &str| {

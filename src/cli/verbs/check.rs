@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::author::report::{Check, CheckGroup, CheckOutcome, Inspection};
 use crate::catalog;
-use crate::cli::output::{OutputFormat, write_json};
+use crate::cli::output::{OutputFormat, results, write_json};
 use crate::failure::Failure;
 use crate::plain::plain_lines;
 
@@ -68,7 +68,7 @@ impl Args {
         let mut written = Ok(());
         let mut tell = |check: &Check| {
             if is_table && written.is_ok() {
-                written = write_check(&mut io::stdout().lock(), check);
+                written = write_check(&mut results(), check);
             }
         };
         let inspection = Inspection { file: &self.file, only: &self.only, fuzz: self.fuzz, ring, tell: &mut tell };
@@ -76,7 +76,7 @@ impl Args {
         written?;
         let count = |outcome| checks.iter().filter(|check| check.outcome == outcome).count();
         let [passed, failed, skipped] = [CheckOutcome::Passed, CheckOutcome::Failed, CheckOutcome::Skipped].map(count);
-        let mut out = io::stdout().lock();
+        let mut out = results();
         if is_table {
             writeln!(out, "\"{algorithm}\": {passed} passed, {failed} failed, {skipped} skipped")?;
         } else {

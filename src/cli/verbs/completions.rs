@@ -1,10 +1,11 @@
 //! `tccc completions`: the script that lets a shell complete this command.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use anyhow::Result;
 use clap_complete::Shell;
 
+use crate::cli::output::results;
 use crate::cli::program;
 
 /// Print the completion script for a shell
@@ -20,6 +21,6 @@ impl Args {
     pub fn run(&self) -> Result<()> {
         let mut script = Vec::new(); // the generator panics if stdout is a closed pipe
         clap_complete::generate(self.shell, &mut program(), "tccc", &mut script);
-        Ok(io::stdout().lock().write_all(&script)?)
+        Ok(results().write_all(&script)?)
     }
 }

@@ -1,11 +1,13 @@
 //! `tccc confirm`: keep what is on trial.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::cli::effect::Effect;
+use crate::cli::output::results;
 use crate::kernel::probe::Features;
 use crate::loader::confirm::{self, UndoGuard};
 use crate::state::Store;
@@ -31,12 +33,19 @@ pub struct Args {
 }
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        match self.undo_at {
+            Some(_) => Effect::Work,
+            None => Effect::change(false, "`tccc unload`, `tccc policy remove` or `tccc rollback` undoes it"),
+        }
+    }
+
     /// Errors: nothing is on trial; it is too late; not permitted.
     pub fn run(&self) -> Result<()> {
         if let (Some(name), Some(until_ns)) = (&self.name, self.undo_at) {
             return undo_at(name, until_ns);
         }
-        let mut out = io::stdout().lock();
+        let mut out = results();
         let name = self.name.as_deref();
         let trial = trial::current()?.filter(|trial| name.is_none_or(|name| name == trial.subject.name()));
         if trial.is_some() {

@@ -11,6 +11,7 @@ use anyhow::Result;
 
 use super::signals::stop_flag;
 use super::systemd;
+use crate::cli::effect::Effect;
 use crate::cli::output::{naming, note, warn};
 use crate::kernel::congestion::connection_rate;
 use crate::kernel::privilege;
@@ -52,6 +53,10 @@ fn parse_process(text: &str) -> Result<Process, String> {
 }
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        Effect::Work
+    }
+
     /// Guards until the trial ends, or stands by until a signal.
     ///
     /// Errors: those of [`guard::run`], also written to the kernel's log.

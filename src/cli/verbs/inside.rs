@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::cli::effect::Effect;
 use crate::virtual_time::inside;
 
 /// Do the job of a guest of virtual time (started by its kernel)
@@ -14,6 +15,10 @@ pub struct Args {
 }
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        Effect::Work
+    }
+
     /// Does the job in the shared folder and powers the guest off.
     ///
     /// Errors: this is not the first process of a guest.

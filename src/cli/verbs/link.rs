@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::signals::Stop;
 use super::trace::DURATIONS;
-use crate::cli::output::{OutputFormat, note, warn};
+use crate::cli::effect::Effect;
+use crate::cli::output::{OutputFormat, note, results, warn};
 use crate::emulate::tunlink::TunLink;
 use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
 use crate::failure::Failure;
@@ -158,6 +159,10 @@ struct ReverseFields {
 }
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        Effect::work(self.dry_run)
+    }
+
     /// Errors: no such namespace; a value out of its range; an interface name that is taken; not permitted; an interface
     /// was removed while the link was up.
     /// Side effects: two interfaces for as long as it runs.
@@ -232,7 +237,7 @@ fn check_free(ends: &[(String, LinkEnd); 2]) -> Result<()> {
 }
 
 fn print_plan([first, second]: &[String; 2], LinkConfig { directions, mtu }: &LinkConfig) -> Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = results();
     for (name, other, direction) in [(first, second, &directions[0]), (second, first, &directions[1])] {
         let number = direction.rate.map_or("unlimited".to_owned(), |rate| rate.to_string());
         let rate = direction.trace.as_ref().map_or(number.clone(), |trace| format!("{trace} ({number} on average)"));

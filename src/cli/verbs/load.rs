@@ -1,6 +1,6 @@
 //! `tccc load`: register an algorithm with the kernel so that it outlives this command.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use super::confirm::{TRIALS, start_guard};
 use super::guard::{forecast, guard_command};
 use super::risk::{Acceptance, AlgorithmRisk, is_given_unasked, note_patents};
 use crate::catalog::{self, Algorithm};
-use crate::cli::output::{note, warn};
+use crate::cli::effect::Effect;
+use crate::cli::output::{note, results, warn};
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::kernel::probe::Features;
 use crate::kernel::{congestion, offload};
 use crate::loader::confirm::UndoGuard;
 use crate::loader::{self, LoadOptions, LoadedAlgorithm, Request, load};
-use crate::policy::change;
+use crate::policy::change::{self, Applied};
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
 use crate::state::Store;
@@ -121,6 +122,11 @@ fn parse_percent(text: &str) -> Result<Portion, String> {
 }
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        let name = self.name.as_deref().unwrap_or(&self.algorithm);
+        Effect::change(self.dry_run, format!("`tccc unload {name}` undoes it"))
+    }
+
     /// Errors: a wrong argument; a missing requirement of this host; a refusal of the kernel.
     pub fn run(&self) -> Result<()> {
         let (algorithm, file) = find(&self.algorithm)?;
@@ -207,35 +213,38 @@ impl Args {
         // `with_policy`: unless confirmed, it is unloaded with the last rule that names it.
         let options = LoadOptions { dry_run: self.dry_run, with_policy: true, ..LoadOptions::default() };
         let loaded = load(request, options, &features)?;
-        self.report(request.algorithm, &loaded)?;
-        let current = change::current()?;
-        let file = current.as_ref().and_then(|generation| generation.file.clone());
-        let base = current.map(|generation| generation.policy).unwrap_or_default();
-        let policy = overlay::with_default(&base, name, Some(self.share.trial()), portion);
         let time = format_duration(patience);
-        let mut out = io::stdout().lock();
         if self.dry_run {
-            policy?;
+            self.report(request.algorithm, &loaded)?;
+            let base = change::current()?.map(|generation| generation.policy).unwrap_or_default();
+            overlay::with_default(&base, name, Some(self.share.trial()), portion)?;
+            let mut out = results();
             // Plans only the present rules, because the trial's algorithm is not loaded yet.
             change::plan(&base, false)?.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
             writeln!(out, "  give it to {portion} of the new connections that choose no algorithm, for {time}")?;
             writeln!(out, "  with `tccc confirm {name}`, set net.ipv4.tcp_congestion_control to \"{name}\"")?;
             return Ok(());
         }
-        let begun = policy.and_then(|policy| {
-            forecast(&mut out, &policy, Some(patience))?;
-            let subject = TrialSubject::Default { name: name.to_owned() };
-            let loaded = vec![name.to_owned()];
-            let plan = TrialPlan { subject, policy, patience: Some(patience), live: false, loaded };
-            trial::begin(&plan, file.as_deref(), &mut guard_command())
-        });
-        if let Err(error) = begun {
-            let _ = end::unload_all(&[name.to_owned()]); // does nothing if the trial began: its end unloads
-            return Err(error);
-        }
+        let begun = self.begin_trial(name, portion, patience);
+        let policy = begun.map_err(|error| undone(name, error))?.generation.policy;
+        self.report(request.algorithm, &loaded)?;
+        let mut out = results();
+        forecast(&mut out, &policy, Some(patience))?;
         writeln!(out, "{portion} of the new connections that choose no algorithm get \"{name}\", for {time}")?;
         note(&format!("undone in {time} unless `tccc confirm {name}` follows, which makes it the default"));
         Ok(())
+    }
+
+    /// Adds a rule for a loaded algorithm to the policy, on trial.
+    fn begin_trial(&self, name: &str, portion: Portion, patience: Duration) -> Result<Applied> {
+        let current = change::current()?;
+        let file = current.as_ref().and_then(|generation| generation.file.clone());
+        let base = current.map(|generation| generation.policy).unwrap_or_default();
+        let policy = overlay::with_default(&base, name, Some(self.share.trial()), portion)?;
+        let subject = TrialSubject::Default { name: name.to_owned() };
+        let loaded = vec![name.to_owned()];
+        let plan = TrialPlan { subject, policy, patience: Some(patience), live: false, loaded };
+        trial::begin(&plan, file.as_deref(), &mut guard_command())
     }
 
     fn report(&self, algorithm: &Algorithm, loaded: &LoadedAlgorithm) -> Result<()> {
@@ -246,7 +255,7 @@ impl Args {
         if algorithm.companion.as_ref().is_some_and(|companion| companion.times_single_packets) {
             warn_of_merged_packets();
         }
-        let mut out = io::stdout().lock();
+        let mut out = results();
         if self.dry_run {
             let what = if self.receiver { "its receiving side" } else { "it" };
             writeln!(out, "\"{name}\" passes the verifier; loading {what} would")?;
@@ -272,6 +281,18 @@ impl Args {
             writeln!(out, "default algorithm: \"{name}\" (was \"{previous}\")")?;
         }
         Ok(())
+    }
+}
+
+/// Unloads an algorithm whose trial could not begin. Returns why it could not.
+fn undone(name: &str, error: anyhow::Error) -> anyhow::Error {
+    // Does nothing if the trial unloaded it already.
+    match end::unload_all(&[name.to_owned()]) {
+        Ok(()) => error,
+        Err(left) => {
+            let what = format!("the trial did not begin, and \"{name}\" is still loaded, because unloading it failed");
+            error.context(format!("{what} ({left:#})"))
+        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! `tccc new`: a template for a user's algorithm.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
 
 use crate::author::{name, template};
+use crate::cli::effect::Effect;
+use crate::cli::output::results;
 
 /// Write a template for an algorithm of your own
 ///
@@ -24,13 +26,17 @@ pub struct Args {
 }
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        Effect::Change("delete the folder to undo it".to_owned())
+    }
+
     /// Errors: an impossible name; the folder is not empty or cannot be written.
     pub fn run(&self) -> Result<()> {
         name::check_new(&self.id)?;
         let folder = self.folder.clone().unwrap_or_else(|| PathBuf::from(&self.id));
         let file = template::write(&self.id, &folder)?;
         let (id, folder, file) = (&self.id, folder.display(), file.display());
-        let mut out = io::stdout().lock();
+        let mut out = results();
         writeln!(out, "\"{id}\" written: edit {file}")?;
         writeln!(out, "  compile it   make -C {folder}")?;
         writeln!(out, "  check it     tccc check {file}")?;

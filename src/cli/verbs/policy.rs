@@ -8,6 +8,8 @@ mod steer;
 
 use anyhow::Result;
 
+use crate::cli::effect::Effect;
+
 /// Choose which connections get which algorithm, by rules in a file
 ///
 /// Rules match by cgroup or systemd unit, network namespace, remote address, port and direction. The first matching
@@ -22,17 +24,21 @@ pub struct Args {
 }
 
 verbs!(PolicyCommand {
-    Check: file::CheckArgs,
-    Apply: apply::Args,
-    Show: show::Args,
-    Diff: file::DiffArgs,
-    Remove: remove::Args,
+    query Check: file::CheckArgs,
+    change Apply: apply::Args,
+    query Show: show::Args,
+    query Diff: file::DiffArgs,
+    change Remove: remove::Args,
     #[command(flatten)]
-    Steer: steer::Steer,
+    change Steer: steer::Steer,
 });
 
 impl Args {
     pub fn run(self) -> Result<()> {
         self.command.run()
+    }
+
+    pub fn effect(&self) -> Effect {
+        self.command.effect()
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::cli::output::{note, warn};
+use crate::cli::output::{note, results, warn};
 use crate::failure::Failure;
 use crate::kernel::io_error::reason;
 use crate::report::{self, Loaded, ReportFormat};
@@ -80,7 +80,7 @@ impl Args {
     }
 
     fn put(&self, text: &str) -> Result<()> {
-        let Some(file) = &self.out else { return Ok(io::stdout().write_all(text.as_bytes())?) };
+        let Some(file) = &self.out else { return Ok(results().write_all(text.as_bytes())?) };
         fs::write(file, text).map_err(|error| unwritable(file, error))?;
         note(&format!("report written to {} ({})", file.display(), self.format()));
         Ok(())

@@ -1,6 +1,6 @@
 //! `tccc ring`: one property of a native build, in its own process because undefined behaviour may end it.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
@@ -10,6 +10,7 @@ use crate::author::native;
 use crate::author::ring::native::Native;
 use crate::author::ring::property::Property;
 use crate::catalog;
+use crate::cli::output::results;
 use crate::failure::Failure;
 
 /// Random connections for each property.
@@ -39,7 +40,7 @@ impl Args {
         let runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
         std::panic::set_hook(Box::new(|_| {})); // failing cases panic while proptest shrinks them
         if let Err(why) = property.check(&mut native, &algorithm, runner) {
-            writeln!(io::stdout(), "{}", why.replace('\n', " "))?;
+            writeln!(results(), "{}", why.replace('\n', " "))?;
             return Err(anyhow!("the property does not hold"));
         }
         Ok(())

@@ -10,7 +10,7 @@ mod planned;
 mod progress;
 mod publish;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
@@ -22,7 +22,8 @@ use self::planned::{Planned, all_planned, name_places, resumable};
 use self::progress::Display;
 use self::publish::Publication;
 use super::signals::Stop;
-use crate::cli::output::{OutputFormat, note, warn};
+use crate::cli::effect::Effect;
+use crate::cli::output::{OutputFormat, note, results, warn};
 use crate::lab::machine;
 use crate::lab::part::Part;
 use crate::model::run::{Engine, PlanBlock};
@@ -31,6 +32,10 @@ use crate::policy::change;
 pub use self::args::Args;
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        Effect::work(self.dry_run || self.explain.is_some())
+    }
+
     /// Runs every scenario, prints its plan, or explains its fields.
     ///
     /// Errors: before anything runs, a mistake in a scenario or a missing requirement of the engine; those of
@@ -69,7 +74,7 @@ fn run_block(number: usize, planned: Vec<Planned>, args: &Args) -> Result<()> {
         return Ok(());
     };
     carry_out(planned, &part, Some(&publication.scratch()), args)?;
-    writeln!(io::stdout(), "published: {}", publication.publish(runs)?.display())?;
+    writeln!(results(), "published: {}", publication.publish(runs)?.display())?;
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use crate::cli::output::columns::{EventRow, EventTable, note_hidden};
 use crate::cli::output::document::{self, ArmSelection};
 use crate::cli::output::naming::{Naming, StateWords};
 use crate::cli::output::plain::line_limit;
-use crate::cli::output::{OutputFormat, note, warn};
+use crate::cli::output::{OutputFormat, note, results, warn};
 use crate::kernel::privilege::{self, Capability};
 use crate::plain::count;
 use crate::trace::event::Event;
@@ -46,7 +46,7 @@ impl Args {
                 let mut sweep = snapshot::sweep(&filter)?;
                 sweep.sockets.retain(|socket| chosen.passes(chosen.labelled.arm(socket.socket)));
                 sweep.sockets.sort_by_key(|socket| (socket.netns, socket.local, socket.remote));
-                write_table(&mut BufWriter::new(io::stdout().lock()), &sweep.sockets, &chosen)?;
+                write_table(&mut BufWriter::new(results()), &sweep.sockets, &chosen)?;
                 (sweep.sockets.len(), sweep.seen)
             }
             OutputFormat::Json => document::print(&filter, &chosen)?,

@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use super::signals::stop_flag;
 use super::watched::WatchedSource;
+use crate::cli::output::stdout::terminal_width;
 use crate::failure::Failure;
 use crate::units::time_within;
 use crate::view::theme::Theme;
@@ -32,7 +33,7 @@ impl Args {
     ///
     /// Errors: no terminal; the tracer lacks a requirement; the recording cannot be read.
     pub fn run(&self) -> Result<()> {
-        if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
+        if !(terminal_width().is_some() && io::stdin().is_terminal()) {
             let refusal = Failure::usage("cannot draw: this is not a terminal");
             return Err(refusal.hint("`tccc sockets` and `tccc trace` print what `tccc top` shows").into());
         }

@@ -1,10 +1,11 @@
 //! `tccc traffic`: the sender or receiver that `tccc run` starts in a run's namespaces.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 
+use crate::cli::output::results;
 use crate::failure::Failure;
 use crate::lab::traffic::child::{self, ChildPlace, TrafficTask};
 
@@ -29,7 +30,7 @@ impl Args {
         let task: TrafficTask = parse("task", &self.task)?;
         place.enter()?;
         let told = serde_json::to_string(&child::work(&task)?).context("encode the result")?;
-        Ok(writeln!(io::stdout(), "{told}")?)
+        Ok(writeln!(results(), "{told}")?)
     }
 }
 

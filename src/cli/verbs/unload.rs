@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::cli::effect::Effect;
 use crate::cli::output::plain::write_columns;
-use crate::cli::output::{note, warn};
+use crate::cli::output::{note, results, warn};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
 use crate::kernel::socket::Holder;
@@ -43,13 +44,17 @@ pub struct Args {
 }
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        Effect::change(self.dry_run, "`tccc load` loads it again")
+    }
+
     /// Errors: tccc did not load the name; not permitted; it is still registered afterwards.
     pub fn run(&self) -> Result<()> {
         let features = Features::probe()?;
         if self.dry_run {
             return self.print_plan(&features);
         }
-        let mut out = io::stdout().lock();
+        let mut out = results();
         let mut failed = Vec::new();
         let (mut is_empty, done) = match &self.name {
             Some(name) => {
@@ -93,7 +98,7 @@ impl Args {
             Some(name) => vec![loader::ours(name, &store, features)?],
             None => survey::instances(&store, features)?,
         };
-        let mut out = io::stdout().lock();
+        let mut out = results();
         for instance in wanted.iter().filter(|instance| instance.standing() != Standing::Run) {
             writeln!(out, "unloading \"{}\" would", instance.name)?;
             loader::plan(instance)?.iter().try_for_each(|change| writeln!(out, "  {change}"))?;

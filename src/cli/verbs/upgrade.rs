@@ -1,6 +1,6 @@
 //! `tccc upgrade` and `tccc rollback`: replace the code under a loaded name without a gap, and restore it.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use super::load::{TrialShare, find};
 use super::risk::{Acceptance, AlgorithmRisk, is_given_unasked};
 use crate::catalog::Algorithm;
 use crate::catalog::tunable::Setting;
-use crate::cli::output::note;
+use crate::cli::effect::Effect;
+use crate::cli::output::{note, results};
 use crate::failure::Failure;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
@@ -84,6 +85,14 @@ pub struct Rollback {
 }
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        let undo = match self.trial {
+            Some(_) => "`tccc policy abort` undoes it".to_owned(),
+            None => format!("`tccc rollback {}` undoes it", self.name),
+        };
+        Effect::change(self.dry_run, undo)
+    }
+
     /// Errors: the name is not loaded; a wrong argument; a refusal of the kernel.
     pub fn run(&self) -> Result<()> {
         privilege::require(&format!("upgrade \"{}\"", self.name), &RIGHTS)?;
@@ -108,7 +117,7 @@ impl Args {
             return Err(Failure::usage(what).hint("add `--trial TIME`").into());
         }
         self.admit(&request, &record)?;
-        let mut out = io::stdout().lock();
+        let mut out = results();
         if self.dry_run {
             loader::verify(&request, &features)?;
             writeln!(out, "the new code passes the verifier; upgrading \"{}\" would", self.name)?;
@@ -155,11 +164,15 @@ impl Args {
 }
 
 impl Rollback {
+    pub fn effect(&self) -> Effect {
+        Effect::change(self.dry_run, format!("`tccc rollback {}` undoes it", self.name))
+    }
+
     /// Errors: the name is not loaded; no earlier code is kept.
     pub fn run(&self) -> Result<()> {
         privilege::require(&format!("roll back \"{}\"", self.name), &RIGHTS)?;
         let features = Features::probe()?;
-        let mut out = io::stdout().lock();
+        let mut out = results();
         if self.dry_run {
             loader::upgrade::check(&self.name, &features, true)?;
             writeln!(out, "rolling back \"{}\" would", self.name)?;

@@ -7,7 +7,8 @@ use anyhow::Result;
 
 use super::file::PolicyFile;
 use crate::catalog;
-use crate::cli::output::note;
+use crate::cli::effect::Effect;
+use crate::cli::output::{note, results};
 use crate::cli::verbs::confirm::TRIALS;
 use crate::cli::verbs::guard::{forecast, guard_command};
 use crate::cli::verbs::risk::{Acceptance, AlgorithmRisk, note_patents};
@@ -53,6 +54,10 @@ pub struct Args {
 }
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        Effect::change(self.dry_run, "`tccc policy abort` ends a trial, and `tccc policy remove` removes the policy")
+    }
+
     /// Errors: mistakes in the file; a missing requirement of this host; a refusal of the kernel.
     pub fn run(&self) -> Result<()> {
         let mut policy = self.file.read()?;
@@ -62,7 +67,7 @@ impl Args {
         if !self.dry_run {
             trial::sweep()?;
         }
-        let mut out = io::stdout().lock();
+        let mut out = results();
         if self.dry_run {
             let plan = change::plan(&policy, self.live).map_err(|error| self.file.blame(error))?;
             writeln!(out, "applying {} would", self.file.file.display())?;
@@ -78,11 +83,11 @@ impl Args {
             let applied = change::apply(&policy, Some(&path), GenerationRole::Permanent, self.live);
             return print(&mut out, &applied.map_err(|error| self.file.blame(error))?);
         }
-        forecast(&mut out, &policy, self.trial)?;
         let (subject, patience, live, loaded) = (TrialSubject::Policy, self.trial, self.live, Vec::new());
         let plan = TrialPlan { subject, policy, patience, live, loaded };
         let applied = trial::begin(&plan, Some(&path), &mut guard_command());
         print(&mut out, &applied.map_err(|error| self.file.blame(error))?)?;
+        forecast(&mut out, &plan.policy, self.trial)?;
         match patience {
             Some(patience) => note(&format!("undone in {} unless `tccc confirm` follows", format_duration(patience))),
             None => {

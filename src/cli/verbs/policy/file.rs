@@ -1,12 +1,13 @@
 //! `tccc policy check` and `tccc policy diff`: what a policy file would do on this host, and how it differs from the
 //! rules in force.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use similar::TextDiff;
 
+use crate::cli::output::results;
 use crate::cli::verbs::risk::AlgorithmRisk;
 use crate::failure::Failure;
 use crate::plain::count;
@@ -59,7 +60,7 @@ impl CheckArgs {
         let policy = self.file.read()?;
         let to_load = resolve::to_load(&policy).map_err(|error| self.file.blame(error))?;
         resolve::check_limits(&policy).map_err(|error| self.file.blame(error))?;
-        let mut out = io::stdout().lock();
+        let mut out = results();
         let rules = count(policy.rules.len(), "rule");
         writeln!(out, "{}: {rules}, no mistakes", self.file.file.display())?;
         for algorithm in to_load {
@@ -97,9 +98,9 @@ impl DiffArgs {
         let file = self.file.file.display().to_string();
         let mut unified = diff.unified_diff();
         let text = unified.context_radius(CONTEXT_LINES).header("now", &file).to_string();
-        io::stdout().lock().write_all(text.as_bytes())?;
+        results().write_all(text.as_bytes())?;
         if self.exit_code && now != then {
-            io::stdout().flush()?;
+            results().flush()?;
             std::process::exit(1);
         }
         Ok(())

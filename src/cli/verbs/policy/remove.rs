@@ -1,11 +1,12 @@
 //! `tccc policy remove`: remove all rules.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use anyhow::Result;
 
 use super::apply::write_moves;
-use crate::cli::output::note;
+use crate::cli::effect::Effect;
+use crate::cli::output::{note, results};
 use crate::policy::change;
 use crate::trial::end;
 
@@ -27,9 +28,13 @@ pub struct Args {
 }
 
 impl Args {
+    pub fn effect(&self) -> Effect {
+        Effect::change(self.dry_run, "`tccc policy apply` applies a policy again")
+    }
+
     /// Errors: not permitted; the BPF file system is read-only.
     pub fn run(&self) -> Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = results();
         if self.dry_run {
             let plan = change::removal_plan(self.live)?;
             let what = if plan.is_empty() { "there is no policy" } else { "removing the policy would" };

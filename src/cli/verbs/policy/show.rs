@@ -1,6 +1,6 @@
 //! `tccc policy show`: the rules in force, and what they have done.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::cli::output::plain::write_columns;
-use crate::cli::output::{warn, write_json};
+use crate::cli::output::{results, warn, write_json};
 use crate::policy::change;
 use crate::policy::counts::{ArmCounts, PolicyCounts};
 use crate::policy::file::write;
@@ -54,7 +54,7 @@ impl Args {
     pub fn run(&self) -> Result<()> {
         let standing = change::standing()?;
         let generation = standing.generation.as_ref();
-        let mut out = io::stdout().lock();
+        let mut out = results();
         match self.output {
             PolicyFormat::Json => {
                 let document = PolicyDocument {

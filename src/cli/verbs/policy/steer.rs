@@ -1,9 +1,11 @@
 //! `tccc policy pause`, `resume`, `promote` and `abort`: manual control of the running trial.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use anyhow::Result;
 
+use crate::cli::effect::Effect;
+use crate::cli::output::results;
 use crate::failure::Failure;
 use crate::trial::{end, steer};
 
@@ -35,8 +37,17 @@ pub enum Steer {
 }
 
 impl Steer {
+    pub fn effect(&self) -> Effect {
+        Effect::Change(match self {
+            Steer::Pause => "`tccc policy resume` undoes it".to_owned(),
+            Steer::Resume => "`tccc policy pause` undoes it".to_owned(),
+            Steer::Promote { .. } => "`tccc policy abort` ends the trial".to_owned(),
+            Steer::Abort => "`tccc policy apply` begins a trial again".to_owned(),
+        })
+    }
+
     pub fn run(&self) -> Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = results();
         match self {
             Steer::Pause => {
                 steer::set_paused(true)?;

@@ -1,6 +1,6 @@
 //! The engines, ready to execute the runs of a scenario.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::args::{Args, LinkChoice, NetworkChoice};
 use super::planned::Planned;
 use super::progress::{Display, ProgressFile};
-use crate::cli::output::{note, warn};
+use crate::cli::output::{note, results, warn};
 use crate::emulate::mininet::Mininet;
 use crate::emulate::netem::{self, Netem};
 use crate::emulate::netns::Namespaces;
@@ -114,7 +114,7 @@ impl Call<'_> {
             display.say(&format!("tccc: warning: {notice}"));
         }
         let text = report::render(&report::load(out)?, report::ReportFormat::Text)?;
-        write!(io::stdout(), "{text}\nresults: {}\n", out.display())?;
+        write!(results(), "{text}\nresults: {}\n", out.display())?;
         Ok(outcome)
     }
 }

@@ -1,7 +1,7 @@
 //! The blocks of all requested scenarios, numbered together: the tasks that a cluster's scheduler deals out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use super::args::Args;
 use super::planned::Planned;
 use crate::catalog;
+use crate::cli::output::results;
 use crate::lab::cost::{self, Jobs};
 use crate::lab::part::blocks;
 use crate::lab::results::Finished;
@@ -91,7 +92,7 @@ pub(super) fn print(planned: &[Planned], args: &Args) -> Result<()> {
         },
         blocks,
     };
-    Ok(writeln!(io::stdout(), "{}", serde_json::to_string(&document).context("write the plan")?)?)
+    Ok(writeln!(results(), "{}", serde_json::to_string(&document).context("write the plan")?)?)
 }
 
 /// Equal digests mean the same blocks of the same experiment by the same program.

@@ -1,6 +1,6 @@
 //! `tccc run --dry-run`: prints the plan.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::args::Args;
 use super::planned::Planned;
 use super::progress;
-use crate::cli::output::warn;
+use crate::cli::output::{results, warn};
 use crate::lab::part::Part;
 use crate::lab::results::OpenResultDir;
 use crate::model::run::Engine;
@@ -27,7 +27,7 @@ pub(super) fn print_plans(planned: &[Planned], part: &Part, args: &Args) -> Resu
         total += print_plan(one, part, args)?;
     }
     if planned.len() > 1 {
-        writeln!(io::stdout(), "{} scenarios: about {}", planned.len(), progress::seconds(total))?;
+        writeln!(results(), "{} scenarios: about {}", planned.len(), progress::seconds(total))?;
     }
     Ok(())
 }
@@ -37,7 +37,7 @@ fn print_plan(planned: &Planned, part: &Part, args: &Args) -> Result<Duration> {
     let Planned { scenario, plan, out } = planned;
     let runs = part.runs(scenario, plan)?;
     let forecast = args.forecast(planned, &runs)?;
-    let mut text = io::stdout().lock();
+    let mut text = results();
     let (profile, seed, repeats) = (plan.profile.name(), plan.seed, plan.repeats);
     writeln!(text, "{}: {}", scenario.name, scenario.title)?;
     let of_first = if plan.cells.len() > 1 { " of the first cell" } else { "" };
