@@ -8,11 +8,13 @@ use super::difference::ApplyStep;
 use super::{Declaration, Declared, DeclaredPolicy};
 use crate::kernel::probe::Features;
 use crate::loader::{self, LoadOptions, load};
-use crate::policy::change;
 use crate::policy::generation::GenerationRole;
 use crate::policy::record::TrialSubject;
+use crate::policy::rule::Policy;
+use crate::policy::{change, file};
 use crate::state::{DeclaredIn, Record, Store};
-use crate::trial::{self, TrialPlan};
+use crate::trial::journal::{self, TrialResult};
+use crate::trial::{self, TrialPlan, end, progress};
 
 /// What the steps need besides the declaration.
 pub struct Tools<'a> {
@@ -39,7 +41,7 @@ pub fn carry_out(step: &ApplyStep, declaration: &Declaration, tools: &mut Tools<
         }
         ApplyStep::Keep(name) => keep(name, declaration),
         ApplyStep::ApplyPolicy => apply_policy(declaration, tools),
-        ApplyStep::RemovePolicy => change::remove(false).map(drop),
+        ApplyStep::RemovePolicy => end::remove_policy(false, "the policy is no longer declared").map(drop),
         ApplyStep::SetDefault(name) => {
             loader::make_default(name)?;
             keep(name, declaration)
@@ -74,9 +76,12 @@ fn keep(name: &str, declaration: &Declaration) -> Result<()> {
 }
 
 fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> {
-    let DeclaredPolicy { file, policy } = declaration.policy.as_ref().context("find the policy in the declaration")?;
+    let DeclaredPolicy { file: path, policy } =
+        declaration.policy.as_ref().context("find the policy in the declaration")?;
+    let concluded = concluded(policy);
+    let policy = concluded.as_ref().unwrap_or(policy);
     if policy.rules.iter().all(|rule| rule.trial.is_none()) {
-        return change::apply(policy, Some(file), GenerationRole::Permanent, false).map(drop);
+        return change::apply(policy, Some(path), GenerationRole::Permanent, false).map(drop);
     }
     let plan = TrialPlan {
         subject: TrialSubject::Policy,
@@ -85,5 +90,11 @@ fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> 
         live: false,
         loaded: Vec::new(),
     };
-    trial::begin(&plan, Some(file), &mut (tools.guard)()).map(drop)
+    trial::begin(&plan, Some(path), &mut (tools.guard)()).map(drop)
+}
+
+/// The rules as they were at the end of a trial that was kept. `None` if no trial of them was kept.
+fn concluded(policy: &Policy) -> Option<Policy> {
+    let kept = journal::last_of(&file::digest(policy)).filter(|end| end.result == TrialResult::Kept)?;
+    Some(progress::concluded(policy, &kept.steps?))
 }

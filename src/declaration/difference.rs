@@ -11,10 +11,11 @@ use crate::kernel::probe::Features;
 use crate::kernel::{cgroup, congestion};
 use crate::loader;
 use crate::loader::survey::{self, Instance, Standing};
-use crate::policy::record::{GenerationRecord, TrialResult, TrialSubject};
+use crate::policy::record::{GenerationRecord, TrialSubject};
 use crate::policy::rule::{Policy, Rule};
 use crate::policy::{change, file};
 use crate::state::{Attachment, DeclaredIn, Record, Store};
+use crate::trial::journal::TrialResult;
 use crate::trial::{self, journal};
 
 /// One difference between the host and the declaration.
@@ -188,11 +189,7 @@ fn why_not_now(policy: &Policy) -> Result<Option<String>> {
     if let Some(trial) = trial::current()? {
         return Ok(Some(format!("{} is on trial: confirm or abort it first", trial.subject.phrase())));
     }
-    let digest = file::digest(policy);
-    let reverted = journal::last().filter(|end| {
-        let is_it = end.subject == TrialSubject::Policy && end.policy.as_deref() == Some(digest.as_str());
-        is_it && end.result == TrialResult::Reverted
-    });
+    let reverted = journal::last_of(&file::digest(policy)).filter(|end| end.result == TrialResult::Reverted);
     Ok(reverted.map(|end| {
         format!("its trial was reverted at {}: {}; change the file, or use `tccc policy apply`", end.at, end.why)
     }))

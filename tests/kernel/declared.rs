@@ -3,6 +3,7 @@
 use super::*;
 use crate::common::Said;
 use crate::lab::sandbox::registered;
+use crate::lab::trial::{end_guard, last_trial, on_trial, until_no_process};
 
 const POLICY: &str = "version = 1\n[[rule]]\nname = \"all\"\nuse = \"ldk_a\"\n";
 
@@ -165,4 +166,76 @@ fn status_shows_differences_from_the_declaration() {
     let status: Value = run(0, "status -o json").json();
     assert_eq!(status["undeclared"], Value::Array(Vec::new()), "{status}");
     run(0, "unload --all");
+}
+
+/// Declares the policy of a file, and writes it.
+fn declare_policy(lab: &PolicyLab, policy: &str) {
+    declare(lab, &[("10.toml", "version = 1\npolicy = \"p/a.toml\"\n"), ("p/a.toml", policy)]);
+}
+
+const ON_TRIAL: &str = "version = 1
+[[rule]]
+name = \"a\"
+remote_port = 65000
+split = { reno = 50, keep = 50 }
+guard = \"retransmitted<1.5x\"
+deadline = \"1h\"
+";
+
+/// Once a stop, a reboot or a dead guard counted as a judgement, and `tccc apply` refused the policy for ever.
+#[test]
+fn interrupted_trial_begins_again_and_a_judged_one_does_not() {
+    let lab = &enter!(PolicyLab; root, btf, struct_ops, bpffs, cgroup2);
+    declare_policy(lab, ON_TRIAL);
+    let interrupt = |how: &dyn Fn()| {
+        apply(lab, 0, "");
+        assert!(on_trial().is_object());
+        how();
+        assert_eq!((last_trial().0.as_str(), on_trial().is_null()), ("interrupted", true), "{:?}", last_trial());
+    };
+    interrupt(&|| _ = run(0, "unload --all"));
+    interrupt(&|| _ = run(0, "policy remove"));
+    interrupt(&|| _ = end_guard(Signal::SIGTERM));
+    // Other trials do not hide the judgement.
+    apply(lab, 0, "");
+    run(0, "policy abort");
+    apply(lab, 1, "").stdout_has("its trial was reverted at").stdout_has("a person ended it");
+    let other = lab.file("other.toml", &ON_TRIAL.replace("65000", "65001"));
+    check(0, tccc().args(["policy", "apply"]).arg(&other));
+    run(0, "policy remove");
+    apply(lab, 1, "").stdout_has("its trial was reverted at");
+    // A person may overrule it, also if the trial is then interrupted.
+    check(0, tccc().args(["policy", "apply"]).arg(lab.folder().join("tccc/p/a.toml")));
+    run(0, "unload --all");
+    apply(lab, 0, "");
+    run(0, "unload --all");
+}
+
+/// Once each reboot began a rollout again that had been kept.
+#[test]
+fn kept_rollout_is_applied_for_good_with_the_share_of_its_end() {
+    let lab = &enter!(PolicyLab; root, btf, struct_ops, bpffs, cgroup2);
+    let steps =
+        "steps = [{ percent = 5, for = \"1h\" }, { percent = 40, for = \"1h\" }, { percent = 80, for = \"1h\" }]";
+    let rollout = format!("version = 1\n[[rule]]\nname = \"a\"\nremote_port = 65000\nuse = \"reno\"\n{steps}\n");
+    declare_policy(lab, &rollout);
+    apply(lab, 0, "");
+    run(0, "policy promote");
+    run(0, "confirm");
+    run(0, "unload --all");
+    apply(lab, 0, "");
+    let shown: Value = run(0, "policy show -o json").json();
+    assert_eq!(shown["policy"]["rules"][0]["split"]["arms"][0]["portion"], 4000, "{shown}");
+    assert!(on_trial().is_null());
+    assert_settled(lab);
+    // A change of the file is a new rollout.
+    declare_policy(lab, &rollout.replace("80", "90"));
+    check(0, tccc().args(["policy", "remove"]));
+    apply(lab, 0, "");
+    assert!(on_trial().is_object());
+    // Once the removal by a declaration left the guard running and the journal without a line.
+    declare(lab, &[]);
+    apply(lab, 0, "").stdout_has("remove the policy: done");
+    assert_eq!(last_trial(), ("interrupted".to_owned(), "the policy is no longer declared".to_owned()));
+    until_no_process();
 }

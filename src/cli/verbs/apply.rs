@@ -28,7 +28,8 @@ use crate::trial;
 /// What an earlier `tccc apply` loaded is unloaded once no file declares it. What you loaded by hand stays. A second run
 /// changes nothing.
 ///
-/// A policy that its guard reverted is not applied again until its file changes.
+/// A policy whose trial was reverted is not applied again until its file changes. A policy whose trial was kept is applied
+/// without a trial. A trial that was interrupted, for example by a reboot, begins again.
 ///
 /// To undo it, remove the declaration and apply again, or use `tccc unload` and `tccc policy remove`.
 ///

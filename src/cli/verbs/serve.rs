@@ -20,7 +20,7 @@ use crate::kernel::congestion;
 use crate::kernel::probe::Features;
 use crate::loader::survey;
 use crate::policy::change;
-use crate::policy::record::{PolicyRecord, TrialResult};
+use crate::policy::record::PolicyRecord;
 use crate::policy::rule::Rule;
 use crate::serve::{
     self, AccessToken, ArmShare, ExporterSettings, Listen, PolicyNow, Pulse, ReadSituation, Registered, Situation,
@@ -178,10 +178,8 @@ fn look() -> ReadSituation {
     Box::new(move || {
         let costs = features.as_ref().and_then(|features| cost::costs(features).ok()).unwrap_or_default();
         let registered = features.as_ref().map(registered).unwrap_or_default();
-        let ended = journal::last().map(|end| {
-            let result = if end.result == TrialResult::Kept { "kept" } else { "reverted" };
-            format!("trial of {} was {result}: {}", end.subject.phrase(), end.why)
-        });
+        let ended =
+            journal::last().map(|end| format!("trial of {} was {}: {}", end.subject.phrase(), end.result, end.why));
         (Situation { registered, default: congestion::default().ok(), policy: policy_now(), ended }, costs)
     })
 }

@@ -57,7 +57,7 @@ impl HostTrials {
             // Until the previous policy applies again if the guard dies now; null if unknown.
             "lease_s": lease_ns.map(|until_ns| seconds(until_ns.saturating_sub(now_ns))),
             // Why it is over, if nobody ended it.
-            "over": trial::why_over(trial).ok().flatten(),
+            "over": trial::why_over(trial).ok().flatten().map(|why| why.to_string()),
             "on_fail": view::on_fail(&policy),
             // Identifies the guard's latest look.
             "seen": view.map(|view| view.now_ns.to_string()),

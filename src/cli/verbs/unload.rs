@@ -151,14 +151,14 @@ fn free_of_policy(name: &str) -> Result<(), Failure> {
 fn end_trial(out: &mut impl Write, name: &str) -> Result<bool> {
     let trial = trial::current()?.filter(|trial| trial.loaded.iter().any(|other| other == name));
     let Some(trial) = trial else { return Ok(false) };
-    end::revert("it was unloaded")?;
+    end::interrupt("it was unloaded")?;
     writeln!(out, "the trial of {} is over", trial.subject.phrase())?;
     Ok(true)
 }
 
 /// Removes the policy with its algorithms and ends its trial; returns whether there was anything to remove.
 fn remove_policy(out: &mut impl Write) -> Result<bool> {
-    let removed = end::remove_policy(false)?;
+    let removed = end::remove_policy(false, end::REMOVED)?;
     if removed.was_there {
         writeln!(out, "the policy is removed")?;
     }

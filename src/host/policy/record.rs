@@ -116,28 +116,6 @@ pub enum RuleState {
     Passed,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrialEnd {
-    pub subject: TrialSubject,
-    pub generation: u32,
-    pub result: TrialResult,
-    /// RFC 3339.
-    pub at: String,
-    pub why: String,
-    /// The incident's folder if a limit was crossed.
-    pub incident: Option<PathBuf>,
-    /// SHA-256 of the rules on trial.
-    #[serde(default)]
-    pub policy: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TrialResult {
-    Kept,
-    Reverted,
-}
-
 impl TrialRecord {
     /// The end of a lease that is renewed at `now_ns`, never past the deadline. CLOCK_BOOTTIME, nanoseconds.
     pub fn lease_from(&self, now_ns: u64) -> u64 {

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 
+use super::journal::{TrialEnd, TrialResult};
+use super::standing::Over;
 use super::{journal, standing, swap, view};
 use crate::failure::Failure;
 use crate::fault;
@@ -17,7 +19,7 @@ use crate::loader;
 use crate::policy::change::{self, Removed};
 use crate::policy::generation::{self, GenerationRole, NewGeneration};
 use crate::policy::pins::PolicyPins;
-use crate::policy::record::{PolicyRecord, TrialEnd, TrialRecord, TrialResult, TrialSubject};
+use crate::policy::record::{PolicyRecord, TrialRecord, TrialSubject};
 use crate::policy::sweep::{self, SweepParts};
 use crate::policy::table::RuleTables;
 use crate::state::pins::Pins;
@@ -26,30 +28,65 @@ use crate::state::{LockSubject, Locked, Record, Store};
 /// A guard that is not stopped ends within this time after a signal.
 const GUARD_GONE_WITHIN: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(5);
+pub const REMOVED: &str = "the policy was removed";
 pub(super) const CONFIRMED: &str = "a person confirmed it";
 
-/// Reverts the running trial: the previous generation decides again. `None` without a trial.
-///
-/// Errors: not permitted; the previous generation is gone.
-pub fn revert(why: &str) -> Result<Option<TrialEnd>> {
-    revert_where(|_| true, why, None)
+/// How a trial ends, and why.
+#[derive(Debug, Clone)]
+pub(super) struct Ending {
+    result: TrialResult,
+    why: String,
+    incident: Option<PathBuf>,
 }
 
-/// Like [`revert`], but only the trial that is meant. `incident` is the folder with the facts about a crossed limit.
-pub(super) fn revert_where(
-    is_meant: impl Fn(&TrialRecord) -> bool,
-    why: &str,
-    incident: Option<PathBuf>,
-) -> Result<Option<TrialEnd>> {
+impl Ending {
+    /// `folder` is for the facts about a crossed limit.
+    pub fn with_incident(self, folder: Option<PathBuf>) -> Self {
+        Ending { incident: folder, ..self }
+    }
+
+    fn kept(why: impl Into<String>) -> Self {
+        Ending { result: TrialResult::Kept, why: why.into(), incident: None }
+    }
+
+    pub fn reverted(why: impl Into<String>) -> Self {
+        Ending { result: TrialResult::Reverted, ..Ending::kept(why) }
+    }
+
+    pub fn interrupted(why: impl Into<String>) -> Self {
+        Ending { result: TrialResult::Interrupted, ..Ending::kept(why) }
+    }
+
+    fn of(over: Over) -> Self {
+        if over == Over::TooLate { Ending::reverted(over.to_string()) } else { Ending::interrupted(over.to_string()) }
+    }
+}
+
+/// Reverts the running trial, because a person judged it: the previous generation decides again. `None` without a trial.
+///
+/// Errors: not permitted; the previous generation is gone.
+pub fn abort() -> Result<Option<TrialEnd>> {
+    revert_where(|_| true, Ending::reverted("a person ended it"))
+}
+
+/// Reverts the running trial without a judgement. `None` without a trial.
+///
+/// Errors: as [`abort`].
+pub fn interrupt(why: &str) -> Result<Option<TrialEnd>> {
+    revert_where(|_| true, Ending::interrupted(why))
+}
+
+/// Reverts the running trial if it is the one that is meant.
+pub(super) fn revert_where(is_meant: impl Fn(&TrialRecord) -> bool, ending: Ending) -> Result<Option<TrialEnd>> {
     let lock = standing::lock()?;
     let Some(trial) = standing::current()?.filter(is_meant) else { return Ok(None) };
-    let end = revert_locked(&lock, &trial, why, incident)?;
+    let end = revert_locked(&lock, &trial, ending)?;
     dismiss(lock, &trial);
     Ok(Some(end))
 }
 
 /// Once the previous generation decides again, later steps run even if one fails. Returns the first failure at the end.
-fn revert_locked(_trial: &Locked, trial: &TrialRecord, why: &str, incident: Option<PathBuf>) -> Result<TrialEnd> {
+fn revert_locked(_trial: &Locked, trial: &TrialRecord, ending: Ending) -> Result<TrialEnd> {
     let store = Store::of_host();
     let pins = PolicyPins::of(Pins::writable()?);
     // Held open, because the labels of open connections outlive the policy's pins.
@@ -60,7 +97,7 @@ fn revert_locked(_trial: &Locked, trial: &TrialRecord, why: &str, incident: Opti
         unload_all(&trial.loaded),
         change::unload_unneeded().map(drop),
     ];
-    let end = finish(trial, TrialResult::Reverted, why, incident);
+    let end = finish(trial, ending);
     rest.into_iter().collect::<Result<Vec<()>>>().map(|_| end)
 }
 
@@ -86,7 +123,8 @@ pub fn unload_all(names: &[String]) -> Result<()> {
 /// Undoes the steps of a trial that could not begin.
 pub(super) fn undo_begin(lock: &Locked, began_ns: u64, loaded: &[String]) -> Result<()> {
     if let Some(trial) = standing::current()?.filter(|trial| trial.began_ns == began_ns) {
-        revert_locked(lock, &trial, "it could not begin", None)?;
+        let trial = TrialRecord { policy: None, ..trial }; // it says nothing about its rules
+        revert_locked(lock, &trial, Ending::interrupted("it could not begin"))?;
     }
     unload_all(loaded)
 }
@@ -119,18 +157,18 @@ fn clear() -> Result<()> {
     let lock = standing::lock()?;
     let Some((trial, why)) = standing::over(&PolicyRecord::read(&Store::of_host())?)? else { return Ok(()) };
     if trial.confirmed && carry_out(&trial).is_ok() {
-        finish(&trial, TrialResult::Kept, CONFIRMED, None);
+        finish(&trial, Ending::kept(CONFIRMED));
     } else {
-        revert_locked(&lock, &trial, &why, None)?;
+        revert_locked(&lock, &trial, Ending::of(why))?;
     }
     dismiss(lock, &trial);
     Ok(())
 }
 
-/// Removes the policy, and ends its trial if one is running.
+/// Removes the policy, and interrupts its trial if one is running.
 ///
 /// Errors: as [`change::remove`].
-pub fn remove_policy(live: bool) -> Result<Removed> {
+pub fn remove_policy(live: bool, why: &str) -> Result<Removed> {
     if PolicyPins::of_host().is_none() {
         return change::remove(live);
     }
@@ -140,7 +178,7 @@ pub fn remove_policy(live: bool) -> Result<Removed> {
     let removed = change::remove(live)?;
     if let Some(trial) = &trial {
         unload_all(&trial.loaded)?;
-        finish(trial, TrialResult::Reverted, "the policy was removed", None);
+        finish(trial, Ending::interrupted(why));
         dismiss(lock, trial);
     } else {
         drop(lock);
@@ -164,7 +202,7 @@ pub(super) fn keep_where(is_meant: impl Fn(&TrialRecord) -> bool, why: &str) -> 
     let lock = standing::lock()?;
     let Some(trial) = standing::current()?.filter(is_meant) else { return Ok(None) };
     if let Some(over) = standing::why_over(&trial)?.filter(|_| !trial.confirmed) {
-        revert_locked(&lock, &trial, &over, None)?;
+        revert_locked(&lock, &trial, Ending::of(over))?;
         dismiss(lock, &trial);
         let what = format!("too late to confirm {}: {over}", trial.subject.phrase());
         return Err(Failure::failed(what).hint("begin the trial again, with more time").into());
@@ -173,7 +211,7 @@ pub(super) fn keep_where(is_meant: impl Fn(&TrialRecord) -> bool, why: &str) -> 
     standing::note(&trial, |noted| noted.confirmed = true)?;
     fault::point("confirm.noted");
     carry_out(&trial).inspect_err(|_| drop(standing::note(&trial, |noted| noted.confirmed = false)))?;
-    let end = finish(&trial, TrialResult::Kept, why, None);
+    let end = finish(&trial, Ending::kept(why));
     dismiss(lock, &trial);
     Ok(Some(end))
 }
@@ -225,15 +263,19 @@ pub(super) fn swap_back() -> Result<()> {
 }
 
 /// Writes the end of the trial to the journal. A failure to write it does not matter.
-fn finish(trial: &TrialRecord, result: TrialResult, why: &str, incident: Option<PathBuf>) -> TrialEnd {
+fn finish(trial: &TrialRecord, ending: Ending) -> TrialEnd {
+    let Ending { result, why, incident } = ending;
+    let steps = trial.rules.iter().map(|progress| (progress.rule.clone(), progress.step));
     let end = TrialEnd {
         subject: trial.subject.clone(),
         generation: trial.generation,
+        began_ns: trial.began_ns,
         result,
         at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        why: why.to_owned(),
+        why,
         incident,
         policy: trial.policy.clone(),
+        steps: Some(steps.collect()),
     };
     let _ = journal::note(&end);
     end

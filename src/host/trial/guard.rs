@@ -10,7 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use self::watch::{Tick, TrialWatch};
-use super::{end, view};
+use super::end::{self, Ending};
+use super::view;
 use crate::kernel::process::Process;
 use crate::policy::generation;
 use crate::policy::pins::PolicyPins;
@@ -46,7 +47,8 @@ pub fn run(began_ns: u64, starter: Process, layouts: fn() -> Layouts) -> Result<
             return;
         }
         // Ends the trial at once. If this fails too, the lease runs out.
-        let _ = end::revert_where(|trial| trial.began_ns == began_ns, &format!("its guard failed: {error:#}"), None);
+        let ending = Ending::interrupted(format!("its guard failed: {error:#}"));
+        let _ = end::revert_where(|trial| trial.began_ns == began_ns, ending);
     });
     view::tidy();
     ended
@@ -100,7 +102,8 @@ impl Guard {
         self.cache.refresh()?;
         let Some((trial, generation)) = self.cache.trial(self.began_ns) else { return Ok(Tick::Over) };
         if self.stop.load(Ordering::Relaxed) {
-            return end::revert_where(is_own, "its guard received a signal to end", None).map(|_| Tick::Over);
+            let ending = Ending::interrupted("its guard received a signal to end");
+            return end::revert_where(is_own, ending).map(|_| Tick::Over);
         }
         let record = &self.cache.record;
         if self.watch.as_ref().is_none_or(|watch| watch.generation != generation.number) {
@@ -110,7 +113,7 @@ impl Guard {
         let watch = self.watch.as_mut().context("find the state of the guard")?;
         if let Some(gap) = watch.renew(trial)? {
             let why = format!("its guard did not run for {:.0} s, and the lease expired", gap.as_secs_f64());
-            return end::revert_where(is_own, &why, None).map(|_| Tick::Over);
+            return end::revert_where(is_own, Ending::interrupted(why)).map(|_| Tick::Over);
         }
         if trial.confirmed {
             // The command that confirmed the trial holds the lock. If it was killed, this finishes its work.

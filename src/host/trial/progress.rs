@@ -1,5 +1,7 @@
 //! Decides from the guard's latest look whether a trial continues, a share rises, or the trial ends.
 
+use std::collections::BTreeMap;
+
 use crate::policy::record::{RuleProgress, RuleState, TrialRecord};
 use crate::policy::rule::{Arm, OnFail, Policy, Rule, Undecided};
 use crate::units::format_duration;
@@ -140,10 +142,20 @@ pub fn advance(progress: &mut RuleProgress, rule: &Rule, now_ns: u64) -> bool {
 
 /// The policy with the share of each rule's current step.
 pub fn at_progress(policy: &Policy, rules: &[RuleProgress]) -> Policy {
+    at_steps(policy, |rule| Some(rules.iter().find(|progress| progress.rule == rule)?.step))
+}
+
+/// The permanent policy after a trial that ended at these steps of its rules.
+pub fn concluded(policy: &Policy, steps: &BTreeMap<String, usize>) -> Policy {
+    let mut policy = at_steps(policy, |rule| steps.get(rule).copied());
+    policy.rules.iter_mut().for_each(|rule| rule.trial = None);
+    policy
+}
+
+fn at_steps(policy: &Policy, step_of: impl Fn(&str) -> Option<usize>) -> Policy {
     let mut policy = policy.clone();
     for rule in &mut policy.rules {
-        let progress = rules.iter().find(|progress| progress.rule == rule.name);
-        let portion = progress.and_then(|progress| rule.steps().get(progress.step)).map(|step| step.portion);
+        let portion = step_of(&rule.name).and_then(|step| rule.steps().get(step)).map(|step| step.portion);
         if let (Some(portion), Some(first)) = (portion, rule.split.arms.first()) {
             rule.split.arms = Arm::with_rest(first.treatment.clone(), portion);
         }

@@ -3,9 +3,10 @@
 use std::io::ErrorKind;
 
 use anyhow::{Context, Result};
+use derive_more::Display;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::progress;
+use super::progress::TOO_LATE;
 use crate::kernel::{bpf, clock};
 use crate::policy::generation;
 use crate::policy::pins::PolicyPins;
@@ -72,28 +73,41 @@ pub fn lease_of(trial: &TrialRecord) -> Result<Option<u64>> {
     Ok(bytes.and_then(|bytes| bytes.try_into().ok()).map(u64::from_ne_bytes))
 }
 
+/// Why a trial is over although nobody ended it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display)]
+pub enum Over {
+    #[display("{TOO_LATE}")]
+    TooLate,
+    #[display("its guard was stopped, and the lease expired")]
+    GuardStopped,
+    #[display("its guard died, and the lease expired")]
+    GuardDied,
+    #[display("the command that began or ended it was killed")]
+    CommandKilled,
+}
+
 /// A trial that is over although nobody ended it, and why.
-pub(super) fn over(record: &PolicyRecord) -> Result<Option<(TrialRecord, String)>> {
+pub(super) fn over(record: &PolicyRecord) -> Result<Option<(TrialRecord, Over)>> {
     if let Some(trial) = deciding(record) {
         return Ok(why_over(&trial)?.map(|why| (trial, why)));
     }
     let interrupted = recorded(record).filter(|trial| !trial.guard.lives());
-    Ok(interrupted.map(|trial| (trial, "the command that began or ended it was killed".to_owned())))
+    Ok(interrupted.map(|trial| (trial, Over::CommandKilled)))
 }
 
 /// Why a trial is over although nobody ended it. `None` while it runs.
 ///
 /// Errors: the lease cannot be read.
-pub fn why_over(trial: &TrialRecord) -> Result<Option<String>> {
+pub fn why_over(trial: &TrialRecord) -> Result<Option<Over>> {
     let Some(until_ns) = lease_of(trial)? else { return Ok(None) };
-    let now_ns = clock::boottime_ns()?;
-    if now_ns < until_ns {
+    if clock::boottime_ns()? < until_ns {
         return Ok(None);
     }
-    let is_late = trial.deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns);
-    Ok(Some(match (is_late, trial.guard.lives()) {
-        (true, _) => progress::TOO_LATE.to_owned(),
-        (false, true) => "its guard was stopped, and the lease expired".to_owned(),
-        (false, false) => "its guard died, and the lease expired".to_owned(),
+    // A lease that was lost earlier ends before the deadline.
+    let was_held = trial.deadline_ns.is_some_and(|deadline_ns| until_ns >= deadline_ns);
+    Ok(Some(match (was_held, trial.guard.lives()) {
+        (true, _) => Over::TooLate,
+        (false, true) => Over::GuardStopped,
+        (false, false) => Over::GuardDied,
     }))
 }

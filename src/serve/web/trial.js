@@ -7,6 +7,7 @@ import * as format from "./format.js";
 import { ending, endsIn } from "./trials.js";
 
 const RULE_STATES = { judged: "judged by the guard", frozen: "frozen: it stays until a person decides", passed: "passed" };
+const RESULTS = { kept: "Kept", reverted: "Reverted", interrupted: "Interrupted" };
 const ON_FAIL = { revert: "every connection is decided as before, and an incident is written", freeze: "the share stays as it is until a person decides" };
 const UNDECIDED = { revert: "every connection is decided as before", proceed: "the rule proceeds anyway", hold: "it waits until the guard can tell" };
 
@@ -66,10 +67,9 @@ export class TrialView {
   #showEnd(last) {
     this.ended.hidden = !last;
     if (!last) return;
-    const isBad = last.result === "reverted";
-    this.ended.classList.toggle("bad", isBad);
+    this.ended.classList.toggle("bad", last.result === "reverted");
     const link = last.incident_name ? element("p", {}, element("a", { href: `#/incidents/${last.incident_name}` }, "The incident: evidence, policy and recording")) : null;
-    this.ended.replaceChildren(...[element("h2", {}, isBad ? "Reverted" : "Kept"), element("p", {}, ending(last)),
+    this.ended.replaceChildren(...[element("h2", {}, RESULTS[last.result]), element("p", {}, ending(last)),
       element("p", { class: "count" }, new Date(last.at).toLocaleString()), link].filter(Boolean));
     if (!this.rules) setText(this.heading, "Latest trial");
     else this.evidence.show(this.rules, this.history, () => [element("p", { class: "then" }, "What the guard saw last:")]);

@@ -10,12 +10,12 @@ fn counted() -> [u64; 2] {
 
 /// Asserts that the earlier policy decides again and continues its counts, and that the trial left nothing.
 #[track_caller]
-fn assert_as_before(lab: &TrialLab, before: [u64; 2], why: &str) {
+fn assert_as_before(lab: &TrialLab, before: [u64; 2], [result, why]: [&str; 2]) {
     assert_eq!(lab.given(), BEFORE);
     assert_eq!(counted(), [before[0] + 2, before[1]], "the counts of the earlier policy continue");
     assert!(on_trial().is_null());
     assert_eq!(status()["policy"]["generation"], 1);
-    assert_eq!(last_trial(), ("reverted".to_owned(), why.to_owned()));
+    assert_eq!(last_trial(), (result.to_owned(), why.to_owned()));
     assert!(!is_available(TRIED), "the algorithm that was loaded for the trial is unloaded");
     assert!(!Path::new("/run/tccc/policy/trial.json").exists());
 }
@@ -53,17 +53,17 @@ fn ended_trial_restores_the_earlier_policy() {
     let told = |_: &TrialLab| _ = end_guard(Signal::SIGTERM);
     let waited =
         |lab: &TrialLab| poll_until(SOON, "the time is over", || lab.given() == BEFORE && on_trial().is_null());
-    let check = |time: &str, end: &dyn Fn(&TrialLab), why: &str| {
+    let check = |time: &str, end: &dyn Fn(&TrialLab), ended: [&str; 2]| {
         lab.try_policy(time);
         assert_eq!(lab.given(), TRIED);
         let guard = guard();
         end(lab);
         until_ended(guard);
-        assert_as_before(lab, counted(), why);
+        assert_as_before(lab, counted(), ended);
     };
-    check("1m", &aborted, "a person ended it");
-    check("1m", &told, "its guard received a signal to end");
-    check("5s", &waited, "nobody confirmed it in time");
+    check("1m", &aborted, ["reverted", "a person ended it"]);
+    check("1m", &told, ["interrupted", "its guard received a signal to end"]);
+    check("5s", &waited, ["reverted", "nobody confirmed it in time"]);
     run(0, "policy remove");
 }
 
@@ -83,7 +83,7 @@ fn removed_policy_and_failed_or_ended_trial_leave_nothing() {
     lab.try_policy("1m");
     run(0, "policy remove");
     assert_eq!(lab.given(), DEFAULT);
-    assert_eq!(last_trial(), ("reverted".to_owned(), "the policy was removed".to_owned()));
+    assert_eq!(last_trial(), ("interrupted".to_owned(), "the policy was removed".to_owned()));
     // A trial that cannot begin leaves no guard.
     lab.apply(2, "use = \"no_such\"", "--trial 1m").stderr_has("unknown algorithm \"no_such\"");
     assert!(processes().is_empty());

@@ -22,7 +22,7 @@ fn killed_guard_ends_the_trial_within_the_lease() {
     // The next command that changes something cleans up.
     run(1, "confirm").stderr_has("too late to confirm the policy: its guard died");
     lab.assert_over(BEFORE, "after the cleanup");
-    assert_eq!((last_trial().0.as_str(), is_available(TRIED)), ("reverted", false));
+    assert_eq!((last_trial().0.as_str(), is_available(TRIED)), ("interrupted", false));
     run(0, "policy remove");
 }
 
@@ -44,7 +44,7 @@ fn stopped_guard_does_not_resume_the_trial() {
     });
     assert!(!is_tried, "the trial was resumed");
     let (result, why) = last_trial();
-    assert!(result == "reverted" && why.contains("its guard did not run for"), "{result}: {why}");
+    assert!(result == "interrupted" && why.contains("its guard did not run for"), "{result}: {why}");
     run(0, "policy remove");
 }
 

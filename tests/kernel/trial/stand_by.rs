@@ -24,8 +24,8 @@ fn stand_by_ends_trials_of_dead_guards_when_their_time_is_over() {
     end_guard(Signal::SIGKILL);
     assert_eq!(lab.given(), TRIED, "the lease is not over");
     // The end is recorded after the policy is reverted.
-    let reverted = ("reverted".to_owned(), "its guard died, and the lease expired".to_owned());
-    poll_until(LEASE + SOON, "the trial is cleaned up", || on_trial().is_null() && last_trial() == reverted);
+    let interrupted = ("interrupted".to_owned(), "its guard died, and the lease expired".to_owned());
+    poll_until(LEASE + SOON, "the trial is cleaned up", || on_trial().is_null() && last_trial() == interrupted);
     assert_eq!((lab.given().as_str(), is_available(TRIED)), (BEFORE, false));
 
     run(0, "load dtcp --as ldk_late --confirm 5s");

@@ -39,8 +39,9 @@ fn upgrade_on_trial_can_be_confirmed_or_ended() {
     let aborted = || drop(run(0, "policy abort"));
     let waited = || poll_until(SOON, "the time is over", || on_trial().is_null());
     let unloaded = || drop(run(0, &format!("unload {TRIAL_NAME}")));
-    let ends: [(&str, &dyn Fn()); 3] = [("1m", &aborted), ("5s", &waited), ("1m", &unloaded)];
-    for (time, end) in ends {
+    let ends: [(&str, &dyn Fn(), &str); 3] =
+        [("1m", &aborted, "reverted"), ("5s", &waited, "reverted"), ("1m", &unloaded, "interrupted")];
+    for (time, end, result) in ends {
         begin(&format!("--trial {time} --percent 50")).stdout_has("50 % of the new connections");
         let count = tried(lab);
         assert!((60..140).contains(&count), "{count} of {CONNECTIONS}");
@@ -48,7 +49,7 @@ fn upgrade_on_trial_can_be_confirmed_or_ended() {
         end();
         until_ended(guard);
         assert_eq!((tried(lab), generation(NAME)), (0, (Some(1), None)));
-        assert_eq!((is_available(TRIAL_NAME), last_trial().0.as_str()), (false, "reverted"));
+        assert_eq!((is_available(TRIAL_NAME), last_trial().0.as_str()), (false, result));
     }
     begin("--trial 1m");
     let mut open = choose(lab);

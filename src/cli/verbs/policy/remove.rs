@@ -13,8 +13,9 @@ use crate::trial::end;
 /// Remove the policy, and the algorithms that were loaded with it
 ///
 /// New connections then get the algorithm that they would have without a policy. Open connections keep theirs until
-/// they close; `--live` gives them back their previous one. Ends the trial of a policy. `tccc policy show -o toml`
-/// saves the rules first.
+/// they close; `--live` gives them back their previous one. `tccc policy show -o toml` saves the rules first.
+///
+/// A running trial is interrupted: `tccc apply` may begin it again. `tccc policy abort` ends it with a verdict.
 ///
 /// Example: `tccc policy remove --live`
 #[derive(Debug, clap::Args)]
@@ -42,7 +43,7 @@ impl Args {
             plan.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
             return Ok(());
         }
-        let removed = end::remove_policy(self.live)?;
+        let removed = end::remove_policy(self.live, end::REMOVED)?;
         let what = if removed.was_there { "the policy is removed" } else { "there is no policy" };
         writeln!(out, "{what}")?;
         removed.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unloaded"))?;

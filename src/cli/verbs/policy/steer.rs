@@ -67,7 +67,7 @@ impl Steer {
             }
             Steer::Abort => {
                 let nothing = || Failure::failed("nothing is on trial").hint("`tccc status` shows what is loaded");
-                let ended = end::revert("a person ended it")?.ok_or_else(nothing)?.subject.phrase();
+                let ended = end::abort()?.ok_or_else(nothing)?.subject.phrase();
                 writeln!(out, "the trial of {ended} is over: connections are decided as before")?;
             }
         }

@@ -10,8 +10,9 @@ use serde::Serialize;
 use crate::kernel::clock;
 use crate::plain::count;
 use crate::policy::change::{self, PolicyStanding};
-use crate::policy::record::{TrialEnd, TrialRecord, TrialResult, TrialSubject};
+use crate::policy::record::{TrialRecord, TrialSubject};
 use crate::state::Store;
+use crate::trial::journal::TrialEnd;
 use crate::trial::judge::LimitState;
 use crate::trial::view::{self, RuleView, TrialView};
 use crate::trial::{self, journal};
@@ -90,7 +91,7 @@ fn trial_line(trial: &TrialRecord, store: &Store) -> Result<TrialStatus> {
         guard_pid: trial.guard.pid,
         guard_lives: trial.guard.lives(),
         paused: trial.paused,
-        over: trial::why_over(trial)?,
+        over: trial::why_over(trial)?.map(|why| why.to_string()),
         view: view::read(store),
     })
 }
@@ -107,8 +108,7 @@ pub fn write(out: &mut impl Write, selection: &PolicyStatus) -> io::Result<()> {
     match (&selection.trial, &selection.last_trial) {
         (Some(trial), _) => write_trial(out, trial),
         (None, Some(end)) => {
-            let result = if end.result == TrialResult::Kept { "kept" } else { "reverted" };
-            writeln!(out, "latest trial: {}, {result} at {}: {}", end.subject.phrase(), end.at, end.why)?;
+            writeln!(out, "latest trial: {}, {} at {}: {}", end.subject.phrase(), end.result, end.at, end.why)?;
             let incident = end.incident.as_ref().filter(|folder| folder.exists());
             incident.map_or(Ok(()), |folder| writeln!(out, "  `tccc report {}` shows the evidence", folder.display()))
         }

@@ -16,11 +16,12 @@ use crate::state::Store;
 use crate::state::pins::Pins;
 use crate::trace::gather::Layouts;
 use crate::trial::arms::{ArmCells, ArmCounter};
+use crate::trial::end::{self, Ending};
 use crate::trial::incident::{self, Recent};
 use crate::trial::judge::{self, RuleJudgement, SeenSums};
 use crate::trial::progress::{self, NextMove};
 use crate::trial::view::{self, LookHistory, TrialView};
-use crate::trial::{advance, end, standing};
+use crate::trial::{advance, standing};
 
 /// Interval between looks. The guard looks earlier if something is due.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -179,7 +180,8 @@ impl TrialWatch {
             NextMove::Revert { why, is_incident } => {
                 // Reverts before it writes the incident.
                 let folder = is_incident.then(incident::new_folder);
-                if end::revert_where(is_own, &why, folder.clone())?.is_some()
+                let ending = Ending::reverted(why.clone()).with_incident(folder.clone());
+                if end::revert_where(is_own, ending)?.is_some()
                     && let Some(folder) = folder
                 {
                     self.write_incident(&folder, &why, (trial, generation))?;
