@@ -8,6 +8,7 @@ mod lab;
 mod bpftool;
 mod declared;
 mod features;
+mod histories;
 mod live;
 mod load;
 mod mswift;

@@ -190,10 +190,15 @@ pub fn shorten_lease(lease: Duration) {
 
 /// Processes of tccc in this mount namespace.
 pub fn processes() -> Vec<u32> {
+    processes_of(Path::new(TCCC))
+}
+
+/// Processes of a program in this mount namespace.
+pub fn processes_of(program: &Path) -> Vec<u32> {
     let mounts = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     let own = mounts("thread-self");
     let ours = all_processes().unwrap().flatten().filter(|process| {
-        let is_tccc = process.exe().is_ok_and(|program| program == Path::new(TCCC));
+        let is_tccc = process.exe().is_ok_and(|it| it == program);
         is_tccc && mounts(&process.pid.to_string()) == own && process.is_alive()
     });
     ours.map(|process| process.pid as u32).collect()

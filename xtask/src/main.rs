@@ -11,6 +11,7 @@ mod fleet;
 mod fmt;
 mod fuzz;
 mod guest;
+mod histories;
 #[path = "../../tests/common/state.rs"]
 mod host_state;
 mod made;
@@ -82,6 +83,8 @@ enum Task {
     Selftests(selftests::Arguments),
     /// Compare the ports of the kernel's algorithms with the originals in virtual time; print the table
     Twins(twins::Arguments),
+    /// Take random steps on one host after another, and compare each with a model of the promises
+    Histories(histories::Arguments),
     /// Measure: the link, the cost of tracing, the time to load
     Bench(bench::Arguments),
     /// Bundle the web page of `tccc serve`; test it in a browser
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
         Task::VmBoot(arguments) => vm::boot::run(&arguments),
         Task::Selftests(arguments) => selftests::run(&arguments),
         Task::Twins(arguments) => twins::run(&arguments),
+        Task::Histories(arguments) => histories::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Web(arguments) => web::run(&arguments),
         Task::Pictures => pictures::run(),
