@@ -68,4 +68,4 @@ pub mod view;
 pub mod virtual_time;
 pub mod written;
 
-pub use host::{loader, policy, trial};
+pub use host::{gate, loader, policy, trial};

@@ -8,7 +8,7 @@ pub mod pins;
 mod record;
 mod store;
 
-pub use lock::{LockSubject, Locked, is_held};
+pub use lock::{LockSubject, Locked, SharedLock, is_held};
 pub use record::{Attachment, Code, DeclaredIn, Owner, RECORD_SCHEMA, Record, Unconfirmed};
 pub use store::{FOLDER, Store};
 
@@ -84,6 +84,23 @@ mod tests {
         drop(held);
         assert!(!store.folder().exists());
         assert!(store.try_lock(&name("one")).unwrap().is_some());
+    }
+
+    #[test]
+    fn shared_lock_is_held_by_several_and_keeps_the_subject_from_changing() {
+        let (_place, store) = store();
+        let share = || store.share_within(&LockSubject::Policy, Duration::from_millis(20));
+        let held = [share().unwrap(), share().unwrap()];
+        assert!(store.try_lock(&LockSubject::Policy).unwrap().is_none());
+        assert!(store.try_lock(&LockSubject::Trial).unwrap().is_some());
+        drop(held);
+        let changing = store.lock(LockSubject::Policy).unwrap();
+        let own = std::process::id();
+        let refusal = share().unwrap_err();
+        assert!(is_held(&refusal) && refusal.to_string().contains(&format!("process {own} (")), "{refusal}");
+        drop(changing);
+        drop(share().unwrap());
+        assert!(!store.folder().exists());
     }
 
     /// Any user could take the lock of a folder that everybody can read, and keep every command from working.

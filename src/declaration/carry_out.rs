@@ -6,12 +6,13 @@ use anyhow::{Context, Result};
 
 use super::difference::ApplyStep;
 use super::{Declaration, Declared, DeclaredPolicy};
+use crate::gate;
 use crate::kernel::probe::Features;
 use crate::loader::{self, LoadOptions, load};
-use crate::policy::generation::GenerationRole;
+use crate::policy::file;
+use crate::policy::generation::Base;
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::Policy;
-use crate::policy::{change, file};
 use crate::state::{DeclaredIn, Record, Store};
 use crate::trial::journal::{self, TrialResult};
 use crate::trial::{self, TrialPlan, end, progress};
@@ -81,11 +82,12 @@ fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> 
     let concluded = concluded(policy);
     let policy = concluded.as_ref().unwrap_or(policy);
     if policy.rules.iter().all(|rule| rule.trial.is_none()) {
-        return change::apply(policy, Some(path), GenerationRole::Permanent, false).map(drop);
+        return gate::apply_policy(policy, Some(path), false).map(drop);
     }
     let plan = TrialPlan {
         subject: TrialSubject::Policy,
         policy: policy.clone(),
+        base: Base::Any,
         patience: None,
         live: false,
         loaded: Vec::new(),

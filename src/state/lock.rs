@@ -78,6 +78,13 @@ pub struct Locked {
     _presence: Presence, // dropped after the lock
 }
 
+/// Keeps a subject from changing until it is dropped. Others may hold it at the same time.
+#[derive(Debug)]
+pub struct SharedLock {
+    _lock: Flock<File>,
+    _presence: Presence, // dropped after the lock
+}
+
 /// Shows that a process works in the folder of records.
 #[derive(Debug)]
 struct Presence {
@@ -103,12 +110,23 @@ impl Store {
 
     /// As [`Store::lock`], but waits up to `patience`.
     pub fn lock_within(&self, subject: LockSubject, patience: Duration) -> Result<Locked> {
+        let (lock, presence) = self.wait_for(&subject, FlockArg::LockExclusiveNonblock, patience)?;
+        Ok(Locked { store: self.clone(), subject, _lock: lock, _presence: presence })
+    }
+
+    /// Keeps the subject from changing. As [`Store::lock_within`], but waits only for a process that changes it.
+    pub fn share_within(&self, subject: &LockSubject, patience: Duration) -> Result<SharedLock> {
+        let (lock, presence) = self.wait_for(subject, FlockArg::LockSharedNonblock, patience)?;
+        Ok(SharedLock { _lock: lock, _presence: presence })
+    }
+
+    fn wait_for(&self, subject: &LockSubject, how: FlockArg, patience: Duration) -> Result<(Flock<File>, Presence)> {
         let begin = Instant::now();
         loop {
-            if let Some(locked) = self.try_lock(&subject)? {
+            if let Some(locked) = self.flock(subject, how)? {
                 return Ok(locked);
             }
-            ensure!(begin.elapsed() < patience, self.held(&subject, patience));
+            ensure!(begin.elapsed() < patience, self.held(subject, patience));
             std::thread::sleep(PAUSE);
         }
     }
@@ -117,10 +135,20 @@ impl Store {
     ///
     /// Errors: the folder cannot be made.
     pub fn try_lock(&self, subject: &LockSubject) -> Result<Option<Locked>> {
+        let held = self.flock(subject, FlockArg::LockExclusiveNonblock)?;
+        let locked = |(lock, presence)| Locked {
+            store: self.clone(),
+            subject: subject.clone(),
+            _lock: lock,
+            _presence: presence,
+        };
+        Ok(held.map(locked))
+    }
+
+    fn flock(&self, subject: &LockSubject, how: FlockArg) -> Result<Option<(Flock<File>, Presence)>> {
         let Some(presence) = self.enter()? else { return Ok(None) };
         let file = self.open_lock(&subject.file()).map_err(|error| self.refused(&error))?;
-        let Ok(lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return Ok(None) };
-        Ok(Some(Locked { store: self.clone(), subject: subject.clone(), _lock: lock, _presence: presence }))
+        Ok(Flock::lock(file, how).ok().map(|lock| (lock, presence)))
     }
 
     /// `None` while the last process that left removes the folder.

@@ -19,6 +19,7 @@ use crate::kernel::{congestion, offload};
 use crate::loader::confirm::UndoGuard;
 use crate::loader::{self, LoadOptions, LoadedAlgorithm, Request, load};
 use crate::policy::change::{self, Applied};
+use crate::policy::generation::Base;
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
 use crate::state::Store;
@@ -238,12 +239,13 @@ impl Args {
     /// Adds a rule for a loaded algorithm to the policy, on trial.
     fn begin_trial(&self, name: &str, portion: Portion, patience: Duration) -> Result<Applied> {
         let current = change::current()?;
+        let base = Base::of(current.as_ref());
         let file = current.as_ref().and_then(|generation| generation.file.clone());
-        let base = current.map(|generation| generation.policy).unwrap_or_default();
-        let policy = overlay::with_default(&base, name, Some(self.share.trial()), portion)?;
+        let rules = current.map(|generation| generation.policy).unwrap_or_default();
+        let policy = overlay::with_default(&rules, name, Some(self.share.trial()), portion)?;
         let subject = TrialSubject::Default { name: name.to_owned() };
         let loaded = vec![name.to_owned()];
-        let plan = TrialPlan { subject, policy, patience: Some(patience), live: false, loaded };
+        let plan = TrialPlan { subject, policy, base, patience: Some(patience), live: false, loaded };
         trial::begin(&plan, file.as_deref(), &mut guard_command())
     }
 

@@ -1,11 +1,9 @@
 //! Applies and removes a policy as a whole: the algorithms that its rules name, its generation, and open connections.
 
-use std::path::Path;
-
 use anyhow::Result;
 
 use super::counts::{self, PolicyCounts};
-use super::generation::{self, GenerationRole, NewGeneration};
+use super::generation::{self, Base, NewGeneration};
 use super::pins::PolicyPins;
 use super::record::{GenerationRecord, PolicyRecord, TrialRecord};
 use super::resolve;
@@ -50,12 +48,13 @@ pub struct Removed {
 /// Errors: a rule names an algorithm or a namespace that does not exist; a trial is running; the kernel refuses. The
 /// current policy then stays, and the algorithms just loaded are unloaded.
 /// Side effects: those of [`generation::apply`] and of [`loader::load`].
-pub fn apply(policy: &Policy, file: Option<&Path>, role: GenerationRole, live: bool) -> Result<Applied> {
+pub fn apply(new: NewGeneration, live: bool) -> Result<Applied> {
+    let policy = new.policy;
     privilege::require("apply a policy", &rights(policy, live))?;
     let features = resolve::features()?;
     let loaded = load_missing(policy, features)?;
     fault::point("apply.algorithms");
-    let begun = begin(NewGeneration { policy, file, role }, loaded, features);
+    let begun = begin(new, loaded, features);
     let (generation, loaded) = begun.inspect_err(|_| drop(unload_unneeded()))?;
     let unloaded = unload_unneeded()?;
     let moves = live.then(|| move_open(&generation)).transpose()?;
@@ -124,8 +123,8 @@ pub fn unload_unneeded() -> Result<Vec<String>> {
 
 /// Removes the policy and unloads its algorithms. With `live`, open connections get back their earlier algorithms.
 ///
-/// Errors: not permitted; the BPF file system is read-only.
-pub fn remove(live: bool) -> Result<Removed> {
+/// Errors: another policy than `base` decides; not permitted; the BPF file system is read-only.
+pub fn remove(live: bool, base: Base) -> Result<Removed> {
     privilege::require("remove the policy", &rights(&Policy::default(), live))?;
     let pins = PolicyPins::of_host();
     let store = Store::of_host();
@@ -135,7 +134,11 @@ pub fn remove(live: bool) -> Result<Removed> {
     // Opened before the pins are removed, because the sweep below needs the labels.
     let shared = active.map(|(pins, number)| shared(pins, number)).transpose()?;
     if was_there {
-        generation::remove(&store.lock(LockSubject::Policy)?, pins.as_ref())?;
+        let locked = store.lock(LockSubject::Policy)?;
+        if base != Base::Any {
+            base.check(current()?.map(|generation| generation.number))?;
+        }
+        generation::remove(&locked, pins.as_ref())?;
     }
     let moves = shared.map(|shared| sweep::move_all(&RuleTables::default(), &shared)).transpose()?;
     Ok(Removed { was_there, unloaded: unload_unneeded()?, moves })

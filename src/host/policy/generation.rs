@@ -32,6 +32,32 @@ pub struct NewGeneration<'a> {
     pub policy: &'a Policy,
     pub file: Option<&'a Path>,
     pub role: GenerationRole,
+    pub base: Base,
+}
+
+/// The policy whose rules a new policy contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// The new policy replaces any other.
+    Any,
+    /// The number of the generation, or `None` if there was no policy. During a trial, that from before the trial.
+    Is(Option<u32>),
+}
+
+impl Base {
+    /// The base of a policy that extends `current`.
+    pub fn of(current: Option<&GenerationRecord>) -> Self {
+        Base::Is(current.map(|generation| generation.number))
+    }
+
+    /// Errors: another generation decides by now. Its rules would be lost.
+    pub fn check(self, now: Option<u32>) -> Result<(), Failure> {
+        if self == Base::Any || self == Base::Is(now) {
+            return Ok(());
+        }
+        let now = now.map_or("it was removed".to_owned(), |number| format!("generation {number} decides now"));
+        Err(Failure::again(format!("the policy changed meanwhile: {now}")).hint("run the command again"))
+    }
 }
 
 #[derive(Debug)]
@@ -48,7 +74,8 @@ pub enum GenerationRole {
 
 /// Puts a policy into effect instead of the current one.
 ///
-/// Errors: a trial is running; the kernel refuses; another program allows none beside it. The current policy stays.
+/// Errors: a trial is running; the policy is no longer the base of the new one; the kernel refuses; another program
+/// allows none beside it. The current policy stays.
 /// Side effects: pins, a record, and a program on the root of the cgroups. [`remove`] undoes all of them.
 pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let pins = PolicyPins::of(Pins::writable()?);
@@ -65,6 +92,7 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let before = active(&pins, &record);
     // At every step of a trial, the generation from before the trial decides once the lease expires.
     let previous = within.as_ref().map_or(before, |trial| trial.previous);
+    new.base.check(previous)?;
     let number = record.next_number();
     record.number_arms(new.policy);
     let mut generation = GenerationRecord {

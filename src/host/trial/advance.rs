@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use super::{progress, standing};
 use crate::kernel::clock;
 use crate::policy::change;
-use crate::policy::generation::{self, GenerationRole, NewGeneration};
+use crate::policy::generation::{self, Base, GenerationRole, NewGeneration};
 use crate::policy::record::{RuleProgress, TrialRecord};
 use crate::state::Locked;
 
@@ -32,7 +32,8 @@ pub fn change_progress(_trial: &Locked, seen: &TrialRecord, rules: Vec<RuleProgr
         let generation = record.generation(seen.generation).cloned().context("find the generation on trial")?;
         let policy = progress::at_progress(&generation.policy, &trial.rules);
         let role = GenerationRole::Continues { trial, until_ns };
-        generation::apply(&locked, NewGeneration { policy: &policy, file: generation.file.as_deref(), role })?
+        let file = generation.file.as_deref();
+        generation::apply(&locked, NewGeneration { policy: &policy, file, role, base: Base::Any })?
     };
     if seen.live {
         change::move_open(&applied)?;

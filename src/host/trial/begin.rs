@@ -12,7 +12,7 @@ use crate::fault;
 use crate::kernel::clock;
 use crate::kernel::process::{Detached, Process};
 use crate::policy::change::{self, Applied};
-use crate::policy::generation::GenerationRole;
+use crate::policy::generation::{Base, GenerationRole, NewGeneration};
 use crate::policy::record::{RuleProgress, RuleState, TrialRecord, TrialSubject};
 use crate::policy::rule::{Policy, Rule};
 use crate::policy::{file, resolve};
@@ -29,6 +29,7 @@ pub struct TrialPlan {
     pub subject: TrialSubject,
     /// Includes the rules that the trial adds.
     pub policy: Policy,
+    pub base: Base,
     /// The trial ends after this time unless a person confirms it. `None` if its rules have times.
     pub patience: Option<Duration>,
     /// Move open connections too.
@@ -51,7 +52,10 @@ pub fn begin(plan: &TrialPlan, file: Option<&Path>, guard: &mut Command) -> Resu
         fault::point("trial.guard");
         let trial = trial_of(plan, began_ns, guard.process);
         let deadline_ns = trial.deadline_ns;
-        let applied = change::apply(&plan.policy, file, GenerationRole::Begins(trial), plan.live)?;
+        let applied = change::apply(
+            NewGeneration { policy: &plan.policy, file, role: GenerationRole::Begins(trial), base: plan.base },
+            plan.live,
+        )?;
         fault::point("trial.begun");
         await_first_look(&guard.process);
         check_guarded(&guard.process, deadline_ns)?;

@@ -17,7 +17,7 @@ use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
 use crate::loader;
 use crate::policy::change::{self, Removed};
-use crate::policy::generation::{self, GenerationRole, NewGeneration};
+use crate::policy::generation::{self, Base, GenerationRole, NewGeneration};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, TrialRecord, TrialSubject};
 use crate::policy::sweep::{self, SweepParts};
@@ -170,12 +170,12 @@ fn clear() -> Result<()> {
 /// Errors: as [`change::remove`].
 pub fn remove_policy(live: bool, why: &str) -> Result<Removed> {
     if PolicyPins::of_host().is_none() {
-        return change::remove(live);
+        return change::remove(live, Base::Any);
     }
     let lock = standing::lock()?;
     let record = PolicyRecord::read(&Store::of_host()).unwrap_or_default(); // a damaged record is removed with the rest
     let trial = record.trial.or(record.next_trial);
-    let removed = change::remove(live)?;
+    let removed = change::remove(live, Base::Any)?;
     if let Some(trial) = &trial {
         unload_all(&trial.loaded)?;
         finish(trial, Ending::interrupted(why));
@@ -239,7 +239,7 @@ fn conclude() -> Result<()> {
         let mut policy = generation.policy.clone();
         policy.rules.iter_mut().for_each(|rule| rule.trial = None);
         let (file, role) = (generation.file.as_deref(), GenerationRole::Concludes);
-        generation::apply(&locked, NewGeneration { policy: &policy, file, role })?;
+        generation::apply(&locked, NewGeneration { policy: &policy, file, role, base: Base::Any })?;
     }
     fault::point("confirm.swapped");
     change::unload_unneeded().map(drop)

@@ -13,7 +13,7 @@ use crate::kernel::probe::Features;
 use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, LoadOptions, Request};
 use crate::policy::change;
-use crate::policy::generation::GenerationRole;
+use crate::policy::generation::{Base, GenerationRole, NewGeneration};
 use crate::policy::record::{GenerationRecord, PolicyRecord};
 use crate::policy::rule::Portion;
 use crate::policy::sweep;
@@ -99,13 +99,14 @@ pub(super) fn beside(request: &Request, features: &Features, on_trial: Option<&s
     let name = request.name;
     let earlier = Store::of_host().record(name).with_context(|| format!("find the algorithm \"{name}\""))?;
     let policy = without_trial()?;
-    let base = policy.as_ref().map(|generation| generation.policy.clone()).unwrap_or_default();
+    let base = Base::of(policy.as_ref());
+    let rules = policy.as_ref().map(|generation| generation.policy.clone()).unwrap_or_default();
     let file = policy.as_ref().and_then(|generation| generation.file.clone());
     let bridge = match on_trial {
         Some(name) => name.to_owned(),
         None => free_name(name, earlier.generation + 1)?,
     };
-    let bridged = overlay::with_upgrade(&base, [name, &bridge], None, Portion::ALL)?;
+    let bridged = overlay::with_upgrade(&rules, [name, &bridge], None, Portion::ALL)?;
     if on_trial.is_none() {
         loader::load(&Request { name: &bridge, ..*request }, FOR_RULES, features)?;
     }
@@ -114,7 +115,8 @@ pub(super) fn beside(request: &Request, features: &Features, on_trial: Option<&s
         loader::make_default(&bridge)?;
     }
     let role = if on_trial.is_some() { GenerationRole::Concludes } else { GenerationRole::Permanent };
-    change::apply(&bridged, file.as_deref(), role, false)?;
+    let file = file.as_deref();
+    let applied = change::apply(NewGeneration { policy: &bridged, file, role, base }, false)?;
     fault::point("beside.bridged");
     end::unload_all(&[name.to_owned()])?; // may be unloaded already, because no rule names it
     let loaded = loader::load(request, LoadOptions { with_policy: earlier.with_policy, ..FOR_RULES }, features)?;
@@ -123,9 +125,13 @@ pub(super) fn beside(request: &Request, features: &Features, on_trial: Option<&s
     if was_default {
         record = loader::make_default(name)?;
     }
+    let base = Base::of(Some(&applied.generation));
     match &policy {
-        Some(generation) => drop(change::apply(&generation.policy, file.as_deref(), GenerationRole::Permanent, false)?),
-        None => drop(change::remove(false)?),
+        Some(GenerationRecord { policy, .. }) => {
+            let role = GenerationRole::Permanent;
+            change::apply(NewGeneration { policy, file, role, base }, false)?;
+        }
+        None => drop(change::remove(false, base)?),
     }
     fault::point("beside.restored");
     end::unload_all(&[bridge])?;

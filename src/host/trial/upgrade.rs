@@ -11,7 +11,7 @@ use crate::kernel::probe::Features;
 use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, Request};
 use crate::policy::change::{self, Applied};
-use crate::policy::generation;
+use crate::policy::generation::{self, Base};
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Portion, RuleTrial};
 use crate::policy::sweep::{self, Refreshes};
@@ -72,16 +72,18 @@ pub fn on_trial(request: &Request, features: &Features, trial: &UpgradeTrial, gu
     let record = record
         .with_context(|| format!("find the algorithm \"{}\": `tccc status` shows what is loaded", request.name))?;
     let current = change::current()?;
+    let base = Base::of(current.as_ref());
     let file = current.as_ref().and_then(|generation| generation.file.clone());
-    let base = current.map(|generation| generation.policy).unwrap_or_default();
+    let rules = current.map(|generation| generation.policy).unwrap_or_default();
     let trial_name = swap::free_name(request.name, record.generation + 1)?;
     let limits = Some(trial.limits.clone().unwrap_or_default());
-    let policy = overlay::with_upgrade(&base, [request.name, &trial_name], limits, trial.portion)?;
+    let policy = overlay::with_upgrade(&rules, [request.name, &trial_name], limits, trial.portion)?;
     let own = Request { name: &trial_name, ..*request };
     loader::load(&own, swap::FOR_RULES, features)?;
     let plan = TrialPlan {
         subject: TrialSubject::Upgrade { name: request.name.to_owned(), trial_name: trial_name.clone() },
         policy,
+        base,
         patience: Some(trial.patience),
         live: false,
         loaded: vec![trial_name],

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tccc::policy::generation::GenerationRole;
-use tccc::policy::{change, file};
+use tccc::gate;
+use tccc::policy::file;
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn two_hundred_swaps_miss_no_connection_and_reset_none() {
         let rule = "[[rule]]\nname = \"lab\"\nnetns = \"ldk_lab\"";
         file::parse("swap.toml", &format!("version = 1\n{rule}\nuse = \"{name}\"\n")).unwrap()
     });
-    let apply = |policy| change::apply(policy, None, GenerationRole::Permanent, false).unwrap();
+    let apply = |policy| gate::apply_policy(policy, None, false).unwrap();
     apply(&policies[0]);
     let traffic = BackgroundTraffic::begin((0..40).map(|_| lab.plain()).collect());
     let stops = AtomicBool::new(false);

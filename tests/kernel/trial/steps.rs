@@ -1,5 +1,6 @@
 //! Rising shares, and rules whose limits stay undecided. The times are shorter than a policy file allows.
 
+use tccc::policy::generation::Base;
 use tccc::policy::record::TrialSubject;
 use tccc::policy::rule::{Match, Policy, RolloutStep, Rule, Treatment, Undecided};
 use tccc::trial;
@@ -16,7 +17,14 @@ pub fn begin(lab: &TrialLab, percent: u16, of_rule: RuleTrial) {
     let arms = arms.map(|(treatment, percent)| (treatment, Portion(percent * 100))).into();
     let when = Match { netns: vec![path_of(&lab.netns)], ..Match::default() };
     let policy = Policy { rules: vec![Rule { trial: Some(of_rule), ..rule("web", when, arms) }] };
-    let plan = TrialPlan { subject: TrialSubject::Policy, policy, patience: None, live: false, loaded: Vec::new() };
+    let plan = TrialPlan {
+        subject: TrialSubject::Policy,
+        policy,
+        base: Base::Any,
+        patience: None,
+        live: false,
+        loaded: Vec::new(),
+    };
     trial::begin(&plan, None, tccc().args(["guard", "--trial"])).unwrap();
 }
 

@@ -7,10 +7,11 @@ use std::time::Instant;
 
 use libbpf_rs::MapType;
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
+use tccc::gate;
 use tccc::kernel::probe::Features;
 use tccc::loader;
 use tccc::loader::LoadOptions;
-use tccc::policy::generation::GenerationRole;
+use tccc::policy::generation::Base;
 use tccc::policy::{change, file};
 
 use super::*;
@@ -77,8 +78,8 @@ fn load_apply_remove_unload(cycles: u32, path: &Path) {
     for number in 0..cycles {
         loader::load(&request, LoadOptions::default(), &features).unwrap();
         loader::unload("ldk_cycle", &features).unwrap();
-        change::apply(&policy, Some(path), GenerationRole::Permanent, false).unwrap();
-        change::remove(false).unwrap();
+        gate::apply_policy(&policy, Some(path), false).unwrap();
+        change::remove(false, Base::Any).unwrap();
         assert!(!Path::new("/run/tccc").exists() && !Path::new("/sys/fs/bpf/tccc").exists(), "cycle {number}");
         if number == cycles / 10 {
             first_kb = memory_kb();

@@ -13,9 +13,10 @@ use crate::cli::verbs::confirm::TRIALS;
 use crate::cli::verbs::guard::{forecast, guard_command};
 use crate::cli::verbs::risk::{Acceptance, AlgorithmRisk, note_patents};
 use crate::failure::Failure;
+use crate::gate;
 use crate::plain::count;
 use crate::policy::change::{self, Applied};
-use crate::policy::generation::GenerationRole;
+use crate::policy::generation::Base;
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Policy, RuleTrial, Treatment};
 use crate::policy::sweep::Moves;
@@ -80,11 +81,11 @@ impl Args {
         }
         let path = self.file.path();
         if !is_trial {
-            let applied = change::apply(&policy, Some(&path), GenerationRole::Permanent, self.live);
+            let applied = gate::apply_policy(&policy, Some(&path), self.live);
             return print(&mut out, &applied.map_err(|error| self.file.blame(error))?);
         }
         let (subject, patience, live, loaded) = (TrialSubject::Policy, self.trial, self.live, Vec::new());
-        let plan = TrialPlan { subject, policy, patience, live, loaded };
+        let plan = TrialPlan { subject, policy, base: Base::Any, patience, live, loaded };
         let applied = trial::begin(&plan, Some(&path), &mut guard_command());
         print(&mut out, &applied.map_err(|error| self.file.blame(error))?)?;
         forecast(&mut out, &plan.policy, self.trial)?;
