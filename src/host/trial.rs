@@ -23,6 +23,7 @@ pub mod steer;
 mod swap;
 pub mod upgrade;
 pub mod view;
+pub mod windows;
 
 pub use begin::{TrialPlan, begin};
 pub use end::{clear_over, sweep};

@@ -8,13 +8,15 @@ mod estimate;
 mod forecast;
 mod look;
 mod sample_ratio;
+mod value;
 
 pub use estimate::{
     ArmSums, CONNECTIONS_MIN, EVENTS_MIN, Effect, Estimate, FOLDS, NotYet, PEER_FOLDS_MIN, Sums, estimate,
 };
 pub use forecast::{FOLDS_TYPICAL, ForecastPlan, SPREAD_DEFAULT, detectable};
-pub use look::{ALPHA, Limit, LimitVerdict, Look, MIXTURE_SD, Worse, exceeds, look};
+pub use look::{ALPHA, Limit, LimitVerdict, Look, MIXTURE_SD, Worse, look};
 pub use sample_ratio::{MISMATCH, sample_ratio_e};
+pub use value::{ValueNoise, ValueVerdict, WindowSums, judge_value};
 
 #[cfg(test)]
 mod tests;

@@ -86,7 +86,7 @@ export class TrialServer {
   async break() {
     const path = join(this.policy, "trial.json");
     const view = JSON.parse(await readFile(path, "utf8"));
-    const why_not = "the arms do not have the shares of the split, so that nothing is judged";
+    const why_not = "the arms do not have the shares of the split, so they cannot be compared";
     for (const rule of view.rules) {
       rule.is_broken = true;
       rule.limits = rule.limits.map((limit) => ({ ...limit, ratio: null, interval: null, evidence: null, value: null, state: "undecided", why_not }));

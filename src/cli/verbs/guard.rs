@@ -21,7 +21,7 @@ use crate::loader::{Unloaded, confirm};
 use crate::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
 use crate::policy::rule::{Allowed, Policy, Treatment};
 use crate::trial::journal::KERNEL_LOG;
-use crate::trial::judge::limit_of;
+use crate::trial::judge::{decisions, limit_of};
 use crate::trial::{self, guard};
 use crate::units::format_duration;
 
@@ -125,6 +125,7 @@ pub fn forecast(out: &mut impl Write, policy: &Policy, patience: Option<Duration
         return Ok(());
     }
     let rate = connection_rate().unwrap_or(0.0);
+    let decisions = decisions(policy);
     writeln!(
         out,
         "this host makes {rate:.1} connections a second; if all of them were the rule's, the guard would detect"
@@ -133,7 +134,6 @@ pub fn forecast(out: &mut impl Write, policy: &Policy, patience: Option<Duration
         let treated = rule.split.arms.iter().find(|arm| arm.treatment != Treatment::Keep);
         let time = trial.steps.first().map(|step| step.duration).or(trial.deadline).or(patience).unwrap_or(FORECAST);
         let within = format_duration(time);
-        let decisions = trial.limits.len() * trial.steps.len().max(1);
         let plan = ForecastPlan {
             connections_per_s: rate,
             treated_share: treated.map_or(0.0, |arm| arm.portion.fraction()),

@@ -131,6 +131,7 @@ fn unseen(rule: &Rule) -> RuleJudgement {
         arm: arm.treatment.to_string(),
         share: arm.portion.fraction(),
         connections: 0,
+        units: 0,
         values: Default::default(),
     };
     let arms = rule.split.arms.iter().map(arm).collect();

@@ -94,7 +94,7 @@ fn crossed(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement]) -
 fn phrase(judgement: &RuleJudgement, limit: &LimitJudgement) -> String {
     let measured = match (limit.ratio, limit.value) {
         (Some(ratio), _) => format!("{ratio:.2} times that of the unchanged connections"),
-        (None, Some(value)) => format!("{value:.3}"),
+        (None, Some(value)) => format!("{value:.3} in the {}", limit.window()),
         (None, None) => "unknown".to_owned(),
     };
     let LimitJudgement { arm, limit, metric, .. } = limit;

@@ -31,17 +31,17 @@ pub struct ForecastPlan {
 /// the peers' paths cancel between the arms. It assumes [`FOLDS_TYPICAL`] folds and one decision at the deadline. The
 /// effect must be beyond the limit by the distance at which the e-value decides, plus 0.84 SE.
 ///
-/// Shape: `metrics` as in [`super::look`].
+/// Shape: `decisions` as in [`super::look`].
 /// Units: treated over control; above the limit if more is worse, below it if less is worse.
 /// None: it is not a trial (a share of 0 or 1, or a rate, time or spread not above 0), the smaller arm stays under
 /// [`CONNECTIONS_MIN`] connections, or no effect is large enough.
-pub fn detectable(plan: &ForecastPlan, limit: Limit, metrics: usize) -> Option<f64> {
+pub fn detectable(plan: &ForecastPlan, limit: Limit, decisions: usize) -> Option<f64> {
     let connections = plan.connections_per_s * plan.seconds;
     let arms = [plan.treated_share, 1.0 - plan.treated_share].map(|share| share * connections);
     let is_trial = plan.spread > 0.0 && arms.iter().all(|&arm| arm >= CONNECTIONS_MIN as f64);
     let se = plan.spread * arms.iter().map(|arm| 1.0 / arm).sum::<f64>().sqrt();
     let estimate = Estimate { theta: 0.0, se, folds: FOLDS_TYPICAL };
-    let distance = half_width(&estimate, needed(metrics)).filter(|_| is_trial)? + POWER_QUANTILE * se;
+    let distance = half_width(&estimate, needed(decisions)).filter(|_| is_trial)? + POWER_QUANTILE * se;
     let ratio = (limit.ln() + limit.worse.sign() * distance).exp();
     ratio.is_normal().then_some(ratio)
 }

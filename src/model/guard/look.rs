@@ -1,20 +1,16 @@
-//! One look at an estimate: evidence, interval and verdict. Also limits on the value itself.
+//! One look at an estimate: evidence, interval and verdict.
 
 use serde::Serialize;
 
-use super::estimate::{ArmSums, Effect, Estimate};
+use super::estimate::Estimate;
 
-/// Probability of ever crossing a limit if the effect equals it, over all looks and all metrics together.
+/// Probability of ever crossing a limit that is exactly met, over all looks and all decisions of a trial together.
 pub const ALPHA: f64 = 0.05;
 /// Standard deviation of the effects that the e-value is tuned to find, in natural logarithms.
 ///
 /// Chosen by simulation. With 0.2 and 14 effective folds, the e-value stays below 20 until the standard error is below 0.3,
 /// however large the effect. With 1.0 and long loss bursts, 4 instead of 0.3 of 100 equal algorithms were reverted.
 pub const MIXTURE_SD: f64 = 0.5;
-/// Fewest connections of an arm before a limit on its value counts.
-const VALUE_CONNECTIONS_MIN: u64 = 100;
-/// Fewest events of an arm before its value counts as too high. A single chance event in 100 connections is 1 %.
-const VALUE_EVENTS_MIN: f64 = 10.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
@@ -35,13 +31,13 @@ pub enum Worse {
 pub struct Look {
     /// Treated over control.
     pub ratio: f64,
-    /// Contains the true ratio at all looks and for all metrics at once, in 95 of 100 trials. It excludes the limit exactly
+    /// Contains the true ratio at all looks and for all decisions at once, in 95 of 100 trials. It excludes the limit exactly
     /// if the verdict is not `Undecided`. `None` while it is unbounded.
     pub interval: Option<[f64; 2]>,
     pub e_worse: f64,
     /// E-value of being better than the limit.
     pub e_safe: f64,
-    /// The deciding e-value: metrics / [`ALPHA`].
+    /// The deciding e-value: decisions / [`ALPHA`].
     pub needed: f64,
     pub verdict: LimitVerdict,
 }
@@ -62,13 +58,13 @@ pub enum LimitVerdict {
 /// Student's form allows for an estimated standard error. In simulated trials of six hours, the normal
 /// form's intervals contained the truth at all looks in 85 of 100 trials, Student's in 95 or more.
 ///
-/// Shape: `metrics` is the number of limits watched together; 0 counts as 1.
+/// Shape: `decisions` is the number of tests that may end the trial, see [`super::decisions`]; 0 counts as 1.
 /// Source: R. Johari, P. Koomen, L. Pekelis, D. Walsh, "Always valid inference: continuous monitoring of A/B tests",
 /// Operations Research 70(3), 2022; H. Robbins, "Statistical methods related to the law of the iterated logarithm", Annals of
 /// Mathematical Statistics 41(5), 1970; estimated variances: I. Waudby-Smith et al., arXiv 2103.06476; Student's form:
 /// M. Lindon, D. W. Ham, M. Tingley, I. Bojinov, arXiv 2210.08589.
-pub fn look(estimate: &Estimate, limit: Limit, metrics: usize) -> Look {
-    let needed = needed(metrics);
+pub fn look(estimate: &Estimate, limit: Limit, decisions: usize) -> Look {
+    let needed = needed(decisions);
     let excess = limit.excess(estimate.theta);
     let (e_worse, e_safe) = (evidence(estimate, excess.max(0.0)), evidence(estimate, excess.min(0.0)));
     let verdict = match (e_worse >= needed, e_safe >= needed) {
@@ -86,9 +82,9 @@ fn ratio(ln: f64) -> f64 {
     ln.exp().clamp(f64::MIN_POSITIVE, f64::MAX)
 }
 
-/// The deciding e-value for this many limits: Bonferroni's division of [`ALPHA`].
-pub(super) fn needed(metrics: usize) -> f64 {
-    metrics.max(1) as f64 / ALPHA
+/// The deciding e-value for this many decisions: Bonferroni's division of [`ALPHA`].
+pub(super) fn needed(decisions: usize) -> f64 {
+    decisions.max(1) as f64 / ALPHA
 }
 
 /// The e-value of an effect at a distance from a limit.
@@ -116,23 +112,9 @@ fn mixture(estimate: &Estimate) -> (f64, f64) {
     ((MIXTURE_SD / estimate.se).powi(2), (estimate.folds - 1.0).max(1.0))
 }
 
-/// Whether an arm's value is worse than a limit on the value itself.
-///
-/// This is not a sequential test: the caller passes sums over a recent window, and the limit holds for that window.
-///
-/// None: fewer than 100 connections, or no data. A ratio counts as above its limit only from 10 events on.
-pub fn exceeds(arm: &ArmSums, effect: Effect, limit: Limit) -> Option<bool> {
-    let value = arm.value(effect).filter(|_| arm.connections >= VALUE_CONNECTIONS_MIN)?;
-    let has_events = effect == Effect::Difference || arm.total().numerator >= VALUE_EVENTS_MIN;
-    Some(match limit.worse {
-        Worse::Above => value > limit.value && has_events,
-        Worse::Below => value < limit.value,
-    })
-}
-
 impl Limit {
     /// Distance of an effect beyond the limit; positive is worse.
-    fn excess(self, theta: f64) -> f64 {
+    pub(super) fn excess(self, theta: f64) -> f64 {
         self.worse.sign() * (theta - self.ln())
     }
 

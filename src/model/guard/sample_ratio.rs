@@ -1,8 +1,10 @@
-//! Tests whether the arms have the shares set by the split. If not, the instrument is broken and nothing is judged.
+//! Tests whether the arms have the shares set by the split. If not, the arms are not comparable.
 
 use statrs::function::gamma::ln_gamma;
 
-/// From this e-value on, the arms do not have their shares: a false alarm in at most one of 1,000 trials.
+/// One test's e-value from which on the arms do not have their shares: a false alarm in at most one of 1,000 trials.
+///
+/// A trial with several tests, one for each rule and step, needs this times their number.
 pub const MISMATCH: f64 = 1000.0;
 /// Concentration of the alternatives around the expected shares, as a number of prior observations.
 ///
@@ -15,7 +17,9 @@ const CONCENTRATION: f64 = 1000.0;
 /// the expected shares.
 ///
 /// Shape: one count and one share per arm, in the same order, since the shares last changed. Shares have any common scale.
-/// Counts are of the units that were split, connections or peers. Without counts the e-value is 1.
+/// Counts are of the units that were split, each counted once: address pairs with their ports, peers or prefixes. A
+/// proxy's few ports come round again and again, always in the same arm, so counts of connections would be clustered.
+/// Without counts the e-value is 1.
 /// None: fewer than two arms with a share, different lengths, a negative share, a share that is not a number, or a count
 /// in an arm without a share.
 /// Source: M. Lindon, A. Malek, "Anytime-valid inference for multinomial count data", NeurIPS 2022.

@@ -126,20 +126,65 @@ fn less_goodput_is_worse() {
     assert!(at(-0.6).e_worse > 20.0 && at(-0.6).e_safe < 1.0);
 }
 
+#[track_caller]
+fn check_value(noise: ValueNoise, limit: f64, [connections, numerator, denominator]: [f64; 3]) -> ValueVerdict {
+    let worse = if noise == ValueNoise::GOODPUT { Worse::Below } else { Worse::Above };
+    let window = WindowSums { connections, sums: Sums { numerator, denominator } };
+    judge_value(&window, &noise, Limit { value: limit, worse }, 1)
+}
+
 #[test]
-fn limit_on_the_value_needs_connections_and_events() {
-    let above = |value| Limit { value, worse: Worse::Above };
-    let lossy = arm(100, [(30.0, 500.0)]);
-    assert_eq!(exceeds(&lossy, Effect::LogRatio, above(0.05)), Some(true));
-    assert_eq!(exceeds(&lossy, Effect::LogRatio, above(0.07)), Some(false));
-    assert_eq!(exceeds(&arm(99, [(30.0, 500.0)]), Effect::LogRatio, above(0.05)), None);
-    assert_eq!(exceeds(&arm(100, []), Effect::LogRatio, above(0.05)), None);
-    let one_reset = arm(100, [(1.0, 100.0)]);
-    assert_eq!(exceeds(&one_reset, Effect::LogRatio, above(0.005)), Some(false));
-    let below = Limit { value: 1e6, worse: Worse::Below };
-    assert_eq!(exceeds(&arm(100, [(0.0, 60.0)]), Effect::LogRatio, below), Some(true));
+fn limit_on_the_value_needs_data_of_its_own_window() {
+    let few = |noise, limit, window| match check_value(noise, limit, window) {
+        ValueVerdict::TooFew { .. } => {}
+        verdict => panic!("{verdict:?}"),
+    };
+    few(ValueNoise::ABNORMAL_ENDS, 0.01, [99.0, 90.0, 99.0]);
+    few(ValueNoise::ABNORMAL_ENDS, 0.01, [200.0, 9.0, 9.0]);
+    few(ValueNoise::RETRANSMITTED, 0.02, [200.0, 5.0, 400.0]);
+    few(ValueNoise::GOODPUT, 1e6, [200.0, 4e5, 3.0]);
+    few(ValueNoise::TIMEOUTS, 0.5, [3.0, 10.0, 3.0]);
+    few(ValueNoise::RTT_INFLATION, 3.0, [500.0, 120.0, 20.0]);
+    few(ValueNoise::GOODPUT, 1e6, [0.0; 3]);
+    let few = check_value(ValueNoise::GOODPUT, 1e6, [200.0, 4e5, 3.0]).to_string();
+    assert_eq!(few, "3 seconds with data to send of the 10 that a value needs");
+}
+
+#[test]
+fn value_beyond_its_limit_counts_only_if_chance_cannot_explain_it() {
+    use ValueVerdict::{Beyond, Chance, Within};
+    let check = |noise, limit, window, expected| assert_eq!(check_value(noise, limit, window), expected, "{window:?}");
+    let ends = ValueNoise::ABNORMAL_ENDS;
+    check(ends, 0.01, [1000.0, 10.0, 1000.0], Within);
+    check(ends, 0.01, [1000.0, 15.0, 1000.0], Chance);
+    check(ends, 0.01, [1000.0, 80.0, 1000.0], Beyond);
+    check(ends, 0.01, [1e5, 1500.0, 1e5], Beyond);
+    check(ends, 0.0, [1000.0, 0.0, 1000.0], Within);
+    check(ends, 0.0, [1000.0, 9.0, 1000.0], Chance);
+    check(ends, 0.0, [1000.0, 10.0, 1000.0], Beyond);
+    // Twelve of twelve connections of a pool that ended.
+    check(ends, 0.01, [200.0, 12.0, 12.0], Beyond);
+    // One connection of 30,000 segments with a lossy path.
+    check(ValueNoise::RETRANSMITTED, 0.02, [110.0, 1200.0, 31_000.0], Chance);
+    check(ValueNoise::RETRANSMITTED, 0.02, [2000.0, 40_000.0, 160_000.0], Beyond);
+    check(ValueNoise::GOODPUT, 1e6, [150.0, 9e6, 12.0], Chance);
+    check(ValueNoise::GOODPUT, 1e6, [2000.0, 1e8, 400.0], Beyond);
+    check(ValueNoise::GOODPUT, 1e6, [2000.0, 0.0, 400.0], Beyond);
+    check(ValueNoise::TIMEOUTS, 0.5, [400.0, 10.0, 400.0], Within);
     // The mean of ln(srtt/min_rtt) is 1.2: srtt is 3.3 times min_rtt.
-    assert_eq!(exceeds(&arm(100, [(120.0, 100.0)]), Effect::Difference, above(3.0)), Some(true));
+    check(ValueNoise::RTT_INFLATION, 3.0, [5000.0, 6000.0, 5000.0], Beyond);
+    check(ValueNoise::RTT_INFLATION, 3.0, [200.0, 240.0, 200.0], Chance);
+}
+
+#[test]
+fn more_decisions_need_a_larger_distance_from_the_limit() {
+    let window = WindowSums { connections: 1e4, sums: Sums { numerator: 172.0, denominator: 1e4 } };
+    let limit = Limit { value: 0.01, worse: Worse::Above };
+    let at = |decisions| judge_value(&window, &ValueNoise::ABNORMAL_ENDS, limit, decisions);
+    assert_eq!([at(1), at(100)], [ValueVerdict::Chance; 2], "172 of 100");
+    let more = WindowSums { sums: Sums { numerator: 190.0, denominator: 1e4 }, ..window };
+    let at = |decisions| judge_value(&more, &ValueNoise::ABNORMAL_ENDS, limit, decisions);
+    assert_eq!([at(1), at(100)], [ValueVerdict::Beyond, ValueVerdict::Chance]);
 }
 
 #[test]

@@ -23,6 +23,12 @@ const E_LEAST = 0.001;
 
 const times = (value) => `${format.digits(value)} ×`;
 
+/** The length of a window in words. */
+function lengthOf(seconds) {
+  if (seconds == null || (seconds >= 55 && seconds < 90)) return "minute";
+  return seconds < 55 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} minutes`;
+}
+
 /** Describes the current evidence of a limit in sentences. */
 export function sentences(limit) {
   const [name, show] = METRICS[limit.metric];
@@ -31,7 +37,7 @@ export function sentences(limit) {
     const interval = limit.interval ? `, interval ${format.digits(limit.interval[0])} to ${format.digits(limit.interval[1])}` : "";
     said.push(`${name} is ${format.digits(limit.ratio)} times that of keep${interval}.`);
   } else if (limit.value != null) {
-    said.push(`${name} was ${show(limit.value)} in the latest minute.`);
+    said.push(`${name} was ${show(limit.value)} in the latest ${lengthOf(limit.window_s)}.`);
   }
   if (limit.evidence) {
     const [worse, safe] = limit.evidence.map(format.evidence);
@@ -80,7 +86,7 @@ class RuleEvidence {
     this.limits = rule.limits.map((limit) => new LimitEvidence(limit, span));
     this.above = element("div", {});
     this.broken = element("p", { class: "notice", role: "alert", hidden: true },
-      "The arms do not have the shares of the split, so nothing is judged. One arm loses connections, or its connections are not counted.");
+      "The arms do not have the shares of the split, so they cannot be compared. One arm loses connections, or its connections are not counted.");
     this.body = element("tbody", {});
     const metrics = Object.entries(METRICS);
     const heads = ["Arm", "Share", "Connections", ...metrics.map(([, [name]]) => name)];

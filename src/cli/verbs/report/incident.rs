@@ -116,7 +116,7 @@ fn of_rule(rule: &RuleJudgement, history: &[LookPoint], first: usize) -> Vec<Ele
         Element::Table(Table::new("", Caption::default(), columns, vec![TableRow::default(); arms.len()])),
     ];
     if rule.is_broken {
-        let broken = "The arms do not have the shares of the split, so nothing is judged.";
+        let broken = "The arms do not have the shares of the split, so they cannot be compared.";
         parts.push(Element::Sentence(broken.to_owned()));
     }
     for (at, limit) in rule.limits.iter().enumerate() {
@@ -144,7 +144,7 @@ fn sentences(limit: &LimitJudgement) -> String {
         let interval = interval.unwrap_or_default();
         said.push(format!("{} is {ratio:.2} times that of keep{interval}.", limit.metric));
     } else if let Some(value) = limit.value {
-        said.push(format!("{} was {} in the latest minute.", limit.metric, shown(limit.metric, Some(value))));
+        said.push(format!("{} was {} in the {}.", limit.metric, shown(limit.metric, Some(value)), limit.window()));
     }
     if let (Some([worse, safe]), Some(needed)) = (limit.evidence, limit.needed) {
         let [worse, safe, needed] = [worse, safe, needed].map(evidence);

@@ -1,6 +1,5 @@
 //! Watches one generation on trial: renews its lease, looks at its arms, and acts on the result.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -15,18 +14,17 @@ use crate::policy::rule::{Policy, Rule};
 use crate::state::Store;
 use crate::state::pins::Pins;
 use crate::trace::gather::Layouts;
-use crate::trial::arms::{ArmCells, ArmCounter};
+use crate::trial::arms::ArmCounter;
 use crate::trial::end::{self, Ending};
 use crate::trial::incident::{self, Recent};
 use crate::trial::judge::{self, RuleJudgement, SeenSums};
 use crate::trial::progress::{self, NextMove};
 use crate::trial::view::{self, LookHistory, TrialView};
+use crate::trial::windows::Readings;
 use crate::trial::{advance, standing};
 
 /// Interval between looks. The guard looks earlier if something is due.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Absolute limits apply to the latest period of this length.
-const WINDOW: Duration = Duration::from_secs(60);
 
 pub(super) enum Tick {
     On,
@@ -42,8 +40,7 @@ pub(super) struct TrialWatch {
     alive_ns: u64,
     arms: Option<ArmCounter>,
     ticks_per_s: f64,
-    /// Readings of the latest window, oldest first.
-    readings: VecDeque<(u64, BTreeMap<u32, ArmCells>)>,
+    readings: Readings,
     looked_ns: u64,
     judgements: Vec<RuleJudgement>,
     history: LookHistory,
@@ -68,6 +65,7 @@ impl TrialWatch {
         let slots: Vec<u32> = generation.policy.on_trial().flat_map(of_rule).collect();
         let labels: OwnedFd = bpf::open_pin(&pins.labels())?;
         let arms = (!slots.is_empty()).then(|| ArmCounter::start(&labels, generation.number, &slots)).transpose()?;
+        let began_ns = clock::boottime_ns()?;
         let recent = match earlier.and_then(|earlier| earlier.recent) {
             None if generation.policy.rules.iter().any(Rule::is_guarded) => Recent::start(layouts()).ok(), // optional
             recent => recent,
@@ -76,10 +74,10 @@ impl TrialWatch {
             generation: generation.number,
             lease,
             until_ns: standing::lease_of(trial)?.context("read the lease")?,
-            alive_ns: clock::boottime_ns()?,
+            alive_ns: began_ns,
             arms,
             ticks_per_s: ticks_per_s(),
-            readings: VecDeque::new(),
+            readings: Readings::new(began_ns),
             looked_ns: 0,
             judgements: Vec::new(),
             history: LookHistory::default(),
@@ -134,20 +132,9 @@ impl TrialWatch {
         self.looked_ns = now_ns;
         let Some(arms) = &self.arms else { return Ok(()) };
         let whole = arms.read()?;
-        let is_old = |at_ns: u64| now_ns.saturating_sub(at_ns) > WINDOW.as_nanos() as u64;
-        while self.readings.len() > 1 && is_old(self.readings[1].0) {
-            self.readings.pop_front();
-        }
-        let first = self.readings.front().map(|(_, cells)| cells);
-        let recent = whole.iter().map(|(slot, cells)| {
-            let earlier = first.and_then(|first| first.get(slot));
-            let cells = earlier.map_or(*cells, |earlier| std::array::from_fn(|at| cells[at] - earlier[at]));
-            (*slot, cells)
-        });
-        let recent: BTreeMap<u32, ArmCells> = recent.collect();
-        let seen = SeenSums { whole: &whole, recent: &recent, ticks_per_s: self.ticks_per_s };
+        let windows = self.readings.add(now_ns, whole.clone());
+        let seen = SeenSums { whole: &whole, windows: &windows, ticks_per_s: self.ticks_per_s };
         self.judgements = judge::judge(policy, record, seen);
-        self.readings.push_back((now_ns, whole));
         let at_s = now_ns.saturating_sub(trial.began_ns) as f64 / 1e9;
         self.history.add(at_s, &self.judgements);
         Ok(())
