@@ -1,6 +1,6 @@
 //! The guard's statistics on simulated traffic: false alarms for an equal algorithm, and time to detect a worse one.
 //!
-//! There are 10 connections per second and a look every 10 s. Peers are Zipf-distributed, each with its own loss rate. Losses
+//! There are 10 connections per second and a look every 10 s, unless a test says otherwise. Peers are Zipf-distributed, each with its own loss rate. Losses
 //! come in bursts, so segments are far from independent.
 
 use std::sync::LazyLock;
@@ -8,9 +8,13 @@ use std::sync::LazyLock;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use tccc::model::guard::{
-    ArmSums, CONNECTIONS_MIN, Effect, Estimate, FOLDS, ForecastPlan, Limit, LimitVerdict, MISMATCH, Sums, Worse,
-    detectable, estimate, look, sample_ratio_e,
+    ArmSums, CONNECTIONS_MIN, Effect, Estimate, FOLDS, ForecastPlan, Limit, LimitVerdict, Sums, Worse, detectable,
+    estimate, look,
 };
+
+mod rules;
+mod shares;
+mod values;
 
 const CONNECTIONS_PER_S: f64 = 10.0;
 const CONNECTIONS_PER_LOOK: usize = 100;
@@ -177,7 +181,12 @@ struct SimulatedTrial {
 
 /// Percentage of trials with this event.
 fn percent(trials: &[SimulatedTrial], happened: fn(&SimulatedTrial) -> bool) -> f64 {
-    100.0 * trials.iter().filter(|trial| happened(trial)).count() as f64 / trials.len() as f64
+    percent_of(trials.iter().map(happened))
+}
+
+fn percent_of(trials: impl Iterator<Item = bool>) -> f64 {
+    let (all, happened) = trials.fold((0.0, 0.0), |(all, yes), happened| (all + 1.0, yes + f64::from(happened)));
+    100.0 * happened / all
 }
 
 fn limit_of(metric: usize, times: f64) -> Limit {
@@ -347,43 +356,6 @@ fn forecast_of_the_detectable_effect_agrees_with_simulation_within_20_percent() 
     let [less, more] =
         [ratio / 1.2, ratio * 1.2].map(|factor| caught(SimulatedHost { factor, ..HOST }, SEEDS, looks, limit).0);
     assert!(less < 80.0 && more >= 80.0, "{ratio}: {less} % at a sixth less, {more} % at a fifth more");
-}
-
-/// Whether the counts of the arms raise an alarm at any of 2,000 looks, 100 connections apart.
-fn shares_alarm(seed: u64, treated_share: f64, is_alarm: impl Fn(&[u64]) -> bool) -> bool {
-    let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let mut counts = [0u64; 2];
-    (0..2000).any(|_| {
-        let mean = 100.0 * treated_share;
-        let deviation = (mean * (1.0 - treated_share)).sqrt() * normal(&mut random);
-        let treated = (mean + deviation).round().clamp(0.0, 100.0) as u64;
-        counts[0] += treated;
-        counts[1] += 100 - treated;
-        is_alarm(&counts)
-    })
-}
-
-#[test]
-fn right_shares_raise_no_alarm_over_2000_looks() {
-    const SEEDS: u64 = 300;
-    const SHARES: [f64; 2] = [0.1, 0.9];
-    let count =
-        |is_alarm: &dyn Fn(&[u64]) -> bool| (0..SEEDS).filter(|&seed| shares_alarm(seed, 0.1, is_alarm)).count();
-    assert_eq!(count(&|counts| sample_ratio_e(counts, &SHARES).unwrap() >= MISMATCH), 0);
-    // Ville's inequality at a level that so few seeds can test.
-    assert!(count(&|counts| sample_ratio_e(counts, &SHARES).unwrap() >= 20.0) <= 15);
-    // Pearson's chi-square with one degree of freedom is above 10.83 with a probability of 0.001, at one look.
-    let chi_square = |counts: &[u64]| {
-        let total = counts.iter().sum::<u64>() as f64;
-        (counts[0] as f64 - total * SHARES[0]).powi(2) / (total * SHARES[0] * SHARES[1])
-    };
-    assert!(count(&|counts| chi_square(counts) > 10.83) > 3, "the fixed test would do as well");
-}
-
-#[test]
-fn wrong_shares_raise_an_alarm() {
-    let is_alarm = |counts: &[u64]| sample_ratio_e(counts, &[0.1, 0.9]).unwrap() >= MISMATCH;
-    assert!((0..20).all(|seed| shares_alarm(seed, 0.11, is_alarm)));
 }
 
 #[test]
