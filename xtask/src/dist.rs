@@ -5,6 +5,7 @@ mod contents;
 mod manifest;
 mod monitoring;
 mod page;
+mod role;
 mod root;
 mod rpm;
 mod supply;
@@ -22,7 +23,7 @@ use crate::{process, web};
 
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Also install, use, upgrade and purge the package in a clean Debian; needs root
+    /// Also install, use, upgrade and purge the package in a clean Debian, and run Ansible's role; needs root
     #[arg(long)]
     try_package: bool,
     /// Also build the container image and run it; needs root
@@ -45,6 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let tarball = tarball::build(&folder, &process::fast_tccc())?;
     if arguments.try_package {
         root::try_package(&package)?;
+        role::try_policies(&process::fast_tccc())?;
     }
     if arguments.try_image {
         cluster::try_image(&tarball.folder)?;
