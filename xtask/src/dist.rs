@@ -5,6 +5,7 @@ mod contents;
 mod manifest;
 mod monitoring;
 mod page;
+pub mod quick;
 mod role;
 mod root;
 mod rpm;

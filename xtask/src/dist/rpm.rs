@@ -35,7 +35,7 @@ pub fn build(folder: &Path) -> Result<PathBuf> {
 }
 
 /// Strips the program and compresses manual pages, as cargo-deb does.
-fn prepared(asset: Asset, places: &Path) -> Result<Asset> {
+pub fn prepared(asset: Asset, places: &Path) -> Result<Asset> {
     let name = asset.place.file_name().unwrap_or_default();
     if asset.place == Path::new("usr/bin/tccc") {
         let source = places.join(name);

@@ -94,7 +94,7 @@ fn ensure_same_objects(folder: &Path, program: &Path) -> Result<()> {
     remove(&again)
 }
 
-fn put(source: &Path, place: &Path, mode: &str) -> Result<()> {
+pub fn put(source: &Path, place: &Path, mode: &str) -> Result<()> {
     let mode = u32::from_str_radix(mode, 8).with_context(|| format!("permissions of {}: {mode}", source.display()))?;
     if let Some(folder) = place.parent() {
         fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;

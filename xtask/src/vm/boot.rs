@@ -21,16 +21,19 @@ const PACKAGES: &str = "systemd-sysv,iproute2,libelf1,zlib1g,kmod";
 const DISK_MEGABYTES: u32 = 1200;
 /// Shortest time limit of a boot, which takes minutes without KVM on a busy host.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
-/// The first boot installs the package; the second tests it.
-const BOOTS: u32 = 2;
+/// Most boots of a job.
+const BOOTS: usize = 16;
 
-/// Files of the guest's job: `try.sh` runs at each boot, and installs the declaration and the policy.
-const JOB: [(&str, &str); 4] = [
+/// Files of each job. `try.sh` runs at each boot, beginning with this stage.
+const JOB: [(&str, &str); 2] = [("common.sh", include_str!("boot/common.sh")), ("stage", "install\n")];
+/// Tests the package. Its script installs the declaration and the policy.
+const PACKAGE: [(&str, &str); 3] = [
     ("try.sh", include_str!("try.sh")),
     ("10-site.toml", include_str!("boot/10-site.toml")),
     ("web.toml", include_str!("boot/web.toml")),
-    ("stage", "install\n"),
 ];
+/// Reboots in the middle of rollouts.
+const ROLLOUTS: [(&str, &str); 1] = [("try.sh", include_str!("boot/rollouts.sh"))];
 /// Units of the guest: the second adds a route that names an algorithm, before the network is up.
 const UNITS: [(&str, &str); 2] =
     [("try.service", include_str!("boot/try.service")), ("try-route.service", include_str!("boot/try-route.service"))];
@@ -41,11 +44,24 @@ const UNITS: [(&str, &str); 2] =
 /// `congctl` are set before the network is up. The page starts by socket activation, and restarts when it stalls. A lease
 /// ends in time although the clock is set. The commands of tccc(7) work. Stopping and purging leave nothing. Without KVM
 /// this takes 3 minutes on two idle cores. Before that, the package is built and, once, the guest's Debian. Needs root.
+///
+/// With --rollouts the guest is rebooted in the middle of a declared rollout, five times at random moments, half of them
+/// without any unit being stopped; then after the rollout was kept, and after one was reverted for harm. This takes half
+/// an hour.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// A package to test instead of building one
     #[arg(long, value_name = "FILE")]
     package: Option<PathBuf>,
+    /// Build and pack the program without the page and the checks of `cargo xtask dist`
+    #[arg(long, conflicts_with = "package")]
+    quick: bool,
+    /// Reboot in the middle of declared rollouts and after their ends
+    #[arg(long)]
+    rollouts: bool,
+    /// Chooses the moments of the reboots
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "rollouts")]
+    seed: u16,
     /// A series that Debian packages, for example 6.12, or `newest`
     #[arg(long, value_name = "SERIES|newest", default_value = "6.12")]
     kernel: KernelChoice,
@@ -56,9 +72,15 @@ pub struct Arguments {
 /// `cargo xtask vm-boot`. Side effects: installs packages; writes below the build's folder.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(SetupPurpose::Vm)?;
-    setup::set_up(SetupPurpose::Dist)?;
+    if arguments.package.is_none() && !arguments.quick {
+        setup::set_up(SetupPurpose::Dist)?;
+    }
     ensure!(process::is_root(), "only root can create a Debian: run `cargo xtask vm-boot` as root");
-    let package = arguments.package.clone().map_or_else(dist::package, Ok)?;
+    let package = match &arguments.package {
+        Some(package) => package.clone(),
+        None if arguments.quick => dist::quick::package()?,
+        None => dist::package()?,
+    };
     let kernel = kernel::prepare(&arguments.kernel, arguments.hardware.renew)?;
     let scratch = tempfile::tempdir_in(kernel::folder()).context("create a folder for the guest")?;
     let disk = scratch.path().join("disk");
@@ -66,7 +88,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let job = scratch.path().join("job");
     fs::create_dir(&job).context("create the folder that the guest sees")?;
     fs::copy(&package, job.join("tccc.deb")).with_context(|| format!("copy {}", package.display()))?;
-    for (name, content) in JOB {
+    let seed = arguments.seed.to_string();
+    let own = if arguments.rollouts { ROLLOUTS.as_slice() } else { &PACKAGE };
+    for (name, content) in JOB.iter().chain(own).chain(&[("seed", seed.as_str())]) {
         fs::write(job.join(name), content).with_context(|| format!("write {name}"))?;
     }
     let hardware = Hardware { limit: arguments.hardware.limit.max(LIMIT), ..arguments.hardware.clone() };
@@ -81,12 +105,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 said.lines().filter(|line| line.starts_with("== ")).for_each(|line| println!("{line}"));
                 return Ok(());
             }
-            "" if number < BOOTS && said.contains("== reboot") => {}
+            "" if said.matches("\n== reboot").count() == number => {}
             "" => bail!("the guest said {said}\nand its console ends with\n{}", machine::last_lines(&console)),
             _ => bail!("the guest said {said}"),
         }
     }
-    unreachable!("the last boot returns")
+    bail!("the guest did not end after {BOOTS} boots")
 }
 
 /// The disk of a Debian before its first boot, made once.

@@ -1,33 +1,8 @@
 # Tries the package in a booted Debian: installed and enabled, rebooted, used, stopped, purged. Runs once at each boot, as root.
 #
-# /job is a folder of the host with the package, this script, and its output.
-set -u
-exec >>/job/said 2>&1
+# /job is a folder of the host with the package, the scripts, and their output.
+. /job/common.sh
 
-step() {
-	echo "== $* ($(cut -d' ' -f1 /proc/uptime) s after boot)"
-}
-die() {
-	echo "FAILED: $*"
-	systemctl --no-pager --full status 'tccc*' || true
-	journalctl --boot --no-pager --priority info | tail -n 80
-	echo 1 >/job/code
-	systemctl poweroff --force
-	exit 1
-}
-must() {
-	"$@" || die "$* ended with $?"
-}
-# must_say WORDS COMMAND...: the command succeeds and its output holds the words.
-must_say() {
-	words=$1
-	shift
-	said=$("$@") || die "$* ended with $?: $said"
-	case $said in
-	*"$words"*) ;;
-	*) die "$* does not say \"$words\": $said" ;;
-	esac
-}
 # Everything that a person would find changed: kind, mode, owner and target of each file, and the content of settings.
 files() {
 	find / -xdev \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/systemd -o -path /var/cache -o -path /var/log -o -path /var/backups \
@@ -37,13 +12,6 @@ files() {
 default() {
 	cat /proc/sys/net/ipv4/tcp_congestion_control
 }
-# The algorithm of a connection to an address of this host.
-given() {
-	perl -MIO::Socket::INET -e '
-		my $listener = IO::Socket::INET->new(Listen => 1, LocalAddr => $ARGV[0]) or die "listen: $!";
-		my $sender = IO::Socket::INET->new(PeerAddr => $ARGV[0], PeerPort => $listener->sockport) or die "connect: $!";
-		print unpack("Z*", getsockopt($sender, 6, 13)), "\n"' "$1"
-}
 # Whether /healthz answers 200.
 healthy() {
 	perl -MIO::Socket::INET -e '
@@ -51,16 +19,6 @@ healthy() {
 		my $page = IO::Socket::INET->new(PeerAddr => "127.0.0.1", PeerPort => 9444) or exit 1;
 		print $page "GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n";
 		exit(<$page> =~ / 200 / ? 0 : 1)'
-}
-# await SECONDS COMMAND...
-await() {
-	limit=$1
-	shift
-	end=$(($(date +%s) + limit))
-	until "$@"; do
-		[ "$(date +%s)" -lt "$end" ] || die "not within $limit s: $*"
-		sleep 1
-	done
 }
 restarted() {
 	[ "$(systemctl show --property NRestarts --value tccc-serve.service)" -ge 1 ]
