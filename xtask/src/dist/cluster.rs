@@ -81,8 +81,8 @@ impl ContainerNode<'_> {
         let mut run = process::program("podman");
         run.args(["--runtime", "runc", "run", "--rm", "--read-only", "--network", "host", "--pid", "host"]);
         run.args(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]);
-        run.args(["--security-opt", "seccomp=unconfined", "--cap-drop", "ALL"]);
-        run.args(["--security-opt", "no-new-privileges", "--cap-add", &capabilities.join(",")]).args(options);
+        run.args(["--security-opt", "no-new-privileges", "--cap-drop", "ALL", "--cap-add", &capabilities.join(",")]);
+        run.args(options);
         for (name, to) in [
             ("10-site.toml", "/etc/tccc/10-site.toml:ro"),
             ("pins", "/sys/fs/bpf"),
@@ -98,8 +98,8 @@ impl ContainerNode<'_> {
     fn try_all(&self) -> Result<()> {
         self.declare(DECLARED)?;
         self.declare(TUNED)?;
-        for words in [&["doctor"][..], &["status"], &["show", "dtcp"]] {
-            self.run("serve", words)?;
+        for (container, words) in [("apply", &["doctor"][..]), ("serve", &["status"]), ("serve", &["show", "dtcp"])] {
+            self.run(container, words)?;
         }
         let mut serve = self.command("serve", &["--name", SERVER])?;
         let server = RunningServer::start(serve.args(["serve", "--listen", "127.0.0.1:0"]));
