@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 use crate::failure::{Failure, FailureKind};
+use crate::interrupt;
 use crate::kernel::io_error::reason;
 use crate::kernel::libbpf_log::{self, PrintLevel};
 use crate::plain::plain_lines;
@@ -18,7 +19,8 @@ mod output;
 mod verbs;
 
 use effect::Effect;
-use output::{results, stdout, tell, warn};
+use output::{note, results, stdout, tell, warn};
+use verbs::signals;
 pub use verbs::{Command, capabilities};
 
 /// Lists global options after the command's own.
@@ -70,15 +72,26 @@ pub fn main() -> ExitCode {
         }
     };
     output::set_quiet(cli.quiet);
-    if cli.command.effect() != Effect::Query {
+    let effect = cli.command.effect();
+    if effect != Effect::Query {
         stdout::never_fail();
     }
-    let done = run(cli);
+    let done = match &effect {
+        Effect::Change(undo) => signals::hold().and_then(|()| run(cli)).inspect(|()| note_late_signal(undo)),
+        Effect::Query | Effect::Work => run(cli),
+    };
     let flushed = results().flush();
     if let Some(error) = stdout::failure() {
         warn_of_stdout(error, done.is_ok());
     }
     exit_code(done.and(flushed.map_err(Into::into)).map(|()| 0))
+}
+
+/// A signal that came too late to stop a change.
+fn note_late_signal(undo: &str) {
+    if interrupt::came() {
+        note(&format!("the signal came during the change, which is complete: {undo}"));
+    }
 }
 
 fn exit_code(ended: Result<u8>) -> ExitCode {

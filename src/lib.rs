@@ -5,7 +5,7 @@
 //!
 //! | layer | module | what it is | may use |
 //! | --- | --- | --- | --- |
-//! | 0 | [`units`], [`failure`], [`plain`], [`nearest`], [`bounded`], [`btf`], [`fault`], [`scratch`] | quantities with units; failures with hint and exit code; untrusted text, files and type information; "did you mean"; points at which tests kill the process; temporary folders | std |
+//! | 0 | [`units`], [`failure`], [`plain`], [`nearest`], [`bounded`], [`btf`], [`fault`], [`interrupt`], [`scratch`] | quantities with units; failures with hint and exit code; untrusted text, files and type information; "did you mean"; points at which tests kill the process; signals during a change; temporary folders | std |
 //! | 1 | [`written`] | TOML files that users write: reports every mistake with its line | units |
 //! | 1 | [`path`] | what a link does to packets: rates, delays, queues, losses, changes over time | units |
 //! | 1 | [`trace::event`], [`catalog`] | the event that all consumers share; the algorithms in this binary | units |
@@ -50,6 +50,7 @@ pub mod emulate;
 pub mod failure;
 pub mod fault;
 pub mod host;
+pub mod interrupt;
 pub mod kernel;
 pub mod lab;
 pub mod model;

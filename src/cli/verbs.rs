@@ -53,7 +53,7 @@ mod run;
 mod selection;
 mod serve;
 mod show;
-mod signals;
+pub mod signals;
 mod sockets;
 mod status;
 mod systemd;

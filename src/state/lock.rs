@@ -8,6 +8,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -18,6 +19,7 @@ use super::pins::Pins;
 use super::record::{Record, read};
 use super::store::Store;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::kernel::{flock, io_error, process};
 use crate::units::format_duration;
 
@@ -27,6 +29,8 @@ const PRESENCE: &str = "presence";
 /// Ending of a record that is being written.
 const UNFINISHED: &str = "new";
 const PAUSE: Duration = Duration::from_millis(5);
+/// Locks that this process holds.
+static HELD: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
@@ -76,6 +80,33 @@ pub struct Locked {
     subject: LockSubject,
     _lock: Flock<File>,
     _presence: Presence, // dropped after the lock
+    _held: Held,
+}
+
+/// Counts a lock in [`HELD`].
+#[derive(Debug)]
+struct Held;
+
+impl Held {
+    fn new() -> Self {
+        HELD.fetch_add(1, Ordering::Relaxed);
+        Held
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Clears a flag at the end of a wait.
+struct Releases(&'static AtomicBool);
+
+impl Drop for Releases {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
 }
 
 /// Keeps a subject from changing until it is dropped. Others may hold it at the same time.
@@ -111,7 +142,7 @@ impl Store {
     /// As [`Store::lock`], but waits up to `patience`.
     pub fn lock_within(&self, subject: LockSubject, patience: Duration) -> Result<Locked> {
         let (lock, presence) = self.wait_for(&subject, FlockArg::LockExclusiveNonblock, patience)?;
-        Ok(Locked { store: self.clone(), subject, _lock: lock, _presence: presence })
+        Ok(Locked { store: self.clone(), subject, _lock: lock, _presence: presence, _held: Held::new() })
     }
 
     /// Keeps the subject from changing. As [`Store::lock_within`], but waits only for a process that changes it.
@@ -120,13 +151,21 @@ impl Store {
         Ok(SharedLock { _lock: lock, _presence: presence })
     }
 
+    /// A signal ends the wait, unless this process holds a lock and so is in the middle of a change. Then the second
+    /// signal ends the process.
     fn wait_for(&self, subject: &LockSubject, how: FlockArg, patience: Duration) -> Result<(Flock<File>, Presence)> {
         let begin = Instant::now();
+        let at_once = Releases(interrupt::ends_at_once());
         loop {
             if let Some(locked) = self.flock(subject, how)? {
                 return Ok(locked);
             }
             ensure!(begin.elapsed() < patience, self.held(subject, patience));
+            if HELD.load(Ordering::Relaxed) > 0 {
+                at_once.0.store(interrupt::came(), Ordering::SeqCst);
+            } else {
+                interrupt::check(|| format!("{subject} is being changed by another process"))?;
+            }
             std::thread::sleep(PAUSE);
         }
     }
@@ -141,6 +180,7 @@ impl Store {
             subject: subject.clone(),
             _lock: lock,
             _presence: presence,
+            _held: Held::new(),
         };
         Ok(held.map(locked))
     }

@@ -15,6 +15,7 @@ use crate::declaration::carry_out::{self, Tools};
 use crate::declaration::difference::{self, ApplyStep, Cure, Difference};
 use crate::declaration::{self, Declaration};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::plain::plain_lines;
@@ -89,6 +90,7 @@ impl Args {
         let mut tools = Tools { features: &features, guard: &mut guard };
         let mut make = |step: &ApplyStep| match self.dry_run {
             true => Ok(false),
+            false if interrupt::came() => Err(Failure::again("interrupted").into()),
             false => carry_out::carry_out(step, &declaration, &mut tools).map(|()| true),
         };
         let mut lines: Vec<DifferenceLine> = differences.iter().map(|it| line(it, &mut make)).collect();
@@ -109,7 +111,8 @@ impl Args {
         }
         if !self.dry_run && undone > 0 {
             let what = format!("{undone} of the differences from {} are left", folder.display());
-            return Err(Failure::failed(what).hint("`tccc apply --dry-run` lists them").into());
+            let fail = if interrupt::came() { Failure::again } else { Failure::failed };
+            return Err(fail(what).hint("`tccc apply --dry-run` lists them").into());
         }
         Ok(())
     }

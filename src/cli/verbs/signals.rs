@@ -8,6 +8,8 @@ use procfs::process::Process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::interrupt;
+
 /// Exit code of a process ended by its second Ctrl-C.
 const INTERRUPTED: i32 = 128 + SIGINT;
 
@@ -28,6 +30,22 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>> {
         flag::register(signal, Arc::clone(&stop)).context("watch for Ctrl-C")?;
     }
     Ok(stop)
+}
+
+/// Lets signals wait while this process changes the host: they set the flags of [`interrupt`].
+///
+/// Side effects: signal handlers for the rest of the process.
+pub fn hold() -> Result<()> {
+    for signal in that_end().filter(|&signal| !is_ignored(signal)) {
+        if signal != SIGHUP {
+            let at_once = Arc::clone(interrupt::ends_at_once());
+            flag::register_conditional_shutdown(signal, INTERRUPTED, at_once).context("watch for Ctrl-C")?;
+        }
+        for flag in interrupt::flags() {
+            flag::register(signal, flag).context("watch for Ctrl-C")?;
+        }
+    }
+    Ok(())
 }
 
 fn is_ignored(signal: i32) -> bool {

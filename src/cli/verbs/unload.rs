@@ -9,6 +9,7 @@ use crate::cli::effect::Effect;
 use crate::cli::output::plain::write_columns;
 use crate::cli::output::{note, results, warn};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::kernel::probe::Features;
 use crate::kernel::socket::Holder;
 use crate::kernel::{cgroup, privilege, process};
@@ -126,8 +127,12 @@ impl Args {
         }
         let kept = format!("{} still with \"{}\" until closed", counted(&left), unloaded.name);
         if let Some(patience) = self.drain {
-            let what = format!("time ran out after {}: {kept}", format_duration(patience));
-            return Err(Failure::failed(what).hint("end those processes; it is unregistered already").into());
+            let hint = "end those processes; it is unregistered already";
+            let refusal = match interrupt::came() {
+                true => Failure::again(format!("interrupted: {kept}")),
+                false => Failure::failed(format!("time ran out after {}: {kept}", format_duration(patience))),
+            };
+            return Err(refusal.hint(hint).into());
         }
         note(&kept);
         if left.iter().any(|holder| holder.listening > 0) {

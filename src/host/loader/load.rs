@@ -12,6 +12,7 @@ use super::unload::{sweep, undo};
 use super::upgrade::{self, Upgraded};
 use crate::failure::Failure;
 use crate::fault;
+use crate::interrupt;
 use crate::kernel::probe::Features;
 use crate::kernel::{bpf, bpffs, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
@@ -69,6 +70,7 @@ pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Res
     if options.dry_run {
         return Ok(loaded);
     }
+    interrupt::check(|| format!("\"{}\" is not loaded", request.name))?;
     let locked = store.lock_name(request.name)?;
     fault::point("load.locked");
     sweep(&locked, features)?;

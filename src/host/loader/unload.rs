@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::confirm;
 use super::survey::{self, Instance, Standing};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::kernel::probe::Features;
 use crate::kernel::socket::{self, Holder};
 use crate::kernel::{bpf, congestion, privilege, struct_ops};
@@ -248,7 +249,8 @@ fn still_held(instance: &Instance) -> Failure {
     }
 }
 
-/// Waits up to `patience` until no socket uses an unregistered algorithm. Returns the remaining holders.
+/// Waits up to `patience` until no socket uses an unregistered algorithm. Returns the remaining holders. A signal ends
+/// the wait.
 ///
 /// Errors: the kernel has no socket diagnostics.
 pub fn drain(name: &str, patience: Duration) -> Result<Vec<Holder>> {
@@ -256,7 +258,7 @@ pub fn drain(name: &str, patience: Duration) -> Result<Vec<Holder>> {
     let deadline = Instant::now() + patience;
     loop {
         let left = socket::holders()?.remove(name).unwrap_or_default();
-        if left.is_empty() || Instant::now() >= deadline {
+        if left.is_empty() || Instant::now() >= deadline || interrupt::came() {
             return Ok(left);
         }
         std::thread::sleep(LOOK_EVERY);

@@ -14,6 +14,7 @@ use super::survey::{self, Instance, Standing};
 use super::unload::sweep;
 use crate::failure::Failure;
 use crate::fault;
+use crate::interrupt;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
@@ -55,6 +56,7 @@ pub fn upgrade(request: &Request, features: &Features) -> Result<Upgraded> {
         is_allowed: congestion::is_allowed(request.name)?,
     };
     let mut verified = object::verify_for(request, features, successor, Some(Path::new(".")))?;
+    interrupt::check(|| format!("\"{}\" keeps its code", request.name))?;
     let map = verified.publish()?;
     let generation = highest(&record) + 1;
     let next = Code { generation, ..record_of(request, bpf::map_id(&map)?).code() };

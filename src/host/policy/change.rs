@@ -12,6 +12,7 @@ use super::sweep::{self, Moves, SweepParts};
 use super::table::RuleTables;
 use crate::failure::Failure;
 use crate::fault;
+use crate::interrupt;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
@@ -52,6 +53,7 @@ pub fn apply(new: NewGeneration, live: bool) -> Result<Applied> {
     let policy = new.policy;
     privilege::require("apply a policy", &rights(policy, live))?;
     let features = resolve::features()?;
+    interrupt::check(|| "the policy is not applied".to_owned())?;
     let loaded = load_missing(policy, features)?;
     fault::point("apply.algorithms");
     let begun = begin(new, loaded, features);

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use super::{end, standing, view};
 use crate::failure::Failure;
 use crate::fault;
+use crate::interrupt;
 use crate::kernel::clock;
 use crate::kernel::process::{Detached, Process};
 use crate::policy::change::{self, Applied};
@@ -45,6 +46,8 @@ pub struct TrialPlan {
 /// Side effects: those of [`change::apply`], and a process that lives as long as the trial.
 pub fn begin(plan: &TrialPlan, file: Option<&Path>, guard: &mut Command) -> Result<Applied> {
     let ready = resolve::check_limits(&plan.policy).and_then(|()| end::sweep());
+    let ready =
+        ready.and_then(|()| Ok(interrupt::check(|| format!("the trial of {} did not begin", plan.subject.phrase()))?));
     ready.inspect_err(|_| drop(end::unload_all(&plan.loaded)))?;
     let lock = standing::lock()?;
     let began_ns = clock::boottime_ns()?;

@@ -8,7 +8,8 @@ use super::tree::{SourceFile, Tree};
 /// The longest matching prefix of a path decides. A new edge is a decision: add it in the same commit.
 const LAYERS: &str = include_str!("layers.txt");
 /// Layer 0: quantities and failures.
-const EVERYBODY: [&str; 8] = ["units", "failure", "plain", "nearest", "bounded", "btf", "fault", "scratch"];
+const EVERYBODY: [&str; 9] =
+    ["units", "failure", "plain", "nearest", "bounded", "btf", "fault", "interrupt", "scratch"];
 /// May use everything, except the parts in the table.
 const TOP: [&str; 3] = ["cli", "main", "lib"];
 
