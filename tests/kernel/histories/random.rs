@@ -3,21 +3,25 @@
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng as _, SeedableRng as _};
 
-use super::model::Model;
+use super::model::{Model, Promise};
 use super::step::{ALGORITHMS, Algorithm, CLASSES, Class, Declaration, Policy, Step, Trying, Version};
 
 /// Seconds pass until a lease is over, so that few histories wait for one.
 const LEASES_ONE_IN: u64 = 60;
 
-pub struct Draws(Pcg64);
+pub struct Draws {
+    random: Pcg64,
+    /// Policies that were drawn before. What happens to one the second time is worth trying.
+    policies: Vec<Policy>,
+}
 
 impl Draws {
     pub fn of(seed: u64) -> Self {
-        Draws(Pcg64::seed_from_u64(seed))
+        Draws { random: Pcg64::seed_from_u64(seed), policies: Vec::new() }
     }
 
     fn below(&mut self, limit: u64) -> u64 {
-        self.0.next_u64() % limit
+        self.random.next_u64() % limit
     }
 
     fn one_in(&mut self, limit: u64) -> bool {
@@ -37,10 +41,16 @@ impl Draws {
     }
 
     fn policy(&mut self) -> Policy {
+        if !self.policies.is_empty() && !self.one_in(3) {
+            let policies = self.policies.clone();
+            return self.of_list(&policies);
+        }
         let class = self.of_list(&[Class::Local, Class::Remote, Class::Group]);
         let gives = if self.one_in(4) { None } else { Some(self.algorithm()) };
         let trying = self.of_list(&[Trying::No, Trying::Guard, Trying::Steps]);
-        Policy { class, gives, trying, current: self.one_in(3), overrides: self.one_in(4) }
+        let policy = Policy { class, gives, trying, current: self.one_in(3), overrides: self.one_in(4) };
+        self.policies.push(policy);
+        policy
     }
 
     fn declaration(&mut self, now: &Declaration) -> Declaration {
@@ -62,7 +72,7 @@ impl Draws {
     }
 
     pub fn step(&mut self, model: &Model) -> Step {
-        let step = self.plain_step(model);
+        let step = self.useful_step(model);
         let points: &[&str] = match &step {
             Step::Load(..) | Step::LoadDefault(_) => &["load.locked", "load.registered"],
             Step::Policy(_) | Step::PolicyLive(_) => &[
@@ -85,6 +95,18 @@ impl Draws {
             _ => return step,
         };
         if self.one_in(12) { Step::Killed(self.of_list(points).to_owned(), Box::new(step)) } else { step }
+    }
+
+    /// Most steps are not refused.
+    fn useful_step(&mut self, model: &Model) -> Step {
+        loop {
+            let step = self.plain_step(model);
+            match model.clone().take(&step) {
+                Promise::Exit(0) => return step,
+                Promise::Exit(_) if self.one_in(4) => return step,
+                _ => {}
+            }
+        }
     }
 
     fn plain_step(&mut self, model: &Model) -> Step {
