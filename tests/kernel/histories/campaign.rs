@@ -6,7 +6,7 @@ use super::world::{Difference, World};
 use super::*;
 
 /// Steps until a host is as new again.
-const LENGTH: usize = 25;
+const LENGTH: usize = 20;
 /// Time spent on one history to shorten it.
 const SHORTENED_WITHIN: Duration = Duration::from_secs(60);
 

@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::step::{Algorithm, Class, Declaration, Policy, Step, Trying, Version};
 
 /// Given by rules without an algorithm of tccc. Every kernel has it.
-pub const KERNEL: &str = "cubic";
+pub const KERNEL: &str = "reno";
+/// The default if the earlier one is gone.
+const FALLBACK: &str = "cubic";
 
 /// What the promises say about a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,7 +242,7 @@ pub fn name_of(gives: Option<Algorithm>) -> String {
     gives.map_or(KERNEL.to_owned(), |algorithm| algorithm.to_string())
 }
 
-/// New code on trial has a name of its own, such as `dtcp_g2`. Its number is not promised.
+/// New code on trial has a name of its own, such as `msack_g2`. Its number is not promised.
 fn trial_name(algorithm: Algorithm) -> String {
     format!("{algorithm}_g")
 }

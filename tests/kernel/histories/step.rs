@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
-    #[display("dtcp")]
-    Dtcp,
+    #[display("msack")]
+    Msack,
     #[display("bpf_cubic")]
     Cubic,
 }
 
-pub const ALGORITHMS: [Algorithm; 2] = [Algorithm::Dtcp, Algorithm::Cubic];
+pub const ALGORITHMS: [Algorithm; 2] = [Algorithm::Msack, Algorithm::Cubic];
 
 /// 0 leaves the tunable alone.
 pub type Version = u8;

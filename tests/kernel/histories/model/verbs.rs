@@ -107,7 +107,7 @@ impl Model {
         let previous = self.loaded.get_mut(&name).and_then(|loaded| loaded.previous_default.take());
         if self.default == name.to_string() {
             let exists = |other: &String| *other == self.base || *other == KERNEL || self.code_of(other).is_some();
-            self.default = previous.clone().filter(exists).unwrap_or(KERNEL.to_owned());
+            self.default = previous.clone().filter(exists).unwrap_or(FALLBACK.to_owned());
         }
         for other in self.loaded.values_mut() {
             if other.previous_default.as_deref() == Some(&name.to_string()) {
