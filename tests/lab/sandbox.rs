@@ -76,9 +76,13 @@ pub const BALLAST: &str = "/run/ballast";
 
 /// Gives the sandbox's `/run` this size and fills it up.
 pub fn fill_run(size: &str) {
-    mount(NONE, "/run", NONE, MsFlags::MS_REMOUNT, Some(format!("size={size}").as_str())).unwrap();
+    resize_run(size);
     let mut file = fs::OpenOptions::new().create(true).append(true).open(BALLAST).unwrap();
     while file.write_all(&[0; 4096]).is_ok() {}
+}
+
+pub fn resize_run(size: &str) {
+    mount(NONE, "/run", NONE, MsFlags::MS_REMOUNT, Some(format!("size={size}").as_str())).unwrap();
 }
 
 /// Asserts that there is no record, no pin, no folder for them, and no registration.

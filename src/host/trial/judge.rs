@@ -248,7 +248,8 @@ fn noise_of(metric: GuardMetric) -> ValueNoise {
 /// new ones.
 ///
 /// Each reading counts the older connections that sent something since the previous one. The mean over the window's readings
-/// is the number that is active in a minute; longer windows count it once a minute.
+/// is the number of connections that are active in a minute; longer windows count it once a minute. A connection that sends
+/// in only one of a minute's six readings counts as a sixth.
 fn window_sums(cells: &ArmCells, metric: GuardMetric, window: &Window, ticks_per_s: f64) -> WindowSums {
     let mut sums = sums_of(cells, metric, ticks_per_s).total();
     let active = cells.iter().map(GuardCell::active).sum::<u64>() as f64 / window.readings.max(1) as f64;

@@ -87,8 +87,8 @@ export class IncidentView extends Still {
   }
 }
 
-function recordings({ recordings: files }, folder) {
-  if (files.length === 0) return [element("p", {}, "No recording was kept.")];
+function recordings({ recordings: files, why_no_recording: why }, folder) {
+  if (files.length === 0) return [element("p", {}, `No recording was kept${why ? `: ${why}` : ""}.`)];
   const last = `${folder}/${files[files.length - 1]}`;
   const commands = [`tccc top --replay ${last}`, `tccc serve --replay ${last} --trials`, `tccc report ${folder}`];
   return [element("p", {}, `${files.length === 1 ? "A recording" : `${files.length} recordings`} of every connection before the limit was crossed: ${files.join(", ")}. Look at the latest with one of these commands:`),

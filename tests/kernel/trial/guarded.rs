@@ -2,9 +2,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use tccc::trial::incident::TRANSIENT;
 
 use super::*;
+use crate::lab::sandbox::{BALLAST, fill_run, resize_run};
 use crate::trial::link::{ManyPeers, short_queue};
 use crate::trial::steps::begin;
 
@@ -103,6 +106,22 @@ fn crossed_limit_reverts_the_trial_and_keeps_evidence() {
     run(0, "policy remove");
 }
 
+/// The recording grew to 64 MiB whatever was free, and kept its files after `/run` was full.
+#[test]
+fn recording_leaves_run_to_others_when_space_is_short() {
+    let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
+    resize_run("20m");
+    lab.apply(0, &format!("use = \"{BEFORE}\"\nguard = \"retransmitted<50%\""), "--trial 5m");
+    let recorded = || TRANSIENT.iter().any(|name| Path::new("/run/tccc/policy").join(name).exists());
+    poll_until(SOON, "the recording begins", recorded);
+    fill_run("20m");
+    poll_until(SOON, "the recording makes room", || !recorded());
+    fs::remove_file(BALLAST).unwrap();
+    assert!(!on_trial().is_null(), "the trial goes on");
+    run(0, "policy abort");
+    until_no_process();
+}
+
 /// The evidence cannot be written, but the limit still reverts the trial.
 #[test]
 fn absolute_limit_reverts_without_a_writable_state_folder() {
@@ -112,7 +131,7 @@ fn absolute_limit_reverts_without_a_writable_state_folder() {
     apply.args(["policy", "apply"]).arg(lab.policy(&rule)).env("STATE_DIRECTORY", "/proc/tccc");
     check(0, &mut apply);
     until_guard_has_looked();
-    connect_many(lab, 300, |_, number| number % 10 == 0);
+    connect_many(lab, 300, |_, number| number % 2 == 0);
     poll_until(LOOK_INTERVAL + SOON, "the limit is crossed", || on_trial().is_null());
     assert_eq!(lab.given(), DEFAULT);
     until_no_process();
@@ -126,7 +145,7 @@ fn rule_that_freezes_keeps_its_share_and_evidence() {
     let limits = vec!["abnormal_ends<5%".parse().unwrap()];
     begin(lab, 50, RuleTrial { limits, on_fail: OnFail::Freeze, ..RuleTrial::default() });
     until_guard_has_looked();
-    connect_many(lab, 400, |_, number| number % 5 == 0);
+    connect_many(lab, 400, |_, number| number % 2 == 0);
     let state = || on_trial()["view"]["rules"][0]["state"].clone();
     poll_until(LOOK_INTERVAL + SOON, "an incident", || incidents().len() == 1);
     assert_eq!(incident()["rules"][0]["limits"][0]["state"], "crossed");

@@ -84,7 +84,8 @@ fn document(IncidentInFolder { folder, incident }: &IncidentInFolder) -> Vec<Ele
     parts.push(Element::Code(incident.policy.clone()));
     parts.push(heading("The time before"));
     let Some(last) = incident.recordings.last() else {
-        parts.push(Element::Sentence("No recording was kept.".to_owned()));
+        let why = incident.why_no_recording.as_ref().map_or(String::new(), |why| format!(": {why}"));
+        parts.push(Element::Sentence(format!("No recording was kept{why}.")));
         return parts;
     };
     let (files, file) = (incident.recordings.join(", "), folder.join(last));

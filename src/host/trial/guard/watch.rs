@@ -67,7 +67,7 @@ impl TrialWatch {
         let arms = (!slots.is_empty()).then(|| ArmCounter::start(&labels, generation.number, &slots)).transpose()?;
         let began_ns = clock::boottime_ns()?;
         let recent = match earlier.and_then(|earlier| earlier.recent) {
-            None if generation.policy.rules.iter().any(Rule::is_guarded) => Recent::start(layouts()).ok(), // optional
+            None if generation.policy.rules.iter().any(Rule::is_guarded) => Some(Recent::start(layouts())),
             recent => recent,
         };
         Ok(TrialWatch {
@@ -180,7 +180,7 @@ impl TrialWatch {
                 let is_done = advance::change_progress(&standing::lock()?, trial, rules, is_step)?;
                 if is_done && is_incident {
                     let written = self.write_incident(&incident::new_folder(), &why, (trial, generation));
-                    self.recent = Recent::start((self.layouts)()).ok();
+                    self.recent = Some(Recent::start((self.layouts)()));
                     written?;
                 }
                 Ok(Tick::On)
