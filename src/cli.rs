@@ -14,7 +14,7 @@ use crate::kernel::io_error::reason;
 use crate::kernel::libbpf_log::{self, PrintLevel};
 use crate::plain::plain_lines;
 
-mod effect;
+pub mod effect;
 mod output;
 mod verbs;
 

@@ -5,9 +5,15 @@
 //! Mininet ends them.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Deserialize;
@@ -19,10 +25,18 @@ use crate::emulate::{LinkDriver, Network, plain};
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::kernel::process::{self, Process};
+use crate::units::format_duration;
 
 /// Debian's own Python, which has the package `mininet`. Another `python3` earlier in PATH does not.
 const PYTHON: &str = "/usr/bin/python3";
 const SCRIPT: &str = include_str!("mininet_net.py");
+/// Far longer than Mininet takes for the largest network that one machine can hold.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(300);
+/// The script takes the network down within 10 s of the end of its input.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(20);
+/// Enough of Mininet's messages to contain the last one.
+const REMARKS_BYTES: u64 = 1 << 20;
 
 /// Networks of Mininet's hosts, joined by the links of a driver.
 pub struct Mininet {
@@ -91,36 +105,48 @@ struct MininetAnswer {
 /// Mininet's process; dropping it removes the network.
 struct Keeper {
     child: Child,
-    answers: BufReader<ChildStdout>,
+    answers: Receiver<io::Result<String>>,
+    /// Its stderr. Unlike a pipe, a file is never full.
+    remarks: File,
 }
 
 impl Keeper {
     fn start() -> Result<Keeper> {
         let mut command = Command::new(PYTHON);
-        command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        std::os::unix::process::CommandExt::process_group(&mut command, 0); // Ctrl-C must not reach it
+        command.args(["-c", SCRIPT]);
+        Self::of(&mut command)
+    }
+
+    fn of(command: &mut Command) -> Result<Keeper> {
+        let remarks = tempfile::tempfile().context("create a file for the messages of Mininet")?;
+        let stderr = remarks.try_clone().context("create a file for the messages of Mininet")?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
+        command.process_group(0); // Ctrl-C must not reach it
         command.envs(Process::this().map(|own| (process::OWNER, own.owner_text())));
         let mut child = command.spawn().context("start Mininet")?;
-        let answers = BufReader::new(child.stdout.take().context("listen to Mininet")?);
-        Ok(Keeper { child, answers })
+        let answers = lines_of(child.stdout.take().context("listen to Mininet")?);
+        Ok(Keeper { child, answers, remarks })
     }
 
     fn say(&mut self, line: &str) -> Result<()> {
         let asks = self.child.stdin.as_mut().context("speak to Mininet")?;
-        writeln!(asks, "{line}").context("speak to Mininet")
+        let said = writeln!(asks, "{line}");
+        said.with_context(|| self.last_remark())
     }
 
     fn hear(&mut self) -> Result<MininetAnswer> {
-        let mut line = String::new();
-        self.answers.read_line(&mut line).context("listen to Mininet")?;
-        if line.is_empty() {
-            let mut remarks = String::new();
-            if let Some(stderr) = &mut self.child.stderr {
-                let _ = std::io::Read::read_to_string(stderr, &mut remarks); // the reason is optional
+        self.hear_within(ANSWERS_WITHIN)
+    }
+
+    fn hear_within(&mut self, patience: Duration) -> Result<MininetAnswer> {
+        let line = match self.answers.recv_timeout(patience) {
+            Ok(line) => line.context("listen to Mininet")?,
+            Err(RecvTimeoutError::Disconnected) => bail!(self.last_remark()),
+            Err(RecvTimeoutError::Timeout) => {
+                let what = format!("Mininet gave no answer within {}", format_duration(patience));
+                return Err(Failure::again(what).hint("a run without `--network mininet` needs no Mininet").into());
             }
-            let said = remarks.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
-            bail!("Mininet ended: {said}");
-        }
+        };
         let answer: MininetAnswer = serde_json::from_str(&line).context("read the answer of Mininet")?;
         match answer.error {
             Some(error) => bail!("Mininet: {error}"),
@@ -129,8 +155,73 @@ impl Keeper {
     }
 }
 
+impl Keeper {
+    /// Why it ended, by its last message.
+    fn last_remark(&self) -> String {
+        let length = self.remarks.metadata().map_or(0, |it| it.len());
+        let mut remarks = vec![0; length.min(REMARKS_BYTES) as usize];
+        // Not by seeking, because Mininet shares the file's position.
+        let read = self.remarks.read_exact_at(&mut remarks, length.saturating_sub(REMARKS_BYTES));
+        let text = read.map_or(String::new(), |()| String::from_utf8_lossy(&remarks).into_owned());
+        let last = text.lines().rfind(|line| !line.trim().is_empty());
+        format!("Mininet ended: {}", last.unwrap_or("it gave no reason"))
+    }
+}
+
+/// Reads lines in a thread, so that nobody waits for them without a limit. The thread ends with the process.
+fn lines_of(stdout: ChildStdout) -> Receiver<io::Result<String>> {
+    let (to, from) = channel();
+    thread::spawn(move || BufReader::new(stdout).lines().try_for_each(|line| to.send(line)));
+    from
+}
+
 impl Drop for Keeper {
+    /// Closes its input, so that it removes the network. Kills it if it does not end.
     fn drop(&mut self) {
-        let _ = self.child.wait(); // closes its input, so that it removes the network
+        drop(self.child.stdin.take());
+        let deadline = Instant::now() + ENDS_WITHIN;
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() >= deadline {
+                let _ = self.child.kill(); // it may have ended meanwhile
+                let _ = self.child.wait();
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keeper(script: &str) -> Keeper {
+        Keeper::of(Command::new("sh").args(["-c", script])).unwrap()
+    }
+
+    /// A pipe that nobody read once blocked it after 64 KiB of messages, and the run waited for ever.
+    #[test]
+    fn many_messages_do_not_block_it() {
+        let mut keeper = keeper("head -c 300000 /dev/zero | tr '\\0' 'x' >&2; echo '{\"built\": true}'; cat >&2");
+        assert!(keeper.hear().unwrap().built);
+    }
+
+    #[test]
+    fn answer_that_does_not_come_ends_the_wait() {
+        let mut keeper = keeper("read line");
+        let error = keeper.hear_within(Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error.to_string(), "Mininet gave no answer within 20ms");
+    }
+
+    /// The broken pipe once ended the run with success and without a word.
+    #[test]
+    fn process_that_died_is_an_error_with_its_last_message() {
+        let mut keeper = keeper("echo 'out of memory' >&2; exec <&-; echo '{}'; exec sleep 9");
+        keeper.hear().unwrap(); // its input is closed now
+        let error = keeper.say("linked").unwrap_err();
+        assert_eq!(format!("{error:#}"), "Mininet ended: out of memory: Broken pipe (os error 32)");
+        keeper.child.kill().unwrap();
+        let error = keeper.hear().unwrap_err();
+        assert_eq!(error.to_string(), "Mininet ended: out of memory");
     }
 }

@@ -9,6 +9,7 @@ mod algorithms;
 mod author;
 mod catalog;
 mod cli;
+mod cli_output;
 mod cli_signals;
 mod compile;
 mod declaration_mistakes;

@@ -14,5 +14,6 @@ pub mod socket;
 pub mod systemd;
 pub mod trace;
 pub mod trial;
+pub mod verbs;
 pub mod virtual_time;
 pub mod wire;
