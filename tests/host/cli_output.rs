@@ -9,7 +9,7 @@ use std::process::Stdio;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use crate::common::{SOON, Said, begin, check, end, needs, poll_until, tccc};
+use crate::common::{SOON, Said, begin, check, end, poll_until, tccc};
 use crate::lab::verbs::{self, changing, closed, effect_of, full};
 use tccc::cli::effect::Effect;
 
@@ -77,25 +77,6 @@ fn change_is_made_whoever_reads_its_output() {
     }
     let again = run_to(full(), 2, &line("full")).stderr();
     assert!(again.starts_with("tccc: error: ") && !again.contains("everything else"), "{again}");
-}
-
-/// The first scenario's report once ended the run, and the second was not run, with exit code 0.
-#[test]
-fn run_without_a_reader_runs_every_scenario() {
-    needs!(guest);
-    let place = tempfile::tempdir().unwrap();
-    let scenario = |name: &str| {
-        let file = place.path().join(format!("{name}.toml"));
-        fs::copy("tests/fixtures/scenarios/tiny.toml", &file).unwrap();
-        file
-    };
-    let mut command = tccc();
-    command.arg("run").args([scenario("one"), scenario("two")]).args(["--engine", "virtual", "--runs", "1"]);
-    command.arg("--out").arg(place.path().join("out"));
-    check(0, command.stdout(closed()));
-    for name in ["one", "two"] {
-        assert!(place.path().join("out").join(name).join("plan.json").exists(), "{name}");
-    }
 }
 
 /// Any broken pipe once counted as a closed stdout: the command ended with success and without a word.
