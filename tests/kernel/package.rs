@@ -21,8 +21,9 @@ const POD: &str = "mount --make-rprivate / && mkdir -p /run/node && mount --rbin
     mount -t tmpfs pod \"$0\" && mount -t cgroup2 pod \"$0\" && mount --rbind /run/node \"$0\" && umount -l /run/node && \
     mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec \"$@\"";
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/xtask/package");
-/// Hides the host's `/run`, as a chroot does, and runs the rest.
-const OWN_RUN: &str = "mount --make-rprivate / && mount -t tmpfs run /run && exec \"$@\"";
+/// Hides the host's `/run`, as a container with its own systemd does, and runs the rest.
+const OWN_RUN: &str =
+    "mount --make-rprivate / && mount -t tmpfs run /run && mkdir -p /run/systemd/system && exec \"$@\"";
 
 /// A script that the package manager runs before it removes the package, with the words that say so.
 struct Removal {
@@ -41,13 +42,17 @@ fn removals(folder: &Path) -> [Removal; 2] {
 }
 
 impl Removal {
-    /// The programs on the script's path: tccc, and those that say whether this is a chroot.
+    /// The programs on the script's path: tccc, those that say whether this is a chroot, and stand-ins for systemd's.
     fn path(folder: &Path, in_chroot: bool) -> String {
         let programs = folder.join(if in_chroot { "in-chroot" } else { "on-host" });
         if fs::create_dir(&programs).is_ok() {
             symlink(TCCC, programs.join("tccc")).unwrap();
-            for name in ["ischroot", "systemd-detect-virt"] {
-                let answer = if in_chroot { 0 } else { 1 };
+            for (name, answer) in [
+                ("ischroot", i32::from(!in_chroot)),
+                ("systemd-detect-virt", i32::from(!in_chroot)),
+                ("deb-systemd-invoke", 0),
+                ("systemctl", 0),
+            ] {
                 fs::write(programs.join(name), format!("#!/bin/sh\nexit {answer}\n")).unwrap();
                 fs::set_permissions(programs.join(name), fs::Permissions::from_mode(0o755)).unwrap();
             }
@@ -65,7 +70,7 @@ impl Removal {
 
 /// The package was removed in a chroot with the host's `/sys`, and the host's policy and algorithms were gone.
 #[test]
-fn removal_in_a_chroot_leaves_the_policy_of_the_host() {
+fn removal_in_a_chroot_or_container_leaves_the_policy_of_the_host() {
     let lab = &enter!(PolicyLab; root, struct_ops, bpffs, cgroup2);
     for removal in removals(lab.folder()) {
         lab.apply(&all("dtcp"));
