@@ -45,8 +45,8 @@ const UNITS: [(&str, &str); 2] =
 /// ends in time although the clock is set. The commands of tccc(7) work. Stopping and purging leave nothing. Without KVM
 /// this takes 3 minutes on two idle cores. Before that, the package is built and, once, the guest's Debian. Needs root.
 ///
-/// With --rollouts the guest is rebooted in the middle of a declared rollout, five times at random moments, half of them
-/// without any unit being stopped; then after the rollout was kept, and after one was reverted for harm. This takes half
+/// With --rollouts the guest is rebooted in the middle of a declared rollout, five times at random moments, three
+/// of them without any unit being stopped; then after the rollout was kept, and after one was reverted for harm. This takes half
 /// an hour.
 #[derive(Debug, Args)]
 pub struct Arguments {
