@@ -8,14 +8,14 @@ use super::difference::ApplyStep;
 use super::{Declaration, Declared, DeclaredPolicy};
 use crate::gate;
 use crate::kernel::probe::Features;
-use crate::loader::{self, LoadOptions, load};
+use crate::loader::LoadOptions;
 use crate::policy::file;
 use crate::policy::generation::Base;
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::Policy;
-use crate::state::{DeclaredIn, Record, Store};
+use crate::state::DeclaredIn;
 use crate::trial::journal::{self, TrialResult};
-use crate::trial::{self, TrialPlan, end, progress};
+use crate::trial::{TrialPlan, progress};
 
 /// What the steps need besides the declaration.
 pub struct Tools<'a> {
@@ -24,34 +24,37 @@ pub struct Tools<'a> {
     pub guard: &'a mut dyn FnMut() -> Command,
 }
 
-/// Makes the change of one step.
+/// Makes the change of one step. Returns what could not be reached, one phrase for each.
 ///
 /// Errors: those of the verb for the same change.
 /// Side effects: those of that verb.
-pub fn carry_out(step: &ApplyStep, declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> {
+pub fn carry_out(step: &ApplyStep, declaration: &Declaration, tools: &mut Tools<'_>) -> Result<Vec<String>> {
     let features = tools.features;
+    let no_notes = |()| Vec::new();
     match step {
-        ApplyStep::Load(name) => load_declared(name, declaration, features),
+        ApplyStep::Load(name) => load_declared(name, declaration, features).map(no_notes),
         ApplyStep::Reload(name) => {
-            loader::unload(name, features)?;
-            load_declared(name, declaration, features)
+            let declared = declared(declaration, name)?;
+            let loaded = gate::reload(&declared.request(name), declared.receiver, features)?;
+            keep(name, declaration).map(|()| loaded.adapted)
         }
         ApplyStep::Upgrade(name) => {
-            loader::upgrade::upgrade(&declared(declaration, name)?.request(name), features)?;
-            keep(name, declaration)
+            let (upgraded, _) = gate::upgrade(&declared(declaration, name)?.request(name), features, false)?;
+            keep(name, declaration).map(|()| upgraded.notes)
         }
-        ApplyStep::Keep(name) => keep(name, declaration),
-        ApplyStep::ApplyPolicy => apply_policy(declaration, tools),
-        ApplyStep::RemovePolicy => end::remove_policy(false, "the policy is no longer declared").map(drop),
+        ApplyStep::Keep(name) => keep(name, declaration).map(no_notes),
+        ApplyStep::ApplyPolicy => apply_policy(declaration, tools).map(no_notes),
+        ApplyStep::RemovePolicy => gate::remove_policy(false, "the policy is no longer declared").map(|_| Vec::new()),
         ApplyStep::SetDefault(name) => {
-            loader::make_default(name)?;
-            keep(name, declaration)
+            gate::make_default(name)?;
+            keep(name, declaration).map(no_notes)
         }
         ApplyStep::RestoreDefault(name) => {
-            loader::give_back_default(name, features)?;
-            keep(name, declaration)
+            gate::give_back_default(name, features)?;
+            keep(name, declaration).map(no_notes)
         }
-        ApplyStep::Unload(name) => loader::unload(name, features).map(drop),
+        ApplyStep::HandOver(name) => gate::hand_over(name, features).map(no_notes),
+        ApplyStep::Unload(name) => gate::unload(name, features).map(|ended| ended.unloaded.unwrap_or_default().notes),
     }
 }
 
@@ -61,19 +64,15 @@ fn declared<'a>(declaration: &'a Declaration, name: &str) -> Result<&'a Declared
 
 fn load_declared(name: &str, declaration: &Declaration, features: &Features) -> Result<()> {
     let declared = declared(declaration, name)?;
-    let load = if declared.receiver { loader::load_receiver } else { load };
+    let load = if declared.receiver { gate::load_receiver } else { gate::load };
     load(&declared.request(name), LoadOptions::default(), features)?;
     keep(name, declaration)
 }
 
 /// Records that a name is declared, so that `tccc apply` unloads it once it no longer is.
 fn keep(name: &str, declaration: &Declaration) -> Result<()> {
-    let store = Store::of_host();
-    let locked = store.lock_name(name)?;
-    let record = store.record(name).with_context(|| format!("find the record of \"{name}\""))?;
-    let default = declaration.default.as_deref() == Some(name) && record.previous_default.is_some();
-    let declared = Some(DeclaredIn { folder: declaration.folder.clone(), default });
-    locked.write(&Record { declared, with_policy: false, ..record })
+    let default = declaration.default.as_deref() == Some(name);
+    gate::declare(name, DeclaredIn { folder: declaration.folder.clone(), default })
 }
 
 fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> {
@@ -92,7 +91,7 @@ fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> 
         live: false,
         loaded: Vec::new(),
     };
-    trial::begin(&plan, Some(path), &mut (tools.guard)()).map(drop)
+    gate::begin_trial(&plan, Some(path), &mut (tools.guard)()).map(drop)
 }
 
 /// The rules as they were at the end of a trial that was kept. `None` if no trial of them was kept.

@@ -11,9 +11,10 @@ use crate::kernel::probe::Features;
 use crate::kernel::{cgroup, congestion};
 use crate::loader;
 use crate::loader::survey::{self, Instance, Standing};
-use crate::policy::record::{GenerationRecord, TrialSubject};
+use crate::policy::needs::PolicyNeeds;
+use crate::policy::record::{GenerationRecord, TrialRecord, TrialSubject};
 use crate::policy::rule::{Policy, Rule};
-use crate::policy::{change, file};
+use crate::policy::{change, file, resolve};
 use crate::state::{Attachment, DeclaredIn, Record, Store};
 use crate::trial::journal::TrialResult;
 use crate::trial::{self, journal};
@@ -54,6 +55,9 @@ pub enum ApplyStep {
     SetDefault(String),
     #[display("restore the default that was replaced by \"{_0}\"")]
     RestoreDefault(String),
+    /// Keeps an algorithm that is no longer declared for as long as the policy gives it to connections.
+    #[display("leave \"{_0}\" to the policy, whose rules need it")]
+    HandOver(String),
     #[display("unload \"{_0}\"")]
     Unload(String),
 }
@@ -67,21 +71,45 @@ pub fn between(declaration: &Declaration, features: &Features) -> Result<Vec<Dif
     let by_name: BTreeMap<&str, &Instance> = instances.iter().map(|it| (it.name.as_str(), it)).collect();
     let available = congestion::available()?;
     let now = congestion::default()?;
+    let needs = PolicyNeeds::now()?;
     let mut differences = Vec::new();
     for (name, declared) in &declaration.algorithms {
         let loaded = by_name.get(name.as_str()).copied();
-        differences.extend(of_algorithm(name, declared, loaded, (&available, features)));
+        let difference = of_algorithm(name, declared, loaded, (&available, features));
+        let is_in_use = loaded.is_some_and(|instance| instance.standing() == Standing::Pinned);
+        differences.extend(difference.map(|it| if is_in_use { after_trial(it, &needs) } else { it }));
     }
-    differences.extend(of_policy(declaration)?);
+    let policy = of_policy(declaration)?;
+    // Only these two steps end what the policy gives now.
+    let replaces = |it: &Difference| matches!(&it.cure, Cure::Step(ApplyStep::ApplyPolicy | ApplyStep::RemovePolicy));
+    let stays = !policy.as_ref().is_some_and(replaces);
+    differences.extend(policy);
     differences.extend(of_default(declaration, &now, &instances)?);
     let is_undeclared = |it: &&Instance| {
         declared_here(declaration, it.record.as_ref()).is_some() && !declaration.algorithms.contains_key(&it.name)
     };
+    let declared_rules = declaration.policy.as_ref().map(|declared| resolve::algorithms(&declared.policy));
+    let declared_rules = declared_rules.unwrap_or_default();
     let unload = |Instance { name, .. }: &Instance| {
-        step(format!("\"{name}\" is loaded and is no longer declared"), ApplyStep::Unload(name.clone()))
+        let is_needed = if stays { needs.rule_giving(name).is_some() } else { declared_rules.contains(name) };
+        let change = if is_needed { ApplyStep::HandOver } else { ApplyStep::Unload };
+        step(format!("\"{name}\" is loaded and is no longer declared"), change(name.clone()))
     };
     differences.extend(instances.iter().filter(is_undeclared).map(unload));
     Ok(differences)
+}
+
+/// A person first ends the trial that new code under a name would disturb.
+fn after_trial(difference: Difference, needs: &PolicyNeeds) -> Difference {
+    let changes_code = matches!(&difference.cure, Cure::Step(ApplyStep::Upgrade(_) | ApplyStep::Reload(_)));
+    match &needs.trial {
+        Some(trial) if changes_code => person(difference.what, on_trial(trial)),
+        _ => difference,
+    }
+}
+
+fn on_trial(trial: &TrialRecord) -> String {
+    format!("{} is on trial: confirm or abort it first", trial.subject.phrase())
 }
 
 fn step(what: String, step: ApplyStep) -> Difference {
@@ -187,7 +215,7 @@ fn of_policy(declaration: &Declaration) -> Result<Option<Difference>> {
 /// The reason not to apply a declared policy.
 fn why_not_now(policy: &Policy) -> Result<Option<String>> {
     if let Some(trial) = trial::current()? {
-        return Ok(Some(format!("{} is on trial: confirm or abort it first", trial.subject.phrase())));
+        return Ok(Some(on_trial(&trial)));
     }
     let reverted = journal::last_of(&file::digest(policy)).filter(|end| end.result == TrialResult::Reverted);
     Ok(reverted.map(|end| {

@@ -1,12 +1,34 @@
-//! The gate to this host: every change of a registered name, a default or the policy passes here.
+//! The gate to this host: every change of a registered name, of a default or of the policy passes here.
+//!
+//! A change of the policy locks the policy. A change of a name shares that lock until it is done, so that the policy
+//! cannot change between check and change, and commands on different names do not wait for each other. Programs are verified
+//! before the lock is taken. Locks are taken in the order trial, policy, name, default, records.
+//!
+//! The functions behind the gate are visible only in [`crate::host`].
+
+mod name;
+mod unconfirmed;
 
 use std::path::Path;
 
 use anyhow::Result;
 
+use crate::kernel::probe::Features;
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{Base, GenerationRole, NewGeneration};
 use crate::policy::rule::Policy;
+use crate::trial::end;
+
+pub use self::name::{
+    EndedName, declare, give_back_default, hand_over, load, load_receiver, make_default, reload, rollback, unload,
+    unload_all, upgrade,
+};
+pub use self::unconfirmed::{clear_overdue, confirm, expire};
+pub use crate::host::trial::begin::begin as begin_trial;
+pub use crate::host::trial::default::on_trial as try_default;
+pub use crate::host::trial::end::{REMOVED, abort, clear_over, interrupt, keep, remove_policy};
+pub use crate::host::trial::steer::{promote, set_paused};
+pub use crate::host::trial::upgrade::on_trial as try_upgrade;
 
 /// Puts rules into effect for good, instead of the current policy. With `live`, also for open connections.
 ///
@@ -15,4 +37,12 @@ use crate::policy::rule::Policy;
 /// Side effects: pins, a record, a program on the root of the cgroups, and the algorithms that the rules name.
 pub fn apply_policy(policy: &Policy, file: Option<&Path>, live: bool) -> Result<Applied> {
     change::apply(NewGeneration { policy, file, role: GenerationRole::Permanent, base: Base::Any }, live)
+}
+
+/// Clears what dead processes left: a trial whose lease is over, and what nobody confirmed in time.
+///
+/// Errors: not permitted; the record of the policy is damaged.
+pub fn sweep(features: &Features) -> Result<()> {
+    end::sweep()?;
+    clear_overdue(features).map(drop)
 }

@@ -7,6 +7,7 @@
 pub mod adapt;
 mod companion;
 pub mod confirm;
+pub(in crate::host) mod defaults;
 mod load;
 mod object;
 mod receiver;
@@ -28,11 +29,14 @@ use crate::kernel::probe::Features;
 use crate::kernel::{congestion, privilege, struct_ops};
 use crate::state::{Record, Store};
 
-pub use load::{LoadOptions, LoadedAlgorithm, load, make_default};
+pub use load::{LoadOptions, LoadedAlgorithm};
+pub(in crate::host) use load::{load, make_default, replaces};
 pub use object::{Verified, verify};
-pub use receiver::load_receiver;
+pub(in crate::host) use receiver::load_receiver;
 pub use request::{Request, check_name, digest};
-pub use unload::{Unloaded, drain, give_back_default, ours, plan, sweep, unload, unload_all, unload_with_policy};
+use unload::sweep;
+pub use unload::{Unloaded, drain, ours, plan};
+pub(in crate::host) use unload::{give_back_default, unload, unload_if_free, unload_with_policy};
 
 /// An algorithm that sockets can choose while this value lives.
 #[derive(Debug)]
@@ -112,7 +116,7 @@ impl Drop for Registration {
 /// Records the previous code of a name, for a kernel that cannot swap code.
 ///
 /// Errors: the name is not loaded; the record cannot be written.
-pub fn succeed(name: &str, earlier: &Record) -> Result<Record> {
+pub(in crate::host) fn succeed(name: &str, earlier: &Record) -> Result<Record> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
     let record = store.record(name).with_context(|| format!("find the record of \"{name}\""))?;

@@ -11,6 +11,7 @@ pub mod generation;
 pub mod hash;
 pub mod label;
 pub mod limit;
+pub mod needs;
 pub mod pins;
 pub mod program;
 pub mod record;

@@ -8,10 +8,11 @@
 //! [`LockSubject::Trial`](crate::state::LockSubject::Trial) is locked for the whole change, so that only one
 //! process at a time begins, changes or ends a trial.
 
-pub mod advance;
+mod advance;
 pub mod arms;
-mod begin;
-pub mod end;
+pub(in crate::host) mod begin;
+pub(in crate::host) mod default;
+pub(in crate::host) mod end;
 pub mod guard;
 pub mod incident;
 pub mod journal;
@@ -19,12 +20,11 @@ pub mod judge;
 pub mod overlay;
 pub mod progress;
 mod standing;
-pub mod steer;
-mod swap;
-pub mod upgrade;
+pub(in crate::host) mod steer;
+pub(in crate::host) mod swap;
+pub(in crate::host) mod upgrade;
 pub mod view;
 pub mod windows;
 
-pub use begin::{TrialPlan, begin};
-pub use end::{clear_over, sweep};
+pub use begin::{ShareTrial, TrialPlan};
 pub use standing::{current, lease_of, why_over};

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::netns::Netns;
+use super::process;
 
 const NAMED: [&str; 2] = ["/run/netns", "/run/docker/netns"];
 
@@ -48,12 +49,29 @@ pub fn all() -> Result<NamespaceSurvey> {
             let _ = threads.iter().all(|thread| offer(&thread.join("ns/net")));
         }
     }
-    for place in NAMED {
-        for name in entries(Path::new(place)).unwrap_or_default() {
-            offer(&name);
-        }
+    for name in named() {
+        offer(&name);
     }
     Ok(NamespaceSurvey { reachable: found.into_values().collect(), hidden })
+}
+
+/// The name of a namespace in `ip netns` or in a container engine.
+pub fn name_of(inode: u32) -> Option<String> {
+    named().find(|path| is_at(path, inode))?.file_name()?.to_str().map(str::to_owned)
+}
+
+/// A path by which a person can enter a namespace: that of its name, or of a process in it.
+pub fn path_of(inode: u32) -> Option<PathBuf> {
+    let of_processes = process::all().into_iter().map(|pid| PathBuf::from(format!("/proc/{pid}/ns/net")));
+    named().chain(of_processes).find(|path| is_at(path, inode))
+}
+
+fn named() -> impl Iterator<Item = PathBuf> {
+    NAMED.iter().flat_map(|place| entries(Path::new(place)).unwrap_or_default())
+}
+
+fn is_at(path: &Path, inode: u32) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.ino() as u32 == inode)
 }
 
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {

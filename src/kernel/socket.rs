@@ -13,7 +13,7 @@ use nix::sys::socket::{
 };
 use serde::Serialize;
 
-use super::congestion::DEFAULT_SYSCTL;
+use super::namespaces::{self, NamespaceSurvey};
 use super::netns::Netns;
 use super::process;
 use crate::failure::Failure;
@@ -111,22 +111,28 @@ pub fn cookies_of(pid: u32, descriptor: Option<u32>) -> Result<Vec<u64>> {
     Ok(found.filter(|socket| inodes.contains(&socket.inode)).map(|socket| socket.cookie).collect())
 }
 
-/// Other network namespaces whose default is the algorithm, with inode and path. A new namespace inherits it.
-pub fn namespaces_with_default(name: &str) -> Vec<(u32, PathBuf)> {
-    let own = Netns::current().map(|netns| netns.inode()).ok();
-    let is_so = |(inode, path): &(u32, PathBuf)| {
-        let default = Netns::open(path).and_then(|netns| super::sysctl::read(&netns, DEFAULT_SYSCTL));
-        Some(*inode) != own && default.is_ok_and(|default| default.as_deref() == Some(name))
-    };
-    Descriptors::of_all_processes().namespaces.into_iter().filter(is_so).collect()
+/// The network namespaces that can be found, also those that only an open file holds.
+///
+/// Errors: /proc is not mounted.
+pub fn namespaces() -> Result<NamespaceSurvey> {
+    with_held(&Descriptors::of_all_processes().namespaces)
 }
 
-fn sockets(namespaces: &BTreeMap<u32, PathBuf>) -> Result<Vec<TcpSocket>> {
+fn with_held(held: &BTreeMap<u32, PathBuf>) -> Result<NamespaceSurvey> {
+    let mut survey = namespaces::all()?;
+    let is_new = |inode: &u32| !survey.reachable.iter().any(|netns| netns.inode() == *inode);
+    let held: Vec<Netns> =
+        held.iter().filter(|(inode, _)| is_new(inode)).filter_map(|(_, path)| Netns::open(path).ok()).collect();
+    survey.reachable.extend(held);
+    Ok(survey)
+}
+
+fn sockets(held: &BTreeMap<u32, PathBuf>) -> Result<Vec<TcpSocket>> {
     let own = Netns::current()?.inode();
     let mut found = dump(own).map_err(explained)?;
-    for (&inode, path) in namespaces.iter().filter(|(inode, _)| **inode != own) {
-        let others = Netns::open(path).and_then(|netns| netns.run(|| Ok(dump(inode)?)));
-        found.extend(others.unwrap_or_default()); // a namespace may vanish, or belong to another user
+    for netns in with_held(held)?.reachable.iter().filter(|netns| netns.inode() != own) {
+        let others = netns.run(|| Ok(dump(netns.inode())?));
+        found.extend(others.unwrap_or_default()); // a namespace may belong to another user
     }
     Ok(found)
 }

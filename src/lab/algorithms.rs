@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::catalog::NAME_LENGTH_MAX;
+use crate::gate;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Registration, Request};
 use crate::model::run::Engine;
@@ -54,6 +55,7 @@ impl PreparedAlgorithms {
         let found = find(Engine::Kernel, id, tunables, "").map_err(Unusable::into_failure)?;
         let Some((algorithm, settings)) = found else { return Ok(id.clone()) };
         let features = Features::probe()?;
+        gate::clear_overdue(&features)?;
         let own = own_name(id, self.registered.len());
         let name = if kernel_has(id)? { &own } else { id };
         let cgroup = algorithm.companion.is_some().then_some(self.cgroup.as_path());

@@ -15,13 +15,13 @@ use crate::declaration::carry_out::{self, Tools};
 use crate::declaration::difference::{self, ApplyStep, Cure, Difference};
 use crate::declaration::{self, Declaration};
 use crate::failure::Failure;
+use crate::gate;
 use crate::interrupt;
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::plain::plain_lines;
 use crate::policy::resolve;
 use crate::policy::rule::Policy;
-use crate::trial;
 
 /// Make this host match the files in /etc/tccc
 ///
@@ -66,6 +66,8 @@ struct DifferenceLine {
     /// Why only a person can change it.
     waits_for: Option<String>,
     done: bool,
+    /// What the change could not reach.
+    notes: Vec<String>,
     /// Why the change failed.
     error: Option<String>,
 }
@@ -82,16 +84,16 @@ impl Args {
         let features = Features::probe()?;
         if !self.dry_run {
             privilege::require("bring this host to its declared state", &privilege::FOR_LOAD)?;
-            trial::sweep()?;
+            gate::sweep(&features)?;
         }
         let differences = difference::between(&declaration, &features)?;
         check_risks(&declaration, &differences)?;
         let mut guard = guard_command;
         let mut tools = Tools { features: &features, guard: &mut guard };
         let mut make = |step: &ApplyStep| match self.dry_run {
-            true => Ok(false),
+            true => Ok(None),
             false if interrupt::came() => Err(Failure::again("interrupted").into()),
-            false => carry_out::carry_out(step, &declaration, &mut tools).map(|()| true),
+            false => carry_out::carry_out(step, &declaration, &mut tools).map(Some),
         };
         let mut lines: Vec<DifferenceLine> = differences.iter().map(|it| line(it, &mut make)).collect();
         if lines.iter().any(|line| line.error.is_some()) {
@@ -147,17 +149,24 @@ fn check_risks(declaration: &Declaration, differences: &[Difference]) -> Result<
     Ok(())
 }
 
-/// `make` returns whether it made the change.
-fn line(difference: &Difference, make: &mut impl FnMut(&ApplyStep) -> Result<bool>) -> DifferenceLine {
+/// `make` returns what the change could not reach, or `None` if it made none.
+fn line(difference: &Difference, make: &mut impl FnMut(&ApplyStep) -> Result<Option<Vec<String>>>) -> DifferenceLine {
     let what = difference.what.clone();
     match &difference.cure {
-        Cure::Person(why) => {
-            DifferenceLine { what, change: None, waits_for: Some(why.clone()), done: false, error: None }
-        }
+        Cure::Person(why) => DifferenceLine {
+            what,
+            change: None,
+            waits_for: Some(why.clone()),
+            done: false,
+            notes: Vec::new(),
+            error: None,
+        },
         Cure::Step(step) => {
-            let made = make(step);
-            let (done, error) = (matches!(made, Ok(true)), made.err().map(|error| format!("{error:#}")));
-            DifferenceLine { what, change: Some(step.to_string()), waits_for: None, done, error }
+            let (done, notes, error) = match make(step) {
+                Ok(made) => (made.is_some(), made.unwrap_or_default(), None),
+                Err(error) => (false, Vec::new(), Some(format!("{error:#}"))),
+            };
+            DifferenceLine { what, change: Some(step.to_string()), waits_for: None, done, notes, error }
         }
     }
 }
@@ -170,7 +179,7 @@ fn write_lines(out: &mut impl Write, document: &ApplyDocument, is_dry: bool) -> 
     if document.files.is_empty() {
         note(&format!("{folder} has no .toml file: nothing is declared"));
     }
-    for DifferenceLine { what, change, waits_for, error, .. } in &document.differences {
+    for DifferenceLine { what, change, waits_for, notes, error, .. } in &document.differences {
         let change = change.as_deref().unwrap_or_default();
         match (waits_for, error) {
             (Some(why), _) => writeln!(out, "{what}: left as it is: {why}")?,
@@ -180,6 +189,7 @@ fn write_lines(out: &mut impl Write, document: &ApplyDocument, is_dry: bool) -> 
             (None, None) if is_dry => writeln!(out, "{what}: would {change}")?,
             (None, None) => writeln!(out, "{what}: {change}: done")?,
         }
+        notes.iter().for_each(|phrase| note(phrase));
     }
     Ok(())
 }

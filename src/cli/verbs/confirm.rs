@@ -8,11 +8,12 @@ use anyhow::Result;
 
 use crate::cli::effect::Effect;
 use crate::cli::output::results;
+use crate::gate;
 use crate::kernel::probe::Features;
-use crate::loader::confirm::{self, UndoGuard};
+use crate::loader::confirm::UndoGuard;
 use crate::state::Store;
+use crate::trial;
 use crate::trial::journal::KERNEL_LOG;
-use crate::trial::{self, end};
 
 /// Shortest and longest trial; a person needs some time to see what happens.
 pub const TRIALS: [&str; 2] = ["5s", "30d"];
@@ -49,14 +50,14 @@ impl Args {
         let name = self.name.as_deref();
         let trial = trial::current()?.filter(|trial| name.is_none_or(|name| name == trial.subject.name()));
         if trial.is_some() {
-            let kept = end::keep(name)?;
+            let kept = gate::keep(name, &Features::probe()?)?;
             writeln!(out, "{} is confirmed and stays", kept.subject.phrase())?;
             // Without a name, confirming only the trial is enough.
             if name.is_some() || !Store::of_host().records().iter().any(|record| record.unconfirmed.is_some()) {
                 return Ok(());
             }
         }
-        for record in confirm::confirm(name)? {
+        for record in gate::confirm(name)? {
             writeln!(out, "\"{}\" is confirmed and stays until `tccc unload {}`", record.name, record.name)?;
         }
         Ok(())
@@ -65,10 +66,10 @@ impl Args {
 
 /// Undoes a load at its time, and reports that in the kernel's log because nobody sees this process.
 fn undo_at(name: &str, until_ns: u64) -> Result<()> {
-    let undone = Features::probe().and_then(|features| confirm::expire(name, until_ns, &features));
+    let undone = Features::probe().and_then(|features| gate::expire(name, until_ns, &features));
     let line = match &undone {
         Ok(None) => return Ok(()),
-        Ok(Some(_)) => format!("<5>tccc: \"{name}\" was not confirmed in time and is unloaded"),
+        Ok(Some(what)) => format!("<5>tccc: {what}"),
         Err(error) => format!("<3>tccc: \"{name}\" was not confirmed in time, but is still there: {error:#}"),
     };
     let _ = std::fs::write(KERNEL_LOG, line); // some hosts forbid it

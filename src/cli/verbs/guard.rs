@@ -13,16 +13,16 @@ use super::signals::stop_flag;
 use super::systemd;
 use crate::cli::effect::Effect;
 use crate::cli::output::{naming, note, warn};
+use crate::gate;
 use crate::kernel::congestion::connection_rate;
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
-use crate::loader::{Unloaded, confirm};
 use crate::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
 use crate::policy::rule::{Allowed, Policy, Treatment};
+use crate::trial::guard;
 use crate::trial::journal::KERNEL_LOG;
 use crate::trial::judge::{decisions, limit_of};
-use crate::trial::{self, guard};
 use crate::units::format_duration;
 
 /// Forecast period for a rule without a deadline.
@@ -100,12 +100,10 @@ fn stand_by() -> Result<()> {
 }
 
 fn clear(features: &Features) -> Result<()> {
-    if let Some(what) = trial::clear_over()? {
+    if let Some(what) = gate::clear_over()? {
         note(&what);
     }
-    for Unloaded { name, .. } in confirm::clear_overdue(features)? {
-        note(&format!("\"{name}\" is unloaded: nobody confirmed it in time"));
-    }
+    gate::clear_overdue(features)?.iter().for_each(|what| note(what));
     Ok(())
 }
 

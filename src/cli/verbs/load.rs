@@ -13,17 +13,16 @@ use crate::catalog::{self, Algorithm};
 use crate::cli::effect::Effect;
 use crate::cli::output::{note, results, warn};
 use crate::failure::Failure;
+use crate::gate;
 use crate::kernel::netns::Netns;
 use crate::kernel::probe::Features;
 use crate::kernel::{congestion, offload};
 use crate::loader::confirm::UndoGuard;
-use crate::loader::{self, LoadOptions, LoadedAlgorithm, Request, load};
-use crate::policy::change::{self, Applied};
-use crate::policy::generation::Base;
-use crate::policy::record::TrialSubject;
+use crate::loader::{self, LoadOptions, LoadedAlgorithm, Request};
+use crate::policy::change;
 use crate::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
 use crate::state::Store;
-use crate::trial::{self, TrialPlan, end, overlay};
+use crate::trial::{ShareTrial, overlay};
 use crate::units::{format_duration, time_within};
 
 /// Register an algorithm with the kernel, until `tccc unload`
@@ -138,11 +137,12 @@ impl Args {
         loader::check_name(name)?;
         self.check_options()?;
         self.admit(&request)?;
+        let features = Features::probe()?;
         if !self.dry_run {
-            trial::sweep()?;
+            gate::sweep(&features)?;
         }
         if let (true, Some(patience)) = (self.default, self.confirm) {
-            return self.try_default(&request, patience);
+            return self.try_default(&request, patience, &features);
         }
         let trial = self.confirm.filter(|_| !self.dry_run);
         let guard = trial.map(|patience| start_guard(name, patience)).transpose()?;
@@ -153,11 +153,10 @@ impl Args {
             unconfirmed: guard.as_ref().map(UndoGuard::unconfirmed),
             with_policy: false,
         };
-        let load = if self.receiver { loader::load_receiver } else { load };
-        let features = Features::probe()?;
+        let load = if self.receiver { gate::load_receiver } else { gate::load };
         let loaded = load(&request, options, &features)?;
         if let Some(Err(too_late)) = guard.map(UndoGuard::release) {
-            loader::unload(name, &features)?;
+            gate::unload(name, &features)?;
             return Err(too_late);
         }
         self.report(&algorithm, &loaded)?;
@@ -207,15 +206,12 @@ impl Args {
     }
 
     /// Loads the algorithm and adds a rule that gives it to connections that choose none.
-    fn try_default(&self, request: &Request, patience: Duration) -> Result<()> {
-        congestion::check_settable()?;
+    fn try_default(&self, request: &Request, patience: Duration, features: &Features) -> Result<()> {
         let (name, portion) = (request.name, self.share.portion()?);
-        let features = Features::probe()?;
-        // `with_policy`: unless confirmed, it is unloaded with the last rule that names it.
-        let options = LoadOptions { dry_run: self.dry_run, with_policy: true, ..LoadOptions::default() };
-        let loaded = load(request, options, &features)?;
         let time = format_duration(patience);
         if self.dry_run {
+            congestion::check_settable()?;
+            let loaded = gate::load(request, LoadOptions { dry_run: true, ..LoadOptions::default() }, features)?;
             self.report(request.algorithm, &loaded)?;
             let base = change::current()?.map(|generation| generation.policy).unwrap_or_default();
             overlay::with_default(&base, name, Some(self.share.trial()), portion)?;
@@ -226,27 +222,14 @@ impl Args {
             writeln!(out, "  with `tccc confirm {name}`, set net.ipv4.tcp_congestion_control to \"{name}\"")?;
             return Ok(());
         }
-        let begun = self.begin_trial(name, portion, patience);
-        let policy = begun.map_err(|error| undone(name, error))?.generation.policy;
+        let trial = ShareTrial { patience, portion, limits: self.share.trial() };
+        let (loaded, applied) = gate::try_default(request, features, &trial, &mut guard_command())?;
         self.report(request.algorithm, &loaded)?;
         let mut out = results();
-        forecast(&mut out, &policy, Some(patience))?;
+        forecast(&mut out, &applied.generation.policy, Some(patience))?;
         writeln!(out, "{portion} of the new connections that choose no algorithm get \"{name}\", for {time}")?;
         note(&format!("undone in {time} unless `tccc confirm {name}` follows, which makes it the default"));
         Ok(())
-    }
-
-    /// Adds a rule for a loaded algorithm to the policy, on trial.
-    fn begin_trial(&self, name: &str, portion: Portion, patience: Duration) -> Result<Applied> {
-        let current = change::current()?;
-        let base = Base::of(current.as_ref());
-        let file = current.as_ref().and_then(|generation| generation.file.clone());
-        let rules = current.map(|generation| generation.policy).unwrap_or_default();
-        let policy = overlay::with_default(&rules, name, Some(self.share.trial()), portion)?;
-        let subject = TrialSubject::Default { name: name.to_owned() };
-        let loaded = vec![name.to_owned()];
-        let plan = TrialPlan { subject, policy, base, patience: Some(patience), live: false, loaded };
-        trial::begin(&plan, file.as_deref(), &mut guard_command())
     }
 
     fn report(&self, algorithm: &Algorithm, loaded: &LoadedAlgorithm) -> Result<()> {
@@ -283,18 +266,6 @@ impl Args {
             writeln!(out, "default algorithm: \"{name}\" (was \"{previous}\")")?;
         }
         Ok(())
-    }
-}
-
-/// Unloads an algorithm whose trial could not begin. Returns why it could not.
-fn undone(name: &str, error: anyhow::Error) -> anyhow::Error {
-    // Does nothing if the trial unloaded it already.
-    match end::unload_all(&[name.to_owned()]) {
-        Ok(()) => error,
-        Err(left) => {
-            let what = format!("the trial did not begin, and \"{name}\" is still loaded, because unloading it failed");
-            error.context(format!("{what} ({left:#})"))
-        }
     }
 }
 

@@ -230,7 +230,7 @@ fn drift(instance: &Instance, default: &str) -> Vec<String> {
     let drift = [
         (was_default && default != instance.name, other_default.as_str()),
         (
-            confirm::is_overdue(instance),
+            record.unconfirmed.as_ref().is_some_and(confirm::is_overdue),
             "nobody confirmed it in time, and the process that would undo it was killed: unload it",
         ),
         (

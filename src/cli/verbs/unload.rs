@@ -9,6 +9,7 @@ use crate::cli::effect::Effect;
 use crate::cli::output::plain::write_columns;
 use crate::cli::output::{note, results, warn};
 use crate::failure::Failure;
+use crate::gate::{self, EndedName};
 use crate::interrupt;
 use crate::kernel::probe::Features;
 use crate::kernel::socket::Holder;
@@ -17,9 +18,9 @@ use crate::loader::survey::{self, Standing};
 use crate::loader::{self, Unloaded};
 use crate::plain::count;
 use crate::policy::change;
-use crate::policy::rule::Rule;
+use crate::policy::needs::PolicyNeeds;
 use crate::state::Store;
-use crate::trial::{self, end};
+use crate::trial::journal::TrialEnd;
 use crate::units::{format_duration, parse_duration};
 
 /// Unregister an algorithm, and undo everything that loading it changed
@@ -59,17 +60,17 @@ impl Args {
         let mut failed = Vec::new();
         let (mut is_empty, done) = match &self.name {
             Some(name) => {
-                free_of_policy(name)?;
-                // The end of a trial may have unloaded it already.
-                let ended = end_trial(&mut out, name)?;
-                let is_left = !ended || survey::find(name, &Store::of_host(), &features)?.is_some();
-                (false, if is_left { vec![Ok(loader::unload(name, &features)?)] } else { Vec::new() })
+                let EndedName { trial, unloaded } = gate::unload(name, &features)?;
+                if let Some(TrialEnd { subject, .. }) = trial {
+                    writeln!(out, "the trial of {} is over", subject.phrase())?;
+                }
+                (false, unloaded.into_iter().map(Ok).collect())
             }
             None => {
                 let removed = remove_policy(&mut out);
                 let was_there = removed.as_ref().is_ok_and(|&was_there| was_there);
                 failed.extend(removed.err());
-                (!was_there, loader::unload_all(&features)?)
+                (!was_there, gate::unload_all(&features)?)
             }
         };
         is_empty &= done.is_empty();
@@ -93,7 +94,9 @@ impl Args {
     fn print_plan(&self, features: &Features) -> Result<()> {
         let what = self.name.as_ref().map_or("unload".to_owned(), |name| format!("unload \"{name}\""));
         privilege::require(&what, &privilege::FOR_LOAD)?;
-        self.name.as_deref().map_or(Ok(()), free_of_policy)?;
+        if let Some(name) = &self.name {
+            PolicyNeeds::now()?.refuse_loss(name)?;
+        }
         let store = Store::of_host();
         let wanted = match &self.name {
             Some(name) => vec![loader::ours(name, &store, features)?],
@@ -142,28 +145,9 @@ impl Args {
     }
 }
 
-/// Errors: a rule of the policy gives the algorithm to connections.
-fn free_of_policy(name: &str) -> Result<(), Failure> {
-    let Ok(Some(generation)) = change::current() else { return Ok(()) };
-    let on_trial = trial::current().ok().flatten().is_some_and(|trial| trial.loaded.iter().any(|other| other == name));
-    let names = |rule: &&Rule| rule.split.arms.iter().any(|arm| arm.treatment.algorithm() == Some(name));
-    let Some(rule) = generation.policy.rules.iter().find(names).filter(|_| !on_trial) else { return Ok(()) };
-    let what = format!("cannot unload \"{name}\": rule \"{}\" of the policy gives it to connections", rule.name);
-    Err(Failure::failed(what).hint("`tccc policy remove`, or apply a policy without that rule, then unload it"))
-}
-
-/// Ends the trial for which an algorithm was loaded; returns whether there was one.
-fn end_trial(out: &mut impl Write, name: &str) -> Result<bool> {
-    let trial = trial::current()?.filter(|trial| trial.loaded.iter().any(|other| other == name));
-    let Some(trial) = trial else { return Ok(false) };
-    end::interrupt("it was unloaded")?;
-    writeln!(out, "the trial of {} is over", trial.subject.phrase())?;
-    Ok(true)
-}
-
 /// Removes the policy with its algorithms and ends its trial; returns whether there was anything to remove.
 fn remove_policy(out: &mut impl Write) -> Result<bool> {
-    let removed = end::remove_policy(false, end::REMOVED)?;
+    let removed = gate::remove_policy(false, gate::REMOVED)?;
     if removed.was_there {
         writeln!(out, "the policy is removed")?;
     }

@@ -15,16 +15,18 @@ use crate::catalog::tunable::Setting;
 use crate::cli::effect::Effect;
 use crate::cli::output::{note, results};
 use crate::failure::Failure;
+use crate::gate;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
 use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, Request};
 use crate::plain::count;
 use crate::policy::change;
+use crate::policy::needs::PolicyNeeds;
 use crate::policy::rule::Portion;
 use crate::policy::sweep::Refreshes;
 use crate::state::Record;
-use crate::trial::upgrade::{self, UpgradeTrial};
+use crate::trial::ShareTrial;
 use crate::units::{format_duration, time_within};
 
 /// Needed to update sockets and defaults in every network namespace.
@@ -119,6 +121,7 @@ impl Args {
         self.admit(&request, &record)?;
         let mut out = results();
         if self.dry_run {
+            PolicyNeeds::now()?.refuse_new_code()?;
             loader::verify(&request, &features)?;
             writeln!(out, "the new code passes the verifier; upgrading \"{}\" would", self.name)?;
             return match self.trial {
@@ -127,11 +130,11 @@ impl Args {
             };
         }
         let Some(patience) = self.trial else {
-            return write_done(&mut out, &upgrade::at_once(&request, &features, self.sockets)?);
+            return write_done(&mut out, &gate::upgrade(&request, &features, self.sockets)?);
         };
         let portion = self.share.portion()?;
-        let trial = UpgradeTrial { patience, portion, limits: Some(self.share.trial()) };
-        let applied = upgrade::on_trial(&request, &features, &trial, &mut guard_command())?;
+        let trial = ShareTrial { patience, portion, limits: self.share.trial() };
+        let applied = gate::try_upgrade(&request, &features, &trial, &mut guard_command())?;
         forecast(&mut out, &applied.generation.policy, Some(patience))?;
         let (name, time) = (&self.name, format_duration(patience));
         writeln!(out, "{portion} of the new connections with \"{name}\" get the new code, for {time}")?;
@@ -174,11 +177,12 @@ impl Rollback {
         let features = Features::probe()?;
         let mut out = results();
         if self.dry_run {
+            PolicyNeeds::now()?.refuse_new_code()?;
             loader::upgrade::check(&self.name, &features, true)?;
             writeln!(out, "rolling back \"{}\" would", self.name)?;
             return write_plan(&mut out, &self.name, "the code before", self.sockets);
         }
-        write_done(&mut out, &upgrade::rollback(&self.name, &features, self.sockets)?)
+        write_done(&mut out, &gate::rollback(&self.name, &features, self.sockets)?)
     }
 }
 
@@ -210,9 +214,9 @@ fn write_done(out: &mut impl Write, (upgraded, refreshes): &(Upgraded, Refreshes
     let title = if record.title.is_empty() { &record.algorithm } else { &record.title };
     let before = record.previous.as_ref().map_or(String::new(), |code| format!(" (was {})", code.generation));
     writeln!(out, "\"{}\": generation {}{before}: {title}", record.name, record.generation)?;
-    let namespaces = upgraded.defaults.len();
-    if namespaces > 0 {
-        writeln!(out, "the default of {} follows", count(namespaces, "network namespace"))?;
+    if !upgraded.defaults.is_empty() {
+        let namespaces = count(upgraded.defaults.len(), "network namespace");
+        writeln!(out, "the default of {namespaces} follows: {}", upgraded.defaults.join(", "))?;
     }
     if refreshes.listening + refreshes.open > 0 {
         let listening = count(refreshes.listening as usize, "listening socket");

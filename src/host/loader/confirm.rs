@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::survey::{self, Instance};
+use super::survey;
 use super::unload::{Unloaded, undo};
 use crate::failure::Failure;
 use crate::kernel::clock;
 use crate::kernel::probe::Features;
 use crate::kernel::process::Detached;
-use crate::state::{LockSubject, Record, Store, Unconfirmed};
+use crate::state::{Locked, Record, Store, Unconfirmed};
 
 /// The process that undoes a registration when its time is over. Dropping this value kills it unless it is released.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct UndoGuard {
 }
 
 impl UndoGuard {
-    /// `command` must call [`expire`]. The deadline, in nanoseconds of CLOCK_BOOTTIME, becomes its last argument.
+    /// `command` must call [`crate::gate::expire`]. The deadline, in nanoseconds of CLOCK_BOOTTIME, becomes its last argument.
     ///
     /// Errors: the process cannot be started.
     /// Side effects: a process without terminal until the time is over, or somebody confirms or unloads.
@@ -56,7 +56,7 @@ impl UndoGuard {
 ///
 /// Errors: nothing of that name waits to be confirmed; its time is over; not permitted.
 /// Side effects: ends the processes that would have undone them.
-pub fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
+pub(in crate::host) fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
     let store = Store::of_host();
     let on_trial = |record: &Record| record.unconfirmed.is_some() && name.is_none_or(|name| record.name == name);
     ensure!(store.records().iter().any(on_trial), nothing_waits(name, &store));
@@ -88,38 +88,31 @@ fn nothing_waits(name: Option<&str>, store: &Store) -> Failure {
     Failure::failed(what).hint("`tccc status` shows what is loaded")
 }
 
-/// Waits until the time is over and undoes the registration, unless it was confirmed or unloaded before.
-pub fn expire(name: &str, until_ns: u64, features: &Features) -> Result<Option<Unloaded>> {
-    clock::wait_until_boottime(until_ns)?;
-    let store = Store::of_host();
-    let locked = store.lock_within(LockSubject::Name(name.to_owned()), Duration::MAX)?;
-    let Some(instance) = survey::find(name, &store, features)? else { return Ok(None) };
+/// Undoes a registration that nobody confirmed in time, unless `rule` of the policy gives it to connections. The policy
+/// then keeps it. Returns what happened. `None` if the registration is gone or is not the one that is meant.
+pub(in crate::host) fn end_wait(
+    locked: &Locked,
+    name: &str,
+    is_meant: impl Fn(&Unconfirmed) -> bool,
+    rule: Option<&str>,
+    features: &Features,
+) -> Result<Option<String>> {
+    let Some(instance) = survey::find(name, locked.store(), features)? else { return Ok(None) };
     let unconfirmed = instance.record.as_ref().and_then(|record| record.unconfirmed);
-    if unconfirmed.is_none_or(|it| it.until_ns != until_ns) {
-        return Ok(None);
+    let Some(unconfirmed) = unconfirmed.filter(is_meant) else { return Ok(None) };
+    let late = format!("nobody confirmed \"{name}\" in time");
+    if let (Some(rule), Some(record)) = (rule, &instance.record) {
+        locked.write(&Record { unconfirmed: None, with_policy: true, ..record.clone() })?;
+        end_guard(&unconfirmed);
+        return Ok(Some(format!("{late}: it stays loaded for rule \"{rule}\" of the policy")));
     }
-    undo(instance, &locked).map(Some)
-}
-
-/// Undoes what nobody confirmed in time if the process that should undo it is dead.
-pub fn clear_overdue(features: &Features) -> Result<Vec<Unloaded>> {
-    let store = Store::of_host();
-    let mut cleared = Vec::new();
-    for Record { name, .. } in store.records().into_iter().filter(is_late) {
-        let locked = store.lock_name(&name)?;
-        let instance = survey::find(&name, &store, features)?.filter(is_overdue);
-        cleared.extend(instance.map(|instance| undo(instance, &locked)).transpose()?);
-    }
-    Ok(cleared)
+    let Unloaded { notes, .. } = undo(instance, locked)?;
+    Ok(Some([vec![format!("{late}: it is unloaded")], notes].concat().join("; ")))
 }
 
 /// Whether nobody confirmed it in time and nobody is left to undo it.
-pub fn is_overdue(instance: &Instance) -> bool {
-    instance.record.as_ref().is_some_and(is_late)
-}
-
-fn is_late(record: &Record) -> bool {
-    record.unconfirmed.is_some_and(|it| seconds_left(&it) == 0.0 && !it.guard.lives())
+pub fn is_overdue(unconfirmed: &Unconfirmed) -> bool {
+    seconds_left(unconfirmed) == 0.0 && !unconfirmed.guard.lives()
 }
 
 /// 0 when the time to confirm is over.

@@ -9,7 +9,6 @@ use super::object::{Successor, Verified, verify_for};
 use super::request::{Request, check_name, companion_place, record_of};
 use super::survey::{self, Instance, Standing};
 use super::unload::{sweep, undo};
-use super::upgrade::{self, Upgraded};
 use crate::failure::Failure;
 use crate::fault;
 use crate::interrupt;
@@ -41,11 +40,27 @@ pub struct LoadedAlgorithm {
     pub changes: Vec<String>,
 }
 
+/// Whether the name is our own registration, which `options` replace.
+///
+/// Errors: those of [`load`] that are known beforehand.
+pub(in crate::host) fn replaces(request: &Request, options: LoadOptions, features: &Features) -> Result<bool> {
+    check_name(request.name)?;
+    privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
+    Pins::writable()?;
+    if options.make_default || congestion::default()? == request.name {
+        congestion::check_settable()?;
+    }
+    let store = Store::of_host();
+    // Under the lock, because another command may be removing the name.
+    let _looking = (!options.dry_run).then(|| store.lock_name(request.name)).transpose()?;
+    Ok(check_free(request.name, options, &store, features)?.is_some())
+}
+
 /// Registers an algorithm so that it outlives this process.
 ///
 /// Errors: a capability or the BPF file system is missing; the name is taken; the kernel refuses the program.
 /// Side effects: pins, a record, and with `make_default` the host's default. [`super::unload`] undoes all of them.
-pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
+pub(in crate::host) fn load(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     check_name(request.name)?;
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
@@ -76,14 +91,8 @@ pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Res
     sweep(&locked, features)?;
     // Again, because another process may have loaded the name meanwhile.
     if check_free(request.name, options, &store, features)?.is_some() {
-        drop((locked, verified));
-        let Upgraded { mut record, adapted, notes, .. } = upgrade::upgrade(request, features)?;
-        if options.make_default {
-            let name = request.name;
-            let outcome = || format!("\"{name}\" is replaced, but did not become the default");
-            record = make_default(name).with_context(outcome)?;
-        }
-        return Ok(LoadedAlgorithm { record, adapted: [adapted, notes].concat(), ..loaded });
+        let what = format!("another command loaded \"{}\" meanwhile", request.name);
+        bail!(Failure::again(what).hint("run the command again"));
     }
     loaded.record = register(loaded.record, verified, (&pins, &locked))?;
     fault::point("load.registered");
@@ -209,7 +218,7 @@ fn keep(
 ///
 /// Errors: it is not loaded; not permitted; not in the initial network namespace.
 /// Side effects: new sockets get it unless they choose another. [`super::unload`] undoes it.
-pub fn make_default(name: &str) -> Result<Record> {
+pub(in crate::host) fn make_default(name: &str) -> Result<Record> {
     congestion::check_settable()?;
     let store = Store::of_host();
     let locked = store.lock_name(name)?;

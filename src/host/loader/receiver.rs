@@ -18,7 +18,11 @@ use crate::state::{Locked, Owner, Record, Store};
 /// Errors: the algorithm has no companion program; a capability, the BPF file system or cgroup v2 is missing; the name is
 /// taken; the kernel refuses the program.
 /// Side effects: a program on a cgroup, a pin and a record. [`super::unload`] undoes all of them.
-pub fn load_receiver(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
+pub(in crate::host) fn load_receiver(
+    request: &Request,
+    options: LoadOptions,
+    features: &Features,
+) -> Result<LoadedAlgorithm> {
     check_name(request.name)?;
     let Some(wanted) = &request.algorithm.companion else {
         let what = format!("\"{}\" needs nothing at the receiver", request.algorithm.id);

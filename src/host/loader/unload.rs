@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::confirm;
+use super::defaults::{self, OtherDefaults};
 use super::survey::{self, Instance, Standing};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -41,7 +42,7 @@ pub struct Unloaded {
 ///
 /// Errors: it is not ours; a running process keeps it; not permitted; the kernel still lists it afterwards.
 /// Side effects: restores the earlier default if this name is the default; removes registration, pins and record.
-pub fn unload(name: &str, features: &Features) -> Result<Unloaded> {
+pub(in crate::host) fn unload(name: &str, features: &Features) -> Result<Unloaded> {
     privilege::require(&format!("unload \"{name}\""), &privilege::FOR_LOAD)?;
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
@@ -63,28 +64,22 @@ pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> 
     Ok(instance)
 }
 
-/// Unregisters everything of ours that no running process keeps. Continues after the failure of one instance.
-///
-/// Errors: not permitted; for each instance as [`unload`].
-pub fn unload_all(features: &Features) -> Result<Vec<Result<Unloaded>>> {
-    privilege::require("unload", &privilege::FOR_LOAD)?;
+/// Like [`unload`]. `None` if it is gone, or a running process keeps it.
+pub(in crate::host) fn unload_if_free(name: &str, features: &Features) -> Result<Option<Unloaded>> {
     let store = Store::of_host();
-    let is_free = |instance: &Instance| instance.standing() != Standing::Run;
-    let free = survey::instances(&store, features)?.into_iter().filter(is_free);
-    let unload_one = |Instance { name, .. }| -> Result<Option<Unloaded>> {
-        let locked = store.lock_name(&name)?;
-        let instance = survey::find(&name, &store, features)?.filter(is_free);
-        instance.map(|instance| undo(instance, &locked).with_context(|| format!("unload \"{name}\""))).transpose()
-    };
-    let undone = free.filter_map(|instance| unload_one(instance).transpose()).collect();
-    drop(store.try_lock(&LockSubject::Policy)?); // removes empty folders
-    Ok(undone)
+    let locked = store.lock_name(name)?;
+    let instance = survey::find(name, &store, features)?.filter(|instance| instance.standing() != Standing::Run);
+    instance.map(|instance| undo(instance, &locked).with_context(|| format!("unload \"{name}\""))).transpose()
 }
 
 /// Unregisters algorithms that were loaded for a policy, except those that are needed. Returns their names.
 ///
 /// An algorithm that another process is changing stays until the next command.
-pub fn unload_with_policy(policy: &Locked, needed: &BTreeSet<String>, features: &Features) -> Result<Vec<String>> {
+pub(in crate::host) fn unload_with_policy(
+    policy: &Locked,
+    needed: &BTreeSet<String>,
+    features: &Features,
+) -> Result<Vec<String>> {
     let store = policy.store();
     let is_unneeded = |instance: &Instance| {
         let with_policy = instance.record.as_ref().is_some_and(|record| record.with_policy);
@@ -124,6 +119,8 @@ pub fn plan(instance: &Instance) -> Result<Vec<String>> {
     if instance.record.is_some() {
         changes.push(format!("remove the record {}/{name}.json", crate::state::FOLDER));
     }
+    let others = OtherDefaults::of(name).unwrap_or_default().having.into_iter();
+    changes.extend(others.map(|netns| format!("change the default of network namespace {}", defaults::label(&netns))));
     Ok(changes)
 }
 
@@ -138,6 +135,7 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
     if instance.is_held_elsewhere() {
         prove_gone(&instance)?; // before any change; the kernel may be about to free it
     }
+    let was_allowed = congestion::is_allowed(&instance.name)?;
     restore_default(&instance, locked, &mut done)?;
     match socket::holders() {
         Ok(mut all) => done.holders = all.remove(&instance.name).unwrap_or_default(),
@@ -161,19 +159,42 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
     if let Some(unconfirmed) = instance.record.as_ref().and_then(|record| record.unconfirmed) {
         confirm::end_guard(&unconfirmed);
     }
-    for (netns, path) in socket::namespaces_with_default(&instance.name) {
-        let enter = format!("nsenter --net={} sysctl net.ipv4.tcp_congestion_control=cubic", path.display());
-        let still = format!("network namespace {netns}, created in the meantime, still has it as its default");
-        done.notes.push(format!("{still}; `{enter}` changes it"));
+    if !done.was_receiver {
+        restore_other_defaults(&instance, was_allowed, &mut done)?;
     }
     Ok(done)
 }
 
-/// Removes what dead processes left: records without a registration, registrations without a link, and what nobody
-/// confirmed in time. Skips names that another process is changing.
-pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
-    let dead = |instance: &Instance| instance.is_of_the_dead() && instance.standing() == Standing::Leftover;
-    let void = |instance: &Instance| dead(instance) || confirm::is_overdue(instance);
+/// Gives namespaces whose default is this name the default that was there before it, or else that of this host.
+///
+/// Runs once the name is gone, so that nobody can make it a default any more.
+fn restore_other_defaults(instance: &Instance, was_allowed: bool, done: &mut Unloaded) -> Result<()> {
+    let name = &instance.name;
+    let others = OtherDefaults::of(name)?;
+    let previous = instance.record.as_ref().and_then(|record| record.previous_default.clone());
+    let target = match &done.default_restored {
+        Some(restored) => restored.clone(),
+        None => fallback(name, Some(&previous.map_or_else(congestion::default, Ok)?))?,
+    };
+    for netns in &others.having {
+        done.notes.push(match defaults::set(netns, &target) {
+            Ok(()) => format!("the default of network namespace {} is \"{target}\" now", defaults::label(netns)),
+            Err(why) => {
+                let still = format!("network namespace {} still has it as its default", defaults::label(netns));
+                format!("{still}: {why:#}; `{}` changes it", defaults::command(netns, &target))
+            }
+        });
+    }
+    // No other namespace can have a default that not everybody may choose.
+    done.notes.extend(others.note("its code").filter(|_| was_allowed));
+    Ok(())
+}
+
+/// Removes what dead processes left: records without a registration, and registrations without a link.
+///
+/// Skips names that another process is changing.
+pub(in crate::host) fn sweep(locked: &Locked, features: &Features) -> Result<()> {
+    let void = |instance: &Instance| instance.is_of_the_dead() && instance.standing() == Standing::Leftover;
     let store = locked.store();
     for instance in survey::instances(store, features)?.into_iter().filter(void) {
         if locked.is_for(&instance.name) {
@@ -191,7 +212,7 @@ pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
 }
 
 /// Restores the default that this name replaced. The name stays loaded.
-pub fn give_back_default(name: &str, features: &Features) -> Result<()> {
+pub(in crate::host) fn give_back_default(name: &str, features: &Features) -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
     let instance = ours(name, &store, features)?;

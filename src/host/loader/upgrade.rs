@@ -4,10 +4,11 @@
 //! kernel's link shows which code is registered, and the record lists every code that this may be.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 
+use super::defaults::{self, OtherDefaults};
 use super::object::{self, Successor, Verified};
 use super::request::{Request, check_name, companion_place, record_of};
 use super::survey::{self, Instance, Standing};
@@ -18,44 +19,85 @@ use crate::interrupt;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
-use crate::kernel::{bpf, congestion, socket, struct_ops, sysctl};
+use crate::kernel::{bpf, congestion, struct_ops};
 use crate::state::pins::Pins;
 use crate::state::{Attachment, Code, LockSubject, Locked, Record, Store};
-
-/// A sysctl that exists only in the initial network namespace.
-const ONLY_IN_THE_FIRST: &str = "net.ipv4.tcp_mem";
 
 #[derive(Debug)]
 pub struct Upgraded {
     pub record: Record,
     /// One phrase for each callback that was adapted to this kernel.
     pub adapted: Vec<String>,
-    /// Inodes of network namespaces whose default now is the new code.
-    pub defaults: Vec<u32>,
+    /// Network namespaces whose default now is the new code, each by its name or its inode.
+    pub defaults: Vec<String>,
     /// One phrase for each thing that still has the old code, with the reason.
     pub notes: Vec<String>,
 }
 
-/// Replaces the code under a loaded name.
+/// New code that the kernel verified, not registered yet.
+pub(in crate::host) struct PreparedCode<'a> {
+    request: &'a Request<'a>,
+    features: &'a Features,
+    verified: Verified,
+    ground: Ground,
+}
+
+/// What new code takes over from the registered code.
+#[derive(Debug)]
+struct Ground {
+    /// The map that the attached companion shares with its algorithm.
+    companion_map: Option<OwnedFd>,
+    is_allowed: bool,
+}
+
+impl Ground {
+    fn of(request: &Request, pins: &Pins) -> Result<Self> {
+        let link = bpf::open_pin(&pins.companion(request.name)).ok();
+        let companion_map = shared_map(request, link.as_ref());
+        Ok(Ground { companion_map, is_allowed: congestion::is_allowed(request.name)? })
+    }
+
+    fn is_same(&self, other: &Ground) -> bool {
+        let id = |ground: &Ground| ground.companion_map.as_ref().and_then(|map| bpf::map_id(map).ok());
+        (id(self), self.is_allowed) == (id(other), other.is_allowed)
+    }
+}
+
+/// Verifies code for a loaded name, which takes seconds and needs no lock.
 ///
-/// Errors: the name is not loaded; the kernel cannot swap code, or refuses the new code. The current code then stays.
-/// Side effects: new sockets and defaults get the new code; existing sockets keep the old code, which stays pinned.
-pub fn upgrade(request: &Request, features: &Features) -> Result<Upgraded> {
+/// Errors: the name is not loaded; the kernel cannot swap code, or refuses the new code.
+pub(in crate::host) fn prepare<'a>(request: &'a Request, features: &'a Features) -> Result<PreparedCode<'a>> {
     check_name(request.name)?;
     privilege::require(&format!("upgrade \"{}\"", request.name), &rights(request))?;
     let pins = Pins::writable()?;
-    let store = Store::of_host();
-    let locked = store.lock_name(request.name)?;
-    sweep(&locked, features)?;
+    let ground = {
+        let locked = Store::of_host().lock_name(request.name)?;
+        sweep(&locked, features)?;
+        settled(request.name, (&pins, &locked), features)?;
+        Ground::of(request, &pins)?
+    };
+    let companion_map = ground.companion_map.as_ref().map(AsFd::as_fd);
+    let successor = Successor { companion_map, is_allowed: ground.is_allowed };
+    let verified = object::verify_for(request, features, successor, Some(Path::new(".")))?;
+    Ok(PreparedCode { request, features, verified, ground })
+}
+
+/// Replaces the code under a loaded name.
+///
+/// Errors: the name is not loaded, or another command changed it meanwhile; the kernel refuses the new code. The current
+/// code then stays.
+/// Side effects: new sockets and defaults get the new code; existing sockets keep the old code, which stays pinned.
+pub(in crate::host) fn upgrade(code: PreparedCode) -> Result<Upgraded> {
+    let PreparedCode { request, features, mut verified, ground } = code;
+    let pins = Pins::writable()?;
+    let locked = Store::of_host().lock_name(request.name)?;
     let record = settled(request.name, (&pins, &locked), features)?;
+    if !ground.is_same(&Ground::of(request, &pins)?) {
+        let what = format!("another command changed \"{}\" meanwhile", request.name);
+        bail!(Failure::again(what).hint("run the command again"));
+    }
     let companion = place_of_companion(request, &record)?;
     let companion_link = bpf::open_pin(&pins.companion(request.name)).ok();
-    let shared = shared_map(request, companion_link.as_ref());
-    let successor = Successor {
-        companion_map: shared.as_ref().map(AsFd::as_fd),
-        is_allowed: congestion::is_allowed(request.name)?,
-    };
-    let mut verified = object::verify_for(request, features, successor, Some(Path::new(".")))?;
     interrupt::check(|| format!("\"{}\" keeps its code", request.name))?;
     let map = verified.publish()?;
     let generation = highest(&record) + 1;
@@ -73,7 +115,7 @@ pub fn upgrade(request: &Request, features: &Features) -> Result<Upgraded> {
     });
     swapped.inspect_err(|_| drop(settled(request.name, (&pins, &locked), features)))?;
     fault::point("upgrade.linked");
-    finish(request.name, successor.is_allowed, (&pins, &locked), verified.adapted.clone(), features)
+    finish(request.name, ground.is_allowed, (&pins, &locked), verified.adapted.clone(), features)
 }
 
 /// Replacing a companion program takes one more capability, to open it by its id.
@@ -86,7 +128,7 @@ fn rights(request: &Request) -> Vec<Capability> {
 ///
 /// Errors: the name is not loaded; no earlier code is kept; the kernel refuses.
 /// Side effects: as [`upgrade`]. The replaced code is kept, so that a second rollback undoes the first.
-pub fn rollback(name: &str, features: &Features) -> Result<Upgraded> {
+pub(in crate::host) fn rollback(name: &str, features: &Features) -> Result<Upgraded> {
     privilege::require(&format!("roll back \"{name}\""), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
     let store = Store::of_host();
@@ -143,7 +185,7 @@ fn find(name: &str, store: &Store, features: &Features) -> Result<(Instance, Rec
 /// Finishes or discards an interrupted upgrade of a name. Returns its record.
 ///
 /// Errors: the name is not loaded by a pin, or not registered by a pinned link.
-pub fn settled(name: &str, (pins, locked): (&Pins, &Locked), features: &Features) -> Result<Record> {
+pub(in crate::host) fn settled(name: &str, (pins, locked): (&Pins, &Locked), features: &Features) -> Result<Record> {
     let (instance, record) = find(name, locked.store(), features)?;
     if !features.link_update || !instance.has_link_pin {
         let why = "it is not registered by a pinned link";
@@ -281,35 +323,22 @@ fn finish(
 
 /// Points defaults to the registered code, because a default is a pointer to code and not a name.
 fn point_defaults(name: &str, upgraded: &mut Upgraded) -> Result<()> {
-    const NOT_EVERYBODY: &str = "only the initial network namespace may have a default that not everybody may choose";
-    let own = Netns::current()?.inode();
-    let mut having = socket::namespaces_with_default(name);
-    if congestion::default()? == name {
-        having.insert(0, (own, PathBuf::from("/proc/thread-self/ns/net")));
-    }
-    for (inode, path) in having {
-        // Checked first, because some kernels keep code in memory forever once they have refused it as a default. Only the
-        // initial namespace may have a default that not everybody may choose.
-        let points = || match inode == own {
-            true => congestion::check_settable().is_ok() || congestion::is_allowed(name).unwrap_or(false),
-            false => Netns::open(&path).is_ok_and(|netns| {
-                let is_first = sysctl::read(&netns, ONLY_IN_THE_FIRST).is_ok_and(|value| value.is_some());
-                is_first || congestion::is_allowed(name).unwrap_or(false)
-            }),
-        };
-        let point = || match inode == own {
-            true => congestion::set_default(name),
-            false => Netns::open(&path).and_then(|netns| sysctl::write(&netns, congestion::DEFAULT_SYSCTL, name)),
-        };
-        let refusal = match points() {
-            true => point().err().map(|error| format!("{error:#}")),
-            false => Some(NOT_EVERYBODY.to_owned()),
-        };
-        match refusal {
-            None => upgraded.defaults.push(inode),
-            Some(why) => {
-                let keeps = format!("network namespace {inode} has \"{name}\" as its default and keeps the old code");
-                upgraded.notes.push(format!("{keeps}: {why}"));
+    let others = OtherDefaults::of(name)?;
+    upgraded.notes.extend(others.note("the old code"));
+    let is_own = congestion::default()? == name;
+    // Without the right to enter another namespace, the own default can still be written.
+    let own = is_own.then(|| Ok::<_, Error>((Netns::current()?, defaults::set_own(name)))).transpose()?;
+    let set = |netns| {
+        let written = defaults::set(&netns, name);
+        (netns, written)
+    };
+    for (netns, written) in own.into_iter().chain(others.having.into_iter().map(set)) {
+        match written {
+            Ok(()) => upgraded.defaults.push(defaults::label(&netns)),
+            Err(why) => {
+                let keeps =
+                    format!("network namespace {} has \"{name}\" as its default and keeps the old code", netns.inode());
+                upgraded.notes.push(format!("{keeps}: {why:#}; `{}` repeats it", defaults::command(&netns, name)));
             }
         }
     }

@@ -49,7 +49,7 @@ pub struct Removed {
 /// Errors: a rule names an algorithm or a namespace that does not exist; a trial is running; the kernel refuses. The
 /// current policy then stays, and the algorithms just loaded are unloaded.
 /// Side effects: those of [`generation::apply`] and of [`loader::load`].
-pub fn apply(new: NewGeneration, live: bool) -> Result<Applied> {
+pub(in crate::host) fn apply(new: NewGeneration, live: bool) -> Result<Applied> {
     let policy = new.policy;
     privilege::require("apply a policy", &rights(policy, live))?;
     let features = resolve::features()?;
@@ -112,7 +112,7 @@ fn load_missing(policy: &Policy, features: &Features) -> Result<Vec<String>> {
 /// Unloads algorithms that were loaded for a policy and that no generation names now. Returns their names.
 ///
 /// Errors: the kernel still lists one afterwards.
-pub fn unload_unneeded() -> Result<Vec<String>> {
+pub(in crate::host) fn unload_unneeded() -> Result<Vec<String>> {
     let store = Store::of_host();
     if !store.records().iter().any(|record| record.with_policy) {
         return Ok(Vec::new());
@@ -126,7 +126,7 @@ pub fn unload_unneeded() -> Result<Vec<String>> {
 /// Removes the policy and unloads its algorithms. With `live`, open connections get back their earlier algorithms.
 ///
 /// Errors: another policy than `base` decides; not permitted; the BPF file system is read-only.
-pub fn remove(live: bool, base: Base) -> Result<Removed> {
+pub(in crate::host) fn remove(live: bool, base: Base) -> Result<Removed> {
     privilege::require("remove the policy", &rights(&Policy::default(), live))?;
     let pins = PolicyPins::of_host();
     let store = Store::of_host();
@@ -149,7 +149,7 @@ pub fn remove(live: bool, base: Base) -> Result<Removed> {
 /// Applies a generation's rules to open connections.
 ///
 /// Errors: the generation is gone; the kernel refuses the sweep.
-pub fn move_open(generation: &GenerationRecord) -> Result<Moves> {
+pub(in crate::host) fn move_open(generation: &GenerationRecord) -> Result<Moves> {
     let pins = PolicyPins::of(Pins::writable()?);
     let record = PolicyRecord::read(&Store::of_host())?;
     let tables = RuleTables::of(&generation.policy, &resolve::resolve_present(&generation.policy, &record)?);

@@ -77,7 +77,7 @@ pub enum GenerationRole {
 /// Errors: a trial is running; the policy is no longer the base of the new one; the kernel refuses; another program
 /// allows none beside it. The current policy stays.
 /// Side effects: pins, a record, and a program on the root of the cgroups. [`remove`] undoes all of them.
-pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
+pub(in crate::host) fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let pins = PolicyPins::of(Pins::writable()?);
     let root = cgroup::mount_point()?;
     refuse_beside_another(&pins, &PolicyRecord::read(locked.store())?)?;
@@ -244,7 +244,7 @@ pub fn refuse_beside_another(pins: &PolicyPins, record: &PolicyRecord) -> Result
 /// Removes what interrupted commands left: generations that neither decide nor wait behind a trial. Returns the record.
 ///
 /// Errors: the record is damaged; not permitted.
-pub fn settle(locked: &Locked, pins: &PolicyPins) -> Result<PolicyRecord> {
+pub(in crate::host) fn settle(locked: &Locked, pins: &PolicyPins) -> Result<PolicyRecord> {
     let read = PolicyRecord::read(locked.store())?;
     let mut record = read.clone();
     let active = active(pins, &record);
@@ -272,7 +272,7 @@ fn clear_if_unused(pins: &PolicyPins, record: &PolicyRecord) -> Result<()> {
 /// Ends the policy: detaches its program, and removes its pins and its record.
 ///
 /// Errors: not permitted; the BPF file system is read-only.
-pub fn remove(locked: &Locked, pins: Option<&PolicyPins>) -> Result<()> {
+pub(in crate::host) fn remove(locked: &Locked, pins: Option<&PolicyPins>) -> Result<()> {
     // If the record cannot be read, the pins show what to remove.
     let record = PolicyRecord::read(locked.store()).unwrap_or_default();
     if decides_elsewhere(pins, &record).is_some() {
@@ -302,7 +302,7 @@ fn detach_unpinned(record: &PolicyRecord) -> Result<()> {
 /// Makes the previous generation decide again, and removes the one on trial. Returns the trial if there was one.
 ///
 /// Errors: not permitted; the previous generation is gone.
-pub fn revert(locked: &Locked, pins: &PolicyPins) -> Result<Option<TrialRecord>> {
+pub(in crate::host) fn revert(locked: &Locked, pins: &PolicyPins) -> Result<Option<TrialRecord>> {
     let mut record = settle(locked, pins)?;
     let Some(trial) = record.trial.take() else { return Ok(None) };
     match trial.previous {

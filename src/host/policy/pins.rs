@@ -81,7 +81,7 @@ impl PolicyPins {
     ///
     /// Errors: the BPF file system is read-only or full; not permitted.
     /// Side effects: [`PolicyPins::remove_generation`] removes the pins.
-    pub fn keep(&self, number: u32, loaded: &LoadedPolicy) -> Result<()> {
+    pub(in crate::host) fn keep(&self, number: u32, loaded: &LoadedPolicy) -> Result<()> {
         self.pins.mount()?;
         for folder in [self.pins.folder(), &self.folder, &self.folder.join("generations"), &self.generation(number)] {
             io_error::make_private_folder(folder).with_context(|| format!("pin in {}", folder.display()))?;
@@ -102,7 +102,7 @@ impl PolicyPins {
     }
 
     /// Removes the pins of a generation. Missing pins are not an error.
-    pub fn remove_generation(&self, number: u32) -> Result<()> {
+    pub(in crate::host) fn remove_generation(&self, number: u32) -> Result<()> {
         let folder = self.generation(number);
         let array = self.open(number, "fallback").and_then(|array| bpf::map_id(&array)).ok();
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -118,7 +118,7 @@ impl PolicyPins {
     /// Detaches the policy and removes all of its pins.
     ///
     /// Errors: the BPF file system is read-only; not permitted.
-    pub fn remove_all(&self) -> Result<()> {
+    pub(in crate::host) fn remove_all(&self) -> Result<()> {
         if let Ok(link) = bpf::open_pin(&self.link()) {
             bpf::detach_link(&link);
         }

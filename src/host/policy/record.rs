@@ -169,7 +169,7 @@ impl PolicyRecord {
     }
 
     /// Removes the record if it has no generation.
-    pub fn write(&self, locked: &Locked) -> Result<()> {
+    pub(in crate::host) fn write(&self, locked: &Locked) -> Result<()> {
         let path = path(locked.store());
         if !self.generations.is_empty() {
             return locked.write_document(&path, self);

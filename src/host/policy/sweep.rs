@@ -111,7 +111,7 @@ pub fn look(tables: &RuleTables, shared: Option<&SweepParts>) -> Result<Vec<Sigh
 ///
 /// Errors: a capability is missing; the kernel refuses the program or the algorithm that resets pacing.
 /// Side effects: connections change their algorithm; the algorithm that resets pacing is registered meanwhile.
-pub fn move_all(tables: &RuleTables, shared: &SweepParts) -> Result<Moves> {
+pub(in crate::host) fn move_all(tables: &RuleTables, shared: &SweepParts) -> Result<Moves> {
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = open(&mut storage, "tccc_move")?;
     set_tables(&mut open, tables, Some(shared))?;
@@ -154,7 +154,7 @@ pub struct Refreshes {
 ///
 /// Errors: a capability is missing; the kernel refuses the program.
 /// Side effects: moved connections keep their window and start with fresh private state of the algorithm.
-pub fn refresh(name: &str, moves_open: bool) -> Result<Refreshes> {
+pub(in crate::host) fn refresh(name: &str, moves_open: bool) -> Result<Refreshes> {
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = open(&mut storage, "tccc_refresh")?;
     let rodata = open.maps.rodata_data.as_mut().context("find the settings of the sweep")?;

@@ -15,7 +15,7 @@ use crate::kernel::process::{Detached, Process};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{Base, GenerationRole, NewGeneration};
 use crate::policy::record::{RuleProgress, RuleState, TrialRecord, TrialSubject};
-use crate::policy::rule::{Policy, Rule};
+use crate::policy::rule::{Policy, Portion, Rule, RuleTrial};
 use crate::policy::{file, resolve};
 use crate::state::Store;
 
@@ -37,6 +37,14 @@ pub struct TrialPlan {
     pub live: bool,
     /// Algorithms that were loaded for the trial. They are unloaded if it fails or cannot begin.
     pub loaded: Vec<String>,
+}
+
+/// An algorithm for a share of the connections.
+#[derive(Debug, Clone)]
+pub struct ShareTrial {
+    pub patience: Duration,
+    pub portion: Portion,
+    pub limits: RuleTrial,
 }
 
 /// Begins a trial. `guard` is the command that calls [`super::guard::run`].

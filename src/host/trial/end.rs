@@ -18,6 +18,7 @@ use crate::kernel::process::Process;
 use crate::loader;
 use crate::policy::change::{self, Removed};
 use crate::policy::generation::{self, Base, GenerationRole, NewGeneration};
+use crate::policy::needs::PolicyNeeds;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, TrialRecord, TrialSubject};
 use crate::policy::sweep::{self, SweepParts};
@@ -109,13 +110,16 @@ fn take_back(shared: &SweepParts) -> Result<()> {
     }
 }
 
-/// Algorithms that are not loaded are no error.
+/// Unloads what a trial loaded. Leaves what is not loaded, and what a rule gives to connections.
 ///
 /// Errors: as [`loader::unload`].
-pub fn unload_all(names: &[String]) -> Result<()> {
+pub(in crate::host) fn unload_all(names: &[String]) -> Result<()> {
     let store = Store::of_host();
     for name in names.iter().filter(|name| store.record(name).is_some()) {
-        loader::unload(name, &Features::probe()?)?;
+        let policy = PolicyNeeds::steady()?;
+        if policy.rule_giving(name).is_none() {
+            loader::unload(name, &Features::probe()?)?;
+        }
     }
     Ok(())
 }
@@ -156,7 +160,7 @@ pub fn clear_over() -> Result<Option<String>> {
 fn clear() -> Result<()> {
     let lock = standing::lock()?;
     let Some((trial, why)) = standing::over(&PolicyRecord::read(&Store::of_host())?)? else { return Ok(()) };
-    if trial.confirmed && carry_out(&trial).is_ok() {
+    if trial.confirmed && Features::probe().and_then(|features| carry_out(&trial, &features)).is_ok() {
         finish(&trial, Ending::kept(CONFIRMED));
     } else {
         revert_locked(&lock, &trial, Ending::of(why))?;
@@ -190,15 +194,19 @@ pub fn remove_policy(live: bool, why: &str) -> Result<Removed> {
 /// Keeps the running trial. With a name, only a trial of that name.
 ///
 /// Errors: there is no such trial; its time is over; not permitted.
-pub fn keep(name: Option<&str>) -> Result<TrialEnd> {
+pub fn keep(name: Option<&str>, features: &Features) -> Result<TrialEnd> {
     let is_meant = |trial: &TrialRecord| name.is_none_or(|name| trial.subject.name() == name);
     let what = name.map_or("nothing is on trial".to_owned(), |name| format!("\"{name}\" is not on trial"));
     let nothing_waits = || Failure::failed(what).hint("`tccc status` shows what is loaded and what is on trial");
-    keep_where(is_meant, CONFIRMED)?.ok_or_else(|| nothing_waits().into())
+    keep_where(is_meant, CONFIRMED, features)?.ok_or_else(|| nothing_waits().into())
 }
 
 /// Like [`keep`], but only the trial that is meant. `None` if there is no such trial.
-pub(super) fn keep_where(is_meant: impl Fn(&TrialRecord) -> bool, why: &str) -> Result<Option<TrialEnd>> {
+pub(super) fn keep_where(
+    is_meant: impl Fn(&TrialRecord) -> bool,
+    why: &str,
+    features: &Features,
+) -> Result<Option<TrialEnd>> {
     let lock = standing::lock()?;
     let Some(trial) = standing::current()?.filter(is_meant) else { return Ok(None) };
     if let Some(over) = standing::why_over(&trial)?.filter(|_| !trial.confirmed) {
@@ -210,14 +218,14 @@ pub(super) fn keep_where(is_meant: impl Fn(&TrialRecord) -> bool, why: &str) -> 
     // After a kill from here on, the guard or the next command keeps the trial.
     standing::note(&trial, |noted| noted.confirmed = true)?;
     fault::point("confirm.noted");
-    carry_out(&trial).inspect_err(|_| drop(standing::note(&trial, |noted| noted.confirmed = false)))?;
+    carry_out(&trial, features).inspect_err(|_| drop(standing::note(&trial, |noted| noted.confirmed = false)))?;
     let end = finish(&trial, Ending::kept(why));
     dismiss(lock, &trial);
     Ok(Some(end))
 }
 
 /// Makes the change permanent. After an interruption, a second call completes the change.
-fn carry_out(trial: &TrialRecord) -> Result<()> {
+fn carry_out(trial: &TrialRecord, features: &Features) -> Result<()> {
     match &trial.subject {
         TrialSubject::Policy => conclude(),
         TrialSubject::Default { name } => {
@@ -226,7 +234,7 @@ fn carry_out(trial: &TrialRecord) -> Result<()> {
             fault::point("confirm.default");
             swap_back()
         }
-        TrialSubject::Upgrade { name, trial_name } => swap::conclude(name, trial_name, &Features::probe()?),
+        TrialSubject::Upgrade { name, trial_name } => swap::conclude(name, trial_name, features),
     }
 }
 

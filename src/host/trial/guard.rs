@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use self::watch::{Tick, TrialWatch};
 use super::end::{self, Ending};
 use super::view;
+use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
 use crate::policy::generation;
 use crate::policy::pins::PolicyPins;
@@ -117,7 +118,7 @@ impl Guard {
         }
         if trial.confirmed {
             // The command that confirmed the trial holds the lock. If it was killed, this finishes its work.
-            return end::keep_where(is_own, end::CONFIRMED).map(|_| Tick::Over);
+            return end::keep_where(is_own, end::CONFIRMED, &Features::probe()?).map(|_| Tick::Over);
         }
         watch.act(trial, generation, record)
     }

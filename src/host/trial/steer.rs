@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::{advance, end, progress, standing};
 use crate::failure::Failure;
 use crate::kernel::clock;
+use crate::kernel::probe::Features;
 use crate::policy::record::{GenerationRecord, PolicyRecord, RuleProgress, RuleState, TrialRecord};
 use crate::policy::rule::Portion;
 use crate::state::{Locked, Store};
@@ -38,7 +39,7 @@ pub fn promote(rule: Option<&str>) -> Result<Vec<(String, Option<Portion>)>> {
     ensure!(advance::change_progress(&lock, &trial, rules, is_step)?, nothing());
     drop(lock);
     if has_passed && trial.deadline_ns.is_none() {
-        end::keep_where(|now| now.began_ns == trial.began_ns, "a person promoted it")?;
+        end::keep_where(|now| now.began_ns == trial.began_ns, "a person promoted it", &Features::probe()?)?;
     }
     Ok(promoted)
 }

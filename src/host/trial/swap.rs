@@ -14,6 +14,7 @@ use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, LoadOptions, Request};
 use crate::policy::change;
 use crate::policy::generation::{Base, GenerationRole, NewGeneration};
+use crate::policy::needs::PolicyNeeds;
 use crate::policy::record::{GenerationRecord, PolicyRecord};
 use crate::policy::rule::Portion;
 use crate::policy::sweep;
@@ -37,7 +38,7 @@ pub(super) fn free_name(name: &str, generation: u32) -> Result<String> {
 /// Ends the trial of an upgrade with success: the new code replaces the old code.
 ///
 /// Errors: the object file changed since the trial began; as [`loader::upgrade::upgrade`].
-pub fn conclude(name: &str, trial_name: &str, features: &Features) -> Result<()> {
+pub(super) fn conclude(name: &str, trial_name: &str, features: &Features) -> Result<()> {
     let store = Store::of_host();
     let record = store.record(trial_name).with_context(|| format!("find \"{trial_name}\", which was on trial"))?;
     let source = CodeSource::of(&record)?;
@@ -46,7 +47,10 @@ pub fn conclude(name: &str, trial_name: &str, features: &Features) -> Result<()>
         let now = loader::upgrade::settled(name, (&Pins::writable()?, &store.lock_name(name)?), features)?;
         let is_done = now.generation > 1 && now.digest == record.digest && now.tunables == record.tunables;
         if !is_done {
-            loader::upgrade::upgrade(&source.request(name), features)?;
+            let request = source.request(name);
+            let code = loader::upgrade::prepare(&request, features)?;
+            let _policy = PolicyNeeds::steady()?;
+            loader::upgrade::upgrade(code)?;
         }
         fault::point("confirm.upgraded");
         sweep::refresh(name, false)?;
@@ -95,7 +99,7 @@ impl<'a> CodeSource<'a> {
 /// `on_trial` is the name of new code whose trial ends now. That name is then the bridge.
 ///
 /// Errors: as [`loader::load`] and [`change::apply`].
-pub(super) fn beside(request: &Request, features: &Features, on_trial: Option<&str>) -> Result<Upgraded> {
+pub(in crate::host) fn beside(request: &Request, features: &Features, on_trial: Option<&str>) -> Result<Upgraded> {
     let name = request.name;
     let earlier = Store::of_host().record(name).with_context(|| format!("find the algorithm \"{name}\""))?;
     let policy = without_trial()?;
@@ -146,7 +150,7 @@ fn without_trial() -> Result<Option<GenerationRecord>> {
     Ok(trial.previous.and_then(|number| record.generation(number).cloned()))
 }
 
-pub(super) fn rollback_beside(name: &str, features: &Features) -> Result<Upgraded> {
+pub(in crate::host) fn rollback_beside(name: &str, features: &Features) -> Result<Upgraded> {
     let store = Store::of_host();
     let record = store.record(name).with_context(|| format!("find the algorithm \"{name}\""))?;
     let Some(previous) = record.previous.clone() else {

@@ -1,57 +1,17 @@
-//! Puts other code under the same name, at once or on trial.
+//! Puts other code under the same name on trial.
 
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::begin::{TrialPlan, begin};
+use super::begin::{ShareTrial, TrialPlan, begin};
 use super::{end, overlay, standing, swap};
 use crate::kernel::probe::Features;
-use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, Request};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{self, Base};
 use crate::policy::record::TrialSubject;
-use crate::policy::rule::{Portion, RuleTrial};
-use crate::policy::sweep::{self, Refreshes};
 use crate::state::Store;
-
-pub use super::swap::conclude;
-
-#[derive(Debug, Clone)]
-pub struct UpgradeTrial {
-    pub patience: Duration,
-    /// The share of connections that get the new code.
-    pub portion: Portion,
-    pub limits: Option<RuleTrial>,
-}
-
-/// Puts other code under a name and gives it to defaults and listening sockets. With `moves_open`, to connections too.
-///
-/// Errors: as [`loader::upgrade::upgrade`]; a trial is running.
-pub fn at_once(request: &Request, features: &Features, moves_open: bool) -> Result<(Upgraded, Refreshes)> {
-    refuse_during_trial()?;
-    let upgraded = if features.link_update {
-        loader::upgrade::upgrade(request, features)?
-    } else {
-        swap::beside(request, features, None)?
-    };
-    Ok((upgraded, sweep::refresh(request.name, moves_open)?))
-}
-
-/// Like [`at_once`], with the previous code.
-///
-/// Errors: as [`loader::upgrade::rollback`]; a trial is running.
-pub fn rollback(name: &str, features: &Features, moves_open: bool) -> Result<(Upgraded, Refreshes)> {
-    refuse_during_trial()?;
-    let upgraded = if features.link_update {
-        loader::upgrade::rollback(name, features)?
-    } else {
-        swap::rollback_beside(name, features)?
-    };
-    Ok((upgraded, sweep::refresh(name, moves_open)?))
-}
 
 /// Clears a trial that is over.
 ///
@@ -65,7 +25,7 @@ fn refuse_during_trial() -> Result<()> {
 ///
 /// Errors: the name is not loaded; a trial is running; the kernel refuses the code.
 /// Side effects: those of [`super::begin`], and an algorithm under a name of its own.
-pub fn on_trial(request: &Request, features: &Features, trial: &UpgradeTrial, guard: &mut Command) -> Result<Applied> {
+pub fn on_trial(request: &Request, features: &Features, trial: &ShareTrial, guard: &mut Command) -> Result<Applied> {
     refuse_during_trial()?;
     let store = Store::of_host();
     let record = store.record(request.name).filter(|record| !record.receiver);
@@ -76,7 +36,7 @@ pub fn on_trial(request: &Request, features: &Features, trial: &UpgradeTrial, gu
     let file = current.as_ref().and_then(|generation| generation.file.clone());
     let rules = current.map(|generation| generation.policy).unwrap_or_default();
     let trial_name = swap::free_name(request.name, record.generation + 1)?;
-    let limits = Some(trial.limits.clone().unwrap_or_default());
+    let limits = Some(trial.limits.clone());
     let policy = overlay::with_upgrade(&rules, [request.name, &trial_name], limits, trial.portion)?;
     let own = Request { name: &trial_name, ..*request };
     loader::load(&own, swap::FOR_RULES, features)?;

@@ -3,6 +3,8 @@
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
 
+use tccc::gate;
+
 use super::*;
 
 const KILLS: u32 = 30;
@@ -91,7 +93,7 @@ fn inner_process() {
     match std::env::var("LDK_INNER").as_deref() {
         Ok("load_by_map") => {
             let options = LoadOptions { make_default: true, ..LoadOptions::default() };
-            loader::load(&request, options, &features).unwrap();
+            gate::load(&request, options, &features).unwrap();
         }
         Ok("register_by_map") => drop(loader::register(&request, &features).unwrap()),
         Ok("register_and_wait") => {

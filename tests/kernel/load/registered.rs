@@ -2,6 +2,7 @@
 
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use tccc::gate;
 use tccc::kernel::struct_ops;
 
 use super::*;
@@ -175,7 +176,7 @@ fn dry_runs_change_nothing() {
 fn kernel_without_links_registers_by_the_map() {
     let _sandbox = enter!(Sandbox; root, struct_ops, bpffs);
     let (features, request) = (without_links(), dtcp_as("ldk_map"));
-    loader::load(&request, LoadOptions::default(), &features).unwrap();
+    gate::load(&request, LoadOptions::default(), &features).unwrap();
     let table = struct_ops::tables(&features).unwrap();
     assert!(!table.iter().find(|table| table.name == "ldk_map").unwrap().by_link);
     let network = loopback_netns();
@@ -183,7 +184,7 @@ fn kernel_without_links_registers_by_the_map() {
     connection.send(1 << 20);
     assert_eq!(status()[0]["standing"], "pinned");
     let replace = LoadOptions { replace: true, ..LoadOptions::default() };
-    let refusal = loader::load(&request, replace, &features).unwrap_err().to_string();
+    let refusal = gate::load(&request, replace, &features).unwrap_err().to_string();
     assert_eq!(refusal, "cannot replace \"ldk_map\": this kernel cannot swap code under a registered name");
     run(0, "unload ldk_map");
     assert_eq!(algorithm_of(&connection.client), "ldk_map");

@@ -1,9 +1,9 @@
 //! Rising shares, and rules whose limits stay undecided. The times are shorter than a policy file allows.
 
+use tccc::gate;
 use tccc::policy::generation::Base;
 use tccc::policy::record::TrialSubject;
 use tccc::policy::rule::{Match, Policy, RolloutStep, Rule, Treatment, Undecided};
-use tccc::trial;
 use tccc::trial::TrialPlan;
 
 use super::*;
@@ -25,7 +25,7 @@ pub fn begin(lab: &TrialLab, percent: u16, of_rule: RuleTrial) {
         live: false,
         loaded: Vec::new(),
     };
-    trial::begin(&plan, None, tccc().args(["guard", "--trial"])).unwrap();
+    gate::begin_trial(&plan, None, tccc().args(["guard", "--trial"])).unwrap();
 }
 
 fn steps(of: &[(u16, u64)]) -> Vec<RolloutStep> {

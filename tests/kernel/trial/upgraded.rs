@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::sync::Mutex;
 
+use tccc::catalog;
 use tccc::catalog::Setting;
+use tccc::gate;
 use tccc::loader::{LoadOptions, Request};
-use tccc::trial::upgrade;
-use tccc::trial::upgrade::UpgradeTrial;
-use tccc::{catalog, loader};
+use tccc::trial::ShareTrial;
 
 use super::*;
 
@@ -130,23 +130,24 @@ fn upgrade_without_links_leaves_no_gap_for_rules_and_the_default() {
     let settings = other_settings();
     let other = Request { settings: &settings, ..dtcp_as(NAME) };
     for on_trial_first in [false, true] {
-        loader::load(&dtcp_as(NAME), LoadOptions { make_default: true, ..LoadOptions::default() }, &features).unwrap();
+        gate::load(&dtcp_as(NAME), LoadOptions { make_default: true, ..LoadOptions::default() }, &features).unwrap();
         lab.apply(0, &format!("use = \"{NAME}\""), "");
         let seen = if on_trial_first {
-            let trial = UpgradeTrial { patience: Duration::from_secs(60), portion: Portion(5000), limits: None };
-            upgrade::on_trial(&other, &features, &trial, tccc().args(["guard", "--trial"])).unwrap();
+            let trial =
+                ShareTrial { patience: Duration::from_secs(60), portion: Portion(5000), limits: RuleTrial::default() };
+            gate::try_upgrade(&other, &features, &trial, tccc().args(["guard", "--trial"])).unwrap();
             // The confirmation was once refused because the trial was still running.
-            let seen = watched(lab, || upgrade::conclude(NAME, TRIAL_NAME, &features).unwrap());
+            let seen = watched(lab, || drop(gate::keep(Some(NAME), &features).unwrap()));
             until_no_process();
             assert!(on_trial().is_null());
             seen
         } else {
-            watched(lab, || drop(upgrade::at_once(&other, &features, false).unwrap()))
+            watched(lab, || drop(gate::upgrade(&other, &features, false).unwrap()))
         };
         assert_eq!(seen, BTreeSet::from([NAME.to_owned(), TRIAL_NAME.to_owned()]));
         assert_eq!(generation(NAME), (Some(2), Some(896)));
         if !on_trial_first {
-            let seen = watched(lab, || drop(upgrade::rollback(NAME, &features, false).unwrap()));
+            let seen = watched(lab, || drop(gate::rollback(NAME, &features, false).unwrap()));
             assert_eq!(seen, BTreeSet::from([NAME.to_owned(), format!("{NAME}_g3")]));
             assert_eq!(generation(NAME), (Some(3), None));
         }
@@ -166,7 +167,7 @@ fn algorithm_of_a_policy_is_upgraded_without_links() {
     lab.apply(0, "use = \"dtcp\"", "");
     let settings = other_settings();
     let request = Request { settings: &settings, ..dtcp_as("dtcp") };
-    upgrade::at_once(&request, &without_links(), false).unwrap();
+    gate::upgrade(&request, &without_links(), false).unwrap();
     assert_eq!(lab.given(), "dtcp");
     let instances = status()["instances"].clone();
     assert_eq!((instances[0]["generation"].as_u64(), instances[0]["with_policy"].as_bool()), (Some(2), Some(true)));

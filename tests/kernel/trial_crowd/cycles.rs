@@ -9,10 +9,8 @@ use libbpf_rs::MapType;
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use tccc::gate;
 use tccc::kernel::probe::Features;
-use tccc::loader;
 use tccc::loader::LoadOptions;
-use tccc::policy::generation::Base;
-use tccc::policy::{change, file};
+use tccc::policy::file;
 
 use super::*;
 
@@ -76,10 +74,10 @@ fn load_apply_remove_unload(cycles: u32, path: &Path) {
     policy.rules[0].trial = None;
     let (begin, mut first_kb) = (Instant::now(), 0);
     for number in 0..cycles {
-        loader::load(&request, LoadOptions::default(), &features).unwrap();
-        loader::unload("ldk_cycle", &features).unwrap();
+        gate::load(&request, LoadOptions::default(), &features).unwrap();
+        gate::unload("ldk_cycle", &features).unwrap();
         gate::apply_policy(&policy, Some(path), false).unwrap();
-        change::remove(false, Base::Any).unwrap();
+        gate::remove_policy(false, gate::REMOVED).unwrap();
         assert!(!Path::new("/run/tccc").exists() && !Path::new("/sys/fs/bpf/tccc").exists(), "cycle {number}");
         if number == cycles / 10 {
             first_kb = memory_kb();

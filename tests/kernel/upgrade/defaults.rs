@@ -36,7 +36,7 @@ fn default_of_the_host_follows_for_connections_and_listeners() {
     let (before, host) = (default(), Netns::current().unwrap());
     run(0, "load dtcp --as ldk_def --default");
     let first = plain(&host);
-    run(0, "upgrade ldk_def").stdout_has("\nthe default of 1 network namespace follows\n");
+    run(0, "upgrade ldk_def").stdout_has("\nthe default of 1 network namespace follows: ");
     let second = plain(&host);
     assert_eq!(by_generation("ldk_def"), [(1, 2), (2, 2)]);
     run(0, "rollback ldk_def");
@@ -67,11 +67,11 @@ fn default_of_a_namespace_that_may_not_choose_it_is_reported() {
     assert_eq!(first.algorithms(), ["ldk_def", "ldk_def"]);
     let told = format!("network namespace {} has \"ldk_def\" as its default and keeps the old code", child.inode());
     for verb in ["upgrade", "rollback", "upgrade"] {
-        let output = inhabited(&child, || run(0, &format!("{verb} ldk_def")));
+        let output = run(0, &format!("{verb} ldk_def"));
         output.stderr_has(&told);
     }
     // The same from inside the namespace.
-    let output = inhabited(&child, || child.run(|| Ok(run(0, "rollback ldk_def"))).unwrap());
+    let output = child.run(|| Ok(run(0, "rollback ldk_def"))).unwrap();
     output.stderr_has(&told);
     run(0, "upgrade ldk_def");
     let second = plain(&child);
@@ -89,8 +89,8 @@ fn default_of_a_namespace_that_may_choose_it_follows_and_stays_allowed() {
     fs::write(ALLOWED, format!("{} ldk_def", may.join(" "))).unwrap();
     let mut pairs = vec![plain(&child)];
     for (verb, expected) in [("upgrade", [(1, 2), (2, 2)]), ("rollback", [(1, 4), (2, 2)])] {
-        let output = inhabited(&child, || run(0, &format!("{verb} ldk_def")));
-        output.stdout_has("\nthe default of 1 network namespace follows\n");
+        let output = run(0, &format!("{verb} ldk_def"));
+        output.stdout_has("\nthe default of 1 network namespace follows: ldk_child\n");
         assert!(allowed().contains(&"ldk_def".to_owned()), "{:?}", allowed());
         pairs.push(plain(&child));
         assert_eq!(by_generation("ldk_def"), expected);
@@ -116,10 +116,4 @@ fn can_choose_without_rights(name: &str) -> bool {
         setsockopt(&socket, TcpCongestion, &OsString::from(name)).is_ok()
     };
     std::thread::scope(|scope| scope.spawn(choose).join().unwrap())
-}
-
-/// Calls `work` while a thread is in the namespace, because tccc finds namespaces by their threads.
-fn inhabited<T>(netns: &Netns, work: impl FnOnce() -> T) -> T {
-    let _inhabitant = inhabit(netns);
-    work()
 }

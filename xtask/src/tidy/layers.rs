@@ -77,6 +77,7 @@ fn used_paths(file: &SourceFile, module: &str) -> Vec<(usize, String)> {
     let own = if parent.is_empty() { String::new() } else { format!("{parent}::") };
     let mut paths = Vec::new();
     // Indented `super` belongs to a module inside the file.
+    let code = code.replace("(in crate::", "("); // a visibility uses nothing
     for (begin, prefix) in [("crate::", ""), ("\nuse super::", &own)] {
         for (at, _) in code.match_indices(begin) {
             let line = code[..=at].matches('\n').count();

@@ -14,13 +14,14 @@ use crate::cli::verbs::guard::{forecast, guard_command};
 use crate::cli::verbs::risk::{Acceptance, AlgorithmRisk, note_patents};
 use crate::failure::Failure;
 use crate::gate;
+use crate::kernel::probe::Features;
 use crate::plain::count;
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::Base;
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Policy, RuleTrial, Treatment};
 use crate::policy::sweep::Moves;
-use crate::trial::{self, TrialPlan};
+use crate::trial::TrialPlan;
 use crate::units::{format_duration, time_within};
 
 /// Replace the policy with the rules in a file
@@ -66,7 +67,7 @@ impl Args {
         let is_trial = self.trial.is_some() || policy.rules.iter().any(|rule| rule.trial.is_some());
         self.admit(&policy)?;
         if !self.dry_run {
-            trial::sweep()?;
+            gate::sweep(&Features::probe()?)?;
         }
         let mut out = results();
         if self.dry_run {
@@ -86,7 +87,7 @@ impl Args {
         }
         let (subject, patience, live, loaded) = (TrialSubject::Policy, self.trial, self.live, Vec::new());
         let plan = TrialPlan { subject, policy, base: Base::Any, patience, live, loaded };
-        let applied = trial::begin(&plan, Some(&path), &mut guard_command());
+        let applied = gate::begin_trial(&plan, Some(&path), &mut guard_command());
         print(&mut out, &applied.map_err(|error| self.file.blame(error))?)?;
         forecast(&mut out, &plan.policy, self.trial)?;
         match patience {

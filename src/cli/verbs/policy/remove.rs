@@ -7,8 +7,8 @@ use anyhow::Result;
 use super::apply::write_moves;
 use crate::cli::effect::Effect;
 use crate::cli::output::{note, results};
+use crate::gate;
 use crate::policy::change;
-use crate::trial::end;
 
 /// Remove the policy, and the algorithms that were loaded with it
 ///
@@ -43,7 +43,7 @@ impl Args {
             plan.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
             return Ok(());
         }
-        let removed = end::remove_policy(self.live, end::REMOVED)?;
+        let removed = gate::remove_policy(self.live, gate::REMOVED)?;
         let what = if removed.was_there { "the policy is removed" } else { "there is no policy" };
         writeln!(out, "{what}")?;
         removed.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unloaded"))?;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::cli::effect::Effect;
 use crate::cli::output::results;
 use crate::failure::Failure;
-use crate::trial::{end, steer};
+use crate::gate;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Steer {
@@ -50,15 +50,15 @@ impl Steer {
         let mut out = results();
         match self {
             Steer::Pause => {
-                steer::set_paused(true)?;
+                gate::set_paused(true)?;
                 writeln!(out, "the steps of the trial are paused; the guard keeps judging")?;
             }
             Steer::Resume => {
-                steer::set_paused(false)?;
+                gate::set_paused(false)?;
                 writeln!(out, "the steps of the trial continue")?;
             }
             Steer::Promote { rule } => {
-                for (rule, share) in steer::promote(rule.as_deref())? {
+                for (rule, share) in gate::promote(rule.as_deref())? {
                     match share {
                         Some(share) => writeln!(out, "rule \"{rule}\": the share rises to {share}")?,
                         None => writeln!(out, "rule \"{rule}\" has passed")?,
@@ -67,7 +67,7 @@ impl Steer {
             }
             Steer::Abort => {
                 let nothing = || Failure::failed("nothing is on trial").hint("`tccc status` shows what is loaded");
-                let ended = end::abort()?.ok_or_else(nothing)?.subject.phrase();
+                let ended = gate::abort()?.ok_or_else(nothing)?.subject.phrase();
                 writeln!(out, "the trial of {ended} is over: connections are decided as before")?;
             }
         }

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
+use crate::kernel::probe::Features;
 use crate::kernel::{bpf, clock};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{GenerationRecord, PolicyRecord, TrialRecord};
@@ -175,7 +176,7 @@ impl TrialWatch {
                 }
                 Ok(Tick::Over)
             }
-            NextMove::Conclude { why } => end::keep_where(is_own, &why).map(|_| Tick::Over),
+            NextMove::Conclude { why } => end::keep_where(is_own, &why, &Features::probe()?).map(|_| Tick::Over),
             NextMove::Change { rules, is_step, is_incident, why } => {
                 let is_done = advance::change_progress(&standing::lock()?, trial, rules, is_step)?;
                 if is_done && is_incident {
