@@ -13,6 +13,7 @@ mod live;
 mod load;
 mod mswift;
 mod netlink;
+mod output;
 mod package;
 mod policy;
 mod record;
