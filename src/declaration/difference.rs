@@ -8,7 +8,7 @@ use derive_more::Display;
 
 use super::{Declaration, Declared, DeclaredPolicy};
 use crate::kernel::probe::Features;
-use crate::kernel::{cgroup, congestion};
+use crate::kernel::{bpffs, cgroup, congestion};
 use crate::loader;
 use crate::loader::survey::{self, Instance, Standing};
 use crate::policy::needs::PolicyNeeds;
@@ -141,8 +141,12 @@ fn of_algorithm(
     let name = name.to_owned();
     match instance.standing() {
         Standing::Run => {
-            let pid = instance.owner_pid().unwrap_or_default();
-            return Some(person(format!("\"{name}\" is registered by a tccc run (pid {pid})"), "wait until it ends"));
+            let what = format!("\"{name}\" is registered by a tccc run ({})", instance.owner_identity());
+            return Some(person(what, "wait until it ends"));
+        }
+        Standing::Elsewhere => {
+            let what = format!("\"{name}\" is registered, but {}", survey::ELSEWHERE);
+            return Some(person(what, bpffs::way_to_lost_pins()));
         }
         Standing::Leftover => return Some(step(format!("parts of \"{name}\" are left"), ApplyStep::Reload(name))),
         Standing::Pinned => {}

@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::bpffs::mounts_of;
+use super::mounts::Mounts;
 use super::process::Process;
 use crate::failure::Failure;
 
 /// Folder of all our cgroups under the mount.
 const OURS: &str = "tccc";
+/// The root of the cgroups has it, whatever the namespace in which it is looked at.
+const ROOT_INODE: u64 = 1;
 /// A killed child leaves its cgroup within this time.
 const EMPTY_WITHIN: Duration = Duration::from_secs(2);
 
@@ -35,7 +37,7 @@ impl RunCgroup {
         let ours = mount_point()?.join(OURS);
         sweep_stale()?;
         let own = Process::this().ok_or_else(|| anyhow!("read the start time of this process from /proc"))?;
-        let name = (0..).map(|n| format!("run-{}-{}-{n}", own.pid, own.started));
+        let name = (0..).map(|n| name_for(&own, n));
         for path in name.map(|name| ours.join(name)) {
             // Another process may remove the parent in between, because its last run ended.
             match fs::create_dir_all(&ours).and_then(|()| fs::create_dir(&path)) {
@@ -95,15 +97,37 @@ pub fn sweep_stale() -> Result<Vec<PathBuf>> {
     Ok(stale)
 }
 
-/// Where cgroup v2 is mounted, which differs between distributions.
+/// Where cgroup v2 is mounted, which differs between distributions. Preferably the root of this host's cgroups, or else a
+/// cgroup below it, as in a container.
 ///
-/// Errors: it is not mounted.
+/// Errors: it is not mounted; another mount hides it.
 pub fn mount_point() -> Result<PathBuf> {
-    let mut mounts = mounts_of("cgroup2").context("read the mounts of this process")?;
-    mounts.next().map(|mount| mount.mount_point).ok_or_else(|| {
+    let mounts = Mounts::of("cgroup2").context("read the mounts of this process")?;
+    mounts.check_reachable("cgroup v2 file system")?;
+    let places: Vec<PathBuf> = mounts.visible.into_iter().map(|mount| mount.mount_point).collect();
+    places.iter().find(|place| is_root(place)).or(places.first()).cloned().ok_or_else(|| {
         let hint = "mount it: `mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified`";
         Failure::unmet("cgroup v2 is not mounted, and programs for sockets need it").hint(hint).into()
     })
+}
+
+/// The mount of the root of this host's cgroups. What is attached there reaches every socket.
+///
+/// Errors: cgroup v2 is not mounted; only a cgroup below the root is mounted, as in a container.
+pub fn root() -> Result<PathBuf> {
+    let mount = mount_point()?;
+    if !is_root(&mount) {
+        let place = mount.display();
+        let what = format!("{place} is not the root of this host's cgroups: only processes below it would be reached");
+        let hint = "run it in the cgroups of the host: `nsenter --target=1 --cgroup --mount tccc …`";
+        return Err(Failure::unmet(what).hint(hint).into());
+    }
+    Ok(mount)
+}
+
+/// Whether a folder is the root of this host's cgroups. False if it cannot be looked at.
+pub fn is_root(place: &Path) -> bool {
+    fs::metadata(place).is_ok_and(|facts| facts.ino() == ROOT_INODE)
 }
 
 /// The frozen cgroup that stops a process: its own or an ancestor. `None` also for a process that is gone.
@@ -184,10 +208,21 @@ fn remove_when_empty(path: &Path) -> Result<()> {
     }
 }
 
-/// The process in the name of a run's cgroup.
+/// `run-PID-STARTED-PIDNAMESPACE-NUMBER`.
+fn name_for(owner: &Process, number: u32) -> String {
+    let namespace = owner.pid_namespace.map_or(String::new(), |inode| format!("{inode}-"));
+    format!("run-{}-{namespace}{number}", owner.owner_text())
+}
+
+/// The process in the name of a run's cgroup. Earlier versions left out its PID namespace.
 fn owner(name: &str) -> Option<Process> {
-    let mut parts = name.strip_prefix("run-")?.split('-');
-    Some(Process { pid: parts.next()?.parse().ok()?, started: parts.next()?.parse().ok()? })
+    let parts: Vec<u64> = name.strip_prefix("run-")?.split('-').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let (pid, started, pid_namespace) = match parts[..] {
+        [pid, started, _] => (pid, started, None),
+        [pid, started, inode, _] => (pid, started, Some(inode)),
+        _ => return None,
+    };
+    Some(Process { pid: pid.try_into().ok()?, started, pid_namespace })
 }
 
 #[cfg(test)]
@@ -197,7 +232,8 @@ mod tests {
     #[test]
     fn a_name_tells_its_process() {
         let own = Process::this().unwrap();
-        assert_eq!(owner(&format!("run-{}-{}-0", own.pid, own.started)), Some(own));
+        assert_eq!(owner(&name_for(&own, 0)), Some(own));
+        assert_eq!(owner("run-7-50-0"), Some(Process { pid: 7, started: 50, pid_namespace: None }));
         assert_eq!(owner("another"), None);
     }
 }

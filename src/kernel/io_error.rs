@@ -1,18 +1,12 @@
 //! Errors of file operations: accepts those that are harmless, and gives the kernel's text for the others.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 /// Removes a file. A missing file is no error.
 pub fn remove_file(path: &Path) -> io::Result<()> {
     accept(ErrorKind::NotFound, fs::remove_file(path))
-}
-
-/// Makes a folder that only this user can open. An existing folder is no error.
-pub fn make_private_folder(path: &Path) -> io::Result<()> {
-    accept(ErrorKind::AlreadyExists, DirBuilder::new().mode(0o700).create(path))
 }
 
 /// Turns an error of this kind into success.

@@ -14,6 +14,12 @@ use anyhow::{Context, Result};
 use super::netns::Netns;
 use super::process;
 
+/// Says that [`NamespaceSurvey::is_partial`].
+pub const PARTIAL: &str =
+    "processes outside this PID namespace are not visible: network namespaces of theirs are missing";
+/// What shows a process in a container all others.
+pub const SEE_ALL: &str =
+    "run it in the PID namespace of the host: `hostPID: true` in Kubernetes, `--pid=host` for a container";
 const NAMED: [&str; 2] = ["/run/netns", "/run/docker/netns"];
 
 #[derive(Debug)]
@@ -22,6 +28,22 @@ pub struct NamespaceSurvey {
     pub reachable: Vec<Netns>,
     /// Processes and names whose namespace this process has no right to look at.
     pub hidden: usize,
+    /// There may be processes that this one does not see at all, as in a container.
+    pub is_partial: bool,
+}
+
+impl NamespaceSurvey {
+    /// A phrase for each reason why a namespace may be missing.
+    pub fn gaps(&self) -> Vec<String> {
+        let one = (self.hidden > 0).then(|| uninspected(self.hidden));
+        one.into_iter().chain(self.is_partial.then(|| PARTIAL.to_owned())).collect()
+    }
+}
+
+/// Says that the namespaces of some processes are unknown.
+pub fn uninspected(hidden: usize) -> String {
+    let processes = if hidden == 1 { "process" } else { "processes" };
+    format!("the network namespace of {hidden} {processes} could not be inspected")
 }
 
 /// Errors: /proc is not mounted.
@@ -52,7 +74,7 @@ pub fn all() -> Result<NamespaceSurvey> {
     for name in named() {
         offer(&name);
     }
-    Ok(NamespaceSurvey { reachable: found.into_values().collect(), hidden })
+    Ok(NamespaceSurvey { reachable: found.into_values().collect(), hidden, is_partial: !process::sees_all() })
 }
 
 /// The name of a namespace in `ip netns` or in a container engine.

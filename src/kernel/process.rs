@@ -1,7 +1,11 @@
 //! Processes by id and start time, because ids are reused.
+//!
+//! An id counts within a PID namespace. A record that is shared with a container says of which namespace its ids are.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -11,6 +15,7 @@ use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use procfs::FromRead as _;
 use procfs::process::Stat;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +24,10 @@ use crate::plain::plain;
 
 /// An environment variable that names the owner of a process. Processes must not outlive their owner.
 pub const OWNER: &str = "TCCC_OWNER";
+/// The process that starts the kernel's threads, in the host's PID namespace.
+const KTHREADD: u32 = 2;
+/// A flag of the kernel's threads in `/proc/PID/stat`.
+const PF_KTHREAD: u32 = 0x0020_0000;
 /// The tick of files below /proc (`USER_HZ`).
 const NS_PER_TICK: i64 = 10_000_000;
 /// A killed process is gone within this time, or the kernel cannot end it.
@@ -26,31 +35,80 @@ const GONE_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
+    /// In its own PID namespace.
     pub pid: u32,
     /// Clock ticks from boot to its start.
     pub started: u64,
+    /// Inode of its PID namespace. `None` in records of versions that did not write it: then that of the reader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_namespace: Option<u64>,
 }
 
 impl Process {
     /// None: /proc is not mounted.
     pub fn this() -> Option<Self> {
-        Self::of(std::process::id())
+        Some(Process { started: start_time("self")?, ..Self::local(std::process::id(), 0) })
     }
 
-    /// The current process with this id.
+    /// The current process with this id in this process's PID namespace.
     pub fn of(pid: u32) -> Option<Self> {
-        Some(Process { pid, started: start_time(pid)? })
+        let process = Self::local(pid, 0);
+        let number = if proc_is_own() { pid } else { process.candidates().next()? };
+        Some(Process { started: start_time(number)?, ..process })
     }
 
-    /// Sends SIGTERM if the process still runs.
+    fn local(pid: u32, started: u64) -> Self {
+        Process { pid, started, pid_namespace: pid_namespace("self") }
+    }
+
+    /// Reads [`Process::owner_text`] of a process of this PID namespace.
+    pub fn of_text(text: &str) -> Option<Self> {
+        let (pid, started) = text.split_once('-')?;
+        Some(Self::local(pid.parse().ok()?, started.parse().ok()?))
+    }
+
+    /// Sends SIGTERM if the process still runs and can be reached from this PID namespace.
     pub fn end(&self) {
-        if self.lives() {
-            let _ = kill(Pid::from_raw(self.pid as i32), Signal::SIGTERM); // it may have ended by itself
+        if let Some(pid) = self.number().filter(|_| proc_is_own()) {
+            let _ = kill(Pid::from_raw(pid as i32), Signal::SIGTERM); // it may have ended by itself
         }
     }
 
+    /// True also for a process of a PID namespace that this process cannot see into.
     pub fn lives(&self) -> bool {
-        start_time(self.pid) == Some(self.started)
+        self.number().is_some() || (self.is_elsewhere() && !sees_all())
+    }
+
+    /// Its id in this process's /proc. `None` if it is gone, or not visible from this PID namespace.
+    pub fn number(&self) -> Option<u32> {
+        let is_it = |number: &u32| start_time(*number) == Some(self.started);
+        if !self.is_elsewhere() && proc_is_own() {
+            return Some(self.pid).filter(is_it);
+        }
+        self.candidates().find(is_it)
+    }
+
+    /// Whether it belongs to another PID namespace than this process.
+    pub fn is_elsewhere(&self) -> bool {
+        self.pid_namespace.is_some_and(|inode| pid_namespace("self") != Some(inode))
+    }
+
+    /// Tells a person which process it is, such as "pid 17".
+    pub fn identity(&self) -> String {
+        match (self.number(), self.is_elsewhere()) {
+            (None, true) => "in another PID namespace".to_owned(),
+            (Some(number), true) => format!("pid {number}, in another PID namespace"),
+            (_, false) => format!("pid {}", self.pid),
+        }
+    }
+
+    /// Numbers in /proc of the processes with this id in this namespace.
+    fn candidates(&self) -> impl Iterator<Item = u32> {
+        let is_namespace = |number: u32| match (pid_namespace(number), self.pid_namespace) {
+            (Some(seen), Some(wanted)) => seen == wanted,
+            _ => true, // no right to look, or an old record
+        };
+        all().into_iter().filter(move |&number| innermost_id(number) == Some(self.pid) && is_namespace(number))
     }
 
     /// The value of [`OWNER`] for processes of this owner.
@@ -62,14 +120,39 @@ impl Process {
     ///
     /// None: it has none, is gone, belongs to another user, or is in a container with other process ids.
     fn owner(&self) -> Option<Process> {
-        let numbers = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
-        if numbers(&self.pid.to_string())? != numbers("self")? {
+        if !proc_is_own() || pid_namespace(self.pid)? != pid_namespace("self")? {
             return None;
         }
         let environment = procfs::process::Process::new(self.pid as i32).and_then(|it| it.environ()).ok()?;
-        let (pid, started) = environment.get(OsStr::new(OWNER))?.to_str()?.split_once('-')?;
-        Some(Process { pid: pid.parse().ok()?, started: started.parse().ok()? })
+        Process::of_text(environment.get(OsStr::new(OWNER))?.to_str()?)
     }
+}
+
+/// The inode of a process's PID namespace. `None` without the right to look at it.
+fn pid_namespace(process: impl Display) -> Option<u64> {
+    fs::metadata(format!("/proc/{process}/ns/pid")).ok().map(|file| file.ino())
+}
+
+/// The id of a process in its own PID namespace, which is the last of its ids.
+fn innermost_id(number: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.parse().ok()
+}
+
+/// Whether the numbers in /proc are those of this process's PID namespace. Not so after `unshare --pid` alone.
+fn proc_is_own() -> bool {
+    let own = fs::read_link("/proc/self").ok();
+    own.is_none_or(|link| link.as_os_str() == OsStr::new(&std::process::id().to_string()))
+}
+
+/// Whether /proc shows this user every process of the host. Only then does it show the kernel's own.
+pub fn sees_all() -> bool {
+    stat(KTHREADD).is_some_and(|stat| stat.flags & PF_KTHREAD != 0)
+}
+
+/// Whether this process is the first of a PID namespace below that of the host. Its mount namespace may end with it.
+pub fn is_process_1_of_a_container() -> bool {
+    std::process::id() == 1 && proc_is_own() && !sees_all()
 }
 
 /// A process that outlives this one once it is released. Dropping it earlier kills the process.
@@ -133,14 +216,14 @@ pub fn end_orphans() -> Result<Vec<Process>> {
 }
 
 /// Clock ticks from boot to the start of a process, the same in every time namespace. `None` if it is gone.
-fn start_time(pid: u32) -> Option<u64> {
+fn start_time(process: impl Display) -> Option<u64> {
     let ticks_ahead = clock::boottime_offset_ns() / NS_PER_TICK;
-    stat(pid)?.starttime.checked_add_signed(-ticks_ahead)
+    stat(process)?.starttime.checked_add_signed(-ticks_ahead)
 }
 
 /// `None` if the process is gone, or dead and not collected by its parent.
-fn stat(pid: u32) -> Option<Stat> {
-    let stat = procfs::process::Process::new(pid as i32).and_then(|process| process.stat()).ok()?;
+fn stat(process: impl Display) -> Option<Stat> {
+    let stat = Stat::from_file(format!("/proc/{process}/stat")).ok()?;
     (!matches!(stat.state, 'Z' | 'X')).then_some(stat)
 }
 
@@ -188,6 +271,24 @@ mod tests {
         assert!(own.lives());
         assert!(!Process { started: own.started + 1, ..own }.lives());
         assert!(all().contains(&own.pid));
+    }
+
+    #[test]
+    fn process_of_another_namespace_is_dead_only_to_those_who_see_all() {
+        let own = Process::this().unwrap();
+        let foreign = Process { pid_namespace: Some(1), ..own };
+        assert_eq!((foreign.lives(), foreign.number()), (!sees_all(), None));
+        assert_eq!(foreign.identity(), "in another PID namespace");
+        assert_eq!((own.number(), own.identity()), (Some(own.pid), format!("pid {}", own.pid)));
+    }
+
+    #[test]
+    fn record_without_a_namespace_counts_in_that_of_its_reader() {
+        let own = Process::this().unwrap();
+        let text = serde_json::json!({ "pid": own.pid, "started": own.started }).to_string();
+        let read: Process = serde_json::from_str(&text).unwrap();
+        assert!(read.lives() && !read.is_elsewhere());
+        assert!(!Process { started: own.started + 1, ..read }.lives());
     }
 
     #[test]

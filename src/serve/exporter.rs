@@ -194,7 +194,7 @@ mod tests {
         let shelf = Shelf::new();
         shelf.note_failed(1);
         assert_eq!(shelf.answer(true), None, "there is nothing to show yet");
-        let counted = CountedGroups { time_ns: 0, groups: Vec::new(), hidden: 0, uncounted: 7 };
+        let counted = CountedGroups { time_ns: 0, groups: Vec::new(), hidden: 0, is_partial: false, uncounted: 7 };
         let (situation, costs, own, kernel) =
             (Situation::default(), Vec::new(), ProcessUsage::default(), String::new());
         shelf.put(Scrape { counted, situation, costs, dropped: None, sweep_s: 0.25, failed_sweeps: 1, own, kernel });

@@ -151,6 +151,9 @@ impl Scrape {
         to.counter("uncounted", "Times a connection could not be counted: too many groups, or no memory", uncounted)?;
         let hidden = one(self.counted.hidden as f64);
         to.gauge("hidden_processes", "Processes whose network namespace could not be inspected", hidden)?;
+        let partial = one(f64::from(u8::from(self.counted.is_partial)));
+        let what = "1 if connections of processes outside this PID namespace are missing, as in a container";
+        to.gauge("outside_missing", what, partial)?;
         to.gauge("sweep_duration_seconds", "Time of the latest sweep over all sockets", one(self.sweep_s))?;
         let failed = one(self.failed_sweeps as f64);
         to.counter("failed_sweeps", "Sweeps that failed: the counts are from the last successful sweep", failed)

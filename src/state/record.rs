@@ -23,7 +23,7 @@ pub enum Owner {
 
 impl Owner {
     pub fn this_process() -> Self {
-        Owner::Process(Process::this().unwrap_or(Process { pid: std::process::id(), started: 0 }))
+        Owner::Process(Process::this().unwrap_or(Process { pid: std::process::id(), ..Process::default() }))
     }
 
     /// True for a pin.

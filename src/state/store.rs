@@ -44,6 +44,11 @@ impl Store {
         names.filter(|name| crate::catalog::check_name(name).is_ok()).collect()
     }
 
+    /// Whether a name is among [`Store::names`].
+    pub fn has(&self, name: &str) -> bool {
+        crate::catalog::check_name(name).is_ok() && self.path(name).symlink_metadata().is_ok()
+    }
+
     pub fn record(&self, name: &str) -> Option<Record> {
         read(&self.path(name))
     }

@@ -203,7 +203,7 @@ impl Gatherer {
         let begin_ns = clock::monotonic_ns()?;
         let sweep = snapshot::sweep(&self.filter)?;
         self.forget_names(&sweep.sockets);
-        let (time_ns, hidden) = (clock::monotonic_ns()?, sweep.seen.hidden as u64);
+        let (time_ns, hidden) = (clock::monotonic_ns()?, sweep.seen.hidden_at_least() as u64);
         let swept = Fact::Swept { begin_ns, time_ns, hidden, netns: sweep.seen.namespaces };
         let rows = sweep.sockets.into_iter().map(Arrival::Event);
         Ok(rows.chain([Arrival::Fact(swept)]).collect())

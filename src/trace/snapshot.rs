@@ -13,6 +13,7 @@ use super::filter::Filter;
 use super::program;
 use crate::btf::TypeKind;
 use crate::kernel::btf::Types;
+use crate::kernel::namespaces::NamespaceSurvey;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{iterate, namespaces};
@@ -34,6 +35,15 @@ pub struct SweptNamespaces {
     pub namespaces: Vec<u32>,
     /// Processes and names whose network namespace could not be entered.
     pub hidden: usize,
+    /// There may be processes that this one does not see at all, as in a container.
+    pub is_partial: bool,
+}
+
+impl SweptNamespaces {
+    /// At least how many processes and names have a namespace that is unknown.
+    pub fn hidden_at_least(&self) -> usize {
+        self.hidden.max(usize::from(self.is_partial))
+    }
 }
 
 /// Reads every TCP socket once, except listeners.
@@ -63,30 +73,31 @@ pub fn sweep_encoded(filter: &Filter, mut take: impl FnMut(&[u8]) -> Result<()> 
         let loaded = program::open(&mut object, filter, program::SWEEP)?.load();
         // Reports missing type information before the load error that follows from it.
         let found = found.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let (namespaces, hidden, is_exact) = found?;
+        let (NamespaceSurvey { reachable, hidden, is_partial }, is_exact) = found?;
         let skel = loaded.map_err(program::explain_refusal)?;
         program::fill_filter(&skel, filter)?;
         let link = skel.progs.tccc_sweep.attach().context("attach the socket iterator")?;
-        for netns in &namespaces {
+        for netns in &reachable {
             let read = || match is_exact {
                 true => iterate::rows(&link, EVENT_BYTES, &mut take),
                 false => read_until_stable(&link, &mut take),
             };
             netns.run(read).with_context(|| format!("sweep the network namespace {}", netns.inode()))?;
         }
-        Ok(SweptNamespaces { namespaces: namespaces.iter().map(Netns::inode).collect(), hidden })
+        Ok(SweptNamespaces { namespaces: reachable.iter().map(Netns::inode).collect(), hidden, is_partial })
     })
 }
 
-/// The namespaces to sweep, the number of hidden ones, and whether the kernel's iterator visits each socket just once.
-fn targets(filter: &Filter) -> Result<(Vec<Netns>, usize, bool)> {
+/// The namespaces to sweep, and whether the kernel's iterator visits each socket just once.
+fn targets(filter: &Filter) -> Result<(NamespaceSurvey, bool)> {
     // Exact iterators remember their position by this type.
     let is_exact = Types::of_running_kernel()?.has(TypeKind::Union, "bpf_tcp_iter_batch_item");
     let found = namespaces::all()?;
     let wanted = |netns: &Netns| filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&netns.inode()));
-    let namespaces: Vec<Netns> = found.reachable.into_iter().filter(wanted).collect();
-    let has_all = filter.netns.as_ref().is_some_and(|wanted| wanted.len() == namespaces.len());
-    Ok((namespaces, if has_all { 0 } else { found.hidden }, is_exact))
+    let reachable: Vec<Netns> = found.reachable.into_iter().filter(wanted).collect();
+    let has_all = filter.netns.as_ref().is_some_and(|wanted| wanted.len() == reachable.len());
+    let hidden = if has_all { 0 } else { found.hidden };
+    Ok((NamespaceSurvey { reachable, hidden, is_partial: found.is_partial && !has_all }, is_exact))
 }
 
 /// Reads the sockets of this thread's namespace until a pass finds no new one. Keeps the latest row of each socket.

@@ -43,6 +43,8 @@ pub struct CountedGroups {
     pub groups: Vec<CountedGroup>,
     /// Processes and names whose network namespace could not be entered.
     pub hidden: u64,
+    /// There may be processes that this one does not see at all, as in a container.
+    pub is_partial: bool,
     /// Times that a connection was not counted, because there were too many groups or no memory.
     pub uncounted: u64,
 }
@@ -133,11 +135,11 @@ impl GroupTotals {
         if let Some(labels) = labels {
             self.ledger.note_arms(labels.names, labels.current);
         }
-        let hidden = self.sweep()?;
+        let (hidden, is_partial) = self.sweep()?;
         let time_ns = clock::monotonic_ns()?;
         let uncounted = self.uncounted + self.counting.uncounted()?;
         let groups = self.groups()?;
-        Ok(CountedGroups { time_ns, groups: self.with_paths(groups)?, hidden, uncounted })
+        Ok(CountedGroups { time_ns, groups: self.with_paths(groups)?, hidden, is_partial, uncounted })
     }
 
     /// Replaces the program, because the policy changed and its labels are in another map.
@@ -164,8 +166,8 @@ impl GroupTotals {
         Ok(())
     }
 
-    /// Sweeps once; returns the number of processes whose namespace could not be entered.
-    fn sweep(&mut self) -> Result<u64> {
+    /// Sweeps once; returns the number of processes whose namespace could not be entered, and whether others may be missing.
+    fn sweep(&mut self) -> Result<(u64, bool)> {
         self.sweeps += 1;
         let number = self.sweeps.to_ne_bytes();
         self.counting.state.update(&SWEEP.to_ne_bytes(), &number, MapFlags::ANY).context("begin a sweep")?;
@@ -177,7 +179,7 @@ impl GroupTotals {
             let swept = netns.run(|| iterate::pass(&self.counting.sweep));
             swept.with_context(|| format!("sweep the network namespace {inode}"))?;
         }
-        Ok(namespaces.hidden as u64)
+        Ok((namespaces.hidden as u64, namespaces.is_partial))
     }
 
     /// Names the cgroups. Forgets removed ones, because the map has limited room.

@@ -19,6 +19,7 @@ mod policy;
 mod record;
 mod selftests;
 mod serve;
+mod spaces;
 mod top;
 mod trace;
 mod transfer;
@@ -54,7 +55,8 @@ use crate::lab::policy::traffic::BackgroundTraffic;
 use crate::lab::policy::{PolicyLab, SocketPair};
 use crate::lab::pty::Session;
 use crate::lab::sandbox::{
-    BPF, Sandbox, assert_nothing_left, default, dtcp_as, generation, instance, is_available, without_links,
+    BPF, Sandbox, assert_nothing_left, default, dtcp_as, generation, instance, is_available, pose_as_process_1,
+    without_links,
 };
 use crate::lab::socket::{algorithm_of, choose, tcp_info};
 use crate::lab::trace::{HeldConnection, loopback_netns};

@@ -61,6 +61,12 @@ impl Sandbox {
     }
 }
 
+/// Makes this thread's mount namespace look like that of process 1, so that tccc mounts a BPF file system in it.
+pub fn pose_as_process_1() {
+    let [own, first] = ["/proc/thread-self/mountinfo", "/proc/1/mountinfo"];
+    mount(Some(own), first, NONE, MsFlags::MS_BIND, NONE).expect("other mounts of process 1");
+}
+
 impl Drop for Sandbox {
     fn drop(&mut self) {
         if !std::thread::panicking() {

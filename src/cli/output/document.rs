@@ -126,7 +126,13 @@ impl SocketsDocument<'_> {
         if sockets == 0 {
             write!(file, "{{\"schema\":{SCHEMA},\"sockets\":[")?;
         }
-        writeln!(file, "\n],\"namespaces\":{},\"hidden\":{}}}", seen.namespaces.len(), seen.hidden)?;
+        writeln!(
+            file,
+            "\n],\"namespaces\":{},\"hidden\":{},\"partial\":{}}}",
+            seen.namespaces.len(),
+            seen.hidden,
+            seen.is_partial
+        )?;
         Ok(sockets)
     }
 }

@@ -48,8 +48,7 @@ pub struct Args {
 }
 
 fn parse_process(text: &str) -> Result<Process, String> {
-    let numbers = text.split_once('-').and_then(|(pid, started)| Some((pid.parse().ok()?, started.parse().ok()?)));
-    numbers.map(|(pid, started)| Process { pid, started }).ok_or_else(|| "expected NUMBER-STARTED".to_owned())
+    Process::of_text(text).ok_or_else(|| "expected NUMBER-STARTED".to_owned())
 }
 
 impl Args {

@@ -16,8 +16,8 @@ use super::watched::WatchedSource;
 use crate::cli::output::arms::find_labels;
 use crate::cli::output::{note, tell, warn};
 use crate::failure::Failure;
-use crate::kernel::congestion;
 use crate::kernel::probe::Features;
+use crate::kernel::{congestion, namespaces, process};
 use crate::loader::survey;
 use crate::policy::change;
 use crate::policy::record::PolicyRecord;
@@ -104,6 +104,9 @@ impl Args {
         if !self.metrics_only && !serve::has_page() {
             let hint = "`cargo xtask web` bundles it for the next build; /metrics works";
             warn("this tccc was built without its web page", Some(hint));
+        }
+        if self.source.replay.is_none() && !process::sees_all() {
+            warn(namespaces::PARTIAL, Some(namespaces::SEE_ALL));
         }
         serve::run(settings, &stop, |address, notices| {
             notices.iter().for_each(|notice| warn(notice, None));

@@ -12,6 +12,7 @@ use crate::cli::output::document::{self, ArmSelection};
 use crate::cli::output::naming::{Naming, StateWords};
 use crate::cli::output::plain::line_limit;
 use crate::cli::output::{OutputFormat, note, results, warn};
+use crate::kernel::namespaces;
 use crate::kernel::privilege::{self, Capability};
 use crate::plain::count;
 use crate::trace::event::Event;
@@ -61,9 +62,11 @@ impl Args {
         let matters =
             is_empty || self.selection.names_namespaces() || !privilege::missing(&[Capability::SysPtrace]).is_empty();
         if seen.hidden > 0 && matters {
-            let processes = if seen.hidden == 1 { "process" } else { "processes" };
-            let what = format!("the network namespace of {} {processes} could not be inspected", seen.hidden);
+            let what = namespaces::uninspected(seen.hidden);
             warn(&what, Some("run with CAP_SYS_PTRACE and every capability that those processes have"));
+        }
+        if seen.is_partial {
+            warn(namespaces::PARTIAL, Some(namespaces::SEE_ALL));
         }
         if is_empty {
             note(&format!("no connection matches, in {}", count(seen.namespaces.len(), "network namespace")));

@@ -53,9 +53,12 @@ struct InstanceLine {
     tunables: BTreeMap<String, i128>,
     since: Option<String>,
     digest: Option<String>,
-    /// "pinned", "run", "leftover", or "recorded" without root.
+    /// "pinned", "run", "elsewhere", "leftover", or "recorded" without root.
     standing: &'static str,
+    /// `None` also for a run in a PID namespace that cannot be seen from here.
     owner_pid: Option<u32>,
+    #[serde(skip)]
+    owner: Option<String>,
     registered: bool,
     is_default: bool,
     /// `None` without root.
@@ -181,7 +184,8 @@ fn line(instance: &Instance, host: &HostFacts, holders: Option<Vec<Holder>>) -> 
         Standing::Pinned => "pinned",
         Standing::Run => "run",
         Standing::Leftover if host.may_look => "leftover",
-        Standing::Leftover => "recorded",
+        Standing::Elsewhere if host.may_look => "elsewhere",
+        Standing::Leftover | Standing::Elsewhere => "recorded",
     };
     InstanceLine {
         name: instance.name.clone(),
@@ -191,7 +195,8 @@ fn line(instance: &Instance, host: &HostFacts, holders: Option<Vec<Holder>>) -> 
         since: record.map(|record| record.since.clone()),
         digest: record.map(|record| record.digest.clone()),
         standing,
-        owner_pid: instance.owner_pid().filter(|_| standing == "run"),
+        owner_pid: instance.owner().filter(|_| standing == "run").and_then(|owner| owner.number()),
+        owner: instance.owner().filter(|_| standing == "run").map(|owner| owner.identity()),
         registered: instance.is_registered,
         is_default: host.default == instance.name,
         holders,
@@ -227,6 +232,7 @@ fn drift(instance: &Instance, default: &str) -> Vec<String> {
     let is_elsewhere = instance.is_held_elsewhere();
     let has_companion = record.companion.is_none() || instance.is_companion_attached;
     let other_default = format!("it was made the default, but the default is now \"{default}\"");
+    let elsewhere = format!("{}; {}", survey::ELSEWHERE, bpffs::way_to_lost_pins());
     let drift = [
         (was_default && default != instance.name, other_default.as_str()),
         (
@@ -237,7 +243,7 @@ fn drift(instance: &Instance, default: &str) -> Vec<String> {
             !instance.is_as_recorded(),
             "other code is registered than its record says: a replacement was interrupted; load it again",
         ),
-        (is_elsewhere, "its pin is not in the BPF file system mounted here, or a process holds its link"),
+        (is_elsewhere, elsewhere.as_str()),
         (!is_elsewhere && is_pinned && !has_pin, "its pin is gone"),
         (is_pinned && !has_companion, "its companion program is no longer attached: it finds no pairs; load it again"),
         (!instance.is_receiver() && !instance.is_registered, "it is no longer registered"),
@@ -283,8 +289,8 @@ fn write_table(out: &mut impl Write, document: &StatusDocument) -> io::Result<()
 
 fn write_instances(out: &mut impl Write, lines: &[InstanceLine]) -> io::Result<()> {
     let rows = lines.iter().map(|line| {
-        let kept = match (line.owner_pid, line.is_default) {
-            (Some(pid), _) => format!("run (pid {pid})"),
+        let kept = match (&line.owner, line.is_default) {
+            (Some(owner), _) => format!("run ({owner})"),
             (None, true) => format!("{}, default", line.standing),
             (None, false) => line.standing.to_owned(),
         };

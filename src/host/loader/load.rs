@@ -151,10 +151,12 @@ fn check_free(name: &str, options: LoadOptions, store: &Store, features: &Featur
         Standing::Pinned => Failure::failed(format!("\"{name}\" is loaded already"))
             .hint("`--replace` replaces it; `--as NAME` loads it under another name"),
         Standing::Run => {
-            let pid = instance.owner_pid().unwrap_or_default();
-            let what = format!("\"{name}\" is already registered by another process (pid {pid}, a tccc run)");
+            let who = instance.owner_identity();
+            let what = format!("\"{name}\" is already registered by another process ({who}, a tccc run)");
             Failure::failed(what).hint("`--as NAME` loads it under another name")
         }
+        Standing::Elsewhere => Failure::failed(format!("\"{name}\" is loaded already, but {}", survey::ELSEWHERE))
+            .hint(bpffs::way_to_lost_pins()),
         Standing::Leftover if instance.is_registered && instance.is_of_the_dead() => return Ok(None), // swept later
         Standing::Leftover => Failure::failed(format!("\"{name}\" was loaded, and parts of it are left"))
             .hint(format!("`tccc unload {name}` removes it; `tccc status` shows it")),

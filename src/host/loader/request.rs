@@ -65,7 +65,7 @@ pub(super) fn companion_place(request: &Request) -> Result<Option<Attachment>> {
     };
     let cgroup = match request.cgroup {
         Some(path) => cgroup::resolve(path)?,
-        None => cgroup::mount_point()?,
+        None => cgroup::root()?,
     };
     Ok(Some(Attachment { program: companion.program.clone(), cgroup }))
 }

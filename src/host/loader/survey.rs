@@ -6,10 +6,14 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::kernel::probe::Features;
+use crate::kernel::process::Process;
 use crate::kernel::struct_ops::{self, OpsTable};
-use crate::kernel::{bpf, congestion, process};
+use crate::kernel::{bpf, bpffs, congestion, process};
 use crate::state::pins::Pins;
 use crate::state::{Owner, Record, Store};
+
+/// Why a registration of ours has no pin here.
+pub const ELSEWHERE: &str = "its pin is not in a BPF file system that is mounted here, or a process holds its link";
 
 /// A name that tccc registered, or was about to register.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub enum Standing {
     Pinned,
     /// Registered by a running process.
     Run,
+    /// Registered, but this process finds no pin of it. `tccc unload` cannot unregister it from here.
+    Elsewhere,
     /// Parts that nobody needs are left. `tccc unload` removes them.
     Leftover,
 }
@@ -48,6 +54,7 @@ impl Instance {
         match (self.is_registered, is_run, is_pinned) {
             (true, false, true) => Standing::Pinned,
             (_, true, _) => Standing::Run,
+            _ if self.is_held_elsewhere() => Standing::Elsewhere,
             _ => Standing::Leftover,
         }
     }
@@ -86,16 +93,25 @@ impl Instance {
         self.record.as_ref().map_or(map, |record| record.algorithm.as_str())
     }
 
-    pub fn owner_pid(&self) -> Option<u32> {
+    /// The process with whose end the registration ends.
+    pub fn owner(&self) -> Option<Process> {
         match self.record.as_ref()?.owner {
-            Owner::Process(process) => Some(process.pid),
+            Owner::Process(process) => Some(process),
             Owner::Pinned => None,
         }
+    }
+
+    /// [`Instance::owner`] for messages, such as "pid 17".
+    pub fn owner_identity(&self) -> String {
+        self.owner().map(|owner| owner.identity()).unwrap_or_default()
     }
 }
 
 /// All instances on this host, sorted by name.
+///
+/// Errors: the BPF file system is hidden, so that pins would seem to be gone.
 pub fn instances(store: &Store, features: &Features) -> Result<Vec<Instance>> {
+    bpffs::check_reachable()?;
     let available = congestion::available()?;
     let pins = Pins::of_host();
     let mut names = store.names();
@@ -104,8 +120,14 @@ pub fn instances(store: &Store, features: &Features) -> Result<Vec<Instance>> {
 }
 
 /// `None` if the name has neither record nor pin.
+///
+/// Errors: as [`instances`].
 pub fn find(name: &str, store: &Store, features: &Features) -> Result<Option<Instance>> {
-    Ok(instances(store, features)?.into_iter().find(|instance| instance.name == name))
+    bpffs::check_reachable()?;
+    let available = congestion::available()?;
+    let pins = Pins::of_host();
+    let is_known = store.has(name) || pins.as_ref().is_some_and(|pins| pins.has(name));
+    Ok(is_known.then(|| instance(name.to_owned(), (store, pins.as_ref()), &available, features)))
 }
 
 fn instance(

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::kernel::probe::Features;
 use crate::kernel::socket::{self, Holder};
-use crate::kernel::{bpf, congestion, privilege, struct_ops};
+use crate::kernel::{bpf, bpffs, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
 use crate::state::{LockSubject, Locked, Record, Store, is_held};
 
@@ -57,8 +57,7 @@ pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> 
         bail!(Failure::failed(format!("cannot unload \"{name}\": {why}")).hint("`tccc status` shows what is loaded"));
     };
     if instance.standing() == Standing::Run {
-        let pid = instance.owner_pid().unwrap_or_default();
-        let what = format!("cannot unload \"{name}\": a tccc run uses it (pid {pid})");
+        let what = format!("cannot unload \"{name}\": a tccc run uses it ({})", instance.owner_identity());
         return Err(Failure::failed(what).hint("it unregisters when that process ends").into());
     }
     Ok(instance)
@@ -265,8 +264,7 @@ fn still_held(instance: &Instance) -> Failure {
     match instance.table.as_ref().and_then(|table| survey::holder_of(table.map_id)) {
         Some((pid, command)) => refuse(&format!("process {pid} ({command}) holds its link"))
             .hint("it is removed when that process ends; then run `tccc unload` again"),
-        None => refuse("its pin is not in the BPF file system that is mounted here")
-            .hint("run `tccc unload` in the mount namespace where it was loaded (`nsenter --mount`)"),
+        None => refuse("its pin is not in a BPF file system that is mounted here").hint(bpffs::way_to_lost_pins()),
     }
 }
 

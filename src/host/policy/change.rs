@@ -128,6 +128,7 @@ pub(in crate::host) fn unload_unneeded() -> Result<Vec<String>> {
 /// Errors: another policy than `base` decides; not permitted; the BPF file system is read-only.
 pub(in crate::host) fn remove(live: bool, base: Base) -> Result<Removed> {
     privilege::require("remove the policy", &rights(&Policy::default(), live))?;
+    bpffs::check_reachable()?;
     let pins = PolicyPins::of_host();
     let store = Store::of_host();
     let was_there = pins.as_ref().is_some_and(|pins| !pins.is_empty()) || super::record::path(&store).exists();
@@ -179,7 +180,7 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
         Some(number) => format!("replace generation {number} of the policy"),
         None => "attach a policy".to_owned(),
     };
-    let [root, place] = [cgroup::mount_point()?, pins.link()];
+    let [root, place] = [cgroup::root()?, pins.link()];
     changes.push(format!("{verb} at the cgroup {} and pin it at {}", root.display(), place.display()));
     if live {
         changes.push("change the algorithm of open connections".to_owned());
@@ -199,15 +200,17 @@ pub struct PolicyStanding {
 
 /// The generation that decides now.
 ///
-/// Errors: the record is damaged.
+/// Errors: the record is damaged; the BPF file system is hidden.
 pub fn current() -> Result<Option<GenerationRecord>> {
+    bpffs::check_reachable()?;
     let record = PolicyRecord::read(&Store::of_host())?;
     let number = PolicyPins::of_host().and_then(|pins| generation::active(&pins, &record));
     Ok(number.and_then(|number| record.generation(number).cloned()))
 }
 
-/// Errors: the record is damaged.
+/// Errors: the record is damaged; the BPF file system is hidden.
 pub fn standing() -> Result<PolicyStanding> {
+    bpffs::check_reachable()?;
     let record = PolicyRecord::read(&Store::of_host())?;
     let pins = PolicyPins::of_host();
     let active = pins.as_ref().and_then(|pins| generation::active(pins, &record));
@@ -256,6 +259,7 @@ fn drift_of(generation: &GenerationRecord, pins: &PolicyPins) -> Vec<String> {
 /// What [`remove`] would change, in order. Empty without a policy.
 pub fn removal_plan(live: bool) -> Result<Vec<String>> {
     privilege::require("remove the policy", &rights(&Policy::default(), live))?;
+    bpffs::check_reachable()?;
     let store = Store::of_host();
     let pins = PolicyPins::of_host().filter(|pins| !pins.is_empty());
     let mut changes = Vec::new();

@@ -79,7 +79,7 @@ pub enum GenerationRole {
 /// Side effects: pins, a record, and a program on the root of the cgroups. [`remove`] undoes all of them.
 pub(in crate::host) fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let pins = PolicyPins::of(Pins::writable()?);
-    let root = cgroup::mount_point()?;
+    let root = cgroup::root()?;
     refuse_beside_another(&pins, &PolicyRecord::read(locked.store())?)?;
     let mut record = settle(locked, &pins)?;
     let within = record.trial.clone();
@@ -217,7 +217,7 @@ pub fn active(pins: &PolicyPins, record: &PolicyRecord) -> Option<u32> {
 /// None: there is none, or this user may not look for it.
 pub fn decides_elsewhere(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Option<u32> {
     let linked = pins.and_then(linked).map(|link| link.program);
-    let root = File::open(cgroup::mount_point().ok()?).ok()?;
+    let root = File::open(cgroup::root().ok()?).ok()?;
     let attached = bpf::sock_ops_of(&root).ok()?.ids;
     let ours = record.generations.iter().map(|generation| generation.program_id);
     ours.filter(|id| Some(*id) != linked).find(|id| attached.contains(id))

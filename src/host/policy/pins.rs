@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::program::LoadedPolicy;
 use crate::kernel::{bpf, io_error};
-use crate::state::pins::Pins;
+use crate::state::pins::{self, Pins};
 
 pub const PROGRAM: &str = "program";
 /// The kernel clears the maps of a generation in less time, unless another process still holds them.
@@ -25,7 +25,7 @@ pub struct PolicyPins {
 
 impl PolicyPins {
     pub fn of(pins: Pins) -> Self {
-        PolicyPins { folder: pins.folder().join("policy"), pins }
+        PolicyPins { folder: pins.policy(), pins }
     }
 
     /// None: no BPF file system is mounted.
@@ -83,9 +83,8 @@ impl PolicyPins {
     /// Side effects: [`PolicyPins::remove_generation`] removes the pins.
     pub(in crate::host) fn keep(&self, number: u32, loaded: &LoadedPolicy) -> Result<()> {
         self.pins.mount()?;
-        for folder in [self.pins.folder(), &self.folder, &self.folder.join("generations"), &self.generation(number)] {
-            io_error::make_private_folder(folder).with_context(|| format!("pin in {}", folder.display()))?;
-        }
+        let all = [self.folder.clone(), self.folder.join("generations"), self.generation(number)];
+        self.folder.parent().into_iter().chain(all.iter().map(PathBuf::as_path)).try_for_each(pins::make_folder)?;
         let labels = loaded.map("labels")?;
         if !self.labels().exists() {
             bpf::pin(labels, &self.labels())?;

@@ -7,6 +7,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use serde::Serialize;
 
 use super::{Features, KERNEL_FUNCTIONS, has_netem};
+use crate::failure::Failure;
 use crate::kernel::btf::{RUNNING_KERNEL, Types};
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{bpf, bpffs, cgroup};
@@ -133,23 +134,39 @@ fn callbacks(features: &Features) -> [HostCheck; 3] {
 }
 
 fn bpf_file_system() -> HostCheck {
-    let mount = bpffs::mount();
-    let absent = if bpffs::place().is_ok() { "not mounted; tccc mounts it" } else { "not mounted" };
-    let found = mount.as_ref().map_or(absent.to_owned(), |place| place.display().to_string());
-    needed("BPF file system", bpffs::place().is_ok(), found)
-        .helps("load", format!("mount -t bpf bpf {}, or run as root", bpffs::USUAL_PLACE))
+    let place = bpffs::place();
+    let found = match (bpffs::mount(), &place) {
+        (Some(mount), _) if bpffs::is_private(&mount) => {
+            format!("{}, only in this mount namespace: pins end with it", mount.display())
+        }
+        (Some(mount), _) => mount.display().to_string(),
+        (None, Ok(_)) => "not mounted; tccc mounts it".to_owned(),
+        (None, Err(error)) => error.to_string(),
+    };
+    let hint = place.as_ref().err().and_then(hint_of);
+    let advice = hint.unwrap_or_else(|| format!("{}, or run as root", bpffs::mount_command()));
+    needed("BPF file system", place.is_ok(), found).helps("load", advice)
 }
 
 fn cgroups() -> HostCheck {
     let mount = cgroup::mount_point();
-    let found = mount.as_ref().map_or("not mounted".to_owned(), |place| place.display().to_string());
-    useful("cgroup v2", mount.is_ok(), found)
-        .helps("policies, trials of a default, run, trace --cgroup", "mount -t cgroup2 none /sys/fs/cgroup/unified")
+    let root = cgroup::root();
+    let found = match (&mount, &root) {
+        (Ok(place), Ok(_)) => place.display().to_string(),
+        (Ok(place), Err(_)) => format!("{}, not the root of this host's: no policies", place.display()),
+        (Err(error), _) => error.to_string(),
+    };
+    let advice = root.as_ref().err().and_then(hint_of).unwrap_or_default();
+    useful("cgroup v2", root.is_ok(), found).helps("policies, trials of a default, run, trace --cgroup", advice)
+}
+
+fn hint_of(error: &anyhow::Error) -> Option<String> {
+    error.downcast_ref::<Failure>()?.hint.clone()
 }
 
 /// A program at the root cgroup can rule out a policy.
 fn place_for_policy() -> HostCheck {
-    let programs = cgroup::mount_point().ok().and_then(|root| bpf::sock_ops_of(&File::open(root).ok()?).ok());
+    let programs = cgroup::root().ok().and_then(|root| bpf::sock_ops_of(&File::open(root).ok()?).ok());
     let found = match &programs {
         None => "not permitted to check".to_owned(),
         Some(programs) if programs.allows_others => format!("{} others beside it", programs.ids.len()),

@@ -48,7 +48,7 @@ fn shown(groups: Vec<CountedGroup>) -> Scrape {
         generation: None,
     });
     Scrape {
-        counted: CountedGroups { time_ns: 0, groups, hidden: 1, uncounted: 4 },
+        counted: CountedGroups { time_ns: 0, groups, hidden: 1, is_partial: false, uncounted: 4 },
         situation: Situation { registered: registered.into(), ..Situation::default() },
         costs: vec![CallbackCost { algorithm: "one".into(), callback: "init".into(), calls: 7, nanoseconds: 1_000 }],
         dropped: Some(5),

@@ -48,8 +48,12 @@ fn pin_in_another_file_system_is_named_as_the_cause() {
     run(0, "load dtcp --as ldk_far");
     const NONE: Option<&str> = None;
     mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), MsFlags::empty(), NONE).unwrap();
-    assert!(drift("ldk_far")[0].contains("its pin is not in the BPF file system mounted here"));
-    run(1, "unload ldk_far").stderr_has("its pin is not in the BPF file system that is mounted here");
+    assert_eq!(instance("ldk_far")["standing"], "elsewhere");
+    assert!(drift("ldk_far")[0].contains("its pin is not in a BPF file system that is mounted here"));
+    run(0, "status").stdout_lacks("removes what was left");
+    let why = "a later mount hides a BPF file system at /sys/fs/bpf: unmount what covers it";
+    run(1, "unload ldk_far").stderr_has("its pin is not in a BPF file system that is mounted here").stderr_has(why);
+    run(1, "load dtcp --as ldk_far").stderr_has("\"ldk_far\" is loaded already, but its pin is not").stderr_has(why);
     umount("/sys/fs/bpf").unwrap();
     run(0, "unload ldk_far");
 }

@@ -84,6 +84,7 @@ fn many_commands_at_once_all_succeed() {
     const CYCLES: usize = 6;
     needs!(root, struct_ops, bpffs);
     let _sandbox = Sandbox::without_bpffs();
+    pose_as_process_1();
     let script = "for cycle in $(seq $2); do $0 load dtcp --as $1 && $0 unload $1 || exit 1; done";
     let start = |number: usize| {
         let mut command = Command::new("sh");

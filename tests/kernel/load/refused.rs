@@ -111,6 +111,7 @@ fn names_of_others_are_left_alone() {
 fn missing_bpf_file_system_is_mounted_listed_and_unmounted() {
     needs!(root, struct_ops);
     let _sandbox = Sandbox::without_bpffs();
+    pose_as_process_1();
     let is_mounted = || tccc::kernel::bpffs::mount().is_some();
     run(0, "doctor").stdout_has("not mounted; tccc mounts it");
     run(0, "load dtcp --as ldk_none --dry-run").stdout_has("mount the BPF file system at /sys/fs/bpf");
