@@ -9,6 +9,9 @@
 #define POLICY_NAME 16 /* TCP_CA_NAME_MAX */
 #define POLICY_FOLDS 32
 
+/* Of `struct policy_label`. src/host/policy/pins.rs has the same number in the paths of pins. */
+#define POLICY_LABEL_VERSION 2
+
 /* The outcome for a connection that a rule matched. */
 enum policy_outcome {
 	POLICY_KEPT = 0,    /* the arm says keep */
@@ -33,15 +36,21 @@ struct policy_counted {
 	__u32 standing;
 };
 
+/* A name, padded with zeros. */
+struct policy_name {
+	char text[POLICY_NAME];
+} __attribute__((aligned(8)));
+
 struct policy_label {
-	__u32 slot; /* rule and arm, as numbered in the policy's record; 0: none */
+	__u32 version;	  /* POLICY_LABEL_VERSION */
+	__u32 generation; /* number of the policy that decided */
+	__u32 slot;	  /* rule and arm, as numbered in the policy's record; 0: none */
+	__u32 unit;	  /* hash of what the rule splits by: the connection, its peer or the peer's prefix */
 	__u8 outcome;
-	__u8 fold;		  /* hash of the peer */
-	__u16 generation;	  /* low bits of the number of the policy that decided */
-	char before[POLICY_NAME]; /* algorithm before the policy */
-	char given[POLICY_NAME];  /* algorithm that the policy set */
-	__u32 unit;		  /* hash of what the rule splits by: the connection, its peer or the peer's prefix */
-	__u32 pad;
+	__u8 fold; /* hash of the peer */
+	__u8 pad[6];
+	struct policy_name before; /* algorithm that the connection would have without a policy */
+	struct policy_name given;  /* algorithm that tccc set last, also if it gave back the one before; empty: none */
 	struct policy_counted counted;
 };
 

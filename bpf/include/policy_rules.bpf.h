@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Rules as bits: each kind of condition yields the set of rules that it allows, as a 64-bit word. A rule matches if its
- * bit is in every set, and the lowest bit wins. src/host/policy/table.rs fills the tables. src/policy/decide.rs does the
+ * bit is in every set, and the lowest bit wins. src/host/policy/table.rs fills the tables. src/host/policy/decide.rs does the
  * same in Rust.
  */
 #ifndef TCCC_POLICY_RULES_BPF_H
@@ -105,14 +105,10 @@ struct {
 	__type(value, u64);
 } tccc_netns SEC(".maps");
 
-struct current_key {
-	char name[POLICY_NAME] __attribute__((aligned(8)));
-};
-
 struct {
 	__uint(type, MAP_HASH);
 	__uint(max_entries, 1);
-	__type(key, struct current_key);
+	__type(key, struct policy_name);
 	__type(value, u64);
 } tccc_currents SEC(".maps");
 
@@ -190,7 +186,7 @@ static __always_inline u64 rules_of_netns(u64 cookie)
 	return any_netns == ALL_RULES ? ALL_RULES : any_netns | found(bpf_map_lookup_elem(&tccc_netns, &cookie));
 }
 
-static __always_inline u64 rules_of_current(const struct current_key *current)
+static __always_inline u64 rules_of_current(const struct policy_name *current)
 {
 	return any_current == ALL_RULES ? ALL_RULES : any_current | found(bpf_map_lookup_elem(&tccc_currents, current));
 }
@@ -258,7 +254,7 @@ static __always_inline u8 fold_of(const struct ends *ends)
 }
 
 /* Copies word by word. The compiler would replace a plain copy by the zeros that the constant has at build time. */
-static __always_inline void read_algorithm_of(struct current_key *name, const volatile struct policy_arm *arm)
+static __always_inline void read_algorithm_of(struct policy_name *name, const volatile struct policy_arm *arm)
 {
 	const volatile u32 *from = (const volatile u32 *)arm->algorithm;
 	u32 *to = (u32 *)name;

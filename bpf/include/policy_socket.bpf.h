@@ -5,6 +5,7 @@
 
 #include "policy_rules.bpf.h"
 #include "policy_cgroup.bpf.h"
+#include "policy_labels.bpf.h"
 #include "trace_socket.bpf.h"
 
 enum { TCP_CONGESTION = 13, SOL_TCP = 6 };
@@ -12,14 +13,6 @@ enum { TCP_CONGESTION = 13, SOL_TCP = 6 };
 #define ERROR_LOCKED (-1)  /* EPERM */
 #define ROUTE_ALGORITHM 15 /* RTAX_CC_ALGO - 1 */
 #define ROUTE_FLAGS 3ul	   /* the low bits of the pointer to a route's metrics are flags */
-
-/* Shared by all generations. */
-struct {
-	__uint(type, MAP_SOCKET_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct policy_label);
-} tccc_labels SEC(".maps");
 
 static __always_inline const struct sock___policy *policy_sk(const struct tcp_sock___trace *tp)
 {
@@ -50,17 +43,35 @@ static __always_inline u64 netns_cookie_of(const struct tcp_sock___trace *tp)
 	return BPF_CORE_READ(policy_sk(tp), __sk_common.skc_net.net, net_cookie);
 }
 
-static __always_inline void read_current(struct current_key *current, const struct tcp_sock___trace *tp)
+static __always_inline void read_current(struct policy_name *current, const struct tcp_sock___trace *tp)
 {
 	__builtin_memset(current, 0, sizeof(*current));
-	bpf_probe_read_kernel_str(current->name, sizeof(current->name), icsk_of(tp)->icsk_ca_ops->name);
+	bpf_probe_read_kernel_str(current->text, sizeof(current->text), icsk_of(tp)->icsk_ca_ops->name);
 }
 
-/* The rules that match an established connection. */
-static __always_inline u64 rules_of_socket(const struct ends *ends, const struct tcp_sock___trace *tp, bool is_in)
+static __always_inline bool is_same(const struct policy_name *one, const struct policy_name *other)
+{
+	typedef u64 __attribute__((may_alias)) word;
+	const word *left = (const word *)one, *right = (const word *)other;
+
+	return left[0] == right[0] && left[1] == right[1];
+}
+
+/* True if tccc set the connection's present algorithm, for a rule or to give back the one before. */
+static __always_inline bool is_ours(const struct policy_label *mark, const struct policy_name *now)
+{
+	return mark && mark->given.text[0] && is_same(&mark->given, now);
+}
+
+/*
+ * The rules that match an established connection. A rule's `current` is about the algorithm that the connection would
+ * have without a policy. Otherwise a rule would no longer match the connections that it has moved.
+ */
+static __always_inline u64 rules_of_socket(const struct ends *ends, const struct tcp_sock___trace *tp, bool is_in,
+					   const struct policy_label *mark)
 {
 	u64 left = (is_in ? rules_in : rules_out) & rules_of_ends(ends);
-	struct current_key current;
+	struct policy_name current;
 
 	if (any_cgroup != ALL_RULES)
 		left &= any_cgroup | rules_of_cgroup(sk_of(tp)->sk_cgrp_data.cgroup->kn->id);
@@ -68,6 +79,8 @@ static __always_inline u64 rules_of_socket(const struct ends *ends, const struct
 		left &= rules_of_netns(netns_cookie_of(tp));
 	if (any_current != ALL_RULES) {
 		read_current(&current, tp);
+		if (is_ours(mark, &current))
+			__builtin_memcpy(&current, &mark->before, sizeof(current));
 		left &= rules_of_current(&current);
 	}
 	return left;
@@ -116,8 +129,7 @@ static __always_inline u32 outcome_of(long error)
 	}
 }
 
-/* Low bits of the generation's number. */
-const volatile u16 generation;
+const volatile u32 generation;
 
 static __always_inline void label(struct policy_label *label, const struct decision *decision, u32 outcome,
 				  const struct ends *ends)

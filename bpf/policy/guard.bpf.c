@@ -7,10 +7,11 @@
  * on trial decided are counted, so both arms begin at the same moment.
  */
 #include "policy_count.bpf.h"
+#include "policy_labels.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-const volatile u16 judged_generation;
+const volatile u32 judged_generation;
 
 struct guard_key {
 	u32 slot;
@@ -40,13 +41,6 @@ struct {
 	__type(key, struct guard_key);
 	__type(value, struct guard_cell);
 } tccc_cells SEC(".maps");
-
-struct {
-	__uint(type, MAP_SOCKET_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct policy_label);
-} tccc_labels SEC(".maps");
 
 /*
  * The units that were counted, one bit each: many connections may be of one unit, because a peer has few ports or comes
@@ -130,8 +124,8 @@ static __always_inline void look_at_rtt(struct guard_cell *cell, const struct re
 	__sync_fetch_and_add(&cell->looks, 1);
 }
 
-/* Adds what the connection did since its last count. The caller has claimed the connection, or ends it. */
-static __always_inline struct guard_cell *count(struct policy_label *mark, const struct reading *reading, bool is_first)
+/* Adds what the connection did since its last count. Null if it is not judged. The socket is locked. */
+static __always_inline struct guard_cell *count(struct policy_label *mark, const struct reading *reading)
 {
 	const struct policy_counted *now = &reading->counts;
 	struct policy_counted *before = &mark->counted;
@@ -142,7 +136,7 @@ static __always_inline struct guard_cell *count(struct policy_label *mark, const
 	if (!cell)
 		return 0;
 	sent = grown(now->sent_pkts, before->sent_pkts);
-	if (is_first) {
+	if (mark->counted.standing == POLICY_UNCOUNTED) {
 		__sync_fetch_and_add(&cell->connections, 1);
 		if (is_new_unit(mark->unit))
 			__sync_fetch_and_add(&cell->units, 1);
@@ -159,87 +153,34 @@ static __always_inline struct guard_cell *count(struct policy_label *mark, const
 	if (acked)
 		look_at_rtt(cell, reading);
 	keep_counts(before, now);
+	before->standing = POLICY_COUNTED;
 	return cell;
 }
 
-/* The last count of a connection. */
-static __always_inline void count_end(struct policy_label *mark, const struct reading *last, bool is_first)
-{
-	struct guard_cell *cell = count(mark, last, is_first);
-
-	if (cell) {
-		__sync_fetch_and_add(&cell->ended, 1);
-		if (last->failed)
-			__sync_fetch_and_add(&cell->abnormal, 1);
-	}
-	mark->counted.standing = POLICY_ENDED;
-}
-
 /*
- * A connection may end while a sweep counts it: on another processor, or in an interrupt of the sweep. If both added,
- * the counts would enter twice. So the sweep claims a connection. The end of a claimed connection stores its values in
- * `last` and sets ENDING, and the sweep adds them. From then on the sweep must not read the socket, because the kernel
- * may use its memory for another connection.
+ * Runs once per network namespace. The kernel holds the socket's lock, under which it also closes connections and the
+ * program below counts their ends. So each growth is counted once, and no connection ends while it is read.
+ *
+ * A kernel before 6.17 may pass a socket twice or not at all while others come and go. The second time, nothing has
+ * grown. A connection that was passed over is caught up with by the next sweep or at its end. The same is true of
+ * namespaces that user space cannot enter: the program below counts their connections as a whole.
  */
-#define CLAIMED 0x100u	 /* a sweep counts the connection now */
-#define ENDING 0x200u	 /* the connection has ended */
-#define ANNOUNCE_TRIES 4 /* enough: a sweep claims and releases a connection once, and the next sweep is seconds away */
-
-/*
- * Final values of the connection that the sweep, a single thread, has claimed. There is one inexact case. An end may be
- * delayed before it writes here. If the sweep then claims another connection that ends too, that one gets these values.
- */
-struct reading last;
-
-struct bpf_iter__bpf_sk_storage_map___guard {
-	struct bpf_iter_meta___trace *meta;
-	struct sock *sk;
-	struct policy_label *value;
-} KERNEL_TYPE;
-
-SEC("iter/bpf_sk_storage_map")
-int tccc_guard_sum(struct bpf_iter__bpf_sk_storage_map___guard *ctx)
+SEC("iter/tcp")
+int tccc_guard_sum(struct bpf_iter__tcp___trace *ctx)
 {
-	struct policy_label *mark = ctx->value;
-	struct sock *sk = ctx->sk;
-	const struct tcp_sock___trace *tp = sk ? tcp_sock_of(sk) : 0;
+	struct sock_common *common = ctx->sk_common;
+	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;
+	struct policy_label *mark;
 	struct reading now;
-	bool is_first;
-	u32 before;
 
-	if (!tp || !mark || mark->generation != judged_generation || !was_connected(sk_of(tp)->__sk_common.skc_state))
+	if (!tp || !was_connected(sk_of(tp)->__sk_common.skc_state))
 		return 0;
-	before = mark->counted.standing;
-	if (before != POLICY_UNCOUNTED && before != POLICY_COUNTED)
+	mark = label_of(common);
+	if (!mark || mark->generation != judged_generation || mark->counted.standing == POLICY_ENDED)
 		return 0;
-	if (__sync_val_compare_and_swap(&mark->counted.standing, before, before | CLAIMED) != before)
-		return 0;
-	is_first = before == POLICY_UNCOUNTED;
 	read_connection(&now, tp);
-	/* The reading is valid only if the connection has not ended meanwhile. */
-	if (!(__sync_fetch_and_or(&mark->counted.standing, 0) & ENDING)) {
-		count(mark, &now, is_first);
-		is_first = false;
-	}
-	if (__sync_val_compare_and_swap(&mark->counted.standing, before | CLAIMED, POLICY_COUNTED) & ENDING)
-		count_end(mark, &last, is_first);
+	count(mark, &now);
 	return 0;
-}
-
-/* Sets ENDING and returns the standing before it. */
-static __always_inline u32 announce_end(struct policy_label *mark, const struct reading *now)
-{
-	u32 before = mark->counted.standing, found;
-
-	for (int try = 0; try < ANNOUNCE_TRIES; try++) {
-		if (before & CLAIMED)
-			last = *now;
-		found = __sync_val_compare_and_swap(&mark->counted.standing, before, before | ENDING);
-		if (found == before)
-			break;
-		before = found;
-	}
-	return before;
 }
 
 SEC("tp_btf/inet_sock_set_state")
@@ -247,20 +188,24 @@ int BPF_PROG(tccc_guard_end, const struct sock *sk, int old_state, int new_state
 {
 	const struct tcp_sock___trace *tp;
 	struct policy_label *mark;
+	struct guard_cell *cell;
 	struct reading now;
-	u32 before;
 
 	if (new_state != STATE_CLOSE || !was_connected(old_state))
 		return 0;
-	mark = bpf_sk_storage_get(&tccc_labels, (void *)sk, 0, 0);
-	if (!mark || mark->generation != judged_generation)
+	mark = label_of((void *)sk);
+	if (!mark || mark->generation != judged_generation || mark->counted.standing == POLICY_ENDED)
 		return 0;
 	tp = tcp_sock_of(sk);
 	if (!tp)
 		return 0;
 	read_connection(&now, tp);
-	before = announce_end(mark, &now);
-	if (before == POLICY_UNCOUNTED || before == POLICY_COUNTED)
-		count_end(mark, &now, before == POLICY_UNCOUNTED);
+	cell = count(mark, &now);
+	mark->counted.standing = POLICY_ENDED;
+	if (!cell)
+		return 0;
+	__sync_fetch_and_add(&cell->ended, 1);
+	if (now.failed)
+		__sync_fetch_and_add(&cell->abnormal, 1);
 	return 0;
 }

@@ -89,7 +89,7 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 {
 	struct bpf_sock *sk = ctx->sk;
 	const struct tcp_sock___trace *tp = sk ? tcp_sock_of(sk) : 0;
-	struct current_key before, wanted;
+	struct policy_name now, wanted;
 	struct policy_label *mark;
 	struct decision decision;
 	u32 outcome, flags;
@@ -100,7 +100,8 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 	if (!sk || !tp)
 		return;
 	read_ends(&ends, ctx);
-	matching = rules_of_socket(&ends, tp, is_in);
+	mark = label_of(sk); /* of an earlier connection of the socket */
+	matching = rules_of_socket(&ends, tp, is_in, mark);
 	if (!matching) {
 		count(ARMS_MAX, POLICY_KEPT, false);
 		return;
@@ -116,22 +117,24 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 		count(decision.arm, POLICY_KEPT, false);
 		if (!(flags & RULE_LABELS_KEPT))
 			return;
-		mark = bpf_sk_storage_get(&tccc_labels, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		mark = label_for(sk);
 		if (mark)
 			label(mark, &decision, POLICY_KEPT, &ends);
 		return;
 	}
 	is_over = is_routed(tp);
-	read_current(&before, tp);
+	read_current(&now, tp);
 	read_algorithm_of(&wanted, &arms[decision.arm]);
 	outcome = outcome_of(bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, &wanted, sizeof(wanted)));
 	count(decision.arm, outcome, is_over && outcome == POLICY_SET);
-	mark = bpf_sk_storage_get(&tccc_labels, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	mark = label_for(sk);
 	if (!mark)
 		return;
 	label(mark, &decision, outcome, &ends);
-	__builtin_memcpy(mark->before, before.name, sizeof(mark->before));
-	__builtin_memcpy(mark->given, wanted.name, sizeof(mark->given));
+	if (!is_ours(mark, &now))
+		__builtin_memcpy(&mark->before, &now, sizeof(mark->before));
+	if (outcome == POLICY_SET)
+		__builtin_memcpy(&mark->given, &wanted, sizeof(mark->given));
 }
 
 /*
@@ -140,14 +143,15 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
  */
 static __always_inline void on_needs_ecn(struct bpf_sock_ops *ctx)
 {
-	const struct tcp_sock___trace *tp = ctx->sk ? tcp_sock_of(ctx->sk) : 0;
+	struct bpf_sock *sk = ctx->sk;
+	const struct tcp_sock___trace *tp = sk ? tcp_sock_of(sk) : 0;
 	struct decision decision;
 	struct ends ends;
 	u64 matching;
 
 	read_ends(&ends, ctx);
-	if (tp)
-		matching = rules_of_socket(&ends, tp, false);
+	if (sk && tp)
+		matching = rules_of_socket(&ends, tp, false, label_of(sk));
 	else
 		matching = rules_in & rules_of_ends(&ends) & rules_of_netns(bpf_get_netns_cookie(ctx));
 	if (!matching)
@@ -189,7 +193,7 @@ int tccc_select(struct bpf_sock_ops *ctx)
 			on_established(ctx, true);
 		break;
 	case BPF_SOCK_OPS_NEEDS_ECN:
-		if (rules_ecn && holds_lease(ctx))
+		if (holds_lease(ctx) && rules_ecn)
 			on_needs_ecn(ctx);
 		break;
 	}

@@ -48,17 +48,18 @@ struct policy_sight {
 	u8 outcome;
 	u8 is_labelled;
 	u8 arm; /* index in `arms` of what the rules decide now */
-	u8 pad[2];
+	u8 is_ours;
+	u8 pad;
 	u32 code; /* id of the struct_ops map of its algorithm; 0 for the kernel's own */
 	char algorithm[POLICY_NAME];
 	char before[POLICY_NAME];
 };
 
-/* A labelled socket, as src/host/policy/labels.rs reads it. */
+/* A labelled socket, as src/host/policy/label.rs reads it. */
 struct policy_mark {
 	u64 cookie;
 	u32 slot;
-	u32 outcome;
+	u32 is_ours; /* open, and tccc set an algorithm */
 };
 
 /* Results of tccc_move. */
@@ -112,6 +113,11 @@ static __always_inline bool has_listener(const struct tcp_sock___trace *tp, u16 
 	return bpf_map_lookup_elem(&tccc_listeners, &key);
 }
 
+static __always_inline bool may_send(u8 state)
+{
+	return state == STATE_ESTABLISHED || state == STATE_CLOSE_WAIT;
+}
+
 /* Returns a connection that may still send, else null. Records a listening socket. */
 static __always_inline const struct tcp_sock___trace *open_socket(struct sock_common *common)
 {
@@ -123,7 +129,7 @@ static __always_inline const struct tcp_sock___trace *open_socket(struct sock_co
 	state = sk_of(tp)->__sk_common.skc_state;
 	if (state == STATE_LISTEN)
 		note_listener(tp);
-	return state == STATE_ESTABLISHED || state == STATE_CLOSE_WAIT ? tp : 0;
+	return may_send(state) ? tp : 0;
 }
 
 /* CO-RE matches an enumeration only with one of the same name, not with an integer. */
@@ -186,6 +192,7 @@ int tccc_sight(struct bpf_iter__tcp___trace *ctx)
 	struct policy_sight sight = {};
 	struct policy_label *mark;
 	struct decision decision;
+	struct policy_name now;
 	struct ends ends;
 
 	if (!tp)
@@ -194,17 +201,19 @@ int tccc_sight(struct bpf_iter__tcp___trace *ctx)
 	fill_sight(&sight, &ends, tp);
 	sight.cookie = bpf_get_socket_cookie(common);
 	sight.is_in = has_listener(tp, ends.local_port);
-	sight.matching = rules_of_socket(&ends, tp, sight.is_in);
+	mark = label_of(common);
+	sight.matching = rules_of_socket(&ends, tp, sight.is_in, mark);
 	if (sight.matching) {
 		decide(&decision, sight.matching, &ends);
 		sight.arm = decision.arm;
 	}
-	mark = bpf_sk_storage_get(&tccc_labels, common, 0, 0);
 	if (mark) {
+		read_current(&now, tp);
 		sight.is_labelled = 1;
+		sight.is_ours = is_ours(mark, &now);
 		sight.slot = mark->slot;
 		sight.outcome = mark->outcome;
-		__builtin_memcpy(sight.before, mark->before, sizeof(sight.before));
+		__builtin_memcpy(sight.before, &mark->before, sizeof(sight.before));
 	}
 	bpf_seq_write(ctx->meta->seq, &sight, sizeof(sight));
 	return 0;
@@ -223,11 +232,11 @@ int tccc_label(struct bpf_iter__bpf_sk_storage_map___policy *ctx)
 	struct sock *sk = ctx->sk;
 	struct policy_mark mark;
 
-	if (!sk || !value)
+	if (!sk || !value || value->version != POLICY_LABEL_VERSION)
 		return 0;
 	mark.cookie = bpf_get_socket_cookie(sk);
 	mark.slot = value->slot;
-	mark.outcome = value->outcome;
+	mark.is_ours = value->given.text[0] && may_send(sk->__sk_common.skc_state);
 	bpf_seq_write(ctx->meta->seq, &mark, sizeof(mark));
 	return 0;
 }
@@ -238,9 +247,9 @@ static __always_inline bool leaves_pacing(const struct tcp_sock___trace *tp)
 	return policy_sk(tp)->sk_pacing_status == SK_PACING_NEEDED && policy_sk(tp)->sk_max_pacing_rate == ~0ul;
 }
 
-static __always_inline long move(const struct tcp_sock___trace *tp, struct current_key *wanted)
+static __always_inline long move(const struct tcp_sock___trace *tp, struct policy_name *wanted)
 {
-	struct current_key reset;
+	struct policy_name reset;
 
 	if (leaves_pacing(tp)) {
 		__builtin_memcpy(&reset, reset_name, sizeof(reset));
@@ -249,31 +258,20 @@ static __always_inline long move(const struct tcp_sock___trace *tp, struct curre
 	return bpf_setsockopt((void *)tp, SOL_TCP, TCP_CONGESTION, wanted, sizeof(*wanted));
 }
 
-static __always_inline bool is_same(const char *one, const char *other)
+/* True if a rule decides, and its arm names an algorithm. */
+static __always_inline bool gives(const struct decision *decision)
 {
-	for (int i = 0; i < POLICY_NAME; i++) {
-		if (one[i] != other[i])
-			return false;
-		if (!one[i])
-			return true;
-	}
-	return true;
-}
-
-/* True if the socket's algorithm is the one that the policy gave it. */
-static __always_inline bool is_ours(const struct policy_label *mark, const struct current_key *now)
-{
-	return mark && mark->outcome == POLICY_SET && is_same(mark->given, now->name);
+	return decision->rule != NO_RULE && arms[decision->arm % ARMS_MAX].algorithm[0];
 }
 
 /* Sets `wanted` to the algorithm of the rule's arm, else to the one before the policy. False if neither applies. */
-static __always_inline bool want(struct current_key *wanted, const struct decision *decision,
-				 const struct policy_label *mark, const struct current_key *now)
+static __always_inline bool want(struct policy_name *wanted, const struct decision *decision,
+				 const struct policy_label *mark, const struct policy_name *now)
 {
-	if (decision->rule != NO_RULE && arms[decision->arm % ARMS_MAX].algorithm[0])
+	if (gives(decision))
 		read_algorithm_of(wanted, &arms[decision->arm % ARMS_MAX]);
 	else if (is_ours(mark, now))
-		__builtin_memcpy(wanted, mark->before, sizeof(*wanted));
+		__builtin_memcpy(wanted, &mark->before, sizeof(*wanted));
 	else
 		return false;
 	return true;
@@ -291,7 +289,7 @@ static __always_inline void label_unmoved(struct sock_common *common, const stru
 
 	if (!tp || decision->rule == NO_RULE || !(rules[decision->rule % RULES_MAX].flags & RULE_LABELS_KEPT))
 		return;
-	mark = bpf_sk_storage_get(&tccc_labels, common, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	mark = label_for(common);
 	if (!mark || mark->generation == generation) /* this generation already decided at ESTABLISHED */
 		return;
 	label(mark, decision, outcome, ends);
@@ -304,7 +302,7 @@ int tccc_move(struct bpf_iter__tcp___trace *ctx)
 	struct sock_common *common = ctx->sk_common;
 	const struct tcp_sock___trace *tp = open_socket(common);
 	struct decision decision = {.rule = NO_RULE};
-	struct current_key now, wanted;
+	struct policy_name now, wanted;
 	struct policy_label *mark;
 	struct ends ends;
 	u64 matching;
@@ -315,8 +313,8 @@ int tccc_move(struct bpf_iter__tcp___trace *ctx)
 	moves.seen++;
 	ends_of_socket(&ends, tp);
 	read_current(&now, tp);
-	mark = bpf_sk_storage_get(&tccc_labels, common, 0, 0);
-	matching = rules_of_socket(&ends, tp, has_listener(tp, ends.local_port));
+	mark = label_of(common);
+	matching = rules_of_socket(&ends, tp, has_listener(tp, ends.local_port), mark);
 	if (matching) {
 		decide(&decision, matching, &ends);
 		if (!is_ours(mark, &now) && exempt(tp, rules[decision.rule % RULES_MAX].flags) != POLICY_KEPT) {
@@ -328,9 +326,10 @@ int tccc_move(struct bpf_iter__tcp___trace *ctx)
 		label_unmoved(common, &decision, &ends, POLICY_KEPT);
 		return 0;
 	}
-	if (is_same(wanted.name, now.name)) {
+	if (is_same(&wanted, &now)) {
 		moves.already++;
-		label_unmoved(common, &decision, &ends, is_ours(mark, &now) ? POLICY_SET : POLICY_KEPT);
+		label_unmoved(common, &decision, &ends,
+			      gives(&decision) && is_ours(mark, &now) ? POLICY_SET : POLICY_KEPT);
 		return 0;
 	}
 	outcome = outcome_of(move(tp, &wanted));
@@ -339,26 +338,24 @@ int tccc_move(struct bpf_iter__tcp___trace *ctx)
 		return 0;
 	}
 	moves.moved++;
-	mark = bpf_sk_storage_get(&tccc_labels, common, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	mark = label_for(common);
 	if (!mark)
 		return 0;
 	if (!is_ours(mark, &now))
-		__builtin_memcpy(mark->before, now.name, sizeof(mark->before));
+		__builtin_memcpy(&mark->before, &now, sizeof(mark->before));
 	if (decision.rule == NO_RULE) {
 		mark->slot = 0;
 		mark->outcome = POLICY_KEPT;
 	} else {
-		outcome = arms[decision.arm % ARMS_MAX].algorithm[0] ? POLICY_SET : POLICY_KEPT;
-		label(mark, &decision, outcome, &ends);
+		label(mark, &decision, gives(&decision) ? POLICY_SET : POLICY_KEPT, &ends);
+		note_counts(&mark->counted, tp);
 	}
-	__builtin_memcpy(mark->given, wanted.name, sizeof(mark->given));
-	mark->counted.standing = POLICY_UNCOUNTED;
-	note_counts(&mark->counted, tp);
+	__builtin_memcpy(&mark->given, &wanted, sizeof(mark->given));
 	return 0;
 }
 
 /* Name for tccc_refresh. Not const, because the compiler would copy the zeros that it sees at build time. */
-struct current_key refreshed;
+struct policy_name refreshed;
 /* Also refreshes connections, not only listening sockets. */
 const volatile bool refreshes_open;
 
@@ -380,7 +377,7 @@ int tccc_refresh(struct bpf_iter__tcp___trace *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
 	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;
-	struct current_key now, wanted;
+	struct policy_name now, wanted;
 	bool is_listening;
 
 	if (!tp)
@@ -390,7 +387,7 @@ int tccc_refresh(struct bpf_iter__tcp___trace *ctx)
 		return 0;
 	read_current(&now, tp);
 	__builtin_memcpy(&wanted, &refreshed, sizeof(wanted));
-	if (!is_same(now.name, wanted.name) || (is_listening && !is_chosen(tp)))
+	if (!is_same(&now, &wanted) || (is_listening && !is_chosen(tp)))
 		return 0;
 	if (bpf_setsockopt((void *)tp, SOL_TCP, TCP_CONGESTION, &wanted, sizeof(wanted)))
 		refreshes.failed++;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use procfs::{Current as _, Meminfo};
 
 use super::*;
-use crate::common::run;
+use crate::common::{inhabit, run};
 use crate::gathered::SocketCrowd;
 use crate::usage;
 
@@ -38,6 +38,7 @@ fn policy_guard_and_page_of_a_hundred_thousand_connections() {
     let sockets = 2 * connections;
     let _sandbox = enter!(Sandbox; root, struct_ops, bpffs, cgroup2);
     let netns = loopback_netns();
+    let _inhabitant = inhabit(&netns);
     let place = path_of(&netns);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.toml");

@@ -47,7 +47,6 @@ fn apply(lab: &TrialLab, percent: u32, more: &str) {
 fn transfers_survive_policies_upgrades_and_trials() {
     let count = std::env::var(CONNECTIONS).map_or(CONNECTIONS_IN_CI, |text| text.parse().unwrap());
     let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
-    let _inhabitant = inhabit(&lab.netns);
     // A quarter matches no rule.
     let treated = CheckedCrowd::gather(&lab.netns, TREATED, count * 3 / 4);
     let control = CheckedCrowd::gather(&lab.netns, CONTROL, count / 4);

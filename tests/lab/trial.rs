@@ -13,7 +13,7 @@ use tccc::kernel::netns::Netns;
 use tccc::kernel::sysctl;
 
 use crate::common::experiment::is_alive;
-use crate::common::{SOON, Said, TCCC, check, poll_until, run, signal, tccc};
+use crate::common::{SOON, Said, TCCC, check, inhabit, poll_until, run, signal, tccc};
 use crate::lab::policy::SocketPair;
 use crate::lab::policy::traffic::BackgroundTraffic;
 use crate::lab::sandbox::Sandbox;
@@ -27,13 +27,14 @@ pub const BEFORE: &str = "cubic";
 /// Algorithm on trial.
 pub const TRIED: &str = "dtcp";
 
-/// A sandbox with a network namespace and a folder for files. One connection of the namespace carries bytes throughout.
+/// A sandbox with an inhabited network namespace and a folder for files. One connection of the namespace carries bytes throughout.
 ///
 /// Panics when dropped: that connection was reset or received a wrong byte, or a process of tccc is left.
 pub struct TrialLab {
     pub netns: Netns,
     folder: tempfile::TempDir,
     traffic: Option<BackgroundTraffic>,
+    _inhabitant: std::sync::mpsc::Sender<()>,
     _sandbox: Sandbox,
 }
 
@@ -54,7 +55,13 @@ impl TrialLab {
         sysctl::write(&netns, "net.ipv4.tcp_congestion_control", DEFAULT).unwrap();
         let [client, server] = connect(&netns);
         let traffic = Some(BackgroundTraffic::begin(vec![SocketPair { client, server }]));
-        TrialLab { netns, folder: tempfile::tempdir().unwrap(), traffic, _sandbox: sandbox }
+        TrialLab {
+            _inhabitant: inhabit(&netns),
+            netns,
+            folder: tempfile::tempdir().unwrap(),
+            traffic,
+            _sandbox: sandbox,
+        }
     }
 
     pub fn folder(&self) -> &Path {

@@ -217,15 +217,13 @@ impl<'a> PolicyOnHost<'a> {
     }
 
     fn open(&self, sight: &Sight) -> Explanation {
-        let label = sight.label.as_ref();
-        let before = label.filter(|label| label.outcome == LabelOutcome::Set).map(|label| label.before.clone());
         let connection = ConnectionView {
             local: sight.local,
             remote: sight.remote,
             way: Some(if sight.is_in { Way::In } else { Way::Out }),
             cgroup: self.cgroups.get(&sight.cgroup).cloned(),
             netns_cookie: Some(sight.netns_cookie),
-            algorithm: Some(before.unwrap_or_else(|| sight.algorithm.clone())),
+            algorithm: Some(sight.without_policy().to_owned()),
         };
         self.explain(connection, Some(sight.netns), Some(sight))
     }

@@ -32,6 +32,8 @@ pub struct Applied {
     pub unloaded: Vec<String>,
     /// `None` if open connections were not moved.
     pub moves: Option<Moves>,
+    /// Open connections lost the labels of another version of tccc.
+    pub lost_labels: bool,
 }
 
 #[derive(Debug, Default)]
@@ -54,13 +56,14 @@ pub(in crate::host) fn apply(new: NewGeneration, live: bool) -> Result<Applied> 
     privilege::require("apply a policy", &rights(policy, live))?;
     let features = resolve::features()?;
     interrupt::check(|| "the policy is not applied".to_owned())?;
+    let lost_labels = PolicyPins::of_host().is_some_and(|pins| pins.has_labels_of_other_version());
     let loaded = load_missing(policy, features)?;
     fault::point("apply.algorithms");
     let begun = begin(new, loaded, features);
     let (generation, loaded) = begun.inspect_err(|_| drop(unload_unneeded()))?;
     let unloaded = unload_unneeded()?;
     let moves = live.then(|| move_open(&generation)).transpose()?;
-    Ok(Applied { generation, loaded, unloaded, moves })
+    Ok(Applied { generation, loaded, unloaded, moves, lost_labels })
 }
 
 /// Entering network namespaces, for their cookies or for open connections, takes one more capability.
@@ -123,7 +126,8 @@ pub(in crate::host) fn unload_unneeded() -> Result<Vec<String>> {
     loader::unload_with_policy(&locked, &needed, resolve::features()?)
 }
 
-/// Removes the policy and unloads its algorithms. With `live`, open connections get back their earlier algorithms.
+/// Removes the policy and unloads its algorithms. With `live`, open connections get back their earlier algorithms, and their
+/// labels stay. So a later policy does not take these algorithms for choices of the programs.
 ///
 /// Errors: another policy than `base` decides; not permitted; the BPF file system is read-only.
 pub(in crate::host) fn remove(live: bool, base: Base) -> Result<Removed> {
@@ -131,9 +135,12 @@ pub(in crate::host) fn remove(live: bool, base: Base) -> Result<Removed> {
     bpffs::check_reachable()?;
     let pins = PolicyPins::of_host();
     let store = Store::of_host();
-    let was_there = pins.as_ref().is_some_and(|pins| !pins.is_empty()) || super::record::path(&store).exists();
-    let record = PolicyRecord::read(&store).unwrap_or_default();
+    let read = PolicyRecord::read(&store);
+    let is_noted = read.as_ref().map_or(true, |record| !record.generations.is_empty());
+    let was_there = pins.as_ref().is_some_and(|pins| !pins.is_empty()) || is_noted;
+    let record = read.unwrap_or_default();
     let active = pins.as_ref().filter(|_| live).and_then(|pins| Some((pins, generation::active(pins, &record)?)));
+    let active = active.filter(|(pins, number)| !pins.is_of_other_version(*number));
     // Opened before the pins are removed, because the sweep below needs the labels.
     let shared = active.map(|(pins, number)| shared(pins, number)).transpose()?;
     if was_there {
@@ -141,7 +148,9 @@ pub(in crate::host) fn remove(live: bool, base: Base) -> Result<Removed> {
         if base != Base::Any {
             base.check(current()?.map(|generation| generation.number))?;
         }
-        generation::remove(&locked, pins.as_ref())?;
+        generation::remove(&locked, pins.as_ref(), live)?;
+    } else if let Some(pins) = pins.as_ref().filter(|pins| !live && pins.folder().exists()) {
+        generation::forget_labels(&store.lock(LockSubject::Policy)?, pins)?;
     }
     let moves = shared.map(|shared| sweep::move_all(&RuleTables::default(), &shared)).transpose()?;
     Ok(Removed { was_there, unloaded: unload_unneeded()?, moves })
@@ -157,8 +166,12 @@ pub(in crate::host) fn move_open(generation: &GenerationRecord) -> Result<Moves>
     sweep::move_all(&tables, &shared(&pins, generation.number)?)
 }
 
-/// Errors: the generation is not pinned.
+/// Errors: the generation is not pinned; another version of tccc pinned it.
 pub fn shared(pins: &PolicyPins, number: u32) -> Result<SweepParts> {
+    if pins.is_of_other_version(number) {
+        let what = "another version of tccc applied the policy, and its maps cannot be read";
+        return Err(Failure::failed(what).hint("apply the policy again").into());
+    }
     Ok(SweepParts { labels: bpf::open_pin(&pins.labels())?, cgroups: pins.open(number, "cgroups")?, number })
 }
 
@@ -174,6 +187,9 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     generation::refuse_during_trial(record.trial.as_ref())?;
     resolve::resolve(policy, &record)?;
     let mut changes: Vec<String> = bpffs::mount_phrase().into_iter().collect();
+    if pins.has_labels_of_other_version() {
+        changes.push("remove the labels of open connections, which another version of tccc wrote".to_owned());
+    }
     changes.extend(resolve::to_load(policy)?.iter().map(|algorithm| format!("load \"{}\"", algorithm.id)));
     changes.push(format!("write the record {}", super::record::path(&store).display()));
     let verb = match generation::active(&pins, &record) {
@@ -235,6 +251,8 @@ fn without_policy(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Vec<Strin
         "only root can read its pins"
     } else if has_pins || !record.generations.is_empty() {
         "parts of a policy that has no effect are left: `tccc policy remove` removes them"
+    } else if pins.is_some_and(|pins| pins.labels().exists()) {
+        "labels of open connections that it changed are kept for the next policy: `tccc policy remove` removes them"
     } else {
         return Vec::new();
     };
@@ -250,7 +268,9 @@ fn drift_of(generation: &GenerationRecord, pins: &PolicyPins) -> Vec<String> {
     for name in names.filter(|name| Netns::find(name).is_err()) {
         drift.push(format!("a rule of the policy is for the network namespace \"{name}\", which is gone"));
     }
-    if !pins.is_whole(generation.number) {
+    if pins.is_of_other_version(generation.number) {
+        drift.push("another version of tccc applied it, and its maps cannot be read: apply it again".to_owned());
+    } else if !pins.is_whole(generation.number) {
         drift.push("some of its pins are gone: apply it again".to_owned());
     }
     drift
@@ -268,6 +288,9 @@ pub fn removal_plan(live: bool) -> Result<Vec<String>> {
     }
     if let Some(pins) = &pins {
         changes.push(format!("detach the policy and remove the pins in {}", pins.folder().display()));
+    }
+    if pins.is_none() && !live && PolicyPins::of_host().is_some_and(|pins| pins.folder().exists()) {
+        changes.push("forget which open connections earlier policies changed".to_owned());
     }
     let path = super::record::path(&store);
     if path.exists() {

@@ -11,9 +11,10 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, ensure};
 
+use super::label::LabelReader;
 use super::pins::{PROGRAM, PolicyPins};
 use super::program::{self, Lease, LoadedPolicy};
-use super::record::{GenerationRecord, PolicyRecord, TrialRecord};
+use super::record::{GenerationRecord, PolicyRecord, TrialRecord, TrialSubject};
 use super::resolve;
 use super::rule::Policy;
 use super::table::RuleTables;
@@ -93,7 +94,7 @@ pub(in crate::host) fn apply(locked: &Locked, new: NewGeneration) -> Result<Gene
     // At every step of a trial, the generation from before the trial decides once the lease expires.
     let previous = within.as_ref().map_or(before, |trial| trial.previous);
     new.base.check(previous)?;
-    let number = record.next_number();
+    let number = record.take_number();
     record.number_arms(new.policy);
     let mut generation = GenerationRecord {
         number,
@@ -126,7 +127,7 @@ pub(in crate::host) fn apply(locked: &Locked, new: NewGeneration) -> Result<Gene
         record.generations.retain(|generation| generation.number != number);
         record.next_trial = None;
         // The next command clears what cannot be undone now. The first error matters more.
-        let _ = pins.remove_generation(number).and_then(|()| clear_if_unused(&pins, &record));
+        let _ = pins.remove_generation(number).and_then(|()| clear_unused(&pins, &mut record));
         let _ = record.write(locked);
         return Err(error);
     }
@@ -258,29 +259,66 @@ pub(in crate::host) fn settle(locked: &Locked, pins: &PolicyPins) -> Result<Poli
         pins.remove_generation(number)?;
     }
     record.generations.retain(|generation| is_needed(generation.number));
-    clear_if_unused(pins, &record)?;
+    clear_unused(pins, &mut record)?;
     if record != read || record.generations.is_empty() {
         record.write(locked)?;
     }
     Ok(record)
 }
 
-fn clear_if_unused(pins: &PolicyPins, record: &PolicyRecord) -> Result<()> {
-    if record.generations.is_empty() && !pins.is_empty() { pins.remove_all() } else { Ok(()) }
+/// Removes pins that no generation of the record needs.
+///
+/// Labels stay while tccc set the algorithm of an open connection. Otherwise the next policy would take that algorithm for
+/// the choice of the program, and leave the connection alone.
+fn clear_unused(pins: &PolicyPins, record: &mut PolicyRecord) -> Result<()> {
+    if !record.generations.is_empty() {
+        return pins.remove_other_versions();
+    }
+    // Without the last number, labels could have the number of a later generation.
+    let labels = bpf::open_pin(&pins.labels()).ok().filter(|_| record.last_number != 0);
+    if labels.is_some_and(|labels| LabelReader::any_is_ours(&labels).unwrap_or(false)) {
+        return pins.detach();
+    }
+    forget(pins, record)
+}
+
+/// Removes every pin, and the numbers that labels have.
+fn forget(pins: &PolicyPins, record: &mut PolicyRecord) -> Result<()> {
+    (record.last_number, record.slots) = (0, Vec::new());
+    if pins.folder().exists() { pins.remove_all() } else { Ok(()) }
+}
+
+/// Forgets which open connections an earlier policy changed, if no policy decides.
+///
+/// Errors: not permitted; the BPF file system is read-only.
+pub(in crate::host) fn forget_labels(locked: &Locked, pins: &PolicyPins) -> Result<()> {
+    let mut record = settle(locked, pins)?;
+    if record.generations.is_empty() {
+        forget(pins, &mut record)?;
+        record.write(locked)?;
+    }
+    Ok(())
 }
 
 /// Ends the policy: detaches its program, and removes its pins and its record.
 ///
+/// With `keeps_labels`, the labels and the record stay while tccc set the algorithm of an open connection.
+///
 /// Errors: not permitted; the BPF file system is read-only.
-pub(in crate::host) fn remove(locked: &Locked, pins: Option<&PolicyPins>) -> Result<()> {
+pub(in crate::host) fn remove(locked: &Locked, pins: Option<&PolicyPins>, keeps_labels: bool) -> Result<()> {
     // If the record cannot be read, the pins show what to remove.
-    let record = PolicyRecord::read(locked.store()).unwrap_or_default();
+    let mut record = PolicyRecord::read(locked.store()).unwrap_or_default();
     if decides_elsewhere(pins, &record).is_some() {
         detach_unpinned(&record)?;
     }
-    pins.map_or(Ok(()), PolicyPins::remove_all).context(LEFT)?;
+    (record.generations, record.trial, record.next_trial) = (Vec::new(), None, None);
+    match pins {
+        Some(pins) if keeps_labels => clear_unused(pins, &mut record).context(LEFT)?,
+        Some(pins) => forget(pins, &mut record).context(LEFT)?,
+        None => record.last_number = 0,
+    }
     fault::point("remove.detached");
-    PolicyRecord { generations: Vec::new(), trial: None, next_trial: None, ..record }.write(locked).context(LEFT)?;
+    record.write(locked).context(LEFT)?;
     fault::point("remove.cleared");
     Ok(())
 }
@@ -310,7 +348,8 @@ pub(in crate::host) fn revert(locked: &Locked, pins: &PolicyPins) -> Result<Opti
             let program = |number| program_of(number, &record, pins);
             swap(&program(trial.generation)?, &program(previous)?, pins)?;
         }
-        None => pins.remove_all()?,
+        None if trial.subject == TrialSubject::Policy => pins.detach()?,
+        None => forget(pins, &mut record)?,
     }
     fault::point("revert.swapped");
     record.generations.retain(|generation| Some(generation.number) == trial.previous);

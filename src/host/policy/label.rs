@@ -1,6 +1,7 @@
 //! The labels that a policy puts on sockets: rule and arm of each connection.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 
 use anyhow::Result;
 use libbpf_rs::Link;
@@ -61,6 +62,16 @@ impl LabelReader {
     pub fn is_current(&self) -> bool {
         let now = PolicyPins::of_host().and_then(|pins| bpf::open_pin(&pins.labels()).ok());
         now.and_then(|labels| bpf::map_id(&labels).ok()) == Some(self.map_id)
+    }
+
+    /// Whether tccc set the algorithm of an open connection.
+    pub(super) fn any_is_ours(labels: &OwnedFd) -> Result<bool> {
+        let mut any = false;
+        iterate::rows(&sweep::attach_labels(labels)?, MARK_BYTES, |rows| {
+            any |= rows.chunks_exact(MARK_BYTES).any(|row| row[12..] != [0; 4]);
+            Ok(())
+        })?;
+        Ok(any)
     }
 
     /// Number of rule and arm of each labelled socket, by socket cookie. Sockets that no rule decides now are left out.

@@ -1,5 +1,8 @@
-//! The pins of a policy in the BPF file system. `tccc/policy/link` attaches it, `labels` holds the labels of sockets,
-//! and `generations/N` holds the parts of one generation.
+//! The pins of a policy in the BPF file system. `tccc/policy/link` attaches it, `v2/labels` holds the labels of sockets,
+//! and `v2/generations/N` holds the parts of one generation.
+//!
+//! The folder `v2` says how the maps are to be read. Another version of tccc may have left another folder, or none. Its
+//! pins are removed like others, but its maps are never opened.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,6 +17,9 @@ use crate::kernel::{bpf, io_error};
 use crate::state::pins::{self, Pins};
 
 pub const PROGRAM: &str = "program";
+const GENERATIONS: &str = "generations";
+/// Version of the maps that more than one process reads. Raise it, and `POLICY_LABEL_VERSION`, when a layout changes.
+const LAYOUT: &str = "v2";
 /// The kernel clears the maps of a generation in less time, unless another process still holds them.
 const CLEARED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -43,7 +49,7 @@ impl PolicyPins {
 
     /// All generations share the labels.
     pub fn labels(&self) -> PathBuf {
-        self.folder.join("labels")
+        self.folder.join(LAYOUT).join("labels")
     }
 
     pub fn part(&self, number: u32, name: &str) -> PathBuf {
@@ -51,19 +57,39 @@ impl PolicyPins {
     }
 
     fn generation(&self, number: u32) -> PathBuf {
-        self.folder.join("generations").join(number.to_string())
+        generation_in(&self.folder.join(LAYOUT), number)
+    }
+
+    /// The folders of every layout. The first layout had none of its own.
+    fn layouts(&self) -> Vec<PathBuf> {
+        let is_layout = |name: &str| name.strip_prefix('v').is_some_and(|rest| rest.parse::<u32>().is_ok());
+        let named = names_in(&self.folder).into_iter().filter(|name| is_layout(name));
+        named.map(|name| self.folder.join(name)).chain([self.folder.clone()]).collect()
     }
 
     /// Numbers of the generations with at least one pin, ascending.
     pub fn generations(&self) -> Vec<u32> {
-        let entries = fs::read_dir(self.folder.join("generations")).into_iter().flatten().flatten();
-        let mut numbers: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let names = self.layouts().into_iter().flat_map(|layout| names_in(&layout.join(GENERATIONS)));
+        let mut numbers: Vec<u32> = names.filter_map(|name| name.parse().ok()).collect();
         numbers.sort_unstable();
+        numbers.dedup();
         numbers
     }
 
+    /// Whether another version of tccc pinned this generation, so that its maps cannot be read.
+    pub fn is_of_other_version(&self, number: u32) -> bool {
+        !self.generation(number).exists() && self.layouts().iter().any(|it| generation_in(it, number).exists())
+    }
+
+    /// Whether labels of another version are pinned. They are lost when this version applies a policy.
+    pub fn has_labels_of_other_version(&self) -> bool {
+        let labels = self.labels();
+        self.layouts().iter().map(|layout| layout.join("labels")).any(|pin| pin != labels && pin.exists())
+    }
+
+    /// Whether nothing is pinned but labels of open connections.
     pub fn is_empty(&self) -> bool {
-        !self.folder.exists()
+        !self.link().exists() && self.generations().is_empty()
     }
 
     /// Whether this user may check if anything is pinned.
@@ -83,8 +109,9 @@ impl PolicyPins {
     /// Side effects: [`PolicyPins::remove_generation`] removes the pins.
     pub(in crate::host) fn keep(&self, number: u32, loaded: &LoadedPolicy) -> Result<()> {
         self.pins.mount()?;
-        let all = [self.folder.clone(), self.folder.join("generations"), self.generation(number)];
-        self.folder.parent().into_iter().chain(all.iter().map(PathBuf::as_path)).try_for_each(pins::make_folder)?;
+        let layout = self.folder.join(LAYOUT);
+        let own = [self.folder.clone(), layout.clone(), layout.join(GENERATIONS), self.generation(number)];
+        self.folder.parent().into_iter().chain(own.iter().map(PathBuf::as_path)).try_for_each(pins::make_folder)?;
         let labels = loaded.map("labels")?;
         if !self.labels().exists() {
             bpf::pin(labels, &self.labels())?;
@@ -102,22 +129,49 @@ impl PolicyPins {
 
     /// Removes the pins of a generation. Missing pins are not an error.
     pub(in crate::host) fn remove_generation(&self, number: u32) -> Result<()> {
-        let folder = self.generation(number);
-        let array = self.open(number, "fallback").and_then(|array| bpf::map_id(&array)).ok();
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            bpf::remove_pin(&entry.path())?;
+        for folder in self.layouts().iter().map(|layout| generation_in(layout, number)) {
+            let array = bpf::open_pin(&folder.join("fallback")).and_then(|array| bpf::map_id(&array)).ok();
+            for name in names_in(&folder) {
+                bpf::remove_pin(&folder.join(name))?;
+            }
+            if let Some(array) = array {
+                bpf::await_map_gone(array, CLEARED_WITHIN);
+            }
+            io_error::accept(ErrorKind::NotFound, fs::remove_dir(&folder))
+                .with_context(|| format!("remove the pins in {}", folder.display()))?;
         }
-        if let Some(array) = array {
-            bpf::await_map_gone(array, CLEARED_WITHIN);
+        Ok(())
+    }
+
+    /// Removes what other versions of tccc pinned, except generations that are still pinned and what these need.
+    pub(in crate::host) fn remove_other_versions(&self) -> Result<()> {
+        let own = self.folder.join(LAYOUT);
+        let others = self.layouts().into_iter().filter(|layout| *layout != own);
+        for layout in others.filter(|layout| names_in(&layout.join(GENERATIONS)).is_empty()) {
+            bpf::remove_pin(&layout.join("labels"))?;
+            let _ = fs::remove_dir(layout.join(GENERATIONS));
+            let _ = fs::remove_dir(layout); // stays if it holds something else
         }
-        io_error::accept(ErrorKind::NotFound, fs::remove_dir(&folder))
-            .with_context(|| format!("remove the pins in {}", folder.display()))
+        Ok(())
     }
 
     /// Detaches the policy and removes all of its pins.
     ///
     /// Errors: the BPF file system is read-only; not permitted.
     pub(in crate::host) fn remove_all(&self) -> Result<()> {
+        self.detach()?;
+        bpf::remove_pin(&self.labels())?;
+        let layout = self.folder.join(LAYOUT);
+        for folder in [&layout.join(GENERATIONS), &layout, &self.folder] {
+            let _ = fs::remove_dir(folder); // stays if it holds something else
+        }
+        Ok(())
+    }
+
+    /// Detaches the policy and removes all of its pins except the labels of open connections.
+    ///
+    /// Errors: the BPF file system is read-only; not permitted.
+    pub(in crate::host) fn detach(&self) -> Result<()> {
         if let Ok(link) = bpf::open_pin(&self.link()) {
             bpf::detach_link(&link);
         }
@@ -125,10 +179,15 @@ impl PolicyPins {
         for number in self.generations() {
             self.remove_generation(number)?;
         }
-        bpf::remove_pin(&self.labels())?;
-        for folder in [&self.folder.join("generations"), &self.folder] {
-            let _ = fs::remove_dir(folder); // stays if it holds something else
-        }
-        Ok(())
+        self.remove_other_versions()
     }
+}
+
+fn generation_in(layout: &Path, number: u32) -> PathBuf {
+    layout.join(GENERATIONS).join(number.to_string())
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

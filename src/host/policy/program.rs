@@ -52,7 +52,7 @@ pub fn load(
     set_up!(&mut open, tables);
     let rodata = open.maps.rodata_data.as_mut().context("find the settings of the policy's program")?;
     (rodata.rules_ecn, rodata.is_leased) = (tables.rules_ecn, lease.is_some());
-    rodata.generation = number as u16;
+    rodata.generation = number;
     open.maps
         .tccc_awaited
         .set_max_entries(tables.cgroups.awaited.len().max(1) as u32)

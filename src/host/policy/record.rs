@@ -24,6 +24,9 @@ pub struct PolicyRecord {
     pub schema: u32,
     /// Shape: ascending numbers; applying the last one may have been interrupted.
     pub generations: Vec<GenerationRecord>,
+    /// The highest number that a generation had while labels of open connections may have it. 0: there are no labels.
+    #[serde(default)]
+    pub last_number: u32,
     /// The arms by their number in labels; the first has number 1.
     pub slots: Vec<ArmSlot>,
     pub trial: Option<TrialRecord>,
@@ -168,10 +171,10 @@ impl PolicyRecord {
         Ok(record)
     }
 
-    /// Removes the record if it has no generation.
+    /// Removes the record if it has no generation and open connections have no labels.
     pub(in crate::host) fn write(&self, locked: &Locked) -> Result<()> {
         let path = path(locked.store());
-        if !self.generations.is_empty() {
+        if !self.generations.is_empty() || self.last_number != 0 {
             return locked.write_document(&path, self);
         }
         io_error::remove_file(&path).with_context(|| format!("remove the record {}", path.display()))?;
@@ -183,8 +186,11 @@ impl PolicyRecord {
         self.generations.iter().find(|generation| generation.number == number)
     }
 
-    pub fn next_number(&self) -> u32 {
-        self.generations.iter().map(|generation| generation.number).max().unwrap_or(0) + 1
+    /// A number that no label of an open connection has.
+    pub fn take_number(&mut self) -> u32 {
+        let highest = self.generations.iter().map(|generation| generation.number).max().unwrap_or(0);
+        self.last_number = self.last_number.max(highest).saturating_add(1);
+        self.last_number
     }
 
     /// Numbers the arms of a policy that have no number yet.

@@ -59,7 +59,16 @@ pub struct Sight {
     pub arm: u8,
     /// Id of the map with the algorithm's code. `None` for the kernel's own algorithms.
     pub code: Option<u32>,
+    /// tccc set the present algorithm: for a rule, or to give back the one before.
+    pub is_ours: bool,
     pub label: Option<SocketLabel>,
+}
+
+impl Sight {
+    /// The algorithm that the connection would have without a policy. A rule's `current` is about this one.
+    pub fn without_policy(&self) -> &str {
+        self.label.as_ref().filter(|_| self.is_ours).map_or(&self.algorithm, |label| &label.before)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -160,7 +169,7 @@ pub(in crate::host) fn refresh(name: &str, moves_open: bool) -> Result<Refreshes
     let rodata = open.maps.rodata_data.as_mut().context("find the settings of the sweep")?;
     rodata.refreshes_open = moves_open;
     let bss = open.maps.bss_data.as_mut().context("find the settings of the sweep")?;
-    copy_name(&mut bss.refreshed.name, name);
+    copy_name(&mut bss.refreshed.text, name);
     let skel = open.load().map_err(|error| refusal("give listening sockets the latest code", &error))?;
     let link = skel.progs.tccc_refresh.attach().context("attach the socket iterator")?;
     for netns in namespaces::all()?.reachable {
@@ -187,7 +196,7 @@ fn open<'a>(storage: &'a mut MaybeUninit<OpenObject>, wanted: &str) -> Result<Op
 fn set_tables(open: &mut OpenSweepSkel<'_>, tables: &RuleTables, shared: Option<&SweepParts>) -> Result<()> {
     set_up!(&mut *open, tables);
     let Some(shared) = shared else { return Ok(()) };
-    open.maps.rodata_data.as_mut().context("find the settings of the sweep")?.generation = shared.number as u16;
+    open.maps.rodata_data.as_mut().context("find the settings of the sweep")?.generation = shared.number;
     open.maps.tccc_labels.reuse_fd(shared.labels.as_fd()).context("use the policy's labels")?;
     open.maps.tccc_cgroups.reuse_fd(shared.cgroups.as_fd()).context("use the policy's cgroups")
 }
@@ -250,6 +259,7 @@ fn decode(row: &[u8]) -> Option<Sight> {
         is_chosen: row[77] != 0,
         is_routed: row[78] != 0,
         arm: row[81],
+        is_ours: row[82] != 0,
         code: Some(word(84)).filter(|&id| id != 0),
         algorithm: text(88),
         label,

@@ -110,7 +110,7 @@ impl ArmCounter {
         let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
         let mut open = skeleton::GuardSkelBuilder::default().open(&mut storage).context("open the guard's program")?;
         let rodata = open.maps.rodata_data.as_mut().context("find the settings of the guard's program")?;
-        rodata.judged_generation = generation as u16;
+        rodata.judged_generation = generation;
         open.maps.tccc_cells.set_max_entries((slots.len() * FOLDS).max(1) as u32).context("size the guard's sums")?;
         open.maps.tccc_labels.reuse_fd(labels.as_fd()).context("use the policy's labels")?;
         let skel = open.load().map_err(|error| {
@@ -121,14 +121,17 @@ impl ArmCounter {
             skel.maps.tccc_cells.update(&key, &[0; WORDS * 8], MapFlags::ANY).context("begin the guard's sums")?;
         }
         let end = skel.progs.tccc_guard_end.attach().context("follow the ends of connections")?;
-        let sweep = skel.progs.tccc_guard_sum.attach_iter(labels.as_fd()).context("attach the iterator over labels")?;
+        let sweep = skel.progs.tccc_guard_sum.attach().context("attach the socket iterator")?;
         let cells = MapHandle::try_from(&skel.maps.tccc_cells).context("hold the guard's sums")?;
         Ok(ArmCounter { sweep, _end: end, cells, slots: slots.to_vec() })
     }
 
-    /// Looks at every open connection. Returns the sums of each arm since the start.
+    /// Looks at every open connection of each network namespace that can be entered. Returns the sums of each arm since
+    /// the start.
+    ///
+    /// Connections in other namespaces count as a whole when they end. None are left out, and none count twice.
     pub fn read(&self) -> Result<BTreeMap<u32, ArmCells>> {
-        iterate::pass(&self.sweep).context("read the labelled connections")?;
+        iterate::pass_everywhere(&self.sweep).context("read the labelled connections")?;
         let arm = |slot: u32| -> Result<ArmCells> {
             let mut cells = ArmCells::default();
             for (cell, fold) in cells.iter_mut().zip(0..) {

@@ -99,7 +99,11 @@ pub(super) fn over(record: &PolicyRecord) -> Result<Option<(TrialRecord, Over)>>
 ///
 /// Errors: the lease cannot be read.
 pub fn why_over(trial: &TrialRecord) -> Result<Option<Over>> {
-    let Some(until_ns) = lease_of(trial)? else { return Ok(None) };
+    let Some(until_ns) = lease_of(trial)? else {
+        // The lease of a trial that another version of tccc began cannot be read. Without its guard, the lease runs out.
+        let is_other = PolicyPins::of_host().is_some_and(|pins| pins.is_of_other_version(trial.generation));
+        return Ok((is_other && !trial.guard.lives()).then_some(Over::GuardDied));
+    };
     if clock::boottime_ns()? < until_ns {
         return Ok(None);
     }

@@ -112,7 +112,9 @@ fn policy_without_pins_ends_and_is_reported() {
 #[test]
 fn missing_pin_does_not_stop_the_next_policy() {
     let lab = &enter!(PolicyLab; root, btf, bpffs, cgroup2);
-    for pin in ["labels", "generations/1/counts", "generations/1/cgroups", "generations/1/program"] {
+    for pin in ["labels", "generations/1/counts", "generations/1/cgroups", "generations/1/program"]
+        .map(|pin| format!("v2/{pin}"))
+    {
         lab.apply(&all("cubic"));
         fs::remove_file(format!("{PINS}/{pin}")).unwrap();
         lab.assert_given("cubic", "");
@@ -130,7 +132,7 @@ fn missing_pin_does_not_stop_the_next_policy() {
 #[test]
 fn foreign_pins_are_left_alone() {
     let lab = &enter!(PolicyLab; root, btf, bpffs, cgroup2);
-    let [foreign, own] = ["of-another", "7"].map(|name| format!("{PINS}/generations/{name}"));
+    let [foreign, own] = ["of-another", "7"].map(|name| format!("{PINS}/v2/generations/{name}"));
     fs::create_dir_all(&foreign).unwrap();
     fs::create_dir_all(&own).unwrap();
     lab.apply(&all("cubic"));

@@ -1,5 +1,12 @@
 //! ECN is negotiated for exactly the connections that get an algorithm that needs it.
 
+use std::os::fd::AsFd as _;
+
+use tccc::kernel::bpf;
+use tccc::policy::pins::PolicyPins;
+use tccc::policy::rule::{Match, Treatment};
+use tccc::policy::table::Resolved;
+
 use super::*;
 
 /// `TCPI_OPT_ECN` of linux/tcp.h.
@@ -75,6 +82,30 @@ fn ecn_depends_on_choices_of_programs_and_on_the_cgroup_of_the_client() {
         assert_eq!((has_ecn(&pair), pair.algorithms()), ([expected; 2], names), "{ends:?}");
     }
     assert_eq!(has_ecn(&lab.pair(&wants)), [false, false], "a client outside the cgroup");
+    unload_ecn_algorithm();
+}
+
+/// Once the lease is over, the earlier policy decides about ECN too. It gave DCTCP to connections without ECN.
+#[test]
+fn earlier_policy_asks_for_ecn_after_the_lease_of_a_trial_without_ecn() {
+    use tccc::policy::program::{self, Lease};
+    use tccc::policy::rule::{Policy, Portion};
+    use tccc::policy::table::RuleTables;
+    let lab = &enter!(PolicyLab; root, struct_ops, bpffs, cgroup2, clang);
+    load_ecn_algorithm(lab);
+    lab.apply(&rule(""));
+    assert_eq!(has_ecn(&lab.plain()), [true, true]);
+    let pins = PolicyPins::of_host().unwrap();
+    let [link, earlier] = [pins.link(), pins.part(1, "program")].map(|pin| bpf::open_pin(&pin).unwrap());
+    let treatment = Treatment::Algorithm("cubic".into());
+    let rules = vec![crate::lab::policy::rule("all", Match::default(), vec![(treatment, Portion::ALL)])];
+    let tables = RuleTables::of(&Policy { rules }, &Resolved::default());
+    let lease = Lease { until_ns: 1, fallback: Some(earlier.as_fd()) };
+    let trial = program::load(&tables, 2, None, Some(lease)).unwrap();
+    bpf::replace_program(&link, &trial.program, &earlier).unwrap();
+    let pair = lab.plain();
+    bpf::replace_program(&link, &earlier, &trial.program).unwrap();
+    assert_eq!((pair.algorithms(), has_ecn(&pair)), (["ldk_ecn".into(), "ldk_ecn".into()], [true, true]));
     unload_ecn_algorithm();
 }
 

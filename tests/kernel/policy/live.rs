@@ -114,3 +114,91 @@ fn half_of_the_open_connections_move_with_a_split() {
     assert_eq!(moved as usize, cubic);
     assert_all_have(&pairs, ["reno", "reno"]);
 }
+
+/// A rule with `current` no longer matched the connections that it had moved. The sweep moved them back, and said "moved".
+#[test]
+fn rule_by_current_algorithm_moves_each_connection_once() {
+    let lab = &enter!(PolicyLab; root, struct_ops, bpffs, cgroup2);
+    let pairs = pairs(lab, 20);
+    for more in ["", "override = true\n"] {
+        let rules = rule(&format!("current = \"reno\"\n{more}use = \"cubic\""));
+        let [_, moved, had, _] = moves(&lab.policy(0, "apply --live", &rules));
+        assert_eq!((moved, had), (40, 0), "{more}");
+        assert_all_have(&pairs, ["cubic", "cubic"]);
+        let [_, moved, had, _] = moves(&lab.policy(0, "apply --live", &rules));
+        assert_eq!((moved, had), (0, 40), "{more}: a second time");
+        assert_all_have(&pairs, ["cubic", "cubic"]);
+        let client = &pairs[0].client;
+        let words = format!("explain {}:{} -o json", std::process::id(), client.as_raw_fd());
+        assert_eq!(run(0, &words).json()["connections"][0]["now"]["rule"], "lab", "explain agrees with the kernel");
+        let [_, moved, ..] = moves(&run(0, "policy remove --live"));
+        assert_eq!(moved, 40, "{more}");
+        assert_all_have(&pairs, ["reno", "reno"]);
+    }
+    // The connections are Reno's without a policy, so a rule for Cubic's is not for them.
+    lab.policy(0, "apply --live", &rule("use = \"cubic\""));
+    let [_, moved, ..] = moves(&lab.policy(0, "apply --live", &rule("current = \"cubic\"\nuse = \"bbr\"")));
+    assert_eq!(moved, 40, "they get back the algorithm that they had");
+    assert_all_have(&pairs, ["reno", "reno"]);
+}
+
+/// The kernel notes a choice for each connection that a policy moves. Taken back, it counted as the choice of its program.
+#[test]
+fn connections_that_were_taken_back_are_moved_again() {
+    let lab = &enter!(PolicyLab; root, struct_ops, bpffs, cgroup2);
+    let before = pairs(lab, 10);
+    let use_cubic = rule("use = \"cubic\"");
+    let live = |rules: &str| moves(&lab.policy(0, "apply --live", rules));
+    let taken_back: [(&str, &dyn Fn()); 2] = [
+        ("by a rule that keeps", &|| _ = live(&rule("use = \"keep\""))),
+        ("by the end of the policy", &|| _ = run(0, "policy remove --live")),
+    ];
+    live(&use_cubic);
+    let decided = pairs(lab, 10);
+    let all: Vec<&SocketPair> = before.iter().chain(&decided).collect();
+    let assert_have = |names: [&str; 2]| all.iter().for_each(|pair| assert_eq!(pair.algorithms(), names));
+    for (how, take_back) in taken_back {
+        take_back();
+        assert_have(["reno", "reno"]);
+        let [_, moved, had, left] = live(&use_cubic);
+        assert_eq!((moved, had, left), (40, 0, 0), "{how}");
+        assert_have(["cubic", "cubic"]);
+    }
+    run(0, "policy remove --live");
+    run(0, "status").stdout_has("labels of open connections that it changed are kept for the next policy");
+    assert_eq!(run(0, "policy remove").stdout(), "there is no policy\n");
+    assert!(!Path::new("/sys/fs/bpf/tccc/policy").exists() && !Path::new("/run/tccc/policy").exists());
+    let [_, moved, _, left] = live(&use_cubic);
+    assert_eq!((moved, left), (0, 40), "`policy remove` alone forgets them, as its help says");
+    choose(&before[0].client, "reno").unwrap();
+    run(0, "policy remove --live");
+}
+
+/// The pinned maps of another version of tccc are replaced, not read.
+#[test]
+fn policy_of_another_version_of_tccc_is_replaced_and_never_read() {
+    let lab = &enter!(PolicyLab; root, struct_ops, bpffs, cgroup2);
+    const OTHER: &str = "/sys/fs/bpf/tccc/policy/v1";
+    let becomes_other = || fs::rename("/sys/fs/bpf/tccc/policy/v2", OTHER).unwrap();
+    let use_cubic = rule("use = \"cubic\"");
+    lab.apply(&use_cubic);
+    let pair = lab.plain();
+    becomes_other();
+    run(0, "status").stdout_has("policy: another version of tccc applied it, and its maps cannot be read");
+    assert!(show()["counts"].is_null());
+    lab.assert_given("cubic", "its program still decides");
+    let [_, moved, _, left] = moves(lab.policy(0, "apply --live", &rule("use = \"bbr\"")).stderr_has(
+        "another version of tccc applied the policy before: connections that it changed now count as chosen",
+    ));
+    assert_eq!((moved, left), (0, 2), "{:?}", pair.algorithms());
+    lab.assert_given("bbr", "the new policy decides");
+    assert!(!Path::new(OTHER).exists() && !show()["counts"].is_null());
+    assert_eq!(show()["drift"].as_array().unwrap().len(), 0);
+    becomes_other();
+    let words = format!("explain {}:{}", std::process::id(), pair.client.as_raw_fd());
+    run(1, &words).stderr_has("another version of tccc applied the policy, and its maps cannot be read");
+    run(0, "policy remove --live").stdout_has("the policy is removed");
+    assert!(!Path::new("/sys/fs/bpf/tccc/policy").exists());
+    lab.assert_given("reno", "nothing decides");
+    lab.apply(&use_cubic).stderr_lacks("another version");
+}

@@ -13,7 +13,7 @@ const RULE: &str = "[[rule]]\nname = \"unit\"\nunit = \"ldk_tccc.service\"\nuse 
 /// The map of cgroups of the deciding generation.
 fn known() -> MapHandle {
     let number = show()["generation"].as_u64().expect("a policy decides");
-    MapHandle::from_pinned_path(format!("/sys/fs/bpf/tccc/policy/generations/{number}/cgroups")).unwrap()
+    MapHandle::from_pinned_path(format!("/sys/fs/bpf/tccc/policy/v2/generations/{number}/cgroups")).unwrap()
 }
 
 fn known_ids() -> BTreeSet<u64> {

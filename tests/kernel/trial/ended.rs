@@ -94,7 +94,6 @@ fn removed_policy_and_failed_or_ended_trial_leave_nothing() {
 #[test]
 fn live_trial_moves_open_connections_and_moves_them_back() {
     let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
-    let _inhabitant = inhabit(&lab.netns);
     for before in [None, Some(BEFORE)] {
         if before.is_some() {
             lab.apply_before();

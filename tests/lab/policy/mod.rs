@@ -46,7 +46,7 @@ impl Drop for PolicyLab {
         if std::thread::panicking() {
             return;
         }
-        if Path::new("/sys/fs/bpf/tccc/policy/link").exists() {
+        if Path::new("/sys/fs/bpf/tccc/policy").exists() {
             remove();
         }
         let is_clean = || programs() <= self.before.0 && maps() <= self.before.1;

@@ -129,7 +129,7 @@ pub fn read_records(bytes: &[u8], scratch: &Path) {
     }
     let _ = (store.names(), view::read(&store), incident::read(&folder.join("incident.json")));
     if let Ok(record) = PolicyRecord::read(&store) {
-        let _ = record.next_number();
+        let _ = record.clone().take_number();
     }
 }
 

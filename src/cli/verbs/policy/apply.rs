@@ -152,6 +152,12 @@ fn print(out: &mut impl io::Write, applied: &Applied) -> Result<()> {
     let rules = count(generation.policy.rules.len(), "rule");
     writeln!(out, "policy generation {number}: {rules} at the cgroup {cgroup}")?;
     applied.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unloaded: no rule names it now"))?;
+    if applied.lost_labels {
+        note(
+            "another version of tccc applied the policy before: connections that it changed now count as chosen by their \
+             programs",
+        );
+    }
     match &applied.moves {
         Some(moves) => write_moves(out, moves)?,
         None => note("open connections keep their algorithm; `--live` moves them too"),

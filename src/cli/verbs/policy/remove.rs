@@ -13,7 +13,8 @@ use crate::policy::change;
 /// Remove the policy, and the algorithms that were loaded with it
 ///
 /// New connections then get the algorithm that they would have without a policy. Open connections keep theirs until
-/// they close; `--live` gives them back their previous one. `tccc policy show -o toml` saves the rules first.
+/// they close; `--live` gives them back their previous one, and keeps their labels, so that a later policy with `--live`
+/// can move them again. Without `--live`, their labels are removed. `tccc policy show -o toml` saves the rules first.
 ///
 /// A running trial is interrupted: `tccc apply` may begin it again. `tccc policy abort` ends it with a verdict.
 ///
