@@ -102,7 +102,7 @@ fn verdict(words: &str) -> Option<String> {
 fn libbpfs_reason(words: &str) -> Option<String> {
     let lines = words.lines().filter_map(|line| line.trim().strip_prefix("libbpf: "));
     let is_reason = |line: &&str| !line.contains("skipping it as it's set to zero") && !line.contains("failed to load");
-    lines.filter(is_reason).last().map(plain)
+    lines.filter(is_reason).next_back().map(plain)
 }
 
 /// Replaces an old file. Never writes through somebody else's link.
