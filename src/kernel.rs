@@ -21,3 +21,4 @@ pub mod process;
 pub mod socket;
 pub mod struct_ops;
 pub mod sysctl;
+pub mod system_log;

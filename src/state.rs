@@ -6,10 +6,12 @@
 mod lock;
 pub mod pins;
 mod record;
+mod requester;
 mod store;
 
 pub use lock::{LockSubject, Locked, SharedLock, is_held};
 pub use record::{Attachment, Code, DeclaredIn, Owner, RECORD_SCHEMA, Record, Unconfirmed};
+pub use requester::Requester;
 pub use store::{FOLDER, Store};
 
 #[cfg(test)]

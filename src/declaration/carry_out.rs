@@ -9,13 +9,13 @@ use super::{Declaration, Declared, DeclaredPolicy};
 use crate::gate;
 use crate::kernel::probe::Features;
 use crate::loader::LoadOptions;
+use crate::policy::ending::{TrialEnding, TrialResult};
 use crate::policy::file;
 use crate::policy::generation::Base;
-use crate::policy::record::TrialSubject;
+use crate::policy::record::{PolicyOrigin, TrialSubject};
 use crate::policy::rule::Policy;
-use crate::state::DeclaredIn;
-use crate::trial::journal::{self, TrialResult};
-use crate::trial::{TrialPlan, progress};
+use crate::state::{DeclaredIn, Requester};
+use crate::trial::{TrialPlan, journal, progress};
 
 /// What the steps need besides the declaration.
 pub struct Tools<'a> {
@@ -44,7 +44,11 @@ pub fn carry_out(step: &ApplyStep, declaration: &Declaration, tools: &mut Tools<
         }
         ApplyStep::Keep(name) => keep(name, declaration).map(no_notes),
         ApplyStep::ApplyPolicy => apply_policy(declaration, tools).map(no_notes),
-        ApplyStep::RemovePolicy => gate::remove_policy(false, "the policy is no longer declared").map(|_| Vec::new()),
+        ApplyStep::RemovePolicy => {
+            let by = Requester::declaration(&declaration.folder);
+            let ending = TrialEnding::interrupted("the policy is no longer declared").by(by);
+            gate::remove_policy(false, ending)?.whole().map(|_| Vec::new())
+        }
         ApplyStep::SetDefault(name) => {
             gate::make_default(name)?;
             keep(name, declaration).map(no_notes)
@@ -78,10 +82,11 @@ fn keep(name: &str, declaration: &Declaration) -> Result<()> {
 fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> {
     let DeclaredPolicy { file: path, policy } =
         declaration.policy.as_ref().context("find the policy in the declaration")?;
+    let origin = PolicyOrigin::declaration(&declaration.folder, path);
     let concluded = concluded(policy);
     let policy = concluded.as_ref().unwrap_or(policy);
     if policy.rules.iter().all(|rule| rule.trial.is_none()) {
-        return gate::apply_policy(policy, Some(path), false).map(drop);
+        return gate::apply_policy(policy, &origin, false).map(drop);
     }
     let plan = TrialPlan {
         subject: TrialSubject::Policy,
@@ -91,11 +96,11 @@ fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> 
         live: false,
         loaded: Vec::new(),
     };
-    gate::begin_trial(&plan, Some(path), &mut (tools.guard)()).map(drop)
+    gate::begin_trial(&plan, &origin, &mut (tools.guard)()).map(drop)
 }
 
 /// The rules as they were at the end of a trial that was kept. `None` if no trial of them was kept.
 fn concluded(policy: &Policy) -> Option<Policy> {
-    let kept = journal::last_of(&file::digest(policy)).filter(|end| end.result == TrialResult::Kept)?;
+    let kept = journal::last_of(&file::digest(policy)).filter(|end| end.ending.result == TrialResult::Kept)?;
     Some(progress::concluded(policy, &kept.steps?))
 }

@@ -11,12 +11,12 @@ use crate::kernel::probe::Features;
 use crate::kernel::{bpffs, cgroup, congestion};
 use crate::loader;
 use crate::loader::survey::{self, Instance, Standing};
+use crate::policy::ending::TrialResult;
 use crate::policy::needs::PolicyNeeds;
 use crate::policy::record::{GenerationRecord, TrialRecord, TrialSubject};
 use crate::policy::rule::{Policy, Rule};
 use crate::policy::{change, file, resolve};
 use crate::state::{Attachment, DeclaredIn, Record, Store};
-use crate::trial::journal::TrialResult;
 use crate::trial::{self, journal};
 
 /// One difference between the host and the declaration.
@@ -194,7 +194,11 @@ fn other_tunables(declared: &Declared, record: &Record) -> Option<String> {
 
 fn of_policy(declaration: &Declaration) -> Result<Option<Difference>> {
     let standing = change::standing()?;
-    let is_ours = |generation: &GenerationRecord| generation.file.as_ref().is_some_and(|file| declaration.owns(file));
+    let is_ours = |generation: &GenerationRecord| match &generation.by {
+        Some(by) => by.declaration.as_ref() == Some(&declaration.folder),
+        // A record of an earlier version.
+        None => generation.file.as_ref().is_some_and(|file| declaration.owns(file)),
+    };
     let Some(DeclaredPolicy { file, policy }) = &declaration.policy else {
         let undeclared = standing.generation.filter(is_ours);
         let what = "the policy is no longer declared";
@@ -221,9 +225,13 @@ fn why_not_now(policy: &Policy) -> Result<Option<String>> {
     if let Some(trial) = trial::current()? {
         return Ok(Some(on_trial(&trial)));
     }
-    let reverted = journal::last_of(&file::digest(policy)).filter(|end| end.result == TrialResult::Reverted);
+    let reverted = journal::last_of(&file::digest(policy)).filter(|end| end.ending.result == TrialResult::Reverted);
     Ok(reverted.map(|end| {
-        format!("its trial was reverted at {}: {}; change the file, or use `tccc policy apply`", end.at, end.why)
+        format!(
+            "its trial was reverted at {}: {}; change the file, or use `tccc policy apply`",
+            end.at,
+            end.ending.reason()
+        )
     }))
 }
 
@@ -245,22 +253,27 @@ fn is_same_rule(declared: &Rule, now: &Rule) -> bool {
 }
 
 fn of_default(declaration: &Declaration, now: &str, instances: &[Instance]) -> Result<Option<Difference>> {
-    if let Some(TrialSubject::Default { name }) = trial::current()?.map(|trial| trial.subject) {
-        let why = format!("`tccc confirm {name}`, or `tccc policy abort`");
-        return Ok(Some(person(format!("\"{name}\" is on trial as the default"), why)));
-    }
+    let difference = of_default_without_trial(declaration, now, instances);
+    let Some(TrialSubject::Default { name }) = trial::current()?.map(|trial| trial.subject) else {
+        return Ok(difference);
+    };
+    let why = format!("\"{name}\" is on trial as the default: `tccc confirm {name}`, or `tccc policy abort`");
+    Ok(difference.map(|difference| person(difference.what, why)))
+}
+
+fn of_default_without_trial(declaration: &Declaration, now: &str, instances: &[Instance]) -> Option<Difference> {
     if let Some(wanted) = &declaration.default {
         let what = format!("the default is \"{now}\", and \"{wanted}\" is declared");
-        return Ok((now != wanted).then(|| step(what, ApplyStep::SetDefault(wanted.clone()))));
+        return (now != wanted).then(|| step(what, ApplyStep::SetDefault(wanted.clone())));
     }
     let set_by_us = |it: &&Instance| {
         it.name == now && declared_here(declaration, it.record.as_ref()).is_some_and(|declared| declared.default)
     };
     let stays = instances.iter().find(set_by_us).filter(|it| declaration.algorithms.contains_key(&it.name));
-    Ok(stays.map(|Instance { name, .. }| {
+    stays.map(|Instance { name, .. }| {
         let what = format!("\"{name}\" is the default, and no default is declared any more");
         step(what, ApplyStep::RestoreDefault(name.clone()))
-    }))
+    })
 }
 
 /// Like [`between`], for a folder that may be missing.

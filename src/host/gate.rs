@@ -9,13 +9,12 @@
 mod name;
 mod unconfirmed;
 
-use std::path::Path;
-
 use anyhow::Result;
 
 use crate::kernel::probe::Features;
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{Base, GenerationRole, NewGeneration};
+use crate::policy::record::PolicyOrigin;
 use crate::policy::rule::Policy;
 use crate::trial::end;
 
@@ -26,7 +25,7 @@ pub use self::name::{
 pub use self::unconfirmed::{clear_overdue, confirm, expire};
 pub use crate::host::trial::begin::begin as begin_trial;
 pub use crate::host::trial::default::on_trial as try_default;
-pub use crate::host::trial::end::{REMOVED, abort, clear_over, interrupt, keep, remove_policy};
+pub use crate::host::trial::end::{abort, clear_over, interrupt, keep, remove_policy, removed};
 pub use crate::host::trial::steer::{promote, set_paused};
 pub use crate::host::trial::upgrade::on_trial as try_upgrade;
 
@@ -35,8 +34,8 @@ pub use crate::host::trial::upgrade::on_trial as try_upgrade;
 /// Errors: a rule names an algorithm or a namespace that does not exist; a trial is running; the kernel refuses. The
 /// current policy then stays.
 /// Side effects: pins, a record, a program on the root of the cgroups, and the algorithms that the rules name.
-pub fn apply_policy(policy: &Policy, file: Option<&Path>, live: bool) -> Result<Applied> {
-    change::apply(NewGeneration { policy, file, role: GenerationRole::Permanent, base: Base::Any }, live)
+pub fn apply_policy(policy: &Policy, origin: &PolicyOrigin, live: bool) -> Result<Applied> {
+    change::apply(NewGeneration { policy, origin, role: GenerationRole::Permanent, base: Base::Any }, live)
 }
 
 /// Clears what dead processes left: a trial whose lease is over, and what nobody confirmed in time.

@@ -6,6 +6,7 @@
 pub mod change;
 pub mod counts;
 pub mod decide;
+pub mod ending;
 pub mod file;
 pub mod generation;
 pub mod hash;

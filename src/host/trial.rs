@@ -19,6 +19,7 @@ pub mod journal;
 pub mod judge;
 pub mod overlay;
 pub mod progress;
+mod shown;
 mod standing;
 pub(in crate::host) mod steer;
 pub(in crate::host) mod swap;

@@ -9,7 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::overview::Situation;
+use super::overview::{LastTrial, Situation};
 use crate::trace::cost::CallbackCost;
 use crate::trace::event::CaState;
 use crate::trace::totals::{CountedGroup, CountedGroups, Powers};
@@ -112,6 +112,12 @@ impl Scrape {
         let generation = self.situation.policy.as_ref().map_or(0, |policy| policy.generation);
         let help = "Number of the active policy generation; 0 without a policy";
         to.gauge("policy_generation", help, [(SeriesLabels::new(), f64::from(generation))])?;
+        if let Some(LastTrial { result, limits }) = &self.situation.last_trial {
+            let labels = |state: &str| vec![("result", result.clone()), ("state", state.to_owned())];
+            let limits = limits.iter().map(|(state, count)| (labels(state), *count as f64));
+            let help = "Limits of the latest trial that ended, by its result and what was shown about them";
+            to.gauge("last_trial_limits", help, limits)?;
+        }
         let arms = || self.situation.policy.iter().flat_map(|policy| &policy.arms);
         let shares = arms().map(|it| (labels(&it.rule, &it.arm), it.share));
         to.gauge("arm_share_ratio", "Share of a rule's connections that the policy gives an arm", shares)?;

@@ -351,10 +351,14 @@ fn write_file<T: Serialize>(path: &Path, document: &T) -> Result<()> {
     path.parent().map_or(Ok(()), make_readable)?;
     let fresh = path.with_extension(UNFINISHED);
     let text = serde_json::to_vec_pretty(document).context("write a record")?;
-    let mut file = File::create(&fresh)?;
-    file.set_permissions(Permissions::from_mode(0o644))?;
-    file.write_all(&text)?;
-    Ok(fs::rename(&fresh, path)?)
+    let write = || {
+        let mut file = File::create(&fresh)?;
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.write_all(&text)?;
+        fs::rename(&fresh, path)
+    };
+    // A full disk leaves a part.
+    Ok(write().inspect_err(|_| drop(fs::remove_file(&fresh)))?)
 }
 
 /// Whether the error is that another process holds a lock.

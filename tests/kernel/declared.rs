@@ -239,3 +239,36 @@ fn kept_rollout_is_applied_for_good_with_the_share_of_its_end() {
     assert_eq!(last_trial(), ("interrupted".to_owned(), "the policy is no longer declared".to_owned()));
     until_no_process();
 }
+
+/// Once `tccc apply` removed a trial that a person had begun, because its file lay below the folder of the declaration.
+#[test]
+fn what_a_person_applied_is_not_the_declarations() {
+    let lab = &enter!(PolicyLab; root, btf, struct_ops, bpffs, cgroup2);
+    declare(lab, &[("p/web.toml", ON_TRIAL)]);
+    let file = lab.folder().join("tccc/p/web.toml");
+    check(0, tccc().args(["policy", "apply"]).arg(&file));
+    assert_settled(lab);
+    apply(lab, 0, "").stdout_has("this host matches");
+    assert!(on_trial().is_object());
+    let status: Value = run(0, "status -o json").json();
+    assert_eq!((&status["policy"]["by"]["declaration"], &status["policy"]["by"]["uid"]), (&Value::Null, &0.into()));
+    // A kept one stays with the person too.
+    run(0, "confirm");
+    assert_settled(lab);
+    run(0, "policy remove");
+
+    if can_set_default() {
+        run(0, "load dtcp --as ldk_try --default --confirm 1m");
+        assert_settled(lab);
+        run(0, "policy abort");
+    }
+
+    // What the declaration applied is removed with it.
+    declare_policy(lab, ON_TRIAL);
+    apply(lab, 0, "");
+    let status: Value = run(0, "status -o json").json();
+    assert_eq!(status["policy"]["by"]["declaration"], lab.folder().join("tccc").to_str().unwrap());
+    declare(lab, &[("p/a.toml", ON_TRIAL)]);
+    apply(lab, 0, "").stdout_has("the policy is no longer declared: remove the policy: done");
+    until_no_process();
+}

@@ -10,17 +10,17 @@ use crate::cli::effect::Effect;
 use crate::cli::output::results;
 use crate::gate;
 use crate::kernel::probe::Features;
+use crate::kernel::system_log::{self, Severity};
 use crate::loader::confirm::UndoGuard;
 use crate::state::Store;
 use crate::trial;
-use crate::trial::journal::KERNEL_LOG;
 
 /// Shortest and longest trial; a person needs some time to see what happens.
 pub const TRIALS: [&str; 2] = ["5s", "30d"];
 
 /// Keep what is on trial: a policy, an upgrade, or what `tccc load --confirm` loaded
 ///
-/// Without a confirmation, the trial is undone when its time is over. The kernel's log and `tccc status` then say so.
+/// Without a confirmation, the trial is undone when its time is over. The system's log and `tccc status` then say so.
 /// After one, `tccc unload`, `tccc policy remove` and `tccc rollback` still undo the change.
 ///
 /// Example: `tccc load dtcp --default --confirm 60s`, check that all is well, then `tccc confirm dtcp`
@@ -64,15 +64,15 @@ impl Args {
     }
 }
 
-/// Undoes a load at its time, and reports that in the kernel's log because nobody sees this process.
+/// Undoes a load at its time, and reports that in the system's log because nobody sees this process.
 fn undo_at(name: &str, until_ns: u64) -> Result<()> {
     let undone = Features::probe().and_then(|features| gate::expire(name, until_ns, &features));
-    let line = match &undone {
+    let (severity, line) = match &undone {
         Ok(None) => return Ok(()),
-        Ok(Some(what)) => format!("<5>tccc: {what}"),
-        Err(error) => format!("<3>tccc: \"{name}\" was not confirmed in time, but is still there: {error:#}"),
+        Ok(Some(what)) => (Severity::Notice, what.clone()),
+        Err(error) => (Severity::Error, format!("\"{name}\" was not confirmed in time, but is still there: {error:#}")),
     };
-    let _ = std::fs::write(KERNEL_LOG, line); // some hosts forbid it
+    system_log::write(severity, &line);
     undone.map(drop)
 }
 

@@ -1,6 +1,5 @@
 //! `tccc guard`: guards a trial, or clears what a dead guard left; also forecasts what a guard can detect.
 
-use std::fs;
 use std::io::{self, Write};
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -18,10 +17,10 @@ use crate::kernel::congestion::connection_rate;
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
+use crate::kernel::system_log::{self, Severity};
 use crate::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
 use crate::policy::rule::{Allowed, Policy, Treatment};
 use crate::trial::guard;
-use crate::trial::journal::KERNEL_LOG;
 use crate::trial::judge::{decisions, limit_of};
 use crate::units::format_duration;
 
@@ -58,12 +57,12 @@ impl Args {
 
     /// Guards until the trial ends, or stands by until a signal.
     ///
-    /// Errors: those of [`guard::run`], also written to the kernel's log.
+    /// Errors: those of [`guard::run`], also written to the system's log.
     pub fn run(&self) -> Result<()> {
         let (Some(trial), Some(starter)) = (self.trial, self.starter) else { return stand_by() };
         let guarded = guard::run(trial, starter, naming::layouts);
         if let Err(error) = &guarded {
-            let _ = fs::write(KERNEL_LOG, format!("<3>tccc: the guard of a trial failed: {error:#}\n"));
+            system_log::write(Severity::Error, &format!("the guard of a trial failed: {error:#}"));
         }
         guarded
     }

@@ -20,15 +20,16 @@ use crate::kernel::probe::Features;
 use crate::kernel::{congestion, namespaces, process};
 use crate::loader::survey;
 use crate::policy::change;
+use crate::policy::ending::TrialEnding;
 use crate::policy::record::PolicyRecord;
 use crate::policy::rule::Rule;
 use crate::serve::{
-    self, AccessToken, ArmShare, ExporterSettings, Listen, PolicyNow, Pulse, ReadSituation, Registered, Situation,
-    Trials,
+    self, AccessToken, ArmShare, ExporterSettings, LastTrial, Listen, PolicyNow, Pulse, ReadSituation, Registered,
+    Situation, Trials,
 };
 use crate::state::Store;
 use crate::trace::cost;
-use crate::trial::journal;
+use crate::trial::journal::{self, TrialEnd};
 use crate::units::time_within;
 
 const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9444);
@@ -181,10 +182,19 @@ fn look() -> ReadSituation {
     Box::new(move || {
         let costs = features.as_ref().and_then(|features| cost::costs(features).ok()).unwrap_or_default();
         let registered = features.as_ref().map(registered).unwrap_or_default();
-        let ended =
-            journal::last().map(|end| format!("trial of {} was {}: {}", end.subject.phrase(), end.result, end.why));
-        (Situation { registered, default: congestion::default().ok(), policy: policy_now(), ended }, costs)
+        let last = journal::last();
+        let ended = last.as_ref().map(|TrialEnd { subject, ending, .. }| {
+            format!("trial of {} was {}: {}", subject.phrase(), ending.verdict(), ending.reason())
+        });
+        let default = congestion::default().ok();
+        let last_trial = last.map(|end| last_trial(&end.ending));
+        (Situation { registered, default, policy: policy_now(), ended, last_trial }, costs)
     })
+}
+
+fn last_trial(ending: &TrialEnding) -> LastTrial {
+    let limits = ending.counts().map(|(shown, count)| (shown.name(), count as u64));
+    LastTrial { result: ending.result.to_string(), limits: limits.to_vec() }
 }
 
 /// `None` without a policy, or if its record cannot be read.

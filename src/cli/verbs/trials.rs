@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cli::output::SCHEMA;
 use crate::kernel::clock;
+use crate::policy::ending::LimitAtEnd;
 use crate::policy::record::{PolicyRecord, TrialRecord};
 use crate::policy::rule::{Arm, GuardLimit, RolloutStep, Rule};
 use crate::serve::{TrialHistory, Trials};
@@ -83,7 +84,10 @@ impl Trials for HostTrials {
         let last = journal::last().map(|end| {
             let mut value = serde_json::to_value(&end).unwrap_or_default();
             value["title"] = end.subject.phrase().into();
-            let incident = end.incident.as_deref().filter(|folder| folder.join(DOCUMENT).is_file());
+            value["verdict"] = end.ending.verdict().into();
+            value["shown"] = end.ending.limits.iter().map(LimitAtEnd::phrase).collect();
+            value["reason"] = end.ending.reason().into();
+            let incident = end.ending.incident.as_deref().filter(|folder| folder.join(DOCUMENT).is_file());
             value["incident_name"] = incident.and_then(name_of).into();
             value
         });

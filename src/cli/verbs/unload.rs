@@ -147,12 +147,12 @@ impl Args {
 
 /// Removes the policy with its algorithms and ends its trial; returns whether there was anything to remove.
 fn remove_policy(out: &mut impl Write) -> Result<bool> {
-    let removed = gate::remove_policy(false, gate::REMOVED)?;
+    let removed = gate::remove_policy(false, gate::removed())?;
     if removed.was_there {
         writeln!(out, "the policy is removed")?;
     }
     removed.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unregistered"))?;
-    Ok(removed.was_there || !removed.unloaded.is_empty())
+    removed.whole().map(|removed| removed.was_there || !removed.unloaded.is_empty())
 }
 
 /// `2 sockets and 1 listening socket`.

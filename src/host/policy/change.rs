@@ -44,6 +44,15 @@ pub struct Removed {
     pub unloaded: Vec<String>,
     /// `None` if open connections were not moved.
     pub moves: Option<Moves>,
+    /// Why an algorithm that was loaded for it stays.
+    pub left: Option<anyhow::Error>,
+}
+
+impl Removed {
+    /// Errors: an algorithm that was loaded for the policy stays.
+    pub fn whole(mut self) -> Result<Self> {
+        self.left.take().map_or(Ok(self), Err)
+    }
 }
 
 /// Loads the algorithms that the rules name and puts the rules into effect. With `live`, also for open connections.
@@ -153,7 +162,11 @@ pub(in crate::host) fn remove(live: bool, base: Base) -> Result<Removed> {
         generation::forget_labels(&store.lock(LockSubject::Policy)?, pins)?;
     }
     let moves = shared.map(|shared| sweep::move_all(&RuleTables::default(), &shared)).transpose()?;
-    Ok(Removed { was_there, unloaded: unload_unneeded()?, moves })
+    let (unloaded, left) = match unload_unneeded() {
+        Ok(unloaded) => (unloaded, None),
+        Err(error) => (Vec::new(), Some(error)),
+    };
+    Ok(Removed { was_there, unloaded, moves, left })
 }
 
 /// Applies a generation's rules to open connections.

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, ensure};
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use super::label::LabelReader;
 use super::pins::{PROGRAM, PolicyPins};
 use super::program::{self, Lease, LoadedPolicy};
-use super::record::{GenerationRecord, PolicyRecord, TrialRecord, TrialSubject};
+use super::record::{GenerationRecord, PolicyOrigin, PolicyRecord, TrialRecord, TrialSubject};
 use super::resolve;
 use super::rule::Policy;
 use super::table::RuleTables;
@@ -31,7 +31,7 @@ const LEFT: &str = "the policy is no longer in effect, but parts of it are left"
 pub struct NewGeneration<'a> {
     /// Includes the rules of a trial.
     pub policy: &'a Policy,
-    pub file: Option<&'a Path>,
+    pub origin: &'a PolicyOrigin,
     pub role: GenerationRole,
     pub base: Base,
 }
@@ -100,7 +100,8 @@ pub(in crate::host) fn apply(locked: &Locked, new: NewGeneration) -> Result<Gene
         number,
         program_id: 0,
         since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        file: new.file.map(PathBuf::from),
+        file: new.origin.file.clone(),
+        by: new.origin.by.clone(),
         policy: new.policy.clone(),
         cgroup: root.clone(),
     };
@@ -242,11 +243,36 @@ pub fn refuse_beside_another(pins: &PolicyPins, record: &PolicyRecord) -> Result
     Err(Failure::failed(what).hint("`tccc policy remove` detaches it; then apply again"))
 }
 
+/// Refuses a change of a policy or trial whose pins cannot be opened here.
+///
+/// Errors: there is one. The hint says where its pins are.
+pub fn refuse_elsewhere(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Result<(), Failure> {
+    if decides_elsewhere(pins, record).is_none() {
+        return Ok(());
+    }
+    let trial = record.trial.iter().chain(&record.next_trial).find(|trial| trial.guard.lives());
+    let place = match trial {
+        Some(trial) => format!("in that of its guard: `nsenter --target {} --mount tccc …`", trial.guard.pid),
+        None => "where it was applied".to_owned(),
+    };
+    let what = "cannot change the policy: its pins are not in the BPF file system mounted here; nothing is changed";
+    let hint =
+        format!("run the command in another mount namespace, {place}; or `tccc policy remove` detaches the policy");
+    Err(Failure::failed(what).hint(hint))
+}
+
 /// Removes what interrupted commands left: generations that neither decide nor wait behind a trial. Returns the record.
 ///
 /// Errors: the record is damaged; not permitted.
 pub(in crate::host) fn settle(locked: &Locked, pins: &PolicyPins) -> Result<PolicyRecord> {
+    let (record, cleared) = settled(locked, pins)?;
+    cleared.map(|()| record)
+}
+
+/// The record as it is to be, and whether everything else is so now.
+fn settled(locked: &Locked, pins: &PolicyPins) -> Result<(PolicyRecord, Result<()>)> {
     let read = PolicyRecord::read(locked.store())?;
+    refuse_elsewhere(Some(pins), &read)?; // what decides would look like something left over
     let mut record = read.clone();
     let active = active(pins, &record);
     // Only the trial of the generation that decides is running. Any other never began or is over.
@@ -255,15 +281,14 @@ pub(in crate::host) fn settle(locked: &Locked, pins: &PolicyPins) -> Result<Poli
     let waiting = record.trial.as_ref().and_then(|trial| trial.previous);
     let is_needed = |number: u32| Some(number) == active || Some(number) == waiting;
     let unneeded: Vec<u32> = pins.generations().into_iter().filter(|&number| !is_needed(number)).collect();
-    for number in unneeded {
-        pins.remove_generation(number)?;
-    }
     record.generations.retain(|generation| is_needed(generation.number));
-    clear_unused(pins, &mut record)?;
-    if record != read || record.generations.is_empty() {
-        record.write(locked)?;
-    }
-    Ok(record)
+    let clear = || {
+        unneeded.into_iter().try_for_each(|number| pins.remove_generation(number))?;
+        clear_unused(pins, &mut record)?;
+        if record != read || record.generations.is_empty() { record.write(locked) } else { Ok(()) }
+    };
+    let cleared = clear();
+    Ok((record, cleared))
 }
 
 /// Removes pins that no generation of the record needs.
@@ -337,25 +362,37 @@ fn detach_unpinned(record: &PolicyRecord) -> Result<()> {
     }
 }
 
-/// Makes the previous generation decide again, and removes the one on trial. Returns the trial if there was one.
+/// Makes the previous generation decide again, and removes the one on trial. Calls `decided` in between.
+///
+/// A failure after that, for example because the disk is full, is the inner result. The next command clears the rest.
 ///
 /// Errors: not permitted; the previous generation is gone.
-pub(in crate::host) fn revert(locked: &Locked, pins: &PolicyPins) -> Result<Option<TrialRecord>> {
-    let mut record = settle(locked, pins)?;
-    let Some(trial) = record.trial.take() else { return Ok(None) };
-    match trial.previous {
+pub(in crate::host) fn revert(locked: &Locked, pins: &PolicyPins, decided: impl FnOnce()) -> Result<Result<()>> {
+    let (mut record, _) = settled(locked, pins)?; // what was not written now is written below
+    let Some(trial) = record.trial.take() else {
+        decided();
+        return Ok(Ok(()));
+    };
+    let removed = match trial.previous {
         Some(previous) => {
             let program = |number| program_of(number, &record, pins);
-            swap(&program(trial.generation)?, &program(previous)?, pins)?;
+            swap(&program(trial.generation)?, &program(previous)?, pins).map(Ok)?
         }
-        None if trial.subject == TrialSubject::Policy => pins.detach()?,
-        None => forget(pins, &mut record)?,
-    }
+        None => {
+            let removed =
+                if trial.subject == TrialSubject::Policy { pins.detach() } else { forget(pins, &mut record) };
+            match removed {
+                Err(error) if linked(pins).is_some() => return Err(error),
+                removed => removed,
+            }
+        }
+    };
     fault::point("revert.swapped");
+    decided();
     record.generations.retain(|generation| Some(generation.number) == trial.previous);
-    record.write(locked)?;
+    let written = record.write(locked);
     fault::point("revert.noted");
-    settle(locked, pins)?;
+    let settled = settle(locked, pins).map(drop);
     fault::point("revert.cleared");
-    Ok(Some(trial))
+    Ok(removed.and(written).and(settled))
 }

@@ -4,16 +4,17 @@
 //! generation decides: the cgroup's link shows that.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::ending::TrialEnding;
 use super::rule::Policy;
 use crate::failure::Failure;
 use crate::kernel::io_error;
 use crate::kernel::process::Process;
-use crate::state::{Locked, Store};
+use crate::state::{Locked, Requester, Store};
 
 pub const RECORD_SCHEMA: u32 = 1;
 /// The most arms that labels distinguish. The oldest arms that no generation has are forgotten.
@@ -43,10 +44,37 @@ pub struct GenerationRecord {
     pub since: String,
     /// `None` if only a trial of a default or an upgrade made the policy.
     pub file: Option<PathBuf>,
+    /// Who applied the policy. `None` in records of earlier versions.
+    #[serde(default)]
+    pub by: Option<Requester>,
     /// Includes the rules that a trial adds.
     pub policy: Policy,
     /// The policy decides connections in this cgroup and below.
     pub cgroup: PathBuf,
+}
+
+/// Where a policy comes from. A trial that adds a rule does not change it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyOrigin {
+    pub file: Option<PathBuf>,
+    pub by: Option<Requester>,
+}
+
+impl PolicyOrigin {
+    /// Of a policy that a command applies, from a file or without one.
+    pub fn command(file: Option<&Path>) -> Self {
+        PolicyOrigin { file: file.map(PathBuf::from), by: Some(Requester::command()) }
+    }
+
+    pub fn declaration(folder: &Path, file: &Path) -> Self {
+        PolicyOrigin { file: Some(file.to_owned()), by: Some(Requester::declaration(folder)) }
+    }
+
+    /// Of a generation that another one replaces for the same policy. Without one, of this command.
+    pub fn of(generation: Option<&GenerationRecord>) -> Self {
+        let known = |it: &GenerationRecord| PolicyOrigin { file: it.file.clone(), by: it.by.clone() };
+        generation.map_or_else(|| PolicyOrigin::command(None), known)
+    }
 }
 
 /// The arm that a number in labels stands for.
@@ -81,6 +109,9 @@ pub struct TrialRecord {
     /// A person confirmed the trial. If that command is killed, the guard or the next command finishes its work.
     #[serde(default)]
     pub confirmed: bool,
+    /// The trial is about to be reverted. If that process is killed, the guard or the next command finishes its work.
+    #[serde(default)]
+    pub ending: Option<TrialEnding>,
     /// SHA-256 of the rules when the trial began.
     #[serde(default)]
     pub policy: Option<String>,
@@ -107,6 +138,9 @@ pub struct RuleProgress {
     /// Start of the step, CLOCK_BOOTTIME, nanoseconds.
     pub since_ns: u64,
     pub state: RuleState,
+    /// Limits that the step before showed to hold, such as `retransmitted<1.2x for dtcp`.
+    #[serde(default)]
+    pub shown: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use super::{progress, standing};
 use crate::kernel::clock;
 use crate::policy::change;
 use crate::policy::generation::{self, Base, GenerationRole, NewGeneration};
-use crate::policy::record::{RuleProgress, TrialRecord};
+use crate::policy::record::{PolicyOrigin, RuleProgress, TrialRecord};
 use crate::state::Locked;
 
 /// Writes the rules' progress. If a share rises, a new generation decides from now on.
@@ -32,8 +32,8 @@ pub fn change_progress(_trial: &Locked, seen: &TrialRecord, rules: Vec<RuleProgr
         let generation = record.generation(seen.generation).cloned().context("find the generation on trial")?;
         let policy = progress::at_progress(&generation.policy, &trial.rules);
         let role = GenerationRole::Continues { trial, until_ns };
-        let file = generation.file.as_deref();
-        generation::apply(&locked, NewGeneration { policy: &policy, file, role, base: Base::Any })?
+        let origin = &PolicyOrigin::of(Some(&generation));
+        generation::apply(&locked, NewGeneration { policy: &policy, origin, role, base: Base::Any })?
     };
     if seen.live {
         change::move_open(&applied)?;

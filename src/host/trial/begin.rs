@@ -1,6 +1,5 @@
 //! Begins a trial: starts its guard first, then applies the generation on trial.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use crate::kernel::clock;
 use crate::kernel::process::{Detached, Process};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{Base, GenerationRole, NewGeneration};
-use crate::policy::record::{RuleProgress, RuleState, TrialRecord, TrialSubject};
+use crate::policy::record::{PolicyOrigin, RuleProgress, RuleState, TrialRecord, TrialSubject};
 use crate::policy::rule::{Policy, Portion, Rule, RuleTrial};
 use crate::policy::{file, resolve};
 use crate::state::Store;
@@ -52,7 +51,7 @@ pub struct ShareTrial {
 /// Errors: another trial is running; this kernel does not count the metric of a limit; those of [`change::apply`]. The
 /// algorithms loaded for the trial are then unloaded.
 /// Side effects: those of [`change::apply`], and a process that lives as long as the trial.
-pub fn begin(plan: &TrialPlan, file: Option<&Path>, guard: &mut Command) -> Result<Applied> {
+pub fn begin(plan: &TrialPlan, origin: &PolicyOrigin, guard: &mut Command) -> Result<Applied> {
     let ready = resolve::check_limits(&plan.policy).and_then(|()| end::sweep());
     let ready =
         ready.and_then(|()| Ok(interrupt::check(|| format!("the trial of {} did not begin", plan.subject.phrase()))?));
@@ -64,7 +63,7 @@ pub fn begin(plan: &TrialPlan, file: Option<&Path>, guard: &mut Command) -> Resu
         let trial = trial_of(plan, began_ns, guard.process);
         let deadline_ns = trial.deadline_ns;
         let applied = change::apply(
-            NewGeneration { policy: &plan.policy, file, role: GenerationRole::Begins(trial), base: plan.base },
+            NewGeneration { policy: &plan.policy, origin, role: GenerationRole::Begins(trial), base: plan.base },
             plan.live,
         )?;
         fault::point("trial.begun");
@@ -84,7 +83,8 @@ fn start_guard(command: &mut Command, began_ns: u64) -> Result<Detached> {
 
 fn trial_of(plan: &TrialPlan, began_ns: u64, guard: Process) -> TrialRecord {
     let state = RuleState::Judged;
-    let first = |rule: &Rule| RuleProgress { rule: rule.name.clone(), step: 0, since_ns: began_ns, state };
+    let first =
+        |rule: &Rule| RuleProgress { rule: rule.name.clone(), step: 0, since_ns: began_ns, state, shown: Vec::new() };
     TrialRecord {
         subject: plan.subject.clone(),
         began_ns,

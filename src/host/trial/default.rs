@@ -11,7 +11,7 @@ use crate::kernel::probe::Features;
 use crate::loader::{self, LoadedAlgorithm, Request};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::Base;
-use crate::policy::record::TrialSubject;
+use crate::policy::record::{PolicyOrigin, TrialSubject};
 
 /// Loads an algorithm, and adds a rule that gives it to a share of the connections that choose none.
 ///
@@ -33,7 +33,7 @@ pub fn on_trial(
 fn begin_for(name: &str, trial: &ShareTrial, guard: &mut Command) -> Result<Applied> {
     let current = change::current()?;
     let base = Base::of(current.as_ref());
-    let file = current.as_ref().and_then(|generation| generation.file.clone());
+    let origin = PolicyOrigin::of(current.as_ref());
     let rules = current.map(|generation| generation.policy).unwrap_or_default();
     let policy = overlay::with_default(&rules, name, Some(trial.limits.clone()), trial.portion)?;
     let plan = TrialPlan {
@@ -44,7 +44,7 @@ fn begin_for(name: &str, trial: &ShareTrial, guard: &mut Command) -> Result<Appl
         live: false,
         loaded: vec![name.to_owned()],
     };
-    begin(&plan, file.as_deref(), guard)
+    begin(&plan, &origin, guard)
 }
 
 /// Unloads an algorithm whose trial could not begin. Returns why it could not.

@@ -3,63 +3,53 @@
 //! The decision about connections changes first, and everything else is cleared afterwards. If a command is killed in
 //! between, the next command or the guard continues.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 
-use super::journal::{TrialEnd, TrialResult};
+use super::journal::TrialEnd;
 use super::standing::Over;
-use super::{journal, standing, swap, view};
+use super::{journal, shown, standing, swap, view};
 use crate::failure::Failure;
 use crate::fault;
 use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
+use crate::kernel::system_log::{self, Severity};
 use crate::loader;
 use crate::policy::change::{self, Removed};
+use crate::policy::ending::TrialEnding;
 use crate::policy::generation::{self, Base, GenerationRole, NewGeneration};
 use crate::policy::needs::PolicyNeeds;
 use crate::policy::pins::PolicyPins;
-use crate::policy::record::{PolicyRecord, TrialRecord, TrialSubject};
+use crate::policy::record::{self, PolicyOrigin, PolicyRecord, TrialRecord, TrialSubject};
 use crate::policy::sweep::{self, SweepParts};
 use crate::policy::table::RuleTables;
 use crate::state::pins::Pins;
-use crate::state::{LockSubject, Locked, Record, Store};
+use crate::state::{LockSubject, Locked, Record, Requester, Store};
 
 /// A guard that is not stopped ends within this time after a signal.
 const GUARD_GONE_WITHIN: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(5);
-pub const REMOVED: &str = "the policy was removed";
 pub(super) const CONFIRMED: &str = "a person confirmed it";
 
-/// How a trial ends, and why.
-#[derive(Debug, Clone)]
-pub(super) struct Ending {
-    result: TrialResult,
-    why: String,
-    incident: Option<PathBuf>,
+/// A trial that was reverted. Connections are decided as before, even if something of it could not be cleared.
+pub(super) struct Reverted {
+    end: TrialEnd,
+    pub rest: Result<()>,
 }
 
-impl Ending {
-    /// `folder` is for the facts about a crossed limit.
-    pub fn with_incident(self, folder: Option<PathBuf>) -> Self {
-        Ending { incident: folder, ..self }
+impl Reverted {
+    /// Errors: something could not be cleared.
+    fn whole(self) -> Result<TrialEnd> {
+        let what = || format!("clear the trial of {}, which is over", self.end.subject.phrase());
+        self.rest.with_context(what).map(|()| self.end)
     }
+}
 
-    fn kept(why: impl Into<String>) -> Self {
-        Ending { result: TrialResult::Kept, why: why.into(), incident: None }
-    }
-
-    pub fn reverted(why: impl Into<String>) -> Self {
-        Ending { result: TrialResult::Reverted, ..Ending::kept(why) }
-    }
-
-    pub fn interrupted(why: impl Into<String>) -> Self {
-        Ending { result: TrialResult::Interrupted, ..Ending::kept(why) }
-    }
-
-    fn of(over: Over) -> Self {
-        if over == Over::TooLate { Ending::reverted(over.to_string()) } else { Ending::interrupted(over.to_string()) }
+fn ending_of(over: Over) -> TrialEnding {
+    match over {
+        Over::TooLate => TrialEnding::reverted(over.to_string()),
+        Over::GuardStopped | Over::GuardDied | Over::CommandKilled => TrialEnding::interrupted(over.to_string()),
     }
 }
 
@@ -67,39 +57,51 @@ impl Ending {
 ///
 /// Errors: not permitted; the previous generation is gone.
 pub fn abort() -> Result<Option<TrialEnd>> {
-    revert_where(|_| true, Ending::reverted("a person ended it"))
+    let ending = TrialEnding::reverted("a person ended it").by(Requester::command());
+    revert_where(|_| true, ending)?.map(Reverted::whole).transpose()
 }
 
 /// Reverts the running trial without a judgement. `None` without a trial.
 ///
 /// Errors: as [`abort`].
 pub fn interrupt(why: &str) -> Result<Option<TrialEnd>> {
-    revert_where(|_| true, Ending::interrupted(why))
+    let ending = TrialEnding::interrupted(why).by(Requester::command());
+    revert_where(|_| true, ending)?.map(Reverted::whole).transpose()
 }
 
 /// Reverts the running trial if it is the one that is meant.
-pub(super) fn revert_where(is_meant: impl Fn(&TrialRecord) -> bool, ending: Ending) -> Result<Option<TrialEnd>> {
+pub(super) fn revert_where(is_meant: impl Fn(&TrialRecord) -> bool, ending: TrialEnding) -> Result<Option<Reverted>> {
     let lock = standing::lock()?;
-    let Some(trial) = standing::current()?.filter(is_meant) else { return Ok(None) };
-    let end = revert_locked(&lock, &trial, ending)?;
+    let Some(trial) = standing::within_reach()?.filter(is_meant) else { return Ok(None) };
+    let reverted = revert_locked(&lock, &trial, ending)?;
     dismiss(lock, &trial);
-    Ok(Some(end))
+    Ok(Some(reverted))
 }
 
-/// Once the previous generation decides again, later steps run even if one fails. Returns the first failure at the end.
-fn revert_locked(_trial: &Locked, trial: &TrialRecord, ending: Ending) -> Result<TrialEnd> {
+/// Once the previous generation decides again, later steps run even if one fails.
+///
+/// Errors: the previous generation does not decide.
+fn revert_locked(_trial: &Locked, trial: &TrialRecord, ending: TrialEnding) -> Result<Reverted> {
     let store = Store::of_host();
+    let ending = with_limits(trial, ending);
+    if trial.ending.is_none() {
+        let _ = standing::note(trial, |noted| noted.ending = Some(ending.clone())); // the disk may be full
+    }
     let pins = PolicyPins::of(Pins::writable()?);
     // Held open, because the labels of open connections outlive the policy's pins.
     let shared = trial.live.then(|| change::shared(&pins, trial.generation).ok()).flatten();
-    generation::revert(&store.lock(LockSubject::Policy)?, &pins)?;
+    let mut end = None;
+    let locked = store.lock(LockSubject::Policy)?;
+    let cleared = generation::revert(&locked, &pins, || end = Some(finish(trial, ending)))?;
+    drop(locked);
     let rest = [
+        cleared,
         shared.map_or(Ok(()), |shared| take_back(&shared)).context("move open connections back"),
         unload_all(&trial.loaded),
         change::unload_unneeded().map(drop),
     ];
-    let end = finish(trial, ending);
-    rest.into_iter().collect::<Result<Vec<()>>>().map(|_| end)
+    let rest = rest.into_iter().collect::<Result<Vec<()>>>().map(drop);
+    Ok(Reverted { end: end.context("note the end of the trial")?, rest })
 }
 
 /// Gives open connections what the previous policy says. Without one, gives back the algorithms that they had.
@@ -128,7 +130,7 @@ pub(in crate::host) fn unload_all(names: &[String]) -> Result<()> {
 pub(super) fn undo_begin(lock: &Locked, began_ns: u64, loaded: &[String]) -> Result<()> {
     if let Some(trial) = standing::current()?.filter(|trial| trial.began_ns == began_ns) {
         let trial = TrialRecord { policy: None, ..trial }; // it says nothing about its rules
-        revert_locked(lock, &trial, Ending::interrupted("it could not begin"))?;
+        revert_locked(lock, &trial, TrialEnding::interrupted("it could not begin"))?.whole()?;
     }
     unload_all(loaded)
 }
@@ -160,29 +162,39 @@ pub fn clear_over() -> Result<Option<String>> {
 fn clear() -> Result<()> {
     let lock = standing::lock()?;
     let Some((trial, why)) = standing::over(&PolicyRecord::read(&Store::of_host())?)? else { return Ok(()) };
-    if trial.confirmed && Features::probe().and_then(|features| carry_out(&trial, &features)).is_ok() {
-        finish(&trial, Ending::kept(CONFIRMED));
+    let kept = with_limits(&trial, TrialEnding::kept(CONFIRMED));
+    let rest = if trial.confirmed && Features::probe().and_then(|features| carry_out(&trial, &features)).is_ok() {
+        finish(&trial, kept);
+        Ok(())
     } else {
-        revert_locked(&lock, &trial, Ending::of(why))?;
-    }
+        let noted = trial.ending.clone();
+        revert_locked(&lock, &trial, noted.unwrap_or_else(|| ending_of(why)))?.rest
+    };
     dismiss(lock, &trial);
-    Ok(())
+    rest
+}
+
+/// The ending of a trial whose policy a person removes.
+pub fn removed() -> TrialEnding {
+    TrialEnding::interrupted("the policy was removed").by(Requester::command())
 }
 
 /// Removes the policy, and interrupts its trial if one is running.
 ///
 /// Errors: as [`change::remove`].
-pub fn remove_policy(live: bool, why: &str) -> Result<Removed> {
-    if PolicyPins::of_host().is_none() {
+pub fn remove_policy(live: bool, ending: TrialEnding) -> Result<Removed> {
+    let store = Store::of_host();
+    if PolicyPins::of_host().is_none() && !record::path(&store).exists() {
         return change::remove(live, Base::Any);
     }
     let lock = standing::lock()?;
-    let record = PolicyRecord::read(&Store::of_host()).unwrap_or_default(); // a damaged record is removed with the rest
+    let record = PolicyRecord::read(&store).unwrap_or_default(); // a damaged record is removed with the rest
     let trial = record.trial.or(record.next_trial);
-    let removed = change::remove(live, Base::Any)?;
-    if let Some(trial) = &trial {
-        unload_all(&trial.loaded)?;
-        finish(trial, Ending::interrupted(why));
+    let ending = trial.as_ref().map(|trial| with_limits(trial, ending));
+    let mut removed = change::remove(live, Base::Any)?;
+    if let (Some(trial), Some(ending)) = (&trial, ending) {
+        finish(trial, ending);
+        removed.left = removed.left.or(unload_all(&trial.loaded).err());
         dismiss(lock, trial);
     } else {
         drop(lock);
@@ -198,28 +210,32 @@ pub fn keep(name: Option<&str>, features: &Features) -> Result<TrialEnd> {
     let is_meant = |trial: &TrialRecord| name.is_none_or(|name| trial.subject.name() == name);
     let what = name.map_or("nothing is on trial".to_owned(), |name| format!("\"{name}\" is not on trial"));
     let nothing_waits = || Failure::failed(what).hint("`tccc status` shows what is loaded and what is on trial");
-    keep_where(is_meant, CONFIRMED, features)?.ok_or_else(|| nothing_waits().into())
+    let ending = TrialEnding::kept(CONFIRMED).by(Requester::command());
+    keep_where(is_meant, ending, features)?.ok_or_else(|| nothing_waits().into())
 }
 
 /// Like [`keep`], but only the trial that is meant. `None` if there is no such trial.
 pub(super) fn keep_where(
     is_meant: impl Fn(&TrialRecord) -> bool,
-    why: &str,
+    ending: TrialEnding,
     features: &Features,
 ) -> Result<Option<TrialEnd>> {
     let lock = standing::lock()?;
-    let Some(trial) = standing::current()?.filter(is_meant) else { return Ok(None) };
-    if let Some(over) = standing::why_over(&trial)?.filter(|_| !trial.confirmed) {
-        revert_locked(&lock, &trial, Ending::of(over))?;
+    let Some(trial) = standing::within_reach()?.filter(is_meant) else { return Ok(None) };
+    let over = standing::why_over(&trial)?.filter(|_| !trial.confirmed).map(ending_of);
+    if let Some(over) = trial.ending.clone().or(over) {
+        let what = format!("too late to confirm {}: {}", trial.subject.phrase(), over.why);
+        let reverted = revert_locked(&lock, &trial, over)?;
         dismiss(lock, &trial);
-        let what = format!("too late to confirm {}: {over}", trial.subject.phrase());
+        reverted.rest?;
         return Err(Failure::failed(what).hint("begin the trial again, with more time").into());
     }
+    let ending = with_limits(&trial, ending);
     // After a kill from here on, the guard or the next command keeps the trial.
     standing::note(&trial, |noted| noted.confirmed = true)?;
     fault::point("confirm.noted");
     carry_out(&trial, features).inspect_err(|_| drop(standing::note(&trial, |noted| noted.confirmed = false)))?;
-    let end = finish(&trial, Ending::kept(why));
+    let end = finish(&trial, ending);
     dismiss(lock, &trial);
     Ok(Some(end))
 }
@@ -242,12 +258,13 @@ fn carry_out(trial: &TrialRecord, features: &Features) -> Result<()> {
 fn conclude() -> Result<()> {
     {
         let (locked, record) = standing::settled()?;
-        let trial = record.trial.as_ref().context("find the trial")?;
+        // A command that was killed may have made them permanent already.
+        let Some(trial) = &record.trial else { return Ok(()) };
         let generation = record.generation(trial.generation).context("find the generation on trial")?;
         let mut policy = generation.policy.clone();
         policy.rules.iter_mut().for_each(|rule| rule.trial = None);
-        let (file, role) = (generation.file.as_deref(), GenerationRole::Concludes);
-        generation::apply(&locked, NewGeneration { policy: &policy, file, role, base: Base::Any })?;
+        let (origin, role) = (&PolicyOrigin::of(Some(generation)), GenerationRole::Concludes);
+        generation::apply(&locked, NewGeneration { policy: &policy, origin, role, base: Base::Any })?;
     }
     fault::point("confirm.swapped");
     change::unload_unneeded().map(drop)
@@ -265,28 +282,34 @@ fn stay(name: &str) -> Result<()> {
 pub(super) fn swap_back() -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock(LockSubject::Policy)?;
-    generation::revert(&locked, &PolicyPins::of(Pins::writable()?))?;
+    generation::revert(&locked, &PolicyPins::of(Pins::writable()?), || {})??;
     fault::point("confirm.swapped");
     Ok(())
 }
 
 /// Writes the end of the trial to the journal. A failure to write it does not matter.
-fn finish(trial: &TrialRecord, ending: Ending) -> TrialEnd {
-    let Ending { result, why, incident } = ending;
+fn finish(trial: &TrialRecord, ending: TrialEnding) -> TrialEnd {
     let steps = trial.rules.iter().map(|progress| (progress.rule.clone(), progress.step));
     let end = TrialEnd {
         subject: trial.subject.clone(),
         generation: trial.generation,
         began_ns: trial.began_ns,
-        result,
         at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        why,
-        incident,
+        ending,
         policy: trial.policy.clone(),
         steps: Some(steps.collect()),
     };
-    let _ = journal::note(&end);
+    if let Err(error) = journal::note(&end) {
+        let what = format!("the end of the trial of {} is not recorded: {error:#}", end.subject.phrase());
+        system_log::write(Severity::Error, &what);
+    }
     end
+}
+
+/// Adds what the guard's latest look showed, unless the ending says what was shown.
+fn with_limits(trial: &TrialRecord, ending: TrialEnding) -> TrialEnding {
+    let limits = if ending.limits.is_empty() { shown::by_latest_look(trial) } else { ending.limits };
+    TrialEnding { limits, ..ending }
 }
 
 /// Ends the guard of a trial that is over, and removes its files. In the guard's own process, does nothing: the guard

@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use self::watch::{Tick, TrialWatch};
-use super::end::{self, Ending};
-use super::view;
+use super::{end, view};
 use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
+use crate::policy::ending::TrialEnding;
 use crate::policy::generation;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{self, GenerationRecord, PolicyRecord, TrialRecord};
@@ -48,7 +48,7 @@ pub fn run(began_ns: u64, starter: Process, layouts: fn() -> Layouts) -> Result<
             return;
         }
         // Ends the trial at once. If this fails too, the lease runs out.
-        let ending = Ending::interrupted(format!("its guard failed: {error:#}"));
+        let ending = TrialEnding::interrupted(format!("its guard failed: {error:#}"));
         let _ = end::revert_where(|trial| trial.began_ns == began_ns, ending);
     });
     view::tidy();
@@ -103,7 +103,7 @@ impl Guard {
         self.cache.refresh()?;
         let Some((trial, generation)) = self.cache.trial(self.began_ns) else { return Ok(Tick::Over) };
         if self.stop.load(Ordering::Relaxed) {
-            let ending = Ending::interrupted("its guard received a signal to end");
+            let ending = TrialEnding::interrupted("its guard received a signal to end");
             return end::revert_where(is_own, ending).map(|_| Tick::Over);
         }
         let record = &self.cache.record;
@@ -114,11 +114,15 @@ impl Guard {
         let watch = self.watch.as_mut().context("find the state of the guard")?;
         if let Some(gap) = watch.renew(trial)? {
             let why = format!("its guard did not run for {:.0} s, and the lease expired", gap.as_secs_f64());
-            return end::revert_where(is_own, Ending::interrupted(why)).map(|_| Tick::Over);
+            return end::revert_where(is_own, TrialEnding::interrupted(why)).map(|_| Tick::Over);
         }
         if trial.confirmed {
             // The command that confirmed the trial holds the lock. If it was killed, this finishes its work.
-            return end::keep_where(is_own, end::CONFIRMED, &Features::probe()?).map(|_| Tick::Over);
+            let ending = TrialEnding::kept(end::CONFIRMED);
+            return end::keep_where(is_own, ending, &Features::probe()?).map(|_| Tick::Over);
+        }
+        if let Some(ending) = &trial.ending {
+            return end::revert_where(is_own, ending.clone()).map(|_| Tick::Over);
         }
         watch.act(trial, generation, record)
     }

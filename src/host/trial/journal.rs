@@ -6,9 +6,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use derive_more::Display;
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::system_log::{self, Severity};
+use crate::policy::ending::{TrialEnding, TrialResult};
 use crate::policy::record::TrialSubject;
 
 /// Set by systemd for a service.
@@ -18,8 +19,6 @@ const STATE_FOLDER: &str = "/var/lib/tccc";
 const KEPT: usize = 200;
 /// Lines of the older half that are kept.
 const KEPT_OF_POLICIES: usize = 100;
-/// Accepts lines for the kernel's log.
-pub const KERNEL_LOG: &str = "/dev/kmsg";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialEnd {
@@ -28,32 +27,16 @@ pub struct TrialEnd {
     /// Start of the trial, CLOCK_BOOTTIME, nanoseconds. 0 in lines of earlier versions.
     #[serde(default)]
     pub began_ns: u64,
-    pub result: TrialResult,
     /// RFC 3339.
     pub at: String,
-    pub why: String,
-    /// The incident's folder if a limit was crossed.
-    pub incident: Option<PathBuf>,
+    #[serde(flatten)]
+    pub ending: TrialEnding,
     /// SHA-256 of the rules on trial. `None` if the trial could not begin.
     #[serde(default)]
     pub policy: Option<String>,
     /// The step of each rule at the end, from 0. `None` in lines of earlier versions.
     #[serde(default)]
     pub steps: Option<BTreeMap<String, usize>>,
-}
-
-/// How a trial ended. The first two are judgements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TrialResult {
-    #[display("kept")]
-    Kept,
-    /// A limit was crossed or undecided at the deadline, nobody confirmed the trial in time, or a person aborted it.
-    #[display("reverted")]
-    Reverted,
-    /// The trial could not go on, for example because its guard died or the policy was removed.
-    #[display("interrupted")]
-    Interrupted,
 }
 
 /// Earlier versions wrote these interruptions as reverted. Shape: each is the beginning of a reason.
@@ -78,7 +61,7 @@ fn text() -> String {
     fs::read(path()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// Adds the end of a trial to the journal, which `tccc status` reads, and to the kernel's log. The first end of a trial
+/// Adds the end of a trial to the journal, which `tccc status` reads, and to the system's log. The first end of a trial
 /// is its only one.
 ///
 /// Errors: the folder cannot be written.
@@ -87,8 +70,7 @@ pub fn note(end: &TrialEnd) -> Result<()> {
     if end.began_ns != 0 && ends(&text).any(|other| other.began_ns == end.began_ns && other.subject == end.subject) {
         return Ok(());
     }
-    let line = format!("<5>tccc: the trial of {} is over: {}\n", end.subject.phrase(), end.why);
-    let _ = fs::write(KERNEL_LOG, line); // a host may forbid it
+    system_log::write(Severity::Notice, &phrase(end));
     fs::create_dir_all(folder()).with_context(|| format!("make {}", folder().display()))?;
     if text.lines().count() >= 2 * KEPT {
         let fresh = path.with_extension("new");
@@ -98,6 +80,14 @@ pub fn note(end: &TrialEnd) -> Result<()> {
     }
     let is_whole = text.is_empty() || text.ends_with('\n');
     append(&path, end, is_whole).with_context(|| format!("write {}", path.display()))
+}
+
+/// One line with the verdict, the reason, and each limit that was not decided.
+fn phrase(end: &TrialEnd) -> String {
+    let TrialEnd { subject, ending, .. } = end;
+    let undecided = if ending.although().is_empty() { Vec::new() } else { ending.undecided().collect() };
+    let limits: String = undecided.into_iter().map(|limit| format!("; {}", limit.phrase())).collect();
+    format!("the trial of {} is over: {}: {}{limits}", subject.phrase(), ending.verdict(), ending.reason())
 }
 
 /// The line is on the disk when this returns, because the next boot depends on it.
@@ -136,8 +126,9 @@ fn ends(text: &str) -> impl Iterator<Item = TrialEnd> {
 
 fn parse(line: &str) -> Option<TrialEnd> {
     let mut end: TrialEnd = serde_json::from_str(line).ok()?;
-    if end.result == TrialResult::Reverted && INTERRUPTIONS.iter().any(|why| end.why.starts_with(why)) {
-        end.result = TrialResult::Interrupted;
+    let ending = &mut end.ending;
+    if ending.result == TrialResult::Reverted && INTERRUPTIONS.iter().any(|why| ending.why.starts_with(why)) {
+        ending.result = TrialResult::Interrupted;
     }
     Some(end)
 }
@@ -162,10 +153,8 @@ mod tests {
             subject: TrialSubject::Policy,
             generation: 1,
             began_ns: number,
-            result,
             at: String::new(),
-            why: "a person ended it".to_owned(),
-            incident: None,
+            ending: TrialEnding { result, ..TrialEnding::kept("a person ended it") },
             policy: Some(policy.to_owned()),
             steps: None,
         }
@@ -197,7 +186,7 @@ mod tests {
             let line = format!(
                 r#"{{"subject":{{"kind":"policy"}},"generation":2,"result":"reverted","at":"x","why":"{why}","incident":null}}"#
             );
-            assert_eq!(parse(&line).unwrap().result, result, "{why}");
+            assert_eq!(parse(&line).unwrap().ending.result, result, "{why}");
         };
         for why in [
             "the policy was removed",

@@ -10,7 +10,7 @@ use crate::model::guard::{
     self, CONNECTIONS_MIN, EVENTS_MIN, Limit, LimitVerdict, Look, MISMATCH, NotYet, PEER_FOLDS_MIN, ValueNoise,
     ValueVerdict, WindowSums, Worse,
 };
-use crate::policy::record::PolicyRecord;
+use crate::policy::record::{PolicyRecord, RuleProgress};
 use crate::policy::rule::{Allowed, Arm, GuardLimit, GuardMetric, Policy, Rule, Treatment};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,9 +75,25 @@ pub enum LimitState {
 }
 
 impl LimitState {
-    /// Whether the limit holds. At a share of 100 %, a relative limit was shown to hold in the earlier steps.
-    pub fn is_met(self) -> bool {
-        matches!(self, LimitState::Safe | LimitState::NotComparable)
+    /// Whether more data may decide it.
+    pub fn is_open(self) -> bool {
+        matches!(self, LimitState::Undecided | LimitState::Crossed)
+    }
+}
+
+impl LimitJudgement {
+    /// The limit and its arm, as in [`RuleProgress::shown`].
+    pub fn key(&self) -> String {
+        format!("{} for {}", self.limit, self.arm)
+    }
+
+    /// Whether the limit is shown to hold: now, or in the step before if nothing is left to compare with.
+    pub fn is_shown(&self, progress: &RuleProgress) -> bool {
+        match self.state {
+            LimitState::Safe => true,
+            LimitState::NotComparable => progress.shown.contains(&self.key()),
+            LimitState::Undecided | LimitState::Crossed => false,
+        }
     }
 }
 

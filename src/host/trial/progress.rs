@@ -55,7 +55,7 @@ pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], 
             Due::Later => {}
             Due::Revert(why) => return NextMove::Revert { why, is_incident: false },
             Due::Pass(why) => {
-                is_step |= advance(progress, rule, now_ns);
+                is_step |= advance(progress, rule, judgement, now_ns);
                 reasons.push(why);
             }
         }
@@ -114,15 +114,21 @@ fn due(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgement>, 
     }
     let after = format!("rule \"{}\" after {}", rule.name, format_duration(duration));
     let is_broken = judgement.is_some_and(|judgement| judgement.is_broken);
-    let is_met = judgement.is_some_and(|judgement| judgement.limits.iter().all(|limit| limit.state.is_met()));
+    let all = |holds: &dyn Fn(&LimitJudgement) -> bool| judgement.is_some_and(|it| it.limits.iter().all(holds));
     match trial.undecided {
         _ if trial.limits.is_empty() => Due::Pass(format!("{after}: it has no limits")),
-        _ if is_met && !is_broken => Due::Pass(format!("{after}: every limit is shown to hold")),
+        _ if !is_broken && all(&|it| it.is_shown(progress)) => {
+            Due::Pass(format!("{after}: every limit is shown to hold"))
+        }
+        // Only a person, or a rule that says proceed, takes a rule to this step before its limits are shown to hold.
+        _ if !is_broken && all(&|it| !it.state.is_open()) => {
+            Due::Pass(format!("{after}: nothing is left to compare with"))
+        }
         Undecided::Revert => {
             Due::Revert(format!("{after}: it is not shown that every limit holds, and the rule says revert"))
         }
         Undecided::Proceed if !is_broken => {
-            Due::Pass(format!("{after}: nothing shows harm, and the rule says proceed"))
+            Due::Pass(format!("{after}: no limit was crossed, and the rule says proceed"))
         }
         // A broken measurement is no reason to proceed.
         Undecided::Proceed | Undecided::Hold => Due::Later,
@@ -130,7 +136,9 @@ fn due(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgement>, 
 }
 
 /// Takes the next step of a rule. Without one the rule has passed. Returns true if the share changes.
-pub fn advance(progress: &mut RuleProgress, rule: &Rule, now_ns: u64) -> bool {
+pub fn advance(progress: &mut RuleProgress, rule: &Rule, judgement: Option<&RuleJudgement>, now_ns: u64) -> bool {
+    let limits = judgement.iter().flat_map(|judgement| &judgement.limits);
+    progress.shown = limits.filter(|limit| limit.is_shown(progress)).map(LimitJudgement::key).collect();
     progress.since_ns = now_ns;
     if progress.step + 1 < rule.steps().len() {
         progress.step += 1;

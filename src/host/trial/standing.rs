@@ -19,6 +19,14 @@ pub(super) fn lock() -> Result<Locked> {
     Store::of_host().lock(LockSubject::Trial)
 }
 
+/// The trial whose generation decides, for a command that changes it.
+///
+/// Errors: its pins are not in the BPF file system mounted here.
+pub(super) fn within_reach() -> Result<Option<TrialRecord>> {
+    generation::refuse_elsewhere(PolicyPins::of_host().as_ref(), &PolicyRecord::read(&Store::of_host())?)?;
+    current()
+}
+
 /// Locks the policy and settles its record.
 pub(super) fn settled() -> Result<(Locked, PolicyRecord)> {
     let locked = Store::of_host().lock(LockSubject::Policy)?;

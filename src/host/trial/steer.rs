@@ -2,13 +2,15 @@
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{advance, end, progress, standing};
+use super::judge::RuleJudgement;
+use super::{advance, end, progress, shown, standing};
 use crate::failure::Failure;
 use crate::kernel::clock;
 use crate::kernel::probe::Features;
+use crate::policy::ending::TrialEnding;
 use crate::policy::record::{GenerationRecord, PolicyRecord, RuleProgress, RuleState, TrialRecord};
 use crate::policy::rule::Portion;
-use crate::state::{Locked, Store};
+use crate::state::{Locked, Requester, Store};
 
 /// Errors: nothing is on trial; the trial has no steps; the record cannot be written.
 pub fn set_paused(paused: bool) -> Result<()> {
@@ -28,7 +30,8 @@ pub fn promote(rule: Option<&str>) -> Result<Vec<(String, Option<Portion>)>> {
     let (lock, trial, generation) = running()?;
     let mut rules = trial.rules.clone();
     let wanted = rules.iter_mut().filter(|it| rule.is_none_or(|rule| rule == it.rule) && it.state != RuleState::Passed);
-    let promoted = wanted.map(|progress| advance_one(progress, &generation)).collect::<Result<Vec<_>>>()?;
+    let seen = shown::latest_look(&trial);
+    let promoted = wanted.map(|progress| advance_one(progress, &generation, &seen)).collect::<Result<Vec<_>>>()?;
     if promoted.is_empty() {
         let what =
             rule.map_or("no rule waits for another step".to_owned(), |rule| format!("no rule \"{rule}\" is on trial"));
@@ -39,16 +42,22 @@ pub fn promote(rule: Option<&str>) -> Result<Vec<(String, Option<Portion>)>> {
     ensure!(advance::change_progress(&lock, &trial, rules, is_step)?, nothing());
     drop(lock);
     if has_passed && trial.deadline_ns.is_none() {
-        end::keep_where(|now| now.began_ns == trial.began_ns, "a person promoted it", &Features::probe()?)?;
+        let ending = TrialEnding::kept("a person promoted it").by(Requester::command());
+        end::keep_where(|now| now.began_ns == trial.began_ns, ending, &Features::probe()?)?;
     }
     Ok(promoted)
 }
 
-fn advance_one(progress: &mut RuleProgress, generation: &GenerationRecord) -> Result<(String, Option<Portion>)> {
+fn advance_one(
+    progress: &mut RuleProgress,
+    generation: &GenerationRecord,
+    seen: &[RuleJudgement],
+) -> Result<(String, Option<Portion>)> {
     let rule = generation.policy.rule(&progress.rule);
     let rule = rule.with_context(|| format!("find the rule \"{}\"", progress.rule))?;
     progress.state = RuleState::Judged;
-    let rises = progress::advance(progress, rule, clock::boottime_ns()?);
+    let judgement = seen.iter().find(|judgement| judgement.rule == rule.name);
+    let rises = progress::advance(progress, rule, judgement, clock::boottime_ns()?);
     let step = rule.steps().get(progress.step).filter(|_| rises);
     Ok((progress.rule.clone(), step.map(|step| step.portion)))
 }
@@ -57,7 +66,7 @@ fn advance_one(progress: &mut RuleProgress, generation: &GenerationRecord) -> Re
 fn running() -> Result<(Locked, TrialRecord, GenerationRecord)> {
     end::sweep()?;
     let lock = standing::lock()?;
-    let trial = standing::current()?.ok_or_else(nothing)?;
+    let trial = standing::within_reach()?.ok_or_else(nothing)?;
     let record = PolicyRecord::read(&Store::of_host())?;
     let generation = record.generation(trial.generation).cloned().context("find the generation on trial")?;
     Ok((lock, trial, generation))

@@ -15,7 +15,7 @@ use crate::loader::{self, LoadOptions, Request};
 use crate::policy::change;
 use crate::policy::generation::{Base, GenerationRole, NewGeneration};
 use crate::policy::needs::PolicyNeeds;
-use crate::policy::record::{GenerationRecord, PolicyRecord};
+use crate::policy::record::{GenerationRecord, PolicyOrigin, PolicyRecord};
 use crate::policy::rule::Portion;
 use crate::policy::sweep;
 use crate::state::pins::Pins;
@@ -105,7 +105,7 @@ pub(in crate::host) fn beside(request: &Request, features: &Features, on_trial: 
     let policy = without_trial()?;
     let base = Base::of(policy.as_ref());
     let rules = policy.as_ref().map(|generation| generation.policy.clone()).unwrap_or_default();
-    let file = policy.as_ref().and_then(|generation| generation.file.clone());
+    let origin = &PolicyOrigin::of(policy.as_ref());
     let bridge = match on_trial {
         Some(name) => name.to_owned(),
         None => free_name(name, earlier.generation + 1)?,
@@ -119,8 +119,7 @@ pub(in crate::host) fn beside(request: &Request, features: &Features, on_trial: 
         loader::make_default(&bridge)?;
     }
     let role = if on_trial.is_some() { GenerationRole::Concludes } else { GenerationRole::Permanent };
-    let file = file.as_deref();
-    let applied = change::apply(NewGeneration { policy: &bridged, file, role, base }, false)?;
+    let applied = change::apply(NewGeneration { policy: &bridged, origin, role, base }, false)?;
     fault::point("beside.bridged");
     end::unload_all(&[name.to_owned()])?; // may be unloaded already, because no rule names it
     let loaded = loader::load(request, LoadOptions { with_policy: earlier.with_policy, ..FOR_RULES }, features)?;
@@ -133,9 +132,9 @@ pub(in crate::host) fn beside(request: &Request, features: &Features, on_trial: 
     match &policy {
         Some(GenerationRecord { policy, .. }) => {
             let role = GenerationRole::Permanent;
-            change::apply(NewGeneration { policy, file, role, base }, false)?;
+            change::apply(NewGeneration { policy, origin, role, base }, false)?;
         }
-        None => drop(change::remove(false, base)?),
+        None => drop(change::remove(false, base)?.whole()?),
     }
     fault::point("beside.restored");
     end::unload_all(&[bridge])?;

@@ -10,7 +10,7 @@ use crate::kernel::probe::Features;
 use crate::loader::{self, Request};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{self, Base};
-use crate::policy::record::TrialSubject;
+use crate::policy::record::{PolicyOrigin, TrialSubject};
 use crate::state::Store;
 
 /// Clears a trial that is over.
@@ -33,7 +33,7 @@ pub fn on_trial(request: &Request, features: &Features, trial: &ShareTrial, guar
         .with_context(|| format!("find the algorithm \"{}\": `tccc status` shows what is loaded", request.name))?;
     let current = change::current()?;
     let base = Base::of(current.as_ref());
-    let file = current.as_ref().and_then(|generation| generation.file.clone());
+    let origin = PolicyOrigin::of(current.as_ref());
     let rules = current.map(|generation| generation.policy).unwrap_or_default();
     let trial_name = swap::free_name(request.name, record.generation + 1)?;
     let limits = Some(trial.limits.clone());
@@ -48,5 +48,5 @@ pub fn on_trial(request: &Request, features: &Features, trial: &ShareTrial, guar
         live: false,
         loaded: vec![trial_name],
     };
-    begin(&plan, file.as_deref(), guard)
+    begin(&plan, &origin, guard)
 }

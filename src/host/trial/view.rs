@@ -115,7 +115,8 @@ impl LookHistory {
 /// What happens to a rule at the end of its step or at its deadline, by the latest judgement.
 pub fn then(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgement>) -> String {
     let Some(trial) = &rule.trial else { return String::new() };
-    let is_met = judgement.is_none_or(|judgement| judgement.limits.iter().all(|limit| limit.state.is_met()));
+    let is_closed = judgement.is_some_and(|judgement| judgement.limits.iter().all(|limit| !limit.state.is_open()));
+    let is_met = is_closed || trial.limits.is_empty();
     let success = match trial.steps.get(progress.step + 1) {
         Some(step) => format!("the share rises to {}", step.portion),
         None => "the rule becomes permanent".to_owned(),
@@ -124,7 +125,7 @@ pub fn then(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgeme
         (RuleState::Passed, _) => "it has passed".to_owned(),
         (RuleState::Frozen, _) => "it stays as it is until a person decides".to_owned(),
         (_, _) if is_met => success,
-        (_, Undecided::Proceed) => format!("{success}, because nothing shows harm"),
+        (_, Undecided::Proceed) => format!("{success}, unless a limit is crossed"),
         (_, Undecided::Revert) => "the trial is reverted, unless every limit is shown to hold".to_owned(),
         (_, Undecided::Hold) => format!("it goes on until every limit is shown to hold; then {success}"),
     }

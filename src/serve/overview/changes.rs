@@ -24,6 +24,15 @@ pub struct Situation {
     pub policy: Option<PolicyNow>,
     /// Result of the latest trial, as a sentence without a full stop.
     pub ended: Option<String>,
+    pub last_trial: Option<LastTrial>,
+}
+
+/// How the latest trial ended, for `/metrics`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LastTrial {
+    pub result: String,
+    /// What was shown about its limits, and for how many.
+    pub limits: Vec<(&'static str, u64)>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]

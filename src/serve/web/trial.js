@@ -69,7 +69,8 @@ export class TrialView {
     if (!last) return;
     this.ended.classList.toggle("bad", last.result === "reverted");
     const link = last.incident_name ? element("p", {}, element("a", { href: `#/incidents/${last.incident_name}` }, "The incident: evidence, policy and recording")) : null;
-    this.ended.replaceChildren(...[element("h2", {}, RESULTS[last.result]), element("p", {}, ending(last)),
+    const shown = last.shown.length ? element("ul", {}, ...last.shown.map((limit) => element("li", {}, limit))) : null;
+    this.ended.replaceChildren(...[element("h2", {}, RESULTS[last.result]), element("p", {}, ending(last)), shown,
       element("p", { class: "count" }, new Date(last.at).toLocaleString()), link].filter(Boolean));
     if (!this.rules) setText(this.heading, "Latest trial");
     else this.evidence.show(this.rules, this.history, () => [element("p", { class: "then" }, "What the guard saw last:")]);

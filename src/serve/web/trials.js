@@ -19,7 +19,7 @@ export async function ask(path) {
 
 /** The end of a trial as a sentence. */
 export function ending(last) {
-  return `The trial of ${last.title} is over. It was ${last.result}: ${last.why}.`;
+  return `The trial of ${last.title} is over. It was ${last.verdict}: ${last.reason}.`;
 }
 
 /** The end of a trial as a phrase; null if only its rules or a person end it. */

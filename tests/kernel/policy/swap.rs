@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tccc::gate;
 use tccc::policy::file;
+use tccc::policy::record::PolicyOrigin;
 
 use super::*;
 
@@ -40,7 +41,7 @@ fn two_hundred_swaps_miss_no_connection_and_reset_none() {
         let rule = "[[rule]]\nname = \"lab\"\nnetns = \"ldk_lab\"";
         file::parse("swap.toml", &format!("version = 1\n{rule}\nuse = \"{name}\"\n")).unwrap()
     });
-    let apply = |policy| gate::apply_policy(policy, None, false).unwrap();
+    let apply = |policy| gate::apply_policy(policy, &PolicyOrigin::command(None), false).unwrap();
     apply(&policies[0]);
     let traffic = BackgroundTraffic::begin((0..40).map(|_| lab.plain()).collect());
     let stops = AtomicBool::new(false);

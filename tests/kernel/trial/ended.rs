@@ -1,6 +1,9 @@
 //! All ways in which a trial ends, with and without an earlier policy.
 
+use std::os::unix::net::UnixDatagram;
+
 use super::*;
+use crate::lab::sandbox::{BALLAST, fill_run};
 
 /// Connections that the only rule set, and those that it kept.
 fn counted() -> [u64; 2] {
@@ -105,6 +108,89 @@ fn live_trial_moves_open_connections_and_moves_them_back() {
         assert_eq!(algorithms(), [TRIED, TRIED]);
         run(0, "policy abort");
         assert_eq!(algorithms(), was);
+    }
+    run(0, "policy remove");
+}
+
+/// The journal of a service manager that hears only of this sandbox.
+fn system_log() -> UnixDatagram {
+    fs::create_dir_all("/run/systemd/journal").unwrap();
+    let log = UnixDatagram::bind("/run/systemd/journal/socket").unwrap();
+    log.set_read_timeout(Some(SOON)).unwrap();
+    log
+}
+
+fn logged(log: &UnixDatagram) -> String {
+    let mut bytes = [0; 4096];
+    let length = log.recv(&mut bytes).expect("a line reaches the system's log");
+    String::from_utf8_lossy(&bytes[..length]).into_owned()
+}
+
+/// Once only the kernel's log was tried, which a service with PrivateDevices does not see.
+#[test]
+fn each_end_reaches_the_systems_log_with_its_reason() {
+    let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
+    let log = &system_log();
+    let check = |end: &dyn Fn(), words: &str| {
+        lab.try_policy("1m");
+        end();
+        let line = logged(log);
+        let message = line.lines().last().unwrap().to_owned();
+        assert!(message.starts_with(&format!("MESSAGE=the trial of the policy is over: {words}")), "{line}");
+        assert!(line.contains("PRIORITY=5\nSYSLOG_IDENTIFIER=tccc\n"), "{line}");
+    };
+    check(&|| _ = run(0, "confirm"), "kept: a person confirmed it");
+    run(0, "policy remove");
+    check(&|| _ = run(0, "policy abort"), "reverted: a person ended it");
+    check(&|| _ = run(0, "policy remove"), "interrupted: the policy was removed");
+    check(&|| _ = end_guard(Signal::SIGTERM), "interrupted: its guard received a signal to end");
+    run(0, "load dtcp --as ldk_late --confirm 5s");
+    let line = logged(log);
+    assert!(line.contains("MESSAGE=") && line.contains("\"ldk_late\"") && line.contains("in time"), "{line}");
+    until_no_process();
+}
+
+/// Once a full /run ended a revert half-way: the reason, the incident and what follows the swap were lost.
+#[test]
+fn trial_is_reverted_with_its_reason_although_run_is_full() {
+    let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
+    let _inhabitant = inhabit(&lab.netns);
+    lab.apply_before();
+    let open = lab.connect();
+    let was = open.each_ref().map(algorithm_of);
+    lab.apply(0, &format!("use = \"{TRIED}\""), "--trial 1m --live");
+    assert_eq!(open.each_ref().map(algorithm_of), [TRIED, TRIED]);
+    until_guard_has_looked();
+    let state = tempfile::tempdir_in("/var/tmp").unwrap();
+    let abort = |code| {
+        let mut command = tccc();
+        check(code, command.args(["policy", "abort"]).env("STATE_DIRECTORY", state.path()))
+    };
+    fill_run("512k");
+    abort(1).stderr_has("clear the trial of the policy, which is over");
+    let journal = fs::read_to_string(state.path().join("trials.jsonl")).unwrap();
+    let end: Value = serde_json::from_str(journal.lines().last().unwrap()).unwrap();
+    assert_eq!((end["result"].as_str(), end["why"].as_str()), (Some("reverted"), Some("a person ended it")));
+    assert_eq!((lab.given().as_str(), open.each_ref().map(algorithm_of)), (BEFORE, was));
+    fs::remove_file(BALLAST).unwrap();
+    // The next command clears the rest, and adds no second end.
+    let mut command = tccc();
+    check(0, command.args(["policy", "remove"]).env("STATE_DIRECTORY", state.path()));
+    assert_eq!(fs::read_to_string(state.path().join("trials.jsonl")).unwrap(), journal);
+    until_no_process();
+}
+
+/// Once the reason was lost if the process was killed after the swap, and the trial counted as interrupted.
+#[test]
+fn reason_of_a_revert_survives_a_kill_at_each_step() {
+    let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
+    lab.apply_before();
+    for point in ["revert.swapped", "revert.noted", "revert.cleared"] {
+        lab.try_policy("1m");
+        die_at(point, tccc().args(["policy", "abort"]));
+        until_no_process();
+        run(1, "policy pause");
+        assert_eq!(last_trial(), ("reverted".to_owned(), "a person ended it".to_owned()), "{point}");
     }
     run(0, "policy remove");
 }

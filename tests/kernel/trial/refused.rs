@@ -1,7 +1,7 @@
 //! Commands that are refused during a trial or come too late, and trials with damaged or missing state.
 
 use super::*;
-use crate::common::begin;
+use crate::common::{STATE_FOLDER, Said, TCCC, begin};
 
 #[test]
 fn only_one_trial_runs_at_a_time() {
@@ -170,4 +170,34 @@ fn unload_all_restores_the_host_after_command_and_guard_were_killed() {
     run(0, "unload --all");
     assert_eq!(lab.given(), DEFAULT);
     assert_nothing_left();
+}
+
+/// Runs tccc in a mount namespace of its own, without the BPF file system.
+#[track_caller]
+fn without_pins(code: i32, arguments: &str) -> Said {
+    let mut command = Command::new("unshare");
+    let script = format!("umount /sys/fs/bpf && exec {TCCC} {arguments}");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", &script]).env("STATE_DIRECTORY", STATE_FOLDER);
+    check(code, &mut command)
+}
+
+/// Once `policy abort` there ended the guard and wrote "reverted", and the trial decided on until its lease was over.
+#[test]
+fn command_without_the_pins_changes_all_or_nothing() {
+    let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
+    lab.try_policy("1m");
+    until_guard_has_looked();
+    let guard = guard();
+    for verb in ["policy abort", "policy pause", "policy promote", "confirm"] {
+        without_pins(1, verb)
+            .stderr_has("its pins are not in the BPF file system mounted here; nothing is changed")
+            .stderr_has(format!("nsenter --target {guard} --mount"));
+    }
+    assert_eq!((is_alive(guard), lab.given().as_str(), last_trial().0.as_str()), (true, TRIED, ""));
+    assert_eq!(on_trial()["guard_lives"], true);
+    // What is removed there decides no more, and the message says what is left.
+    without_pins(1, "policy remove").stdout_has("the policy is removed").stderr_has("unload \"dtcp\"");
+    assert_eq!((lab.given().as_str(), last_trial().0.as_str()), (DEFAULT, "interrupted"));
+    until_no_process();
+    run(0, "unload --all");
 }

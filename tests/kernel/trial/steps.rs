@@ -2,7 +2,7 @@
 
 use tccc::gate;
 use tccc::policy::generation::Base;
-use tccc::policy::record::TrialSubject;
+use tccc::policy::record::{PolicyOrigin, TrialSubject};
 use tccc::policy::rule::{Match, Policy, RolloutStep, Rule, Treatment, Undecided};
 use tccc::trial::TrialPlan;
 
@@ -25,7 +25,7 @@ pub fn begin(lab: &TrialLab, percent: u16, of_rule: RuleTrial) {
         live: false,
         loaded: Vec::new(),
     };
-    gate::begin_trial(&plan, None, tccc().args(["guard", "--trial"])).unwrap();
+    gate::begin_trial(&plan, &PolicyOrigin::command(None), tccc().args(["guard", "--trial"])).unwrap();
 }
 
 fn steps(of: &[(u16, u64)]) -> Vec<RolloutStep> {
@@ -130,7 +130,7 @@ fn undecided_rule_reverts_proceeds_or_holds_at_its_deadline() {
     };
     for (undecided, expected, because) in [
         (Undecided::Revert, "reverted", "it is not shown that every limit holds"),
-        (Undecided::Proceed, "kept", "nothing shows harm, and the rule says proceed"),
+        (Undecided::Proceed, "kept", "no limit was crossed, and the rule says proceed"),
     ] {
         begin(lab, 50, of(undecided));
         poll_until(SOON, "the trial is over", || on_trial().is_null());
@@ -146,4 +146,25 @@ fn undecided_rule_reverts_proceeds_or_holds_at_its_deadline() {
     run(0, "status").stdout_has("undecided: the smaller arm has");
     assert_eq!((on_trial()["guard_lives"].as_bool(), share()), (Some(true), Some(50)));
     run(0, "policy abort");
+}
+
+/// Once "every limit is shown to hold" after a trial without a single connection.
+#[test]
+fn trial_without_data_is_kept_without_a_claim() {
+    let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
+    let of_rule = RuleTrial {
+        limits: vec!["retransmitted<3x".parse().unwrap()],
+        undecided: Undecided::Proceed,
+        steps: steps(&[(50, 2), (100, 2)]),
+        ..RuleTrial::default()
+    };
+    begin(lab, 50, of_rule);
+    poll_until(SOON, "the trial is over", || on_trial().is_null() && !last_trial().0.is_empty());
+    let last = status()["last_trial"].clone();
+    let limit = &last["limits"][0];
+    assert_eq!((last["result"].as_str(), limit["shown"].as_str()), (Some("kept"), Some("no_control")), "{last}");
+    run(0, "status")
+        .stdout_has("although 1 of 1 limits was never decided: rule \"web\" after 2s: nothing is left to compare with")
+        .stdout_has("  rule \"web\", retransmitted<3x for cubic: never decided: no connection keeps its algorithm");
+    run(0, "policy remove");
 }

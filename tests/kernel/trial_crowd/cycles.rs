@@ -11,6 +11,7 @@ use tccc::gate;
 use tccc::kernel::probe::Features;
 use tccc::loader::LoadOptions;
 use tccc::policy::file;
+use tccc::policy::record::PolicyOrigin;
 
 use super::*;
 
@@ -76,8 +77,8 @@ fn load_apply_remove_unload(cycles: u32, path: &Path) {
     for number in 0..cycles {
         gate::load(&request, LoadOptions::default(), &features).unwrap();
         gate::unload("ldk_cycle", &features).unwrap();
-        gate::apply_policy(&policy, Some(path), false).unwrap();
-        gate::remove_policy(false, gate::REMOVED).unwrap();
+        gate::apply_policy(&policy, &PolicyOrigin::command(Some(path)), false).unwrap();
+        gate::remove_policy(false, gate::removed()).unwrap();
         assert!(!Path::new("/run/tccc").exists() && !Path::new("/sys/fs/bpf/tccc").exists(), "cycle {number}");
         if number == cycles / 10 {
             first_kb = memory_kb();

@@ -18,7 +18,7 @@ use crate::kernel::probe::Features;
 use crate::plain::count;
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::Base;
-use crate::policy::record::TrialSubject;
+use crate::policy::record::{PolicyOrigin, TrialSubject};
 use crate::policy::rule::{Allowed, GuardLimit, Policy, RuleTrial, Treatment};
 use crate::policy::sweep::Moves;
 use crate::trial::TrialPlan;
@@ -80,14 +80,14 @@ impl Args {
             }
             return Ok(());
         }
-        let path = self.file.path();
+        let origin = PolicyOrigin::command(Some(&self.file.path()));
         if !is_trial {
-            let applied = gate::apply_policy(&policy, Some(&path), self.live);
+            let applied = gate::apply_policy(&policy, &origin, self.live);
             return print(&mut out, &applied.map_err(|error| self.file.blame(error))?);
         }
         let (subject, patience, live, loaded) = (TrialSubject::Policy, self.trial, self.live, Vec::new());
         let plan = TrialPlan { subject, policy, base: Base::Any, patience, live, loaded };
-        let applied = gate::begin_trial(&plan, Some(&path), &mut guard_command());
+        let applied = gate::begin_trial(&plan, &origin, &mut guard_command());
         print(&mut out, &applied.map_err(|error| self.file.blame(error))?)?;
         forecast(&mut out, &plan.policy, self.trial)?;
         match patience {

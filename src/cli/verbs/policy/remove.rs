@@ -44,7 +44,7 @@ impl Args {
             plan.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
             return Ok(());
         }
-        let removed = gate::remove_policy(self.live, gate::REMOVED)?;
+        let removed = gate::remove_policy(self.live, gate::removed())?;
         let what = if removed.was_there { "the policy is removed" } else { "there is no policy" };
         writeln!(out, "{what}")?;
         removed.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unloaded"))?;
@@ -53,6 +53,6 @@ impl Args {
             None if removed.was_there => note("open connections keep their algorithm until they close"),
             None => {}
         }
-        Ok(())
+        removed.whole().map(drop)
     }
 }

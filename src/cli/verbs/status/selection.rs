@@ -11,7 +11,7 @@ use crate::kernel::clock;
 use crate::plain::count;
 use crate::policy::change::{self, PolicyStanding};
 use crate::policy::record::{TrialRecord, TrialSubject};
-use crate::state::Store;
+use crate::state::{Requester, Store};
 use crate::trial::journal::TrialEnd;
 use crate::trial::judge::LimitState;
 use crate::trial::view::{self, RuleView, TrialView};
@@ -30,6 +30,8 @@ struct PolicyLine {
     generation: Option<u32>,
     since: Option<String>,
     file: Option<PathBuf>,
+    /// Who applied it.
+    by: Option<Requester>,
     rules: usize,
     drift: Vec<String>,
 }
@@ -70,6 +72,7 @@ fn policy_line() -> Option<PolicyLine> {
         rules: generation.as_ref().map_or(0, |it| it.policy.rules.len()),
         generation: generation.as_ref().map(|it| it.number),
         since: generation.as_ref().map(|it| it.since.clone()),
+        by: generation.as_ref().and_then(|it| it.by.clone()),
         file: generation.and_then(|it| it.file),
         drift,
     })
@@ -101,15 +104,19 @@ pub fn write(out: &mut impl Write, selection: &PolicyStatus) -> io::Result<()> {
     if let Some(policy) = &selection.policy {
         if let Some(number) = policy.generation {
             let file = policy.file.as_ref().map_or(String::new(), |file| format!(" from {}", file.display()));
-            writeln!(out, "policy generation {number}{file}: {}", count(policy.rules, "rule"))?;
+            let by = policy.by.as_ref().map_or(String::new(), |by| format!(", applied by {}", by.phrase()));
+            writeln!(out, "policy generation {number}{file}{by}: {}", count(policy.rules, "rule"))?;
         }
         policy.drift.iter().try_for_each(|what| writeln!(out, "policy: {what}"))?;
     }
     match (&selection.trial, &selection.last_trial) {
         (Some(trial), _) => write_trial(out, trial),
         (None, Some(end)) => {
-            writeln!(out, "latest trial: {}, {} at {}: {}", end.subject.phrase(), end.result, end.at, end.why)?;
-            let incident = end.incident.as_ref().filter(|folder| folder.exists());
+            let TrialEnd { subject, at, ending, .. } = end;
+            let (although, reason) = (ending.although(), ending.reason());
+            writeln!(out, "latest trial: {}, {} at {at}{although}: {reason}", subject.phrase(), ending.result)?;
+            ending.limits.iter().try_for_each(|limit| writeln!(out, "  {}", limit.phrase()))?;
+            let incident = ending.incident.as_ref().filter(|folder| folder.exists());
             incident.map_or(Ok(()), |folder| writeln!(out, "  `tccc report {}` shows the evidence", folder.display()))
         }
         (None, None) => Ok(()),

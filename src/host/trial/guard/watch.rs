@@ -9,6 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::kernel::probe::Features;
 use crate::kernel::{bpf, clock};
+use crate::policy::ending::TrialEnding;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{GenerationRecord, PolicyRecord, TrialRecord};
 use crate::policy::rule::{Policy, Rule};
@@ -16,13 +17,12 @@ use crate::state::Store;
 use crate::state::pins::Pins;
 use crate::trace::gather::Layouts;
 use crate::trial::arms::ArmCounter;
-use crate::trial::end::{self, Ending};
 use crate::trial::incident::{self, Recent};
 use crate::trial::judge::{self, RuleJudgement, SeenSums};
 use crate::trial::progress::{self, NextMove};
 use crate::trial::view::{self, LookHistory, TrialView};
 use crate::trial::windows::Readings;
-use crate::trial::{advance, standing};
+use crate::trial::{advance, end, shown, standing};
 
 /// Interval between looks. The guard looks earlier if something is due.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -168,15 +168,19 @@ impl TrialWatch {
             NextMove::Revert { why, is_incident } => {
                 // Reverts before it writes the incident.
                 let folder = is_incident.then(incident::new_folder);
-                let ending = Ending::reverted(why.clone()).with_incident(folder.clone());
-                if end::revert_where(is_own, ending)?.is_some()
-                    && let Some(folder) = folder
-                {
-                    self.write_incident(&folder, &why, (trial, generation))?;
+                let limits = shown::limits(trial, &generation.policy, &self.judgements);
+                let ending = TrialEnding { incident: folder.clone(), limits, ..TrialEnding::reverted(why.clone()) };
+                if let Some(reverted) = end::revert_where(is_own, ending)? {
+                    let written = folder.map(|folder| self.write_incident(&folder, &why, (trial, generation)));
+                    reverted.rest.and(written.unwrap_or(Ok(())))?;
                 }
                 Ok(Tick::Over)
             }
-            NextMove::Conclude { why } => end::keep_where(is_own, &why, &Features::probe()?).map(|_| Tick::Over),
+            NextMove::Conclude { why } => {
+                let limits = shown::limits(trial, &generation.policy, &self.judgements);
+                let ending = TrialEnding { limits, ..TrialEnding::kept(why) };
+                end::keep_where(is_own, ending, &Features::probe()?).map(|_| Tick::Over)
+            }
             NextMove::Change { rules, is_step, is_incident, why } => {
                 let is_done = advance::change_progress(&standing::lock()?, trial, rules, is_step)?;
                 if is_done && is_incident {

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::*;
+use crate::policy::ending::{LimitAtEnd, Shown};
 use crate::policy::rule::{Arm, Match, Portion, RolloutStep, Rule, RuleTrial, Split, SplitBy};
 use crate::trial::judge::{LimitJudgement, blank};
+use crate::trial::shown;
 
 const SECOND: u64 = 1_000_000_000;
 const BEGAN: u64 = 1000 * SECOND;
@@ -13,7 +15,7 @@ fn trial_of(deadline_s: Option<u64>, state: RuleState) -> TrialRecord {
     TrialRecord {
         began_ns: BEGAN,
         deadline_ns: deadline_s.map(|seconds| BEGAN + seconds * SECOND),
-        rules: vec![RuleProgress { rule: "web".into(), step: 0, since_ns: BEGAN, state }],
+        rules: vec![RuleProgress { rule: "web".into(), step: 0, since_ns: BEGAN, state, shown: Vec::new() }],
         ..TrialRecord::default()
     }
 }
@@ -139,12 +141,35 @@ fn undecided_limit_goes_as_the_rule_says_and_broken_measurement_promotes_nothing
     assert_reverts(&next(&trial, &of(Undecided::Revert), &broken(), at(10)), false, "not shown");
 }
 
+/// Once "every limit is shown to hold" after a trial without a connection, because nothing is comparable at 100 %.
 #[test]
-fn last_step_at_all_connections_needs_no_comparison() {
+fn last_step_at_all_connections_needs_no_comparison_and_claims_none() {
     let policy = policy_of(|_| {});
-    let mut trial = trial_of(None, RuleState::Judged);
-    trial.rules[0].step = 1;
-    assert!(matches!(next(&trial, &policy, &seen(LimitState::NotComparable), at(10)), NextMove::Conclude { .. }));
+    let conclude = |first: LimitState, words: &str| {
+        let mut trial = trial_of(None, RuleState::Judged);
+        advance(&mut trial.rules[0], &policy.rules[0], seen(first).first(), at(0));
+        let next = next(&trial, &policy, &seen(LimitState::NotComparable), at(10));
+        let NextMove::Conclude { why } = next else { panic!("{next:?}") };
+        assert!(why.ends_with(words), "{why}");
+        let shown = |it: &LimitAtEnd| it.shown;
+        let at_end = shown::limits(&trial, &policy, &seen(LimitState::NotComparable));
+        at_end.iter().map(shown).collect::<Vec<_>>()
+    };
+    assert_eq!(conclude(LimitState::Safe, "every limit is shown to hold"), [Shown::Held]);
+    assert_eq!(conclude(LimitState::Undecided, "nothing is left to compare with"), [Shown::NoControl]);
+}
+
+#[test]
+fn limit_at_the_end_says_why_it_was_not_decided() {
+    let (policy, trial) = (policy_of(|_| {}), trial_of(None, RuleState::Judged));
+    let check = |judgements: &[RuleJudgement], expected: Shown, why: Option<&str>| {
+        let limits = shown::limits(&trial, &policy, judgements);
+        assert_eq!((limits.len(), limits[0].shown, limits[0].why.as_deref()), (1, expected, why));
+    };
+    check(&seen(LimitState::Safe), Shown::Held, None);
+    check(&seen(LimitState::Crossed), Shown::Crossed, None);
+    check(&seen(LimitState::Undecided), Shown::NeverDecided, Some("the data show neither harm nor its absence"));
+    check(&[], Shown::NeverDecided, Some("the guard has not looked since the latest step began"));
 }
 
 /// Without a time limit, the trial waits for a person. With one, it is reverted unless a person confirms it in time.
