@@ -79,7 +79,7 @@ fn hidden_mounts_are_said_to_be_hidden() {
     let file = policy_file();
     let policy = format!("policy apply {}", file.path().display());
     let verbs =
-        ["load cubic --as ldk_more", &policy, "policy show", "policy remove", "doctor", "status", "unload --all"];
+        ["load tahoe --as ldk_more", &policy, "policy show", "policy remove", "doctor", "status", "unload --all"];
     for verb in verbs {
         let said = inside(4, &["--mount", "--net"], &format!("mount -t sysfs sysfs /sys && exec $0 {verb}"));
         let told = said.stdout() + &said.stderr();

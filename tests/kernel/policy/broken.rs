@@ -84,6 +84,7 @@ fn policy_with_hidden_pins_is_reported_and_can_be_removed() {
 #[test]
 fn policy_without_pins_ends_and_is_reported() {
     let lab = &enter!(PolicyLab; root, struct_ops, bpffs, cgroup2);
+    pose_as_process_1();
     for (loses_file_system, next) in [(true, "apply"), (true, "remove"), (false, "apply"), (false, "remove")] {
         lab.apply(&all("cubic"));
         match loses_file_system {
