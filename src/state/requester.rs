@@ -12,7 +12,7 @@ const NO_LOGIN: u32 = u32::MAX;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requester {
-    /// The folder whose declaration `tccc apply` carried out. `None` for any other command.
+    /// The folder whose declaration `tccc apply` applied. `None` for any other command.
     pub declaration: Option<PathBuf>,
     /// The user of the process.
     pub uid: u32,
@@ -26,7 +26,7 @@ impl Requester {
         Requester { declaration: None, uid: getuid().as_raw(), login: login() }
     }
 
-    /// The declaration in a folder, which this process carries out.
+    /// The declaration in a folder, which this process applies.
     pub fn declaration(folder: &Path) -> Self {
         Requester { declaration: Some(folder.to_owned()), ..Requester::command() }
     }

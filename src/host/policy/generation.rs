@@ -379,8 +379,7 @@ pub(in crate::host) fn revert(locked: &Locked, pins: &PolicyPins, decided: impl 
             swap(&program(trial.generation)?, &program(previous)?, pins).map(Ok)?
         }
         None => {
-            let removed =
-                if trial.subject == TrialSubject::Policy { pins.detach() } else { forget(pins, &mut record) };
+            let removed = if trial.subject == TrialSubject::Policy { pins.detach() } else { forget(pins, &mut record) };
             match removed {
                 Err(error) if linked(pins).is_some() => return Err(error),
                 removed => removed,
