@@ -28,7 +28,8 @@ pub const PATCHES: &[Ingredient] = ingredients![
     "patches/08-timer.patch",
     "patches/09-image.patch",
     "patches/10-idle.patch",
-    "patches/11-builtin.patch"
+    "patches/11-builtin.patch",
+    "patches/12-xstate.patch"
 ];
 
 /// Additions to the smallest configuration of the kernel, and the headers that modules may include.
