@@ -16,7 +16,7 @@ use super::process;
 
 /// Says that [`NamespaceSurvey::is_partial`].
 pub const PARTIAL: &str =
-    "processes outside this PID namespace are not visible: network namespaces of theirs are missing";
+    "processes outside this PID namespace are not visible: their network namespaces may be missing";
 /// What shows a process in a container all others.
 pub const SEE_ALL: &str =
     "run it in the PID namespace of the host: `hostPID: true` in Kubernetes, `--pid=host` for a container";

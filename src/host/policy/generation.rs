@@ -250,9 +250,9 @@ pub fn refuse_elsewhere(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Res
     if decides_elsewhere(pins, record).is_none() {
         return Ok(());
     }
-    let trial = record.trial.iter().chain(&record.next_trial).find(|trial| trial.guard.lives());
-    let place = match trial {
-        Some(trial) => format!("in that of its guard: `nsenter --target {} --mount tccc …`", trial.guard.pid),
+    let guard = record.trial.iter().chain(&record.next_trial).find_map(|trial| trial.guard.number());
+    let place = match guard {
+        Some(pid) => format!("in that of its guard: `nsenter --target {pid} --mount tccc …`"),
         None => "where it was applied".to_owned(),
     };
     let what = "cannot change the policy: its pins are not in the BPF file system mounted here; nothing is changed";
