@@ -57,7 +57,6 @@ fn number_of_a_reverted_generation_is_not_used_again() {
 
 /// Once only `tccc upgrade` gave new code to programs that listen, and refused to change code on trial.
 #[test]
-#[ignore = "its defect is not mended yet"]
 fn every_upgrade_reaches_listeners_and_spares_trials() {
     let listen = [Step::Load(Msack, 0), Step::Listen(Msack)];
     keep(&[
@@ -70,7 +69,6 @@ fn every_upgrade_reaches_listeners_and_spares_trials() {
 
 /// Once `apply` unloaded an algorithm that the policy gave to connections.
 #[test]
-#[ignore = "its defect is not mended yet"]
 fn undeclared_algorithm_stays_for_the_policy() {
     let undeclared = [declare(&[(Msack, 0)], Some(GIVES)), Step::Apply, declare(&[], Some(GIVES)), Step::Apply];
     keep(&[&undeclared, &[&undeclared[..], &[declare(&[], None), Step::Apply]].concat()]);
