@@ -100,9 +100,9 @@ fn verdict(words: &str) -> Option<String> {
 ///
 /// Lines about a skipped member are no reason, and lines that end an attempt only name the object again.
 fn libbpfs_reason(words: &str) -> Option<String> {
-    let lines = words.lines().filter_map(|line| line.trim().strip_prefix("libbpf: "));
+    let mut lines = words.lines().filter_map(|line| line.trim().strip_prefix("libbpf: "));
     let is_reason = |line: &&str| !line.contains("skipping it as it's set to zero") && !line.contains("failed to load");
-    lines.filter(is_reason).next_back().map(plain)
+    lines.rfind(is_reason).map(plain)
 }
 
 /// Replaces an old file. Never writes through somebody else's link.
