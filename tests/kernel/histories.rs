@@ -13,8 +13,10 @@ use self::step::Algorithm::{Cubic, Msack};
 use self::step::{Algorithm, Class, Declaration, Policy, Step, Trying, Version};
 use super::*;
 
-/// Seeds of the ring. A campaign continues with the next one.
+/// Seeds of the ring, and the steps of each. A campaign takes longer histories.
 const SEEDS: std::ops::Range<u64> = 1..3;
+const STEPS: usize = 15;
+const STEPS_OF_A_CAMPAIGN: usize = 25;
 
 const GIVES: Policy =
     Policy { class: Class::Local, gives: Some(Msack), trying: Trying::No, current: false, overrides: false };
@@ -37,22 +39,15 @@ fn keep(histories: &[&[Step]]) {
 #[test]
 fn interrupted_trial_begins_again() {
     let begin = declare(&[], Some(GUARDED));
-    keep(&[
-        &[begin.clone(), Step::Apply, Step::UnloadAll, Step::Apply],
-        &[begin.clone(), Step::Apply, Step::Shutdown, Step::Apply],
-        &[begin, Step::Apply, Step::Reboot, Step::Apply],
-    ]);
+    let [shutdown, reboot] = [Step::Shutdown, Step::Reboot];
+    keep(&[&[begin, Step::Apply, shutdown, Step::Apply, Step::UnloadAll, Step::Apply, reboot, Step::Apply]]);
 }
 
 /// Once a generation got the number of one that was reverted, so that its trial counted the connections of the other.
 #[test]
-#[ignore = "its defect is not mended yet"]
 fn number_of_a_reverted_generation_is_not_used_again() {
     let steps = Policy { trying: Trying::Steps, ..GUARDED };
-    keep(&[
-        &[Step::Policy(GIVES), Step::Policy(GUARDED), Step::Abort, Step::Policy(GUARDED)],
-        &[Step::Policy(GIVES), Step::Policy(steps), Step::Promote, Step::Abort, Step::Policy(steps), Step::Promote],
-    ]);
+    keep(&[&[Step::Policy(GIVES), Step::Policy(steps), Step::Promote, Step::Abort, Step::Policy(steps)]]);
 }
 
 /// Once only `tccc upgrade` gave new code to programs that listen, and refused to change code on trial.
@@ -62,41 +57,43 @@ fn every_upgrade_reaches_listeners_and_spares_trials() {
     keep(&[
         &[&listen[..], &[declare(&[(Msack, 1)], None), Step::Apply]].concat(),
         &[&listen[..], &[Step::Replace(Msack, 1)]].concat(),
-        &[&listen[..], &[Step::Policy(GUARDED), Step::Replace(Msack, 1)]].concat(),
-        &[&listen[..], &[Step::Policy(GUARDED), declare(&[(Msack, 1)], None), Step::Apply]].concat(),
+        &[Step::Policy(GUARDED), Step::Replace(Msack, 1), declare(&[(Msack, 1)], None), Step::Apply],
     ]);
 }
 
 /// Once `apply` unloaded an algorithm that the policy gave to connections.
 #[test]
 fn undeclared_algorithm_stays_for_the_policy() {
-    let undeclared = [declare(&[(Msack, 0)], Some(GIVES)), Step::Apply, declare(&[], Some(GIVES)), Step::Apply];
-    keep(&[&undeclared, &[&undeclared[..], &[declare(&[], None), Step::Apply]].concat()]);
+    let [both, policy] = [&[(Msack, 0)][..], &[]].map(|algorithms| declare(algorithms, Some(GIVES)));
+    keep(&[&[both, Step::Apply, policy, Step::Apply, declare(&[], None), Step::Apply]]);
 }
 
 /// Once the end of any other trial made `apply` forget that a policy was reverted.
 #[test]
 fn judged_policy_is_not_applied_after_another_trial() {
-    let judged = [declare(&[], Some(GUARDED)), Step::Apply, Step::Abort];
-    keep(&[
-        &[&judged[..], &[Step::TryDefault(Cubic), Step::Confirm, Step::Apply]].concat(),
-        &[&judged[..], &[Step::TryDefault(Cubic), Step::Abort, Step::Reboot, Step::Apply]].concat(),
-    ]);
+    let begin = declare(&[], Some(GUARDED));
+    let judged = [begin, Step::Apply, Step::Abort];
+    let other = [Step::TryDefault(Cubic), Step::Confirm, Step::Apply, Step::Reboot, Step::Apply];
+    keep(&[&[&judged[..], &other[..]].concat()]);
 }
 
-/// Once every open connection was moved to the algorithm of the rule, and back again.
+/// Once every open connection was moved to the algorithm of the rule and back again. Once a connection that was moved and
+/// given back counted as chosen by its program.
 #[test]
-#[ignore = "its defect is not mended yet"]
-fn live_policy_with_current_moves_connections_once() {
+fn live_policy_moves_connections_once_and_the_next_one_again() {
     let current = Policy { current: true, ..GIVES };
-    keep(&[&[Step::Hold(Class::Local), Step::PolicyLive(current), Step::RemoveLive]]);
+    let hold = Step::Hold(Class::Local);
+    keep(&[
+        &[hold.clone(), Step::PolicyLive(current), Step::RemoveLive, Step::PolicyLive(GIVES)],
+        &[hold, Step::PolicyLive(GUARDED), Step::Abort, Step::PolicyLive(GUARDED)],
+    ]);
 }
 
 #[test]
 fn random_histories_keep_the_promises() {
     let mut host = enter!(Histories; root, btf, struct_ops, bpffs, cgroup2);
     for seed in SEEDS {
-        if let Err(broken) = host.run_seed(seed) {
+        if let Err(broken) = host.run_seed(seed, STEPS) {
             panic!("seed {seed}: {}", host.shorten(broken));
         }
     }
@@ -116,7 +113,7 @@ fn campaign() {
         return;
     }
     let number = |name: &str, default| variable(name).map_or(default, |it| it.parse().expect("a number"));
-    let (steps, first) = (number("TCCC_STEPS", 1000), number("TCCC_SEED", SEEDS.end));
+    let (steps, first) = (number("TCCC_STEPS", 1000), number("TCCC_SEED", 100));
     let limit = Duration::from_secs(number("TCCC_SECONDS", u64::MAX));
     let (mut taken, mut failed) = (0, 0);
     let begin = Instant::now();
@@ -125,7 +122,7 @@ fn campaign() {
             break;
         }
         let before = host.taken;
-        let outcome = host.run_seed(seed);
+        let outcome = host.run_seed(seed, STEPS_OF_A_CAMPAIGN);
         taken += (host.taken - before) as u64;
         if let Err(broken) = outcome {
             failed += 1;

@@ -5,8 +5,6 @@ use super::random::Draws;
 use super::world::{Difference, World};
 use super::*;
 
-/// Steps until a host is as new again.
-const LENGTH: usize = 20;
 /// Time spent on one history to shorten it.
 const SHORTENED_WITHIN: Duration = Duration::from_secs(60);
 
@@ -123,9 +121,9 @@ impl Histories {
         broken
     }
 
-    /// Runs the random history of a seed.
-    pub fn run_seed(&mut self, seed: u64) -> Result<(), Broken> {
-        let (mut draws, mut left) = (Draws::of(seed), LENGTH);
+    /// Runs the first steps of a seed's random history.
+    pub fn run_seed(&mut self, seed: u64, steps: usize) -> Result<(), Broken> {
+        let (mut draws, mut left) = (Draws::of(seed), steps);
         self.run_with(|model| {
             left = left.checked_sub(1)?;
             Some(draws.step(model))

@@ -107,7 +107,7 @@ pub struct Open {
     pub codes: BTreeMap<String, u32>,
     /// A policy set its algorithm at least once.
     is_set: bool,
-    /// The policy that set it is gone, so that nobody can tell who chose its algorithm.
+    /// Its label was removed with the policy that set it, so that nobody can tell who chose its algorithm.
     is_orphan: bool,
 }
 
@@ -231,6 +231,11 @@ impl Model {
     fn is_being_upgraded(&self, algorithm: Algorithm) -> bool {
         let overlay = self.trial.as_ref().and_then(|trial| trial.generation.overlay);
         matches!(overlay, Some(Overlay::Upgrade(other, _)) if other == algorithm)
+    }
+
+    /// Open connections may have labels that wait for the next policy.
+    pub fn may_keep_labels(&self) -> bool {
+        self.deciding().is_none() && self.open.iter().flatten().any(|it| it.is_set && !it.is_orphan)
     }
 
     pub fn code_of(&self, name: &str) -> Option<u32> {

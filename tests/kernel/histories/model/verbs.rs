@@ -116,9 +116,17 @@ impl Model {
         }
     }
 
+    /// Unloads a name. Namespaces that took it over get the default that was there before it.
     pub(super) fn forget(&mut self, name: Algorithm) {
+        let (was_default, of_name) = (self.default == name.to_string(), |it: &&mut Holder| it.name == name.to_string());
+        let earlier = self.loaded.get(&name).and_then(|it| it.previous_default.clone()).filter(|_| !was_default);
         self.restore_default(name);
         self.loaded.remove(&name);
+        let given = earlier.unwrap_or(self.default.clone());
+        let code = self.code_of(&given);
+        for it in self.namespaces.iter_mut().filter(of_name) {
+            *it = Holder { name: given.clone(), code };
+        }
     }
 
     /// The name stays registered. Listeners and defaults of namespaces get the new code, open connections keep the old one.
@@ -166,7 +174,8 @@ impl Model {
     /// Undoes everything that tccc changed.
     fn unload_all(&mut self) -> Promise {
         self.remove(false);
-        self.loaded.clear();
+        let names: Vec<Algorithm> = self.loaded.keys().rev().copied().collect();
+        names.into_iter().for_each(|name| self.forget(name));
         self.default.clone_from(&self.base);
         DONE
     }
@@ -288,10 +297,13 @@ impl Model {
             self.move_open();
         }
         self.forget_unneeded();
-        self.orphan_without_policy();
+        if generation.overlay.is_some() {
+            self.orphan_without_policy();
+        }
         DONE
     }
 
+    /// `--live` keeps the labels of open connections, for a later policy.
     pub(super) fn remove(&mut self, live: bool) -> Promise {
         if self.trial.is_some() {
             let Trial { generation, .. } = self.trial.take().expect("it is there");
@@ -303,9 +315,10 @@ impl Model {
         self.policy = None;
         if live {
             self.move_open();
+        } else {
+            self.orphan_without_policy();
         }
         self.forget_unneeded();
-        self.orphan_without_policy();
         DONE
     }
 
@@ -369,6 +382,7 @@ impl Model {
         self.open = open;
     }
 
+    /// Nobody can tell any more whether a policy or a program chose the algorithm of an open connection.
     fn orphan_without_policy(&mut self) {
         if self.deciding().is_none() {
             self.open.iter_mut().flatten().for_each(|it| it.is_orphan |= it.is_set);
