@@ -356,13 +356,13 @@ fn rounds(worker: usize, count: usize, rounds: usize) -> anyhow::Result<[usize; 
     let (mut bytes, mut opened) = (0, count);
     let mut open = (0..count).map(|_| connect()).collect::<anyhow::Result<Vec<_>>>()?;
     for round in 0..rounds {
-        for number in 0..count {
+        for (number, pair) in open.iter_mut().enumerate() {
             let part = vec![7; 1 + (number + round) % 1_000];
-            open[number][0].write_all(&part)?;
-            open[number][1].read_exact(&mut vec![0; part.len()])?;
+            pair[0].write_all(&part)?;
+            pair[1].read_exact(&mut vec![0; part.len()])?;
             bytes += part.len();
             if (number + round) % 10 == 0 {
-                let [client, mut server] = std::mem::replace(&mut open[number], connect()?);
+                let [client, mut server] = std::mem::replace(pair, connect()?);
                 opened += 1;
                 drop(client);
                 server.read_to_end(&mut Vec::new())?;
