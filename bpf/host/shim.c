@@ -18,10 +18,11 @@
 struct host_socket {
 	struct tcp_sock tp; /* first, because a struct sock has the address of its tcp_sock */
 	struct rate_sample rate;
-	u8 storage[64];	  /* what a companion program shares with the algorithm */
-	u8 lacks_storage; /* there was no memory for it */
-	int mark;	  /* IP_TOS or IPV6_TCLASS */
-	int priority;	  /* SO_PRIORITY */
+	u8 storage[64];	     /* what a companion program shares with the algorithm */
+	u8 lacks_storage;    /* there was no memory for it */
+	u8 refuses_priority; /* the kernel does not let programs read it */
+	int mark;	     /* IP_TOS or IPV6_TCLASS */
+	int priority;	     /* SO_PRIORITY */
 };
 
 /* The kernel's default, about a millisecond: sk_init_common. */
@@ -69,6 +70,8 @@ long bpf_getsockopt(void *sk, int level, int option, void *value, int length)
 {
 	const struct host_socket *host = sk;
 
+	if (level == SOL_SOCKET && host->refuses_priority)
+		return -1;
 	memcpy(value, level == SOL_SOCKET ? &host->priority : &host->mark, sizeof(host->mark));
 	return 0;
 }

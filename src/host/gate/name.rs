@@ -23,9 +23,17 @@ use crate::trial::{end, swap};
 /// Errors: a capability or the BPF file system is missing; the name is taken; the kernel refuses the program.
 /// Side effects: pins, a record, and with `make_default` the host's default. [`unload`] undoes all of them.
 pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
-    if !options.replace || !loader::replaces(request, options, features)? {
-        return loader::load(request, options, features);
+    let is_replacing = || -> Result<bool> { Ok(options.replace && loader::replaces(request, options, features)?) };
+    if is_replacing()? {
+        return replace(request, options, features);
     }
+    let loaded = loader::load(request, options, features);
+    // Another command may have loaded the name while the verifier ran.
+    let must_replace = loaded.is_err() && is_replacing().unwrap_or(false);
+    if must_replace { replace(request, options, features) } else { loaded }
+}
+
+fn replace(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     PolicyNeeds::now()?.refuse_new_code()?;
     if options.dry_run {
         return loader::load(request, options, features);

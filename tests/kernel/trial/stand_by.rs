@@ -38,6 +38,6 @@ fn stand_by_ends_trials_of_dead_guards_when_their_time_is_over() {
     poll_until(SOON, "the end is announced", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
     end(0, stand_by)
         .stderr_has("tccc: note: the trial of the policy is over: its guard died, and the lease expired\n")
-        .stderr_has("tccc: note: \"ldk_late\" is unloaded: nobody confirmed it in time\n");
+        .stderr_has("tccc: note: nobody confirmed \"ldk_late\" in time: it is unloaded\n");
     assert!(processes().is_empty());
 }
