@@ -118,13 +118,16 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Set for a program that another test program starts, and cleans up after (`lab/keeper.rs`).
+pub const KEPT: &str = "TCCC_KEPT";
+
 /// A command that runs one test of this program alone, ignored or not.
 ///
 /// `module`: the test's `module_path!()`.
 pub fn test_alone(module: &str, test: &str) -> Command {
     let (_, module) = module.split_once("::").expect("every test is in a module");
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", &format!("{module}::{test}"), "--include-ignored"]);
+    command.args(["--exact", &format!("{module}::{test}"), "--include-ignored"]).env(KEPT, "1");
     command
 }
 

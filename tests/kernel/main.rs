@@ -9,6 +9,7 @@ mod bpftool;
 mod declared;
 mod features;
 mod histories;
+mod interrupted;
 mod live;
 mod load;
 mod mswift;

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this module")]
 
 pub mod group;
+pub mod keeper;
 pub mod link;
 pub mod pair;
 pub mod policy;

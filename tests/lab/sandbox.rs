@@ -16,6 +16,7 @@ use tccc::catalog;
 use tccc::kernel::probe::Features;
 use tccc::loader::Request;
 
+use super::keeper;
 use crate::common::HostSnapshot;
 use crate::common::state::algorithms;
 use crate::common::{SOON, Said, check, poll_until, run};
@@ -46,10 +47,12 @@ impl Sandbox {
     }
 
     pub fn without_bpffs() -> Self {
+        keeper::start();
         let before = HostSnapshot::take(&[NAMES]);
         let host = fs::File::open("/proc/thread-self/ns/mnt").unwrap();
         EARLIER.set(algorithms());
         unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
+        keeper::note_mount_namespace();
         mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).expect("private mounts");
         mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), NONE).expect("an own /run");
         // The host may have BPF file systems.

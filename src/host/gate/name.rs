@@ -5,6 +5,7 @@ use anyhow::{Context, Error, Result, ensure};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::kernel::congestion;
+use crate::kernel::namespaces;
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::loader::defaults::{self, OtherDefaults};
@@ -103,13 +104,18 @@ fn give_to_listeners(mut upgraded: Upgraded, moves_open: bool) -> (Upgraded, Ref
 }
 
 fn refresh(name: &str, moves_open: bool, notes: &mut Vec<String>) -> Refreshes {
-    let refreshed = sweep::refresh(name, moves_open);
-    refreshed.unwrap_or_else(|error| {
-        let what =
-            format!("sockets that listen with \"{name}\" keep the old code, and so do connections that they accept");
-        notes.push(format!("{what}: {error:#}; restart their programs"));
-        Refreshes::default()
-    })
+    let what = format!("sockets that listen with \"{name}\" keep the old code, and so do connections that they accept");
+    match sweep::refresh(name, moves_open) {
+        Ok(refreshes) => {
+            let hidden = (refreshes.hidden > 0).then(|| namespaces::uninspected(refreshes.hidden));
+            notes.extend(hidden.map(|hidden| format!("{hidden}: there, {what}")));
+            refreshes
+        }
+        Err(error) => {
+            notes.push(format!("{what}: {error:#}; restart their programs"));
+            Refreshes::default()
+        }
+    }
 }
 
 /// Unloads a name and loads it again as requested, because its companion or its registration has to change.

@@ -90,6 +90,8 @@ pub struct Moves {
     /// Unchanged: a program or a route chose the algorithm.
     pub chosen: u64,
     pub failed: u64,
+    /// Processes and network namespaces whose connections could not be looked at.
+    pub hidden: usize,
 }
 
 /// Looks at the open connections of every network namespace that can be entered.
@@ -135,10 +137,8 @@ pub(in crate::host) fn move_all(tables: &RuleTables, shared: &SweepParts) -> Res
     let mut total = Moves::default();
     for pass in 0..PASSES_MAX {
         let before = moves(&skel)?;
-        for netns in namespaces::all()?.reachable {
-            netns.run(|| iterate::pass(&link))?;
-        }
-        let after = moves(&skel)?;
+        let hidden = iterate::pass_everywhere(&link)?;
+        let after = Moves { hidden, ..moves(&skel)? };
         total.moved += after.moved - before.moved;
         if pass == 0 {
             total = after;
@@ -157,6 +157,8 @@ pub struct Refreshes {
     pub open: u64,
     /// The kernel refused.
     pub failed: u64,
+    /// Processes and network namespaces whose sockets could not be looked at.
+    pub hidden: usize,
 }
 
 /// Makes listening sockets choose `name` again, so that they get its latest code. With `moves_open`, connections too.
@@ -172,11 +174,9 @@ pub(in crate::host) fn refresh(name: &str, moves_open: bool) -> Result<Refreshes
     copy_name(&mut bss.refreshed.text, name);
     let skel = open.load().map_err(|error| refusal("give listening sockets the latest code", &error))?;
     let link = skel.progs.tccc_refresh.attach().context("attach the socket iterator")?;
-    for netns in namespaces::all()?.reachable {
-        netns.run(|| iterate::pass(&link))?;
-    }
+    let hidden = iterate::pass_everywhere(&link)?;
     let counts = &skel.maps.bss_data.as_ref().context("find the counts of the sweep")?.refreshes;
-    Ok(Refreshes { listening: counts.listening, open: counts.open, failed: counts.failed })
+    Ok(Refreshes { listening: counts.listening, open: counts.open, failed: counts.failed, hidden })
 }
 
 /// Opens the object with one of its programs. Only moving connections needs the algorithm that resets pacing.
@@ -220,6 +220,7 @@ fn moves(skel: &SweepSkel<'_>) -> Result<Moves> {
         already: counts.already,
         chosen: counts.chosen,
         failed: counts.failed,
+        hidden: 0,
     })
 }
 

@@ -14,6 +14,7 @@ use crate::cli::verbs::guard::{forecast, guard_command};
 use crate::cli::verbs::risk::{Acceptance, AlgorithmRisk, note_patents};
 use crate::failure::Failure;
 use crate::gate;
+use crate::kernel::namespaces;
 use crate::kernel::probe::Features;
 use crate::plain::count;
 use crate::policy::change::{self, Applied};
@@ -166,10 +167,13 @@ fn print(out: &mut impl io::Write, applied: &Applied) -> Result<()> {
 }
 
 pub(super) fn write_moves(out: &mut impl io::Write, moves: &Moves) -> io::Result<()> {
-    let Moves { seen, moved, already, chosen, failed } = moves;
+    let Moves { seen, moved, already, chosen, failed, hidden } = moves;
     writeln!(
         out,
         "open connections: {seen} seen, {moved} moved, {already} had it, {chosen} chosen by programs or routes"
     )?;
+    if *hidden > 0 {
+        note(&format!("{}: connections there keep their algorithm", namespaces::uninspected(*hidden)));
+    }
     if *failed > 0 { writeln!(out, "open connections: {failed} that the kernel refused to move") } else { Ok(()) }
 }
