@@ -8,6 +8,7 @@ mod lab;
 mod bpftool;
 mod declared;
 mod features;
+mod gate;
 mod histories;
 mod interrupted;
 mod live;

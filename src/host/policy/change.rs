@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::counts::{self, PolicyCounts};
-use super::generation::{self, Base, NewGeneration};
+use super::generation::{self, Base, GenerationRole, NewGeneration};
 use super::pins::PolicyPins;
 use super::record::{GenerationRecord, PolicyRecord, TrialRecord};
 use super::resolve;
@@ -66,6 +66,7 @@ pub(in crate::host) fn apply(new: NewGeneration, live: bool) -> Result<Applied> 
     let features = resolve::features()?;
     interrupt::check(|| "the policy is not applied".to_owned())?;
     let lost_labels = PolicyPins::of_host().is_some_and(|pins| pins.has_labels_of_other_version());
+    refuse_lost_names(&new)?;
     let loaded = load_missing(policy, features)?;
     fault::point("apply.algorithms");
     let begun = begin(new, loaded, features);
@@ -73,6 +74,14 @@ pub(in crate::host) fn apply(new: NewGeneration, live: bool) -> Result<Applied> 
     let unloaded = unload_unneeded()?;
     let moves = live.then(|| move_open(&generation)).transpose()?;
     Ok(Applied { generation, loaded, unloaded, moves, lost_labels })
+}
+
+/// Errors: another command unloaded what was loaded for the trial. No rule named it yet.
+fn refuse_lost_names(new: &NewGeneration) -> Result<()> {
+    let GenerationRole::Begins(trial) = &new.role else { return Ok(()) };
+    let Some(lost) = missing(new.policy)?.into_iter().find(|name| trial.loaded.contains(name)) else { return Ok(()) };
+    new.base.check(current()?.map(|generation| generation.number))?;
+    Err(Failure::again(format!("another command unloaded \"{lost}\" meanwhile")).hint("run the command again").into())
 }
 
 /// Entering network namespaces, for their cookies or for open connections, takes one more capability.

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use nix::sys::signal::Signal;
 use tccc::fault::{POINTS, VARIABLE};
 
-use crate::common::{Owned, SOON, begin, poll_until, signal, stderr, stdout, tccc};
+use crate::common::{Owned, SOON, Said, begin, poll_until, signal, stderr, stdout, tccc};
 
 /// The fault points whose name begins with a prefix, such as `apply.`.
 pub fn points(of: &str) -> Vec<&'static str> {
@@ -59,8 +59,13 @@ impl Stopped {
     /// Continues the command and waits until it ends; the test fails unless it succeeds.
     #[track_caller]
     pub fn go_on(self) {
-        let output = self.end(Signal::SIGCONT);
-        assert!(output.status.success(), "the command that was stopped: {}{}", stdout(&output), stderr(&output));
+        self.go_on_to(0);
+    }
+
+    /// Continues the command; the test fails unless it ends with `code`.
+    #[track_caller]
+    pub fn go_on_to(self, code: i32) -> Said {
+        Said::of(code, "the command that was stopped".to_owned(), self.end(Signal::SIGCONT))
     }
 
     #[track_caller]
