@@ -18,6 +18,7 @@
 //! | 3 | [`scenario`] | scenario files: what is measured on which path | path, written, catalog, kernel, model |
 //! | 3 | [`emulate`] | networks of namespaces or Mininet hosts, with links of netem or of tccc | path, kernel, model |
 //! | 3 | [`trial`] | changes that undo themselves, their guard, upgrades | policy, loader, state, model, trace |
+//! | 3 | [`gate`] | the only way to change a name, a default or the policy; locks the policy | trial and all below it |
 //! | 3 | [`author`] | for authors of algorithms: template, compiler, rules, simulated kernel, fuzzer, proof | catalog, kernel, loader |
 //! | 3 | [`report`] | tables and plots from a result directory | units, model, scenario |
 //! | 3 | [`view`], [`serve`] | the terminal dashboard; the web dashboard and `/metrics` | units, model, trace |
