@@ -12,11 +12,10 @@ use crate::{fleet, fmt, fuzz, guest, process, prove, readme, test, tidy, vm};
 ///
 /// Errors: at least one check or test failed.
 pub fn run() -> Result<()> {
-    setup::set_up(SetupPurpose::Ci)?;
+    process::timed("setup", || setup::set_up(SetupPurpose::Ci))?;
     let mut count = fmt::format(true);
     count.check("tidy", tidy::run());
-    lint(&mut count);
-    count.check("guest of virtual time", guest::provide());
+    count.check("guest of virtual time", process::timed("guest of virtual time", guest::provide));
     if let Err(error) = count_tests(&mut count) {
         count.check("tests", Err(error));
     }
@@ -28,7 +27,7 @@ pub fn run() -> Result<()> {
 ///
 /// Errors: the tests do not build.
 fn count_tests(count: &mut TestCount) -> Result<()> {
-    test::build()?;
+    process::timed("build of the tests", test::build)?;
     let (tests, beside) = test::count_all(|| {
         let mut beside = TestCount::default();
         match fleet::lack() {
@@ -36,9 +35,10 @@ fn count_tests(count: &mut TestCount) -> Result<()> {
             Some(lack) => beside.skip(1, lack),
         }
         process::be_patient();
-        beside.check("proof", prove::check());
-        beside.check("fuzzer", fuzz::check());
-        beside.check("table in virtual time", table_in_virtual_time());
+        process::timed("lints", || lint(&mut beside));
+        beside.check("proof", process::timed("proof", prove::check));
+        beside.check("fuzzer", process::timed("fuzzer", fuzz::check));
+        beside.check("table in virtual time", process::timed("table in virtual time", table_in_virtual_time));
         vm::matrix::check(&mut beside);
         beside
     })?;

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -74,6 +75,14 @@ pub fn tests_of(target: [&str; 2], module: &str) -> Command {
 pub fn be_patient() {
     // SAFETY: `nice` takes no pointer. On Linux it changes the calling thread alone.
     unsafe { nix::libc::nice(19) };
+}
+
+/// Says how long a part of a long command took.
+pub fn timed<T>(part: &str, work: impl FnOnce() -> T) -> T {
+    let begin = Instant::now();
+    let done = work();
+    eprintln!("xtask: {part} took {:.0} s", begin.elapsed().as_secs_f64());
+    done
 }
 
 /// Whether the program starts and answers `--version`.

@@ -74,11 +74,11 @@ pub fn count_all<T: Send>(also: impl FnOnce() -> T + Send) -> Result<(TestCount,
 }
 
 fn count_ring(ring: TestRing) -> Result<TestCount> {
-    match ring {
+    process::timed(&format!("the ring {ring:?}"), || match ring {
         TestRing::Host => run_libtest(&HOST, &[]),
         TestRing::Kernel => privileged("kernel"),
         TestRing::Network => privileged("network"),
-    }
+    })
 }
 
 /// Runs a test program one test at a time, or counts its tests as skips without root.
