@@ -89,6 +89,13 @@ fn live_policy_moves_connections_once_and_the_next_one_again() {
     ]);
 }
 
+/// Once the connections of a trial that a person ended kept its algorithm for good.
+#[test]
+fn connections_of_an_ended_trial_are_given_back() {
+    let trial = Policy { gives: None, overrides: true, ..GUARDED };
+    keep(&[&[declare(&[], Some(trial)), Step::Apply, Step::Hold(Class::Local), Step::Abort, Step::RemoveLive]]);
+}
+
 #[test]
 fn random_histories_keep_the_promises() {
     let mut host = enter!(Histories; root, btf, struct_ops, bpffs, cgroup2);

@@ -156,21 +156,20 @@ pub(in crate::host) fn remove(live: bool, base: Base) -> Result<Removed> {
     let read = PolicyRecord::read(&store);
     let is_noted = read.as_ref().map_or(true, |record| !record.generations.is_empty());
     let was_there = pins.as_ref().is_some_and(|pins| !pins.is_empty()) || is_noted;
-    let record = read.unwrap_or_default();
-    let active = pins.as_ref().filter(|_| live).and_then(|pins| Some((pins, generation::active(pins, &record)?)));
-    let active = active.filter(|(pins, number)| !pins.is_of_other_version(*number));
-    // Opened before the pins are removed, because the sweep below needs the labels.
-    let shared = active.map(|(pins, number)| shared(pins, number)).transpose()?;
+    // Opened before the pins are removed, because the sweep below needs the labels. They may be those of an earlier policy.
+    let labels = pins.as_ref().filter(|_| live).and_then(|pins| bpf::open_pin(&pins.labels()).ok());
     if was_there {
         let locked = store.lock(LockSubject::Policy)?;
         if base != Base::Any {
             base.check(current()?.map(|generation| generation.number))?;
         }
         generation::remove(&locked, pins.as_ref(), live)?;
-    } else if let Some(pins) = pins.as_ref().filter(|pins| !live && pins.folder().exists()) {
-        generation::forget_labels(&store.lock(LockSubject::Policy)?, pins)?;
+    } else if let Some(pins) = pins.as_ref().filter(|pins| pins.folder().exists()) {
+        let locked = store.lock(LockSubject::Policy)?;
+        if live { generation::settle(&locked, pins).map(drop)? } else { generation::forget_labels(&locked, pins)? }
     }
-    let moves = shared.map(|shared| sweep::move_all(&RuleTables::default(), &shared)).transpose()?;
+    let take_back = |labels| sweep::move_all(&RuleTables::default(), &SweepParts::without_rules(labels));
+    let moves = labels.map(take_back).transpose()?;
     let (unloaded, left) = match unload_unneeded() {
         Ok(unloaded) => (unloaded, None),
         Err(error) => (Vec::new(), Some(error)),
@@ -194,7 +193,7 @@ pub fn shared(pins: &PolicyPins, number: u32) -> Result<SweepParts> {
         let what = "another version of tccc applied the policy, and its maps cannot be read";
         return Err(Failure::failed(what).hint("apply the policy again").into());
     }
-    Ok(SweepParts { labels: bpf::open_pin(&pins.labels())?, cgroups: pins.open(number, "cgroups")?, number })
+    Ok(SweepParts { labels: bpf::open_pin(&pins.labels())?, cgroups: Some(pins.open(number, "cgroups")?), number })
 }
 
 /// What [`apply`] would change, in order.
@@ -274,7 +273,8 @@ fn without_policy(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Vec<Strin
     } else if has_pins || !record.generations.is_empty() {
         "parts of a policy that has no effect are left: `tccc policy remove` removes them"
     } else if pins.is_some_and(|pins| pins.labels().exists()) {
-        "labels of open connections that it changed are kept for the next policy: `tccc policy remove` removes them"
+        "labels of open connections that it changed are kept for the next policy: `tccc policy remove --live` gives these \
+         connections back what they had, `tccc policy remove` only removes the labels"
     } else {
         return Vec::new();
     };
@@ -303,19 +303,26 @@ pub fn removal_plan(live: bool) -> Result<Vec<String>> {
     privilege::require("remove the policy", &rights(&Policy::default(), live))?;
     bpffs::check_reachable()?;
     let store = Store::of_host();
-    let pins = PolicyPins::of_host().filter(|pins| !pins.is_empty());
+    let pins = PolicyPins::of_host();
+    let keeps_labels = live && pins.as_ref().is_some_and(|pins| pins.labels().exists());
     let mut changes = Vec::new();
-    if live && pins.is_some() {
+    if keeps_labels {
         changes.push("give open connections back the algorithm that they had".to_owned());
     }
-    if let Some(pins) = &pins {
-        changes.push(format!("detach the policy and remove the pins in {}", pins.folder().display()));
+    match &pins {
+        Some(pins) if !pins.is_empty() => {
+            changes.push(format!("detach the policy and remove the pins in {}", pins.folder().display()));
+        }
+        Some(pins) if !live && pins.folder().exists() => {
+            changes.push("forget which open connections earlier policies changed".to_owned());
+        }
+        _ => {}
     }
-    if pins.is_none() && !live && PolicyPins::of_host().is_some_and(|pins| pins.folder().exists()) {
-        changes.push("forget which open connections earlier policies changed".to_owned());
+    if keeps_labels {
+        changes.push("keep the labels of these connections, and the record, for a later policy".to_owned());
     }
     let path = super::record::path(&store);
-    if path.exists() {
+    if path.exists() && !keeps_labels {
         changes.push(format!("remove the record {}", path.display()));
     }
     let loaded = store.records().into_iter().filter(|record| record.with_policy);

@@ -30,9 +30,16 @@ const LOOK: &str = "read the open connections";
 #[derive(Debug)]
 pub struct SweepParts {
     pub labels: OwnedFd,
-    /// The generation's map of cgroups by id.
-    pub cgroups: OwnedFd,
+    /// The generation's map of cgroups by id. Without it, no rule by cgroup matches.
+    pub cgroups: Option<OwnedFd>,
     pub number: u32,
+}
+
+impl SweepParts {
+    /// For a sweep without rules.
+    pub fn without_rules(labels: OwnedFd) -> Self {
+        SweepParts { labels, cgroups: None, number: 0 }
+    }
 }
 
 /// An open connection, and what the rules say about it now.
@@ -198,7 +205,8 @@ fn set_tables(open: &mut OpenSweepSkel<'_>, tables: &RuleTables, shared: Option<
     let Some(shared) = shared else { return Ok(()) };
     open.maps.rodata_data.as_mut().context("find the settings of the sweep")?.generation = shared.number;
     open.maps.tccc_labels.reuse_fd(shared.labels.as_fd()).context("use the policy's labels")?;
-    open.maps.tccc_cgroups.reuse_fd(shared.cgroups.as_fd()).context("use the policy's cgroups")
+    let Some(cgroups) = &shared.cgroups else { return Ok(()) };
+    open.maps.tccc_cgroups.reuse_fd(cgroups.as_fd()).context("use the policy's cgroups")
 }
 
 /// Attaches the iterator over labelled sockets, which needs no rules.

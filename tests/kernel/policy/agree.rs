@@ -159,7 +159,7 @@ fn kernel_decides_as_the_model_does() {
         let tables = RuleTables::of(&policy, &resolved);
         let loaded = program::load(&tables, 1, None, None).unwrap();
         let map = |name| loaded.map(name).unwrap().try_clone().unwrap();
-        let shared = SweepParts { labels: map("labels"), cgroups: map("cgroups"), number: 1 };
+        let shared = SweepParts { labels: map("labels"), cgroups: Some(map("cgroups")), number: 1 };
         for sight in sweep::look(&tables, Some(&shared)).unwrap() {
             let connection = ConnectionView {
                 local: sight.local,

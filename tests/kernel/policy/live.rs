@@ -166,6 +166,10 @@ fn connections_that_were_taken_back_are_moved_again() {
     }
     run(0, "policy remove --live");
     run(0, "status").stdout_has("labels of open connections that it changed are kept for the next policy");
+    run(0, "policy remove --live --dry-run").stdout_has("give open connections back the algorithm that they had");
+    let again = run(0, "policy remove --live");
+    again.stdout_has("there is no policy; connections that an earlier one changed get back what they had");
+    assert_eq!(moves(&again)[1], 0, "they have it already");
     assert_eq!(run(0, "policy remove").stdout(), "there is no policy\n");
     assert!(!Path::new("/sys/fs/bpf/tccc/policy").exists() && !Path::new("/run/tccc/policy").exists());
     let [_, moved, _, left] = live(&use_cubic);

@@ -14,7 +14,8 @@ use crate::policy::change;
 ///
 /// New connections then get the algorithm that they would have without a policy. Open connections keep theirs until
 /// they close; `--live` gives them back their previous one, and keeps their labels, so that a later policy with `--live`
-/// can move them again. Without `--live`, their labels are removed. `tccc policy show -o toml` saves the rules first.
+/// can move them again. It does so also after the policy has ended, for example with `tccc policy abort`. Without `--live`,
+/// their labels are removed. `tccc policy show -o toml` saves the rules first.
 ///
 /// A running trial is interrupted: `tccc apply` may begin it again. `tccc policy abort` ends it with a verdict.
 ///
@@ -45,7 +46,11 @@ impl Args {
             return Ok(());
         }
         let removed = gate::remove_policy(self.live, gate::removed())?;
-        let what = if removed.was_there { "the policy is removed" } else { "there is no policy" };
+        let what = match (removed.was_there, &removed.moves) {
+            (true, _) => "the policy is removed",
+            (false, Some(_)) => "there is no policy; connections that an earlier one changed get back what they had",
+            (false, None) => "there is no policy",
+        };
         writeln!(out, "{what}")?;
         removed.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unloaded"))?;
         match &removed.moves {
