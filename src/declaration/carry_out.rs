@@ -10,10 +10,10 @@ use crate::gate;
 use crate::kernel::probe::Features;
 use crate::loader::LoadOptions;
 use crate::policy::ending::{TrialEnding, TrialResult};
-use crate::policy::file;
 use crate::policy::generation::Base;
 use crate::policy::record::{PolicyOrigin, TrialSubject};
 use crate::policy::rule::Policy;
+use crate::policy::{change, file};
 use crate::state::{DeclaredIn, Requester};
 use crate::trial::{TrialPlan, journal, progress};
 
@@ -59,6 +59,31 @@ pub fn carry_out(step: &ApplyStep, declaration: &Declaration, tools: &mut Tools<
         }
         ApplyStep::HandOver(name) => gate::hand_over(name, features).map(no_notes),
         ApplyStep::Unload(name) => gate::unload(name, features).map(|ended| ended.unloaded.unwrap_or_default().notes),
+    }
+}
+
+/// Makes no change. Says whether the kernel and this host would refuse a step, as far as that is known beforehand.
+///
+/// Errors: those of [`carry_out`].
+pub fn try_out(step: &ApplyStep, declaration: &Declaration, features: &Features) -> Result<()> {
+    match step {
+        ApplyStep::Load(name) => {
+            let declared = declared(declaration, name)?;
+            let load = if declared.receiver { gate::load_receiver } else { gate::load };
+            let options = LoadOptions { dry_run: true, ..LoadOptions::default() };
+            load(&declared.request(name), options, features).map(drop)
+        }
+        ApplyStep::ApplyPolicy => {
+            let declared = declaration.policy.as_ref().context("find the policy in the declaration")?;
+            let mut policy = declared.policy.clone();
+            // An earlier step loads what is declared.
+            let is_coming = |name: &str| declaration.algorithms.contains_key(name);
+            for rule in &mut policy.rules {
+                rule.split.arms.retain(|arm| !arm.treatment.algorithm().is_some_and(is_coming));
+            }
+            change::plan(&policy, false).map(drop)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -118,11 +118,16 @@ fn policy_names_the_risk_and_needs_a_trial_where_it_is_high() {
         std::fs::write(&file, rule).unwrap();
     };
     policy(&format!("use = \"{high}\""));
-    run(0, &format!("policy check {}", file.display())).stdout_has(format!("risk of \"{high}\": high: "));
-    for more in ["", " --dry-run"] {
-        let said = run(2, &format!("policy apply {}{more}", file.display()));
+    for verb in ["check", "apply", "apply --dry-run"] {
+        let said = run(2, &format!("policy {verb} {}", file.display()));
         said.stderr_has("its risk is high: ").stderr_has("`--trial 10m`").stderr_has("`--accept-risk`");
     }
+    let check = |more: &str| run(0, &format!("policy check {}{more}", file.display()));
+    for more in [" --accept-risk", " --trial 10m"] {
+        check(more).stdout_has(format!("risk of \"{high}\": high: "));
+    }
+    policy(&format!("use = \"{high}\"\nguard = \"retransmitted<5%\""));
+    check("").stdout_has(format!("risk of \"{high}\": high: "));
 }
 
 #[test]

@@ -41,6 +41,24 @@ fn wrong_file_ends_every_verb_with_2_and_says_the_same() {
     assert_eq!(run(0, "check").stdout().lines().next(), Some("p.toml: 3 rules, no mistakes"));
 }
 
+/// An unknown algorithm once was reported only after all other mistakes, with the line of its rule.
+#[test]
+fn unknown_algorithm_is_reported_with_the_other_mistakes() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = GOOD.replacen("{ dtcp = 5,", "{ dtpc = 5,", 1).replacen("use = \"dtcp\"", "use = \"dtpc\"", 1);
+    std::fs::write(folder.path().join("p.toml"), text.replacen("deadline = \"6h\"", "deadline = 6", 1)).unwrap();
+    for verb in ["check", "apply", "diff"] {
+        let said = check(2, tccc().args(["policy", verb, "p.toml"]).current_dir(folder.path())).stderr();
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines.len(), 4, "{said}");
+        let hint = "did you mean \"dtcp\"? `tccc list` shows all of them; `modprobe tcp_dtpc` if it is a kernel module";
+        assert_eq!(lines[0], "tccc: error: p.toml:13: rule.split.dtpc: unknown algorithm");
+        assert!(lines[1].starts_with("p.toml:17: rule.deadline = 6: "), "{said}");
+        assert_eq!(lines[2], format!("p.toml:24: rule.use = \"dtpc\": unknown algorithm; {hint}"));
+        assert_eq!(lines[3], format!("  hint: line 13: {hint}"));
+    }
+}
+
 #[test]
 fn policy_without_rules_is_refused() {
     let none = "p.toml:1: rule: expected 1 to 64 rules, [[rule]]\n  hint: `tccc policy remove` removes the policy";

@@ -40,7 +40,7 @@ pub struct Args {
     /// Folder with the files
     #[arg(long, value_name = "FOLDER", default_value = declaration::FOLDER)]
     config: PathBuf,
-    /// Print each difference and its change, without making the change
+    /// Print each difference and its change, and try what the kernel would refuse, without making the change
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// With --dry-run, exit with 1 if anything differs
@@ -90,7 +90,10 @@ impl Args {
         check_risks(&declaration, &differences)?;
         let mut guard = guard_command;
         let mut tools = Tools { features: &features, guard: &mut guard };
+        // Without the rights to load, a dry run shows the differences only.
+        let may_try = privilege::missing(&privilege::FOR_LOAD).is_empty();
         let mut make = |step: &ApplyStep| match self.dry_run {
+            true if may_try => carry_out::try_out(step, &declaration, &features).map(|()| None),
             true => Ok(None),
             false if interrupt::came() => Err(Failure::again("interrupted").into()),
             false => carry_out::carry_out(step, &declaration, &mut tools).map(Some),
@@ -104,12 +107,17 @@ impl Args {
             lines.iter_mut().filter(is_gone).for_each(|line| (line.done, line.error) = (true, None));
         }
         let undone = lines.iter().filter(|line| !line.done).count();
+        let refused = lines.iter().filter(|line| line.error.is_some()).count();
         let Declaration { folder, files, .. } = &declaration;
         let document = ApplyDocument { folder, files, differences: lines };
         self.output.print(&document, |out, document| write_lines(out, document, self.dry_run))?;
         results().flush()?;
         if self.dry_run && self.exit_code && undone > 0 {
             std::process::exit(1);
+        }
+        if self.dry_run && refused > 0 {
+            let what = format!("{refused} of the changes would fail");
+            return Err(Failure::failed(what).hint("`tccc doctor` shows what this host can do").into());
         }
         if !self.dry_run && undone > 0 {
             let what = format!("{undone} of the differences from {} are left", folder.display());

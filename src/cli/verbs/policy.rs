@@ -1,5 +1,6 @@
 //! `tccc policy`: which connections of this host get which algorithm.
 
+mod admission;
 mod apply;
 mod file;
 mod remove;

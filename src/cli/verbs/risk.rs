@@ -42,8 +42,14 @@ impl AlgorithmRisk {
     ///
     /// Errors: the risk is high or not measured, and `is_allowed` is false.
     pub fn admit(&self, what: &str, trial: &str, is_allowed: bool) -> Result<(), Failure> {
+        self.check(what, trial, is_allowed)?;
+        note(&self.phrase());
+        Ok(())
+    }
+
+    /// Errors: as [`AlgorithmRisk::admit`].
+    pub fn check(&self, what: &str, trial: &str, is_allowed: bool) -> Result<(), Failure> {
         if is_allowed || !self.risk.level.counts_as_high() {
-            note(&self.phrase());
             return Ok(());
         }
         let why = format!("cannot {what}: its risk is {}", self.why());

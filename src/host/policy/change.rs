@@ -1,6 +1,8 @@
 //! Applies and removes a policy as a whole: the algorithms that its rules name, its generation, and open connections.
 
-use anyhow::Result;
+use std::fs::File;
+
+use anyhow::{Context, Result};
 
 use super::counts::{self, PolicyCounts};
 use super::generation::{self, Base, GenerationRole, NewGeneration};
@@ -207,18 +209,28 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     generation::refuse_beside_another(&pins, &record)?;
     generation::refuse_during_trial(record.trial.as_ref())?;
     resolve::resolve(policy, &record)?;
+    resolve::check_limits(policy)?;
+    let active = generation::active(&pins, &record);
+    let root = cgroup::root()?;
+    if active.is_none() {
+        generation::refuse_beside_exclusive(&root, &File::open(&root).context("open the root of the cgroups")?)?;
+    }
+    let to_load = resolve::to_load(policy)?;
+    for algorithm in &to_load {
+        let options = LoadOptions { with_policy: true, dry_run: true, ..LoadOptions::default() };
+        loader::load(&Request::of(algorithm), options, resolve::features()?)?;
+    }
     let mut changes: Vec<String> = bpffs::mount_phrase().into_iter().collect();
     if pins.has_labels_of_other_version() {
         changes.push("remove the labels of open connections, which another version of tccc wrote".to_owned());
     }
-    changes.extend(resolve::to_load(policy)?.iter().map(|algorithm| format!("load \"{}\"", algorithm.id)));
+    changes.extend(to_load.iter().map(|algorithm| format!("load \"{}\"", algorithm.id)));
     changes.push(format!("write the record {}", super::record::path(&store).display()));
-    let verb = match generation::active(&pins, &record) {
+    let verb = match active {
         Some(number) => format!("replace generation {number} of the policy"),
         None => "attach a policy".to_owned(),
     };
-    let [root, place] = [cgroup::root()?, pins.link()];
-    changes.push(format!("{verb} at the cgroup {} and pin it at {}", root.display(), place.display()));
+    changes.push(format!("{verb} at the cgroup {} and pin it at {}", root.display(), pins.link().display()));
     if live {
         changes.push("change the algorithm of open connections".to_owned());
     }

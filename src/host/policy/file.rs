@@ -15,9 +15,10 @@ use std::path::Path;
 
 use toml::de::DeValue;
 
-use super::rule::{ARMS_MAX, Match, Policy, RULE_NAME_MAX, RULES_MAX, Rule};
+use super::rule::{ARMS_MAX, Match, Policy, RULE_NAME_MAX, RULES_MAX, Rule, Treatment};
+use crate::failure::Failure;
 use crate::loader;
-use crate::written::{Field, Mistakes, Reader, TomlTable, text};
+use crate::written::{Field, MISTAKES_MAX, Mistakes, Reader, TomlTable, given, text};
 
 pub use self::write::write;
 
@@ -57,21 +58,44 @@ struct PolicyTally {
     for_all: Option<(String, usize)>,
     prefixes: usize,
     arms: usize,
+    named: Vec<NamedAlgorithm>,
+}
+
+/// An algorithm that a rule gives, and its place.
+#[derive(Debug)]
+struct NamedAlgorithm {
+    name: String,
+    offset: usize,
+    field: String,
+    given: Option<String>,
 }
 
 /// Errors: the file cannot be read; as [`parse`].
 pub fn read(path: &Path) -> Result<Policy, Mistakes> {
+    read_with(path, |_| Ok(()))
+}
+
+/// Like [`read`]. `check` fails for an algorithm that this host does not know.
+pub fn read_with(path: &Path, check: impl Fn(&str) -> Result<(), Failure>) -> Result<Policy, Mistakes> {
     let file = path.display().to_string();
     let text = text::read(path).map_err(|why| Mistakes::unreadable(&file, why, REFERENCE))?;
-    parse(&file, &text)
+    parse_with(&file, &text, check)
 }
 
 /// Mistakes name `file`. A path in `to_file` is relative to the folder of `file`.
 ///
 /// Errors: every mistake in the text and in the lists of prefixes that it names.
 pub fn parse(file: &str, text: &str) -> Result<Policy, Mistakes> {
+    parse_with(file, text, |_| Ok(()))
+}
+
+/// Like [`parse`]. `check` fails for an unknown algorithm.
+pub fn parse_with(file: &str, text: &str, check: impl Fn(&str) -> Result<(), Failure>) -> Result<Policy, Mistakes> {
     let mut reader = Reader::new(file, text, REFERENCE);
-    match reader.document() {
+    let mut tally = PolicyTally::default();
+    let policy = reader.document(&mut tally);
+    reader.check_named(tally.named, check);
+    match policy {
         Some(policy) if reader.mistakes.is_empty() => Ok(policy),
         _ => Err(reader.refused()),
     }
@@ -84,7 +108,7 @@ pub fn digest(policy: &Policy) -> String {
 
 impl Reader<'_> {
     /// `None` if the text is not a policy at all.
-    fn document(&mut self) -> Option<Policy> {
+    fn document(&mut self, tally: &mut PolicyTally) -> Option<Policy> {
         if self.text.len() > TEXT_MAX {
             self.refuse_at(0, "", format!("expected at most {} MiB of text", TEXT_MAX >> 20));
             return None;
@@ -96,8 +120,19 @@ impl Reader<'_> {
         }
         self.refuse_unknown(&document, &FIELDS);
         let tables = self.rule_tables(&document);
-        let mut tally = PolicyTally::default();
-        Some(Policy { rules: tables.iter().filter_map(|rule| self.rule(rule, &mut tally)).collect() })
+        Some(Policy { rules: tables.iter().filter_map(|rule| self.rule(rule, tally)).collect() })
+    }
+
+    fn check_named(&mut self, named: Vec<NamedAlgorithm>, check: impl Fn(&str) -> Result<(), Failure>) {
+        for NamedAlgorithm { name, offset, field, given } in named {
+            if self.mistakes.len() > MISTAKES_MAX {
+                return;
+            }
+            if let Err(why) = check(&name) {
+                let mistake = self.refuse_at(offset, &field, "unknown algorithm");
+                (mistake.given, mistake.hint) = (given, why.hint);
+            }
+        }
     }
 
     /// Finds the `[[rule]]` tables, at most [`RULES_MAX`].
@@ -132,7 +167,7 @@ impl Reader<'_> {
         let name = self.name(rule, line, tally);
         let when = self.conditions(rule, tally);
         let steps = self.steps(rule);
-        let split = self.treatment(rule, &steps);
+        let split = self.treatment(rule, &steps, &mut tally.named);
         let trial = self.trial(rule, split.as_ref(), steps);
         let overrides = rule.field("override").and_then(|field| self.flag(&field)).unwrap_or(false);
         if let Some((name, line)) = &tally.for_all {
@@ -182,6 +217,15 @@ impl Reader<'_> {
             let start = split.as_ref().map_or(rule.span.start, |field: &Field<'_>| field.value.span().start);
             self.refuse_at(start, &split.map_or(rule.name.clone(), |field| field.name), expected);
         }
+    }
+}
+
+impl NamedAlgorithm {
+    /// `keep` is no algorithm. `is_key`: the name is the field's own, not its value.
+    fn of(treatment: &Treatment, field: &Field<'_>, text: &str, is_key: bool) -> Option<Self> {
+        let given = if is_key { None } else { given(text, field.value) };
+        let name = treatment.algorithm()?.to_owned();
+        Some(NamedAlgorithm { name, offset: field.value.span().start, field: field.name.clone(), given })
     }
 }
 

@@ -189,20 +189,26 @@ fn program_of(number: u32, record: &PolicyRecord, pins: &PolicyPins) -> Result<O
     })
 }
 
-/// The usual reason is an attached program that allows no other beside it. The error names that program.
+/// The usual reason is an attached program that allows no other beside it.
 fn attach_refusal(error: &io::Error, root: &Path, folder: &File) -> anyhow::Error {
     let place = root.display();
-    if let Some(alone) = bpf::sock_ops_of(folder).ok().filter(|programs| !programs.allows_others) {
-        let id = alone.ids.first().copied().unwrap_or_default();
-        let name = bpf::program_name(id).unwrap_or_default();
-        let what = format!(
-            "cannot apply a policy: program {id} (\"{name}\") is attached to the cgroup {place} and allows no other \
-             beside it"
-        );
-        return Failure::unmet(what).hint("attach it with BPF_F_ALLOW_MULTI; `bpftool cgroup tree` shows it").into();
-    }
-    Failure::unmet(format!("cannot apply a policy: the kernel refuses its program at the cgroup {place}: {error}"))
-        .into()
+    let refused = || {
+        Failure::unmet(format!("cannot apply a policy: the kernel refuses its program at the cgroup {place}: {error}"))
+    };
+    refuse_beside_exclusive(root, folder).err().unwrap_or_else(refused).into()
+}
+
+/// Errors: an attached program allows no other beside it. The error names that program.
+pub fn refuse_beside_exclusive(root: &Path, folder: &File) -> Result<(), Failure> {
+    let alone = bpf::sock_ops_of(folder).ok().filter(|programs| !programs.allows_others);
+    let Some(alone) = alone else { return Ok(()) };
+    let id = alone.ids.first().copied().unwrap_or_default();
+    let name = bpf::program_name(id).unwrap_or_default();
+    let what = format!(
+        "cannot apply a policy: program {id} (\"{name}\") is attached to the cgroup {} and allows no other beside it",
+        root.display()
+    );
+    Err(Failure::unmet(what).hint("attach it with BPF_F_ALLOW_MULTI; `bpftool cgroup tree` shows it"))
 }
 
 /// The generation whose program the link attaches.

@@ -9,7 +9,7 @@ use super::record::PolicyRecord;
 use super::rule::{GuardMetric, Policy, Rule};
 use super::table::Resolved;
 use crate::catalog;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::kernel::netns::Netns;
 use crate::kernel::probe::Features;
 use crate::kernel::{congestion, struct_ops};
@@ -27,6 +27,16 @@ pub fn resolve(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
         }
     }
     resolved(policy, record, netns)
+}
+
+/// One phrase for each network namespace of a rule that does not exist now.
+pub fn absent_namespaces(policy: &Policy) -> Vec<String> {
+    let of_rule = |rule: &Rule| -> Vec<String> {
+        let absent = rule.when.netns.iter().filter_map(|name| Netns::find(name).err());
+        let absent = absent.filter(|why| why.kind == FailureKind::Usage); // otherwise it cannot be seen
+        absent.map(|why| at_rule(rule, "netns", why).what).collect()
+    };
+    policy.rules.iter().flat_map(of_rule).collect()
 }
 
 /// Like [`resolve`], but a namespace that is gone matches nothing.
@@ -65,6 +75,17 @@ pub(super) fn features() -> Result<&'static Features> {
 pub fn algorithms(policy: &Policy) -> BTreeSet<String> {
     let arms = policy.rules.iter().flat_map(|rule| &rule.split.arms);
     arms.filter_map(|arm| Some(arm.treatment.algorithm()?.to_owned())).collect()
+}
+
+/// Checks names of algorithms as they are registered now.
+///
+/// Errors: the kernel has no TCP. The check fails for a name that is neither registered nor in the catalogue.
+pub fn known() -> Result<impl Fn(&str) -> Result<(), Failure>> {
+    let available = congestion::available()?;
+    Ok(move |name: &str| match available.iter().any(|other| other == name) {
+        true => Ok(()),
+        false => catalog::find(name).map(drop).map_err(|why| unknown(name, why)),
+    })
 }
 
 /// The catalogue's algorithms that a policy names and that are not registered yet.

@@ -97,7 +97,7 @@ fn algorithms_of_rules_are_loaded_and_unloaded_with_the_policy() {
     lab.apply("[[rule]]\nname = \"b\"\nuse = \"tahoe\"\n").stdout_has("\"dtcp\" unloaded: no rule names it now");
     lab.assert_given("tahoe", "after the swap");
     lab.policy(2, "apply", "[[rule]]\nname = \"b\"\nuse = \"tahoo\"\n")
-        .stderr_has("policy.toml: rule \"b\", line 2: use: unknown algorithm \"tahoo\"")
+        .stderr_has("policy.toml:4: rule.use = \"tahoo\": unknown algorithm")
         .stderr_has("did you mean \"tahoe\"?")
         .stderr_has("`modprobe tcp_tahoo`");
     lab.apply("[[rule]]\nname = \"p\"\nuse = \"fast\"\n").stderr_has("note: \"fast\" is patented, for research only: ");

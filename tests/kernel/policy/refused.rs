@@ -69,6 +69,14 @@ fn program_that_allows_no_other_is_named() {
     let root = cgroup::mount_point().unwrap();
     let who = format!("program {id} (\"ldk_alone\") is attached to the cgroup {} and allows no other", root.display());
     refused(lab, 4, &[&who, "hint: attach it with BPF_F_ALLOW_MULTI"]);
+    lab.policy(4, "apply --dry-run", &all("dtcp")).stderr_has(&who);
+    let declared = lab.folder().join("declared");
+    fs::create_dir(&declared).unwrap();
+    fs::write(declared.join("site.toml"), "version = 1\npolicy = \"../policy.toml\"\n").unwrap();
+    for more in ["", "--dry-run"] {
+        let said = check(1, tccc().args(["apply", "--config"]).arg(&declared).args(more.split_whitespace()));
+        said.stderr_has(&who).stderr_lacks("would apply the policy");
+    }
     drop(alone);
     lab.apply(&all("cubic"));
     // In the other order, the kernel refuses the other program.

@@ -78,7 +78,7 @@ fn policy_that_cannot_be_applied_leaves_the_one_before() {
     };
     let with = |fields: &str| format!("[[rule]]\nname = \"a\"\n{fields}\n{}", all("dtcp"));
     check(&with("netns = \"ldk_none\"\nuse = \"bbr\""), "no network namespace \"ldk_none\"");
-    check(&with("remote_port = 1\nuse = \"dtcq\""), "unknown algorithm \"dtcq\"");
+    check(&with("remote_port = 1\nuse = \"dtcq\""), "rule.use = \"dtcq\": unknown algorithm");
     check(&with("remote_port = 0\nuse = \"bbr\""), "expected a port from 1 to 65535");
     check("", "expected 1 to 64 rules");
     assert!(!is_available("dtcp"), "an algorithm that was loaded for a refused file is unloaded");

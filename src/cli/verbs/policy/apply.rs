@@ -1,18 +1,16 @@
 //! `tccc policy apply`: put a policy into force, permanently or on trial.
 
 use std::io::{self, Write as _};
-use std::time::Duration;
 
 use anyhow::Result;
 
+use super::admission::Admission;
 use super::file::PolicyFile;
 use crate::catalog;
 use crate::cli::effect::Effect;
 use crate::cli::output::{note, results};
-use crate::cli::verbs::confirm::TRIALS;
 use crate::cli::verbs::guard::{forecast, guard_command};
-use crate::cli::verbs::risk::{Acceptance, AlgorithmRisk, note_patents};
-use crate::failure::Failure;
+use crate::cli::verbs::risk::note_patents;
 use crate::gate;
 use crate::kernel::namespaces;
 use crate::kernel::probe::Features;
@@ -20,10 +18,9 @@ use crate::plain::count;
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::Base;
 use crate::policy::record::{PolicyOrigin, TrialSubject};
-use crate::policy::rule::{Allowed, GuardLimit, Policy, RuleTrial, Treatment};
 use crate::policy::sweep::Moves;
 use crate::trial::TrialPlan;
-use crate::units::{format_duration, time_within};
+use crate::units::format_duration;
 
 /// Replace the policy with the rules in a file
 ///
@@ -40,14 +37,8 @@ use crate::units::{format_duration, time_within};
 pub struct Args {
     #[command(flatten)]
     file: PolicyFile,
-    /// Undo everything after this time, such as 10m, unless you run `tccc confirm` first
-    #[arg(long, value_name = "TIME", value_parser = time_within(TRIALS))]
-    trial: Option<Duration>,
-    /// End the trial when a rule's connections cross this limit, such as retransmitted<1.2x; may be repeated
-    #[arg(long = "guard", value_name = "LIMIT", requires = "trial")]
-    limits: Vec<GuardLimit>,
     #[command(flatten)]
-    acceptance: Acceptance,
+    admission: Admission,
     /// Also change the algorithm of open connections; needs CAP_SYS_ADMIN to enter network namespaces
     #[arg(long)]
     live: bool,
@@ -63,10 +54,8 @@ impl Args {
 
     /// Errors: mistakes in the file; a missing requirement of this host; a refusal of the kernel.
     pub fn run(&self) -> Result<()> {
-        let mut policy = self.file.read()?;
-        guard_all(&mut policy, &self.limits)?;
-        let is_trial = self.trial.is_some() || policy.rules.iter().any(|rule| rule.trial.is_some());
-        self.admit(&policy)?;
+        let policy = self.admission.admit(&self.file, &mut |risk| note(&risk.phrase()))?;
+        let (is_trial, patience) = (self.admission.is_trial(&policy), self.admission.trial);
         if !self.dry_run {
             gate::sweep(&Features::probe()?)?;
         }
@@ -77,7 +66,7 @@ impl Args {
             plan.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
             if is_trial {
                 writeln!(out, "  start a process that guards it and undoes all this")?;
-                forecast(&mut out, &policy, self.trial)?;
+                forecast(&mut out, &policy, patience)?;
             }
             return Ok(());
         }
@@ -86,11 +75,11 @@ impl Args {
             let applied = gate::apply_policy(&policy, &origin, self.live);
             return print(&mut out, &applied.map_err(|error| self.file.blame(error))?);
         }
-        let (subject, patience, live, loaded) = (TrialSubject::Policy, self.trial, self.live, Vec::new());
+        let (subject, live, loaded) = (TrialSubject::Policy, self.live, Vec::new());
         let plan = TrialPlan { subject, policy, base: Base::Any, patience, live, loaded };
         let applied = gate::begin_trial(&plan, &origin, &mut guard_command());
         print(&mut out, &applied.map_err(|error| self.file.blame(error))?)?;
-        forecast(&mut out, &plan.policy, self.trial)?;
+        forecast(&mut out, &plan.policy, patience)?;
         match patience {
             Some(patience) => note(&format!("undone in {} unless `tccc confirm` follows", format_duration(patience))),
             None => {
@@ -99,48 +88,6 @@ impl Args {
         }
         Ok(())
     }
-
-    /// Notes the risk of each algorithm in the rules.
-    ///
-    /// Errors: a risk is high, and neither accepted nor on trial.
-    fn admit(&self, policy: &Policy) -> Result<()> {
-        let is_allowed = self.acceptance.accepts || self.trial.is_some();
-        let (on_trial, permanent) = policy.rules.iter().cloned().partition(|rule| rule.trial.is_some());
-        for (rules, is_trial) in [(permanent, false), (on_trial, true)] {
-            for risk in AlgorithmRisk::of_rules(&Policy { rules }) {
-                let what = format!("give \"{}\" to connections", risk.name);
-                let admitted = risk.admit(&what, "try it with `--trial 10m`", is_allowed || is_trial);
-                admitted.map_err(|failure| self.file.blame(failure.into()))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Adds limits to every rule that changes an algorithm.
-///
-/// Errors: a relative limit for a rule that keeps no connection's algorithm.
-fn guard_all(policy: &mut Policy, limits: &[GuardLimit]) -> Result<(), Failure> {
-    let relative = limits.iter().find(|limit| matches!(limit.allowed, Allowed::Relative(_)));
-    for rule in &mut policy.rules {
-        let arms = &rule.split.arms;
-        if limits.is_empty() || arms.iter().all(|arm| arm.treatment == Treatment::Keep) {
-            continue;
-        }
-        let keeps = arms.iter().any(|arm| arm.treatment == Treatment::Keep && arm.portion.0 > 0);
-        if let Some(limit) = relative.filter(|_| !keeps) {
-            let what = format!(
-                "--guard {limit}: rule \"{}\" changes every connection, so that none is left to compare with",
-                rule.name
-            );
-            let hint = "give `keep` a share of the split, or use an absolute limit such as retransmitted<2%";
-            return Err(Failure::usage(what).hint(hint));
-        }
-        let trial = rule.trial.get_or_insert_with(RuleTrial::default);
-        let added: Vec<GuardLimit> = limits.iter().filter(|limit| !trial.limits.contains(limit)).copied().collect();
-        trial.limits.extend(added);
-    }
-    Ok(())
 }
 
 fn print(out: &mut impl io::Write, applied: &Applied) -> Result<()> {

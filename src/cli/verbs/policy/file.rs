@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use anyhow::Result;
 use similar::TextDiff;
 
+use super::admission::Admission;
 use crate::cli::output::results;
-use crate::cli::verbs::risk::AlgorithmRisk;
 use crate::failure::Failure;
 use crate::plain::count;
-use crate::policy::file::{read, write};
+use crate::policy::file::{read_with, write};
 use crate::policy::rule::Policy;
 use crate::policy::{change, resolve};
 
@@ -23,9 +23,9 @@ pub(super) struct PolicyFile {
 }
 
 impl PolicyFile {
-    /// Errors: every mistake in the file.
-    pub fn read(&self) -> Result<Policy, Failure> {
-        Ok(read(&self.file)?)
+    /// Errors: every mistake in the file, unknown algorithms among them.
+    pub fn read(&self) -> Result<Policy> {
+        Ok(read_with(&self.file, resolve::known()?).map_err(Failure::from)?)
     }
 
     /// The absolute path, which is recorded for commands in other folders.
@@ -45,28 +45,34 @@ impl PolicyFile {
 /// Read a policy file and report its mistakes; change nothing
 ///
 /// Reports every mistake with its line and field. Also prints which algorithms `tccc policy apply` would load, and the
-/// measured effect of each on other flows.
+/// measured effect of each on other flows. It needs the options of `tccc policy apply` that admit a risk or make a trial.
+/// `tccc policy apply --dry-run` also checks what this host has at the moment, such as programs of others.
 ///
 /// Example: `tccc policy check scenarios/policy/one-service.toml`
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
     #[command(flatten)]
     file: PolicyFile,
+    #[command(flatten)]
+    admission: Admission,
 }
 
 impl CheckArgs {
-    /// Errors: mistakes in the file; an unknown algorithm; a limit on something that this kernel does not count.
+    /// Errors: those of [`Admission::admit`].
     pub fn run(&self) -> Result<()> {
-        let policy = self.file.read()?;
+        let mut risks = Vec::new();
+        let policy = self.admission.admit(&self.file, &mut |risk| risks.push(risk.phrase()))?;
         let to_load = resolve::to_load(&policy).map_err(|error| self.file.blame(error))?;
-        resolve::check_limits(&policy).map_err(|error| self.file.blame(error))?;
         let mut out = results();
         let rules = count(policy.rules.len(), "rule");
         writeln!(out, "{}: {rules}, no mistakes", self.file.file.display())?;
         for algorithm in to_load {
             writeln!(out, "`tccc policy apply` would load \"{}\": {}", algorithm.id, algorithm.title)?;
         }
-        AlgorithmRisk::of_rules(&policy).iter().try_for_each(|risk| writeln!(out, "{}", risk.phrase()))?;
+        risks.iter().try_for_each(|risk| writeln!(out, "{risk}"))?;
+        for absent in resolve::absent_namespaces(&policy) {
+            writeln!(out, "`tccc policy apply` would refuse it now: {absent}")?;
+        }
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use toml::de::DeValue;
 
 use super::condition::{ALGORITHM, is_algorithm_name};
-use super::{RULE_FIELDS, integer};
+use super::{NamedAlgorithm, RULE_FIELDS, integer};
 use crate::policy::rule::{Arm, Portion, RolloutStep, Split, SplitBy, Treatment};
 use crate::written::{Field, Reader, TomlTable};
 
@@ -23,7 +23,14 @@ impl Reader<'_> {
     }
 
     /// Reads `use` or `split`, and `by`. With steps, the first step gives the share of `use`.
-    pub(super) fn treatment(&mut self, rule: &TomlTable<'_>, steps: &[RolloutStep]) -> Option<Split> {
+    ///
+    /// Adds the algorithms to `named`, also if something else in the rule is wrong.
+    pub(super) fn treatment(
+        &mut self,
+        rule: &TomlTable<'_>,
+        steps: &[RolloutStep],
+        named: &mut Vec<NamedAlgorithm>,
+    ) -> Option<Split> {
         let by = self.split_by(rule);
         let arms = match (rule.field("use"), rule.field("split")) {
             (None, None) if rule.misspells(&["use", "split"], &RULE_FIELDS) => None,
@@ -32,8 +39,8 @@ impl Reader<'_> {
                 mistake.hint = Some("`use = \"keep\"` leaves its connections as they are".to_owned());
                 None
             }
-            (Some(field), None) => self.used(rule, &field, steps),
-            (None, Some(field)) => self.arms(rule, &field),
+            (Some(field), None) => self.used(rule, &field, steps, named),
+            (None, Some(field)) => self.arms(rule, &field, named),
             (Some(_), Some(field)) => {
                 self.refuse(&field, "expected either `use` or `split`, not both");
                 None
@@ -53,12 +60,19 @@ impl Reader<'_> {
         self.word(&field, &words).unwrap_or_default()
     }
 
-    fn used(&mut self, rule: &TomlTable<'_>, field: &Field<'_>, steps: &[RolloutStep]) -> Option<Vec<Arm>> {
+    fn used(
+        &mut self,
+        rule: &TomlTable<'_>,
+        field: &Field<'_>,
+        steps: &[RolloutStep],
+        named: &mut Vec<NamedAlgorithm>,
+    ) -> Option<Vec<Arm>> {
         let name = self.text(field, ALGORITHM)?;
         let Some(treatment) = treatment_named(name) else {
             self.refuse(field, format!("expected \"keep\" or {ALGORITHM}"));
             return None;
         };
+        named.extend(NamedAlgorithm::of(&treatment, field, self.text, false));
         if rule.field("steps").is_none() {
             return Some(vec![Arm { treatment, portion: Portion::ALL }]);
         }
@@ -70,7 +84,7 @@ impl Reader<'_> {
     }
 
     /// Reads the arms of `split`. Moves `keep` to the end.
-    fn arms(&mut self, rule: &TomlTable<'_>, field: &Field<'_>) -> Option<Vec<Arm>> {
+    fn arms(&mut self, rule: &TomlTable<'_>, field: &Field<'_>, named: &mut Vec<NamedAlgorithm>) -> Option<Vec<Arm>> {
         let mistakes_before = self.mistakes.len();
         if let Some(steps) = rule.field("steps") {
             let expected = "expected `use = ALGORITHM` in the same rule, not `split`";
@@ -87,6 +101,7 @@ impl Reader<'_> {
                 let start = field.value.span().start;
                 self.refuse_at(start, &field.name, format!("expected \"keep\" or {ALGORITHM}"));
             }
+            named.extend(treatment.iter().filter_map(|it| NamedAlgorithm::of(it, &field, self.text, true)));
             let portion = self.percent(&field);
             arms.extend(treatment.zip(portion).map(|(treatment, portion)| Arm { treatment, portion }));
         }
