@@ -1,32 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Iterators over open sockets under a policy. tccc_sight shows what the rules decide for each socket now. tccc_label
- * shows the rule and arm in its label. tccc_move gives each socket the algorithm of its rule.
- *
- * The kernel does not record which end opened a connection. A connection counts as incoming if a socket of its
- * namespace listens on its local port. The iterator visits listening sockets first.
+ * shows the rule and arm in its label. tccc_older counts the sockets that tccc_move would change. tccc_move gives each
+ * socket the algorithm of its rule.
  */
-#include "policy_socket.bpf.h"
+#include "policy_open.bpf.h"
 #include "policy_count.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define LISTENERS_MAX 65536
-#define STATE_CLOSE_WAIT 8
 #define NO_RULE 0xffu
-
-struct listener {
-	u64 netns_cookie;
-	u64 port;
-};
-
-struct {
-	__uint(type, MAP_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, LISTENERS_MAX);
-	__type(key, struct listener);
-	__type(value, u8);
-} tccc_listeners SEC(".maps");
 
 /* A socket, as src/host/policy/sweep.rs reads it. */
 struct policy_sight {
@@ -75,62 +58,6 @@ struct policy_moves moves;
 
 /* Name of the algorithm below. Set before loading, because names are global and two instances may run at once. */
 char reset_name[POLICY_NAME];
-
-static __always_inline void ends_of_socket(struct ends *ends, const struct tcp_sock___trace *tp)
-{
-	const struct sock_common___trace *common = &sk_of(tp)->__sk_common;
-
-	if (common->skc_family == AF_INET) {
-		ends->remote_hi = 0;
-		ends->remote_lo = mapped(common->skc_daddr);
-		ends->local_hi = 0;
-		ends->local_lo = mapped(common->skc_rcv_saddr);
-	} else {
-		const u32 *remote = common->skc_v6_daddr.in6_u.u6_addr32;
-		const u32 *local = common->skc_v6_rcv_saddr.in6_u.u6_addr32;
-
-		ends->remote_hi = number_of(remote[0], remote[1]);
-		ends->remote_lo = number_of(remote[2], remote[3]);
-		ends->local_hi = number_of(local[0], local[1]);
-		ends->local_lo = number_of(local[2], local[3]);
-	}
-	ends->remote_port = bpf_ntohs(common->skc_dport);
-	ends->local_port = policy_sk(tp)->__sk_common.skc_num;
-}
-
-static __always_inline void note_listener(const struct tcp_sock___trace *tp)
-{
-	struct listener key = {.netns_cookie = netns_cookie_of(tp), .port = policy_sk(tp)->__sk_common.skc_num};
-	u8 yes = 1;
-
-	bpf_map_update_elem(&tccc_listeners, &key, &yes, MAP_ANY);
-}
-
-static __always_inline bool has_listener(const struct tcp_sock___trace *tp, u16 port)
-{
-	struct listener key = {.netns_cookie = netns_cookie_of(tp), .port = port};
-
-	return bpf_map_lookup_elem(&tccc_listeners, &key);
-}
-
-static __always_inline bool may_send(u8 state)
-{
-	return state == STATE_ESTABLISHED || state == STATE_CLOSE_WAIT;
-}
-
-/* Returns a connection that may still send, else null. Records a listening socket. */
-static __always_inline const struct tcp_sock___trace *open_socket(struct sock_common *common)
-{
-	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;
-	u8 state;
-
-	if (!tp)
-		return 0;
-	state = sk_of(tp)->__sk_common.skc_state;
-	if (state == STATE_LISTEN)
-		note_listener(tp);
-	return may_send(state) ? tp : 0;
-}
 
 /* CO-RE matches an enumeration only with one of the same name, not with an integer. */
 enum bpf_map_type___policy { ANY_MAP_TYPE___policy };
@@ -262,6 +189,38 @@ static __always_inline long move(const struct tcp_sock___trace *tp, struct polic
 static __always_inline bool gives(const struct decision *decision)
 {
 	return decision->rule != NO_RULE && arms[decision->arm % ARMS_MAX].algorithm[0];
+}
+
+/* Connections that have another algorithm than their rule gives, because they are older than its generation. By rule. */
+u64 older[RULES_MAX];
+
+SEC("iter/tcp")
+int tccc_older(struct bpf_iter__tcp___trace *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	const struct tcp_sock___trace *tp = open_socket(common);
+	struct policy_name now, wanted;
+	struct policy_label *mark;
+	struct decision decision;
+	struct ends ends;
+	u64 matching;
+
+	if (!tp)
+		return 0;
+	ends_of_socket(&ends, tp);
+	mark = label_of(common);
+	matching = rules_of_socket(&ends, tp, has_listener(tp, ends.local_port), mark);
+	if (!matching || (mark && mark->generation == generation))
+		return 0;
+	decide(&decision, matching, &ends);
+	read_current(&now, tp);
+	if (!gives(&decision) ||
+	    (!is_ours(mark, &now) && exempt(tp, rules[decision.rule % RULES_MAX].flags) != POLICY_KEPT))
+		return 0;
+	read_algorithm_of(&wanted, &arms[decision.arm % ARMS_MAX]);
+	if (!is_same(&wanted, &now))
+		older[decision.rule % RULES_MAX]++;
+	return 0;
 }
 
 /* Sets `wanted` to the algorithm of the rule's arm, else to the one before the policy. False if neither applies. */

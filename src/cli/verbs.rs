@@ -45,6 +45,7 @@ mod link;
 mod list;
 mod load;
 mod new;
+mod older;
 mod policy;
 mod report;
 mod ring;

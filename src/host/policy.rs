@@ -11,6 +11,7 @@ pub mod file;
 pub mod generation;
 pub mod hash;
 pub mod label;
+pub mod lease;
 pub mod limit;
 pub mod needs;
 pub mod pins;

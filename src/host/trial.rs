@@ -27,5 +27,6 @@ pub(in crate::host) mod upgrade;
 pub mod view;
 pub mod windows;
 
+pub use crate::policy::lease::of_trial as lease_of;
 pub use begin::{ShareTrial, TrialPlan};
-pub use standing::{current, lease_of, why_over};
+pub use standing::{Over, current, lapsed, why_over};

@@ -23,6 +23,7 @@ use crate::policy::rule::{Portion, Way};
 use crate::policy::sweep::{self, Sight};
 use crate::policy::table::{Resolved, RuleTables};
 use crate::state::Store;
+use crate::trial;
 
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;
@@ -60,7 +61,10 @@ enum ExplainTarget {
 
 #[derive(Serialize)]
 struct ExplainDocument {
+    /// The generation whose rules decide about new connections now.
     generation: Option<u32>,
+    /// Why a trial that is still attached no longer decides.
+    over: Option<String>,
     connections: Vec<Explanation>,
 }
 
@@ -108,13 +112,15 @@ impl Args {
     pub fn run(&self) -> Result<()> {
         let target = self.target()?;
         privilege::require("explain a connection", &[Capability::SysAdmin])?;
-        let generation = change::current()?;
+        let generation = change::deciding()?;
         let connections = self.explanations(&target, generation.as_ref())?;
-        let document = ExplainDocument { generation: generation.map(|it| it.number), connections };
+        let over = trial::lapsed()?;
+        let document = ExplainDocument { generation: generation.map(|it| it.number), over, connections };
         self.output.print(&document, |out, document| {
+            document.over.as_ref().map_or(Ok(()), |over| writeln!(out, "{over}"))?;
             if document.generation.is_none() {
-                let what = "there is no policy: every connection has the algorithm that it chose, or the default";
-                writeln!(out, "{what}")?;
+                let none = if document.over.is_some() { "no rule decides now" } else { "there is no policy" };
+                writeln!(out, "{none}: every connection has the algorithm that it chose, or the default")?;
             }
             document.connections.iter().try_for_each(|one| write(out, one))
         })

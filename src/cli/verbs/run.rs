@@ -111,7 +111,7 @@ fn carry_out(mut planned: Vec<Planned>, part: &Part, out: Option<&Path>, args: &
 
 /// Warns of a rule that overrides the algorithms that programs choose, because it would decide the flows too.
 fn warn_of_policy() {
-    let Ok(Some(generation)) = change::current() else { return };
+    let Ok(Some(generation)) = change::deciding() else { return };
     if let Some(rule) = generation.policy.rules.iter().find(|rule| rule.overrides) {
         let what = format!("rule \"{}\" of this host's policy overrides the algorithms that flows choose", rule.name);
         warn(&what, Some("`tccc policy remove`, or give the rule a cgroup or a network namespace"));

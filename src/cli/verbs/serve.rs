@@ -203,7 +203,7 @@ fn policy_now() -> Option<PolicyNow> {
     if record.generations.is_empty() {
         return None;
     }
-    let generation = change::current().ok()??;
+    let generation = change::deciding().ok()??;
     let trial = record.trial.or(record.next_trial).filter(|trial| trial.generation == generation.number);
     let is_tried = |rule: &Rule| trial.iter().flat_map(|trial| &trial.rules).any(|tried| tried.rule == rule.name);
     let arms = generation.policy.rules.iter().flat_map(|rule| {

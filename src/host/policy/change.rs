@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 
 use super::counts::{self, PolicyCounts};
 use super::generation::{self, Base, GenerationRole, NewGeneration};
+use super::lease;
 use super::pins::PolicyPins;
 use super::record::{GenerationRecord, PolicyRecord, TrialRecord};
 use super::resolve;
@@ -207,12 +208,12 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     let store = Store::of_host();
     let record = PolicyRecord::read(&store)?;
     generation::refuse_beside_another(&pins, &record)?;
-    generation::refuse_during_trial(record.trial.as_ref())?;
+    generation::refuse_during_trial(record.trial.as_ref().filter(|trial| !lease::is_over(trial)))?;
     resolve::resolve(policy, &record)?;
     resolve::check_limits(policy)?;
-    let active = generation::active(&pins, &record);
+    let before = generation::deciding(&pins, &record);
     let root = cgroup::root()?;
-    if active.is_none() {
+    if generation::active(&pins, &record).is_none() {
         generation::refuse_beside_exclusive(&root, &File::open(&root).context("open the root of the cgroups")?)?;
     }
     let to_load = resolve::to_load(policy)?;
@@ -226,7 +227,7 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     }
     changes.extend(to_load.iter().map(|algorithm| format!("load \"{}\"", algorithm.id)));
     changes.push(format!("write the record {}", super::record::path(&store).display()));
-    let verb = match active {
+    let verb = match before {
         Some(number) => format!("replace generation {number} of the policy"),
         None => "attach a policy".to_owned(),
     };
@@ -247,7 +248,7 @@ pub struct PolicyStanding {
     pub drift: Vec<String>,
 }
 
-/// The generation that decides now.
+/// The generation that is attached. Unless a trial is over and not cleared yet, it decides.
 ///
 /// Errors: the record is damaged; the BPF file system is hidden.
 pub fn current() -> Result<Option<GenerationRecord>> {
@@ -257,15 +258,53 @@ pub fn current() -> Result<Option<GenerationRecord>> {
     Ok(number.and_then(|number| record.generation(number).cloned()))
 }
 
+/// The generation that decides about new connections now.
+///
+/// Errors: the record is damaged; the BPF file system is hidden.
+pub fn deciding() -> Result<Option<GenerationRecord>> {
+    bpffs::check_reachable()?;
+    let record = PolicyRecord::read(&Store::of_host())?;
+    let number = PolicyPins::of_host().and_then(|pins| generation::deciding(&pins, &record));
+    Ok(number.and_then(|number| record.generation(number).cloned()))
+}
+
+/// Counts the open connections of each rule that have another algorithm than it gives, because they are older than the
+/// rules. `--live` moves them.
+///
+/// Errors: not permitted; the generation is gone; the kernel refuses the program.
+/// Shape: rule by rule.
+pub fn count_older(generation: &GenerationRecord) -> Result<Vec<u64>> {
+    let GenerationRecord { number, policy, .. } = generation;
+    privilege::require("count open connections", &[Capability::SysAdmin])?;
+    let record = PolicyRecord::read(&Store::of_host())?;
+    let tables = RuleTables::of(policy, &resolve::resolve_present(policy, &record)?);
+    let pins = PolicyPins::of_host().context("find the pins of the policy")?;
+    let counts = sweep::count_older(&tables, &shared(&pins, *number)?)?;
+    Ok(counts[..policy.rules.len()].to_vec())
+}
+
+/// What is attached, as [`current`] finds it.
+///
 /// Errors: the record is damaged; the BPF file system is hidden.
 pub fn standing() -> Result<PolicyStanding> {
+    standing_of(generation::active)
+}
+
+/// Like [`standing`], of what decides about new connections now.
+pub fn standing_now() -> Result<PolicyStanding> {
+    standing_of(generation::deciding)
+}
+
+fn standing_of(which: fn(&PolicyPins, &PolicyRecord) -> Option<u32>) -> Result<PolicyStanding> {
     bpffs::check_reachable()?;
     let record = PolicyRecord::read(&Store::of_host())?;
     let pins = PolicyPins::of_host();
-    let active = pins.as_ref().and_then(|pins| generation::active(pins, &record));
+    let active = pins.as_ref().and_then(|pins| which(pins, &record));
     let generation = active.and_then(|number| record.generation(number).cloned());
     let (Some(pins), Some(generation)) = (&pins, generation) else {
-        return Ok(PolicyStanding { drift: without_policy(pins.as_ref(), &record), ..PolicyStanding::default() });
+        let is_attached = pins.as_ref().is_some_and(|pins| generation::active(pins, &record).is_some());
+        let drift = if is_attached { Vec::new() } else { without_policy(pins.as_ref(), &record) };
+        return Ok(PolicyStanding { drift, ..PolicyStanding::default() });
     };
     let counts = counts::read(pins, generation.number, &generation.policy).ok();
     let trial = record.trial.or(record.next_trial).filter(|trial| Some(trial.generation) == active);
@@ -282,6 +321,8 @@ fn without_policy(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Vec<Strin
         "the policy in effect is not in the record, which was lost: `tccc policy remove` ends it"
     } else if pins.is_some_and(|pins| !pins.may_be_seen()) {
         "only root can read its pins"
+    } else if !record.generations.is_empty() && pins.is_some_and(generation::was_detached) {
+        "it was detached by somebody, and has no effect: apply it again, or `tccc policy remove` removes what is left"
     } else if has_pins || !record.generations.is_empty() {
         "parts of a policy that has no effect are left: `tccc policy remove` removes them"
     } else if pins.is_some_and(|pins| pins.labels().exists()) {

@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, ensure};
 
 use super::label::LabelReader;
+use super::lease;
 use super::pins::{PROGRAM, PolicyPins};
 use super::program::{self, Lease, LoadedPolicy};
 use super::record::{GenerationRecord, PolicyOrigin, PolicyRecord, TrialRecord, TrialSubject};
@@ -220,6 +221,19 @@ pub fn active(pins: &PolicyPins, record: &PolicyRecord) -> Option<u32> {
     Some(generation.number)
 }
 
+/// The generation that decides about new connections: the one that the link attaches, or the one from before a trial
+/// whose lease is over.
+///
+/// None: nothing decides, or the record does not contain the generation.
+pub fn deciding(pins: &PolicyPins, record: &PolicyRecord) -> Option<u32> {
+    let active = active(pins, record)?;
+    let trials = [&record.next_trial, &record.trial].into_iter().flatten();
+    match trials.into_iter().find(|trial| trial.generation == active) {
+        Some(trial) if lease::is_over(trial) => trial.previous,
+        _ => Some(active),
+    }
+}
+
 /// The recorded program that is attached through a pin in another BPF file system.
 ///
 /// None: there is none, or this user may not look for it.
@@ -235,6 +249,12 @@ pub fn decides_elsewhere(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Op
 pub fn linked(pins: &PolicyPins) -> Option<CgroupLink> {
     let link = bpf::open_pin(&pins.link()).ok()?;
     bpf::cgroup_link(&link).ok().filter(|link| link.cgroup != 0)
+}
+
+/// Whether a link is pinned that somebody has detached, for example with `bpftool link detach`.
+pub fn was_detached(pins: &PolicyPins) -> bool {
+    let link = bpf::open_pin(&pins.link()).ok();
+    link.and_then(|link| bpf::cgroup_link(&link).ok()).is_some_and(|link| link.cgroup == 0)
 }
 
 /// Refuses a second policy. Both would decide, and nobody could tell which one did.

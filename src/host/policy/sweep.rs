@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::label::LabelOutcome;
 use super::program::{fill, refusal, set_up};
+use super::rule::RULES_MAX;
 use super::table::RuleTables;
 use crate::kernel::{iterate, libbpf_log, namespaces};
 
@@ -123,6 +124,21 @@ pub fn look(tables: &RuleTables, shared: Option<&SweepParts>) -> Result<Vec<Sigh
         netns.run(|| iterate::rows(&link, SIGHT_BYTES, &mut take))?;
     }
     Ok(sights)
+}
+
+/// Counts the open connections that have another algorithm than their rule gives, because they are older than the
+/// generation. Its size in memory does not depend on their number.
+///
+/// Errors: a capability is missing; the kernel refuses the program.
+/// Shape: rule by rule.
+pub fn count_older(tables: &RuleTables, shared: &SweepParts) -> Result<[u64; RULES_MAX]> {
+    let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
+    let mut open = open(&mut storage, "tccc_older")?;
+    set_tables(&mut open, tables, Some(shared))?;
+    let skel = open.load().map_err(|error| refusal(LOOK, &error))?;
+    fill!(&skel.maps, tables);
+    iterate::pass_everywhere(&skel.progs.tccc_older.attach().context("attach the socket iterator")?)?;
+    Ok(skel.maps.bss_data.as_ref().context("find the counts of the sweep")?.older)
 }
 
 /// Gives every open connection the algorithm of its rule. Takes back what an earlier policy gave and no rule gives now.

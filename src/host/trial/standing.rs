@@ -2,13 +2,13 @@
 
 use std::io::ErrorKind;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use derive_more::Display;
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::progress::TOO_LATE;
 use crate::kernel::{bpf, clock};
 use crate::policy::generation;
+use crate::policy::lease;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, TrialRecord};
 use crate::state::pins::Pins;
@@ -69,18 +69,6 @@ fn may_look(pins: &PolicyPins) -> bool {
     }
 }
 
-/// The end of a trial's lease in the kernel, CLOCK_BOOTTIME, nanoseconds.
-///
-/// None: the generation is gone, or this user may not look at it.
-/// Errors: the lease cannot be read.
-pub fn lease_of(trial: &TrialRecord) -> Result<Option<u64>> {
-    let Some(pins) = PolicyPins::of_host() else { return Ok(None) };
-    let place = pins.part(trial.generation, "lease");
-    let Ok(lease) = MapHandle::from_pinned_path(place) else { return Ok(None) };
-    let bytes = lease.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).context("read the lease")?;
-    Ok(bytes.and_then(|bytes| bytes.try_into().ok()).map(u64::from_ne_bytes))
-}
-
 /// Why a trial is over although nobody ended it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Display)]
 pub enum Over {
@@ -92,6 +80,14 @@ pub enum Over {
     GuardDied,
     #[display("the command that began or ended it was killed")]
     CommandKilled,
+}
+
+impl Over {
+    /// For example `the policy was on trial: its guard died, and the lease expired. New connections are …`.
+    pub fn phrase(self, trial: &TrialRecord) -> String {
+        let title = trial.subject.phrase();
+        format!("{title} was on trial: {self}. New connections are decided as before; the next command clears it")
+    }
 }
 
 /// A trial that is over although nobody ended it, and why.
@@ -107,7 +103,7 @@ pub(super) fn over(record: &PolicyRecord) -> Result<Option<(TrialRecord, Over)>>
 ///
 /// Errors: the lease cannot be read.
 pub fn why_over(trial: &TrialRecord) -> Result<Option<Over>> {
-    let Some(until_ns) = lease_of(trial)? else {
+    let Some(until_ns) = lease::of_trial(trial)? else {
         // The lease of a trial that another version of tccc began cannot be read. Without its guard, the lease runs out.
         let is_other = PolicyPins::of_host().is_some_and(|pins| pins.is_of_other_version(trial.generation));
         return Ok((is_other && !trial.guard.lives()).then_some(Over::GuardDied));
@@ -122,4 +118,12 @@ pub fn why_over(trial: &TrialRecord) -> Result<Option<Over>> {
         (false, true) => Over::GuardStopped,
         (false, false) => Over::GuardDied,
     }))
+}
+
+/// Says that the attached trial is over, and why, although nobody ended it. `None` while it runs, or without one.
+///
+/// Errors: the record is damaged; the lease cannot be read.
+pub fn lapsed() -> Result<Option<String>> {
+    let Some(trial) = current()? else { return Ok(None) };
+    Ok(why_over(&trial)?.map(|why| why.phrase(&trial)))
 }

@@ -1,6 +1,7 @@
 //! Records, pins or their file system are lost or damaged. tccc reports it correctly, and the next command repairs it.
 
 use nix::mount::umount;
+use tccc::kernel::bpf;
 
 use super::*;
 
@@ -125,6 +126,27 @@ fn missing_pin_does_not_stop_the_next_policy() {
         lab.apply(&all("bbr"));
         lab.assert_given("bbr", "");
         run(0, "policy remove --live");
+        assert_nothing_left();
+    }
+}
+
+/// Once status said only that parts without effect are left.
+#[test]
+fn policy_that_somebody_detached_says_so() {
+    let lab = &enter!(PolicyLab; root, btf, bpffs, cgroup2);
+    for next in ["remove", "apply"] {
+        lab.apply(&all("cubic"));
+        bpf::detach_link(&bpf::open_pin(&Path::new(PINS).join("link")).unwrap());
+        lab.assert_given("reno", "nothing decides");
+        let told = "it was detached by somebody, and has no effect: apply it again, or `tccc policy remove` removes";
+        run(0, "status").stdout_has(format!("policy: {told}"));
+        run(0, "policy show").stderr_has(told);
+        assert!(show()["drift"][0].as_str().unwrap().starts_with(told));
+        if next == "apply" {
+            lab.apply(&all("bbr"));
+            lab.assert_given("bbr", "");
+        }
+        run(0, "policy remove");
         assert_nothing_left();
     }
 }

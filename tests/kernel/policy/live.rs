@@ -60,6 +60,45 @@ fn live_apply_moves_open_connections_once_and_live_remove_moves_them_back() {
     chosen.exchange(200_000);
 }
 
+/// A service with long connections once looked unused: it had 0 connections for ever.
+#[test]
+fn open_connections_that_are_older_than_their_rule_are_counted() {
+    let lab = &enter!(PolicyLab; root, struct_ops, bpffs, cgroup2);
+    let before = pairs(lab, 10);
+    let chosen = lab.pair(&Endpoints { client: Some("bbr"), listener: Some("bbr"), ..Endpoints::loopback() });
+    let older = |number: u64| {
+        assert_eq!(
+            [&show()["older"], &crate::lab::trial::status()["policy"]["older"]],
+            [&serde_json::json!({ "lab": number }); 2]
+        );
+        let line = format!(
+            "rule \"lab\": {number} open connections are older than this policy and keep their algorithm; \
+             `tccc policy apply --live` moves open connections"
+        );
+        for verb in ["status", "policy show"] {
+            let said = run(0, verb).stdout();
+            assert!(if number == 0 { !said.contains("older than") } else { said.contains(&line) }, "{said}");
+        }
+    };
+    let use_cubic = rule("use = \"cubic\"");
+    lab.apply(&use_cubic);
+    older(20);
+    let after = pairs(lab, 3);
+    older(20);
+    lab.policy(0, "apply --live", &use_cubic);
+    older(0);
+    assert_all_have(&before, ["cubic", "cubic"]);
+    choose(&after[0].client, "reno").unwrap(); // the program's choice is not for the rule
+    older(0);
+    lab.policy(0, "apply", &rule("split = { bbr = 50, keep = 50 }"));
+    let bbr = show()["older"]["lab"].as_u64().unwrap();
+    let [_, moved, ..] = moves(&lab.policy(0, "apply --live", &rule("split = { bbr = 50, cubic = 50 }")));
+    assert_eq!(bbr, moved, "those that the rule would move");
+    older(0);
+    drop(chosen);
+    run(0, "policy remove --live");
+}
+
 /// Both new connections and moved ones get the algorithm that they would have had.
 #[test]
 fn live_remove_restores_the_algorithm_of_each_connection() {

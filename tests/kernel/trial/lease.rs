@@ -5,6 +5,29 @@ use super::*;
 /// Shorter than the usual lease, to save time.
 const LEASE: Duration = Duration::from_secs(6);
 
+/// Asserts what decides after the end of a lease. Once `show` and `explain` presented the dead trial as in force.
+#[track_caller]
+fn assert_decides(generation: Option<u32>, why: &str) {
+    let said = &format!("the policy was on trial: {why}. New connections are decided as before");
+    let shown = run(0, "policy show -o json").json();
+    let explained = run(0, "explain 10.0.0.1:1 10.0.0.2:2");
+    explained.stdout_has(said).stdout_lacks(TRIED);
+    let explained = run(0, "explain 10.0.0.1:1 10.0.0.2:2 -o json").json();
+    let status = status()["policy"]["deciding"].clone();
+    assert_eq!([&shown["generation"], &explained["generation"], &status], [&Value::from(generation); 3]);
+    assert!([&shown, &explained].iter().all(|it| it["over"].as_str().unwrap().starts_with(said)), "{shown}{explained}");
+    let table = run(0, "policy show");
+    table.stderr_has(said).stdout_lacks(TRIED);
+    match generation {
+        Some(number) => table.stdout_has(format!("policy generation {number} from ")),
+        None => table.stdout_has("no rule decides now"),
+    };
+    run(0, "status").stdout_has(match generation {
+        Some(number) => format!(", no longer in effect: generation {number} decides"),
+        None => ", no longer in effect\n".to_owned(),
+    });
+}
+
 #[test]
 fn killed_guard_ends_the_trial_within_the_lease() {
     let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
@@ -19,6 +42,7 @@ fn killed_guard_ends_the_trial_within_the_lease() {
     poll_until(LEASE + SOON, "the earlier policy decides", || lab.given() == BEFORE);
     run(0, "status").stdout_has("its guard died, and the lease expired. New connections are decided as before");
     assert_eq!(status()["policy"]["generation"], 2, "nothing is cleaned up yet");
+    assert_decides(Some(1), "its guard died, and the lease expired");
     // The next command that changes something cleans up.
     run(1, "confirm").stderr_has("too late to confirm the policy: its guard died");
     lab.assert_over(BEFORE, "after the cleanup");
@@ -58,6 +82,7 @@ fn killed_guard_does_not_make_a_trial_longer() {
     let (lease_s, left_s) = (trial["lease_s"].as_f64().unwrap(), trial["ends_within_s"].as_f64().unwrap());
     assert!(lease_s <= left_s + 0.5 && left_s <= 12.0, "{trial}");
     poll_until(Duration::from_secs(12) + SOON, "no rule decides", || lab.given() != TRIED);
+    assert_decides(None, "nobody confirmed it in time");
     // A new trial cleans up after this one.
     lab.try_policy("1m");
     assert_eq!((lab.given().as_str(), on_trial()["guard_lives"].as_bool()), (TRIED, Some(true)));

@@ -26,8 +26,16 @@ pub use pair::{Endpoints, SocketPair};
 /// Name of the namespace for `ip netns`, in the sandbox's own `/run`.
 pub const NAME: &str = "ldk_lab";
 /// Names of the policy's programs. The kernel truncates names to 15 characters.
-const PROGRAMS: [&str; 7] =
-    ["tccc_select", "tccc_cg_mkdir", "tccc_cg_release", "tccc_sight", "tccc_label", "tccc_move", "tccc_refresh"];
+const PROGRAMS: [&str; 8] = [
+    "tccc_select",
+    "tccc_cg_mkdir",
+    "tccc_cg_release",
+    "tccc_sight",
+    "tccc_label",
+    "tccc_older",
+    "tccc_move",
+    "tccc_refresh",
+];
 
 pub fn all(algorithm: &str) -> String {
     format!("[[rule]]\nname = \"all\"\nuse = \"{algorithm}\"\n")

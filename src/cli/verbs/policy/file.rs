@@ -98,7 +98,7 @@ impl DiffArgs {
     /// Errors: mistakes in the file; the record of the policy cannot be read.
     pub fn run(&self) -> Result<()> {
         let policy = self.file.read()?;
-        let now = change::current()?.map(|generation| write(&generation.policy)).unwrap_or_default();
+        let now = change::deciding()?.map(|generation| write(&generation.policy)).unwrap_or_default();
         let then = write(&policy);
         let diff = TextDiff::from_lines(&now, &then);
         let file = self.file.file.display().to_string();

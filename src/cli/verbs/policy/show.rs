@@ -9,13 +9,17 @@ use serde::Serialize;
 
 use crate::cli::output::plain::write_columns;
 use crate::cli::output::{results, warn, write_json};
+use crate::cli::verbs::older::{self, Older};
 use crate::policy::change;
 use crate::policy::counts::{ArmCounts, PolicyCounts};
 use crate::policy::file::write;
 use crate::policy::record::GenerationRecord;
 use crate::policy::rule::{Policy, Rule};
+use crate::trial;
 
 /// Show the rules in force, and what they have done since they were applied
+///
+/// Shows the rules that decide about new connections now. After a trial whose guard died, these are the rules before it.
 ///
 /// Counts connections by rule and arm: those that got the algorithm, and those that kept theirs. Two more columns count
 /// those whose algorithm a program or a route chose, and those that the kernel refused to change. Changes nothing.
@@ -46,13 +50,18 @@ struct PolicyDocument<'a> {
     cgroup: Option<&'a PathBuf>,
     policy: Option<&'a Policy>,
     counts: Option<&'a PolicyCounts>,
+    /// Open connections of each rule that have another algorithm because they are older than the rules.
+    older: Older,
+    /// Why a trial that is still attached no longer decides.
+    over: Option<&'a str>,
     drift: &'a [String],
 }
 
 impl Args {
     /// Errors: the record of the policy cannot be read.
     pub fn run(&self) -> Result<()> {
-        let standing = change::standing()?;
+        let standing = change::standing_now()?;
+        let over = trial::lapsed()?;
         let generation = standing.generation.as_ref();
         let mut out = results();
         match self.output {
@@ -64,17 +73,24 @@ impl Args {
                     cgroup: generation.map(|it| &it.cgroup),
                     policy: generation.map(|it| &it.policy),
                     counts: standing.counts.as_ref(),
+                    older: generation.and_then(older::of),
+                    over: over.as_deref(),
                     drift: &standing.drift,
                 };
                 write_json(&mut out, &document)?;
             }
             PolicyFormat::Toml => write!(out, "{}", generation.map(|it| write(&it.policy)).unwrap_or_default())?,
             PolicyFormat::Table => match generation {
-                Some(generation) => write_table(&mut out, generation, standing.counts.as_ref())?,
+                Some(generation) => {
+                    write_table(&mut out, generation, standing.counts.as_ref())?;
+                    older::write(&mut out, &older::of(generation))?;
+                }
+                None if over.is_some() => writeln!(out, "no rule decides now")?,
                 None if standing.drift.is_empty() => writeln!(out, "there is no policy")?,
                 None => {}
             },
         }
+        over.iter().for_each(|over| warn(over, None));
         standing.drift.iter().for_each(|drift| warn(&format!("policy: {drift}"), None));
         Ok(())
     }

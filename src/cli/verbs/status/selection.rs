@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::cli::verbs::older::{self, Older};
 use crate::kernel::clock;
 use crate::plain::count;
 use crate::policy::change::{self, PolicyStanding};
@@ -33,6 +34,10 @@ struct PolicyLine {
     /// Who applied it.
     by: Option<Requester>,
     rules: usize,
+    /// The generation that decides about new connections. Another one than `generation` if its trial is over.
+    deciding: Option<u32>,
+    /// Open connections of each rule that decides, which have another algorithm because they are older.
+    older: Older,
     drift: Vec<String>,
 }
 
@@ -50,6 +55,8 @@ struct TrialStatus {
     paused: bool,
     /// Why it is over, if nobody ended it.
     over: Option<String>,
+    #[serde(skip)]
+    over_phrase: Option<String>,
     /// The guard's last look.
     view: Option<TrialView>,
 }
@@ -68,12 +75,15 @@ fn policy_line() -> Option<PolicyLine> {
         PolicyStanding { drift, ..PolicyStanding::default() }
     });
     let PolicyStanding { generation, drift, .. } = standing;
+    let deciding = generation.as_ref().and_then(|_| change::deciding().ok()?);
     (generation.is_some() || !drift.is_empty()).then(|| PolicyLine {
         rules: generation.as_ref().map_or(0, |it| it.policy.rules.len()),
         generation: generation.as_ref().map(|it| it.number),
         since: generation.as_ref().map(|it| it.since.clone()),
         by: generation.as_ref().and_then(|it| it.by.clone()),
         file: generation.and_then(|it| it.file),
+        deciding: deciding.as_ref().map(|it| it.number),
+        older: deciding.as_ref().and_then(older::of),
         drift,
     })
 }
@@ -86,6 +96,7 @@ pub fn ends_within_s(trial: &TrialRecord) -> Option<f64> {
 
 fn trial_line(trial: &TrialRecord, store: &Store) -> Result<TrialStatus> {
     let lease = trial::lease_of(trial)?.unwrap_or(0);
+    let over = trial::why_over(trial)?;
     Ok(TrialStatus {
         subject: trial.subject.clone(),
         title: trial.subject.phrase(),
@@ -94,7 +105,8 @@ fn trial_line(trial: &TrialRecord, store: &Store) -> Result<TrialStatus> {
         guard_pid: trial.guard.pid,
         guard_lives: trial.guard.lives(),
         paused: trial.paused,
-        over: trial::why_over(trial)?.map(|why| why.to_string()),
+        over: over.map(|why| why.to_string()),
+        over_phrase: over.map(|why| why.phrase(trial)),
         view: view::read(store),
     })
 }
@@ -105,8 +117,14 @@ pub fn write(out: &mut impl Write, selection: &PolicyStatus) -> io::Result<()> {
         if let Some(number) = policy.generation {
             let file = policy.file.as_ref().map_or(String::new(), |file| format!(" from {}", file.display()));
             let by = policy.by.as_ref().map_or(String::new(), |by| format!(", applied by {}", by.phrase()));
-            writeln!(out, "policy generation {number}{file}{by}: {}", count(policy.rules, "rule"))?;
+            let over = match policy.deciding {
+                Some(deciding) if deciding == number => String::new(),
+                Some(deciding) => format!(", no longer in effect: generation {deciding} decides"),
+                None => ", no longer in effect".to_owned(),
+            };
+            writeln!(out, "policy generation {number}{file}{by}: {}{over}", count(policy.rules, "rule"))?;
         }
+        older::write(out, &policy.older)?;
         policy.drift.iter().try_for_each(|what| writeln!(out, "policy: {what}"))?;
     }
     match (&selection.trial, &selection.last_trial) {
@@ -125,9 +143,8 @@ pub fn write(out: &mut impl Write, selection: &PolicyStatus) -> io::Result<()> {
 
 fn write_trial(out: &mut impl Write, trial: &TrialStatus) -> io::Result<()> {
     let (title, name) = (&trial.title, trial.subject.name());
-    if let Some(why) = &trial.over {
-        let now = "New connections are decided as before; the next command clears it";
-        return writeln!(out, "{title} was on trial: {why}. {now}");
+    if let Some(over) = &trial.over_phrase {
+        return writeln!(out, "{over}");
     }
     match trial.ends_within_s.map(|left_s| format_duration(Duration::from_secs(left_s.ceil() as u64))) {
         Some(left) => writeln!(out, "{title} is on trial: undone in {left} unless `tccc confirm {name}` follows")?,

@@ -10,6 +10,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use crate::kernel::probe::Features;
 use crate::kernel::{bpf, clock};
 use crate::policy::ending::TrialEnding;
+use crate::policy::lease;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{GenerationRecord, PolicyRecord, TrialRecord};
 use crate::policy::rule::{Policy, Rule};
@@ -74,7 +75,7 @@ impl TrialWatch {
         Ok(TrialWatch {
             generation: generation.number,
             lease,
-            until_ns: standing::lease_of(trial)?.context("read the lease")?,
+            until_ns: lease::of_trial(trial)?.context("read the lease")?,
             alive_ns: began_ns,
             arms,
             ticks_per_s: ticks_per_s(),
