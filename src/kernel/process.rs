@@ -2,7 +2,7 @@
 //!
 //! An id counts within a PID namespace. A record that is shared with a container says of which namespace its ids are.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::fmt::Display;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -253,6 +253,11 @@ pub fn condition(pid: u32) -> (String, String) {
 /// The command of a process as in `ps`, at most 15 characters.
 pub fn command(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| plain(name.trim_end()))
+}
+
+/// Names this process in `ps`, `top` and `pgrep`. Call it in the first thread; at most 15 bytes are kept.
+pub fn name_this(name: &CStr) {
+    let _ = nix::sys::prctl::set_name(name); // only people see it
 }
 
 /// Ids of all visible processes.

@@ -8,8 +8,10 @@ use anyhow::Result;
 
 use crate::cli::effect::Effect;
 use crate::cli::output::results;
+use crate::cli::verbs::guard::GUARD_NAME;
 use crate::gate;
 use crate::kernel::probe::Features;
+use crate::kernel::process;
 use crate::kernel::system_log::{self, Severity};
 use crate::loader::confirm::UndoGuard;
 use crate::state::Store;
@@ -66,6 +68,7 @@ impl Args {
 
 /// Undoes a load at its time, and reports that in the system's log because nobody sees this process.
 fn undo_at(name: &str, until_ns: u64) -> Result<()> {
+    process::name_this(GUARD_NAME);
     let undone = Features::probe().and_then(|features| gate::expire(name, until_ns, &features));
     let (severity, line) = match &undone {
         Ok(None) => return Ok(()),

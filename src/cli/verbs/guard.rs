@@ -1,5 +1,6 @@
 //! `tccc guard`: guards a trial, or clears what a dead guard left; also forecasts what a guard can detect.
 
+use std::ffi::CStr;
 use std::io::{self, Write};
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -16,14 +17,17 @@ use crate::gate;
 use crate::kernel::congestion::connection_rate;
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
-use crate::kernel::process::Process;
+use crate::kernel::process::{self, Process};
 use crate::kernel::system_log::{self, Severity};
 use crate::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
+use crate::policy::record::CachedRecord;
 use crate::policy::rule::{Allowed, Policy, Treatment};
 use crate::trial::guard;
 use crate::trial::judge::{decisions, limit_of};
 use crate::units::format_duration;
 
+/// The name of every guard in `ps`. Otherwise it is "exe", after the path by which tccc starts itself.
+pub const GUARD_NAME: &CStr = c"tccc-guard";
 /// Forecast period for a rule without a deadline.
 const FORECAST: Duration = Duration::from_secs(6 * 3600);
 /// Longer than any wait for a lock.
@@ -59,6 +63,7 @@ impl Args {
     ///
     /// Errors: those of [`guard::run`], also written to the system's log.
     pub fn run(&self) -> Result<()> {
+        process::name_this(GUARD_NAME);
         let (Some(trial), Some(starter)) = (self.trial, self.starter) else { return stand_by() };
         let guarded = guard::run(trial, starter, naming::layouts);
         if let Err(error) = &guarded {
@@ -83,9 +88,9 @@ fn stand_by() -> Result<()> {
     };
     systemd::ready("standing by");
     systemd::start_watchdog(is_late);
-    let mut failure = String::new();
+    let (mut failure, mut cache) = (String::new(), CachedRecord::default());
     while !stop.load(Ordering::Relaxed) {
-        let cleared = clear(&features).err().map(|error| format!("{error:#}")).unwrap_or_default();
+        let cleared = clear(&features, &mut cache).err().map(|error| format!("{error:#}")).unwrap_or_default();
         if cleared != failure && !cleared.is_empty() {
             warn(&format!("cannot clean up after a dead guard: {cleared}"), Some("it is tried again every second"));
         }
@@ -97,8 +102,8 @@ fn stand_by() -> Result<()> {
     Ok(())
 }
 
-fn clear(features: &Features) -> Result<()> {
-    if let Some(what) = gate::clear_over()? {
+fn clear(features: &Features, cache: &mut CachedRecord) -> Result<()> {
+    if let Some(what) = gate::clear_over(cache)? {
         note(&what);
     }
     gate::clear_overdue(features)?.iter().for_each(|what| note(what));

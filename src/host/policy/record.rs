@@ -4,6 +4,7 @@
 //! generation decides: the cgroup's link shows that.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -250,8 +251,58 @@ impl PolicyRecord {
     }
 }
 
+/// Reads the policy's record again only after a change, because a record with many prefixes takes megabytes.
+#[derive(Debug, Default)]
+pub struct CachedRecord {
+    pub record: PolicyRecord,
+    /// Device, inode, size and time of the record's file. Each change makes a new file.
+    stamp: Option<(u64, u64, u64, i64, i64)>,
+}
+
+impl CachedRecord {
+    /// Errors: as [`PolicyRecord::read`].
+    pub fn refresh(&mut self, store: &Store) -> Result<()> {
+        let stamp = fs::metadata(path(store)).ok();
+        let stamp = stamp.map(|it| (it.dev(), it.ino(), it.size(), it.mtime(), it.mtime_nsec()));
+        if stamp.is_none() || stamp != self.stamp {
+            self.record = PolicyRecord::read(store)?;
+            self.stamp = stamp; // of a file that is not newer than what was read
+        }
+        Ok(())
+    }
+}
+
 fn slots_of(policy: &Policy) -> impl Iterator<Item = ArmSlot> {
     policy.rules.iter().flat_map(|rule| {
         rule.split.arms.iter().map(|arm| ArmSlot { rule: rule.name.clone(), arm: arm.treatment.to_string() })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once the stand-by parsed the whole record every second.
+    #[test]
+    fn unchanged_record_is_not_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path());
+        let file = path(&store);
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        let record = PolicyRecord { schema: RECORD_SCHEMA, last_number: 7, ..PolicyRecord::default() };
+        let text = serde_json::to_string(&record).unwrap();
+        fs::write(&file, &text).unwrap();
+        let mut cache = CachedRecord::default();
+        cache.refresh(&store).unwrap();
+        let written = fs::metadata(&file).unwrap().modified().unwrap();
+        fs::write(&file, "x".repeat(text.len())).unwrap();
+        fs::File::options().write(true).open(&file).unwrap().set_modified(written).unwrap();
+        cache.refresh(&store).unwrap();
+        assert_eq!(cache.record, record);
+        fs::write(&file, "x").unwrap();
+        assert!(cache.refresh(&store).is_err(), "a changed record is read");
+        fs::remove_file(&file).unwrap();
+        cache.refresh(&store).unwrap();
+        assert_eq!(cache.record.last_number, 0);
+    }
 }

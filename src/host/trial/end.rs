@@ -21,7 +21,7 @@ use crate::policy::ending::TrialEnding;
 use crate::policy::generation::{self, Base, GenerationRole, NewGeneration};
 use crate::policy::needs::PolicyNeeds;
 use crate::policy::pins::PolicyPins;
-use crate::policy::record::{self, PolicyOrigin, PolicyRecord, TrialRecord, TrialSubject};
+use crate::policy::record::{self, CachedRecord, PolicyOrigin, PolicyRecord, TrialRecord, TrialSubject};
 use crate::policy::sweep::{self, SweepParts};
 use crate::policy::table::RuleTables;
 use crate::state::pins::Pins;
@@ -150,10 +150,13 @@ pub fn sweep() -> Result<()> {
     if standing::over(&record)?.is_some() { clear() } else { Ok(()) }
 }
 
-/// Like [`sweep`]. Returns a message if there was a trial to clear.
-pub fn clear_over() -> Result<Option<String>> {
-    let record = PolicyRecord::read(&Store::of_host())?;
-    let Some((trial, why)) = standing::over(&record)? else { return Ok(None) };
+/// Like [`sweep`]. Returns a message if there was a trial to clear. Keeps the record in `cache` for the next call.
+pub fn clear_over(cache: &mut CachedRecord) -> Result<Option<String>> {
+    cache.refresh(&Store::of_host())?;
+    if cache.record.trial.is_none() && cache.record.next_trial.is_none() {
+        return Ok(None);
+    }
+    let Some((trial, why)) = standing::over(&cache.record)? else { return Ok(None) };
     clear()?;
     Ok(Some(format!("the trial of {} is over: {why}", trial.subject.phrase())))
 }

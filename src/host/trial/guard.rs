@@ -2,7 +2,6 @@
 
 mod watch;
 
-use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +15,7 @@ use crate::kernel::process::Process;
 use crate::policy::ending::TrialEnding;
 use crate::policy::generation;
 use crate::policy::pins::PolicyPins;
-use crate::policy::record::{self, GenerationRecord, PolicyRecord, TrialRecord};
+use crate::policy::record::{CachedRecord, GenerationRecord, PolicyRecord, TrialRecord};
 use crate::state::Store;
 use crate::trace::gather::Layouts;
 
@@ -69,8 +68,8 @@ impl Guard {
         loop {
             // In this order, because the starter may begin the trial as the last thing it does.
             let is_waited_for = starter.lives();
-            self.cache.refresh()?;
-            let has_begun = self.cache.trial(self.began_ns).is_some();
+            self.cache.refresh(&Store::of_host())?;
+            let has_begun = trial_of(&self.cache.record, self.began_ns).is_some();
             if has_begun || !is_waited_for {
                 return Ok(has_begun);
             }
@@ -85,7 +84,12 @@ impl Guard {
                 Ok(Tick::On) => failures = 0,
                 Ok(Tick::Over) => return Ok(()),
                 // The tick may fail because somebody else ended the trial.
-                Err(_) if self.cache.refresh().is_ok() && self.cache.trial(self.began_ns).is_none() => return Ok(()),
+                Err(_)
+                    if self.cache.refresh(&Store::of_host()).is_ok()
+                        && trial_of(&self.cache.record, self.began_ns).is_none() =>
+                {
+                    return Ok(());
+                }
                 Err(error) if failures == FAILURES_MAX => return Err(error),
                 Err(_) => failures += 1,
             }
@@ -100,8 +104,8 @@ impl Guard {
 
     fn tick(&mut self) -> Result<Tick> {
         let is_own = |trial: &TrialRecord| trial.began_ns == self.began_ns;
-        self.cache.refresh()?;
-        let Some((trial, generation)) = self.cache.trial(self.began_ns) else { return Ok(Tick::Over) };
+        self.cache.refresh(&Store::of_host())?;
+        let Some((trial, generation)) = trial_of(&self.cache.record, self.began_ns) else { return Ok(Tick::Over) };
         if self.stop.load(Ordering::Relaxed) {
             let ending = TrialEnding::interrupted("its guard received a signal to end");
             return end::revert_where(is_own, ending).map(|_| Tick::Over);
@@ -128,32 +132,10 @@ impl Guard {
     }
 }
 
-/// Reads the policy's record again only after a change, because a record with many prefixes takes megabytes.
-#[derive(Default)]
-struct CachedRecord {
-    record: PolicyRecord,
-    /// Device, inode, size and time of the record's file. Each change makes a new file.
-    stamp: Option<(u64, u64, u64, i64, i64)>,
-}
-
-impl CachedRecord {
-    /// The trial that began at `began_ns` and its generation, if that generation decides.
-    fn trial(&self, began_ns: u64) -> Option<(&TrialRecord, &GenerationRecord)> {
-        let record = &self.record;
-        let active = generation::active(&PolicyPins::of_host()?, record)?;
-        let mut trials = [&record.next_trial, &record.trial].into_iter().flatten();
-        let trial = trials.find(|trial| trial.generation == active && trial.began_ns == began_ns)?;
-        Some((trial, record.generation(active)?))
-    }
-
-    fn refresh(&mut self) -> Result<()> {
-        let store = Store::of_host();
-        let stamp = std::fs::metadata(record::path(&store)).ok();
-        let stamp = stamp.map(|it| (it.dev(), it.ino(), it.size(), it.mtime(), it.mtime_nsec()));
-        if stamp.is_none() || stamp != self.stamp {
-            self.record = PolicyRecord::read(&store)?;
-            self.stamp = stamp; // of a file that is not newer than what was read
-        }
-        Ok(())
-    }
+/// The trial that began at `began_ns` and its generation, if that generation decides.
+fn trial_of(record: &PolicyRecord, began_ns: u64) -> Option<(&TrialRecord, &GenerationRecord)> {
+    let active = generation::active(&PolicyPins::of_host()?, record)?;
+    let mut trials = [&record.next_trial, &record.trial].into_iter().flatten();
+    let trial = trials.find(|trial| trial.generation == active && trial.began_ns == began_ns)?;
+    Some((trial, record.generation(active)?))
 }

@@ -20,6 +20,10 @@ fn stand_by_ends_trials_of_dead_guards_when_their_time_is_over() {
 
     lab.apply_before();
     lab.try_policy("1m");
+    // They once were called "exe".
+    let comm = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+    assert_eq!([guard(), stand_by.id()].map(comm), ["tccc-guard\n"; 2]);
+    run(0, "status").stdout_has(format!("\n  its guard is pid {}\n", guard()));
     shorten_lease(LEASE);
     end_guard(Signal::SIGKILL);
     assert_eq!(lab.given(), TRIED, "the lease is not over");
@@ -29,7 +33,9 @@ fn stand_by_ends_trials_of_dead_guards_when_their_time_is_over() {
     assert_eq!((lab.given().as_str(), is_available(TRIED)), (BEFORE, false));
 
     run(0, "load dtcp --as ldk_late --confirm 5s");
-    signal(instance("ldk_late")["confirm_pid"].as_u64().unwrap() as u32, Signal::SIGKILL);
+    let waits = instance("ldk_late")["confirm_pid"].as_u64().unwrap() as u32;
+    poll_until(SOON, "it has its name", || comm(waits) == "tccc-guard\n");
+    signal(waits, Signal::SIGKILL);
     poll_until(SOON, "ldk_late is unloaded", || !is_available("ldk_late"));
     run(0, "policy remove");
 

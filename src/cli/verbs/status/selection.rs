@@ -51,6 +51,9 @@ struct TrialStatus {
     /// Seconds until the previous policy applies again if the guard dies now.
     lease_s: f64,
     guard_pid: u32,
+    /// For a person.
+    #[serde(skip)]
+    guard: String,
     guard_lives: bool,
     paused: bool,
     /// Why it is over, if nobody ended it.
@@ -103,6 +106,7 @@ fn trial_line(trial: &TrialRecord, store: &Store) -> Result<TrialStatus> {
         ends_within_s: ends_within_s(trial),
         lease_s: lease.saturating_sub(clock::boottime_ns()?) as f64 / 1e9,
         guard_pid: trial.guard.pid,
+        guard: trial.guard.identity(),
         guard_lives: trial.guard.lives(),
         paused: trial.paused,
         over: over.map(|why| why.to_string()),
@@ -150,7 +154,9 @@ fn write_trial(out: &mut impl Write, trial: &TrialStatus) -> io::Result<()> {
         Some(left) => writeln!(out, "{title} is on trial: undone in {left} unless `tccc confirm {name}` follows")?,
         None => writeln!(out, "{title} is on trial{}", if trial.paused { ", paused" } else { "" })?,
     }
-    if !trial.guard_lives {
+    if trial.guard_lives {
+        writeln!(out, "  its guard is {}", trial.guard)?;
+    } else {
         writeln!(out, "  its guard is dead: connections are decided as before in {:.0} s", trial.lease_s)?;
     }
     let Some(view) = &trial.view else { return Ok(()) };
