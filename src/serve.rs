@@ -32,7 +32,7 @@ mod trials;
 pub use exporter::{ExporterSettings, ReadSituation};
 pub use gate::{AccessToken, TOKEN_MAX};
 pub use live::MakeSource;
-pub use overview::{ArmShare, LastTrial, PolicyNow, Registered, Situation};
+pub use overview::{ArmShare, LastTrial, LimitShown, PolicyNow, Registered, Situation};
 pub use page::is_bundled as has_page;
 pub use pulse::Pulse;
 pub use trials::{TrialHistory, Trials};

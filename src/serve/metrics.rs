@@ -112,11 +112,21 @@ impl Scrape {
         let generation = self.situation.policy.as_ref().map_or(0, |policy| policy.generation);
         let help = "Number of the active policy generation; 0 without a policy";
         to.gauge("policy_generation", help, [(SeriesLabels::new(), f64::from(generation))])?;
-        if let Some(LastTrial { result, limits }) = &self.situation.last_trial {
+        if let Some(LastTrial { result, limits, each }) = &self.situation.last_trial {
             let labels = |state: &str| vec![("result", result.clone()), ("state", state.to_owned())];
             let limits = limits.iter().map(|(state, count)| (labels(state), *count as f64));
             let help = "Limits of the latest trial that ended, by its result and what was shown about them";
             to.gauge("last_trial_limits", help, limits)?;
+            let each = each.iter().map(|it| {
+                let mut labels = labels(it.state);
+                labels.extend(
+                    [("rule", &it.rule), ("arm", &it.arm), ("limit", &it.limit)]
+                        .map(|(key, value)| (key, value.clone())),
+                );
+                (labels, 1.0)
+            });
+            let help = "1 for each limit of the latest trial that ended, with what was shown about it";
+            to.gauge("last_trial_limit", help, each)?;
         }
         let arms = || self.situation.policy.iter().flat_map(|policy| &policy.arms);
         let shares = arms().map(|it| (labels(&it.rule, &it.arm), it.share));

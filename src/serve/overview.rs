@@ -14,7 +14,7 @@ mod changes;
 mod ring;
 mod sums;
 
-pub use changes::{ArmShare, LastTrial, PolicyNow, Registered, Situation};
+pub use changes::{ArmShare, LastTrial, LimitShown, PolicyNow, Registered, Situation};
 pub(super) use sums::{LineKey, LineSums, Sampler};
 
 use changes::HostChange;

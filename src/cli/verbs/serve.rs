@@ -20,12 +20,12 @@ use crate::kernel::probe::Features;
 use crate::kernel::{congestion, namespaces, process};
 use crate::loader::survey;
 use crate::policy::change;
-use crate::policy::ending::TrialEnding;
+use crate::policy::ending::{LimitAtEnd, TrialEnding};
 use crate::policy::record::PolicyRecord;
 use crate::policy::rule::Rule;
 use crate::serve::{
-    self, AccessToken, ArmShare, ExporterSettings, LastTrial, Listen, PolicyNow, Pulse, ReadSituation, Registered,
-    Situation, Trials,
+    self, AccessToken, ArmShare, ExporterSettings, LastTrial, LimitShown, Listen, PolicyNow, Pulse, ReadSituation,
+    Registered, Situation, Trials,
 };
 use crate::state::Store;
 use crate::trace::cost;
@@ -194,7 +194,13 @@ fn look() -> ReadSituation {
 
 fn last_trial(ending: &TrialEnding) -> LastTrial {
     let limits = ending.counts().map(|(shown, count)| (shown.name(), count as u64));
-    LastTrial { result: ending.result.to_string(), limits: limits.to_vec() }
+    let each = ending.limits.iter().map(|LimitAtEnd { rule, limit, arm, shown, .. }| LimitShown {
+        rule: rule.clone(),
+        arm: arm.clone(),
+        limit: limit.clone(),
+        state: shown.name(),
+    });
+    LastTrial { result: ending.result.to_string(), limits: limits.to_vec(), each: each.collect() }
 }
 
 /// `None` without a policy, or if its record cannot be read.

@@ -1,7 +1,7 @@
 //! Scrapes of groups with round numbers.
 
 use super::*;
-use crate::serve::overview::Registered;
+use crate::serve::overview::{LimitShown, Registered};
 use crate::trace::arrival::RuleArm;
 use crate::trace::totals::{BINS, RttCounts};
 
@@ -57,6 +57,20 @@ fn shown(groups: Vec<CountedGroup>) -> Scrape {
         own: ProcessUsage { cpu_s: 1.5, resident_bytes: 4096 },
         kernel: "6.18".into(),
     }
+}
+
+/// A trial that was kept although a limit was never decided says so, limit by limit.
+#[test]
+fn latest_trial_is_shown_limit_by_limit() {
+    let limit = |limit: &str, state| LimitShown { rule: "web".into(), arm: "dtcp".into(), limit: limit.into(), state };
+    let each = vec![limit("retransmitted<1.2x", "held"), limit("goodput>0.9x", "never_decided")];
+    let limits = vec![("held", 1), ("never_decided", 1)];
+    let last_trial = Some(LastTrial { result: "kept".into(), limits, each });
+    let shown = shown(Vec::new());
+    let text = openmetrics(&Scrape { situation: Situation { last_trial, ..shown.situation.clone() }, ..shown });
+    assert_has(&text, "tccc_last_trial_limits{result=\"kept\",state=\"never_decided\"} 1.0");
+    let labels = "result=\"kept\",state=\"never_decided\",rule=\"web\",arm=\"dtcp\",limit=\"goodput>0.9x\"";
+    assert_has(&text, &format!("tccc_last_trial_limit{{{labels}}} 1.0"));
 }
 
 fn assert_has(text: &str, line: &str) {

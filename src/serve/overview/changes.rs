@@ -33,6 +33,16 @@ pub struct LastTrial {
     pub result: String,
     /// What was shown about its limits, and for how many.
     pub limits: Vec<(&'static str, u64)>,
+    pub each: Vec<LimitShown>,
+}
+
+/// What the latest trial showed about one limit of one arm.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitShown {
+    pub rule: String,
+    pub arm: String,
+    pub limit: String,
+    pub state: &'static str,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
