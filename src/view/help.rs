@@ -30,7 +30,7 @@ const LINES: [&str; 21] = [
     " share retransmitted in the last 10 to 20 s. Sampled when packets arrive.",
     " Dropped events are counted above. In the algorithms view, c makes the",
     " kernel count the time of callbacks, which costs two clock reads per call.",
-    " hidden: at least how many processes have an unknown namespace.",
+    " hidden: processes whose network namespace is unknown; may be more.",
 ];
 
 pub(super) fn draw(frame: &mut Frame, area: Rect) {
