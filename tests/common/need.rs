@@ -2,11 +2,15 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::socket::sockopt::TcpUlp;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket};
 use procfs::process::Process;
 use tccc::lab::busy::BusyWatch;
 
@@ -208,6 +212,76 @@ pub fn nmap() -> Probe {
     runs("nmap", "--version")
 }
 
+pub fn nginx() -> Probe {
+    runs("nginx", "-v")
+}
+
+pub fn wrk() -> Probe {
+    finds("wrk")
+}
+
+pub fn haproxy() -> Probe {
+    runs("haproxy", "-v")
+}
+
+pub fn redis() -> Probe {
+    runs("redis-server", "--version")
+}
+
+/// The server, which must be started by an absolute path, and the client.
+pub fn sshd() -> Probe {
+    runs(SSHD, "-V").and_then(|()| runs("ssh", "-V"))
+}
+
+pub const SSHD: &str = "/usr/sbin/sshd";
+
+pub fn postgresql() -> Probe {
+    let folder = postgresql_folder().ok_or("no folder /usr/lib/postgresql/*/bin has `postgres`")?;
+    ["initdb", "postgres", "psql"].iter().try_for_each(|program| runs(&format!("{folder}/{program}"), "--version"))
+}
+
+/// The programs of the newest PostgreSQL, where Debian installs them.
+pub fn postgresql_folder() -> Option<String> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+    let newest = versions.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let folders = newest.map(|version| (version, format!("/usr/lib/postgresql/{version}/bin")));
+    folders.filter(|(_, folder)| Path::new(folder).join("postgres").exists()).max().map(|(_, folder)| folder)
+}
+
+pub fn systemd_socket_activate() -> Probe {
+    runs("systemd-socket-activate", "--version")
+}
+
+pub fn mptcp() -> Probe {
+    in_new_netns(|| {
+        // SAFETY: only numbers are passed.
+        let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP) };
+        if socket < 0 {
+            return Err(format!("the kernel refuses an MPTCP socket: {}", std::io::Error::last_os_error()));
+        }
+        // SAFETY: nothing else owns the descriptor.
+        drop(unsafe { OwnedFd::from_raw_fd(socket) });
+        Ok(())
+    })
+}
+
+pub fn mptcpize() -> Probe {
+    runs("mptcpize", "--version")
+}
+
+/// TLS records that the kernel encrypts.
+pub fn ktls() -> Probe {
+    in_new_netns(|| {
+        let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
+        let socket = socket.map_err(|error| error.to_string())?;
+        match setsockopt(&socket, TcpUlp::default(), b"tls") {
+            // The kernel has it, and misses a connection.
+            Ok(()) | Err(Errno::ENOTCONN) => Ok(()),
+            Err(error) => Err(format!("the kernel refuses TLS for a socket: {error}")),
+        }
+    })
+}
+
 /// Whether `ns` runs a script of ns-2. Another program may have the same name.
 pub fn ns2() -> Probe {
     let output = Command::new("ns").arg("/dev/stdin").stdin(Stdio::null()).output();
@@ -222,6 +296,12 @@ fn runs(program: &str, argument: &str) -> Probe {
         Ok(status) => Err(format!("`{program} {argument}` ended with {status}")),
         Err(error) => Err(format!("`{program} {argument}`: {error}")),
     }
+}
+
+fn finds(program: &str) -> Probe {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
+    is_there.then_some(()).ok_or(format!("no folder of PATH has `{program}`"))
 }
 
 fn in_new_netns(probe: impl FnOnce() -> Probe + Send + 'static) -> Probe {

@@ -67,7 +67,20 @@ fn packages() -> Vec<Package> {
 }
 
 /// Packages without which some tests skip and nothing fails.
-const SKIPPABLE: [&str; 5] = ["mininet", "net-tools", "ns2", "systemd", "shellcheck"];
+const SKIPPABLE: [&str; 12] = [
+    "mininet",
+    "net-tools",
+    "ns2",
+    "systemd",
+    "shellcheck",
+    "nginx-light",
+    "haproxy",
+    "redis-server",
+    "postgresql",
+    "openssh-server",
+    "mptcpize",
+    "wrk",
+];
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     set_up(arguments.purpose)?;
