@@ -10,6 +10,7 @@ mod live;
 mod matching;
 mod refused;
 mod service;
+mod services;
 mod split;
 mod swap;
 

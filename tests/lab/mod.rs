@@ -11,6 +11,7 @@ pub mod record;
 pub mod results;
 pub mod sandbox;
 pub mod serve;
+pub mod service;
 pub mod socket;
 pub mod systemd;
 pub mod trace;
