@@ -1,6 +1,7 @@
 //! Real services under a policy: which of their connections a rule reaches, as `ss` shows it at the server's side.
 
 mod activated;
+mod load;
 mod protocols;
 mod shell;
 mod stores;
