@@ -56,6 +56,7 @@ mod serve;
 mod show;
 pub mod signals;
 mod sockets;
+mod stand_by;
 mod status;
 mod systemd;
 mod top;

@@ -1,26 +1,19 @@
-//! `tccc guard`: guards a trial, or clears what a dead guard left; also forecasts what a guard can detect.
+//! `tccc guard`: guards a trial; also forecasts what a guard can detect.
 
 use std::ffi::CStr;
 use std::io::{self, Write};
 use std::process::Command;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 
-use super::signals::stop_flag;
-use super::systemd;
+use super::stand_by;
 use crate::cli::effect::Effect;
-use crate::cli::output::{naming, note, warn};
-use crate::gate;
+use crate::cli::output::naming;
 use crate::kernel::congestion::connection_rate;
-use crate::kernel::privilege;
-use crate::kernel::probe::Features;
 use crate::kernel::process::{self, Process};
 use crate::kernel::system_log::{self, Severity};
 use crate::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
-use crate::policy::record::CachedRecord;
 use crate::policy::rule::{Allowed, Policy, Treatment};
 use crate::trial::guard;
 use crate::trial::judge::{decisions, limit_of};
@@ -30,10 +23,6 @@ use crate::units::format_duration;
 pub const GUARD_NAME: &CStr = c"tccc-guard";
 /// Forecast period for a rule without a deadline.
 const FORECAST: Duration = Duration::from_secs(6 * 3600);
-/// Longer than any wait for a lock.
-const STUCK_AFTER: Duration = Duration::from_secs(120);
-/// How often the standby process looks.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Guard a trial (started by tccc itself)
 #[derive(Debug, clap::Args)]
@@ -64,50 +53,13 @@ impl Args {
     /// Errors: those of [`guard::run`], also written to the system's log.
     pub fn run(&self) -> Result<()> {
         process::name_this(GUARD_NAME);
-        let (Some(trial), Some(starter)) = (self.trial, self.starter) else { return stand_by() };
+        let (Some(trial), Some(starter)) = (self.trial, self.starter) else { return stand_by::run() };
         let guarded = guard::run(trial, starter, naming::layouts);
         if let Err(error) = &guarded {
             system_log::write(Severity::Error, &format!("the guard of a trial failed: {error:#}"));
         }
         guarded
     }
-}
-
-/// Clears what dead guards left. The kernel's lease has already ended their trials for new connections.
-///
-/// Errors: not permitted. Warns once about what cannot be cleared now, and retries.
-fn stand_by() -> Result<()> {
-    let stop = stop_flag()?;
-    privilege::require("clean up after a dead guard", &privilege::FOR_LOAD)?;
-    let features = Features::probe()?;
-    let looked = Arc::new(Mutex::new(Instant::now()));
-    let seen = Arc::clone(&looked);
-    let is_late = move || {
-        let late = seen.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
-        (late > STUCK_AFTER).then(|| format!("no check for {} s", late.as_secs()))
-    };
-    systemd::ready("standing by");
-    systemd::start_watchdog(is_late);
-    let (mut failure, mut cache) = (String::new(), CachedRecord::default());
-    while !stop.load(Ordering::Relaxed) {
-        let cleared = clear(&features, &mut cache).err().map(|error| format!("{error:#}")).unwrap_or_default();
-        if cleared != failure && !cleared.is_empty() {
-            warn(&format!("cannot clean up after a dead guard: {cleared}"), Some("it is tried again every second"));
-        }
-        failure = cleared;
-        *looked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        std::thread::sleep(LOOK); // a signal ends the loop at most this much later
-    }
-    systemd::stopping();
-    Ok(())
-}
-
-fn clear(features: &Features, cache: &mut CachedRecord) -> Result<()> {
-    if let Some(what) = gate::clear_over(cache)? {
-        note(&what);
-    }
-    gate::clear_overdue(features)?.iter().for_each(|what| note(what));
-    Ok(())
 }
 
 /// This program as the guard of a trial.

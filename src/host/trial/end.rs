@@ -3,6 +3,7 @@
 //! The decision about connections changes first, and everything else is cleared afterwards. If a command is killed in
 //! between, the next command or the guard continues.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
@@ -17,7 +18,7 @@ use crate::kernel::process::Process;
 use crate::kernel::system_log::{self, Severity};
 use crate::loader;
 use crate::policy::change::{self, Removed};
-use crate::policy::ending::TrialEnding;
+use crate::policy::ending::{TrialEnding, TrialResult};
 use crate::policy::generation::{self, Base, GenerationRole, NewGeneration};
 use crate::policy::needs::PolicyNeeds;
 use crate::policy::pins::PolicyPins;
@@ -150,15 +151,28 @@ pub fn sweep() -> Result<()> {
     if standing::over(&record)?.is_some() { clear() } else { Ok(()) }
 }
 
-/// Like [`sweep`]. Returns a message if there was a trial to clear. Keeps the record in `cache` for the next call.
-pub fn clear_over(cache: &mut CachedRecord) -> Result<Option<String>> {
+/// A trial that was over although nobody ended it.
+#[derive(Debug)]
+pub struct OverTrial {
+    /// Which trial, and why.
+    pub what: String,
+    /// The folder of the declaration that `tccc apply` begins it from again. `None` if it was judged, or a person began it.
+    pub begins_from: Option<PathBuf>,
+}
+
+/// Like [`sweep`]. Returns the trial if there was one to clear. Keeps the record in `cache` for the next call.
+pub fn clear_over(cache: &mut CachedRecord) -> Result<Option<OverTrial>> {
     cache.refresh(&Store::of_host())?;
     if cache.record.trial.is_none() && cache.record.next_trial.is_none() {
         return Ok(None);
     }
     let Some((trial, why)) = standing::over(&cache.record)? else { return Ok(None) };
     clear()?;
-    Ok(Some(format!("the trial of {} is over: {why}", trial.subject.phrase())))
+    let what = format!("the trial of {} is over: {why}", trial.subject.phrase());
+    let result = trial.ending.as_ref().map_or_else(|| ending_of(why).result, |ending| ending.result);
+    let is_interrupted = !trial.confirmed && result == TrialResult::Interrupted;
+    let by = cache.record.generation(trial.generation).and_then(|it| it.by.as_ref()?.declaration.clone());
+    Ok(Some(OverTrial { what, begins_from: by.filter(|_| is_interrupted) }))
 }
 
 /// Ends a trial that is over although nobody ended it. Keeps it if a person confirmed it.

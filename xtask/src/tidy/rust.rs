@@ -10,7 +10,7 @@ const KNOWN_PROGRAMS: &str = "cargo make bpftool setpriv frama-c perf clang iper
     git node patch apt-get gcc ld strip tar dpkg-query clang-format cc sh sleep cat flock unshare systemd-analyze env \
     /proc/self/exe /usr/bin/python3 \
     bash kill munged mungekey python3 shellcheck slurmctld slurmd \
-    haproxy nginx ssh ssh-keygen systemd-socket-activate wrk";
+    haproxy nginx ssh ssh-keygen systemctl systemd-socket-activate wrk";
 const EMPTY_NAMES: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
 
 pub fn file_says_what_it_is_for(file: &SourceFile) -> Vec<Fault> {
