@@ -10,7 +10,7 @@ use std::io::{BufRead as _, BufReader, Write as _, stdin, stdout};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{ChildStdin, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -32,7 +32,7 @@ const WAITING: &str = "waiting";
 const READY: &str = "ready";
 
 /// The end of the pipe tells the keeper that this program has ended.
-static KEEPER: Mutex<Option<ChildStdin>> = Mutex::new(None);
+static KEEPER: Mutex<Option<Child>> = Mutex::new(None);
 
 /// Starts the keeper of this program unless it runs already.
 pub fn start() {
@@ -52,12 +52,13 @@ pub fn start() {
         eprintln!("another test program changes this host: waiting for its end");
         assert_eq!(next(), READY);
     }
-    *keeper = child.stdin.take();
+    *keeper = Some(child);
 }
 
 /// Tells the keeper this thread's mount namespace. It kills what is still in there after the end of this program.
 pub fn note_mount_namespace() {
-    if let Some(keeper) = KEEPER.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+    let mut keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(keeper) = keeper.as_mut().and_then(|keeper| keeper.stdin.as_mut()) {
         writeln!(keeper, "{}", namespace_of("thread-self").expect("the own namespace")).expect("the keeper lives");
     }
 }
