@@ -88,7 +88,8 @@ fn removed_policy_and_failed_or_ended_trial_leave_nothing() {
     assert_eq!(lab.given(), DEFAULT);
     assert_eq!(last_trial(), ("interrupted".to_owned(), "the policy was removed".to_owned()));
     // A trial that cannot begin leaves no guard.
-    lab.apply(2, "use = \"no_such\"", "--trial 1m").stderr_has("unknown algorithm \"no_such\"");
+    let rules = "use = \"keep\"\n[[rule]]\nname = \"gone\"\nnetns = \"ldk_none\"\nuse = \"keep\"";
+    lab.apply(2, rules, "--trial 1m").stderr_has("no network namespace \"ldk_none\"");
     assert!(processes().is_empty());
     assert_nothing_left();
     assert_eq!(lab.given(), DEFAULT);
