@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::requester::Requester;
 use crate::catalog::StateLayout;
 use crate::kernel::process::Process;
 
@@ -88,6 +89,9 @@ pub struct Record {
     pub tunables: BTreeMap<String, i128>,
     /// First registration of this code, RFC 3339.
     pub since: String,
+    /// Who loaded it first. `None` in records of earlier versions.
+    #[serde(default)]
+    pub by: Option<Requester>,
     /// From 1, one more for every replacement under the same name.
     pub generation: u32,
     /// The host's default algorithm before this one. `None` if this one never was the default.

@@ -263,6 +263,19 @@ fn what_a_person_applied_is_not_the_declarations() {
         run(0, "policy abort");
     }
 
+    // Nor is what a person loaded, until a file declares it.
+    run(0, "load bpf_reno");
+    assert_eq!(
+        (&instance("bpf_reno")["by"]["declaration"], &instance("bpf_reno")["by"]["uid"]),
+        (&Value::Null, &0.into())
+    );
+    declare(lab, &[("a.toml", "version = 1\n[algorithm.bpf_reno]\n")]);
+    apply(lab, 0, "");
+    assert_eq!(instance("bpf_reno")["by"]["declaration"], lab.folder().join("tccc").to_str().unwrap());
+    run(0, "status")
+        .stdout_has(format!("\"bpf_reno\": loaded by the declaration in {}", lab.folder().join("tccc").display()));
+    run(0, "unload bpf_reno");
+
     // What the declaration applied is removed with it.
     declare_policy(lab, ON_TRIAL);
     apply(lab, 0, "");

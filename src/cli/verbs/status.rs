@@ -27,7 +27,7 @@ use crate::plain::plain;
 use crate::policy::record::TrialRecord;
 use crate::policy::sweep;
 use crate::policy::table::RuleTables;
-use crate::state::{Attachment, Owner, Store};
+use crate::state::{Attachment, Owner, Requester, Store};
 use crate::trial;
 use crate::units::format_duration;
 
@@ -53,6 +53,8 @@ struct InstanceLine {
     tunables: BTreeMap<String, i128>,
     since: Option<String>,
     digest: Option<String>,
+    /// Who loaded it.
+    by: Option<Requester>,
     /// "pinned", "run", "elsewhere", "leftover", or "recorded" without root.
     standing: &'static str,
     /// `None` also for a run in a PID namespace that cannot be seen from here.
@@ -194,6 +196,7 @@ fn line(instance: &Instance, host: &HostFacts, holders: Option<Vec<Holder>>) -> 
         tunables: record.map(|record| record.tunables.clone()).unwrap_or_default(),
         since: record.map(|record| record.since.clone()),
         digest: record.map(|record| record.digest.clone()),
+        by: record.and_then(|record| record.by.clone()),
         standing,
         owner_pid: instance.owner().filter(|_| standing == "run").and_then(|owner| owner.number()),
         owner: instance.owner().filter(|_| standing == "run").map(|owner| owner.identity()),
@@ -308,6 +311,9 @@ fn write_instances(out: &mut impl Write, lines: &[InstanceLine]) -> io::Result<(
 }
 
 fn write_details(out: &mut impl Write, line: &InstanceLine) -> io::Result<()> {
+    if let Some(by) = &line.by {
+        writeln!(out, "\"{}\": loaded by {}", line.name, by.phrase())?;
+    }
     if let Some(left_s) = line.confirm_within_s.filter(|left_s| *left_s > 0.0) {
         let left = format_duration(Duration::from_secs(left_s.ceil() as u64));
         writeln!(out, "\"{0}\": undone in {left} unless `tccc confirm {0}` follows", line.name)?;

@@ -15,7 +15,7 @@ use crate::loader::{self, LoadOptions, LoadedAlgorithm, Request, Unloaded};
 use crate::plain::count;
 use crate::policy::needs::PolicyNeeds;
 use crate::policy::sweep::{self, Refreshes};
-use crate::state::{DeclaredIn, LockSubject, Record, Store};
+use crate::state::{DeclaredIn, LockSubject, Record, Requester, Store};
 use crate::trial::journal::TrialEnd;
 use crate::trial::{end, swap};
 
@@ -236,8 +236,9 @@ pub fn declare(name: &str, declared: DeclaredIn) -> Result<()> {
     let locked = store.lock_name(name)?;
     let record = store.record(name).with_context(|| format!("find the record of \"{name}\""))?;
     let default = declared.default && record.previous_default.is_some();
+    let by = Some(Requester::declaration(&declared.folder));
     let declared = Some(DeclaredIn { default, ..declared });
-    locked.write(&Record { declared, with_policy: false, ..record })
+    locked.write(&Record { by, declared, with_policy: false, ..record })
 }
 
 /// Leaves a name that is no longer declared to the policy that needs it. Its default is given back if it was declared.

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::catalog::{Algorithm, Setting};
 use crate::failure::Failure;
 use crate::kernel::cgroup;
-use crate::state::{Attachment, Owner, RECORD_SCHEMA, Record};
+use crate::state::{Attachment, Owner, RECORD_SCHEMA, Record, Requester};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
@@ -44,6 +44,7 @@ pub(super) fn record_of(request: &Request, map_id: u32) -> Record {
         digest: digest(&algorithm.object),
         tunables: request.settings.iter().map(|setting| (setting.name.clone(), setting.value)).collect(),
         since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        by: Some(Requester::command()),
         generation: 1,
         owner: Owner::this_process(),
         map_id,
