@@ -107,7 +107,7 @@ fn keep(name: &str, declaration: &Declaration) -> Result<()> {
 fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> {
     let DeclaredPolicy { file: path, policy } =
         declaration.policy.as_ref().context("find the policy in the declaration")?;
-    let origin = PolicyOrigin::declaration(&declaration.folder, path);
+    let origin = PolicyOrigin::declaration(&declaration.folder, path, file::digest(policy));
     let concluded = concluded(policy);
     let policy = concluded.as_ref().unwrap_or(policy);
     if policy.rules.iter().all(|rule| rule.trial.is_none()) {

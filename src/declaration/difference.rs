@@ -204,8 +204,12 @@ fn of_policy(declaration: &Declaration) -> Result<Option<Difference>> {
         let what = "the policy is no longer declared";
         return Ok(undeclared.map(|_| step(what.to_owned(), ApplyStep::RemovePolicy)));
     };
-    let now = standing.generation.map(|it| it.policy);
-    let is_same = now.as_ref().is_some_and(|now| is_same(policy, now));
+    let now = standing.generation;
+    let is_same = now.as_ref().is_some_and(|now| match &now.declared {
+        // Other steps or limits are another trial, also after the trial before was kept.
+        Some(digest) => *digest == file::digest(policy),
+        None => is_same(policy, &now.policy),
+    });
     if is_same && standing.drift.is_empty() {
         return Ok(None);
     }

@@ -263,7 +263,7 @@ fn what_a_person_applied_is_not_the_declarations() {
         run(0, "policy abort");
     }
 
-    // Nor is what a person loaded, until a file declares it.
+    // So does the record of an algorithm.
     run(0, "load bpf_reno");
     assert_eq!(
         (&instance("bpf_reno")["by"]["declaration"], &instance("bpf_reno")["by"]["uid"]),

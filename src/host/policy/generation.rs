@@ -103,6 +103,7 @@ pub(in crate::host) fn apply(locked: &Locked, new: NewGeneration) -> Result<Gene
         since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         file: new.origin.file.clone(),
         by: new.origin.by.clone(),
+        declared: new.origin.declared.clone(),
         policy: new.policy.clone(),
         cgroup: root.clone(),
     };

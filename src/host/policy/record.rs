@@ -48,6 +48,10 @@ pub struct GenerationRecord {
     /// Who applied the policy. `None` in records of earlier versions.
     #[serde(default)]
     pub by: Option<Requester>,
+    /// The digest of the declared policy with its steps and limits. `None` if a person applied it, and in records of
+    /// earlier versions.
+    #[serde(default)]
+    pub declared: Option<String>,
     /// Includes the rules that a trial adds.
     pub policy: Policy,
     /// The policy decides connections in this cgroup and below.
@@ -59,21 +63,29 @@ pub struct GenerationRecord {
 pub struct PolicyOrigin {
     pub file: Option<PathBuf>,
     pub by: Option<Requester>,
+    /// The digest of the declared policy.
+    pub declared: Option<String>,
 }
 
 impl PolicyOrigin {
     /// Of a policy that a command applies, from a file or without one.
     pub fn command(file: Option<&Path>) -> Self {
-        PolicyOrigin { file: file.map(PathBuf::from), by: Some(Requester::command()) }
+        PolicyOrigin { file: file.map(PathBuf::from), by: Some(Requester::command()), declared: None }
     }
 
-    pub fn declaration(folder: &Path, file: &Path) -> Self {
-        PolicyOrigin { file: Some(file.to_owned()), by: Some(Requester::declaration(folder)) }
+    /// `digest`: that of the declared policy.
+    pub fn declaration(folder: &Path, file: &Path, digest: String) -> Self {
+        let by = Some(Requester::declaration(folder));
+        PolicyOrigin { file: Some(file.to_owned()), by, declared: Some(digest) }
     }
 
     /// Of a generation that another one replaces for the same policy. Without one, of this command.
     pub fn of(generation: Option<&GenerationRecord>) -> Self {
-        let known = |it: &GenerationRecord| PolicyOrigin { file: it.file.clone(), by: it.by.clone() };
+        let known = |it: &GenerationRecord| PolicyOrigin {
+            file: it.file.clone(),
+            by: it.by.clone(),
+            declared: it.declared.clone(),
+        };
         generation.map_or_else(|| PolicyOrigin::command(None), known)
     }
 }
