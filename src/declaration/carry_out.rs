@@ -4,18 +4,18 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::difference::ApplyStep;
+use super::difference::{ApplyStep, concluded};
 use super::{Declaration, Declared, DeclaredPolicy};
 use crate::gate;
 use crate::kernel::probe::Features;
 use crate::loader::LoadOptions;
-use crate::policy::ending::{TrialEnding, TrialResult};
+use crate::policy::ending::TrialEnding;
 use crate::policy::generation::Base;
+use crate::policy::needs::PolicyNeeds;
 use crate::policy::record::{PolicyOrigin, TrialSubject};
-use crate::policy::rule::Policy;
 use crate::policy::{change, file};
 use crate::state::{DeclaredIn, Requester};
-use crate::trial::{TrialPlan, journal, progress};
+use crate::trial::TrialPlan;
 
 /// What the steps need besides the declaration.
 pub struct Tools<'a> {
@@ -77,12 +77,13 @@ pub fn try_out(step: &ApplyStep, declaration: &Declaration, features: &Features)
             let declared = declaration.policy.as_ref().context("find the policy in the declaration")?;
             let mut policy = declared.policy.clone();
             // An earlier step loads what is declared.
-            let is_coming = |name: &str| declaration.algorithms.contains_key(name);
+            let is_coming = |name: &str| declaration.algorithms.get(name).is_some_and(|declared| !declared.receiver);
             for rule in &mut policy.rules {
                 rule.split.arms.retain(|arm| !arm.treatment.algorithm().is_some_and(is_coming));
             }
             change::plan(&policy, false).map(drop)
         }
+        ApplyStep::Reload(name) if declared(declaration, name)?.receiver => Ok(PolicyNeeds::now()?.refuse_loss(name)?),
         _ => Ok(()),
     }
 }
@@ -122,10 +123,4 @@ fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> 
         loaded: Vec::new(),
     };
     gate::begin_trial(&plan, &origin, &mut (tools.guard)()).map(drop)
-}
-
-/// The rules as they were at the end of a trial that was kept. `None` if no trial of them was kept.
-fn concluded(policy: &Policy) -> Option<Policy> {
-    let kept = journal::last_of(&file::digest(policy)).filter(|end| end.ending.result == TrialResult::Kept)?;
-    Some(progress::concluded(policy, &kept.steps?))
 }

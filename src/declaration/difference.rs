@@ -17,7 +17,7 @@ use crate::policy::record::{GenerationRecord, TrialRecord, TrialSubject};
 use crate::policy::rule::{Policy, Rule};
 use crate::policy::{change, file, resolve};
 use crate::state::{Attachment, DeclaredIn, Record, Store};
-use crate::trial::{self, journal};
+use crate::trial::{self, journal, progress};
 
 /// One difference between the host and the declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,15 +83,20 @@ pub fn between(declaration: &Declaration, features: &Features) -> Result<Vec<Dif
     // Only these two steps end what the policy gives now.
     let replaces = |it: &Difference| matches!(&it.cure, Cure::Step(ApplyStep::ApplyPolicy | ApplyStep::RemovePolicy));
     let stays = !policy.as_ref().is_some_and(replaces);
-    differences.extend(policy);
     differences.extend(of_default(declaration, &now, &instances)?);
     let is_undeclared = |it: &&Instance| {
         declared_here(declaration, it.record.as_ref()).is_some() && !declaration.algorithms.contains_key(&it.name)
     };
     let declared_rules = declaration.policy.as_ref().map(|declared| resolve::algorithms(&declared.policy));
     let declared_rules = declared_rules.unwrap_or_default();
+    // The policy before a trial waits for its end.
+    let is_tried = |policy: &Policy| policy.on_trial().next().is_some() && concluded(policy).is_none();
+    let waits = policy.as_ref().is_some_and(|it| matches!(&it.cure, Cure::Step(ApplyStep::ApplyPolicy)))
+        && declaration.policy.as_ref().is_some_and(|declared| is_tried(&declared.policy));
+    differences.extend(policy);
     let unload = |Instance { name, .. }: &Instance| {
-        let is_needed = if stays { needs.rule_giving(name).is_some() } else { declared_rules.contains(name) };
+        let is_given = needs.rule_giving(name).is_some();
+        let is_needed = if stays { is_given } else { declared_rules.contains(name) || (waits && is_given) };
         let change = if is_needed { ApplyStep::HandOver } else { ApplyStep::Unload };
         step(format!("\"{name}\" is loaded and is no longer declared"), change(name.clone()))
     };
@@ -237,6 +242,12 @@ fn why_not_now(policy: &Policy) -> Result<Option<String>> {
             end.ending.reason()
         )
     }))
+}
+
+/// The rules as they were at the end of a trial that was kept. `None` if no trial of them was kept.
+pub(super) fn concluded(policy: &Policy) -> Option<Policy> {
+    let kept = journal::last_of(&file::digest(policy)).filter(|end| end.ending.result == TrialResult::Kept)?;
+    Some(progress::concluded(policy, &kept.steps?))
 }
 
 /// Whether a policy is the declared one, at any step of its trial.

@@ -25,7 +25,7 @@ pub use self::name::{
 pub use self::unconfirmed::{clear_overdue, confirm, expire};
 pub use crate::host::trial::begin::begin as begin_trial;
 pub use crate::host::trial::default::on_trial as try_default;
-pub use crate::host::trial::end::{OverTrial, abort, clear_over, interrupt, keep, remove_policy, removed};
+pub use crate::host::trial::end::{abort, clear_over, interrupt, keep, remove_policy, removed};
 pub use crate::host::trial::steer::{promote, set_paused};
 pub use crate::host::trial::upgrade::on_trial as try_upgrade;
 

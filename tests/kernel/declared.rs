@@ -230,7 +230,7 @@ fn kept_rollout_is_applied_for_good_with_the_share_of_its_end() {
     assert_settled(lab);
     // A change of the file is a new rollout.
     declare_policy(lab, &rollout.replace("80", "90"));
-    check(0, tccc().args(["policy", "remove"]));
+    apply(lab, 0, "--dry-run").stdout_has("the applied policy is not that of");
     apply(lab, 0, "");
     assert!(on_trial().is_object());
     // Once the removal by a declaration left the guard running and the journal without a line.
@@ -269,6 +269,7 @@ fn what_a_person_applied_is_not_the_declarations() {
         (&instance("bpf_reno")["by"]["declaration"], &instance("bpf_reno")["by"]["uid"]),
         (&Value::Null, &0.into())
     );
+    run(0, "unload bpf_reno");
     declare(lab, &[("a.toml", "version = 1\n[algorithm.bpf_reno]\n")]);
     apply(lab, 0, "");
     assert_eq!(instance("bpf_reno")["by"]["declaration"], lab.folder().join("tccc").to_str().unwrap());
@@ -284,4 +285,86 @@ fn what_a_person_applied_is_not_the_declarations() {
     declare(lab, &[("p/a.toml", ON_TRIAL)]);
     apply(lab, 0, "").stdout_has("the policy is no longer declared: remove the policy: done");
     until_no_process();
+}
+
+/// Once other limits were "this host matches", while the guard judged by those from before.
+#[test]
+fn changed_limits_of_a_running_trial_are_a_difference() {
+    let lab = &enter!(PolicyLab; root, btf, struct_ops, bpffs, cgroup2);
+    declare_policy(lab, ON_TRIAL);
+    apply(lab, 0, "");
+    assert_settled(lab);
+    declare_policy(lab, &ON_TRIAL.replace("1.5x", "1.05x"));
+    for options in ["--dry-run", ""] {
+        let code = i32::from(options.is_empty());
+        apply(lab, code, options).stdout_has("the applied policy is not that of").stdout_has("is on trial");
+    }
+    run(0, "policy remove");
+    until_no_process();
+}
+
+/// Once `apply` gave connections code that `upgrade` refuses, and the next boot refused the whole declaration.
+#[test]
+fn new_code_is_admitted_as_by_upgrade() {
+    let lab = &enter!(PolicyLab; root, btf, struct_ops, bpffs, cgroup2);
+    let declare_with = |tunables: &str| {
+        let table = format!("version = 1\npolicy = \"p/a.toml\"\n[algorithm.dtcp]\n{tunables}\n");
+        let rule = "version = 1\n[[rule]]\nname = \"a\"\nremote_port = 65000\nuse = \"dtcp\"\n";
+        declare(lab, &[("10.toml", &table), ("p/a.toml", rule)]);
+    };
+    declare_with("");
+    apply(lab, 0, "");
+    declare_with("tunables = { keep_avoidance = 800 }");
+    for options in ["--dry-run", ""] {
+        apply(lab, 2, options).stderr_has("cannot give new code to \"dtcp\"").stderr_has("accept_risk = true");
+    }
+    assert_eq!(instance("dtcp")["generation"], 1);
+    declare_with("tunables = { keep_avoidance = 800 }\naccept_risk = true");
+    apply(lab, 0, "");
+    assert_settled(lab);
+    run(0, "policy remove");
+    run(0, "unload --all");
+}
+
+/// Once the name was unloaded although a rule gives it, and could not be loaded again.
+#[test]
+fn algorithm_of_a_rule_does_not_become_a_receiver() {
+    let lab = &enter!(PolicyLab; root, btf, struct_ops, bpffs, cgroup2);
+    let declare_with = |more: &str| {
+        let table = format!("version = 1\npolicy = \"p/a.toml\"\n[algorithm.mswift]\naccept_risk = true\n{more}\n");
+        let rule = "version = 1\n[[rule]]\nname = \"a\"\nremote_port = 65000\nuse = \"mswift\"\n";
+        declare(lab, &[("10.toml", &table), ("p/a.toml", rule)]);
+    };
+    declare_with("");
+    apply(lab, 0, "");
+    declare_with("receiver = true");
+    for options in ["--dry-run", ""] {
+        apply(lab, 1, options).stderr_has("rule \"a\" of the policy gives it to connections");
+    }
+    assert_eq!(instance("mswift")["receiver"], false);
+    assert!(is_available("mswift"));
+    run(0, "policy remove");
+    run(0, "unload --all");
+}
+
+/// The policy before a trial waits for its end, and needs its algorithm. Once only a second `apply` succeeded.
+#[test]
+fn algorithm_that_a_trial_replaces_is_left_to_the_policy() {
+    let lab = &enter!(PolicyLab; root, btf, struct_ops, bpffs, cgroup2);
+    let rule = |with: &str| format!("version = 1\n[[rule]]\nname = \"a\"\nremote_port = 65000\n{with}\n");
+    let main = "version = 1\npolicy = \"p/a.toml\"\n";
+    declare(lab, &[("10.toml", &format!("{main}[algorithm.dtcp]\n")), ("p/a.toml", &rule("use = \"dtcp\""))]);
+    apply(lab, 0, "");
+    declare(
+        lab,
+        &[("10.toml", main), ("p/a.toml", &rule("split = { bpf_reno = 50, keep = 50 }\nguard = \"retransmitted<2x\""))],
+    );
+    apply(lab, 0, "");
+    assert_settled(lab);
+    assert!(is_available("dtcp") && on_trial().is_object());
+    run(0, "confirm");
+    until_no_process();
+    assert!(!is_available("dtcp"), "no rule gives it any more");
+    run(0, "policy remove");
+    run(0, "unload --all");
 }

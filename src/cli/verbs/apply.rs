@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::guard::guard_command;
-use super::risk::AlgorithmRisk;
+use super::risk::{AlgorithmRisk, is_given_unasked};
 use crate::catalog;
 use crate::cli::effect::Effect;
 use crate::cli::output::{OutputFormat, note, results, tell};
@@ -128,7 +128,8 @@ impl Args {
     }
 }
 
-/// Notes the risk of each algorithm that connections would get unasked: the default, or one of a rule without a guard.
+/// Notes the risk of each algorithm that connections would get unasked: the default, one of a rule without a guard, or new
+/// code of a name that they get already.
 ///
 /// Errors: a risk is high or not measured, and the declaration does not accept it.
 fn check_risks(declaration: &Declaration, differences: &[Difference]) -> Result<()> {
@@ -140,7 +141,12 @@ fn check_risks(declaration: &Declaration, differences: &[Difference]) -> Result<
     let policy = policy.map(|declared| declared.policy.clone()).unwrap_or_default();
     let unguarded = Policy { rules: policy.rules.into_iter().filter(|rule| rule.trial.is_none()).collect() };
     let of_rules = resolve::algorithms(&unguarded).into_iter().map(|name| (name, "give", "to connections"));
-    for (name, verb, place) in of_default.chain(of_rules) {
+    let new_code = differences.iter().filter_map(|it| match &it.cure {
+        Cure::Step(ApplyStep::Upgrade(name) | ApplyStep::Reload(name)) => Some(name),
+        _ => None,
+    });
+    let of_code = new_code.filter(|name| is_given_unasked(name)).map(|name| (name.clone(), "give new code to", ""));
+    for (name, verb, place) in of_default.chain(of_rules).chain(of_code) {
         let declared = declaration.algorithms.get(&name);
         let risk = match declared {
             Some(declared) => AlgorithmRisk::new(&name, &declared.algorithm, &declared.settings),
@@ -150,7 +156,7 @@ fn check_risks(declaration: &Declaration, differences: &[Difference]) -> Result<
             },
         };
         let is_accepted = declared.is_some_and(|declared| declared.accepts_risk);
-        risk.admit(&format!("{verb} \"{name}\" {place}"), "", is_accepted).map_err(|failure| {
+        risk.admit(format!("{verb} \"{name}\" {place}").trim_end(), "", is_accepted).map_err(|failure| {
             failure.hint(format!("give its rules a `guard`, or write `accept_risk = true` below [algorithm.{name}]"))
         })?;
     }

@@ -112,6 +112,7 @@ impl Args {
     pub fn run(&self) -> Result<()> {
         let target = self.target()?;
         privilege::require("explain a connection", &[Capability::SysAdmin])?;
+        change::refuse_hidden()?;
         let generation = change::deciding()?;
         let connections = self.explanations(&target, generation.as_ref())?;
         let over = trial::lapsed()?;

@@ -1,5 +1,6 @@
 //! `tccc guard --stand-by`: clears what dead guards left, and has interrupted rollouts begun again.
 
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -15,13 +16,17 @@ use crate::declaration;
 use crate::gate;
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
-use crate::policy::record::CachedRecord;
+use crate::policy;
+use crate::policy::ending::TrialResult;
+use crate::policy::record::{CachedRecord, TrialSubject};
+use crate::trial::journal::{LatestEnd, TrialEnd};
 
 /// Longer than any wait for a lock.
 const STUCK_AFTER: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_secs(1);
 /// The unit that applies the declaration.
 const UNIT: &str = "tccc.service";
+const NOT_AGAIN: &str = "the declared trial was interrupted and does not begin again";
 /// So often within [`PERIOD`] an interrupted trial begins again by itself.
 const RESTARTS: usize = 3;
 const PERIOD: Duration = Duration::from_secs(3600);
@@ -42,14 +47,17 @@ pub fn run() -> Result<()> {
     };
     systemd::ready("standing by");
     systemd::start_watchdog(is_late);
-    let (mut failure, mut cache, mut restarts) = (String::new(), CachedRecord::default(), Restarts::default());
+    let (mut failure, mut cache) = (String::new(), CachedRecord::default());
+    let (mut latest, mut restarts) = (LatestEnd::from_now(), Restarts::default());
     while !stop.load(Ordering::Relaxed) {
-        let cleared =
-            clear(&features, &mut cache, &mut restarts).err().map(|error| format!("{error:#}")).unwrap_or_default();
+        let cleared = clear(&features, &mut cache).err().map(|error| format!("{error:#}")).unwrap_or_default();
         if cleared != failure && !cleared.is_empty() {
             warn(&format!("cannot clean up after a dead guard: {cleared}"), Some("it is tried again every second"));
         }
         failure = cleared;
+        if latest.news().is_some_and(|end| is_to_begin_again(&end)) {
+            restarts.apply_declaration();
+        }
         *looked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         std::thread::sleep(LOOK); // a signal ends the loop at most this much later
     }
@@ -57,15 +65,21 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-fn clear(features: &Features, cache: &mut CachedRecord, restarts: &mut Restarts) -> Result<()> {
-    if let Some(over) = gate::clear_over(cache)? {
-        note(&over.what);
-        if over.begins_from.as_deref() == Some(Path::new(declaration::FOLDER)) {
-            restarts.apply_declaration();
-        }
+fn clear(features: &Features, cache: &mut CachedRecord) -> Result<()> {
+    if let Some(what) = gate::clear_over(cache)? {
+        note(&what);
     }
     gate::clear_overdue(features)?.iter().for_each(|what| note(what));
     Ok(())
+}
+
+/// Whether this is an interrupted trial of the declared policy, which no command ended.
+fn is_to_begin_again(end: &TrialEnd) -> bool {
+    let declared = || declaration::file::read(Path::new(declaration::FOLDER)).ok()?.policy;
+    end.ending.result == TrialResult::Interrupted
+        && end.ending.by.is_none()
+        && end.subject == TrialSubject::Policy
+        && declared().is_some_and(|declared| Some(policy::file::digest(&declared.policy)) == end.policy)
 }
 
 /// The times at which interrupted trials began again.
@@ -73,24 +87,31 @@ fn clear(features: &Features, cache: &mut CachedRecord, restarts: &mut Restarts)
 struct Restarts(Vec<Instant>);
 
 impl Restarts {
-    /// Has systemd apply the declaration, if its unit is active. The new guard then belongs to that unit.
+    /// Has systemd apply the declaration, unless a person stopped its unit. The new guard then belongs to that unit.
     fn apply_declaration(&mut self) {
+        let verb = match state_of(UNIT).as_deref() {
+            Ok("active" | "reloading" | "activating") => "reload",
+            Ok("failed") => "start",
+            Ok(_) => return,
+            Err(error) => return warn(&format!("{NOT_AGAIN}: systemctl: {error}"), None),
+        };
         self.0.retain(|time| time.elapsed() < PERIOD);
-        let command = format!("systemctl reload {UNIT}");
         if self.0.len() >= RESTARTS {
-            let what = format!("the declared trial was interrupted {} times within an hour and is left", RESTARTS + 1);
-            warn(&what, Some(&format!("find out why its guards end, then `{command}` begins it again")));
+            let what = format!("{NOT_AGAIN}: this is the interruption number {} within an hour", RESTARTS + 1);
+            warn(&what, Some(&format!("find out why its guards end, then `systemctl {verb} {UNIT}` begins it again")));
             return;
         }
         self.0.push(Instant::now());
-        let mut systemctl = Command::new("systemctl");
-        systemctl.args(["--no-block", "try-reload-or-restart", UNIT]).stdin(Stdio::null()).stdout(Stdio::null());
-        match systemctl.status() {
-            Ok(status) if status.success() => note("the declaration is applied again"),
-            Ok(status) => {
-                warn(&format!("the declared trial does not begin again: systemctl ended with {status}"), None)
-            }
-            Err(error) => warn(&format!("the declared trial does not begin again: systemctl: {error}"), None),
+        match Command::new("systemctl").args(["--no-block", verb, UNIT]).stdin(Stdio::null()).status() {
+            Ok(status) if status.success() => note(&format!("systemd was asked to {verb} {UNIT}")),
+            Ok(status) => warn(&format!("{NOT_AGAIN}: systemctl ended with {status}"), None),
+            Err(error) => warn(&format!("{NOT_AGAIN}: systemctl: {error}"), None),
         }
     }
+}
+
+/// For example `active`.
+fn state_of(unit: &str) -> io::Result<String> {
+    let output = Command::new("systemctl").args(["show", "--property", "ActiveState", "--value", unit]).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

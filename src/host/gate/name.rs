@@ -132,6 +132,9 @@ pub fn reload(request: &Request, is_receiver: bool, features: &Features) -> Resu
     };
     refuse(&PolicyNeeds::now()?)?;
     if is_receiver {
+        let policy = PolicyNeeds::steady()?;
+        refuse(&policy)?;
+        policy.refuse_loss(name)?;
         loader::unload(name, features)?;
         return loader::load_receiver(request, LoadOptions::default(), features);
     }

@@ -66,7 +66,9 @@ pub(in crate::host) fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
         let Some(mut record) = store.record(&name) else { continue };
         let Some(unconfirmed) = record.unconfirmed.take() else { continue };
         if clock::boottime_ns()? >= unconfirmed.until_ns {
-            let what = format!("too late to confirm \"{}\": its time is over", record.name);
+            let others: Vec<String> = confirmed.iter().map(|it: &Record| format!("\"{}\"", it.name)).collect();
+            let stay = if others.is_empty() { String::new() } else { format!("; confirmed: {}", others.join(", ")) };
+            let what = format!("too late to confirm \"{}\": its time is over{stay}", record.name);
             bail!(Failure::failed(what).hint(format!("`tccc unload {}`, then load it again", record.name)));
         }
         locked.write(&record)?;

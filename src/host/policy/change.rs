@@ -61,7 +61,8 @@ impl Removed {
 /// Loads the algorithms that the rules name and puts the rules into effect. With `live`, also for open connections.
 ///
 /// Errors: a rule names an algorithm or a namespace that does not exist; a trial is running; the kernel refuses. The
-/// current policy then stays, and the algorithms just loaded are unloaded.
+/// current policy then stays, and the algorithms just loaded are unloaded. An error that says that the policy is applied is
+/// of what follows: unloading, and moving open connections.
 /// Side effects: those of [`generation::apply`] and of [`loader::load`].
 pub(in crate::host) fn apply(new: NewGeneration, live: bool) -> Result<Applied> {
     let policy = new.policy;
@@ -74,8 +75,10 @@ pub(in crate::host) fn apply(new: NewGeneration, live: bool) -> Result<Applied> 
     fault::point("apply.algorithms");
     let begun = begin(new, loaded, features);
     let (generation, loaded) = begun.inspect_err(|_| drop(unload_unneeded()))?;
-    let unloaded = unload_unneeded()?;
-    let moves = live.then(|| move_open(&generation)).transpose()?;
+    let number = generation.number;
+    let rest = || format!("the policy is applied (generation {number}), but not everything else is done");
+    let unloaded = unload_unneeded().with_context(rest)?;
+    let moves = live.then(|| move_open(&generation)).transpose().with_context(rest)?;
     Ok(Applied { generation, loaded, unloaded, moves, lost_labels })
 }
 
@@ -258,6 +261,18 @@ pub fn current() -> Result<Option<GenerationRecord>> {
     Ok(number.and_then(|number| record.generation(number).cloned()))
 }
 
+/// Refuses to describe a policy whose pins are in another BPF file system.
+///
+/// Errors: there is one; the record is damaged.
+pub fn refuse_hidden() -> Result<()> {
+    let record = PolicyRecord::read(&Store::of_host())?;
+    if generation::decides_elsewhere(PolicyPins::of_host().as_ref(), &record).is_none() {
+        return Ok(());
+    }
+    let what = "a policy decides, but its pins are not in a BPF file system that is mounted here";
+    Err(Failure::failed(what).hint("run the command in the mount namespace where it was applied").into())
+}
+
 /// The generation that decides about new connections now.
 ///
 /// Errors: the record is damaged; the BPF file system is hidden.
@@ -370,6 +385,10 @@ pub fn removal_plan(live: bool) -> Result<Vec<String>> {
             changes.push("forget which open connections earlier policies changed".to_owned());
         }
         _ => {}
+    }
+    let record = PolicyRecord::read(&store).unwrap_or_default();
+    if generation::decides_elsewhere(pins.as_ref(), &record).is_some() {
+        changes.push("detach the policy, whose pins are in another BPF file system".to_owned());
     }
     if keeps_labels {
         changes.push("keep the labels of these connections, and the record, for a later policy".to_owned());

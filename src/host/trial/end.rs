@@ -3,7 +3,6 @@
 //! The decision about connections changes first, and everything else is cleared afterwards. If a command is killed in
 //! between, the next command or the guard continues.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
@@ -74,9 +73,15 @@ pub fn interrupt(why: &str) -> Result<Option<TrialEnd>> {
 pub(super) fn revert_where(is_meant: impl Fn(&TrialRecord) -> bool, ending: TrialEnding) -> Result<Option<Reverted>> {
     let lock = standing::lock()?;
     let Some(trial) = standing::within_reach()?.filter(is_meant) else { return Ok(None) };
+    let ending = judged(&trial).unwrap_or(ending);
     let reverted = revert_locked(&lock, &trial, ending)?;
     dismiss(lock, &trial);
     Ok(Some(reverted))
+}
+
+/// A judgement that a guard noted, and died before it could revert the trial.
+fn judged(trial: &TrialRecord) -> Option<TrialEnding> {
+    trial.ending.clone().filter(|ending| ending.result != TrialResult::Interrupted)
 }
 
 /// Once the previous generation decides again, later steps run even if one fails.
@@ -151,28 +156,15 @@ pub fn sweep() -> Result<()> {
     if standing::over(&record)?.is_some() { clear() } else { Ok(()) }
 }
 
-/// A trial that was over although nobody ended it.
-#[derive(Debug)]
-pub struct OverTrial {
-    /// Which trial, and why.
-    pub what: String,
-    /// The folder of the declaration that `tccc apply` begins it from again. `None` if it was judged, or a person began it.
-    pub begins_from: Option<PathBuf>,
-}
-
-/// Like [`sweep`]. Returns the trial if there was one to clear. Keeps the record in `cache` for the next call.
-pub fn clear_over(cache: &mut CachedRecord) -> Result<Option<OverTrial>> {
+/// Like [`sweep`]. Returns a message if there was a trial to clear. Keeps the record in `cache` for the next call.
+pub fn clear_over(cache: &mut CachedRecord) -> Result<Option<String>> {
     cache.refresh(&Store::of_host())?;
     if cache.record.trial.is_none() && cache.record.next_trial.is_none() {
         return Ok(None);
     }
     let Some((trial, why)) = standing::over(&cache.record)? else { return Ok(None) };
     clear()?;
-    let what = format!("the trial of {} is over: {why}", trial.subject.phrase());
-    let result = trial.ending.as_ref().map_or_else(|| ending_of(why).result, |ending| ending.result);
-    let is_interrupted = !trial.confirmed && result == TrialResult::Interrupted;
-    let by = cache.record.generation(trial.generation).and_then(|it| it.by.as_ref()?.declaration.clone());
-    Ok(Some(OverTrial { what, begins_from: by.filter(|_| is_interrupted) }))
+    Ok(Some(format!("the trial of {} is over: {why}", trial.subject.phrase())))
 }
 
 /// Ends a trial that is over although nobody ended it. Keeps it if a person confirmed it.
@@ -207,7 +199,7 @@ pub fn remove_policy(live: bool, ending: TrialEnding) -> Result<Removed> {
     let lock = standing::lock()?;
     let record = PolicyRecord::read(&store).unwrap_or_default(); // a damaged record is removed with the rest
     let trial = record.trial.or(record.next_trial);
-    let ending = trial.as_ref().map(|trial| with_limits(trial, ending));
+    let ending = trial.as_ref().map(|trial| with_limits(trial, judged(trial).unwrap_or(ending)));
     let mut removed = change::remove(live, Base::Any)?;
     if let (Some(trial), Some(ending)) = (&trial, ending) {
         finish(trial, ending);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -136,6 +137,36 @@ fn parse(line: &str) -> Option<TrialEnd> {
 /// The latest end of a trial. `None` also without the right to read the journal.
 pub fn last() -> Option<TrialEnd> {
     ends(&text()).next()
+}
+
+/// The latest end, read again only after the journal has changed.
+#[derive(Debug, Default)]
+pub struct LatestEnd {
+    /// Inode, size and time of the file.
+    stamp: Option<(u64, u64, i64, i64)>,
+    began_ns: u64,
+}
+
+impl LatestEnd {
+    /// Ends before this call are not news.
+    pub fn from_now() -> Self {
+        let mut latest = LatestEnd::default();
+        latest.news();
+        latest
+    }
+
+    /// A trial that ended since the last call.
+    pub fn news(&mut self) -> Option<TrialEnd> {
+        let file = fs::metadata(path()).ok()?;
+        let stamp = Some((file.ino(), file.size(), file.mtime(), file.mtime_nsec()));
+        if self.stamp == stamp {
+            return None;
+        }
+        self.stamp = stamp;
+        let end = last().filter(|end| end.began_ns != self.began_ns)?;
+        self.began_ns = end.began_ns;
+        Some(end)
+    }
 }
 
 /// The latest end of a trial of a policy with this digest.

@@ -98,6 +98,7 @@ impl DiffArgs {
     /// Errors: mistakes in the file; the record of the policy cannot be read.
     pub fn run(&self) -> Result<()> {
         let policy = self.file.read()?;
+        change::refuse_hidden()?;
         let now = change::deciding()?.map(|generation| write(&generation.policy)).unwrap_or_default();
         let then = write(&policy);
         let diff = TextDiff::from_lines(&now, &then);
