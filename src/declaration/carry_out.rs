@@ -43,7 +43,7 @@ pub fn carry_out(step: &ApplyStep, declaration: &Declaration, tools: &mut Tools<
             keep(name, declaration).map(|()| upgraded.notes)
         }
         ApplyStep::Keep(name) => keep(name, declaration).map(no_notes),
-        ApplyStep::ApplyPolicy => apply_policy(declaration, tools).map(no_notes),
+        ApplyStep::ApplyPolicy => apply_policy(declaration, tools),
         ApplyStep::RemovePolicy => {
             let by = Requester::declaration(&declaration.folder);
             let ending = TrialEnding::interrupted("the policy is no longer declared").by(by);
@@ -105,14 +105,15 @@ fn keep(name: &str, declaration: &Declaration) -> Result<()> {
     gate::declare(name, DeclaredIn { folder: declaration.folder.clone(), default })
 }
 
-fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> {
+/// Returns a note if the policy is on trial now.
+fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<Vec<String>> {
     let DeclaredPolicy { file: path, policy } =
         declaration.policy.as_ref().context("find the policy in the declaration")?;
     let origin = PolicyOrigin::declaration(&declaration.folder, path, file::digest(policy));
     let concluded = concluded(policy);
     let policy = concluded.as_ref().unwrap_or(policy);
     if policy.rules.iter().all(|rule| rule.trial.is_none()) {
-        return gate::apply_policy(policy, &origin, false).map(drop);
+        return gate::apply_policy(policy, &origin, false).map(|_| Vec::new());
     }
     let plan = TrialPlan {
         subject: TrialSubject::Policy,
@@ -122,5 +123,6 @@ fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> 
         live: false,
         loaded: Vec::new(),
     };
-    gate::begin_trial(&plan, &origin, &mut (tools.guard)()).map(drop)
+    gate::begin_trial(&plan, &origin, &mut (tools.guard)())?;
+    Ok(vec!["the policy is on trial: `tccc confirm` keeps it, `tccc policy abort` ends it".to_owned()])
 }
