@@ -7,7 +7,7 @@ use tccc::gate;
 
 use super::*;
 
-const KILLS: u32 = 30;
+const KILLS: u32 = 20;
 /// About how long a command changes the host.
 const WHILE_CHANGING: Duration = Duration::from_millis(15);
 const SEED: u128 = 20;
