@@ -233,9 +233,9 @@ impl Model {
         matches!(overlay, Some(Overlay::Upgrade(other, _)) if other == algorithm)
     }
 
-    /// Open connections may have labels that wait for the next policy.
+    /// Open connections may have labels that wait for the next policy, also new ones after their labels were removed.
     pub fn may_keep_labels(&self) -> bool {
-        self.deciding().is_none() && self.open.iter().flatten().any(|it| it.is_set && !it.is_orphan)
+        self.deciding().is_none() && self.open.iter().flatten().any(|it| it.is_set)
     }
 
     pub fn code_of(&self, name: &str) -> Option<u32> {

@@ -376,7 +376,9 @@ impl Model {
             let may_stay = it.is_orphan || (by_rule.is_none() && is_gone);
             it.is_set |= by_rule.is_some();
             let wanted = by_rule.unwrap_or_else(|| BTreeSet::from([it.before.clone()]));
-            it.codes.extend(wanted.iter().filter_map(|name| Some((name.clone(), self.code_of(name)?))));
+            // One that has the algorithm already keeps its code.
+            let moved = wanted.iter().filter(|name| it.now != BTreeSet::from([(*name).clone()]));
+            it.codes.extend(moved.filter_map(|name| Some((name.clone(), self.code_of(name)?))));
             it.now = if may_stay { wanted.union(&it.now).cloned().collect() } else { wanted };
         }
         self.open = open;
