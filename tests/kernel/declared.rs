@@ -173,6 +173,13 @@ fn declare_policy(lab: &PolicyLab, policy: &str) {
     declare(lab, &[("10.toml", "version = 1\npolicy = \"p/a.toml\"\n"), ("p/a.toml", policy)]);
 }
 
+/// Declares a policy of one rule, and tables of algorithms.
+fn declare_rule(lab: &PolicyLab, algorithms: &str, fields: &str) {
+    let main = format!("version = 1\npolicy = \"p/a.toml\"\n{algorithms}\n");
+    let rule = format!("version = 1\n[[rule]]\nname = \"a\"\nremote_port = 65000\n{fields}\n");
+    declare(lab, &[("10.toml", &main), ("p/a.toml", &rule)]);
+}
+
 const ON_TRIAL: &str = "version = 1
 [[rule]]
 name = \"a\"
@@ -307,11 +314,7 @@ fn changed_limits_of_a_running_trial_are_a_difference() {
 #[test]
 fn new_code_is_admitted_as_by_upgrade() {
     let lab = &enter!(PolicyLab; root, btf, struct_ops, bpffs, cgroup2);
-    let declare_with = |tunables: &str| {
-        let table = format!("version = 1\npolicy = \"p/a.toml\"\n[algorithm.dtcp]\n{tunables}\n");
-        let rule = "version = 1\n[[rule]]\nname = \"a\"\nremote_port = 65000\nuse = \"dtcp\"\n";
-        declare(lab, &[("10.toml", &table), ("p/a.toml", rule)]);
-    };
+    let declare_with = |tunables: &str| declare_rule(lab, &format!("[algorithm.dtcp]\n{tunables}"), "use = \"dtcp\"");
     declare_with("");
     apply(lab, 0, "");
     declare_with("tunables = { keep_avoidance = 800 }");
@@ -331,9 +334,7 @@ fn new_code_is_admitted_as_by_upgrade() {
 fn algorithm_of_a_rule_does_not_become_a_receiver() {
     let lab = &enter!(PolicyLab; root, btf, struct_ops, bpffs, cgroup2);
     let declare_with = |more: &str| {
-        let table = format!("version = 1\npolicy = \"p/a.toml\"\n[algorithm.mswift]\naccept_risk = true\n{more}\n");
-        let rule = "version = 1\n[[rule]]\nname = \"a\"\nremote_port = 65000\nuse = \"mswift\"\n";
-        declare(lab, &[("10.toml", &table), ("p/a.toml", rule)]);
+        declare_rule(lab, &format!("[algorithm.mswift]\naccept_risk = true\n{more}"), "use = \"mswift\"");
     };
     declare_with("");
     apply(lab, 0, "");
@@ -351,14 +352,9 @@ fn algorithm_of_a_rule_does_not_become_a_receiver() {
 #[test]
 fn algorithm_that_a_trial_replaces_is_left_to_the_policy() {
     let lab = &enter!(PolicyLab; root, btf, struct_ops, bpffs, cgroup2);
-    let rule = |with: &str| format!("version = 1\n[[rule]]\nname = \"a\"\nremote_port = 65000\n{with}\n");
-    let main = "version = 1\npolicy = \"p/a.toml\"\n";
-    declare(lab, &[("10.toml", &format!("{main}[algorithm.dtcp]\n")), ("p/a.toml", &rule("use = \"dtcp\""))]);
+    declare_rule(lab, "[algorithm.dtcp]", "use = \"dtcp\"");
     apply(lab, 0, "");
-    declare(
-        lab,
-        &[("10.toml", main), ("p/a.toml", &rule("split = { bpf_reno = 50, keep = 50 }\nguard = \"retransmitted<2x\""))],
-    );
+    declare_rule(lab, "", "split = { bpf_reno = 50, keep = 50 }\nguard = \"retransmitted<2x\"");
     apply(lab, 0, "");
     assert_settled(lab);
     assert!(is_available("dtcp") && on_trial().is_object());
