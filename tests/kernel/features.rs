@@ -144,7 +144,7 @@ fn upgrade_and_rollback() {
 fn lease() {
     try_feature("trial on a lease", host_has!(root, struct_ops, bpffs, cgroup2), || {
         let before = default();
-        run(0, &format!("load dtcp --as {NAME} --default --confirm 8s"));
+        run(0, &format!("load dtcp --as {NAME} --default --confirm 5m"));
         assert_eq!(given_on_host(), [NAME, NAME]);
         assert_eq!(default(), before, "the default changes when the trial is confirmed");
         signal(guard(), Signal::SIGKILL);
