@@ -65,6 +65,11 @@ pub trait Link: Send + Sync {
     /// changes are off until [`Link::start`]. Does nothing on a link without randomness.
     fn reseed(&self, _seeds: [u64; 2]) {}
 
+    /// Whether it delays packets by [`Direction::host_delay`](crate::path::Direction::host_delay).
+    fn delays_hosts(&self) -> bool {
+        false
+    }
+
     /// Starts timed changes: now is time 0 of every rate trace and every change. Does nothing on a link without them.
     fn start(&self) {}
 

@@ -6,6 +6,7 @@
 pub(crate) mod algorithm;
 mod bottleneck;
 mod document;
+mod host_delay;
 mod measurable;
 mod ns2;
 pub(crate) mod reference;

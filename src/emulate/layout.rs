@@ -26,14 +26,15 @@ pub struct NodeLayout {
     pub address: Ipv4Addr,
     /// Sysctls of the namespace in the order in which they are set; the last one of a name wins.
     pub settings: Vec<(String, String)>,
-    /// One route to every other node that links lead to.
+    /// Routes to every other node that links lead to. A node with one link has one route for all.
     pub routes: Vec<RouteLayout>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteLayout {
-    /// The other node's loopback address.
+    /// The other node's loopback address, or the network of all loopback addresses.
     pub to: Ipv4Addr,
+    pub prefix: u8,
     /// The far end of the first link on the path with the fewest links.
     pub gateway: Ipv4Addr,
     /// The near end's interface.

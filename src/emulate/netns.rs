@@ -73,11 +73,12 @@ pub fn build<L>(
 }
 
 fn add_route(netns: &Netns, route: &RouteLayout) -> Result<()> {
-    let mut builder = RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(route.to, 32).gateway(route.gateway);
+    let mut builder =
+        RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(route.to, route.prefix).gateway(route.gateway);
     if route.quickack {
         builder.get_mut().attributes.push(RouteAttribute::Metrics(vec![RouteMetric::QuickAck(1)]));
     }
     let message = builder.build();
     netlink::with_handle(netns, async |handle| Ok(handle.route().add(message).execute().await?))
-        .with_context(|| format!("add a route to {} by {}", route.to, route.gateway))
+        .with_context(|| format!("add a route to {}/{} by {}", route.to, route.prefix, route.gateway))
 }

@@ -125,6 +125,10 @@ impl Link for EmulatedLink {
         self.wires.restart_end_drops();
     }
 
+    fn delays_hosts(&self) -> bool {
+        true
+    }
+
     fn reseed(&self, seeds: [u64; 2]) {
         self.ask(move |engine| {
             engine.lanes.iter_mut().zip(seeds).for_each(|(lane, seed)| lane.path.shaper.reseed(seed))

@@ -111,7 +111,7 @@ struct ExpectedPath {
     rate_bps: Option<f64>,
     /// Round trip of a small packet.
     rtt: Duration,
-    /// Most that jitter adds to a round trip.
+    /// Most that jitter and the hosts' random delays add to a round trip.
     jitter: Duration,
     /// Most that reordering adds to a round trip.
     held_back: Duration,
@@ -148,8 +148,8 @@ fn expected(links: &[LinkSpec], way: &RoundTrip, mtu: u32) -> ExpectedPath {
     for direction in way.directions(links) {
         let serialisation = direction.rate.map_or(0.0, |rate| f64::from(8 * RTT_PACKET_BYTES) / rate.0 as f64);
         let serialisation = Duration::from_secs_f64(serialisation);
-        expected.rtt += direction.delay + serialisation + direction.jitter / 2;
-        expected.jitter += direction.jitter;
+        expected.rtt += direction.delay + serialisation + direction.spread() / 2;
+        expected.jitter += direction.spread();
         expected.serialisation = expected.serialisation.max(serialisation);
         if let Some(reorder) = direction.reorder {
             expected.held_back += reorder.by;
@@ -178,7 +178,7 @@ struct CalibratedPath<'a> {
 
 impl CalibratedPath<'_> {
     fn measure(&self, seed: u64) -> Result<Vec<Calibration>> {
-        let expected = expected(&self.cell.links, &self.way, self.cell.mtu);
+        let expected = expected(&self.links(), &self.way, self.cell.mtu);
         let [from, to] = [self.topology.node(self.from)?, self.topology.node(self.to)?];
         let receiver = ProbeReceiver::start(to)?;
         let mut measured = Vec::new();
@@ -188,6 +188,15 @@ impl CalibratedPath<'_> {
             measured.push(self.attempts(seed, || self.rate(rate, &expected, from, &receiver))?);
         }
         Ok(measured)
+    }
+
+    /// The links as the driver builds them.
+    fn links(&self) -> Vec<LinkSpec> {
+        let mut links = self.cell.links.clone();
+        for (spec, _) in links.iter_mut().zip(&self.topology.links).filter(|(_, link)| !link.delays_hosts()) {
+            spec.directions.iter_mut().for_each(|direction| direction.host_delay = Duration::ZERO);
+        }
+        links
     }
 
     /// Measures until a result is within its tolerance, each time with other random numbers; returns the last result.

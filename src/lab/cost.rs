@@ -1,5 +1,6 @@
 //! Estimates what a run costs this host, how long it takes, and how many runs may be active at once. Pure.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::path::rate_trace::RateTrace;
@@ -88,7 +89,7 @@ impl RunLimit {
 
 /// Expected bits per second of a run, summed over all links. Flows that share a link send no more than its rate.
 pub(crate) fn traffic_bps(cell: &Cell) -> f64 {
-    hops(cell).map(|hop| sent_bps(cell, &hop).min(rate_bps(cell, &hop))).sum()
+    sent_bps(cell).iter().map(|(hop, sent)| sent.min(rate_bps(cell, hop))).sum()
 }
 
 /// Packets of a run over all links, without acknowledgements.
@@ -98,27 +99,27 @@ pub fn packets(cell: &Cell) -> f64 {
 
 /// The load of a run, bits per second: its traffic, reduced on links that cost less.
 pub(crate) fn load_bps(cell: &Cell) -> f64 {
-    let load = |hop: Hop| {
-        let (sent, rate) = (sent_bps(cell, &hop), rate_bps(cell, &hop));
-        let is_short = || queue_time(cell, &hop).is_some_and(|time| time < SHORT_QUEUE);
-        let is_even = sent >= rate && hop.direction(&cell.links).trace.is_none() && !is_short();
+    let load = |(hop, sent): (&Hop, &f64)| {
+        let rate = rate_bps(cell, hop);
+        let is_short = || queue_time(cell, hop).is_some_and(|time| time < SHORT_QUEUE);
+        let is_even = *sent >= rate && hop.direction(&cell.links).trace.is_none() && !is_short();
         if is_even { rate.min(EVEN_BPS.max(EVEN_SHARE * rate)).min(CARRIED_PER_PROCESSOR_BPS) } else { sent.min(rate) }
     };
-    hops(cell).map(load).sum::<f64>().max(LEAST_RUN_BPS)
-}
-
-fn hops(cell: &Cell) -> impl Iterator<Item = Hop> {
-    (0..cell.links.len()).flat_map(|link| [Hop { link, side: 0 }, Hop { link, side: 1 }])
+    sent_bps(cell).iter().map(load).sum::<f64>().max(LEAST_RUN_BPS)
 }
 
 fn rate_bps(cell: &Cell, hop: &Hop) -> f64 {
     hop.direction(&cell.links).rate.map_or(f64::INFINITY, |rate| rate.0 as f64)
 }
 
-/// What the flows would send over a link if it had no rate.
-fn sent_bps(cell: &Cell, hop: &Hop) -> f64 {
-    let crossing = cell.flows.iter().filter(|flow| way(cell, flow).contains(hop));
-    crossing.map(|flow| flow_bps(cell, flow)).sum()
+/// What the flows would send over each link that they use if it had no rate, bits per second.
+fn sent_bps(cell: &Cell) -> BTreeMap<Hop, f64> {
+    let mut sent = BTreeMap::new();
+    for flow in &cell.flows {
+        let flow_bps = flow_bps(cell, flow);
+        way(cell, flow).into_iter().for_each(|hop| *sent.entry(hop).or_default() += flow_bps);
+    }
+    sent
 }
 
 /// How long a full queue takes to empty at the link's highest rate; `None` without a rate.
@@ -178,7 +179,7 @@ pub(crate) fn hold_up(cell: &Cell, flow: &FlowSpec) -> Duration {
     let on_link = |hop: &Hop| {
         let direction = hop.direction(&cell.links);
         let outage = direction.trace.as_ref().map_or(Duration::ZERO, RateTrace::longest_gap);
-        direction.jitter + direction.held_up() + outage
+        direction.spread() + direction.held_up() + outage
     };
     round_trip(cell, flow) + way.iter().map(on_link).sum::<Duration>()
 }

@@ -9,7 +9,7 @@ use super::plan::{Plan, PlannedRun};
 use crate::emulate::layout::{EndLayout, Layout, LinkLayout, NodeLayout, RouteLayout};
 use crate::emulate::topology::Topology;
 use crate::kernel::sysctl;
-use crate::path::route::{LinkSpec, shortest_path};
+use crate::path::route::{Hop, LinkSpec, Paths};
 use crate::scenario::{FlowSpec, Profile};
 
 /// Settings of every node under any profile. IPv6 is off, because the kernel's own IPv6 packets would take part in the
@@ -90,20 +90,32 @@ fn settings(profile: Profile, flows: &[FlowSpec], node: &str) -> Vec<(String, St
     settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// One route from a node to every other node's loopback address.
+/// Routes from a node to every other node's loopback address. A node with a single link needs one route, so that the
+/// work grows with the number of nodes and not with its square.
 fn routes(links: &[LinkSpec], names: &[&str], from: &str, profile: Profile) -> Vec<RouteLayout> {
+    let route = |first: &Hop, to, prefix| RouteLayout {
+        to,
+        prefix,
+        gateway: link_address(first.link, 1 - first.side),
+        interface: interface(first.link, first.towards(links)),
+        quickack: profile == Profile::Paper,
+    };
+    if let [only] = outlets(links, from)[..] {
+        return vec![route(&only, NODES, NODES_PREFIX)];
+    }
+    let paths = Paths::from(links, from);
     let others = names.iter().enumerate().filter(|(_, to)| **to != from);
     let routes = others.filter_map(|(index, to)| {
-        let way = shortest_path(links, from, to)?;
-        let first = way.first().expect("two nodes have a link between them");
-        Some(RouteLayout {
-            to: node_address(index),
-            gateway: link_address(first.link, 1 - first.side),
-            interface: interface(first.link, first.towards(links)),
-            quickack: profile == Profile::Paper,
-        })
+        let way = paths.to(to)?;
+        Some(route(way.first().expect("two nodes have a link between them"), node_address(index), 32))
     });
     routes.collect()
+}
+
+/// The links that begin at a node.
+fn outlets(links: &[LinkSpec], node: &str) -> Vec<Hop> {
+    let ends = links.iter().enumerate();
+    ends.filter_map(|(link, spec)| Some(Hop { link, side: spec.ends.iter().position(|end| end == node)? })).collect()
 }
 
 /// 10.x.y.z, with four addresses for each link.
@@ -111,11 +123,15 @@ fn link_address(link: usize, side: usize) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 0)) + 4 * link as u32 + 1 + side as u32)
 }
 
-/// A node's loopback address, from a range reserved for network tests.
+/// The network of the loopback addresses: the range reserved for network tests.
 ///
-/// Source: RFC 2544 and RFC 6815, 198.18.0.0/15.
+/// Source: RFC 2544 and RFC 6815.
+const NODES: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+const NODES_PREFIX: u8 = 15;
+
+/// A node's loopback address.
 fn node_address(index: usize) -> Ipv4Addr {
-    Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 0, 1)) + index as u32)
+    Ipv4Addr::from(u32::from(NODES) + 1 + index as u32)
 }
 
 /// Names an interface by its link and the node to which it leads.
@@ -156,16 +172,19 @@ mod tests {
         let layout = layout(Profile::Paper);
         assert!(layout.nodes.iter().map(|node| node.name.as_str()).eq(["a", "b", "c", "d"]));
         for node in &layout.nodes {
-            assert_eq!(node.routes.len(), 3, "{node:?}");
+            assert_eq!(node.routes.len(), if node.name == "b" { 3 } else { 1 }, "{node:?}");
             for route in &node.routes {
                 let link = layout.links.iter().find(|link| link.ends.iter().any(|end| end.address == route.gateway));
                 let near = link.unwrap().ends.iter().find(|end| end.node == node.name).unwrap();
                 assert!(near.address != route.gateway && near.interface == route.interface, "{route:?}");
             }
         }
-        let to_d = &layout.nodes[2].routes[2];
-        assert_eq!((to_d.to, to_d.interface.as_str()), (layout.nodes[3].address, "l1-b"));
-        assert_eq!(to_d.gateway, layout.links[1].ends[1].address);
+        let to_d = &layout.nodes[1].routes[2];
+        assert_eq!((to_d.to, to_d.prefix, to_d.interface.as_str()), (layout.nodes[3].address, 32, "l2-d"));
+        assert_eq!(to_d.gateway, layout.links[2].ends[1].address);
+        let RouteLayout { to, prefix, .. } = layout.nodes[0].routes[0];
+        let is_inside = |node: &NodeLayout| (u32::from(node.address) ^ u32::from(to)).leading_zeros() >= prefix.into();
+        assert!(layout.nodes.iter().all(is_inside), "{layout:?}");
     }
 
     #[test]

@@ -270,6 +270,10 @@ pub struct LinkRecord {
     /// Both ends: `s-r`.
     pub name: String,
     pub driver: String,
+    /// Longest random delay of a packet in the node that sends it, in each direction, microseconds; `None` if the
+    /// driver adds none, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_delay_us: Option<[f64; 2]>,
     pub counters: [LinkCounters; 2],
 }
 

@@ -138,7 +138,8 @@ fn link_records(simulation: &Simulation<'_>, counted: &BTreeMap<&str, LinkCounte
     };
     let links = simulation.cell.links.iter().map(|link| {
         let [one, other] = &link.ends;
-        Ok(LinkRecord { name: link.name(), driver: "ns2".to_owned(), counters: [of(one, other)?, of(other, one)?] })
+        let counters = [of(one, other)?, of(other, one)?];
+        Ok(LinkRecord { name: link.name(), driver: "ns2".to_owned(), host_delay_us: None, counters })
     });
     links.collect()
 }

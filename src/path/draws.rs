@@ -25,7 +25,7 @@ pub enum RandomStream {
     AckLoss = 0x6163_6b6c_6f73,
     /// Whether an ACK begins a batch.
     AckHold = 0x6163_6b68_6f6c,
-    /// Delays inside the sending host, only in virtual time.
+    /// Delays inside the sending host.
     Host = 0x0068_6f73_7464,
 }
 

@@ -14,12 +14,15 @@ use super::reorder::Reorder;
 use crate::failure::Failure;
 use crate::units::{BitsPerSec, ParseError, QueueSize, Share, duration_text};
 
-/// One direction of a link. A packet passes loss, queue, serialisation, delay and ACK hold, in this order.
+/// One direction of a link. A packet passes the host's delay, loss, queue, serialisation, delay and ACK hold, in this order.
 /// The default forwards every packet at once.
 ///
 /// Rates count whole IP packets: a packet of an MTU of 1500 has 1500 bytes, without an Ethernet header.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Direction {
+    /// Longest random delay of a packet in the node that sends it, uniform from 0. Packets stay in order.
+    #[serde(default, with = "duration_text", skip_serializing_if = "Duration::is_zero")]
+    pub host_delay: Duration,
     /// Serialisation rate. `None` is unlimited.
     pub rate: Option<BitsPerSec>,
     #[serde(with = "duration_text")]
@@ -176,6 +179,7 @@ impl Direction {
     /// The first property that it has besides rate, delay, queue and independent losses.
     pub(crate) fn beyond_plain(&self) -> Option<&'static str> {
         let Direction {
+            host_delay: _, // see `Cell::host_delays`: a driver without it is told in the results
             rate: _,
             delay: _,
             jitter,
@@ -204,6 +208,16 @@ impl Direction {
             (!is_no_share(ack_loss), "losses of acknowledgements alone"),
         ];
         asked.into_iter().find_map(|(is_asked, name)| is_asked.then_some(name))
+    }
+
+    /// [`Direction::host_delay`] in microseconds.
+    pub(crate) fn host_delay_us(&self) -> f64 {
+        self.host_delay.as_secs_f64() * 1e6
+    }
+
+    /// Longest time by which randomness may add to the delay of a packet that is not held.
+    pub(crate) fn spread(&self) -> Duration {
+        self.host_delay + self.jitter
     }
 
     /// Longest time that a packet may be held after the delay.

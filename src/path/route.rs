@@ -1,6 +1,6 @@
 //! Links between nodes, and the shortest path between two nodes.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ impl LinkSpec {
 }
 
 /// One link of a path, in the direction of travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hop {
     /// Index in the links of the scenario.
     pub link: usize,
@@ -45,27 +45,57 @@ impl Hop {
     }
 }
 
-/// The path with the fewest links between two nodes. Among equals, the links that come first in the scenario are taken.
+/// The paths with the fewest links from one node to every other. Among equals, the links that come first in the
+/// scenario are taken.
+#[derive(Debug)]
+pub struct Paths<'a> {
+    links: &'a [LinkSpec],
+    from: &'a str,
+    /// The last hop of the path to each node that is reached.
+    last_hops: HashMap<&'a str, Hop>,
+}
+
+impl<'a> Paths<'a> {
+    pub fn from(links: &'a [LinkSpec], from: &'a str) -> Paths<'a> {
+        let mut outlets: HashMap<&str, Vec<Hop>> = HashMap::new();
+        for (link, spec) in links.iter().enumerate() {
+            for (side, end) in spec.ends.iter().enumerate() {
+                outlets.entry(end.as_str()).or_default().push(Hop { link, side });
+            }
+        }
+        let mut last_hops = HashMap::new();
+        let mut reached = VecDeque::from([from]);
+        while let Some(node) = reached.pop_front() {
+            for hop in outlets.get(node).into_iter().flatten() {
+                let next = hop.towards(links);
+                if next != from && !last_hops.contains_key(next) {
+                    last_hops.insert(next, *hop);
+                    reached.push_back(next);
+                }
+            }
+        }
+        Paths { links, from, last_hops }
+    }
+
+    /// The links to a node, in order. None: the nodes are not joined.
+    pub fn to(&self, node: &str) -> Option<Vec<Hop>> {
+        let mut way = Vec::new();
+        let mut at = node;
+        while at != self.from {
+            let hop = *self.last_hops.get(at)?;
+            way.push(hop);
+            at = &self.links[hop.link].ends[hop.side];
+        }
+        way.reverse();
+        Some(way)
+    }
+}
+
+/// The path with the fewest links between two nodes; see [`Paths`].
 ///
 /// None: the nodes are not joined.
 pub fn shortest_path(links: &[LinkSpec], from: &str, to: &str) -> Option<Vec<Hop>> {
-    let mut ways: VecDeque<(&str, Vec<Hop>)> = VecDeque::from([(from, Vec::new())]);
-    let mut seen = vec![from];
-    while let Some((node, way)) = ways.pop_front() {
-        if node == to {
-            return Some(way);
-        }
-        for (link, spec) in links.iter().enumerate() {
-            let Some(side) = spec.ends.iter().position(|end| end == node) else { continue };
-            let hop = Hop { link, side };
-            let next = hop.towards(links);
-            if !seen.contains(&next) {
-                seen.push(next);
-                ways.push_back((next, way.iter().copied().chain([hop]).collect()));
-            }
-        }
-    }
-    None
+    Paths::from(links, from).to(to)
 }
 
 /// The path from one node to another, and the path back, which may use other links.

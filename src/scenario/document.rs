@@ -60,6 +60,8 @@ impl CellReader<'_> {
         let head = reader.head()?;
         let cells = places.iter().map(|at| of(at).cell()).collect::<Result<Vec<Cell>, _>>()?;
         reader.check_distinct(&sweep, &cells)?;
+        let fixed = head.virtual_time.host_delay;
+        let cells: Vec<Cell> = cells.into_iter().map(|cell| cell.with_host_delays(fixed)).collect();
         let scenario = reader.compared(head, &MeasuredNames::new(sweep, &cells));
         // If an algorithm is misspelt, report that instead of the label that seems unknown because of it. ns-2 has
         // algorithms of its own.
@@ -141,7 +143,7 @@ impl CellReader<'_> {
         let usual = VirtualSpec::default();
         Ok(VirtualSpec {
             start_spread: table.read("start_spread")?.unwrap_or(usual.start_spread),
-            host_delay: table.read("host_delay")?.unwrap_or(usual.host_delay),
+            host_delay: table.read("host_delay")?,
         })
     }
 

@@ -219,18 +219,17 @@ pub struct VirtualSpec {
     /// Longest random delay of a flow after its start.
     #[serde(with = "duration_text")]
     pub start_spread: Duration,
-    /// Longest random delay of a packet inside its node. Packets stay in order.
+    /// Longest random delay of a packet inside every node. Packets stay in order.
     ///
-    /// Source: S. Floyd, V. Jacobson, "Traffic phase effects in packet-switched gateways", 1991: a processing time of
-    /// up to one service time of the bottleneck removes these effects. ns-2 calls it `overhead_`.
-    #[serde(with = "duration_text")]
-    pub host_delay: Duration,
+    /// None: see [`Cell::host_delays`].
+    #[serde(with = "some_duration_text")]
+    pub host_delay: Option<Duration>,
 }
 
-/// Roughly the time that a process takes to start, and that a host takes for a packet.
+/// Roughly the time that a process takes to start.
 impl Default for VirtualSpec {
     fn default() -> Self {
-        VirtualSpec { start_spread: Duration::from_millis(10), host_delay: Duration::from_micros(10) }
+        VirtualSpec { start_spread: Duration::from_millis(10), host_delay: None }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -16,7 +17,7 @@ use crate::lab::cost;
 use crate::lab::measure::{Time, flow_record};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::model::run::{Engine, FlowRecord, LinkCounters, LinkRecord};
-use crate::path::QueueLimit;
+use crate::path::{Direction, QueueLimit};
 use crate::scenario::{Cell, LinkSpec};
 use crate::trace::event::Event;
 
@@ -31,6 +32,8 @@ pub struct GuestResults {
 const GUEST_MB: u64 = 512;
 /// Memory per byte of a packet: the unused part of its buffer, its headers, and the sender's copy.
 const BYTES_A_BYTE: u64 = 4;
+/// Longest random delay of a packet inside any node: about what a host takes for a packet.
+const HOST_DELAY: Duration = Duration::from_micros(10);
 /// Limit of the memory for events.
 const EVENTS_MB: u64 = 256;
 
@@ -38,6 +41,8 @@ const EVENTS_MB: u64 = 256;
 pub struct GuestSetting<'a> {
     cell: &'a Cell,
     layout: Layout,
+    /// The delay of every node, if the scenario sets it.
+    fixed: Option<Duration>,
     flows: Vec<GuestFlow<'a>>,
     /// The laboratory and the algorithms of the flows, each with its parameters.
     modules: Vec<(&'a Module, &'a str)>,
@@ -68,7 +73,8 @@ impl<'a> GuestSetting<'a> {
         }
         let on_the_way_mb = BYTES_A_BYTE * bytes_on_the_way(cell, &layout)? / (1 << 20);
         let memory_mb = (GUEST_MB + EVENTS_MB + on_the_way_mb) as u32;
-        Ok(GuestSetting { cell, layout, flows, modules: loads, requests, memory_mb })
+        let fixed = plan.virtual_time.unwrap_or_default().host_delay;
+        Ok(GuestSetting { cell, layout, fixed, flows, modules: loads, requests, memory_mb })
     }
 
     /// Writes the job to the folder that the guest shares.
@@ -122,21 +128,28 @@ impl<'a> GuestSetting<'a> {
         let record = |(spec, both): (&LinkSpec, &[LinkCounters])| LinkRecord {
             name: spec.name(),
             driver: Engine::Virtual.name().to_owned(),
+            host_delay_us: Some(spec.directions.each_ref().map(|one| host_delay(self.fixed, one).as_secs_f64() * 1e6)),
             counters: [both[0].clone(), both[1].clone()],
         };
         Ok(links.map(record).collect())
     }
 }
 
+/// The longest random delay of a packet that a node sends into this direction.
+fn host_delay(fixed: Option<Duration>, direction: &Direction) -> Duration {
+    fixed.unwrap_or(direction.host_delay.max(HOST_DELAY))
+}
+
 /// Requests for both directions of every link: the index of the sending node, the file, and the bytes.
 fn link_requests(plan: &Plan, layout: &Layout) -> Result<Vec<(usize, &'static str, Vec<u8>)>> {
-    let host_delay = plan.virtual_time.unwrap_or_default().host_delay;
+    let fixed = plan.virtual_time.unwrap_or_default().host_delay;
     let mut requests = Vec::new();
     for link in &layout.links {
         for (direction, end) in link.ends.iter().enumerate() {
             let node = layout.nodes.iter().position(|node| node.name == end.node);
             let node = node.with_context(|| format!("find node \"{}\" in the layout", end.node))?;
             let (device, config) = (end.interface.as_str(), &link.config);
+            let host_delay = host_delay(fixed, &config.directions[direction]);
             let outlet = Outlet { device, config, direction, host_delay };
             requests.push((node, LINKS, outlet.request()?));
         }
@@ -151,7 +164,7 @@ fn bytes_on_the_way(cell: &Cell, layout: &Layout) -> Result<u64> {
         for (direction, limit) in config.directions.iter().zip(config.queue_limits()?) {
             let rate = direction.rate.map_or(cost::traffic_bps(cell) as u64, |rate| rate.0);
             bytes += (rate as f64 / 8.0
-                * (direction.delays()[1] + direction.jitter + direction.held_up()).as_secs_f64())
+                * (direction.delays()[1] + direction.spread() + direction.held_up()).as_secs_f64())
                 as u64;
             bytes += match limit {
                 QueueLimit::Packets(most) => u64::from(most) * u64::from(cell.mtu),

@@ -176,7 +176,8 @@ impl PacketPath {
         }
         let bytes = packet_len(frame.len);
         let (ack, is_low) = self.traits(packet(pool, &frame));
-        let verdict = self.shaper.admit_as(frame.arrival, bytes, Traits { is_low, is_ack: ack.is_some() });
+        let arrival = self.shaper.arrival(frame.arrival);
+        let verdict = self.shaper.admit_as(arrival, bytes, Traits { is_low, is_ack: ack.is_some() });
         let PacketVerdict::Due(due) = verdict else {
             pool.give_back(frame.slot);
             self.count(verdict, frame.arrival);
@@ -186,7 +187,7 @@ impl PacketPath {
             self.meter.counts.marked_pkts += u64::from(mark_congestion(packet(pool, &frame)));
         }
         self.line_up(pool, due, frame, ack);
-        if let Some(verdict) = self.shaper.admit_copy(frame.arrival, bytes) {
+        if let Some(verdict) = self.shaper.admit_copy(arrival, bytes) {
             self.meter.counts.duplicated_pkts += 1;
             self.add_copy(pool, verdict, frame, ack);
         }
@@ -248,7 +249,7 @@ fn slots_needed(config: &LinkConfig, number: usize, limit: QueueLimit) -> u32 {
         QueueLimit::Bytes(bytes) => bytes / SMALL_PACKET,
     };
     let (fewest, most) = SLOTS;
-    let longest = direction.delays()[1] + direction.jitter + direction.held_up();
+    let longest = direction.delays()[1] + direction.spread() + direction.held_up();
     let at_rate = |rate: BitsPerSec| (rate.0 as f64 / 8.0 * longest.as_secs_f64()) as u64;
     let bytes = match &direction.trace {
         Some(trace) => Some(trace.most_within(longest).saturating_mul(OPPORTUNITY_BYTES.into())),

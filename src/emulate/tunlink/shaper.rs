@@ -62,6 +62,9 @@ pub struct Shaper {
     loss: Steps<LossModel>,
     losses: Losses,
     serialiser: Serialiser,
+    host_delay: u64,
+    host_draws: Pcg64,
+    last_arrival: u64,
     delay: Steps<u64>,
     jitter: u64,
     jitter_draws: Pcg64,
@@ -113,6 +116,9 @@ impl Shaper {
             loss: Steps::fixed(direction.loss.clone()),
             losses: Losses::new(&direction.loss, direction.seed),
             serialiser: Serialiser::new(Steps::fixed(None)),
+            host_delay: nanos(direction.host_delay),
+            host_draws: RandomStream::Host.generator(direction.seed),
+            last_arrival: 0,
             delay: Steps::fixed(0),
             jitter: nanos(direction.jitter),
             jitter_draws: RandomStream::Jitter.generator(direction.seed),
@@ -138,6 +144,7 @@ impl Shaper {
     pub fn reseed(&mut self, seed: u64) {
         self.follow(u64::MAX);
         self.losses = Losses::new(&self.direction.loss, seed);
+        self.host_draws = RandomStream::Host.generator(seed);
         self.jitter_draws = RandomStream::Jitter.generator(seed);
         self.reorder_draws = RandomStream::Reorder.generator(seed);
         self.duplicate_draws = RandomStream::Duplicate.generator(seed);
@@ -162,6 +169,12 @@ impl Shaper {
         self.delay = Steps::new(nanos(*delay), changes().filter_map(|(at, change)| Some((at, nanos(change.delay?)))));
         self.is_up = Steps::new(true, changes().filter_map(|(at, change)| Some((at, change.up?))));
         self.loss = Steps::new(loss.clone(), changes().filter_map(|(at, change)| Some((at, change.loss.clone()?))));
+    }
+
+    /// When a packet that the host sends now reaches the link. The host's delay never reorders packets.
+    pub fn arrival(&mut self, sent: u64) -> u64 {
+        self.last_arrival = self.last_arrival.max(sent + draw_up_to(&mut self.host_draws, self.host_delay));
+        self.last_arrival
     }
 
     /// Decides what happens to an IP packet of this many bytes. Call it for packets in the order of their arrival.
@@ -199,11 +212,7 @@ impl Shaper {
     fn draw_chances(&mut self) -> Chances {
         let batches = self.direction.acks.map_or(0.0, |acks| acks.share.0);
         let begins_batch = draws_share(&mut self.ack_hold_draws, batches);
-        let jitter = match self.jitter {
-            0 => 0,
-            // Uniform in 0..=jitter: the high half of a 64 by 64 bit product.
-            most => ((u128::from(self.jitter_draws.next_u64()) * u128::from(most + 1)) >> 64) as u64,
-        };
+        let jitter = draw_up_to(&mut self.jitter_draws, self.jitter);
         let held_back = match self.direction.reorder {
             Some(reorder) if draw(&mut self.reorder_draws) < reorder.share.0 => nanos(reorder.by),
             _ => 0,
@@ -275,6 +284,15 @@ impl Shaper {
             QueueLimit::Packets(packets) => self.queue.len() < packets as usize,
             QueueLimit::Bytes(most) => self.queue_bytes + u64::from(bytes) <= most,
         }
+    }
+}
+
+/// Uniform in 0..=most; a `most` of 0 draws no number.
+fn draw_up_to(draws: &mut Pcg64, most: u64) -> u64 {
+    match most {
+        0 => 0,
+        // The high half of a 64 by 64 bit product.
+        most => ((u128::from(draws.next_u64()) * u128::from(most + 1)) >> 64) as u64,
     }
 }
 

@@ -24,6 +24,7 @@ use crate::lab::traffic::FlowProcesses;
 use crate::lab::traffic::ends::{Bed, FlowEnds};
 use crate::lab::traffic::report::TrafficReport;
 use crate::model::run::{LinkRecord, RunRecord, RunStatus};
+use crate::path::Direction;
 use crate::scenario::{Cell, FlowSpec};
 use crate::trace::event::{Event, EventKind};
 
@@ -109,6 +110,9 @@ impl SharedLab<'_> {
         let links = topology.links.iter().zip(&topology.layout.links).map(|(link, layout)| LinkRecord {
             name: layout.name.clone(),
             driver: self.network.link_driver().to_owned(),
+            host_delay_us: link
+                .delays_hosts()
+                .then(|| layout.config.directions.each_ref().map(Direction::host_delay_us)),
             counters: link.counters(),
         });
         let links: Vec<LinkRecord> = links.collect();

@@ -141,7 +141,12 @@ mod tests {
             lateness_us,
             ..LinkCounters::default()
         };
-        LinkRecord { name: "a-b".into(), driver: "x".into(), counters: [counters.clone(), counters] }
+        LinkRecord {
+            name: "a-b".into(),
+            driver: "x".into(),
+            host_delay_us: None,
+            counters: [counters.clone(), counters],
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How a report was measured.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::{calibration, nodes};
 use crate::model::run::Engine;
@@ -8,6 +9,7 @@ use crate::plain::count;
 use crate::report::judge::cell::{common_point, point_name};
 use crate::report::judge::interval::{self, IntervalKind};
 use crate::report::judge::report::Report;
+use crate::units::format_duration;
 
 /// Characters of a shortened digest.
 const DIGEST_LENGTH: usize = 12;
@@ -23,6 +25,7 @@ pub fn header(report: &Report) -> Vec<(String, String)> {
     facts.push(("kernel", format!("{}, {}", host.kernel, count(host.cpus as usize, "processor"))));
     facts.push(("path", format!("link {}, network {}, offloads {}", host.link, host.network, host.offloads)));
     facts.push(("profile", report.profile.clone()));
+    facts.extend(host_delay(&report.host_delays_us).map(|delay| ("host delay", delay)));
     facts.push(("every cell", point_name(&common_point(&report.cells))));
     facts.extend([("tools", named(&host.tools)), ("algorithms", named(&host.algorithms))]);
     facts.extend(report.reruns.iter().map(|rerun| ("re-run", rerun.clone())));
@@ -35,6 +38,21 @@ pub fn header(report: &Report) -> Vec<(String, String)> {
     facts.extend(calibration.into_iter().flatten().map(|line| ("calibration", line)));
     facts.retain(|(_, fact)| !fact.is_empty());
     facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()
+}
+
+/// The random delays in nodes, such as `up to 600us on the way of flows that share a link, 10us elsewhere`.
+fn host_delay(delays_us: &[f64]) -> Option<String> {
+    let text = |us: f64| format_duration(Duration::from_secs_f64(us / 1e6));
+    match delays_us {
+        [] | [0.0] => None,
+        [all] => Some(format!("up to {} in every node", text(*all))),
+        [others, senders @ ..] => {
+            let ends = [senders.first()?, senders.last()?].map(|us| text(*us));
+            let longest = if ends[0] == ends[1] { ends[0].clone() } else { ends.join(" to ") };
+            let others = if *others > 0.0 { format!("{} elsewhere", text(*others)) } else { "none elsewhere".into() };
+            Some(format!("up to {longest} on the way of flows that share a link, {others}"))
+        }
+    }
 }
 
 /// Shortens digests, just enough to tell objects apart. JSON has them in full.

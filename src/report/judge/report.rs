@@ -37,6 +37,9 @@ pub struct Report {
     /// Digest of all run records, only in virtual time, where runs are reproducible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// Different longest random delays of a packet in the nodes of all runs, microseconds. Shape: ascending; empty for
+    /// drivers without such delays and in older results.
+    pub host_delays_us: Vec<f64>,
     /// Only with several machines, or if the runs are blocks of a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fleet: Option<Fleet>,
@@ -90,6 +93,14 @@ impl Report {
     }
 }
 
+fn host_delays_us(directory: &ResultDir) -> Vec<f64> {
+    let links = directory.runs.iter().flat_map(|run| &run.record.links);
+    let mut delays: Vec<f64> = links.filter_map(|link| link.host_delay_us).flatten().collect();
+    delays.sort_by(f64::total_cmp);
+    delays.dedup();
+    delays
+}
+
 pub fn of(directory: &ResultDir) -> Result<Report> {
     let index = Index::new(directory);
     let (cells, of_cells) = compare::compare(&index)?;
@@ -115,6 +126,7 @@ pub fn of(directory: &ResultDir) -> Result<Report> {
         },
         seed: scenario.seed,
         digest: directory.digest(),
+        host_delays_us: host_delays_us(directory),
         fleet: fleet::of(&index),
         calibration: host.calibration.clone(),
         baseline: scenario.report.baseline.clone(),

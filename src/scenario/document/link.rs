@@ -74,6 +74,7 @@ impl<'t> WrittenLink<'t> {
         let (rate, trace) = rate.map_or((None, None), |(rate, trace)| (Some(rate), trace));
         let queue_low = self.value(side, "queue_low").map(|value| places(&value)).transpose()?;
         Ok(Direction {
+            host_delay: Duration::ZERO,
             rate,
             trace,
             delay: self.read(side, "delay")?.unwrap_or(open.delay),

@@ -13,6 +13,8 @@ use crate::path::MTU_RANGE;
 use crate::scenario::spec::{DURATION_MAX, RUNS_MAX, VIRTUAL_MAX};
 
 const NONE: Unset = Means("none");
+const HOST_DELAY: Unset =
+    Means("flows that share a link: the time of a full packet at their slowest link; others: `10us`");
 
 sections! {
     DOCUMENT {
@@ -84,7 +86,7 @@ sections! {
         /// Example: selection = { parameter = "loss", max = ["goodput_bps"] }
         selection: Table(&SELECTION), Means("no choice");
         /// Random times that virtual time adds so that flows do not run in lockstep.
-        /// Example: virtual = { start_spread = "10ms", host_delay = "10us" }
+        /// Example: virtual = { start_spread = "10ms", host_delay = "600us" }
         virtual: Table(&VIRTUAL), Means("the defaults of its fields");
         /// Settings for the simulator ns-2.
         /// Example: ns2 = { agents = { reno = "TCP/Sack1" } }
@@ -101,10 +103,10 @@ sections! {
         /// Largest random delay of a flow after its `start`, uniform from 0, drawn from the seed.
         /// Example: start_spread = "0s"
         start_spread: Time(Some([Duration::ZERO, VIRTUAL_MAX[0]])), Unset::Is("10ms");
-        /// Largest random delay of a packet inside its node, uniform from 0, drawn from the seed. Packets stay in
-        /// order.
+        /// Largest random delay of a packet inside every node, uniform from 0, drawn from the seed. Packets stay in
+        /// order. The user-space links of the real kernel add it too.
         /// Example: host_delay = "0s"
-        host_delay: Time(Some([Duration::ZERO, VIRTUAL_MAX[1]])), Unset::Is("10us");
+        host_delay: Time(Some([Duration::ZERO, VIRTUAL_MAX[1]])), HOST_DELAY;
     }
 
     NS2 {

@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use libloading::Library;
 use proptest::prelude::*;
-use rand_pcg::Pcg64;
-use rand_pcg::rand_core::Rng;
 
 use crate::emulate::tunlink::ack::Ack;
 use crate::emulate::tunlink::gate::{AckGate, Comer, Passed};
@@ -19,7 +17,6 @@ use crate::emulate::tunlink::pool::Slot;
 use crate::emulate::tunlink::port::EthernetFrame;
 use crate::emulate::tunlink::shaper::{PacketVerdict, Shaper, Traits};
 use crate::model::run::LinkCounters;
-use crate::path::draws::RandomStream;
 use crate::path::{Direction, LinkConfig};
 use crate::units::Share;
 use crate::virtual_time::bytes::compile;
@@ -186,13 +183,10 @@ struct RustLink {
     line: ParcelLine,
     counters: LinkCounters,
     seed: u64,
-    host_draws: Pcg64,
-    host_delay: u64,
-    last_arrival: u64,
 }
 
 impl RustLink {
-    fn new(config: &LinkConfig, host_delay: u64) -> Self {
+    fn new(config: &LinkConfig) -> Self {
         let direction = &config.directions[0];
         let limit = config.queue_limits().unwrap()[0];
         RustLink {
@@ -201,19 +195,7 @@ impl RustLink {
             line: ParcelLine::new(),
             counters: LinkCounters::default(),
             seed: direction.seed,
-            host_draws: RandomStream::Host.generator(direction.seed),
-            host_delay,
-            last_arrival: 0,
         }
-    }
-
-    fn arrival(&mut self, now: u64) -> u64 {
-        let delay = match self.host_delay {
-            0 => 0,
-            most => ((u128::from(self.host_draws.next_u64()) * u128::from(most + 1)) >> 64) as u64,
-        };
-        self.last_arrival = self.last_arrival.max(now + delay);
-        self.last_arrival
     }
 
     fn carry(&mut self, arrival: u64, packet: &TestPacket, id: u64) -> (PacketFate, u64) {
@@ -271,15 +253,15 @@ fn frame(id: u64) -> EthernetFrame {
     EthernetFrame { slot: Slot::default(), len: id as u32, arrival: 0 }
 }
 
-fn both(config: &LinkConfig, host_delay: u64) -> (CLink, RustLink) {
-    let outlet = Outlet { device: "veth0", config, direction: 0, host_delay: Duration::from_nanos(host_delay) };
+fn both(config: &LinkConfig) -> (CLink, RustLink) {
+    let outlet = Outlet { device: "veth0", config, direction: 0, host_delay: config.directions[0].host_delay };
     let native = CLink::read(&outlet.request().unwrap()).expect("the guest reads the request");
-    (native, RustLink::new(config, host_delay))
+    (native, RustLink::new(config))
 }
 
 /// Sends packets through both and compares all results. Returns the counters.
-fn compare(config: &LinkConfig, host_delay: u64, packets: &[TestPacket]) -> LinkCounters {
-    let (mut native, mut emulated) = both(config, host_delay);
+fn compare(config: &LinkConfig, packets: &[TestPacket]) -> LinkCounters {
+    let (mut native, mut emulated) = both(config);
     let mut now = 0;
     for (index, packet) in packets.iter().enumerate() {
         now += packet.gap;
@@ -292,7 +274,6 @@ fn compare(config: &LinkConfig, host_delay: u64, packets: &[TestPacket]) -> Link
             Deed::Reseed => {
                 native.reseed();
                 emulated.shaper.reseed(emulated.seed);
-                emulated.host_draws = RandomStream::Host.generator(emulated.seed);
             }
             Deed::RestartCounters => {
                 native.restart_counters();
@@ -300,7 +281,7 @@ fn compare(config: &LinkConfig, host_delay: u64, packets: &[TestPacket]) -> Link
                 emulated.counters = LinkCounters::default();
             }
         }
-        let [arrival, same] = [native.arrival(now), emulated.arrival(now)];
+        let [arrival, same] = [native.arrival(now), emulated.shaper.arrival(now)];
         assert_eq!(arrival, same, "arrival of packet {index}");
         assert_eq!(native.leaving(arrival), emulated.leaving(arrival), "leaving before packet {index}");
         let id = 2 * index as u64;
@@ -318,10 +299,9 @@ proptest! {
     #[test]
     fn every_packet_is_treated_the_same_in_c_and_rust(
         config in any_config(),
-        host_delay in prop_oneof![2 => Just(0), 1 => 1u64..50_000],
         packets in any_packets(1..500),
     ) {
-        compare(&config, host_delay, &packets);
+        compare(&config, &packets);
     }
 
     /// A request of any bytes is refused, or works without undefined behaviour.
@@ -366,7 +346,7 @@ fn long_queue_is_the_same_in_c_and_rust() {
         burst
     };
     let packets = [burst(0, 1_000), burst(40_000_000, 1_500), burst(1_000_000_000, 300), burst(90_000, 5_000)].concat();
-    let counters = compare(&config, 0, &packets);
+    let counters = compare(&config, &packets);
     assert_eq!(counters.max_queue_pkts, Some(2_000));
     assert!(counters.overflow_pkts > 2_000, "{counters:?}");
 }
@@ -376,7 +356,7 @@ fn long_queue_is_the_same_in_c_and_rust() {
 fn first_thousand_losses_are_the_same_in_c_and_rust() {
     let direction = Direction { loss: random::every_other(5_000), ..random::steady(1_000_000_000, 10) };
     let config = LinkConfig { directions: [direction, Direction::default()], mtu: 1500 };
-    let counters = compare(&config, 0, &vec![TestPacket { gap: 20_000, bytes: 100, ..TestPacket::default() }; 5_000]);
+    let counters = compare(&config, &vec![TestPacket { gap: 20_000, bytes: 100, ..TestPacket::default() }; 5_000]);
     assert_eq!((counters.lost_pkts, counters.loss_runs, counters.lost_positions.len()), (2_500, Some(2_500), 1_000));
 }
 
@@ -387,7 +367,7 @@ fn acknowledgements_are_held_thinned_and_lost_alike_in_c_and_rust() {
     let counters = |acks: &str, ack_loss: f64| {
         let acks = Some(acks.parse().unwrap());
         let direction = Direction { acks, ack_loss: Share(ack_loss), ..random::steady(100_000_000, 50) };
-        compare(&LinkConfig { directions: [direction, Direction::default()], mtu: 1500 }, 0, &packets)
+        compare(&LinkConfig { directions: [direction, Direction::default()], mtu: 1500 }, &packets)
     };
     let aggregated = counters("aggregated:time=2ms,pkts=8", 0.0);
     assert_eq!((aggregated.acks_held_pkts, aggregated.acks_thinned_pkts), (3_600, 0), "all but the data");

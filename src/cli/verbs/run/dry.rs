@@ -1,5 +1,6 @@
 //! `tccc run --dry-run`: prints the plan.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
@@ -43,6 +44,9 @@ fn print_plan(planned: &Planned, part: &Part, args: &Args) -> Result<Duration> {
     let of_first = if plan.cells.len() > 1 { " of the first cell" } else { "" };
     writeln!(text, "links{of_first}, both ways unless said:")?;
     for line in link_lines(&plan.cells[0]) {
+        writeln!(text, "  {line}")?;
+    }
+    for line in host_delay_lines(&plan.cells[0]).into_iter().filter(|_| args.engine != Engine::Ns2) {
         writeln!(text, "  {line}")?;
     }
     writeln!(text, "profile {profile}, seed {seed}, {repeats} runs of {} cells:", plan.cells.len())?;
@@ -103,6 +107,23 @@ fn link_lines(cell: &Cell) -> Vec<String> {
         }
     }
     alike.into_iter().map(|(text, names)| format!("{}: {text}", names.join(", "))).collect()
+}
+
+/// One line for all nodes with the same random delay: `host delay in s1, s2: up to 600us, against phase effects`.
+fn host_delay_lines(cell: &Cell) -> Vec<String> {
+    let mut nodes: BTreeMap<Duration, Vec<&str>> = BTreeMap::new();
+    for link in &cell.links {
+        for (node, direction) in link.ends.iter().zip(&link.directions).filter(|(_, one)| !one.host_delay.is_zero()) {
+            let alike = nodes.entry(direction.host_delay).or_default();
+            if !alike.contains(&node.as_str()) {
+                alike.push(node);
+            }
+        }
+    }
+    let line = |(delay, nodes): (Duration, Vec<&str>)| {
+        format!("host delay in {}: up to {}, against phase effects", nodes.join(", "), format_duration(delay))
+    };
+    nodes.into_iter().map(line).collect()
 }
 
 /// `20mbit, 20ms, queue 50pkts = 0.75bdp`.

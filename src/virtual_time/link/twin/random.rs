@@ -121,10 +121,14 @@ fn any_direction() -> impl Strategy<Value = Direction> {
     let reorder = (any_share(), any_time()).prop_map(|(share, by)| Reorder { share, by });
     let chances = (any_time(), prop::option::of(reorder), any_share(), any_loss(), any::<u64>());
     let acks = (prop::option::of(any_hold()), any_share());
-    (pace, any_time(), queue, chances, acks).prop_map(|(pace, delay, queue, chances, (acks, ack_loss))| {
+    let host_delay = prop_oneof![2 => Just(0), 1 => 1u64..50_000].prop_map(Duration::from_nanos);
+    let times = (host_delay, any_time());
+    (pace, times, queue, chances, acks).prop_map(|(pace, times, queue, chances, (acks, ack_loss))| {
+        let (host_delay, delay) = times;
         let ((rate, trace, changes), (queue, mark, queue_low)) = (pace, queue);
         let (jitter, reorder, duplicate, loss, seed) = chances;
         Direction {
+            host_delay,
             rate,
             delay,
             jitter,
