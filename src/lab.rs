@@ -10,6 +10,7 @@ pub mod layout;
 pub(crate) mod machine;
 pub(crate) mod measure;
 pub mod part;
+pub(crate) mod perturb;
 pub mod plan;
 pub(crate) mod pool;
 mod record;

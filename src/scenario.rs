@@ -29,7 +29,7 @@ pub use self::document::report::{Expected, Of, Published, ReportSpec, SourceSpec
 pub use self::document::selection::{Goal, SelectionSpec};
 pub use self::document::shown::{DifferenceSpec, Draw, FigureSpec, Points, TIME};
 pub(crate) use self::reference::ONE_WAY;
-pub use self::spec::{ALGORITHM, DEFAULT_TOLERANCE, PLANNED_RUNS_MAX, RUNS_MAX, UDP, VARIANT};
+pub use self::spec::{ALGORITHM, DEFAULT_TOLERANCE, PERTURBED, PLANNED_RUNS_MAX, RUNS_MAX, UDP, VARIANT};
 pub use self::spec::{
     AlgorithmRequest, BulkSender, Cell, FlowSpec, Profile, ScenarioFile, Sends, Variable, VirtualSpec,
 };

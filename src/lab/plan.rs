@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::perturb::perturbed;
 use crate::failure::Failure;
 use crate::model::run::{Engine, RESULT_SCHEMA};
 use crate::path::LinkConfig;
-use crate::scenario::{Cell, PLANNED_RUNS_MAX, Profile, RUNS_MAX, Scenario, VirtualSpec};
-use crate::units::duration_text;
+use crate::scenario::{Cell, PERTURBED, PLANNED_RUNS_MAX, Profile, RUNS_MAX, Scenario, VirtualSpec};
+use crate::units::{Share, duration_text};
 
 /// Most bytes of the values in a run's id. File names have at most 255 bytes, and folders of attempts add to the id.
 const VALUES_MAX: usize = 120;
 
 /// Command-line options that change a scenario's plan; `None` keeps the scenario's value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Choices {
     /// Runs per cell.
     pub runs: Option<u32>,
@@ -23,6 +24,8 @@ pub struct Choices {
     pub seed: Option<u64>,
     pub profile: Option<Profile>,
     pub engine: Engine,
+    /// Also runs each cell on paths that differ by this share.
+    pub perturb: Option<Share>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,7 +70,13 @@ impl Plan {
     ///
     /// Errors: more runs than [`RUNS_MAX`] per cell or [`PLANNED_RUNS_MAX`] in all.
     pub fn new(scenario: &Scenario, choices: &Choices) -> Result<Plan, Failure> {
-        let cells = scenario.cells.clone();
+        let mut cells = scenario.cells.clone();
+        if let Some(share) = choices.perturb {
+            if scenario.sweep.iter().any(|variable| variable.name == PERTURBED) {
+                return Err(Failure::usage(format!("`--perturb`: the scenario has a sweep variable \"{PERTURBED}\"")));
+            }
+            cells.extend(scenario.cells.iter().flat_map(|cell| perturbed(cell, share)));
+        }
         let repeats = choices.runs.unwrap_or(scenario.runs);
         if !(1..=RUNS_MAX).contains(&repeats) || cells.len() * repeats as usize > PLANNED_RUNS_MAX {
             let what = format!("{repeats} runs of {} cells are too many", cells.len());
@@ -103,7 +112,8 @@ impl Plan {
         let of_repeat = mix(self.seed, u64::from(repeat));
         let mut runs: Vec<PlannedRun> = Vec::new();
         for (cell, Cell { at, .. }) in self.cells.iter().enumerate() {
-            let apart_from_series = at.iter().filter(|(name, _)| Some(name.as_str()) != series);
+            let is_same_path = |name: &str| Some(name) != series && name != PERTURBED;
+            let apart_from_series = at.iter().filter(|(name, _)| is_same_path(name));
             let seed = apart_from_series.fold(of_repeat, |seed, (name, value)| mix_text(mix_text(seed, name), value));
             let values: String = at.values().map(|value| format!("-{value}")).collect();
             let id = format!("r{repeat:03}-c{cell:03}{}", file_name(&values));

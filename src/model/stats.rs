@@ -78,6 +78,27 @@ pub fn students_interval(values: &[f64]) -> Option<[f64; 2]> {
     Some([centre - margin, centre + margin])
 }
 
+/// Welch's two-sided test of equal means: its p, and both means.
+///
+/// None: one of the series has fewer than [`FEWEST_FOR_INTERVAL`] values.
+/// Source: B. L. Welch, "The generalization of Student's problem", Biometrika 34, 1947.
+pub fn welch(first: &[f64], second: &[f64]) -> Option<(f64, [f64; 2])> {
+    let series = [first, second];
+    if series.iter().any(|values| values.len() < FEWEST_FOR_INTERVAL) {
+        return None;
+    }
+    let means = [mean(first)?, mean(second)?];
+    let parts = series.map(|values| covariance(values, values) / values.len() as f64);
+    let variance: f64 = parts.iter().sum();
+    if variance == 0.0 {
+        return Some((if means[0] == means[1] { 1.0 } else { 0.0 }, means));
+    }
+    let freedom = variance.powi(2)
+        / series.iter().zip(parts).map(|(values, part)| part.powi(2) / (values.len() - 1) as f64).sum::<f64>();
+    let t = (means[0] - means[1]).abs() / variance.sqrt();
+    Some((2.0 * (1.0 - StudentsT::new(0.0, 1.0, freedom).ok()?.cdf(t)), means))
+}
+
 /// A ratio of two means over the same repeats.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairedRatio {
@@ -142,6 +163,17 @@ pub(crate) mod tests {
     use proptest::prelude::*;
     use rand_pcg::Pcg64Mcg;
     use rand_pcg::rand_core::{Rng, SeedableRng};
+
+    /// The example of scipy's `ttest_ind(a, b, equal_var=False)`.
+    #[test]
+    fn welch_tests_means_of_series_with_other_variances() {
+        let (p, means) = welch(&[27.5, 21.0, 19.0, 23.6, 17.0, 17.9], &[27.1, 22.0, 20.8, 23.4, 23.4, 23.5]).unwrap();
+        assert!((p - 0.2376).abs() < 5e-4, "{p}");
+        assert!((means[0] - 21.0).abs() < 1e-9 && (means[1] - 23.3667).abs() < 1e-4, "{means:?}");
+        assert_eq!(welch(&[1.0; 3], &[1.0; 4]).unwrap().0, 1.0);
+        assert_eq!(welch(&[1.0; 3], &[2.0; 4]).unwrap().0, 0.0);
+        assert_eq!(welch(&[1.0; 2], &[2.0; 4]), None);
+    }
 
     #[test]
     fn percentiles_interpolate_between_neighbours() {

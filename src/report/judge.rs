@@ -9,6 +9,7 @@ mod index;
 pub mod interval;
 mod notices;
 pub mod number;
+pub mod perturbed;
 pub mod report;
 pub mod rerun;
 pub mod selection;

@@ -22,6 +22,9 @@ pub const VARIANT: &str = "variant";
 /// Sweep variable that scenarios without variants compare.
 pub const ALGORITHM: &str = "algorithm";
 
+/// In [`Cell::at`] of a perturbed path: what differs, such as `1% more delay`.
+pub const PERTURBED: &str = "perturbed";
+
 /// Socket settings of all flows.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray, ValueEnum,

@@ -19,6 +19,7 @@ mod fuzz;
 mod guard_statistics;
 mod harness;
 mod mistakes;
+mod phase;
 mod plans;
 mod policy_mistakes;
 mod prove;

@@ -32,6 +32,7 @@ pub fn header(report: &Report) -> Vec<(String, String)> {
     facts.push(("seed", report.seed.to_string()));
     facts.extend(report.fleet.iter().flat_map(nodes::blocks).map(|blocks| ("blocks", blocks)));
     facts.extend(report.digest.as_ref().map(|digest| ("digest", digest.clone())));
+    facts.extend(report.perturbed.iter().map(|perturbed| ("perturbed", perturbed.sentence())));
     facts.extend(intervals(report).into_iter().map(|sentence| ("intervals", sentence)));
     // In virtual time no path is calibrated.
     let calibration = (host.engine != Engine::Virtual).then(|| calibration::lines(&report.calibration));

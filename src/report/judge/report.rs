@@ -10,6 +10,7 @@ use super::compare;
 use super::finding::{self, Finding};
 use super::fleet::{self, Fleet};
 use super::index::Index;
+use super::perturbed::{self, Perturbed};
 use super::selection::{self, ParameterSelection};
 use super::windows::{self, WindowPlot};
 use crate::model::notice::Notice;
@@ -52,6 +53,9 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<ParameterSelection>,
     pub notices: Vec<Notice>,
+    /// Only with `tccc run --perturb`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub perturbed: Option<Perturbed>,
     /// Tools, versions and seed of each merged re-run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reruns: Vec<String>,
@@ -106,7 +110,10 @@ pub fn of(directory: &ResultDir) -> Result<Report> {
     let (cells, of_cells) = compare::compare(&index)?;
     let (plots, of_plots) = windows::windows(&index)?;
     let (scenario, host) = (&directory.scenario, &directory.host);
-    let notices: BTreeSet<Notice> = directory.notices.iter().cloned().chain(of_cells).chain(of_plots).collect();
+    let perturbed = perturbed::compare(&index);
+    let of_paths = perturbed.iter().flat_map(Perturbed::notices);
+    let notices: BTreeSet<Notice> =
+        directory.notices.iter().cloned().chain(of_cells).chain(of_plots).chain(of_paths).collect();
     Ok(Report {
         schema: REPORT_SCHEMA,
         scenario: scenario.name.clone(),
@@ -134,6 +141,7 @@ pub fn of(directory: &ResultDir) -> Result<Report> {
         selection: selection::select(scenario, &cells),
         cells,
         notices: notices.into_iter().collect(),
+        perturbed,
         reruns: Vec::new(),
         place: directory.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
         text: scenario.text.clone(),

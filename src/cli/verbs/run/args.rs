@@ -11,6 +11,7 @@ use crate::lab::cost::Jobs;
 use crate::lab::part::{Part, Shard};
 use crate::model::run::Engine;
 use crate::scenario::{Profile, RUNS_MAX};
+use crate::units::Share;
 
 /// Run experiments from scenario files
 ///
@@ -44,6 +45,11 @@ pub struct Args {
     /// Only cells with this value of this sweep variable; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub only: Vec<(String, String)>,
+    /// Also run every cell with its rates, delays and queues each raised by this share; the report notes flows whose share
+    /// of the goodput changes by more than its interval
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "1%",
+          value_parser = parse_perturb)]
+    pub perturb: Option<Share>,
     /// Only the I-th of N shares of the runs, for N hosts; `tccc report` joins their directories
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
@@ -98,6 +104,8 @@ pub enum NetworkChoice {
     Mininet,
 }
 
+/// A larger change is another path.
+const PERTURB_MAX: Share = Share(0.2);
 /// Far more than any host can run in time.
 const JOBS_MAX: u32 = 256;
 
@@ -107,6 +115,12 @@ fn parse_jobs(text: &str) -> Result<Jobs, String> {
         (_, Ok(jobs)) if (1..=JOBS_MAX).contains(&jobs) => Ok(Jobs::Fixed(jobs)),
         _ => Err(format!("expected auto or a number from 1 to {JOBS_MAX}")),
     }
+}
+
+fn parse_perturb(text: &str) -> Result<Share, String> {
+    let expected = || format!("expected a share from 0.01% to {PERTURB_MAX}, such as 1%");
+    let share: Share = text.parse().map_err(|_| expected())?;
+    if (0.0001..=PERTURB_MAX.0).contains(&share.0) { Ok(share) } else { Err(expected()) }
 }
 
 fn parse_pair(text: &str) -> Result<(String, String), String> {

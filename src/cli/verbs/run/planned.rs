@@ -48,8 +48,8 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
     for lacking in scenario.unmeasurable() {
         warn(&lacking.to_string(), lacking.hint.as_deref());
     }
-    let Args { runs, seed, profile, engine, .. } = *args;
-    let plan = Plan::new(&scenario, &Choices { runs, seed, profile, engine })?;
+    let Args { runs, seed, profile, engine, perturb, .. } = *args;
+    let plan = Plan::new(&scenario, &Choices { runs, seed, profile, engine, perturb })?;
     let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
     let cells = || cells.iter().map(|cell| &plan.cells[*cell]);
     match args.engine {

@@ -1,0 +1,84 @@
+//! Slightly different paths of a cell, to see whether its result depends on exact numbers. Pure.
+
+use std::time::Duration;
+
+use crate::scenario::{Cell, LinkSpec, PERTURBED};
+use crate::units::{BitsPerSec, QueueSize, Share};
+
+/// A change of every link by a share.
+type Change = fn(&mut LinkSpec, f64);
+
+/// Each change, and the words for it after the share.
+const CHANGES: [(&str, Change); 3] = [("more rate", faster), ("more delay", longer), ("more queue", deeper)];
+
+/// The cell with its rates, its delays, or its queues raised by a share. A path that would leave the allowed range, or that
+/// has no such quantity, is left out.
+pub fn perturbed(cell: &Cell, share: Share) -> Vec<Cell> {
+    let one = |(words, change): &(&str, Change)| {
+        let mut cell = cell.clone();
+        let before = cell.links.clone();
+        cell.links.iter_mut().for_each(|link| change(link, 1.0 + share.0));
+        let is_valid = cell.links.iter().all(|link| link.config(cell.mtu).check().is_ok());
+        cell.at.insert(PERTURBED.to_owned(), format!("{share} {words}"));
+        (is_valid && cell.links != before).then_some(cell)
+    };
+    CHANGES.iter().filter_map(one).collect()
+}
+
+fn faster(link: &mut LinkSpec, factor: f64) {
+    let times = |rate: &mut BitsPerSec| rate.0 = (rate.0 as f64 * factor).round() as u64;
+    for direction in link.directions.iter_mut().filter(|direction| direction.trace.is_none()) {
+        direction.rate.iter_mut().for_each(times);
+        direction.changes.iter_mut().filter_map(|change| change.rate.as_mut()).for_each(times);
+    }
+}
+
+fn longer(link: &mut LinkSpec, factor: f64) {
+    let times = |delay: &mut Duration| *delay = delay.mul_f64(factor);
+    for direction in &mut link.directions {
+        times(&mut direction.delay);
+        direction.changes.iter_mut().filter_map(|change| change.delay.as_mut()).for_each(times);
+    }
+}
+
+/// A queue of packets grows by one at least.
+fn deeper(link: &mut LinkSpec, factor: f64) {
+    for direction in link.directions.iter_mut().filter(|direction| direction.rate.is_some()) {
+        direction.queue = match direction.queue {
+            QueueSize::Packets(packets) => {
+                QueueSize::Packets(((f64::from(packets) * factor).round() as u32).max(packets.saturating_add(1)))
+            }
+            QueueSize::Bytes(bytes) => QueueSize::Bytes((bytes as f64 * factor).round() as u64),
+            QueueSize::Bdp(times) => QueueSize::Bdp(times * factor),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::tests::{RENO, cell, flow, link};
+
+    fn of(rest: &str) -> Vec<Cell> {
+        perturbed(&cell(&(link(["a", "b"], rest) + &flow("f", ["a", "b"], RENO))), Share(0.01))
+    }
+
+    #[test]
+    fn each_path_differs_in_one_quantity_of_all_links() {
+        let cells = of("rate=\"20mbit\"\ndelay=\"10ms\"\nqueue=\"30pkts\"\nchange=[{at=\"1ms\",rate=\"10mbit\"}]");
+        let told: Vec<&str> = cells.iter().map(|cell| cell.at[PERTURBED].as_str()).collect();
+        assert_eq!(told, ["1% more rate", "1% more delay", "1% more queue"]);
+        let [faster, longer, deeper] = [0, 1, 2].map(|index| &cells[index].links[0].directions[0]);
+        assert_eq!((faster.rate, faster.changes[0].rate), (Some(BitsPerSec(20_200_000)), Some(BitsPerSec(10_100_000))));
+        assert_eq!((longer.delay, longer.rate), (Duration::from_micros(10_100), Some(BitsPerSec(20_000_000))));
+        assert_eq!((deeper.queue, deeper.delay), (QueueSize::Packets(31), Duration::from_millis(10)));
+    }
+
+    #[test]
+    fn quantity_that_a_path_lacks_is_not_perturbed() {
+        let told = |rest: &str| of(rest).iter().map(|cell| cell.at[PERTURBED].clone()).collect::<Vec<_>>();
+        assert_eq!(told("delay=\"10ms\""), ["1% more delay"]);
+        assert_eq!(told("rate=\"1mbit\""), ["1% more rate", "1% more queue"]);
+        assert_eq!(told("delay=\"10s\""), Vec::<String>::new(), "the longest delay");
+    }
+}
