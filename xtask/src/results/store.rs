@@ -27,14 +27,49 @@ fn folder(paper: &str) -> PathBuf {
     process::workspace().join("scenarios").join(paper).join("results")
 }
 
+/// Writes a scenario's summary. Reports of engines that are not among `reports` stay as they are in the tree.
 pub fn write(paper: &str, name: &str, reports: &[Value]) -> Result<()> {
     let folder = folder(paper);
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    let there = read(paper)?.into_iter().find(|(other, _)| other == name).map_or_else(Vec::new, |(_, reports)| reports);
+    let reports = &merged(reports, there)[..];
     let metrics = summary::metrics(reports);
     let reports: Vec<String> = reports.iter().map(|report| condensed(report, &metrics)).collect();
     let text = format!("{{\n\"schema\": {SCHEMA},\n\"reports\": [\n{}\n]\n}}\n", reports.join(",\n"));
     let file = folder.join(format!("{name}.json"));
     fs::write(&file, text).with_context(|| format!("write {}", file.display()))
+}
+
+/// New reports, with the simulator's runs of the reports that they replace, and the reports of other engines. Shape: the
+/// real kernel, virtual time, the simulator.
+fn merged(new: &[Value], there: Vec<Value>) -> Vec<Value> {
+    let engine = |report: &Value| report["host"]["engine"].as_str().unwrap_or_default().to_owned();
+    let mut all = new.to_vec();
+    for old in there {
+        match all.iter_mut().find(|report| engine(report) == engine(&old)) {
+            Some(report) => keep_simulator(report, &old),
+            None => all.push(old),
+        }
+    }
+    let order = summary::ENGINES.map(|(_, engine)| engine);
+    all.sort_by_key(|report| order.iter().position(|one| *one == engine(report)).unwrap_or(order.len()));
+    all
+}
+
+/// Takes the simulator's runs over from an older report if the new one has none.
+fn keep_simulator(report: &mut Value, old: &Value) {
+    if report["reruns"].as_array().is_some_and(|reruns| !reruns.is_empty()) || old["reruns"].is_null() {
+        return;
+    }
+    report["reruns"] = old["reruns"].clone();
+    let olds: Vec<&Value> = summary::cells(old).filter(|cell| !cell["rerun"].is_null()).collect();
+    let cells = report["cells"].as_array_mut().into_iter().flatten();
+    for cell in cells {
+        let same = |old: &&&Value| old["metric"] == cell["metric"] && summary::is_same_point(old, cell);
+        if let Some(old) = olds.iter().find(same) {
+            cell["rerun"] = old["rerun"].clone();
+        }
+    }
 }
 
 /// The summaries of a paper sorted by name.
@@ -126,5 +161,21 @@ mod tests {
             "cells": [{ "metric": "a", "variant": "v", "measured": { "n": 3, "mean": 0.3333333333 } }],
         });
         assert_eq!(kept, expected);
+    }
+
+    #[test]
+    fn new_results_of_one_engine_leave_those_of_the_others() {
+        let cell = |mean: u32, rerun: bool| {
+            let rerun = if rerun { json!({ "measured": { "mean": 7 } }) } else { Value::Null };
+            json!({ "at": { "loss": "0" }, "variant": "v", "metric": "m", "measured": { "mean": mean }, "rerun": rerun })
+        };
+        let report = |engine: &str, mean, reruns: &[&str]| {
+            let cells = [cell(mean, !reruns.is_empty())];
+            json!({ "host": { "engine": engine }, "reruns": reruns, "cells": cells })
+        };
+        let there = vec![report("kernel", 1, &["ns-2"]), report("virtual", 2, &["ns-2"]), report("ns2", 7, &[])];
+        let all = merged(&[report("virtual", 3, &[])], there.clone());
+        assert_eq!(all, [there[0].clone(), report("virtual", 3, &["ns-2"]), there[2].clone()]);
+        assert_eq!(merged(&there, Vec::new()), there);
     }
 }
