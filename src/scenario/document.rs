@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use self::files::Files;
 use self::report::MeasuredNames;
+use self::sweep::UsedNames;
 use self::table::{CellReader, Result, syntax};
 use self::value::Read;
 use super::algorithm;
@@ -40,7 +41,8 @@ const MTU: u32 = 1500;
 pub fn parse(file: &str, text: &str, engine: Option<Engine>) -> Result<Scenario, Mistakes> {
     let whole = syntax(file, text).map_err(all::described)?;
     let (files, lines) = (Files::beside(file), line_starts(text));
-    let reader = CellReader { file, text, lines: &lines, whole: &whole, files: &files, at: &At::new() };
+    let (at, used) = (At::new(), UsedNames::default());
+    let reader = CellReader { file, text, lines: &lines, whole: &whole, files: &files, at: &at, used: &used };
     let scenario = reader.scenario(engine).map_err(|first| reader.all_mistakes(*first))?;
     Ok(Scenario { files: files.into_texts(), ..scenario })
 }
@@ -59,6 +61,10 @@ impl CellReader<'_> {
         }
         let head = reader.head()?;
         let cells = places.iter().map(|at| of(at).cell()).collect::<Result<Vec<Cell>, _>>()?;
+        if engine.is_some() {
+            reader.check_used(&sweep)?;
+            reader.check_names(&cells)?;
+        }
         reader.check_distinct(&sweep, &cells)?;
         let fixed = head.virtual_time.host_delay;
         let cells: Vec<Cell> = cells.into_iter().map(|cell| cell.with_host_delays(fixed)).collect();

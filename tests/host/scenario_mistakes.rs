@@ -28,7 +28,7 @@ fn file_that_is_no_text_is_a_wrong_scenario() {
 #[test]
 fn every_mistake_is_reported_with_place_allowed_values_and_next_step() {
     dry_run(0, GOOD);
-    let cases = mistakes::each(GOOD, WRONG, 168).map(|(change, text)| format!("{change}{}", dry_run(2, text)));
+    let cases = mistakes::each(GOOD, WRONG, 170).map(|(change, text)| format!("{change}{}", dry_run(2, text)));
     insta::assert_snapshot!("wrong_scenarios", cases.collect::<Vec<_>>().join("\n"));
 }
 
@@ -88,4 +88,27 @@ fn many_wrong_tables_take_no_longer_than_they_are_long() {
     let (head, _) = GOOD.split_once("[sweep]").unwrap();
     let said = dry_run(2, format!("{head}flow = [{}]\n", "{},".repeat(80_000)));
     assert!(said.contains("flow.name: missing") && begin.elapsed().as_secs() < 20, "{:?}: {said}", begin.elapsed());
+}
+
+/// A sweep of `cubic` that no flow took once reported a Reno run as CUBIC, and `loss = ["1%"]` a path without losses.
+#[test]
+fn value_that_no_run_takes_cannot_be_a_label() {
+    let check = |changes: &[(&str, &str)], expected: &str| {
+        let text = changes.iter().fold(GOOD.to_owned(), |text, (from, to)| text.replacen(from, to, 1));
+        assert_eq!(dry_run(2, text).lines().next(), Some(&*format!("tccc: error: x.toml:{expected}")));
+    };
+    let [swept, flow] = ["algorithm = [\"reno\", \"cubic\"]", "algorithm = \"$algorithm\""];
+    for values in ["[\"cubic\"]", "[\"reno\", \"cubic\"]"] {
+        let fixed = [(swept, &*format!("algorithm = {values}")), (flow, "algorithm = \"reno\"")];
+        check(&fixed, "9: sweep.algorithm: no field has \"$algorithm\"");
+    }
+    let ported = "29: flow.algorithm: it is \"bpf_reno\", and the report would call it \"reno\"";
+    check(&[(flow, "algorithm = \"bpf_$algorithm\"")], ported);
+    let variant = |name: &str| format!("algorithm = \"bpf_vegas\"\n[variant.{name}]\nalgorithm = \"bpf_reno\"");
+    let called = "30: variant.vegas.algorithm: it is \"bpf_reno\", and the report would call it \"vegas\"";
+    check(&[(&format!("{swept}\n"), ""), (flow, &variant("vegas"))], called);
+    for values in ["[\"vegas\"]", "[\"vegas\", \"bbr\"]"] {
+        let overridden = "algorithm = \"$spare\"\n[variant.A]\nalgorithm = \"reno\"";
+        check(&[(swept, &format!("spare = {values}")), (flow, overridden)], "9: sweep.spare: no cell takes \"$spare\"");
+    }
 }

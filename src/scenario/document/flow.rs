@@ -6,6 +6,7 @@ use std::time::Duration;
 use strum::{IntoStaticStr, VariantArray};
 
 use super::link::BESIDE;
+use super::sweep::UsedNames;
 use super::table::{CellReader, Result, ScenarioTable};
 use super::value::{Read, ScenarioValue, Switch, Text};
 use crate::path::route::LinkSpec;
@@ -86,10 +87,12 @@ impl<'t> CellReader<'t> {
         let Some(variants) = self.document().get("variant") else { return Ok(None) };
         let mut of_cell = None;
         for (name, value) in variants.table()?.entries() {
-            let variant = value.table()?;
-            settings(&variant)?;
+            // The variants of other cells use no variable here.
+            let others = UsedNames::default();
+            let reader = CellReader { used: &others, ..value.reader };
+            settings(&ScenarioValue { reader, ..value.clone() }.table()?)?;
             if self.at.get(VARIANT).is_some_and(|at| at == name) {
-                of_cell = Some(variant);
+                of_cell = Some(value.table()?);
             }
         }
         let Some(variant) = of_cell else { return Ok(None) };

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::files::Files;
+use super::sweep::UsedNames;
 use super::table::{CellReader, Result, ScenarioTable, syntax};
 use super::value::{Read, ScenarioValue};
 use crate::model::run::At;
@@ -212,8 +213,9 @@ impl Read for (BitsPerSec, Option<RateTrace>) {
 /// Errors: the first mistake.
 pub fn read_link(text: &str, mtu: u32) -> Result<LinkConfig> {
     let (files, nowhere, lines) = (Files::anywhere(), At::new(), line_starts(text));
+    let used = UsedNames::default();
     let whole = syntax("", text).map_err(|mut all| Box::new(all.mistakes.swap_remove(0)))?;
-    let reader = CellReader { file: "", text, lines: &lines, whole: &whole, files: &files, at: &nowhere };
+    let reader = CellReader { file: "", text, lines: &lines, whole: &whole, files: &files, at: &nowhere, used: &used };
     let table = reader.document().tables("link")?.swap_remove(0);
     Ok(LinkConfig { directions: WrittenLink::new(Default::default(), table)?.directions(Duration::MAX)?, mtu })
 }

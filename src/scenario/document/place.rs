@@ -1,6 +1,10 @@
 //! Mistakes that are found after a scenario was read, with the file, line and field that they are in.
 
+use toml::Spanned;
+use toml::de::DeTable;
+
 use super::files::Files;
+use super::sweep::UsedNames;
 use super::table::{CellReader, syntax};
 use crate::failure::Failure;
 use crate::model::run::At;
@@ -48,18 +52,22 @@ impl Scenario {
     /// None: the scenario was read from another text.
     pub fn mistake_in_metric(&self, index: usize, what: String) -> Option<Box<Mistake>> {
         let whole = syntax(&self.file, &self.text).ok()?;
-        let (files, at, lines) = (Files::beside(&self.file), At::new(), line_starts(&self.text));
-        let reader =
-            CellReader { file: &self.file, text: &self.text, lines: &lines, whole: &whole, files: &files, at: &at };
-        let metrics = reader.document().get("report")?.table().ok()?.get("metrics")?.items()?;
-        Some(metrics.get(index)?.refuse(what))
+        let read = |reader: &CellReader<'_>| {
+            let metrics = reader.document().get("report")?.table().ok()?.get("metrics")?.items()?;
+            Some(metrics.get(index)?.refuse(what))
+        };
+        self.read_again(&At::new(), &whole, read)
     }
 
     fn placed(&self, at: &At, why: Failure, place: impl FnOnce(&CellReader<'_>) -> Box<Mistake>) -> Failure {
         let Ok(whole) = syntax(&self.file, &self.text) else { return why };
-        let (files, lines) = (Files::beside(&self.file), line_starts(&self.text));
-        let mistake =
-            place(&CellReader { file: &self.file, text: &self.text, lines: &lines, whole: &whole, files: &files, at });
+        let mistake = self.read_again(at, &whole, place);
         Failure { what: mistake.to_string(), hint: why.hint.or(mistake.hint), ..why }
+    }
+
+    fn read_again<T>(&self, at: &At, whole: &Spanned<DeTable<'_>>, read: impl FnOnce(&CellReader<'_>) -> T) -> T {
+        let (files, lines) = (Files::beside(&self.file), line_starts(&self.text));
+        let (file, text, used) = (&*self.file, &*self.text, UsedNames::default());
+        read(&CellReader { file, text, lines: &lines, whole, files: &files, at, used: &used })
     }
 }

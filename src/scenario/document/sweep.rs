@@ -1,11 +1,14 @@
 //! `[sweep]` and the names of `[variant.NAME]`: the variables, their values, and every combination of these.
 
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashSet};
 
 use super::table::{CellReader, Result};
 use super::value::{ScenarioValue, names_in};
+use crate::catalog;
+use crate::kernel::congestion;
 use crate::model::run::At;
-use crate::scenario::spec::{Cell, PLANNED_RUNS_MAX, RUNS_MAX, VARIANT, Variable};
+use crate::scenario::spec::{ALGORITHM, Cell, FlowSpec, PLANNED_RUNS_MAX, RUNS_MAX, VARIANT, Variable};
 
 /// Fields and tables whose values may differ between cells.
 const OF_CELLS: [&str; 8] = ["sweep", "duration", "mtu", "link", "dumbbell", "parking_lot", "flow", "variant"];
@@ -13,6 +16,18 @@ const OF_CELLS: [&str; 8] = ["sweep", "duration", "mtu", "link", "dumbbell", "pa
 /// Whether a field, by its dotted name, may differ between cells.
 pub(super) fn is_of_cells(name: &str) -> bool {
     name.split('.').next().is_some_and(|first| OF_CELLS.contains(&first))
+}
+
+/// The sweep variables whose values went into a field. Fields that others override are not read, and use none.
+#[derive(Debug, Default)]
+pub struct UsedNames(RefCell<BTreeSet<String>>);
+
+impl UsedNames {
+    pub(super) fn add(&self, name: &str) {
+        if !self.0.borrow().contains(name) {
+            self.0.borrow_mut().insert(name.to_owned());
+        }
+    }
 }
 
 /// Every combination of the sweep's values; the last variable varies fastest.
@@ -81,22 +96,51 @@ impl CellReader<'_> {
             let pair = (0..values).flat_map(|other| (0..other).map(move |one| (one, other))).find(|p| equal(p.0, p.1));
             let Some((one, other)) = pair else { continue };
             let value = self.document().need("sweep")?.table()?.need(&variable.name)?;
-            self.check_used(&value, &variable.name)?;
             let what = format!("\"{}\" and \"{}\" mean the same", variable.values[one], variable.values[other]);
             return Err(value.refuse_field(what));
         }
         Ok(())
     }
 
-    /// Errors: no field refers to the variable.
-    fn check_used(&self, variable: &ScenarioValue<'_>, name: &str) -> Result<()> {
+    /// Refuses a variable that went into no field of any cell, because its values would only be labels.
+    pub(super) fn check_used(&self, sweep: &[Variable]) -> Result<()> {
+        let used = self.used.0.borrow();
+        let unused = |variable: &&Variable| variable.name != VARIANT && !used.contains(&variable.name);
+        let Some(Variable { name, .. }) = sweep.iter().find(unused) else { return Ok(()) };
         let document = self.document();
         let mut others = document.entries().filter(|(key, _)| *key != "sweep");
-        if others.any(|(_, value)| names_in(value.written.get_ref()).contains(&name)) {
-            return Ok(());
+        let is_written = others.any(|(_, value)| names_in(value.written.get_ref()).contains(&&**name));
+        let (what, hint) = if is_written {
+            (format!("no cell takes \"${name}\""), format!("other tables override each field that has \"${name}\""))
+        } else {
+            let hint = format!("write \"${name}\" in the field that takes its values");
+            (format!("no field has \"${name}\""), hint)
+        };
+        let variable = document.need("sweep")?.table()?.need(name)?;
+        Err(variable.refuse_field(what).or_hint(hint))
+    }
+
+    /// Refuses the name of an algorithm for a cell that does not run it, because reports label results by it.
+    pub(super) fn check_names(&self, cells: &[Cell]) -> Result<()> {
+        for cell in cells {
+            let variant = cell.at.get(VARIANT);
+            let is_id = |name: &&String| catalog::find(name).is_ok() || congestion::OF_LINUX.contains(&name.as_str());
+            for name in variant.filter(is_id).into_iter().chain(cell.at.get(ALGORITHM)) {
+                let mut tcp = cell.flows.iter().filter(|flow| flow.is_tcp());
+                let runs_it = |flow: &FlowSpec| flow.algorithm == *name;
+                if variant.is_some() && tcp.clone().any(runs_it) {
+                    continue; // perhaps beside the compared flows
+                }
+                let Some(flow) = tcp.find(|flow| flow.compared && !runs_it(flow)) else { continue };
+                let what = format!("it is \"{}\", and the report would call it \"{name}\"", flow.algorithm);
+                let mistake = CellReader { at: &cell.at, ..*self }.mistake_in_flow(&flow.name, "algorithm", what);
+                return Err(mistake.or_hint(match variant {
+                    Some(variant) if variant == name => "give the variant another name, or the algorithm of its name",
+                    _ => "write `algorithm = \"$algorithm\"`, with whole names in [sweep]",
+                }));
+            }
         }
-        let hint = format!("write \"${name}\" in the field that takes its values");
-        Err(variable.refuse_field(format!("no field has \"${name}\"")).or_hint(hint))
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::files::Files;
+use super::sweep::UsedNames;
 use super::value::{Read, ScenarioValue};
 use crate::model::run::At;
 use crate::nearest::nearest;
@@ -28,6 +29,8 @@ pub struct CellReader<'t> {
     pub files: &'t Files,
     /// The cell: each variable of the sweep with its value.
     pub at: &'t At,
+    /// Filled as the cells are read.
+    pub used: &'t UsedNames,
 }
 
 /// Errors: the mistakes in the TOML syntax.

@@ -99,7 +99,10 @@ impl<'t> ScenarioValue<'t> {
         for piece in pieces(text) {
             replaced += match piece {
                 TextPiece::Literal(text) => text,
-                TextPiece::Name(name) => self.reader.at.get(name).ok_or_else(|| self.unknown_name(name))?,
+                TextPiece::Name(name) => {
+                    self.reader.used.add(name);
+                    self.reader.at.get(name).ok_or_else(|| self.unknown_name(name))?
+                }
             };
         }
         Ok(replaced.into())
