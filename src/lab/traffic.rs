@@ -69,16 +69,26 @@ impl FlowProcesses {
     /// Errors: an end reports an error, no report, or does not end; iperf3 ran another algorithm; `stop` was set.
     pub fn finish(mut self, ends: &FlowEnds<'_>, algorithm: &str, stop: &AtomicBool) -> Result<TrafficReport> {
         let (mut sender, deadline) = self.sender.take().context("the flow was never started")?;
-        sender.wait(deadline, stop)?;
+        let wait = |end: &mut NodeProcess| end.wait(deadline, stop).map_err(|error| iperf3_waits(error, ends));
+        wait(&mut sender)?;
         let sent = sender.output()?;
         if uses_iperf3(ends) {
             iperf3::read_report(&sent)?; // the receiver may still wait for a sender that failed
         }
         self.receiver.close_input(); // our own receivers stop at the end of their input
-        self.receiver.wait(deadline, stop)?;
+        wait(&mut self.receiver)?;
         let outputs = [sent, self.receiver.output()?];
         if uses_iperf3(ends) { iperf3::report(&outputs, algorithm, ends.length) } else { own::report(&outputs, ends) }
     }
+}
+
+/// iperf3 ends a flow over a connection of its own, which needs the path as well.
+fn iperf3_waits(error: anyhow::Error, ends: &FlowEnds<'_>) -> anyhow::Error {
+    if !uses_iperf3(ends) {
+        return error;
+    }
+    let advice = "with `sender = \"tccc\"`, a flow counts what arrived by its end";
+    error.context(format!("end flow \"{}\" over its path: {advice}", ends.flow.name))
 }
 
 fn uses_iperf3(ends: &FlowEnds<'_>) -> bool {

@@ -83,6 +83,12 @@ impl Direction {
         self.trace.is_some() || self.changes.iter().any(|change| change.rate.is_some() || change.up.is_some())
     }
 
+    /// Since when it is down, if it does not come up again.
+    pub(crate) fn down_for_good(&self) -> Option<Duration> {
+        let states = self.changes.iter().filter_map(|change| Some((change.at, change.up?)));
+        states.fold(None, |since, (at, is_up)| if is_up { None } else { since.or(Some(at)) })
+    }
+
     /// Mean capacity between two times after the start, bits per second. `None` is unlimited.
     pub(crate) fn mean_rate(&self, [from, to]: [Duration; 2]) -> Option<f64> {
         let rate = self.rate?;
@@ -143,6 +149,17 @@ mod tests {
         traced.changes = vec![DirectionChange { up: Some(false), at: Duration::from_millis(15), ..at(0) }];
         assert_eq!(mean(&traced, [0, 30]), Some(2.0 * 12_000.0 / 0.03), "nothing while it is down");
         assert!(traced.varies() && direction.varies() && !Direction::default().varies());
+    }
+
+    #[test]
+    fn link_is_down_for_good_since_its_last_fall() {
+        let since = |states: &[bool]| {
+            let changes =
+                (1..).zip(states).map(|(second, &up)| DirectionChange { up: Some(up), ..at(second) }).collect();
+            Direction { changes, ..Direction::default() }.down_for_good().map(|since| since.as_secs())
+        };
+        assert_eq!([since(&[]), since(&[true]), since(&[false, true])], [None; 3]);
+        assert_eq!([since(&[false]), since(&[false, true, false, false])], [Some(1), Some(3)]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::common::experiment::{TEN_A_ROUND_TRIP, assert_ten_a_round_trip, finis
 use crate::common::{check, needs, poll_until, tccc};
 use crate::compile::in_tree;
 use crate::lab::virtual_time::{Bench, record, scenario};
+use crate::scene::{flow, link as link_of};
 use nix::sys::signal::{self, Signal};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
@@ -125,6 +126,28 @@ fn own_sender_begins_to_count_before_its_connection_is_made() {
     assert!(begin_s == 0.0 && (4.5e6..5.8e6).contains(&goodput_bps), "{begin_s} s, {goodput_bps} bit/s");
     let [begin_s, goodput_bps] = of(&flow("iperf3"));
     assert!((1.0..1.5).contains(&begin_s) && goodput_bps > 7e6, "{begin_s} s, {goodput_bps} bit/s");
+}
+
+/// A link that was down or lost almost everything at the end once failed every run. The kernel's iperf3 still cannot.
+#[test]
+fn flow_over_a_path_that_is_cut_counts_what_arrived_before() {
+    let cut = |change: &str| {
+        let link = format!("rate = '20mbit'\ndelay = '20ms'\nqueue = '100pkts'\nchange = [{{ at = '2s', {change} }}]");
+        let head = "title = 'x'\nclaim = 'y'\nprofile = 'native'\nduration = '5s'\nruns = 1\nseed = 1\n";
+        Bench::new(&[head, &link_of(["a", "b"], &link), &flow("data", ["a", "b"], "algorithm = 'reno'")].concat())
+    };
+    let bench = cut("up = false");
+    let refused = check(2, tccc().args(["run", "--dry-run"]).arg(bench.out("x.toml"))).stderr();
+    assert!(
+        refused.contains("x.toml:14: flow.sender: iperf3 cannot end this flow, because link a-b stays down from 2s on"),
+        "{refused}"
+    );
+    needs!(guest);
+    for change in ["up = false", "loss = '99%'"] {
+        let flow = record(&cut(change).runs("out", ""))["flows"][0].clone();
+        let pkts = flow["delivered_pkts"].as_u64().unwrap();
+        assert!((2900..3400).contains(&pkts), "{change}: {flow}");
+    }
 }
 
 /// The guest's memory once had a random size, and with it the largest buffers.

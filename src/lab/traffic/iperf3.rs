@@ -11,6 +11,9 @@ use super::child::TrafficTask;
 use super::ends::FlowEnds;
 use super::report::{TrafficReport, TransferReport};
 use crate::failure::Failure;
+use crate::path::route::{Hop, RoundTrip};
+use crate::scenario::{BulkSender, Cell, Scenario, Sends};
+use crate::units::format_duration;
 
 pub fn receiver(ends: &FlowEnds<'_>) -> TrafficTask {
     let (port, address) = (ends.server_port().to_string(), ends.to.address.to_string());
@@ -24,6 +27,32 @@ pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> TrafficTask {
     let seconds = ends.length.as_secs().to_string();
     let to = ["-c", &server, "-4", "-J", "-C", algorithm, "-p", &port];
     iperf3(&[&to[..], &["-B", &from, "--cport", &own_port, "-t", &seconds]].concat())
+}
+
+/// Refuses a flow that iperf3 could not end, because its path is down for good before its end.
+///
+/// Errors: the first of these flows, with its place.
+pub(crate) fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
+    let cells = cells.into_iter().filter(|cell| has_outage(cell));
+    for (cell, flow) in cells.flat_map(|cell| cell.flows.iter().map(move |flow| (cell, flow))) {
+        if !matches!(flow.sends, Sends::Bulk) || flow.sender != BulkSender::Iperf3 {
+            continue;
+        }
+        let Some(way) = RoundTrip::between(&cell.links, &flow.from, &flow.to) else { continue };
+        let end = flow.start + flow.length(cell.duration);
+        let is_down = |hop: &&Hop| hop.direction(&cell.links).down_for_good().is_some_and(|since| since < end);
+        let Some(hop) = way.there.iter().chain(&way.back).find(is_down) else { continue };
+        let since = hop.direction(&cell.links).down_for_good().unwrap_or_default();
+        let (link, since) = (cell.links[hop.link].name(), format_duration(since));
+        let what = format!("iperf3 cannot end this flow, because link {link} stays down from {since} on");
+        let hint = "`sender = \"tccc\"` counts what arrives by the end of the flow";
+        return Err(scenario.mistake_in_flow(cell, flow, "sender", Failure::usage(what).hint(hint)).into());
+    }
+    Ok(())
+}
+
+fn has_outage(cell: &Cell) -> bool {
+    cell.links.iter().flat_map(|link| &link.directions).any(|direction| direction.down_for_good().is_some())
 }
 
 fn iperf3(arguments: &[&str]) -> TrafficTask {

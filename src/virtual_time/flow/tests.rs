@@ -129,7 +129,19 @@ fn flow_that_failed_is_an_error_with_its_name() {
     assert_eq!(told(failed), "send flow \"f0\": Connection timed out");
     let late = FlowReport { is_done: 0, ..done("reno") };
     assert_eq!(told(late), "send flow \"f0\": it had not finished at the end of the run");
+    let reset = FlowReport { is_done: 0, error: -104, ..done("reno") };
+    assert_eq!(told(reset), "send flow \"f0\": it had not finished at the end of the run");
     assert_eq!(told(done("cubic")), "send flow \"f0\": it ran \"cubic\" instead of \"reno\"");
+}
+
+/// A link that was down at the end once failed every run.
+#[test]
+fn bulk_flow_that_cannot_close_counts_what_arrived() {
+    let plan = plan("", &["algorithm=\"reno\""]);
+    let given_up = FlowReport { is_done: 0, error: -110, received_bytes: 9, counted_ns: 1_000_000_000, ..done("reno") };
+    let read = reports(&given_up.to_bytes(), &flows_of(&plan, 0)).unwrap();
+    let TrafficReport::Bulk(report) = &read[0] else { panic!("{read:?}") };
+    assert_eq!((report.received_bytes, report.receiver_s), (9, 1.0));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::lab::part::Part;
 use crate::lab::plan::{Choices, Plan, PlannedRun};
 use crate::lab::results::Finished;
 use crate::lab::runner;
+use crate::lab::traffic::iperf3;
 use crate::lab::work::Forecast;
 use crate::model::run::Engine;
 use crate::scenario::{Scenario, algorithm};
@@ -53,7 +54,10 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
     let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
     let cells = || cells.iter().map(|cell| &plan.cells[*cell]);
     match args.engine {
-        Engine::Kernel => algorithm::check(&scenario, Engine::Kernel, cells())?,
+        Engine::Kernel => {
+            algorithm::check(&scenario, Engine::Kernel, cells())?;
+            iperf3::check(&scenario, cells())?;
+        }
         Engine::Virtual => {
             algorithm::check(&scenario, Engine::Virtual, cells())?;
             virtual_time::check(&scenario, cells())?;
