@@ -15,6 +15,7 @@ pub mod plan;
 pub(crate) mod pool;
 mod record;
 pub(crate) mod results;
+pub(crate) mod room;
 pub mod runner;
 mod schedule;
 pub mod traffic;

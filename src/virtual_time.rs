@@ -37,6 +37,7 @@ use crate::lab::cost::{self, Jobs};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::{self, Pool, workers};
 use crate::lab::results::{Finished, OpenResultDir};
+use crate::lab::room;
 use crate::lab::work::{Forecast, OpenedWork, Progress, Work, WorkOutcome};
 use crate::model::run::{HostRecord, RunRecord, RunStatus};
 use crate::scenario::{Cell, Scenario};
@@ -100,8 +101,12 @@ pub(crate) fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)
     let make =
         |run: &PlannedRun, worker: usize, is_stopped: &dyn Fn() -> bool| laboratory.make(run, worker, is_stopped);
     let pool = Pool { workers: workers(work.jobs), stop: work.stop, gives_up: false, make: &make };
-    let failed: Vec<(String, String)> =
-        pool.make(&to_do, tell)?.into_iter().map(|(id, error)| (id, format!("{error:#}"))).collect();
+    let mut failed = pool.make(&to_do, tell)?;
+    if let Some(index) = failed.iter().position(|(_, error)| room::is_full(error)) {
+        let (id, full) = failed.swap_remove(index);
+        return Err(full.context(format!("perform the run {id}")));
+    }
+    let failed: Vec<(String, String)> = failed.into_iter().map(|(id, error)| (id, format!("{error:#}"))).collect();
     match failed.first() {
         Some((id, why)) if failed.len() == to_do.len() => bail!("every run fails; {id}: {why}"),
         _ => Ok(WorkOutcome { finished: to_do.len() - failed.len(), failed, ..WorkOutcome::default() }),
@@ -120,21 +125,28 @@ struct Laboratory<'a> {
 impl Laboratory<'_> {
     /// Makes one run and keeps it, even if it failed. An interrupted run is not kept.
     fn make(&self, run: &PlannedRun, worker: usize, is_stopped: &dyn Fn() -> bool) -> Result<()> {
-        let folder = self.results.begin(&run.id)?;
+        let place = self.results.path();
+        let begin = || self.results.begin(&run.id).map_err(|error| room::explained(error, place));
+        let folder = begin()?;
         let shared = folder.path().join(SHARED);
-        let error = match self.measure(run, &shared, worker, is_stopped) {
+        let (error, folder) = match self.measure(run, &shared, worker, is_stopped) {
             Ok(GuestResults { flows, links, events }) => {
                 fs::remove_dir_all(&shared).context("remove the guest's folder")?;
                 let record = RunRecord { flows, links, ..self.record(run, RunStatus::Done) };
-                return folder.finish(&record, &events);
+                match folder.finish(&record, &events) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => (room::explained(error, place), begin()?), // the first folder is gone
+                }
             }
-            Err(error) => error,
+            Err(error) if is_stopped() => return Err(error),
+            Err(error) => (room::suspected(error, place), folder),
         };
         if !is_stopped() {
             let record = RunRecord { why: Some(format!("{error:#}")), ..self.record(run, RunStatus::Failed) };
             let _ = fs::rename(shared.join(CONSOLE), folder.path().join(CONSOLE)); // missing before the start
             let _ = fs::remove_dir_all(shared);
-            folder.finish(&record, &[])?;
+            let kept = folder.finish(&record, &[]);
+            kept.or_else(|other| if room::is_full(&error) { Ok(()) } else { Err(other) })?;
         }
         Err(error)
     }

@@ -10,6 +10,7 @@ use anyhow::Result;
 use crate::lab::cost::Jobs;
 use crate::lab::plan::PlannedRun;
 use crate::lab::results::Finished;
+use crate::lab::room;
 use crate::lab::work::{Forecast, Progress, interrupted};
 
 /// Processors that this process may use.
@@ -47,7 +48,7 @@ pub struct Pool<'a> {
     pub workers: u32,
     /// Set by the caller to interrupt.
     pub stop: &'a AtomicBool,
-    /// Whether the first failure ends all other runs.
+    /// Whether the first failure ends all other runs, as a full disk does in any case.
     pub gives_up: bool,
     pub make: &'a Make<'a>,
 }
@@ -80,7 +81,7 @@ impl Pool<'_> {
                 match ended {
                     Ok(()) => tell(Progress::Finished(id)),
                     Err(error) => {
-                        given_up.fetch_or(self.gives_up, Ordering::Relaxed);
+                        given_up.fetch_or(self.gives_up || room::is_full(&error), Ordering::Relaxed);
                         failed.push((id, error));
                     }
                 }

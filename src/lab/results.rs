@@ -64,6 +64,10 @@ impl OpenResultDir {
         Ok(opened)
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A failure: `what` was `earlier` in the runs of this directory, and is `now` in this call.
     pub(crate) fn refuse_mixture(&self, what: &str, earlier: &str, now: &str) -> Failure {
         let what =

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use super::guest::{self, Guest};
 use crate::catalog::source::SOURCES;
 use crate::failure::Failure;
+use crate::lab::room;
 use crate::lab::work::interrupted;
 use crate::scratch::Scratch;
 
@@ -89,13 +90,21 @@ impl<'a> Workshop<'a> {
             hex(Sha256::new().chain_update(&self.guest.facts.kernel_sha256).chain_update(&digest).chain_update(name));
         let file = self.shelf.join(format!("{}.ko", &kept[..32]));
         if !file.exists() {
-            let fresh = self.compile(name, parts)?;
-            // Another tccc may add the same module, so it appears as a whole by renaming.
-            let partial = self.shelf.join(format!("{kept}.{}", std::process::id()));
-            fs::copy(&fresh, &partial).with_context(|| format!("keep \"{}\"", partial.display()))?;
-            fs::rename(&partial, &file).with_context(|| format!("keep \"{}\"", file.display()))?;
+            let fresh = self.compile(name, parts).map_err(|error| room::explained(error, &std::env::temp_dir()))?;
+            self.keep(&fresh, &kept, &file).map_err(|error| room::explained(error, &self.shelf))?;
         }
         Ok(Module { name: name.to_owned(), file, digest })
+    }
+
+    /// Another tccc may add the same module, so it appears as a whole by renaming.
+    fn keep(&self, fresh: &Path, digest: &str, file: &Path) -> Result<()> {
+        let partial = self.shelf.join(format!("{digest}.{}", std::process::id()));
+        let copied = fs::copy(fresh, &partial).with_context(|| format!("keep \"{}\"", partial.display()));
+        if copied.is_err() {
+            let _ = fs::remove_file(&partial); // a part that a full disk left
+        }
+        copied?;
+        fs::rename(&partial, file).with_context(|| format!("keep \"{}\"", file.display()))
     }
 
     /// Compiles the files of a module and the common part of modules, and links them.

@@ -20,6 +20,7 @@ use super::guest::Guest;
 use super::image::libraries;
 use super::job::{END, WELL};
 use super::sandbox::{self, Reach};
+use crate::lab::room::{self, NO_ROOM};
 use crate::scratch::Scratch;
 
 /// Output of the guest's console, in the shared folder.
@@ -150,6 +151,8 @@ impl Launch<'_> {
     fn verdict(&self, status: ExitStatus) -> Result<()> {
         match fs::read_to_string(self.folder.join(END)) {
             Ok(told) if told == WELL => Ok(()),
+            // It could create the file, and nothing else keeps a guest from writing to it.
+            Ok(told) if told.is_empty() => bail!("the guest cannot write its result: {NO_ROOM}"),
             Ok(told) => bail!("{told}"),
             Err(_) => {
                 let console = fs::read(self.folder.join(CONSOLE)).unwrap_or_default();
@@ -176,7 +179,8 @@ fn last_words(console: &str) -> String {
 
 /// A folder for the memory of a running guest.
 fn memory() -> Result<Scratch> {
-    Scratch::create(&if Path::new(MEMORY).is_dir() { MEMORY.into() } else { std::env::temp_dir() })
+    let place = if Path::new(MEMORY).is_dir() { MEMORY.into() } else { std::env::temp_dir() };
+    Scratch::create(&place).map_err(|error| room::explained(error, &place))
 }
 
 #[cfg(test)]

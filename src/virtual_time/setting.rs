@@ -86,8 +86,7 @@ impl<'a> GuestSetting<'a> {
         for (module, parameters) in &self.modules {
             let file = format!("{}.ko", module.name);
             // A copy, because the guest can write to the folder.
-            fs::copy(&module.file, folder.join(&file))
-                .with_context(|| format!("copy \"{}\"", module.file.display()))?;
+            fs::copy(&module.file, folder.join(&file)).with_context(|| format!("copy a module to \"{file}\""))?;
             job.modules.push(ModuleLoad { file, parameters: (*parameters).to_owned() });
         }
         for (number, (node, to, bytes)) in self.requests.iter().enumerate() {

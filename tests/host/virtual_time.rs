@@ -5,7 +5,7 @@ use std::env;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -148,6 +148,33 @@ fn flow_over_a_path_that_is_cut_counts_what_arrived_before() {
         let pkts = flow["delivered_pkts"].as_u64().unwrap();
         assert!((2900..3400).contains(&pkts), "{change}: {flow}");
     }
+}
+
+/// The reason was once empty, and the advice was `--jobs 1`.
+#[test]
+fn full_disk_is_named_at_every_stage_and_finished_runs_stay() {
+    needs!(guest, root);
+    const STEPS: &str = "mount -t tmpfs -o size=$1 none $2 && cd $2 && {\n\
+                         $3 run $4 --out out --engine virtual --jobs 1; code=$?; cat out/runs/*/run.json; exit $code; }";
+    let bench = Bench::new(&scenario("reno", "1%"));
+    let on_a_disk = |size: &str, code: i32| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", STEPS, "sh", size]).arg(bench.folder.path());
+        let scenario = env::temp_dir().join(format!("full-{}-{size}.toml", std::process::id()));
+        fs::copy(bench.out("x.toml"), &scenario).unwrap();
+        let said = check(code, command.arg(tccc().get_program()).arg(&scenario));
+        fs::remove_file(scenario).unwrap();
+        (said.stderr(), said.stdout())
+    };
+    // For the plan, for the modules, for the results of the first run, and for those of the second.
+    for (size, done) in [("4k", 0), ("40k", 0), ("160k", 0), ("205k", 1)] {
+        let (said, records) = on_a_disk(size, 4);
+        assert!(said.contains("the disk of \"out\" is full: ") && said.contains("hint: make room"), "{size}: {said}");
+        assert_eq!(records.matches("\"status\": \"done\"").count(), done, "{size}: {records}");
+        let named = records.matches("\"why\": \"the disk of \\\"out\\\" is full: ").count();
+        assert_eq!(named, records.matches("\"status\": \"failed\"").count(), "{size}: {records}");
+    }
+    on_a_disk("9m", 0);
 }
 
 /// The guest's memory once had a random size, and with it the largest buffers.

@@ -81,7 +81,12 @@ impl Args {
 
     fn put(&self, text: &str) -> Result<()> {
         let Some(file) = &self.out else { return Ok(results().write_all(text.as_bytes())?) };
-        fs::write(file, text).map_err(|error| unwritable(file, error))?;
+        fs::write(file, text).map_err(|error| {
+            if file.is_file() && error.kind() == ErrorKind::StorageFull {
+                let _ = fs::remove_file(file); // a part of a report would look whole
+            }
+            unwritable(file, error)
+        })?;
         note(&format!("report written to {} ({})", file.display(), self.format()));
         Ok(())
     }
@@ -110,8 +115,13 @@ fn unwritable(file: &Path, error: io::Error) -> anyhow::Error {
         ErrorKind::NotFound => ("there is no such directory".to_owned(), Failure::usage),
         ErrorKind::NotADirectory => ("a part of the path is not a directory".to_owned(), Failure::usage),
         ErrorKind::IsADirectory => ("it is a directory".to_owned(), Failure::usage),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ("its disk is full".to_owned(), Failure::unmet),
         _ => (reason(&error), Failure::failed),
     };
     let what = format!("cannot write the report \"{}\": {why}", file.display());
-    refuse(what).hint("name a file in a directory that exists and can be written").into()
+    let hint = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room, or name a file on another disk",
+        _ => "name a file in a directory that exists and can be written",
+    };
+    refuse(what).hint(hint).into()
 }

@@ -26,6 +26,7 @@ use crate::cli::effect::Effect;
 use crate::cli::output::{OutputFormat, note, results, warn};
 use crate::lab::machine;
 use crate::lab::part::Part;
+use crate::lab::room;
 use crate::model::run::{Engine, PlanBlock};
 use crate::policy::change;
 
@@ -74,7 +75,8 @@ fn run_block(number: usize, planned: Vec<Planned>, args: &Args) -> Result<()> {
         return Ok(());
     };
     carry_out(planned, &part, Some(&publication.scratch()), args)?;
-    writeln!(results(), "published: {}", publication.publish(runs)?.display())?;
+    let published = publication.publish(runs).map_err(|error| room::explained(error, folder))?;
+    writeln!(results(), "published: {}", published.display())?;
     Ok(())
 }
 

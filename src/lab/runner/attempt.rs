@@ -20,6 +20,7 @@ use crate::lab::follow::{Followed, Follower};
 use crate::lab::measure::{Time, flow_record};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::results::{OpenResultDir, RunFolder};
+use crate::lab::room;
 use crate::lab::traffic::FlowProcesses;
 use crate::lab::traffic::ends::{Bed, FlowEnds};
 use crate::lab::traffic::report::TrafficReport;
@@ -66,18 +67,35 @@ impl SharedLab<'_> {
     /// Errors: the result directory cannot be written; the run was interrupted.
     pub fn attempt(&self, one: &Try<'_>, sent: &dyn Fn()) -> Result<RunRecord> {
         let started = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        let folder = self.results.begin(&format!("{}-{}", one.run.id, one.tried))?;
+        let place = self.results.path();
+        let begin = || self.results.begin(&format!("{}-{}", one.run.id, one.tried));
+        let folder = begin().map_err(|error| room::explained(error, place))?;
         let blank = RunRecord { late_attempts: one.late, ..self.plan.record(one.run, started) };
-        let (mut record, events) = match self.measure(one.run, blank.clone(), &folder, sent) {
-            Err(_) if self.stop.load(Ordering::Relaxed) => bail!("interrupted"),
-            Err(error) => {
-                (RunRecord { status: RunStatus::Failed, why: Some(format!("{error:#}")), ..blank }, Vec::new())
-            }
-            Ok(measured) => measured,
+        let id = |status| self.results.id_of(one.run, status);
+        let failed = |error: &anyhow::Error| {
+            let (status, why) = (RunStatus::Failed, Some(format!("{error:#}")));
+            RunRecord { id: id(status), status, why, ..blank.clone() }
         };
-        record.id = self.results.id_of(one.run, record.status);
-        folder.finish(&record, &events)?;
-        Ok(record)
+        let error = match self.measure(one.run, blank.clone(), &folder, sent) {
+            Err(_) if self.stop.load(Ordering::Relaxed) => bail!("interrupted"),
+            Err(error) => match room::suspected(error, place) {
+                full if room::is_full(&full) => full,
+                other => {
+                    let record = failed(&other);
+                    return folder.finish(&record, &[]).map(|()| record);
+                }
+            },
+            Ok((record, events)) => {
+                let record = RunRecord { id: id(record.status), ..record };
+                match folder.finish(&record, &events) {
+                    Ok(()) => return Ok(record),
+                    Err(error) => room::explained(error, place),
+                }
+            }
+        };
+        // The folder of the attempt is gone, which may leave room for the reason.
+        let _ = begin().and_then(|folder| folder.finish(&failed(&error), &[]));
+        Err(error)
     }
 
     /// Completes the record `blank`; also returns the events.

@@ -166,6 +166,8 @@ impl<'a> Queue<'a> {
             return Ok(()); // it was interrupted
         }
         let id = one.run.id.clone();
+        // An error, such as a full disk, ends the other runs too.
+        let result = result.inspect_err(|_| lab.stop.store(true, Ordering::Relaxed));
         let attempt = result.with_context(|| format!("perform the run {id}"))?;
         let Some(why) = attempt.why.clone() else {
             self.outcome.finished += 1;

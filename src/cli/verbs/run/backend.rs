@@ -17,8 +17,8 @@ use crate::emulate::{LinkDriver, Network};
 use crate::kernel::probe::has_netem;
 use crate::lab::cost::Jobs;
 use crate::lab::part::Part;
-use crate::lab::runner;
 use crate::lab::work::{Work, WorkOutcome};
+use crate::lab::{room, runner};
 use crate::model::run::Engine;
 use crate::report;
 use crate::virtual_time::guest::Guest;
@@ -108,7 +108,7 @@ impl Call<'_> {
             Backend::Ns2 => ns2::run(&work, &mut tell),
         };
         display.end();
-        let outcome = outcome?;
+        let outcome = outcome.map_err(|error| room::explained(error, out))?;
         self.file.iter().for_each(|file| file.end(&outcome));
         for notice in &outcome.notices {
             display.say(&format!("tccc: warning: {notice}"));

@@ -9,8 +9,8 @@ use crate::lab::work::WorkOutcome;
 pub struct Ending {
     /// Runs that could not be measured.
     unmeasured: Vec<String>,
-    /// Whether one of these failed; the others were late in every attempt.
-    has_failed: bool,
+    /// The first of these that failed, with the reason; the others were late in every attempt.
+    first_failed: Option<(String, String)>,
     /// Scenarios with a path that is not as requested, each with the reason.
     outside: Vec<(String, Failure)>,
     /// Scenarios that failed, or whose requirements this host lacks, each with the reason.
@@ -22,7 +22,7 @@ impl Ending {
     pub fn take(&mut self, name: &str, result: Result<WorkOutcome>, stopped: bool) -> Result<()> {
         match result {
             Ok(outcome) => {
-                self.has_failed |= !outcome.failed.is_empty();
+                self.first_failed = self.first_failed.take().or_else(|| outcome.failed.first().cloned());
                 self.unmeasured.extend(outcome.late);
                 self.unmeasured.extend(outcome.failed.into_iter().map(|(id, _)| id));
                 self.outside.extend(outcome.outside.map(|failure| (name.to_owned(), failure)));
@@ -68,8 +68,11 @@ impl Ending {
         }
         if !self.unmeasured.is_empty() {
             let what = format!("{} runs could not be measured: {}", self.unmeasured.len(), self.unmeasured.join(", "));
-            let failure = if self.has_failed { Failure::failed(what) } else { Failure::again(what) };
-            return Some(failure.hint("run again with the same `--out` and `--jobs 1`"));
+            return Some(match &self.first_failed {
+                Some((id, why)) => Failure::failed(format!("{what}; {id}: {why}"))
+                    .hint("run again with the same `--out`: what is finished stays"),
+                None => Failure::again(what).hint("run again with the same `--out` and `--jobs 1`"),
+            });
         }
         let (_, first) = self.outside.first()?;
         if scenarios == 1 {
@@ -114,7 +117,7 @@ mod tests {
             (Ok(WorkOutcome::default()), FailureKind::Outside, "1 of 2 scenarios need a path that this host"),
             (error(Failure::outside("as well")), FailureKind::Outside, "2 of 3 scenarios need a path that this host"),
             (late(), FailureKind::Again, "1 runs could not be measured: c-r1"),
-            (Ok(failed), FailureKind::Failed, "2 runs could not be measured: c-r1, c-r2"),
+            (Ok(failed), FailureKind::Failed, "2 runs could not be measured: c-r1, c-r2; c-r2: iperf3 ended"),
             (full(), FailureKind::Failed, "1 of 6 scenarios failed: s6: disk full"),
         ]);
         let lacking = "s1: set the conditions: no struct_ops links";
