@@ -130,6 +130,52 @@ fn plain_mininet_script_sends_with_an_algorithm_of_tccc() {
     }
 }
 
+/// Makes a link in a thread, and tries parameters that the class cannot honour.
+const LINKS_OF_A_SCRIPT: &str = r#"
+import subprocess, threading
+from mininet.node import Node
+from tccc_link import TcccLink
+h1, h2, links = Node("h1"), Node("h2"), []
+maker = threading.Thread(target=lambda: links.append(TcccLink(h1, h2, bw=10, delay="1ms")))
+maker.start()
+maker.join()
+try:
+    print("ended", links[0].process.wait(timeout=1))
+except subprocess.TimeoutExpired:
+    print("alive", "h1-eth0" in h1.cmd("ip -br link"))
+def refused(act, **given):
+    try:
+        act(**given)
+        print("accepted", given)
+    except TypeError as error:
+        print(error)
+refused(links[0].intf1.config, bw=1)
+for given in (dict(bw=10, enable_ecn=True), dict(dealy="5ms"), dict(params1=dict(bw=3)), dict(delay=5)):
+    refused(lambda **given: TcccLink(h1, h2, **given), **given)
+links[0].delete(), h1.terminate(), h2.terminate()
+"#;
+
+/// The link ended with the thread that made it. A misspelt `delay` and other parameters did nothing.
+#[test]
+fn link_of_a_mininet_script_lives_as_long_as_it_and_refuses_what_it_cannot_do() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/mininet");
+    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs, tun, mininet);
+    let mut python = Command::new("/usr/bin/python3");
+    python.args(["-c", LINKS_OF_A_SCRIPT]).env("PYTHONPATH", folder).env("TCCC", TCCC);
+    let said = stdout(&check(0, &mut python));
+    let expected = [
+        "alive True",
+        "an interface of TcccLink cannot set \"bw\": it has ifconfig, ip, mac, up",
+        "TcccLink cannot set \"enable_ecn\": it has addr1, ",
+        "TcccLink cannot set \"dealy\": it has addr1, ",
+        "params1 of TcccLink cannot set \"bw\": it has ifconfig, ip, up",
+        "TcccLink: delay = 5: expected a time with its unit, such as \"5ms\"",
+    ];
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{said}");
+    assert!(lines.iter().zip(expected).all(|(line, begin)| line.starts_with(begin)), "{said}");
+}
+
 fn numbers(row: &str) -> Vec<f64> {
     row.split_whitespace().map(|word| word.trim_end_matches('%').parse().unwrap()).collect()
 }
