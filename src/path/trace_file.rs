@@ -20,7 +20,7 @@ pub fn read(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| refuse("it is not text".into()))
 }
 
-/// Reads one number per line. Skips blank lines and lines that begin with `#`.
+/// Reads one number per line. Skips a byte order mark, blank lines, and lines that begin with `#`.
 ///
 /// Errors: the first line that is not a number in the range, or whose number is not `in_order` after the one before it,
 /// with `order` as what is expected; more than [`NUMBERS_MAX`] numbers.
@@ -30,7 +30,7 @@ pub fn numbers(
     (in_order, order): (fn(&u64, &u64) -> bool, &str),
 ) -> Result<Vec<u64>, String> {
     let mut numbers: Vec<u64> = Vec::new();
-    for (line, written) in (1..).zip(text.lines()) {
+    for (line, written) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
         let written = written.trim();
         if written.is_empty() || written.starts_with('#') {
             continue;
@@ -67,6 +67,7 @@ mod tests {
     fn numbers_are_read_or_refused_with_their_line() {
         let read = |text: &str| numbers(text, 1..=99, (u64::le, "times in order"));
         assert_eq!(read("# losses\n3\n\n 17 \r\n"), Ok(vec![3, 17]));
+        assert_eq!(read("\u{feff}1\n2\n"), Ok(vec![1, 2]), "as some editors begin a file");
         let refused = |text: &str| read(text).unwrap_err();
         assert_eq!(refused("# times\n3\n\n2"), "line 4: 2 after 3: expected times in order");
         assert_eq!(refused("3\n100"), "line 2: \"100\": expected a whole number from 1 to 99");

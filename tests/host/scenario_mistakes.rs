@@ -112,3 +112,30 @@ fn value_that_no_run_takes_cannot_be_a_label() {
         check(&[(swept, &format!("spare = {values}")), (flow, overridden)], "9: sweep.spare: no cell takes \"$spare\"");
     }
 }
+
+/// A file of another form once got the hint that it had to be beside the scenario, where it was.
+#[test]
+fn trace_of_another_form_is_refused_with_the_form_and_its_limits() {
+    let plan = |code: i32, field: &str, text: &[u8]| {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("x.toml"), GOOD.replacen(field, &format!("{} = \"trace:t.txt\"", &field[..4]), 1))
+            .unwrap();
+        fs::write(place.path().join("t.txt"), text).unwrap();
+        check(code, tccc().args(["run", "x.toml", "--dry-run", "--link", "tunlink"]).current_dir(place.path())).stderr()
+    };
+    let (rate, loss) = ("rate = \"$rate\"", "loss = \"bursts:loss=1%,mean=4\"");
+    let most = "at most 4000000 lines and 16 MiB";
+    let said = plan(2, loss, b"0.5 4.25\n1.0 5.5\n");
+    assert!(said.contains("t.txt: line 1: \"0.5 4.25\": expected a whole number"), "{said}");
+    assert!(said.contains(&format!("hint: each line has one packet number, from 1 and in order; a file has {most}")));
+    let said = plan(2, rate, b"0.5 4.25\n");
+    let form = "hint: each line has one time in milliseconds, at which 1500 bytes leave; a file has";
+    assert!(said.contains(&format!("{form} {most}")), "{said}");
+    assert!(plan(2, rate, &vec![b'\n'; (16 << 20) + 1]).contains(most));
+    plan(0, loss, "\u{feff}1\n2\n".as_bytes());
+    for field in ["link.rate", "link.loss"] {
+        let explained = check(0, tccc().args(["run", "--explain", field])).stdout();
+        let explained = explained.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(explained.contains(most), "{field}: {explained}");
+    }
+}

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use strum::{IntoStaticStr, VariantArray};
 
-use super::link::BESIDE;
 use super::sweep::UsedNames;
 use super::table::{CellReader, Result, ScenarioTable};
 use super::value::{Read, ScenarioValue, Switch, Text};
@@ -213,7 +212,7 @@ impl WrittenFlow<'_> {
         let missing = || self.table.missing("algorithm", "missing, and no variant gives it");
         let value = self.table.get("algorithm").ok_or_else(missing)?;
         if source::is_source(&given) {
-            self.table.reader.files.source(&given).map_err(|why| value.refuse_field(why).or_hint(BESIDE))?;
+            self.table.reader.files.source(&given).map_err(|refused| refused.source(&value))?;
         }
         Ok(given)
     }

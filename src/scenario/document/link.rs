@@ -20,8 +20,9 @@ use crate::written::{Mistake, line_starts};
 /// Longest name of a node, characters: it becomes part of an interface name, which has at most 15.
 const NODE_NAME_LENGTH: usize = 8;
 
-/// The hint when a file is refused.
-pub(super) const BESIDE: &str = "a scenario's files are in its own folder, or below it";
+/// A line of the files that a link names.
+const TRACE_LINE: &str = "one time in milliseconds, at which 1500 bytes leave";
+const LOSS_LINE: &str = "one packet number, from 1 and in order";
 
 pub(super) struct WrittenLink<'t> {
     pub(super) ends: [String; 2],
@@ -191,7 +192,7 @@ impl Read for LossModel {
             LossText::Model(model) => Ok(model),
             LossText::File(name) => {
                 let losses = value.reader.files.losses(&name).map(LossModel::Positions);
-                losses.map_err(|why| value.refuse(why).or_hint(BESIDE))
+                losses.map_err(|refused| refused.numbers(value, LOSS_LINE))
             }
         }
     }
@@ -201,9 +202,9 @@ impl Read for LossModel {
 impl Read for (BitsPerSec, Option<RateTrace>) {
     fn read(value: &ScenarioValue<'_>) -> Result<Self> {
         let text = value.parsed(RateText::from_str)?;
-        value.reader.files.rate(&text).map_err(|why| match text {
-            RateText::File(_) => value.refuse(why).or_hint(BESIDE),
-            _ => value.refuse(why),
+        value.reader.files.rate(&text).map_err(|refused| match text {
+            RateText::File(_) => refused.numbers(value, TRACE_LINE),
+            _ => value.refuse(refused.why),
         })
     }
 }

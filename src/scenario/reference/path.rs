@@ -20,8 +20,8 @@ sections! {
         /// `ends`.
         /// Example: ends = ["s", "r"]
         ends: Is("two nodes"), Needed;
-        /// Rate at which packets leave the queue, including IP headers: a number or a trace. Netem does not support
-        /// traces.
+        /// Rate at which packets leave the queue, including IP headers: a number or a trace. A trace file has at most
+        /// 4000000 lines and 16 MiB, and repeats after its end. Netem does not support traces.
         /// Example: rate = "20mbit"
         /// Example: rate = "trace:lte.trace" # a file beside the scenario: times in ms, each of 1500 bytes
         /// Example: rate = "cellular:mean=10mbit,seed=7,length=60s" # a synthetic trace
@@ -45,7 +45,8 @@ sections! {
         /// Example: queue_low = "20pkts"
         queue_low: Is("pkts"), Means("all packets alike");
         /// Packet loss before the queue: an independent probability, or a model. It applies to the first direction
-        /// only; `reverse` sets it for the way back. Netem supports probabilities, `gilbert` and `bursts`.
+        /// only; `reverse` sets it for the way back. A file of packet numbers has at most 4000000 lines and 16 MiB.
+        /// Netem supports probabilities, `gilbert` and `bursts`.
         /// Example: loss = "1%"
         /// Example: loss = "gilbert:p=1%,r=25%,1-h=100%,1-k=0%" # two states with tc-netem's names
         /// Example: loss = "bursts:loss=1%,mean=4" # this share of all packets, in bursts of this mean length
