@@ -14,6 +14,16 @@ use crate::report::{self, Loaded, ReportFormat};
 mod incident;
 mod recording;
 
+/// The format of a file by its extension.
+const EXTENSIONS: [(&str, ReportFormat); 6] = [
+    ("html", ReportFormat::Html),
+    ("htm", ReportFormat::Html),
+    ("md", ReportFormat::Markdown),
+    ("csv", ReportFormat::Csv),
+    ("json", ReportFormat::Json),
+    ("txt", ReportFormat::Text),
+];
+
 /// Compute tables and plots from recorded runs
 ///
 /// Reads what `tccc run` recorded, and shows published beside measured values. Runs nothing and needs no root. Shards
@@ -44,20 +54,21 @@ pub struct Args {
 }
 
 impl Args {
-    /// Errors: as [`report::load_all`]; the file cannot be written; with `--check`, a measurement outside its expected range
+    /// Errors: an unknown extension; as [`report::load_all`]; the file cannot be written; with `--check`, a measurement outside its expected range
     /// or missing.
     pub fn run(&self) -> Result<()> {
+        let format = self.format()?;
         if self.are_all("incidents", incident::is_incident)? {
-            return self.put(&incident::render(&self.directories, self.format())?);
+            return self.put(&incident::render(&self.directories, format)?, format);
         }
         if self.are_all("recordings", recording::is_recording)? {
-            return self.put(&recording::render(&self.directories, self.format())?);
+            return self.put(&recording::render(&self.directories, format)?, format);
         }
         let Loaded { reports, left_out } = report::load_all(&self.directories, self.mixed)?;
         for path in &left_out {
             warn(&format!("\"{}\" has no finished run and is left out of the report", path.display()), None);
         }
-        self.put(&report::render_all(&reports, self.format())?)?;
+        self.put(&report::render_all(&reports, format)?, format)?;
         if self.check && !report::can_be_checked(&reports) {
             note("nothing was checked: no scenario has [[published]], [[expected]] or [selection]");
         }
@@ -79,7 +90,7 @@ impl Args {
         }
     }
 
-    fn put(&self, text: &str) -> Result<()> {
+    fn put(&self, text: &str, format: ReportFormat) -> Result<()> {
         let Some(file) = &self.out else { return Ok(results().write_all(text.as_bytes())?) };
         fs::write(file, text).map_err(|error| {
             if file.is_file() && error.kind() == ErrorKind::StorageFull {
@@ -87,18 +98,22 @@ impl Args {
             }
             unwritable(file, error)
         })?;
-        note(&format!("report written to {} ({})", file.display(), self.format()));
+        note(&format!("report written to {} ({format})", file.display()));
         Ok(())
     }
 
-    fn format(&self) -> ReportFormat {
-        let extension = self.out.as_ref().and_then(|file| file.extension()).and_then(|extension| extension.to_str());
-        self.output.unwrap_or(match extension {
-            Some("html" | "htm") => ReportFormat::Html,
-            Some("md") => ReportFormat::Markdown,
-            Some("csv") => ReportFormat::Csv,
-            Some("json") => ReportFormat::Json,
-            _ => ReportFormat::Text,
+    /// Errors: `--out` has an extension of no format, and `--output` gives none.
+    fn format(&self) -> Result<ReportFormat> {
+        let extension =
+            self.out.as_ref().and_then(|file| file.extension()).map(|extension| extension.to_string_lossy());
+        let (None, Some(extension)) = (self.output, extension) else {
+            return Ok(self.output.unwrap_or(ReportFormat::Text));
+        };
+        let known = EXTENSIONS.iter().find(|(name, _)| *name == extension).map(|(_, format)| *format);
+        known.ok_or_else(|| {
+            let names = EXTENSIONS.map(|(name, _)| format!(".{name}")).join(", ");
+            let what = format!("`--out`: no format has the extension \".{extension}\": expected one of {names}");
+            Failure::usage(what).hint("`-o FORMAT` writes a format to a file of any name").into()
         })
     }
 }

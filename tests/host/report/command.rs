@@ -35,6 +35,17 @@ fn check_without_a_target_passes_and_says_that_nothing_was_checked() {
     assert_eq!(report(0, &[path]).stderr(), "");
 }
 
+/// `--out x.pdf` once wrote text.
+#[test]
+fn extension_of_no_format_is_refused_before_anything_is_read() {
+    report(2, &["/none", "--out", "x.pdf"])
+        .stderr_has("no format has the extension \".pdf\": expected one of .html, .htm, .md, .csv, .json")
+        .stderr_has("hint: `-o FORMAT`");
+    let directory = Directory::complete();
+    let file = directory.place().join("x.1");
+    report(0, &[directory.path.to_str().unwrap(), "-o", "csv", "--out", file.to_str().unwrap()]).stderr_has("(csv)");
+}
+
 #[test]
 fn report_that_cannot_be_written_is_refused_with_the_reason() {
     let directory = Directory::complete();
