@@ -116,14 +116,15 @@ fn y_axis(drawn: &[&Drawn<'_>], (title, scale): (String, Scale), log: bool) -> A
     Axis::numbers(title, ends, log, &move |value| number::short(scale.show(value)))
 }
 
-/// Draws a metric without a `[[figure]]`: as lines over the variable with the most numbers, else point by point.
+/// Draws a metric without a `[[figure]]`: as lines over the variable with the most numbers, else point by point. A
+/// single variant is always one line, because only several can be compared at one point.
 pub fn of_metric(report: &Report, metric: &str) -> Figure {
     let cells: Vec<&ReportCell> = report.cells.iter().filter(|cell| cell.metric == metric).collect();
     let drawn: Vec<Drawn<'_>> = cells.iter().map(|cell| Drawn::new(report, cell, Of::Value)).collect();
     let points = points_of(&drawn).len();
     let is_wide = range(&drawn) >= PANEL_RANGE;
     match positions::telling_variable(&cells) {
-        Some((x, log_x)) if !is_wide || points > MOST_PANELS => {
+        Some((x, log_x)) if !is_wide || points > MOST_PANELS || is_alone(&drawn) => {
             let title = title_of(metric).to_owned();
             let y = metric.to_owned();
             let log_y = is_wide && drawn.iter().flat_map(Drawn::values).all(|value| value > 0.0);
@@ -135,6 +136,13 @@ pub fn of_metric(report: &Report, metric: &str) -> Figure {
         }
         _ => over_points(report, metric, &drawn),
     }
+}
+
+/// Whether all numbers are of one variant.
+fn is_alone(drawn: &[Drawn<'_>]) -> bool {
+    let mut series = drawn.iter().filter(|one| one.values().next().is_some()).map(|one| one.series);
+    let first = series.next();
+    series.all(|other| Some(other) == first)
 }
 
 fn what(metric: &str) -> &str {
@@ -172,7 +180,7 @@ fn over_points(report: &Report, metric: &str, drawn: &[Drawn<'_>]) -> Figure {
             shapes: drawn.iter().flat_map(shapes).collect(),
         }
     };
-    let apart = (2..=MOST_PANELS).contains(&points.len()) && range(drawn) >= PANEL_RANGE;
+    let apart = (2..=MOST_PANELS).contains(&points.len()) && range(drawn) >= PANEL_RANGE && !is_alone(drawn);
     let charts = if apart {
         points.iter().map(|point| chart(std::slice::from_ref(point))).collect()
     } else {

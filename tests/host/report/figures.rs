@@ -3,7 +3,7 @@
 use tccc::report;
 
 use crate::lab::results::{Directory, SCENARIO};
-use crate::report::{as_json, as_page, as_text, load};
+use crate::report::{as_json, as_page, as_text, before, load};
 
 const LOSSES: [&str; 3] = ["0", "0.1%", "1%"];
 const SHOWN: &str = include_str!("../../fixtures/scenarios/figures.toml");
@@ -61,6 +61,18 @@ fn five_runs_are_resampled_and_say_so() {
     assert_eq!(as_json(&report)["cells"][0]["measured"]["ci95_kind"], "bootstrap");
     let text = as_text(&report);
     assert!(text.contains("seeded bootstrap, expanded percentiles"), "{text}");
+}
+
+/// Six charts of one point each, with axes of their own, once hid how a ratio fell over the sweep.
+#[test]
+fn metric_of_one_variant_is_one_line_however_wide_its_range() {
+    let directory = Directory::of(before(SCENARIO, "[[published]]"));
+    for (index, (loss, pkts)) in LOSSES.into_iter().zip([90_000, 9000, 900]).enumerate() {
+        directory.add_each(&[loss], 1, &[("SACK", pkts)], index as u64);
+    }
+    let page = as_page(&load(&directory));
+    let delivered = page.split("<figcaption><b>delivered:</b>").nth(1).unwrap().split("</figure>").next().unwrap();
+    assert_eq!((delivered.matches("<svg ").count(), delivered.matches("<polyline").count()), (1, 1), "{delivered}");
 }
 
 /// Without `[[figure]]`, a metric is drawn over the variable with the most numbers.
