@@ -32,11 +32,7 @@ pub struct Types {
 impl Types {
     /// Errors: the kernel was built without types (`CONFIG_DEBUG_INFO_BTF`), or /sys is not mounted.
     pub fn of_running_kernel() -> Result<Self> {
-        let bytes = running_kernel().map_err(|error| {
-            Failure::unmet(format!("this kernel provides no type information: {RUNNING_KERNEL}: {}", reason(&error)))
-                .hint("use a kernel built with CONFIG_DEBUG_INFO_BTF, as Debian's are; `tccc doctor` lists what this host lacks")
-        })?;
-        Self::of(bytes)
+        Self::of(running_kernel().map_err(|error| lacking(&error))?)
     }
 
     /// Errors: not BTF, or cut short.
@@ -68,6 +64,20 @@ impl Types {
         let functions = types.of_kind(TypeKind::Function);
         functions.flat_map(|found| names.iter().copied().filter(move |name| found.is_named(name))).collect()
     }
+}
+
+/// Checks that the running kernel provides its types, without reading them.
+///
+/// Errors: it does not (unmet).
+pub fn require() -> Result<(), Failure> {
+    File::open(RUNNING_KERNEL).map(drop).map_err(|error| lacking(&error))
+}
+
+fn lacking(error: &io::Error) -> Failure {
+    let what = format!("this kernel provides no type information: {RUNNING_KERNEL}: {}", reason(error));
+    Failure::unmet(what).hint(
+        "use a kernel built with CONFIG_DEBUG_INFO_BTF, as Debian's are; `tccc doctor` lists what this host lacks",
+    )
 }
 
 /// Maps the file, which kernels since 6.16 allow. Mapping avoids a copy page by page.

@@ -1,11 +1,12 @@
 //! Settings under `/proc/sys/net` of one network namespace.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 
 /// Sets network settings of a namespace, with names such as `net.ipv4.tcp_sack`. Returns those that this kernel lacks.
@@ -17,7 +18,7 @@ pub fn set_all(netns: &Netns, settings: &[(&str, &str)]) -> Result<Vec<String>> 
         for (name, value) in settings {
             match fs::write(path_of(name)?, value) {
                 Err(error) if error.kind() == ErrorKind::NotFound => lacking.push((*name).to_owned()),
-                other => other.with_context(|| format!("set {name} = {value} in a network namespace"))?,
+                other => other.map_err(|error| refused(name, value, error))?,
             }
         }
         Ok(lacking)
@@ -38,7 +39,17 @@ pub fn read(netns: &Netns, name: &str) -> Result<Option<String>> {
 /// Errors: a name outside `net.`; the kernel refuses the value; not permitted.
 pub fn write(netns: &Netns, name: &str, value: &str) -> Result<()> {
     let path = path_of(name)?;
-    netns.run(|| fs::write(&path, value).with_context(|| format!("set {name} = {value} in a network namespace")))
+    netns.run(|| fs::write(&path, value).map_err(|error| refused(name, value, error)))
+}
+
+/// A container may mount `/proc/sys` read-only, although the process may change its own network namespace.
+fn refused(name: &str, value: &str, error: io::Error) -> anyhow::Error {
+    let what = format!("set {name} = {value} in a network namespace");
+    if error.kind() != ErrorKind::ReadOnlyFilesystem {
+        return anyhow::Error::from(error).context(what);
+    }
+    let failure = Failure::unmet(format!("cannot {what}: /proc/sys is mounted read-only"));
+    failure.hint("run it outside this container, or remount it: `mount -o remount,rw /proc/sys`").into()
 }
 
 fn path_of(name: &str) -> Result<PathBuf> {

@@ -49,7 +49,7 @@ fn full(place: &Path, why: &str) -> Failure {
 mod tests {
     use std::io;
 
-    use anyhow::{Context, anyhow};
+    use anyhow::anyhow;
 
     use super::*;
 

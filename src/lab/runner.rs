@@ -17,7 +17,7 @@ use self::queue::Queue;
 use self::together::Together;
 use crate::emulate::Network;
 use crate::kernel::cgroup::{self, RunCgroup};
-use crate::kernel::privilege;
+use crate::kernel::{btf, privilege};
 use crate::lab::algorithms::PreparedAlgorithms;
 use crate::lab::calibrate;
 use crate::lab::conditions::SocketConditions;
@@ -53,11 +53,12 @@ pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, j
 
 /// Checks the host for the needs of every experiment; returns the version of iperf3.
 ///
-/// Errors: iperf3, a capability or cgroup v2 is missing.
+/// Errors: iperf3, a capability, the kernel's type information or cgroup v2 is missing.
 pub(crate) fn check_host() -> Result<String> {
     let iperf3 = iperf3_version()?;
     privilege::require("run experiments", &privilege::FOR_EXPERIMENT)
         .map_err(|lack| lack.hint("run it as root, or with `--engine virtual`, which needs no rights"))?;
+    btf::require()?;
     cgroup::mount_point()?;
     Ok(iperf3)
 }

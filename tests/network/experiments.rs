@@ -254,3 +254,19 @@ fn path_that_misses_its_configuration_stops_the_experiment_with_the_measurement(
     let host = fs::read_to_string(out.join("host.json")).unwrap();
     assert!(host.contains("\"within\": false"), "the measurement is recorded: {host}");
 }
+
+/// Both once ended with 1, so that a cluster did not try another node.
+#[test]
+fn host_without_types_or_settings_is_one_that_lacks_a_requirement() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let _host = HostSnapshot::take(&["tccc_ss"]);
+    let without = |steps: &str, expected: &str| {
+        let (_place, file, out) = place();
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &format!("{steps} && exec \"$0\" run \"$1\" --out \"$2\"")]);
+        check(4, command.arg(tccc().get_program()).arg(file).arg(out)).stderr_has(expected).stderr_has("\n  hint: ");
+    };
+    without("mount -t tmpfs none /sys/kernel/btf", "this kernel provides no type information: /sys/kernel/btf/vmlinux");
+    let read_only = "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys";
+    without(read_only, "in a network namespace: /proc/sys is mounted read-only");
+}
