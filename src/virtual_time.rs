@@ -23,6 +23,7 @@ mod setting;
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -30,8 +31,8 @@ use anyhow::{Context, Result, bail, ensure};
 use self::algorithms::Modules;
 use self::guest::Guest;
 use self::image::Image;
-use self::modules::Workshop;
-use self::process::{CONSOLE, Launch};
+use self::modules::{AlgorithmSource, Workshop};
+use self::process::{CONSOLE, Crashed, Launch};
 use self::setting::{GuestResults, GuestSetting};
 use crate::lab::cost::{self, Jobs};
 use crate::lab::plan::{Plan, PlannedRun};
@@ -40,6 +41,7 @@ use crate::lab::results::{Finished, OpenResultDir};
 use crate::lab::room;
 use crate::lab::work::{Forecast, OpenedWork, Progress, Work, WorkOutcome};
 use crate::model::run::{HostRecord, RunRecord, RunStatus};
+use crate::scenario::algorithm::source;
 use crate::scenario::{Cell, Scenario};
 
 /// Name of the guest's module with links, traffic and tracer, in the record of tools.
@@ -63,6 +65,14 @@ pub fn is_caged() -> bool {
 /// Errors: the first field that virtual time does not support, with its place.
 pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
     cells.into_iter().try_for_each(|cell| limits::check(scenario, cell))
+}
+
+/// Compiles an algorithm's file for the guest, as a run would, and keeps the module.
+///
+/// Errors: guest or compiler are missing (unmet); the compiler refuses the file (usage).
+pub(crate) fn compile(id: &str, file: &str, text: &str) -> Result<()> {
+    let (guest, never) = (Guest::find()?, AtomicBool::new(false));
+    Workshop::open(&guest, &never)?.algorithm(id, AlgorithmSource { file, text }).map(drop)
 }
 
 /// Forecasts the unfinished runs of a part, like [`crate::lab::runner::forecast`] for the kernel.
@@ -170,12 +180,26 @@ impl Laboratory<'_> {
             memory_mb: setting.memory_mb,
             limit: expected(&self.plan.cells[run.cell]) * PATIENCE.0 + PATIENCE.1,
         };
-        launch.run(is_stopped)?;
+        let ran = launch.run(is_stopped);
+        let cell = &self.plan.cells[run.cell];
+        ran.map_err(|error| if error.is::<Crashed>() { error.context(suspects(cell)) } else { error })?;
         setting.read(shared)
     }
 
     fn record(&self, run: &PlannedRun, status: RunStatus) -> RunRecord {
         RunRecord { id: self.results.id_of(run, status), status, ..self.plan.record(run, STARTED.to_owned()) }
+    }
+}
+
+/// The algorithms that may have crashed a guest: users' files, or else all that ran.
+fn suspects(cell: &Cell) -> String {
+    let mut all: Vec<&str> = cell.flows.iter().filter(|flow| flow.is_tcp()).map(|flow| &*flow.algorithm).collect();
+    all.sort_unstable();
+    all.dedup();
+    let files: Vec<&str> = all.iter().copied().filter(|name| source::is_source(name)).collect();
+    match files.first() {
+        Some(file) => format!("run \"{}\" (`tccc check {file}` finds such faults)", files.join("\", \"")),
+        None => format!("run {}", all.join(", ")),
     }
 }
 

@@ -14,15 +14,23 @@ use super::ring::property::Property;
 /// No property takes as long as this, seconds.
 const CPU_SECONDS: u64 = 30;
 
+/// A property that does not hold.
+pub struct Broken {
+    pub why: String,
+    /// The algorithm did not end.
+    pub hangs: bool,
+}
+
 /// Checks a property of a native library in the process that `ring` starts. `object` comes from the same file.
 ///
-/// Returns the reason if the property does not hold.
+/// Returns the fault if the property does not hold.
 ///
 /// Errors: the process cannot be started.
-pub fn check(library: &Path, object: &Path, property: Property, mut ring: Command) -> Result<Option<String>> {
+pub fn check(library: &Path, object: &Path, property: Property, mut ring: Command) -> Result<Option<Broken>> {
     let output = ring.arg(library).arg(object).arg(property.name()).output();
     let output = output.context("start a process for the native build")?;
-    Ok((!output.status.success()).then(|| reason(&output)))
+    let hangs = output.status.signal() == Some(Signal::SIGXCPU as i32);
+    Ok((!output.status.success()).then(|| Broken { why: reason(&output), hangs }))
 }
 
 /// Limits the processor time of this process, in case the algorithm never returns.

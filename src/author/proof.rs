@@ -49,7 +49,8 @@ pub fn prove(subject: &Subject) -> Result<Proof> {
         proof.findings.push(format!("frama-c gave no answer:\n{tail}"));
         return Ok(proof);
     }
-    proof.read_properties(&properties);
+    let source = std::fs::read_to_string(&subject.source).context("read the algorithm")?;
+    proof.read_properties(&properties, |text| users_fault(&source, text).map(|fault| format!("{}{fault}", subject.id)));
     proof.read_warnings(&log);
     proof.read_coverage(&log, &excuses(subject)?);
     Ok(proof)
@@ -72,7 +73,7 @@ fn frama_c(subject: &Subject, folder: &Path, table: &Path) -> Command {
 
 impl Proof {
     /// Each row is a property: directory, file, line, function, kind, status, text.
-    fn read_properties(&mut self, table: &str) {
+    fn read_properties(&mut self, table: &str, users_fault: impl Fn(&str) -> Option<String>) {
         for row in table.lines().skip(1) {
             let columns: Vec<&str> = row.split('\t').collect();
             let [directory, file, line, function, kind, status, text] = columns[..] else {
@@ -88,7 +89,9 @@ impl Proof {
             self.proved += usize::from(is_assert && is_proved);
             if !is_proved {
                 self.alarms += usize::from(!is_assert);
-                self.findings.push(format!("{file}:{line}: {function}: {kind}: {text}: {}", status.to_lowercase()));
+                let finding = format!("{file}:{line}: {function}: {kind}: {text}: {}", status.to_lowercase());
+                let own = users_fault(text).filter(|_| is_assert);
+                self.findings.push(own.map_or_else(|| finding.clone(), |fault| format!("{fault} ({finding})")));
             }
         }
     }
@@ -120,6 +123,34 @@ impl Proof {
             }
         }
     }
+}
+
+/// What an assert of `prove.c` says about an algorithm's file: the line, the callback that is at fault, and the fault.
+///
+/// None: another assert.
+fn users_fault(source: &str, text: &str) -> Option<String> {
+    let (callback, fault) = [
+        ("2 ≤ window ≤ ", ("ssthresh", "may return a threshold outside 2..0x7fffffff; `ssthresh_of()` bounds it")),
+        ("1 ≤ window", ("undo_cwnd", "may return a window of 0")),
+        ("snd_cwnd ≥ 1", ("", "a callback may set a window of 0")),
+        ("snd_ssthresh ≥ 2", ("", "a callback may set a threshold below 2; `ssthresh_of()` bounds it")),
+    ]
+    .into_iter()
+    .find_map(|(words, fault)| text.contains(words).then_some(fault))?;
+    let function = defined(source, callback).map(|(line, name)| format!("{line}: {name} "));
+    Some(format!(".bpf.c:{}{fault}", function.unwrap_or_else(|| " ".to_owned())))
+}
+
+/// The function that the ops table has for a callback, and the line of its definition, or else of the table's entry.
+fn defined<'s>(source: &'s str, callback: &str) -> Option<(usize, &'s str)> {
+    let lines = || (1..).zip(source.lines());
+    let entry = format!(".{callback} ");
+    let (listed, value) = lines().find_map(|(at, line)| Some((at, line.trim().strip_prefix(&entry)?)))?;
+    let value = value.trim_start_matches(['=', ' ']).trim_start_matches("(void *)");
+    let name = value.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().filter(|name| !name.is_empty())?;
+    let defines = |line: &str| line.contains(&format!(" {name},")) || line.contains(&format!(" {name}("));
+    let definition = lines().find(|(_, line)| defines(line) && !line.starts_with(char::is_whitespace));
+    Some((definition.map_or(listed, |(at, _)| at), name))
 }
 
 fn is_shim(function: &str) -> bool {
@@ -162,4 +193,27 @@ fn excuse(line: &str) -> Option<(String, usize)> {
     let (function, reason) = rest.split_once(": ")?;
     let count = count.rsplit(' ').next()?.parse().ok()?;
     (reason.len() > 10).then(|| (function.to_owned(), count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The message named only `prove.c`, which users do not have.
+    #[test]
+    fn assert_that_fails_names_the_users_function_and_line() {
+        let source = "CC_OP(u32, my_ssthresh, struct sock *sk)\n{\n}\n\nstruct tcp_congestion_ops my = {\n\
+                      \t.ssthresh = (void *)my_ssthresh,\n\t.undo_cwnd = (void *)tcp_reno_undo_cwnd,\n};\n";
+        let fault = |text: &str| users_fault(source, text);
+        let threshold = ".bpf.c:1: my_ssthresh may return a threshold outside 2..0x7fffffff; `ssthresh_of()` bounds it";
+        assert_eq!(fault("2 \u{2264} window \u{2264} 0x7fffffff").as_deref(), Some(threshold));
+        assert_eq!(
+            fault("1 \u{2264} window").as_deref(),
+            Some(".bpf.c:7: tcp_reno_undo_cwnd may return a window of 0"),
+            "a function of the kernel is shown in the ops table"
+        );
+        let window = fault("host->tp.snd_cwnd \u{2265} 1");
+        assert_eq!(window.as_deref(), Some(".bpf.c: a callback may set a window of 0"));
+        assert_eq!(fault("something else"), None);
+    }
 }

@@ -54,6 +54,8 @@ pub enum CheckGroup {
     Fuzzer,
     /// Frama-C
     Proof,
+    /// The module for the guest of virtual time
+    VirtualTime,
 }
 
 pub struct Inspection<'a> {
@@ -65,6 +67,8 @@ pub struct Inspection<'a> {
     pub fuzz: Duration,
     /// Prepares a process of this program that checks one property.
     pub ring: fn() -> Result<Command>,
+    /// Compiles a file for the guest of virtual time, from the algorithm's name, the file's name and its text.
+    pub module: fn(&str, &str, &str) -> Result<()>,
     /// Called with each check as it ends.
     pub tell: &'a mut dyn FnMut(&Check),
 }
@@ -80,6 +84,10 @@ enum Findings {
 
 const SOUND: Findings = Findings::Faults(Vec::new());
 
+/// Name of the check of [`CheckGroup::VirtualTime`].
+const MODULE: &str = "virtual time";
+const HANGS: &str = "not checked: the algorithm did not end in the check before";
+
 impl Inspection<'_> {
     /// Runs every check; returns the algorithm's name and the checks.
     ///
@@ -91,7 +99,8 @@ impl Inspection<'_> {
             self.check_object(&algorithm, None, &mut checks);
             let why = "needs the source, FILE.bpf.c: this is an object";
             let properties = Property::ALL.map(|property| (CheckGroup::Properties, property.name()));
-            let others = [(CheckGroup::Fuzzer, "fuzzer"), (CheckGroup::Proof, "proof")];
+            let others =
+                [(CheckGroup::VirtualTime, MODULE), (CheckGroup::Fuzzer, "fuzzer"), (CheckGroup::Proof, "proof")];
             for (group, name) in properties.into_iter().chain(others) {
                 self.add_of(group, &mut checks, name, || Err(Failure::unmet(why).into()));
             }
@@ -118,11 +127,18 @@ impl Inspection<'_> {
             }
         };
         self.check_object(&algorithm, Some(&text), &mut checks);
+        let module = || (self.module)(&algorithm.id, &self.file_name(), &text);
+        let compiled = self.wants(CheckGroup::VirtualTime).then(module);
+        self.add_of(CheckGroup::VirtualTime, &mut checks, MODULE, || compiled.map_or(Ok(SOUND), guest_module));
+        let mut hangs = false;
         if self.wants(CheckGroup::Properties) {
-            self.check_native(&bench, &source, &object, &mut checks);
+            hangs = self.check_native(&bench, &source, &object, &mut checks);
         }
         let (subject, seconds) = (Subject::new(&source, &algorithm, &bench), self.fuzz.as_secs() as u32);
-        self.add_of(CheckGroup::Fuzzer, &mut checks, "fuzzer", || fuzz(&subject, seconds));
+        self.add_of(CheckGroup::Fuzzer, &mut checks, "fuzzer", || match hangs {
+            true => Err(Failure::unmet(HANGS).into()),
+            false => fuzz(&subject, seconds),
+        });
         self.add_of(CheckGroup::Proof, &mut checks, "proof", || prove(&subject));
         Ok((algorithm.id, checks))
     }
@@ -131,10 +147,13 @@ impl Inspection<'_> {
         self.only.is_empty() || self.only.contains(&group)
     }
 
+    fn file_name(&self) -> String {
+        self.file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// The algorithm's name according to the file name.
     fn stem(&self) -> String {
-        let name = self.file.file_name().unwrap_or_default().to_string_lossy();
-        name.trim_end_matches(SOURCE_ENDING).to_owned()
+        self.file_name().trim_end_matches(SOURCE_ENDING).to_owned()
     }
 
     fn add_of(&mut self, group: CheckGroup, checks: &mut Vec<Check>, name: &str, check: impl FnOnce() -> CheckResult) {
@@ -167,22 +186,32 @@ impl Inspection<'_> {
         self.add_of(CheckGroup::Verifier, checks, "verifier", || verify(algorithm));
     }
 
-    fn check_native(&mut self, bench: &BuildFolder, source: &Path, object: &Path, checks: &mut Vec<Check>) {
+    /// Returns whether the algorithm did not end. Checks after that are skipped, because they would not end either.
+    fn check_native(&mut self, bench: &BuildFolder, source: &Path, object: &Path, checks: &mut Vec<Check>) -> bool {
         let (library, sanitizer) = match bench.library(source) {
             Ok(built) => built,
             Err(error) if kind_of(&error) == FailureKind::Failed => {
-                return self.add(checks, "compiles natively", || Ok(Findings::Faults(said(&error, bench))));
+                self.add(checks, "compiles natively", || Ok(Findings::Faults(said(&error, bench))));
+                return false;
             }
-            Err(error) => return self.add(checks, "compiles natively", || Err(error)),
+            Err(error) => {
+                self.add(checks, "compiles natively", || Err(error));
+                return false;
+            }
         };
         self.add(checks, "compiles natively", || Ok(Findings::Seen(vec![sanitizer.to_owned()])));
-        let ring = self.ring;
+        let (ring, mut hangs) = (self.ring, false);
         for property in Property::ALL {
             self.add(checks, property.name(), || {
-                let reason = native::check(&library, object, property, ring()?)?;
-                Ok(Findings::Faults(reason.iter().map(|reason| bench.short(reason)).collect()))
+                if hangs {
+                    return Err(Failure::unmet(HANGS).into());
+                }
+                let broken = native::check(&library, object, property, ring()?)?;
+                hangs = broken.as_ref().is_some_and(|broken| broken.hangs);
+                Ok(Findings::Faults(broken.iter().map(|broken| bench.short(&broken.why)).collect()))
             });
         }
+        hangs
     }
 }
 
@@ -206,6 +235,18 @@ fn said(error: &anyhow::Error, bench: &BuildFolder) -> Vec<String> {
     let is_reason = |line: &&str| line.contains("error:") || line.contains("undefined reference");
     let reasons: Vec<String> = words.lines().filter(is_reason).take(5).map(str::to_owned).collect();
     if reasons.is_empty() { vec![words] } else { reasons }
+}
+
+/// The refusal of the guest's compiler is a fault of the file; anything else is not.
+fn guest_module(compiled: Result<()>) -> CheckResult {
+    let Err(error) = compiled else { return Ok(SOUND) };
+    match error.chain().find_map(|cause| cause.downcast_ref::<Failure>()) {
+        Some(refused) if refused.kind == FailureKind::Usage => {
+            let hint = refused.hint.iter().filter(|hint| !hint.starts_with('`')).map(String::as_str);
+            Ok(Findings::Faults(refused.what.lines().skip(1).chain(hint).map(str::to_owned).collect()))
+        }
+        _ => Err(error),
+    }
 }
 
 /// Loads the algorithm without registering it.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
 use super::guest::{self, Guest};
@@ -25,6 +25,11 @@ const WAY: u32 = 1;
 const NATIVE: &str = "guest/native.h";
 /// Turns off warnings of the kernel that an algorithm's file was not written for.
 const ALGORITHM_FLAGS: [&str; 3] = ["-Wno-unused", "-Wno-missing-prototypes", "-Wno-declaration-after-statement"];
+
+/// Introduces a macro in the compiler's messages.
+const EXPANDED: &str = "in expansion of macro ";
+/// Lines of the compiler in a refusal.
+const REASONS_MAX: usize = 6;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
@@ -79,9 +84,34 @@ impl<'a> Workshop<'a> {
 
     /// Compiles an algorithm as a module of this name.
     ///
-    /// Errors: the compiler is missing (unmet) or refuses the file.
+    /// Errors: the compiler is missing (unmet) or refuses the file (usage).
     pub fn algorithm(&self, name: &str, source: AlgorithmSource<'_>) -> Result<Module> {
-        self.module(name, &[ModulePart { file: source.file, text: source.text, flags: &ALGORITHM_FLAGS }])
+        let part = ModulePart { file: source.file, text: source.text, flags: &ALGORITHM_FLAGS };
+        self.module(name, &[part]).map_err(|error| match error.downcast_ref::<Refused>() {
+            Some(refused) => self.refusal(name, source.file, &refused.said).into(),
+            None => error,
+        })
+    }
+
+    /// The compiler's refusal of a user's file, which every host would repeat.
+    fn refusal(&self, name: &str, file: &str, said: &str) -> Failure {
+        let place = self.folder.get().map(|folder| folder.path().join(source_path(name, 0)).display().to_string());
+        let said = place.map_or_else(|| said.to_owned(), |place| said.replace(&place, file));
+        let is_reason = |line: &&str| line.contains(" error: ") || line.starts_with(file) && line.contains(EXPANDED);
+        let mut reasons: Vec<&str> = said.lines().filter(is_reason).take(REASONS_MAX).collect();
+        reasons.sort_by_key(|line| !line.starts_with(file)); // the kernel's headers come second
+        if reasons.is_empty() {
+            reasons.push(&said);
+        }
+        let failure =
+            Failure::usage(format!("cannot compile \"{file}\" for the guest's kernel:\n{}", reasons.join("\n")));
+        let expanded = reasons.iter().find_map(|line| line.split_once(EXPANDED)?.1.split('\'').nth(1));
+        match expanded {
+            Some(name) => {
+                failure.hint(format!("\"{name}\" is a macro of the kernel: give your own \"{name}\" another name"))
+            }
+            None => failure.hint(format!("`tccc check {file}` finds this too")),
+        }
     }
 
     fn module(&self, name: &str, parts: &[ModulePart<'_>]) -> Result<Module> {
@@ -112,14 +142,14 @@ impl<'a> Workshop<'a> {
         let folder = self.folder()?;
         let mut objects = Vec::new();
         for (number, part) in parts.iter().enumerate() {
-            let path = write(folder, &format!("module/{name}-{number}.c"), part.text)?;
+            let path = write(folder, &source_path(name, number), part.text)?;
             let mut flags: Vec<PathBuf> = part.flags.iter().map(PathBuf::from).collect();
             if !flags.is_empty() {
                 flags.extend(["-include".into(), folder.join("bpf").join(NATIVE)]);
             }
             objects.push(self.object(name, &path, &flags).with_context(|| format!("compile \"{}\"", part.file))?);
         }
-        let own = write(folder, &format!("module/{name}.mod.c"), OWN_PART)?;
+        let own = write(folder, &format!("bpf/module/{name}.mod.c"), OWN_PART)?;
         for common in [own, folder.join("kernel/scripts/module-common.c")] {
             objects.push(self.object(name, &common, &[]).context("compile the common part of modules")?);
         }
@@ -142,7 +172,7 @@ impl<'a> Workshop<'a> {
         tar.arg("--extract").arg("--file").arg(self.guest.headers()).arg("--directory").arg(kernel);
         self.carry_out(&mut tar, "unpack the guest's headers")?;
         for (file, text) in SOURCES {
-            write(folder.path(), file, text)?;
+            write(folder.path(), &format!("bpf/{file}"), text)?;
         }
         Ok(self.folder.get_or_init(|| folder).path())
     }
@@ -171,7 +201,7 @@ impl<'a> Workshop<'a> {
             return Err(interrupted());
         }
         let program = command.get_program().to_string_lossy().into_owned();
-        let output = match command.stdin(Stdio::null()).output() {
+        let output = match command.env("LC_ALL", "C").stdin(Stdio::null()).output() {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let failure = Failure::unmet(format!("cannot {what}: {program} is not installed"));
                 return Err(failure.hint("`apt-get install gcc binutils tar xz-utils`").into());
@@ -183,10 +213,18 @@ impl<'a> Workshop<'a> {
             false if is_stopped() => Err(interrupted()), // the signal ended the program too
             false => {
                 let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                bail!("{what}: {program} ended with {}:\n{said}", output.status)
+                Err(Refused { what: format!("{what}: {program} ended with {}", output.status), said }.into())
             }
         }
     }
+}
+
+/// A program that ended with an error, and all that it printed.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}:\n{said}")]
+struct Refused {
+    what: String,
+    said: String,
 }
 
 struct ModulePart<'a> {
@@ -209,9 +247,13 @@ fn hex(digest: Sha256) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes a source to its path below `bpf`.
+/// Path of a module's file in the folder of the workshop.
+fn source_path(module: &str, number: usize) -> String {
+    format!("bpf/module/{module}-{number}.c")
+}
+
 fn write(folder: &Path, file: &str, text: &str) -> Result<PathBuf> {
-    let path = folder.join("bpf").join(file);
+    let path = folder.join(file);
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("create \"{}\"", folder.display()))?;
     }

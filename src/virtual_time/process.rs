@@ -141,7 +141,13 @@ impl Launch<'_> {
                 let _ = kill(pid, Signal::SIGKILL); // it may have ended already
                 why = Some(match is_stopped() {
                     true => anyhow!("interrupted"),
-                    false => anyhow!("the guest had not finished after {}", humantime::format_duration(self.limit)),
+                    false => {
+                        let limit = humantime::format_duration(self.limit);
+                        Crashed(format!(
+                            "the guest had not finished after {limit}: it hangs, or this host is overloaded"
+                        ))
+                        .into()
+                    }
                 });
             }
         }
@@ -156,11 +162,17 @@ impl Launch<'_> {
             Ok(told) => bail!("{told}"),
             Err(_) => {
                 let console = fs::read(self.folder.join(CONSOLE)).unwrap_or_default();
-                bail!("the guest ended with {status}: {}", last_words(&String::from_utf8_lossy(&console)))
+                let said = last_words(&String::from_utf8_lossy(&console));
+                Err(Crashed(format!("the guest ended with {status}: {said}")).into())
             }
         }
     }
 }
+
+/// A guest that ended or was killed before it could report a result.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Crashed(String);
 
 /// Sent by the thread of a guest.
 enum GuestState {

@@ -67,7 +67,7 @@ fn template_passes_every_check() {
         expect(&checks, name, "passed", "");
     }
     for (name, _, why) in checks.iter().filter(|(_, outcome, _)| outcome == "skipped") {
-        let needs = ["CAP_", "frama-c", "fuzzer", "type information"];
+        let needs = ["CAP_", "frama-c", "fuzzer", "type information", "guest of virtual time"];
         assert!(needs.iter().any(|need| why.contains(need)), "{name} is skipped: {why}");
     }
 }
@@ -122,11 +122,8 @@ fn defect_behind_four_steps_is_found_by_fuzzer_or_proof() {
 /// Checks that a change of the template fails one check.
 #[track_caller]
 fn changed(from: &str, to: &str, check: &str, why: &str) {
-    let folder = new();
+    let folder = new_with(from, to);
     let file = folder.path().join("mine/mine.bpf.c");
-    let text = fs::read_to_string(&file).unwrap();
-    assert!(text.contains(from), "the template has no {from}");
-    fs::write(&file, text.replacen(from, to, 1)).unwrap();
     let options = ["--only", "rules", "--only", "properties"];
     expect(&checks(1, &file, &options), check, "failed", why);
 }
@@ -201,4 +198,61 @@ fn unprivileged_user_gets_all_but_the_verifier() {
     check(0, &mut command)
         .stdout_has("verifier           skipped cannot ask the verifier: this process lacks CAP_BPF")
         .stdout_has("windows            passed");
+}
+
+/// A file that passed all checks once failed in virtual time, with sixty lines of the compiler.
+#[test]
+fn name_that_is_a_macro_of_the_kernel_is_found_before_virtual_time() {
+    needs!(clang, guest);
+    let folder = new();
+    let mine = folder.path().join("mine");
+    let file = mine.join("mine.bpf.c");
+    let text = fs::read_to_string(&file).unwrap().replace("reductions", "current");
+    fs::write(&file, text).unwrap();
+    let found = checks(1, &file, &["--only", "rules", "--only", "virtual-time"]);
+    expect(&found, "virtual time", "failed", "mine.bpf.c:");
+    expect(
+        &found,
+        "virtual time",
+        "failed",
+        "\"current\" is a macro of the kernel: give your own \"current\" another name",
+    );
+    check(2, tccc().args(["run", "mine.toml", "--engine", "virtual", "--out", "out"]).current_dir(&mine))
+        .stderr_has("cannot compile \"mine.bpf.c\" for the guest's kernel:\nmine.bpf.c:")
+        .stderr_has("hint: \"current\" is a macro of the kernel");
+}
+
+/// A guest's panic once named no algorithm, and an endless loop took 30 s for each of seven checks.
+#[test]
+fn file_that_crashes_or_hangs_is_named_and_checked_once() {
+    needs!(clang, guest);
+    let (old, division) = ("reno_cong_avoid(tcp_sk(sk), acked);", "tcp_sk(sk)->snd_cwnd /= acked - acked;");
+    let with = |new: &str| {
+        let folder = new_with(old, new);
+        let mine = folder.path().join("mine");
+        (folder, mine)
+    };
+    let (_folder, mine) = with(division);
+    check(
+        1,
+        tccc().args(["run", "mine.toml", "--engine", "virtual", "--runs", "1", "--out", "out"]).current_dir(&mine),
+    )
+    .stderr_has("run \"mine.bpf.c\" (`tccc check mine.bpf.c` finds such faults): the guest ended with");
+    let (_folder, mine) = with("while (*(volatile u32 *)&acked)\n\t\t;");
+    let options = ["--only", "properties", "--only", "fuzzer", "--fuzz", "10s"];
+    let found = checks(1, &mine.join("mine.bpf.c"), &options);
+    let ended: Vec<&str> = found.iter().map(|(_, outcome, _)| outcome.as_str()).collect();
+    assert_eq!(ended, ["passed", "passed", "failed", "skipped", "skipped", "skipped", "skipped", "skipped", "skipped"]);
+    expect(&found, "windows", "failed", "it does not end within 30 s");
+    expect(&found, "fuzzer", "skipped", "the algorithm did not end in the check before");
+}
+
+/// The template with a change.
+fn new_with(from: &str, to: &str) -> tempfile::TempDir {
+    let folder = new();
+    let file = folder.path().join("mine/mine.bpf.c");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains(from), "the template has no {from}");
+    fs::write(&file, text.replacen(from, to, 1)).unwrap();
+    folder
 }

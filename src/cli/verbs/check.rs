@@ -13,6 +13,7 @@ use crate::catalog;
 use crate::cli::output::{OutputFormat, results, write_json};
 use crate::failure::Failure;
 use crate::plain::plain_lines;
+use crate::virtual_time;
 
 const NAME_WIDTH: usize = 18;
 /// Findings printed for each check.
@@ -22,7 +23,8 @@ const DETAILS_SHOWN: usize = 5;
 ///
 /// The rules are those for tccc's own algorithms: a complete header, tunables with range and reason, phases. The kernel's
 /// verifier checks each callback. The file is also compiled natively with UndefinedBehaviorSanitizer, and a simulated kernel
-/// drives it through random connections. Clang's fuzzer and Frama-C, if installed, look for inputs that break it.
+/// drives it through random connections. Clang's fuzzer and Frama-C, if installed, look for inputs that break it. If the
+/// guest of virtual time is built, the file is compiled for it too.
 ///
 /// An object (FILE.bpf.o) gets only the rules and the verifier. The verifier needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN;
 /// the other checks need clang and cc, and no privilege. A check that this host cannot run is skipped, with the reason. The
@@ -71,7 +73,14 @@ impl Args {
                 written = write_check(&mut results(), check);
             }
         };
-        let inspection = Inspection { file: &self.file, only: &self.only, fuzz: self.fuzz, ring, tell: &mut tell };
+        let inspection = Inspection {
+            file: &self.file,
+            only: &self.only,
+            fuzz: self.fuzz,
+            ring,
+            module: virtual_time::compile,
+            tell: &mut tell,
+        };
         let (algorithm, checks) = inspection.run()?;
         written?;
         let count = |outcome| checks.iter().filter(|check| check.outcome == outcome).count();

@@ -11,7 +11,14 @@ use crate::plain::plain;
 /// Messages of the verifier or libbpf with their meaning. The first that occurs counts.
 ///
 /// `{}` stands for the text between the message and the next quote or blank.
-const MEANINGS: [(&str, &str); 30] = [
+const MEANINGS: [(&str, &str); 33] = [
+    (
+        "invalid variable offset",
+        "it indexes a field with a variable: arrays in the private state and in the socket need constant indices, so \
+         unroll the loop",
+    ),
+    ("unbounded min value", "it adds a number to a pointer that is not checked: compare it with its bounds first"),
+    ("unbounded memory access", "it adds a number to a pointer that is not checked: compare it with its bounds first"),
     ("struct ops programs must have a GPL", "its licence is not compatible with the GPL"),
     ("attach to unsupported member ", "this kernel does not offer the callback {} to BPF"),
     ("extern (func ksym) '", "it calls the kernel function {}, which this kernel lacks or declares otherwise"),
@@ -55,8 +62,10 @@ const MEANINGS: [(&str, &str); 30] = [
 pub fn explain(name: &str, words: &str, error: &str, folder: Option<&Path>) -> Failure {
     let error = io_error::without_number(error);
     let why = match (refused_program(words), sentence(words), verdict(words)) {
-        (Some(program), Some(why), _) => format!("the verifier refused {program}: {why}"),
-        (Some(program), None, Some(verdict)) => format!("the verifier refused {program}: {verdict}"),
+        (Some(program), Some(why), _) => format!("the verifier refused {program}{}: {why}", at_line(words)),
+        (Some(program), None, Some(verdict)) => {
+            format!("the verifier refused {program}{}: {verdict}", at_line(words))
+        }
         (Some(program), None, None) => format!("the kernel refused {program}: {error}"),
         (None, Some(why), _) => why,
         (None, None, _) => libbpfs_reason(words).unwrap_or_else(|| format!("the kernel refused it: {error}")),
@@ -83,6 +92,15 @@ fn sentence(words: &str) -> Option<String> {
     let after = words.split_once(phrase).map_or("", |(_, after)| after);
     let subject = after.split(|c: char| c == '\'' || c.is_whitespace()).next().unwrap_or_default();
     Some(meaning.replace("{}", subject))
+}
+
+/// The source line of the refused instruction, such as ` at mine.bpf.c:45`, or nothing without line information.
+///
+/// The log has it before the instructions of each line: `; state->rtt[i] = 0; @ mine.bpf.c:45`.
+fn at_line(words: &str) -> String {
+    let (_, log) = words.split_once("BEGIN PROG LOAD LOG --").unwrap_or(("", words));
+    let place = log.lines().rev().find_map(|line| Some(line.strip_prefix("; ")?.rsplit_once(" @ ")?.1.trim()));
+    place.map_or_else(String::new, |place| format!(" at {}", place.rsplit('/').next().unwrap_or(place)))
 }
 
 /// The verifier's verdict, the last line of its log before the statistics.
@@ -151,6 +169,11 @@ mod tests {
         let more = "func 'ssthresh' doesn't have 2-th argument\ninvalid bpf_context access off=8 size=8";
         check(more, "it takes more parameters than this kernel gives to the callback");
         check("unreachable insn 4", "it has instructions that are never reached");
+        check(
+            "R4 is ptr_tcp_sock invalid variable offset: off=1288, var_off=(0x0; 0xffffffff)",
+            "it indexes a field with a variable: arrays in the private state and in the socket need constant indices, \
+             so unroll the loop",
+        );
         check("unknown opcode 8f", "it has an instruction that this kernel does not know");
         check("R0 !read_ok", "it uses a value that was never set");
         check("3: (85) call 7\nthe moon is down", "the moon is down");
@@ -159,6 +182,18 @@ mod tests {
         let failure = explain("mine", words, "no such entry", Some(folder.path()));
         let why = "it calls the kernel function tcp_moon, which this kernel lacks or declares otherwise";
         assert_eq!(failure.what, format!("cannot load \"mine\": {why}"));
+    }
+
+    /// Only `-v` once showed the line.
+    #[test]
+    fn refused_source_line_is_named() {
+        let words = "libbpf: prog 'my_ssthresh': -- BEGIN PROG LOAD LOG --\n\
+                     ; u32 i = 3; @ mine.bpf.c:44\n0: (b7) r1 = 3\n\
+                     ; state->rtt[i] = 0; @ ./src/mine.bpf.c:45\n1: (7b) *(u64 *)(r4 +8) = r1\n\
+                     R4 invalid mem access 'scalar'\n-- END PROG LOAD LOG --\n";
+        let expected =
+            "cannot load \"mine\": the verifier refused my_ssthresh at mine.bpf.c:45: it uses a number as a pointer";
+        assert_eq!(explain("mine", words, "permission denied", None).what, expected);
     }
 
     /// "The verifier refused" was said of a program that it had accepted, and libbpf's own reason was lost.
