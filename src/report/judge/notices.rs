@@ -10,7 +10,7 @@ use crate::model::run::{At, Calibration, Engine, RunRecord, RunStatus};
 use crate::model::stats;
 use crate::plain::count;
 use crate::report::read::directory::ResultDir;
-use crate::scenario::{DifferenceSpec, Profile, Scenario};
+use crate::scenario::{ALGORITHM, DifferenceSpec, Profile, Scenario, VARIANT};
 
 /// A flow that begins later than this lost packets of its handshake. The first timeout takes this long.
 const BEGAN_LATE_S: f64 = 1.0;
@@ -65,6 +65,17 @@ pub fn of_cell(index: &Index<'_>, key: &CellKey, measured: Option<&Measurement>,
         ));
     }
     notices
+}
+
+/// A run whose sweep says another algorithm than ran. Scenarios that allow this are refused, but results of them exist.
+fn mislabelled(run: &RunRecord) -> Option<Notice> {
+    let label = run.at.get(ALGORITHM).filter(|_| !run.at.contains_key(VARIANT))?;
+    let ran = |variant: &str| variant.split(' ').next().unwrap_or_default().to_owned();
+    let other =
+        run.flows.iter().filter(|flow| flow.compared).map(|flow| ran(&flow.variant)).find(|ran| ran != label)?;
+    let advice =
+        "the label is a variable of the sweep that no flow takes: write `algorithm = \"$algorithm\"` and run it again";
+    Some(Notice::new(format!("the label is wrong: a flow ran \"{other}\", not \"{label}\""), advice))
 }
 
 /// Differences from the published numbers that the scenario explains for this cell.
@@ -133,7 +144,7 @@ fn of_attempts(runs: &[&RunRecord], done: &[&RunRecord]) -> Vec<Notice> {
 
 /// Notices about the finished runs of one cell.
 fn of_runs(done: &[&RunRecord]) -> Vec<Notice> {
-    let mut notices = Vec::new();
+    let mut notices: Vec<Notice> = done.iter().find_map(|run| mislabelled(run)).into_iter().collect();
     let busy: Vec<f64> = done.iter().filter_map(|run| run.others_share).filter(|share| *share >= BUSY).collect();
     if !busy.is_empty() {
         let (percent, busy, all) = (100.0 * busy.iter().copied().fold(0.0, f64::max), busy.len(), done.len());
@@ -247,4 +258,24 @@ fn calibration_outside(directory: &ResultDir, outside: &Calibration) -> Notice {
         false => "cells of this path were left out then; `tccc run` on the same directory measures those still missing",
     };
     Notice::new(format!("the empty path's {} was outside the allowed range", outside.quantity), advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: &str = include_str!("../../../tests/fixtures/loss-sweep-schema-1/runs/r000-c002-reno-1%/run.json");
+
+    /// Old results of a sweep that no flow took called Reno CUBIC.
+    #[test]
+    fn label_that_did_not_run_has_a_notice() {
+        let notice = |ran: &str| {
+            let run: RunRecord = serde_json::from_str(&RUN.replace("\"variant\": \"reno\"", ran)).unwrap();
+            mislabelled(&run).map(|notice| notice.cause)
+        };
+        assert_eq!(notice("\"variant\": \"reno\""), None);
+        assert_eq!(notice("\"variant\": \"reno keep=3\""), None);
+        let cause = notice("\"variant\": \"cubic\"").unwrap();
+        assert_eq!(cause, "the label is wrong: a flow ran \"cubic\", not \"reno\"");
+    }
 }
