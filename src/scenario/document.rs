@@ -12,6 +12,7 @@ pub(super) mod shown;
 mod sweep;
 pub(super) mod table;
 mod topology;
+mod tuple;
 mod value;
 
 use std::time::Duration;

@@ -139,3 +139,61 @@ fn trace_of_another_form_is_refused_with_the_form_and_its_limits() {
         assert!(explained.contains(most), "{field}: {explained}");
     }
 }
+
+/// Line 8 of a scenario is its sweep.
+const TUPLES: &str = r#"
+title = "paths"
+claim = "c"
+profile = "native"
+duration = "5s"
+runs = 1
+seed = 1
+sweep = { path = [{ rate = "10mbit", queue = "1bdp" }, { name = "slow", rate = "2mbit", queue = "40pkts" }] }
+link = [{ ends = ["a", "b"], rate = "$path.rate", delay = "20ms", queue = "$path.queue" }]
+flow = [{ name = "data", from = "a", to = "b", algorithm = "reno" }]
+"#;
+
+#[test]
+fn tuples_of_a_sweep_vary_together_and_are_called_by_their_fields_or_name() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("x.toml"), TUPLES).unwrap();
+    let plan = |only: &[&str]| {
+        let mut command = tccc();
+        check(0, command.args(["run", "x.toml", "--dry-run"]).args(only).current_dir(place.path())).stdout()
+    };
+    let all = plan(&[]);
+    assert!(all.contains("c000-10mbit_1bdp") && all.contains("c001-slow"), "{all}");
+    assert!(all.contains("10mbit, 20ms, queue 1bdp"), "{all}");
+    let slow = plan(&["--only", "path=slow"]);
+    assert!(slow.contains("c001-slow") && !slow.contains("c000-"), "{slow}");
+}
+
+#[test]
+fn mistakes_in_tuples_of_a_sweep_are_reported_with_their_place() {
+    let check = |from: &str, to: &str, expected: &str| {
+        assert!(TUPLES.contains(from), "{from}");
+        let said = dry_run(2, TUPLES.replacen(from, to, 1));
+        assert_eq!(said.lines().next(), Some(&*format!("tccc: error: x.toml:{expected}")));
+    };
+    let fields = "expected a variable of [sweep]: $path.rate, $path.queue";
+    check("\"$path.rate\"", "\"$path\"", &format!("9: link.rate = \"$path\": {fields}"));
+    check("\"$path.rate\"", "\"$path.rte\"", &format!("9: link.rate = \"$path.rte\": {fields}"));
+    let queue = "expected a number with pkts, B, kB, MB or bdp, above 0 and at most 4294967295pkts, such as 50pkts";
+    check("\"1bdp\"", "\"1bd\"", &format!("8: sweep.path.queue = \"1bd\": {queue}"));
+    check("\"$path.queue\"", "\"9pkts\"", "8: sweep.path: no field has \"$path.queue\"");
+    let missing = "8: sweep.path: expected the fields of the first value, and \"queue\" is missing";
+    check(", queue = \"40pkts\"", "", missing);
+    check("queue = \"40pkts\"", "queue = \"40pkts\", mtu = 9000", "8: sweep.path.mtu: the first value has no \"mtu\"");
+    check("\"slow\"", "\"10mbit 1bdp\"", "8: sweep.path: \"10mbit 1bdp\" is listed twice");
+    check(
+        "{ name = \"slow\", rate = \"2mbit\", queue = \"40pkts\" }",
+        "3",
+        "8: sweep.path = 3: expected either tables or other values, not both",
+    );
+    check("rate = \"10mbit\"", "rate = [1]", "8: sweep.path.rate = [1]: expected a text or a number");
+    check(
+        "path = [",
+        "path = [{}, ",
+        "8: sweep.path: expected fields, such as { rate = \"10mbit\", delay = \"20ms\" }",
+    );
+}

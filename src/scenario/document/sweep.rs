@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 
 use super::table::{CellReader, Result};
+use super::tuple;
 use super::value::{ScenarioValue, names_in};
 use crate::catalog;
 use crate::kernel::congestion;
@@ -105,19 +106,33 @@ impl CellReader<'_> {
     /// Refuses a variable that went into no field of any cell, because its values would only be labels.
     pub(super) fn check_used(&self, sweep: &[Variable]) -> Result<()> {
         let used = self.used.0.borrow();
-        let unused = |variable: &&Variable| variable.name != VARIANT && !used.contains(&variable.name);
-        let Some(Variable { name, .. }) = sweep.iter().find(unused) else { return Ok(()) };
         let document = self.document();
+        let table = document.table("sweep")?;
+        let tuple = |name: &str| table.get(name)?.items()?.first()?.any_table().ok();
+        let names = |variable: &Variable| match tuple(&variable.name) {
+            Some(tuple) => {
+                let fields = tuple.entries().map(|(key, _)| key).filter(|key| *key != tuple::NAME);
+                fields.map(|key| format!("{}.{key}", variable.name)).collect()
+            }
+            None => vec![variable.name.clone()],
+        };
+        let unused = |variable: &Variable| names(variable).into_iter().find(|name| !used.contains(name));
+        let mut others = sweep.iter().filter(|variable| variable.name != VARIANT);
+        let Some((variable, name)) = others.find_map(|variable| Some((&variable.name, unused(variable)?))) else {
+            return Ok(());
+        };
         let mut others = document.entries().filter(|(key, _)| *key != "sweep");
-        let is_written = others.any(|(_, value)| names_in(value.written.get_ref()).contains(&&**name));
+        let is_written = match name == *variable {
+            true => others.any(|(_, value)| names_in(value.written.get_ref()).contains(&&**variable)),
+            false => self.text.contains(&format!("${name}")), // a field of a tuple
+        };
         let (what, hint) = if is_written {
             (format!("no cell takes \"${name}\""), format!("other tables override each field that has \"${name}\""))
         } else {
             let hint = format!("write \"${name}\" in the field that takes its values");
             (format!("no field has \"${name}\""), hint)
         };
-        let variable = document.need("sweep")?.table()?.need(name)?;
-        Err(variable.refuse_field(what).or_hint(hint))
+        Err(table.need(variable)?.refuse_field(what).or_hint(hint))
     }
 
     /// Refuses the name of an algorithm for a cell that does not run it, because reports label results by it.
@@ -153,9 +168,20 @@ fn variable(name: &str, value: &ScenarioValue<'_>, variants: &[String]) -> Resul
         let what = "expected a name of letters, digits and _, so that $name can refer to it";
         return Err(value.refuse_field(what));
     }
-    let (mut values, mut seen) = (Vec::new(), HashSet::new());
+    let (mut values, mut seen, mut first) = (Vec::new(), HashSet::new(), None);
     for item in value.list(|item| Ok(item.clone()))? {
-        let Some(text) = item.literal() else { return Err(item.refuse("expected a text or a number")) };
+        let text = match item.literal() {
+            Some(text) => text,
+            None if item.written.get_ref().is_table() && ![VARIANT, ALGORITHM].contains(&name) => {
+                let tuple = item.any_table()?;
+                tuple::check_fields(first.get_or_insert_with(|| tuple.clone()), &tuple, &item)?;
+                tuple::label(&tuple, &item)?.into()
+            }
+            None => return Err(item.refuse("expected a text or a number")),
+        };
+        if first.is_some() != item.written.get_ref().is_table() {
+            return Err(item.refuse("expected either tables or other values, not both"));
+        }
         if !seen.insert(text.clone()) {
             return Err(item.refuse_field(format!("\"{text}\" is listed twice")));
         }

@@ -96,14 +96,25 @@ impl<'t> ScenarioValue<'t> {
 
     fn replaced(&self, text: &str) -> Result<Cow<'t, str>> {
         let mut replaced = String::new();
-        for piece in pieces(text) {
-            replaced += match piece {
-                TextPiece::Literal(text) => text,
-                TextPiece::Name(name) => {
-                    self.reader.used.add(name);
-                    self.reader.at.get(name).ok_or_else(|| self.unknown_name(name))?
+        let mut pieces = pieces(text).into_iter();
+        while let Some(piece) = pieces.next() {
+            let name = match piece {
+                TextPiece::Literal(text) => {
+                    replaced += text;
+                    continue;
                 }
+                TextPiece::Name(name) => name,
             };
+            let value = self.reader.at.get(name).ok_or_else(|| self.unknown_name(name))?;
+            let Some(tuple) = self.reader.tuple(name) else {
+                self.reader.used.add(name);
+                replaced += value;
+                continue;
+            };
+            let rest = if let Some(TextPiece::Literal(rest)) = pieces.next() { rest } else { "" };
+            let (field, rest) = self.tuple_field((name, &tuple), rest)?;
+            replaced += &field.literal().unwrap_or_default();
+            replaced += rest;
         }
         Ok(replaced.into())
     }
@@ -111,9 +122,19 @@ impl<'t> ScenarioValue<'t> {
     fn unknown_name(&self, name: &str) -> Box<Mistake> {
         let known: Vec<String> = self.reader.at.keys().map(|key| format!("${key}")).collect();
         let known = if known.is_empty() { "there is no [sweep]".to_owned() } else { known.join(", ") };
+        self.no_such_name(name, &known, self.reader.at.keys().map(String::as_str))
+    }
+
+    /// `known` lists the variables for a message; `names` are those that a misspelt one may stand for.
+    pub(super) fn no_such_name<'n>(
+        &self,
+        name: &str,
+        known: &str,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Box<Mistake> {
         let mut mistake = self.mistake(format!("expected a variable of [sweep]: {known}"));
         mistake.given = Some(format!("\"${name}\""));
-        mistake.suggest(nearest(name, self.reader.at.keys().map(String::as_str)).map(|name| format!("${name}")));
+        mistake.suggest(nearest(name, names).map(|name| format!("${name}")));
         mistake
     }
 
@@ -185,6 +206,16 @@ impl<'t> ScenarioValue<'t> {
         let Some((name, variable)) = names.iter().find_map(|name| Some((*name, sweep.as_ref()?.get(name)?))) else {
             return mistake;
         };
+        let field = self.reader.tuple(name).and_then(|tuple| {
+            let field = text.strip_prefix('$')?.strip_prefix(name)?.strip_prefix('.')?;
+            Some((tuple.get(field)?, field.to_owned()))
+        });
+        if let Some((place, field)) = field {
+            let hint = format!("it is the value of {}, line {}", mistake.field, self.line());
+            mistake.given = mistake.given.and_then(|_| place.given());
+            (mistake.line, mistake.field) = (Some(place.line()), format!("{}.{field}", variable.name));
+            return mistake.or_hint(hint);
+        }
         if text != format!("${name}") {
             let hint = format!("\"${name}\" takes its values from [sweep], line {}", variable.line());
             return mistake.or_hint(hint);

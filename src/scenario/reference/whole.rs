@@ -94,7 +94,9 @@ sections! {
     }
 
     SWEEP {
-        /// Values of one variable, each a text or a number. A name has letters, digits and underscores.
+        /// Values of one variable, each a text or a number. A name has letters, digits and underscores. Values that
+        /// belong together are tables with the same fields, as in `path = [{ rate = "10mbit", delay = "20ms" }]`.
+        /// `$path.rate` then stands for the `rate` of the value. Reports show all its fields, or its field `name`.
         /// Example: loss = ["0%", "1%"]
         VARIABLE: Is("list of values"), NONE;
     }
