@@ -29,6 +29,7 @@ pub use judge::bound::Bound;
 pub use judge::cell::{Expectation, Measurement, Ratio, ReportCell, Rerun, Verdict};
 pub use judge::finding::{About, Finding};
 pub use judge::fleet::{Fleet, FleetNode, Shift};
+pub use judge::flows::{FlowNumbers, ReportFlow};
 pub use judge::interval::{self, IntervalKind};
 pub use judge::report::{REPORT_SCHEMA, Report, ReportHost};
 pub use judge::selection::{Criterion, ParameterCandidate, ParameterSelection};

@@ -58,6 +58,17 @@ mod tests {
     }
 
     #[test]
+    fn share_counts_flows_on_the_bottleneck_and_no_other() {
+        let flows = [Sampled::named("own", 300), Sampled::named("beside", 100), Sampled::named("elsewhere", 600)];
+        let share = Metric::find("share_ratio").unwrap();
+        let mut run = view(&flows[..1], &flows[1..]);
+        assert_eq!(share.value(&run).unwrap().value, 0.3, "without a bottleneck all flows count");
+        let flows = vec!["own".to_owned(), "beside".to_owned()];
+        run.bottleneck = Some(view::Bottleneck { bits: 1e6, packet_bytes: 1500, flows });
+        assert_eq!(share.value(&run).unwrap().value, 0.75);
+    }
+
+    #[test]
     fn goodput_of_flows_that_follow_each_other_is_no_more_than_theirs() {
         let mut flows = [Sampled::named("one", 100), Sampled::named("two", 100), Sampled::named("three", 100)];
         for (flow, begin_s) in flows.iter_mut().zip([0.0, 4.0, 6.0]) {

@@ -4,6 +4,7 @@ pub mod beside;
 mod calibration;
 pub mod element;
 mod facts;
+mod flows;
 mod metric;
 mod nodes;
 pub mod section;

@@ -5,6 +5,7 @@ pub mod cell;
 pub mod compare;
 pub mod finding;
 pub mod fleet;
+pub mod flows;
 mod index;
 pub mod interval;
 mod notices;

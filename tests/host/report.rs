@@ -4,6 +4,7 @@ mod command;
 mod cut_off;
 mod figures;
 mod fleet;
+mod flows;
 mod hostile;
 mod partial;
 mod places;

@@ -1,7 +1,7 @@
 //! The declaration of every metric.
 
 use super::completion::over_transfers;
-use super::counts::{goodput, share, total};
+use super::counts::{goodput, share, share_of_payload, total};
 use super::metric::{Metric, NeededFlows, exact};
 use super::{fairness, slow_start, steadiness};
 use crate::model::stats::{mean, median, percentile};
@@ -61,6 +61,16 @@ pub static METRICS: &[Metric] = &[
         what: "new payload at the receivers of the variant's flows per second of the time in which any of them runs",
         source: "RFC 2647, 3.17",
         compute: |run| exact(goodput(run)),
+        ..OF_ANY_FLOW
+    },
+    Metric {
+        name: "share_ratio",
+        title: "share",
+        unit: "ratio",
+        what: "payload of the variant's flows over that of all flows on their bottleneck, datagrams included",
+        source: "RFC 2647, 3.17, as a share",
+        compute: |run| exact(share_of_payload(run)),
+        needs: "payload that arrived at a receiver",
         ..OF_ANY_FLOW
     },
     Metric {

@@ -39,3 +39,15 @@ pub(super) fn share(run: &RunView<'_>, part: fn(&FlowRecord) -> f64, rest: fn(&F
     let (part, rest) = (total(run, part)?, total(run, rest)?);
     (part + rest > 0.0).then(|| part / (part + rest))
 }
+
+/// Payload of the variant's flows over that of all flows that cross their bottleneck; of all flows of the run if the
+/// variant's flows have no bottleneck in common.
+///
+/// None: no payload arrived.
+pub(super) fn share_of_payload(run: &RunView<'_>) -> Option<f64> {
+    let crosses = |flow: &FlowRecord| run.bottleneck.as_ref().is_none_or(|link| link.flows.contains(&flow.name));
+    let own = total(run, |flow| flow.received_bytes as f64)?;
+    let beside = run.beside.iter().map(|flow| flow.record).filter(|flow| crosses(flow));
+    let all = own + beside.map(|flow| flow.received_bytes as f64).sum::<f64>();
+    (all > 0.0).then(|| own / all)
+}

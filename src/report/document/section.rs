@@ -91,6 +91,7 @@ pub fn sources(content: &ReportContent<'_>) -> Vec<Element> {
     published.into_iter().chain(expected).collect()
 }
 
+pub use super::flows::{all_flows, flows};
 pub use super::nodes::nodes;
 
 pub fn definitions(content: &ReportContent<'_>) -> Vec<Element> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use anyhow::Result;
 
 use super::cell::{Expectation, Measurement, Ratio, ReportCell};
+use super::flows::{self, FlowTally, ReportFlow};
 use super::index::{CellKey, Index, point_of};
 use super::verdict::{self, Terms};
 use super::{interval, notices};
@@ -28,16 +29,28 @@ struct Sample {
     value: MetricValue,
 }
 
-/// Computes all cells, and the notices about the whole report.
+/// All numbers of a report.
+pub struct Compared {
+    /// Shape: by metric, then point in the sweep, then variant.
+    pub cells: Vec<ReportCell>,
+    /// Every flow of every cell. Empty if each cell has one flow.
+    pub flows: Vec<ReportFlow>,
+    /// About the whole report.
+    pub notices: Vec<Notice>,
+}
+
+/// Computes all numbers, reading each run once.
 ///
-/// Shape: by metric, then point in the sweep, then variant.
 /// Errors: the scenario names an unknown metric; a metric needs events and they cannot be read.
-pub fn compare(index: &Index<'_>) -> Result<(Vec<ReportCell>, Vec<Notice>)> {
+pub fn compare(index: &Index<'_>) -> Result<Compared> {
     let metrics = metrics_of(index.scenario())?;
-    let mut comparison = Comparison { index, samples: BTreeMap::new(), notices: notices::general(index.directory) };
+    let flows = flows::are_several(index).then(FlowTally::default);
+    let (samples, notices) = (BTreeMap::new(), notices::general(index.directory));
+    let mut comparison = Comparison { index, samples, flows, notices };
     comparison.sample(&metrics)?;
     let cells = comparison.cells(&metrics);
-    Ok((cells, comparison.notices))
+    let flows = comparison.flows.map(|tally| tally.flows(index)).unwrap_or_default();
+    Ok(Compared { cells, flows, notices: comparison.notices })
 }
 
 /// The metrics of the scenario's report, in its order.
@@ -62,6 +75,8 @@ struct Comparison<'a> {
     index: &'a Index<'a>,
     /// By metric name and cell.
     samples: BTreeMap<(&'static str, CellKey), Vec<Sample>>,
+    /// `None` if each cell has one flow.
+    flows: Option<FlowTally>,
     notices: Vec<Notice>,
 }
 
@@ -72,11 +87,14 @@ impl<'a> Comparison<'a> {
 
     /// Computes every metric of every run that counts.
     fn sample(&mut self, metrics: &[&'static Metric]) -> Result<()> {
-        let need_events = metrics.iter().any(|metric| metric.needs_events);
+        let need_events = self.flows.is_some() || metrics.iter().any(|metric| metric.needs_events);
         for run in self.index.done() {
             let stored = if need_events { run.events()? } else { StoredEvents::default() };
             self.notices.extend(stored.notices);
             let (record, flows) = (&run.record, flow::fold(&stored.events));
+            if let Some(tally) = &mut self.flows {
+                tally.add(self.index, record, &flows);
+            }
             for (variant, view) in self.index.views(record, &flows) {
                 let key = CellKey { point: point_of(self.scenario(), &record.at), variant };
                 for metric in metrics {

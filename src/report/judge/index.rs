@@ -102,20 +102,38 @@ impl<'a> Index<'a> {
             Some(swept) => flow.compared.then_some(swept),
             None => Some(&flow.variant),
         };
+        let view = |variant: &'r String| {
+            let is_own = |flow: &'r FlowRecord| variant_of(flow) == Some(variant);
+            (variant.clone(), self.view(record, over_time, is_own))
+        };
+        let variants: BTreeSet<&String> = record.flows.iter().filter_map(variant_of).collect();
+        variants.into_iter().map(view).collect()
+    }
+
+    /// Each flow of a run with the view of a variant that has only this flow.
+    ///
+    /// Shape: in the order of the record.
+    pub fn flow_views<'r>(&self, record: &'r RunRecord, over_time: &'r [Flow]) -> Vec<(&'r FlowRecord, RunView<'r>)> {
+        let view = |flow: &'r FlowRecord| (flow, self.view(record, over_time, |other| std::ptr::eq(flow, other)));
+        record.flows.iter().map(view).collect()
+    }
+
+    /// A run as its own flows see it.
+    fn view<'r>(
+        &self,
+        record: &'r RunRecord,
+        over_time: &'r [Flow],
+        is_own: impl Fn(&'r FlowRecord) -> bool,
+    ) -> RunView<'r> {
         let one = |record: &'r FlowRecord| FlowView {
             record,
             over_time: record.socket.and_then(|socket| over_time.iter().find(|flow| flow.socket == socket)),
         };
-        let view = |variant: &'r String| {
-            let (own, beside): (Vec<&FlowRecord>, Vec<&FlowRecord>) =
-                record.flows.iter().partition(|flow| variant_of(flow) == Some(variant));
-            let names: Vec<&str> = own.iter().map(|flow| flow.name.as_str()).collect();
-            let bottleneck = self.cell(&record.at).and_then(|cell| cell.bottleneck(&names, &record.flows));
-            let [own, beside] = [own, beside].map(|flows| flows.into_iter().map(one).collect());
-            (variant.clone(), RunView { own, beside, bottleneck })
-        };
-        let variants: BTreeSet<&String> = record.flows.iter().filter_map(variant_of).collect();
-        variants.into_iter().map(view).collect()
+        let (own, beside): (Vec<&FlowRecord>, Vec<&FlowRecord>) = record.flows.iter().partition(|flow| is_own(flow));
+        let names: Vec<&str> = own.iter().map(|flow| flow.name.as_str()).collect();
+        let bottleneck = self.cell(&record.at).and_then(|cell| cell.bottleneck(&names, &record.flows));
+        let [own, beside] = [own, beside].map(|flows| flows.into_iter().map(one).collect());
+        RunView { own, beside, bottleneck }
     }
 
     /// Digest of the object of each algorithm, by the scenario's name.

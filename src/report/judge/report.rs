@@ -6,9 +6,10 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::cell::ReportCell;
-use super::compare;
+use super::compare::{self, Compared};
 use super::finding::{self, Finding};
 use super::fleet::{self, Fleet};
+use super::flows::ReportFlow;
 use super::index::Index;
 use super::perturbed::{self, Perturbed};
 use super::selection::{self, ParameterSelection};
@@ -49,6 +50,9 @@ pub struct Report {
     pub baseline: Option<String>,
     /// One per metric, point of the sweep and variant.
     pub cells: Vec<ReportCell>,
+    /// Every flow at every point, over the runs. Empty if each cell has one flow.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<ReportFlow>,
     pub findings: Vec<Finding>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<ParameterSelection>,
@@ -107,7 +111,7 @@ fn host_delays_us(directory: &ResultDir) -> Vec<f64> {
 
 pub fn of(directory: &ResultDir) -> Result<Report> {
     let index = Index::new(directory);
-    let (cells, of_cells) = compare::compare(&index)?;
+    let Compared { cells, flows, notices: of_cells } = compare::compare(&index)?;
     let (plots, of_plots) = windows::windows(&index)?;
     let (scenario, host) = (&directory.scenario, &directory.host);
     let perturbed = perturbed::compare(&index);
@@ -140,6 +144,7 @@ pub fn of(directory: &ResultDir) -> Result<Report> {
         findings: finding::findings(scenario, &cells, host.profile == scenario.profile.name()),
         selection: selection::select(scenario, &cells),
         cells,
+        flows,
         notices: notices.into_iter().collect(),
         perturbed,
         reruns: Vec::new(),

@@ -10,11 +10,12 @@ use crate::report::judge::cell::Verdict;
 use crate::report::judge::number::{self, NOTHING};
 use crate::report::judge::report::Report;
 
-const SECTIONS: [ReportSection; 10] = [
+const SECTIONS: [ReportSection; 11] = [
     section::claim,
     section::verdicts,
     section::choice,
     section::metrics,
+    section::all_flows,
     section::sources,
     section::nodes,
     section::notes,

@@ -7,9 +7,10 @@ use crate::report::document::table::Table;
 use crate::report::document::{self, ReportSection, section};
 use crate::report::judge::report::Report;
 
-const SECTIONS: [ReportSection; 8] = [
+const SECTIONS: [ReportSection; 9] = [
     section::header,
     section::metrics,
+    section::flows,
     section::choice,
     section::verdicts,
     section::sources,
