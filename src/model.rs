@@ -5,6 +5,8 @@ pub mod guard;
 pub mod live;
 pub mod metrics;
 pub mod notice;
+pub mod queue;
 pub mod recap;
 pub mod run;
+pub mod series;
 pub mod stats;

@@ -19,11 +19,14 @@ pub(crate) mod drawing {
 }
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::failure::Failure;
+use crate::model::series::Series;
+use crate::scenario::{FigureSpec, Scenario};
 
 pub use judge::bound::Bound;
 pub use judge::cell::{Expectation, Measurement, Ratio, ReportCell, Rerun, Verdict};
@@ -77,7 +80,19 @@ pub fn load(directory: &Path) -> Result<Report> {
 /// Errors: as [`load`], but directories without a finished run are an error only if no directory has one; parts of one
 /// experiment that were made with different kernels, tools or objects, unless `may_mix`.
 pub fn load_all(paths: &[PathBuf], may_mix: bool) -> Result<Loaded> {
-    let (directories, left_out) = join::read_all(paths, may_mix)?;
+    load_drawn(paths, may_mix, &[])
+}
+
+/// [`load_all`] with figures of these series, if there are any, instead of those of the scenarios. A chart shows all
+/// flows of a run.
+///
+/// Errors: as [`load_all`].
+pub fn load_drawn(paths: &[PathBuf], may_mix: bool, series: &[&'static Series]) -> Result<Loaded> {
+    let (mut directories, left_out) = join::read_all(paths, may_mix)?;
+    for directory in directories.iter_mut().filter(|_| !series.is_empty()) {
+        let figures = series.iter().copied().map(FigureSpec::of_flows).collect();
+        directory.scenario = Arc::new(Scenario { figures, ..(*directory.scenario).clone() });
+    }
     let mut reports = directories.iter().map(judge::report::of).collect::<Result<Vec<Report>>>()?;
     rerun::take_in_reruns(&mut reports);
     Ok(Loaded { reports, left_out })

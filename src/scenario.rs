@@ -27,7 +27,7 @@ pub(crate) use self::document::link::read_link;
 pub use self::document::ns2::Ns2Spec;
 pub use self::document::report::{Expected, Of, Published, ReportSpec, SourceSpec};
 pub use self::document::selection::{Goal, SelectionSpec};
-pub use self::document::shown::{DifferenceSpec, Draw, FigureSpec, Points, TIME};
+pub use self::document::shown::{DifferenceSpec, Draw, FigureSpec, Points, TIME, Together};
 pub(crate) use self::reference::ONE_WAY;
 pub use self::spec::{ALGORITHM, DEFAULT_TOLERANCE, PERTURBED, PLANNED_RUNS_MAX, RUNS_MAX, UDP, VARIANT};
 pub use self::spec::{

@@ -140,10 +140,10 @@ impl Laboratory<'_> {
         let folder = begin()?;
         let shared = folder.path().join(SHARED);
         let (error, folder) = match self.measure(run, &shared, worker, is_stopped) {
-            Ok(GuestResults { flows, links, events }) => {
+            Ok(GuestResults { flows, links, queues, events }) => {
                 fs::remove_dir_all(&shared).context("remove the guest's folder")?;
                 let record = RunRecord { flows, links, ..self.record(run, RunStatus::Done) };
-                match folder.finish(&record, &events) {
+                match folder.write_queues(&queues).and_then(|()| folder.finish(&record, &events)) {
                     Ok(()) => return Ok(()),
                     Err(error) => (room::explained(error, place), begin()?), // the first folder is gone
                 }

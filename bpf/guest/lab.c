@@ -56,6 +56,7 @@ static u64 await_begin(void)
 static ssize_t run_write(struct file *file, const char __user *from, size_t length, loff_t *place)
 {
 	struct tccc_run_request asked;
+	int error;
 
 	if (length != sizeof(asked))
 		return -EINVAL;
@@ -68,9 +69,12 @@ static ssize_t run_write(struct file *file, const char __user *from, size_t leng
 	if (ran.begin_ns)
 		return -EBUSY;
 	ran.begin_ns = await_begin();
-	link_start(ran.begin_ns);
+	error = link_start(ran.begin_ns, asked.length_ns);
+	if (error)
+		return error;
 	ran.unfinished = traffic_run(ran.begin_ns, ran.begin_ns + asked.length_ns + asked.grace_ns);
 	ran.end_ns = ktime_get_ns();
+	link_stop(ran.end_ns);
 	return length;
 }
 

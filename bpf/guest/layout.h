@@ -113,6 +113,7 @@ struct tccc_link_request {
 	u64 duplicate;	   /* share */
 	u64 ack_loss;	   /* share, of pure acknowledgements */
 	u64 host_delay_ns; /* largest random delay before the link, uniform, without reordering */
+	u64 sample_ns;	   /* between samples of the queue; 0: none */
 	struct tccc_limit queue;
 	struct tccc_limit queue_low; /* for packets of low priority */
 	struct tccc_limit mark;	     /* a packet that finds at least this much in the queue is marked */
@@ -143,6 +144,17 @@ struct tccc_link_counters {
 	u64 max_queue_pkts;
 	u64 late_ns; /* largest lateness of a packet; 0 if the guest's clock hits every due time */
 	u64 first_lost_count;
+};
+
+/* ---- /proc/tccc/queues: link.c and src/virtual_time/link.rs ---- */
+
+/* Read: for each direction, in the order of the requests, the number of its samples (u64) and then the samples. */
+struct tccc_queue_sample {
+	u64 at_ns; /* CLOCK_MONOTONIC */
+	u64 queue_pkts;
+	u64 wait_ns;	   /* of a packet that would arrive now, until its first bit is sent */
+	u64 overflow_pkts; /* so far */
+	u64 marked_pkts;   /* so far */
 };
 
 /* ---- /proc/tccc/flows: traffic.c and src/virtual_time/flow.rs ---- */

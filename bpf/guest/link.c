@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Links of virtual time: the qdisc `tccc_link`, and the file /proc/tccc/links, which configures links and shows their
- * counters.
+ * Links of virtual time: the qdisc `tccc_link`, the file /proc/tccc/links, which configures links and shows their
+ * counters, and the file /proc/tccc/queues, which shows their queues over time.
  *
  * A request names a device and makes the qdisc its root. Every packet that leaves through the device then passes one
  * direction of a link. What happens to a packet is decided when it enters (shaper.h). Then it waits in line (line.h)
@@ -206,6 +206,7 @@ static int link_attach(struct link *link)
 static void link_free(struct link *link)
 {
 	waiting_free(&link->shaper.queue);
+	kvfree(link->shaper.samples.list);
 	kvfree(link->request);
 	kvfree(link);
 }
@@ -292,25 +293,103 @@ static const struct proc_ops links_file = {
 	.proc_lseek = default_llseek,
 };
 
+/* Copies the samples of a queue behind their number. Returns the end of the copy. */
+static u8 *put_samples(u8 *to, const struct link *link)
+{
+	const struct queue_samples *samples = &link->shaper.samples;
+	const size_t bytes = samples->count * sizeof(*samples->list);
+
+	memcpy(to, &samples->count, sizeof(samples->count));
+	memcpy(to + sizeof(samples->count), samples->list, bytes);
+	return to + sizeof(samples->count) + bytes;
+}
+
+/* Opened after the run, when the samples no longer change. */
+static int queues_open(struct inode *inode, struct file *file)
+{
+	struct answer *answer;
+	struct link *link;
+	size_t length = 0;
+	u8 *end;
+
+	rtnl_lock();
+	list_for_each_entry(link, &links, place)
+		length += sizeof(u64) + link->shaper.samples.count * sizeof(struct tccc_queue_sample);
+	answer = answer_new(length);
+	if (answer) {
+		end = answer->bytes;
+		list_for_each_entry(link, &links, place)
+			end = put_samples(end, link);
+	}
+	rtnl_unlock();
+	file->private_data = answer;
+	return answer ? 0 : -ENOMEM;
+}
+
+static const struct proc_ops queues_file = {
+	.proc_open = queues_open,
+	.proc_read = answer_read,
+	.proc_release = answer_release,
+	.proc_lseek = default_llseek,
+};
+
 /* ---- What lab.c calls ---- */
 
 int link_init(struct proc_dir_entry *folder)
 {
 	departures_init();
-	return proc_create("links", 0600, folder, &links_file) ? 0 : -ENOMEM;
+	if (!proc_create("links", 0600, folder, &links_file) || !proc_create("queues", 0400, folder, &queues_file))
+		return -ENOMEM;
+	return 0;
 }
 
-/* Restarts the random numbers and counters of each link, and starts its changes over time. */
-void link_start(u64 begin_ns)
+/* Makes room for the samples of a link in a run of this length, and begins them. */
+static int begin_samples(struct link *link, u64 begin_ns, u64 length_ns)
+{
+	const u64 sample_ns = link->shaper.direction.request->sample_ns;
+	struct tccc_queue_sample *list;
+	u64 room;
+
+	if (!sample_ns)
+		return 0;
+	room = div64_u64(length_ns, sample_ns) + 1;
+	list = kvcalloc(room, sizeof(*list), GFP_KERNEL);
+	if (!list)
+		return -ENOMEM;
+	queue_samples_begin(&link->shaper.samples, list, room, begin_ns);
+	return 0;
+}
+
+/* Restarts the random numbers and counters of each link, and starts its samples and changes over time. */
+int link_start(u64 begin_ns, u64 length_ns)
+{
+	struct link *link;
+	int error = 0;
+
+	rtnl_lock();
+	list_for_each_entry(link, &links, place) {
+		error = begin_samples(link, begin_ns, length_ns);
+		if (error)
+			break;
+		local_bh_disable();
+		shaper_reseed(&link->shaper);
+		shaper_restart_counters(&link->shaper);
+		shaper_start(&link->shaper, begin_ns);
+		local_bh_enable();
+	}
+	rtnl_unlock();
+	return error;
+}
+
+/* Takes the last samples. */
+void link_stop(u64 end_ns)
 {
 	struct link *link;
 
 	rtnl_lock();
 	list_for_each_entry(link, &links, place) {
 		local_bh_disable();
-		shaper_reseed(&link->shaper);
-		shaper_restart_counters(&link->shaper);
-		shaper_start(&link->shaper, begin_ns);
+		shaper_sample(&link->shaper, end_ns);
 		local_bh_enable();
 	}
 	rtnl_unlock();

@@ -6,7 +6,8 @@
 #include <linux/proc_fs.h>
 
 int link_init(struct proc_dir_entry *folder);
-void link_start(u64 begin_ns);
+int link_start(u64 begin_ns, u64 length_ns);
+void link_stop(u64 end_ns);
 void link_exit(void);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "draws.h"
 #include "pace.h"
+#include "queue.h"
 #include "waiting.h"
 
 enum verdict_kind {
@@ -63,6 +64,7 @@ struct shaper {
 	u64 last_arrival_ns;
 	u64 last_due_ns;
 	struct waiting_queue queue;
+	struct queue_samples samples;
 	struct tccc_link_counters counters;
 	struct losses losses;
 };
@@ -146,6 +148,19 @@ static inline u64 shaper_arrival_ns(struct shaper *shaper, u64 now_ns)
 	return shaper->last_arrival_ns;
 }
 
+/* Takes the samples that are due by a time. Times never decrease. */
+static inline void shaper_sample(struct shaper *shaper, u64 until_ns)
+{
+	struct queue_samples *samples = &shaper->samples;
+
+	while (queue_sample_is_due(samples, until_ns)) {
+		waiting_leave(&shaper->queue, samples->next_ns);
+		queue_sample_take(samples, &shaper->queue, serialiser_begins_ns(&shaper->serialiser, samples->next_ns),
+				  &shaper->counters);
+		samples->next_ns += shaper->direction.request->sample_ns;
+	}
+}
+
 static inline struct terms draw_terms(struct shaper *shaper, const struct tccc_limit *limit)
 {
 	const struct tccc_link_request *request = shaper->direction.request;
@@ -223,6 +238,7 @@ static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns,
 	struct terms terms;
 	bool loses_ack;
 
+	shaper_sample(shaper, arrival_ns);
 	shaper->counters.received_pkts++;
 	if (!steps_at(&shaper->is_up, arrival_ns)) {
 		shaper->counters.down_pkts++;

@@ -5,13 +5,13 @@
 //! plan.json       the runs in order, with every seed
 //! scenario.toml   a copy of the scenario, next to copies of the files that it names
 //! host.json       machine, tools, settings, calibration
-//! runs/<id>/      run.json, events.jsonl, flow-N.json; a rename makes the complete folder visible
+//! runs/<id>/      run.json, events.jsonl, queues.jsonl, flow-N.json; a rename makes the complete folder visible
 //! lock            held by the process that writes here
 //! ```
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -21,7 +21,8 @@ use serde::de::DeserializeOwned;
 use crate::bounded;
 use crate::failure::Failure;
 use crate::lab::plan::{Plan, PlannedRun};
-use crate::model::run::{BlockPlan, HostRecord, RunRecord, RunStatus, UNFINISHED};
+use crate::model::queue::QueueSample;
+use crate::model::run::{BlockPlan, HostRecord, QUEUES, RunRecord, RunStatus, UNFINISHED};
 use crate::scenario::ScenarioFile;
 use crate::trace::event::Event;
 
@@ -210,23 +211,37 @@ impl RunFolder {
         &self.path
     }
 
+    /// Writes the queues of links over time, if they were recorded.
+    ///
+    /// Errors: the directory cannot be written.
+    pub fn write_queues(&self, samples: &[QueueSample]) -> Result<()> {
+        if samples.is_empty() { Ok(()) } else { write_lines(&self.path.join(QUEUES), samples) }
+    }
+
     /// Writes the record and the events, and renames the folder to the record's id.
     ///
     /// Errors: the directory cannot be written.
     pub fn finish(mut self, record: &RunRecord, events: &[Event]) -> Result<()> {
-        let mut file =
-            BufWriter::new(File::create(self.path.join("events.jsonl")).context("create the file of events")?);
-        for event in events {
-            serde_json::to_writer(&mut file, &event).context("write an event")?;
-            file.write_all(b"\n").context("write an event")?;
-        }
-        file.flush().context("write the events")?;
+        write_lines(&self.path.join("events.jsonl"), events)?;
         write_json(&self.path.join("run.json"), record)?;
         let visible = self.path.with_file_name(&record.id);
         fs::rename(&self.path, &visible).with_context(|| format!("finish \"{}\"", visible.display()))?;
         self.kept = true;
         Ok(())
     }
+}
+
+/// Writes one value a line.
+fn write_lines(path: &Path, values: &[impl Serialize]) -> Result<()> {
+    let written = || -> io::Result<()> {
+        let mut file = BufWriter::new(File::create(path)?);
+        for value in values {
+            serde_json::to_writer(&mut file, value)?;
+            file.write_all(b"\n")?;
+        }
+        file.flush()
+    };
+    written().with_context(|| format!("write \"{}\"", path.display()))
 }
 
 impl Drop for RunFolder {

@@ -25,49 +25,10 @@ pub struct Point {
     pub ca_state: CaState,
 }
 
-/// A quantity over time that figures can draw.
-#[derive(Debug, Clone, Copy)]
-pub struct FlowSeries {
-    /// Name in scenarios, unit included.
-    pub name: &'static str,
-    /// Heading, without the unit.
-    pub title: &'static str,
-    pub unit: &'static str,
-    /// Seconds since the flow's first event, and the value. Moments without a value are left out.
-    pub points: fn(&Flow) -> Vec<(f64, f64)>,
-}
-
-const fn series(
-    name: &'static str,
-    title: &'static str,
-    unit: &'static str,
-    points: fn(&Flow) -> Vec<(f64, f64)>,
-) -> FlowSeries {
-    FlowSeries { name, title, unit, points }
-}
-
-pub static SERIES: &[FlowSeries] = &[
-    series("cwnd_pkts", "cwnd", "pkts", |flow| flow.each(|p| Some(p.cwnd_pkts))),
-    series("ssthresh_pkts", "ssthresh", "pkts", |flow| flow.each(|p| p.ssthresh_pkts)),
-    series("inflight_pkts", "in flight", "pkts", |flow| flow.each(|p| Some(p.inflight_pkts))),
-    series("delivered_pkts", "delivered", "pkts", |flow| flow.each(|p| Some(p.delivered_pkts))),
-    series("lost_pkts", "lost", "pkts", |flow| flow.each(|p| Some(p.lost_pkts))),
-    series("retrans_pkts", "retransmitted", "pkts", |flow| flow.each(|p| Some(p.retrans_pkts))),
-    series("srtt_us", "smoothed RTT", "us", |flow| flow.each(|p| p.srtt_us)),
-    series("rtt_us", "RTT", "us", |flow| flow.each(|p| p.rtt_us)),
-    series("goodput_bps", "goodput", "bit/s", Flow::goodputs),
-];
-
 /// Window of goodput, as in the fairness metrics.
 const GOODPUT_WINDOW_S: f64 = 1.0;
 /// Spacing of goodput values.
 const GOODPUT_STEP_S: f64 = 0.25;
-
-impl FlowSeries {
-    pub fn find(name: &str) -> Option<&'static FlowSeries> {
-        SERIES.iter().find(|series| series.name == name)
-    }
-}
 
 /// One socket over time.
 ///
@@ -129,12 +90,12 @@ impl Flow {
         lost.map(|pair| pair[1].time_s).collect()
     }
 
-    fn each(&self, value: impl Fn(&Point) -> Option<u32>) -> Vec<(f64, f64)> {
+    pub(super) fn each(&self, value: impl Fn(&Point) -> Option<u32>) -> Vec<(f64, f64)> {
         self.points.iter().filter_map(|point| Some((point.time_s, f64::from(value(point)?)))).collect()
     }
 
     /// New payload per second, over windows of a second.
-    fn goodputs(&self) -> Vec<(f64, f64)> {
+    pub(super) fn goodputs(&self) -> Vec<(f64, f64)> {
         let steps = ((self.length_s() - GOODPUT_WINDOW_S) / GOODPUT_STEP_S).floor().max(-1.0);
         let bits = 8.0 * f64::from(self.mss_bytes);
         let goodput = |from: f64| (self.delivered_at(from + GOODPUT_WINDOW_S) - self.delivered_at(from)) * bits;
@@ -191,6 +152,7 @@ fn point_of(event: &Event, start_ns: u64) -> Point {
 mod tests {
     use super::*;
     use crate::model::live::samples::sample;
+    use crate::model::series::{Series, SeriesOf};
 
     fn event(socket: u64, time_ns: u64, cwnd_pkts: u32) -> Event {
         Event { cwnd_pkts, mss_bytes: 1460, ..sample(socket, time_ns) }
@@ -210,13 +172,16 @@ mod tests {
             .map(|tenth| Event { delivered_pkts: 5 * tenth, ..event(1, u64::from(tenth) * 100_000_000, 10) })
             .collect();
         let flow = &fold(&events)[0];
-        let points = |name| (FlowSeries::find(name).unwrap().points)(flow);
+        let points = |name| match Series::find(name).unwrap().of {
+            SeriesOf::Flow(points) => points(flow),
+            SeriesOf::Queue(_) => panic!("{name} is of a flow"),
+        };
         assert_eq!((points("cwnd_pkts").len(), points("ssthresh_pkts").len()), (41, 0));
         let goodputs = points("goodput_bps");
         assert_eq!(goodputs.len(), 13, "windows of a second in four, a quarter apart");
         assert!(goodputs.iter().all(|(_, bps)| (bps - 50.0 * 8.0 * 1460.0).abs() < 1.0), "{goodputs:?}");
         assert_eq!(fold(&events[..3])[0].goodputs(), []);
-        assert!(FlowSeries::find("cwnd").is_none());
+        assert!(Series::find("cwnd").is_none());
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub use self::calibration::{At, Calibration, Quantity};
 
 /// Version of the files in a result directory.
 pub const RESULT_SCHEMA: u32 = 1;
+/// File of a run's folder with the queues of its links over time: [`QueueSample`](super::queue::QueueSample) lines.
+pub const QUEUES: &str = "queues.jsonl";
 /// Prefix of the folders of runs in progress. The next start of the experiment removes leftover ones.
 pub const UNFINISHED: &str = ".unfinished-";
 /// Packets that leave later than this count as a stall, nanoseconds: far above usual lateness, and less
@@ -175,7 +177,8 @@ pub enum RunStatus {
     Failed,
 }
 
-/// One run: `runs/<id>/run.json`. Its events are in `events.jsonl` beside it, iperf3's output in `flow-N.json`.
+/// One run: `runs/<id>/run.json`. Beside it are its events in `events.jsonl`, the queues of links over time in
+/// `queues.jsonl`, and iperf3's output in `flow-N.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     pub schema: u32,

@@ -13,7 +13,7 @@ use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 
-use super::job::{self, END, EVENTS, ExperimentJob, FLOWS, JOB, LINKS, OUTPUT, PROGRAM, Program, RUN, WELL};
+use super::job::{self, END, EVENTS, ExperimentJob, FLOWS, JOB, LINKS, OUTPUT, PROGRAM, Program, QUEUES, RUN, WELL};
 use crate::emulate::layout::LinkLayout;
 use crate::emulate::netns::build;
 use crate::emulate::{LinkEnd, wires};
@@ -86,7 +86,7 @@ fn work() -> Result<()> {
             .with_context(|| format!("tell the laboratory of \"{}\" on node \"{}\"", request.file, node.name))?;
     }
     tell(RUN, &job.run_ns.map(u64::to_le_bytes).concat()).context("start the run")?;
-    for file in [RUN, LINKS, FLOWS, EVENTS] {
+    for file in [RUN, LINKS, QUEUES, FLOWS, EVENTS] {
         hand_over(file, shared)?;
     }
     Ok(())

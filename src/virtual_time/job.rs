@@ -22,6 +22,8 @@ pub(crate) const WELL: &str = "well";
 /// Files of the laboratory: in the guest's `/proc/tccc`, and after the run in the shared folder.
 pub(crate) const LINKS: &str = "links";
 /// See [`LINKS`].
+pub(crate) const QUEUES: &str = "queues";
+/// See [`LINKS`].
 pub const FLOWS: &str = "flows";
 /// See [`LINKS`].
 pub const EVENTS: &str = "events";

@@ -1,17 +1,18 @@
-//! Links of a guest: encodes the request that configures one direction, and decodes its counters. Pure.
+//! Links of a guest: encodes the request that configures one direction, and decodes its counters and samples. Pure.
 //!
-//! Both go through `/proc/tccc/links`. `bpf/guest/layout.h` has the same structs in C. The random number generators are
+//! Requests and counters go through `/proc/tccc/links`, samples of the queues through `/proc/tccc/queues`. `bpf/guest/layout.h` has the same structs in C. The random number generators are
 //! those of the emulator, so that both lose the same packets with the same seed.
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rand_pcg::Pcg64;
 use serde::Deserialize;
 use strum::VariantArray;
 
 use super::bytes::{GuestBytes, nanos};
 use crate::failure::Failure;
+use crate::model::queue::QueueSample;
 use crate::model::run::LinkCounters;
 use crate::path::acks::{self, AckKind};
 use crate::path::change::DirectionChange;
@@ -22,7 +23,9 @@ use crate::units::Share;
 
 mod layout;
 
-use layout::{AckHold, Counters, Generator, LIMIT_BYTES, LIMIT_PKTS, Limit, LinkRequest, Loss, STREAMS, TimedValue};
+use layout::{
+    AckHold, Counters, Generator, LIMIT_BYTES, LIMIT_PKTS, Limit, LinkRequest, Loss, QueueState, STREAMS, TimedValue,
+};
 pub use layout::{DEVICE_NAME, REQUEST_BYTES_MAX};
 
 /// A packet is lost, held back or copied if 53 random bits are below the share times this.
@@ -38,6 +41,8 @@ pub struct Outlet<'a> {
     pub direction: usize,
     /// Longest random delay inside the host before the link. Packets stay in order.
     pub host_delay: Duration,
+    /// Time between samples of the queue, if the direction has one.
+    pub sample: Duration,
 }
 
 /// Errors: a field is out of range, or has more numbers than fit into a request to the guest.
@@ -117,6 +122,7 @@ impl Outlet<'_> {
             ack_loss: threshold(direction.ack_loss),
             ack_hold: direction.acks.map_or(AckHold::default(), ack_hold),
             host_delay_ns: nanos(self.host_delay),
+            sample_ns: if has_queue(direction) { nanos(self.sample) } else { 0 },
             queue: limit(limits[self.direction]),
             queue_low: direction.queue_low.map_or(Limit::default(), |most| limit(QueueLimit::Packets(most))),
             mark: self.config.mark_limit(self.direction).map_or(Limit::default(), limit),
@@ -160,6 +166,36 @@ fn next_counters(bytes: &mut &[u8]) -> Option<LinkCounters> {
         lateness_us: None,
         moments: None,
     })
+}
+
+/// Decodes the samples of the queues of all directions, in the order of their requests. `ends` are the two nodes of
+/// each direction.
+///
+/// Errors: too few or too many bytes.
+pub fn queues<'a>(mut bytes: &[u8], ends: impl IntoIterator<Item = [&'a str; 2]>) -> Result<Vec<QueueSample>> {
+    let mut samples = Vec::new();
+    for [from, to] in ends {
+        let count = u64::take_from(&mut bytes);
+        let states = count.and_then(|count| (0..count).map(|_| QueueState::take_from(&mut bytes)).collect());
+        let states: Vec<QueueState> = states.context("the guest's samples of queues end too early")?;
+        samples.extend(states.into_iter().map(|state| QueueSample {
+            time_ns: state.at_ns,
+            from: from.to_owned(),
+            to: to.to_owned(),
+            queue_pkts: state.queue_pkts,
+            wait_ns: state.wait_ns,
+            overflow_pkts: state.overflow_pkts,
+            marked_pkts: state.marked_pkts,
+        }));
+    }
+    ensure!(bytes.is_empty(), "the guest has samples of more queues than were requested");
+    Ok(samples)
+}
+
+/// Whether packets can wait: without a rate, serialisation takes no time.
+fn has_queue(direction: &Direction) -> bool {
+    let changes = || direction.changes.iter().any(|change| change.rate.is_some());
+    direction.rate.is_some() || direction.trace.is_some() || changes()
 }
 
 /// The smallest number of 53 bits that is not below the share: x / 2^53 < share if and only if x < ceil(share * 2^53).

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::algorithms::Modules;
 use super::flow::{self, GuestFlow};
-use super::job::{self, EVENTS, ExperimentJob, FLOWS, JOB, JobRequest, LINKS, ModuleLoad, RUN};
+use super::job::{self, EVENTS, ExperimentJob, FLOWS, JOB, JobRequest, LINKS, ModuleLoad, QUEUES, RUN};
 use super::link::{self, Outlet};
 use super::modules::Module;
 use crate::emulate::layout::Layout;
@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::lab::cost;
 use crate::lab::measure::{Time, flow_record};
 use crate::lab::plan::{Plan, PlannedRun};
+use crate::model::queue::{self, QueueSample};
 use crate::model::run::{Engine, FlowRecord, LinkCounters, LinkRecord};
 use crate::path::{Direction, QueueLimit};
 use crate::scenario::{Cell, LinkSpec};
@@ -25,6 +26,7 @@ use crate::trace::event::Event;
 pub struct GuestResults {
     pub flows: Vec<FlowRecord>,
     pub links: Vec<LinkRecord>,
+    pub queues: Vec<QueueSample>,
     pub events: Vec<Event>,
 }
 
@@ -59,7 +61,7 @@ impl<'a> GuestSetting<'a> {
         let layout = plan.layout(run);
         let names = cell.flows.iter().map(|flow| modules.name_of(flow).to_owned());
         let flows = flow::flows(plan, run, &layout, names)?;
-        let mut requests = link_requests(plan, &layout)?;
+        let mut requests = link_requests(plan, &layout, cell.duration)?;
         for flow in &flows {
             requests.extend(flow.requests().map(|(node, bytes)| (node, FLOWS, bytes)));
         }
@@ -115,7 +117,16 @@ impl<'a> GuestSetting<'a> {
             flows.push(flow_record(flow.flow, names, report, &flow.events(&traced.events), time)?);
         }
         let links = self.link_records(&read(LINKS)?)?;
-        Ok(GuestResults { flows, links, events: traced.events })
+        let queues = link::queues(&read(QUEUES)?, self.directions())?;
+        Ok(GuestResults { flows, links, queues, events: traced.events })
+    }
+
+    /// The two nodes of each direction of each link.
+    fn directions(&self) -> impl Iterator<Item = [&str; 2]> {
+        self.cell.links.iter().flat_map(|link| {
+            let [one, other] = link.ends.each_ref().map(String::as_str);
+            [[one, other], [other, one]]
+        })
     }
 
     fn link_records(&self, bytes: &[u8]) -> Result<Vec<LinkRecord>> {
@@ -140,8 +151,9 @@ fn host_delay(fixed: Option<Duration>, direction: &Direction) -> Duration {
 }
 
 /// Requests for both directions of every link: the index of the sending node, the file, and the bytes.
-fn link_requests(plan: &Plan, layout: &Layout) -> Result<Vec<(usize, &'static str, Vec<u8>)>> {
+fn link_requests(plan: &Plan, layout: &Layout, length: Duration) -> Result<Vec<(usize, &'static str, Vec<u8>)>> {
     let fixed = plan.virtual_time.unwrap_or_default().host_delay;
+    let sample = queue::sample_interval(plan.sample, length);
     let mut requests = Vec::new();
     for link in &layout.links {
         for (direction, end) in link.ends.iter().enumerate() {
@@ -149,7 +161,7 @@ fn link_requests(plan: &Plan, layout: &Layout) -> Result<Vec<(usize, &'static st
             let node = node.with_context(|| format!("find node \"{}\" in the layout", end.node))?;
             let (device, config) = (end.interface.as_str(), &link.config);
             let host_delay = host_delay(fixed, &config.directions[direction]);
-            let outlet = Outlet { device, config, direction, host_delay };
+            let outlet = Outlet { device, config, direction, host_delay, sample };
             requests.push((node, LINKS, outlet.request()?));
         }
     }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use tccc::catalog;
 use tccc::catalog::risk::QUESTIONS;
 use tccc::lab::plan::{Choices, Plan};
-use tccc::model::flow::SERIES;
 use tccc::model::run::Engine;
+use tccc::model::series::SERIES;
 use tccc::scenario::{Cell, Scenario};
 
 /// Kernel algorithms that scenarios may name. The run reports those that the host lacks.

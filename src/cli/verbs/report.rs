@@ -9,6 +9,7 @@ use anyhow::Result;
 use crate::cli::output::{note, results, warn};
 use crate::failure::Failure;
 use crate::kernel::io_error::reason;
+use crate::model::series::{SERIES, Series};
 use crate::report::{self, Loaded, ReportFormat};
 
 mod incident;
@@ -34,6 +35,9 @@ const EXTENSIONS: [(&str, ReportFormat); 6] = [
 /// of a trial) is reported with its evidence, as text, markdown, html or json.
 ///
 /// Example: `tccc report runs/table-2 -o html --out table-2.html`
+///
+/// With --figure, figures and the plots of a terminal show one quantity of all flows of a run over time. This works with the
+/// results of any scenario: `tccc report runs/table-2 --figure cwnd_pkts -o html --out windows.html`
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Result directories of `tccc run`, directories that hold some, recordings of `tccc trace --record`, or incidents
@@ -45,6 +49,9 @@ pub struct Args {
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Draw this quantity of all flows of a run over time, instead of the scenario's figures (repeatable)
+    #[arg(long, value_name = "SERIES", value_parser = series)]
+    figure: Vec<&'static Series>,
     /// Exit with 3 if a measurement is outside its expected range, or an expected one is missing
     #[arg(long)]
     check: bool,
@@ -64,7 +71,7 @@ impl Args {
         if self.are_all("recordings", recording::is_recording)? {
             return self.put(&recording::render(&self.directories, format)?, format);
         }
-        let Loaded { reports, left_out } = report::load_all(&self.directories, self.mixed)?;
+        let Loaded { reports, left_out } = report::load_drawn(&self.directories, self.mixed, &self.figure)?;
         for path in &left_out {
             warn(&format!("\"{}\" has no finished run and is left out of the report", path.display()), None);
         }
@@ -116,6 +123,12 @@ impl Args {
             Failure::usage(what).hint("`-o FORMAT` writes a format to a file of any name").into()
         })
     }
+}
+
+/// Errors: there is no such series.
+fn series(name: &str) -> Result<&'static Series, String> {
+    let known = || SERIES.iter().map(|series| series.name);
+    Series::find(name).ok_or_else(|| format!("expected one of {}", known().collect::<Vec<_>>().join(", ")))
 }
 
 /// The failure of a check whose expected measurements in these directories are missing.

@@ -5,12 +5,14 @@ use super::table::Table;
 use super::{ReportContent, facts, metric, tally};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
+use crate::model::series::Series;
 use crate::report::figures::{self as drawings, terminal};
 use crate::report::judge::cell::{ReportCell, Verdict, each_once, point_name, title_of};
 use crate::report::judge::finding::{About, Finding};
 use crate::report::judge::report::Report;
 use crate::report::judge::selection;
 use crate::report::judge::windows::{self as plots, WindowPlot};
+use crate::scenario::Together;
 
 pub fn claim(content: &ReportContent<'_>) -> Vec<Element> {
     vec![Element::Claim(content.report.claim.clone())]
@@ -112,15 +114,29 @@ pub fn figures(content: &ReportContent<'_>) -> Vec<Element> {
     headed("figures", "Figures", drawings::figures(content.report).into_iter().map(Element::Figure).collect())
 }
 
-/// The most telling windows, for a terminal.
+/// The most telling windows, for a terminal. If a figure shows all flows of a run, its series by flow.
 pub fn windows(content: &ReportContent<'_>) -> Vec<Element> {
-    let Some(telling) = plots::telling(&content.report.plots) else { return Vec::new() };
+    let report = content.report;
+    let of_flows = report.figures.iter().filter(|figure| figure.together == Together::Flows);
+    let of_flows = each_once(of_flows.map(|figure| figure.y.as_str()));
+    let others = other_windows(&report.plots, report.figures.is_empty()).map(Element::Sentence);
+    let mut drawn: Vec<Element> =
+        of_flows.iter().flat_map(|quantity| over_time(report, quantity, WindowPlot::by_flow)).collect();
+    if drawn.is_empty() {
+        drawn = over_time(report, plots::WINDOWS, WindowPlot::clone);
+    }
+    let others = others.filter(|_| !drawn.is_empty());
+    drawn.into_iter().chain(others).collect()
+}
+
+/// The most telling plot of a quantity under its heading, if there is one.
+fn over_time(report: &Report, quantity: &str, shown: fn(&WindowPlot) -> WindowPlot) -> Vec<Element> {
+    let found = plots::telling(&report.plots, quantity).zip(Series::find(quantity));
+    let Some((telling, series)) = found else { return Vec::new() };
     let point = telling.point_name();
     let at = if point.is_empty() { point } else { format!(" at {point}") };
-    let heading = Element::Heading { id: "", text: format!("cwnd [pkts] over time{at}") };
-    let plot = Element::Plot(terminal::terminal(telling));
-    let others = other_windows(&content.report.plots, content.report.figures.is_empty()).map(Element::Sentence);
-    [heading, plot].into_iter().chain(others).collect()
+    let text = format!("{} [{}] over time{at}", series.title, series.unit);
+    vec![Element::Heading { id: "", text }, Element::Plot(terminal::terminal(&shown(telling)))]
 }
 
 /// Elements under a heading, if there are any.
@@ -142,7 +158,7 @@ fn name_of(cell: &ReportCell) -> String {
 
 /// Points out windows that a terminal does not show. `all`: the page draws every point.
 fn other_windows(plots: &[WindowPlot], all: bool) -> Option<String> {
-    let others = match plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").count() {
+    let others = match plots.iter().filter(|plot| plot.quantity == plots::WINDOWS).count() {
         0 | 1 => return None,
         2 => "1 other point of the sweep is".to_owned(),
         points => format!("{} other points of the sweep are", points - 1),
@@ -157,7 +173,7 @@ mod tests {
 
     #[test]
     fn windows_of_other_points_are_said_to_be_elsewhere() {
-        let plot = |quantity| WindowPlot { point: Default::default(), quantity, lines: Vec::new() };
+        let plot = |quantity| WindowPlot { point: Default::default(), quantity, lines: Vec::new(), beside: Vec::new() };
         assert_eq!(other_windows(&[plot("cwnd_pkts"), plot("srtt_us"), plot("srtt_us")], true), None, "one point");
         let windows = [(); 3].map(|()| plot("cwnd_pkts"));
         let drawn = "not shown: `tccc report DIR -o html` draws";

@@ -10,7 +10,7 @@ use crate::model::run::At;
 use crate::report::judge::cell::{CellNumbers, ReportCell, Verdict, each_once, point_name, title_of};
 use crate::report::judge::number::{self, Scale};
 use crate::report::judge::report::Report;
-use crate::scenario::{Draw, FigureSpec, Of, Points};
+use crate::scenario::{Draw, FigureSpec, Of, Points, Together};
 
 /// Each point gets its own axis if the largest value is at least this many times the smallest.
 const PANEL_RANGE: f64 = 12.0;
@@ -129,8 +129,19 @@ pub fn of_metric(report: &Report, metric: &str) -> Figure {
             let y = metric.to_owned();
             let log_y = is_wide && drawn.iter().flat_map(Drawn::values).all(|value| value > 0.0);
             let (of, draw, at) = (Of::Value, Draw::Lines, Points::default());
-            let spec =
-                FigureSpec { title, place: None, x, y, of, draw, log_x, log_y, together: false, until: None, at };
+            let spec = FigureSpec {
+                title,
+                place: None,
+                x,
+                y,
+                of,
+                draw,
+                log_x,
+                log_y,
+                together: Together::Variant,
+                until: None,
+                at,
+            };
             let figure = over_variable(report, &spec);
             Figure { explanation: format!("{}. {}", what(metric), figure.explanation), ..figure }
         }

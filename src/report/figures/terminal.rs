@@ -69,6 +69,7 @@ mod tests {
         PlotLine {
             variant: variant.to_owned(),
             flow: "data".into(),
+            algorithm: variant.to_owned(),
             run: "r1".into(),
             runs: 3,
             points: (0..100).map(|i| (f64::from(i) / 10.0, f64::from(10 + i % 40))).collect(),
@@ -81,7 +82,7 @@ mod tests {
         let window = |i: i32| if i == 3 { 260.0 } else { f64::from(20 + i % 10) };
         let points = (0..200).map(|i| (f64::from(i) / 10.0, window(i))).collect();
         let line = PlotLine { runs: 1, points, ..line("reno") };
-        let plot = WindowPlot { point: At::new(), quantity: "cwnd_pkts", lines: vec![line] };
+        let plot = WindowPlot { point: At::new(), quantity: "cwnd_pkts", lines: vec![line], beside: Vec::new() };
         assert_eq!((plot.top_pkts("reno"), plot.cut_pkts("reno")), (47.0, Some(260.0)));
         assert!(terminal(&plot).starts_with("   reno (r1), peak of 260 pkts cut off\n47 │"), "{}", terminal(&plot));
     }
@@ -89,7 +90,7 @@ mod tests {
     #[test]
     fn terminal_plot_has_axes_and_one_panel_a_variant() {
         let lines = vec![line("reno"), line("cubic")];
-        let text = terminal(&WindowPlot { point: At::new(), quantity: "cwnd_pkts", lines });
+        let text = terminal(&WindowPlot { point: At::new(), quantity: "cwnd_pkts", lines, beside: Vec::new() });
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!(rows.len() as u32, 2 * (TERMINAL_ROWS + 1) + 1);
         assert!(rows[0].ends_with("reno, median of 3 runs (r1)") && rows[7].ends_with("cubic, median of 3 runs (r1)"));

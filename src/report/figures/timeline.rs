@@ -2,17 +2,21 @@
 
 use super::chart::{Area, Axis, Chart, ChartLayout, ChartShape, Sign, plain};
 use super::figure::{Figure, legend_of, titled, variants};
-use crate::model::flow::FlowSeries;
+use crate::model::series::Series;
 use crate::report::judge::cell::each_once;
 use crate::report::judge::number::{self, Scale};
 use crate::report::judge::report::Report;
-use crate::report::judge::windows::{PlotLine, WindowPlot};
-use crate::scenario::FigureSpec;
+use crate::report::judge::windows::{PlotLine, WINDOWS, WindowPlot};
+use crate::scenario::{FigureSpec, Together};
 
 /// Height of each stacked chart.
 const PANEL_HEIGHT: f64 = 150.0;
 /// Height of a chart shared by all variants.
 const HEIGHT: f64 = 360.0;
+/// Height of a chart with the flows of one of several runs.
+const RUN_HEIGHT: f64 = 240.0;
+/// More flows than this have no legend.
+const LEGEND_MAX: usize = 16;
 /// Number of spans along x whose values a pointer shows.
 const SPANS: usize = 60;
 /// More figures of one kind than this are folded.
@@ -26,16 +30,18 @@ const SEQUENCE: &str = "delivered_pkts";
 
 struct WindowTimeline<'a> {
     report: &'a Report,
-    quantity: &'static FlowSeries,
+    quantity: &'static Series,
     scale: Scale,
     /// Right end, seconds.
     until: f64,
     log_y: bool,
+    /// Names of flows in the order of their colours. Empty if colours show variants.
+    flows: Vec<&'a str>,
 }
 
 /// One figure of windows per point, with a chart per variant.
 pub fn windows(report: &Report) -> Vec<Figure> {
-    let plots: Vec<&WindowPlot> = report.plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").collect();
+    let plots: Vec<&WindowPlot> = report.plots.iter().filter(|plot| plot.quantity == WINDOWS).collect();
     let figure = |plot: &&WindowPlot| {
         let point = plot.point_name();
         let title = if point.is_empty() { "cwnd over time".to_owned() } else { format!("cwnd over time, {point}") };
@@ -54,7 +60,13 @@ pub fn of_spec(report: &Report, spec: &FigureSpec) -> Vec<Figure> {
         let title = if plots.len() > 1 { format!("{}, {point}", titled(spec)) } else { titled(spec) };
         let mut view = WindowTimeline::new(report, plot, spec.until.map(|until| until.as_secs_f64()))?;
         view.log_y = spec.log_y;
-        let figure = if spec.together { view.together(title, plot) } else { view.stacked(title, plot) };
+        let figure = match spec.together {
+            // A queue is not of a variant: colours tell the links apart.
+            Together::Variant if view.quantity.is_of_queue() => view.flows(title, plot),
+            Together::Variant => view.stacked(title, plot),
+            Together::Variants => view.together(title, plot),
+            Together::Flows => view.flows(title, plot),
+        };
         Some(Figure { folded: plots.len() > MANY, ..figure })
     };
     plots.iter().filter_map(figure).collect()
@@ -64,18 +76,20 @@ pub fn of_spec(report: &Report, spec: &FigureSpec) -> Vec<Figure> {
 fn chosen(plot: &WindowPlot, spec: &FigureSpec) -> WindowPlot {
     let mut plot = plot.clone();
     let named: Vec<&Vec<String>> = ["variant", "algorithm"].iter().filter_map(|name| spec.at.0.get(*name)).collect();
-    plot.lines.retain(|line| named.iter().all(|names| names.contains(&line.variant)));
-    if let Some(until) = spec.until {
-        plot.lines.iter_mut().for_each(|line| line.points.retain(|point| point.0 <= until.as_secs_f64()));
-        plot.lines.retain(|line| !line.points.is_empty());
+    for lines in [&mut plot.lines, &mut plot.beside] {
+        lines.retain(|line| named.iter().all(|names| names.contains(&line.variant)));
+        if let Some(until) = spec.until {
+            lines.iter_mut().for_each(|line| line.points.retain(|point| point.0 <= until.as_secs_f64()));
+            lines.retain(|line| !line.points.is_empty());
+        }
     }
     plot
 }
 
 impl<'a> WindowTimeline<'a> {
-    fn new(report: &'a Report, plot: &WindowPlot, until: Option<f64>) -> Option<WindowTimeline<'a>> {
-        let quantity = FlowSeries::find(plot.quantity)?;
-        let values = plot.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+    fn new(report: &'a Report, plot: &'a WindowPlot, until: Option<f64>) -> Option<WindowTimeline<'a>> {
+        let quantity = Series::find(plot.quantity)?;
+        let values = plot.lines.iter().chain(&plot.beside).flat_map(|line| line.points.iter().map(|point| point.1));
         let scale = Scale::of(quantity.unit, values);
         Some(WindowTimeline {
             report,
@@ -83,6 +97,7 @@ impl<'a> WindowTimeline<'a> {
             scale,
             until: until.unwrap_or(plot.length_s()).max(1e-3),
             log_y: false,
+            flows: Vec::new(),
         })
     }
 
@@ -110,6 +125,29 @@ impl<'a> WindowTimeline<'a> {
         Figure { title, explanation: explained(plot), legend, charts, layout, folded: false }
     }
 
+    /// One chart per run, with all its flows.
+    fn flows(mut self, title: String, plot: &'a WindowPlot) -> Figure {
+        let runs = plot.runs();
+        let all = || runs.iter().flat_map(|(_, lines)| lines.iter().copied());
+        self.flows = each_once(all().map(|line| line.flow.as_str()));
+        let top = all().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max);
+        let chart = |(variant, lines): &(&str, Vec<&PlotLine>)| {
+            let heading = (runs.len() > 1).then(|| ((*variant).to_owned(), None));
+            self.chart(heading, lines, top)
+        };
+        let height = if runs.len() > 1 { RUN_HEIGHT } else { HEIGHT };
+        let layout = ChartLayout { abreast: 1, height, stacked: false };
+        let charts = runs.iter().map(chart).collect();
+        let flows = self.flows.iter().enumerate().map(|(series, flow)| (series, named(flow, all())));
+        let mut legend: Vec<(usize, String)> = flows.collect();
+        let mut explanation = explained(plot);
+        if legend.len() > LEGEND_MAX {
+            explanation = format!("{} flows. {explanation}", legend.len());
+            legend.clear();
+        }
+        Figure { title, explanation, legend, charts, layout, folded: false }
+    }
+
     fn chart(&self, heading: Option<(String, Option<usize>)>, lines: &[&PlotLine], top: f64) -> Chart {
         let scale = self.scale;
         let lowest = lines.iter().flat_map(|line| &line.points).map(|point| point.1).filter(|value| *value > 0.0);
@@ -133,6 +171,9 @@ impl<'a> WindowTimeline<'a> {
     }
 
     fn series(&self, line: &PlotLine) -> usize {
+        if let Some(flow) = self.flows.iter().position(|flow| *flow == line.flow) {
+            return flow;
+        }
         variants(self.report).iter().position(|variant| *variant == line.variant).unwrap_or(0)
     }
 
@@ -143,6 +184,9 @@ impl<'a> WindowTimeline<'a> {
         let middle = from + step / 2.0;
         let text = |line: &&PlotLine| {
             let value = value_at(line, middle)?;
+            if !self.flows.is_empty() {
+                return Some(format!("{}: {}", line.flow_name(), self.scale.with_unit(value)));
+            }
             let several = lines.iter().any(|other| other.variant == line.variant && other.flow != line.flow);
             let flow = if several { format!(" {}", line.flow) } else { String::new() };
             Some(format!("{}{flow}: {}", line.variant, self.scale.with_unit(value)))
@@ -151,6 +195,14 @@ impl<'a> WindowTimeline<'a> {
         let title = format!("{} s\n{}", plain(middle), texts.join("\n"));
         let (x, y) = ([from, from + step], [f64::NEG_INFINITY, f64::INFINITY]);
         (!texts.is_empty()).then_some(ChartShape::Area { area: Area::Span, series: 0, x, y, title })
+    }
+}
+
+/// A flow with its algorithm, if that is the same in all runs.
+fn named<'a>(flow: &str, lines: impl Iterator<Item = &'a PlotLine>) -> String {
+    match each_once(lines.filter(|line| line.flow == flow).map(PlotLine::flow_name)).as_slice() {
+        [name] => name.clone(),
+        _ => flow.to_owned(),
     }
 }
 
@@ -184,8 +236,15 @@ mod tests {
     #[test]
     fn value_between_two_points_is_the_one_before() {
         let points = vec![(1.0, 10.0), (2.0, 20.0), (4.0, 5.0)];
-        let line =
-            PlotLine { variant: "v".into(), flow: "f".into(), run: "r".into(), runs: 1, points, losses: Vec::new() };
+        let line = PlotLine {
+            variant: "v".into(),
+            flow: "f".into(),
+            algorithm: "reno".into(),
+            run: "r".into(),
+            runs: 1,
+            points,
+            losses: Vec::new(),
+        };
         assert_eq!([0.5, 1.0, 3.9, 4.0].map(|time| value_at(&line, time)), [None, Some(10.0), Some(20.0), None]);
         assert!(matches!(loss(&line, 0, 2.5), Some(ChartShape::Sign { sign: Sign::Loss, at: (2.5, 20.0), .. })));
     }

@@ -17,7 +17,8 @@ use super::scenarios::{OF_ALL_RUNS, Scenarios};
 use crate::bounded;
 use crate::failure::Failure;
 use crate::model::notice::Notice;
-use crate::model::run::{Engine, HostRecord, Machine, PlanBlock, RESULT_SCHEMA, RunRecord, UNFINISHED};
+use crate::model::queue::QueueSample;
+use crate::model::run::{Engine, HostRecord, Machine, PlanBlock, QUEUES, RESULT_SCHEMA, RunRecord, UNFINISHED};
 use crate::plain::count;
 use crate::scenario::Scenario;
 use crate::trace::event::Event;
@@ -164,6 +165,18 @@ impl StoredRun {
             stored.notices.push(without(format!("the events.jsonl of run \"{run}\" has no events")));
         }
         Ok(stored)
+    }
+
+    /// The queues of the run's links over time. Empty if they were not recorded.
+    ///
+    /// Errors: the file exists but cannot be read, or a line is malformed.
+    pub fn queues(&self) -> Result<Vec<QueueSample>> {
+        let file = self.folder.join(QUEUES);
+        let bytes = read_if_there(&file)?.unwrap_or_default();
+        let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+        let sample =
+            |line| serde_json::from_slice(line).map_err(|error| unreadable(&file, &error.to_string()).hint(OF_A_RUN));
+        Ok(lines.map(sample).collect::<Result<_, _>>()?)
     }
 }
 

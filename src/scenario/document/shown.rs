@@ -9,8 +9,8 @@ use strum::{IntoStaticStr, VariantArray};
 use super::report::{MeasuredNames, Of, Published, ReportSpec, metric};
 use super::table::{CellReader, Result, ScenarioTable};
 use super::value::{Read, ScenarioValue, Text};
-use crate::model::flow::SERIES;
 use crate::model::run::At;
+use crate::model::series::{SERIES, Series};
 use crate::scenario::spec::VARIANT;
 
 /// The `x` of a figure over the time of a run.
@@ -30,11 +30,53 @@ pub struct FigureSpec {
     pub draw: Draw,
     pub log_x: bool,
     pub log_y: bool,
-    /// Whether all variants share one chart over time. If not, each has its own, one above the other.
-    pub together: bool,
+    /// What shares a chart over time.
+    pub together: Together,
     /// End of a figure over time.
     pub until: Option<Duration>,
     pub at: Points,
+}
+
+impl FigureSpec {
+    /// A series of every flow over time.
+    pub fn of_flows(series: &Series) -> FigureSpec {
+        FigureSpec {
+            title: format!("{} over time", series.title),
+            place: None,
+            x: TIME.to_owned(),
+            y: series.name.to_owned(),
+            of: Of::Value,
+            draw: Draw::Auto,
+            log_x: false,
+            log_y: false,
+            together: Together::Flows,
+            until: None,
+            at: Points::default(),
+        }
+    }
+}
+
+/// What shares a chart over time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Together {
+    /// The flows of one variant. The charts of the variants stand one above the other.
+    #[default]
+    Variant,
+    /// The flows of all variants.
+    Variants,
+    /// All flows of one run, also those beside the variant's.
+    Flows,
+}
+
+impl Read for Together {
+    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
+        match value.text()?.as_deref() {
+            Some("false") => Ok(Together::Variant),
+            Some("true") => Ok(Together::Variants),
+            Some("flows") => Ok(Together::Flows),
+            _ => Err(value.refuse("expected true, false or \"flows\"")),
+        }
+    }
 }
 
 /// How values over the sweep are drawn.
@@ -96,7 +138,9 @@ impl CellReader<'_> {
             let over_time = x == TIME;
             let y = table.need("y")?;
             let y = match report.metrics.iter().map(String::as_str) {
-                _ if over_time => y.one_of(SERIES.iter().map(|series| series.name), "one of the series of a flow:")?,
+                _ if over_time => {
+                    y.one_of(SERIES.iter().map(|series| series.name), "one of the series of flows and queues:")?
+                }
                 metrics if metrics.len() > 0 => y.one_of(metrics, "one of report.metrics:")?,
                 _ => metric(&y)?,
             };
@@ -119,7 +163,7 @@ impl CellReader<'_> {
                 draw: table.read("draw")?.unwrap_or_default(),
                 log_x: is_on("log_x")?,
                 log_y: is_on("log_y")?,
-                together: is_on("together")?,
+                together: table.read("together")?.unwrap_or_default(),
                 until: table.read("until")?,
                 at: points(table, measured, published)?,
             })

@@ -92,9 +92,10 @@ sections! {
         /// Whether the y axis is logarithmic.
         /// Example: log_y = true
         log_y: TRUTH, Unset::Is("false");
-        /// Whether one chart over time shows all variants. If not, each variant has its own chart, one above the other.
-        /// Example: together = true
-        together: TRUTH, Unset::Is("false");
+        /// What one chart over time shows: all variants, or with "flows" all flows of a run, also those beside the
+        /// compared ones. If it is false, each variant has its own chart, one above the other.
+        /// Example: together = "flows"
+        together: Is("true, false or \"flows\""), Unset::Is("false");
         /// End of a figure over time.
         /// Example: until = "10s"
         until: Time(None), Means("the whole run");

@@ -1,4 +1,4 @@
-//! The structs of `/proc/tccc/links`, as in `bpf/guest/layout.h`. All numbers have 64 bits.
+//! The structs of `/proc/tccc/links` and `/proc/tccc/queues`, as in `bpf/guest/layout.h`. All numbers have 64 bits.
 
 use super::super::bytes::structs;
 
@@ -53,6 +53,7 @@ structs! {
         duplicate: u64,
         ack_loss: u64,
         host_delay_ns: u64,
+        sample_ns: u64,
         queue: Limit,
         queue_low: Limit,
         mark: Limit,
@@ -83,6 +84,15 @@ structs! {
         max_queue_pkts: u64,
         late_ns: u64,
         first_lost_count: u64,
+    }
+
+    /// The queue of one direction at one moment.
+    QueueState in C: "tccc_queue_sample" {
+        at_ns: u64,
+        queue_pkts: u64,
+        wait_ns: u64,
+        overflow_pkts: u64,
+        marked_pkts: u64,
     }
 }
 

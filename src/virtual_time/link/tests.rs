@@ -14,7 +14,7 @@ fn config(direction: Direction) -> LinkConfig {
 }
 
 fn outlet<'a>(device: &'a str, config: &'a LinkConfig) -> Outlet<'a> {
-    Outlet { device, config, direction: 0, host_delay: Duration::ZERO }
+    Outlet { device, config, direction: 0, host_delay: Duration::ZERO, sample: Duration::ZERO }
 }
 
 #[test]

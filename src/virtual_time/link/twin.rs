@@ -254,7 +254,8 @@ fn frame(id: u64) -> EthernetFrame {
 }
 
 fn both(config: &LinkConfig) -> (CLink, RustLink) {
-    let outlet = Outlet { device: "veth0", config, direction: 0, host_delay: config.directions[0].host_delay };
+    let host_delay = config.directions[0].host_delay;
+    let outlet = Outlet { device: "veth0", config, direction: 0, host_delay, sample: Duration::ZERO };
     let native = CLink::read(&outlet.request().unwrap()).expect("the guest reads the request");
     (native, RustLink::new(config))
 }
@@ -312,7 +313,7 @@ proptest! {
         cut in prop::option::of(any::<prop::sample::Index>()),
         packets in any_packets(1..40),
     ) {
-        let outlet = Outlet { device: "d", config: &config, direction: 0, host_delay: Duration::ZERO };
+        let outlet = Outlet { device: "d", config: &config, direction: 0, host_delay: Duration::ZERO, sample: Duration::ZERO };
         let mut request = outlet.request().unwrap();
         let words = request.len() / 8;
         for (place, word) in &patches {

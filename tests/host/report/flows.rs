@@ -1,16 +1,20 @@
-//! The table of all flows of a run.
+//! The table of all flows of a run, and figures of all its flows and queues.
 
+use std::fs;
+
+use tccc::model::queue::QueueSample;
 use tccc::model::run::FlowRecord;
-use tccc::report::{Report, ReportFormat};
+use tccc::report::ReportFormat;
 
 use crate::lab::results::{Directory, position, run};
+use crate::report::command::report;
 use crate::report::{as_json, as_page, as_text, load, render, second_flow};
 
 /// Two algorithms, each beside both.
 const SCENARIO: &str = include_str!("../../fixtures/scenarios/places.toml");
 
-/// Three runs of reno beside reno.
-fn pair() -> Report {
+/// Three runs of reno beside cubic.
+fn directory() -> Directory {
     let directory = Directory::of(SCENARIO);
     for repeat in 0..3 {
         let mut record = run("0", "reno", repeat, 9_000 + 100 * u64::from(repeat));
@@ -22,12 +26,12 @@ fn pair() -> Report {
         (beside.goodput_bps, beside.lost_pkts) = (beside.goodput_bps / 3.0, delivered_pkts);
         directory.add(&record);
     }
-    load(&directory)
+    directory
 }
 
 #[test]
 fn background_flow_has_its_goodput_share_and_losses_in_every_format() {
-    let report = pair();
+    let report = load(&directory());
     let names: Vec<(&str, bool)> = report.flows.iter().map(|flow| (flow.flow.as_str(), flow.compared)).collect();
     assert_eq!(names, [("data", true), ("beside", false)]);
     let mean = |flow: usize, metric: &str| report.flows[flow].numbers(metric).map(|numbers| numbers.mean);
@@ -47,4 +51,40 @@ fn experiment_with_one_flow_in_each_cell_has_no_table_of_flows() {
     let report = load(&Directory::complete());
     assert_eq!(report.flows, []);
     assert!(!as_text(&report).contains("Flows"));
+}
+
+#[test]
+fn figure_of_the_command_line_shows_all_flows_of_a_run_in_one_chart() {
+    let directory = directory();
+    let path = directory.path.to_str().unwrap();
+    let page = report(0, &[path, "--figure", "cwnd_pkts", "-o", "html"]);
+    let page = page.stdout();
+    assert_eq!(page.matches("<svg ").count(), 1);
+    assert_eq!(page.matches("<polyline").count(), 2);
+    assert!(page.contains("> data (reno)</li>") && page.contains("> beside (cubic)</li>"), "{page}");
+    let text = report(0, &[path, "--figure", "inflight_pkts"]);
+    for part in ["in flight [pkts] over time", "data (reno), median of 3 runs", "beside (cubic), median of 3 runs"] {
+        text.stdout_has(part);
+    }
+    report(2, &[path, "--figure", "cwnd"]).stderr_has("expected one of cwnd_pkts, ");
+}
+
+#[test]
+fn figure_of_a_queue_that_was_not_recorded_says_so() {
+    let directory = directory();
+    let queue = report(0, &[directory.path.to_str().unwrap(), "--figure", "queue_pkts"]);
+    queue.stdout_has("the queues of links over time were not recorded in some runs");
+    let samples = (0..50).map(|second: u64| QueueSample {
+        time_ns: (5 + second) * 1_000_000_000,
+        from: "s".into(),
+        to: "r".into(),
+        queue_pkts: second % 40,
+        ..QueueSample::default()
+    });
+    let lines: Vec<String> = samples.map(|sample| serde_json::to_string(&sample).unwrap()).collect();
+    for repeat in 0..3 {
+        fs::write(directory.folder(&format!("loss-0-reno-{repeat}")).join("queues.jsonl"), lines.join("\n")).unwrap();
+    }
+    let queue = report(0, &[directory.path.to_str().unwrap(), "--figure", "queue_pkts"]);
+    queue.stdout_has("queue [pkts] over time").stdout_has("s-r, median of 3 runs");
 }

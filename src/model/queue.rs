@@ -1,0 +1,47 @@
+//! The queue of each direction of a link over time, as a run records it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Most samples of one direction in a run.
+const SAMPLES_MAX: u32 = 100_000;
+
+/// The interval of a run's samples: that of its events, or longer if a long run would have too many.
+pub fn sample_interval(asked: Duration, length: Duration) -> Duration {
+    asked.max(length / SAMPLES_MAX)
+}
+
+/// The queue of one direction at one moment: a line of `queues.jsonl` in a run's folder.
+///
+/// Shape of the file: by direction, then by time, at equal intervals from the start of the run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueSample {
+    /// On the clock of the run's events.
+    pub time_ns: u64,
+    /// The node that sends into this direction of the link.
+    pub from: String,
+    pub to: String,
+    /// Packets in the queue, without the one that is being sent.
+    pub queue_pkts: u64,
+    /// How long a packet that arrives now would wait until its first bit is sent.
+    pub wait_ns: u64,
+    /// Packets dropped by the full queue since the start of the run.
+    pub overflow_pkts: u64,
+    /// Packets marked since the start of the run.
+    pub marked_pkts: u64,
+}
+
+impl QueueSample {
+    /// `left-right`.
+    pub fn direction(&self) -> String {
+        format!("{}-{}", self.from, self.to)
+    }
+}
+
+/// Splits samples by direction.
+///
+/// Shape: as [`QueueSample`] says.
+pub fn by_direction(samples: &[QueueSample]) -> Vec<&[QueueSample]> {
+    samples.chunk_by(|one, next| (&one.from, &one.to) == (&next.from, &next.to)).collect()
+}
