@@ -5,6 +5,7 @@
 
 pub(crate) mod algorithm;
 mod bottleneck;
+mod buffers;
 mod document;
 mod host_delay;
 mod measurable;
@@ -23,6 +24,7 @@ use crate::failure::Failure;
 use crate::model::run::Engine;
 use crate::written::{Mistake, Mistakes};
 
+pub use self::buffers::{BufferShortage, buffer_shortages};
 pub(crate) use self::document::link::read_link;
 pub use self::document::ns2::Ns2Spec;
 pub use self::document::report::{Expected, Of, Published, ReportSpec, SourceSpec};

@@ -207,6 +207,9 @@ struct tccc_flow_report {
 	u64 first_ns;	    /* first arrival; of a bulk flow: when the receiver began to count */
 	u64 last_ns;	    /* arrival of the last of received_pkts */
 	u64 latest_ns;	    /* largest lateness of a datagram at the sender */
+	u64 busy_us;	    /* as in the kernel's tcp_info, over all connections: the sender had data */
+	u64 rwnd_limited_us; /* and the receive window was the limit */
+	u64 sndbuf_limited_us; /* and its own buffer was the limit */
 	u32 flow;
 	u32 is_done; /* 0: the flow was given up at the end of the run */
 	s32 error;   /* why a bulk flow or datagrams failed: a negative errno, or 0 */

@@ -183,11 +183,25 @@ static void note_error(struct sender *sender, int error)
 		flow->transfers[0].error = error;
 }
 
+/* How long one thing limited a socket that had data. tcp_get_info() computes the same, but may sleep. */
+static u64 limited_us(const struct tcp_sock *tp, enum tcp_chrono limit)
+{
+	u64 ticks = tp->chrono_stat[limit - 1];
+
+	if (tp->chrono_type == limit)
+		ticks += tcp_jiffies32 - tp->chrono_start;
+	return ticks * (USEC_PER_SEC / HZ);
+}
+
 static void note_counts(struct sender *sender)
 {
 	const struct tcp_sock *tp = tcp_sk(sender->sock->sk);
+	const u64 rwnd_us = limited_us(tp, TCP_CHRONO_RWND_LIMITED), sndbuf_us = limited_us(tp, TCP_CHRONO_SNDBUF_LIMITED);
 	struct tccc_flow_report *report = &sender->flow->report;
 
+	report->busy_us += limited_us(tp, TCP_CHRONO_BUSY) + rwnd_us + sndbuf_us;
+	report->rwnd_limited_us += rwnd_us;
+	report->sndbuf_limited_us += sndbuf_us;
 	report->retrans_pkts += tp->total_retrans;
 	report->mss_bytes = tp->mss_cache;
 	memcpy(report->algorithm, inet_csk(sender->sock->sk)->icsk_ca_ops->name, sizeof(report->algorithm));

@@ -11,6 +11,7 @@ use crate::emulate::topology::Topology;
 use crate::kernel::sysctl;
 use crate::path::route::{Hop, LinkSpec, Paths};
 use crate::scenario::{FlowSpec, Profile};
+use crate::units::Bytes;
 
 /// Settings of every node under any profile. IPv6 is off, because the kernel's own IPv6 packets would take part in the
 /// link's loss. Control connections use reno, because the host's default would leak in.
@@ -35,6 +36,11 @@ const PAPER_SETTINGS: [(&str, &str); 11] = [
     ("net.ipv4.tcp_rmem", "4096 16777216 67108864"), // the receiver's window is no limit
     ("net.ipv4.tcp_wmem", "4096 4194304 67108864"),
 ];
+
+/// Initial sizes of the buffers of senders and receivers in nodes whose largest sizes a flow sets, bytes: those of
+/// `PAPER_SETTINGS` and of Linux.
+const PAPER_INITIAL: [u64; 2] = [4 << 20, 16 << 20];
+const LINUX_INITIAL: [u64; 2] = [16 << 10, 128 << 10];
 
 /// Settings that the host decides and that change TCP's behaviour; they are recorded, but not set.
 const RECORDED: [&str; 4] =
@@ -72,7 +78,8 @@ impl Plan {
 
 /// Name and value of the settings of a node's namespace.
 ///
-/// The node's flows decide SACK for what it sends, and ECN for what it sends (1, requests) or receives (2, accepts).
+/// The node's flows decide SACK for what it sends, ECN for what it sends (1, requests) or receives (2, accepts), and its
+/// largest buffers.
 /// The scenario's reader has checked that the flows agree.
 fn settings(profile: Profile, flows: &[FlowSpec], node: &str) -> Vec<(String, String)> {
     let profiled = match profile {
@@ -87,7 +94,23 @@ fn settings(profile: Profile, flows: &[FlowSpec], node: &str) -> Vec<(String, St
     } else if flows.iter().any(|flow| flow.ecn && flow.to == node) {
         settings.push(("net.ipv4.tcp_ecn", "2"));
     }
-    settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    let mut settings: Vec<(String, String)> =
+        settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let receives = flows.iter().find(|flow| flow.is_tcp() && flow.to == node);
+    let buffers = [
+        ("net.ipv4.tcp_wmem", sends.first().and_then(|flow| flow.send_buffer)),
+        ("net.ipv4.tcp_rmem", receives.and_then(|flow| flow.receive_buffer)),
+    ];
+    let initial = match profile {
+        Profile::Paper => PAPER_INITIAL,
+        Profile::Native => LINUX_INITIAL,
+    };
+    for ((name, largest), initial) in buffers.into_iter().zip(initial) {
+        // Smallest, initial and largest size.
+        let sizes = |Bytes(largest): Bytes| (name.to_owned(), format!("4096 {} {largest}", initial.min(largest)));
+        settings.extend(largest.map(sizes));
+    }
+    settings
 }
 
 /// Routes from a node to every other node's loopback address. A node with a single link needs one route, so that the
@@ -190,7 +213,8 @@ mod tests {
     #[test]
     fn profile_and_flows_decide_the_settings_of_a_node() {
         let flow = |name: &str, ends: [&str; 2], rest: &str| flow(name, ends, &format!("{RENO}\n{rest}"));
-        let flows = flow("one", ["s1", "r1"], "tcp_sack=0") + &flow("two", ["s2", "r2"], "ecn=1");
+        let buffers = "send_buffer=\"8MiB\"\nreceive_buffer=\"64kB\"";
+        let flows = flow("one", ["s1", "r1"], &format!("tcp_sack=0\n{buffers}")) + &flow("two", ["s2", "r2"], "ecn=1");
         let flows = &scenario(1, &format!("[dumbbell]\npairs=2\n{flows}")).cells[0].flows;
         let in_force = |profile, node: &str, name: &str| {
             settings(profile, flows, node).into_iter().rfind(|(set, _)| set == name).map(|(_, value)| value)
@@ -203,6 +227,10 @@ mod tests {
             (Profile::Paper, "s2", "tcp_ecn", Some("1")),
             (Profile::Paper, "r2", "tcp_ecn", Some("2")),
             (Profile::Paper, "r1", "tcp_timestamps", Some("0")),
+            (Profile::Paper, "s1", "tcp_wmem", Some("4096 4194304 8388608")),
+            (Profile::Native, "s1", "tcp_wmem", Some("4096 16384 8388608")),
+            (Profile::Paper, "r1", "tcp_rmem", Some("4096 64000 64000")),
+            (Profile::Native, "s1", "tcp_rmem", None),
             (Profile::Native, "r1", "tcp_timestamps", None),
             (Profile::Native, "r1", "ip_forward", Some("1")),
         ] {

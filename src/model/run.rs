@@ -248,9 +248,21 @@ pub struct FlowRecord {
     /// ACKs and overestimates them, so acknowledged bytes are counted instead.
     #[serde(default = "unless_said")]
     pub tcp_sack: bool,
+    /// What limited its sender other than its algorithm. `None` in older records, on real kernels and for datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<LimitedTime>,
     /// Whether it sent datagrams at a constant rate. Such a flow has no socket to trace and is never compared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub datagrams: bool,
+}
+
+/// How long a sender had data, and how much of that time buffers were its limit: the kernel's `busy_time`,
+/// `rwnd_limited` and `sndbuf_limited`, over all connections of a flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitedTime {
+    pub busy_s: f64,
+    pub receive_window_s: f64,
+    pub send_buffer_s: f64,
 }
 
 /// One transfer of a flow with a size.

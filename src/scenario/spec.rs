@@ -73,6 +73,12 @@ pub struct FlowSpec {
     pub tcp_sack: bool,
     #[serde(default)]
     pub ecn: bool,
+    /// Largest socket buffer of the sending node, instead of the profile's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_buffer: Option<Bytes>,
+    /// Largest socket buffer of the receiving node, instead of the profile's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<Bytes>,
     /// Time after the start of the run.
     #[serde(with = "duration_text")]
     pub start: Duration,

@@ -19,6 +19,7 @@ use crate::lab::traffic::datagrams::UDP_HEADER_BYTES;
 use crate::lab::traffic::ends::{FIRST_SENDER_PORT, FIRST_SERVER_PORT, slack};
 use crate::lab::traffic::own::QUIET;
 use crate::lab::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
+use crate::model::run::LimitedTime;
 use crate::scenario::{BulkSender, Cell, FlowSpec, Sends};
 use crate::trace::event::{EVENT_BYTES, EVENT_VERSION, Event};
 use crate::trace::live::LOSS_GAPS_PER_INTERVAL;
@@ -42,6 +43,14 @@ pub struct GuestFlow<'a> {
     nodes: [usize; 2],
     /// The request to both ends, except for [`FlowRequest::end`].
     request: FlowRequest,
+}
+
+/// What both ends of a flow report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GuestReport {
+    pub traffic: TrafficReport,
+    /// `None` for datagrams.
+    pub limited: Option<LimitedTime>,
 }
 
 /// What the tracer recorded.
@@ -196,6 +205,12 @@ impl GuestFlow<'_> {
     }
 }
 
+fn limited(report: &FlowReport) -> LimitedTime {
+    let [busy_s, receive_window_s, send_buffer_s] =
+        [report.busy_us, report.rwnd_limited_us, report.sndbuf_limited_us].map(|us| us as f64 / 1e6);
+    LimitedTime { busy_s, receive_window_s, send_buffer_s }
+}
+
 fn transferred(one: &layout::TransferReport, size: u64) -> Transferred {
     let last_ns = (one.last_ns != 0).then_some(one.last_ns);
     Transferred {
@@ -222,14 +237,15 @@ pub fn run_ns(flows: &[GuestFlow<'_>]) -> [u64; 2] {
 /// Decodes `/proc/tccc/flows`, which has a report of each flow, in their order.
 ///
 /// Errors: too few or too many bytes; a flow failed, was not done, or ran another algorithm.
-pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<TrafficReport>> {
+pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<GuestReport>> {
     const TOO_EARLY: &str = "the guest's reports of flows end too early";
     let mut reports = Vec::new();
     for flow in flows {
         let report = FlowReport::take_from(&mut bytes).context(TOO_EARLY)?;
         let transfers: Option<Vec<_>> = (0..report.transfers).map(|_| GuestBytes::take_from(&mut bytes)).collect();
-        let read = flow.report(&report, &transfers.context(TOO_EARLY)?);
-        reports.push(read.with_context(|| format!("send flow \"{}\"", flow.flow.name))?);
+        let traffic = flow.report(&report, &transfers.context(TOO_EARLY)?);
+        let traffic = traffic.with_context(|| format!("send flow \"{}\"", flow.flow.name))?;
+        reports.push(GuestReport { traffic, limited: flow.flow.is_tcp().then(|| limited(&report)) });
     }
     ensure!(bytes.is_empty(), "the guest reports more flows than were requested");
     Ok(reports)

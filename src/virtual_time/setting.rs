@@ -114,7 +114,8 @@ impl<'a> GuestSetting<'a> {
         let mut flows = Vec::new();
         for (flow, report) in self.flows.iter().zip(&reports) {
             let names = [flow.algorithm.clone(), self.cell.label(flow.flow)];
-            flows.push(flow_record(flow.flow, names, report, &flow.events(&traced.events), time)?);
+            let record = flow_record(flow.flow, names, &report.traffic, &flow.events(&traced.events), time)?;
+            flows.push(FlowRecord { limited: report.limited, ..record });
         }
         let links = self.link_records(&read(LINKS)?)?;
         let queues = link::queues(&read(QUEUES)?, self.directions())?;

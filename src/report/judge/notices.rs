@@ -1,5 +1,7 @@
 //! Notices about one cell or the whole report.
 
+mod limits;
+
 use std::collections::HashSet;
 
 use super::cell::{Measurement, Ratio};
@@ -25,6 +27,7 @@ pub fn of_cell(index: &Index<'_>, key: &CellKey, measured: Option<&Measurement>,
     let done: Vec<&RunRecord> = runs.iter().copied().filter(|run| run.status == RunStatus::Done).collect();
     let mut notices = of_attempts(&runs, &done);
     notices.extend(of_runs(&done));
+    notices.extend(limits::of_plan(index, &done));
     let late = done.iter().filter(|run| began_late(index, run)).count();
     if late > 0 {
         let late = count(late, "run");
@@ -145,6 +148,7 @@ fn of_attempts(runs: &[&RunRecord], done: &[&RunRecord]) -> Vec<Notice> {
 /// Notices about the finished runs of one cell.
 fn of_runs(done: &[&RunRecord]) -> Vec<Notice> {
     let mut notices: Vec<Notice> = done.iter().find_map(|run| mislabelled(run)).into_iter().collect();
+    notices.extend(limits::of_runs(done));
     let busy: Vec<f64> = done.iter().filter_map(|run| run.others_share).filter(|share| *share >= BUSY).collect();
     if !busy.is_empty() {
         let (percent, busy, all) = (100.0 * busy.iter().copied().fold(0.0, f64::max), busy.len(), done.len());

@@ -23,6 +23,9 @@ const CONNECTIONS_MAX: u32 = 10_000;
 /// Smallest packet of a UDP flow, bytes: IPv4 header, UDP header and our packet number.
 const PACKET_MIN: u64 = 36;
 
+/// Smallest and largest socket buffer. The kernel counts buffers in an int.
+const BUFFER_RANGE: [Bytes; 2] = [Bytes(16 << 10), Bytes(1 << 30)];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub(super) enum Protocol {
@@ -149,6 +152,13 @@ fn name(table: &ScenarioTable<'_>) -> Result<String> {
     Ok(name)
 }
 
+fn buffer(table: &ScenarioTable<'_>, key: &str) -> Result<Option<Bytes>> {
+    let Some(value) = table.get(key) else { return Ok(None) };
+    let bytes = Bytes::read(&value)?;
+    let [least, most] = BUFFER_RANGE.map(|bytes| bytes.0);
+    if (least..=most).contains(&bytes.0) { Ok(Some(bytes)) } else { Err(value.refuse("expected 16KiB to 1GiB")) }
+}
+
 /// The fields that a variant can set too; the rest of the flow is left empty.
 fn settings(table: &ScenarioTable<'_>) -> Result<FlowSpec> {
     let is_on = |key| -> Result<_> { Ok(table.read(key)?.map(|Switch(is_on)| is_on)) };
@@ -161,6 +171,8 @@ fn settings(table: &ScenarioTable<'_>) -> Result<FlowSpec> {
         initial_cwnd: table.read("initial_cwnd")?,
         tcp_sack: is_on("tcp_sack")?.unwrap_or(true),
         ecn: is_on("ecn")?.unwrap_or(false),
+        send_buffer: buffer(table, "send_buffer")?,
+        receive_buffer: buffer(table, "receive_buffer")?,
         ..FlowSpec::default()
     })
 }
@@ -332,7 +344,7 @@ impl Around<'_> {
     }
 }
 
-/// Selective acknowledgements and ECN are settings of the sending node, so its flows must agree.
+/// Selective acknowledgements, ECN and buffers are settings of a node, so its flows must agree.
 fn check_node_settings(written: &[WrittenFlow<'_>], flows: &[FlowSpec]) -> Result<()> {
     let is_tcp = |flow: &&FlowSpec| flow.is_tcp();
     for flow in flows.iter().filter(is_tcp) {
@@ -340,15 +352,22 @@ fn check_node_settings(written: &[WrittenFlow<'_>], flows: &[FlowSpec]) -> Resul
             flow.tcp_sack != other.tcp_sack && (other.from == flow.from || (flow.tcp_sack && other.from == flow.to))
         };
         let ecn_refused = |other: &&FlowSpec| flow.ecn != other.ecn && other.from == flow.from;
+        let send_refused = |other: &&FlowSpec| flow.send_buffer != other.send_buffer && other.from == flow.from;
+        let receive_refused = |other: &&FlowSpec| flow.receive_buffer != other.receive_buffer && other.to == flow.to;
         let clash = [
             ("tcp_sack", flows.iter().filter(is_tcp).find(sack_refused)),
             ("ecn", flows.iter().filter(is_tcp).find(ecn_refused)),
+            ("send_buffer", flows.iter().filter(is_tcp).find(send_refused)),
+            ("receive_buffer", flows.iter().filter(is_tcp).find(receive_refused)),
         ];
         let Some((key, Some(other))) = clash.into_iter().find(|(_, other)| other.is_some()) else { continue };
         let Some(written) = written.iter().find(|written| flow.is_of(&written.name)) else { continue };
         let what = format!("flow \"{}\" of the same node has another value", other.name);
         let mistake = written.table.refuse_field(key, &what);
-        return Err(mistake.or_hint("all flows that a node sends share this setting: give the flow its own node"));
+        let share = if key == "receive_buffer" { "receives" } else { "sends" };
+        return Err(
+            mistake.or_hint(format!("all flows that a node {share} share this setting: give the flow its own node"))
+        );
     }
     Ok(())
 }

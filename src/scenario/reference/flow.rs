@@ -7,7 +7,7 @@ use Unset::{Means, Needed};
 use crate::path::RATE_RANGE;
 
 /// Fields that a UDP flow cannot have.
-pub(in crate::scenario) const ONLY_TCP: [&str; 12] = [
+pub(in crate::scenario) const ONLY_TCP: [&str; 14] = [
     "algorithm",
     "tunables",
     "window_cap",
@@ -15,6 +15,8 @@ pub(in crate::scenario) const ONLY_TCP: [&str; 12] = [
     "initial_cwnd",
     "tcp_sack",
     "ecn",
+    "send_buffer",
+    "receive_buffer",
     "size",
     "count",
     "interval",
@@ -67,6 +69,14 @@ sections! {
         /// that a node sends must have the same value.
         /// Example: ecn = 1
         ecn: Is("0 or 1"), Unset::Is("0");
+        /// Largest socket buffer of the sending node: the kernel grows the buffer up to this size. All flows that a node
+        /// sends must have the same value.
+        /// Example: send_buffer = "64MB"
+        send_buffer: Data, Means("64MiB with the profile `paper`, else the kernel's");
+        /// Largest socket buffer of the receiving node. The receive window is at most about half of it. All flows that a
+        /// node receives must have the same value.
+        /// Example: receive_buffer = "64MB"
+        receive_buffer: Data, Means("64MiB with the profile `paper`, else the kernel's");
         /// Time from the start of the run until the flow starts, in whole seconds if iperf3 sends the flow.
         /// Example: start = "2s"
         start: Time(None), Unset::Is("0s");
@@ -112,6 +122,6 @@ sections! {
         /// Flows that the variant applies to, by name, each with all its `copies`.
         /// Example: flows = ["data"]
         flows: Is("list of names"), Means("every TCP flow");
-        from FLOW [algorithm, tunables, window_cap, initial_ssthresh, initial_cwnd, tcp_sack, ecn]: Means("as in the flow");
+        from FLOW [algorithm, tunables, window_cap, initial_ssthresh, initial_cwnd, tcp_sack, ecn, send_buffer, receive_buffer]: Means("as in the flow");
     }
 }

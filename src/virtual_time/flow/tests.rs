@@ -111,9 +111,9 @@ fn reports_are_read_in_the_order_of_the_flows() {
     one.append_to(&mut bytes);
     other.append_to(&mut bytes);
     let read = reports(&bytes, &flows).unwrap();
-    let TrafficReport::Bulk(report) = &read[0] else { panic!("{read:?}") };
+    let TrafficReport::Bulk(report) = &read[0].traffic else { panic!("{read:?}") };
     assert_eq!((report.received_bytes, report.receiver_s), (500, 2.0));
-    let TrafficReport::Transfers(transfers) = &read[1] else { panic!("{read:?}") };
+    let TrafficReport::Transfers(transfers) = &read[1].traffic else { panic!("{read:?}") };
     assert_eq!((transfers[0].done_ns, transfers[0].port), (Some(9), 20002));
     assert_eq!((transfers[1].last_ns, transfers[1].done_ns), (None, None));
     assert!(reports(&bytes[..bytes.len() - 1], &flows).is_err());

@@ -19,7 +19,7 @@ use crate::lab::runner;
 use crate::lab::traffic::iperf3;
 use crate::lab::work::Forecast;
 use crate::model::run::Engine;
-use crate::scenario::{Scenario, algorithm};
+use crate::scenario::{self, BufferShortage, Scenario, algorithm};
 use crate::{ns2, virtual_time};
 
 /// Plans every requested scenario. For ns-2, skips those without agents if there are several scenarios.
@@ -53,6 +53,13 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
     let plan = Plan::new(&scenario, &Choices { runs, seed, profile, engine, perturb })?;
     let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
     let cells = || cells.iter().map(|cell| &plan.cells[*cell]);
+    let shortages = match args.engine {
+        Engine::Ns2 => Vec::new(), // it has no socket buffers
+        Engine::Kernel | Engine::Virtual => scenario::buffer_shortages(cells(), plan.profile),
+    };
+    for shortage in shortages {
+        note(&format!("{}; {}", shortage.sentence(), BufferShortage::ADVICE));
+    }
     match args.engine {
         Engine::Kernel => {
             algorithm::check(&scenario, Engine::Kernel, cells())?;
