@@ -63,6 +63,23 @@ impl Flow {
         self.at(time_s, |point| point.bytes_acked as f64)
     }
 
+    /// The state at a time between two events: the one before, with interpolated counts.
+    ///
+    /// Units: seconds since the flow's first event. The first event before it, the last one after the end.
+    pub fn point_at(&self, time_s: f64) -> Point {
+        let beyond = self.points.partition_point(|point| point.time_s <= time_s);
+        let before = self.points[..beyond].last().or(self.points.first()).copied().unwrap_or_default();
+        let count = |of: fn(&Point) -> f64| self.at(time_s, of).round() as u32;
+        Point {
+            time_s,
+            delivered_pkts: count(|point| point.delivered_pkts.into()),
+            bytes_acked: self.acked_at(time_s).round() as u64,
+            lost_pkts: count(|point| point.lost_pkts.into()),
+            retrans_pkts: count(|point| point.retrans_pkts.into()),
+            ..before
+        }
+    }
+
     fn at(&self, time_s: f64, count: fn(&Point) -> f64) -> f64 {
         let beyond = self.points.partition_point(|point| point.time_s <= time_s);
         let Some(before) = beyond.checked_sub(1).map(|index| &self.points[index]) else { return 0.0 };

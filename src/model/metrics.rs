@@ -9,6 +9,8 @@ mod counts;
 pub mod fairness;
 pub mod held;
 mod metric;
+pub mod part;
+mod queue;
 #[cfg(test)]
 pub(crate) mod samples;
 pub mod slow_start;
@@ -64,7 +66,7 @@ mod tests {
         let mut run = view(&flows[..1], &flows[1..]);
         assert_eq!(share.value(&run).unwrap().value, 0.3, "without a bottleneck all flows count");
         let flows = vec!["own".to_owned(), "beside".to_owned()];
-        run.bottleneck = Some(view::Bottleneck { bits: 1e6, packet_bytes: 1500, flows });
+        run.bottleneck = Some(view::Bottleneck { bits: 1e6, flows, ..view::Bottleneck::default() });
         assert_eq!(share.value(&run).unwrap().value, 0.75);
     }
 

@@ -7,6 +7,7 @@ pub mod finding;
 pub mod fleet;
 pub mod flows;
 mod index;
+pub mod input;
 pub mod interval;
 mod notices;
 pub mod number;

@@ -10,12 +10,17 @@ use crate::scenario::spec::{Cell, FlowSpec};
 impl Cell {
     /// The link direction with the lowest mean rate on the path of these flows, and every flow that crosses it.
     ///
-    /// Among equal rates, the first on the path counts.
+    /// Among equal rates, the first on the path counts. `part` is the counted part of the run; `None` is the whole run.
     ///
     /// None: no flow has one of these names; the flows have different bottlenecks; a path has no rate; the rate varies
     /// and the records do not say when the flows began.
-    pub fn bottleneck(&self, flows: &[&str], records: &[FlowRecord]) -> Option<Bottleneck> {
-        let span = self.span(records);
+    pub fn bottleneck(
+        &self,
+        flows: &[&str],
+        records: &[FlowRecord],
+        part: Option<[Duration; 2]>,
+    ) -> Option<Bottleneck> {
+        let span = part.or_else(|| self.span(records));
         let counted = span.unwrap_or([Duration::ZERO, self.duration]);
         let mut narrowest = self.flows.iter().filter(|flow| flows.contains(&flow.name.as_str())).map(|flow| {
             let rate = |hop: &Hop| hop.direction(&self.links).mean_rate(counted);
@@ -32,6 +37,8 @@ impl Cell {
             bits: rate * (counted[1] - counted[0]).as_secs_f64(),
             packet_bytes: self.mtu,
             flows: crossing.map(|flow| flow.name.clone()).collect(),
+            hop: [hop.link, hop.side],
+            ends: [1 - hop.side, hop.side].map(|side| self.links[hop.link].ends[1 - side].clone()),
         })
     }
 
@@ -70,14 +77,14 @@ mod tests {
         let flows = [("long", ["a", "c"]), ("short", ["b", "c"]), ("back", ["c", "b"]), ("free", ["c", "d"])];
         let flows = flows.map(|(name, ends)| flow(name, ends, RENO));
         let cell = cell(&(path.concat() + &flows.concat()));
-        let narrow = cell.bottleneck(&["long"], &[]).unwrap();
+        let narrow = cell.bottleneck(&["long"], &[], None).unwrap();
         assert_eq!((narrow.bits, narrow.packet_bytes), (20e6, 1500));
         assert_eq!(narrow.flows, ["long", "short"]);
-        assert_eq!(cell.bottleneck(&["long", "short"], &[]), Some(narrow));
-        assert_eq!(cell.bottleneck(&["back"], &[]).unwrap().bits, 1e6);
-        assert_eq!(cell.bottleneck(&["long", "back"], &[]), None, "limited at different places");
-        assert_eq!(cell.bottleneck(&["free"], &[]), None);
-        assert_eq!(cell.bottleneck(&[], &[]), None);
+        assert_eq!(cell.bottleneck(&["long", "short"], &[], None), Some(narrow));
+        assert_eq!(cell.bottleneck(&["back"], &[], None).unwrap().bits, 1e6);
+        assert_eq!(cell.bottleneck(&["long", "back"], &[], None), None, "limited at different places");
+        assert_eq!(cell.bottleneck(&["free"], &[], None), None);
+        assert_eq!(cell.bottleneck(&[], &[], None), None);
     }
 
     /// Reports had utilisations above 1, because flow and link were compared over different times.
@@ -88,7 +95,7 @@ mod tests {
         let flows = flows.map(|(name, rest)| flow(name, ["a", "b"], rest)).concat();
         let cell = scenario(2, &(link + &flows)).cells.remove(0);
         let record = |name: &str, begin_s| FlowRecord { begin_s, ..Sampled::named(name, 1).record };
-        let bits = |records: &[FlowRecord]| cell.bottleneck(&["f"], records).map(|narrow| narrow.bits);
+        let bits = |records: &[FlowRecord]| cell.bottleneck(&["f"], records, None).map(|narrow| narrow.bits);
         assert_eq!(bits(&[record("f", Some(0.5))]), Some(0.5 * 2e6 + 1.5 * 10e6));
         // The second flow's first packet took 250 ms: what it delivers until 2.25 s counts.
         assert_eq!(bits(&[record("f", Some(0.0)), record("g", Some(1.25))]), Some(2e6 + 1.25 * 10e6));

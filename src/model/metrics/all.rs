@@ -3,7 +3,7 @@
 use super::completion::over_transfers;
 use super::counts::{goodput, share, share_of_payload, total};
 use super::metric::{Metric, NeededFlows, exact};
-use super::{fairness, slow_start, steadiness};
+use super::{fairness, queue, slow_start, steadiness};
 use crate::model::stats::{mean, median, percentile};
 
 /// Defaults of all metrics.
@@ -16,6 +16,7 @@ const OF_ANY_FLOW: Metric = Metric {
     needs: "a flow of the variant",
     flows: NeededFlows::Any,
     needs_events: false,
+    needs_queues: false,
     compute: |_| None,
 };
 
@@ -43,6 +44,18 @@ const QUEUEING: Metric = Metric {
     needs: "events with RTTs of the variant's flows",
     ..SRTT
 };
+
+/// Defaults of the queue at the bottleneck.
+const QUEUE: Metric = Metric {
+    unit: "pkts",
+    source: "RFC 7567, 2.1; Hyndman and Fan 1996, type 7, of samples at equal intervals",
+    needs: "a link that limits the variant's flows, whose queue was recorded: in virtual time, or by the user-space emulator",
+    needs_queues: true,
+    ..OF_ANY_FLOW
+};
+
+/// Defaults of waits in that queue.
+const WAIT: Metric = Metric { unit: "us", ..QUEUE };
 
 pub static METRICS: &[Metric] = &[
     Metric {
@@ -204,6 +217,73 @@ pub static METRICS: &[Metric] = &[
         ..OF_ANY_FLOW
     },
     Metric {
+        name: "queue_mean_pkts",
+        title: "queue, mean",
+        what: "packets in the queue of the link that limits the variant's flows, mean over the run",
+        compute: |run| exact(queue::mean(run, |queue| queue.queue_pkts as f64)),
+        ..QUEUE
+    },
+    Metric {
+        name: "queue_p50_pkts",
+        title: "queue, median",
+        what: "median over the run of the packets in the queue of the link that limits the variant's flows",
+        compute: |run| exact(queue::percentile(run, 0.5, |queue| queue.queue_pkts as f64)),
+        ..QUEUE
+    },
+    Metric {
+        name: "queue_p95_pkts",
+        title: "queue, 95th percentile",
+        what: "95th percentile over the run of the packets in the queue of the link that limits the variant's flows",
+        compute: |run| exact(queue::percentile(run, 0.95, |queue| queue.queue_pkts as f64)),
+        ..QUEUE
+    },
+    Metric {
+        name: "queue_p99_pkts",
+        title: "queue, 99th percentile",
+        what: "99th percentile over the run of the packets in the queue of the link that limits the variant's flows",
+        compute: |run| exact(queue::percentile(run, 0.99, |queue| queue.queue_pkts as f64)),
+        ..QUEUE
+    },
+    Metric {
+        name: "queue_mean_us",
+        title: "wait in the queue, mean",
+        what: "how long a packet waits in the queue of the link that limits the variant's flows, mean over the run",
+        compute: |run| exact(queue::mean(run, |queue| queue.wait_ns as f64 / 1e3)),
+        ..WAIT
+    },
+    Metric {
+        name: "queue_p95_us",
+        title: "wait in the queue, 95th percentile",
+        what: "95th percentile over the run of the wait in the queue of the link that limits the variant's flows",
+        compute: |run| exact(queue::percentile(run, 0.95, |queue| queue.wait_ns as f64 / 1e3)),
+        ..WAIT
+    },
+    Metric {
+        name: "queue_p99_us",
+        title: "wait in the queue, 99th percentile",
+        what: "99th percentile over the run of the wait in the queue of the link that limits the variant's flows",
+        compute: |run| exact(queue::percentile(run, 0.99, |queue| queue.wait_ns as f64 / 1e3)),
+        ..WAIT
+    },
+    Metric {
+        name: "overflow_pkts",
+        title: "dropped by the full queue",
+        what: "packets of all flows that the full queue dropped at the link that limits the variant's flows",
+        source: "the link's counter",
+        needs: "a link that limits the variant's flows; in a part of the run its queue over time",
+        compute: |run| exact(queue::count(run, |link| link.overflow_pkts, |queue| queue.overflow_pkts)),
+        ..QUEUE
+    },
+    Metric {
+        name: "marked_pkts",
+        title: "marked",
+        what: "packets of all flows that were marked at the link that limits the variant's flows",
+        source: "the link's counter",
+        needs: "a link that limits the variant's flows; in a part of the run its queue over time",
+        compute: |run| exact(queue::count(run, |link| link.marked_pkts, |queue| queue.marked_pkts)),
+        ..QUEUE
+    },
+    Metric {
         name: "jain_index",
         title: "Jain's fairness index",
         unit: "ratio",
@@ -213,6 +293,7 @@ pub static METRICS: &[Metric] = &[
         compute: |run| exact(fairness::jain(run)),
         needs: "two flows of the variant that run at the same time, and their events",
         flows: NeededFlows::Two,
+        ..OF_ANY_FLOW
     },
     Metric {
         name: "convergence_s",
@@ -224,6 +305,7 @@ pub static METRICS: &[Metric] = &[
         compute: fairness::convergence,
         needs: "two flows of the variant, 5 s in which all flows run, and their events",
         flows: NeededFlows::Two,
+        ..OF_ANY_FLOW
     },
     Metric {
         name: "friendliness_ratio",
@@ -235,6 +317,7 @@ pub static METRICS: &[Metric] = &[
         compute: |run| exact(fairness::friendliness(run)),
         needs: "a flow beside the variant's that runs at the same time, and their events",
         flows: NeededFlows::Beside,
+        ..OF_ANY_FLOW
     },
     Metric {
         name: "stability_index",

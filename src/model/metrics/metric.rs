@@ -38,6 +38,8 @@ pub struct Metric {
     /// Whether it is computed from flows over time, so that the run's events must be read. Other metrics need only the
     /// records written at the end of a run.
     pub needs_events: bool,
+    /// Whether it is computed from the queues of links over time.
+    pub needs_queues: bool,
     pub(super) compute: fn(&RunView<'_>) -> Option<MetricValue>,
 }
 

@@ -60,5 +60,5 @@ pub fn view<'a>(own: &'a [Sampled], beside: &'a [Sampled]) -> RunView<'a> {
         let view = |one: &'a Sampled| FlowView { record: &one.record, over_time: Some(&one.flow) };
         flows.iter().map(view).collect()
     };
-    RunView { own: flows(own), beside: flows(beside), bottleneck: None }
+    RunView { own: flows(own), beside: flows(beside), ..RunView::default() }
 }

@@ -127,7 +127,7 @@ mod tests {
         let mut run = view(&flows[..1], &flows[1..]);
         assert_eq!(utilisation(&run), None);
         let flows = vec!["a".to_owned(), "b".to_owned()];
-        run.bottleneck = Some(Bottleneck { bits: 12e6, packet_bytes: 1500, flows });
+        run.bottleneck = Some(Bottleneck { bits: 12e6, packet_bytes: 1500, flows, ..Bottleneck::default() });
         assert_eq!(utilisation(&run), Some(0.8)); // 800 * 12 kbit of 12 Mbit
     }
 

@@ -1,7 +1,8 @@
 //! The input of a metric: the variant's flows, the flows beside them, and the narrowest link.
 
 use crate::model::flow::Flow;
-use crate::model::run::FlowRecord;
+use crate::model::queue::QueueSample;
+use crate::model::run::{FlowRecord, LinkCounters};
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunView<'a> {
@@ -9,6 +10,17 @@ pub struct RunView<'a> {
     pub beside: Vec<FlowView<'a>>,
     /// The narrowest link of the variant's flows; `None` if they have no limiting link in common.
     pub bottleneck: Option<Bottleneck>,
+    /// The queue in front of the bottleneck.
+    pub queue: Option<QueueView<'a>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueueView<'a> {
+    /// Empty if they were not recorded or not read.
+    pub samples: &'a [QueueSample],
+    pub counters: &'a LinkCounters,
+    /// Whether the samples are those of a part of the run.
+    pub is_part: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,7 +30,7 @@ pub struct FlowView<'a> {
     pub over_time: Option<&'a Flow>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bottleneck {
     /// Bits of whole IP packets that it can carry while the run's flows are measured.
     pub bits: f64,
@@ -26,6 +38,10 @@ pub struct Bottleneck {
     pub packet_bytes: u32,
     /// Flows that cross it.
     pub flows: Vec<String>,
+    /// Index of the link in the scenario, and of the direction in the link.
+    pub hop: [usize; 2],
+    /// The node that sends into it, and the one that it leads to.
+    pub ends: [String; 2],
 }
 
 impl<'a> RunView<'a> {

@@ -26,6 +26,9 @@ pub fn header(report: &Report) -> Vec<(String, String)> {
     facts.push(("path", format!("link {}, network {}, offloads {}", host.link, host.network, host.offloads)));
     facts.push(("profile", report.profile.clone()));
     facts.extend(host_delay(&report.host_delays_us).map(|delay| ("host delay", delay)));
+    facts.extend(
+        report.part().map(|part| ("part", format!("metrics count {part} after the first event of a run's flows"))),
+    );
     facts.push(("every cell", point_name(&common_point(&report.cells))));
     facts.extend([("tools", named(&host.tools)), ("algorithms", named(&host.algorithms))]);
     facts.extend(report.reruns.iter().map(|rerun| ("re-run", rerun.clone())));

@@ -67,7 +67,8 @@ fn table(report: &Report) -> Option<Table> {
     let begins = |index: usize| index > 0 && rows[index - 1].first.at != rows[index].first.at;
     let begin = |index| TableRow { starts_group: begins(index), ..TableRow::default() };
     let lines = (0..rows.len()).map(begin).collect();
-    let caption = Caption::new("Flows", meaning(&rows));
+    let part = report.part().map_or(String::new(), |part| format!(", {part}"));
+    let caption = Caption::new(format!("Flows{part}"), meaning(&rows));
     Some(Table::new("flows", caption, columns, lines))
 }
 

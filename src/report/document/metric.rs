@@ -21,6 +21,15 @@ pub fn caption(metric: &str) -> Caption {
     Metric::find(metric).map_or_else(|| Caption::new(metric, ""), |known| Caption::new(known.title, known.what))
 }
 
+/// The caption of a report's table, with the part of the run that it counts.
+fn caption_in(report: &Report, metric: &str) -> Caption {
+    let caption = caption(metric);
+    match report.part() {
+        Some(part) => Caption { name: format!("{}, {part}", caption.name), ..caption },
+        None => caption,
+    }
+}
+
 /// The variable that names the variants.
 pub fn series_of<'a>(cells: &[&'a ReportCell]) -> &'a str {
     cells.first().map_or(VARIANT, |cell| cell.series.as_str())
@@ -78,7 +87,7 @@ pub fn table(report: &Report, metric: &str, notes: &mut Vec<Notice>) -> Table {
     let verdict = |cell: &ReportCell| is_judged.then(|| cell.verdict.name().to_owned());
     columns.push(Column::of("verdict", Role::Verdict, &lines, |(_, cell)| verdict(cell)));
     columns.push(Column::of("notes", Role::Notes, &lines, |(_, cell)| Some(references(&cell.notices, notes))));
-    Table::new(metric, caption(metric), columns, rows(&lines, &variables))
+    Table::new(metric, caption_in(report, metric), columns, rows(&lines, &variables))
 }
 
 fn values(lines: &[MetricRow<'_>], scale: Scale) -> Vec<Column> {

@@ -7,16 +7,15 @@ use anyhow::Result;
 use super::cell::{Expectation, Measurement, Ratio, ReportCell};
 use super::flows::{self, FlowTally, ReportFlow};
 use super::index::{CellKey, Index, point_of};
+use super::input::{Needs, RunInput};
 use super::verdict::{self, Terms};
 use super::{interval, notices};
 use crate::failure::Failure;
-use crate::model::flow;
 use crate::model::metrics::{METRICS, Metric, MetricValue};
 use crate::model::notice::Notice;
 use crate::model::run::{At, RunStatus};
 use crate::model::stats;
 use crate::plain::count;
-use crate::report::read::directory::StoredEvents;
 use crate::scenario::{DEFAULT_TOLERANCE, Of, Scenario, VARIANT};
 
 const DEFAULT_METRICS: [&str; 2] = ["delivered_pkts", "goodput_bps"];
@@ -87,15 +86,16 @@ impl<'a> Comparison<'a> {
 
     /// Computes every metric of every run that counts.
     fn sample(&mut self, metrics: &[&'static Metric]) -> Result<()> {
-        let need_events = self.flows.is_some() || metrics.iter().any(|metric| metric.needs_events);
+        let mut needs = Needs::of(metrics, self.scenario().report.part_s());
+        needs.events |= self.flows.is_some();
         for run in self.index.done() {
-            let stored = if need_events { run.events()? } else { StoredEvents::default() };
-            self.notices.extend(stored.notices);
-            let (record, flows) = (&run.record, flow::fold(&stored.events));
+            let mut input = RunInput::read(run, needs)?;
+            self.notices.append(&mut input.notices);
+            let (record, over_time) = (&input.record, input.over_time());
             if let Some(tally) = &mut self.flows {
-                tally.add(self.index, record, &flows);
+                tally.add(self.index, record, over_time);
             }
-            for (variant, view) in self.index.views(record, &flows) {
+            for (variant, view) in self.index.views(record, over_time) {
                 let key = CellKey { point: point_of(self.scenario(), &record.at), variant };
                 for metric in metrics {
                     let Some(value) = metric.value(&view) else { continue };

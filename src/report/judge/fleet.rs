@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::compare::metrics_of;
 use super::index::{Index, point_of};
+use super::input::OverTime;
 use crate::model::metrics::Metric;
 use crate::model::run::{At, Machine, RunStatus};
 use crate::model::stats;
@@ -90,7 +91,7 @@ fn shares<'a>(index: &Index<'a>, metric: &Metric, variant: &str) -> Shares<'a> {
     let mut by_point: BTreeMap<At, Vec<(&str, f64)>> = BTreeMap::new();
     for run in index.done() {
         let Some(machine) = run.machine.as_deref() else { continue };
-        let value = index.views(&run.record, &[]).remove(variant).and_then(|view| metric.value(&view));
+        let value = index.views(&run.record, OverTime::default()).remove(variant).and_then(|view| metric.value(&view));
         let point = by_point.entry(point_of(index.scenario(), &run.record.at)).or_default();
         point.extend(value.map(|value| (machine, value.value)));
     }

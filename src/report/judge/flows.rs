@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::index::{Index, point_of};
+use super::input::OverTime;
 use super::interval;
-use crate::model::flow::Flow;
 use crate::model::metrics::view::RunView;
 use crate::model::metrics::{Metric, MetricValue};
 use crate::model::run::{At, FlowRecord, RunRecord};
@@ -29,13 +29,13 @@ pub struct FlowValue<'r> {
 
 /// The values of these metrics for every flow of a run, datagrams included.
 ///
-/// `over_time` are the run's folded events. Without them, metrics that need events have no value.
+/// `over_time` are the run's folded events and its queues. Metrics that need missing ones have no value.
 ///
 /// Shape: by flow in the order of the record, then by metric. A metric that a flow cannot have is left out.
 pub fn values_of_run<'r>(
     index: &Index<'_>,
     record: &'r RunRecord,
-    over_time: &'r [Flow],
+    over_time: OverTime<'r>,
     metrics: &[&'static Metric],
 ) -> Vec<FlowValue<'r>> {
     let of_flow = |(flow, view): (&'r FlowRecord, RunView<'r>)| {
@@ -107,7 +107,7 @@ pub fn are_several(index: &Index<'_>) -> bool {
 }
 
 impl FlowTally {
-    pub fn add(&mut self, index: &Index<'_>, record: &RunRecord, over_time: &[Flow]) {
+    pub fn add(&mut self, index: &Index<'_>, record: &RunRecord, over_time: OverTime<'_>) {
         let metrics: Vec<&'static Metric> = FLOW_METRICS.iter().filter_map(|name| Metric::find(name)).collect();
         for FlowValue { flow, metric, value } in values_of_run(index, record, over_time, &metrics) {
             let key = (record.at.clone(), flow.name.clone());

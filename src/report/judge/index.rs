@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::cell::each_once;
-use crate::model::flow::Flow;
-use crate::model::metrics::view::{FlowView, RunView};
+use super::input::OverTime;
+use crate::model::metrics::view::{Bottleneck, FlowView, QueueView, RunView};
+use crate::model::queue::{self, QueueSample};
 use crate::model::run::{At, FlowRecord, RunRecord, RunStatus};
 use crate::report::read::directory::{ResultDir, StoredRun};
 use crate::scenario::{self, Scenario};
@@ -93,10 +94,10 @@ impl<'a> Index<'a> {
         self.planned.contains(key)
     }
 
-    /// The input of a run's metrics, by variant; `over_time` is empty if no metric reads events.
+    /// The input of a run's metrics, by variant.
     ///
     /// If a variant is swept, its flows are the compared ones. Else they are all flows with its label.
-    pub fn views<'r>(&self, record: &'r RunRecord, over_time: &'r [Flow]) -> BTreeMap<String, RunView<'r>> {
+    pub fn views<'r>(&self, record: &'r RunRecord, over_time: OverTime<'r>) -> BTreeMap<String, RunView<'r>> {
         let swept = self.scenario().series_variable().and_then(|variable| record.at.get(variable));
         let variant_of = |flow: &'r FlowRecord| match swept {
             Some(swept) => flow.compared.then_some(swept),
@@ -113,7 +114,7 @@ impl<'a> Index<'a> {
     /// Each flow of a run with the view of a variant that has only this flow.
     ///
     /// Shape: in the order of the record.
-    pub fn flow_views<'r>(&self, record: &'r RunRecord, over_time: &'r [Flow]) -> Vec<(&'r FlowRecord, RunView<'r>)> {
+    pub fn flow_views<'r>(&self, record: &'r RunRecord, over_time: OverTime<'r>) -> Vec<(&'r FlowRecord, RunView<'r>)> {
         let view = |flow: &'r FlowRecord| (flow, self.view(record, over_time, |other| std::ptr::eq(flow, other)));
         record.flows.iter().map(view).collect()
     }
@@ -122,18 +123,20 @@ impl<'a> Index<'a> {
     fn view<'r>(
         &self,
         record: &'r RunRecord,
-        over_time: &'r [Flow],
+        over_time: OverTime<'r>,
         is_own: impl Fn(&'r FlowRecord) -> bool,
     ) -> RunView<'r> {
         let one = |record: &'r FlowRecord| FlowView {
             record,
-            over_time: record.socket.and_then(|socket| over_time.iter().find(|flow| flow.socket == socket)),
+            over_time: record.socket.and_then(|socket| over_time.flows.iter().find(|flow| flow.socket == socket)),
         };
         let (own, beside): (Vec<&FlowRecord>, Vec<&FlowRecord>) = record.flows.iter().partition(|flow| is_own(flow));
         let names: Vec<&str> = own.iter().map(|flow| flow.name.as_str()).collect();
-        let bottleneck = self.cell(&record.at).and_then(|cell| cell.bottleneck(&names, &record.flows));
+        let part = self.scenario().report.part;
+        let bottleneck = self.cell(&record.at).and_then(|cell| cell.bottleneck(&names, &record.flows, part));
         let [own, beside] = [own, beside].map(|flows| flows.into_iter().map(one).collect());
-        RunView { own, beside, bottleneck }
+        let queue = bottleneck.as_ref().and_then(|link| queue_of(record, over_time.queues, link, part.is_some()));
+        RunView { own, beside, bottleneck, queue }
     }
 
     /// Digest of the object of each algorithm, by the scenario's name.
@@ -164,6 +167,19 @@ impl<'a> Index<'a> {
         }
         digests
     }
+}
+
+/// The queue in front of a bottleneck. `None` if the record lacks the link.
+fn queue_of<'r>(
+    record: &'r RunRecord,
+    queues: &'r [QueueSample],
+    Bottleneck { hop: [link, side], ends: [from, to], .. }: &Bottleneck,
+    is_part: bool,
+) -> Option<QueueView<'r>> {
+    let counters = &record.links.get(*link)?.counters[*side];
+    let mut directions = queue::by_direction(queues).into_iter();
+    let samples = directions.find(|samples| (&samples[0].from, &samples[0].to) == (from, to)).unwrap_or_default();
+    Some(QueueView { samples, counters, is_part })
 }
 
 /// A position without the compared variable.

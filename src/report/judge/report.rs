@@ -11,6 +11,7 @@ use super::finding::{self, Finding};
 use super::fleet::{self, Fleet};
 use super::flows::ReportFlow;
 use super::index::Index;
+use super::number;
 use super::perturbed::{self, Perturbed};
 use super::selection::{self, ParameterSelection};
 use super::windows::{self, WindowPlot};
@@ -46,6 +47,9 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fleet: Option<Fleet>,
     pub calibration: Vec<Calibration>,
+    /// The part of each run that metrics count, seconds from the first event of its flows. `None` is the whole run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_s: Option<[f64; 2]>,
     /// The variant to which ratios refer.
     pub baseline: Option<String>,
     /// One per metric, point of the sweep and variant.
@@ -95,6 +99,12 @@ pub struct ReportHost {
 }
 
 impl Report {
+    /// `100 s to 200 s`, if metrics count a part of each run.
+    pub fn part(&self) -> Option<String> {
+        self.part_s
+            .map(|[from, to]| format!("{} s to {} s", number::short(from.to_string()), number::short(to.to_string())))
+    }
+
     /// Whether any cell has a published or expected number. Without targets there are no verdicts.
     pub fn has_targets(&self) -> bool {
         self.cells.iter().any(ReportCell::has_target)
@@ -140,6 +150,7 @@ pub fn of(directory: &ResultDir) -> Result<Report> {
         host_delays_us: host_delays_us(directory),
         fleet: fleet::of(&index),
         calibration: host.calibration.clone(),
+        part_s: scenario.report.part_s(),
         baseline: scenario.report.baseline.clone(),
         findings: finding::findings(scenario, &cells, host.profile == scenario.profile.name()),
         selection: selection::select(scenario, &cells),

@@ -12,6 +12,7 @@ use anyhow::Result;
 use super::cell::{each_once, point_name};
 use super::compare;
 use super::index::{CellKey, Index};
+use super::input::OverTime;
 use super::swept::ranks;
 use crate::model::flow::{self, Flow};
 use crate::model::metrics::Metric;
@@ -74,7 +75,10 @@ pub fn windows(index: &Index<'_>) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
     let scenario = index.scenario();
     let metrics = compare::metrics_of(scenario)?;
     // With a metric that needs events, the choice would have to read every run.
-    let metric = metrics.into_iter().find(|metric| !metric.needs_events).or(Metric::find("delivered_pkts"));
+    let metric = metrics
+        .into_iter()
+        .find(|metric| !metric.needs_events && !metric.needs_queues)
+        .or(Metric::find("delivered_pkts"));
     let quantities = quantities(scenario);
     let has_queues = quantities.iter().any(|series| series.is_of_queue());
     let mut notices = Vec::new();
@@ -108,7 +112,7 @@ pub fn windows(index: &Index<'_>) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
 
 fn without_queues() -> Notice {
     let cause = "the queues of links over time were not recorded in some runs, so their figures leave them out";
-    Notice::new(cause, "virtual time records them; netem links of a kernel and older versions do not")
+    Notice::new(cause, "virtual time and the user-space emulator (`--link tunlink`) record them; netem and older versions do not")
 }
 
 /// Windows, which terminals always show, and the quantities of figures over time.
@@ -199,7 +203,7 @@ fn representative<'a>(index: &Index<'a>, key: &CellKey, metric: Option<&Metric>)
     let is_own = |run: &&&StoredRun| index.may_be_of(&run.record, &key.variant);
     let done = index.runs_at(&key.point).iter().filter(|run| run.record.status == RunStatus::Done);
     for run in done.filter(is_own) {
-        let Some(view) = index.views(&run.record, &[]).remove(&key.variant) else { continue };
+        let Some(view) = index.views(&run.record, OverTime::default()).remove(&key.variant) else { continue };
         let value = metric.and_then(|metric| metric.value(&view)).map_or(0.0, |value| value.value);
         runs.push((value, run, view.own.iter().map(|flow| flow.record.name.as_str()).collect()));
     }

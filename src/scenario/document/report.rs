@@ -1,6 +1,7 @@
 //! `[source]`, `[report]`, `[[published]]` and `[[expected]]`: the numbers that a report compares measurements with.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
@@ -29,6 +30,15 @@ pub struct ReportSpec {
     pub metrics: Vec<String>,
     /// Largest distance from a published number at which a measurement is `within`.
     pub tolerance: Option<Share>,
+    /// The part of each run that metrics count, from the first event of its flows. `None` is the whole run.
+    pub part: Option<[Duration; 2]>,
+}
+
+impl ReportSpec {
+    /// [`ReportSpec::part`] in seconds.
+    pub fn part_s(&self) -> Option<[f64; 2]> {
+        self.part.map(|part| part.map(|end| end.as_secs_f64()))
+    }
 }
 
 /// Numbers of the source along one sweep variable. Ratios are shown if the source has no value of the baseline.
@@ -168,7 +178,27 @@ impl CellReader<'_> {
         }
         let labels = measured.labels.iter().map(String::as_str);
         let baseline = table.get("baseline").map(|value| value.one_of(labels, "one that is measured:"));
-        Ok(ReportSpec { baseline: baseline.transpose()?, metrics, tolerance: table.read("tolerance")? })
+        let part = self.part(&table)?;
+        Ok(ReportSpec { baseline: baseline.transpose()?, metrics, tolerance: table.read("tolerance")?, part })
+    }
+
+    /// The part of the run that metrics count.
+    fn part(&self, table: &ScenarioTable<'_>) -> Result<Option<[Duration; 2]>> {
+        let duration = self.duration()?;
+        let given = |key| match table.get(key) {
+            Some(value) => Duration::read(&value).map(|time| Some((time, value))),
+            None => Ok(None),
+        };
+        let (from, to) = (given("from")?, given("to")?);
+        let begin = from.as_ref().map_or(Duration::ZERO, |(time, _)| *time);
+        let end = to.as_ref().map_or(duration, |(time, _)| *time);
+        if let Some((_, value)) = to.as_ref().filter(|_| end > duration) {
+            return Err(value.refuse("expected at most the duration of a run"));
+        }
+        match from.as_ref().or(to.as_ref()) {
+            Some((_, value)) if begin >= end => Err(value.refuse("expected `from` before `to` and the end of the run")),
+            given => Ok(given.map(|_| [begin, end])),
+        }
     }
 
     pub(super) fn published(&self, measured: &MeasuredNames) -> Result<Vec<Published>> {

@@ -31,6 +31,13 @@ sections! {
         /// Largest distance from a published number at which a value is `within`, as a share of that number.
         /// Example: tolerance = "5%"
         tolerance: Share, Means("10%");
+        /// Start of the part of each run that metrics count, from the first event of its flows, as in figures over time.
+        /// Datagrams count as evenly spread; flows of several connections are left out.
+        /// Example: from = "2s"
+        from: Time(None), Means("the start of the run");
+        /// End of this part.
+        /// Example: to = "8s"
+        to: Time(None), Means("the end of the run");
     }
 
     PUBLISHED {

@@ -15,7 +15,11 @@ const SCENARIO: &str = include_str!("../../fixtures/scenarios/places.toml");
 
 /// Three runs of reno beside cubic.
 fn directory() -> Directory {
-    let directory = Directory::of(SCENARIO);
+    directory_of(SCENARIO)
+}
+
+fn directory_of(scenario: &str) -> Directory {
+    let directory = Directory::of(scenario);
     for repeat in 0..3 {
         let mut record = run("0", "reno", repeat, 9_000 + 100 * u64::from(repeat));
         record.at = position([("algorithm", "reno"), ("rival", "cubic")]);
@@ -27,6 +31,21 @@ fn directory() -> Directory {
         directory.add(&record);
     }
     directory
+}
+
+/// A queue that grows by a packet a second.
+fn write_queue(directory: &Directory, repeat: u32) {
+    let samples = (0..50).map(|second: u64| QueueSample {
+        time_ns: (5 + second) * 1_000_000_000,
+        from: "s".into(),
+        to: "r".into(),
+        queue_pkts: second,
+        wait_ns: second * 100_000,
+        ..QueueSample::default()
+    });
+    let lines: Vec<String> = samples.map(|sample| serde_json::to_string(&sample).unwrap()).collect();
+    let folder = directory.folder(&format!("loss-0-reno-{repeat}"));
+    fs::write(folder.join("queues.jsonl"), lines.join("\n")).unwrap();
 }
 
 #[test]
@@ -74,17 +93,40 @@ fn figure_of_a_queue_that_was_not_recorded_says_so() {
     let directory = directory();
     let queue = report(0, &[directory.path.to_str().unwrap(), "--figure", "queue_pkts"]);
     queue.stdout_has("the queues of links over time were not recorded in some runs");
-    let samples = (0..50).map(|second: u64| QueueSample {
-        time_ns: (5 + second) * 1_000_000_000,
-        from: "s".into(),
-        to: "r".into(),
-        queue_pkts: second % 40,
-        ..QueueSample::default()
-    });
-    let lines: Vec<String> = samples.map(|sample| serde_json::to_string(&sample).unwrap()).collect();
     for repeat in 0..3 {
-        fs::write(directory.folder(&format!("loss-0-reno-{repeat}")).join("queues.jsonl"), lines.join("\n")).unwrap();
+        write_queue(&directory, repeat);
     }
     let queue = report(0, &[directory.path.to_str().unwrap(), "--figure", "queue_pkts"]);
     queue.stdout_has("queue [pkts] over time").stdout_has("s-r, median of 3 runs");
+}
+
+/// The fixture's flows deliver evenly for 99 s, and have all their losses outside of the events.
+#[test]
+fn part_of_the_run_is_counted_and_named_in_every_table() {
+    let directory = directory_of(&SCENARIO.replace("[report]", "[report]\nfrom = \"20s\"\nto = \"50s\""));
+    let report = load(&directory);
+    assert_eq!(report.part_s, Some([20.0, 50.0]));
+    let delivered = report.cells.iter().find(|cell| cell.variant == "reno").unwrap().measured.as_ref().unwrap().mean;
+    assert!((delivered - 0.3 * 9_100.0).abs() < 5.0, "{delivered}");
+    assert!((report.flows[1].numbers("share_ratio").unwrap().mean - 0.25).abs() < 1e-3);
+    for text in [as_text(&report), render(&report, ReportFormat::Markdown), as_page(&report)] {
+        assert!(text.contains("delivered, 20 s to 50 s") && text.contains("Flows, 20 s to 50 s"), "{text}");
+    }
+}
+
+#[test]
+fn queue_of_the_bottleneck_is_a_metric_where_it_was_recorded() {
+    let metrics = "metrics = [\"queue_mean_pkts\", \"queue_p95_pkts\", \"queue_p95_us\", \"overflow_pkts\"]";
+    let directory = directory_of(&SCENARIO.replace("metrics = [\"delivered_pkts\"]", metrics));
+    let mean = |metric: &str| {
+        let report = load(&directory);
+        let cell = report.cells.iter().find(|cell| cell.metric == metric && cell.variant == "reno");
+        cell.and_then(|cell| Some(cell.measured.as_ref()?.mean))
+    };
+    assert_eq!((mean("queue_mean_pkts"), mean("overflow_pkts")), (None, Some(0.0)), "counted at the end of each run");
+    for repeat in 0..3 {
+        write_queue(&directory, repeat);
+    }
+    let near = |metric: &str, value: f64| (mean(metric).unwrap() - value).abs() < 1e-6 * value;
+    assert!(near("queue_mean_pkts", 24.5) && near("queue_p95_pkts", 46.55) && near("queue_p95_us", 4655.0));
 }

@@ -1,0 +1,68 @@
+//! A run as its metrics read it: the whole run, or the part that the report counts.
+
+use anyhow::Result;
+
+use crate::model::flow::{self, Flow};
+use crate::model::metrics::{Metric, part};
+use crate::model::notice::Notice;
+use crate::model::queue::QueueSample;
+use crate::model::run::RunRecord;
+use crate::report::read::directory::{StoredEvents, StoredRun};
+
+/// What a run's metrics over time are computed from. Empty if no metric reads them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OverTime<'r> {
+    pub flows: &'r [Flow],
+    pub queues: &'r [QueueSample],
+}
+
+/// What metrics read of each run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Needs {
+    pub events: bool,
+    pub queues: bool,
+    /// The part of the run that they count, seconds from the first event of its flows.
+    pub part: Option<[f64; 2]>,
+}
+
+impl Needs {
+    pub fn of(metrics: &[&Metric], part: Option<[f64; 2]>) -> Needs {
+        Needs {
+            events: part.is_some() || metrics.iter().any(|metric| metric.needs_events),
+            queues: metrics.iter().any(|metric| metric.needs_queues),
+            part,
+        }
+    }
+}
+
+pub struct RunInput {
+    pub record: RunRecord,
+    pub flows: Vec<Flow>,
+    pub queues: Vec<QueueSample>,
+    pub notices: Vec<Notice>,
+}
+
+impl RunInput {
+    /// Errors: events or queues that exist and cannot be read.
+    pub fn read(run: &StoredRun, needs: Needs) -> Result<RunInput> {
+        let StoredEvents { events, notices } = if needs.events { run.events()? } else { StoredEvents::default() };
+        let flows = flow::fold(&events);
+        let queues = if needs.queues { run.queues()? } else { Vec::new() };
+        let whole = RunInput { record: run.record.clone(), flows, queues, notices };
+        Ok(match needs.part {
+            Some(span) => whole.cut(span),
+            None => whole,
+        })
+    }
+
+    pub fn over_time(&self) -> OverTime<'_> {
+        OverTime { flows: &self.flows, queues: &self.queues }
+    }
+
+    fn cut(self, span: [f64; 2]) -> RunInput {
+        let begin = self.flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
+        let is_inside = |sample: &QueueSample| (span[0]..=span[1]).contains(&(sample.time_ns as f64 / 1e9 - begin));
+        let (record, flows) = part::cut(&self.record, &self.flows, span);
+        RunInput { record, flows, queues: self.queues.into_iter().filter(is_inside).collect(), ..self }
+    }
+}
