@@ -9,12 +9,15 @@ pub mod topology;
 pub mod tunlink;
 pub(crate) mod wires;
 
+use std::time::Duration;
+
 use anyhow::Result;
 use derive_more::Display;
 
 use self::layout::Layout;
 use self::topology::Topology;
 use crate::kernel::netns::Netns;
+use crate::model::queue::QueueState;
 use crate::model::run::LinkCounters;
 use crate::path::LinkConfig;
 
@@ -68,6 +71,16 @@ pub trait Link: Send + Sync {
     /// Whether it delays packets by [`Direction::host_delay`](crate::path::Direction::host_delay).
     fn delays_hosts(&self) -> bool {
         false
+    }
+
+    /// Samples the queues at this interval from the next [`Link::start`] on, for this long. Does nothing on a link
+    /// whose queues cannot be seen over time.
+    fn sample(&self, _interval: Duration, _length: Duration) {}
+
+    /// The samples of each direction since the last start. Empty without [`Link::sample`], and for a direction without
+    /// a rate.
+    fn queues(&self) -> [Vec<QueueState>; 2] {
+        Default::default()
     }
 
     /// Starts timed changes: now is time 0 of every rate trace and every change. Does nothing on a link without them.

@@ -9,6 +9,7 @@
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
@@ -20,6 +21,7 @@ use self::port::Port;
 use super::wires::{OWN_NAMES, Wires};
 use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
 use crate::kernel::netlink::interface_index;
+use crate::model::queue::QueueState;
 use crate::model::run::LinkCounters;
 use crate::path::LinkConfig;
 
@@ -133,6 +135,26 @@ impl Link for EmulatedLink {
         self.ask(move |engine| {
             engine.lanes.iter_mut().zip(seeds).for_each(|(lane, seed)| lane.path.shaper.reseed(seed))
         });
+    }
+
+    fn sample(&self, interval: Duration, length: Duration) {
+        let interval = interval.max(Duration::from_nanos(1));
+        let room = (length.as_nanos() / interval.as_nanos()) as usize + 1;
+        self.ask(move |engine| {
+            let shapers = engine.lanes.iter_mut().map(|lane| &mut lane.path.shaper);
+            shapers.for_each(|shaper| shaper.sample_every(interval.as_nanos() as u64, room));
+        });
+    }
+
+    fn queues(&self) -> [Vec<QueueState>; 2] {
+        let taken = self.ask(|engine| {
+            let now = clock::now();
+            engine.lanes.each_mut().map(|lane| {
+                lane.path.sample(now);
+                lane.path.shaper.samples().to_vec()
+            })
+        });
+        taken.unwrap_or_default() // an interface was deleted, which a notice says
     }
 
     fn start(&self) {

@@ -12,6 +12,16 @@ pub fn sample_interval(asked: Duration, length: Duration) -> Duration {
     asked.max(length / SAMPLES_MAX)
 }
 
+/// The queue of one direction at one moment. The fields are those of [`QueueSample`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueState {
+    pub time_ns: u64,
+    pub queue_pkts: u64,
+    pub wait_ns: u64,
+    pub overflow_pkts: u64,
+    pub marked_pkts: u64,
+}
+
 /// The queue of one direction at one moment: a line of `queues.jsonl` in a run's folder.
 ///
 /// Shape of the file: by direction, then by time, at equal intervals from the start of the run.
@@ -33,6 +43,13 @@ pub struct QueueSample {
 }
 
 impl QueueSample {
+    /// A state of the direction between two nodes.
+    pub fn of([from, to]: [&str; 2], state: QueueState) -> QueueSample {
+        let QueueState { time_ns, queue_pkts, wait_ns, overflow_pkts, marked_pkts } = state;
+        let (from, to) = (from.to_owned(), to.to_owned());
+        QueueSample { time_ns, from, to, queue_pkts, wait_ns, overflow_pkts, marked_pkts }
+    }
+
     /// `left-right`.
     pub fn direction(&self) -> String {
         format!("{}-{}", self.from, self.to)

@@ -78,6 +78,11 @@ impl Direction {
         [changed().fold(self.delay, Duration::min), changed().fold(self.delay, Duration::max)]
     }
 
+    /// Whether packets can wait. Without a rate, serialisation takes no time.
+    pub(crate) fn has_queue(&self) -> bool {
+        self.rate.is_some() || self.trace.is_some() || self.changes.iter().any(|change| change.rate.is_some())
+    }
+
     /// Whether its capacity changes over time.
     pub(crate) fn varies(&self) -> bool {
         self.trace.is_some() || self.changes.iter().any(|change| change.rate.is_some() || change.up.is_some())

@@ -23,9 +23,7 @@ use crate::units::Share;
 
 mod layout;
 
-use layout::{
-    AckHold, Counters, Generator, LIMIT_BYTES, LIMIT_PKTS, Limit, LinkRequest, Loss, QueueState, STREAMS, TimedValue,
-};
+use layout::{AckHold, Counters, Generator, LIMIT_BYTES, LIMIT_PKTS, Limit, LinkRequest, Loss, STREAMS, TimedValue};
 pub use layout::{DEVICE_NAME, REQUEST_BYTES_MAX};
 
 /// A packet is lost, held back or copied if 53 random bits are below the share times this.
@@ -122,7 +120,7 @@ impl Outlet<'_> {
             ack_loss: threshold(direction.ack_loss),
             ack_hold: direction.acks.map_or(AckHold::default(), ack_hold),
             host_delay_ns: nanos(self.host_delay),
-            sample_ns: if has_queue(direction) { nanos(self.sample) } else { 0 },
+            sample_ns: if direction.has_queue() { nanos(self.sample) } else { 0 },
             queue: limit(limits[self.direction]),
             queue_low: direction.queue_low.map_or(Limit::default(), |most| limit(QueueLimit::Packets(most))),
             mark: self.config.mark_limit(self.direction).map_or(Limit::default(), limit),
@@ -176,26 +174,12 @@ pub fn queues<'a>(mut bytes: &[u8], ends: impl IntoIterator<Item = [&'a str; 2]>
     let mut samples = Vec::new();
     for [from, to] in ends {
         let count = u64::take_from(&mut bytes);
-        let states = count.and_then(|count| (0..count).map(|_| QueueState::take_from(&mut bytes)).collect());
-        let states: Vec<QueueState> = states.context("the guest's samples of queues end too early")?;
-        samples.extend(states.into_iter().map(|state| QueueSample {
-            time_ns: state.at_ns,
-            from: from.to_owned(),
-            to: to.to_owned(),
-            queue_pkts: state.queue_pkts,
-            wait_ns: state.wait_ns,
-            overflow_pkts: state.overflow_pkts,
-            marked_pkts: state.marked_pkts,
-        }));
+        let states = count.and_then(|count| (0..count).map(|_| layout::QueueState::take_from(&mut bytes)).collect());
+        let states: Vec<layout::QueueState> = states.context("the guest's samples of queues end too early")?;
+        samples.extend(states.into_iter().map(|state| QueueSample::of([from, to], state.into())));
     }
     ensure!(bytes.is_empty(), "the guest has samples of more queues than were requested");
     Ok(samples)
-}
-
-/// Whether packets can wait: without a rate, serialisation takes no time.
-fn has_queue(direction: &Direction) -> bool {
-    let changes = || direction.changes.iter().any(|change| change.rate.is_some());
-    direction.rate.is_some() || direction.trace.is_some() || changes()
 }
 
 /// The smallest number of 53 bits that is not below the share: x / 2^53 < share if and only if x < ceil(share * 2^53).

@@ -59,6 +59,7 @@ void host_link_free(struct link *link)
 	while ((parcel = line_take(&link->line)))
 		free(parcel);
 	waiting_free(&link->shaper.queue);
+	free(link->shaper.samples.list);
 	free(link->request);
 	free(link);
 }
@@ -71,6 +72,25 @@ void host_link_reseed(struct link *link)
 void host_link_start(struct link *link, u64 begin_ns)
 {
 	shaper_start(&link->shaper, begin_ns);
+}
+
+/* Begins samples of the queue, in place of earlier ones. */
+void host_link_begin_samples(struct link *link, u64 begin_ns, u64 room)
+{
+	free(link->shaper.samples.list);
+	queue_samples_begin(&link->shaper.samples, calloc(room, sizeof(struct tccc_queue_sample)), room, begin_ns);
+}
+
+/* Takes the samples that are due, and returns how many there are. */
+u64 host_link_sample(struct link *link, u64 until_ns)
+{
+	shaper_sample(&link->shaper, until_ns);
+	return link->shaper.samples.count;
+}
+
+const void *host_link_samples(struct link *link)
+{
+	return link->shaper.samples.list;
 }
 
 void host_link_restart_counters(struct link *link)

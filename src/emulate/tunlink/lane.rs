@@ -177,6 +177,7 @@ impl PacketPath {
         let bytes = packet_len(frame.len);
         let (ack, is_low) = self.traits(packet(pool, &frame));
         let arrival = self.shaper.arrival(frame.arrival);
+        self.sample(arrival);
         let verdict = self.shaper.admit_as(arrival, bytes, Traits { is_low, is_ack: ack.is_some() });
         let PacketVerdict::Due(due) = verdict else {
             pool.give_back(frame.slot);
@@ -191,6 +192,12 @@ impl PacketPath {
             self.meter.counts.duplicated_pkts += 1;
             self.add_copy(pool, verdict, frame, ack);
         }
+    }
+
+    /// Takes the samples of the queue that are due by a time.
+    pub fn sample(&mut self, until: u64) {
+        let counts = &self.meter.counts;
+        self.shaper.sample(until, [counts.overflow_pkts, counts.marked_pkts]);
     }
 
     /// The acknowledgement, and whether the packet is of low priority; only as far as the link treats these

@@ -10,6 +10,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
 use super::serialiser::Serialiser;
+use crate::model::queue::QueueState;
 use crate::model::run::LinkCounters;
 use crate::path::change::DirectionChange;
 use crate::path::draws::{Losses, RandomStream, draw};
@@ -83,6 +84,18 @@ pub struct Shaper {
     queue_bytes: u64,
     /// Largest number of packets in the queue.
     max_queue_pkts: u64,
+    samples: QueueSamples,
+}
+
+/// Samples of the queue at equal intervals. Nothing waits for them: the next packet takes those before it, because the
+/// queue knows when each of its packets leaves.
+#[derive(Debug, Default)]
+struct QueueSamples {
+    /// Its room is reserved, because the link's thread must not wait for memory.
+    list: Vec<QueueState>,
+    room: usize,
+    interval: u64,
+    next: u64,
 }
 
 /// Random draws of one packet.
@@ -135,6 +148,7 @@ impl Shaper {
             queue: VecDeque::with_capacity(ready),
             queue_bytes: 0,
             max_queue_pkts: 0,
+            samples: QueueSamples::default(),
         };
         shaper.reseed(direction.seed);
         shaper
@@ -152,8 +166,34 @@ impl Shaper {
         self.ack_hold_draws = RandomStream::AckHold.generator(seed);
     }
 
+    /// Takes `room` samples of the queue, nanoseconds apart, from the next start on.
+    pub fn sample_every(&mut self, interval: u64, room: usize) {
+        let room = if self.direction.has_queue() { room } else { 0 };
+        self.samples = QueueSamples { list: Vec::with_capacity(room), room, interval, next: u64::MAX };
+    }
+
+    /// Takes the samples that are due by a time, with the packets that the queue dropped and those marked so far.
+    /// Times never decrease.
+    pub fn sample(&mut self, until: u64, [overflow_pkts, marked_pkts]: [u64; 2]) {
+        while self.samples.list.len() < self.samples.room && self.samples.next <= until {
+            let time_ns = self.samples.next;
+            self.leave_queue(time_ns);
+            let wait_ns = self.serialiser.begins_at(time_ns) - time_ns;
+            let queue_pkts = self.queue.len() as u64;
+            self.samples.list.push(QueueState { time_ns, queue_pkts, wait_ns, overflow_pkts, marked_pkts });
+            self.samples.next += self.samples.interval;
+        }
+    }
+
+    /// The samples since the start.
+    pub fn samples(&self) -> &[QueueState] {
+        &self.samples.list
+    }
+
     /// Starts timed changes: the rate trace and the changes count from this moment.
     pub fn start(&mut self, begin: u64) {
+        self.samples.list.clear();
+        self.samples.next = begin;
         self.follow(begin);
         if let Some(trace) = &self.direction.trace {
             self.serialiser.follow_trace(trace, begin);

@@ -8,8 +8,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::lateness::{lateness, sender_lateness};
 use super::together::Together;
-use crate::emulate::Network;
+use crate::emulate::layout::LinkLayout;
 use crate::emulate::topology::Topology;
+use crate::emulate::{Link, Network};
 use crate::kernel::cgroup::RunCgroup;
 use crate::kernel::clock::monotonic_ns;
 use crate::kernel::netns::Netns;
@@ -24,6 +25,7 @@ use crate::lab::room;
 use crate::lab::traffic::FlowProcesses;
 use crate::lab::traffic::ends::{Bed, FlowEnds};
 use crate::lab::traffic::report::TrafficReport;
+use crate::model::queue::{self, QueueSample, QueueState};
 use crate::model::run::{LinkRecord, RunRecord, RunStatus};
 use crate::path::Direction;
 use crate::scenario::{Cell, FlowSpec};
@@ -48,6 +50,19 @@ pub struct SharedLab<'a> {
     pub network: &'a dyn Network,
     pub together: &'a Together,
     pub stop: &'a AtomicBool,
+}
+
+/// The queues over time of the links that can sample them.
+fn queues(topology: &Topology) -> Vec<QueueSample> {
+    let of_link = |(link, layout): (&Box<dyn Link>, &LinkLayout)| {
+        let [one, other] = layout.ends.each_ref().map(|end| end.node.as_str());
+        let [there, back] = link.queues();
+        let named = |ends: [&str; 2], states: Vec<QueueState>| {
+            states.into_iter().map(|state| QueueSample::of(ends, state)).collect::<Vec<_>>()
+        };
+        [named([one, other], there), named([other, one], back)].concat()
+    };
+    topology.links.iter().zip(&topology.layout.links).flat_map(of_link).collect()
 }
 
 /// A run that is not done yet.
@@ -115,6 +130,7 @@ impl SharedLab<'_> {
         for (link, layout) in topology.links.iter().zip(&topology.layout.links) {
             link.reseed([layout.config.directions[0].seed, layout.config.directions[1].seed]);
             link.restart_counters();
+            link.sample(queue::sample_interval(self.plan.sample, cell.duration), cell.duration);
         }
         let busy = BusyWatch::begin()?;
         let most_at_once = self.together.begin();
@@ -134,6 +150,7 @@ impl SharedLab<'_> {
             counters: link.counters(),
         });
         let links: Vec<LinkRecord> = links.collect();
+        folder.write_queues(&queues(&topology))?;
         let events = gather(&opened(&ends, &reports), &followed);
         for ends in ends.iter().filter(|ends| has_conditions(ends.flow)) {
             self.conditions.confirm(&ends.from.netns, ends.sender_ports(), ends.flow)?;

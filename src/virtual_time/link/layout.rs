@@ -1,6 +1,7 @@
 //! The structs of `/proc/tccc/links` and `/proc/tccc/queues`, as in `bpf/guest/layout.h`. All numbers have 64 bits.
 
 use super::super::bytes::structs;
+use crate::model::queue;
 
 /// Size of a device's name with its final zero.
 pub const DEVICE_NAME: usize = 16;
@@ -100,5 +101,12 @@ impl Loss {
     /// A model of a kind, without losses.
     pub fn of(kind: u64) -> Self {
         Loss { kind, ..Loss::default() }
+    }
+}
+
+impl From<QueueState> for queue::QueueState {
+    fn from(state: QueueState) -> queue::QueueState {
+        let QueueState { at_ns: time_ns, queue_pkts, wait_ns, overflow_pkts, marked_pkts } = state;
+        queue::QueueState { time_ns, queue_pkts, wait_ns, overflow_pkts, marked_pkts }
     }
 }

@@ -16,6 +16,7 @@ use crate::emulate::tunlink::lane::ParcelLine;
 use crate::emulate::tunlink::pool::Slot;
 use crate::emulate::tunlink::port::EthernetFrame;
 use crate::emulate::tunlink::shaper::{PacketVerdict, Shaper, Traits};
+use crate::model::queue::{QueueSample, QueueState};
 use crate::model::run::LinkCounters;
 use crate::path::{Direction, LinkConfig};
 use crate::units::Share;
@@ -59,6 +60,9 @@ const DUE: u32 = 6;
 struct NativeCounters([u64; 17]);
 /// Index of the number of positions in the counters.
 const FIRST_LOST_COUNT: usize = 16;
+/// Interval and number of the samples of a queue.
+const SAMPLE: Duration = Duration::from_micros(700);
+const SAMPLES: u64 = 300;
 /// Returned if no packet is due.
 const NO_PACKET: u64 = u64::MAX;
 
@@ -97,6 +101,9 @@ methods! {
     free();
     reseed();
     start(begin_ns: u64);
+    begin_samples(begin_ns: u64, room: u64);
+    sample(until_ns: u64) -> u64;
+    samples() -> *const u8;
     restart_counters();
     arrival(now_ns: u64) -> u64;
     admit(arrival: *const NativeArrival) -> NativeVerdict;
@@ -155,6 +162,28 @@ impl CLink {
         std::iter::repeat_with(|| self.line_take(now)).take_while(|id| *id != NO_PACKET).collect()
     }
 
+    /// The samples of the queue up to a time.
+    fn queue(&self, until: u64) -> Vec<QueueState> {
+        let count = self.sample(until);
+        let mut bytes = count.to_le_bytes().to_vec();
+        if count > 0 {
+            let length = count as usize * size_of::<link::layout::QueueState>();
+            // SAFETY: the link has as many samples as it says.
+            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(self.samples(), length) });
+        }
+        let samples = link::queues(&bytes, [["a", "b"]]).unwrap();
+        samples
+            .into_iter()
+            .map(|QueueSample { time_ns, queue_pkts, wait_ns, overflow_pkts, marked_pkts, .. }| QueueState {
+                time_ns,
+                queue_pkts,
+                wait_ns,
+                overflow_pkts,
+                marked_pkts,
+            })
+            .collect()
+    }
+
     fn link_counters(&self) -> LinkCounters {
         let NativeCounters(counters) = self.counters();
         // SAFETY: the link has as many positions as its counters say.
@@ -203,6 +232,7 @@ impl RustLink {
         let minds_acks = self.shaper.minds_acks() || self.gate.minds_acks();
         let ack = Ack::of(&packet.header).filter(|_| minds_acks);
         let traits = Traits { is_low: packet.is_low, is_ack: ack.is_some() };
+        self.shaper.sample(arrival, [self.counters.overflow_pkts, 0]);
         let verdict = self.shaper.admit_as(arrival, packet.bytes, traits);
         let PacketVerdict::Due(due) = verdict else {
             self.count(verdict);
@@ -255,7 +285,7 @@ fn frame(id: u64) -> EthernetFrame {
 
 fn both(config: &LinkConfig) -> (CLink, RustLink) {
     let host_delay = config.directions[0].host_delay;
-    let outlet = Outlet { device: "veth0", config, direction: 0, host_delay, sample: Duration::ZERO };
+    let outlet = Outlet { device: "veth0", config, direction: 0, host_delay, sample: SAMPLE };
     let native = CLink::read(&outlet.request().unwrap()).expect("the guest reads the request");
     (native, RustLink::new(config))
 }
@@ -269,7 +299,9 @@ fn compare(config: &LinkConfig, packets: &[TestPacket]) -> LinkCounters {
         match packet.deed {
             Deed::Nothing => {}
             Deed::Start => {
+                native.begin_samples(now, if config.directions[0].has_queue() { SAMPLES } else { 0 });
                 native.start(now);
+                emulated.shaper.sample_every(SAMPLE.as_nanos() as u64, SAMPLES as usize);
                 emulated.shaper.start(now);
             }
             Deed::Reseed => {
@@ -290,6 +322,9 @@ fn compare(config: &LinkConfig, packets: &[TestPacket]) -> LinkCounters {
         assert_eq!(one, other, "packet {index} of {packet:?} at {arrival}");
         assert_eq!(native.link_counters(), emulated.counters(), "after packet {index}");
     }
+    let end = now.max(native.arrival(now)) + 1_000_000_000;
+    emulated.shaper.sample(end, [emulated.counters.overflow_pkts, 0]);
+    assert_eq!(native.queue(end), emulated.shaper.samples(), "samples of the queue");
     assert_eq!(native.leaving(u64::MAX - 1), emulated.leaving(u64::MAX - 1), "leaving last");
     emulated.counters()
 }
