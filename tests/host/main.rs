@@ -39,4 +39,5 @@ mod units;
 mod view;
 mod virtual_defects;
 mod virtual_properties;
+mod virtual_queues;
 mod virtual_time;

@@ -13,7 +13,7 @@ use crate::model::notice::Notice;
 use crate::model::run::{At, Engine};
 use crate::model::stats;
 
-/// The metric that belongs to the path, not to the flows.
+/// This metric, and those of the queue, belong to the path, not to the flows.
 const PATH_METRIC: &str = "utilisation_ratio";
 
 /// One metric of one variant at one point of the sweep.
@@ -96,7 +96,8 @@ impl ReportCell {
 
     /// Whether its metric belongs to the path shared by all flows of a run.
     pub fn is_of_path(&self) -> bool {
-        self.shares_runs && self.metric == PATH_METRIC
+        let is_of_queue = || Metric::find(&self.metric).is_some_and(|metric| metric.needs_queues);
+        self.shares_runs && (self.metric == PATH_METRIC || is_of_queue())
     }
 
     /// Whether both are the same number of the same path, without targets of their own.

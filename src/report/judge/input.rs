@@ -63,6 +63,13 @@ impl RunInput {
         let begin = self.flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
         let is_inside = |sample: &QueueSample| (span[0]..=span[1]).contains(&(sample.time_ns as f64 / 1e9 - begin));
         let (record, flows) = part::cut(&self.record, &self.flows, span);
-        RunInput { record, flows, queues: self.queues.into_iter().filter(is_inside).collect(), ..self }
+        let several = self.record.flows.iter().find(|flow| flow.socket.is_none() && !flow.datagrams);
+        let mut notices = self.notices;
+        notices.extend(several.map(|flow| {
+            let cause = format!("flow \"{}\" has several connections, so a part of a run leaves it out", flow.name);
+            Notice::new(cause, "`from` and `to` of [report] count flows of one connection, and datagrams")
+        }));
+        let queues = self.queues.into_iter().filter(is_inside).collect();
+        RunInput { record, flows, queues, notices }
     }
 }

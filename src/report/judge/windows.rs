@@ -112,7 +112,10 @@ pub fn windows(index: &Index<'_>) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
 
 fn without_queues() -> Notice {
     let cause = "the queues of links over time were not recorded in some runs, so their figures leave them out";
-    Notice::new(cause, "virtual time and the user-space emulator (`--link tunlink`) record them; netem and older versions do not")
+    Notice::new(
+        cause,
+        "virtual time and the user-space emulator (`--link tunlink`) record them; netem and older versions do not",
+    )
 }
 
 /// Windows, which terminals always show, and the quantities of figures over time.

@@ -1,0 +1,56 @@
+//! Queues over time and the limits of flows, as virtual time records them.
+
+use std::fs;
+
+use crate::common::{check, needs, tccc};
+use crate::lab::virtual_time::{Bench, record};
+use tccc::model::queue::QueueSample;
+
+/// One flow over a link with a drop-tail queue, with these fields.
+fn scenario(profile: &str, link: &str, flow: &str) -> String {
+    format!(
+        "title = \"x\"\nclaim = \"y\"\nprofile = \"{profile}\"\nduration = \"5s\"\nruns = 1\nseed = 3\nsample = \"20ms\"\n\n\
+         [[link]]\nends = [\"s\", \"r\"]\n{link}\n\n\
+         [[flow]]\nname = \"data\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"reno\"\n{flow}\n\n\
+         [report]\nmetrics = [\"queue_p95_pkts\", \"overflow_pkts\"]\nfrom = \"1s\"\n"
+    )
+}
+
+#[test]
+fn queue_is_sampled_at_the_interval_and_agrees_with_the_counters() {
+    needs!(guest);
+    let bench = Bench::new(&scenario("paper", "rate = \"10mbit\"\ndelay = \"20ms\"\nqueue = \"40pkts\"", ""));
+    let out = bench.runs("out", "");
+    let run = fs::read_dir(out.join("runs")).unwrap().next().unwrap().unwrap().path();
+    let lines = fs::read_to_string(run.join("queues.jsonl")).unwrap();
+    let samples: Vec<QueueSample> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let there: Vec<&QueueSample> = samples.iter().filter(|sample| sample.from == "s").collect();
+    assert_eq!((there.len(), samples.len()), (251, 502), "each 20 ms of 5 s, in both directions");
+    assert!(there.windows(2).all(|pair| pair[1].time_ns - pair[0].time_ns == 20_000_000));
+    assert!(there.iter().all(|sample| sample.queue_pkts <= 40));
+    assert!(there.iter().any(|sample| sample.queue_pkts > 30), "reno fills the queue");
+    // 1.2 ms a packet; the one that is being sent takes up to as long.
+    let fits = |sample: &&&QueueSample| sample.wait_ns.abs_diff(sample.queue_pkts * 1_200_000) > 1_200_000;
+    assert_eq!(there.iter().find(fits), None);
+    let counted = record(&out)["links"][0]["counters"][0]["overflow_pkts"].as_u64().unwrap();
+    assert!(counted > 0 && there.last().unwrap().overflow_pkts == counted);
+    let report = check(0, tccc().arg("report").arg(&out).args(["-o", "json"])).json();
+    let mean = |index: usize| report["cells"][index]["measured"]["mean"].as_f64().unwrap();
+    assert!((30.0..=40.0).contains(&mean(0)) && mean(1) < counted as f64, "slow start is outside the part");
+}
+
+/// It once looked like a bad algorithm.
+#[test]
+fn flow_that_its_receive_window_limits_is_noted_before_and_after_the_run() {
+    needs!(guest);
+    let link = "rate = \"100mbit\"\ndelay = \"100ms\"\nqueue = \"1bdp\"";
+    let bench = Bench::new(&scenario("native", link, "receive_buffer = \"256kB\""));
+    let plan = check(0, &mut bench.command("out", "--dry-run")).stderr();
+    assert!(plan.contains("the socket buffers of flow \"data\" let it have at most 0.1 MB in flight"), "{plan}");
+    let out = bench.runs("out", "");
+    let limited = &record(&out)["flows"][0]["limited"];
+    assert!(limited["receive_window_s"].as_f64() > Some(2.0), "{limited}");
+    check(0, tccc().arg("report").arg(&out)).stdout_has("flow \"data\" waited for the receive window for up to ");
+    bench.write("x.toml", &scenario("native", link, "receive_buffer = \"64MB\"\nsend_buffer = \"64MB\""));
+    assert!(!check(0, &mut bench.command("wide", "--dry-run")).stderr().contains("socket buffers"));
+}
