@@ -199,16 +199,16 @@ struct tccc_flow_request {
 
 /* Read: for each flow, in order, this and then `transfers` struct tccc_transfer_report. */
 struct tccc_flow_report {
-	u64 received_bytes; /* payload of a bulk flow or of datagrams that arrived while the receiver counted */
-	u64 counted_ns;	    /* how long the receiver of a bulk flow counted; 0: it received no cookie */
-	u64 sent_pkts;	    /* this and the fields up to latest_ns: datagrams */
-	u64 arrived_pkts;   /* without copies, including late ones */
-	u64 received_pkts;  /* without copies, within the length, counted from the first arrival */
-	u64 first_ns;	    /* first arrival; of a bulk flow: when the receiver began to count */
-	u64 last_ns;	    /* arrival of the last of received_pkts */
-	u64 latest_ns;	    /* largest lateness of a datagram at the sender */
-	u64 busy_us;	    /* as in the kernel's tcp_info, over all connections: the sender had data */
-	u64 rwnd_limited_us; /* and the receive window was the limit */
+	u64 received_bytes;    /* payload of a bulk flow or of datagrams that arrived while the receiver counted */
+	u64 counted_ns;	       /* how long the receiver of a bulk flow counted; 0: it received no cookie */
+	u64 sent_pkts;	       /* this and the fields up to latest_ns: datagrams */
+	u64 arrived_pkts;      /* without copies, including late ones */
+	u64 received_pkts;     /* without copies, within the length, counted from the first arrival */
+	u64 first_ns;	       /* first arrival; of a bulk flow: when the receiver began to count */
+	u64 last_ns;	       /* arrival of the last of received_pkts */
+	u64 latest_ns;	       /* largest lateness of a datagram at the sender */
+	u64 busy_us;	       /* as in the kernel's tcp_info, over all connections: the sender had data */
+	u64 rwnd_limited_us;   /* and the receive window was the limit */
 	u64 sndbuf_limited_us; /* and its own buffer was the limit */
 	u32 flow;
 	u32 is_done; /* 0: the flow was given up at the end of the run */

@@ -196,7 +196,8 @@ static u64 limited_us(const struct tcp_sock *tp, enum tcp_chrono limit)
 static void note_counts(struct sender *sender)
 {
 	const struct tcp_sock *tp = tcp_sk(sender->sock->sk);
-	const u64 rwnd_us = limited_us(tp, TCP_CHRONO_RWND_LIMITED), sndbuf_us = limited_us(tp, TCP_CHRONO_SNDBUF_LIMITED);
+	const u64 rwnd_us = limited_us(tp, TCP_CHRONO_RWND_LIMITED),
+		  sndbuf_us = limited_us(tp, TCP_CHRONO_SNDBUF_LIMITED);
 	struct tccc_flow_report *report = &sender->flow->report;
 
 	report->busy_us += limited_us(tp, TCP_CHRONO_BUSY) + rwnd_us + sndbuf_us;

@@ -8,9 +8,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::lateness::{lateness, sender_lateness};
 use super::together::Together;
-use crate::emulate::layout::LinkLayout;
+use crate::emulate::Network;
 use crate::emulate::topology::Topology;
-use crate::emulate::{Link, Network};
 use crate::kernel::cgroup::RunCgroup;
 use crate::kernel::clock::monotonic_ns;
 use crate::kernel::netns::Netns;
@@ -25,7 +24,7 @@ use crate::lab::room;
 use crate::lab::traffic::FlowProcesses;
 use crate::lab::traffic::ends::{Bed, FlowEnds};
 use crate::lab::traffic::report::TrafficReport;
-use crate::model::queue::{self, QueueSample, QueueState};
+use crate::model::queue::{self, QueueSample};
 use crate::model::run::{LinkRecord, RunRecord, RunStatus};
 use crate::path::Direction;
 use crate::scenario::{Cell, FlowSpec};
@@ -54,15 +53,14 @@ pub struct SharedLab<'a> {
 
 /// The queues over time of the links that can sample them.
 fn queues(topology: &Topology) -> Vec<QueueSample> {
-    let of_link = |(link, layout): (&Box<dyn Link>, &LinkLayout)| {
+    let mut samples = Vec::new();
+    for (link, layout) in topology.links.iter().zip(&topology.layout.links) {
         let [one, other] = layout.ends.each_ref().map(|end| end.node.as_str());
-        let [there, back] = link.queues();
-        let named = |ends: [&str; 2], states: Vec<QueueState>| {
-            states.into_iter().map(|state| QueueSample::of(ends, state)).collect::<Vec<_>>()
-        };
-        [named([one, other], there), named([other, one], back)].concat()
-    };
-    topology.links.iter().zip(&topology.layout.links).flat_map(of_link).collect()
+        for (ends, states) in [[one, other], [other, one]].into_iter().zip(link.queues()) {
+            samples.extend(states.into_iter().map(|state| QueueSample::of(ends, state)));
+        }
+    }
+    samples
 }
 
 /// A run that is not done yet.
