@@ -12,6 +12,7 @@
 //! | 1 | [`trace::arrival`] | what a source delivers: events, and facts such as names | trace::event, catalog |
 //! | 1 | [`kernel`] | this host: features, sysctls, namespaces, cgroups, sockets | units |
 //! | 2 | [`model`] | flows, live state, metrics, statistics, notices: pure | units, trace::{event, arrival}, catalog |
+//! | 1 | `tabular` | a table of typed columns as Parquet | trace::event |
 //! | 2 | [`loader`], [`state`] | registers algorithms; records what tccc changed on this host | catalog, kernel |
 //! | 2 | [`policy`] | which connections get which algorithm | catalog, kernel, state, loader |
 //! | 2 | [`trace`] | live stream, snapshot, recording, replay | trace::{event, arrival}, catalog, kernel |
@@ -20,7 +21,7 @@
 //! | 3 | [`trial`] | changes that undo themselves, their guard, upgrades | policy, loader, state, model, trace |
 //! | 3 | [`gate`] | the only way to change a name, a default or the policy; locks the policy | trial and all below it |
 //! | 3 | [`author`] | for authors of algorithms: template, compiler, rules, simulated kernel, fuzzer, proof | catalog, kernel, loader |
-//! | 3 | [`report`] | tables and plots from a result directory | units, model, scenario |
+//! | 3 | [`report`] | tables and plots from a result directory | units, tabular, model, scenario |
 //! | 3 | [`view`], [`serve`] | the terminal dashboard; the web dashboard and `/metrics` | units, model, trace |
 //! | 4 | [`lab`] | from scenario to plan, runs and result directory, on this host's kernel | scenario, emulate, loader, trace and below |
 //! | 4 | [`declaration`] | compares the host with `/etc/tccc` and applies the differences | trial and all below it |
@@ -64,6 +65,7 @@ pub mod scenario;
 pub mod scratch;
 pub mod serve;
 pub mod state;
+mod tabular;
 pub mod trace;
 pub mod units;
 pub mod view;

@@ -34,12 +34,13 @@ pub use judge::finding::{About, Finding};
 pub use judge::fleet::{Fleet, FleetNode, Shift};
 pub use judge::flows::{FlowNumbers, ReportFlow};
 pub use judge::interval::{self, IntervalKind};
+pub use judge::per_run::RunTable;
 pub use judge::report::{REPORT_SCHEMA, Report, ReportHost};
 pub use judge::selection::{Criterion, ParameterCandidate, ParameterSelection};
 pub use judge::windows::{PlotLine, WindowPlot};
 
 use judge::cell::point_name;
-use judge::rerun;
+use judge::{per_run, rerun};
 use read::directory::ResultDir;
 use read::join;
 
@@ -50,12 +51,14 @@ pub enum ReportFormat {
     Text,
     /// Tables for a README
     Markdown,
-    /// One row per cell, raw values
+    /// One row per cell, raw values; with --per-run, one row per run, flow and metric
     Csv,
     /// One document with a schema number, or an array for several directories
     Json,
     /// One self-contained page with plots
     Html,
+    /// The values of every run, for pandas, polars and DuckDB; to a file or a pipe
+    Parquet,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -98,6 +101,28 @@ pub fn load_drawn(paths: &[PathBuf], may_mix: bool, series: &[&'static Series]) 
     Ok(Loaded { reports, left_out })
 }
 
+/// Reads result directories at or below the paths, and computes every metric of every finished run and of its flows.
+///
+/// Errors: as [`load_all`].
+pub fn load_runs(paths: &[PathBuf], may_mix: bool) -> Result<(RunTable, Vec<PathBuf>)> {
+    let (directories, left_out) = join::read_all(paths, may_mix)?;
+    Ok((per_run::of(&directories)?, left_out))
+}
+
+/// Writes the values of runs: one row per run, flow and metric.
+///
+/// Errors: a format other than CSV and Parquet.
+pub fn render_runs(table: &RunTable, format: ReportFormat) -> Result<Vec<u8>> {
+    match format {
+        ReportFormat::Csv => write::per_run::csv(table),
+        ReportFormat::Parquet => write::per_run::parquet(table),
+        _ => {
+            let refusal = Failure::usage(format!("cannot write the values of each run as {format}"));
+            Err(refusal.hint("choose `-o csv` or `-o parquet`").into())
+        }
+    }
+}
+
 /// Writes one report.
 ///
 /// Errors: none for reports of readable result directories.
@@ -107,7 +132,7 @@ pub fn render(report: &Report, format: ReportFormat) -> Result<String> {
 
 /// Writes several reports into one document.
 ///
-/// Errors: as [`render`].
+/// Errors: as [`render`]; the format is Parquet, which holds the values of runs.
 pub fn render_all(reports: &[Report], format: ReportFormat) -> Result<String> {
     match format {
         ReportFormat::Text => Ok(write::text::write(reports)),
@@ -115,6 +140,7 @@ pub fn render_all(reports: &[Report], format: ReportFormat) -> Result<String> {
         ReportFormat::Csv => write::csv::write(reports),
         ReportFormat::Json => write::json::write(reports),
         ReportFormat::Html => Ok(write::html::write(reports)),
+        ReportFormat::Parquet => Err(Failure::usage("cannot write tables as parquet").hint("see `--per-run`").into()),
     }
 }
 

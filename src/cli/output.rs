@@ -14,7 +14,6 @@ pub mod columns;
 pub mod document;
 mod json;
 pub mod naming;
-mod parquet;
 pub mod plain;
 pub mod stdout;
 pub mod stream;

@@ -11,6 +11,7 @@ pub mod input;
 pub mod interval;
 mod notices;
 pub mod number;
+pub mod per_run;
 pub mod perturbed;
 pub mod report;
 pub mod rerun;

@@ -7,6 +7,7 @@ mod fleet;
 mod flows;
 mod hostile;
 mod partial;
+mod per_run;
 mod places;
 mod saved;
 mod selection;

@@ -58,7 +58,7 @@ pub(crate) static COLUMNS: LazyLock<Vec<EventColumn>> = LazyLock::new(|| {
 /// Columns that are not a field of the event, or that only some kinds of events have.
 fn derived_columns() -> [EventColumn; 6] {
     let text = |name, shown, value| EventColumn { name, kind: FieldType::Text, shown, value: ColumnValue::Row(value) };
-    let time = |row: &EventRow| Some(FieldValue::Real(row.time_s));
+    let time = |row: &EventRow| Some(FieldValue::Real((row.time_s * 1e6).round() / 1e6));
     [
         EventColumn { name: "time_s", kind: FieldType::Real, shown: column(0, 0, 10), value: ColumnValue::Row(time) },
         text("prior_ca_state", column(2, 2, 0), |row| {
@@ -190,6 +190,13 @@ mod tests {
             assert_eq!(text.contains("time_s"), limit >= 80, "{limit}: {text}");
             assert!(text.contains(":65535") && !text.contains("local"), "{limit}: {text}");
         }
+    }
+
+    #[test]
+    fn every_column_has_the_type_of_its_quantity() {
+        let texts = COLUMNS.iter().filter(|column| column.kind == FieldType::Text).map(|column| column.name);
+        let expected = "kind prior_ca_state local remote algorithm phase ca_state tcp_state rule arm state";
+        assert_eq!(texts.collect::<Vec<_>>().join(" "), expected);
     }
 
     #[test]

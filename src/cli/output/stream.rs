@@ -9,8 +9,9 @@ use super::columns::{COLUMNS, EventColumn, EventRow, EventTable, note_hidden};
 use super::naming::Naming;
 use super::plain::line_limit;
 use super::stdout::{Results, results, shared_results, terminal_width};
-use super::{SCHEMA, json, parquet};
+use super::{SCHEMA, json};
 use crate::failure::Failure;
+use crate::tabular::ParquetWriter;
 use crate::trace::arms::KnownArms;
 use crate::trace::arrival::{Arrival, Fact};
 use crate::trace::event::{Event, EventKind};
@@ -39,7 +40,7 @@ enum Printer {
     Table(EventTable, BufWriter<Results>),
     Lines(BufWriter<Results>),
     Csv(Box<csv::Writer<Results>>),
-    Parquet(Box<parquet::Writer<Results<Stdout>>>),
+    Parquet(Box<ParquetWriter<Results<Stdout>>>),
 }
 
 impl EventStream {
@@ -64,7 +65,10 @@ impl EventStream {
                 let refusal = Failure::usage("cannot write Parquet to a terminal: it is not text");
                 return Err(refusal.hint("write it to a file: `tccc trace … -o parquet > FILE`").into());
             }
-            StreamFormat::Parquet => Printer::Parquet(Box::new(parquet::Writer::begin(shared_results())?)),
+            StreamFormat::Parquet => {
+                let columns = COLUMNS.iter().map(|column| (column.name, column.kind));
+                Printer::Parquet(Box::new(ParquetWriter::begin(shared_results(), "event", columns)?))
+            }
         };
         Ok(EventStream { printer, naming, arms: KnownArms::default(), begin_ns })
     }
@@ -104,7 +108,7 @@ impl EventStream {
                 let cell = |column: &EventColumn| column.value(&row).map_or_else(String::new, |it| it.to_string());
                 out.write_record(COLUMNS.iter().map(cell)).map_err(io_error)
             }
-            Printer::Parquet(out) => out.write(&row),
+            Printer::Parquet(out) => out.write(COLUMNS.iter().map(|column| column.value(&row))),
         }
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use crate::cli::output::stdout::terminal_width;
 use crate::cli::output::{note, results, warn};
 use crate::failure::Failure;
 use crate::kernel::io_error::reason;
@@ -16,12 +17,13 @@ mod incident;
 mod recording;
 
 /// The format of a file by its extension.
-const EXTENSIONS: [(&str, ReportFormat); 6] = [
+const EXTENSIONS: [(&str, ReportFormat); 7] = [
     ("html", ReportFormat::Html),
     ("htm", ReportFormat::Html),
     ("md", ReportFormat::Markdown),
     ("csv", ReportFormat::Csv),
     ("json", ReportFormat::Json),
+    ("parquet", ReportFormat::Parquet),
     ("txt", ReportFormat::Text),
 ];
 
@@ -30,6 +32,8 @@ const EXTENSIONS: [(&str, ReportFormat); 6] = [
 /// Reads what `tccc run` recorded, and shows published beside measured values. Runs nothing and needs no root. Shards
 /// of one experiment become one report. Runs of the simulator become a column beside those of the kernel. Results of
 /// one scenario on another kernel, link or network are shown side by side.
+///
+/// `--per-run` writes the data behind the tables, tidy, for pandas, polars, DuckDB or R.
 ///
 /// A file of `tccc trace --record` is reported by connection, as text, csv or json. The folder of an incident (a crossed limit
 /// of a trial) is reported with its evidence, as text, markdown, html or json.
@@ -52,6 +56,9 @@ pub struct Args {
     /// Draw this quantity of all flows of a run over time, instead of the scenario's figures (repeatable)
     #[arg(long, value_name = "SERIES", value_parser = series)]
     figure: Vec<&'static Series>,
+    /// Write every metric of every run and of each of its flows, one per row, as csv or parquet; parquet implies it
+    #[arg(long, conflicts_with = "check")]
+    per_run: bool,
     /// Exit with 3 if a measurement is outside its expected range, or an expected one is missing
     #[arg(long)]
     check: bool,
@@ -66,16 +73,17 @@ impl Args {
     pub fn run(&self) -> Result<()> {
         let format = self.format()?;
         if self.are_all("incidents", incident::is_incident)? {
-            return self.put(&incident::render(&self.directories, format)?, format);
+            return self.put(incident::render(&self.directories, format)?.as_bytes(), format);
         }
         if self.are_all("recordings", recording::is_recording)? {
-            return self.put(&recording::render(&self.directories, format)?, format);
+            return self.put(recording::render(&self.directories, format)?.as_bytes(), format);
+        }
+        if self.per_run || format == ReportFormat::Parquet {
+            return self.put_runs(format);
         }
         let Loaded { reports, left_out } = report::load_drawn(&self.directories, self.mixed, &self.figure)?;
-        for path in &left_out {
-            warn(&format!("\"{}\" has no finished run and is left out of the report", path.display()), None);
-        }
-        self.put(&report::render_all(&reports, format)?, format)?;
+        warn_of(&left_out);
+        self.put(report::render_all(&reports, format)?.as_bytes(), format)?;
         if self.check && !report::can_be_checked(&reports) {
             note("nothing was checked: no scenario has [[published]], [[expected]] or [selection]");
         }
@@ -83,23 +91,44 @@ impl Args {
         outside.map_or(Ok(()), |outside| Err(outside.into()))
     }
 
+    /// Writes the values of every run.
+    ///
+    /// Errors: as [`report::load_runs`] and [`report::render_runs`]; `--check`; the file cannot be written.
+    fn put_runs(&self, format: ReportFormat) -> Result<()> {
+        if self.check {
+            let refusal = Failure::usage("cannot check the values of each run: `--check` judges the cells of a report");
+            return Err(refusal.hint("run `tccc report DIR --check` by itself").into());
+        }
+        if self.out.is_none() && format == ReportFormat::Parquet && terminal_width().is_some() {
+            let refusal = Failure::usage("cannot write Parquet to a terminal: it is not text");
+            return Err(refusal.hint("name a file: `--out runs.parquet`").into());
+        }
+        let (table, left_out) = report::load_runs(&self.directories, self.mixed)?;
+        warn_of(&left_out);
+        for notice in &table.notices {
+            warn(&notice.cause, Some(&notice.advice));
+        }
+        self.put(&report::render_runs(&table, format)?, format)
+    }
+
     /// Whether all paths are of one kind, which has a report of its own.
     ///
-    /// Errors: only some are; or all are, but `--check` cannot check this kind.
+    /// Errors: only some are; or all are, but with `--check` or `--per-run`, which this kind does not have.
     fn are_all(&self, kind: &str, is: fn(&Path) -> bool) -> Result<bool> {
         match self.directories.iter().filter(|path| is(path)).count() {
             0 => Ok(false),
-            count if count == self.directories.len() && !self.check => Ok(true),
+            count if count == self.directories.len() && !self.check && !self.per_run => Ok(true),
             _ => {
-                let refusal = Failure::usage(format!("cannot report {kind} together with anything else or `--check`"));
+                let beside = "anything else, `--check` or `--per-run`";
+                let refusal = Failure::usage(format!("cannot report {kind} together with {beside}"));
                 Err(refusal.hint("report them one after the other").into())
             }
         }
     }
 
-    fn put(&self, text: &str, format: ReportFormat) -> Result<()> {
-        let Some(file) = &self.out else { return Ok(results().write_all(text.as_bytes())?) };
-        fs::write(file, text).map_err(|error| {
+    fn put(&self, content: &[u8], format: ReportFormat) -> Result<()> {
+        let Some(file) = &self.out else { return Ok(results().write_all(content)?) };
+        fs::write(file, content).map_err(|error| {
             if file.is_file() && error.kind() == ErrorKind::StorageFull {
                 let _ = fs::remove_file(file); // a part of a report would look whole
             }
@@ -114,7 +143,8 @@ impl Args {
         let extension =
             self.out.as_ref().and_then(|file| file.extension()).map(|extension| extension.to_string_lossy());
         let (None, Some(extension)) = (self.output, extension) else {
-            return Ok(self.output.unwrap_or(ReportFormat::Text));
+            let usual = if self.per_run { ReportFormat::Csv } else { ReportFormat::Text };
+            return Ok(self.output.unwrap_or(usual));
         };
         let known = EXTENSIONS.iter().find(|(name, _)| *name == extension).map(|(_, format)| *format);
         known.ok_or_else(|| {
@@ -129,6 +159,12 @@ impl Args {
 fn series(name: &str) -> Result<&'static Series, String> {
     let known = || SERIES.iter().map(|series| series.name);
     Series::find(name).ok_or_else(|| format!("expected one of {}", known().collect::<Vec<_>>().join(", ")))
+}
+
+fn warn_of(left_out: &[PathBuf]) {
+    for path in left_out {
+        warn(&format!("\"{}\" has no finished run and is left out of the report", path.display()), None);
+    }
 }
 
 /// The failure of a check whose expected measurements in these directories are missing.

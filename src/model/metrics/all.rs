@@ -17,6 +17,7 @@ const OF_ANY_FLOW: Metric = Metric {
     flows: NeededFlows::Any,
     needs_events: false,
     needs_queues: false,
+    is_per_flow: true,
     compute: |_| None,
 };
 
@@ -212,6 +213,7 @@ pub static METRICS: &[Metric] = &[
         unit: "ratio",
         what: "new packets that all flows delivered over the narrowest link, over what it can carry in the run",
         source: "RFC 5166, 2.1.1",
+        is_per_flow: false,
         compute: |run| exact(steadiness::utilisation(run)),
         needs: "a rate of the link that limits the variant's flows; where it varies, when they began",
         ..OF_ANY_FLOW
@@ -290,6 +292,7 @@ pub static METRICS: &[Metric] = &[
         what: "evenness of the goodputs of the variant's flows while all run: 1 when equal, 1/n when one has all",
         source: "Jain, Chiu and Hawe, DEC-TR-301, 1984",
         needs_events: true,
+        is_per_flow: false,
         compute: |run| exact(fairness::jain(run)),
         needs: "two flows of the variant that run at the same time, and their events",
         flows: NeededFlows::Two,
@@ -302,6 +305,7 @@ pub static METRICS: &[Metric] = &[
         what: "from the start of the variant's last flow until it has 80 % of its fair share for 5 s; a run that ends first counts with its time",
         source: "Bansal, Balakrishnan, Floyd and Shenker, SIGCOMM 2001, with ε = 0.2",
         needs_events: true,
+        is_per_flow: false,
         compute: fairness::convergence,
         needs: "two flows of the variant, 5 s in which all flows run, and their events",
         flows: NeededFlows::Two,
@@ -314,6 +318,7 @@ pub static METRICS: &[Metric] = &[
         what: "goodput of a flow of the variant over that of a flow beside it, while all run: 1 when they share evenly",
         source: "Xu, Harfoush and Rhee, INFOCOM 2004",
         needs_events: true,
+        is_per_flow: false,
         compute: |run| exact(fairness::friendliness(run)),
         needs: "a flow beside the variant's that runs at the same time, and their events",
         flows: NeededFlows::Beside,

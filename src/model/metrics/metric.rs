@@ -40,6 +40,8 @@ pub struct Metric {
     pub needs_events: bool,
     /// Whether it is computed from the queues of links over time.
     pub needs_queues: bool,
+    /// Whether a single flow of a run has a value. Other metrics compare flows or describe a link.
+    pub is_per_flow: bool,
     pub(super) compute: fn(&RunView<'_>) -> Option<MetricValue>,
 }
 

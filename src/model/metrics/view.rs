@@ -66,7 +66,13 @@ impl<'a> RunView<'a> {
     }
 }
 
-impl FlowView<'_> {
+impl<'a> FlowView<'a> {
+    /// A flow, with its events among those of its run.
+    pub fn of(record: &'a FlowRecord, over_time: &'a [Flow]) -> FlowView<'a> {
+        let over_time = record.socket.and_then(|socket| over_time.iter().find(|flow| flow.socket == socket));
+        FlowView { record, over_time }
+    }
+
     /// New payload per second within a span of time.
     ///
     /// Units: a span that is not empty, seconds on the host's monotonic clock.

@@ -126,10 +126,7 @@ impl<'a> Index<'a> {
         over_time: OverTime<'r>,
         is_own: impl Fn(&'r FlowRecord) -> bool,
     ) -> RunView<'r> {
-        let one = |record: &'r FlowRecord| FlowView {
-            record,
-            over_time: record.socket.and_then(|socket| over_time.flows.iter().find(|flow| flow.socket == socket)),
-        };
+        let one = |record: &'r FlowRecord| FlowView::of(record, over_time.flows);
         let (own, beside): (Vec<&FlowRecord>, Vec<&FlowRecord>) = record.flows.iter().partition(|flow| is_own(flow));
         let names: Vec<&str> = own.iter().map(|flow| flow.name.as_str()).collect();
         let part = self.scenario().report.part;

@@ -36,7 +36,7 @@ pub fn is_incident(path: &Path) -> bool {
     path.join(DOCUMENT).is_file() || path.file_name().is_some_and(|name| name == DOCUMENT)
 }
 
-/// Errors: an incident cannot be read; the format is CSV.
+/// Errors: an incident cannot be read; the format is CSV or Parquet.
 pub fn render(paths: &[PathBuf], format: ReportFormat) -> Result<String> {
     let incidents = paths.iter().map(|path| read(path)).collect::<Result<Vec<IncidentInFolder>>>()?;
     let documents = || incidents.iter().map(document);
@@ -46,8 +46,8 @@ pub fn render(paths: &[PathBuf], format: ReportFormat) -> Result<String> {
         ReportFormat::Text => Ok(drawing::text::written(documents())),
         ReportFormat::Markdown => Ok(drawing::markdown::written(documents())),
         ReportFormat::Html => Ok(drawing::html::written(TITLE, documents())),
-        ReportFormat::Csv => {
-            let refusal = Failure::usage("cannot report an incident as csv");
+        ReportFormat::Csv | ReportFormat::Parquet => {
+            let refusal = Failure::usage(format!("cannot report an incident as {format}"));
             Err(refusal.hint("choose `-o text`, `-o markdown`, `-o html` or `-o json`").into())
         }
     }

@@ -48,15 +48,15 @@ pub fn is_recording(path: &Path) -> bool {
     path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == MAGIC
 }
 
-/// Errors: a recording cannot be read; the format is Markdown or HTML.
+/// Errors: a recording cannot be read; the format is Markdown, HTML or Parquet.
 pub fn render(files: &[PathBuf], format: ReportFormat) -> Result<String> {
     let recordings = files.iter().map(|file| load(file)).collect::<Result<Vec<RecordingReport>>>()?;
     match format {
         ReportFormat::Text => Ok(recordings.iter().map(text).collect::<Vec<String>>().join("\n")),
         ReportFormat::Json => Ok(serde_json::to_string_pretty(&recordings)? + "\n"),
         ReportFormat::Csv => csv(&recordings),
-        ReportFormat::Markdown | ReportFormat::Html => {
-            let refusal = Failure::usage("cannot report a recording as markdown or html");
+        ReportFormat::Markdown | ReportFormat::Html | ReportFormat::Parquet => {
+            let refusal = Failure::usage(format!("cannot report a recording as {format}"));
             Err(refusal.hint("choose `-o text`, `-o json` or `-o csv`; `tccc top --replay FILE` draws it").into())
         }
     }

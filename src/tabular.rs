@@ -1,16 +1,15 @@
-//! An event stream as Parquet, for pandas and polars: the columns of the CSV, each with its own type.
+//! A table of typed columns as Parquet, for pandas, polars and DuckDB.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use parquet::basic::Compression;
+use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::Type;
 
-use super::columns::{COLUMNS, EventColumn, EventRow};
 use crate::trace::event::{FieldType, FieldValue};
 
 /// Rows in a row group.
@@ -32,22 +31,23 @@ struct ColumnBuffer {
     present: Vec<i16>,
 }
 
-/// The file is complete only after [`Writer::finish`].
-pub struct Writer<W: Write + Send> {
+/// The file is complete only after [`ParquetWriter::finish`].
+pub struct ParquetWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
     columns: Vec<ColumnBuffer>,
     rows: usize,
 }
 
 impl ColumnValues {
-    /// A column without values, with its physical and logical type in Parquet's schema language.
-    fn of(kind: FieldType) -> (ColumnValues, &'static str, &'static str) {
+    /// A column without values, with its physical and logical type in Parquet.
+    fn of(kind: FieldType) -> (ColumnValues, PhysicalType, Option<LogicalType>) {
+        let unsigned = |bits| Some(LogicalType::integer(bits, false));
         match kind {
-            FieldType::U32 => (ColumnValues::Unsigned32(Vec::new()), "int32", "(INTEGER(32,false))"),
-            FieldType::U64 => (ColumnValues::Unsigned64(Vec::new()), "int64", "(INTEGER(64,false))"),
-            FieldType::Real => (ColumnValues::Real(Vec::new()), "double", ""),
-            FieldType::Truth => (ColumnValues::Truth(Vec::new()), "boolean", ""),
-            FieldType::Text => (ColumnValues::Text(Vec::new()), "binary", "(STRING)"),
+            FieldType::U32 => (ColumnValues::Unsigned32(Vec::new()), PhysicalType::INT32, unsigned(32)),
+            FieldType::U64 => (ColumnValues::Unsigned64(Vec::new()), PhysicalType::INT64, unsigned(64)),
+            FieldType::Real => (ColumnValues::Real(Vec::new()), PhysicalType::DOUBLE, None),
+            FieldType::Truth => (ColumnValues::Truth(Vec::new()), PhysicalType::BOOLEAN, None),
+            FieldType::Text => (ColumnValues::Text(Vec::new()), PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
         }
     }
 
@@ -57,7 +57,7 @@ impl ColumnValues {
             // Parquet stores unsigned numbers in the bits of signed ones.
             (ColumnValues::Unsigned32(values), FieldValue::U32(value)) => values.push(*value as i32),
             (ColumnValues::Unsigned64(values), FieldValue::U64(value)) => values.push(*value as i64),
-            (ColumnValues::Real(values), FieldValue::Real(value)) => values.push((value * 1e6).round() / 1e6),
+            (ColumnValues::Real(values), FieldValue::Real(value)) => values.push(*value),
             (ColumnValues::Truth(values), FieldValue::Truth(value)) => values.push(*value),
             (ColumnValues::Text(values), value) => values.push(ByteArray::from(value.to_string().into_bytes())),
             _ => return false,
@@ -66,27 +66,36 @@ impl ColumnValues {
     }
 }
 
-impl<W: Write + Send> Writer<W> {
-    pub fn begin(out: W) -> Result<Self> {
-        let new = |column: &EventColumn| {
-            let (values, physical, logical) = ColumnValues::of(column.kind);
-            let field = format!("optional {physical} {} {logical};", column.name);
-            (ColumnBuffer { values, present: Vec::new() }, field)
-        };
-        let (columns, fields): (Vec<ColumnBuffer>, Vec<String>) = COLUMNS.iter().map(new).unzip();
-        let schema = parse_message_type(&format!("message event {{ {} }}", fields.join(" ")))?;
+impl<W: Write + Send> ParquetWriter<W> {
+    /// Begins a table whose rows are called `row`, with columns of these names and types.
+    pub fn begin<'n>(out: W, row: &str, columns: impl IntoIterator<Item = (&'n str, FieldType)>) -> Result<Self> {
+        let (columns, fields): (Vec<ColumnBuffer>, Vec<Type>) = columns
+            .into_iter()
+            .map(|(name, kind)| {
+                let (values, physical, logical) = ColumnValues::of(kind);
+                let field = Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL);
+                let field = field.with_logical_type(logical).build()?;
+                Ok((ColumnBuffer { values, present: Vec::new() }, field))
+            })
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .unzip();
+        let fields = fields.into_iter().map(Arc::new).collect();
+        let schema = Type::group_type_builder(row).with_fields(fields).build()?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::LZ4_RAW)
             .set_created_by(format!("tccc {}", env!("CARGO_PKG_VERSION")))
             .build();
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties)).context("begin Parquet")?;
-        Ok(Writer { file, columns, rows: 0 })
+        Ok(ParquetWriter { file, columns, rows: 0 })
     }
 
-    pub fn write(&mut self, row: &EventRow) -> io::Result<()> {
-        for (column, shown) in self.columns.iter_mut().zip(COLUMNS.iter()) {
-            // An empty text is written as null.
-            let value = shown.value(row).filter(|value| *value != FieldValue::from(""));
+    /// Writes a row.
+    ///
+    /// Shape: one value per column. An empty text, and a value of another type than its column, are written as null.
+    pub fn write<'v>(&mut self, row: impl IntoIterator<Item = Option<FieldValue<'v>>>) -> io::Result<()> {
+        for (column, value) in self.columns.iter_mut().zip(row) {
+            let value = value.filter(|value| *value != FieldValue::from(""));
             let is_present = value.is_some_and(|value| column.values.push(&value));
             column.present.push(is_present.into());
         }
@@ -145,38 +154,37 @@ mod tests {
     use parquet::record::RowAccessor;
 
     use super::*;
-    use crate::catalog::{Phase, StateLayout};
-    use crate::cli::output::naming::StateWords;
-    use crate::model::live::samples::sample;
-    use crate::trace::event::Event;
 
     #[test]
     fn rows_are_read_again_with_their_types() {
-        let phases = vec![Phase { value: 0, name: "avoidance".into() }];
-        let words = StateWords::of(StateLayout { size: 1, phases, fields: Vec::new() });
+        let columns = [
+            ("socket", FieldType::U64),
+            ("srtt_us", FieldType::U32),
+            ("time s", FieldType::Real), // a sweep variable may have any name
+            ("phase", FieldType::Text),
+            ("app_limited", FieldType::Truth),
+        ];
         let mut bytes = Vec::new();
-        let mut writer = Writer::begin(&mut bytes).unwrap();
+        let mut writer = ParquetWriter::begin(&mut bytes, "event", columns).unwrap();
         for n in 0..GROUP_ROWS as u64 + 10 {
-            let event = Event { socket: u64::MAX - n, srtt_us: (n > 0).then_some(u32::MAX), ..sample(1, n) };
-            writer.write(&EventRow { event: &event, words: &words, given: None, time_s: n as f64 / 2.0 }).unwrap();
+            let row = [
+                Some(FieldValue::U64(u64::MAX - n)),
+                (n > 0).then_some(FieldValue::U32(u32::MAX)),
+                Some(FieldValue::Real(n as f64 / 2.0)),
+                Some(FieldValue::from(if n == 2 { "" } else { "avoidance" })),
+                Some(FieldValue::Truth(false)),
+            ];
+            writer.write(row).unwrap();
         }
         writer.finish().unwrap();
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
-        let place = |name: &str| COLUMNS.iter().position(|column| column.name == name).unwrap();
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
         assert_eq!((rows.len(), reader.num_row_groups()), (GROUP_ROWS + 10, 2));
-        assert_eq!(rows[3].get_ulong(place("socket")).unwrap(), u64::MAX - 3);
-        assert_eq!(rows[3].get_uint(place("srtt_us")).unwrap(), u32::MAX);
-        assert!(rows[0].get_uint(place("srtt_us")).is_err(), "an unknown value is null");
-        assert_eq!(rows[9].get_double(place("time_s")).unwrap(), 4.5);
-        assert_eq!(rows[9].get_string(place("phase")).unwrap(), "avoidance");
-        assert!(!rows[9].get_bool(place("app_limited")).unwrap());
-    }
-
-    #[test]
-    fn every_column_has_the_type_of_its_quantity() {
-        let texts = COLUMNS.iter().filter(|column| column.kind == FieldType::Text).map(|column| column.name);
-        let expected = "kind prior_ca_state local remote algorithm phase ca_state tcp_state rule arm state";
-        assert_eq!(texts.collect::<Vec<_>>().join(" "), expected);
+        assert_eq!(rows[3].get_ulong(0).unwrap(), u64::MAX - 3);
+        assert_eq!(rows[3].get_uint(1).unwrap(), u32::MAX);
+        assert!(rows[0].get_uint(1).is_err() && rows[2].get_string(3).is_err(), "an unknown value is null");
+        assert_eq!(rows[9].get_double(2).unwrap(), 4.5);
+        assert_eq!(rows[9].get_string(3).unwrap(), "avoidance");
+        assert!(!rows[9].get_bool(4).unwrap());
     }
 }
