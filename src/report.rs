@@ -144,6 +144,32 @@ pub fn render_all(reports: &[Report], format: ReportFormat) -> Result<String> {
     }
 }
 
+/// A figure of a report as files for a paper.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FigureFile {
+    /// Scenario, number and title, without an extension; different for each figure.
+    pub name: String,
+    /// A self-contained document.
+    pub svg: String,
+    pub pdf: Vec<u8>,
+}
+
+/// Draws every figure of the reports' pages.
+pub fn figure_files(reports: &[Report]) -> Vec<FigureFile> {
+    let of_report = |(index, report): (usize, &Report)| {
+        let is_shared = reports.iter().filter(|other| other.scenario == report.scenario).count() > 1;
+        let scenario = if is_shared { format!("{}-{}", report.scenario, index + 1) } else { report.scenario.clone() };
+        let figures = figures::figures(report).into_iter().enumerate();
+        let file = |(number, figure): (usize, figures::figure::Figure)| FigureFile {
+            name: write::paper::file_name(&scenario, number + 1, &figure),
+            svg: write::paper::svg(&figure),
+            pdf: write::paper::pdf(&figure),
+        };
+        figures.map(file).collect::<Vec<FigureFile>>()
+    };
+    reports.iter().enumerate().flat_map(of_report).collect()
+}
+
 /// Whether `--check` has something to compare.
 pub fn can_be_checked(reports: &[Report]) -> bool {
     reports.iter().any(|report| report.has_targets() || report.selection.is_some())

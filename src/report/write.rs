@@ -1,10 +1,14 @@
 //! Writes reports in each format.
 
 pub mod csv;
+mod glyphs;
 pub mod html;
 pub mod json;
 pub mod markdown;
+pub mod paper;
+mod pdf;
 pub mod per_run;
+mod sheet;
 mod svg;
 pub mod text;
 

@@ -11,7 +11,8 @@ use crate::cli::output::{note, results, warn};
 use crate::failure::Failure;
 use crate::kernel::io_error::reason;
 use crate::model::series::{SERIES, Series};
-use crate::report::{self, Loaded, ReportFormat};
+use crate::plain::count;
+use crate::report::{self, FigureFile, Loaded, Report, ReportFormat};
 
 mod incident;
 mod recording;
@@ -33,7 +34,8 @@ const EXTENSIONS: [(&str, ReportFormat); 7] = [
 /// of one experiment become one report. Runs of the simulator become a column beside those of the kernel. Results of
 /// one scenario on another kernel, link or network are shown side by side.
 ///
-/// `--per-run` writes the data behind the tables, tidy, for pandas, polars, DuckDB or R.
+/// `--per-run` writes the data behind the tables, tidy, for pandas, polars, DuckDB or R. `--figures` writes each figure as
+/// SVG and PDF, as wide as one column or two. The PDF uses Helvetica without embedding it; `pdftocairo -pdf IN OUT` embeds a font.
 ///
 /// A file of `tccc trace --record` is reported by connection, as text, csv or json. The folder of an incident (a crossed limit
 /// of a trial) is reported with its evidence, as text, markdown, html or json.
@@ -59,6 +61,9 @@ pub struct Args {
     /// Write every metric of every run and of each of its flows, one per row, as csv or parquet; parquet implies it
     #[arg(long, conflicts_with = "check")]
     per_run: bool,
+    /// Also write each figure of the report into this directory, as SVG and PDF fit for a paper
+    #[arg(long, value_name = "DIR", conflicts_with = "per_run")]
+    figures: Option<PathBuf>,
     /// Exit with 3 if a measurement is outside its expected range, or an expected one is missing
     #[arg(long)]
     check: bool,
@@ -84,6 +89,7 @@ impl Args {
         let Loaded { reports, left_out } = report::load_drawn(&self.directories, self.mixed, &self.figure)?;
         warn_of(&left_out);
         self.put(report::render_all(&reports, format)?.as_bytes(), format)?;
+        self.put_figures(&reports)?;
         if self.check && !report::can_be_checked(&reports) {
             note("nothing was checked: no scenario has [[published]], [[expected]] or [selection]");
         }
@@ -111,15 +117,32 @@ impl Args {
         self.put(&report::render_runs(&table, format)?, format)
     }
 
+    /// Errors: the directory cannot be made, or a file in it not written.
+    fn put_figures(&self, reports: &[Report]) -> Result<()> {
+        let Some(directory) = &self.figures else { return Ok(()) };
+        let files = report::figure_files(reports);
+        fs::create_dir_all(directory).map_err(|error| unwritable(directory, error))?;
+        for FigureFile { name, svg, pdf } in &files {
+            for (extension, content) in [("svg", svg.as_bytes()), ("pdf", pdf)] {
+                let file = directory.join(format!("{name}.{extension}"));
+                fs::write(&file, content).map_err(|error| unwritable(&file, error))?;
+            }
+        }
+        let figures = count(files.len(), "figure");
+        note(&format!("{figures} written to {} (svg and pdf)", directory.display()));
+        Ok(())
+    }
+
     /// Whether all paths are of one kind, which has a report of its own.
     ///
-    /// Errors: only some are; or all are, but with `--check` or `--per-run`, which this kind does not have.
+    /// Errors: only some are; or all are, but with an option that this kind does not have.
     fn are_all(&self, kind: &str, is: fn(&Path) -> bool) -> Result<bool> {
+        let is_plain = !self.check && !self.per_run && self.figures.is_none();
         match self.directories.iter().filter(|path| is(path)).count() {
             0 => Ok(false),
-            count if count == self.directories.len() && !self.check && !self.per_run => Ok(true),
+            count if count == self.directories.len() && is_plain => Ok(true),
             _ => {
-                let beside = "anything else, `--check` or `--per-run`";
+                let beside = "anything else, `--check`, `--figures` or `--per-run`";
                 let refusal = Failure::usage(format!("cannot report {kind} together with {beside}"));
                 Err(refusal.hint("report them one after the other").into())
             }
@@ -178,6 +201,7 @@ fn unwritable(file: &Path, error: io::Error) -> anyhow::Error {
     let (why, refuse): (_, fn(String) -> Failure) = match error.kind() {
         ErrorKind::NotFound => ("there is no such directory".to_owned(), Failure::usage),
         ErrorKind::NotADirectory => ("a part of the path is not a directory".to_owned(), Failure::usage),
+        ErrorKind::AlreadyExists => ("it is a file".to_owned(), Failure::usage),
         ErrorKind::IsADirectory => ("it is a directory".to_owned(), Failure::usage),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ("its disk is full".to_owned(), Failure::unmet),
         _ => (reason(&error), Failure::failed),
