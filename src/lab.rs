@@ -5,6 +5,7 @@ pub mod busy;
 mod calibrate;
 mod conditions;
 pub mod cost;
+pub mod event_line;
 mod follow;
 pub mod layout;
 pub(crate) mod machine;

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::failure::Failure;
 use crate::lab::cost::{self, Jobs};
+use crate::lab::event_line::StateLayouts;
 use crate::lab::machine;
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::{self, Pool, workers};
@@ -73,7 +74,11 @@ pub(crate) fn run(work: &Work<'_>, tell: &mut dyn FnMut(Progress)) -> Result<Wor
         let text = fs::read_to_string(folder.path().join(OUTPUT)).context("read the output of ns-2")?;
         remove_if_empty(&folder.path().join(REMARKS))?;
         let Simulated { flows, links, events } = output::read(&simulation, &text)?;
-        folder.finish(&RunRecord { seed, flows, links, jobs, ..plan.record(run, started) }, &events)
+        folder.finish(
+            &RunRecord { seed, flows, links, jobs, ..plan.record(run, started) },
+            &events,
+            &StateLayouts::new(),
+        )
     };
     let failed = Pool { workers: jobs, stop: work.stop, gives_up: true, make: &make }.make(&to_do, tell)?;
     match failed.into_iter().next() {

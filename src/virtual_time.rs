@@ -13,6 +13,7 @@ pub mod guest;
 pub mod image;
 pub(crate) mod inside;
 pub mod job;
+pub mod kernel_states;
 mod limits;
 pub(crate) mod link;
 mod modules;
@@ -35,6 +36,7 @@ use self::modules::{AlgorithmSource, Workshop};
 use self::process::{CONSOLE, Crashed, Launch};
 use self::setting::{GuestResults, GuestSetting};
 use crate::lab::cost::{self, Jobs};
+use crate::lab::event_line::StateLayouts;
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::{self, Pool, workers};
 use crate::lab::results::{Finished, OpenResultDir};
@@ -143,7 +145,7 @@ impl Laboratory<'_> {
             Ok(GuestResults { flows, links, queues, events }) => {
                 fs::remove_dir_all(&shared).context("remove the guest's folder")?;
                 let record = RunRecord { flows, links, ..self.record(run, RunStatus::Done) };
-                match folder.write_queues(&queues).and_then(|()| folder.finish(&record, &events)) {
+                match folder.write_queues(&queues).and_then(|()| folder.finish(&record, &events, &self.modules.layouts())) {
                     Ok(()) => return Ok(()),
                     Err(error) => (room::explained(error, place), begin()?), // the first folder is gone
                 }
@@ -155,7 +157,7 @@ impl Laboratory<'_> {
             let record = RunRecord { why: Some(format!("{error:#}")), ..self.record(run, RunStatus::Failed) };
             let _ = fs::rename(shared.join(CONSOLE), folder.path().join(CONSOLE)); // missing before the start
             let _ = fs::remove_dir_all(shared);
-            let kept = folder.finish(&record, &[]);
+            let kept = folder.finish(&record, &[], &StateLayouts::new());
             kept.or_else(|other| if room::is_full(&error) { Ok(()) } else { Err(other) })?;
         }
         Err(error)

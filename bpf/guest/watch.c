@@ -88,7 +88,7 @@ static void fill_counts(struct tccc_event *event, const struct tcp_sock *tp)
 	event->inflight_pkts = tcp_packets_in_flight(tp);
 }
 
-/* Leaves out the private state of the kernel's own algorithms: it may hold addresses, and nothing names its fields. */
+/* Leaves out the private state of cdg, the only algorithm of the kernel whose state holds an address. */
 static void fill_window(struct tccc_event *event, const struct tcp_sock *tp)
 {
 	const struct inet_connection_sock *icsk = &tp->inet_conn;
@@ -105,7 +105,7 @@ static void fill_window(struct tccc_event *event, const struct tcp_sock *tp)
 	event->prior_ca_state = event->ca_state;
 	event->app_limited = tp->app_limited != 0;
 	memcpy(event->algorithm, icsk->icsk_ca_ops->name, sizeof(event->algorithm));
-	if (icsk->icsk_ca_ops->owner)
+	if (strcmp(icsk->icsk_ca_ops->name, "cdg"))
 		memcpy(event->private_state, icsk->icsk_ca_priv, sizeof(event->private_state));
 }
 

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use super::event_line::StateLayouts;
 use crate::catalog::NAME_LENGTH_MAX;
 use crate::gate;
 use crate::kernel::probe::Features;
-use crate::loader::{self, Registration, Request};
+use crate::loader::{self, Registration, Request, survey};
 use crate::model::run::Engine;
 use crate::scenario::algorithm::{Unusable, find, kernel_has};
 use crate::scenario::{AlgorithmRequest, FlowSpec};
@@ -19,6 +20,8 @@ pub struct PreparedAlgorithms {
     /// Maps a request to the kernel's name.
     names: BTreeMap<AlgorithmRequest, String>,
     registered: Vec<Registration>,
+    /// Layouts of the private states, for the lines of events.
+    layouts: StateLayouts,
     cgroup: PathBuf,
 }
 
@@ -29,11 +32,17 @@ impl PreparedAlgorithms {
     /// refuses an algorithm.
     /// Side effects: registered algorithms that live as long as the returned value.
     pub fn prepare<'a>(flows: impl Iterator<Item = &'a FlowSpec>, cgroup: &Path) -> Result<PreparedAlgorithms> {
-        let mut algorithms = Self { names: BTreeMap::new(), registered: Vec::new(), cgroup: cgroup.to_owned() };
+        let mut algorithms = Self {
+            names: BTreeMap::new(),
+            registered: Vec::new(),
+            layouts: StateLayouts::new(),
+            cgroup: cgroup.to_owned(),
+        };
         for flow in flows.filter(|flow| flow.is_tcp()) {
             let asked = flow.asked();
             if !algorithms.names.contains_key(&asked) {
                 let name = algorithms.make_available(&asked)?;
+                algorithms.learn_layout(&name);
                 algorithms.names.insert(asked, name);
             }
         }
@@ -49,6 +58,16 @@ impl PreparedAlgorithms {
     /// Maps the kernel's name of each registered algorithm to the digest of its object.
     pub fn digests(&self) -> BTreeMap<String, String> {
         self.registered.iter().map(|one| (one.name().to_owned(), one.record().digest.clone())).collect()
+    }
+
+    pub fn layouts(&self) -> &StateLayouts {
+        &self.layouts
+    }
+
+    fn learn_layout(&mut self, name: &str) {
+        let own = self.registered.iter().find(|one| one.name() == name).map(|one| one.record().layout.clone());
+        let layout = own.or_else(|| survey::layout_in_kernel(name));
+        self.layouts.extend(layout.map(|layout| (name.to_owned(), layout)));
     }
 
     fn make_available(&mut self, (id, tunables): &AlgorithmRequest) -> Result<String> {

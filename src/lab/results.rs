@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 
 use crate::bounded;
 use crate::failure::Failure;
+use crate::lab::event_line::{EventLine, StateLayouts};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::model::queue::QueueSample;
 use crate::model::run::{BlockPlan, HostRecord, QUEUES, RunRecord, RunStatus, UNFINISHED};
@@ -218,11 +219,11 @@ impl RunFolder {
         if samples.is_empty() { Ok(()) } else { write_lines(&self.path.join(QUEUES), samples) }
     }
 
-    /// Writes the record and the events, and renames the folder to the record's id.
+    /// Writes the record and the events with their decoded private states, and renames the folder to the record's id.
     ///
     /// Errors: the directory cannot be written.
-    pub fn finish(mut self, record: &RunRecord, events: &[Event]) -> Result<()> {
-        write_lines(&self.path.join("events.jsonl"), events)?;
+    pub fn finish(mut self, record: &RunRecord, events: &[Event], layouts: &StateLayouts) -> Result<()> {
+        write_lines(&self.path.join("events.jsonl"), events.iter().map(|event| EventLine::of(event, layouts)))?;
         write_json(&self.path.join("run.json"), record)?;
         let visible = self.path.with_file_name(&record.id);
         fs::rename(&self.path, &visible).with_context(|| format!("finish \"{}\"", visible.display()))?;
@@ -232,11 +233,11 @@ impl RunFolder {
 }
 
 /// Writes one value a line.
-fn write_lines(path: &Path, values: &[impl Serialize]) -> Result<()> {
+fn write_lines<T: Serialize>(path: &Path, values: impl IntoIterator<Item = T>) -> Result<()> {
     let written = || -> io::Result<()> {
         let mut file = BufWriter::new(File::create(path)?);
         for value in values {
-            serde_json::to_writer(&mut file, value)?;
+            serde_json::to_writer(&mut file, &value)?;
             file.write_all(b"\n")?;
         }
         file.flush()
@@ -345,8 +346,9 @@ mod tests {
     fn resuming_keeps_finished_runs_and_removes_unfinished_ones() {
         let place = tempfile::tempdir().unwrap();
         let results = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap();
-        results.begin("one").unwrap().finish(&record("one", RunStatus::Done), &[]).unwrap();
-        results.begin("two").unwrap().finish(&record("two-failed1", RunStatus::Failed), &[]).unwrap();
+        let none = StateLayouts::new();
+        results.begin("one").unwrap().finish(&record("one", RunStatus::Done), &[], &none).unwrap();
+        results.begin("two").unwrap().finish(&record("two-failed1", RunStatus::Failed), &[], &none).unwrap();
         drop(results.begin("given up").unwrap());
         assert_eq!(listing(place.path()), ["one", "two-failed1"]);
         std::mem::forget(results.begin("three").unwrap()); // as a killed process leaves it
@@ -356,7 +358,7 @@ mod tests {
         let two = PlannedRun { id: "two".into(), ..plan(7).runs[0].clone() };
         assert_eq!(results.id_of(&two, RunStatus::Failed), "two-failed2");
         assert_eq!(Finished::read(place.path()).unwrap().ids, BTreeSet::from(["one".to_owned()]));
-        results.begin("two").unwrap().finish(&record("two", RunStatus::Done), &[]).unwrap();
+        results.begin("two").unwrap().finish(&record("two", RunStatus::Done), &[], &none).unwrap();
         assert_eq!(Finished::read(place.path()).unwrap().ids.len(), 2);
     }
 

@@ -7,6 +7,7 @@ mod calibration;
 use std::collections::BTreeMap;
 
 use clap::ValueEnum;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -23,7 +24,7 @@ pub const UNFINISHED: &str = ".unfinished-";
 pub const STALL_MIN_NS: u64 = 500_000;
 
 /// What runs an experiment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, ValueEnum, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Engine {
@@ -87,9 +88,11 @@ pub struct PlanBlock {
     pub machine: Machine,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkCounters {
+    /// Packets that arrived at the link.
     pub received_pkts: u64,
+    /// Packets that left the link.
     pub sent_pkts: u64,
     /// Bytes of whole IP packets that left the link.
     pub sent_bytes: u64,
@@ -111,6 +114,7 @@ pub struct LinkCounters {
     /// Packets marked with ECN because the queue was long.
     #[serde(default)]
     pub marked_pkts: u64,
+    /// Copies of packets that the link added.
     #[serde(default)]
     pub duplicated_pkts: u64,
     /// Pure ACKs dropped in addition to those of the loss model.
@@ -158,17 +162,22 @@ pub struct Stall {
 }
 
 /// Percentiles of the emulator's own lateness, microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lateness {
+    /// Median.
     pub p50: f64,
+    /// 99th percentile.
     pub p99: f64,
+    /// 99.9th percentile.
     pub p999: f64,
+    /// Largest.
     pub max: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
+    /// It counts.
     Done,
     /// An emulated link or a sender of datagrams was late. The run is kept for inspection, repeated, and never part of a
     /// result.
@@ -179,8 +188,9 @@ pub enum RunStatus {
 
 /// One run: `runs/<id>/run.json`. Beside it are its events in `events.jsonl`, the queues of links over time in
 /// `queues.jsonl`, and iperf3's output in `flow-N.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
+    /// Version of the format.
     pub schema: u32,
     /// Unique in its directory; also the folder's name.
     pub id: String,
@@ -190,22 +200,26 @@ pub struct RunRecord {
     pub repeat: u32,
     /// Seed of the links, or of the simulator.
     pub seed: u64,
+    /// What ran the experiment.
     #[serde(default)]
     pub engine: Engine,
+    /// How it ended.
     pub status: RunStatus,
-    /// Why it is not `Done`.
+    /// Why it is not `done`.
     pub why: Option<String>,
     /// Earlier attempts at this run that were late.
     pub late_attempts: u32,
     /// Start, RFC 3339.
     pub started: String,
+    /// Length of the run in the scenario, seconds.
     pub duration_s: f64,
-    /// Shape: in the scenario's order.
+    /// The flows, in the scenario's order.
     pub flows: Vec<FlowRecord>,
-    /// Shape: in the scenario's order.
+    /// The links, in the scenario's order.
     pub links: Vec<LinkRecord>,
     /// Largest number of runs that sent at the same time, this one included.
     pub jobs: u32,
+    /// Events that the tracer had no room for.
     pub events_dropped: u64,
     /// Share of all processors used by anything but this experiment, 0 to 1. `None` in older records and in virtual
     /// time, which other load only slows down.
@@ -216,9 +230,11 @@ pub struct RunRecord {
     pub host: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRecord {
+    /// Name in the scenario. Copies have a number at the end.
     pub name: String,
+    /// The kernel's name of its algorithm.
     pub algorithm: String,
     /// The algorithm, with its changed tunables if there are any.
     pub variant: String,
@@ -229,11 +245,15 @@ pub struct FlowRecord {
     pub socket: Option<u64>,
     /// Packets the sender knew to be delivered at the end of the flow, counted from its first data.
     pub delivered_pkts: u64,
+    /// New payload that its receiver got, bytes.
     pub received_bytes: u64,
     /// New payload per second at the receiver.
     pub goodput_bps: f64,
+    /// Retransmitted packets.
     pub retrans_pkts: u64,
+    /// Packets that the sender marked lost.
     pub lost_pkts: u64,
+    /// Payload of a full packet, bytes.
     pub mss_bytes: u32,
     /// When its first data was sent, on the clock of the links' timed changes, seconds. Later than its planned start by
     /// at least a handshake. `None` in older records.
@@ -258,20 +278,24 @@ pub struct FlowRecord {
 
 /// How long a sender had data, and how much of that time buffers were its limit: the kernel's `busy_time`,
 /// `rwnd_limited` and `sndbuf_limited`, over all connections of a flow.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitedTime {
+    /// Time with data to send or in flight.
     pub busy_s: f64,
+    /// Part of it in which the receive window was full.
     pub receive_window_s: f64,
+    /// Part of it in which the send buffer was full.
     pub send_buffer_s: f64,
 }
 
 /// One transfer of a flow with a size.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Completion {
     /// When it began to connect, seconds after the flow's first transfer.
     pub start_s: f64,
     /// Seconds until the receiver had its last byte, or until the end of the flow if that came first.
     pub took_s: f64,
+    /// Whether its receiver has all of it.
     pub done: bool,
 }
 
@@ -280,15 +304,17 @@ pub fn unless_said() -> bool {
     true
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkRecord {
-    /// Both ends: `s-r`.
+    /// Both ends, such as `s-r`.
     pub name: String,
+    /// What emulated it: `netem`, `tunlink`, `virtual` or another link driver.
     pub driver: String,
     /// Longest random delay of a packet in the node that sends it, in each direction, microseconds; `None` if the
     /// driver adds none, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_delay_us: Option<[f64; 2]>,
+    /// From the first end to the second, then back.
     pub counters: [LinkCounters; 2],
 }
 

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod bytes;
@@ -27,7 +28,7 @@ macro_rules! words {
         { $($(#[$item_note:meta])* $item:ident = $number:literal $word:literal,)+ }
     ) => {
         $(#[$note])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
         pub enum $name {
             $($(#[$item_note])* #[serde(rename = $word)] $item = $number,)+
         }
@@ -117,7 +118,7 @@ macro_rules! event {
         ///
         /// Shape: a stream is sorted by time per socket. A gap means that nothing was sampled, or that events were
         /// dropped. The stream counts dropped events.
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         pub struct Event {
             $($(#[$note])* pub $name: $type,)+
         }
@@ -161,6 +162,7 @@ macro_rules! event {
 }
 
 event! {
+    /// Why the event was written.
     kind: EventKind = 110 AsIs, column(1, 0, 8);
     /// CLOCK_MONOTONIC, nanoseconds.
     time_ns: u64 = 0 AsIs, column(3, ColumnPlace::MACHINE, 0);
@@ -170,40 +172,53 @@ event! {
     cgroup: u64 = 16 AsIs, column(5, ColumnPlace::MACHINE, 0);
     /// Inode of the network namespace.
     netns: u32 = 48 AsIs, column(29, 3, 10);
+    /// User id of the socket.
     uid: u32 = 100 AsIs, column(6, ColumnPlace::MACHINE, 0);
+    /// Address and port of the sender.
     local: SocketAddr = 120 AddressAndPort(offset::local_port), column(7, 0, 21);
+    /// Address and port of the receiver.
     remote: SocketAddr = 136 AddressAndPort(offset::remote_port), column(8, 0, 21);
     /// Kernel name of the congestion control algorithm.
     algorithm: String = 152 AlgorithmName, column(9, 0, 0);
+    /// Congestion window.
     cwnd_pkts: u32 = 52 AsIs, column(11, 0, 0);
-    /// `None` before the first reduction.
+    /// Slow-start threshold. `None` before the first reduction.
     ssthresh_pkts: Option<u32> = 56 Unless(NO_SSTHRESH), column(12, 2, 0);
-    /// `None` before the first sample.
+    /// Smoothed RTT. `None` before the first sample.
     srtt_us: Option<u32> = 60 Unless(0), column(13, 0, 8);
     /// Lowest RTT of the kernel's window (net.ipv4.tcp_min_rtt_wlen).
     min_rtt_us: Option<u32> = 64 Unless(u32::MAX), column(14, 3, 0);
     /// Latest RTT sample.
     rtt_us: Option<u32> = 68 Unless(0), column(21, 3, 8);
+    /// Retransmission timeout.
     rto_us: u32 = 72 AsIs, column(22, 3, 8);
+    /// Packets sent and neither acknowledged nor marked lost.
     inflight_pkts: u32 = 76 AsIs, column(15, 1, 0);
+    /// Packets that the receiver acknowledged.
     delivered_pkts: u32 = 80 AsIs, column(16, 2, 0);
-    /// Delivered with a congestion mark.
+    /// Packets delivered with a congestion mark.
     delivered_ce_pkts: u32 = 84 AsIs, column(24, 4, 0);
+    /// Packets that the sender marked lost.
     lost_pkts: u32 = 88 AsIs, column(18, 3, 0);
+    /// Retransmitted packets.
     retrans_pkts: u32 = 92 AsIs, column(17, 2, 0);
-    /// Payload bytes.
+    /// Payload bytes that the receiver acknowledged.
     bytes_acked: u64 = 32 AsIs, column(25, 4, 12);
-    /// Payload bytes.
+    /// Payload bytes that the sender's end received.
     bytes_received: u64 = 40 AsIs, column(26, 4, 0);
+    /// Payload of a full packet.
     mss_bytes: u32 = 96 AsIs, column(23, 3, 0);
-    /// `None`: unlimited.
+    /// Pacing rate. `None`: unlimited.
     pacing_rate_bps: Option<u64> = 24 BytesPerSec, column(20, 3, 0);
+    /// Congestion state.
     ca_state: CaState = 111 AsIs, column(19, 1, 0);
     /// Congestion state before a `State` event.
     prior_ca_state: CaState = 112 AsIs, ColumnPlace::NOWHERE;
+    /// Whether the sender had nothing to send.
     app_limited: bool = 114 AsIs, column(27, 4, 0);
-    /// Decoded with the algorithm's [`crate::catalog::StateLayout`].
+    /// Private state of the algorithm as hexadecimal bytes without trailing zeros.
     #[serde(with = "field::hexadecimal")]
+    #[schemars(with = "String")]
     private_state: [u8; PRIVATE_BYTES] = 168 AsIs, ColumnPlace::NOWHERE;
     /// The kernel's number (1 is ESTABLISHED). Outputs show its name, result directories the number.
     tcp_state: u8 = 113 AsIs, column(28, 3, 11);

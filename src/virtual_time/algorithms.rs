@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 
+use super::kernel_states;
 use super::modules::{AlgorithmSource, Module, Workshop, source_of};
 use crate::catalog::{self, NAME_LENGTH_MAX};
 use crate::failure::Failure;
+use crate::lab::event_line::StateLayouts;
 use crate::scenario::algorithm::source;
 use crate::scenario::{AlgorithmRequest, Cell, FlowSpec, Scenario};
 
@@ -56,6 +58,18 @@ impl Modules {
     /// Name of a flow's algorithm in the guest's kernel.
     pub fn name_of<'a>(&'a self, flow: &'a FlowSpec) -> &'a str {
         self.of(flow).map_or(&flow.algorithm, |configured| &configured.module.name)
+    }
+
+    /// Layouts of the private states of the catalogue's algorithms and of the guest's kernel, by the names in the guest.
+    pub fn layouts(&self) -> StateLayouts {
+        let carried = self.algorithms.iter().filter(|((id, _), _)| !source::is_source(id));
+        let layouts = carried.filter_map(|((id, _), configured)| {
+            Some((configured.module.name.clone(), catalog::find(id).ok()?.layout.clone()))
+        });
+        let of_kernel = kernel_states::STATES
+            .iter()
+            .filter_map(|(name, _)| Some(((*name).to_owned(), kernel_states::layout(name)?)));
+        of_kernel.chain(layouts).collect()
     }
 
     /// Digest of each of our algorithms, by its name in the guest's kernel.

@@ -10,6 +10,7 @@ use tccc::written::{Mistake, Mistakes};
 use toml::Table;
 
 use crate::common::tccc;
+use crate::result_files;
 
 const END: &str = "<!-- end of what is made -->";
 /// Most words of a sentence.
@@ -89,7 +90,7 @@ fn tables(document: &Value) -> Vec<(String, String)> {
     let metrics: String = list(document, "metrics").iter().map(metric).collect();
     let metrics = format!("| metric | unit | meaning |\n| --- | --- | --- |\n{metrics}");
     let sections = list(document, "sections").iter().map(of_section);
-    sections.chain([("metrics".to_owned(), metrics)]).collect()
+    sections.chain([("metrics".to_owned(), metrics)]).chain(result_files::tables()).collect()
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod prove;
 mod recording;
 mod refusals;
 mod report;
+mod result_files;
 mod scenario_mistakes;
 mod scenarios;
 mod scene;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::arms::read_arms;
 use crate::catalog::{self, StateField, StateLayout};
-use crate::kernel::btf::{RUNNING_KERNEL, module_types};
 use crate::loader::survey;
 use crate::state::Store;
 use crate::trace::event::Event;
@@ -82,11 +81,7 @@ fn find_layout(algorithm: &str) -> Option<StateLayout> {
         return Some(record.layout);
     }
     let carried = catalog::all().iter().find(|carried| carried.id == algorithm);
-    carried.map(|carried| carried.layout.clone()).or_else(|| {
-        let kernel = std::fs::read(RUNNING_KERNEL).ok()?;
-        let module = std::fs::read(module_types(algorithm)).ok();
-        StateLayout::of_kernel(algorithm, &kernel, module.as_deref())
-    })
+    carried.map(|carried| carried.layout.clone()).or_else(|| survey::layout_in_kernel(algorithm))
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::catalog::StateLayout;
+use crate::kernel::btf::{RUNNING_KERNEL, module_types};
 use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
 use crate::kernel::struct_ops::{self, OpsTable};
@@ -161,6 +163,15 @@ pub fn trusted_record(name: &str, store: &Store) -> Option<Record> {
         Some(map_id) => record.code_of(map_id).map(|code| record.with_code(code)),
         None => Some(record),
     }
+}
+
+/// The layout of the private state of the kernel's own algorithm, from the running kernel's type information.
+///
+/// None: the kernel has no such algorithm, no type information, or several structs of the name.
+pub fn layout_in_kernel(algorithm: &str) -> Option<StateLayout> {
+    let kernel = fs::read(RUNNING_KERNEL).ok()?;
+    let module = fs::read(module_types(algorithm)).ok();
+    StateLayout::of_kernel(algorithm, &kernel, module.as_deref())
 }
 
 /// A process with a descriptor of this map or of a link to it.

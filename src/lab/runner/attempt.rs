@@ -89,25 +89,26 @@ impl SharedLab<'_> {
             let (status, why) = (RunStatus::Failed, Some(format!("{error:#}")));
             RunRecord { id: id(status), status, why, ..blank.clone() }
         };
+        let layouts = self.algorithms.layouts();
         let error = match self.measure(one.run, blank.clone(), &folder, sent) {
             Err(_) if self.stop.load(Ordering::Relaxed) => bail!("interrupted"),
             Err(error) => match room::suspected(error, place) {
                 full if room::is_full(&full) => full,
                 other => {
                     let record = failed(&other);
-                    return folder.finish(&record, &[]).map(|()| record);
+                    return folder.finish(&record, &[], layouts).map(|()| record);
                 }
             },
             Ok((record, events)) => {
                 let record = RunRecord { id: id(record.status), ..record };
-                match folder.finish(&record, &events) {
+                match folder.finish(&record, &events, layouts) {
                     Ok(()) => return Ok(record),
                     Err(error) => room::explained(error, place),
                 }
             }
         };
         // The folder of the attempt is gone, which may leave room for the reason.
-        let _ = begin().and_then(|folder| folder.finish(&failed(&error), &[]));
+        let _ = begin().and_then(|folder| folder.finish(&failed(&error), &[], layouts));
         Err(error)
     }
 
