@@ -3,8 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::fd::{FromRawFd as _, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
@@ -286,6 +287,34 @@ pub fn ktls() -> Probe {
 pub fn ns2() -> Probe {
     let output = Command::new("ns").arg("/dev/stdin").stdin(Stdio::null()).output();
     output.map(drop).map_err(|error| format!("`ns`: {error}"))
+}
+
+/// pandas, polars and DuckDB, which pip installs once into a folder of the build.
+pub fn data_tools() -> Probe {
+    data_tools_python().map(drop)
+}
+
+/// The Python that has them.
+///
+/// Errors: no Python with `venv`, or pip cannot install them, for example without a network.
+pub fn data_tools_python() -> Result<PathBuf, String> {
+    static ONLY_ONCE: Mutex<()> = Mutex::new(());
+    let _held = ONLY_ONCE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("data-tools");
+    let python = folder.join("bin/python");
+    let has_all = || runs(&python.to_string_lossy(), "-cimport duckdb, pandas, polars, pyarrow");
+    if has_all().is_err() {
+        let quietly = |command: &mut Command| {
+            let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
+            let said = String::from_utf8_lossy(&output.stderr).trim().lines().last().unwrap_or_default().to_owned();
+            if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {said}")) }
+        };
+        quietly(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        quietly(Command::new(&python).args(pip).args(["duckdb", "pandas", "polars", "pyarrow"]))?;
+        has_all()?;
+    }
+    Ok(python)
 }
 
 fn runs(program: &str, argument: &str) -> Probe {

@@ -67,7 +67,7 @@ fn packages() -> Vec<Package> {
 }
 
 /// Packages without which some tests skip and nothing fails.
-const SKIPPABLE: [&str; 12] = [
+const SKIPPABLE: [&str; 13] = [
     "mininet",
     "net-tools",
     "ns2",
@@ -80,6 +80,7 @@ const SKIPPABLE: [&str; 12] = [
     "openssh-server",
     "mptcpize",
     "wrk",
+    "python3-venv",
 ];
 
 pub fn run(arguments: &Arguments) -> Result<()> {

@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
+use serde_json::Value;
 
 use super::command::report;
 use super::{load, second_flow, values};
+use crate::common::need::data_tools_python;
+use crate::common::{check, needs};
 use crate::lab::results::{Directory, SCENARIO, run};
 use tccc::failure::Failure;
 use tccc::report::{ReportFormat, load_runs, render_runs};
@@ -133,4 +138,32 @@ fn values_of_runs_go_to_csv_or_parquet_only() {
     report(2, &[path, "--per-run", "--check"]).stderr_has("--per-run");
     let refused = tccc::report::render(&load(&directory), ReportFormat::Parquet).unwrap_err();
     assert!(refused.downcast_ref::<Failure>().is_some_and(|failure| failure.what.contains("parquet")), "{refused:#}");
+}
+
+#[test]
+fn pandas_polars_and_duckdb_read_the_same_values_from_csv_and_parquet() {
+    needs!(data_tools);
+    let directory = Directory::complete();
+    let [csv, parquet] = ["runs.csv", "runs.parquet"].map(|name| directory.place().join(name));
+    for file in [&csv, &parquet] {
+        report(0, &[directory.path.to_str().unwrap(), "--per-run", "--out", file.to_str().unwrap()]);
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host/report/data_tools.py");
+    let read = check(0, Command::new(data_tools_python().unwrap()).arg(script).args([&csv, &parquet]));
+    let read: Value = serde_json::from_str(&read.stdout()).unwrap();
+    let cells = load(&directory).cells;
+    for (tool, means) in read["means"].as_object().unwrap() {
+        let means = means.as_array().unwrap();
+        assert_eq!(means.len(), 6, "{tool}: two variants at three losses: {means:?}");
+        for mean in means {
+            let [loss, variant] = [0, 1].map(|place| mean[place].as_str().unwrap());
+            let cell = cells
+                .iter()
+                .find(|cell| cell.metric == "goodput_bps" && cell.at["loss"] == loss && cell.variant == variant);
+            let expected = cell.unwrap().measured.as_ref().unwrap().mean;
+            assert!((mean[2].as_f64().unwrap() / expected - 1.0).abs() < 1e-12, "{tool}: {mean}, {expected}");
+        }
+    }
+    assert_eq!(read["means"].as_object().unwrap().len(), 6);
+    assert_eq!(read["types"]["pandas parquet"], serde_json::json!(["uint64", "uint32", "float64", "bool"]));
 }
