@@ -3,6 +3,7 @@
 pub mod chart;
 pub mod figure;
 mod positions;
+pub mod spread;
 mod sweep;
 pub mod terminal;
 mod timeline;
@@ -22,6 +23,7 @@ pub fn figures(report: &Report) -> Vec<Figure> {
         return metrics.chain(timeline::windows(report)).collect();
     }
     let figures = report.figures.iter().flat_map(|spec| match spec.x.as_str() {
+        _ if spec.draw.is_distribution() => vec![spread::of_spec(report, spec)],
         TIME => timeline::of_spec(report, spec),
         _ => vec![of_part(report, sweep::over_variable(report, spec))],
     });

@@ -2,6 +2,7 @@
 
 mod command;
 mod cut_off;
+mod distributions;
 mod figure_files;
 mod figures;
 mod fleet;

@@ -1,18 +1,18 @@
 //! The sections of a report.
 
 use super::element::{Element, Item, List, Marks};
-use super::table::Table;
+use super::table::{Caption, Column, Role, Table, TableRow};
 use super::{ReportContent, facts, metric, tally};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::model::series::Series;
-use crate::report::figures::{self as drawings, terminal};
+use crate::report::figures::{self as drawings, spread, terminal};
 use crate::report::judge::cell::{ReportCell, Verdict, each_once, point_name, title_of};
 use crate::report::judge::finding::{About, Finding};
 use crate::report::judge::report::Report;
 use crate::report::judge::selection;
 use crate::report::judge::windows::{self as plots, WindowPlot};
-use crate::scenario::Together;
+use crate::scenario::{FigureSpec, Together};
 
 pub fn claim(content: &ReportContent<'_>) -> Vec<Element> {
     vec![Element::Claim(content.report.claim.clone())]
@@ -137,6 +137,32 @@ fn over_time(report: &Report, quantity: &str, shown: fn(&WindowPlot) -> WindowPl
     let at = if point.is_empty() { point } else { format!(" at {point}") };
     let text = format!("{} [{}] over time{at}", series.title, series.unit);
     vec![Element::Heading { id: "", text }, Element::Plot(terminal::terminal(&shown(telling)))]
+}
+
+/// The numbers behind figures of distributions, where figures are not drawn.
+pub fn distributions(content: &ReportContent<'_>) -> Vec<Element> {
+    let drawn = content.report.figures.iter().filter(|spec| spec.draw.is_distribution());
+    let table = |spec: &FigureSpec| {
+        let spreads = spread::spreads(content.report, spec);
+        let (rows, scale) = (&spreads.all, spreads.scale);
+        let titles = if spreads.over_time {
+            ["5th percentile", "first quartile", "median", "third quartile", "95th percentile"]
+        } else {
+            ["lowest", "first quartile", "median", "third quartile", "highest"]
+        };
+        let mark = |(index, title): (usize, &str)| {
+            Column::of(title, Role::Number, rows, |one| Some(scale.show(one.marks[index]))).unit(scale.unit())
+        };
+        let mut columns = vec![
+            Column::of("at", Role::Word, rows, |one| Some(one.point.clone())),
+            Column::of("variant", Role::Name, rows, |one| Some(one.variant.clone())),
+        ];
+        columns.extend(titles.into_iter().enumerate().map(mark));
+        let caption = Caption::new(spec.title.clone(), spread::heading(spec, &spreads));
+        let lines = vec![TableRow { verdict: Verdict::NotComparable, ..TableRow::default() }; rows.len()];
+        Table::new("", caption, columns, lines)
+    };
+    drawn.map(table).filter(|table| !table.rows.is_empty()).map(Element::Table).collect()
 }
 
 /// Elements under a heading, if there are any.

@@ -73,7 +73,7 @@ mod tests {
             run: "r1".into(),
             runs: 3,
             points: (0..100).map(|i| (f64::from(i) / 10.0, f64::from(10 + i % 40))).collect(),
-            losses: Vec::new(),
+            ..PlotLine::default()
         }
     }
 

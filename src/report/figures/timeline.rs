@@ -73,7 +73,7 @@ pub fn of_spec(report: &Report, spec: &FigureSpec) -> Vec<Figure> {
 }
 
 /// The lines of the figure's variants, up to its end.
-fn chosen(plot: &WindowPlot, spec: &FigureSpec) -> WindowPlot {
+pub fn chosen(plot: &WindowPlot, spec: &FigureSpec) -> WindowPlot {
     let mut plot = plot.clone();
     let named: Vec<&Vec<String>> = ["variant", "algorithm"].iter().filter_map(|name| spec.at.0.get(*name)).collect();
     for lines in [&mut plot.lines, &mut plot.beside] {
@@ -236,15 +236,7 @@ mod tests {
     #[test]
     fn value_between_two_points_is_the_one_before() {
         let points = vec![(1.0, 10.0), (2.0, 20.0), (4.0, 5.0)];
-        let line = PlotLine {
-            variant: "v".into(),
-            flow: "f".into(),
-            algorithm: "reno".into(),
-            run: "r".into(),
-            runs: 1,
-            points,
-            losses: Vec::new(),
-        };
+        let line = PlotLine { variant: "v".into(), flow: "f".into(), points, ..PlotLine::default() };
         assert_eq!([0.5, 1.0, 3.9, 4.0].map(|time| value_at(&line, time)), [None, Some(10.0), Some(20.0), None]);
         assert!(matches!(loss(&line, 0, 2.5), Some(ChartShape::Sign { sign: Sign::Loss, at: (2.5, 20.0), .. })));
     }

@@ -37,7 +37,7 @@ const PEAK_RANGE: f64 = 2.0;
 const USUAL_MARGIN: f64 = 1.6;
 
 /// One flow of a representative run, or the queue of one direction of a link.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlotLine {
     pub variant: String,
     /// Name in the scenario; of a queue the direction, such as `left-right`.
@@ -53,6 +53,8 @@ pub struct PlotLine {
     pub points: Vec<(f64, f64)>,
     /// When the sender detected losses, on the same time axis.
     pub losses: Vec<f64>,
+    /// Percentiles of the value over the time of the flow, from the 0th to the 100th. Empty unless a figure draws them.
+    pub percentiles: Vec<f64>,
 }
 
 /// One quantity over time at one point of the sweep.
@@ -96,7 +98,8 @@ pub fn windows(index: &Index<'_>) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
                 notices.push(without_queues());
             }
             for (lines, quantity) in lines.iter_mut().zip(&quantities) {
-                for (is_own, line) in chosen.lines(variant, (&flows, &queues), quantity) {
+                let is_spread = is_spread(scenario, quantity);
+                for (is_own, line) in chosen.lines(variant, (&flows, &queues), (quantity, is_spread)) {
                     lines[usize::from(!is_own)].push(line);
                 }
             }
@@ -139,10 +142,10 @@ impl MedianRun<'_> {
         &self,
         variant: &str,
         (flows, queues): (&[Flow], &[QueueSample]),
-        quantity: &Series,
+        (quantity, is_spread): (&Series, bool),
     ) -> Vec<(bool, PlotLine)> {
         let begin = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
-        match quantity.of {
+        let lines: Vec<(bool, PlotLine)> = match quantity.of {
             SeriesOf::Flow(points) => {
                 flows.iter().filter_map(|flow| self.of_flow(variant, (flow, begin), points)).collect()
             }
@@ -151,7 +154,12 @@ impl MedianRun<'_> {
                 let queues = queue::by_direction(queues).into_iter().filter(waits);
                 queues.map(|samples| (true, self.of_queue(variant, (samples, begin), value))).collect()
             }
-        }
+        };
+        let finish = |(is_own, line): (bool, PlotLine)| {
+            let percentiles = if is_spread { percentiles(&line.points) } else { Vec::new() };
+            (is_own, PlotLine { percentiles, points: thin(line.points), ..line })
+        };
+        lines.into_iter().map(finish).collect()
     }
 
     fn of_flow(
@@ -169,8 +177,9 @@ impl MedianRun<'_> {
             algorithm: self.algorithm(record),
             run: self.run.name(),
             runs: self.runs,
-            points: thin(points),
+            points,
             losses: flow.losses_s().into_iter().map(|time| time + shift).collect(),
+            percentiles: Vec::new(),
         };
         Some((self.own.contains(&record.name.as_str()), line))
     }
@@ -189,8 +198,9 @@ impl MedianRun<'_> {
             algorithm: String::new(),
             run: self.run.name(),
             runs: self.runs,
-            points: thin(points.filter(|(time, _)| *time >= 0.0).collect()),
+            points: points.filter(|(time, _)| *time >= 0.0).collect(),
             losses: Vec::new(),
+            percentiles: Vec::new(),
         }
     }
 
@@ -214,6 +224,36 @@ fn representative<'a>(index: &Index<'a>, key: &CellKey, metric: Option<&Metric>)
     let count = runs.len();
     let (_, run, own) = runs.into_iter().nth(count.checked_sub(1)? / 2)?;
     Some(MedianRun { run, runs: count, own, cell: index.cell(&run.record.at) })
+}
+
+/// Whether a figure draws the distribution of a quantity.
+fn is_spread(scenario: &Scenario, quantity: &Series) -> bool {
+    let mut figures = scenario.figures.iter();
+    figures.any(|figure| figure.x == TIME && figure.y == quantity.name && figure.draw.is_distribution())
+}
+
+/// Percentiles of values that each last until the next one, from the 0th to the 100th. Empty if nothing lasts.
+fn percentiles(points: &[(f64, f64)]) -> Vec<f64> {
+    let mut held: Vec<(f64, f64)> = points.windows(2).map(|pair| (pair[0].1, pair[1].0 - pair[0].0)).collect();
+    held.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let total: f64 = held.iter().map(|(_, seconds)| seconds).sum();
+    let mut percentiles = Vec::new();
+    let mut below = 0.0;
+    for (value, seconds) in held.into_iter().filter(|(_, seconds)| *seconds > 0.0) {
+        below += seconds;
+        while percentiles.len() <= 100 && below >= percentiles.len() as f64 / 100.0 * total * (1.0 - 1e-12) {
+            percentiles.push(value);
+        }
+    }
+    percentiles
+}
+
+impl PlotLine {
+    /// The percentiles, each weighted by its part of the flow's time.
+    pub fn weighted(&self) -> impl Iterator<Item = (f64, f64)> {
+        let length = self.points.last().zip(self.points.first()).map_or(0.0, |(last, first)| last.0 - first.0);
+        self.percentiles.iter().map(move |value| (*value, length))
+    }
 }
 
 /// Thins a long line to the lowest and the highest point of equal spans, in their order.
@@ -345,8 +385,7 @@ mod tests {
             algorithm: "reno".into(),
             run: run.into(),
             runs: 1,
-            points: Vec::new(),
-            losses: Vec::new(),
+            ..PlotLine::default()
         };
         let plot = |lines, beside| WindowPlot { point: At::new(), quantity: WINDOWS, lines, beside };
         let swept = plot(

@@ -7,10 +7,11 @@ use crate::report::document::table::Table;
 use crate::report::document::{self, ReportSection, section};
 use crate::report::judge::report::Report;
 
-const SECTIONS: [ReportSection; 9] = [
+const SECTIONS: [ReportSection; 10] = [
     section::header,
     section::metrics,
     section::flows,
+    section::distributions,
     section::choice,
     section::verdicts,
     section::sources,

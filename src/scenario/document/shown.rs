@@ -90,6 +90,16 @@ pub enum Draw {
     Lines,
     /// A bar per variant, side by side, with intervals.
     Bars,
+    /// A box per variant, side by side: the distribution of the runs, or over the time of a run.
+    Box,
+    /// A cumulative curve per variant of the same distribution.
+    Cdf,
+}
+
+impl Draw {
+    pub fn is_distribution(self) -> bool {
+        matches!(self, Draw::Box | Draw::Cdf)
+    }
 }
 
 impl Read for Draw {
@@ -144,14 +154,18 @@ impl CellReader<'_> {
                 metrics if metrics.len() > 0 => y.one_of(metrics, "one of report.metrics:")?,
                 _ => metric(&y)?,
             };
+            let draw: Draw = table.read("draw")?.unwrap_or_default();
+            if of == Of::Ratio && draw.is_distribution() {
+                return Err(table.need("of")?.refuse("expected value, because a distribution has no ratio"));
+            }
             if of == Of::Saved {
                 return Err(table.need("of")?.refuse("expected value or ratio"));
             }
             if of == Of::Ratio && (over_time || report.baseline.is_none()) {
                 return Err(table.need("of")?.refuse("expected a figure over the sweep, and report.baseline"));
             }
-            if let Some(value) = table.get("until").filter(|_| !over_time) {
-                return Err(value.refuse_field(format!("expected only where x = \"{TIME}\"")));
+            if let Some(value) = table.get("until").filter(|_| !over_time || draw.is_distribution()) {
+                return Err(value.refuse_field(format!("expected only where lines are drawn over x = \"{TIME}\"")));
             }
             let is_on = |key| -> Result<bool> { Ok(table.read(key)?.unwrap_or(false)) };
             Ok(FigureSpec {
@@ -160,7 +174,7 @@ impl CellReader<'_> {
                 x,
                 y,
                 of,
-                draw: table.read("draw")?.unwrap_or_default(),
+                draw,
                 log_x: is_on("log_x")?,
                 log_y: is_on("log_y")?,
                 together: table.read("together")?.unwrap_or_default(),

@@ -90,9 +90,12 @@ sections! {
         /// Whether to draw values or their ratios to `report.baseline`. Only a figure over the sweep has ratios.
         /// Example: of = "ratio"
         of: Words(&["value", "ratio"]), Unset::Is("value");
-        /// How to draw values over the sweep. With `auto` they are lines if `x` is a number, else bars.
+        /// How to draw values. With `auto` they are lines if `x` is a number or `time`, else bars. `box` draws medians,
+        /// quartiles and extremes, and `cdf` cumulative shares. Both draw the runs of each point. Over `time` they draw the
+        /// series in the median run, weighted by time.
         /// Example: draw = "bars"
-        draw: Words(&["auto", "lines", "bars"]), Unset::Is("auto");
+        /// Example: draw = "cdf"
+        draw: Words(&["auto", "lines", "bars", "box", "cdf"]), Unset::Is("auto");
         /// Whether the x axis is logarithmic. Values that include 0 are then spaced evenly.
         /// Example: log_x = true
         log_x: TRUTH, Unset::Is("false");
