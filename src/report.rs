@@ -34,6 +34,7 @@ pub use judge::finding::{About, Finding};
 pub use judge::fleet::{Fleet, FleetNode, Shift};
 pub use judge::flows::{FlowNumbers, ReportFlow};
 pub use judge::interval::{self, IntervalKind};
+pub use judge::links::{LinkNumbers, ReportLink};
 pub use judge::per_run::RunTable;
 pub use judge::report::{REPORT_SCHEMA, Report, ReportHost};
 pub use judge::selection::{Criterion, ParameterCandidate, ParameterSelection};

@@ -5,6 +5,7 @@ mod calibration;
 pub mod element;
 mod facts;
 mod flows;
+mod links;
 mod metric;
 mod nodes;
 pub mod section;

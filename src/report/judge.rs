@@ -9,6 +9,7 @@ pub mod flows;
 mod index;
 pub mod input;
 pub mod interval;
+pub mod links;
 mod notices;
 pub mod number;
 pub mod per_run;

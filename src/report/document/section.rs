@@ -94,6 +94,7 @@ pub fn sources(content: &ReportContent<'_>) -> Vec<Element> {
 }
 
 pub use super::flows::{all_flows, flows};
+pub use super::links::links;
 pub use super::nodes::nodes;
 
 pub fn definitions(content: &ReportContent<'_>) -> Vec<Element> {

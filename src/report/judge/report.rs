@@ -11,6 +11,7 @@ use super::finding::{self, Finding};
 use super::fleet::{self, Fleet};
 use super::flows::ReportFlow;
 use super::index::Index;
+use super::links::{self, ReportLink};
 use super::number;
 use super::perturbed::{self, Perturbed};
 use super::selection::{self, ParameterSelection};
@@ -57,6 +58,9 @@ pub struct Report {
     /// Every flow at every point, over the runs. Empty if each cell has one flow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<ReportFlow>,
+    /// Every direction of a link with a queue, in every cell, over the whole runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<ReportLink>,
     pub findings: Vec<Finding>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<ParameterSelection>,
@@ -156,6 +160,7 @@ pub fn of(directory: &ResultDir) -> Result<Report> {
         selection: selection::select(scenario, &cells),
         cells,
         flows,
+        links: links::links(&index)?,
         notices: notices.into_iter().collect(),
         perturbed,
         reruns: Vec::new(),

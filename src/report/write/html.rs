@@ -10,12 +10,13 @@ use crate::report::judge::cell::Verdict;
 use crate::report::judge::number::{self, NOTHING};
 use crate::report::judge::report::Report;
 
-const SECTIONS: [ReportSection; 11] = [
+const SECTIONS: [ReportSection; 12] = [
     section::claim,
     section::verdicts,
     section::choice,
     section::metrics,
     section::all_flows,
+    section::links,
     section::sources,
     section::nodes,
     section::notes,

@@ -127,6 +127,11 @@ fn queue_of_the_bottleneck_is_a_metric_where_it_was_recorded() {
     for repeat in 0..3 {
         write_queue(&directory, repeat);
     }
+    let report = load(&directory);
+    let queue = report.links.iter().find(|link| link.from == "s" && link.is_recorded).unwrap();
+    assert_eq!((queue.numbers("queue_mean_pkts").unwrap().mean, queue.numbers("overflow_pkts").unwrap().n), (24.5, 3));
+    assert!(report.links.iter().any(|link| !link.is_recorded), "the way back");
+    assert!(as_page(&report).contains("Queues"), "a page has a table of queues");
     let near = |metric: &str, value: f64| (mean(metric).unwrap() - value).abs() < 1e-6 * value;
     assert!(near("queue_mean_pkts", 24.5) && near("queue_p95_pkts", 46.55) && near("queue_p95_us", 4655.0));
 }

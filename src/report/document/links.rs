@@ -1,0 +1,50 @@
+//! The table of all queues, on pages: each direction of each link with its length over time, drops and marks.
+
+use super::ReportContent;
+use super::element::Element;
+use super::table::{Caption, Column, Role, Table, TableRow};
+use crate::report::judge::cell::common_point;
+use crate::report::judge::links::{LINK_QUANTITIES, LinkNumbers, LinkQuantity, ReportLink};
+use crate::report::judge::number::Scale;
+use crate::report::judge::report::Report;
+
+/// The quantity that shows whether anything happened at a direction.
+const IDLE_BELOW: f64 = 1.0;
+
+pub fn links(content: &ReportContent<'_>) -> Vec<Element> {
+    table(content.report).map(Element::Table).into_iter().collect()
+}
+
+/// Directions in which no packet waited, was dropped, marked or lost are left out.
+fn table(report: &Report) -> Option<Table> {
+    let rows: Vec<&ReportLink> = report.links.iter().filter(|link| is_busy(link)).collect();
+    let common = common_point(&report.cells);
+    let variables = rows.first()?.at.keys().filter(|name| !common.contains_key(*name));
+    let word = |name: &String| Column::of(name, Role::Word, &rows, |link| link.at.get(name).cloned());
+    let mut columns: Vec<Column> = variables.map(word).collect();
+    columns.push(Column::of("direction", Role::Name, &rows, |link| Some(format!("{}-{}", link.from, link.to))));
+    let unrecorded = |link: &&ReportLink| (!link.is_recorded).then(|| "not recorded".to_owned());
+    columns.push(Column::of("queue over time", Role::Word, &rows, unrecorded));
+    columns.extend(LINK_QUANTITIES.iter().flat_map(|quantity| of_quantity(&rows, quantity)));
+    let begins = |index: usize| index > 0 && rows[index - 1].at != rows[index].at;
+    let lines = (0..rows.len()).map(|index| TableRow { starts_group: begins(index), ..TableRow::default() }).collect();
+    let caption =
+        Caption::new("Queues", "every direction of a link in which packets waited or were lost; means over the runs");
+    Some(Table::new("queues", caption, columns, lines))
+}
+
+fn is_busy(link: &ReportLink) -> bool {
+    link.quantities.iter().any(|numbers| numbers.unit == "pkts" && numbers.mean >= IDLE_BELOW)
+}
+
+fn of_quantity(rows: &[&ReportLink], quantity: &LinkQuantity) -> [Column; 2] {
+    let means = rows.iter().filter_map(|link| Some(link.numbers(quantity.name)?.mean));
+    let scale = Scale::of(quantity.unit, means);
+    let column = |title: &str, role: Role, show: &dyn Fn(&LinkNumbers) -> Option<String>| {
+        Column::of(title, role, rows, |link| show(link.numbers(quantity.name)?)).unit(scale.unit())
+    };
+    [
+        column(quantity.title, Role::Number, &|one| Some(scale.show(one.mean))),
+        column("95 % interval", Role::Interval, &|one| one.ci95.map(|ends| scale.between(ends))),
+    ]
+}
