@@ -145,7 +145,10 @@ impl Laboratory<'_> {
             Ok(GuestResults { flows, links, queues, events }) => {
                 fs::remove_dir_all(&shared).context("remove the guest's folder")?;
                 let record = RunRecord { flows, links, ..self.record(run, RunStatus::Done) };
-                match folder.write_queues(&queues).and_then(|()| folder.finish(&record, &events, &self.modules.layouts())) {
+                match folder
+                    .write_queues(&queues)
+                    .and_then(|()| folder.finish(&record, &events, &self.modules.layouts()))
+                {
                     Ok(()) => return Ok(()),
                     Err(error) => (room::explained(error, place), begin()?), // the first folder is gone
                 }

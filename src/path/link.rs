@@ -179,7 +179,7 @@ impl Direction {
     /// The first property that it has besides rate, delay, queue and independent losses.
     pub(crate) fn beyond_plain(&self) -> Option<&'static str> {
         let Direction {
-            host_delay: _, // see `Cell::host_delays`: a driver without it is told in the results
+            host_delay: _, // see `Cell::host_delays`; the results name the drivers without it
             rate: _,
             delay: _,
             jitter,
