@@ -28,24 +28,39 @@ pub fn run() -> Result<()> {
 /// Errors: the tests do not build.
 fn count_tests(count: &mut TestCount) -> Result<()> {
     process::timed("build of the tests", test::build)?;
-    let (tests, beside) = test::count_all(|| {
-        let mut beside = TestCount::default();
-        beside.check("guest of virtual time", process::timed("guest of virtual time", provide_guest));
-        match fleet::lack() {
-            None => beside.check("cluster", fleet::check()), // at normal priority: its daemons drop a slow node
-            Some(lack) => beside.skip(1, lack),
-        }
-        process::be_patient();
-        process::timed("lints", || lint(&mut beside));
-        beside.check("proof", process::timed("proof", prove::check));
-        beside.check("fuzzer", process::timed("fuzzer", fuzz::check));
-        beside.check("table in virtual time", process::timed("table in virtual time", table_in_virtual_time));
-        vm::matrix::check(&mut beside);
-        beside
+    let (tests, beside) = thread::scope(|scope| {
+        let without_guest = scope.spawn(check_without_guest);
+        let (tests, mut beside) = test::count_all(check_with_guest)?;
+        beside.add(without_guest.join().expect("a check returns what is wrong"));
+        anyhow::Ok((tests, beside))
     })?;
     count.add(beside);
     count.add(tests);
     Ok(())
+}
+
+/// What comes before the host ring, which needs the guest of virtual time.
+fn check_with_guest() -> TestCount {
+    let mut count = TestCount::default();
+    count.check("guest of virtual time", process::timed("guest of virtual time", provide_guest));
+    match fleet::lack() {
+        None => count.check("cluster", fleet::check()), // at normal priority: its daemons drop a slow node
+        Some(lack) => count.skip(1, lack),
+    }
+    process::be_patient();
+    count.check("table in virtual time", process::timed("table in virtual time", table_in_virtual_time));
+    count
+}
+
+/// What runs beside both rings.
+fn check_without_guest() -> TestCount {
+    let mut count = TestCount::default();
+    process::be_patient();
+    process::timed("lints", || lint(&mut count));
+    count.check("proof", process::timed("proof", prove::check));
+    count.check("fuzzer", process::timed("fuzzer", fuzz::check));
+    process::timed("other kernels", || vm::matrix::check(&mut count));
+    count
 }
 
 /// Builds the guest at low priority, in a thread of its own because a thread cannot raise its priority again.
