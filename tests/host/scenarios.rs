@@ -11,7 +11,8 @@ use tccc::model::series::SERIES;
 use tccc::scenario::{Cell, Scenario};
 
 /// Kernel algorithms that scenarios may name. The run reports those that the host lacks.
-const OF_THE_KERNEL: [&str; 4] = ["reno", "cubic", "bbr", "vegas"];
+const OF_THE_KERNEL: [&str; 10] =
+    ["reno", "cubic", "bbr", "vegas", "scalable", "highspeed", "hybla", "veno", "illinois", "dctcp"];
 /// The folder of policies.
 const POLICIES: &str = "policy";
 /// Folders of scenarios without a paper.
