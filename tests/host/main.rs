@@ -18,6 +18,7 @@ mod fleet;
 mod fuzz;
 mod guard_statistics;
 mod harness;
+mod known;
 mod mistakes;
 mod phase;
 mod plans;

@@ -31,16 +31,25 @@ impl GeneratedTable {
     ///
     /// Errors: the document has no marks; it shows another table.
     pub fn settle(&self, table: &str, is_written: bool) -> Result<()> {
+        let placed = self.filled(table)?;
         let path = process::workspace().join(self.document);
-        let text = fs::read_to_string(&path).with_context(|| format!("read {}", self.document))?;
-        let begin = format!("<!-- made by `{}` -->\n", self.command);
-        let placed = replaced(&text, &begin, table)
-            .with_context(|| format!("find the lines `{}` and `{END}` in {}", begin.trim(), self.document))?;
         if is_written {
             return fs::write(path, placed).with_context(|| format!("write {}", self.document));
         }
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", self.document))?;
         ensure!(text == placed, "{} shows a different table: `{}` updates it", self.document, self.command);
         Ok(())
+    }
+
+    /// The document's text with `table` between its marks.
+    ///
+    /// Errors: the document cannot be read, or has no marks.
+    pub fn filled(&self, table: &str) -> Result<String> {
+        let path = process::workspace().join(self.document);
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", self.document))?;
+        let begin = format!("<!-- made by `{}` -->\n", self.command);
+        replaced(&text, &begin, table)
+            .with_context(|| format!("find the lines `{}` and `{END}` in {}", begin.trim(), self.document))
     }
 }
 

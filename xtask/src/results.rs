@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::made::GeneratedTable;
 use crate::process;
 
+mod known;
 mod page;
 mod store;
 mod summary;
@@ -87,7 +88,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         for name in &names {
             let reports = reports(&arguments.out, &format!("{paper}/{name}"))?;
             if !reports.is_empty() {
-                store::write(paper, name, &reports)?;
+                let metrics = if paper == known::FOLDER { known::metrics } else { summary::metrics };
+                store::write(paper, name, &reports, &metrics(&reports))?;
             }
         }
     }
@@ -103,6 +105,10 @@ fn documents() -> Result<Vec<(String, String)>> {
     let mut papers = Vec::new();
     for (paper, _) in &EXPERIMENTS.papers {
         let summaries = store::read(paper)?;
+        if paper == known::FOLDER {
+            documents.push((known::TABLE.document.to_owned(), known::TABLE.filled(&known::table(&summaries))?));
+            continue;
+        }
         let sections: Vec<String> = summaries.iter().map(|(name, reports)| summary::section(name, reports)).collect();
         if !sections.is_empty() {
             let text = format!("{}\n{}", summary::head(paper), sections.join("\n"));

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
-use super::summary;
 use crate::process;
 
 const SCHEMA: u64 = 1;
@@ -15,6 +14,8 @@ const OF_REPORT: [&str; 10] =
     ["title", "claim", "source", "profile", "host", "seed", "baseline", "digest", "reruns", "selection"];
 /// Fields of a cell in a summary.
 const OF_CELL: [&str; 6] = ["at", "variant", "metric", "unit", "published", "verdict"];
+/// Fields of a cell with expected numbers.
+const OF_EXPECTED_CELL: [&str; 2] = ["expected", "notices"];
 /// Fields of the host's description in a summary.
 const OF_HOST: [&str; 4] = ["engine", "kernel", "link", "tools"];
 /// Significant digits of numbers.
@@ -27,14 +28,13 @@ fn folder(paper: &str) -> PathBuf {
     process::workspace().join("scenarios").join(paper).join("results")
 }
 
-/// Writes a scenario's summary. Reports of engines that are not among `reports` stay as they are in the tree.
-pub fn write(paper: &str, name: &str, reports: &[Value]) -> Result<()> {
+/// Writes the summary of a scenario with the metrics that its document shows. Reports of engines that are not among
+/// `reports` stay as they are in the tree.
+pub fn write(paper: &str, name: &str, reports: &[Value], metrics: &[String]) -> Result<()> {
     let folder = folder(paper);
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let there = read(paper)?.into_iter().find(|(other, _)| other == name).map_or_else(Vec::new, |(_, reports)| reports);
-    let reports = &merged(reports, there)[..];
-    let metrics = summary::metrics(reports);
-    let reports: Vec<String> = reports.iter().map(|report| condensed(report, &metrics)).collect();
+    let reports: Vec<String> = merged(reports, there).iter().map(|report| condensed(report, metrics)).collect();
     let text = format!("{{\n\"schema\": {SCHEMA},\n\"reports\": [\n{}\n]\n}}\n", reports.join(",\n"));
     let file = folder.join(format!("{name}.json"));
     fs::write(&file, text).with_context(|| format!("write {}", file.display()))
@@ -110,6 +110,9 @@ fn line(name: &str, value: &Value) -> String {
 
 fn cell(cell: &Value) -> Value {
     let mut kept = picked(cell, &OF_CELL);
+    if !cell["expected"].is_null() {
+        OF_EXPECTED_CELL.iter().for_each(|field| kept[*field] = cell[*field].clone());
+    }
     let measured = |cell: &Value| picked(&cell["measured"], &["n", "mean", "ci95"]);
     if !cell["measured"].is_null() {
         kept["measured"] = measured(cell);

@@ -157,7 +157,7 @@ fn shown(measured: &Value) -> String {
 }
 
 /// A mean rounded to the second digit of half its interval.
-fn with_half(mean: f64, half: f64) -> String {
+pub fn with_half(mean: f64, half: f64) -> String {
     if half == 0.0 {
         return format!("{} ± 0", number(mean));
     }
@@ -166,7 +166,7 @@ fn with_half(mean: f64, half: f64) -> String {
 }
 
 /// Four significant digits, or a whole number.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let text = format!("{value:.*}", decimals(value, 4));
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
