@@ -33,6 +33,7 @@ enum operation {
 	OPERATION_WINDOW,
 	OPERATION_LIMIT,
 	OPERATION_REINIT,
+	OPERATION_RECEIVE,
 	OPERATIONS,
 };
 
@@ -200,6 +201,8 @@ static void acknowledge(struct host_socket *host, struct input *input)
 	tp->sacked_out += sacked;
 	tp->delivered += sacked;
 	advance(tp, packets);
+	if (flags & CA_ACK_ECE)
+		tp->delivered_ce += packets + sacked;
 	if (rtt_us >= 0)
 		tp->srtt_us = 8 * (u32)rtt_us;
 	set_rate(host, packets + sacked, rtt_us);
@@ -293,6 +296,14 @@ static void set_limits(struct host_socket *host, struct input *input)
 	sk->sk_gso_max_size = (u32)take_up_to(input, 0xffffffff);
 }
 
+/* Data of the other end arrives. */
+static void receive(struct host_socket *host, struct input *input)
+{
+	const u32 packets = take(input), is_marked = take(input) & 1;
+
+	CALL(host_data_arrives(host, packets, is_marked));
+}
+
 static void operate(struct host_socket *host, struct input *input)
 {
 	switch (take(input) % OPERATIONS) {
@@ -322,6 +333,9 @@ static void operate(struct host_socket *host, struct input *input)
 		break;
 	case OPERATION_LIMIT:
 		set_limits(host, input);
+		break;
+	case OPERATION_RECEIVE:
+		receive(host, input);
 		break;
 	default:
 		CALL(host_release(host));

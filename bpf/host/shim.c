@@ -23,6 +23,9 @@ struct host_socket {
 	u8 refuses_priority; /* the kernel does not let programs read it */
 	int mark;	     /* IP_TOS or IPV6_TCLASS */
 	int priority;	     /* SO_PRIORITY */
+	u32 acks_sent;	     /* ACKs of data that arrived, by the algorithm or the kernel */
+	u32 acked_up_to;     /* rcv_nxt of the latest */
+	u32 echoed;	     /* data acknowledged by ACKs with ECE, in the unit of rcv_nxt */
 };
 
 /* The kernel's default, about a millisecond: sk_init_common. */
@@ -73,6 +76,20 @@ long bpf_getsockopt(void *sk, int level, int option, void *value, int length)
 	if (level == SOL_SOCKET && host->refuses_priority)
 		return -1;
 	memcpy(value, level == SOL_SOCKET ? &host->priority : &host->mark, sizeof(host->mark));
+	return 0;
+}
+
+/* As the kernel's: an ACK with ECE if TCP_ECN_DEMAND_CWR is set. One of all that has arrived ends the delay. */
+long bpf_tcp_send_ack(void *tp, u32 rcv_nxt)
+{
+	struct host_socket *host = tp;
+
+	host->acks_sent++;
+	if (host->tp.ecn_flags & TCP_ECN_DEMAND_CWR)
+		host->echoed += rcv_nxt - host->acked_up_to;
+	host->acked_up_to = rcv_nxt;
+	if (rcv_nxt == host->tp.rcv_nxt)
+		host->tp.inet_conn.icsk_ack.pending = 0;
 	return 0;
 }
 
@@ -146,6 +163,7 @@ const u8 *host_private(const struct host_socket *host)
 #define FIELD(name) PLACE(name, u32, tp.name)
 #define SAMPLE(name) PLACE(rate_##name, s64, rate.name)
 
+FIELD(rcv_nxt)
 FIELD(snd_una)
 FIELD(snd_nxt)
 FIELD(snd_cwnd)
@@ -162,10 +180,15 @@ FIELD(lost_out)
 FIELD(retrans_out)
 FIELD(max_packets_out)
 FIELD(delivered)
+FIELD(delivered_ce)
 FIELD(lost)
 FIELD(is_cwnd_limited)
+FIELD(ecn_flags)
+PLACE(ack_pending, u32, tp.inet_conn.icsk_ack.pending)
 PLACE(ca_state, u32, tp.inet_conn.icsk_ca_state)
 
+PLACE(acks_sent, u32, acks_sent)
+PLACE(echoed, u32, echoed)
 PLACE(mark, int, mark)
 PLACE(priority, int, priority)
 PLACE(max_pacing_rate, u64, tp.inet_conn.icsk_inet.sk.sk_max_pacing_rate)
@@ -256,6 +279,10 @@ void host_set_state(struct host_socket *host, u32 new_state)
 
 void host_cwnd_event(struct host_socket *host, u32 event)
 {
+	const bool is_arrival = event == CA_EVENT_ECN_NO_CE || event == CA_EVENT_ECN_IS_CE;
+
+	if (is_arrival && !(tccc_host_ops.flags & TCP_CONG_NEEDS_ECN))
+		return;
 	if (tccc_host_ops.cwnd_event)
 		tccc_host_ops.cwnd_event(sock_of(host), (enum tcp_ca_event)event);
 	else if (event == CA_EVENT_TX_START && tccc_host_ops.cwnd_event_tx_start)
@@ -267,6 +294,23 @@ void host_cwnd_event_tx_start(struct host_socket *host)
 {
 	if (tccc_host_ops.cwnd_event_tx_start)
 		tccc_host_ops.cwnd_event_tx_start(sock_of(host));
+}
+
+/* Data with ECT arrives at the socket, marked or not. The receiver delays its ACK until the second arrival. */
+void host_data_arrives(struct host_socket *host, u32 packets, u32 is_marked)
+{
+	u8 *pending = &host->tp.inet_conn.icsk_ack.pending;
+	const bool is_second = *pending & ICSK_ACK_TIMER;
+
+	host->tp.rcv_nxt += packets;
+	host_cwnd_event(host, is_marked ? CA_EVENT_ECN_IS_CE : CA_EVENT_ECN_NO_CE);
+	if (is_marked)
+		host->tp.ecn_flags |= TCP_ECN_DEMAND_CWR;
+	host->tp.ecn_flags |= TCP_ECN_SEEN;
+	if (is_second || *pending & ICSK_ACK_NOW)
+		bpf_tcp_send_ack(host, host->tp.rcv_nxt);
+	else
+		*pending |= ICSK_ACK_SCHED | ICSK_ACK_TIMER;
 }
 
 /*

@@ -27,6 +27,7 @@ u64 bpf_ktime_get_ns(void);
 void *bpf_sk_storage_get(void *map, void *sk, void *value, u64 flags);
 long bpf_setsockopt(void *sk, int level, int option, void *value, int length);
 long bpf_getsockopt(void *sk, int level, int option, void *value, int length);
+long bpf_tcp_send_ack(void *tp, u32 rcv_nxt);
 #else
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -73,11 +74,36 @@ enum tcp_ca_event {
 /* Who spaces a socket's packets: nobody, TCP's own timer, the fq qdisc. */
 enum sk_pacing { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1, SK_PACING_FQ = 2 };
 
+/* Flags of the ops table, such as `.flags = TCP_CONG_NEEDS_ECN`. The kernel refuses all others. */
+#define TCP_CONG_NON_RESTRICTED 0x1 /* any user may choose the algorithm; the loader sets it where asked for */
+/* Every packet carries ECT, and the receiver of marked data gets CA_EVENT_ECN_*. Both ends must use the algorithm. */
+#define TCP_CONG_NEEDS_ECN 0x2
+
+/* Bits of tcp_sock.ecn_flags. */
+#define TCP_ECN_OK 1	     /* both ends agreed on ECN in the handshake */
+#define TCP_ECN_QUEUE_CWR 2  /* the next packet of data says that the window was reduced */
+#define TCP_ECN_DEMAND_CWR 4 /* each ACK carries ECE, the echo of a mark, until the sender has answered */
+#define TCP_ECN_SEEN 8	     /* a packet with ECT or CE has arrived */
+
+/* Bits of icsk_ack.pending: what the receiver owes the sender. */
+enum inet_csk_ack_state_t {
+	ICSK_ACK_SCHED = 1,   /* an ACK */
+	ICSK_ACK_TIMER = 2,   /* an ACK that is delayed: its timer runs */
+	ICSK_ACK_PUSHED = 4,  /* an ACK as soon as the application has read */
+	ICSK_ACK_PUSHED2 = 8, /* two of those */
+	ICSK_ACK_NOW = 16,    /* an ACK at once */
+	ICSK_ACK_NOMEM = 32,  /* an ACK with a window of 0: there was no memory for the packet */
+};
+
 /* Flags passed to in_ack_event. */
 enum tcp_ca_ack_event_flags {
 	CA_ACK_ECE = 1 << 2, /* the ACK echoes a congestion mark */
 };
 
+/*
+ * An algorithm may read every field below. The verifier lets it write these only (net/ipv4/bpf_tcp_ca.c):
+ * sk_pacing_rate, sk_pacing_status, icsk_ca_priv, icsk_ack.pending, snd_cwnd, snd_cwnd_cnt, snd_ssthresh, ecn_flags.
+ */
 struct sock_common {
 	u16 skc_family;
 	volatile unsigned char skc_state;
@@ -99,11 +125,15 @@ struct inet_sock {
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	u8 icsk_ca_state : 5;
+	struct {
+		u8 pending; /* ICSK_ACK_ bits */
+	} icsk_ack;
 	u64 icsk_ca_priv[CA_PRIVATE_BYTES / sizeof(u64)];
 } KERNEL_TYPE;
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	u32 rcv_nxt;	     /* next byte expected from the other end */
 	u32 snd_una;	     /* first byte not yet acknowledged */
 	u32 snd_nxt;	     /* next byte to send */
 	u32 snd_cwnd;	     /* packets */
@@ -120,10 +150,12 @@ struct tcp_sock {
 	u32 retrans_out;     /* packets of these retransmitted and in flight */
 	u32 max_packets_out; /* packets, most in flight in the last round */
 	u32 delivered;	     /* packets, cumulative */
+	u32 delivered_ce;    /* packets of these whose ACK echoed a mark (ECE), cumulative */
 	u32 lost;	     /* packets, cumulative */
 	u64 tcp_mstamp;	     /* us, the time of the ACK or timer being handled */
 	u64 first_tx_mstamp; /* us, when the packet delivered last was sent */
 	u8 is_cwnd_limited : 1;
+	u8 ecn_flags; /* TCP_ECN_ bits */
 } KERNEL_TYPE;
 
 struct ack_sample {

@@ -19,7 +19,7 @@ mod hybla;
 mod illinois;
 mod msack;
 mod mswift;
-mod native;
+pub mod native;
 mod pair;
 mod properties;
 mod reno;

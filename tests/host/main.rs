@@ -12,6 +12,7 @@ mod cli;
 mod cli_output;
 mod cli_signals;
 mod compile;
+mod dctcp;
 mod declaration_mistakes;
 mod explain;
 mod fleet;

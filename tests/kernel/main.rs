@@ -5,6 +5,7 @@ mod common;
 #[path = "../lab/mod.rs"]
 mod lab;
 
+mod author;
 mod bpftool;
 mod declared;
 mod features;

@@ -82,6 +82,11 @@ impl<C: CongestionControl> SimulatedKernel<C> {
         self.call("in_ack_event", |cc, tcp| cc.in_ack_event(tcp, flags));
     }
 
+    /// Data of the other end arrives in one packet or several, all marked or none.
+    pub fn data_arrives(&mut self, packets: u32, is_marked: bool) {
+        self.call("cwnd_event", |cc, tcp| cc.data_arrives(tcp, packets, is_marked.into()));
+    }
+
     /// Whether the window is falling to the threshold.
     pub fn is_reducing(&self) -> bool {
         [state::CWR, state::RECOVERY].contains(&self.tcp.ca_state)

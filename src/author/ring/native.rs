@@ -89,8 +89,9 @@ macro_rules! shim {
 }
 
 shim! {
-    fields: snd_una, snd_nxt, snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd, srtt_us, rttvar_us,
-        mss_cache, packets_out, sacked_out, lost_out, retrans_out, max_packets_out, delivered, lost, is_cwnd_limited, ca_state;
+    fields: rcv_nxt, snd_una, snd_nxt, snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd, srtt_us, rttvar_us,
+        mss_cache, packets_out, sacked_out, lost_out, retrans_out, max_packets_out, delivered, delivered_ce, lost,
+        is_cwnd_limited, ecn_flags, ack_pending, ca_state;
     samples: delivered, interval_us, rtt_us, losses, acked_sacked, prior_in_flight, is_app_limited;
     calls: new(u8) -> RawSocket, free(RawSocket), private(RawSocket) -> *const u8, set_clock(u64), init(RawSocket),
         release(RawSocket), in_ack_event(RawSocket, u32), pkts_acked(RawSocket, u32, i32, u32),
@@ -99,6 +100,7 @@ shim! {
         min_tso_segs(RawSocket) -> u32, undo_cwnd(RawSocket) -> u32, storage(RawSocket) -> *mut u8,
         get_pacing_rate(RawSocket) -> u64, get_pacing_status(RawSocket) -> u32, set_pacing_status(RawSocket, u32),
         get_mark(RawSocket) -> i32, set_mark(RawSocket, i32), get_priority(RawSocket) -> i32,
+        data_arrives(RawSocket, u32, u32), get_acks_sent(RawSocket) -> u32, get_echoed(RawSocket) -> u32,
         set_priority(RawSocket, i32), set_max_pacing_rate(RawSocket, u64);
 }
 
@@ -136,6 +138,8 @@ pub trait CongestionControl {
     fn min_tso_segs(&mut self, _: &mut Tcp) -> u32 {
         2
     }
+    /// Called when data of the other end arrives. `is_marked` is 0 or 1.
+    fn data_arrives(&mut self, _: &mut Tcp, _packets: u32, _is_marked: u32) {}
     /// Returns the window after a reduction that proved spurious, in packets.
     fn undo_cwnd(&mut self, tcp: &mut Tcp) -> u32;
     /// Sets the clock that the algorithm reads.
@@ -237,6 +241,10 @@ impl NativeSocket<'_> {
         /// SO_MAX_PACING_RATE, bytes per second.
         fn set_max_pacing_rate(rate: u64) = set_max_pacing_rate;
         fn set_pacing_status(status: u32) = set_pacing_status;
+        /// ACKs of data that arrived, sent by the algorithm or the kernel.
+        fn acks_sent() -> u32 = get_acks_sent;
+        /// Packets acknowledged by ACKs that echo a mark.
+        fn echoed_pkts() -> u32 = get_echoed;
     }
 
     /// Writes to the storage that a companion program shares with the algorithm.
@@ -280,7 +288,7 @@ macro_rules! callbacks {
 
 impl CongestionControl for NativeSocket<'_> {
     callbacks!(init(), release(), in_ack_event(flags), ssthresh() -> u32, set_state(new_state), cwnd_event(event));
-    callbacks!(min_tso_segs() -> u32, undo_cwnd() -> u32);
+    callbacks!(min_tso_segs() -> u32, undo_cwnd() -> u32, data_arrives(packets, is_marked));
 
     fn pkts_acked(&mut self, tcp: &mut Tcp, acked: u32, rtt_us: Option<u32>) {
         let rtt_us = rtt_us.map_or(-1, |rtt| rtt as i32);

@@ -36,6 +36,11 @@ pub enum Operation {
     Clamp {
         packets: u32,
     },
+    /// Data of the other end arrives.
+    Receive {
+        packets: u32,
+        is_marked: bool,
+    },
 }
 
 /// The beginning of a connection, in packets.
@@ -73,6 +78,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::ShrinkMtu),
         1 => (48..65_000u32).prop_map(|bytes| Operation::Mss { bytes }),
         1 => window().prop_map(|packets| Operation::Clamp { packets }),
+        2 => (1..20u32, any::<bool>()).prop_map(|(packets, is_marked)| Operation::Receive { packets, is_marked }),
     ]
 }
 
@@ -121,7 +127,7 @@ pub fn apply<C: CongestionControl>(kernel: &mut SimulatedKernel<C>, operation: O
         Operation::Finish => acknowledge(kernel, kernel.tcp.packets_out, None),
         Operation::Sack => acknowledge(kernel, 0, None),
         Operation::Lose => lose(kernel),
-        Operation::Mark => kernel.enter_cwr(),
+        Operation::Mark => mark(kernel),
         Operation::TimeOut => time_out(kernel),
         Operation::Undo if kernel.tcp.ca_state >= state::CWR => kernel.undo(),
         Operation::Undo => {}
@@ -130,6 +136,7 @@ pub fn apply<C: CongestionControl>(kernel: &mut SimulatedKernel<C>, operation: O
         Operation::ShrinkMtu => kernel.shrink_mtu(),
         Operation::Mss { bytes } => kernel.tcp.mss_cache = bytes,
         Operation::Clamp { packets } => kernel.tcp.snd_cwnd_clamp = packets,
+        Operation::Receive { packets, is_marked } => kernel.data_arrives(packets, is_marked),
     }
     fill(kernel);
 }
@@ -165,6 +172,13 @@ fn lose<C: CongestionControl>(kernel: &mut SimulatedKernel<C>) {
     if tcp.ca_state <= state::CWR {
         kernel.enter_recovery();
     }
+}
+
+/// The mark belongs to a packet delivered before.
+fn mark<C: CongestionControl>(kernel: &mut SimulatedKernel<C>) {
+    let tcp = &mut kernel.tcp;
+    tcp.delivered_ce = tcp.delivered_ce.saturating_add(1).min(tcp.delivered);
+    kernel.enter_cwr();
 }
 
 fn time_out<C: CongestionControl>(kernel: &mut SimulatedKernel<C>) {

@@ -127,6 +127,7 @@ impl<C: CongestionControl> SimulatedSender<C> {
         let is_duplicate = !self.receive(packet);
         self.kernel.ack_arrives(if is_marked { ACK_ECE } else { 0 });
         let mut acked = self.take_in(packet);
+        self.kernel.tcp.delivered_ce += if is_marked { acked.delivered } else { 0 };
         let is_sample = acked.delivered > 0;
         acked.rtt_us = is_sample.then_some(rtt_us as u32);
         if is_sample {
