@@ -22,6 +22,9 @@ const SKELETON_FOLDERS: [&str; 3] = ["trace", "policy", "path"];
 /// Headers of libbpf that the program carries for users who compile their own algorithms.
 const LIBBPF_HEADERS: [&str; 4] = ["bpf_helpers.h", "bpf_helper_defs.h", "bpf_tracing.h", "bpf_core_read.h"];
 
+/// The page that `tccc new` writes beside the template.
+const PAGE_FOR_AUTHORS: &str = "PORTING.md";
+
 /// Where `cargo xtask web` puts the page, and the page's files: path, content type, file.
 const PAGE_FOLDER: &str = "src/serve/web/bundle";
 const PAGE_FILES: [(&str, &str, &str); 4] = [
@@ -97,11 +100,12 @@ fn sources(bpf: &Path) -> Result<String> {
     slice_of(bpf, &["cc", "guest", "include"])
 }
 
-/// The slice of what else authors of algorithms need: the native build, the template, and headers of libbpf.
+/// The slice of what else authors of algorithms need: the native build, the template, a page, and headers of libbpf.
 fn for_authors(bpf: &Path) -> Result<String> {
     let mut slice = slice_of(bpf, &["host", "template"])?;
     let headers = PathBuf::from(env::var_os("DEP_BPF_INCLUDE").context("find libbpf's headers")?).join("bpf");
     slice.truncate(slice.len() - "]\n".len());
+    slice += &format!("    ({PAGE_FOR_AUTHORS:?}, include_str!({:?})),\n", bpf.join(PAGE_FOR_AUTHORS));
     for name in LIBBPF_HEADERS {
         slice += &format!("    ({:?}, include_str!({:?})),\n", format!("libbpf/bpf/{name}"), headers.join(name));
     }

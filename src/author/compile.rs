@@ -11,7 +11,7 @@ use crate::catalog::source::SOURCES;
 use crate::failure::Failure;
 
 /// Path and text of the files that authors need in addition to [`SOURCES`]: the C files of the host ring, the template,
-/// and libbpf's headers.
+/// its page, and libbpf's headers.
 pub static FOR_AUTHORS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/author.rs"));
 /// Includes the warnings of the BPF build, so both builds accept the same code.
 const NATIVE_FLAGS: &str = "-shared -fPIC -O1 -g -DTCCC_HOST -Wall -Wextra -Wno-unused-parameter -fno-builtin \

@@ -1,4 +1,4 @@
-//! Writes the folder of `tccc new`: a template of an algorithm, and everything clang needs to compile it.
+//! Writes the folder of `tccc new`: a template of an algorithm, a page, and everything clang needs to compile it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,6 +14,8 @@ use crate::failure::Failure;
 /// The algorithm's name in the template's files and file names.
 const PLACEHOLDER: &str = "mine";
 const FOLDER: &str = "template/";
+/// The page that leads from pseudo code to a file.
+pub const PAGE: &str = "PORTING.md";
 /// Prefixes of the headers of the policy, the tracer and companions. No algorithm includes them.
 const NOT_FOR_ALGORITHMS: [&str; 3] = ["policy_", "trace_", "sock_ops"];
 
@@ -55,8 +57,8 @@ fn fill(name: &str, folder: &Path) -> Result<PathBuf> {
     }
     let is_wanted = |file: &str| !NOT_FOR_ALGORITHMS.iter().any(|begin| file.starts_with(&format!("include/{begin}")));
     let headers = SOURCES.iter().filter(|(file, _)| file.starts_with("include/") && is_wanted(file));
-    let libbpf = FOR_AUTHORS.iter().filter(|(file, _)| file.starts_with("libbpf/"));
-    for (file, text) in headers.chain(libbpf) {
+    let others = FOR_AUTHORS.iter().filter(|(file, _)| file.starts_with("libbpf/") || *file == PAGE);
+    for (file, text) in headers.chain(others) {
         put(folder, file, text)?;
     }
     Ok(folder.join(format!("{name}.bpf.c")))

@@ -88,8 +88,11 @@ fn template_runs_in_virtual_time_beside_reno() {
 fn template_is_written_into_an_empty_folder() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("empty")).unwrap();
-    check(0, tccc().args(["new", "mine", "empty"]).current_dir(folder.path()));
+    check(0, tccc().args(["new", "mine", "empty"]).current_dir(folder.path()))
+        .stdout_has("port a paper empty/PORTING.md, from pseudo code to a file");
     assert!(folder.path().join("empty/mine.bpf.c").is_file());
+    let page = fs::read_to_string(folder.path().join("empty/PORTING.md")).unwrap();
+    assert_eq!(page, fs::read_to_string(in_tree("bpf/PORTING.md")).unwrap());
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod mistakes;
 mod phase;
 mod plans;
 mod policy_mistakes;
+mod porting;
 mod prove;
 mod recording;
 mod refusals;

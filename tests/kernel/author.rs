@@ -6,6 +6,7 @@ use tccc::author::compile::BuildFolder;
 use tccc::loader::Request;
 
 use super::*;
+use crate::lab::porting::{Fate, PortingPage};
 use crate::transfer::lab::{LIMIT, WirePath, carry};
 
 const NAME: &str = "kau_dctcp";
@@ -39,4 +40,17 @@ fn user_dctcp_of_rfc_8257_loads_and_echoes_each_mark() {
     path.close(connection);
     drop(path);
     registered.unregister().unwrap();
+}
+
+#[test]
+fn snippets_of_the_porting_page_get_its_message_from_this_verifier() {
+    needs!(root, struct_ops, clang);
+    let page = PortingPage::read();
+    for snippet in page.of(Fate::RefusedByVerifier) {
+        snippet.expect_in(&page.check(snippet, "verifier"));
+    }
+    for snippet in page.of(Fate::Accepted) {
+        let said = page.check(snippet, "verifier");
+        assert!(said.contains("0 failed, 0 skipped"), "{}{said}", snippet.text);
+    }
 }

@@ -6,6 +6,7 @@ pub mod keeper;
 pub mod link;
 pub mod pair;
 pub mod policy;
+pub mod porting;
 pub mod pty;
 pub mod record;
 pub mod results;

@@ -12,7 +12,8 @@ use crate::cli::output::results;
 /// Write a template for an algorithm of your own
 ///
 /// The folder gets the C file with comments, a Makefile, a scenario, and every header that an algorithm may include. `make`
-/// in it writes ID.bpf.o; it needs clang, but not Rust. Delete the folder to undo it.
+/// in it writes ID.bpf.o; it needs clang, but not Rust. PORTING.md leads from a paper's pseudo code to such a file. Delete
+/// the folder to undo it.
 ///
 /// Example: `tccc new mine`, then `cd mine && make && tccc check mine.bpf.c`
 #[derive(Debug, clap::Args)]
@@ -38,6 +39,7 @@ impl Args {
         let (id, folder, file) = (&self.id, folder.display(), file.display());
         let mut out = results();
         writeln!(out, "\"{id}\" written: edit {file}")?;
+        writeln!(out, "  port a paper {folder}/{}, from pseudo code to a file", template::PAGE)?;
         writeln!(out, "  compile it   make -C {folder}")?;
         writeln!(out, "  check it     tccc check {file}")?;
         writeln!(out, "  run it       tccc run {folder}/{id}.toml --engine virtual")?;

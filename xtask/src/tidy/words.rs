@@ -4,7 +4,9 @@ use super::Fault;
 use super::tree::{SourceFile, Tree};
 use crate::process;
 
-/// Most words of a sentence in a README.
+/// Names of the documents whose sentences are short.
+const FOR_READERS: [&str; 2] = ["README.md", "PORTING.md"];
+/// Most words of a sentence in such a document.
 const SENTENCE: usize = 25;
 /// Most words of the top README, with code and tables.
 const README: usize = 1400;
@@ -18,9 +20,9 @@ const ABBREVIATIONS: [&str; 3] = ["al.", "e.g.", "i.e."];
 /// Lines `PHRASE: REPLACEMENT` with phrases to avoid.
 const PHRASES: &str = include_str!("phrases.txt");
 
-/// Sentences of a README are short. Code, tables, generated parts and references do not count.
+/// Sentences of a document for readers are short. Code, tables, generated parts and references do not count.
 pub fn sentences_are_short(file: &SourceFile) -> Vec<Fault> {
-    if file.path.rsplit('/').next() != Some("README.md") {
+    if !file.path.rsplit('/').next().is_some_and(|name| FOR_READERS.contains(&name)) {
         return Vec::new();
     }
     let long = sentences(&file.text).into_iter().filter(|(_, words)| *words > SENTENCE);
