@@ -79,7 +79,11 @@ fn every_kind_of_flow_has_its_request() {
     assert_eq!(told, expected);
     let ports: Vec<(u32, u32)> = requests.iter().map(|one| (one.from_port, one.to_port)).collect();
     assert_eq!(ports, [(20001, 5201), (20004, 5202), (20005, 5203)], "a transfer has a port of its own");
-    assert_eq!((requests[0].settle_ns, requests[2].settle_ns), (0, 340_600_000), "300 ms, the round trip, and the host delay");
+    assert_eq!(
+        (requests[0].settle_ns, requests[2].settle_ns),
+        (0, 340_600_000),
+        "300 ms, the round trip, and the host delay"
+    );
     assert_eq!(requests[2].algorithm, [0; ALGORITHM_NAME]);
 }
 

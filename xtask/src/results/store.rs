@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
+use super::summary;
 use crate::process;
 
 const SCHEMA: u64 = 1;
