@@ -13,7 +13,7 @@ use crate::{XtaskCli, process};
 mod table;
 
 /// Documents whose commands and scenarios are checked.
-const DOCUMENTS: [&str; 3] = ["README.md", "scenarios/README.md", "src/README.md"];
+const DOCUMENTS: [&str; 4] = ["README.md", "scenarios/README.md", "scenarios/known/README.md", "src/README.md"];
 
 #[derive(Debug, Args)]
 pub struct Arguments {
