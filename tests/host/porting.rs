@@ -29,7 +29,7 @@ fn snippets_that_check_refuses_give_the_pages_message() {
 fn other_snippets_of_the_page_compile_for_bpf_and_natively() {
     needs!(clang);
     let page = PortingPage::read();
-    let accepted = page.of(Fate::Accepted).chain(page.of(Fate::RefusedByVerifier));
+    let accepted = page.of(Fate::Accepted).chain(page.of(Fate::RefusedByVerifier)).chain(page.of(Fate::RefusedSlowly));
     // An external variable is looked up at load, which the native build does not do.
     for snippet in accepted.filter(|snippet| !snippet.text.contains("extern")) {
         page.compile(snippet).unwrap_or_else(|why| panic!("{}: {why}", snippet.text));

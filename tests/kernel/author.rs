@@ -54,3 +54,11 @@ fn snippets_of_the_porting_page_get_its_message_from_this_verifier() {
         assert!(said.contains("0 failed, 0 skipped"), "{}{said}", snippet.text);
     }
 }
+
+#[test]
+#[ignore = "the verifier takes a minute: cargo test --test kernel that_takes_long -- --ignored"]
+fn snippet_that_takes_long_gets_its_message_from_this_verifier() {
+    needs!(root, struct_ops, clang);
+    let page = PortingPage::read();
+    page.of(Fate::RefusedSlowly).for_each(|snippet| snippet.expect_in(&page.check(snippet, "verifier")));
+}

@@ -39,6 +39,8 @@ ALGORITHM(mine, "A snippet", "bpf/PORTING.md") = {
 pub enum Fate {
     RefusedByClang,
     RefusedByVerifier,
+    /// As before, after a minute.
+    RefusedSlowly,
     /// Refused by a property of `tccc check`.
     RefusedByCheck,
     Accepted,
@@ -89,6 +91,7 @@ impl PortingPage {
                 }
                 "c refused by clang" => Fate::RefusedByClang,
                 "c refused by verifier" => Fate::RefusedByVerifier,
+                "c refused by verifier, slowly" => Fate::RefusedSlowly,
                 "c refused by check" => Fate::RefusedByCheck,
                 "c accepted" => Fate::Accepted,
                 "c example" => Fate::Example,
