@@ -12,13 +12,13 @@ pub fn compile(folder: &Path, body: &str, member: &str, value: &str) -> PathBuf 
 }
 
 #[track_caller]
-fn refused_object(body: &str, expected: &str) {
+fn refused_object(body: &str, expected: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let object = compile(folder.path(), body, "", "");
     let output = check(1, tccc().arg("load").arg(&object).current_dir(folder.path()));
-    output.stderr_has(expected);
+    expected.iter().for_each(|words| drop(output.stderr_has(words)));
     let log = fs::read_to_string(folder.path().join("ldk_small.verifier.log")).unwrap();
-    output.stderr_has("hint: full log in ./ldk_small.verifier.log");
+    output.stderr_has("full log in ./ldk_small.verifier.log");
     assert!(log.contains("libbpf:"), "{log}");
     fs::remove_file(folder.path().join("ldk_small.verifier.log")).unwrap();
     check(1, tccc().args(["load", "--dry-run"]).arg(&object).current_dir(folder.path()));
@@ -58,21 +58,16 @@ fn callback_with_other_parameters_is_refused() {
 #[test]
 fn verdicts_of_the_verifier_become_one_sentence() {
     let _sandbox = enter!(Sandbox; root, struct_ops, bpffs, clang);
-    let refused = "cannot load \"ldk_small\": the verifier refused small_cong_avoid:";
+    let refused = "cannot load \"ldk_small\": the verifier refused small_cong_avoid";
     for (body, why) in [
-        ("*(volatile u32 *)(unsigned long)ctx[1] = 1;", format!("{refused} it uses a number as a pointer")),
-        ("*(volatile u32 *)ctx[0] = 1;", format!("{refused} it writes a field of")),
-        (
-            "volatile u32 i = 0; for (;;) i++;",
-            format!("{refused} it has a loop without a bound that the verifier can see"),
-        ),
-        (
-            "tcp_no_such_function();",
-            "it calls the kernel function tcp_no_such_function, which this kernel lacks".to_owned(),
-        ),
+        ("*(volatile u32 *)(unsigned long)ctx[1] = 1;", ": it uses a number as a pointer"),
+        ("*(volatile u32 *)ctx[0] = 1;", ": it writes a field of"),
+        ("volatile u32 i = 0; for (;;) i++;", ": it has a loop without a bound that the verifier can see"),
     ] {
-        refused_object(body, &why);
+        refused_object(body, &[refused, why]);
     }
+    let why = "it calls the kernel function tcp_no_such_function, which this kernel lacks";
+    refused_object("tcp_no_such_function();", &[why]);
 }
 
 #[test]
