@@ -310,7 +310,7 @@ pub struct LinkRecord {
     pub name: String,
     /// What emulated it: `netem`, `tunlink`, `virtual` or another link driver.
     pub driver: String,
-    /// Longest random delay of a packet in the node that sends it, in each direction, microseconds; `None` if the
+    /// Longest random delay of a packet in the node that sends it, microseconds, in each direction. `None` if the
     /// driver adds none, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_delay_us: Option<[f64; 2]>,
