@@ -63,14 +63,14 @@ def add_links(net, layout):
 
 
 def add_routes(net, layout):
-    """Gives every host its own address, and one route to every other host."""
+    """Gives every host its own address, and its routes to the other hosts."""
     for node in layout["nodes"]:
         host = net[node["name"]]
         run(host, "ifconfig lo up")
         run(host, f'ip address add {node["address"]}/32 dev lo')
         for route in node["routes"]:
             quickack = " quickack 1" if route["quickack"] else ""
-            run(host, f'ip route add {route["to"]} via {route["gateway"]}{quickack}')
+            run(host, f'ip route add {route["to"]}/{route["prefix"]} via {route["gateway"]}{quickack}')
 
 
 def end_without_mininet():

@@ -190,12 +190,11 @@ impl CalibratedPath<'_> {
         Ok(measured)
     }
 
-    /// The links as the driver builds them.
+    /// The links before the run begins, when hosts add no delay.
     fn links(&self) -> Vec<LinkSpec> {
         let mut links = self.cell.links.clone();
-        for (spec, _) in links.iter_mut().zip(&self.topology.links).filter(|(_, link)| !link.delays_hosts()) {
-            spec.directions.iter_mut().for_each(|direction| direction.host_delay = Duration::ZERO);
-        }
+        let directions = links.iter_mut().flat_map(|link| &mut link.directions);
+        directions.for_each(|direction| direction.host_delay = Duration::ZERO);
         links
     }
 

@@ -176,7 +176,7 @@ impl PacketPath {
         }
         let bytes = packet_len(frame.len);
         let (ack, is_low) = self.traits(packet(pool, &frame));
-        let arrival = self.shaper.arrival(frame.arrival);
+        let arrival = if self.shaper.has_begun { self.shaper.arrival(frame.arrival) } else { frame.arrival };
         self.sample(arrival);
         let verdict = self.shaper.admit_as(arrival, bytes, Traits { is_low, is_ack: ack.is_some() });
         let PacketVerdict::Due(due) = verdict else {

@@ -64,6 +64,8 @@ pub struct Shaper {
     losses: Losses,
     serialiser: Serialiser,
     host_delay: u64,
+    /// Whether the run has begun. Calibration measures the path without the delay of hosts.
+    pub has_begun: bool,
     host_draws: Pcg64,
     last_arrival: u64,
     delay: Steps<u64>,
@@ -130,6 +132,7 @@ impl Shaper {
             losses: Losses::new(&direction.loss, direction.seed),
             serialiser: Serialiser::new(Steps::fixed(None)),
             host_delay: nanos(direction.host_delay),
+            has_begun: false,
             host_draws: RandomStream::Host.generator(direction.seed),
             last_arrival: 0,
             delay: Steps::fixed(0),
@@ -157,6 +160,7 @@ impl Shaper {
     /// Restarts the random numbers: the next packet is the seed's first. Timed changes are off until [`Shaper::start`].
     pub fn reseed(&mut self, seed: u64) {
         self.follow(u64::MAX);
+        self.has_begun = false;
         self.losses = Losses::new(&self.direction.loss, seed);
         self.host_draws = RandomStream::Host.generator(seed);
         self.jitter_draws = RandomStream::Jitter.generator(seed);
@@ -192,6 +196,7 @@ impl Shaper {
 
     /// Starts timed changes: the rate trace and the changes count from this moment.
     pub fn start(&mut self, begin: u64) {
+        self.has_begun = true;
         self.samples.list.clear();
         self.samples.next = begin;
         self.follow(begin);
