@@ -32,15 +32,16 @@ pub use judge::bound::Bound;
 pub use judge::cell::{Expectation, Measurement, Ratio, ReportCell, Rerun, Verdict};
 pub use judge::finding::{About, Finding};
 pub use judge::fleet::{Fleet, FleetNode, Shift};
-pub use judge::flows::{FlowNumbers, ReportFlow};
+pub use judge::flows::ReportFlow;
 pub use judge::interval::{self, IntervalKind};
-pub use judge::links::{LinkNumbers, ReportLink};
+pub use judge::links::ReportLink;
+pub use judge::numbers::RunNumbers;
 pub use judge::per_run::RunTable;
 pub use judge::report::{REPORT_SCHEMA, Report, ReportHost};
 pub use judge::selection::{Criterion, ParameterCandidate, ParameterSelection};
 pub use judge::windows::{PlotLine, WindowPlot};
 
-use judge::cell::point_name;
+use judge::cell::{each_once, point_name};
 use judge::{per_run, rerun};
 use read::directory::ResultDir;
 use read::join;
@@ -74,7 +75,7 @@ pub struct Loaded {
 ///
 /// Errors: no result directory, or no finished run in it; an unknown metric; events that cannot be read.
 pub fn load(directory: &Path) -> Result<Report> {
-    judge::report::of(&ResultDir::open(directory)?)
+    judge::report::of(&ResultDir::open(directory)?, true)
 }
 
 /// Reads result directories at or below the paths, and computes their reports.
@@ -84,20 +85,22 @@ pub fn load(directory: &Path) -> Result<Report> {
 /// Errors: as [`load`], but directories without a finished run are an error only if no directory has one; parts of one
 /// experiment that were made with different kernels, tools or objects, unless `may_mix`.
 pub fn load_all(paths: &[PathBuf], may_mix: bool) -> Result<Loaded> {
-    load_drawn(paths, may_mix, &[])
+    load_drawn(paths, may_mix, &[], true)
 }
 
 /// [`load_all`] with figures of these series, if there are any, instead of those of the scenarios. A chart shows all
-/// flows of a run.
+/// flows of a run. The queues of all links are read only `with_links`.
 ///
 /// Errors: as [`load_all`].
-pub fn load_drawn(paths: &[PathBuf], may_mix: bool, series: &[&'static Series]) -> Result<Loaded> {
+pub fn load_drawn(paths: &[PathBuf], may_mix: bool, series: &[&'static Series], with_links: bool) -> Result<Loaded> {
     let (mut directories, left_out) = join::read_all(paths, may_mix)?;
     for directory in directories.iter_mut().filter(|_| !series.is_empty()) {
-        let figures = series.iter().copied().map(FigureSpec::of_flows).collect();
+        let figures = each_once(series.iter().map(|series| series.name)).into_iter();
+        let figures = figures.filter_map(Series::find).map(FigureSpec::of_flows).collect();
         directory.scenario = Arc::new(Scenario { figures, ..(*directory.scenario).clone() });
     }
-    let mut reports = directories.iter().map(judge::report::of).collect::<Result<Vec<Report>>>()?;
+    let of = |directory| judge::report::of(directory, with_links);
+    let mut reports = directories.iter().map(of).collect::<Result<Vec<Report>>>()?;
     rerun::take_in_reruns(&mut reports);
     Ok(Loaded { reports, left_out })
 }
@@ -162,7 +165,7 @@ pub fn figure_files(reports: &[Report]) -> Vec<FigureFile> {
         let scenario = if is_shared { format!("{}-{}", report.scenario, index + 1) } else { report.scenario.clone() };
         let figures = figures::figures(report).into_iter().enumerate();
         let file = |(number, figure): (usize, figures::figure::Figure)| FigureFile {
-            name: write::paper::file_name(&scenario, number + 1, &figure),
+            name: write::paper::file_name(&scenario, number + 1, &figure.title),
             svg: write::paper::svg(&figure),
             pdf: write::paper::pdf(&figure),
         };

@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::model::run::Engine;
 use crate::written::{Mistake, Mistakes};
 
+pub use self::bottleneck::Ways;
 pub use self::buffers::{BufferShortage, buffer_shortages};
 pub(crate) use self::document::link::read_link;
 pub use self::document::ns2::Ns2Spec;

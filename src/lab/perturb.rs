@@ -9,7 +9,8 @@ use crate::units::{BitsPerSec, QueueSize, Share};
 type Change = fn(&mut LinkSpec, f64);
 
 /// Each change, and the words for it after the share.
-const CHANGES: [(&str, Change); 3] = [("more rate", faster), ("more delay", longer), ("more queue", deeper)];
+const CHANGES: [(&str, Change); 3] =
+    [("more rate", faster), ("more delay", longer), ("more queue, 1 packet at least", deeper)];
 
 /// The cell with its rates, its delays, or its queues raised by a share. A path that would leave the allowed range, or that
 /// has no such quantity, is left out.
@@ -67,7 +68,7 @@ mod tests {
     fn each_path_differs_in_one_quantity_of_all_links() {
         let cells = of("rate=\"20mbit\"\ndelay=\"10ms\"\nqueue=\"30pkts\"\nchange=[{at=\"1ms\",rate=\"10mbit\"}]");
         let told: Vec<&str> = cells.iter().map(|cell| cell.at[PERTURBED].as_str()).collect();
-        assert_eq!(told, ["1% more rate", "1% more delay", "1% more queue"]);
+        assert_eq!(told, ["1% more rate", "1% more delay", "1% more queue, 1 packet at least"]);
         let [faster, longer, deeper] = [0, 1, 2].map(|index| &cells[index].links[0].directions[0]);
         assert_eq!((faster.rate, faster.changes[0].rate), (Some(BitsPerSec(20_200_000)), Some(BitsPerSec(10_100_000))));
         assert_eq!((longer.delay, longer.rate), (Duration::from_micros(10_100), Some(BitsPerSec(20_000_000))));
@@ -78,7 +79,7 @@ mod tests {
     fn quantity_that_a_path_lacks_is_not_perturbed() {
         let told = |rest: &str| of(rest).iter().map(|cell| cell.at[PERTURBED].clone()).collect::<Vec<_>>();
         assert_eq!(told("delay=\"10ms\""), ["1% more delay"]);
-        assert_eq!(told("rate=\"1mbit\""), ["1% more rate", "1% more queue"]);
+        assert_eq!(told("rate=\"1mbit\""), ["1% more rate", "1% more queue, 1 packet at least"]);
         assert_eq!(told("delay=\"10s\""), Vec::<String>::new(), "the longest delay");
     }
 }

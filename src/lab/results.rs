@@ -22,7 +22,7 @@ use crate::bounded;
 use crate::failure::Failure;
 use crate::lab::event_line::{EventLine, StateLayouts};
 use crate::lab::plan::{Plan, PlannedRun};
-use crate::model::queue::QueueSample;
+use crate::model::queue::{self, QueueSample};
 use crate::model::run::{BlockPlan, HostRecord, QUEUES, RunRecord, RunStatus, UNFINISHED};
 use crate::scenario::ScenarioFile;
 use crate::trace::event::Event;
@@ -216,7 +216,7 @@ impl RunFolder {
     ///
     /// Errors: the directory cannot be written.
     pub fn write_queues(&self, samples: &[QueueSample]) -> Result<()> {
-        if samples.is_empty() { Ok(()) } else { write_lines(&self.path.join(QUEUES), samples) }
+        if samples.is_empty() { Ok(()) } else { write_lines(&self.path.join(QUEUES), queue::without_idle(samples)) }
     }
 
     /// Writes the record and the events with their decoded private states, and renames the folder to the record's id.

@@ -12,6 +12,7 @@ pub mod interval;
 pub mod links;
 mod notices;
 pub mod number;
+pub mod numbers;
 pub mod per_run;
 pub mod perturbed;
 pub mod report;

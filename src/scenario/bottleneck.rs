@@ -7,24 +7,36 @@ use crate::model::run::FlowRecord;
 use crate::path::route::{Hop, shortest_path};
 use crate::scenario::spec::{Cell, FlowSpec};
 
+/// The path of each flow of a cell, in the cell's order.
+pub type Ways = Vec<Vec<Hop>>;
+
 impl Cell {
+    /// The paths of the flows; empty for one whose nodes are not joined.
+    pub fn ways(&self) -> Ways {
+        let way = |flow: &FlowSpec| shortest_path(&self.links, &flow.from, &flow.to).unwrap_or_default();
+        self.flows.iter().map(way).collect()
+    }
+
     /// The link direction with the lowest mean rate on the path of these flows, and every flow that crosses it.
     ///
-    /// Among equal rates, the first on the path counts. `part` is the counted part of the run; `None` is the whole run.
+    /// Among equal rates, the first on the path counts. `ways` are [`Cell::ways`]. `part` is the counted part of the run;
+    /// `None` is the whole run.
     ///
     /// None: no flow has one of these names; the flows have different bottlenecks; a path has no rate; the rate varies
     /// and the records do not say when the flows began.
     pub fn bottleneck(
         &self,
+        ways: &[Vec<Hop>],
         flows: &[&str],
         records: &[FlowRecord],
         part: Option<[Duration; 2]>,
     ) -> Option<Bottleneck> {
+        let ways = || self.flows.iter().zip(ways);
         let span = part.or_else(|| self.span(records));
         let counted = span.unwrap_or([Duration::ZERO, self.duration]);
-        let mut narrowest = self.flows.iter().filter(|flow| flows.contains(&flow.name.as_str())).map(|flow| {
+        let mut narrowest = ways().filter(|(flow, _)| flows.contains(&flow.name.as_str())).map(|(_, way)| {
             let rate = |hop: &Hop| hop.direction(&self.links).mean_rate(counted);
-            let rated = self.way(flow).into_iter().filter_map(|hop| Some((rate(&hop)?, hop)));
+            let rated = way.iter().filter_map(|hop| Some((rate(hop)?, *hop)));
             rated.min_by(|(one, _), (other, _)| one.total_cmp(other))
         });
         let first = narrowest.next()?;
@@ -32,11 +44,11 @@ impl Cell {
         if span.is_none() && hop.direction(&self.links).varies() {
             return None;
         }
-        let crossing = self.flows.iter().filter(|flow| self.way(flow).contains(&hop));
+        let crossing = ways().filter(|(_, way)| way.contains(&hop));
         Some(Bottleneck {
             bits: rate * (counted[1] - counted[0]).as_secs_f64(),
             packet_bytes: self.mtu,
-            flows: crossing.map(|flow| flow.name.clone()).collect(),
+            flows: crossing.map(|(flow, _)| flow.name.clone()).collect(),
             hop: [hop.link, hop.side],
             ends: [1 - hop.side, hop.side].map(|side| self.links[hop.link].ends[1 - side].clone()),
         })
@@ -54,10 +66,6 @@ impl Cell {
         };
         let lags = records.iter().map(lag).collect::<Option<Vec<Duration>>>()?;
         Some([*lags.iter().min()?, *lags.iter().max()? + self.duration])
-    }
-
-    fn way(&self, flow: &FlowSpec) -> Vec<Hop> {
-        shortest_path(&self.links, &flow.from, &flow.to).unwrap_or_default()
     }
 }
 
@@ -77,14 +85,14 @@ mod tests {
         let flows = [("long", ["a", "c"]), ("short", ["b", "c"]), ("back", ["c", "b"]), ("free", ["c", "d"])];
         let flows = flows.map(|(name, ends)| flow(name, ends, RENO));
         let cell = cell(&(path.concat() + &flows.concat()));
-        let narrow = cell.bottleneck(&["long"], &[], None).unwrap();
+        let narrow = cell.bottleneck(&cell.ways(), &["long"], &[], None).unwrap();
         assert_eq!((narrow.bits, narrow.packet_bytes), (20e6, 1500));
         assert_eq!(narrow.flows, ["long", "short"]);
-        assert_eq!(cell.bottleneck(&["long", "short"], &[], None), Some(narrow));
-        assert_eq!(cell.bottleneck(&["back"], &[], None).unwrap().bits, 1e6);
-        assert_eq!(cell.bottleneck(&["long", "back"], &[], None), None, "limited at different places");
-        assert_eq!(cell.bottleneck(&["free"], &[], None), None);
-        assert_eq!(cell.bottleneck(&[], &[], None), None);
+        assert_eq!(cell.bottleneck(&cell.ways(), &["long", "short"], &[], None), Some(narrow));
+        assert_eq!(cell.bottleneck(&cell.ways(), &["back"], &[], None).unwrap().bits, 1e6);
+        assert_eq!(cell.bottleneck(&cell.ways(), &["long", "back"], &[], None), None, "limited at different places");
+        assert_eq!(cell.bottleneck(&cell.ways(), &["free"], &[], None), None);
+        assert_eq!(cell.bottleneck(&cell.ways(), &[], &[], None), None);
     }
 
     /// Reports had utilisations above 1, because flow and link were compared over different times.
@@ -95,7 +103,8 @@ mod tests {
         let flows = flows.map(|(name, rest)| flow(name, ["a", "b"], rest)).concat();
         let cell = scenario(2, &(link + &flows)).cells.remove(0);
         let record = |name: &str, begin_s| FlowRecord { begin_s, ..Sampled::named(name, 1).record };
-        let bits = |records: &[FlowRecord]| cell.bottleneck(&["f"], records, None).map(|narrow| narrow.bits);
+        let bits =
+            |records: &[FlowRecord]| cell.bottleneck(&cell.ways(), &["f"], records, None).map(|narrow| narrow.bits);
         assert_eq!(bits(&[record("f", Some(0.5))]), Some(0.5 * 2e6 + 1.5 * 10e6));
         // The second flow's first packet took 250 ms: what it delivers until 2.25 s counts.
         assert_eq!(bits(&[record("f", Some(0.0)), record("g", Some(1.25))]), Some(2e6 + 1.25 * 10e6));

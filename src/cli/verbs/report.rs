@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Draw this quantity of all flows of a run over time, instead of the scenario's figures (repeatable)
-    #[arg(long, value_name = "SERIES", value_parser = series)]
+    #[arg(long, value_name = "SERIES", value_parser = series, conflicts_with = "per_run")]
     figure: Vec<&'static Series>,
     /// Write every metric of every run and of each of its flows, one per row, as csv or parquet; parquet implies it
     #[arg(long, conflicts_with = "check")]
@@ -77,6 +77,7 @@ impl Args {
     /// or missing.
     pub fn run(&self) -> Result<()> {
         let format = self.format()?;
+        self.check_options(format)?;
         if self.are_all("incidents", incident::is_incident)? {
             return self.put(incident::render(&self.directories, format)?.as_bytes(), format);
         }
@@ -86,7 +87,8 @@ impl Args {
         if self.per_run || format == ReportFormat::Parquet {
             return self.put_runs(format);
         }
-        let Loaded { reports, left_out } = report::load_drawn(&self.directories, self.mixed, &self.figure)?;
+        let with_links = matches!(format, ReportFormat::Html | ReportFormat::Json);
+        let Loaded { reports, left_out } = report::load_drawn(&self.directories, self.mixed, &self.figure, with_links)?;
         warn_of(&left_out);
         self.put(report::render_all(&reports, format)?.as_bytes(), format)?;
         self.put_figures(&reports)?;
@@ -95,6 +97,20 @@ impl Args {
         }
         let outside = report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| self.check);
         outside.map_or(Ok(()), |outside| Err(outside.into()))
+    }
+
+    /// Refuses options that would do nothing beside this format.
+    fn check_options(&self, format: ReportFormat) -> Result<()> {
+        let has_figures = matches!(format, ReportFormat::Text | ReportFormat::Html);
+        let idle = if format == ReportFormat::Parquet && self.figures.is_some() {
+            "figures"
+        } else if !self.figure.is_empty() && !has_figures && self.figures.is_none() {
+            "figure"
+        } else {
+            return Ok(());
+        };
+        let refusal = Failure::usage(format!("`--{idle}` does nothing beside `-o {format}`, which has no figures"));
+        Err(refusal.hint("write the figures by a command of their own, with `-o html` or `--figures DIR`").into())
     }
 
     /// Writes the values of every run.
@@ -125,7 +141,7 @@ impl Args {
         for FigureFile { name, svg, pdf } in &files {
             for (extension, content) in [("svg", svg.as_bytes()), ("pdf", pdf)] {
                 let file = directory.join(format!("{name}.{extension}"));
-                fs::write(&file, content).map_err(|error| unwritable(&file, error))?;
+                write(&file, content)?;
             }
         }
         let figures = count(files.len(), "figure");
@@ -137,12 +153,12 @@ impl Args {
     ///
     /// Errors: only some are; or all are, but with an option that this kind does not have.
     fn are_all(&self, kind: &str, is: fn(&Path) -> bool) -> Result<bool> {
-        let is_plain = !self.check && !self.per_run && self.figures.is_none();
+        let is_plain = !self.check && !self.per_run && self.figures.is_none() && self.figure.is_empty();
         match self.directories.iter().filter(|path| is(path)).count() {
             0 => Ok(false),
             count if count == self.directories.len() && is_plain => Ok(true),
             _ => {
-                let beside = "anything else, `--check`, `--figures` or `--per-run`";
+                let beside = "anything else, `--check`, `--figure`, `--figures` or `--per-run`";
                 let refusal = Failure::usage(format!("cannot report {kind} together with {beside}"));
                 Err(refusal.hint("report them one after the other").into())
             }
@@ -151,12 +167,7 @@ impl Args {
 
     fn put(&self, content: &[u8], format: ReportFormat) -> Result<()> {
         let Some(file) = &self.out else { return Ok(results().write_all(content)?) };
-        fs::write(file, content).map_err(|error| {
-            if file.is_file() && error.kind() == ErrorKind::StorageFull {
-                let _ = fs::remove_file(file); // a part of a report would look whole
-            }
-            unwritable(file, error)
-        })?;
+        write(file, content)?;
         note(&format!("report written to {} ({format})", file.display()));
         Ok(())
     }
@@ -184,6 +195,19 @@ fn series(name: &str) -> Result<&'static Series, String> {
     Series::find(name).ok_or_else(|| format!("expected one of {}", known().collect::<Vec<_>>().join(", ")))
 }
 
+fn write(file: &Path, content: &[u8]) -> Result<()> {
+    fs::write(file, content).map_err(|error| {
+        if file.is_file() && is_full(&error) {
+            let _ = fs::remove_file(file); // a part of a report would look whole
+        }
+        unwritable(file, error)
+    })
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
 fn warn_of(left_out: &[PathBuf]) {
     for path in left_out {
         warn(&format!("\"{}\" has no finished run and is left out of the report", path.display()), None);
@@ -203,13 +227,13 @@ fn unwritable(file: &Path, error: io::Error) -> anyhow::Error {
         ErrorKind::NotADirectory => ("a part of the path is not a directory".to_owned(), Failure::usage),
         ErrorKind::AlreadyExists => ("it is a file".to_owned(), Failure::usage),
         ErrorKind::IsADirectory => ("it is a directory".to_owned(), Failure::usage),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ("its disk is full".to_owned(), Failure::unmet),
+        _ if is_full(&error) => ("its disk is full".to_owned(), Failure::unmet),
         _ => (reason(&error), Failure::failed),
     };
     let what = format!("cannot write the report \"{}\": {why}", file.display());
-    let hint = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room, or name a file on another disk",
-        _ => "name a file in a directory that exists and can be written",
+    let hint = match is_full(&error) {
+        true => "make room, or name a file on another disk",
+        false => "name a file in a directory that exists and can be written",
     };
     refuse(what).hint(hint).into()
 }

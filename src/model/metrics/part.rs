@@ -10,13 +10,14 @@ use crate::model::run::{FlowRecord, RunRecord};
 /// events nothing joins.
 pub fn cut(record: &RunRecord, over_time: &[Flow], span: [f64; 2]) -> (RunRecord, Vec<Flow>) {
     let begin = over_time.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
+    let begin_s = begin_s(record);
     let mut flows = Vec::new();
     let mut cut_flow = |flow: &FlowRecord| {
         if flow.datagrams {
-            return cut_datagrams(flow, span);
+            return cut_datagrams(flow, begin_s, span);
         }
         let events = over_time.iter().find(|events| flow.socket == Some(events.socket))?;
-        let (record, events) = cut_connection(flow, (events, begin), span)?;
+        let (record, events) = cut_connection(flow, (events, begin, begin_s), span)?;
         flows.push(events);
         Some(record)
     };
@@ -30,8 +31,15 @@ fn common([from, to]: [f64; 2], [begin, end]: [f64; 2]) -> Option<[f64; 2]> {
     (common[0] < common[1]).then_some(common)
 }
 
-fn cut_datagrams(flow: &FlowRecord, span: [f64; 2]) -> Option<FlowRecord> {
-    let begin = flow.begin_s.unwrap_or(0.0);
+/// When the first traced flow began, seconds after the links started. Parts count from there, records from the links.
+pub fn begin_s(record: &RunRecord) -> f64 {
+    let traced = record.flows.iter().filter(|flow| flow.socket.is_some());
+    let first = traced.filter_map(|flow| flow.begin_s).fold(f64::INFINITY, f64::min);
+    if first.is_finite() { first } else { 0.0 }
+}
+
+fn cut_datagrams(flow: &FlowRecord, run_begin_s: f64, span: [f64; 2]) -> Option<FlowRecord> {
+    let begin = flow.begin_s.unwrap_or(run_begin_s) - run_begin_s;
     let [from, to] = common(span, [begin, begin + flow.active_s])?;
     let part = (to - from) / flow.active_s;
     let of = |count: u64| (count as f64 * part).round() as u64;
@@ -45,17 +53,21 @@ fn cut_datagrams(flow: &FlowRecord, span: [f64; 2]) -> Option<FlowRecord> {
     })
 }
 
-/// `begin` is the first event of the run's flows, on the clock of the events.
-fn cut_connection(flow: &FlowRecord, (events, begin): (&Flow, f64), span: [f64; 2]) -> Option<(FlowRecord, Flow)> {
+/// `begin` is the first event of the run's flows, on the clock of the events; `run_begin_s` the same on that of the links.
+fn cut_connection(
+    flow: &FlowRecord,
+    (events, begin, run_begin_s): (&Flow, f64, f64),
+    span: [f64; 2],
+) -> Option<(FlowRecord, Flow)> {
     let shift = events.start_s - begin;
     let [from, to] = common(span, [shift, shift + events.length_s()])?;
     let [first, last] = [from, to].map(|time| events.point_at(time - shift));
     let counted = |point: &Point| Point {
         time_s: point.time_s - first.time_s,
-        delivered_pkts: point.delivered_pkts - first.delivered_pkts,
-        bytes_acked: point.bytes_acked - first.bytes_acked,
-        lost_pkts: point.lost_pkts - first.lost_pkts,
-        retrans_pkts: point.retrans_pkts - first.retrans_pkts,
+        delivered_pkts: point.delivered_pkts.saturating_sub(first.delivered_pkts),
+        bytes_acked: point.bytes_acked.saturating_sub(first.bytes_acked),
+        lost_pkts: point.lost_pkts.saturating_sub(first.lost_pkts),
+        retrans_pkts: point.retrans_pkts.saturating_sub(first.retrans_pkts),
         ..*point
     };
     let inside = events.points.iter().filter(|point| first.time_s < point.time_s && point.time_s < last.time_s);
@@ -64,7 +76,8 @@ fn cut_connection(flow: &FlowRecord, (events, begin): (&Flow, f64), span: [f64; 
     let total = cut.points.last()?;
     let mss_bytes = u64::from(flow.mss_bytes);
     let received_bytes = if flow.tcp_sack { u64::from(total.delivered_pkts) * mss_bytes } else { total.bytes_acked };
-    let within = |start_s: f64| flow.begin_s.is_some_and(|begin_s| (from..to).contains(&(begin_s + start_s)));
+    let within =
+        |start_s: f64| flow.begin_s.is_some_and(|begin_s| (from..to).contains(&(begin_s - run_begin_s + start_s)));
     let record = FlowRecord {
         delivered_pkts: received_bytes / mss_bytes.max(1),
         received_bytes,
@@ -129,5 +142,17 @@ mod tests {
         let other = Sampled::new(0.0, &[(20.0, 50.0)]);
         let (record, _) = cut(&run(&[flow, other]), &[], [5.0, 20.0]);
         assert_eq!((record.flows[0].delivered_pkts, record.flows[0].active_s), (500, 5.0));
+    }
+
+    /// The span was once compared with times since the links started.
+    #[test]
+    fn part_counts_from_the_first_traced_flow() {
+        let mut tcp = Sampled::new(10.0, &[(50.0, 50.0)]);
+        tcp.record.begin_s = Some(10.0);
+        let events = [tcp.flow.clone()];
+        let mut noise = Sampled::named("noise", 1000);
+        (noise.record.datagrams, noise.record.begin_s, noise.record.active_s) = (true, Some(40.0), 40.0);
+        let (record, _) = cut(&run(&[noise, tcp]), &events, [20.0, 50.0]);
+        assert_eq!((record.flows[0].delivered_pkts, record.flows[0].active_s), (500, 20.0), "from 40 to 60 s");
     }
 }

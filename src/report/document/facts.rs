@@ -11,6 +11,8 @@ use crate::report::judge::interval::{self, IntervalKind};
 use crate::report::judge::report::Report;
 use crate::units::format_duration;
 
+/// Longest delay of a node in virtual time that no shared flow passes, microseconds.
+const NODE_US: f64 = 10.0;
 /// Characters of a shortened digest.
 const DIGEST_LENGTH: usize = 12;
 
@@ -47,15 +49,17 @@ pub fn header(report: &Report) -> Vec<(String, String)> {
 /// The random delays in nodes, such as `up to 600us on the way of flows that share a link, 10us elsewhere`.
 fn host_delay(delays_us: &[f64]) -> Option<String> {
     let text = |us: f64| format_duration(Duration::from_secs_f64(us / 1e6));
+    let [shortest, longest] = [delays_us.first()?, delays_us.last()?].map(|us| text(*us));
     match delays_us {
-        [] | [0.0] => None,
-        [all] => Some(format!("up to {} in every node", text(*all))),
-        [others, senders @ ..] => {
-            let ends = [senders.first()?, senders.last()?].map(|us| text(*us));
-            let longest = if ends[0] == ends[1] { ends[0].clone() } else { ends.join(" to ") };
-            let others = if *others > 0.0 { format!("{} elsewhere", text(*others)) } else { "none elsewhere".into() };
-            Some(format!("up to {longest} on the way of flows that share a link, {others}"))
+        [.., 0.0] => None,
+        [_] => Some(format!("up to {longest} in every node")),
+        [others, ways @ ..] if *others <= NODE_US => {
+            let first = text(ways[0]);
+            let ways = if first == longest { longest } else { format!("{first} to {longest}") };
+            let others = if *others > 0.0 { shortest } else { "none".to_owned() };
+            Some(format!("up to {ways} on the way of flows that share a link, {others} elsewhere"))
         }
+        _ => Some(format!("up to {shortest} to {longest}, by the path")),
     }
 }
 
@@ -82,4 +86,27 @@ fn intervals(report: &Report) -> Vec<String> {
         sentences.push("ratios: Fieller's, over the runs that share a seed".to_owned());
     }
     sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_delays_are_those_of_ways_and_of_other_nodes() {
+        for (delays_us, told) in [
+            (&[][..], None),
+            (&[0.0], None),
+            (&[600.0], Some("up to 600us in every node")),
+            (&[10.0, 600.0], Some("up to 600us on the way of flows that share a link, 10us elsewhere")),
+            (&[0.0, 600.0], Some("up to 600us on the way of flows that share a link, none elsewhere")),
+            (
+                &[10.0, 600.0, 1200.0],
+                Some("up to 600us to 1.2ms on the way of flows that share a link, 10us elsewhere"),
+            ),
+            (&[600.0, 1200.0], Some("up to 600us to 1.2ms, by the path")),
+        ] {
+            assert_eq!(host_delay(delays_us).as_deref(), told, "{delays_us:?}");
+        }
+    }
 }

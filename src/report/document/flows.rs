@@ -5,8 +5,9 @@ use super::element::Element;
 use super::table::{Caption, Column, Role, Table, TableRow};
 use crate::model::metrics::Metric;
 use crate::report::judge::cell::{common_point, grouped};
-use crate::report::judge::flows::{FLOW_METRICS, FlowNumbers, ReportFlow};
+use crate::report::judge::flows::{FLOW_METRICS, ReportFlow};
 use crate::report::judge::number::Scale;
+use crate::report::judge::numbers::RunNumbers;
 use crate::report::judge::report::Report;
 use crate::scenario::VARIANT;
 
@@ -25,7 +26,7 @@ struct FlowRow<'a> {
     first: &'a ReportFlow,
     name: String,
     /// Shape: in the order of [`FLOW_METRICS`].
-    numbers: Vec<Option<FlowNumbers>>,
+    numbers: Vec<Option<RunNumbers>>,
     /// Lowest and highest mean of [`SPREAD`] among several flows.
     spread: Option<[f64; 2]>,
 }
@@ -84,7 +85,7 @@ fn meaning(rows: &[FlowRow<'_>]) -> String {
 fn of_metric(rows: &[FlowRow<'_>], index: usize, name: &str) -> Vec<Column> {
     let Some(metric) = Metric::find(name) else { return Vec::new() };
     let scale = Scale::of(metric.unit, rows.iter().filter_map(|row| Some(row.numbers[index].as_ref()?.mean)));
-    let number = |role: Role, title: &str, show: &dyn Fn(&FlowNumbers) -> Option<String>| {
+    let number = |role: Role, title: &str, show: &dyn Fn(&RunNumbers) -> Option<String>| {
         Column::of(title, role, rows, |row| show(row.numbers[index].as_ref()?)).unit(scale.unit())
     };
     let mean = number(Role::Number, short_title(metric), &|one| Some(scale.show(one.mean)));
@@ -104,7 +105,18 @@ fn rows_of_cell(flows: Vec<&ReportFlow>) -> Vec<FlowRow<'_>> {
     if flows.len() <= MANY {
         return flows.into_iter().map(|flow| row(vec![flow])).collect();
     }
-    grouped(flows.into_iter(), |flow| (stem(&flow.flow), &flow.algorithm)).into_iter().map(row).collect()
+    let groups = grouped(flows.into_iter(), |flow| (stem(&flow.flow), &flow.algorithm));
+    let rows = groups.into_iter().flat_map(|group| match are_copies(&group) {
+        true => vec![row(group)],
+        false => group.into_iter().map(|flow| row(vec![flow])).collect(),
+    });
+    rows.collect()
+}
+
+/// Copies are numbered from 1. Other names may end with any number.
+fn are_copies(flows: &[&ReportFlow]) -> bool {
+    let is_numbered = |(index, flow): (usize, &&ReportFlow)| flow.flow == format!("{}-{}", stem(&flow.flow), index + 1);
+    flows.len() > 1 && flows.iter().enumerate().all(is_numbered)
 }
 
 /// The name of a copy without its number.
@@ -117,8 +129,8 @@ fn stem(name: &str) -> &str {
 fn row(copies: Vec<&ReportFlow>) -> FlowRow<'_> {
     let first = copies[0];
     let of_metric = |name: &&str| {
-        let numbers: Vec<&FlowNumbers> = copies.iter().filter_map(|flow| flow.numbers(name)).collect();
-        mean_of(&numbers)
+        let numbers: Vec<&RunNumbers> = copies.iter().filter_map(|flow| flow.numbers(name)).collect();
+        mean_of(&numbers).filter(|_| numbers.len() == copies.len())
     };
     let [name, spread] = [&first.flow, &copies[copies.len() - 1].flow];
     let name = if copies.len() > 1 { format!("{} copies, {name} to {spread}", copies.len()) } else { name.clone() };
@@ -132,15 +144,19 @@ fn row(copies: Vec<&ReportFlow>) -> FlowRow<'_> {
     }
 }
 
-/// The mean over copies in each run, with the interval over the runs. `None` without a value.
-fn mean_of(copies: &[&FlowNumbers]) -> Option<FlowNumbers> {
+/// The mean over copies in each run, with the interval over the runs. `None` unless every copy has a value of every run,
+/// because values of different runs would be averaged.
+fn mean_of(copies: &[&RunNumbers]) -> Option<RunNumbers> {
     let first = *copies.first()?;
     if copies.len() == 1 {
         return Some(first.clone());
     }
-    let runs = copies.iter().map(|one| one.values.len()).min()?;
+    let runs = first.n;
+    if copies.iter().any(|one| one.n != runs) {
+        return None;
+    }
     let mean = |run: usize| copies.iter().map(|one| one.values[run]).sum::<f64>() / copies.len() as f64;
-    FlowNumbers::of(Metric::find(first.metric)?, (0..runs).map(mean).collect())
+    RunNumbers::of(first.metric, first.unit, (0..runs).map(mean).collect())
 }
 
 #[cfg(test)]
@@ -149,7 +165,7 @@ mod tests {
     use crate::model::run::At;
 
     fn flow(name: &str, goodputs_bps: &[f64]) -> ReportFlow {
-        let goodput = FlowNumbers::of(Metric::find(SPREAD).unwrap(), goodputs_bps.to_vec());
+        let goodput = RunNumbers::of(SPREAD, "bit/s", goodputs_bps.to_vec());
         let metrics = goodput.into_iter().collect();
         ReportFlow { at: At::new(), flow: name.into(), algorithm: "reno".into(), compared: true, metrics }
     }
@@ -164,6 +180,8 @@ mod tests {
         let mut many: Vec<ReportFlow> = (1..=64).map(|n| flow(&format!("data-{n}"), &[n as f64, 64.0])).collect();
         many.push(flow("beside", &[7.0, 7.0]));
         assert_eq!(names(&many), ["64 copies, data-1 to data-64", "beside"]);
+        let others: Vec<ReportFlow> = (1..=9).map(|n| flow(&format!("rtt-{n}0"), &[1.0])).collect();
+        assert_eq!(names(&others).len(), 9, "no copies");
         let rows = rows_of_cell(many.iter().collect());
         assert_eq!(rows[0].numbers[0].as_ref().unwrap().values, [32.5, 64.0]);
         assert_eq!((rows[0].spread, rows[1].spread), (Some([32.5, 64.0]), None));

@@ -4,12 +4,10 @@ use super::ReportContent;
 use super::element::Element;
 use super::table::{Caption, Column, Role, Table, TableRow};
 use crate::report::judge::cell::common_point;
-use crate::report::judge::links::{LINK_QUANTITIES, LinkNumbers, LinkQuantity, ReportLink};
+use crate::report::judge::links::{LINK_QUANTITIES, LinkQuantity, ReportLink};
 use crate::report::judge::number::Scale;
+use crate::report::judge::numbers::RunNumbers;
 use crate::report::judge::report::Report;
-
-/// The quantity that shows whether anything happened at a direction.
-const IDLE_BELOW: f64 = 1.0;
 
 pub fn links(content: &ReportContent<'_>) -> Vec<Element> {
     table(content.report).map(Element::Table).into_iter().collect()
@@ -28,19 +26,20 @@ fn table(report: &Report) -> Option<Table> {
     columns.extend(LINK_QUANTITIES.iter().flat_map(|quantity| of_quantity(&rows, quantity)));
     let begins = |index: usize| index > 0 && rows[index - 1].at != rows[index].at;
     let lines = (0..rows.len()).map(|index| TableRow { starts_group: begins(index), ..TableRow::default() }).collect();
-    let caption =
-        Caption::new("Queues", "every direction of a link in which packets waited or were lost; means over the runs");
+    let whole = if report.part().is_some() { ", over the whole runs" } else { "" };
+    let what = "every direction of a link in which packets waited or were lost; means over the runs";
+    let caption = Caption::new(format!("Queues{whole}"), what);
     Some(Table::new("queues", caption, columns, lines))
 }
 
 fn is_busy(link: &ReportLink) -> bool {
-    link.quantities.iter().any(|numbers| numbers.unit == "pkts" && numbers.mean >= IDLE_BELOW)
+    link.metrics.iter().any(|numbers| numbers.unit == "pkts" && numbers.mean > 0.0)
 }
 
 fn of_quantity(rows: &[&ReportLink], quantity: &LinkQuantity) -> [Column; 2] {
     let means = rows.iter().filter_map(|link| Some(link.numbers(quantity.name)?.mean));
     let scale = Scale::of(quantity.unit, means);
-    let column = |title: &str, role: Role, show: &dyn Fn(&LinkNumbers) -> Option<String>| {
+    let column = |title: &str, role: Role, show: &dyn Fn(&RunNumbers) -> Option<String>| {
         Column::of(title, role, rows, |link| show(link.numbers(quantity.name)?)).unit(scale.unit())
     };
     [

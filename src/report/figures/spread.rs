@@ -1,7 +1,7 @@
 //! Distributions as boxes and cumulative curves: of the runs over the sweep, or of a series over the time of a run.
 
 use super::chart::{Area, Axis, Chart, ChartLayout, ChartShape, Sign, plain};
-use super::figure::{Figure, legend_of, titled, variants};
+use super::figure::{Figure, titled, variants};
 use super::positions::BARS_SPREAD;
 use super::timeline::chosen;
 use crate::model::series::Series;
@@ -81,7 +81,10 @@ fn of_time(report: &Report, spec: &FigureSpec) -> Spreads {
         };
         plot.variants().into_iter().filter_map(of_variant).collect::<Vec<_>>()
     };
-    let all: Vec<Spread> = plots.flat_map(|plot| of_plot(chosen(plot, spec))).collect();
+    let is_of_queue = Series::find(&spec.y).is_some_and(Series::is_of_queue);
+    // A queue is not of a variant: each direction has a distribution of its own.
+    let plots = plots.map(|plot| if is_of_queue { chosen(plot, spec).by_flow() } else { chosen(plot, spec) });
+    let all: Vec<Spread> = plots.flat_map(of_plot).collect();
     let (title, unit) = Series::find(&spec.y).map_or(("value", ""), |series| (series.title, series.unit));
     Spreads { title, scale: scale_of(unit, &all), over_time: true, all }
 }
@@ -93,7 +96,10 @@ fn scale_of(unit: &str, all: &[Spread]) -> Scale {
 /// Draws a `[[figure]]` with boxes or curves.
 pub fn of_spec(report: &Report, spec: &FigureSpec) -> Figure {
     let spreads = spreads(report, spec);
-    let names = variants(report);
+    let names = match Series::find(&spec.y).is_some_and(Series::is_of_queue) {
+        true => each_once(spreads.all.iter().map(|one| one.variant.as_str())),
+        false => variants(report),
+    };
     let series = |one: &Spread| names.iter().position(|variant| *variant == one.variant).unwrap_or(0);
     let drawn: Vec<(usize, &Spread)> = spreads.all.iter().map(|one| (series(one), one)).collect();
     let points = each_once(spreads.all.iter().map(|one| one.point.clone()));
@@ -104,10 +110,11 @@ pub fn of_spec(report: &Report, spec: &FigureSpec) -> Figure {
         }
         _ => vec![boxes(spec, &spreads, &points, &drawn)],
     };
+    let is_drawn = |(series, _): &(usize, &&str)| drawn.iter().any(|(shown, _)| shown == series);
     Figure {
         title: titled(spec),
         explanation: explained(spec.draw, spreads.over_time),
-        legend: legend_of(report, |variant| spreads.all.iter().any(|one| one.variant == variant)),
+        legend: names.iter().enumerate().filter(is_drawn).map(|(series, name)| (series, (*name).to_owned())).collect(),
         layout: ChartLayout { abreast: charts.len().clamp(1, 2), height: HEIGHT, stacked: false },
         charts,
         folded: false,
@@ -187,7 +194,7 @@ fn curves(spec: &FigureSpec, spreads: &Spreads, point: &str, here: Vec<(usize, &
 
 /// Heading of the table of a figure's distributions.
 pub fn heading(spec: &FigureSpec, spreads: &Spreads) -> String {
-    let over = if spreads.over_time { "over the time of the median run" } else { "of the runs" };
+    let over = if spreads.over_time { "over the time of the median run" } else { "over the runs" };
     let what = if spreads.over_time { spreads.title } else { title_of(&spec.y) };
-    format!("distribution of the {what} {over}")
+    format!("{what}, distribution {over}")
 }

@@ -2,6 +2,7 @@
 
 use textplots::{Chart, Plot, Shape};
 
+use crate::model::series::Series;
 use crate::report::judge::number;
 use crate::report::judge::windows::{PlotLine, WindowPlot};
 
@@ -18,6 +19,7 @@ pub fn terminal(plot: &WindowPlot) -> String {
     }
     let variants = plot.variants();
     let margin = variants.iter().map(|variant| number::grouped(plot.top_pkts(variant), 0).len()).max().unwrap_or(1);
+    let unit = Series::find(plot.quantity).map_or("", |series| series.unit);
     let mut text = String::new();
     for variant in variants {
         let lines: Vec<&PlotLine> = plot.lines.iter().filter(|line| line.variant == variant).collect();
@@ -25,7 +27,7 @@ pub fn terminal(plot: &WindowPlot) -> String {
         let of = if runs > 1 { format!(", median of {runs} runs") } else { String::new() };
         let cut = plot
             .cut_pkts(variant)
-            .map_or_else(String::new, |peak| format!(", peak of {} pkts cut off", number::grouped(peak, 0)));
+            .map_or_else(String::new, |peak| format!(", peak of {} {unit} cut off", number::grouped(peak, 0)));
         text.push_str(&format!("{:margin$} {variant}{of} ({first}){cut}\n", ""));
         text.push_str(&panel(&lines, (time, plot.top_pkts(variant).max(1.0)), margin));
     }

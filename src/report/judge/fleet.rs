@@ -79,9 +79,10 @@ pub fn of(index: &Index<'_>) -> Option<Fleet> {
     Some(Fleet { blocks: directory.blocks.clone(), nodes, compared })
 }
 
-/// The first metric that needs no events, and the baseline or else the first variant.
+/// The first metric that needs neither events nor queues, and the baseline or else the first variant.
 fn compared(index: &Index<'_>) -> Option<(&'static Metric, String)> {
-    let metric = metrics_of(index.scenario()).ok()?.into_iter().find(|metric| !metric.needs_events)?;
+    let metric =
+        metrics_of(index.scenario()).ok()?.into_iter().find(|metric| !metric.needs_events && !metric.needs_queues)?;
     let baseline = index.scenario().report.baseline.as_ref();
     Some((metric, baseline.or(index.variants.first())?.clone()))
 }

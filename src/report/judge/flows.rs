@@ -8,11 +8,10 @@ use serde::Serialize;
 
 use super::index::{Index, point_of};
 use super::input::OverTime;
-use super::interval;
+use super::numbers::{RunNumbers, numbers};
 use crate::model::metrics::view::RunView;
 use crate::model::metrics::{Metric, MetricValue};
 use crate::model::run::{At, FlowRecord, RunRecord};
-use crate::model::stats;
 use crate::scenario::{self, FlowSpec};
 
 /// The metrics of the table of flows, in the order of its columns.
@@ -57,34 +56,12 @@ pub struct ReportFlow {
     /// Whether the scenario compares it, unlike background traffic.
     pub compared: bool,
     /// Shape: in the order of [`FLOW_METRICS`]. Metrics without a value are left out.
-    pub metrics: Vec<FlowNumbers>,
-}
-
-/// One metric of one flow over the runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct FlowNumbers {
-    pub metric: &'static str,
-    pub unit: &'static str,
-    pub n: usize,
-    pub mean: f64,
-    /// 95 % interval of the mean; `None` with fewer than three runs.
-    pub ci95: Option<[f64; 2]>,
-    /// One value per run, in the order of the repeats.
-    pub values: Vec<f64>,
-}
-
-impl FlowNumbers {
-    /// `None` without a value.
-    pub fn of(metric: &'static Metric, values: Vec<f64>) -> Option<FlowNumbers> {
-        let ci95 = interval::mean_interval(&values).map(|(ends, _)| ends);
-        let mean = stats::mean(&values)?;
-        Some(FlowNumbers { metric: metric.name, unit: metric.unit, n: values.len(), mean, ci95, values })
-    }
+    pub metrics: Vec<RunNumbers>,
 }
 
 impl ReportFlow {
-    pub fn numbers(&self, metric: &str) -> Option<&FlowNumbers> {
-        self.metrics.iter().find(|numbers| numbers.metric == metric)
+    pub fn numbers(&self, metric: &str) -> Option<&RunNumbers> {
+        numbers(&self.metrics, metric)
     }
 }
 
@@ -132,7 +109,7 @@ impl FlowTally {
         let numbers = |name: &&str| {
             let metric = Metric::find(name)?;
             let own = samples.iter().filter(|sample| sample.metric.name == metric.name);
-            FlowNumbers::of(metric, own.map(|sample| sample.value).collect())
+            RunNumbers::of(metric.name, metric.unit, own.map(|sample| sample.value).collect())
         };
         Some(ReportFlow {
             at: cell.at.clone(),

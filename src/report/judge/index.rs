@@ -1,6 +1,8 @@
 //! Lookup tables over a result directory, so that cells are computed without searching.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use super::cell::each_once;
 use super::input::OverTime;
@@ -8,7 +10,7 @@ use crate::model::metrics::view::{Bottleneck, FlowView, QueueView, RunView};
 use crate::model::queue::{self, QueueSample};
 use crate::model::run::{At, FlowRecord, RunRecord, RunStatus};
 use crate::report::read::directory::{ResultDir, StoredRun};
-use crate::scenario::{self, Scenario};
+use crate::scenario::{self, Scenario, Ways};
 
 /// A cell's position: the sweep without the compared variable, and the variant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,8 +27,14 @@ pub struct Index<'a> {
     /// The variants that the scenario measures. Shape: in the scenario's order.
     pub variants: Vec<String>,
     runs: HashMap<At, Vec<&'a StoredRun>>,
-    cells: HashMap<&'a At, &'a scenario::Cell>,
+    cells: HashMap<&'a At, RoutedCell<'a>>,
     planned: HashSet<CellKey>,
+}
+
+struct RoutedCell<'a> {
+    cell: &'a scenario::Cell,
+    /// Found once.
+    ways: OnceCell<Ways>,
 }
 
 impl<'a> Index<'a> {
@@ -53,7 +61,7 @@ impl<'a> Index<'a> {
         };
         let mut seen = HashSet::new();
         points.retain(|point| seen.insert(point.clone()));
-        let cells = scenario.cells.iter().map(|cell| (&cell.at, cell)).collect();
+        let cells = scenario.cells.iter().map(|cell| (&cell.at, RoutedCell { cell, ways: OnceCell::new() })).collect();
         Index { directory, points, variants, runs, cells, planned }
     }
 
@@ -86,7 +94,7 @@ impl<'a> Index<'a> {
     }
 
     pub fn cell(&self, at: &At) -> Option<&'a scenario::Cell> {
-        self.cells.get(at).copied()
+        self.cells.get(at).map(|routed| routed.cell)
     }
 
     /// Whether the scenario runs this variant at this point.
@@ -129,8 +137,11 @@ impl<'a> Index<'a> {
         let one = |record: &'r FlowRecord| FlowView::of(record, over_time.flows);
         let (own, beside): (Vec<&FlowRecord>, Vec<&FlowRecord>) = record.flows.iter().partition(|flow| is_own(flow));
         let names: Vec<&str> = own.iter().map(|flow| flow.name.as_str()).collect();
-        let part = self.scenario().report.part;
-        let bottleneck = self.cell(&record.at).and_then(|cell| cell.bottleneck(&names, &record.flows, part));
+        let begin = Duration::try_from_secs_f64(over_time.begin_s).unwrap_or_default();
+        let part = self.scenario().report.part.map(|part| part.map(|end| begin + end));
+        let bottleneck = self.cells.get(&record.at).and_then(|RoutedCell { cell, ways }| {
+            cell.bottleneck(ways.get_or_init(|| cell.ways()), &names, &record.flows, part)
+        });
         let [own, beside] = [own, beside].map(|flows| flows.into_iter().map(one).collect());
         let queue = bottleneck.as_ref().and_then(|link| queue_of(record, over_time.queues, link, part.is_some()));
         RunView { own, beside, bottleneck, queue }
@@ -174,8 +185,7 @@ fn queue_of<'r>(
     is_part: bool,
 ) -> Option<QueueView<'r>> {
     let counters = &record.links.get(*link)?.counters[*side];
-    let mut directions = queue::by_direction(queues).into_iter();
-    let samples = directions.find(|samples| (&samples[0].from, &samples[0].to) == (from, to)).unwrap_or_default();
+    let samples = queue::of_direction(queues, [from, to]);
     Some(QueueView { samples, counters, is_part })
 }
 

@@ -14,6 +14,8 @@ use crate::report::read::directory::{StoredEvents, StoredRun};
 pub struct OverTime<'r> {
     pub flows: &'r [Flow],
     pub queues: &'r [QueueSample],
+    /// When a part's time begins, seconds after the links started: at the first data of the run's traced flows.
+    pub begin_s: f64,
 }
 
 /// What metrics read of each run.
@@ -39,6 +41,8 @@ pub struct RunInput {
     pub record: RunRecord,
     pub flows: Vec<Flow>,
     pub queues: Vec<QueueSample>,
+    /// [`OverTime::begin_s`].
+    pub begin_s: f64,
     pub notices: Vec<Notice>,
 }
 
@@ -48,7 +52,8 @@ impl RunInput {
         let StoredEvents { events, notices } = if needs.events { run.events()? } else { StoredEvents::default() };
         let flows = flow::fold(&events);
         let queues = if needs.queues { run.queues()? } else { Vec::new() };
-        let whole = RunInput { record: run.record.clone(), flows, queues, notices };
+        let begin_s = part::begin_s(&run.record);
+        let whole = RunInput { record: run.record.clone(), flows, queues, begin_s, notices };
         Ok(match needs.part {
             Some(span) => whole.cut(span),
             None => whole,
@@ -56,7 +61,7 @@ impl RunInput {
     }
 
     pub fn over_time(&self) -> OverTime<'_> {
-        OverTime { flows: &self.flows, queues: &self.queues }
+        OverTime { flows: &self.flows, queues: &self.queues, begin_s: self.begin_s }
     }
 
     fn cut(self, span: [f64; 2]) -> RunInput {
@@ -70,6 +75,6 @@ impl RunInput {
             Notice::new(cause, "`from` and `to` of [report] count flows of one connection, and datagrams")
         }));
         let queues = self.queues.into_iter().filter(is_inside).collect();
-        RunInput { record, flows, queues, notices }
+        RunInput { record, flows, queues, begin_s: self.begin_s, notices }
     }
 }

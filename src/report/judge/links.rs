@@ -3,10 +3,10 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::index::Index;
-use super::interval;
+use super::index::{Index, point_of};
+use super::numbers::{RunNumbers, numbers};
 use crate::model::queue::{self, QueueSample};
-use crate::model::run::{At, LinkCounters};
+use crate::model::run::{At, LinkCounters, RunStatus};
 use crate::model::stats;
 use crate::report::read::directory::StoredRun;
 use crate::scenario::{Cell, LinkSpec};
@@ -62,25 +62,12 @@ pub struct ReportLink {
     /// Whether the queue over time was recorded in every run.
     pub is_recorded: bool,
     /// Shape: in the order of [`LINK_QUANTITIES`]. Unknown ones are left out.
-    pub quantities: Vec<LinkNumbers>,
-}
-
-/// One quantity of a direction over the runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LinkNumbers {
-    pub quantity: &'static str,
-    pub unit: &'static str,
-    pub n: usize,
-    pub mean: f64,
-    /// 95 % interval of the mean; `None` with fewer than three runs.
-    pub ci95: Option<[f64; 2]>,
-    /// One value per run, in the order of the repeats.
-    pub values: Vec<f64>,
+    pub metrics: Vec<RunNumbers>,
 }
 
 impl ReportLink {
-    pub fn numbers(&self, quantity: &str) -> Option<&LinkNumbers> {
-        self.quantities.iter().find(|numbers| numbers.quantity == quantity)
+    pub fn numbers(&self, quantity: &str) -> Option<&RunNumbers> {
+        numbers(&self.metrics, quantity)
     }
 }
 
@@ -97,7 +84,9 @@ struct QueuedRun<'a> {
 pub fn links(index: &Index<'_>) -> Result<Vec<ReportLink>> {
     let mut links = Vec::new();
     for cell in &index.scenario().cells {
-        let mut own: Vec<&StoredRun> = index.done().filter(|run| run.record.at == cell.at).collect();
+        let at_point = index.runs_at(&point_of(index.scenario(), &cell.at)).iter().copied();
+        let is_own = |run: &&StoredRun| run.record.at == cell.at && run.record.status == RunStatus::Done;
+        let mut own: Vec<&StoredRun> = at_point.filter(is_own).collect();
         own.sort_by_key(|run| (run.record.repeat, run.record.seed));
         let read = |run| Ok(QueuedRun { run, queues: StoredRun::queues(run)? });
         let runs = own.into_iter().map(read).collect::<Result<Vec<QueuedRun<'_>>>>()?;
@@ -120,9 +109,7 @@ fn of_direction(
     let [from, to] = [side, 1 - side].map(|end| link.ends[end].clone());
     let of_run = |one: &'_ QueuedRun<'_>| {
         let counters = one.run.record.links.get(number)?.counters[side].clone();
-        let mut directions = queue::by_direction(&one.queues).into_iter();
-        let samples = directions.find(|samples| samples[0].from == from && samples[0].to == to);
-        Some((counters, samples.unwrap_or_default().to_vec()))
+        Some((counters, queue::of_direction(&one.queues, [&from, &to]).to_vec()))
     };
     let known: Vec<(LinkCounters, Vec<QueueSample>)> = runs.iter().filter_map(of_run).collect();
     if known.is_empty() {
@@ -130,10 +117,9 @@ fn of_direction(
     }
     let numbers = |quantity: &LinkQuantity| {
         let values: Vec<f64> = known.iter().filter_map(|(link, queue)| (quantity.of)(link, queue)).collect();
-        let (mean, ci95) = (stats::mean(&values)?, interval::mean_interval(&values).map(|(ends, _)| ends));
-        Some(LinkNumbers { quantity: quantity.name, unit: quantity.unit, n: values.len(), mean, ci95, values })
+        RunNumbers::of(quantity.name, quantity.unit, values)
     };
     let is_recorded = known.iter().all(|(_, queue)| !queue.is_empty());
-    let quantities = LINK_QUANTITIES.iter().filter_map(numbers).collect();
-    Some(ReportLink { at: cell.at.clone(), from, to, is_recorded, quantities })
+    let metrics = LINK_QUANTITIES.iter().filter_map(numbers).collect();
+    Some(ReportLink { at: cell.at.clone(), from, to, is_recorded, metrics })
 }

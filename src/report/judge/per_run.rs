@@ -68,7 +68,7 @@ pub fn of(directories: &[ResultDir]) -> Result<RunTable> {
     let mut table = RunTable { variables: Vec::new(), runs: Vec::new(), notices: Vec::new() };
     for directory in directories {
         let index = Index::new(directory);
-        for variable in directory.scenario.sweep.iter().filter(|variable| variable.name != VARIANT) {
+        for variable in &directory.scenario.sweep {
             if !table.variables.contains(&variable.name) {
                 table.variables.push(variable.name.clone());
             }
@@ -82,7 +82,18 @@ pub fn of(directories: &[ResultDir]) -> Result<RunTable> {
             table.runs.push(RunValues { results: results_of(run), scenario, record: input.record, values });
         }
     }
+    if table.runs.iter().all(RunValues::is_of_its_variant) {
+        table.variables.retain(|variable| variable != VARIANT);
+    }
     Ok(table)
+}
+
+impl RunValues {
+    /// Whether the column of the variant says what the sweep gave this run.
+    fn is_of_its_variant(&self) -> bool {
+        let swept = self.record.at.get(VARIANT);
+        swept.is_none_or(|swept| self.values.iter().all(|value| value.variant == *swept))
+    }
 }
 
 /// The result directory of a run, also where parts of an experiment were joined.

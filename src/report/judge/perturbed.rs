@@ -40,10 +40,11 @@ pub struct ChangedShare {
     pub shares: [f64; 2],
 }
 
-/// None: the experiment has no perturbed paths, or no cell with several flows and enough runs.
+/// None: the experiment has no perturbed paths.
 pub fn compare(index: &Index<'_>) -> Option<Perturbed> {
     let mut runs: BTreeMap<(At, Option<String>), Vec<&RunRecord>> = BTreeMap::new();
-    for run in index.directory.runs.iter().filter(|run| run.record.status == RunStatus::Done) {
+    let stored = index.directory.runs.iter().chain(&index.directory.perturbed);
+    for run in stored.filter(|run| run.record.status == RunStatus::Done) {
         let mut at = run.record.at.clone();
         let path = at.remove(PERTURBED);
         runs.entry((at, path)).or_default().push(&run.record);
@@ -63,10 +64,10 @@ pub fn compare(index: &Index<'_>) -> Option<Perturbed> {
     let level = 2.0 * UPPER_TAIL / comparisons.max(1) as f64;
     let is_changed = |p: f64, shares: [f64; 2]| p < level && (shares[0] - shares[1]).abs() >= LEAST_CHANGE;
     let changed = compared.into_iter().filter(|(p, one)| is_changed(*p, one.shares)).map(|(_, one)| one).collect();
-    (comparisons > 0).then_some(Perturbed { comparisons, changed })
+    (!index.directory.perturbed.is_empty()).then_some(Perturbed { comparisons, changed })
 }
 
-/// The share of each flow or label in the goodput of all flows, one value per run. Empty for a single flow.
+/// The share of each flow or label in the goodput of all flows, one value per run. Empty for a single one.
 fn shares(runs: &[&RunRecord]) -> BTreeMap<String, Vec<f64>> {
     let mut shares: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in runs.iter().filter(|run| run.flows.len() > 1) {
@@ -75,7 +76,8 @@ fn shares(runs: &[&RunRecord]) -> BTreeMap<String, Vec<f64>> {
             *of_run.entry(name(flow, run.flows.len())).or_default() += flow.goodput_bps;
         }
         let all: f64 = of_run.values().sum();
-        for (name, goodput) in of_run.into_iter().filter(|_| all > 0.0) {
+        let are_several = of_run.len() > 1 && all > 0.0;
+        for (name, goodput) in of_run.into_iter().filter(|_| are_several) {
             shares.entry(name.to_owned()).or_default().push(goodput / all);
         }
     }
@@ -101,6 +103,10 @@ impl Perturbed {
 
     /// `12 shares compared, 1 changed`.
     pub fn sentence(&self) -> String {
+        if self.comparisons == 0 {
+            let needs = format!("{} runs of each path, and several flows", stats::FEWEST_FOR_INTERVAL);
+            return format!("no share was compared: it takes {needs}");
+        }
         let changed = match self.changed.len() {
             0 => "none changed".to_owned(),
             some => format!("{some} changed"),
@@ -142,5 +148,7 @@ mod tests {
         let [only] = &told.notices()[..] else { panic!("{told:?}") };
         assert_eq!(only.cause, "at loss 0, \"b\" has 0.100 of the goodput, and 0.200 on a path with 1% more delay");
         assert_eq!(told.sentence(), "6 shares compared on slightly other paths, 2 changed");
+        let nothing = Perturbed { comparisons: 0, changed: Vec::new() };
+        assert_eq!(nothing.sentence(), "no share was compared: it takes 3 runs of each path, and several flows");
     }
 }

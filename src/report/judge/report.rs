@@ -123,7 +123,10 @@ fn host_delays_us(directory: &ResultDir) -> Vec<f64> {
     delays
 }
 
-pub fn of(directory: &ResultDir) -> Result<Report> {
+/// `with_links` also reads the queues of all links in every run.
+///
+/// Errors: an unknown metric; events or queues that cannot be read.
+pub fn of(directory: &ResultDir, with_links: bool) -> Result<Report> {
     let index = Index::new(directory);
     let Compared { cells, flows, notices: of_cells } = compare::compare(&index)?;
     let (plots, of_plots) = windows::windows(&index)?;
@@ -160,7 +163,7 @@ pub fn of(directory: &ResultDir) -> Result<Report> {
         selection: selection::select(scenario, &cells),
         cells,
         flows,
-        links: links::links(&index)?,
+        links: if with_links { links::links(&index)? } else { Vec::new() },
         notices: notices.into_iter().collect(),
         perturbed,
         reruns: Vec::new(),

@@ -20,7 +20,7 @@ use crate::model::notice::Notice;
 use crate::model::queue::QueueSample;
 use crate::model::run::{Engine, HostRecord, Machine, PlanBlock, QUEUES, RESULT_SCHEMA, RunRecord, UNFINISHED};
 use crate::plain::count;
-use crate::scenario::Scenario;
+use crate::scenario::{PERTURBED, Scenario};
 use crate::trace::event::Event;
 
 /// Later events are dropped, because no run lasts a week. Without a bound, one wrong time would make a series of
@@ -56,8 +56,10 @@ pub struct ResultDir {
     pub blocks: Vec<Blocks>,
     /// Known machines that ran it, each once.
     pub machines: Vec<Machine>,
-    /// Shape: sorted by id.
+    /// The runs of the scenario's cells. Shape: sorted by id.
     pub runs: Vec<StoredRun>,
+    /// Runs of `tccc run --perturb` on other paths. No number of the scenario's cells contains them.
+    pub perturbed: Vec<StoredRun>,
     pub notices: Vec<Notice>,
 }
 
@@ -95,10 +97,12 @@ impl ResultDir {
             .map_err(|_| unreadable(&path.join("scenario.toml"), "it is not UTF-8 text"))?;
         let plan: PlanHead = parse_versioned(&path.join("plan.json"), &read_part(path, "plan.json")?)?;
         let folders = run_folders(&path.join("runs"))?;
-        let (mut runs, notices) = read_runs(&folders)?;
+        let (runs, notices) = read_runs(&folders)?;
         if runs.is_empty() {
             return Ok(None);
         }
+        let (perturbed, mut runs): (Vec<StoredRun>, Vec<StoredRun>) =
+            runs.into_iter().partition(|run| run.record.at.contains_key(PERTURBED));
         let host: HostRecord = parse_versioned(&path.join("host.json"), &read_part(path, "host.json")?)?;
         let key = (text, plan.scenario, plan.seed, host.engine == Engine::Ns2);
         let scenario = scenarios.find(path, key)?;
@@ -109,7 +113,8 @@ impl ResultDir {
             let unsaid = runs.iter_mut().filter(|run| run.machine.is_none());
             unsaid.for_each(|run| run.machine = Some(only.id.clone()));
         }
-        Ok(Some(ResultDir { path, parts, scenario, host, block, blocks: Vec::new(), machines, runs, notices }))
+        let blocks = Vec::new();
+        Ok(Some(ResultDir { path, parts, scenario, host, block, blocks, machines, runs, perturbed, notices }))
     }
 
     /// A digest of all run records, to compare results by. Only in virtual time, where runs are reproducible.

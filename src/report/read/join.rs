@@ -74,7 +74,8 @@ impl Groups {
         let (host, scenario) = (&directory.host, &directory.scenario);
         let way = [&host.link, &host.network, &host.profile].map(String::clone);
         let known = self.of.entry((scenario.text.clone(), scenario.seed, way, host.engine.name())).or_default();
-        let runs = directory.runs.iter().map(|run| &run.record).filter(|run| run.status == RunStatus::Done);
+        let runs = directory.runs.iter().chain(&directory.perturbed);
+        let runs = runs.map(|run| &run.record).filter(|run| run.status == RunStatus::Done);
         let done: HashSet<FinishedRun> = runs.map(|run| (run.repeat, run.seed, run.at.clone())).collect();
         let fitting: Vec<usize> = known.iter().copied().filter(|at| self.all[*at].done.is_disjoint(&done)).collect();
         let same = fitting.iter().find(|at| difference(&self.all[**at].directory.host, host).is_none());
@@ -127,6 +128,7 @@ impl ExperimentGroup {
         self.processors.extend(processors_of(&part));
         let into = &mut self.directory;
         into.runs.extend(part.runs);
+        into.perturbed.extend(part.perturbed);
         into.notices.extend(part.notices);
         into.parts.extend(part.parts);
         into.host.calibration.extend(part.host.calibration);

@@ -163,12 +163,17 @@ pub fn pdf(figure: &Figure) -> Vec<u8> {
 }
 
 /// Scenario, number and title, in letters that every file system and LaTeX take.
-pub fn file_name(scenario: &str, number: usize, figure: &Figure) -> String {
-    let plain: String = figure.title.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { ' ' }).collect();
-    let words: Vec<String> = plain.split_whitespace().map(str::to_ascii_lowercase).collect();
-    let mut title = words.join("-");
-    title.truncate(NAME_MAX);
-    format!("{scenario}-{number:02}-{}", title.trim_end_matches('-'))
+pub fn file_name(scenario: &str, number: usize, title: &str) -> String {
+    let [scenario, title] = [scenario, title].map(plain_letters);
+    format!("{scenario}-{number:02}-{title}")
+}
+
+/// Words of a text, which may be from a file of others, joined by `-`.
+fn plain_letters(text: &str) -> String {
+    let plain: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { ' ' }).collect();
+    let mut joined = plain.split_whitespace().map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-");
+    joined.truncate(NAME_MAX);
+    joined.trim_end_matches('-').to_owned()
 }
 
 fn drawn(item: &Item, is_dashed: bool) -> String {
@@ -223,5 +228,10 @@ mod tests {
         for (name, colour) in [("ink", INK), ("quiet", QUIET), ("line", GRID), ("ground", GROUND)] {
             assert!(light.contains(&format!("--{name}: {};", hex(colour))), "{name}");
         }
+    }
+
+    #[test]
+    fn name_of_a_file_stays_in_its_directory() {
+        assert_eq!(file_name("../../etc/x y", 2, "Goodput, by $loss"), "etc-x-y-02-goodput-by-loss");
     }
 }

@@ -94,7 +94,7 @@ mod tests {
         let cell = cell(&(dumbbell + &flow("f", ["s1", "r1"], RENO)));
         let rates = cell.links.iter().map(|link| link.directions[0].rate.unwrap().0 / 1_000_000);
         assert_eq!(rates.collect::<Vec<_>>(), [100, 100, 10, 100, 100]);
-        assert_eq!(cell.bottleneck(&["f"], &[], None).unwrap().bits, 10e6);
+        assert_eq!(cell.bottleneck(&cell.ways(), &["f"], &[], None).unwrap().bits, 10e6);
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn rows(text: &str) -> Vec<Vec<String>> {
 fn boxes_of_runs_have_the_quartiles_and_extremes_of_each_cell() {
     let report = load(&directory("x = \"loss\"\ny = \"delivered_pkts\"\ndraw = \"box\""));
     let text = as_text(&report);
-    assert!(text.contains("Spread: distribution of the delivered of the runs"), "{text}");
+    assert!(text.contains("Spread: delivered, distribution over the runs"), "{text}");
     assert_eq!(rows(&text)[0][1..], ["SACK", "6 000", "6 100", "6 200", "6 300", "6 400"], "{text}");
     assert!(render(&report, ReportFormat::Markdown).contains("first quartile"));
     let page = as_page(&report);

@@ -41,6 +41,23 @@ fn beside_reno() -> Directory {
     directory
 }
 
+/// They once had the labels of the scenario's own runs.
+#[test]
+fn runs_on_perturbed_paths_are_in_no_number_of_the_cells() {
+    let directory = Directory::complete();
+    let before = (load(&directory), render(&directory, ReportFormat::Csv));
+    for repeat in 0..3 {
+        let mut record = run("1%", "SACK", repeat, 90);
+        record.id = format!("perturbed-{repeat}");
+        record.at.insert("perturbed".into(), "1% more delay".into());
+        directory.add(&record);
+    }
+    let mut report = load(&directory);
+    let told = report.perturbed.take().unwrap();
+    assert_eq!(told.sentence(), "no share was compared: it takes 3 runs of each path, and several flows");
+    assert!((report, render(&directory, ReportFormat::Csv)) == before);
+}
+
 #[test]
 fn rows_of_all_flows_give_the_values_of_the_table() {
     let directory = Directory::complete();
