@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
-use crate::failure::{Failure, FailureKind};
-use crate::interrupt;
-use crate::kernel::io_error::reason;
-use crate::kernel::libbpf_log::{self, PrintLevel};
-use crate::plain::plain_lines;
+use shared::failure::{Failure, FailureKind};
+use shared::interrupt;
+use shared::kernel::io_error::reason;
+use shared::kernel::libbpf_log::{self, PrintLevel};
+use shared::plain::plain_lines;
 
 pub mod effect;
 mod output;

@@ -2,7 +2,7 @@
 /*
  * Reads and checks a request for one direction of a link, and finds its arrays.
  *
- * Plain C: it is compiled into the guest kernel, and natively by a test that compares it with the Rust of src/path.
+ * Plain C: it is compiled into the guest kernel, and natively by a test that compares it with the Rust of src/lab/path.
  */
 #ifndef TCCC_DIRECTION_H
 #define TCCC_DIRECTION_H
@@ -11,7 +11,7 @@
 
 /*
  * Upper bounds that keep every sum and product of shaper.h within 64 bits. A rate of 1.1 Tbit/s and times of 13 days
- * are far above what a scenario may ask for (src/path.rs).
+ * are far above what a scenario may ask for (src/lab/path.rs).
  */
 #define RATE_BPS_MAX (1ull << 40)
 #define TIME_NS_MAX (1ull << 50)

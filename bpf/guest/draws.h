@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Random numbers and losses of one direction. This is src/path/draws.rs in C, and draws the same numbers.
+ * Random numbers and losses of one direction. This is src/lab/path/draws.rs in C, and draws the same numbers.
  *
  * Plain C without kernel functions. Shares are thresholds: Rust compares x / 2^53 with a share. This file compares the
  * integer x with share * 2^53, rounded up, which gives the same result.
@@ -11,7 +11,7 @@
 #include "direction.h"
 
 #define SHARE_BITS 53
-/* Number of positions of lost packets that are stored: POSITIONS_KEPT of src/path/draws.rs. */
+/* Number of positions of lost packets that are stored: POSITIONS_KEPT of src/lab/path/draws.rs. */
 #define FIRST_LOST_KEPT 1000
 
 /* M. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number Generation". */

@@ -20,7 +20,7 @@ typedef uint64_t u64;
 
 #define TCCC_DEVICE_NAME 16 /* including the final zero, as the kernel's IFNAMSIZ */
 
-/* ---- /proc/tccc/links: link.c and src/virtual_time/link.rs ---- */
+/* ---- /proc/tccc/links: link.c and src/lab/virtual_time/link.rs ---- */
 
 #define TCCC_LINK_REQUEST_MAX (32 << 20) /* bytes, mostly positions of losses or opportunities of a trace */
 
@@ -146,7 +146,7 @@ struct tccc_link_counters {
 	u64 first_lost_count;
 };
 
-/* ---- /proc/tccc/queues: link.c and src/virtual_time/link.rs ---- */
+/* ---- /proc/tccc/queues: link.c and src/lab/virtual_time/link.rs ---- */
 
 /* Read: for each direction, in the order of the requests, the number of its samples (u64) and then the samples. */
 struct tccc_queue_sample {
@@ -157,7 +157,7 @@ struct tccc_queue_sample {
 	u64 marked_pkts;   /* so far */
 };
 
-/* ---- /proc/tccc/flows: traffic.c and src/virtual_time/flow.rs ---- */
+/* ---- /proc/tccc/flows: traffic.c and src/lab/virtual_time/flow.rs ---- */
 
 #define TCCC_FLOWS_MAX 256
 #define TCCC_FLOW_ALGORITHM 16 /* including the final zero, as the kernel's TCP_CA_NAME_MAX */
@@ -228,7 +228,7 @@ struct tccc_transfer_report {
 	s32 error; /* why its connection failed: a negative errno, or 0 */
 };
 
-/* ---- /proc/tccc/events: watch.c and src/virtual_time/flow.rs ---- */
+/* ---- /proc/tccc/events: watch.c and src/lab/virtual_time/flow.rs ---- */
 
 /* Written before the run. Without this request nothing is traced. */
 struct tccc_watch_request {
@@ -244,7 +244,7 @@ struct tccc_watch_report {
 	u32 event_bytes;
 };
 
-/* ---- /proc/tccc/run: lab.c and src/virtual_time/flow.rs ---- */
+/* ---- /proc/tccc/run: lab.c and src/lab/virtual_time/flow.rs ---- */
 
 /* Written: starts links and flows. Returns when all flows are over, at the latest after length_ns + grace_ns. */
 struct tccc_run_request {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The times at which the serialiser begins and finishes a packet: src/path/steps.rs and tunlink/serialiser.rs in C.
+ * The times at which the serialiser begins and finishes a packet: src/lab/path/steps.rs and tunlink/serialiser.rs in C.
  *
  * Plain C without kernel functions. The kernel has no 128-bit division, but 64 bits are enough:
  * - Work is 8 * 10^9 * bytes plus a remainder. A packet has at most 65535 bytes and the remainder is below
@@ -18,7 +18,7 @@
 #define NS_PER_SEC 1000000000ull
 #define NS_PER_MS 1000000ull
 #define NEVER_NS (~0ull)
-/* Bytes that one opportunity of a trace delivers: OPPORTUNITY_BYTES of src/path/rate_trace.rs. */
+/* Bytes that one opportunity of a trace delivers: OPPORTUNITY_BYTES of src/lab/path/rate_trace.rs. */
 #define OPPORTUNITY_BYTES 1500
 
 /* A value that changes at known times. Callers ask for it at times that never decrease. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The event struct: the protocol between tcp_trace.bpf.c and user space.
- * src/trace/event.rs decodes it and is the only other place that knows these bytes; a test compares sizes and offsets.
+ * src/shared/event.rs decodes it and is the only other place that knows these bytes; a test compares sizes and offsets.
  * Raise TCCC_EVENT_VERSION with every change.
  */
 #ifndef TCCC_TRACE_EVENT_H

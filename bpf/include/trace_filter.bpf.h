@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The tracer's filter, which decides once per socket. It has one map per kind of value, filled by src/trace/program.rs.
+ * The tracer's filter, which decides once per socket. It has one map per kind of value, filled by src/host/trace/program.rs.
  * A socket passes if each kind that is set has a matching value.
  */
 #ifndef TCCC_TRACE_FILTER_BPF_H

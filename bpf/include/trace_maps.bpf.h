@@ -16,7 +16,7 @@ const volatile u64 yield_bytes = 2 << 20; /* from this many unread bytes on, a t
 const volatile u32 jiffy_ns = 4000000;
 
 #define OPENING_PKTS 8
-/* Reasons for a dropped event: indices of tccc_dropped. src/trace/live.rs reads them. */
+/* Reasons for a dropped event: indices of tccc_dropped. src/host/trace/live.rs reads them. */
 #define DROP_RING_FULL 0
 #define DROP_NO_PLACE 1
 #define DROP_REASONS 2
@@ -73,7 +73,7 @@ struct {
 	__type(value, u32);
 } tccc_places SEC(".maps");
 
-/* src/trace/tick.rs reads the fields after the timer. */
+/* src/host/trace/tick.rs reads the fields after the timer. */
 struct ticking {
 	struct bpf_timer timer;
 	u64 ticks;

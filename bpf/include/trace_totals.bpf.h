@@ -39,7 +39,7 @@ struct totals_rtt {
 	u64 bins[TOTALS_RTT_BINS];
 };
 
-/* src/trace/totals.rs reads these bytes. */
+/* src/host/trace/totals.rs reads these bytes. */
 struct totals {
 	u64 sweep;   /* the sweep that counted `sockets` */
 	u64 sockets; /* open connections in that sweep */

@@ -9,8 +9,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::compile::BuildFolder;
-use crate::catalog::Algorithm;
-use crate::catalog::source::SOURCES;
+use shared::catalog::Algorithm;
+use shared::catalog::source::SOURCES;
 
 /// A callback that only newer kernels have, instead of one event of `cwnd_event`.
 const OF_NEWER_KERNELS: &str = "cwnd_event_tx_start";

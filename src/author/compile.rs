@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result};
 
 use super::{recipe, template};
-use crate::catalog::source::SOURCES;
-use crate::failure::Failure;
+use shared::catalog::source::SOURCES;
+use shared::failure::Failure;
 
 /// Path and text of the files that authors need in addition to [`SOURCES`]: the C files of the host ring, the template,
 /// its page, and libbpf's headers.

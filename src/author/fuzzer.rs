@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::subject::Subject;
-use crate::failure::Failure;
+use shared::failure::Failure;
 
 const FLAGS: &str = "-g -O1 -DTCCC_HOST -Wall -Wextra -Wno-unused-parameter -fsanitize=fuzzer,undefined,address \
                      -fno-sanitize-recover=all";

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{header, name};
-use crate::catalog::Algorithm;
+use shared::catalog::Algorithm;
 
 /// The kernel requires one callback of each row.
 const NEEDED: [&[&str]; 3] = [&["ssthresh"], &["undo_cwnd"], &["cong_avoid", "cong_control", "cong_control___2"]];

@@ -1,10 +1,10 @@
 //! Checks the names that users give their own algorithms.
 
 use super::compile::FOR_AUTHORS;
-use crate::catalog::source::SOURCES;
-use crate::catalog::{self, NAME_LENGTH_MAX};
-use crate::failure::Failure;
-use crate::kernel::congestion;
+use shared::catalog::source::SOURCES;
+use shared::catalog::{self, NAME_LENGTH_MAX};
+use shared::failure::Failure;
+use shared::kernel::congestion;
 
 /// The ops table to which the kernel's `dctcp` falls back without ECN.
 const BESIDE_DCTCP: &str = "dctcp_reno";

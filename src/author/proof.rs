@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::subject::Subject;
-use crate::failure::Failure;
+use shared::failure::Failure;
 
 /// Functions of shim.c that are not callbacks. An algorithm need not use them.
 const STAND_INS: [&str; 4] = ["tcp_slow_start", "tcp_cong_avoid_ai", "bpf_ktime_get_ns", "sock_of"];

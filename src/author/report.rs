@@ -12,12 +12,12 @@ use super::proof::Proof;
 use super::ring::property::Property;
 use super::subject::Subject;
 use super::{fuzzer, lint, native, proof};
-use crate::bounded;
-use crate::catalog::{self, Algorithm};
-use crate::failure::{Failure, FailureKind};
-use crate::kernel::privilege;
-use crate::kernel::probe::Features;
-use crate::loader::{self, Request};
+use host::loader::{self, Request};
+use shared::bounded;
+use shared::catalog::{self, Algorithm};
+use shared::failure::{Failure, FailureKind};
+use shared::kernel::privilege;
+use shared::kernel::probe::Features;
 
 const SOURCE_ENDING: &str = ".bpf.c";
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::compile::BuildFolder;
-use crate::catalog::{Algorithm, Tunable, TunableKind};
+use shared::catalog::{Algorithm, Tunable, TunableKind};
 
 #[derive(Debug)]
 pub struct Subject<'a> {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::compile::FOR_AUTHORS;
-use crate::bounded::reason;
-use crate::catalog::source::SOURCES;
-use crate::failure::Failure;
+use shared::bounded::reason;
+use shared::catalog::source::SOURCES;
+use shared::failure::Failure;
 
 /// The algorithm's name in the template's files and file names.
 const PLACEHOLDER: &str = "mine";

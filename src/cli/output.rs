@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::plain::plain_lines;
+use shared::plain::plain_lines;
 
 pub mod arms;
 pub mod columns;

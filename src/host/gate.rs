@@ -11,23 +11,23 @@ mod unconfirmed;
 
 use anyhow::Result;
 
-use crate::kernel::probe::Features;
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{Base, GenerationRole, NewGeneration};
 use crate::policy::record::PolicyOrigin;
 use crate::policy::rule::Policy;
 use crate::trial::end;
+use shared::kernel::probe::Features;
 
 pub use self::name::{
     EndedName, declare, give_back_default, hand_over, load, load_receiver, make_default, reload, rollback, unload,
     unload_all, upgrade,
 };
 pub use self::unconfirmed::{clear_overdue, confirm, expire};
-pub use crate::host::trial::begin::begin as begin_trial;
-pub use crate::host::trial::default::on_trial as try_default;
-pub use crate::host::trial::end::{abort, clear_over, interrupt, keep, remove_policy, removed};
-pub use crate::host::trial::steer::{promote, set_paused};
-pub use crate::host::trial::upgrade::on_trial as try_upgrade;
+pub use crate::trial::begin::begin as begin_trial;
+pub use crate::trial::default::on_trial as try_default;
+pub use crate::trial::end::{abort, clear_over, interrupt, keep, remove_policy, removed};
+pub use crate::trial::steer::{promote, set_paused};
+pub use crate::trial::upgrade::on_trial as try_upgrade;
 
 /// Puts rules into effect for good, instead of the current policy. With `live`, also for open connections.
 ///

@@ -7,7 +7,7 @@
 pub mod adapt;
 mod companion;
 pub mod confirm;
-pub(in crate::host) mod defaults;
+pub(crate) mod defaults;
 mod load;
 mod object;
 mod receiver;
@@ -24,19 +24,19 @@ use anyhow::{Context, Result};
 
 use self::object::Successor;
 use self::request::{companion_place, record_of};
-use crate::failure::Failure;
-use crate::kernel::probe::Features;
-use crate::kernel::{congestion, privilege, struct_ops};
 use crate::state::{Record, Store};
+use shared::failure::Failure;
+use shared::kernel::probe::Features;
+use shared::kernel::{congestion, privilege, struct_ops};
 
 pub use load::{LoadOptions, LoadedAlgorithm};
-pub(in crate::host) use load::{load, make_default, replaces};
+pub(crate) use load::{load, make_default, replaces};
 pub use object::{Verified, verify};
-pub(in crate::host) use receiver::load_receiver;
+pub(crate) use receiver::load_receiver;
 pub use request::{Request, check_name, digest};
 use unload::sweep;
 pub use unload::{Unloaded, drain, ours, plan};
-pub(in crate::host) use unload::{give_back_default, unload, unload_if_free, unload_with_policy};
+pub(crate) use unload::{give_back_default, unload, unload_if_free, unload_with_policy};
 
 /// An algorithm that sockets can choose while this value lives.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Drop for Registration {
 /// Records the previous code of a name, for a kernel that cannot swap code.
 ///
 /// Errors: the name is not loaded; the record cannot be written.
-pub(in crate::host) fn succeed(name: &str, earlier: &Record) -> Result<Record> {
+pub(crate) fn succeed(name: &str, earlier: &Record) -> Result<Record> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
     let record = store.record(name).with_context(|| format!("find the record of \"{name}\""))?;

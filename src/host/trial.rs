@@ -10,9 +10,9 @@
 
 mod advance;
 pub mod arms;
-pub(in crate::host) mod begin;
-pub(in crate::host) mod default;
-pub(in crate::host) mod end;
+pub(crate) mod begin;
+pub(crate) mod default;
+pub(crate) mod end;
 pub mod guard;
 pub mod incident;
 pub mod journal;
@@ -21,9 +21,9 @@ pub mod overlay;
 pub mod progress;
 mod shown;
 mod standing;
-pub(in crate::host) mod steer;
-pub(in crate::host) mod swap;
-pub(in crate::host) mod upgrade;
+pub(crate) mod steer;
+pub(crate) mod swap;
+pub(crate) mod upgrade;
 pub mod view;
 pub mod windows;
 

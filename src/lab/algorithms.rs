@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::event_line::StateLayouts;
-use crate::catalog::NAME_LENGTH_MAX;
-use crate::gate;
-use crate::kernel::probe::Features;
-use crate::loader::{self, Registration, Request, survey};
-use crate::model::run::Engine;
 use crate::scenario::algorithm::{Unusable, find, kernel_has};
 use crate::scenario::{AlgorithmRequest, FlowSpec};
+use host::gate;
+use host::loader::{self, Registration, Request, survey};
+use shared::catalog::NAME_LENGTH_MAX;
+use shared::kernel::probe::Features;
+use shared::model::run::Engine;
 
 /// Keeps every algorithm of an experiment in the kernel until it is dropped.
 #[derive(Debug)]

@@ -9,14 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 
 use crate::emulate::topology::{Node, Topology};
-use crate::failure::Failure;
-use crate::lab::plan::mix;
-use crate::model::run::{At, Calibration, LinkCounters, Quantity};
 use crate::path::loss::LossModel;
 use crate::path::route::{Hop, RoundTrip};
 use crate::path::{Direction, QueueLimit};
+use crate::plan::mix;
 use crate::scenario::{Cell, LinkSpec};
-use crate::units::{BitsPerSec, Share};
+use shared::failure::Failure;
+use shared::model::run::{At, Calibration, LinkCounters, Quantity};
+use shared::units::{BitsPerSec, Share};
 
 use losses::{FLOOD_GROUPS, expected_ratio, share_of_flood};
 use probe::{ProbeReceiver, ProbeStream, RTT_PACKET_BYTES, RTT_PROBES};

@@ -10,11 +10,11 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use nix::errno::Errno;
 
-use crate::failure::Failure;
-use crate::kernel::cgroup::RunCgroup;
-use crate::kernel::netns::Netns;
-use crate::kernel::probe::Features;
 use crate::scenario::FlowSpec;
+use shared::failure::Failure;
+use shared::kernel::cgroup::RunCgroup;
+use shared::kernel::netns::Netns;
+use shared::kernel::probe::Features;
 
 mod skel {
     #![allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated")]

@@ -98,7 +98,7 @@ pub fn packets(cell: &Cell) -> f64 {
 }
 
 /// The load of a run, bits per second: its traffic, reduced on links that cost less.
-pub(crate) fn load_bps(cell: &Cell) -> f64 {
+pub fn load_bps(cell: &Cell) -> f64 {
     let load = |(hop, sent): (&Hop, &f64)| {
         let rate = rate_bps(cell, hop);
         let is_short = || queue_time(cell, hop).is_some_and(|time| time < SHORT_QUEUE);

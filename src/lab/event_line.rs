@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::catalog::{StateLayout, StateValue};
-use crate::trace::event::Event;
+use shared::catalog::{StateLayout, StateValue};
+use shared::event::Event;
 
 /// Layout of the private state of each algorithm, by its name in the kernel. Unknown ones are missing.
 pub type StateLayouts = BTreeMap<String, StateLayout>;
@@ -38,8 +38,8 @@ impl<'a> EventLine<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog;
-    use crate::model::live::samples::sample;
+    use shared::catalog;
+    use shared::model::live::samples::sample;
 
     #[test]
     fn private_state_has_names_and_the_line_is_still_an_event() {

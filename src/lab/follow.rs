@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::kernel::netns::Netns;
-use crate::trace::event::Event;
-use crate::trace::filter::Filter;
-use crate::trace::live::{RING_BYTES, Sampling, Tracer, Watcher};
+use host::trace::filter::Filter;
+use host::trace::live::{RING_BYTES, Sampling, Tracer, Watcher};
+use shared::event::Event;
+use shared::kernel::netns::Netns;
 
 /// How often the tracer checks whether to end.
 const POLL: Duration = Duration::from_millis(50);

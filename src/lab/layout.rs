@@ -8,10 +8,10 @@ use anyhow::Result;
 use super::plan::{Plan, PlannedRun};
 use crate::emulate::layout::{EndLayout, Layout, LinkLayout, NodeLayout, RouteLayout};
 use crate::emulate::topology::Topology;
-use crate::kernel::sysctl;
 use crate::path::route::{Hop, LinkSpec, Paths};
 use crate::scenario::{FlowSpec, Profile};
-use crate::units::Bytes;
+use shared::kernel::sysctl;
+use shared::units::Bytes;
 
 /// Settings of every node under any profile. IPv6 is off, because the kernel's own IPv6 packets would take part in the
 /// link's loss. Control connections use reno, because the host's default would leak in.
@@ -179,7 +179,7 @@ pub fn settings_in_force(topology: &Topology) -> Result<BTreeMap<String, String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plan::Choices;
+    use crate::plan::Choices;
     use crate::scenario::tests::{RENO, flow, link, scenario};
 
     fn layout(profile: Profile) -> Layout {

@@ -4,7 +4,7 @@ use std::fs;
 
 use sha2::{Digest, Sha256};
 
-use crate::model::run::Machine;
+use shared::model::run::Machine;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Files with an id of the machine. In a container without the first, the second is the host's until the next boot.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail, ensure};
 
-use crate::lab::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
-use crate::model::run::{Completion, FlowRecord};
 use crate::scenario::{FlowSpec, Sends};
-use crate::trace::event::{Event, EventKind};
+use crate::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
+use shared::event::{Event, EventKind};
+use shared::model::run::{Completion, FlowRecord};
 
 /// Packets delivered before the first data: the SYN, and iperf3's cookie or our opening.
 const OPENING_PKTS: u32 = 2;
@@ -179,9 +179,9 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::model::live::samples::sample;
     use crate::scenario::tests::{self, RENO};
-    use crate::units::{BitsPerSec, Bytes};
+    use shared::model::live::samples::sample;
+    use shared::units::{BitsPerSec, Bytes};
 
     const REPORT: TransferReport = TransferReport { received_bytes: 1000, receiver_s: 2.0, begun_ns: None };
 

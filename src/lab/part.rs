@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use crate::failure::Failure;
-use crate::lab::plan::{Plan, PlannedRun};
-use crate::model::run::At;
+use crate::plan::{Plan, PlannedRun};
 use crate::scenario::Scenario;
+use shared::failure::Failure;
+use shared::model::run::At;
 
 const SHARDS_MAX: u32 = 10_000;
 
@@ -118,8 +118,8 @@ pub fn blocks<'a>(runs: &[&'a PlannedRun]) -> Vec<RunBlock<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plan::Choices;
-    use crate::lab::plan::tests::{TEXT, planned};
+    use crate::plan::Choices;
+    use crate::plan::tests::{TEXT, planned};
 
     fn scenario() -> Scenario {
         Scenario::parse("t.toml", TEXT).unwrap()

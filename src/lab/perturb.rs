@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::scenario::{Cell, LinkSpec, PERTURBED};
-use crate::units::{BitsPerSec, QueueSize, Share};
+use shared::units::{BitsPerSec, QueueSize, Share};
 
 /// A change of every link by a share.
 type Change = fn(&mut LinkSpec, f64);

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::perturb::perturbed;
-use crate::failure::Failure;
-use crate::model::run::{Engine, RESULT_SCHEMA};
 use crate::path::LinkConfig;
 use crate::scenario::{Cell, PERTURBED, PLANNED_RUNS_MAX, Profile, RUNS_MAX, Scenario, VirtualSpec};
-use crate::units::{Share, duration_text};
+use shared::failure::Failure;
+use shared::model::run::{Engine, RESULT_SCHEMA};
+use shared::units::{Share, duration_text};
 
 /// Most bytes of the values in a run's id. File names have at most 255 bytes, and folders of attempts add to the id.
 const VALUES_MAX: usize = 120;
@@ -171,7 +171,7 @@ pub(crate) mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::model::run::UNFINISHED;
+    use shared::model::run::UNFINISHED;
 
     /// Six cells of four runs.
     pub const TEXT: &str = include_str!("../../tests/fixtures/scenarios/plan.toml");

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::lab::cost::Jobs;
-use crate::lab::plan::PlannedRun;
-use crate::lab::results::Finished;
-use crate::lab::room;
-use crate::lab::work::{Forecast, Progress, interrupted};
+use crate::cost::Jobs;
+use crate::plan::PlannedRun;
+use crate::results::Finished;
+use crate::room;
+use crate::work::{Forecast, Progress, interrupted};
 
 /// Processors that this process may use.
 pub fn processors() -> u32 {

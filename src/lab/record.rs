@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::machine;
 use super::plan::{Plan, PlannedRun};
 use super::pool::processors;
-use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, RunStatus};
+use shared::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, RunStatus};
 
 /// Adds this program's version to the versions of an engine's tools.
 pub(crate) fn versions<const N: usize>(tools: [(&str, String); N]) -> BTreeMap<String, String> {

@@ -18,14 +18,14 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::bounded;
-use crate::failure::Failure;
-use crate::lab::event_line::{EventLine, StateLayouts};
-use crate::lab::plan::{Plan, PlannedRun};
-use crate::model::queue::{self, QueueSample};
-use crate::model::run::{BlockPlan, HostRecord, QUEUES, RunRecord, RunStatus, UNFINISHED};
+use crate::event_line::{EventLine, StateLayouts};
+use crate::plan::{Plan, PlannedRun};
 use crate::scenario::ScenarioFile;
-use crate::trace::event::Event;
+use shared::bounded;
+use shared::event::Event;
+use shared::failure::Failure;
+use shared::model::queue::{self, QueueSample};
+use shared::model::run::{BlockPlan, HostRecord, QUEUES, RunRecord, RunStatus, UNFINISHED};
 
 const ANOTHER_PLACE: &str = "choose another directory with `--out DIR`";
 /// Bytes of the largest file that is read; a plan of many runs is long.
@@ -322,8 +322,8 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plan::Choices;
-    use crate::lab::plan::tests::{TEXT, planned};
+    use crate::plan::Choices;
+    use crate::plan::tests::{TEXT, planned};
     use crate::scenario::Profile;
 
     fn plan(seed: u64) -> Plan {
@@ -418,7 +418,7 @@ mod tests {
         let _held = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap();
         let second = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap_err();
         let second = second.downcast_ref::<Failure>().unwrap();
-        assert_eq!(second.kind, crate::failure::FailureKind::Again);
+        assert_eq!(second.kind, shared::failure::FailureKind::Again);
         assert!(second.what.starts_with("another `tccc run` is using"), "{second}");
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
 
-use crate::failure::Failure;
+use shared::failure::Failure;
 
 /// The kernel's words for a full disk, which the guest, compilers and traffic processes print too.
 pub(crate) const NO_ROOM: &str = "No space left on device";
@@ -23,7 +23,7 @@ fn known(error: &anyhow::Error) -> Option<&Failure> {
 }
 
 /// Turns an error of a full disk into a failure that names `place`, unless the error already names another.
-pub(crate) fn explained(error: anyhow::Error, place: &Path) -> anyhow::Error {
+pub fn explained(error: anyhow::Error, place: &Path) -> anyhow::Error {
     let text = format!("{error:#}");
     match FULL.iter().any(|words| text.contains(words)) && !is_full(&error) {
         true => full(place, &text).into(),

@@ -15,26 +15,26 @@ use self::attempt::SharedLab;
 use self::paths::{Earlier, Paths};
 use self::queue::Queue;
 use self::together::Together;
+use crate::algorithms::PreparedAlgorithms;
+use crate::calibrate;
+use crate::conditions::SocketConditions;
+use crate::cost::{self, Jobs, RunLimit};
 use crate::emulate::Network;
-use crate::kernel::cgroup::{self, RunCgroup};
-use crate::kernel::{btf, privilege};
-use crate::lab::algorithms::PreparedAlgorithms;
-use crate::lab::calibrate;
-use crate::lab::conditions::SocketConditions;
-use crate::lab::cost::{self, Jobs, RunLimit};
-use crate::lab::follow::Follower;
-use crate::lab::machine;
-use crate::lab::plan::{Plan, PlannedRun};
-use crate::lab::pool::processors;
-use crate::lab::record::versions;
-use crate::lab::results::{Finished, OpenResultDir};
-use crate::lab::schedule;
-use crate::lab::traffic::iperf3::iperf3_version;
-use crate::lab::work::{Forecast, OpenedWork, Progress, Work, WorkOutcome};
-use crate::model::run::{Calibration, HostRecord};
+use crate::follow::Follower;
+use crate::machine;
+use crate::plan::{Plan, PlannedRun};
+use crate::pool::processors;
+use crate::record::versions;
+use crate::results::{Finished, OpenResultDir};
+use crate::schedule;
+use crate::traffic::iperf3::iperf3_version;
+use crate::work::{Forecast, OpenedWork, Progress, Work, WorkOutcome};
+use shared::kernel::cgroup::{self, RunCgroup};
+use shared::kernel::{btf, privilege};
+use shared::model::run::{Calibration, HostRecord};
 
 /// Forecasts the unfinished runs of a part, and the paths that no earlier call measured.
-pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, jobs: Jobs) -> Forecast {
+pub fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, jobs: Jobs) -> Forecast {
     let to_do = finished.left(part);
     let has_same_tools =
         |host: &&HostRecord| iperf3_version().is_ok_and(|iperf3| host.tools == versions([("iperf3", iperf3)]));
@@ -54,7 +54,7 @@ pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, j
 /// Checks the host for the needs of every experiment; returns the version of iperf3.
 ///
 /// Errors: iperf3, a capability, the kernel's type information or cgroup v2 is missing.
-pub(crate) fn check_host() -> Result<String> {
+pub fn check_host() -> Result<String> {
     let iperf3 = iperf3_version()?;
     privilege::require("run experiments", &privilege::FOR_EXPERIMENT)
         .map_err(|lack| lack.hint("run it as root, or with `--engine virtual`, which needs no rights"))?;
@@ -147,8 +147,8 @@ fn joined(mut earlier: HostRecord, now: HostRecord) -> HostRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::{Failure, FailureKind};
-    use crate::lab::plan::tests::{TEXT, planned};
+    use crate::plan::tests::{TEXT, planned};
+    use shared::failure::{Failure, FailureKind};
 
     fn host(kernel: &str, digest: &str) -> HostRecord {
         let text = format!(

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::lab::cost::RunLimit;
+use crate::cost::RunLimit;
 
 /// A run counts as ending with another if it ends at most this share of its length later. So runs of equal length that
 /// start together also end together.
@@ -15,7 +15,7 @@ const TOGETHER: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WaitingRun {
-    /// Expected load, bits per second over all links; see [`crate::lab::cost::load_bps`].
+    /// Expected load, bits per second over all links; see [`crate::cost::load_bps`].
     pub cost_bps: f64,
     /// From start to end.
     pub time: Duration,

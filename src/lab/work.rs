@@ -11,8 +11,8 @@ use super::cost::Jobs;
 use super::part::Part;
 use super::plan::{Plan, PlannedRun};
 use super::results::{Finished, OpenResultDir};
-use crate::failure::Failure;
 use crate::scenario::Scenario;
+use shared::failure::Failure;
 
 /// One call's request.
 #[derive(Clone)]

@@ -7,9 +7,13 @@ use std::process::Command;
 const FLAGS: &str = "-shared -fPIC -O1 -g -DTCCC_HOST -Wall -Wextra -Werror \
                      -Wno-unused-parameter -fno-builtin -fsanitize=undefined -fno-sanitize-recover=all -Wl,-Bsymbolic";
 
-/// A path in the source tree.
+/// A path in the source tree. The package is its root or a folder of it.
 pub fn in_tree(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders
+        .map(|folder| folder.join(path))
+        .find(|file| file.exists())
+        .unwrap_or_else(|| panic!("no {path} in the tree"))
 }
 
 /// The algorithms' files in `bpf/cc`, sorted.

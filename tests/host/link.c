@@ -2,7 +2,7 @@
 /*
  * The link of virtual time as a native library, without the kernel code around these headers.
  *
- * src/virtual_time/link/twin.rs drives it beside the emulator, packet by packet.
+ * src/lab/virtual_time/link/twin.rs drives it beside the emulator, packet by packet.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,15 +3,15 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { openSession } from "../../src/serve/web/access.js";
-import { COLUMNS, columnNamed, sortRows } from "../../src/serve/web/columns.js";
-import { csv } from "../../src/serve/web/csv.js";
-import { Curves } from "../../src/serve/web/curves.js";
-import { groups, Hour, latest } from "../../src/serve/web/hour.js";
-import { parseFilter } from "../../src/serve/web/filter.js";
-import * as format from "../../src/serve/web/format.js";
-import { Flow, Sockets } from "../../src/serve/web/store.js";
-import { follow } from "../../src/serve/web/stream.js";
+import { openSession } from "../../src/host/serve/web/access.js";
+import { COLUMNS, columnNamed, sortRows } from "../../src/host/serve/web/columns.js";
+import { csv } from "../../src/host/serve/web/csv.js";
+import { Curves } from "../../src/host/serve/web/curves.js";
+import { groups, Hour, latest } from "../../src/host/serve/web/hour.js";
+import { parseFilter } from "../../src/host/serve/web/filter.js";
+import * as format from "../../src/host/serve/web/format.js";
+import { Flow, Sockets } from "../../src/host/serve/web/store.js";
+import { follow } from "../../src/host/serve/web/stream.js";
 
 const row = (handle, values) => ({ handle, peer: `10.0.0.2:${handle}`, algorithm: "reno", ...values });
 

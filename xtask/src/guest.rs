@@ -18,7 +18,7 @@ use crate::process;
 use crate::setup::{self, SetupPurpose};
 use recipe::Ingredient;
 
-#[path = "../../src/virtual_time/recipe.rs"]
+#[path = "../../src/lab/virtual_time/recipe.rs"]
 mod recipe;
 
 const KERNEL: &str = "linux";
@@ -59,7 +59,7 @@ pub fn is_there() -> bool {
     place().is_ok_and(|place| place.join(FACTS).exists())
 }
 
-/// The guest's folder; `src/virtual_time/guest.rs` computes the same path.
+/// The guest's folder; `src/lab/virtual_time/guest.rs` computes the same path.
 pub fn place() -> Result<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));

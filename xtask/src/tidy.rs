@@ -1,9 +1,9 @@
-//! Checks the rules of style and layering. Each rule is one function over one file, or over all files.
+//! Checks the rules of style. Each rule is one function over one file, or over all files.
 //!
 //! A rule returns its findings and prints nothing. Soft findings warn, hard ones fail.
 
 mod algorithm;
-mod layers;
+mod reach;
 mod rust;
 mod scan;
 mod size;
@@ -56,13 +56,12 @@ const C_RULES: [(&str, FileRule); 2] = [
     ("C function size", size::c_functions_are_small),
 ];
 
-const FILE_RULES: [(&str, FileRule); 17] = [
+const FILE_RULES: [(&str, FileRule); 16] = [
     ("algorithm has its headings", algorithm::header_has_headings),
     ("file stem is the id", algorithm::stem_is_the_id),
     ("algorithm includes one header", algorithm::only_the_one_header_is_included),
-    ("modules use lower layers", layers::modules_use_what_the_table_allows),
-    ("pure modules stay pure", layers::pure_modules_reach_nothing),
-    ("one file prints", layers::one_file_writes_to_stdout),
+    ("pure modules stay pure", reach::pure_modules_reach_nothing),
+    ("one file prints", reach::one_file_writes_to_stdout),
     ("file size", size::file_is_not_too_long),
     ("file bytes", size::file_is_not_too_big),
     ("modules name a thing", rust::modules_name_a_thing),
@@ -77,7 +76,7 @@ const FILE_RULES: [(&str, FileRule); 17] = [
 ];
 
 const TREE_RULES: [(&str, TreeRule); 4] = [
-    ("no Rust file names an algorithm", layers::no_rust_file_names_an_algorithm),
+    ("no Rust file names an algorithm", reach::no_rust_file_names_an_algorithm),
     ("licence", text::licence_is_there),
     ("plain phrases", words::phrases_are_plain),
     ("short subjects", words::commit_subjects_are_short),

@@ -11,9 +11,9 @@ use clap::Args;
 use crate::setup::{self, SetupPurpose};
 use crate::{bench, process};
 
-const SOURCE: &str = "src/serve/web";
+const SOURCE: &str = "src/host/serve/web";
 /// The part of the page that the binary embeds.
-pub const BUNDLE: &str = "src/serve/web/bundle";
+pub const BUNDLE: &str = "src/host/serve/web/bundle";
 /// Files that are copied unchanged.
 const AS_THEY_ARE: [&str; 2] = ["index.html", "icon.svg"];
 pub const TESTS: &str = "tests/web";

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use libloading::Library;
 
-use crate::catalog::STATE_BYTES_MAX;
+use shared::catalog::STATE_BYTES_MAX;
 
 /// `enum tcp_ca_state`.
 pub mod state {

@@ -8,7 +8,7 @@ use super::native::{CongestionControl, INFINITE_SSTHRESH, Native, NativeSocket};
 use super::operations::{self, Operation, Start};
 use super::path;
 use super::sender::SimulatedSender;
-use crate::catalog::Algorithm;
+use shared::catalog::Algorithm;
 
 /// Nanoseconds between two operations.
 const STEP_NS: u64 = 7_000_000;

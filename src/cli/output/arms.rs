@@ -5,14 +5,14 @@ use std::os::unix::fs::MetadataExt as _;
 
 use anyhow::Result;
 
-use crate::kernel::bpf;
-use crate::policy::label::LabelReader;
-use crate::policy::pins::PolicyPins;
-use crate::policy::record::{self, PolicyRecord};
-use crate::policy::rule::{Arm, Rule};
-use crate::state::Store;
-use crate::trace::arms::{FindLabels, LabelMap, Labelled, ReadArms};
-use crate::trace::arrival::RuleArm;
+use host::policy::label::LabelReader;
+use host::policy::pins::PolicyPins;
+use host::policy::record::{self, PolicyRecord};
+use host::policy::rule::{Arm, Rule};
+use host::state::Store;
+use host::trace::arms::{FindLabels, LabelMap, Labelled, ReadArms};
+use shared::arrival::RuleArm;
+use shared::kernel::bpf;
 
 /// Reads the arm of each connection; `None` while there is no policy.
 pub fn read_arms() -> ReadArms {

@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 
 use super::naming::StateWords;
 use super::note;
-use crate::plain;
-use crate::trace::arrival::RuleArm;
-use crate::trace::event::{ColumnPlace, Event, EventField, EventKind, FieldType, FieldValue, column, with_room};
-use crate::trace::filter::ALGORITHM_NAME_MAX;
+use host::trace::filter::ALGORITHM_NAME_MAX;
+use shared::arrival::RuleArm;
+use shared::event::{ColumnPlace, Event, EventField, EventKind, FieldType, FieldValue, column, with_room};
+use shared::plain;
 
 /// One socket at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -162,7 +162,7 @@ pub fn note_hidden(EventTable { columns, hidden, .. }: &EventTable) {
 mod tests {
     use super::*;
     use crate::cli::output::naming::Naming;
-    use crate::model::live::samples::sample;
+    use shared::model::live::samples::sample;
 
     #[test]
     fn no_line_of_a_stream_is_wider_than_the_terminal() {

@@ -15,11 +15,11 @@ use super::SCHEMA;
 use super::json;
 use super::naming::{Naming, StateWords};
 use super::stdout::{Results, unbuffered_results};
-use crate::trace::arms::Labelled;
-use crate::trace::arrival::RuleArm;
-use crate::trace::event::{EVENT_BYTES, Event};
-use crate::trace::filter::Filter;
-use crate::trace::snapshot::{self, SweptNamespaces};
+use host::trace::arms::Labelled;
+use host::trace::filter::Filter;
+use host::trace::snapshot::{self, SweptNamespaces};
+use shared::arrival::RuleArm;
+use shared::event::{EVENT_BYTES, Event};
 
 /// Most pieces of the kernel's answer that wait to be written: 16 MB.
 const PIECES_MAX: usize = 512;

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use super::naming::StateWords;
-use crate::catalog::StateValue;
-use crate::trace::arrival::RuleArm;
-use crate::trace::event::{Event, FieldValue, private_digits};
+use shared::arrival::RuleArm;
+use shared::catalog::StateValue;
+use shared::event::{Event, FieldValue, private_digits};
 
 const MEMORY: &str = "text in memory can always be written";
 
@@ -86,8 +86,8 @@ fn put_address(out: &mut Vec<u8>, end: SocketAddr) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{self, StateLayout};
-    use crate::trace::event::{EVENT_BYTES, offset};
+    use shared::catalog::{self, StateLayout};
+    use shared::event::{EVENT_BYTES, offset};
 
     /// Bytes without a fixed meaning differ between any two events.
     fn events() -> impl Iterator<Item = Event> {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::arms::read_arms;
-use crate::catalog::{self, StateField, StateLayout};
-use crate::loader::survey;
-use crate::state::Store;
-use crate::trace::event::Event;
-use crate::trace::gather::Layouts;
+use host::loader::survey;
+use host::state::Store;
+use host::trace::gather::Layouts;
+use shared::catalog::{self, StateField, StateLayout};
+use shared::event::Event;
 
 /// A kernel has few algorithms; a hostile recording may name any number.
 const ALGORITHMS_MAX: usize = 256;
@@ -87,8 +87,8 @@ fn find_layout(algorithm: &str) -> Option<StateLayout> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Phase;
-    use crate::model::live::samples::sample;
+    use shared::catalog::Phase;
+    use shared::model::live::samples::sample;
 
     /// A recording with endless names used to fill the memory.
     #[test]

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result};
 use terminal_size::terminal_size_of;
 
-use crate::kernel::io_error::reason;
+use shared::kernel::io_error::reason;
 
 /// Columns of a terminal that does not tell its size.
 const WIDTH: usize = 80;

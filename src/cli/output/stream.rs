@@ -10,11 +10,11 @@ use super::naming::Naming;
 use super::plain::line_limit;
 use super::stdout::{Results, results, shared_results, terminal_width};
 use super::{SCHEMA, json};
-use crate::failure::Failure;
-use crate::tabular::ParquetWriter;
-use crate::trace::arms::KnownArms;
-use crate::trace::arrival::{Arrival, Fact};
-use crate::trace::event::{Event, EventKind};
+use host::trace::arms::KnownArms;
+use shared::arrival::{Arrival, Fact};
+use shared::event::{Event, EventKind};
+use shared::failure::Failure;
+use tabular::ParquetWriter;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StreamFormat {

@@ -8,20 +8,20 @@ use serde::Serialize;
 
 use super::guard::guard_command;
 use super::risk::{AlgorithmRisk, is_given_unasked};
-use crate::catalog;
 use crate::cli::effect::Effect;
 use crate::cli::output::{OutputFormat, note, results, tell};
-use crate::declaration::carry_out::{self, Tools};
-use crate::declaration::difference::{self, ApplyStep, Cure, Difference};
-use crate::declaration::{self, Declaration};
-use crate::failure::Failure;
-use crate::gate;
-use crate::interrupt;
-use crate::kernel::privilege;
-use crate::kernel::probe::Features;
-use crate::plain::plain_lines;
-use crate::policy::resolve;
-use crate::policy::rule::Policy;
+use host::declaration::carry_out::{self, Tools};
+use host::declaration::difference::{self, ApplyStep, Cure, Difference};
+use host::declaration::{self, Declaration};
+use host::gate;
+use host::policy::resolve;
+use host::policy::rule::Policy;
+use shared::catalog;
+use shared::failure::Failure;
+use shared::interrupt;
+use shared::kernel::privilege;
+use shared::kernel::probe::Features;
+use shared::plain::plain_lines;
 
 /// Make this host match the files in /etc/tccc
 ///

@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use clap_complete::Shell;
 
-use crate::author::bpftool;
-use crate::catalog;
 use crate::cli::effect::Effect;
 use crate::cli::program;
+use author::bpftool;
+use shared::catalog;
 
 /// Write manual pages, completions and object files for a package
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,7 @@
 //! The capabilities that each verb needs: one table for the help, the man pages and the tests.
 
-use crate::kernel::privilege::Capability::{self, Bpf, NetAdmin, Perfmon, SysAdmin, SysPtrace};
-use crate::kernel::privilege::{FOR_EXPERIMENT, FOR_LINK, FOR_LOAD};
+use shared::kernel::privilege::Capability::{self, Bpf, NetAdmin, Perfmon, SysAdmin, SysPtrace};
+use shared::kernel::privilege::{FOR_EXPERIMENT, FOR_LINK, FOR_LOAD};
 
 #[derive(Debug)]
 pub struct Needs {

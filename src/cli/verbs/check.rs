@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::author::report::{Check, CheckGroup, CheckOutcome, Inspection};
-use crate::catalog;
 use crate::cli::output::{OutputFormat, results, write_json};
-use crate::failure::Failure;
-use crate::plain::plain_lines;
-use crate::virtual_time;
+use author::report::{Check, CheckGroup, CheckOutcome, Inspection};
+use lab::virtual_time;
+use shared::catalog;
+use shared::failure::Failure;
+use shared::plain::plain_lines;
 
 const NAME_WIDTH: usize = 18;
 /// Findings printed for each check.

@@ -9,13 +9,13 @@ use anyhow::Result;
 use crate::cli::effect::Effect;
 use crate::cli::output::results;
 use crate::cli::verbs::guard::GUARD_NAME;
-use crate::gate;
-use crate::kernel::probe::Features;
-use crate::kernel::process;
-use crate::kernel::system_log::{self, Severity};
-use crate::loader::confirm::UndoGuard;
-use crate::state::Store;
-use crate::trial;
+use host::gate;
+use host::loader::confirm::UndoGuard;
+use host::state::Store;
+use host::trial;
+use shared::kernel::probe::Features;
+use shared::kernel::process;
+use shared::kernel::system_log::{self, Severity};
 
 /// Shortest and longest trial; a person needs some time to see what happens.
 pub const TRIALS: [&str; 2] = ["5s", "30d"];

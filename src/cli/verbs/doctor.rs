@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use crate::cli::output::OutputFormat;
 use crate::cli::output::plain::{row, write_columns};
-use crate::failure::Failure;
-use crate::kernel::probe::checks::{self, HostCheck, Weight};
-use crate::virtual_time;
+use lab::virtual_time;
+use shared::failure::Failure;
+use shared::kernel::probe::checks::{self, HostCheck, Weight};
 
 /// Show what this host can do, what it lacks, and how to fix that
 ///

@@ -9,21 +9,21 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::cli::output::OutputFormat;
-use crate::failure::Failure;
-use crate::kernel::netns::Netns;
-use crate::kernel::privilege::{self, Capability};
-use crate::kernel::{cgroup, socket};
-use crate::policy::change;
-use crate::policy::decide::{self, ConnectionView};
-use crate::policy::label::LabelOutcome;
-use crate::policy::pins::PolicyPins;
-use crate::policy::record::{ArmSlot, GenerationRecord, PolicyRecord};
-use crate::policy::resolve;
-use crate::policy::rule::{Portion, Way};
-use crate::policy::sweep::{self, Sight};
-use crate::policy::table::{Resolved, RuleTables};
-use crate::state::Store;
-use crate::trial;
+use host::policy::change;
+use host::policy::decide::{self, ConnectionView};
+use host::policy::label::LabelOutcome;
+use host::policy::pins::PolicyPins;
+use host::policy::record::{ArmSlot, GenerationRecord, PolicyRecord};
+use host::policy::resolve;
+use host::policy::rule::{Portion, Way};
+use host::policy::sweep::{self, Sight};
+use host::policy::table::{Resolved, RuleTables};
+use host::state::Store;
+use host::trial;
+use shared::failure::Failure;
+use shared::kernel::netns::Netns;
+use shared::kernel::privilege::{self, Capability};
+use shared::kernel::{cgroup, socket};
 
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;

@@ -10,14 +10,14 @@ use anyhow::Result;
 use super::stand_by;
 use crate::cli::effect::Effect;
 use crate::cli::output::naming;
-use crate::kernel::congestion::connection_rate;
-use crate::kernel::process::{self, Process};
-use crate::kernel::system_log::{self, Severity};
-use crate::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
-use crate::policy::rule::{Allowed, Policy, Treatment};
-use crate::trial::guard;
-use crate::trial::judge::{decisions, limit_of};
-use crate::units::format_duration;
+use host::policy::rule::{Allowed, Policy, Treatment};
+use host::trial::guard;
+use host::trial::judge::{decisions, limit_of};
+use shared::kernel::congestion::connection_rate;
+use shared::kernel::process::{self, Process};
+use shared::kernel::system_log::{self, Severity};
+use shared::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
+use shared::units::format_duration;
 
 /// The name of every guard in `ps`. Otherwise it is "exe", after the path by which tccc starts itself.
 pub const GUARD_NAME: &CStr = c"tccc-guard";

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::cli::effect::Effect;
-use crate::virtual_time::inside;
+use lab::virtual_time::inside;
 
 /// Do the job of a guest of virtual time (started by its kernel)
 #[derive(Debug, clap::Args)]

@@ -11,15 +11,15 @@ use super::signals::Stop;
 use super::trace::DURATIONS;
 use crate::cli::effect::Effect;
 use crate::cli::output::{OutputFormat, note, results, warn};
-use crate::emulate::tunlink::TunLink;
-use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
-use crate::failure::Failure;
-use crate::kernel::netlink::{check_interface_name, has_interface};
-use crate::kernel::netns::Netns;
-use crate::kernel::privilege;
-use crate::model::run::LinkCounters;
-use crate::path::{Direction, LinkConfig};
-use crate::units::{Share, format_duration, time_within};
+use lab::emulate::tunlink::TunLink;
+use lab::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
+use lab::path::{Direction, LinkConfig};
+use shared::failure::Failure;
+use shared::kernel::netlink::{check_interface_name, has_interface};
+use shared::kernel::netns::Netns;
+use shared::kernel::privilege;
+use shared::model::run::LinkCounters;
+use shared::units::{Share, format_duration, time_within};
 
 mod directions;
 

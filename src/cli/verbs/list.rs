@@ -7,13 +7,13 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::risk::risk_of;
-use crate::catalog::risk::{Level, Risk};
-use crate::catalog::{self, source};
 use crate::cli::output::OutputFormat;
 use crate::cli::output::plain::{marked_title, row, write_columns};
-use crate::kernel::probe::Features;
-use crate::kernel::{congestion, struct_ops};
-use crate::state::Store;
+use host::state::Store;
+use shared::catalog::risk::{Level, Risk};
+use shared::catalog::{self, source};
+use shared::kernel::probe::Features;
+use shared::kernel::{congestion, struct_ops};
 
 /// Show every algorithm: title, source, risk, registered or not
 ///

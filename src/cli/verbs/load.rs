@@ -9,21 +9,21 @@ use anyhow::Result;
 use super::confirm::{TRIALS, start_guard};
 use super::guard::{forecast, guard_command};
 use super::risk::{Acceptance, AlgorithmRisk, is_given_unasked, note_patents};
-use crate::catalog::{self, Algorithm};
 use crate::cli::effect::Effect;
 use crate::cli::output::{note, results, warn};
-use crate::failure::Failure;
-use crate::gate;
-use crate::kernel::netns::Netns;
-use crate::kernel::probe::Features;
-use crate::kernel::{congestion, offload};
-use crate::loader::confirm::UndoGuard;
-use crate::loader::{self, LoadOptions, LoadedAlgorithm, Request};
-use crate::policy::change;
-use crate::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
-use crate::state::Store;
-use crate::trial::{ShareTrial, overlay};
-use crate::units::{format_duration, time_within};
+use host::gate;
+use host::loader::confirm::UndoGuard;
+use host::loader::{self, LoadOptions, LoadedAlgorithm, Request};
+use host::policy::change;
+use host::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
+use host::state::Store;
+use host::trial::{ShareTrial, overlay};
+use shared::catalog::{self, Algorithm};
+use shared::failure::Failure;
+use shared::kernel::netns::Netns;
+use shared::kernel::probe::Features;
+use shared::kernel::{congestion, offload};
+use shared::units::{format_duration, time_within};
 
 /// Register an algorithm with the kernel, until `tccc unload`
 ///

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::author::{name, template};
 use crate::cli::effect::Effect;
 use crate::cli::output::results;
+use author::{name, template};
 
 /// Write a template for an algorithm of your own
 ///

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::plain::count;
-use crate::policy::change;
-use crate::policy::record::GenerationRecord;
+use host::policy::change;
+use host::policy::record::GenerationRecord;
+use shared::plain::count;
 
 /// By rule. `None` if they cannot be counted, for example without root.
 pub type Older = Option<BTreeMap<String, u64>>;

@@ -8,11 +8,11 @@ use anyhow::Result;
 
 use crate::cli::output::stdout::terminal_width;
 use crate::cli::output::{note, results, warn};
-use crate::failure::Failure;
-use crate::kernel::io_error::reason;
-use crate::model::series::{SERIES, Series};
-use crate::plain::count;
-use crate::report::{self, FigureFile, Loaded, Report, ReportFormat};
+use lab::report::{self, FigureFile, Loaded, Report, ReportFormat};
+use shared::failure::Failure;
+use shared::kernel::io_error::reason;
+use shared::model::series::{SERIES, Series};
+use shared::plain::count;
 
 mod incident;
 mod recording;

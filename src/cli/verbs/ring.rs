@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use crate::author::native;
-use crate::author::ring::native::Native;
-use crate::author::ring::property::Property;
-use crate::catalog;
 use crate::cli::output::results;
-use crate::failure::Failure;
+use author::native;
+use author::ring::native::Native;
+use author::ring::property::Property;
+use shared::catalog;
+use shared::failure::Failure;
 
 /// Random connections for each property.
 const CASES: u32 = 300;

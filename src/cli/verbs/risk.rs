@@ -1,14 +1,14 @@
 //! Notes the risk of an algorithm before connections get it unasked, and requires consent if the risk is high.
 
-use crate::catalog::risk::Risk;
-use crate::catalog::{self, Algorithm, Setting};
 use crate::cli::output::note;
-use crate::failure::Failure;
-use crate::kernel::congestion;
-use crate::policy::change;
-use crate::policy::resolve;
-use crate::policy::rule::Policy;
-use crate::state::{Record, Store};
+use host::policy::change;
+use host::policy::resolve;
+use host::policy::rule::Policy;
+use host::state::{Record, Store};
+use shared::catalog::risk::Risk;
+use shared::catalog::{self, Algorithm, Setting};
+use shared::failure::Failure;
+use shared::kernel::congestion;
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Acceptance {

@@ -24,11 +24,11 @@ use self::publish::Publication;
 use super::signals::Stop;
 use crate::cli::effect::Effect;
 use crate::cli::output::{OutputFormat, note, results, warn};
-use crate::lab::machine;
-use crate::lab::part::Part;
-use crate::lab::room;
-use crate::model::run::{Engine, PlanBlock};
-use crate::policy::change;
+use host::policy::change;
+use lab::machine;
+use lab::part::Part;
+use lab::room;
+use shared::model::run::{Engine, PlanBlock};
 
 pub use self::args::Args;
 
@@ -40,8 +40,8 @@ impl Args {
     /// Runs every scenario, prints its plan, or explains its fields.
     ///
     /// Errors: before anything runs, a mistake in a scenario or a missing requirement of the engine; those of
-    /// [`crate::lab::runner::run`]; runs that could not be measured. A scenario that fails does not stop the others.
-    /// Side effects: those of [`crate::lab::runner::run`]; the result directories.
+    /// [`lab::runner::run`]; runs that could not be measured. A scenario that fails does not stop the others.
+    /// Side effects: those of [`lab::runner::run`]; the result directories.
     pub fn run(&self) -> Result<()> {
         if let Some(field) = &self.explain {
             return explain::run(field.as_deref(), self.output);

@@ -6,13 +6,13 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::cli::output::warn;
-use crate::failure::Failure;
-use crate::kernel::{cgroup, congestion, netns::Netns};
-use crate::policy::record::PolicyRecord;
-use crate::policy::rule::RULE_NAME_MAX;
-use crate::state::Store;
-use crate::trace::filter::{ALGORITHM_NAME_MAX, Filter};
-use crate::units::prefix::Prefix;
+use host::policy::record::PolicyRecord;
+use host::policy::rule::RULE_NAME_MAX;
+use host::state::Store;
+use host::trace::filter::{ALGORITHM_NAME_MAX, Filter};
+use shared::failure::Failure;
+use shared::kernel::{cgroup, congestion, netns::Netns};
+use shared::units::prefix::Prefix;
 
 /// Values of one option are alternatives; options narrow each other. Without options every socket is selected.
 #[derive(Debug, Default, clap::Args)]

@@ -15,22 +15,22 @@ use super::trials::HostTrials;
 use super::watched::WatchedSource;
 use crate::cli::output::arms::find_labels;
 use crate::cli::output::{note, tell, warn};
-use crate::failure::Failure;
-use crate::kernel::probe::Features;
-use crate::kernel::{congestion, namespaces, process};
-use crate::loader::survey;
-use crate::policy::change;
-use crate::policy::ending::{LimitAtEnd, TrialEnding};
-use crate::policy::record::PolicyRecord;
-use crate::policy::rule::Rule;
-use crate::serve::{
+use host::loader::survey;
+use host::policy::change;
+use host::policy::ending::{LimitAtEnd, TrialEnding};
+use host::policy::record::PolicyRecord;
+use host::policy::rule::Rule;
+use host::serve::{
     self, AccessToken, ArmShare, ExporterSettings, LastTrial, LimitShown, Listen, PolicyNow, Pulse, ReadSituation,
     Registered, Situation, Trials,
 };
-use crate::state::Store;
-use crate::trace::cost;
-use crate::trial::journal::{self, TrialEnd};
-use crate::units::time_within;
+use host::state::Store;
+use host::trace::cost;
+use host::trial::journal::{self, TrialEnd};
+use shared::failure::Failure;
+use shared::kernel::probe::Features;
+use shared::kernel::{congestion, namespaces, process};
+use shared::units::time_within;
 
 const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9444);
 /// Enough characters of a digest to distinguish versions.

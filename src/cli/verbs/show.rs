@@ -7,14 +7,14 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::load::find;
-use crate::catalog::risk::{HIGH_FROM, Level, MEDIUM_FROM, Risk};
-use crate::catalog::{self, Algorithm, Card, StateLayout, Tunable};
 use crate::cli::output::plain::{marked_title, write_indented};
 use crate::cli::output::{OutputFormat, note};
-use crate::kernel::privilege;
-use crate::kernel::probe::Features;
-use crate::loader::{self, Request};
-use crate::state::Store;
+use host::loader::{self, Request};
+use host::state::Store;
+use shared::catalog::risk::{HIGH_FROM, Level, MEDIUM_FROM, Risk};
+use shared::catalog::{self, Algorithm, Card, StateLayout, Tunable};
+use shared::kernel::privilege;
+use shared::kernel::probe::Features;
 
 /// Blanks before each line of a section.
 const INDENT: u16 = 2;

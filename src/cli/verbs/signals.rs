@@ -8,7 +8,7 @@ use procfs::process::Process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::interrupt;
+use shared::interrupt;
 
 /// Exit code of a process ended by its second Ctrl-C.
 const INTERRUPTED: i32 = 128 + SIGINT;

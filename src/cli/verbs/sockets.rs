@@ -12,11 +12,11 @@ use crate::cli::output::document::{self, ArmSelection};
 use crate::cli::output::naming::{Naming, StateWords};
 use crate::cli::output::plain::line_limit;
 use crate::cli::output::{OutputFormat, note, results, warn};
-use crate::kernel::namespaces;
-use crate::kernel::privilege::{self, Capability};
-use crate::plain::count;
-use crate::trace::event::Event;
-use crate::trace::snapshot::{self, SweptNamespaces};
+use host::trace::snapshot::{self, SweptNamespaces};
+use shared::event::Event;
+use shared::kernel::namespaces;
+use shared::kernel::privilege::{self, Capability};
+use shared::plain::count;
 
 /// Show every TCP connection once: window, RTT, algorithm, its state
 ///

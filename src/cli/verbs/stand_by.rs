@@ -12,14 +12,14 @@ use anyhow::Result;
 use super::signals::stop_flag;
 use super::systemd;
 use crate::cli::output::{note, warn};
-use crate::declaration;
-use crate::gate;
-use crate::kernel::privilege;
-use crate::kernel::probe::Features;
-use crate::policy;
-use crate::policy::ending::TrialResult;
-use crate::policy::record::{CachedRecord, TrialSubject};
-use crate::trial::journal::{LatestEnd, TrialEnd};
+use host::declaration;
+use host::gate;
+use host::policy;
+use host::policy::ending::TrialResult;
+use host::policy::record::{CachedRecord, TrialSubject};
+use host::trial::journal::{LatestEnd, TrialEnd};
+use shared::kernel::privilege;
+use shared::kernel::probe::Features;
 
 /// Longer than any wait for a lock.
 const STUCK_AFTER: Duration = Duration::from_secs(120);

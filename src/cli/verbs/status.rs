@@ -16,20 +16,20 @@ use self::selection::{PolicyStatus, ends_within_s};
 use super::unload::write_holders;
 use crate::cli::output::plain::{row, write_columns};
 use crate::cli::output::{OutputFormat, note};
-use crate::declaration::{self, difference};
-use crate::kernel::privilege::{self, Capability};
-use crate::kernel::probe::Features;
-use crate::kernel::socket::{self, Holder};
-use crate::kernel::{bpffs, cgroup, congestion, process, struct_ops};
-use crate::loader::confirm;
-use crate::loader::survey::{self, Instance, Standing};
-use crate::plain::plain;
-use crate::policy::record::TrialRecord;
-use crate::policy::sweep;
-use crate::policy::table::RuleTables;
-use crate::state::{Attachment, Owner, Requester, Store};
-use crate::trial;
-use crate::units::format_duration;
+use host::declaration::{self, difference};
+use host::loader::confirm;
+use host::loader::survey::{self, Instance, Standing};
+use host::policy::record::TrialRecord;
+use host::policy::sweep;
+use host::policy::table::RuleTables;
+use host::state::{Attachment, Owner, Requester, Store};
+use host::trial;
+use shared::kernel::privilege::{self, Capability};
+use shared::kernel::probe::Features;
+use shared::kernel::socket::{self, Holder};
+use shared::kernel::{bpffs, cgroup, congestion, process, struct_ops};
+use shared::plain::plain;
+use shared::units::format_duration;
 
 /// Show what tccc changed on this host: algorithms, policy, trials
 ///

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use nix::sys::socket::{getsockopt, sockopt};
 use sd_notify::NotifyState;
 
-use crate::failure::Failure;
+use shared::failure::Failure;
 
 /// Messages per watchdog interval.
 const MESSAGES: u32 = 4;

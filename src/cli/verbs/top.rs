@@ -8,10 +8,10 @@ use anyhow::Result;
 use super::signals::stop_flag;
 use super::watched::WatchedSource;
 use crate::cli::output::stdout::terminal_width;
-use crate::failure::Failure;
-use crate::units::time_within;
-use crate::view::theme::Theme;
-use crate::view::{self, ViewSettings};
+use host::view::theme::Theme;
+use host::view::{self, ViewSettings};
+use shared::failure::Failure;
+use shared::units::time_within;
 
 /// Watch every TCP connection of this host, or a recording, in the terminal
 ///

@@ -11,15 +11,15 @@ use super::signals::stop_flag;
 use crate::cli::output::naming::{self, Naming};
 use crate::cli::output::stream::{EventStream, StreamFormat};
 use crate::cli::output::{note, warn};
-use crate::kernel::clock;
-use crate::trace::gather::Scope;
-use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN};
-use crate::trace::record::{Head, Recorder};
-use crate::trace::rules::OfRules;
-use crate::trace::source::EventSource;
-use crate::trace::watch::{Watch, WatchSettings};
-use crate::trace::whole::WholeRecording;
-use crate::units::{Bytes, format_duration, parse_duration, time_within, within};
+use host::trace::gather::Scope;
+use host::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN};
+use host::trace::record::{Head, Recorder};
+use host::trace::rules::OfRules;
+use host::trace::source::EventSource;
+use host::trace::watch::{Watch, WatchSettings};
+use host::trace::whole::WholeRecording;
+use shared::kernel::clock;
+use shared::units::{Bytes, format_duration, parse_duration, time_within, within};
 
 mod sink;
 

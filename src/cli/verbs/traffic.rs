@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 
 use crate::cli::output::results;
-use crate::failure::Failure;
-use crate::lab::traffic::child::{self, ChildPlace, TrafficTask};
+use lab::traffic::child::{self, ChildPlace, TrafficTask};
+use shared::failure::Failure;
 
 /// Send or receive in a run's namespace (started by `tccc run`)
 #[derive(Debug, clap::Args)]

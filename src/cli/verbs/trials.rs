@@ -8,16 +8,16 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cli::output::SCHEMA;
-use crate::kernel::clock;
-use crate::policy::ending::LimitAtEnd;
-use crate::policy::record::{PolicyRecord, TrialRecord};
-use crate::policy::rule::{Arm, GuardLimit, RolloutStep, Rule};
-use crate::serve::{TrialHistory, Trials};
-use crate::state::Store;
-use crate::trial::incident::{self, DOCUMENT, Incident};
-use crate::trial::judge::{ArmSeen, RuleJudgement};
-use crate::trial::view::{self, TrialView};
-use crate::trial::{self, journal};
+use host::policy::ending::LimitAtEnd;
+use host::policy::record::{PolicyRecord, TrialRecord};
+use host::policy::rule::{Arm, GuardLimit, RolloutStep, Rule};
+use host::serve::{TrialHistory, Trials};
+use host::state::Store;
+use host::trial::incident::{self, DOCUMENT, Incident};
+use host::trial::judge::{ArmSeen, RuleJudgement};
+use host::trial::view::{self, TrialView};
+use host::trial::{self, journal};
+use shared::kernel::clock;
 
 /// Number of incidents in the list, latest first.
 const INCIDENTS_MAX: usize = 50;
@@ -165,7 +165,7 @@ fn read_bounded(folder: &Path) -> Option<Incident> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::process::Process;
+    use shared::kernel::process::Process;
 
     const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trial");
 

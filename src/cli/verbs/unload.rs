@@ -8,20 +8,20 @@ use anyhow::Result;
 use crate::cli::effect::Effect;
 use crate::cli::output::plain::write_columns;
 use crate::cli::output::{note, results, warn};
-use crate::failure::Failure;
-use crate::gate::{self, EndedName};
-use crate::interrupt;
-use crate::kernel::probe::Features;
-use crate::kernel::socket::Holder;
-use crate::kernel::{cgroup, privilege, process};
-use crate::loader::survey::{self, Standing};
-use crate::loader::{self, Unloaded};
-use crate::plain::count;
-use crate::policy::change;
-use crate::policy::needs::PolicyNeeds;
-use crate::state::Store;
-use crate::trial::journal::TrialEnd;
-use crate::units::{format_duration, parse_duration};
+use host::gate::{self, EndedName};
+use host::loader::survey::{self, Standing};
+use host::loader::{self, Unloaded};
+use host::policy::change;
+use host::policy::needs::PolicyNeeds;
+use host::state::Store;
+use host::trial::journal::TrialEnd;
+use shared::failure::Failure;
+use shared::interrupt;
+use shared::kernel::probe::Features;
+use shared::kernel::socket::Holder;
+use shared::kernel::{cgroup, privilege, process};
+use shared::plain::count;
+use shared::units::{format_duration, parse_duration};
 
 /// Unregister an algorithm, and undo everything that loading it changed
 ///

@@ -8,10 +8,10 @@ use anyhow::Result;
 use super::selection::SocketSelection;
 use super::trace::{parse_interval, parse_ring};
 use crate::cli::output::naming;
-use crate::serve::MakeSource;
-use crate::trace::replay::Replay;
-use crate::trace::rules::OfRules;
-use crate::trace::watch::{Watch, WatchSettings};
+use host::serve::MakeSource;
+use host::trace::replay::Replay;
+use host::trace::rules::OfRules;
+use host::trace::watch::{Watch, WatchSettings};
 
 #[derive(Debug, clap::Args)]
 pub struct WatchedSource {

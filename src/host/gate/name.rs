@@ -2,22 +2,22 @@
 
 use anyhow::{Context, Error, Result, ensure};
 
-use crate::failure::Failure;
-use crate::interrupt;
-use crate::kernel::congestion;
-use crate::kernel::namespaces;
-use crate::kernel::privilege;
-use crate::kernel::probe::Features;
 use crate::loader::defaults::{self, OtherDefaults};
 use crate::loader::survey::{self, Standing};
 use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, LoadOptions, LoadedAlgorithm, Request, Unloaded};
-use crate::plain::count;
 use crate::policy::needs::PolicyNeeds;
 use crate::policy::sweep::{self, Refreshes};
 use crate::state::{DeclaredIn, LockSubject, Record, Requester, Store};
 use crate::trial::journal::TrialEnd;
 use crate::trial::{end, swap};
+use shared::failure::Failure;
+use shared::interrupt;
+use shared::kernel::congestion;
+use shared::kernel::namespaces;
+use shared::kernel::privilege;
+use shared::kernel::probe::Features;
+use shared::plain::count;
 
 /// Registers an algorithm so that it outlives this process. With `replace`, [`upgrade`]s our own of that name.
 ///

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::kernel::clock;
-use crate::kernel::probe::Features;
 use crate::loader;
 use crate::loader::confirm::{end_wait, is_overdue};
 use crate::policy::needs::PolicyNeeds;
 use crate::state::{LockSubject, Record, Store, Unconfirmed, is_held};
+use shared::kernel::clock;
+use shared::kernel::probe::Features;
 
 /// Keeps a registration on trial, or all of them without a name. Returns their records, sorted by name.
 ///

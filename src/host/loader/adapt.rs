@@ -5,10 +5,10 @@
 
 use libbpf_rs::OpenMapMut;
 
-use crate::btf::Member;
-use crate::failure::Failure;
-use crate::kernel::btf::Types;
-use crate::kernel::probe::Features;
+use shared::btf::Member;
+use shared::failure::Failure;
+use shared::kernel::btf::Types;
+use shared::kernel::probe::Features;
 
 const POINTER_BYTES: usize = size_of::<usize>();
 
@@ -118,8 +118,8 @@ pub fn apply(map: &mut OpenMapMut, members: &[Member], decided: &[(Provided, Cal
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure;
-    use crate::kernel::probe::OpsSlot;
+    use shared::failure;
+    use shared::kernel::probe::OpsSlot;
 
     fn kernel(slots: &[(&str, u8)]) -> Features {
         let slot = |&(name, count): &(&str, u8)| (name.to_owned(), OpsSlot { parameters: Some(count), offset: 0 });

@@ -8,9 +8,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject};
 
-use crate::catalog;
-use crate::failure::Failure;
-use crate::kernel::libbpf_log;
+use shared::catalog;
+use shared::failure::Failure;
+use shared::kernel::libbpf_log;
 
 /// A companion program that the kernel has verified, and that is not attached yet.
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::survey;
 use super::unload::{Unloaded, undo};
-use crate::failure::Failure;
-use crate::kernel::clock;
-use crate::kernel::probe::Features;
-use crate::kernel::process::Detached;
 use crate::state::{Locked, Record, Store, Unconfirmed};
+use shared::failure::Failure;
+use shared::kernel::clock;
+use shared::kernel::probe::Features;
+use shared::kernel::process::Detached;
 
 /// The process that undoes a registration when its time is over. Dropping this value kills it unless it is released.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl UndoGuard {
 ///
 /// Errors: nothing of that name waits to be confirmed; its time is over; not permitted.
 /// Side effects: ends the processes that would have undone them.
-pub(in crate::host) fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
+pub(crate) fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
     let store = Store::of_host();
     let on_trial = |record: &Record| record.unconfirmed.is_some() && name.is_none_or(|name| record.name == name);
     ensure!(store.records().iter().any(on_trial), nothing_waits(name, &store));
@@ -92,7 +92,7 @@ fn nothing_waits(name: Option<&str>, store: &Store) -> Failure {
 
 /// Undoes a registration that nobody confirmed in time, unless `rule` of the policy gives it to connections. The policy
 /// then keeps it. Returns what happened. `None` if the registration is gone or is not the one that is meant.
-pub(in crate::host) fn end_wait(
+pub(crate) fn end_wait(
     locked: &Locked,
     name: &str,
     is_meant: impl Fn(&Unconfirmed) -> bool,

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use crate::kernel::congestion::DEFAULT_SYSCTL;
-use crate::kernel::netns::Netns;
-use crate::kernel::{congestion, namespaces, socket, sysctl};
-use crate::plain::count;
+use shared::kernel::congestion::DEFAULT_SYSCTL;
+use shared::kernel::netns::Netns;
+use shared::kernel::{congestion, namespaces, socket, sysctl};
+use shared::plain::count;
 
 /// A sysctl that exists only in the initial network namespace.
 const ONLY_IN_THE_FIRST: &str = "net.ipv4.tcp_mem";

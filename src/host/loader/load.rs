@@ -9,13 +9,13 @@ use super::object::{Successor, Verified, verify_for};
 use super::request::{Request, check_name, companion_place, record_of};
 use super::survey::{self, Instance, Standing};
 use super::unload::{sweep, undo};
-use crate::failure::Failure;
-use crate::fault;
-use crate::interrupt;
-use crate::kernel::probe::Features;
-use crate::kernel::{bpf, bpffs, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
 use crate::state::{Attachment, LockSubject, Locked, Owner, Record, Store, Unconfirmed};
+use shared::failure::Failure;
+use shared::fault;
+use shared::interrupt;
+use shared::kernel::probe::Features;
+use shared::kernel::{bpf, bpffs, congestion, privilege, struct_ops};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadOptions {
@@ -43,7 +43,7 @@ pub struct LoadedAlgorithm {
 /// Whether the name is our own registration, which `options` replace.
 ///
 /// Errors: those of [`load`] that are known beforehand.
-pub(in crate::host) fn replaces(request: &Request, options: LoadOptions, features: &Features) -> Result<bool> {
+pub(crate) fn replaces(request: &Request, options: LoadOptions, features: &Features) -> Result<bool> {
     check_name(request.name)?;
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
     Pins::writable()?;
@@ -60,7 +60,7 @@ pub(in crate::host) fn replaces(request: &Request, options: LoadOptions, feature
 ///
 /// Errors: a capability or the BPF file system is missing; the name is taken; the kernel refuses the program.
 /// Side effects: pins, a record, and with `make_default` the host's default. [`super::unload`] undoes all of them.
-pub(in crate::host) fn load(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
+pub(crate) fn load(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     check_name(request.name)?;
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
@@ -220,7 +220,7 @@ fn keep(
 ///
 /// Errors: it is not loaded; not permitted; not in the initial network namespace.
 /// Side effects: new sockets get it unless they choose another. [`super::unload`] undoes it.
-pub(in crate::host) fn make_default(name: &str) -> Result<Record> {
+pub(crate) fn make_default(name: &str) -> Result<Record> {
     congestion::check_settable()?;
     let store = Store::of_host();
     let locked = store.lock_name(name)?;

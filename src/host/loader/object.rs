@@ -11,14 +11,14 @@ use super::adapt::{self, CallbackFate, Provided};
 use super::companion::LoadedCompanion;
 use super::refusal;
 use super::request::{Request, check_name};
-use crate::btf::Member;
-use crate::catalog::NAME_LENGTH_MAX;
-use crate::failure::Failure;
-use crate::kernel::btf::Types;
-use crate::kernel::probe::Features;
-use crate::kernel::{bpf, libbpf_log, struct_ops};
-use crate::plain::plain;
 use crate::state::Attachment;
+use shared::btf::Member;
+use shared::catalog::NAME_LENGTH_MAX;
+use shared::failure::Failure;
+use shared::kernel::btf::Types;
+use shared::kernel::probe::Features;
+use shared::kernel::{bpf, libbpf_log, struct_ops};
+use shared::plain::plain;
 
 /// A verified algorithm in the kernel that no socket can choose yet.
 #[derive(Debug)]

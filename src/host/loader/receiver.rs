@@ -7,22 +7,18 @@ use super::load::{LoadOptions, LoadedAlgorithm, attachment};
 use super::request::{Request, check_name, companion_place, record_of};
 use super::survey::{self, Standing};
 use super::unload::sweep;
-use crate::failure::Failure;
-use crate::kernel::probe::Features;
-use crate::kernel::{bpf, privilege};
 use crate::state::pins::Pins;
 use crate::state::{Locked, Owner, Record, Store};
+use shared::failure::Failure;
+use shared::kernel::probe::Features;
+use shared::kernel::{bpf, privilege};
 
 /// Sets up what a host needs to receive from senders of an algorithm. The setup outlives this process.
 ///
 /// Errors: the algorithm has no companion program; a capability, the BPF file system or cgroup v2 is missing; the name is
 /// taken; the kernel refuses the program.
 /// Side effects: a program on a cgroup, a pin and a record. [`super::unload`] undoes all of them.
-pub(in crate::host) fn load_receiver(
-    request: &Request,
-    options: LoadOptions,
-    features: &Features,
-) -> Result<LoadedAlgorithm> {
+pub(crate) fn load_receiver(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     check_name(request.name)?;
     let Some(wanted) = &request.algorithm.companion else {
         let what = format!("\"{}\" needs nothing at the receiver", request.algorithm.id);

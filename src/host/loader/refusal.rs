@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
-use crate::kernel::io_error;
-use crate::plain::plain;
+use shared::failure::Failure;
+use shared::kernel::io_error;
+use shared::plain::plain;
 
 /// Messages of the verifier or libbpf with their meaning. The first that occurs counts.
 ///

@@ -6,10 +6,10 @@ use std::time::SystemTime;
 use anyhow::Result;
 use sha2::{Digest, Sha256};
 
-use crate::catalog::{Algorithm, Setting};
-use crate::failure::Failure;
-use crate::kernel::cgroup;
 use crate::state::{Attachment, Owner, RECORD_SCHEMA, Record, Requester};
+use shared::catalog::{Algorithm, Setting};
+use shared::failure::Failure;
+use shared::kernel::cgroup;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
@@ -78,5 +78,5 @@ pub fn digest(object: &[u8]) -> String {
 
 /// Errors: too long, or with characters that the kernel does not accept.
 pub fn check_name(name: &str) -> Result<(), Failure> {
-    crate::catalog::check_name(name).map_err(Failure::usage)
+    shared::catalog::check_name(name).map_err(Failure::usage)
 }

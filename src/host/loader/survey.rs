@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::catalog::StateLayout;
-use crate::kernel::btf::{RUNNING_KERNEL, module_types};
-use crate::kernel::probe::Features;
-use crate::kernel::process::Process;
-use crate::kernel::struct_ops::{self, OpsTable};
-use crate::kernel::{bpf, bpffs, congestion, process};
 use crate::state::pins::Pins;
 use crate::state::{Owner, Record, Store};
+use shared::catalog::StateLayout;
+use shared::kernel::btf::{RUNNING_KERNEL, module_types};
+use shared::kernel::probe::Features;
+use shared::kernel::process::Process;
+use shared::kernel::struct_ops::{self, OpsTable};
+use shared::kernel::{bpf, bpffs, congestion, process};
 
 /// Why a registration of ours has no pin here.
 pub const ELSEWHERE: &str = "its pin is not in a BPF file system that is mounted here, or a process holds its link";

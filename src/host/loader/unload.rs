@@ -8,13 +8,13 @@ use anyhow::{Context, Result, bail, ensure};
 use super::confirm;
 use super::defaults::{self, OtherDefaults};
 use super::survey::{self, Instance, Standing};
-use crate::failure::Failure;
-use crate::interrupt;
-use crate::kernel::probe::Features;
-use crate::kernel::socket::{self, Holder};
-use crate::kernel::{bpf, bpffs, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
 use crate::state::{LockSubject, Locked, Record, Store, is_held};
+use shared::failure::Failure;
+use shared::interrupt;
+use shared::kernel::probe::Features;
+use shared::kernel::socket::{self, Holder};
+use shared::kernel::{bpf, bpffs, congestion, privilege, struct_ops};
 
 /// Longest wait for a name to vanish, because the kernel frees a link in the background.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ pub struct Unloaded {
 ///
 /// Errors: it is not ours; a running process keeps it; not permitted; the kernel still lists it afterwards.
 /// Side effects: restores the earlier default if this name is the default; removes registration, pins and record.
-pub(in crate::host) fn unload(name: &str, features: &Features) -> Result<Unloaded> {
+pub(crate) fn unload(name: &str, features: &Features) -> Result<Unloaded> {
     privilege::require(&format!("unload \"{name}\""), &privilege::FOR_LOAD)?;
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
@@ -64,7 +64,7 @@ pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> 
 }
 
 /// Like [`unload`]. `None` if it is gone, or a running process keeps it.
-pub(in crate::host) fn unload_if_free(name: &str, features: &Features) -> Result<Option<Unloaded>> {
+pub(crate) fn unload_if_free(name: &str, features: &Features) -> Result<Option<Unloaded>> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
     let instance = survey::find(name, &store, features)?.filter(|instance| instance.standing() != Standing::Run);
@@ -74,7 +74,7 @@ pub(in crate::host) fn unload_if_free(name: &str, features: &Features) -> Result
 /// Unregisters algorithms that were loaded for a policy, except those that are needed. Returns their names.
 ///
 /// An algorithm that another process is changing stays until the next command.
-pub(in crate::host) fn unload_with_policy(
+pub(crate) fn unload_with_policy(
     policy: &Locked,
     needed: &BTreeSet<String>,
     features: &Features,
@@ -192,7 +192,7 @@ fn restore_other_defaults(instance: &Instance, was_allowed: bool, done: &mut Unl
 /// Removes what dead processes left: records without a registration, and registrations without a link.
 ///
 /// Skips names that another process is changing.
-pub(in crate::host) fn sweep(locked: &Locked, features: &Features) -> Result<()> {
+pub(crate) fn sweep(locked: &Locked, features: &Features) -> Result<()> {
     let void = |instance: &Instance| instance.is_of_the_dead() && instance.standing() == Standing::Leftover;
     let store = locked.store();
     for instance in survey::instances(store, features)?.into_iter().filter(void) {
@@ -211,7 +211,7 @@ pub(in crate::host) fn sweep(locked: &Locked, features: &Features) -> Result<()>
 }
 
 /// Restores the default that this name replaced. The name stays loaded.
-pub(in crate::host) fn give_back_default(name: &str, features: &Features) -> Result<()> {
+pub(crate) fn give_back_default(name: &str, features: &Features) -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
     let instance = ours(name, &store, features)?;

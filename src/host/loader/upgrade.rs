@@ -13,15 +13,15 @@ use super::object::{self, Successor, Verified};
 use super::request::{Request, check_name, companion_place, record_of};
 use super::survey::{self, Instance, Standing};
 use super::unload::sweep;
-use crate::failure::Failure;
-use crate::fault;
-use crate::interrupt;
-use crate::kernel::netns::Netns;
-use crate::kernel::privilege::{self, Capability};
-use crate::kernel::probe::Features;
-use crate::kernel::{bpf, congestion, struct_ops};
 use crate::state::pins::Pins;
 use crate::state::{Attachment, Code, LockSubject, Locked, Record, Store};
+use shared::failure::Failure;
+use shared::fault;
+use shared::interrupt;
+use shared::kernel::netns::Netns;
+use shared::kernel::privilege::{self, Capability};
+use shared::kernel::probe::Features;
+use shared::kernel::{bpf, congestion, struct_ops};
 
 #[derive(Debug)]
 pub struct Upgraded {
@@ -35,7 +35,7 @@ pub struct Upgraded {
 }
 
 /// New code that the kernel verified, not registered yet.
-pub(in crate::host) struct PreparedCode<'a> {
+pub(crate) struct PreparedCode<'a> {
     request: &'a Request<'a>,
     features: &'a Features,
     verified: Verified,
@@ -66,7 +66,7 @@ impl Ground {
 /// Verifies code for a loaded name, which takes seconds and needs no lock.
 ///
 /// Errors: the name is not loaded; the kernel cannot swap code, or refuses the new code.
-pub(in crate::host) fn prepare<'a>(request: &'a Request, features: &'a Features) -> Result<PreparedCode<'a>> {
+pub(crate) fn prepare<'a>(request: &'a Request, features: &'a Features) -> Result<PreparedCode<'a>> {
     check_name(request.name)?;
     privilege::require(&format!("upgrade \"{}\"", request.name), &rights(request))?;
     let pins = Pins::writable()?;
@@ -87,7 +87,7 @@ pub(in crate::host) fn prepare<'a>(request: &'a Request, features: &'a Features)
 /// Errors: the name is not loaded, or another command changed it meanwhile; the kernel refuses the new code. The current
 /// code then stays.
 /// Side effects: new sockets and defaults get the new code; existing sockets keep the old code, which stays pinned.
-pub(in crate::host) fn upgrade(code: PreparedCode) -> Result<Upgraded> {
+pub(crate) fn upgrade(code: PreparedCode) -> Result<Upgraded> {
     let PreparedCode { request, features, mut verified, ground } = code;
     let pins = Pins::writable()?;
     let locked = Store::of_host().lock_name(request.name)?;
@@ -128,7 +128,7 @@ fn rights(request: &Request) -> Vec<Capability> {
 ///
 /// Errors: the name is not loaded; no earlier code is kept; the kernel refuses.
 /// Side effects: as [`upgrade`]. The replaced code is kept, so that a second rollback undoes the first.
-pub(in crate::host) fn rollback(name: &str, features: &Features) -> Result<Upgraded> {
+pub(crate) fn rollback(name: &str, features: &Features) -> Result<Upgraded> {
     privilege::require(&format!("roll back \"{name}\""), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
     let store = Store::of_host();
@@ -185,7 +185,7 @@ fn find(name: &str, store: &Store, features: &Features) -> Result<(Instance, Rec
 /// Finishes or discards an interrupted upgrade of a name. Returns its record.
 ///
 /// Errors: the name is not loaded by a pin, or not registered by a pinned link.
-pub(in crate::host) fn settled(name: &str, (pins, locked): (&Pins, &Locked), features: &Features) -> Result<Record> {
+pub(crate) fn settled(name: &str, (pins, locked): (&Pins, &Locked), features: &Features) -> Result<Record> {
     let (instance, record) = find(name, locked.store(), features)?;
     if !features.link_update || !instance.has_link_pin {
         let why = "it is not registered by a pinned link";

@@ -13,16 +13,16 @@ use super::resolve;
 use super::rule::Policy;
 use super::sweep::{self, Moves, SweepParts};
 use super::table::RuleTables;
-use crate::failure::Failure;
-use crate::fault;
-use crate::interrupt;
-use crate::kernel::netns::Netns;
-use crate::kernel::privilege::{self, Capability};
-use crate::kernel::probe::Features;
-use crate::kernel::{bpf, bpffs, cgroup, congestion};
 use crate::loader::{self, LoadOptions, Request};
 use crate::state::pins::Pins;
 use crate::state::{LockSubject, Store};
+use shared::failure::Failure;
+use shared::fault;
+use shared::interrupt;
+use shared::kernel::netns::Netns;
+use shared::kernel::privilege::{self, Capability};
+use shared::kernel::probe::Features;
+use shared::kernel::{bpf, bpffs, cgroup, congestion};
 
 /// Attempts to load algorithms that another command keeps unloading.
 const LOADS_MAX: usize = 5;
@@ -64,7 +64,7 @@ impl Removed {
 /// current policy then stays, and the algorithms just loaded are unloaded. An error that says that the policy is applied is
 /// of what follows: unloading, and moving open connections.
 /// Side effects: those of [`generation::apply`] and of [`loader::load`].
-pub(in crate::host) fn apply(new: NewGeneration, live: bool) -> Result<Applied> {
+pub(crate) fn apply(new: NewGeneration, live: bool) -> Result<Applied> {
     let policy = new.policy;
     privilege::require("apply a policy", &rights(policy, live))?;
     let features = resolve::features()?;
@@ -139,7 +139,7 @@ fn load_missing(policy: &Policy, features: &Features) -> Result<Vec<String>> {
 /// Unloads algorithms that were loaded for a policy and that no generation names now. Returns their names.
 ///
 /// Errors: the kernel still lists one afterwards.
-pub(in crate::host) fn unload_unneeded() -> Result<Vec<String>> {
+pub(crate) fn unload_unneeded() -> Result<Vec<String>> {
     let store = Store::of_host();
     if !store.records().iter().any(|record| record.with_policy) {
         return Ok(Vec::new());
@@ -154,7 +154,7 @@ pub(in crate::host) fn unload_unneeded() -> Result<Vec<String>> {
 /// labels stay. So a later policy does not take these algorithms for choices of the programs.
 ///
 /// Errors: another policy than `base` decides; not permitted; the BPF file system is read-only.
-pub(in crate::host) fn remove(live: bool, base: Base) -> Result<Removed> {
+pub(crate) fn remove(live: bool, base: Base) -> Result<Removed> {
     privilege::require("remove the policy", &rights(&Policy::default(), live))?;
     bpffs::check_reachable()?;
     let pins = PolicyPins::of_host();
@@ -186,7 +186,7 @@ pub(in crate::host) fn remove(live: bool, base: Base) -> Result<Removed> {
 /// Applies a generation's rules to open connections.
 ///
 /// Errors: the generation is gone; the kernel refuses the sweep.
-pub(in crate::host) fn move_open(generation: &GenerationRecord) -> Result<Moves> {
+pub(crate) fn move_open(generation: &GenerationRecord) -> Result<Moves> {
     let pins = PolicyPins::of(Pins::writable()?);
     let record = PolicyRecord::read(&Store::of_host())?;
     let tables = RuleTables::of(&generation.policy, &resolve::resolve_present(&generation.policy, &record)?);

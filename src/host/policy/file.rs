@@ -16,9 +16,9 @@ use std::path::Path;
 use toml::de::DeValue;
 
 use super::rule::{ARMS_MAX, Match, Policy, RULE_NAME_MAX, RULES_MAX, Rule, Treatment};
-use crate::failure::Failure;
 use crate::loader;
 use crate::written::{Field, MISTAKES_MAX, Mistakes, Reader, TomlTable, given, text};
+use shared::failure::Failure;
 
 pub use self::write::write;
 

@@ -19,12 +19,12 @@ use super::record::{GenerationRecord, PolicyOrigin, PolicyRecord, TrialRecord, T
 use super::resolve;
 use super::rule::Policy;
 use super::table::RuleTables;
-use crate::failure::Failure;
-use crate::fault;
-use crate::kernel::bpf::CgroupLink;
-use crate::kernel::{bpf, cgroup, clock};
 use crate::state::Locked;
 use crate::state::pins::Pins;
+use shared::failure::Failure;
+use shared::fault;
+use shared::kernel::bpf::CgroupLink;
+use shared::kernel::{bpf, cgroup, clock};
 
 const LEFT: &str = "the policy is no longer in effect, but parts of it are left";
 
@@ -79,7 +79,7 @@ pub enum GenerationRole {
 /// Errors: a trial is running; the policy is no longer the base of the new one; the kernel refuses; another program
 /// allows none beside it. The current policy stays.
 /// Side effects: pins, a record, and a program on the root of the cgroups. [`remove`] undoes all of them.
-pub(in crate::host) fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
+pub(crate) fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let pins = PolicyPins::of(Pins::writable()?);
     let root = cgroup::root()?;
     refuse_beside_another(&pins, &PolicyRecord::read(locked.store())?)?;
@@ -291,7 +291,7 @@ pub fn refuse_elsewhere(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Res
 /// Removes what interrupted commands left: generations that neither decide nor wait behind a trial. Returns the record.
 ///
 /// Errors: the record is damaged; not permitted.
-pub(in crate::host) fn settle(locked: &Locked, pins: &PolicyPins) -> Result<PolicyRecord> {
+pub(crate) fn settle(locked: &Locked, pins: &PolicyPins) -> Result<PolicyRecord> {
     let (record, cleared) = settled(locked, pins)?;
     cleared.map(|()| record)
 }
@@ -343,7 +343,7 @@ fn forget(pins: &PolicyPins, record: &mut PolicyRecord) -> Result<()> {
 /// Forgets which open connections an earlier policy changed, if no policy decides.
 ///
 /// Errors: not permitted; the BPF file system is read-only.
-pub(in crate::host) fn forget_labels(locked: &Locked, pins: &PolicyPins) -> Result<()> {
+pub(crate) fn forget_labels(locked: &Locked, pins: &PolicyPins) -> Result<()> {
     let mut record = settle(locked, pins)?;
     if record.generations.is_empty() {
         forget(pins, &mut record)?;
@@ -357,7 +357,7 @@ pub(in crate::host) fn forget_labels(locked: &Locked, pins: &PolicyPins) -> Resu
 /// With `keeps_labels`, the labels and the record stay while tccc set the algorithm of an open connection.
 ///
 /// Errors: not permitted; the BPF file system is read-only.
-pub(in crate::host) fn remove(locked: &Locked, pins: Option<&PolicyPins>, keeps_labels: bool) -> Result<()> {
+pub(crate) fn remove(locked: &Locked, pins: Option<&PolicyPins>, keeps_labels: bool) -> Result<()> {
     // If the record cannot be read, the pins show what to remove.
     let mut record = PolicyRecord::read(locked.store()).unwrap_or_default();
     if decides_elsewhere(pins, &record).is_some() {
@@ -394,7 +394,7 @@ fn detach_unpinned(record: &PolicyRecord) -> Result<()> {
 /// A failure after that, for example because the disk is full, is the inner result. The next command clears the rest.
 ///
 /// Errors: not permitted; the previous generation is gone.
-pub(in crate::host) fn revert(locked: &Locked, pins: &PolicyPins, decided: impl FnOnce()) -> Result<Result<()>> {
+pub(crate) fn revert(locked: &Locked, pins: &PolicyPins, decided: impl FnOnce()) -> Result<Result<()>> {
     let (mut record, _) = settled(locked, pins)?; // what was not written now is written below
     let Some(trial) = record.trial.take() else {
         decided();

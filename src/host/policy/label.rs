@@ -10,7 +10,7 @@ use strum::VariantArray;
 
 use super::pins::PolicyPins;
 use super::sweep;
-use crate::kernel::{bpf, iterate};
+use shared::kernel::{bpf, iterate};
 
 /// Bytes of `struct policy_mark`.
 const MARK_BYTES: usize = 16;

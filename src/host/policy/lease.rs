@@ -5,7 +5,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::pins::PolicyPins;
 use super::record::TrialRecord;
-use crate::kernel::clock;
+use shared::kernel::clock;
 
 /// The end of a trial's lease in the kernel, CLOCK_BOOTTIME, nanoseconds.
 ///

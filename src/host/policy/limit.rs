@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use super::rule::{Allowed, GuardLimit, GuardMetric};
-use crate::nearest::nearest;
-use crate::units::{BitsPerSec, ParseError};
+use shared::nearest::nearest;
+use shared::units::{BitsPerSec, ParseError};
 
 /// Bits per second.
 const GOODPUT: RangeInclusive<u64> = 1..=1_000_000_000_000;
@@ -150,7 +150,7 @@ pub(super) mod tests {
         GuardMetric::ALL.into_iter().for_each(|metric| assert!(METRIC.contains(metric.name()), "{metric}"));
     }
 
-    pub(in crate::host::policy) fn any_limit() -> impl Strategy<Value = GuardLimit> {
+    pub(in crate::policy) fn any_limit() -> impl Strategy<Value = GuardLimit> {
         let number = 1.0..=100.0;
         let allowed = |metric, share: f64, number: f64, bits: u64, is_relative| match (metric, is_relative) {
             (GuardMetric::Goodput, true) => Allowed::Relative(share.max(f64::MIN_POSITIVE)),

@@ -7,8 +7,8 @@ use anyhow::Result;
 use super::generation;
 use super::pins::PolicyPins;
 use super::record::{GenerationRecord, PolicyRecord, TrialRecord};
-use crate::failure::Failure;
 use crate::state::{LockSubject, SharedLock, Store};
+use shared::failure::Failure;
 
 #[derive(Debug)]
 pub struct PolicyNeeds {
@@ -30,11 +30,11 @@ impl PolicyNeeds {
     /// The policy stays as it is until the value is dropped.
     ///
     /// Errors: another command keeps changing the policy; the record is damaged.
-    pub(in crate::host) fn steady() -> Result<Self> {
+    pub(crate) fn steady() -> Result<Self> {
         Self::steady_within(LockSubject::Policy.patience())
     }
 
-    pub(in crate::host) fn steady_within(patience: Duration) -> Result<Self> {
+    pub(crate) fn steady_within(patience: Duration) -> Result<Self> {
         let store = Store::of_host();
         let lock = store.share_within(&LockSubject::Policy, patience)?;
         Ok(Self::of(PolicyRecord::read(&store)?, Some(lock)))

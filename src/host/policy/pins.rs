@@ -13,8 +13,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::program::LoadedPolicy;
-use crate::kernel::{bpf, io_error};
 use crate::state::pins::{self, Pins};
+use shared::kernel::{bpf, io_error};
 
 pub const PROGRAM: &str = "program";
 const GENERATIONS: &str = "generations";
@@ -107,7 +107,7 @@ impl PolicyPins {
     ///
     /// Errors: the BPF file system is read-only or full; not permitted.
     /// Side effects: [`PolicyPins::remove_generation`] removes the pins.
-    pub(in crate::host) fn keep(&self, number: u32, loaded: &LoadedPolicy) -> Result<()> {
+    pub(crate) fn keep(&self, number: u32, loaded: &LoadedPolicy) -> Result<()> {
         self.pins.mount()?;
         let layout = self.folder.join(LAYOUT);
         let own = [self.folder.clone(), layout.clone(), layout.join(GENERATIONS), self.generation(number)];
@@ -128,7 +128,7 @@ impl PolicyPins {
     }
 
     /// Removes the pins of a generation. Missing pins are not an error.
-    pub(in crate::host) fn remove_generation(&self, number: u32) -> Result<()> {
+    pub(crate) fn remove_generation(&self, number: u32) -> Result<()> {
         for folder in self.layouts().iter().map(|layout| generation_in(layout, number)) {
             let array = bpf::open_pin(&folder.join("fallback")).and_then(|array| bpf::map_id(&array)).ok();
             for name in names_in(&folder) {
@@ -144,7 +144,7 @@ impl PolicyPins {
     }
 
     /// Removes what other versions of tccc pinned, except generations that are still pinned and what these need.
-    pub(in crate::host) fn remove_other_versions(&self) -> Result<()> {
+    pub(crate) fn remove_other_versions(&self) -> Result<()> {
         let own = self.folder.join(LAYOUT);
         let others = self.layouts().into_iter().filter(|layout| *layout != own);
         for layout in others.filter(|layout| names_in(&layout.join(GENERATIONS)).is_empty()) {
@@ -158,7 +158,7 @@ impl PolicyPins {
     /// Detaches the policy and removes all of its pins.
     ///
     /// Errors: the BPF file system is read-only; not permitted.
-    pub(in crate::host) fn remove_all(&self) -> Result<()> {
+    pub(crate) fn remove_all(&self) -> Result<()> {
         self.detach()?;
         bpf::remove_pin(&self.labels())?;
         let layout = self.folder.join(LAYOUT);
@@ -171,7 +171,7 @@ impl PolicyPins {
     /// Detaches the policy and removes all of its pins except the labels of open connections.
     ///
     /// Errors: the BPF file system is read-only; not permitted.
-    pub(in crate::host) fn detach(&self) -> Result<()> {
+    pub(crate) fn detach(&self) -> Result<()> {
         if let Ok(link) = bpf::open_pin(&self.link()) {
             bpf::detach_link(&link);
         }

@@ -8,8 +8,8 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
 
 use super::table::{CgroupPlace, CgroupTree, MapEntry, RuleTables};
-use crate::failure::Failure;
-use crate::kernel::{cgroup, libbpf_log};
+use shared::failure::Failure;
+use shared::kernel::{cgroup, libbpf_log};
 
 #[allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from select.bpf.c")]
 mod skeleton {

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::ending::TrialEnding;
 use super::rule::Policy;
-use crate::failure::Failure;
-use crate::kernel::io_error;
-use crate::kernel::process::Process;
 use crate::state::{Locked, Requester, Store};
+use shared::failure::Failure;
+use shared::kernel::io_error;
+use shared::kernel::process::Process;
 
 pub const RECORD_SCHEMA: u32 = 1;
 /// The most arms that labels distinguish. The oldest arms that no generation has are forgotten.
@@ -219,7 +219,7 @@ impl PolicyRecord {
     }
 
     /// Removes the record if it has no generation and open connections have no labels.
-    pub(in crate::host) fn write(&self, locked: &Locked) -> Result<()> {
+    pub(crate) fn write(&self, locked: &Locked) -> Result<()> {
         let path = path(locked.store());
         if !self.generations.is_empty() || self.last_number != 0 {
             return locked.write_document(&path, self);

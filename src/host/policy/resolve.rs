@@ -8,11 +8,11 @@ use anyhow::Result;
 use super::record::PolicyRecord;
 use super::rule::{GuardMetric, Policy, Rule};
 use super::table::Resolved;
-use crate::catalog;
-use crate::failure::{Failure, FailureKind};
-use crate::kernel::netns::Netns;
-use crate::kernel::probe::Features;
-use crate::kernel::{congestion, struct_ops};
+use shared::catalog;
+use shared::failure::{Failure, FailureKind};
+use shared::kernel::netns::Netns;
+use shared::kernel::probe::Features;
+use shared::kernel::{congestion, struct_ops};
 
 /// The kernel's own algorithms that want ECN. The kernel does not show this flag of a module (net/ipv4/tcp_dctcp.c).
 const KERNEL_WANTS_ECN: [&str; 2] = ["dctcp", "dctcp-reno"];

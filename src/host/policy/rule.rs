@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use strum::{Display, IntoStaticStr};
 
-use crate::units::prefix::Prefix;
-use crate::units::{BitsPerSec, ParseError, format_duration};
+use shared::units::prefix::Prefix;
+use shared::units::{BitsPerSec, ParseError, format_duration};
 
 /// The kernel program has one bit per rule in a 64-bit word.
 pub const RULES_MAX: usize = 64;

@@ -13,7 +13,7 @@ use super::label::LabelOutcome;
 use super::program::{fill, refusal, set_up};
 use super::rule::RULES_MAX;
 use super::table::RuleTables;
-use crate::kernel::{iterate, libbpf_log, namespaces};
+use shared::kernel::{iterate, libbpf_log, namespaces};
 
 #[allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from sweep.bpf.c")]
 mod skeleton {
@@ -145,7 +145,7 @@ pub fn count_older(tables: &RuleTables, shared: &SweepParts) -> Result<[u64; RUL
 ///
 /// Errors: a capability is missing; the kernel refuses the program or the algorithm that resets pacing.
 /// Side effects: connections change their algorithm; the algorithm that resets pacing is registered meanwhile.
-pub(in crate::host) fn move_all(tables: &RuleTables, shared: &SweepParts) -> Result<Moves> {
+pub(crate) fn move_all(tables: &RuleTables, shared: &SweepParts) -> Result<Moves> {
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = open(&mut storage, "tccc_move")?;
     set_tables(&mut open, tables, Some(shared))?;
@@ -188,7 +188,7 @@ pub struct Refreshes {
 ///
 /// Errors: a capability is missing; the kernel refuses the program.
 /// Side effects: moved connections keep their window and start with fresh private state of the algorithm.
-pub(in crate::host) fn refresh(name: &str, moves_open: bool) -> Result<Refreshes> {
+pub(crate) fn refresh(name: &str, moves_open: bool) -> Result<Refreshes> {
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = open(&mut storage, "tccc_refresh")?;
     let rodata = open.maps.rodata_data.as_mut().context("find the settings of the sweep")?;

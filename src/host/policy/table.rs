@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::hash;
 use super::rule::{CgroupName, Policy, Portion, Ports, Rule, SplitBy, Way};
-use crate::units::prefix::Prefix;
+use shared::units::prefix::Prefix;
 
 /// One bit per rule.
 pub type RuleSet = u64;

@@ -3,11 +3,11 @@
 use anyhow::{Context, Result};
 
 use super::{progress, standing};
-use crate::kernel::clock;
 use crate::policy::change;
 use crate::policy::generation::{self, Base, GenerationRole, NewGeneration};
 use crate::policy::record::{PolicyOrigin, RuleProgress, TrialRecord};
 use crate::state::Locked;
+use shared::kernel::clock;
 
 /// Writes the rules' progress. If a share rises, a new generation decides from now on.
 ///

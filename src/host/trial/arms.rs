@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 
-use crate::failure::Failure;
-use crate::kernel::{iterate, libbpf_log};
-use crate::model::guard::{ArmSums, Effect, FOLDS, Sums};
 use crate::policy::rule::GuardMetric;
+use shared::failure::Failure;
+use shared::kernel::{iterate, libbpf_log};
+use shared::model::guard::{ArmSums, Effect, FOLDS, Sums};
 
 #[allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from guard.bpf.c")]
 mod skeleton {

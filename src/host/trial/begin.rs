@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::{end, standing, view};
-use crate::failure::Failure;
-use crate::fault;
-use crate::interrupt;
-use crate::kernel::clock;
-use crate::kernel::process::{Detached, Process};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{Base, GenerationRole, NewGeneration};
 use crate::policy::record::{PolicyOrigin, RuleProgress, RuleState, TrialRecord, TrialSubject};
 use crate::policy::rule::{Policy, Portion, Rule, RuleTrial};
 use crate::policy::{file, resolve};
 use crate::state::Store;
+use shared::failure::Failure;
+use shared::fault;
+use shared::interrupt;
+use shared::kernel::clock;
+use shared::kernel::process::{Detached, Process};
 
 /// How long the kernel lets a trial decide after the guard renewed the lease.
 const LEASE: Duration = Duration::from_secs(15);

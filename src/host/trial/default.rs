@@ -6,12 +6,12 @@ use anyhow::{Error, Result};
 
 use super::begin::{ShareTrial, TrialPlan, begin};
 use super::{end, overlay, swap};
-use crate::kernel::congestion;
-use crate::kernel::probe::Features;
 use crate::loader::{self, LoadedAlgorithm, Request};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::Base;
 use crate::policy::record::{PolicyOrigin, TrialSubject};
+use shared::kernel::congestion;
+use shared::kernel::probe::Features;
 
 /// Loads an algorithm, and adds a rule that gives it to a share of the connections that choose none.
 ///

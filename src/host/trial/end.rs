@@ -10,11 +10,6 @@ use anyhow::{Context, Result};
 use super::journal::TrialEnd;
 use super::standing::Over;
 use super::{journal, shown, standing, swap, view};
-use crate::failure::Failure;
-use crate::fault;
-use crate::kernel::probe::Features;
-use crate::kernel::process::Process;
-use crate::kernel::system_log::{self, Severity};
 use crate::loader;
 use crate::policy::change::{self, Removed};
 use crate::policy::ending::{TrialEnding, TrialResult};
@@ -26,6 +21,11 @@ use crate::policy::sweep::{self, SweepParts};
 use crate::policy::table::RuleTables;
 use crate::state::pins::Pins;
 use crate::state::{LockSubject, Locked, Record, Requester, Store};
+use shared::failure::Failure;
+use shared::fault;
+use shared::kernel::probe::Features;
+use shared::kernel::process::Process;
+use shared::kernel::system_log::{self, Severity};
 
 /// A guard that is not stopped ends within this time after a signal.
 const GUARD_GONE_WITHIN: Duration = Duration::from_secs(3);
@@ -121,7 +121,7 @@ fn take_back(shared: &SweepParts) -> Result<()> {
 /// Unloads what a trial loaded. Leaves what is not loaded, and what a rule gives to connections.
 ///
 /// Errors: as [`loader::unload`].
-pub(in crate::host) fn unload_all(names: &[String]) -> Result<()> {
+pub(crate) fn unload_all(names: &[String]) -> Result<()> {
     let store = Store::of_host();
     for name in names.iter().filter(|name| store.record(name).is_some()) {
         let policy = PolicyNeeds::steady()?;

@@ -10,14 +10,14 @@ use anyhow::{Context, Result};
 
 use self::watch::{Tick, TrialWatch};
 use super::{end, view};
-use crate::kernel::probe::Features;
-use crate::kernel::process::Process;
 use crate::policy::ending::TrialEnding;
 use crate::policy::generation;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{CachedRecord, GenerationRecord, PolicyRecord, TrialRecord};
 use crate::state::Store;
 use crate::trace::gather::Layouts;
+use shared::kernel::probe::Features;
+use shared::kernel::process::Process;
 
 /// Interval between renewals of the lease.
 const TICK: Duration = Duration::from_secs(1);

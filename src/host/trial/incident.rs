@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use super::journal;
 use super::judge::RuleJudgement;
 use super::view::{LookHistory, LookPoint};
-use crate::bounded;
 use crate::policy::file;
 use crate::policy::record::{GenerationRecord, TrialRecord, TrialSubject, folder as policy_folder};
 use crate::state::Store;
@@ -25,6 +24,7 @@ use crate::trace::live::RING_BYTES;
 use crate::trace::record::{Head, Recorder, Rotation};
 use crate::trace::source::EventSource as _;
 use crate::trace::watch::{Watch, WatchSettings};
+use shared::bounded;
 
 pub const SCHEMA: u32 = 1;
 pub const DOCUMENT: &str = "incident.json";

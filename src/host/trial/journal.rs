@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::system_log::{self, Severity};
 use crate::policy::ending::{TrialEnding, TrialResult};
 use crate::policy::record::TrialSubject;
+use shared::kernel::system_log::{self, Severity};
 
 /// Set by systemd for a service.
 const STATE_VARIABLE: &str = "STATE_DIRECTORY";

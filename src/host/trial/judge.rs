@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::arms::{ArmCells, GuardCell, connections_of, effect_of, sums_of, units_of};
 use super::windows::Window;
-use crate::model::guard::{
+use crate::policy::record::{PolicyRecord, RuleProgress};
+use crate::policy::rule::{Allowed, Arm, GuardLimit, GuardMetric, Policy, Rule, Treatment};
+use shared::model::guard::{
     self, CONNECTIONS_MIN, EVENTS_MIN, Limit, LimitVerdict, Look, MISMATCH, NotYet, PEER_FOLDS_MIN, ValueNoise,
     ValueVerdict, WindowSums, Worse,
 };
-use crate::policy::record::{PolicyRecord, RuleProgress};
-use crate::policy::rule::{Allowed, Arm, GuardLimit, GuardMetric, Policy, Rule, Treatment};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuleJudgement {

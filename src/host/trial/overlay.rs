@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 
-use crate::failure::Failure;
-use crate::kernel::netns::Netns;
 use crate::policy::rule::{
     ARMS_MAX, Arm, Match, Policy, Portion, RULES_MAX, Rule, RuleTrial, Split, SplitBy, Treatment,
 };
+use shared::failure::Failure;
+use shared::kernel::netns::Netns;
 
 /// The kernel program's limit for one rule.
 const SPLIT_ARMS_MAX: usize = 16;

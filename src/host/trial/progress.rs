@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::policy::record::{RuleProgress, RuleState, TrialRecord};
 use crate::policy::rule::{Arm, OnFail, Policy, Rule, Undecided};
-use crate::units::format_duration;
+use shared::units::format_duration;
 
 use super::judge::{LimitJudgement, LimitState, RuleJudgement};
 

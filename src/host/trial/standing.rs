@@ -6,13 +6,13 @@ use anyhow::Result;
 use derive_more::Display;
 
 use super::progress::TOO_LATE;
-use crate::kernel::{bpf, clock};
 use crate::policy::generation;
 use crate::policy::lease;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, TrialRecord};
 use crate::state::pins::Pins;
 use crate::state::{LockSubject, Locked, Store};
+use shared::kernel::{bpf, clock};
 
 /// Waits for the lock that beginning, changing or ending a trial needs.
 pub(super) fn lock() -> Result<Locked> {

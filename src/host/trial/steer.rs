@@ -4,13 +4,13 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::judge::RuleJudgement;
 use super::{advance, end, progress, shown, standing};
-use crate::failure::Failure;
-use crate::kernel::clock;
-use crate::kernel::probe::Features;
 use crate::policy::ending::TrialEnding;
 use crate::policy::record::{GenerationRecord, PolicyRecord, RuleProgress, RuleState, TrialRecord};
 use crate::policy::rule::Portion;
 use crate::state::{Locked, Requester, Store};
+use shared::failure::Failure;
+use shared::kernel::clock;
+use shared::kernel::probe::Features;
 
 /// Errors: nothing is on trial; the trial has no steps; the record cannot be written.
 pub fn set_paused(paused: bool) -> Result<()> {

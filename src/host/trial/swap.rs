@@ -5,11 +5,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::{end, overlay, standing};
-use crate::catalog::{self, Algorithm, NAME_LENGTH_MAX};
-use crate::failure::Failure;
-use crate::fault;
-use crate::kernel::congestion;
-use crate::kernel::probe::Features;
 use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, LoadOptions, Request};
 use crate::policy::change;
@@ -20,6 +15,11 @@ use crate::policy::rule::Portion;
 use crate::policy::sweep;
 use crate::state::pins::Pins;
 use crate::state::{Record, Store};
+use shared::catalog::{self, Algorithm, NAME_LENGTH_MAX};
+use shared::failure::Failure;
+use shared::fault;
+use shared::kernel::congestion;
+use shared::kernel::probe::Features;
 
 /// For new code under its own name, which is unloaded once no rule names it.
 pub(super) const FOR_RULES: LoadOptions =
@@ -99,7 +99,7 @@ impl<'a> CodeSource<'a> {
 /// `on_trial` is the name of new code whose trial ends now. That name is then the bridge.
 ///
 /// Errors: as [`loader::load`] and [`change::apply`].
-pub(in crate::host) fn beside(request: &Request, features: &Features, on_trial: Option<&str>) -> Result<Upgraded> {
+pub(crate) fn beside(request: &Request, features: &Features, on_trial: Option<&str>) -> Result<Upgraded> {
     let name = request.name;
     let earlier = Store::of_host().record(name).with_context(|| format!("find the algorithm \"{name}\""))?;
     let policy = without_trial()?;
@@ -149,7 +149,7 @@ fn without_trial() -> Result<Option<GenerationRecord>> {
     Ok(trial.previous.and_then(|number| record.generation(number).cloned()))
 }
 
-pub(in crate::host) fn rollback_beside(name: &str, features: &Features) -> Result<Upgraded> {
+pub(crate) fn rollback_beside(name: &str, features: &Features) -> Result<Upgraded> {
     let store = Store::of_host();
     let record = store.record(name).with_context(|| format!("find the algorithm \"{name}\""))?;
     let Some(previous) = record.previous.clone() else {

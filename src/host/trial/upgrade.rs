@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 
 use super::begin::{ShareTrial, TrialPlan, begin};
 use super::{end, overlay, standing, swap};
-use crate::kernel::probe::Features;
 use crate::loader::{self, Request};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{self, Base};
 use crate::policy::record::{PolicyOrigin, TrialSubject};
 use crate::state::Store;
+use shared::kernel::probe::Features;
 
 /// Clears a trial that is over.
 ///

@@ -11,7 +11,7 @@ use super::standing;
 use crate::policy::record::{self, PolicyRecord, RuleProgress, RuleState, TrialRecord, TrialSubject};
 use crate::policy::rule::{OnFail, Policy, Rule, Undecided};
 use crate::state::Store;
-use crate::units::format_duration;
+use shared::units::format_duration;
 
 pub const SCHEMA: u32 = 1;
 /// At this number of points, every second one is dropped.

@@ -8,27 +8,27 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::lateness::{lateness, sender_lateness};
 use super::together::Together;
+use crate::algorithms::PreparedAlgorithms;
+use crate::busy::BusyWatch;
+use crate::conditions::SocketConditions;
 use crate::emulate::Network;
 use crate::emulate::topology::Topology;
-use crate::kernel::cgroup::RunCgroup;
-use crate::kernel::clock::monotonic_ns;
-use crate::kernel::netns::Netns;
-use crate::lab::algorithms::PreparedAlgorithms;
-use crate::lab::busy::BusyWatch;
-use crate::lab::conditions::SocketConditions;
-use crate::lab::follow::{Followed, Follower};
-use crate::lab::measure::{Time, flow_record};
-use crate::lab::plan::{Plan, PlannedRun};
-use crate::lab::results::{OpenResultDir, RunFolder};
-use crate::lab::room;
-use crate::lab::traffic::FlowProcesses;
-use crate::lab::traffic::ends::{Bed, FlowEnds};
-use crate::lab::traffic::report::TrafficReport;
-use crate::model::queue::{self, QueueSample};
-use crate::model::run::{LinkRecord, RunRecord, RunStatus};
+use crate::follow::{Followed, Follower};
+use crate::measure::{Time, flow_record};
 use crate::path::Direction;
+use crate::plan::{Plan, PlannedRun};
+use crate::results::{OpenResultDir, RunFolder};
+use crate::room;
 use crate::scenario::{Cell, FlowSpec};
-use crate::trace::event::{Event, EventKind};
+use crate::traffic::FlowProcesses;
+use crate::traffic::ends::{Bed, FlowEnds};
+use crate::traffic::report::TrafficReport;
+use shared::event::{Event, EventKind};
+use shared::kernel::cgroup::RunCgroup;
+use shared::kernel::clock::monotonic_ns;
+use shared::kernel::netns::Netns;
+use shared::model::queue::{self, QueueSample};
+use shared::model::run::{LinkRecord, RunRecord, RunStatus};
 
 /// No path of an experiment holds this many packets. A larger window shows that the kernel skipped a callback of the
 /// algorithm, whose result is then whatever was on the stack.
@@ -263,7 +263,7 @@ fn skipped_callback(events: &[Event]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::live::samples::sample;
+    use shared::model::live::samples::sample;
 
     #[test]
     fn window_that_no_path_holds_voids_a_run() {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::lab::cost::{longest_round_trip, queue_time};
-use crate::lab::traffic::ends::FlowEnds;
-use crate::lab::traffic::report::TrafficReport;
-use crate::model::run::{LinkCounters, LinkMoments, LinkRecord, STALL_MIN_NS, Stall};
+use crate::cost::{longest_round_trip, queue_time};
 use crate::path::route::Hop;
 use crate::scenario::Cell;
+use crate::traffic::ends::FlowEnds;
+use crate::traffic::report::TrafficReport;
+use shared::model::run::{LinkCounters, LinkMoments, LinkRecord, STALL_MIN_NS, Stall};
 
 /// A link is late if 1 % of its packets are later than this, or than [`LATE_SHARE`] if that is more.
 const LATE: Duration = Duration::from_millis(1);
@@ -119,8 +119,8 @@ fn follows_a_stall(queue: Option<&LinkMoments>, links: &[LinkRecord], [drained, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::run::Lateness;
     use crate::scenario::tests::{self, RENO, flow, link};
+    use shared::model::run::Lateness;
 
     const MS: u64 = 1_000_000;
 

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use crate::busy::BusyWatch;
+use crate::calibrate;
 use crate::emulate::Network;
-use crate::lab::busy::BusyWatch;
-use crate::lab::calibrate;
-use crate::lab::layout::settings_in_force;
-use crate::lab::machine;
-use crate::lab::plan::{Plan, PlannedRun, mix};
-use crate::lab::work::{Progress, Work, interrupted};
-use crate::model::run::{At, Calibration, HostRecord};
+use crate::layout::settings_in_force;
+use crate::machine;
+use crate::plan::{Plan, PlannedRun, mix};
 use crate::scenario::Cell;
+use crate::work::{Progress, Work, interrupted};
+use shared::model::run::{At, Calibration, HostRecord};
 
 /// How long an experiment waits for a quiet host before it accepts that its paths are wrong.
 const WAIT: Duration = Duration::from_secs(60);
@@ -176,7 +176,7 @@ fn place(cell: &Cell) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plan::tests::planned;
+    use crate::plan::tests::planned;
 
     fn plan() -> Plan {
         planned(&Default::default()).unwrap()

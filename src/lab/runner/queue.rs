@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::attempt::{SharedLab, Try};
-use crate::failure::Failure;
-use crate::lab::cost::{self, RunLimit};
-use crate::lab::plan::{Plan, PlannedRun};
-use crate::lab::schedule::{self, ActiveRun, WaitingRun};
-use crate::lab::work::{Progress, WorkOutcome, interrupted};
-use crate::model::run::{RunRecord, RunStatus};
+use crate::cost::{self, RunLimit};
+use crate::plan::{Plan, PlannedRun};
+use crate::schedule::{self, ActiveRun, WaitingRun};
+use crate::work::{Progress, WorkOutcome, interrupted};
+use shared::failure::Failure;
+use shared::model::run::{RunRecord, RunStatus};
 
 /// Attempts at a run whose link was late or whose traffic failed.
 const ATTEMPTS: u32 = 3;

@@ -23,8 +23,8 @@ use super::messages::{self, MessagesArrived, MessagesBegun};
 use super::socket::Sending;
 use super::stream::{self, StreamReceived, StreamSent};
 use super::transfers::{self, TransferArrived, TransfersBegun};
-use crate::kernel::netns::Netns;
-use crate::units::{BitsPerSec, Bytes, duration_text};
+use shared::kernel::netns::Netns;
+use shared::units::{BitsPerSec, Bytes, duration_text};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildPlace {

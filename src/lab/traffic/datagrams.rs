@@ -10,7 +10,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
 use super::socket::{now_ns, until_input_ends};
-use crate::units::BitsPerSec;
+use shared::units::BitsPerSec;
 
 /// How often a receiver checks for the end of its input.
 const LOOK_UP: Duration = Duration::from_millis(20);

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::cost;
 use crate::emulate::topology::{Node, Topology};
-use crate::kernel::cgroup::RunCgroup;
-use crate::lab::cost;
 use crate::scenario::{Cell, FlowSpec};
+use shared::kernel::cgroup::RunCgroup;
 
 /// First port of the servers, one for each flow; iperf3's own default.
 pub const FIRST_SERVER_PORT: u16 = 5201;

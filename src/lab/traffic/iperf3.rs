@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::child::TrafficTask;
 use super::ends::FlowEnds;
 use super::report::{TrafficReport, TransferReport};
-use crate::failure::Failure;
 use crate::path::route::{Hop, RoundTrip};
 use crate::scenario::{BulkSender, Cell, Scenario, Sends};
-use crate::units::format_duration;
+use shared::failure::Failure;
+use shared::units::format_duration;
 
 pub fn receiver(ends: &FlowEnds<'_>) -> TrafficTask {
     let (port, address) = (ends.server_port().to_string(), ends.to.address.to_string());
@@ -32,7 +32,7 @@ pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> TrafficTask {
 /// Refuses a flow that iperf3 could not end, because its path is down for good before its end.
 ///
 /// Errors: the first of these flows, with its place.
-pub(crate) fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
+pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
     let cells = cells.into_iter().filter(|cell| has_outage(cell));
     for (cell, flow) in cells.flat_map(|cell| cell.flows.iter().map(move |flow| (cell, flow))) {
         if !matches!(flow.sends, Sends::Bulk) || flow.sender != BulkSender::Iperf3 {

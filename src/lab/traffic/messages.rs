@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
 use super::socket::{SendThread, Sending, connect, finish_sending, now_ns, read_on, received, write_payload};
-use crate::units::Bytes;
+use shared::units::Bytes;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessagesBegun {

@@ -10,7 +10,7 @@ use super::report::{Datagrams, TrafficReport, TransferReport, Transferred};
 use super::socket::Sending;
 use super::stream::StreamSent;
 use crate::scenario::Sends;
-use crate::units::Bytes;
+use shared::units::Bytes;
 
 /// A path counts as empty when nothing has arrived for this long plus the path's longest hold-up. No queue or delay of
 /// a scenario holds up a packet longer behind the one before it.

@@ -12,8 +12,8 @@ use anyhow::{Context, Result, anyhow};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrIn, setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::clock;
-use crate::units::{Bytes, duration_text};
+use shared::kernel::clock;
+use shared::units::{Bytes, duration_text};
 
 /// Bytes in one write or read.
 const CHUNK_BYTES: usize = 64 << 10;

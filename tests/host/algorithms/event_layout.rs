@@ -1,4 +1,4 @@
-//! Compares the layout of the event in `bpf/include/trace_event.h` with the table in `src/trace/event.rs`.
+//! Compares the layout of the event in `bpf/include/trace_event.h` with the table in `src/shared/event.rs`.
 
 use std::fmt::Write;
 

@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn every_metric_that_is_asked_for_is_exported() {
-        let exported = read("src/serve/metrics.rs").unwrap(); // names that `/metrics` has
+        let exported = read("src/host/serve/metrics.rs").unwrap(); // names that `/metrics` has
         let text = [queries(), of_alerts("expr:")].concat().join(" ");
         let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
         let metrics: Vec<&str> = words.filter_map(|word| word.strip_prefix("tccc_")).collect();

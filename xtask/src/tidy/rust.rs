@@ -86,7 +86,7 @@ mod tests {
         let [bad, good] = ["tshark", "iperf3"].map(|name| format!("Command::new(\"{name}\");\n"));
         check(started_programs_are_installed, "tests/a.rs", &bad, &good);
         let found = |path| modules_name_a_thing(&SourceFile::new(path, "")).len();
-        let paths = ["src/util.rs", "src/helpers/a.rs", "src/units.rs", "tests/common/mod.rs"];
+        let paths = ["src/util.rs", "src/helpers/a.rs", "src/shared/units.rs", "tests/common/mod.rs"];
         assert_eq!(paths.map(found), [1, 1, 0, 0]);
     }
 }

@@ -65,7 +65,7 @@ impl SourceFile {
     }
 
     pub fn is_product_rust(&self) -> bool {
-        self.path.starts_with("src/") && self.path.ends_with(".rs")
+        self.path.starts_with("src/") && self.path.ends_with(".rs") && !self.path.ends_with("/build.rs")
     }
 
     /// `dtcp` for `bpf/cc/dtcp.bpf.c`; `None` for other files.

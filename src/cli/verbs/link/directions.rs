@@ -4,12 +4,12 @@ use anyhow::Result;
 use toml::{Table, Value};
 
 use super::Args;
-use crate::failure::Failure;
-use crate::path::LinkConfig;
-use crate::plain::shown;
-use crate::scenario::{ONE_WAY, read_link};
-use crate::units::parse_duration;
-use crate::written::Mistake;
+use host::written::Mistake;
+use lab::path::LinkConfig;
+use lab::scenario::{ONE_WAY, read_link};
+use shared::failure::Failure;
+use shared::plain::shown;
+use shared::units::parse_duration;
 
 const REVERSE: &str = "reverse";
 
@@ -104,8 +104,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::path::Direction;
-    use crate::units::{BitsPerSec, QueueSize, Share};
+    use lab::path::Direction;
+    use shared::units::{BitsPerSec, QueueSize, Share};
 
     #[derive(Parser)]
     struct LinkCommand {

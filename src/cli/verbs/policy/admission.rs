@@ -7,10 +7,10 @@ use anyhow::Result;
 use super::file::PolicyFile;
 use crate::cli::verbs::confirm::TRIALS;
 use crate::cli::verbs::risk::{Acceptance, AlgorithmRisk};
-use crate::failure::Failure;
-use crate::policy::resolve;
-use crate::policy::rule::{Allowed, GuardLimit, Policy, RuleTrial, Treatment};
-use crate::units::time_within;
+use host::policy::resolve;
+use host::policy::rule::{Allowed, GuardLimit, Policy, RuleTrial, Treatment};
+use shared::failure::Failure;
+use shared::units::time_within;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Admission {

@@ -6,21 +6,21 @@ use anyhow::Result;
 
 use super::admission::Admission;
 use super::file::PolicyFile;
-use crate::catalog;
 use crate::cli::effect::Effect;
 use crate::cli::output::{note, results};
 use crate::cli::verbs::guard::{forecast, guard_command};
 use crate::cli::verbs::risk::note_patents;
-use crate::gate;
-use crate::kernel::namespaces;
-use crate::kernel::probe::Features;
-use crate::plain::count;
-use crate::policy::change::{self, Applied};
-use crate::policy::generation::Base;
-use crate::policy::record::{PolicyOrigin, TrialSubject};
-use crate::policy::sweep::Moves;
-use crate::trial::TrialPlan;
-use crate::units::format_duration;
+use host::gate;
+use host::policy::change::{self, Applied};
+use host::policy::generation::Base;
+use host::policy::record::{PolicyOrigin, TrialSubject};
+use host::policy::sweep::Moves;
+use host::trial::TrialPlan;
+use shared::catalog;
+use shared::kernel::namespaces;
+use shared::kernel::probe::Features;
+use shared::plain::count;
+use shared::units::format_duration;
 
 /// Replace the policy with the rules in a file
 ///

@@ -9,11 +9,11 @@ use similar::TextDiff;
 
 use super::admission::Admission;
 use crate::cli::output::results;
-use crate::failure::Failure;
-use crate::plain::count;
-use crate::policy::file::{read_with, write};
-use crate::policy::rule::Policy;
-use crate::policy::{change, resolve};
+use host::policy::file::{read_with, write};
+use host::policy::rule::Policy;
+use host::policy::{change, resolve};
+use shared::failure::Failure;
+use shared::plain::count;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct PolicyFile {

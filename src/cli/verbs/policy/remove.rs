@@ -7,8 +7,8 @@ use anyhow::Result;
 use super::apply::write_moves;
 use crate::cli::effect::Effect;
 use crate::cli::output::{note, results};
-use crate::gate;
-use crate::policy::change;
+use host::gate;
+use host::policy::change;
 
 /// Remove the policy, and the algorithms that were loaded with it
 ///

@@ -10,12 +10,12 @@ use serde::Serialize;
 use crate::cli::output::plain::write_columns;
 use crate::cli::output::{results, warn, write_json};
 use crate::cli::verbs::older::{self, Older};
-use crate::policy::change;
-use crate::policy::counts::{ArmCounts, PolicyCounts};
-use crate::policy::file::write;
-use crate::policy::record::GenerationRecord;
-use crate::policy::rule::{Policy, Rule};
-use crate::trial;
+use host::policy::change;
+use host::policy::counts::{ArmCounts, PolicyCounts};
+use host::policy::file::write;
+use host::policy::record::GenerationRecord;
+use host::policy::rule::{Policy, Rule};
+use host::trial;
 
 /// Show the rules in force, and what they have done since they were applied
 ///

@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use crate::cli::effect::Effect;
 use crate::cli::output::results;
-use crate::failure::Failure;
-use crate::gate;
+use host::gate;
+use shared::failure::Failure;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Steer {

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::policy::rule::{Allowed, GuardLimit, GuardMetric};
-use crate::report::ReportFormat;
-use crate::report::drawing::{
+use host::policy::rule::{Allowed, GuardLimit, GuardMetric};
+use host::trial::incident::{self, DOCUMENT, Incident};
+use host::trial::judge::{ArmSeen, LimitJudgement, LimitState, RuleJudgement};
+use host::trial::view::{LimitPoint, LookPoint};
+use lab::report::ReportFormat;
+use lab::report::drawing::{
     self, Axis, Caption, Chart, ChartLayout, ChartShape, Column, Element, Figure, Role, Table, TableRow,
 };
-use crate::trial::incident::{self, DOCUMENT, Incident};
-use crate::trial::judge::{ArmSeen, LimitJudgement, LimitState, RuleJudgement};
-use crate::trial::view::{LimitPoint, LookPoint};
-use crate::units::{BitsPerSec, without_zeros};
+use shared::failure::Failure;
+use shared::units::{BitsPerSec, without_zeros};
 
 const TITLE: &str = "A limit was crossed";
 /// Number of the guard's looks in a table, counted from the last.

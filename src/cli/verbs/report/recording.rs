@@ -8,15 +8,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::model::recap::{FlowRecap, Recap};
-use crate::plain::plain;
-use crate::report::ReportFormat;
-use crate::report::drawing::{Caption, Column, Element, Role, Table, TableRow, text as terminal};
-use crate::trace::arrival::Fact;
-use crate::trace::record::read::{BlockContent, Damage, RecordingReader, Want};
-use crate::trace::record::{Head, MAGIC};
-use crate::units::{BitsPerSec, format_duration};
+use host::trace::record::read::{BlockContent, Damage, RecordingReader, Want};
+use host::trace::record::{Head, MAGIC};
+use lab::report::ReportFormat;
+use lab::report::drawing::{Caption, Column, Element, Role, Table, TableRow, text as terminal};
+use shared::arrival::Fact;
+use shared::failure::Failure;
+use shared::model::recap::{FlowRecap, Recap};
+use shared::plain::plain;
+use shared::units::{BitsPerSec, format_duration};
 
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;

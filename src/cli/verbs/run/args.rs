@@ -6,12 +6,12 @@ use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::cli::output::OutputFormat;
-use crate::failure::Failure;
-use crate::lab::cost::Jobs;
-use crate::lab::part::{Part, Shard};
-use crate::model::run::Engine;
-use crate::scenario::{Profile, RUNS_MAX};
-use crate::units::Share;
+use lab::cost::Jobs;
+use lab::part::{Part, Shard};
+use lab::scenario::{Profile, RUNS_MAX};
+use shared::failure::Failure;
+use shared::model::run::Engine;
+use shared::units::Share;
 
 /// Run experiments from scenario files
 ///

@@ -9,20 +9,20 @@ use super::args::{Args, LinkChoice, NetworkChoice};
 use super::planned::Planned;
 use super::progress::{Display, ProgressFile};
 use crate::cli::output::{note, results, warn};
-use crate::emulate::mininet::Mininet;
-use crate::emulate::netem::{self, Netem};
-use crate::emulate::netns::Namespaces;
-use crate::emulate::tunlink::TunLink;
-use crate::emulate::{LinkDriver, Network};
-use crate::kernel::probe::has_netem;
-use crate::lab::cost::Jobs;
-use crate::lab::part::Part;
-use crate::lab::work::{Work, WorkOutcome};
-use crate::lab::{room, runner};
-use crate::model::run::Engine;
-use crate::report;
-use crate::virtual_time::guest::Guest;
-use crate::{ns2, virtual_time};
+use lab::cost::Jobs;
+use lab::emulate::mininet::Mininet;
+use lab::emulate::netem::{self, Netem};
+use lab::emulate::netns::Namespaces;
+use lab::emulate::tunlink::TunLink;
+use lab::emulate::{LinkDriver, Network};
+use lab::part::Part;
+use lab::report;
+use lab::virtual_time::guest::Guest;
+use lab::work::{Work, WorkOutcome};
+use lab::{ns2, virtual_time};
+use lab::{room, runner};
+use shared::kernel::probe::has_netem;
+use shared::model::run::Engine;
 
 pub(super) enum Backend {
     Kernel(Box<dyn Network>),

@@ -9,12 +9,12 @@ use sha2::{Digest, Sha256};
 
 use super::args::Args;
 use super::planned::Planned;
-use crate::catalog;
 use crate::cli::output::results;
-use crate::lab::cost::{self, Jobs};
-use crate::lab::part::blocks;
-use crate::lab::results::Finished;
-use crate::model::run::Engine;
+use lab::cost::{self, Jobs};
+use lab::part::blocks;
+use lab::results::Finished;
+use shared::catalog;
+use shared::model::run::Engine;
 
 const SCHEMA: u32 = 1;
 

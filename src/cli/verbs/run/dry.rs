@@ -10,12 +10,12 @@ use super::args::Args;
 use super::planned::Planned;
 use super::progress;
 use crate::cli::output::{results, warn};
-use crate::lab::part::Part;
-use crate::lab::results::OpenResultDir;
-use crate::model::run::Engine;
-use crate::path::{Direction, LinkConfig, QueueLimit};
-use crate::scenario::{BulkSender, Cell, FlowSpec, Sends};
-use crate::units::{BitsPerSec, QueueSize, format_duration};
+use lab::part::Part;
+use lab::path::{Direction, LinkConfig, QueueLimit};
+use lab::results::OpenResultDir;
+use lab::scenario::{BulkSender, Cell, FlowSpec, Sends};
+use shared::model::run::Engine;
+use shared::units::{BitsPerSec, QueueSize, format_duration};
 
 /// Prints each plan, and the expected time of all.
 pub(super) fn print_plans(planned: &[Planned], part: &Part, args: &Args) -> Result<()> {
@@ -156,9 +156,15 @@ fn queue_text(config: &LinkConfig, side: usize, rate: Option<BitsPerSec>, queue:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::tests::scenario;
+    use lab::scenario::Scenario;
 
     const TEXT: &str = r#"
+        title = "t"
+        claim = "c"
+        profile = "paper"
+        duration = "8s"
+        runs = 1
+        seed = 1
         link = [
             { ends = ["s1", "m"], rate = "100mbit", delay = "1ms" },
             { ends = ["s2", "m"], rate = "100mbit", delay = "1ms" },
@@ -177,7 +183,7 @@ mod tests {
     /// Every flow used to be shown as sending for the whole run.
     #[test]
     fn flow_is_shown_with_what_it_sends_and_when() {
-        let flows = &scenario(8, TEXT).cells[0].flows;
+        let flows = &Scenario::parse("x.toml", TEXT).unwrap().cells[0].flows;
         let shown: Vec<String> = flows.iter().map(|flow| flow_text(flow, &flow.algorithm)).collect();
         let expected = [
             "bulk by reno",
@@ -196,6 +202,6 @@ mod tests {
             "m-r: 12mbit, 20ms, queue 0.5bdp = 20pkts; back 12mbit, 20ms, queue 30000B = 20pkts = 0.50bdp",
             "r-x: no rate limit, 5ms, queue 50pkts",
         ];
-        assert_eq!(link_lines(&scenario(8, TEXT).cells[0]), expected);
+        assert_eq!(link_lines(&Scenario::parse("x.toml", TEXT).unwrap().cells[0]), expected);
     }
 }

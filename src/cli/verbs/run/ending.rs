@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use crate::failure::{Failure, FailureKind};
-use crate::lab::work::WorkOutcome;
+use lab::work::WorkOutcome;
+use shared::failure::{Failure, FailureKind};
 
 #[derive(Debug, Default)]
 pub struct Ending {

@@ -6,10 +6,10 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::cli::output::OutputFormat;
-use crate::failure::Failure;
-use crate::model::metrics::{METRICS, Metric};
-use crate::nearest::nearest;
-use crate::scenario::reference::{self, FieldEntry, Kind, Unset};
+use lab::scenario::reference::{self, FieldEntry, Kind, Unset};
+use shared::failure::Failure;
+use shared::model::metrics::{METRICS, Metric};
+use shared::nearest::nearest;
 
 /// Characters of the widest line.
 const LINE: usize = 100;

@@ -10,17 +10,17 @@ use anyhow::{Context, Result};
 use super::args::Args;
 use super::progress::ProgressFile;
 use crate::cli::output::{note, warn};
-use crate::failure::Failure;
-use crate::lab::cost::Jobs;
-use crate::lab::part::Part;
-use crate::lab::plan::{Choices, Plan, PlannedRun};
-use crate::lab::results::Finished;
-use crate::lab::runner;
-use crate::lab::traffic::iperf3;
-use crate::lab::work::Forecast;
-use crate::model::run::Engine;
-use crate::scenario::{self, BufferShortage, Scenario, algorithm};
-use crate::{ns2, virtual_time};
+use lab::cost::Jobs;
+use lab::part::Part;
+use lab::plan::{Choices, Plan, PlannedRun};
+use lab::results::Finished;
+use lab::runner;
+use lab::scenario::{self, BufferShortage, Scenario, algorithm};
+use lab::traffic::iperf3;
+use lab::work::Forecast;
+use lab::{ns2, virtual_time};
+use shared::failure::Failure;
+use shared::model::run::Engine;
 
 /// Plans every requested scenario. For ns-2, skips those without agents if there are several scenarios.
 pub fn all_planned(args: &Args) -> Result<Vec<Planned>> {
@@ -161,8 +161,8 @@ pub(super) fn resumable(error: anyhow::Error, base: &Path) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plan::tests::TEXT;
-    use crate::lab::work::interrupted;
+    const TEXT: &str = include_str!("../../../../tests/fixtures/scenarios/plan.toml");
+    use lab::work::interrupted;
 
     /// The base directory of these scenarios, and the directory of each.
     fn places(out: Option<&Path>, files: &[&str]) -> (PathBuf, Vec<PathBuf>) {

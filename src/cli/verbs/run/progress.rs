@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::cli::output;
-use crate::lab::work::{Forecast, Progress};
-use crate::plain::{count, plain_lines};
+use lab::work::{Forecast, Progress};
+use shared::plain::{count, plain_lines};
 
 pub use self::file::ProgressFile;
 

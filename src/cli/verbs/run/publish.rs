@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::bounded;
-use crate::failure::Failure;
-use crate::lab::plan::Plan;
-use crate::model::run::{BlockPlan, PlanBlock};
-use crate::scratch::Scratch;
+use lab::plan::Plan;
+use shared::bounded;
+use shared::failure::Failure;
+use shared::model::run::{BlockPlan, PlanBlock};
+use shared::scratch::Scratch;
 
 const PLAN: &str = "plan.json";
 /// Largest plan that is read, bytes.
@@ -103,10 +103,10 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::FailureKind;
-    use crate::lab::plan::Choices;
-    use crate::model::run::Machine;
-    use crate::scenario::Scenario;
+    use lab::plan::Choices;
+    use lab::scenario::Scenario;
+    use shared::failure::FailureKind;
+    use shared::model::run::Machine;
 
     const TEXT: &str = "title=\"t\"\nclaim=\"c\"\nprofile=\"native\"\nduration=\"1s\"\nruns=1\nseed=7\n\
                         [[link]]\nends=[\"s\",\"r\"]\n\

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::kernel::congestion;
-use crate::kernel::probe::Features;
-use crate::kernel::struct_ops::{self, OpsTable};
-use crate::loader::survey::{self, Instance};
-use crate::plain::plain;
+use host::loader::survey::{self, Instance};
+use shared::kernel::congestion;
+use shared::kernel::probe::Features;
+use shared::kernel::struct_ops::{self, OpsTable};
+use shared::plain::plain;
 
 #[derive(Debug, Serialize)]
 pub struct Foreign {

@@ -8,16 +8,16 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::cli::verbs::older::{self, Older};
-use crate::kernel::clock;
-use crate::plain::count;
-use crate::policy::change::{self, PolicyStanding};
-use crate::policy::record::{TrialRecord, TrialSubject};
-use crate::state::{Requester, Store};
-use crate::trial::journal::TrialEnd;
-use crate::trial::judge::LimitState;
-use crate::trial::view::{self, RuleView, TrialView};
-use crate::trial::{self, journal};
-use crate::units::format_duration;
+use host::policy::change::{self, PolicyStanding};
+use host::policy::record::{TrialRecord, TrialSubject};
+use host::state::{Requester, Store};
+use host::trial::journal::TrialEnd;
+use host::trial::judge::LimitState;
+use host::trial::view::{self, RuleView, TrialView};
+use host::trial::{self, journal};
+use shared::kernel::clock;
+use shared::plain::count;
+use shared::units::format_duration;
 
 #[derive(Serialize)]
 pub struct PolicyStatus {

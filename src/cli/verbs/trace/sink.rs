@@ -7,11 +7,11 @@ use anyhow::Result;
 
 use super::DURATIONS;
 use crate::cli::output::stream::EventStream;
-use crate::trace::arrival::{Arrival, Fact};
-use crate::trace::live::SOCKETS_MAX;
-use crate::trace::record::{Recorder, Rotation};
-use crate::trace::source::EventSource;
-use crate::units::{Bytes, time_within, within};
+use host::trace::live::SOCKETS_MAX;
+use host::trace::record::{Recorder, Rotation};
+use host::trace::source::EventSource;
+use shared::arrival::{Arrival, Fact};
+use shared::units::{Bytes, time_within, within};
 
 /// Smallest file of a rotation: a few blocks.
 const ROTATE_SIZE_MIN: Bytes = Bytes(1 << 20);

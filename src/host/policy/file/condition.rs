@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use toml::de::DeValue;
 
 use super::{PolicyTally, integer, is_name};
-use crate::nearest::nearest;
 use crate::policy::rule::{CgroupName, Match, Ports, Way};
 use crate::written::{Field, Reader, TomlTable};
+use shared::nearest::nearest;
 
 /// Name of a unit, or one component of a cgroup's path, bytes.
 const COMPONENT_MAX: usize = 127;

@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use super::PolicyTally;
-use crate::units::ParseError;
-use crate::units::prefix::Prefix;
 use crate::written::text::{self, NOT_TEXT, Unreadable};
 use crate::written::{Field, MISTAKES_MAX, Mistake, Reader, TWICE, TomlTable, shown};
+use shared::units::ParseError;
+use shared::units::prefix::Prefix;
 
 const PREFIXES_MAX: usize = 100_000;
 

@@ -10,11 +10,11 @@ use proptest::prelude::*;
 
 use self::policies::any_policy;
 use super::*;
-use crate::failure::{Failure, FailureKind};
 use crate::policy::rule::{
     Allowed, Arm, CgroupName, GuardLimit, GuardMetric, OnFail, Portion, Ports, RolloutStep, RuleTrial, Split, SplitBy,
     Undecided, Way,
 };
+use shared::failure::{Failure, FailureKind};
 
 const GOOD: &str = r#"version = 1
 
@@ -223,7 +223,7 @@ fn hostile_text_is_refused() {
 
 #[test]
 fn every_example_is_read() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/policy");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/policy");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let files: Vec<_> = files.filter(|path| path.extension().is_some_and(|ending| ending == "toml")).collect();
     assert!(files.len() >= 3, "{files:?}");

@@ -8,8 +8,8 @@ use super::RULE_FIELDS;
 use crate::policy::rule::{
     Allowed, Arm, GuardLimit, OnFail, Portion, RolloutStep, RuleTrial, Split, Treatment, Undecided,
 };
-use crate::units::parse_duration;
 use crate::written::{Field, MISTAKES_MAX, Reader, TomlTable};
+use shared::units::parse_duration;
 
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(30 * 86_400);
 const TIME: &str = "a time from 10s to 30d, such as \"6h\"";

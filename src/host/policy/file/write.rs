@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::Value;
 
 use crate::policy::rule::{CgroupName, Match, Policy, Portion, Ports, Rule, RuleTrial, Split, Treatment};
-use crate::units::format_duration;
+use shared::units::format_duration;
 
 /// Characters. A longer list has one value per line.
 const LINE_MAX: usize = 80;

@@ -7,8 +7,6 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use crate::kernel::probe::Features;
-use crate::kernel::{bpf, clock};
 use crate::policy::ending::TrialEnding;
 use crate::policy::lease;
 use crate::policy::pins::PolicyPins;
@@ -24,6 +22,8 @@ use crate::trial::progress::{self, NextMove};
 use crate::trial::view::{self, LookHistory, TrialView};
 use crate::trial::windows::Readings;
 use crate::trial::{advance, end, shown, standing};
+use shared::kernel::probe::Features;
+use shared::kernel::{bpf, clock};
 
 /// Interval between looks. The guard looks earlier if something is due.
 const LOOK_EVERY: Duration = Duration::from_secs(10);

@@ -10,9 +10,9 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::bounded::reason;
-use crate::failure::Failure;
-use crate::lab::work::{Forecast, Progress, WorkOutcome};
+use lab::work::{Forecast, Progress, WorkOutcome};
+use shared::bounded::reason;
+use shared::failure::Failure;
 
 /// Version of the file.
 const SCHEMA: u32 = 1;

@@ -15,7 +15,7 @@ use crate::policy::rule::{
     Allowed, Arm, CgroupName, GuardLimit, Match, OnFail, Policy, Portion, Ports, RolloutStep, Rule, RuleTrial, Split,
     SplitBy, Treatment, Undecided, Way,
 };
-use crate::units::prefix::Prefix;
+use shared::units::prefix::Prefix;
 
 const ALGORITHM: &str = "[a-zA-Z0-9_.-]{1,15}";
 

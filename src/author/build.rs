@@ -1,0 +1,5 @@
+//! Collects the files that authors of algorithms need.
+
+fn main() -> anyhow::Result<()> {
+    programs::for_authors()
+}

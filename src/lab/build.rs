@@ -1,0 +1,5 @@
+//! Compiles the program that changes a link while a scenario runs.
+
+fn main() -> anyhow::Result<()> {
+    programs::skeletons(&["path"])
+}

@@ -1,0 +1,21 @@
+//! The properties of links as plain data: rates, delays, queues, losses, and changes over time.
+//!
+//! Pure. The emulator, netem and virtual time build links from this data.
+
+pub mod acks;
+mod cellular;
+pub mod change;
+pub(crate) mod draws;
+mod link;
+pub mod loss;
+mod named;
+mod range;
+pub mod rate_trace;
+pub mod reorder;
+pub(crate) mod route;
+pub(crate) mod steps;
+pub(crate) mod trace_file;
+
+pub use self::link::QueueLimit;
+pub use self::link::{Direction, LinkConfig};
+pub(crate) use self::range::{DELAY_MAX, MTU_RANGE, RATE_RANGE};

@@ -1,0 +1,247 @@
+//! A link and its two directions, with checks of their ranges.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::acks::AckHold;
+use super::change::DirectionChange;
+use super::loss::LossModel;
+use super::range::{MTU_RANGE, QUEUE_MAX, wrong_delay, wrong_rate};
+use super::rate_trace::RateTrace;
+use super::reorder::Reorder;
+use shared::failure::Failure;
+use shared::units::{BitsPerSec, ParseError, QueueSize, Share, duration_text};
+
+/// One direction of a link. A packet passes the host's delay, loss, queue, serialisation, delay and ACK hold, in this order.
+/// The default forwards every packet at once.
+///
+/// Rates count whole IP packets: a packet of an MTU of 1500 has 1500 bytes, without an Ethernet header.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Direction {
+    /// Longest random delay of a packet in the node that sends it, uniform from 0. Packets stay in order.
+    #[serde(default, with = "duration_text", skip_serializing_if = "Duration::is_zero")]
+    pub host_delay: Duration,
+    /// Serialisation rate. `None` is unlimited.
+    pub rate: Option<BitsPerSec>,
+    #[serde(with = "duration_text")]
+    pub delay: Duration,
+    /// Random addition to the delay, uniform from 0 to this. It does not reorder packets.
+    #[serde(with = "duration_text")]
+    pub jitter: Duration,
+    /// Drop-tail queue in front of the serialiser, without the packet that is being serialised.
+    pub queue: QueueSize,
+    /// Queue length from which ECN-capable packets are marked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<QueueSize>,
+    /// Queue length, in packets, from which packets of low priority (DSCP CS1, RFC 3662) are dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_low: Option<u32>,
+    /// Losses before the queue.
+    pub loss: LossModel,
+    /// Replaces the rate once the link is started. `rate` is then its mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<RateTrace>,
+    /// In order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<DirectionChange>,
+    /// After the delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Reorder>,
+    /// Probability that a copy of a packet enters the queue right behind it.
+    #[serde(default, skip_serializing_if = "is_no_share")]
+    pub duplicate: Share,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acks: Option<AckHold>,
+    /// Loss probability of pure ACKs, after the loss model and before the queue.
+    #[serde(default, skip_serializing_if = "is_no_share")]
+    pub ack_loss: Share,
+    /// Seed of this direction's random numbers. With the same seed the same packets are lost.
+    pub seed: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkConfig {
+    /// From the first end to the second, and from the second to the first.
+    pub directions: [Direction; 2],
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+}
+
+/// Capacity of a drop-tail queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueLimit {
+    Packets(u32),
+    /// Bytes of whole IP packets.
+    Bytes(u64),
+}
+
+impl LinkConfig {
+    /// Errors: the first field that is out of range, as a usage failure.
+    pub fn check(&self) -> Result<()> {
+        let [low, high] = MTU_RANGE;
+        if !(low..=high).contains(&self.mtu) {
+            return Err(Failure::usage(format!("mtu = {} is outside {low}..{high} (bytes)", self.mtu)).into());
+        }
+        let Some((direction, field, wrong)) = self.out_of_range() else { return Ok(()) };
+        let place = ["first to second end", "second to first end"][direction];
+        Err(Failure::usage(format!("{place}: {field} = {wrong}")).into())
+    }
+
+    /// Whether it does nothing to packets. A queue without a rate never fills.
+    pub(crate) fn is_open(&self) -> bool {
+        self.directions.iter().all(|one| *one == Direction { queue: one.queue, seed: one.seed, ..Direction::default() })
+    }
+
+    /// The first field that is out of range: its direction (0 or 1), its name, and why it is wrong.
+    pub(crate) fn out_of_range(&self) -> Option<(usize, &'static str, ParseError)> {
+        (0..2).find_map(|direction| {
+            let out = self.directions[direction].out_of_range();
+            let (field, wrong) = out.or_else(|| self.queue_out_of_range(direction))?;
+            Some((direction, field, wrong))
+        })
+    }
+
+    fn queue_out_of_range(&self, direction: usize) -> Option<(&'static str, ParseError)> {
+        let Direction { mark, queue, .. } = self.directions[direction];
+        let limit = match self.queue_limit(direction) {
+            Ok(limit) => limit,
+            Err(wrong) => return Some(("queue", wrong)),
+        };
+        let (packets, bytes) = QUEUE_MAX;
+        if matches!(limit, QueueLimit::Packets(most) if most > packets)
+            || matches!(limit, QueueLimit::Bytes(most) if most > bytes)
+        {
+            return Some((
+                "queue",
+                ParseError::because(queue, format!("expected at most {packets} pkts or {bytes} B")),
+            ));
+        }
+        let bytes = |limit| match limit {
+            QueueLimit::Packets(packets) => u64::from(packets) * u64::from(self.mtu),
+            QueueLimit::Bytes(bytes) => bytes,
+        };
+        match self.limit_of(direction, mark?) {
+            Err(wrong) => Some(("mark", wrong)),
+            Ok(mark_limit) if bytes(mark_limit) < bytes(limit) => None,
+            Ok(_) => {
+                let why = format!("never reached: expected less than the queue, \"{queue}\"");
+                Some(("mark", ParseError::because(mark?, why)))
+            }
+        }
+    }
+
+    /// Queue length from which a direction marks packets.
+    pub(crate) fn mark_limit(&self, direction: usize) -> Option<QueueLimit> {
+        self.limit_of(direction, self.directions[direction].mark?).ok()
+    }
+
+    /// Errors: a queue in BDP without a rate.
+    pub fn queue_limits(&self) -> Result<[QueueLimit; 2]> {
+        let limit = |number| self.queue_limit(number).map_err(|wrong| Failure::usage(format!("queue = {wrong}")));
+        Ok([limit(0)?, limit(1)?])
+    }
+
+    fn queue_limit(&self, direction: usize) -> Result<QueueLimit, ParseError> {
+        self.limit_of(direction, self.directions[direction].queue)
+    }
+
+    /// A BDP is the rate times both one-way delays, and at least one packet.
+    fn limit_of(&self, direction: usize, queue: QueueSize) -> Result<QueueLimit, ParseError> {
+        let rate = self.directions[direction].rate;
+        Ok(match queue {
+            QueueSize::Packets(packets) => QueueLimit::Packets(packets),
+            QueueSize::Bytes(bytes) => QueueLimit::Bytes(bytes),
+            QueueSize::Bdp(times) => {
+                let rate =
+                    rate.ok_or_else(|| ParseError::because(queue, "needs a rate: without one there is no BDP"))?;
+                let round_trip: Duration = self.directions.iter().map(|direction| direction.delay).sum();
+                let bytes = times * rate.0 as f64 / 8.0 * round_trip.as_secs_f64();
+                QueueLimit::Bytes((bytes.round() as u64).max(self.mtu.into()))
+            }
+        })
+    }
+}
+
+fn is_no_share(share: &Share) -> bool {
+    *share == Share::default()
+}
+
+impl Direction {
+    /// The first property that it has besides rate, delay, queue and independent losses.
+    pub(crate) fn beyond_plain(&self) -> Option<&'static str> {
+        let Direction {
+            host_delay: _, // see `Cell::host_delays`; the results name the drivers without it
+            rate: _,
+            delay: _,
+            jitter,
+            queue: _,
+            queue_low,
+            mark,
+            loss,
+            trace,
+            changes,
+            reorder,
+            duplicate,
+            acks,
+            ack_loss,
+            seed: _,
+        } = self;
+        let asked = [
+            (queue_low.is_some(), "drops by priority"),
+            (!jitter.is_zero(), "jitter"),
+            (mark.is_some(), "marks"),
+            (loss.independent().is_none(), "loss but an independent one"),
+            (trace.is_some(), "rate traces"),
+            (!changes.is_empty(), "changes by time"),
+            (reorder.is_some(), "reordering"),
+            (!is_no_share(duplicate), "duplication"),
+            (acks.is_some(), "held acknowledgements"),
+            (!is_no_share(ack_loss), "losses of acknowledgements alone"),
+        ];
+        asked.into_iter().find_map(|(is_asked, name)| is_asked.then_some(name))
+    }
+
+    /// [`Direction::host_delay`] in microseconds.
+    pub(crate) fn host_delay_us(&self) -> f64 {
+        self.host_delay.as_secs_f64() * 1e6
+    }
+
+    /// Longest time by which randomness may add to the delay of a packet that is not held.
+    pub(crate) fn spread(&self) -> Duration {
+        self.host_delay + self.jitter
+    }
+
+    /// Longest time that a packet may be held after the delay.
+    pub(crate) fn held_up(&self) -> Duration {
+        let reorder = self.reorder.map_or(Duration::ZERO, |reorder| reorder.by);
+        reorder.max(self.acks.map_or(Duration::ZERO, |acks| acks.time))
+    }
+
+    fn out_of_range(&self) -> Option<(&'static str, ParseError)> {
+        let unread = || {
+            let trace = self.trace.as_ref().filter(|trace| trace.times_ms.is_empty())?;
+            Some(ParseError::because(trace, "its times were not read"))
+        };
+        let checks = [
+            ("rate", wrong_rate(self.rate).or_else(unread)),
+            ("delay", wrong_delay(self.delay)),
+            ("jitter", wrong_delay(self.jitter)),
+            ("loss", self.loss.out_of_range()),
+        ];
+        if let Some((field, Some(wrong))) = checks.into_iter().find(|(_, wrong)| wrong.is_some()) {
+            return Some((field, wrong));
+        }
+        if let Some(low) = self.queue_low.filter(|low| !matches!(self.queue, QueueSize::Packets(all) if *low < all)) {
+            let why = format!("expected less than the queue, \"{}\", and both in pkts", self.queue);
+            return Some(("queue_low", ParseError::because(QueueSize::Packets(low), why)));
+        }
+        if let (Some(acks), Some(reorder)) = (self.acks, self.reorder) {
+            let why = format!("beside reorder = \"{reorder}\": a direction has only one of them");
+            return Some(("acks", ParseError::because(acks, why)));
+        }
+        let (index, field, wrong) = self.wrong_change()?;
+        Some(("change", ParseError::because(format!("{}, {field} = {}", index + 1, wrong.given), wrong.expected)))
+    }
+}

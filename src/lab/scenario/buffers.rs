@@ -1,0 +1,135 @@
+//! Flows whose socket buffers hold less than their path: their algorithm is then not what limits them. Pure.
+
+use crate::path::route::RoundTrip;
+use crate::path::{Direction, QueueLimit};
+use crate::scenario::spec::{Cell, FlowSpec, Profile, Sends};
+use shared::units::Bytes;
+
+/// Largest buffers of a sender and of a receiver, bytes: the last value of `tcp_wmem` and of `tcp_rmem`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferSizes {
+    pub send: u64,
+    pub receive: u64,
+}
+
+/// Those of the profile `paper`.
+pub const PAPER_BUFFERS: BufferSizes = BufferSizes { send: 64 << 20, receive: 64 << 20 };
+/// Those of Linux 6.12 with enough memory, as documented in its `ip-sysctl`.
+pub const LINUX_BUFFERS: BufferSizes = BufferSizes { send: 4 << 20, receive: 6 << 20 };
+/// Linux advertises at most this share of the receive buffer, because packets take more memory than their payload
+/// (`tcp_adv_win_scale`).
+const ADVERTISED: u64 = 2;
+
+/// A flow that cannot fill its path and the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BufferShortage {
+    pub flow: String,
+    /// What its buffers let it have in flight, bytes.
+    pub in_flight: u64,
+    /// Its share of the bandwidth-delay product of the path and of the queue, bytes.
+    pub path: u64,
+    pub queue: u64,
+}
+
+impl BufferShortage {
+    /// One sentence without its full stop.
+    pub fn sentence(&self) -> String {
+        let [in_flight, path, queue] = [self.in_flight, self.path, self.queue].map(|bytes| bytes as f64 / 1e6);
+        format!(
+            "the socket buffers of flow \"{}\" let it have at most {in_flight:.1} MB in flight, and its path holds \
+             {path:.1} MB and its queue {queue:.1} MB: the buffers may limit it, not its algorithm",
+            self.flow
+        )
+    }
+
+    /// What to do about it.
+    pub const ADVICE: &'static str = "`send_buffer` and `receive_buffer` of the flow raise its buffers";
+}
+
+impl FlowSpec {
+    fn buffers(&self, profile: Profile) -> BufferSizes {
+        let BufferSizes { send, receive } = match profile {
+            Profile::Paper => PAPER_BUFFERS,
+            Profile::Native => LINUX_BUFFERS,
+        };
+        let or = |set: Option<Bytes>, default| set.map_or(default, |bytes| bytes.0);
+        BufferSizes { send: or(self.send_buffer, send), receive: or(self.receive_buffer, receive) }
+    }
+}
+
+/// The first flow of each cell that is short of buffers under a profile, each shortage once.
+pub fn buffer_shortages<'a>(cells: impl IntoIterator<Item = &'a Cell>, profile: Profile) -> Vec<BufferShortage> {
+    let mut shortages: Vec<BufferShortage> = Vec::new();
+    for shortage in cells.into_iter().filter_map(|cell| cell.buffer_shortage(profile)) {
+        if !shortages.contains(&shortage) {
+            shortages.push(shortage);
+        }
+    }
+    shortages
+}
+
+impl Cell {
+    /// The first flow whose buffers hold less than its share of its path and of the queue at its narrowest link.
+    pub fn buffer_shortage(&self, profile: Profile) -> Option<BufferShortage> {
+        self.flows.iter().filter(|flow| flow.is_tcp()).find_map(|flow| self.shortage_of(flow, profile))
+    }
+
+    /// None: a path without a rate holds everything; so do buffers for all that the flow may send at once.
+    fn shortage_of(&self, flow: &FlowSpec, profile: Profile) -> Option<BufferShortage> {
+        let trip = RoundTrip::between(&self.links, &flow.from, &flow.to)?;
+        let rate = |direction: &Direction| direction.mean_rate([Default::default(), self.duration]);
+        let rated = trip.there.iter().filter_map(|hop| Some((rate(hop.direction(&self.links))?, hop)));
+        let (rate, narrowest) = rated.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
+        let delay_s: f64 = trip.directions(&self.links).map(|direction| direction.delays()[1].as_secs_f64()).sum();
+        let limits = self.links[narrowest.link].config(self.mtu).queue_limits().ok()?;
+        let queue = match limits[narrowest.side] {
+            QueueLimit::Packets(packets) => u64::from(packets) * u64::from(self.mtu),
+            QueueLimit::Bytes(bytes) => bytes,
+        };
+        let crosses = |other: &&FlowSpec| {
+            let trip = RoundTrip::between(&self.links, &other.from, &other.to);
+            other.is_tcp() && trip.is_some_and(|trip| trip.there.contains(narrowest))
+        };
+        let sharing = self.flows.iter().filter(crosses).count().max(1) as u64;
+        let BufferSizes { send, receive } = flow.buffers(profile);
+        let (in_flight, path, queue) =
+            (send.min(receive / ADVERTISED), (rate * delay_s / 8.0) as u64 / sharing, queue / sharing);
+        let is_short = in_flight < (path + queue).min(self.most_at_once(flow));
+        is_short.then(|| BufferShortage { flow: flow.name.clone(), in_flight, path, queue })
+    }
+
+    /// Bytes that a flow can have in flight for other reasons than buffers and path.
+    fn most_at_once(&self, flow: &FlowSpec) -> u64 {
+        let window = flow.window_cap.map_or(u64::MAX, |packets| u64::from(packets) * u64::from(self.mtu));
+        match flow.sends {
+            Sends::Transfers { size, .. } | Sends::Messages { size, .. } => window.min(size.0),
+            _ => window,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::tests::{RENO, cell, flow, link};
+
+    fn shortage(rate: &str, rest: &str) -> Option<BufferShortage> {
+        let link = link(["s", "r"], &format!("rate=\"{rate}\"\ndelay=\"100ms\"\nqueue=\"1bdp\""));
+        cell(&(link + &flow("data", ["s", "r"], &format!("{RENO}\n{rest}")))).buffer_shortage(Profile::Native)
+    }
+
+    #[test]
+    fn flow_with_less_buffer_than_path_and_queue_is_named_with_the_bytes() {
+        let short = shortage("100mbit", "").unwrap();
+        assert_eq!((short.in_flight, short.path), (3 << 20, 2_500_000));
+        assert!((2_499_000..=2_500_500).contains(&short.queue), "{short:?}");
+        let start =
+            "the socket buffers of flow \"data\" let it have at most 3.1 MB in flight, and its path holds 2.5 MB";
+        assert!(short.sentence().starts_with(start), "{}", short.sentence());
+        for rest in ["send_buffer=\"16MB\"\nreceive_buffer=\"16MB\"", "window_cap=1000", "size=\"3MB\"", "copies=2"] {
+            assert_eq!(shortage("100mbit", rest), None, "{rest}");
+        }
+        assert_eq!(shortage("50mbit", ""), None);
+        assert_eq!(shortage("50mbit", "send_buffer=\"1MB\"").unwrap().in_flight, 1_000_000);
+    }
+}

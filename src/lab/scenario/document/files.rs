@@ -1,0 +1,181 @@
+//! Files that a scenario names: read once, from its own folder, and kept for the result directory.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use super::value::ScenarioValue;
+use crate::path::loss::{FILE_PREFIX, LossPositions};
+use crate::path::rate_trace::{RateText, RateTrace};
+use crate::path::trace_file::{self, FILE_BYTES_MAX, NUMBERS_MAX};
+use crate::scenario::algorithm::source;
+use crate::scenario::spec::ScenarioFile;
+use host::written::Mistake;
+use shared::units::BitsPerSec;
+
+/// Limit for all files together, bytes.
+const BYTES_MAX: usize = 64 << 20;
+/// The hint about a file that is not there.
+const BESIDE: &str = "a scenario's files are in its own folder, or below it";
+
+/// Why a file is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedFile {
+    pub why: String,
+    /// Whether the file was found, so that its content is wrong.
+    pub is_found: bool,
+}
+
+impl RefusedFile {
+    fn content(why: String) -> Self {
+        RefusedFile { why, is_found: true }
+    }
+
+    /// A mistake in the value that names a file of numbers. `line` says what a line has.
+    pub fn numbers(self, value: &ScenarioValue<'_>, line: &str) -> Box<Mistake> {
+        let most = format!("at most {NUMBERS_MAX} lines and {} MiB", FILE_BYTES_MAX >> 20);
+        let form = format!("each line has {line}; a file has {most}");
+        value.refuse(self.why).or_hint(if self.is_found { &form } else { BESIDE })
+    }
+
+    /// A mistake in the algorithm of a flow.
+    pub fn source(self, value: &ScenarioValue<'_>) -> Box<Mistake> {
+        let mistake = value.refuse_field(self.why);
+        if self.is_found { mistake } else { mistake.or_hint(BESIDE) }
+    }
+}
+
+/// Names that a result directory uses for itself.
+const TAKEN: [&str; 5] = ["runs", "lock", "plan.json", "scenario.toml", "host.json"];
+
+/// The files of a scenario that were read so far.
+#[derive(Debug)]
+pub struct Files {
+    /// `None` if files may be anywhere.
+    folder: Option<PathBuf>,
+    texts: RefCell<Vec<ScenarioFile>>,
+    losses: RefCell<BTreeMap<String, LossPositions>>,
+    rates: RefCell<BTreeMap<String, RateTrace>>,
+}
+
+impl Files {
+    /// Files are looked up in the folder of this scenario.
+    pub fn beside(scenario: &str) -> Self {
+        let folder = Path::new(scenario).parent().unwrap_or(Path::new("")).to_owned();
+        Files { folder: Some(folder), ..Files::anywhere() }
+    }
+
+    /// Files of a command line, which may be in any folder.
+    pub fn anywhere() -> Self {
+        Files { folder: None, texts: RefCell::default(), losses: RefCell::default(), rates: RefCell::default() }
+    }
+
+    /// Positions of losses in a file.
+    ///
+    /// Errors: a name that leads out of the folder; those of [`trace_file::read`] and [`LossPositions::read`].
+    pub fn losses(&self, name: &str) -> Result<LossPositions, RefusedFile> {
+        cached(&self.losses, name, || self.with_text(name, |text| LossPositions::read(name, text)))
+    }
+
+    /// A rate, or a trace with its mean.
+    ///
+    /// Errors: a name that leads out of the folder; those of [`trace_file::read`] and [`RateTrace::read`].
+    pub fn rate(&self, written: &RateText) -> Result<(BitsPerSec, Option<RateTrace>), RefusedFile> {
+        let trace = match written {
+            RateText::Rate(rate) => return Ok((*rate, None)),
+            RateText::File(file) => cached(&self.rates, file, || {
+                self.with_text(file, |text| RateTrace::read(format!("{FILE_PREFIX}{file}"), text))
+            })?,
+            RateText::Cellular(model) => {
+                cached(&self.rates, &model.to_string(), || model.trace().map_err(RefusedFile::content))?
+            }
+        };
+        Ok((trace.mean(), Some(trace)))
+    }
+
+    /// Keeps the source file of an algorithm.
+    ///
+    /// Errors: a name that leads out of the folder, or that no algorithm can have; those of [`trace_file::read`].
+    pub fn source(&self, name: &str) -> Result<(), RefusedFile> {
+        source::id_of(name).map_err(RefusedFile::content)?;
+        if self.texts.borrow().iter().any(|file| file.name == name) {
+            return Ok(());
+        }
+        self.with_text(name, |_| Ok(()))
+    }
+
+    pub fn into_texts(self) -> Vec<ScenarioFile> {
+        self.texts.into_inner()
+    }
+
+    /// Reads a file, and keeps its text if `read` succeeds.
+    fn with_text<T>(&self, name: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<T, RefusedFile> {
+        let path = Path::new(name);
+        let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
+        let is_taken = path.iter().next().is_none_or(|first| TAKEN.iter().any(|taken| first == *taken));
+        if self.folder.is_some() && (!is_inside || is_taken) {
+            let why = "expected a file in the scenario's folder or below, such as losses.txt".to_owned();
+            return Err(RefusedFile { why, is_found: false });
+        }
+        let place = self.folder.as_deref().unwrap_or(Path::new("")).join(path);
+        let place = std::path::absolute(&place).unwrap_or(place); // the error shows the whole path
+        let text = trace_file::read(&place).map_err(|why| RefusedFile { why, is_found: place.is_file() })?;
+        let value = read(&text).map_err(|why| RefusedFile::content(format!("{name}: {why}")))?;
+        let mut texts = self.texts.borrow_mut();
+        if texts.iter().map(|file| file.text.len()).sum::<usize>() + text.len() > BYTES_MAX {
+            let why = format!("the scenario's files are larger than {} MiB together", BYTES_MAX >> 20);
+            return Err(RefusedFile::content(why));
+        }
+        texts.push(ScenarioFile { name: name.to_owned(), text });
+        Ok(value)
+    }
+}
+
+fn cached<T: Clone>(
+    cache: &RefCell<BTreeMap<String, T>>,
+    name: &str,
+    read: impl FnOnce() -> Result<T, RefusedFile>,
+) -> Result<T, RefusedFile> {
+    let known = cache.borrow().get(name).cloned();
+    known.map_or_else(|| read().inspect(|value| drop(cache.borrow_mut().insert(name.to_owned(), value.clone()))), Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn files_are_read_once_and_never_from_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("losses.txt");
+        fs::write(&path, "3\n5\n").unwrap();
+        let files = Files::beside(folder.path().join("x.toml").to_str().unwrap());
+        let read = files.losses("losses.txt").unwrap();
+        fs::write(&path, "7\n").unwrap();
+        assert_eq!(files.losses("losses.txt").unwrap().positions, read.positions);
+        for name in ["/etc/passwd", "../x", "a/../../x", "", "plan.json", "runs/x", "./x/.."] {
+            assert!(
+                files.losses(name).unwrap_err().why.starts_with("expected a file in the scenario's folder"),
+                "{name}"
+            );
+        }
+        fs::write(folder.path().join("bad.txt"), "3\n2\n").unwrap();
+        assert_eq!(
+            files.losses("bad.txt").unwrap_err().why,
+            "bad.txt: line 2: 2 after 3: expected each packet number once, in order"
+        );
+        fs::write(folder.path().join("lte.trace"), "5\n10\n").unwrap();
+        let (mean, trace) = files.rate(&"trace:lte.trace".parse().unwrap()).unwrap();
+        assert_eq!((mean, trace.unwrap().opportunities), (BitsPerSec(2_400_000), 2));
+        assert!(
+            files.rate(&"trace:bad.txt".parse().unwrap()).unwrap_err().why.starts_with("bad.txt: line 2: 2 after 3")
+        );
+        let generated = files.rate(&"cellular:mean=10mbit,seed=1".parse().unwrap()).unwrap();
+        assert_eq!(generated.1.unwrap().name, "cellular:mean=10mbit,seed=1,length=60s");
+        let texts = files.into_texts();
+        assert_eq!(texts.len(), 2);
+        assert_eq!((texts[0].name.as_str(), texts[0].text.as_str()), ("losses.txt", "3\n5\n"));
+    }
+}

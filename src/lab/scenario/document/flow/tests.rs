@@ -1,0 +1,96 @@
+//! Correct flows: what they send, and which are compared.
+
+use std::time::Duration;
+
+use crate::scenario::spec::{BulkSender, Cell, FlowSpec, Sends};
+use crate::scenario::tests::{GOOD, RENO, flow, link, scenario};
+use crate::scenario::whole::Scenario;
+use shared::units::{BitsPerSec, Bytes};
+
+/// Two flows over one link; `rest` follows the second one's fields.
+fn compared(head: &str, algorithms: [&str; 2], rest: &str) -> Vec<Vec<(bool, String)>> {
+    let flow = |name: &str, algorithm: &str| flow(name, ["a", "b"], &format!("algorithm=\"{algorithm}\""));
+    let flows = flow("data", algorithms[0]) + &flow("other", algorithms[1]);
+    let scenario = scenario(2, &format!("{head}{}{flows}{rest}", link(["a", "b"], "")));
+    let of_cell = |cell: &Cell| cell.flows.iter().map(|flow| (flow.compared, cell.label(flow))).collect();
+    scenario.cells.iter().map(of_cell).collect()
+}
+
+#[test]
+fn flows_beside_the_compared_ones_are_told_apart() {
+    let sweep = "[sweep]\nalgorithm=[\"reno\",\"dtcp\"]\n";
+    let named = |one: (bool, &str), other: (bool, &str)| vec![(one.0, one.1.to_owned()), (other.0, other.1.to_owned())];
+    let fixed = compared(sweep, ["$algorithm", "reno"], "");
+    assert_eq!(
+        fixed,
+        [named((true, "reno"), (false, "reno")), named((true, "dtcp"), (false, "reno"))],
+        "the second is reno in every cell, in reno's too"
+    );
+    let both = compared(sweep, ["$algorithm", "$algorithm"], "");
+    assert_eq!(both[1], named((true, "dtcp"), (true, "dtcp")));
+    let bundle = compared("", ["cubic", "bbr"], "[variant.New]\nflows=[\"data\"]\nalgorithm=\"reno\"\n");
+    assert_eq!(bundle, [named((true, "New"), (false, "bbr"))]);
+    let without = compared("", ["cubic", "bbr"], "");
+    assert_eq!(without, [named((true, "cubic"), (true, "bbr"))]);
+}
+
+/// The flow of [`GOOD`], with lines added to its table.
+fn flow_with(lines: &str) -> FlowSpec {
+    let text = GOOD.replacen("to = \"r\"\n", &format!("to = \"r\"\n{lines}\n"), 1);
+    Scenario::parse("x.toml", &text).unwrap().cells.remove(0).flows.remove(0)
+}
+
+#[test]
+fn flow_says_what_it_sends() {
+    let sends = |lines: &str| flow_with(lines).sends;
+    assert_eq!(sends("duration = \"1s\""), Sends::Bulk);
+    let size = Bytes(20_000);
+    assert_eq!(sends("size = \"20kB\""), Sends::Transfers { size, count: 1, interval: Duration::ZERO });
+    let interval = Duration::from_millis(100);
+    assert_eq!(
+        sends("size = \"20kB\"\ncount = 9\ninterval = \"100ms\""),
+        Sends::Transfers { size, count: 9, interval }
+    );
+    let messages = "size = \"20kB\"\ncount = 9\ninterval = \"100ms\"\nkeep_alive = 1";
+    assert_eq!(sends(messages), Sends::Messages { size, count: 9, interval });
+    assert_eq!(flow_with(messages).connections(), 1);
+    let rate = BitsPerSec(500_000);
+    let text = GOOD.replace(
+        "[[flow]]",
+        "[[flow]]\nname = \"beside\"\nfrom = \"r\"\nto = \"s\"\nprotocol = \"udp\"\nrate = \"500kbit\"\n[[flow]]",
+    );
+    let scenario = Scenario::parse("x.toml", &text).unwrap();
+    let beside = &scenario.cells[0].flows[0];
+    assert_eq!(beside.sends, Sends::Datagrams { rate, packet_bytes: 1500 });
+    assert!(!beside.compared && scenario.cells[0].flows[1].compared, "a variant applies to TCP flows only");
+}
+
+#[test]
+fn our_own_sender_counts_in_no_whole_seconds() {
+    assert_eq!(flow_with("start = \"0s\"").sender, BulkSender::Iperf3);
+    let own = flow_with("sender = \"tccc\"\nstart = \"250ms\"\nduration = \"1500ms\"");
+    assert_eq!((own.sender, own.sends), (BulkSender::Tccc, Sends::Bulk));
+    // Older plans have no `sender`, and new ones must equal them.
+    assert!(!serde_json::to_string(&flow_with("start = \"0s\"")).unwrap().contains("sender"));
+}
+
+#[test]
+fn copies_have_numbers_and_nodes_of_their_own() {
+    let flow = flow("data", ["s#", "r#"], &format!("copies=\"$flows\"\n{RENO}"));
+    let shape = "[sweep]\nflows=[2,3]\n[dumbbell]\npairs=\"$flows\"\nbottleneck={rate=\"10mbit\"}\n";
+    let scenario = scenario(1, &(shape.to_owned() + &flow));
+    let named = |index: usize| -> Vec<String> {
+        scenario.cells[index].flows.iter().map(|flow| format!("{} {} {}", flow.name, flow.from, flow.to)).collect()
+    };
+    assert_eq!(named(0), ["data-1 s1 r1", "data-2 s2 r2"]);
+    assert_eq!(named(1).len(), 3);
+}
+
+#[test]
+fn conditions_are_of_a_node_and_not_of_another() {
+    let own = flow("own", ["s", "x"], &format!("{RENO}\ntcp_sack=0\necn=1"));
+    let other = flow("other", ["y", "x"], RENO);
+    let scenario = scenario(1, &[link(["s", "x"], ""), link(["y", "x"], ""), own, other].concat());
+    let conditions = scenario.cells[0].flows.iter().map(|flow| (flow.tcp_sack, flow.ecn));
+    assert_eq!(conditions.collect::<Vec<_>>(), [(false, true), (true, false)]);
+}

@@ -1,0 +1,246 @@
+//! The plain data of a scenario: flows, cells of the sweep, and profiles.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
+
+use crate::path::route::LinkSpec;
+use shared::model::run::{At, unless_said};
+use shared::units::{BitsPerSec, Bytes, Share, duration_text, some_duration_text};
+
+pub const RUNS_MAX: u32 = 10_000;
+/// Longest run that iperf3 can time.
+pub const DURATION_MAX: Duration = Duration::from_secs(86_400);
+/// Most runs of all cells together.
+pub const PLANNED_RUNS_MAX: usize = 100_000;
+
+/// Sweep variable with the names of `[variant.NAME]`.
+pub const VARIANT: &str = "variant";
+/// Sweep variable that scenarios without variants compare.
+pub const ALGORITHM: &str = "algorithm";
+
+/// In [`Cell::at`] of a perturbed path: what differs, such as `1% more delay`.
+pub const PERTURBED: &str = "perturbed";
+
+/// Socket settings of all flows.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray, ValueEnum,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Profile {
+    /// The conditions of the papers' simulator, as far as a kernel can provide them
+    #[default]
+    Paper,
+    /// The kernel's own defaults
+    Native,
+}
+
+impl Profile {
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Default of `report.tolerance`. One run of 100 s with random loss scatters by about 8 %.
+pub const DEFAULT_TOLERANCE: Share = Share(0.10);
+
+/// A flow between two nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowSpec {
+    /// Unique in the scenario.
+    pub name: String,
+    pub from: String,
+    pub to: String,
+    /// Catalogue id, or the kernel's name of one of its own algorithms.
+    pub algorithm: String,
+    /// Whether the report compares it: the variant applies to it, or it runs the swept algorithm. Without variants or
+    /// a swept algorithm, all TCP flows are compared.
+    #[serde(default = "unless_said")]
+    pub compared: bool,
+    /// Tunables of a catalogue algorithm that differ from its defaults.
+    pub tunables: BTreeMap<String, String>,
+    /// Largest cwnd, packets. As in the papers' simulator, it is also the initial ssthresh.
+    pub window_cap: Option<u32>,
+    /// Packets. `None` if there is a `window_cap`.
+    pub initial_ssthresh: Option<u32>,
+    /// Packets.
+    pub initial_cwnd: Option<u32>,
+    #[serde(default = "unless_said")]
+    pub tcp_sack: bool,
+    #[serde(default)]
+    pub ecn: bool,
+    /// Largest socket buffer of the sending node, instead of the profile's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_buffer: Option<Bytes>,
+    /// Largest socket buffer of the receiving node, instead of the profile's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<Bytes>,
+    /// Time after the start of the run.
+    #[serde(with = "duration_text")]
+    pub start: Duration,
+    /// `None`: until the run ends or everything is sent.
+    #[serde(default, with = "some_duration_text")]
+    pub duration: Option<Duration>,
+    #[serde(default)]
+    pub sends: Sends,
+    /// Program that sends, if the flow has neither a size nor a rate.
+    #[serde(default, skip_serializing_if = "is_iperf3")]
+    pub sender: BulkSender,
+}
+
+/// Program that sends a bulk flow on a real kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum BulkSender {
+    /// Counts whole seconds from the first data.
+    #[default]
+    Iperf3,
+    /// Counts from the flow's `start`, even if the connection is made later.
+    Tccc,
+}
+
+fn is_iperf3(sender: &BulkSender) -> bool {
+    *sender == BulkSender::Iperf3
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sends {
+    /// As much as the algorithm allows, over one TCP connection.
+    #[default]
+    Bulk,
+    /// `count` transfers, each over a TCP connection of its own.
+    Transfers {
+        /// Payload of each connection.
+        size: Bytes,
+        count: u32,
+        /// From the start of one to the start of the next, even if the first has not finished.
+        #[serde(with = "duration_text")]
+        interval: Duration,
+    },
+    /// `count` messages over one TCP connection that stays open between them.
+    Messages {
+        /// Payload of each.
+        size: Bytes,
+        count: u32,
+        /// From the start of one to the start of the next.
+        #[serde(with = "duration_text")]
+        interval: Duration,
+    },
+    /// UDP packets at a constant rate.
+    Datagrams {
+        /// Rate including IP headers.
+        rate: BitsPerSec,
+        /// Length of each IP packet, headers included.
+        packet_bytes: u32,
+    },
+}
+
+/// An algorithm with the tunables that a flow sets.
+pub type AlgorithmRequest = (String, BTreeMap<String, String>);
+
+/// [`FlowSpec::algorithm`] of a UDP flow.
+pub const UDP: &str = "udp";
+
+impl FlowSpec {
+    pub fn asked(&self) -> AlgorithmRequest {
+        (self.algorithm.clone(), self.tunables.clone())
+    }
+
+    pub fn is_tcp(&self) -> bool {
+        !matches!(self.sends, Sends::Datagrams { .. })
+    }
+
+    /// Number of sockets at the sender.
+    pub fn connections(&self) -> u32 {
+        match self.sends {
+            Sends::Transfers { count, .. } => count,
+            _ => 1,
+        }
+    }
+
+    /// Longest time for which the flow sends in a run of this length.
+    pub fn length(&self, run: Duration) -> Duration {
+        self.duration.unwrap_or(run.saturating_sub(self.start))
+    }
+
+    /// Whether this is the flow with this name in the file, or a copy of that flow.
+    pub fn is_of(&self, written: &str) -> bool {
+        is_copy_or_itself(&self.name, written)
+    }
+}
+
+pub(super) fn is_copy_or_itself(flow: &str, written: &str) -> bool {
+    let number = flow.strip_prefix(written).and_then(|rest| rest.strip_prefix('-'));
+    flow == written || number.is_some_and(|number| !number.is_empty() && number.chars().all(|c| c.is_ascii_digit()))
+}
+
+/// A sweep variable. Its values are texts, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variable {
+    pub name: String,
+    pub values: Vec<String>,
+}
+
+/// One combination of sweep values, with every `$name` replaced.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    pub at: At,
+    #[serde(with = "duration_text")]
+    pub duration: Duration,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    pub links: Vec<LinkSpec>,
+    pub flows: Vec<FlowSpec>,
+}
+
+impl Cell {
+    /// Label of a flow in comparisons: its variant, else its algorithm with the tunables that it sets.
+    pub fn label(&self, flow: &FlowSpec) -> String {
+        if let Some(variant) = self.at.get(VARIANT).filter(|_| flow.compared) {
+            return variant.clone();
+        }
+        if flow.tunables.is_empty() {
+            return flow.algorithm.clone();
+        }
+        let changed: Vec<String> = flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{} {}", flow.algorithm, changed.join(" "))
+    }
+}
+
+/// A trace or source file that a scenario names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScenarioFile {
+    /// Path relative to the folder of the scenario, never outside of it.
+    pub name: String,
+    pub text: String,
+}
+
+/// `[virtual]`: times that vary by themselves on a real host. In virtual time they are drawn from the seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VirtualSpec {
+    /// Longest random delay of a flow after its start.
+    #[serde(with = "duration_text")]
+    pub start_spread: Duration,
+    /// Longest random delay of a packet inside every node. Packets stay in order.
+    ///
+    /// None: see [`Cell::host_delays`].
+    #[serde(with = "some_duration_text")]
+    pub host_delay: Option<Duration>,
+}
+
+/// Roughly the time that a process takes to start.
+impl Default for VirtualSpec {
+    fn default() -> Self {
+        VirtualSpec { start_spread: Duration::from_millis(10), host_delay: None }
+    }
+}
+
+/// Largest start spread and host delay.
+pub const VIRTUAL_MAX: [Duration; 2] = [Duration::from_secs(10), Duration::from_millis(100)];

@@ -1,0 +1,277 @@
+//! Flows of a guest: encodes requests to the laboratory, and decodes its reports and events. Pure.
+//!
+//! Before the run, the guest's first process writes every flow's [`GuestFlow::requests`] to `/proc/tccc/flows`,
+//! [`watch_request`] to `/proc/tccc/events`, then [`run_ns`] to `/proc/tccc/run`. Afterwards it reads all three files.
+//! `bpf/guest/layout.h` has the same structs in C.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::errno::Errno;
+
+use super::bytes::{GuestBytes, nanos};
+use crate::cost;
+use crate::emulate::layout::Layout;
+use crate::plan::{Plan, PlannedRun, mix};
+use crate::scenario::{BulkSender, Cell, FlowSpec, Sends};
+use crate::traffic::datagrams::UDP_HEADER_BYTES;
+use crate::traffic::ends::{FIRST_SENDER_PORT, FIRST_SERVER_PORT, slack};
+use crate::traffic::own::QUIET;
+use crate::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
+use host::trace::live::LOSS_GAPS_PER_INTERVAL;
+use shared::event::{EVENT_BYTES, EVENT_VERSION, Event};
+use shared::failure::Failure;
+use shared::model::run::LimitedTime;
+
+mod layout;
+
+use layout::{ALGORITHM_NAME, FlowReport, FlowRequest, RunReport, WatchReport, WatchRequest};
+
+/// Limit of datagrams per flow: `DATAGRAMS_MAX` of `traffic.c`.
+const DATAGRAMS_MAX: u128 = 1 << 28;
+/// Makes the random start times independent of the random numbers of links.
+const START_STREAM: u64 = 0x0073_7461_7274;
+
+/// A flow of a cell, as a guest sends it.
+#[derive(Debug, Clone)]
+pub struct GuestFlow<'a> {
+    pub flow: &'a FlowSpec,
+    /// Name of its algorithm in the guest's kernel; `udp` for datagrams.
+    pub algorithm: String,
+    /// Indices of the sending and the receiving node in the layout.
+    nodes: [usize; 2],
+    /// The request to both ends, except for [`FlowRequest::end`].
+    request: FlowRequest,
+}
+
+/// What both ends of a flow report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GuestReport {
+    pub traffic: TrafficReport,
+    /// `None` for datagrams.
+    pub limited: Option<LimitedTime>,
+}
+
+/// What the tracer recorded.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Traced {
+    /// In order of time.
+    pub events: Vec<Event>,
+    /// Events that were lost because their memory was full.
+    pub dropped: u64,
+}
+
+/// The first flow with more datagrams than a guest can count.
+pub fn uncountable(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
+    cell.flows.iter().find_map(|flow| {
+        let Sends::Datagrams { rate, packet_bytes } = flow.sends else { return None };
+        let count = flow.length(cell.duration).as_nanos() / u128::from(gap_ns(rate.0, packet_bytes).max(1));
+        let what = format!("it sends {count} datagrams, and a guest of virtual time counts fewer than {DATAGRAMS_MAX}");
+        (count >= DATAGRAMS_MAX).then(|| (flow, Failure::usage(what).hint("lower `rate`, or shorten the flow")))
+    })
+}
+
+/// The flows of a run in the order of the cell. `algorithms` are the names of their algorithms in the guest's kernel.
+///
+/// Each flow has a random delay of up to `start_spread` after its start.
+///
+/// Errors: a node is missing from the layout; an algorithm's name is too long.
+pub fn flows<'a>(
+    plan: &'a Plan,
+    run: &PlannedRun,
+    layout: &Layout,
+    algorithms: impl IntoIterator<Item = String>,
+) -> Result<Vec<GuestFlow<'a>>> {
+    let cell = &plan.cells[run.cell];
+    let spread = plan.virtual_time.unwrap_or_default().start_spread;
+    let mut from_port = u32::from(FIRST_SENDER_PORT);
+    let mut flows = Vec::new();
+    for ((index, flow), algorithm) in (0..).zip(&cell.flows).zip(algorithms) {
+        let node = |name: &str| {
+            let place = layout.nodes.iter().position(|node| node.name == name);
+            place.with_context(|| format!("find node \"{name}\" in the layout"))
+        };
+        let nodes = [node(&flow.from)?, node(&flow.to)?];
+        let [from_address, to_address] = nodes.map(|node| layout.nodes[node].address.octets());
+        let start = flow.start + offset(spread, mix(run.seed ^ START_STREAM, index.into()));
+        let request = FlowRequest {
+            start_ns: nanos(start),
+            length_ns: nanos(flow.length(cell.duration)),
+            from_start: (flow.sender == BulkSender::Tccc).into(),
+            settle_ns: if flow.is_tcp() { 0 } else { nanos(QUIET + cost::hold_up(cell, flow)) },
+            flow: index,
+            window_cap: flow.window_cap.unwrap_or(0),
+            initial_ssthresh: flow.initial_ssthresh.unwrap_or(0),
+            initial_cwnd: flow.initial_cwnd.unwrap_or(0),
+            netns: nodes[0] as u32 + 1, // as in events: the index of the node, from 1
+            from_address,
+            to_address,
+            from_port,
+            to_port: u32::from(FIRST_SERVER_PORT) + index,
+            algorithm: if flow.is_tcp() { name_bytes(&algorithm)? } else { Default::default() },
+            ..sent(&flow.sends)
+        };
+        flows.push(GuestFlow { flow, algorithm, nodes, request });
+        from_port += flow.connections();
+    }
+    Ok(flows)
+}
+
+fn name_bytes(algorithm: &str) -> Result<[u8; ALGORITHM_NAME]> {
+    if algorithm.len() >= ALGORITHM_NAME {
+        bail!("an algorithm's name has at most {} characters, \"{algorithm}\" has more", ALGORITHM_NAME - 1);
+    }
+    let mut name = [0; ALGORITHM_NAME];
+    name[..algorithm.len()].copy_from_slice(algorithm.as_bytes());
+    Ok(name)
+}
+
+/// The part of a request that says what the flow sends.
+fn sent(sends: &Sends) -> FlowRequest {
+    let (sends, bytes, count, interval_ns) = match *sends {
+        Sends::Bulk => (layout::SENDS_BULK, 0, 1, 0),
+        Sends::Transfers { size, count, interval } => (layout::SENDS_TRANSFERS, size.0, count, nanos(interval)),
+        Sends::Messages { size, count, interval } => (layout::SENDS_MESSAGES, size.0, count, nanos(interval)),
+        Sends::Datagrams { rate, packet_bytes } => {
+            let payload = u64::from(packet_bytes - UDP_HEADER_BYTES);
+            (layout::SENDS_DATAGRAMS, payload, 1, gap_ns(rate.0, packet_bytes))
+        }
+    };
+    FlowRequest { sends, bytes, count, interval_ns, ..FlowRequest::default() }
+}
+
+/// A time from zero to `spread`, inclusive. The bias of the remainder is below 1e-9.
+fn offset(spread: Duration, random: u64) -> Duration {
+    Duration::from_nanos(random % (nanos(spread) + 1))
+}
+
+/// Time between two datagrams, the same as in [`crate::traffic::datagrams`].
+fn gap_ns(rate_bps: u64, packet_bytes: u32) -> u64 {
+    nanos(Duration::from_secs_f64(8.0 * f64::from(packet_bytes) / rate_bps as f64))
+}
+
+impl GuestFlow<'_> {
+    /// The requests of the receiver and then of the sender, each with the index of its node.
+    pub fn requests(&self) -> [(usize, Vec<u8>); 2] {
+        let of_end = |end| FlowRequest { end, ..self.request }.to_bytes();
+        let [from, to] = self.nodes;
+        [(to, of_end(layout::END_RECEIVES)), (from, of_end(layout::END_SENDS))]
+    }
+
+    /// Local ports of its connections, in the order of their start.
+    fn sender_ports(&self) -> Range<u32> {
+        self.request.from_port..self.request.from_port + self.flow.connections()
+    }
+
+    /// The events of its senders, in order of time.
+    pub fn events<'e>(&self, events: &'e [Event]) -> Vec<&'e Event> {
+        let ports = self.sender_ports();
+        events.iter().filter(|event| ports.contains(&event.local.port().into())).collect()
+    }
+
+    /// A bulk flow that could not close its connection, such as over a link that is down, counts what arrived in its
+    /// time.
+    ///
+    /// Errors: the flow failed or was not done; it ran another algorithm.
+    fn report(&self, report: &FlowReport, transfers: &[layout::TransferReport]) -> Result<TrafficReport> {
+        let error = (report.error != 0).then(|| Errno::from_raw(-report.error));
+        if report.is_done == 0 {
+            let is_given_up = matches!(self.flow.sends, Sends::Bulk) && error == Some(Errno::ETIMEDOUT);
+            ensure!(is_given_up, "it had not finished at the end of the run");
+        } else if let Some(error) = error {
+            bail!("{}", error.desc());
+        }
+        Ok(match self.flow.sends {
+            Sends::Bulk => {
+                let ran = String::from_utf8_lossy(&report.algorithm);
+                let (ran, asked) = (ran.trim_end_matches('\0'), &self.algorithm);
+                ensure!(ran == asked, "it ran \"{ran}\" instead of \"{asked}\"");
+                let (received_bytes, receiver_s) = (report.received_bytes, report.counted_ns as f64 / 1e9);
+                let begun_ns = (self.flow.sender == BulkSender::Tccc).then_some(report.first_ns);
+                TrafficReport::Bulk(TransferReport { received_bytes, receiver_s, begun_ns })
+            }
+            Sends::Transfers { size, .. } | Sends::Messages { size, .. } => {
+                TrafficReport::Transfers(transfers.iter().map(|one| transferred(one, size.0)).collect())
+            }
+            Sends::Datagrams { .. } => TrafficReport::Datagrams(Datagrams {
+                latest: Duration::from_nanos(report.latest_ns),
+                lost_pkts: report.sent_pkts.saturating_sub(report.arrived_pkts),
+                received_pkts: report.received_pkts,
+                received_bytes: report.received_bytes,
+                active_s: report.last_ns.saturating_sub(report.first_ns) as f64 / 1e9,
+            }),
+        })
+    }
+}
+
+fn limited(report: &FlowReport) -> LimitedTime {
+    let [busy_s, receive_window_s, send_buffer_s] =
+        [report.busy_us, report.rwnd_limited_us, report.sndbuf_limited_us].map(|us| us as f64 / 1e6);
+    LimitedTime { busy_s, receive_window_s, send_buffer_s }
+}
+
+fn transferred(one: &layout::TransferReport, size: u64) -> Transferred {
+    let last_ns = (one.last_ns != 0).then_some(one.last_ns);
+    Transferred {
+        port: one.port as u16,
+        begun_ns: one.begun_ns,
+        last_ns,
+        done_ns: last_ns.filter(|_| one.received_bytes >= size),
+        received_bytes: one.received_bytes,
+    }
+}
+
+/// The request to `/proc/tccc/events`: interval of the samples, and memory for events.
+pub fn watch_request(interval: Duration, bytes_max: u64) -> Vec<u8> {
+    let loss_gap_ns = nanos(interval) / u64::from(LOSS_GAPS_PER_INTERVAL);
+    WatchRequest { interval_ns: nanos(interval), loss_gap_ns, bytes_max }.to_bytes()
+}
+
+/// The request to `/proc/tccc/run`, nanoseconds: how long flows may send, and how long they may take to end after that.
+pub fn run_ns(flows: &[GuestFlow<'_>]) -> [u64; 2] {
+    let end_ns = flows.iter().map(|flow| flow.request.start_ns + flow.request.length_ns).max().unwrap_or_default();
+    [end_ns, nanos(slack(Duration::from_nanos(end_ns)))]
+}
+
+/// Decodes `/proc/tccc/flows`, which has a report of each flow, in their order.
+///
+/// Errors: too few or too many bytes; a flow failed, was not done, or ran another algorithm.
+pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<GuestReport>> {
+    const TOO_EARLY: &str = "the guest's reports of flows end too early";
+    let mut reports = Vec::new();
+    for flow in flows {
+        let report = FlowReport::take_from(&mut bytes).context(TOO_EARLY)?;
+        let transfers: Option<Vec<_>> = (0..report.transfers).map(|_| GuestBytes::take_from(&mut bytes)).collect();
+        let traffic = flow.report(&report, &transfers.context(TOO_EARLY)?);
+        let traffic = traffic.with_context(|| format!("send flow \"{}\"", flow.flow.name))?;
+        reports.push(GuestReport { traffic, limited: flow.flow.is_tcp().then(|| limited(&report)) });
+    }
+    ensure!(bytes.is_empty(), "the guest reports more flows than were requested");
+    Ok(reports)
+}
+
+/// Decodes `/proc/tccc/events`.
+///
+/// Errors: another version of events; malformed bytes.
+pub fn events(mut bytes: &[u8]) -> Result<Traced> {
+    let report = WatchReport::take_from(&mut bytes).context("the guest's events have no header")?;
+    if (report.version, report.event_bytes as usize) != (EVENT_VERSION, EVENT_BYTES) {
+        bail!("the guest's events have version {}, {EVENT_VERSION} was expected", report.version);
+    }
+    ensure!(bytes.len().is_multiple_of(EVENT_BYTES), "the guest's last event is incomplete");
+    let events = bytes.chunks_exact(EVENT_BYTES).map(Event::decode).collect::<Result<_, _>>();
+    Ok(Traced { events: events.context("read the guest's events")?, dropped: report.dropped })
+}
+
+/// Decodes `/proc/tccc/run`: the start of the run on the clock of the events.
+///
+/// Errors: too few bytes; there was no run.
+pub fn begin_ns(mut bytes: &[u8]) -> Result<u64> {
+    let report = RunReport::take_from(&mut bytes).context("the guest's report of its run ends too early")?;
+    ensure!(report.begin_ns != 0, "the guest made no run");
+    Ok(report.begin_ns)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Compares requests with C, and decodes reports and events as a guest writes them.
+
+use std::collections::BTreeSet;
+
+use super::super::bytes::assert_same_in_c;
+use super::*;
+use crate::scenario::Scenario;
+use shared::model::run::Engine;
+
+const HEAD: &str = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"10s\"\nruns=2\nseed=1\n";
+const LINK: &str = "[[link]]\nends=[\"s\",\"r\"]\nrate=\"20mbit\"\ndelay=\"20ms\"\n";
+
+fn plan(head: &str, flows: &[&str]) -> Plan {
+    let flow = |(number, rest): (usize, &&str)| format!("[[flow]]\nname=\"f{number}\"\nfrom=\"s\"\nto=\"r\"\n{rest}\n");
+    let flows: String = flows.iter().enumerate().map(flow).collect();
+    let scenario = Scenario::parse("t.toml", &format!("{HEAD}{head}{LINK}{flows}")).unwrap();
+    Plan::new(&scenario, &crate::plan::Choices { engine: Engine::Virtual, ..Default::default() }).unwrap()
+}
+
+fn flows_of(plan: &Plan, run: usize) -> Vec<GuestFlow<'_>> {
+    let run = &plan.runs[run];
+    let names = plan.cells[run.cell].flows.iter().map(|flow| flow.algorithm.clone());
+    flows(plan, run, &plan.layout(run), names).unwrap()
+}
+
+/// The report of a flow that is done.
+fn done(algorithm: &str) -> FlowReport {
+    let algorithm = name_bytes(algorithm).unwrap();
+    FlowReport { is_done: 1, mss_bytes: 1460, algorithm, ..FlowReport::default() }
+}
+
+#[test]
+fn structs_have_the_same_bytes_in_c_and_rust() {
+    assert_same_in_c(layout::LAYOUT);
+    assert_same_in_c(&[
+        ("TCCC_FLOW_ALGORITHM", ALGORITHM_NAME),
+        ("TCCC_END_RECEIVES", layout::END_RECEIVES as usize),
+        ("TCCC_END_SENDS", layout::END_SENDS as usize),
+        ("TCCC_SENDS_BULK", layout::SENDS_BULK as usize),
+        ("TCCC_SENDS_TRANSFERS", layout::SENDS_TRANSFERS as usize),
+        ("TCCC_SENDS_MESSAGES", layout::SENDS_MESSAGES as usize),
+        ("TCCC_SENDS_DATAGRAMS", layout::SENDS_DATAGRAMS as usize),
+    ]);
+    assert_eq!(FlowRequest::default().to_bytes().len(), size_of::<FlowRequest>(), "no padding");
+    assert_eq!(watch_request(Duration::from_millis(100), 1 << 20).len(), size_of::<WatchRequest>());
+}
+
+#[test]
+fn both_ends_get_the_same_request() {
+    let plan = plan("", &["algorithm=\"reno\"\nwindow_cap=50\ninitial_cwnd=2\nstart=\"1s\""]);
+    let flow = &flows_of(&plan, 0)[0];
+    let [(to, received), (from, sent)] = flow.requests();
+    assert_eq!((from, to), (0, 1), "s is the first node of the layout, r the second");
+    let read = |bytes: &[u8]| FlowRequest::take_from(&mut &bytes[..]).unwrap();
+    let (received, sent) = (read(&received), read(&sent));
+    assert_eq!([received.end, sent.end], [layout::END_RECEIVES, layout::END_SENDS]);
+    assert_eq!(FlowRequest { end: sent.end, ..received }, sent);
+    assert_eq!((sent.sends, sent.count, sent.length_ns, sent.netns), (layout::SENDS_BULK, 1, 9_000_000_000, 1));
+    assert_eq!(sent.from_start, 0, "iperf3 counts from the first data");
+    assert_eq!((sent.window_cap, sent.initial_cwnd, sent.initial_ssthresh), (50, 2, 0));
+    assert_eq!((sent.from_address, sent.to_address), ([198, 18, 0, 1], [198, 18, 0, 2]));
+    assert_eq!((sent.from_port, sent.to_port, sent.algorithm), (20001, 5201, name_bytes("reno").unwrap()));
+}
+
+#[test]
+fn every_kind_of_flow_has_its_request() {
+    let transfers = "algorithm=\"reno\"\nsize=\"100kB\"\ncount=3\ninterval=\"1s\"";
+    let messages = "algorithm=\"reno\"\nsize=\"10kB\"\ncount=4\ninterval=\"2s\"\nkeep_alive=1";
+    let datagrams = "protocol=\"udp\"\nrate=\"8mbit\"\npacket=\"1000B\"";
+    let plan = plan("", &[transfers, messages, datagrams]);
+    let requests: Vec<FlowRequest> = flows_of(&plan, 0).iter().map(|flow| flow.request).collect();
+    let told: Vec<_> = requests.iter().map(|one| (one.sends, one.bytes, one.count, one.interval_ns)).collect();
+    let seconds = |count: u64| count * 1_000_000_000;
+    let expected = [
+        (layout::SENDS_TRANSFERS, 100_000, 3, seconds(1)),
+        (layout::SENDS_MESSAGES, 10_000, 4, seconds(2)),
+        (layout::SENDS_DATAGRAMS, 972, 1, 1_000_000),
+    ];
+    assert_eq!(told, expected);
+    let ports: Vec<(u32, u32)> = requests.iter().map(|one| (one.from_port, one.to_port)).collect();
+    assert_eq!(ports, [(20001, 5201), (20004, 5202), (20005, 5203)], "a transfer has a port of its own");
+    assert_eq!(
+        (requests[0].settle_ns, requests[2].settle_ns),
+        (0, 340_600_000),
+        "300 ms, the round trip, and the host delay"
+    );
+    assert_eq!(requests[2].algorithm, [0; ALGORITHM_NAME]);
+}
+
+#[test]
+fn start_moments_are_seeded_and_within_the_spread() {
+    let flow = "algorithm=\"reno\"\nstart=\"1s\"";
+    let spread = plan("[virtual]\nstart_spread=\"5ms\"\n", &[flow; 40]);
+    let starts = |run| flows_of(&spread, run).iter().map(|flow| flow.request.start_ns).collect::<Vec<u64>>();
+    assert_eq!(starts(0), starts(0));
+    assert_ne!(starts(0), starts(1), "repeats have seeds of their own");
+    let starts = starts(0);
+    assert!(starts.iter().all(|start| (1_000_000_000..=1_005_000_000).contains(start)), "{starts:?}");
+    assert!(starts.iter().collect::<BTreeSet<_>>().len() > 30, "{starts:?}");
+    let none = plan("[virtual]\nstart_spread=\"0s\"\n", &[flow]);
+    assert_eq!(flows_of(&none, 0)[0].request.start_ns, 1_000_000_000);
+    assert_eq!(run_ns(&flows_of(&none, 0)), [10_000_000_000, 65_000_000_000]);
+}
+
+#[test]
+fn reports_are_read_in_the_order_of_the_flows() {
+    let transfers = "algorithm=\"reno\"\nsize=\"1kB\"\ncount=2\ninterval=\"1s\"";
+    let plan = plan("", &["algorithm=\"reno\"", transfers]);
+    let flows = flows_of(&plan, 0);
+    let bulk = FlowReport { received_bytes: 500, counted_ns: 2_000_000_000, ..done("reno") };
+    let one = layout::TransferReport { begun_ns: 5, last_ns: 9, received_bytes: 1000, port: 20002, error: 0 };
+    let other = layout::TransferReport { last_ns: 0, received_bytes: 0, port: 20003, error: -110, ..one };
+    let mut bytes = bulk.to_bytes();
+    FlowReport { flow: 1, transfers: 2, ..done("reno") }.append_to(&mut bytes);
+    one.append_to(&mut bytes);
+    other.append_to(&mut bytes);
+    let read = reports(&bytes, &flows).unwrap();
+    let TrafficReport::Bulk(report) = &read[0].traffic else { panic!("{read:?}") };
+    assert_eq!((report.received_bytes, report.receiver_s), (500, 2.0));
+    let TrafficReport::Transfers(transfers) = &read[1].traffic else { panic!("{read:?}") };
+    assert_eq!((transfers[0].done_ns, transfers[0].port), (Some(9), 20002));
+    assert_eq!((transfers[1].last_ns, transfers[1].done_ns), (None, None));
+    assert!(reports(&bytes[..bytes.len() - 1], &flows).is_err());
+    assert!(reports(&bytes, &flows[..1]).is_err());
+}
+
+#[test]
+fn flow_that_failed_is_an_error_with_its_name() {
+    let plan = plan("", &["algorithm=\"reno\""]);
+    let flows = flows_of(&plan, 0);
+    let told = |report: FlowReport| format!("{:#}", reports(&report.to_bytes(), &flows).unwrap_err());
+    let failed = FlowReport { error: -110, ..done("reno") };
+    assert_eq!(told(failed), "send flow \"f0\": Connection timed out");
+    let late = FlowReport { is_done: 0, ..done("reno") };
+    assert_eq!(told(late), "send flow \"f0\": it had not finished at the end of the run");
+    let reset = FlowReport { is_done: 0, error: -104, ..done("reno") };
+    assert_eq!(told(reset), "send flow \"f0\": it had not finished at the end of the run");
+    assert_eq!(told(done("cubic")), "send flow \"f0\": it ran \"cubic\" instead of \"reno\"");
+}
+
+/// A link that was down at the end once failed every run.
+#[test]
+fn bulk_flow_that_cannot_close_counts_what_arrived() {
+    let plan = plan("", &["algorithm=\"reno\""]);
+    let given_up = FlowReport { is_done: 0, error: -110, received_bytes: 9, counted_ns: 1_000_000_000, ..done("reno") };
+    let read = reports(&given_up.to_bytes(), &flows_of(&plan, 0)).unwrap();
+    let TrafficReport::Bulk(report) = &read[0].traffic else { panic!("{read:?}") };
+    assert_eq!((report.received_bytes, report.receiver_s), (9, 1.0));
+}
+
+#[test]
+fn events_are_read_after_their_header() {
+    let head = |version| WatchReport { dropped: 7, version, event_bytes: EVENT_BYTES as u32 }.to_bytes();
+    assert_eq!(events(&head(EVENT_VERSION)).unwrap(), Traced { events: Vec::new(), dropped: 7 });
+    assert!(events(&head(EVENT_VERSION + 1)).unwrap_err().to_string().contains("version"));
+    assert!(events(&[head(EVENT_VERSION), vec![0; 9]].concat()).is_err());
+    assert!(events(&[1]).is_err());
+    let run = RunReport { begin_ns: 4, ..RunReport::default() };
+    assert_eq!(begin_ns(&run.to_bytes()).unwrap(), 4);
+    assert!(begin_ns(&RunReport::default().to_bytes()).is_err());
+}
+
+#[test]
+fn datagrams_beyond_what_a_guest_counts_are_refused() {
+    let many = plan("", &["protocol=\"udp\"\nrate=\"10gbit\"\npacket=\"36B\""]);
+    let (flow, why) = uncountable(&many.cells[0]).unwrap();
+    assert_eq!(flow.name, "f0");
+    assert!(why.what.starts_with("it sends "), "{why}");
+    assert!(uncountable(&plan("", &["protocol=\"udp\"\nrate=\"1gbit\"\npacket=\"1500B\""]).cells[0]).is_none());
+}

@@ -1,0 +1,201 @@
+//! Interfaces, addresses and routes of a network namespace, through rtnetlink.
+//!
+//! Each function enters the namespace and returns when the kernel has answered.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use futures_util::TryStreamExt;
+use nix::errno::Errno;
+use nix::net::if_::if_nametoindex;
+use procfs::FromRead;
+use procfs::net::InterfaceDeviceStatus;
+use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, State};
+use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, new_connection};
+
+use super::io_error;
+use super::netns::Netns;
+
+/// Characters: the kernel's IFNAMSIZ without the closing zero.
+pub const INTERFACE_NAME_MAX: usize = 15;
+
+#[derive(Debug, Clone, Copy)]
+pub struct VethEnd<'a> {
+    pub netns: &'a Netns,
+    pub name: &'a str,
+    /// If `None`, the kernel chooses the address.
+    pub mac: Option<[u8; 6]>,
+    /// Resolve neighbours by ARP and neighbour discovery.
+    pub arp: bool,
+}
+
+impl VethEnd<'_> {
+    fn message<T>(&self, builder: LinkMessageBuilder<T>, mtu: u32) -> LinkMessageBuilder<T> {
+        let builder = builder.mtu(mtu).arp(self.arp);
+        match self.mac {
+            Some(mac) => builder.address(mac.to_vec()),
+            None => builder,
+        }
+    }
+}
+
+/// Runs `work` with an rtnetlink connection inside the namespace.
+///
+/// Errors: not permitted to enter; no rtnetlink; those of `work`.
+pub fn with_handle<T: Send>(netns: &Netns, work: impl AsyncFnOnce(Handle) -> Result<T> + Send) -> Result<T> {
+    netns.run(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.context("prepare an rtnetlink connection")?.block_on(async {
+            let (connection, handle, _) = new_connection().context("connect to rtnetlink")?;
+            tokio::spawn(connection);
+            work(handle).await
+        })
+    })
+}
+
+/// Creates a veth pair with both ends down.
+///
+/// Errors: an interface of that name exists in its namespace; a wrong name; not permitted.
+/// Side effects: two interfaces. Deleting one of them or its namespace removes both.
+pub fn create_veth(first: &VethEnd, second: &VethEnd, mtu: u32) -> Result<()> {
+    for end in [first, second] {
+        check_interface_name(end.name)?;
+        ensure!(!has_interface(end.netns, end.name)?, "interface \"{}\" already exists in its namespace", end.name);
+    }
+    let peer = LinkUnspec::new_with_name(second.name).setns_by_fd(second.netns.as_raw_fd());
+    let peer = second.message(peer, mtu).build();
+    let pair = LinkVeth::new(first.name, second.name).set_info_data(InfoData::Veth(InfoVeth::Peer(peer)));
+    let pair = first.message(pair, mtu).build();
+    with_handle(first.netns, async |handle| handle.link().add(pair).execute().await.map_err(refused))
+        .with_context(|| format!("create the interfaces \"{}\" and \"{}\"", first.name, second.name))
+}
+
+/// Errors: no such interface; not permitted.
+pub fn set_up(netns: &Netns, name: &str) -> Result<()> {
+    let message = LinkUnspec::new_with_name(name).up().build();
+    with_handle(netns, async |handle| handle.link().set(message).execute().await.map_err(refused))
+        .with_context(|| format!("bring interface \"{name}\" up"))
+}
+
+/// Whether an interface carries packets. A veth pair drops packets for a moment after it is brought up.
+///
+/// Errors: no such interface; not permitted.
+pub fn is_operational(netns: &Netns, name: &str) -> Result<bool> {
+    with_handle(netns, async |handle| {
+        let mut links = handle.link().get().match_name(name.to_owned()).execute();
+        let link = links.try_next().await.map_err(refused)?.context("no such interface")?;
+        Ok(link.attributes.iter().any(|attribute| matches!(attribute, LinkAttribute::OperState(State::Up))))
+    })
+    .with_context(|| format!("ask for the state of \"{name}\""))
+}
+
+/// Also deletes the veth peer.
+///
+/// Errors: no such interface; not permitted.
+pub fn delete_interface(netns: &Netns, name: &str) -> Result<()> {
+    with_handle(netns, async |handle| handle.link().del(interface_index_here(name)?).execute().await.map_err(refused))
+        .with_context(|| format!("delete interface \"{name}\""))
+}
+
+/// Errors: no such interface; the address exists; not permitted.
+pub fn add_address(netns: &Netns, name: &str, address: IpAddr, prefix_length: u8) -> Result<()> {
+    with_handle(netns, async |handle| {
+        let request = handle.address().add(interface_index_here(name)?, address, prefix_length);
+        request.execute().await.map_err(refused)
+    })
+    .with_context(|| format!("add the address {address}/{prefix_length} to \"{name}\""))
+}
+
+pub fn has_interface(netns: &Netns, name: &str) -> Result<bool> {
+    netns.run(|| Ok(if_nametoindex(name).is_ok()))
+}
+
+/// Errors: no such interface; not permitted to enter.
+pub fn interface_index(netns: &Netns, name: &str) -> Result<u32> {
+    netns.run(|| interface_index_here(name))
+}
+
+/// Transmit counters of an interface since its creation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InterfaceCounts {
+    /// Includes Ethernet headers.
+    pub bytes: u64,
+    pub packets: u64,
+    /// Packets that were not sent.
+    pub drops: u64,
+}
+
+/// Errors: no such interface; not permitted to enter.
+pub fn sent(netns: &Netns, name: &str) -> Result<InterfaceCounts> {
+    const TABLE: &str = "/proc/thread-self/net/dev";
+    let table = netns.run(|| InterfaceDeviceStatus::from_file(TABLE).context("read the interface counters"))?;
+    sent_of(&table, name).ok_or_else(|| anyhow!("no interface \"{name}\" in the namespace"))
+}
+
+/// Keeps the kernel from giving an interface IPv6 addresses, because they cause extra packets.
+///
+/// Call it before the interface is up. Does nothing without IPv6.
+pub fn stop_ipv6_autoconfiguration(netns: &Netns, name: &str) -> Result<()> {
+    const NO_LINK_LOCAL_ADDRESS: &str = "1";
+    netns.run(|| {
+        let written = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/addr_gen_mode"), NO_LINK_LOCAL_ADDRESS);
+        io_error::accept(ErrorKind::NotFound, written)
+            .with_context(|| format!("stop IPv6 autoconfiguration of \"{name}\""))
+    })
+}
+
+/// Errors: the name is empty, longer than 15 characters, or has a character that the kernel refuses.
+pub fn check_interface_name(name: &str) -> Result<()> {
+    let allowed = |c: char| !c.is_whitespace() && c != '/' && c != ':' && !c.is_control();
+    let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
+    if !fits || !name.chars().all(allowed) || name == "." || name == ".." {
+        bail!(
+            "\"{name}\" is not an interface name: 1 to {INTERFACE_NAME_MAX} characters without spaces, \"/\" or \":\""
+        );
+    }
+    Ok(())
+}
+
+fn interface_index_here(name: &str) -> Result<u32> {
+    if_nametoindex(name).map_err(|_| anyhow!("no interface \"{name}\" in the namespace"))
+}
+
+fn sent_of(table: &InterfaceDeviceStatus, name: &str) -> Option<InterfaceCounts> {
+    let device = table.0.get(name)?;
+    Some(InterfaceCounts { bytes: device.sent_bytes, packets: device.sent_packets, drops: device.sent_drop })
+}
+
+pub fn refused(error: rtnetlink::Error) -> anyhow::Error {
+    let rtnetlink::Error::NetlinkError(message) = error else { return anyhow!(error) };
+    match Errno::from_raw(-message.raw_code()) {
+        Errno::EEXIST => anyhow!("it already exists"),
+        Errno::EPERM => anyhow!("not permitted: this needs root"),
+        why => anyhow!("{}", why.desc().to_lowercase()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transmit_counters_are_read_from_their_columns() {
+        let table = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
+                     tccc0: 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36\n";
+        let table = InterfaceDeviceStatus::from_read(table.as_bytes()).unwrap();
+        assert_eq!(sent_of(&table, "lo"), Some(InterfaceCounts { bytes: 9, packets: 10, drops: 12 }));
+        assert_eq!(sent_of(&table, "tccc0"), Some(InterfaceCounts { bytes: 29, packets: 30, drops: 32 }));
+        assert_eq!(sent_of(&table, "tccc"), None);
+    }
+
+    #[test]
+    fn interface_names_the_kernel_refuses_are_refused() {
+        for name in ["", "sixteen-letters-", "a b", "a/b", "a:b", ".", ".."] {
+            assert!(check_interface_name(name).is_err(), "{name:?}");
+        }
+        assert!(check_interface_name("fifteen-letters").is_ok());
+    }
+}
