@@ -56,7 +56,11 @@ fn default_on_trial_killed_at_any_moment_is_back_after_the_lease() {
         // Every other kill is near the end of the command, when the trial begins.
         let from = if number % 2 == 0 { 0.0 } else { 0.8 };
         let part = from + (1.3 - from) * f64::from(random.next_u32()) / f64::from(u32::MAX);
-        std::thread::sleep(usual.mul_f64(part)); // the moment of the kill is what the test varies
+        if number + 1 == kills && decided == 0 {
+            poll_until(SOON, "the trial decides", || given() == "ldk_kill");
+        } else {
+            std::thread::sleep(usual.mul_f64(part)); // the moment of the kill is what the test varies
+        }
         drop(command);
         kill_all();
         assert_eq!(default(), before);
