@@ -1,10 +1,11 @@
 //! The bottleneck of a cell. Pure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::metrics::view::Bottleneck;
 use crate::model::run::FlowRecord;
-use crate::path::route::{Hop, shortest_path};
+use crate::path::route::{Hop, RoundTrip, shortest_path};
 use crate::scenario::spec::{Cell, FlowSpec};
 
 /// The path of each flow of a cell, in the cell's order.
@@ -15,6 +16,12 @@ impl Cell {
     pub fn ways(&self) -> Ways {
         let way = |flow: &FlowSpec| shortest_path(&self.links, &flow.from, &flow.to).unwrap_or_default();
         self.flows.iter().map(way).collect()
+    }
+
+    /// The links that packets of any flow pass, there or back.
+    pub(super) fn passed_links(&self) -> BTreeSet<usize> {
+        let trips = self.flows.iter().filter_map(|flow| RoundTrip::between(&self.links, &flow.from, &flow.to));
+        trips.flat_map(|trip| [trip.there, trip.back].concat()).map(|hop| hop.link).collect()
     }
 
     /// The link direction with the lowest mean rate on the path of these flows, and every flow that crosses it.

@@ -7,6 +7,7 @@ use super::value::ScenarioValue;
 
 /// Field of a tuple that reports show instead of its other fields.
 pub(super) const NAME: &str = "name";
+pub(super) const EXAMPLE: &str = "{ rate = \"10mbit\", delay = \"20ms\" }";
 
 /// The label of a tuple, which reports, run ids and `--only` use.
 ///
@@ -23,7 +24,7 @@ pub(super) fn label(tuple: &ScenarioTable<'_>, value: &ScenarioValue<'_>) -> Res
         label += &text;
     }
     if label.is_empty() {
-        return Err(value.refuse_field("expected fields, such as { rate = \"10mbit\", delay = \"20ms\" }"));
+        return Err(value.refuse_field(format!("expected fields, such as {EXAMPLE}")));
     }
     Ok(label)
 }
