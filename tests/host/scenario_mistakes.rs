@@ -131,6 +131,15 @@ fn value_that_changes_no_run_cannot_be_a_label() {
         let lossy = values.replace("cubic", "1%").replace("bbr", "2%");
         check(&[(swept, &cc(&lossy)), ("[[link]]", aside)], "11: sweep.cc: no cell takes \"$cc\"");
     }
+    let perturbed =
+        "11: sweep.perturbed: `tccc run --perturb` writes its paths under this name: give the variable another";
+    check(
+        &[
+            (swept, &format!("{swept}\nperturbed = [\"1%\", \"2%\"]")),
+            ("ack_loss = \"2%\"", "ack_loss = \"$perturbed\""),
+        ],
+        perturbed,
+    );
     let both = "[[link]]\nends = [\"left\", \"aside\"]\ndelay = \"$cc\"\n\n[[link]]";
     let same = [(swept, &*cc("[\"20ms\", \"0.02s\"]")), ("[[link]]", both), ("delay = \"20ms\"", "delay = \"$cc\"")];
     check(&same, "11: sweep.cc: \"20ms\" and \"0.02s\" mean the same");

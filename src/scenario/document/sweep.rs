@@ -9,7 +9,7 @@ use super::value::{ScenarioValue, names_in};
 use crate::catalog;
 use crate::kernel::congestion;
 use crate::model::run::At;
-use crate::scenario::spec::{ALGORITHM, Cell, FlowSpec, PLANNED_RUNS_MAX, RUNS_MAX, VARIANT, Variable};
+use crate::scenario::spec::{ALGORITHM, Cell, FlowSpec, PERTURBED, PLANNED_RUNS_MAX, RUNS_MAX, VARIANT, Variable};
 
 /// Fields and tables whose values may differ between cells.
 const OF_CELLS: [&str; 8] = ["sweep", "duration", "mtu", "link", "dumbbell", "parking_lot", "flow", "variant"];
@@ -194,6 +194,10 @@ fn measures_the_same<'a>(one: &Cell, other: &Cell, passed: impl Fn() -> &'a BTre
 fn variable(name: &str, value: &ScenarioValue<'_>, variants: &[String]) -> Result<Variable> {
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         let what = "expected a name of letters, digits and _, so that $name can refer to it";
+        return Err(value.refuse_field(what));
+    }
+    if name == PERTURBED {
+        let what = "`tccc run --perturb` writes its paths under this name: give the variable another";
         return Err(value.refuse_field(what));
     }
     let (mut values, mut seen, mut first) = (Vec::new(), HashSet::new(), None);
