@@ -57,14 +57,14 @@ impl<'t> CellReader<'t> {
     ///
     /// None: its values are not tuples.
     pub(super) fn tuple(&self, variable: &str) -> Option<ScenarioTable<'t>> {
-        let items = self.document().table("sweep").ok()?.get(variable)?.items()?;
+        let values = self.document().table("sweep").ok()?.get(variable)?;
+        values.written.get_ref().as_array()?.first()?.get_ref().as_table()?; // before the list is copied
         let taken = self.at.get(variable)?;
         let is_taken = |item: &ScenarioValue<'t>| {
             let tuple = item.any_table().ok()?;
             label(&tuple, item).is_ok_and(|label| label == *taken).then_some(tuple)
         };
-        items.first().filter(|first| first.written.get_ref().is_table())?;
-        items.iter().find_map(is_taken)
+        values.items()?.iter().find_map(is_taken)
     }
 }
 
