@@ -72,6 +72,12 @@ impl Direction {
         self.rate.map(|rate| changed.fold(rate, BitsPerSec::max))
     }
 
+    /// The lowest rate at any time. `None` is unlimited.
+    pub(crate) fn slowest_rate(&self) -> Option<BitsPerSec> {
+        let changed = self.changes.iter().filter_map(|change| change.rate);
+        self.rate.into_iter().chain(changed).min()
+    }
+
     /// The shortest and the longest delay at any time, without jitter.
     pub fn delays(&self) -> [Duration; 2] {
         let changed = || self.changes.iter().filter_map(|change| change.delay);
