@@ -20,6 +20,7 @@ use crate::lab::traffic::iperf3;
 use crate::lab::work::Forecast;
 use crate::model::run::Engine;
 use crate::scenario::{self, BufferShortage, Scenario, algorithm};
+use crate::units::Share;
 use crate::{ns2, virtual_time};
 
 /// Plans every requested scenario. For ns-2, skips those without agents if there are several scenarios.
@@ -150,12 +151,13 @@ pub(super) fn name_places(out: Option<&Path>, planned: &mut [Planned]) -> PathBu
 }
 
 /// Adds how to resume the call, unless the failure has its own hint.
-pub(super) fn resumable(error: anyhow::Error, base: &Path) -> anyhow::Error {
+pub(super) fn resumable(error: anyhow::Error, base: &Path, perturb: Option<Share>) -> anyhow::Error {
     let Some(failure) = error.downcast_ref::<Failure>().filter(|failure| failure.hint.is_none()) else {
         return error;
     };
     let failure = Failure { what: format!("{error:#}"), ..failure.clone() };
-    failure.hint(format!("`tccc run` with `--out {}` resumes it", base.display())).into()
+    let perturb = perturb.map_or(String::new(), |share| format!(" --perturb {share}"));
+    failure.hint(format!("`tccc run` with `--out {}{perturb}` resumes it", base.display())).into()
 }
 
 #[cfg(test)]
@@ -192,12 +194,15 @@ mod tests {
         for files in [&["p/a.toml"][..], &["p/a.toml", "q/a.toml", "b.toml"]] {
             let (base, first) = places(None, files);
             assert_eq!(places(Some(&base), files).1, first);
-            let said = resumable(interrupted(), &base);
+            let said = resumable(interrupted(), &base, None);
             let hint = said.downcast_ref::<Failure>().unwrap().hint.clone();
             assert_eq!(hint, Some(format!("`tccc run` with `--out {}` resumes it", base.display())));
         }
-        let own = resumable(Failure::failed("full").hint("make room").into(), Path::new("x"));
+        let own = resumable(Failure::failed("full").hint("make room").into(), Path::new("x"), None);
         assert_eq!(own.downcast_ref::<Failure>(), Some(&Failure::failed("full").hint("make room")));
-        assert_eq!(resumable(anyhow::anyhow!("broken"), Path::new("x")).to_string(), "broken");
+        assert_eq!(resumable(anyhow::anyhow!("broken"), Path::new("x"), None).to_string(), "broken");
+        let again = resumable(interrupted(), Path::new("x"), Some(Share(0.01)));
+        let hint = again.downcast_ref::<Failure>().unwrap().hint.clone();
+        assert_eq!(hint.as_deref(), Some("`tccc run` with `--out x --perturb 1%` resumes it"), "else it is refused");
     }
 }
