@@ -19,6 +19,7 @@ use crate::lab::runner;
 use crate::lab::traffic::iperf3;
 use crate::lab::work::Forecast;
 use crate::model::run::Engine;
+use crate::plain::count;
 use crate::scenario::{self, BufferShortage, Scenario, algorithm};
 use crate::units::Share;
 use crate::{ns2, virtual_time};
@@ -58,8 +59,12 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
         Engine::Ns2 => Vec::new(), // it has no socket buffers
         Engine::Kernel | Engine::Virtual => scenario::buffer_shortages(cells(), plan.profile),
     };
-    for shortage in shortages {
-        note(&format!("{}; {}", shortage.sentence(), BufferShortage::ADVICE));
+    if let [first, others @ ..] = &shortages[..] {
+        let more = match others.len() {
+            0 => String::new(),
+            more => format!("; {} of this kind for other cells", count(more, "more note")),
+        };
+        note(&format!("{}; {}{more}", first.sentence(), BufferShortage::ADVICE));
     }
     match args.engine {
         Engine::Kernel => {
