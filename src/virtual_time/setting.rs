@@ -171,10 +171,11 @@ fn link_requests(plan: &Plan, layout: &Layout, length: Duration) -> Result<Vec<(
 
 /// Bytes on all links when every queue is full.
 fn bytes_on_the_way(cell: &Cell, layout: &Layout) -> Result<u64> {
+    let traffic_bps = cost::traffic_bps(cell) as u64;
     let mut bytes = 0;
     for config in layout.links.iter().map(|link| &link.config) {
         for (direction, limit) in config.directions.iter().zip(config.queue_limits()?) {
-            let rate = direction.rate.map_or(cost::traffic_bps(cell) as u64, |rate| rate.0);
+            let rate = direction.rate.map_or(traffic_bps, |rate| rate.0);
             bytes += (rate as f64 / 8.0
                 * (direction.delays()[1] + direction.spread() + direction.held_up()).as_secs_f64())
                 as u64;
