@@ -34,7 +34,7 @@ pub struct GuestResults {
 const GUEST_MB: u64 = 512;
 /// Memory per byte of a packet: the unused part of its buffer, its headers, and the sender's copy.
 const BYTES_A_BYTE: u64 = 4;
-/// Longest random delay of a packet inside any node: about what a host takes for a packet.
+/// Least bound of the random delay of a packet inside any node: about what a host takes for a packet.
 const HOST_DELAY: Duration = Duration::from_micros(10);
 /// Limit of the memory for events.
 const EVENTS_MB: u64 = 256;

@@ -14,7 +14,7 @@ use crate::scenario::spec::{DURATION_MAX, RUNS_MAX, VIRTUAL_MAX};
 
 const NONE: Unset = Means("none");
 const HOST_DELAY: Unset =
-    Means("flows that share a link: the time of a full packet at their slowest link; others: `10us`");
+    Means("flows that share a link: the time of a full packet at their slowest link; others: `10us` in virtual time");
 
 sections! {
     DOCUMENT {
