@@ -18,8 +18,9 @@ use crate::lab::measure::{Time, flow_record};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::model::queue::{self, QueueSample};
 use crate::model::run::{Engine, FlowRecord, LinkCounters, LinkRecord};
+use crate::path::route::RoundTrip;
 use crate::path::{Direction, QueueLimit};
-use crate::scenario::{Cell, LinkSpec};
+use crate::scenario::{Cell, FlowSpec, LinkSpec};
 use crate::trace::event::Event;
 
 #[derive(Default)]
@@ -115,7 +116,8 @@ impl<'a> GuestSetting<'a> {
         for (flow, report) in self.flows.iter().zip(&reports) {
             let names = [flow.algorithm.clone(), self.cell.label(flow.flow)];
             let record = flow_record(flow.flow, names, &report.traffic, &flow.events(&traced.events), time)?;
-            flows.push(FlowRecord { limited: report.limited, ..record });
+            let given_up = report.given_up && !is_cut(self.cell, flow.flow);
+            flows.push(FlowRecord { limited: report.limited, given_up, ..record });
         }
         let links = self.link_records(&read(LINKS)?)?;
         let queues = link::queues(&read(QUEUES)?, self.directions())?;
@@ -144,6 +146,12 @@ impl<'a> GuestSetting<'a> {
         };
         Ok(links.map(record).collect())
     }
+}
+
+/// Whether no algorithm could end this flow in time, because of its path at the end of the run.
+fn is_cut(cell: &Cell, flow: &FlowSpec) -> bool {
+    let trip = RoundTrip::between(&cell.links, &flow.from, &flow.to);
+    trip.is_some_and(|trip| trip.directions(&cell.links).any(Direction::is_cut_at_the_end))
 }
 
 /// The longest random delay of a packet that a node sends into this direction.
