@@ -13,8 +13,8 @@ type Change = fn(&mut LinkSpec, f64, u32);
 const CHANGES: [(&str, Change); 3] =
     [("more rate", faster), ("more delay", longer), ("more queue, 1 packet at least", deeper)];
 
-/// The cell with its rates, its delays, or its queues raised by a share. A path that would leave the allowed range, or that
-/// has no such quantity, is left out.
+/// The cell with its rates, its delays, or its queues raised by a share. A path that would leave the allowed range, or
+/// that has no such quantity, is left out.
 pub fn perturbed(cell: &Cell, share: Share) -> Vec<Cell> {
     let one = |(words, change): &(&str, Change)| {
         let mut cell = cell.clone();
@@ -93,7 +93,8 @@ mod tests {
         assert_eq!((deeper.queue, deeper.delay), (QueueSize::Packets(31), Duration::from_millis(10)));
     }
 
-    /// "1% more queue" once kept a queue of 30 kB, which then held as many packets, and "more rate" enlarged one in BDP.
+    /// "1% more queue" once kept a queue of 30 kB, which then held as many packets, and "more rate" enlarged one in
+    /// BDP.
     #[test]
     fn queue_in_bytes_or_bdp_grows_by_a_packet_and_only_where_the_label_says_so() {
         for (queue, before) in [("30kB", 30_000), ("1bdp", 50_000)] {

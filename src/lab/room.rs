@@ -26,8 +26,8 @@ fn known(error: &anyhow::Error) -> Option<&Failure> {
 
 /// Turns an error of a full disk into a failure that names `place`, unless the error already names another.
 ///
-/// An [`Errno`] is never of a disk, because files give [`std::io::Error`]. The kernel uses the same words for the limit of
-/// namespaces and for the buffer of a log.
+/// An [`Errno`] is never of a disk, because files give [`std::io::Error`]. The kernel uses the same words for the limit
+/// of namespaces and for the buffer of a log.
 pub(crate) fn explained(error: anyhow::Error, place: &Path) -> anyhow::Error {
     let text = format!("{error:#}");
     let is_of_a_call = error.chain().any(|cause| cause.is::<Errno>());

@@ -26,8 +26,8 @@ impl Cell {
 
     /// The link direction with the lowest mean rate on the path of these flows, and every flow that crosses it.
     ///
-    /// Among equal rates, the first on the path counts. `ways` are [`Cell::ways`]. `part` is the counted part of the run;
-    /// `None` is the whole run.
+    /// Among equal rates, the first on the path counts. `ways` are [`Cell::ways`]. `part` is the counted part of the
+    /// run; `None` is the whole run.
     ///
     /// None: no flow has one of these names; the flows have different bottlenecks; a path has no rate; the rate varies
     /// and the records do not say when the flows began.

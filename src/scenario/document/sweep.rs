@@ -179,8 +179,8 @@ impl CellReader<'_> {
     }
 }
 
-/// Whether two cells differ at most in names of flows, and in links that no flow passes. `passed` are the links that the
-/// flows of the first pass.
+/// Whether two cells differ at most in names of flows, and in links that no flow passes. `passed` are the links that
+/// the flows of the first pass.
 fn measures_the_same<'a>(one: &Cell, other: &Cell, passed: impl Fn() -> &'a BTreeSet<usize>) -> bool {
     let is_same_flow = |(a, b): (&FlowSpec, &FlowSpec)| a == b || FlowSpec { name: b.name.clone(), ..a.clone() } == *b;
     let same_flows = || one.flows.len() == other.flows.len() && one.flows.iter().zip(&other.flows).all(is_same_flow);

@@ -76,7 +76,8 @@ fn print_plan(planned: &Planned, part: &Part, (args, delays_hosts): (&Args, bool
     Ok(forecast.expected)
 }
 
-/// A flow, with its traffic and times unless it sends bulk data for the whole run: `noise by udp (1mbit, from 2s, for 4s)`.
+/// A flow, with its traffic and times unless it sends bulk data for the whole run:
+/// `noise by udp (1mbit, from 2s, for 4s)`.
 fn flow_text(flow: &FlowSpec, runs: &str) -> String {
     let mut details = Vec::new();
     match flow.sends {

@@ -132,8 +132,9 @@ impl Args {
     }
 }
 
-/// Sets the result directories: `out`, or a new one named after scenario and time. Several scenarios get one below it each,
-/// by their names, and by their folders too if names are equal. Returns the `--out` that leads to the same directories.
+/// Sets the result directories: `out`, or a new one named after scenario and time. Several scenarios get one below it
+/// each, by their names, and by their folders too if names are equal. Returns the `--out` that leads to the same
+/// directories.
 pub(super) fn name_places(out: Option<&Path>, planned: &mut [Planned]) -> PathBuf {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let now = now.trim_end_matches('Z').replace(':', "-");
@@ -193,7 +194,8 @@ mod tests {
         assert!(base.to_string_lossy().starts_with("runs/a-") && places == [base.clone()], "{base:?}: {places:?}");
     }
 
-    /// For several scenarios, the hint used to name the directory of the interrupted one, below which a new call started.
+    /// For several scenarios, the hint used to name the directory of the interrupted one, below which a new call
+    /// started.
     #[test]
     fn directory_that_an_interrupted_call_names_leads_to_the_same_places() {
         for files in [&["p/a.toml"][..], &["p/a.toml", "q/a.toml", "b.toml"]] {
