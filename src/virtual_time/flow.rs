@@ -49,6 +49,8 @@ pub struct GuestFlow<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuestReport {
     pub traffic: TrafficReport,
+    /// Whether it had not ended when the grace after its time was over.
+    pub given_up: bool,
     /// `None` for datagrams.
     pub limited: Option<LimitedTime>,
 }
@@ -245,7 +247,8 @@ pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<GuestRep
         let transfers: Option<Vec<_>> = (0..report.transfers).map(|_| GuestBytes::take_from(&mut bytes)).collect();
         let traffic = flow.report(&report, &transfers.context(TOO_EARLY)?);
         let traffic = traffic.with_context(|| format!("send flow \"{}\"", flow.flow.name))?;
-        reports.push(GuestReport { traffic, limited: flow.flow.is_tcp().then(|| limited(&report)) });
+        let given_up = report.is_done == 0;
+        reports.push(GuestReport { traffic, given_up, limited: flow.flow.is_tcp().then(|| limited(&report)) });
     }
     ensure!(bytes.is_empty(), "the guest reports more flows than were requested");
     Ok(reports)

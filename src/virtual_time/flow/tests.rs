@@ -144,6 +144,7 @@ fn bulk_flow_that_cannot_close_counts_what_arrived() {
     let plan = plan("", &["algorithm=\"reno\""]);
     let given_up = FlowReport { is_done: 0, error: -110, received_bytes: 9, counted_ns: 1_000_000_000, ..done("reno") };
     let read = reports(&given_up.to_bytes(), &flows_of(&plan, 0)).unwrap();
+    assert!(read[0].given_up);
     let TrafficReport::Bulk(report) = &read[0].traffic else { panic!("{read:?}") };
     assert_eq!((report.received_bytes, report.receiver_s), (9, 1.0));
 }
