@@ -144,9 +144,10 @@ fn users_fault(source: &str, text: &str) -> Option<String> {
 /// The function that the ops table has for a callback, and the line of its definition, or else of the table's entry.
 fn defined<'s>(source: &'s str, callback: &str) -> Option<(usize, &'s str)> {
     let lines = || (1..).zip(source.lines());
-    let entry = format!(".{callback} ");
-    let (listed, value) = lines().find_map(|(at, line)| Some((at, line.trim().strip_prefix(&entry)?)))?;
-    let value = value.trim_start_matches(['=', ' ']).trim_start_matches("(void *)");
+    let entry = format!(".{callback}");
+    let value = |line: &'s str| line.trim().strip_prefix(&entry)?.trim_start().strip_prefix('=');
+    let (listed, value) = lines().find_map(|(at, line)| Some((at, value(line)?)))?;
+    let value = value.trim_start().trim_start_matches("(void *)");
     let name = value.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().filter(|name| !name.is_empty())?;
     let defines = |line: &str| line.contains(&format!(" {name},")) || line.contains(&format!(" {name}("));
     let definition = lines().find(|(_, line)| defines(line) && !line.starts_with(char::is_whitespace));
@@ -207,6 +208,8 @@ mod tests {
         let fault = |text: &str| users_fault(source, text);
         let threshold = ".bpf.c:1: my_ssthresh may return a threshold outside 2..0x7fffffff; `ssthresh_of()` bounds it";
         assert_eq!(fault("2 \u{2264} window \u{2264} 0x7fffffff").as_deref(), Some(threshold));
+        let aligned = source.replace(".ssthresh = ", ".ssthresh\t=\t");
+        assert_eq!(users_fault(&aligned, "2 \u{2264} window \u{2264} 0x7fffffff").as_deref(), Some(threshold));
         assert_eq!(
             fault("1 \u{2264} window").as_deref(),
             Some(".bpf.c:7: tcp_reno_undo_cwnd may return a window of 0"),

@@ -111,7 +111,7 @@ struct ExpectedPath {
     rate_bps: Option<f64>,
     /// Round trip of a small packet.
     rtt: Duration,
-    /// Most that jitter and the hosts' random delays add to a round trip.
+    /// Most that jitter adds to a round trip.
     jitter: Duration,
     /// Most that reordering adds to a round trip.
     held_back: Duration,

@@ -49,6 +49,11 @@ pub trait LinkDriver: Send + Sync {
     /// The name in reports: `netem`, `tunlink`.
     fn name(&self) -> &'static str;
 
+    /// Whether its links delay packets by [`Direction::host_delay`](crate::path::Direction::host_delay).
+    fn delays_hosts(&self) -> bool {
+        false
+    }
+
     /// Creates the two interfaces (up, no address, no route) and starts to carry packets between them.
     ///
     /// Errors: not permitted; an interface of that name exists; the host lacks what the driver needs.

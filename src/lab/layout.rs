@@ -78,9 +78,8 @@ impl Plan {
 
 /// Name and value of the settings of a node's namespace.
 ///
-/// The node's flows decide SACK for what it sends, ECN for what it sends (1, requests) or receives (2, accepts), and its
-/// largest buffers.
-/// The scenario's reader has checked that the flows agree.
+/// The node's flows decide SACK for what it sends, ECN for what it sends (1, requests) or receives (2, accepts), and
+/// its largest buffers. The scenario's reader has checked that the flows agree.
 fn settings(profile: Profile, flows: &[FlowSpec], node: &str) -> Vec<(String, String)> {
     let profiled = match profile {
         Profile::Paper => &PAPER_SETTINGS[..],

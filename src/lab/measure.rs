@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, ensure};
 
 use crate::scenario::{FlowSpec, Sends};
 use crate::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
@@ -25,7 +25,7 @@ pub struct Time {
 /// Computes a flow's record. `names` are the kernel's name of the algorithm and its label in comparisons.
 ///
 /// Shape: `events` are those of the senders' sockets, in order of time.
-/// Errors: no event has data; the events end before the flow, and would count too little.
+/// Errors: the events end before the flow, or are missing, and would count too little.
 pub fn flow_record(
     flow: &FlowSpec,
     names: [String; 2],
@@ -59,11 +59,9 @@ pub fn blank(flow: &FlowSpec, algorithm: String, variant: String) -> FlowRecord 
 /// between two samples. iperf3 itself stops a little later, when the receiver learns of the end. `goodput_bps` is over
 /// the time in which the receiver counted.
 fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], time: Time) -> Result<FlowRecord> {
-    let lacking = || {
-        let advice = "if other flows fill its queue before it connects, start it before them";
-        anyhow!("the tracer saw no data of flow \"{}\": {advice}", blank.name)
+    let Some(first) = events.iter().position(|event| event.delivered_pkts > OPENING_PKTS) else {
+        return silent_record(blank, report, events, time);
     };
-    let first = events.iter().position(|event| event.delivered_pkts > OPENING_PKTS).ok_or_else(lacking)?;
     let begin_ns = report.begun_ns.unwrap_or_else(|| first_data_ns(events, first));
     let end_ns = begin_ns + time.length.as_nanos() as u64;
     let beyond = events.partition_point(|event| event.time_ns <= end_ns);
@@ -83,6 +81,32 @@ fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], ti
         mss_bytes: last.mss_bytes,
         begin_s: Some(time.seconds_to(begin_ns)),
         active_s: grown_ns.saturating_sub(begin_ns) as f64 / 1e9,
+        ..blank
+    })
+}
+
+/// The record of a bulk flow without delivered data: other flows filled its queue whenever it sent.
+///
+/// `socket` is `None` if it never connected, because a connection that is never made has no events.
+fn silent_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], time: Time) -> Result<FlowRecord> {
+    let (name, received_bytes) = (&blank.name, report.received_bytes);
+    let begin_s = report.begun_ns.map(|begun_ns| time.seconds_to(begun_ns));
+    let Some(last) = events.last() else {
+        ensure!(
+            received_bytes == 0,
+            "the tracer saw nothing of flow \"{name}\", whose receiver got {received_bytes} bytes"
+        );
+        return Ok(FlowRecord { begin_s, ..blank });
+    };
+    ensure!(last.kind == EventKind::Close, "the tracer did not see the end of flow \"{name}\"");
+    Ok(FlowRecord {
+        socket: Some(last.socket),
+        received_bytes,
+        goodput_bps: goodput_bps(received_bytes as f64, report.receiver_s),
+        retrans_pkts: u64::from(last.retrans_pkts),
+        lost_pkts: u64::from(last.lost_pkts),
+        mss_bytes: last.mss_bytes,
+        begin_s,
         ..blank
     })
 }
@@ -110,7 +134,7 @@ fn delivered(before: &Event, after: Option<&&Event>, at_ns: u64, by_count: bool)
 }
 
 /// Counts are sums over the connections. `delivered_pkts` is computed from the bytes that arrived. `goodput_bps` is
-/// from the start of the first connection to the last byte that arrived.
+/// from the start of the first connection to the last byte that arrived. A connection that was never made has no events.
 fn transfers_record(blank: FlowRecord, transfers: &[Transferred], events: &[&Event], time: Time) -> Result<FlowRecord> {
     let begun_ns = transfers.first().map_or(0, |first| first.begun_ns);
     let end_ns = begun_ns + time.length.as_nanos() as u64;
@@ -123,7 +147,8 @@ fn transfers_record(blank: FlowRecord, transfers: &[Transferred], events: &[&Eve
         record.completions.push(Completion { start_s, took_s: took_ns as f64 / 1e9, done: one.done_ns.is_some() });
         last_ns = last_ns.max(one.last_ns.unwrap_or(begun_ns));
         let Some(last) = last_of(one.port) else {
-            bail!("the tracer saw nothing of a transfer of flow \"{}\"", record.name)
+            ensure!(one.received_bytes == 0, "the tracer saw nothing of a transfer of flow \"{}\"", record.name);
+            continue;
         };
         let is_of_it = |other: &Transferred| other.port == one.port;
         record.socket = Some(last.socket).filter(|_| transfers.iter().all(is_of_it));
@@ -289,12 +314,32 @@ mod tests {
         }
     }
 
+    /// The run failed if one of 64 flows was starved.
+    #[test]
+    fn flow_that_delivered_nothing_is_a_result() {
+        let report = TrafficReport::Bulk(TransferReport { received_bytes: 0, receiver_s: 0.0, begun_ns: None });
+        let record = |events: &[Event]| record_of(&flow(Sends::Bulk), &report, events).unwrap();
+        let unconnected = record(&[]);
+        assert!(unconnected.is_silent() && unconnected.never_connected());
+        assert_eq!((unconnected.goodput_bps, unconnected.active_s, unconnected.begin_s), (0.0, 0.0, None));
+        let last = Event { lost_pkts: 12, retrans_pkts: 7, ..close(900, 2) };
+        let starved = record(&[event(100, 1), event(300, 2), last]);
+        assert!(starved.is_silent() && !starved.never_connected());
+        assert_eq!((starved.socket, starved.lost_pkts, starved.retrans_pkts), (Some(7), 12, 7));
+        let sends = Sends::Transfers { size: Bytes(4000), count: 1, interval: Duration::ZERO };
+        let one = Transferred { port: 7, begun_ns: 0, last_ns: None, done_ns: None, received_bytes: 0 };
+        let transfer = record_of(&flow(sends), &TrafficReport::Transfers(vec![one]), &[]).unwrap();
+        assert!(!transfer.completions[0].done && transfer.socket.is_none());
+    }
+
     #[test]
     fn flow_whose_data_or_end_was_not_seen_is_an_error() {
         let bulk = |events: &[Event]| record_of(&flow(Sends::Bulk), &TrafficReport::Bulk(REPORT), events);
         let unended = bulk(&[event(100, 1), event(500, 4), event(900, 52)]).unwrap_err().to_string();
         assert_eq!(unended, "the tracer did not see the end of flow \"data\"");
-        let empty = bulk(&[event(100, 1), event(300, 2)]).unwrap_err().to_string();
-        assert!(empty.starts_with("the tracer saw no data of flow \"data\": "), "{empty}");
+        let silent = bulk(&[event(100, 1), event(300, 2)]).unwrap_err().to_string();
+        assert_eq!(silent, unended);
+        let unseen = bulk(&[]).unwrap_err().to_string();
+        assert_eq!(unseen, "the tracer saw nothing of flow \"data\", whose receiver got 1000 bytes");
     }
 }

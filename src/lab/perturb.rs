@@ -2,23 +2,25 @@
 
 use std::time::Duration;
 
+use crate::path::QueueLimit;
 use crate::scenario::{Cell, LinkSpec, PERTURBED};
 use shared::units::{BitsPerSec, QueueSize, Share};
 
-/// A change of every link by a share.
-type Change = fn(&mut LinkSpec, f64);
+/// A change of every link by a factor. Its queues are in packets or bytes; the last parameter is the MTU.
+type Change = fn(&mut LinkSpec, f64, u32);
 
 /// Each change, and the words for it after the share.
 const CHANGES: [(&str, Change); 3] =
     [("more rate", faster), ("more delay", longer), ("more queue, 1 packet at least", deeper)];
 
-/// The cell with its rates, its delays, or its queues raised by a share. A path that would leave the allowed range, or that
-/// has no such quantity, is left out.
+/// The cell with its rates, its delays, or its queues raised by a share. A path that would leave the allowed range, or
+/// that has no such quantity, is left out.
 pub fn perturbed(cell: &Cell, share: Share) -> Vec<Cell> {
     let one = |(words, change): &(&str, Change)| {
         let mut cell = cell.clone();
+        cell.links.iter_mut().for_each(|link| fix_queues(link, cell.mtu));
         let before = cell.links.clone();
-        cell.links.iter_mut().for_each(|link| change(link, 1.0 + share.0));
+        cell.links.iter_mut().for_each(|link| change(link, 1.0 + share.0, cell.mtu));
         let is_valid = cell.links.iter().all(|link| link.config(cell.mtu).check().is_ok());
         cell.at.insert(PERTURBED.to_owned(), format!("{share} {words}"));
         (is_valid && cell.links != before).then_some(cell)
@@ -26,7 +28,21 @@ pub fn perturbed(cell: &Cell, share: Share) -> Vec<Cell> {
     CHANGES.iter().filter_map(one).collect()
 }
 
-fn faster(link: &mut LinkSpec, factor: f64) {
+/// Writes queues and marks in BDP as bytes, so that another rate or delay keeps them.
+fn fix_queues(link: &mut LinkSpec, mtu: u32) {
+    let size = |limit| match limit {
+        QueueLimit::Packets(packets) => QueueSize::Packets(packets),
+        QueueLimit::Bytes(bytes) => QueueSize::Bytes(bytes),
+    };
+    let config = link.config(mtu);
+    let Ok(limits) = config.queue_limits() else { return }; // out of range, and refused
+    for (side, direction) in link.directions.iter_mut().enumerate() {
+        direction.queue = size(limits[side]);
+        direction.mark = config.mark_limit(side).map(size);
+    }
+}
+
+fn faster(link: &mut LinkSpec, factor: f64, _: u32) {
     let times = |rate: &mut BitsPerSec| rate.0 = (rate.0 as f64 * factor).round() as u64;
     for direction in link.directions.iter_mut().filter(|direction| direction.trace.is_none()) {
         direction.rate.iter_mut().for_each(times);
@@ -34,7 +50,7 @@ fn faster(link: &mut LinkSpec, factor: f64) {
     }
 }
 
-fn longer(link: &mut LinkSpec, factor: f64) {
+fn longer(link: &mut LinkSpec, factor: f64, _: u32) {
     let times = |delay: &mut Duration| *delay = delay.mul_f64(factor);
     for direction in &mut link.directions {
         times(&mut direction.delay);
@@ -42,15 +58,17 @@ fn longer(link: &mut LinkSpec, factor: f64) {
     }
 }
 
-/// A queue of packets grows by one at least.
-fn deeper(link: &mut LinkSpec, factor: f64) {
-    for direction in link.directions.iter_mut().filter(|direction| direction.rate.is_some()) {
+/// A queue grows by one packet at least. Less room would change nothing for packets of the MTU.
+fn deeper(link: &mut LinkSpec, factor: f64, mtu: u32) {
+    for direction in link.directions.iter_mut().filter(|direction| direction.has_queue()) {
         direction.queue = match direction.queue {
             QueueSize::Packets(packets) => {
                 QueueSize::Packets(((f64::from(packets) * factor).round() as u32).max(packets.saturating_add(1)))
             }
-            QueueSize::Bytes(bytes) => QueueSize::Bytes((bytes as f64 * factor).round() as u64),
-            QueueSize::Bdp(times) => QueueSize::Bdp(times * factor),
+            QueueSize::Bytes(bytes) => {
+                QueueSize::Bytes(((bytes as f64 * factor).round() as u64).max(bytes.saturating_add(mtu.into())))
+            }
+            bdp @ QueueSize::Bdp(_) => bdp, // see `fix_queues`
         };
     }
 }
@@ -73,6 +91,23 @@ mod tests {
         assert_eq!((faster.rate, faster.changes[0].rate), (Some(BitsPerSec(20_200_000)), Some(BitsPerSec(10_100_000))));
         assert_eq!((longer.delay, longer.rate), (Duration::from_micros(10_100), Some(BitsPerSec(20_000_000))));
         assert_eq!((deeper.queue, deeper.delay), (QueueSize::Packets(31), Duration::from_millis(10)));
+    }
+
+    /// "1% more queue" once kept a queue of 30 kB, which then held as many packets, and "more rate" enlarged one in
+    /// BDP.
+    #[test]
+    fn queue_in_bytes_or_bdp_grows_by_a_packet_and_only_where_the_label_says_so() {
+        for (queue, before) in [("30kB", 30_000), ("1bdp", 50_000)] {
+            let cells = of(&format!("rate=\"20mbit\"\ndelay=\"10ms\"\nqueue=\"{queue}\"\nmark=\"15kB\""));
+            let queues = cells.iter().map(|cell| cell.links[0].config(cell.mtu).queue_limits().unwrap()[0]);
+            let expected = [before, before, before + 1500].map(QueueLimit::Bytes);
+            assert_eq!(queues.collect::<Vec<_>>(), expected, "{queue}");
+        }
+        let marked = of("rate=\"20mbit\"\ndelay=\"10ms\"\nqueue=\"1MB\"\nmark=\"1bdp\"");
+        let marks = marked.iter().map(|cell| cell.links[0].config(cell.mtu).mark_limit(0).unwrap());
+        assert_eq!(marks.collect::<Vec<_>>(), [QueueLimit::Bytes(50_000); 3]);
+        let QueueSize::Bytes(deep) = marked[2].links[0].directions[0].queue else { panic!("{marked:?}") };
+        assert_eq!(deep, 1_010_000, "the share is more than a packet");
     }
 
     #[test]

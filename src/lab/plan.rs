@@ -72,9 +72,6 @@ impl Plan {
     pub fn new(scenario: &Scenario, choices: &Choices) -> Result<Plan, Failure> {
         let mut cells = scenario.cells.clone();
         if let Some(share) = choices.perturb {
-            if scenario.sweep.iter().any(|variable| variable.name == PERTURBED) {
-                return Err(Failure::usage(format!("`--perturb`: the scenario has a sweep variable \"{PERTURBED}\"")));
-            }
             cells.extend(scenario.cells.iter().flat_map(|cell| perturbed(cell, share)));
         }
         let repeats = choices.runs.unwrap_or(scenario.runs);

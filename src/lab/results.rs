@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 
 use crate::event_line::{EventLine, StateLayouts};
 use crate::plan::{Plan, PlannedRun};
-use crate::scenario::ScenarioFile;
+use crate::scenario::{PERTURBED, ScenarioFile};
 use shared::bounded;
 use shared::event::Event;
 use shared::failure::Failure;
@@ -274,6 +274,8 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
     ensure!(was.profile == is.profile, other(format!("its profile is {of_was}, not {of_is}")));
     let scenarios = || format!("its scenario is called \"{}\", not \"{}\"", was.scenario, is.scenario);
     ensure!(was.scenario == is.scenario, other(scenarios()));
+    let [of_was, of_is] = [&was, &is].map(perturbation);
+    ensure!(of_was == of_is, other(format!("it was run {of_was}, not {of_is}")));
     if let Some((cell, _)) = was.cells.iter().zip(&is.cells).find(|(one, other)| one != other) {
         let at: Vec<String> = cell.at.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let place = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
@@ -282,6 +284,13 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
     }
     ensure!(was == is, other("its runs were planned by another version of tccc".into()));
     Ok(held)
+}
+
+/// The option that added the plan's perturbed paths.
+fn perturbation(plan: &Plan) -> String {
+    let label = plan.cells.iter().find_map(|cell| cell.at.get(PERTURBED));
+    let share = label.and_then(|label| label.split(' ').next());
+    share.map_or("without `--perturb`".to_owned(), |share| format!("with `--perturb {share}`"))
 }
 
 fn lock(path: &Path) -> Result<File> {
@@ -368,9 +377,13 @@ mod tests {
         drop(OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap());
         let mut mtu = plan(7);
         mtu.cells[0].mtu = 576;
+        let mut perturbed = plan(7);
+        perturbed.cells.push(perturbed.cells[0].clone());
+        perturbed.cells.last_mut().unwrap().at.insert(PERTURBED.into(), "1% more delay".into());
         let why = "a file that the scenario names was changed, or another version of tccc planned it";
         for (plan, text, difference) in [
             (plan(8), TEXT, "its seed is 7, not 8".to_owned()),
+            (perturbed, TEXT, "it was run without `--perturb`, not with `--perturb 1%`".to_owned()),
             (plan(7), "title = \"u\"", "the text of the scenario differs".to_owned()),
             (Plan { profile: Profile::Paper, ..plan(7) }, TEXT, "its profile is native, not paper".to_owned()),
             (Plan { scenario: "u".into(), ..plan(7) }, TEXT, "its scenario is called \"t\", not \"u\"".to_owned()),

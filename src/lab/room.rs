@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use nix::errno::Errno;
 use nix::sys::statvfs::statvfs;
+use nix::unistd::geteuid;
 
 use shared::failure::Failure;
 
@@ -13,7 +15,7 @@ const FULL: [&str; 2] = [NO_ROOM, "Disk quota exceeded"];
 const THE_DISK: &str = "the disk of \"";
 
 /// Whether a full disk is known to be the cause.
-pub(crate) fn is_full(error: &anyhow::Error) -> bool {
+pub fn is_full(error: &anyhow::Error) -> bool {
     known(error).is_some()
 }
 
@@ -23,9 +25,13 @@ fn known(error: &anyhow::Error) -> Option<&Failure> {
 }
 
 /// Turns an error of a full disk into a failure that names `place`, unless the error already names another.
+///
+/// An [`Errno`] is never of a disk, because files give [`std::io::Error`]. The kernel uses the same words for the limit
+/// of namespaces and for the buffer of a log.
 pub fn explained(error: anyhow::Error, place: &Path) -> anyhow::Error {
     let text = format!("{error:#}");
-    match FULL.iter().any(|words| text.contains(words)) && !is_full(&error) {
+    let is_of_a_call = error.chain().any(|cause| cause.is::<Errno>());
+    match FULL.iter().any(|words| text.contains(words)) && !is_of_a_call && !is_full(&error) {
         true => full(place, &text).into(),
         false => error,
     }
@@ -33,11 +39,16 @@ pub fn explained(error: anyhow::Error, place: &Path) -> anyhow::Error {
 
 /// Like [`explained`], for an error that a full disk may have caused without being named, such as a short file.
 pub(crate) fn suspected(error: anyhow::Error, place: &Path) -> anyhow::Error {
-    let is_without_room = statvfs(place).is_ok_and(|disk| disk.blocks() > 0 && disk.blocks_available() == 0);
-    match is_without_room && !is_full(&error) {
+    let left = statvfs(place).map(|disk| (disk.blocks(), blocks_left([disk.blocks_free(), disk.blocks_available()])));
+    match left.is_ok_and(|(all, left)| all > 0 && left == 0) && !is_full(&error) {
         true => full(place, &format!("{error:#}")).into(),
         false => explained(error, place),
     }
+}
+
+/// Of the free blocks and those that are not reserved for root, the ones that this process can write.
+fn blocks_left([free, unreserved]: [u64; 2]) -> u64 {
+    if geteuid().is_root() { free } else { unreserved }
 }
 
 fn full(place: &Path, why: &str) -> Failure {
@@ -64,5 +75,19 @@ mod tests {
         let other = explained(anyhow!("interrupted"), place);
         assert_eq!(other.to_string(), "interrupted");
         assert!(!is_full(&suspected(other, &std::env::temp_dir())), "there is room");
+    }
+
+    /// As root, any error on a disk with only reserved blocks left became "the disk is full".
+    #[test]
+    fn reserved_blocks_are_room_for_root_alone() {
+        assert_eq!(blocks_left([9, 0]) > 0, geteuid().is_root());
+        assert_eq!(blocks_left([0, 0]), 0);
+    }
+
+    /// `unshare` gives the same error when there are too many namespaces.
+    #[test]
+    fn limit_of_the_kernel_is_no_full_disk() {
+        let error = anyhow::Error::from(Errno::ENOSPC).context("create a network namespace");
+        assert!(error.to_string().contains("namespace") && !is_full(&explained(error, Path::new("out"))));
     }
 }

@@ -113,6 +113,38 @@ fn value_that_no_run_takes_cannot_be_a_label() {
     }
 }
 
+/// Each of these was planned, and its report compared "cubic" with "bbr" or losses that no run had.
+#[test]
+fn value_that_changes_no_run_cannot_be_a_label() {
+    let check = |changes: &[(&str, &str)], expected: &str| {
+        let text = changes.iter().fold(GOOD.to_owned(), |text, (from, to)| text.replacen(from, to, 1));
+        assert_eq!(dry_run(2, text).lines().next(), Some(&*format!("tccc: error: x.toml:{expected}")));
+    };
+    let swept = "rate = [\"5mbit\", \"10mbit\"]";
+    let cc = |values: &str| format!("{swept}\ncc = {values}");
+    let only_a_name = "11: sweep.cc: expected a field besides `name`, such as { rate = \"10mbit\", delay = \"20ms\" }";
+    check(&[(swept, &cc("[{ name = \"cubic\" }]"))], only_a_name);
+    for values in ["[\"cubic\"]", "[\"cubic\", \"bbr\"]"] {
+        let named = [(swept, &*cc(values)), ("name = \"data\"", "name = \"$cc\"")];
+        check(&named, "11: sweep.cc: no cell takes \"$cc\"");
+        let aside = "[[link]]\nends = [\"left\", \"aside\"]\nloss = \"$cc\"\n\n[[link]]";
+        let lossy = values.replace("cubic", "1%").replace("bbr", "2%");
+        check(&[(swept, &cc(&lossy)), ("[[link]]", aside)], "11: sweep.cc: no cell takes \"$cc\"");
+    }
+    let perturbed =
+        "11: sweep.perturbed: `tccc run --perturb` writes its paths under this name: give the variable another";
+    check(
+        &[
+            (swept, &format!("{swept}\nperturbed = [\"1%\", \"2%\"]")),
+            ("ack_loss = \"2%\"", "ack_loss = \"$perturbed\""),
+        ],
+        perturbed,
+    );
+    let both = "[[link]]\nends = [\"left\", \"aside\"]\ndelay = \"$cc\"\n\n[[link]]";
+    let same = [(swept, &*cc("[\"20ms\", \"0.02s\"]")), ("[[link]]", both), ("delay = \"20ms\"", "delay = \"$cc\"")];
+    check(&same, "11: sweep.cc: \"20ms\" and \"0.02s\" mean the same");
+}
+
 /// A file of another form once got the hint that it had to be beside the scenario, where it was.
 #[test]
 fn trace_of_another_form_is_refused_with_the_form_and_its_limits() {
@@ -189,6 +221,12 @@ fn mistakes_in_tuples_of_a_sweep_are_reported_with_their_place() {
         "{ name = \"slow\", rate = \"2mbit\", queue = \"40pkts\" }",
         "3",
         "8: sweep.path = 3: expected either tables or other values, not both",
+    );
+    check(
+        "path = [{ rate = \"10mbit\", queue = \"1bdp\" }, ",
+        "path = [\"3\", ",
+        "8: sweep.path = { name = \"slow\", rate = \"2mbit\", queue = \"40pkts\" }: expected either tables or other \
+         values, not both",
     );
     check("rate = \"10mbit\"", "rate = [1]", "8: sweep.path.rate = [1]: expected a text or a number");
     check(

@@ -4,6 +4,7 @@ use std::fs;
 
 use crate::common::{check, needs, tccc};
 use crate::lab::virtual_time::{Bench, record};
+use crate::scene;
 use tccc::model::queue::QueueSample;
 
 /// One flow over a link with a drop-tail queue, with these fields.
@@ -25,7 +26,7 @@ fn queue_is_sampled_at_the_interval_and_agrees_with_the_counters() {
     let lines = fs::read_to_string(run.join("queues.jsonl")).unwrap();
     let samples: Vec<QueueSample> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let there: Vec<&QueueSample> = samples.iter().filter(|sample| sample.from == "s").collect();
-    assert_eq!((there.len(), samples.len()), (251, 502), "each 20 ms of 5 s, in both directions");
+    assert_eq!((there.len(), samples.len()), (251, 253), "each 20 ms of 5 s, and the ends of the idle way back");
     assert!(there.windows(2).all(|pair| pair[1].time_ns - pair[0].time_ns == 20_000_000));
     assert!(there.iter().all(|sample| sample.queue_pkts <= 40));
     assert!(there.iter().any(|sample| sample.queue_pkts > 30), "reno fills the queue");
@@ -53,4 +54,40 @@ fn flow_that_its_receive_window_limits_is_noted_before_and_after_the_run() {
     check(0, tccc().arg("report").arg(&out)).stdout_has("flow \"data\" waited for the receive window for up to ");
     bench.write("x.toml", &scenario("native", link, "receive_buffer = \"64MB\"\nsend_buffer = \"64MB\""));
     assert!(!check(0, &mut bench.command("wide", "--dry-run")).stderr().contains("socket buffers"));
+}
+
+/// A run of 64 flows failed if one of them was starved.
+#[test]
+fn flow_that_delivers_nothing_is_a_result_and_is_noted() {
+    needs!(guest);
+    let link = |ends, cut: &str| {
+        let fields = format!("rate = '10mbit'\ndelay = '50ms'\nchange = [{{ at = '{cut}', up = false }}]");
+        scene::link(ends, &fields)
+    };
+    let flow = |name, ends, fields: &str| scene::flow(name, ends, &format!("algorithm = 'reno'\n{fields}"));
+    let bench = Bench::new(
+        &[
+            "title = 'x'\nclaim = 'y'\nprofile = 'paper'\nduration = '3s'\nruns = 1\nseed = 1\n\n",
+            &link(["a", "b"], "500ms"),
+            &link(["c", "d"], "180ms"), // the opening and its ACK pass, which take two round trips
+            &flow("late", ["a", "b"], "start = '1s'"),
+            &flow("own", ["a", "b"], "start = '1s'\nsender = 'tccc'"),
+            &flow("pages", ["a", "b"], "start = '1s'\nsize = '10kB'\ncount = 2\ninterval = '500ms'"),
+            &flow("starved", ["c", "d"], ""),
+        ]
+        .concat(),
+    );
+    let out = bench.runs("out", "");
+    let record = record(&out);
+    for (flow, connects) in record["flows"].as_array().unwrap().iter().zip([false, false, false, true]) {
+        let counts = ["goodput_bps", "received_bytes", "delivered_pkts"].map(|field| flow[field].as_f64());
+        assert_eq!((counts, flow["socket"].is_null()), ([Some(0.0); 3], !connects), "{flow}");
+    }
+    assert_eq!(record["flows"][2]["completions"].as_array().unwrap().len(), 2);
+    assert!(record["flows"][3]["retrans_pkts"].as_u64() > Some(1), "{record}");
+    let report = check(0, tccc().arg("report").arg(&out)).stdout();
+    for noted in ["a bulk flow never connected, such as \"late\"", "a bulk flow delivered nothing, such as \"starved\""]
+    {
+        assert!(report.split_whitespace().collect::<Vec<_>>().join(" ").contains(noted), "{report}");
+    }
 }

@@ -102,7 +102,7 @@ fn carry_out(mut planned: Vec<Planned>, part: &Part, out: Option<&Path>, args: &
         stop.renew();
         // A block leaves nothing to resume, because its scratch directory is removed.
         let is_resumable = stop.is_asked() && args.publish.is_none();
-        let result = result.map_err(|error| if is_resumable { resumable(error, &base) } else { error });
+        let result = result.map_err(|error| if is_resumable { resumable(error, &base, args.perturb) } else { error });
         if let (Err(error), true) = (&result, planned.len() > 1) {
             display.say(&format!("tccc: warning: {title}: {error:#}"));
         }

@@ -1,6 +1,7 @@
 //! A link that does nothing to packets: one veth pair from node to node, without an emulator.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -14,16 +15,26 @@ use shared::kernel::offload::turn_offloads_off;
 use shared::kernel::privilege;
 use shared::model::run::LinkCounters;
 
-/// Connects two nodes with the driver, or with a plain veth pair if the link does nothing to packets.
+/// Connects two nodes with the driver, or with a plain veth pair if the driver would do nothing to packets.
 ///
 /// Errors: those of [`LinkDriver::connect`].
 /// Side effects: two interfaces that live as long as the returned link.
 pub fn join(driver: &dyn LinkDriver, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
-    if !config.is_open() {
+    if !is_plain(driver, config) {
         return driver.connect(config, ends);
     }
     config.check()?;
     Ok(Box::new(PlainLink::create(config.mtu, ends).context("create the link's interfaces")?))
+}
+
+/// Most drivers do not add host delays.
+fn is_plain(driver: &dyn LinkDriver, config: &LinkConfig) -> bool {
+    if driver.delays_hosts() {
+        return config.is_open();
+    }
+    let mut config = config.clone();
+    config.directions.iter_mut().for_each(|direction| direction.host_delay = Duration::ZERO);
+    config.is_open()
 }
 
 /// A veth pair, deleted when dropped.
@@ -99,11 +110,21 @@ impl Drop for PlainLink {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use crate::emulate::netem::Netem;
+    use crate::emulate::tunlink::TunLink;
     use crate::path::Direction;
     use shared::units::{BitsPerSec, QueueSize, Share};
+
+    /// Netem once emulated open links because of a host delay that it does not add.
+    #[test]
+    fn host_delay_keeps_a_link_plain_if_the_driver_does_not_add_it() {
+        let delayed = Direction { host_delay: Duration::from_micros(600), ..Direction::default() };
+        let config = |back: Direction| LinkConfig { directions: [delayed.clone(), back], mtu: 1500 };
+        assert!(is_plain(&Netem, &config(delayed.clone())));
+        assert!(!is_plain(&TunLink, &config(delayed.clone())));
+        assert!(!is_plain(&Netem, &config(Direction { delay: Duration::from_micros(1), ..delayed.clone() })));
+    }
 
     #[test]
     fn only_a_link_that_does_nothing_to_packets_is_plain() {

@@ -50,6 +50,10 @@ impl LinkDriver for TunLink {
         "tunlink"
     }
 
+    fn delays_hosts(&self) -> bool {
+        true
+    }
+
     fn connect(&self, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
         config.check()?;
         let wires = Wires::create(config.mtu, ends).context("create the link's interfaces")?;

@@ -12,6 +12,9 @@ use shared::units::{BitsPerSec, ParseError, duration_text, format_duration, some
 /// Most changes of a direction.
 pub(crate) const CHANGES_MAX: usize = 10_000;
 
+/// Share of lost packets from which a path is as good as cut.
+const LOSS_OF_A_CUT: f64 = 0.5;
+
 /// A change at one time. A property that is `None` stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DirectionChange {
@@ -72,6 +75,12 @@ impl Direction {
         self.rate.map(|rate| changed.fold(rate, BitsPerSec::max))
     }
 
+    /// The lowest rate at any time. `None` is unlimited.
+    pub(crate) fn slowest_rate(&self) -> Option<BitsPerSec> {
+        let changed = self.changes.iter().filter_map(|change| change.rate);
+        self.rate.into_iter().chain(changed).min()
+    }
+
     /// The shortest and the longest delay at any time, without jitter.
     pub fn delays(&self) -> [Duration; 2] {
         let changed = || self.changes.iter().filter_map(|change| change.delay);
@@ -92,6 +101,12 @@ impl Direction {
     pub(crate) fn down_for_good(&self) -> Option<Duration> {
         let states = self.changes.iter().filter_map(|change| Some((change.at, change.up?)));
         states.fold(None, |since, (at, is_up)| if is_up { None } else { since.or(Some(at)) })
+    }
+
+    /// Whether it ends down, or with so many losses that retransmission timeouts grow to minutes.
+    pub(crate) fn is_cut_at_the_end(&self) -> bool {
+        let changed = self.changes.iter().rev().find_map(|change| change.loss.as_ref());
+        self.down_for_good().is_some() || changed.unwrap_or(&self.loss).long_run().0 >= LOSS_OF_A_CUT
     }
 
     /// Mean capacity between two times after the start, bits per second. `None` is unlimited.
@@ -121,6 +136,7 @@ impl Direction {
 mod tests {
     use super::*;
     use crate::path::rate_trace::RateTrace;
+    use shared::units::Share;
 
     fn at(seconds: u64) -> DirectionChange {
         DirectionChange { at: Duration::from_secs(seconds), ..DirectionChange::default() }
@@ -128,6 +144,23 @@ mod tests {
 
     fn mbit(rate: u64) -> Option<BitsPerSec> {
         Some(BitsPerSec(rate * 1_000_000))
+    }
+
+    #[test]
+    fn path_is_cut_if_its_last_change_leaves_it_down_or_losing_half() {
+        let lossy = |share| DirectionChange { loss: Some(Share(share).into()), ..at(2) };
+        let down = |up| DirectionChange { up: Some(up), ..at(3) };
+        for (changes, is_cut) in [
+            (vec![], false),
+            (vec![lossy(0.99)], true),
+            (vec![lossy(0.01)], false),
+            (vec![lossy(0.99), lossy(0.01)], false),
+            (vec![down(false)], true),
+            (vec![down(false), down(true)], false),
+        ] {
+            let direction = Direction { changes, ..Direction::default() };
+            assert_eq!(direction.is_cut_at_the_end(), is_cut, "{:?}", direction.changes);
+        }
     }
 
     #[test]

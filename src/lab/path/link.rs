@@ -14,8 +14,8 @@ use super::reorder::Reorder;
 use shared::failure::Failure;
 use shared::units::{BitsPerSec, ParseError, QueueSize, Share, duration_text};
 
-/// One direction of a link. A packet passes the host's delay, loss, queue, serialisation, delay and ACK hold, in this order.
-/// The default forwards every packet at once.
+/// One direction of a link. A packet passes the host's delay, loss, queue, serialisation, delay and ACK hold, in this
+/// order. The default forwards every packet at once.
 ///
 /// Rates count whole IP packets: a packet of an MTU of 1500 has 1500 bytes, without an Ethernet header.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

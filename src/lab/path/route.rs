@@ -26,7 +26,7 @@ impl LinkSpec {
 }
 
 /// One link of a path, in the direction of travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hop {
     /// Index in the links of the scenario.
     pub link: usize,
@@ -55,8 +55,21 @@ pub struct Paths<'a> {
     last_hops: HashMap<&'a str, Hop>,
 }
 
+#[cfg(test)]
+thread_local! {
+    static SEARCHES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How often this thread has searched for [`Paths`].
+#[cfg(test)]
+pub(crate) fn searches() -> usize {
+    SEARCHES.get()
+}
+
 impl<'a> Paths<'a> {
     pub fn from(links: &'a [LinkSpec], from: &'a str) -> Paths<'a> {
+        #[cfg(test)]
+        SEARCHES.set(SEARCHES.get() + 1);
         let mut outlets: HashMap<&str, Vec<Hop>> = HashMap::new();
         for (link, spec) in links.iter().enumerate() {
             for (side, end) in spec.ends.iter().enumerate() {

@@ -11,6 +11,8 @@ use crate::calibrate;
 use crate::emulate::Network;
 use crate::layout::settings_in_force;
 use crate::machine;
+use crate::path::Direction;
+use crate::path::route::LinkSpec;
 use crate::plan::{Plan, PlannedRun, mix};
 use crate::scenario::Cell;
 use crate::work::{Progress, Work, interrupted};
@@ -164,7 +166,19 @@ fn has_same_path(one: &Cell, other: &Cell) -> bool {
     let ends = |cell: &Cell| -> BTreeSet<(String, String)> {
         cell.flows.iter().map(|flow| (flow.from.clone(), flow.to.clone())).collect()
     };
-    one.links == other.links && one.mtu == other.mtu && ends(one) == ends(other)
+    let links = || one.links.iter().zip(&other.links);
+    one.links.len() == other.links.len()
+        && one.mtu == other.mtu
+        && links().all(|(one, other)| is_same_link(one, other))
+        && ends(one) == ends(other)
+}
+
+/// Calibration sets host delays to 0, so they do not count.
+fn is_same_link(one: &LinkSpec, other: &LinkSpec) -> bool {
+    let is_same = |(one, other): (&Direction, &Direction)| {
+        one == other || Direction { host_delay: other.host_delay, ..one.clone() } == *other
+    };
+    one.ends == other.ends && one.directions.iter().zip(&other.directions).all(is_same)
 }
 
 /// The values of a cell, such as `loss = 0.1%, variant = SACK`.
@@ -190,6 +204,19 @@ mod tests {
         let carried = plan.runs.iter().filter(|run| paths.carry(&plan, run));
         let losses: Vec<&str> = carried.map(|run| plan.cells[run.cell].at["loss"].as_str()).collect();
         assert_eq!(losses, ["0"; 12]);
+    }
+
+    /// A number of flows as a sweep gave each cell another host delay, and each was calibrated.
+    #[test]
+    fn cells_that_differ_in_host_delays_alone_have_the_same_path() {
+        let cell = &plan().cells[0];
+        let with = |change: fn(&mut Direction)| {
+            let mut other = cell.clone();
+            change(&mut other.links[0].directions[0]);
+            has_same_path(cell, &other)
+        };
+        assert!(with(|direction| direction.host_delay += Duration::from_millis(1)));
+        assert!(!with(|direction| direction.delay += Duration::from_millis(1)));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The bottleneck of a cell. Pure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::path::route::{Hop, shortest_path};
+use crate::path::route::{Hop, RoundTrip, shortest_path};
 use crate::scenario::spec::{Cell, FlowSpec};
 use shared::model::metrics::view::Bottleneck;
 use shared::model::run::FlowRecord;
@@ -17,10 +18,16 @@ impl Cell {
         self.flows.iter().map(way).collect()
     }
 
+    /// The links that packets of any flow pass, there or back.
+    pub(super) fn passed_links(&self) -> BTreeSet<usize> {
+        let trips = self.flows.iter().filter_map(|flow| RoundTrip::between(&self.links, &flow.from, &flow.to));
+        trips.flat_map(|trip| [trip.there, trip.back].concat()).map(|hop| hop.link).collect()
+    }
+
     /// The link direction with the lowest mean rate on the path of these flows, and every flow that crosses it.
     ///
-    /// Among equal rates, the first on the path counts. `ways` are [`Cell::ways`]. `part` is the counted part of the run;
-    /// `None` is the whole run.
+    /// Among equal rates, the first on the path counts. `ways` are [`Cell::ways`]. `part` is the counted part of the
+    /// run; `None` is the whole run.
     ///
     /// None: no flow has one of these names; the flows have different bottlenecks; a path has no rate; the rate varies
     /// and the records do not say when the flows began.

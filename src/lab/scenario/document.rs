@@ -65,8 +65,8 @@ impl CellReader<'_> {
         if engine.is_some() {
             reader.check_used(&sweep)?;
             reader.check_names(&cells)?;
+            reader.check_distinct(&sweep, &cells)?;
         }
-        reader.check_distinct(&sweep, &cells)?;
         let fixed = head.virtual_time.host_delay;
         let cells: Vec<Cell> = cells.into_iter().map(|cell| cell.with_host_delays(fixed)).collect();
         let scenario = reader.compared(head, &MeasuredNames::new(sweep, &cells));
@@ -82,9 +82,13 @@ impl CellReader<'_> {
     fn cell(&self) -> Result<Cell> {
         let mtu = self.document().get("mtu").map(|mtu| mtu.unquoted()).transpose()?;
         let (duration, mtu) = (self.duration()?, mtu.map_or(MTU, |mtu| mtu as u32));
-        let links = self.links(duration, mtu)?;
+        let (links, used) = self.links(duration, mtu)?;
         let flows = self.flows(&links, duration, mtu)?;
-        Ok(Cell { at: self.at.clone(), duration, mtu, links, flows })
+        let cell = Cell { at: self.at.clone(), duration, mtu, links, flows };
+        if !used.iter().all(|used| self.used.has_all(used)) {
+            cell.passed_links().into_iter().for_each(|link| self.used.add_all(&used[link]));
+        }
+        Ok(cell)
     }
 
     fn duration(&self) -> Result<Duration> {

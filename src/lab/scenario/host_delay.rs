@@ -43,7 +43,7 @@ impl Cell {
         }
         let mut delays = BTreeMap::new();
         for (_, way) in &flows {
-            let is_shared = |hop: &Hop| connections[hop] > 1 && hop.direction(&self.links).rate.is_some();
+            let is_shared = |hop: &Hop| connections[hop] > 1 && hop.direction(&self.links).has_queue();
             let shares = way.there.iter().chain(&way.back).any(is_shared);
             let Some(delay) = self.service_time(&way.there).filter(|_| shares) else { continue };
             for hop in way.there.iter().chain(&way.back) {
@@ -54,9 +54,9 @@ impl Cell {
         delays
     }
 
-    /// How long the slowest of these links takes for a packet of the MTU; `None` without a rate.
+    /// How long the slowest of these links takes for a packet of the MTU at its lowest rate; `None` without a rate.
     fn service_time(&self, way: &[Hop]) -> Option<Duration> {
-        let slowest = way.iter().filter_map(|hop| hop.direction(&self.links).rate).min()?;
+        let slowest = way.iter().filter_map(|hop| hop.direction(&self.links).slowest_rate()).min()?;
         let nanos = 8_000_000_000 * u64::from(self.mtu) / slowest.0.max(1);
         Some(Duration::from_nanos(nanos).min(VIRTUAL_MAX[1]))
     }
@@ -110,6 +110,17 @@ mod tests {
         let slow = more("10mbit").replace("1mbit", "10kbit");
         let slow = slow + &to("two", ["b", "y"]) + &to("three", ["b", "y"]);
         assert!(delays(&slow).iter().all(|(_, delay)| *delay == 100_000), "the limit of the field");
+    }
+
+    /// A link that becomes slower, or that has no rate at first, once gave the delay of its first rate or none.
+    #[test]
+    fn rates_of_changes_count() {
+        let flows = ["a", "b"].map(|from| flow(from, [from, "z"], RENO)).concat();
+        for first in ["rate=\"20mbit\"\n", ""] {
+            let rates = "change=[{at=\"1ms\",rate=\"2mbit\"},{at=\"2ms\",rate=\"5mbit\"}]";
+            let all = delays(&(path(&format!("{first}{rates}")) + &flows));
+            assert!(all.len() == 6 && all.iter().all(|(_, delay)| *delay == 6_000), "{first}: {all:?}");
+        }
     }
 
     #[test]

@@ -29,7 +29,8 @@ pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> TrafficTask {
     iperf3(&[&to[..], &["-B", &from, "--cport", &own_port, "-t", &seconds]].concat())
 }
 
-/// Refuses a flow that iperf3 could not end, because its path is down for good before its end.
+/// Refuses a flow that iperf3 could not end, because its path is down for good before it could
+/// exchange its results.
 ///
 /// Errors: the first of these flows, with its place.
 pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
@@ -40,7 +41,9 @@ pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>)
         }
         let Some(way) = RoundTrip::between(&cell.links, &flow.from, &flow.to) else { continue };
         let end = flow.start + flow.length(cell.duration);
-        let is_down = |hop: &&Hop| hop.direction(&cell.links).down_for_good().is_some_and(|since| since < end);
+        // After its last data, iperf3 still exchanges results over the path.
+        let over = end + way.directions(&cell.links).map(|direction| direction.delays()[1]).sum::<Duration>();
+        let is_down = |hop: &&Hop| hop.direction(&cell.links).down_for_good().is_some_and(|since| since <= over);
         let Some(hop) = way.there.iter().chain(&way.back).find(is_down) else { continue };
         let since = hop.direction(&cell.links).down_for_good().unwrap_or_default();
         let (link, since) = (cell.links[hop.link].name(), format_duration(since));
@@ -134,6 +137,7 @@ pub fn read_report(text: &str) -> Result<Iperf3Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::tests::{RENO, flow, link, scenario};
 
     const CLIENT: &str = r#"{"end": {"sender_tcp_congestion": "reno"}}"#;
 
@@ -150,6 +154,17 @@ mod tests {
         assert_eq!(of(CLIENT, server).unwrap(), bulk(90, 2.003));
         assert_eq!(of(CLIENT, "{}").unwrap(), bulk(0, 0.0));
         assert_eq!(of("{}", server).unwrap_err().to_string(), "iperf3 ran \"\" where \"reno\" was requested");
+    }
+
+    /// A cut at the end itself was accepted, and iperf3 waited for the answer until the run failed.
+    #[test]
+    fn path_that_is_cut_before_the_results_are_exchanged_is_refused() {
+        let is_refused = |cut: &str| {
+            let link = link(["a", "b"], &format!("delay=\"50ms\"\nchange=[{{at=\"{cut}\",up=false}}]"));
+            let scenario = scenario(9, &(link + &flow("f", ["a", "b"], &format!("{RENO}\nduration=\"5s\""))));
+            check(&scenario, &scenario.cells).is_err()
+        };
+        assert_eq!(["5s", "5100ms", "5101ms"].map(is_refused), [true, true, false]);
     }
 
     #[test]

@@ -60,7 +60,8 @@ impl Modules {
         self.of(flow).map_or(&flow.algorithm, |configured| &configured.module.name)
     }
 
-    /// Layouts of the private states of the catalogue's algorithms and of the guest's kernel, by the names in the guest.
+    /// Layouts of the private states of the catalogue's algorithms and of the guest's kernel, by the names in the
+    /// guest.
     pub fn layouts(&self) -> StateLayouts {
         let carried = self.algorithms.iter().filter(|((id, _), _)| !source::is_source(id));
         let layouts = carried.filter_map(|((id, _), configured)| {

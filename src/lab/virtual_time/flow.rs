@@ -49,6 +49,8 @@ pub struct GuestFlow<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuestReport {
     pub traffic: TrafficReport,
+    /// Whether it had not ended when the grace after its time was over.
+    pub given_up: bool,
     /// `None` for datagrams.
     pub limited: Option<LimitedTime>,
 }
@@ -170,16 +172,14 @@ impl GuestFlow<'_> {
         events.iter().filter(|event| ports.contains(&event.local.port().into())).collect()
     }
 
-    /// A bulk flow that could not close its connection, such as over a link that is down, counts what arrived in its
-    /// time.
+    /// A bulk flow whose connection timed out, such as over a link that is down, counts what arrived in its time.
     ///
     /// Errors: the flow failed or was not done; it ran another algorithm.
     fn report(&self, report: &FlowReport, transfers: &[layout::TransferReport]) -> Result<TrafficReport> {
         let error = (report.error != 0).then(|| Errno::from_raw(-report.error));
-        if report.is_done == 0 {
-            let is_given_up = matches!(self.flow.sends, Sends::Bulk) && error == Some(Errno::ETIMEDOUT);
-            ensure!(is_given_up, "it had not finished at the end of the run");
-        } else if let Some(error) = error {
+        let timed_out = matches!(self.flow.sends, Sends::Bulk) && error == Some(Errno::ETIMEDOUT);
+        ensure!(report.is_done != 0 || timed_out, "it had not finished at the end of the run");
+        if let Some(error) = error.filter(|_| !timed_out) {
             bail!("{}", error.desc());
         }
         Ok(match self.flow.sends {
@@ -188,7 +188,8 @@ impl GuestFlow<'_> {
                 let (ran, asked) = (ran.trim_end_matches('\0'), &self.algorithm);
                 ensure!(ran == asked, "it ran \"{ran}\" instead of \"{asked}\"");
                 let (received_bytes, receiver_s) = (report.received_bytes, report.counted_ns as f64 / 1e9);
-                let begun_ns = (self.flow.sender == BulkSender::Tccc).then_some(report.first_ns);
+                let counted = self.flow.sender == BulkSender::Tccc && report.counted_ns > 0;
+                let begun_ns = counted.then_some(report.first_ns);
                 TrafficReport::Bulk(TransferReport { received_bytes, receiver_s, begun_ns })
             }
             Sends::Transfers { size, .. } | Sends::Messages { size, .. } => {
@@ -245,7 +246,8 @@ pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<GuestRep
         let transfers: Option<Vec<_>> = (0..report.transfers).map(|_| GuestBytes::take_from(&mut bytes)).collect();
         let traffic = flow.report(&report, &transfers.context(TOO_EARLY)?);
         let traffic = traffic.with_context(|| format!("send flow \"{}\"", flow.flow.name))?;
-        reports.push(GuestReport { traffic, limited: flow.flow.is_tcp().then(|| limited(&report)) });
+        let given_up = report.is_done == 0;
+        reports.push(GuestReport { traffic, given_up, limited: flow.flow.is_tcp().then(|| limited(&report)) });
     }
     ensure!(bytes.is_empty(), "the guest reports more flows than were requested");
     Ok(reports)

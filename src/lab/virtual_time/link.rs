@@ -1,7 +1,8 @@
 //! Links of a guest: encodes the request that configures one direction, and decodes its counters and samples. Pure.
 //!
-//! Requests and counters go through `/proc/tccc/links`, samples of the queues through `/proc/tccc/queues`. `bpf/guest/layout.h` has the same structs in C. The random number generators are
-//! those of the emulator, so that both lose the same packets with the same seed.
+//! Requests and counters go through `/proc/tccc/links`, samples of the queues through `/proc/tccc/queues`.
+//! `bpf/guest/layout.h` has the same structs in C. The random number generators are those of the emulator, so that both
+//! lose the same packets with the same seed.
 
 use std::time::Duration;
 

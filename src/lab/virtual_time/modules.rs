@@ -87,31 +87,17 @@ impl<'a> Workshop<'a> {
     /// Errors: the compiler is missing (unmet) or refuses the file (usage).
     pub fn algorithm(&self, name: &str, source: AlgorithmSource<'_>) -> Result<Module> {
         let part = ModulePart { file: source.file, text: source.text, flags: &ALGORITHM_FLAGS };
-        self.module(name, &[part]).map_err(|error| match error.downcast_ref::<Refused>() {
-            Some(refused) => self.refusal(name, source.file, &refused.said).into(),
+        self.module(name, &[part]).map_err(|error| match error.downcast_ref::<RefusedPart>() {
+            Some(RefusedPart(refused)) => self.refusal(name, source.file, refused).into(),
             None => error,
         })
     }
 
     /// The compiler's refusal of a user's file, which every host would repeat.
-    fn refusal(&self, name: &str, file: &str, said: &str) -> Failure {
+    fn refusal(&self, name: &str, file: &str, refused: &Refused) -> Failure {
         let place = self.folder.get().map(|folder| folder.path().join(source_path(name, 0)).display().to_string());
-        let said = place.map_or_else(|| said.to_owned(), |place| said.replace(&place, file));
-        let is_reason = |line: &&str| line.contains(" error: ") || line.starts_with(file) && line.contains(EXPANDED);
-        let mut reasons: Vec<&str> = said.lines().filter(is_reason).take(REASONS_MAX).collect();
-        reasons.sort_by_key(|line| !line.starts_with(file)); // the kernel's headers come second
-        if reasons.is_empty() {
-            reasons.push(&said);
-        }
-        let failure =
-            Failure::usage(format!("cannot compile \"{file}\" for the guest's kernel:\n{}", reasons.join("\n")));
-        let expanded = reasons.iter().find_map(|line| line.split_once(EXPANDED)?.1.split('\'').nth(1));
-        match expanded {
-            Some(name) => {
-                failure.hint(format!("\"{name}\" is a macro of the kernel: give your own \"{name}\" another name"))
-            }
-            None => failure.hint(format!("`tccc check {file}` finds this too")),
-        }
+        let said = place.map_or_else(|| refused.said.clone(), |place| refused.said.replace(&place, file));
+        refusal(file, &said, refused)
     }
 
     fn module(&self, name: &str, parts: &[ModulePart<'_>]) -> Result<Module> {
@@ -147,7 +133,11 @@ impl<'a> Workshop<'a> {
             if !flags.is_empty() {
                 flags.extend(["-include".into(), folder.join("bpf").join(NATIVE)]);
             }
-            objects.push(self.object(name, &path, &flags).with_context(|| format!("compile \"{}\"", part.file))?);
+            let object = self.object(name, &path, &flags).map_err(|error| match error.downcast::<Refused>() {
+                Ok(refused) => RefusedPart(refused).into(),
+                Err(other) => other,
+            });
+            objects.push(object.with_context(|| format!("compile \"{}\"", part.file))?);
         }
         let own = write(folder, &format!("bpf/module/{name}.mod.c"), OWN_PART)?;
         for common in [own, folder.join("kernel/scripts/module-common.c")] {
@@ -227,6 +217,33 @@ struct Refused {
     said: String,
 }
 
+/// The compiler's refusal of a file of the module itself.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct RefusedPart(Refused);
+
+/// `said` is what the compiler printed, with the user's name of the file. Without a fault in it, the compiler itself
+/// failed.
+fn refusal(file: &str, said: &str, refused: &Refused) -> Failure {
+    let is_own = |line: &str| line.starts_with("gcc: ") || line.contains("internal compiler error");
+    let is_reason =
+        |line: &&str| line.contains(" error: ") && !is_own(line) || line.starts_with(file) && line.contains(EXPANDED);
+    let mut reasons: Vec<&str> = said.lines().filter(is_reason).take(REASONS_MAX).collect();
+    reasons.sort_by_key(|line| !line.starts_with(file)); // the kernel's headers come second
+    let what = format!("cannot compile \"{file}\" for the guest's kernel:");
+    if reasons.is_empty() {
+        return Failure::failed(format!("{what} {}:\n{said}", refused.what));
+    }
+    let failure = Failure::usage(format!("{what}\n{}", reasons.join("\n")));
+    let expanded = reasons.iter().find_map(|line| line.split_once(EXPANDED)?.1.split('\'').nth(1));
+    match expanded {
+        Some(name) => {
+            failure.hint(format!("\"{name}\" is a macro of the kernel: give your own \"{name}\" another name"))
+        }
+        None => failure.hint(format!("`tccc check {file}` finds this too")),
+    }
+}
+
 struct ModulePart<'a> {
     file: &'a str,
     text: &'a str,
@@ -276,3 +293,26 @@ __visible struct module __this_module __section(\".gnu.linkonce.this_module\") =
 	.arch = MODULE_ARCH_INIT,
 };
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shared::failure::FailureKind;
+
+    /// A compiler that was killed, or that a full disk stopped, was reported as a mistake in the user's file.
+    #[test]
+    fn refusal_without_a_fault_in_the_file_is_a_failure_of_the_tool() {
+        let of = |said: &str| {
+            let refused = Refused { what: "compile: gcc ended with exit status: 1".into(), said: said.into() };
+            let Failure { kind, what, .. } = refusal("my.bpf.c", said, &refused);
+            (kind, what)
+        };
+        let place = "cannot compile \"my.bpf.c\" for the guest's kernel:";
+        let fault = "my.bpf.c:3:1: error: unknown type name 'x'";
+        assert_eq!(of(&format!("note\n{fault}")), (FailureKind::Usage, format!("{place}\n{fault}")));
+        for said in ["gcc: fatal error: Killed signal terminated program cc1", "", "internal compiler error: in x"] {
+            let failed = format!("{place} compile: gcc ended with exit status: 1:\n{said}");
+            assert_eq!(of(said), (FailureKind::Failed, failed));
+        }
+    }
+}

@@ -14,9 +14,10 @@ use super::modules::Module;
 use crate::cost;
 use crate::emulate::layout::Layout;
 use crate::measure::{Time, flow_record};
+use crate::path::route::RoundTrip;
 use crate::path::{Direction, QueueLimit};
 use crate::plan::{Plan, PlannedRun};
-use crate::scenario::{Cell, LinkSpec};
+use crate::scenario::{Cell, FlowSpec, LinkSpec};
 use shared::event::Event;
 use shared::failure::Failure;
 use shared::model::queue::{self, QueueSample};
@@ -34,7 +35,7 @@ pub struct GuestResults {
 const GUEST_MB: u64 = 512;
 /// Memory per byte of a packet: the unused part of its buffer, its headers, and the sender's copy.
 const BYTES_A_BYTE: u64 = 4;
-/// Longest random delay of a packet inside any node: about what a host takes for a packet.
+/// Least bound of the random delay of a packet inside any node: about what a host takes for a packet.
 const HOST_DELAY: Duration = Duration::from_micros(10);
 /// Limit of the memory for events.
 const EVENTS_MB: u64 = 256;
@@ -115,7 +116,8 @@ impl<'a> GuestSetting<'a> {
         for (flow, report) in self.flows.iter().zip(&reports) {
             let names = [flow.algorithm.clone(), self.cell.label(flow.flow)];
             let record = flow_record(flow.flow, names, &report.traffic, &flow.events(&traced.events), time)?;
-            flows.push(FlowRecord { limited: report.limited, ..record });
+            let given_up = report.given_up && !is_cut(self.cell, flow.flow);
+            flows.push(FlowRecord { limited: report.limited, given_up, ..record });
         }
         let links = self.link_records(&read(LINKS)?)?;
         let queues = link::queues(&read(QUEUES)?, self.directions())?;
@@ -146,6 +148,12 @@ impl<'a> GuestSetting<'a> {
     }
 }
 
+/// Whether no algorithm could end this flow in time, because of its path at the end of the run.
+fn is_cut(cell: &Cell, flow: &FlowSpec) -> bool {
+    let trip = RoundTrip::between(&cell.links, &flow.from, &flow.to);
+    trip.is_some_and(|trip| trip.directions(&cell.links).any(Direction::is_cut_at_the_end))
+}
+
 /// The longest random delay of a packet that a node sends into this direction.
 fn host_delay(fixed: Option<Duration>, direction: &Direction) -> Duration {
     fixed.unwrap_or(direction.host_delay.max(HOST_DELAY))
@@ -171,10 +179,11 @@ fn link_requests(plan: &Plan, layout: &Layout, length: Duration) -> Result<Vec<(
 
 /// Bytes on all links when every queue is full.
 fn bytes_on_the_way(cell: &Cell, layout: &Layout) -> Result<u64> {
+    let traffic_bps = cost::traffic_bps(cell) as u64;
     let mut bytes = 0;
     for config in layout.links.iter().map(|link| &link.config) {
         for (direction, limit) in config.directions.iter().zip(config.queue_limits()?) {
-            let rate = direction.rate.map_or(cost::traffic_bps(cell) as u64, |rate| rate.0);
+            let rate = direction.rate.map_or(traffic_bps, |rate| rate.0);
             bytes += (rate as f64 / 8.0
                 * (direction.delays()[1] + direction.spread() + direction.held_up()).as_secs_f64())
                 as u64;

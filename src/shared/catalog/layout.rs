@@ -15,7 +15,14 @@ const MEMBER_LIMIT: usize = 4096;
 const TEXT_LIMIT: usize = 1 << 20;
 
 /// Kernel structs whose names differ from their algorithms'. tcp_cubic.c started as a copy of tcp_bic.c.
-const KERNEL_STRUCTS: [(&str, &str); 2] = [("cubic", "bictcp"), ("bic", "bictcp")];
+///
+/// The member tells apart structs of one name.
+const KERNEL_STRUCTS: [(&str, &str, &str); 4] = [
+    ("cubic", "bictcp", "bic_K"),
+    ("bic", "bictcp", "delayed_ack"),
+    ("highspeed", "hstcp", "ai"),
+    ("nv", "tcpnv", "nv_min_rtt"),
+];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
@@ -109,13 +116,16 @@ impl StateLayout {
             Some(module) => btf.continued(module)?,
             None => btf,
         };
-        let listed = KERNEL_STRUCTS.iter().find(|(id, _)| *id == algorithm);
-        let wanted = listed.map_or(algorithm, |(_, name)| name);
+        let listed = KERNEL_STRUCTS.iter().find(|(id, ..)| *id == algorithm);
+        let wanted = listed.map_or(algorithm, |(_, name, _)| name);
         let fits = |state: &Type| (1..=STATE_BYTES_MAX as u32).contains(&state.size_or_type);
-        let mut structs =
-            btf.iter().map(|(_, t)| t).filter(|t| t.kind == TypeKind::Struct && t.name() == wanted).filter(fits);
-        let (Some(state), None) = (structs.next(), structs.next()) else { return None };
-        let (size, fields) = fields_of(&btf, state)?;
+        let structs = btf.iter().map(|(_, t)| t).filter(|t| t.kind == TypeKind::Struct && t.name() == wanted);
+        let has = |fields: &[StateField], member: &str| fields.iter().any(|field| field.name == member);
+        let mut states = structs
+            .filter(fits)
+            .filter_map(|state| fields_of(&btf, state))
+            .filter(|(_, fields)| listed.is_none_or(|(.., member)| has(fields, member)));
+        let (Some((size, fields)), None) = (states.next(), states.next()) else { return None };
         Some(StateLayout { size, phases: Vec::new(), fields })
     }
 

@@ -20,6 +20,17 @@ use crate::failure::Failure;
 
 const NSFS_MAGIC: FsType = FsType(libc::NSFS_MAGIC);
 
+/// Names the limit, because the kernel's words for it are those of a full disk.
+fn refused(error: Errno) -> anyhow::Error {
+    match error {
+        Errno::ENOSPC => {
+            let failure = Failure::unmet("the host has as many as `user.max_net_namespaces` allows");
+            failure.hint("end programs that hold namespaces (`lsns -t net`), or raise the limit with `sysctl`").into()
+        }
+        other => other.into(),
+    }
+}
+
 #[derive(Debug)]
 pub struct Netns {
     fd: OwnedFd,
@@ -32,7 +43,7 @@ impl Netns {
     /// Errors: not permitted (needs CAP_SYS_ADMIN); too many namespaces.
     pub fn create() -> Result<Self> {
         let here = Self::current()?;
-        unshare(CloneFlags::CLONE_NEWNET).context("create a network namespace")?;
+        unshare(CloneFlags::CLONE_NEWNET).map_err(refused).context("create a network namespace")?;
         let _back = Back(here);
         Self::current()
     }

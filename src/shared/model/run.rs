@@ -241,7 +241,8 @@ pub struct FlowRecord {
     /// Whether the sweep compares this flow; background traffic is not compared.
     #[serde(default = "unless_said")]
     pub compared: bool,
-    /// Cookie of the sender's socket, by which its events are found.
+    /// Cookie of the sender's socket, by which its events are found. `None` for flows of several connections, for
+    /// datagrams, and if it never connected.
     pub socket: Option<u64>,
     /// Packets the sender knew to be delivered at the end of the flow, counted from its first data.
     pub delivered_pkts: u64,
@@ -256,7 +257,7 @@ pub struct FlowRecord {
     /// Payload of a full packet, bytes.
     pub mss_bytes: u32,
     /// When its first data was sent, on the clock of the links' timed changes, seconds. Later than its planned start by
-    /// at least a handshake. `None` in older records.
+    /// at least a handshake. `None` in older records, and if nothing was delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin_s: Option<f64>,
     /// Seconds from its first to its last delivery.
@@ -264,6 +265,10 @@ pub struct FlowRecord {
     /// One per transfer of a flow with a size, by start time; empty for other flows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub completions: Vec<Completion>,
+    /// Whether it was still sending when the grace after the end of the run was over, although its path was up and lost
+    /// less than half of the packets. Only in virtual time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given_up: bool,
     /// Whether its receiver sent selective acknowledgements. Without them, the kernel infers deliveries from duplicate
     /// ACKs and overestimates them, so acknowledged bytes are counted instead.
     #[serde(default = "unless_said")]
@@ -274,6 +279,18 @@ pub struct FlowRecord {
     /// Whether it sent datagrams at a constant rate. Such a flow has no socket to trace and is never compared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub datagrams: bool,
+}
+
+impl FlowRecord {
+    /// Whether it sent in bulk and its receiver got nothing.
+    pub fn is_silent(&self) -> bool {
+        !self.datagrams && self.completions.is_empty() && self.received_bytes == 0 && self.delivered_pkts == 0
+    }
+
+    /// Whether its only connection was never made, so that it has no events.
+    pub fn never_connected(&self) -> bool {
+        self.is_silent() && self.socket.is_none()
+    }
 }
 
 /// How long a sender had data, and how much of that time buffers were its limit: the kernel's `busy_time`,

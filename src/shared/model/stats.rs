@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use rand_pcg::Pcg64Mcg;
-    use rand_pcg::rand_core::{Rng as _, SeedableRng as _};
+    use rand_pcg::rand_core::SeedableRng as _;
 
     /// The p is that of scipy's `ttest_ind(a, b, equal_var=False)`.
     #[test]

@@ -19,8 +19,8 @@ use shared::units::Share;
 /// with the same --out resumes an interrupted experiment. With --only, --shard or a larger --runs, the command adds
 /// runs to that experiment. `tccc report --check` tells whether the results match.
 ///
-/// The kernel engine builds namespaces and links, loads algorithms and starts processes. All of them disappear when it ends,
-/// even after `kill -9`. `tccc unload --all` removes a cgroup that `kill -9` leaves.
+/// The kernel engine builds namespaces and links, loads algorithms and starts processes. All of them disappear when it
+/// ends, even after `kill -9`. `tccc unload --all` removes a cgroup that `kill -9` leaves.
 ///
 /// `tccc run --explain` lists every field of a scenario. `tccc run --explain loss` explains one with an example.
 ///
@@ -45,8 +45,8 @@ pub struct Args {
     /// Only cells with this value of this sweep variable; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub only: Vec<(String, String)>,
-    /// Also run every cell with its rates, delays and queues each raised by this share; the report notes flows whose share
-    /// of the goodput changes by more than its interval
+    /// Also run every cell with its rates, delays and queues each raised by this share; the report notes flows whose
+    /// share of the goodput changes by more than its interval
     #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "1%",
           value_parser = parse_perturb)]
     pub perturb: Option<Share>,

@@ -9,6 +9,7 @@ use super::args::{Args, LinkChoice, NetworkChoice};
 use super::planned::Planned;
 use super::progress::{Display, ProgressFile};
 use crate::cli::output::{note, results, warn};
+use crate::{ns2, virtual_time};
 use lab::cost::Jobs;
 use lab::emulate::mininet::Mininet;
 use lab::emulate::netem::{self, Netem};
@@ -16,10 +17,10 @@ use lab::emulate::netns::Namespaces;
 use lab::emulate::tunlink::TunLink;
 use lab::emulate::{LinkDriver, Network};
 use lab::part::Part;
+use lab::scenario::LinkSpec;
 use lab::report;
 use lab::virtual_time::guest::Guest;
 use lab::work::{Work, WorkOutcome};
-use lab::{ns2, virtual_time};
 use lab::{room, runner};
 use shared::kernel::probe::has_netem;
 use shared::model::run::Engine;
@@ -35,20 +36,36 @@ impl LinkChoice {
     ///
     /// Errors: netem was requested, but this kernel does not have it.
     pub fn driver(self, planned: &[Planned]) -> Result<Box<dyn LinkDriver>> {
-        let mut links = planned.iter().flat_map(|one| one.plan.cells.iter().flat_map(|cell| &cell.links));
-        let beyond_netem = links.find_map(|link| netem::check_expressible(&link.directions).err());
+        let links = || planned.iter().flat_map(|one| one.plan.cells.iter().flat_map(|cell| &cell.links));
+        let lack = beyond_netem(links());
         Ok(match self {
-            LinkChoice::Auto if has_netem() => match beyond_netem {
+            LinkChoice::Auto if has_netem() => match lack {
                 None => Box::new(Netem),
                 Some(lack) => {
-                    note(&format!("links by the user-space emulator: {}", lack.what));
+                    note(&format!("links by the user-space emulator: {lack}"));
                     Box::new(TunLink)
                 }
             },
-            LinkChoice::Netem => Box::new(Netem::on_this_kernel()?),
+            LinkChoice::Netem => {
+                if let Some(lack) = lacks_host_delay(links()) {
+                    note(&format!("{lack}, so flows may meet phase effects; `--link tunlink` adds them"));
+                }
+                Box::new(Netem::on_this_kernel()?)
+            }
             LinkChoice::Auto | LinkChoice::Tunlink => Box::new(TunLink),
         })
     }
+}
+
+/// What these links ask for that netem cannot do.
+fn beyond_netem<'a>(mut links: impl Iterator<Item = &'a LinkSpec> + Clone) -> Option<String> {
+    let delay = lacks_host_delay(links.clone());
+    links.find_map(|link| netem::check_expressible(&link.directions).err()).map(|lack| lack.what).or(delay)
+}
+
+fn lacks_host_delay<'a>(mut links: impl Iterator<Item = &'a LinkSpec>) -> Option<String> {
+    let is_delayed = |link: &LinkSpec| link.directions.iter().any(|one| !one.host_delay.is_zero());
+    links.any(is_delayed).then(|| "netem does not add the random host delays".to_owned())
 }
 
 impl Args {
@@ -116,5 +133,22 @@ impl Call<'_> {
         let text = report::render(&report::load(out)?, report::ReportFormat::Text)?;
         write!(results(), "{text}\nresults: {}\n", out.display())?;
         Ok(outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::scenario::tests::{RENO, cell, flow, link};
+
+    /// Netem is the default where it exists, and once left the host delays out without a word.
+    #[test]
+    fn links_with_host_delays_are_beyond_netem() {
+        let lack = |flows: &[&str]| {
+            let flows: String = flows.iter().map(|name| flow(name, ["s", "r"], RENO)).collect();
+            beyond_netem(cell(&(link(["s", "r"], "rate=\"10mbit\"") + &flows)).links.iter())
+        };
+        assert_eq!(lack(&["alone"]), None);
+        assert_eq!(lack(&["one", "two"]).as_deref(), Some("netem does not add the random host delays"));
     }
 }

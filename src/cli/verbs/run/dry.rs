@@ -19,13 +19,18 @@ use shared::units::{BitsPerSec, QueueSize, format_duration};
 
 /// Prints each plan, and the expected time of all.
 pub(super) fn print_plans(planned: &[Planned], part: &Part, args: &Args) -> Result<()> {
-    if let (Engine::Kernel, Err(lack)) = (args.engine, args.link.driver(planned)) {
+    let driver = (args.engine == Engine::Kernel).then(|| args.link.driver(planned));
+    if let Some(Err(lack)) = &driver {
         warn(&format!("this plan would not run here: {lack}"), None);
     }
+    let delays_hosts = match driver {
+        Some(driver) => driver.is_ok_and(|driver| driver.delays_hosts()),
+        None => args.engine == Engine::Virtual,
+    };
     let mut total = Duration::ZERO;
     for one in planned {
         OpenResultDir::check(&one.out, &one.plan, &one.scenario.text)?;
-        total += print_plan(one, part, args)?;
+        total += print_plan(one, part, (args, delays_hosts))?;
     }
     if planned.len() > 1 {
         writeln!(results(), "{} scenarios: about {}", planned.len(), progress::seconds(total))?;
@@ -34,7 +39,7 @@ pub(super) fn print_plans(planned: &[Planned], part: &Part, args: &Args) -> Resu
 }
 
 /// Returns the expected time.
-fn print_plan(planned: &Planned, part: &Part, args: &Args) -> Result<Duration> {
+fn print_plan(planned: &Planned, part: &Part, (args, delays_hosts): (&Args, bool)) -> Result<Duration> {
     let Planned { scenario, plan, out } = planned;
     let runs = part.runs(scenario, plan)?;
     let forecast = args.forecast(planned, &runs)?;
@@ -46,7 +51,7 @@ fn print_plan(planned: &Planned, part: &Part, args: &Args) -> Result<Duration> {
     for line in link_lines(&plan.cells[0]) {
         writeln!(text, "  {line}")?;
     }
-    for line in host_delay_lines(&plan.cells[0]).into_iter().filter(|_| args.engine != Engine::Ns2) {
+    for line in host_delay_lines(&plan.cells[0]).into_iter().filter(|_| delays_hosts) {
         writeln!(text, "  {line}")?;
     }
     writeln!(text, "profile {profile}, seed {seed}, {repeats} runs of {} cells:", plan.cells.len())?;
@@ -71,7 +76,8 @@ fn print_plan(planned: &Planned, part: &Part, args: &Args) -> Result<Duration> {
     Ok(forecast.expected)
 }
 
-/// A flow, with its traffic and times unless it sends bulk data for the whole run: `noise by udp (1mbit, from 2s, for 4s)`.
+/// A flow, with its traffic and times unless it sends bulk data for the whole run:
+/// `noise by udp (1mbit, from 2s, for 4s)`.
 fn flow_text(flow: &FlowSpec, runs: &str) -> String {
     let mut details = Vec::new();
     match flow.sends {

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use lab::room;
 use lab::work::WorkOutcome;
 use shared::failure::{Failure, FailureKind};
 
@@ -18,7 +19,7 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Errors: those of the scenario, if the call is `stopped` and no other scenario follows.
+    /// Errors: those of the scenario, if the call is `stopped` and no other scenario follows, or if a disk is full.
     pub fn take(&mut self, name: &str, result: Result<WorkOutcome>, stopped: bool) -> Result<()> {
         match result {
             Ok(outcome) => {
@@ -27,7 +28,7 @@ impl Ending {
                 self.unmeasured.extend(outcome.failed.into_iter().map(|(id, _)| id));
                 self.outside.extend(outcome.outside.map(|failure| (name.to_owned(), failure)));
             }
-            Err(error) if stopped => return Err(error),
+            Err(error) if stopped || room::is_full(&error) => return Err(error), // the others would fail too
             Err(error) => {
                 let known = error.chain().find_map(|cause| cause.downcast_ref::<Failure>()).cloned();
                 let what = format!("{error:#}");
@@ -104,6 +105,15 @@ mod tests {
             let failure = ending.failure(number).unwrap();
             assert!(failure.kind == kind && failure.what.starts_with(what), "{failure:?}");
         }
+    }
+
+    /// The others were tried too, and the end was "2 of 2 scenarios need something that this host lacks".
+    #[test]
+    fn full_disk_stops_the_call_with_its_own_sentence() {
+        let full = std::io::Error::from_raw_os_error(28);
+        let full = room::explained(full.into(), std::path::Path::new("out")).context("run a");
+        let error = Ending::default().take("a", Err(full), false).unwrap_err();
+        assert!(format!("{error:#}").starts_with("run a: the disk of \"out\" is full: No space left"), "{error:#}");
     }
 
     /// An initial ssthresh that this kernel cannot set used to stop the other scenarios of the folder.

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use super::args::Args;
 use super::progress::ProgressFile;
 use crate::cli::output::{note, warn};
+use crate::{ns2, virtual_time};
 use lab::cost::Jobs;
 use lab::part::Part;
 use lab::plan::{Choices, Plan, PlannedRun};
@@ -18,9 +19,10 @@ use lab::runner;
 use lab::scenario::{self, BufferShortage, Scenario, algorithm};
 use lab::traffic::iperf3;
 use lab::work::Forecast;
-use lab::{ns2, virtual_time};
 use shared::failure::Failure;
 use shared::model::run::Engine;
+use shared::plain::count;
+use shared::units::Share;
 
 /// Plans every requested scenario. For ns-2, skips those without agents if there are several scenarios.
 pub fn all_planned(args: &Args) -> Result<Vec<Planned>> {
@@ -57,8 +59,12 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
         Engine::Ns2 => Vec::new(), // it has no socket buffers
         Engine::Kernel | Engine::Virtual => scenario::buffer_shortages(cells(), plan.profile),
     };
-    for shortage in shortages {
-        note(&format!("{}; {}", shortage.sentence(), BufferShortage::ADVICE));
+    if let [first, others @ ..] = &shortages[..] {
+        let more = match others.len() {
+            0 => String::new(),
+            more => format!("; {} of this kind for other cells", count(more, "more note")),
+        };
+        note(&format!("{}; {}{more}", first.sentence(), BufferShortage::ADVICE));
     }
     match args.engine {
         Engine::Kernel => {
@@ -126,8 +132,9 @@ impl Args {
     }
 }
 
-/// Sets the result directories: `out`, or a new one named after scenario and time. Several scenarios get one below it each,
-/// by their names, and by their folders too if names are equal. Returns the `--out` that leads to the same directories.
+/// Sets the result directories: `out`, or a new one named after scenario and time. Several scenarios get one below it
+/// each, by their names, and by their folders too if names are equal. Returns the `--out` that leads to the same
+/// directories.
 pub(super) fn name_places(out: Option<&Path>, planned: &mut [Planned]) -> PathBuf {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let now = now.trim_end_matches('Z').replace(':', "-");
@@ -150,12 +157,13 @@ pub(super) fn name_places(out: Option<&Path>, planned: &mut [Planned]) -> PathBu
 }
 
 /// Adds how to resume the call, unless the failure has its own hint.
-pub(super) fn resumable(error: anyhow::Error, base: &Path) -> anyhow::Error {
+pub(super) fn resumable(error: anyhow::Error, base: &Path, perturb: Option<Share>) -> anyhow::Error {
     let Some(failure) = error.downcast_ref::<Failure>().filter(|failure| failure.hint.is_none()) else {
         return error;
     };
     let failure = Failure { what: format!("{error:#}"), ..failure.clone() };
-    failure.hint(format!("`tccc run` with `--out {}` resumes it", base.display())).into()
+    let perturb = perturb.map_or(String::new(), |share| format!(" --perturb {share}"));
+    failure.hint(format!("`tccc run` with `--out {}{perturb}` resumes it", base.display())).into()
 }
 
 #[cfg(test)]
@@ -186,18 +194,22 @@ mod tests {
         assert!(base.to_string_lossy().starts_with("runs/a-") && places == [base.clone()], "{base:?}: {places:?}");
     }
 
-    /// For several scenarios, the hint used to name the directory of the interrupted one, below which a new call started.
+    /// For several scenarios, the hint used to name the directory of the interrupted one, below which a new call
+    /// started.
     #[test]
     fn directory_that_an_interrupted_call_names_leads_to_the_same_places() {
         for files in [&["p/a.toml"][..], &["p/a.toml", "q/a.toml", "b.toml"]] {
             let (base, first) = places(None, files);
             assert_eq!(places(Some(&base), files).1, first);
-            let said = resumable(interrupted(), &base);
+            let said = resumable(interrupted(), &base, None);
             let hint = said.downcast_ref::<Failure>().unwrap().hint.clone();
             assert_eq!(hint, Some(format!("`tccc run` with `--out {}` resumes it", base.display())));
         }
-        let own = resumable(Failure::failed("full").hint("make room").into(), Path::new("x"));
+        let own = resumable(Failure::failed("full").hint("make room").into(), Path::new("x"), None);
         assert_eq!(own.downcast_ref::<Failure>(), Some(&Failure::failed("full").hint("make room")));
-        assert_eq!(resumable(anyhow::anyhow!("broken"), Path::new("x")).to_string(), "broken");
+        assert_eq!(resumable(anyhow::anyhow!("broken"), Path::new("x"), None).to_string(), "broken");
+        let again = resumable(interrupted(), Path::new("x"), Some(Share(0.01)));
+        let hint = again.downcast_ref::<Failure>().unwrap().hint.clone();
+        assert_eq!(hint.as_deref(), Some("`tccc run` with `--out x --perturb 1%` resumes it"), "else it is refused");
     }
 }

@@ -7,7 +7,7 @@ use shared::model::flow::{self, Flow};
 use shared::model::metrics::{Metric, part};
 use shared::model::notice::Notice;
 use shared::model::queue::QueueSample;
-use shared::model::run::RunRecord;
+use shared::model::run::{FlowRecord, RunRecord};
 
 /// What a run's metrics over time are computed from. Empty if no metric reads them.
 #[derive(Debug, Clone, Copy, Default)]
@@ -68,7 +68,8 @@ impl RunInput {
         let begin = self.flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
         let is_inside = |sample: &QueueSample| (span[0]..=span[1]).contains(&(sample.time_ns as f64 / 1e9 - begin));
         let (record, flows) = part::cut(&self.record, &self.flows, span);
-        let several = self.record.flows.iter().find(|flow| flow.socket.is_none() && !flow.datagrams);
+        let is_several = |flow: &&FlowRecord| flow.socket.is_none() && !flow.datagrams && !flow.never_connected();
+        let several = self.record.flows.iter().find(is_several);
         let mut notices = self.notices;
         notices.extend(several.map(|flow| {
             let cause = format!("flow \"{}\" has several connections, so a part of a run leaves it out", flow.name);

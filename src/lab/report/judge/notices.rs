@@ -1,6 +1,7 @@
 //! Notices about one cell or the whole report.
 
 mod limits;
+mod silent;
 
 use std::collections::HashSet;
 
@@ -148,7 +149,9 @@ fn of_attempts(runs: &[&RunRecord], done: &[&RunRecord]) -> Vec<Notice> {
 /// Notices about the finished runs of one cell.
 fn of_runs(done: &[&RunRecord]) -> Vec<Notice> {
     let mut notices: Vec<Notice> = done.iter().find_map(|run| mislabelled(run)).into_iter().collect();
+    notices.extend(silent::of_runs(done));
     notices.extend(limits::of_runs(done));
+    notices.extend(limits::given_up(done));
     let busy: Vec<f64> = done.iter().filter_map(|run| run.others_share).filter(|share| *share >= BUSY).collect();
     if !busy.is_empty() {
         let (percent, busy, all) = (100.0 * busy.iter().copied().fold(0.0, f64::max), busy.len(), done.len());

@@ -98,11 +98,11 @@ impl ResultDir {
         let plan: PlanHead = parse_versioned(&path.join("plan.json"), &read_part(path, "plan.json")?)?;
         let folders = run_folders(&path.join("runs"))?;
         let (runs, notices) = read_runs(&folders)?;
-        if runs.is_empty() {
-            return Ok(None);
-        }
         let (perturbed, mut runs): (Vec<StoredRun>, Vec<StoredRun>) =
             runs.into_iter().partition(|run| run.record.at.contains_key(PERTURBED));
+        if runs.is_empty() {
+            return Ok(None); // perturbed paths are compared with the scenario's
+        }
         let host: HostRecord = parse_versioned(&path.join("host.json"), &read_part(path, "host.json")?)?;
         let key = (text, plan.scenario, plan.seed, host.engine == Engine::Ns2);
         let scenario = scenarios.find(path, key)?;

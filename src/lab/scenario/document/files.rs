@@ -17,31 +17,49 @@ use shared::units::BitsPerSec;
 const BYTES_MAX: usize = 64 << 20;
 /// The hint about a file that is not there.
 const BESIDE: &str = "a scenario's files are in its own folder, or below it";
+/// The hint about a file that is one too many.
+const TOGETHER: &str = "name fewer or shorter files";
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileFault {
+    Absent,
+    Content,
+    /// All files of the scenario together.
+    Total,
+}
 
 /// Why a file is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedFile {
     pub why: String,
-    /// Whether the file was found, so that its content is wrong.
-    pub is_found: bool,
+    pub fault: FileFault,
 }
 
 impl RefusedFile {
     fn content(why: String) -> Self {
-        RefusedFile { why, is_found: true }
+        RefusedFile { why, fault: FileFault::Content }
     }
 
     /// A mistake in the value that names a file of numbers. `line` says what a line has.
     pub fn numbers(self, value: &ScenarioValue<'_>, line: &str) -> Box<Mistake> {
         let most = format!("at most {NUMBERS_MAX} lines and {} MiB", FILE_BYTES_MAX >> 20);
         let form = format!("each line has {line}; a file has {most}");
-        value.refuse(self.why).or_hint(if self.is_found { &form } else { BESIDE })
+        value.refuse(self.why).or_hint(match self.fault {
+            FileFault::Absent => BESIDE,
+            FileFault::Content => &form,
+            FileFault::Total => TOGETHER,
+        })
     }
 
     /// A mistake in the algorithm of a flow.
     pub fn source(self, value: &ScenarioValue<'_>) -> Box<Mistake> {
         let mistake = value.refuse_field(self.why);
-        if self.is_found { mistake } else { mistake.or_hint(BESIDE) }
+        match self.fault {
+            FileFault::Absent => mistake.or_hint(BESIDE),
+            FileFault::Content => mistake,
+            FileFault::Total => mistake.or_hint(TOGETHER),
+        }
     }
 }
 
@@ -115,16 +133,17 @@ impl Files {
         let is_taken = path.iter().next().is_none_or(|first| TAKEN.iter().any(|taken| first == *taken));
         if self.folder.is_some() && (!is_inside || is_taken) {
             let why = "expected a file in the scenario's folder or below, such as losses.txt".to_owned();
-            return Err(RefusedFile { why, is_found: false });
+            return Err(RefusedFile { why, fault: FileFault::Absent });
         }
         let place = self.folder.as_deref().unwrap_or(Path::new("")).join(path);
         let place = std::path::absolute(&place).unwrap_or(place); // the error shows the whole path
-        let text = trace_file::read(&place).map_err(|why| RefusedFile { why, is_found: place.is_file() })?;
+        let fault = || if place.is_file() { FileFault::Content } else { FileFault::Absent };
+        let text = trace_file::read(&place).map_err(|why| RefusedFile { why, fault: fault() })?;
         let value = read(&text).map_err(|why| RefusedFile::content(format!("{name}: {why}")))?;
         let mut texts = self.texts.borrow_mut();
         if texts.iter().map(|file| file.text.len()).sum::<usize>() + text.len() > BYTES_MAX {
             let why = format!("the scenario's files are larger than {} MiB together", BYTES_MAX >> 20);
-            return Err(RefusedFile::content(why));
+            return Err(RefusedFile { why, fault: FileFault::Total });
         }
         texts.push(ScenarioFile { name: name.to_owned(), text });
         Ok(value)
@@ -145,6 +164,17 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    /// The limit of all files together once came with the hint about the lines of one.
+    #[test]
+    fn limit_of_all_files_together_is_no_fault_of_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::beside(folder.path().join("x.toml").to_str().unwrap());
+        files.texts.borrow_mut().push(ScenarioFile { name: "long".into(), text: " ".repeat(BYTES_MAX) });
+        fs::write(folder.path().join("losses.txt"), "3\n").unwrap();
+        assert_eq!(files.losses("losses.txt").unwrap_err().fault, FileFault::Total);
+        assert_eq!(files.losses("absent.txt").unwrap_err().fault, FileFault::Absent);
+    }
 
     #[test]
     fn files_are_read_once_and_never_from_elsewhere() {

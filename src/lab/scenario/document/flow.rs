@@ -144,7 +144,8 @@ impl<'t> CellReader<'t> {
 
 fn name(table: &ScenarioTable<'_>) -> Result<String> {
     let value = table.need("name")?;
-    let name = String::read(&value)?;
+    let none = UsedNames::default(); // a name changes no run
+    let name = String::read(&ScenarioValue { reader: CellReader { used: &none, ..value.reader }, ..value.clone() })?;
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_. ".contains(c));
     if !plain || name.is_empty() || name.len() > NAME_LENGTH {
         return Err(value.refuse(format!("expected 1 to {NAME_LENGTH} letters, digits, -, _, . or spaces")));

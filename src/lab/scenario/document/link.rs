@@ -52,6 +52,18 @@ impl<'t> WrittenLink<'t> {
         WrittenLink::new(ends, table)
     }
 
+    /// The link, with the variables that its fields use counted apart.
+    fn counted_in<'s>(self, used: &'s UsedNames) -> WrittenLink<'s>
+    where
+        't: 's,
+    {
+        let apart = |mut table: ScenarioTable<'s>| {
+            table.reader.used = used;
+            table
+        };
+        WrittenLink { ends: self.ends, there: apart(self.there), reverse: apart(self.reverse) }
+    }
+
     /// The value of a field in a direction, 0 or 1.
     pub(super) fn value(&self, side: usize, field: &str) -> Option<ScenarioValue<'t>> {
         self.side(side, field).get(field)
@@ -230,7 +242,8 @@ impl<'t> CellReader<'t> {
         Ok(links)
     }
 
-    pub(super) fn links(&self, run: Duration, mtu: u32) -> Result<Vec<LinkSpec>> {
+    /// The links, and the variables that the fields of each use.
+    pub(super) fn links(&self, run: Duration, mtu: u32) -> Result<(Vec<LinkSpec>, Vec<UsedNames>)> {
         let written = self.written_links()?;
         if written.is_empty() {
             return Err(self.document().missing("link", "expected a [[link]], a [dumbbell] or a [parking_lot]"));
@@ -243,6 +256,10 @@ impl<'t> CellReader<'t> {
                 return Err(link.refuse(0, "ends", ParseError::because(link.ends.join("-"), what)));
             }
         }
-        written.iter().map(|link| link.spec(run, mtu)).collect()
+        let read = |link: WrittenLink<'_>| {
+            let used = UsedNames::default();
+            Ok((link.counted_in(&used).spec(run, mtu)?, used))
+        };
+        written.into_iter().map(read).collect()
     }
 }

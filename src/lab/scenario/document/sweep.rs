@@ -1,12 +1,12 @@
 //! `[sweep]` and the names of `[variant.NAME]`: the variables, their values, and every combination of these.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeSet, HashSet};
 
-use super::table::{CellReader, Result};
+use super::table::{CellReader, Result, ScenarioTable};
 use super::tuple;
 use super::value::{ScenarioValue, names_in};
-use crate::scenario::spec::{ALGORITHM, Cell, FlowSpec, PLANNED_RUNS_MAX, RUNS_MAX, VARIANT, Variable};
+use crate::scenario::spec::{ALGORITHM, Cell, FlowSpec, PERTURBED, PLANNED_RUNS_MAX, RUNS_MAX, VARIANT, Variable};
 use shared::catalog;
 use shared::kernel::congestion;
 use shared::model::run::At;
@@ -28,6 +28,14 @@ impl UsedNames {
         if !self.0.borrow().contains(name) {
             self.0.borrow_mut().insert(name.to_owned());
         }
+    }
+
+    pub(super) fn add_all(&self, others: &UsedNames) {
+        others.0.borrow().iter().for_each(|name| self.add(name));
+    }
+
+    pub(super) fn has_all(&self, others: &UsedNames) -> bool {
+        self.0.borrow().is_superset(&others.0.borrow())
     }
 }
 
@@ -83,6 +91,7 @@ impl CellReader<'_> {
     /// Refuses two values of a variable that mean the same, because two cells would measure the same.
     pub(super) fn check_distinct(&self, sweep: &[Variable], cells: &[Cell]) -> Result<()> {
         let mut stride = cells.len();
+        let passed: Vec<OnceCell<BTreeSet<usize>>> = vec![OnceCell::new(); cells.len()];
         for variable in sweep {
             let values = variable.values.len();
             let block = stride;
@@ -92,7 +101,10 @@ impl CellReader<'_> {
             }
             let equal = |one: usize, other: usize| {
                 let mut of_one = (0..cells.len()).filter(|index| index % block / stride == one);
-                of_one.all(|index| measures_the_same(&cells[index], &cells[index + (other - one) * stride]))
+                of_one.all(|index| {
+                    let passed = || passed[index].get_or_init(|| cells[index].passed_links());
+                    measures_the_same(&cells[index], &cells[index + (other - one) * stride], passed)
+                })
             };
             let pair = (0..values).flat_map(|other| (0..other).map(move |one| (one, other))).find(|p| equal(p.0, p.1));
             let Some((one, other)) = pair else { continue };
@@ -103,12 +115,18 @@ impl CellReader<'_> {
         Ok(())
     }
 
-    /// Refuses a variable that went into no field of any cell, because its values would only be labels.
+    /// Refuses a variable that went into no field of any cell, because its values would only be labels. Names of flows
+    /// and links that no flow passes change no run, so they do not count.
     pub(super) fn check_used(&self, sweep: &[Variable]) -> Result<()> {
         let used = self.used.0.borrow();
         let document = self.document();
         let table = document.table("sweep")?;
         let tuple = |name: &str| table.get(name)?.items()?.first()?.any_table().ok();
+        let is_a_name = |tuple: ScenarioTable<'_>| tuple.entries().all(|(key, _)| key == tuple::NAME);
+        if let Some(variable) = sweep.iter().find(|variable| tuple(&variable.name).is_some_and(is_a_name)) {
+            let what = format!("expected a field besides `{}`, such as {}", tuple::NAME, tuple::EXAMPLE);
+            return Err(table.need(&variable.name)?.refuse_field(what));
+        }
         let names = |variable: &Variable| match tuple(&variable.name) {
             Some(tuple) => {
                 let fields = tuple.entries().map(|(key, _)| key).filter(|key| *key != tuple::NAME);
@@ -127,7 +145,9 @@ impl CellReader<'_> {
             false => self.text.contains(&format!("${name}")), // a field of a tuple
         };
         let (what, hint) = if is_written {
-            (format!("no cell takes \"${name}\""), format!("other tables override each field that has \"${name}\""))
+            let hint = "other tables override the fields that have it, no flow passes the links that have it, or only \
+                        the name of a flow has it";
+            (format!("no cell takes \"${name}\""), hint.to_owned())
         } else {
             let hint = format!("write \"${name}\" in the field that takes its values");
             (format!("no field has \"${name}\""), hint)
@@ -159,8 +179,16 @@ impl CellReader<'_> {
     }
 }
 
-fn measures_the_same(one: &Cell, other: &Cell) -> bool {
-    (&one.links, &one.flows, one.duration, one.mtu) == (&other.links, &other.flows, other.duration, other.mtu)
+/// Whether two cells differ at most in names of flows, and in links that no flow passes. `passed` are the links that
+/// the flows of the first pass.
+fn measures_the_same<'a>(one: &Cell, other: &Cell, passed: impl Fn() -> &'a BTreeSet<usize>) -> bool {
+    let is_same_flow = |(a, b): (&FlowSpec, &FlowSpec)| a == b || FlowSpec { name: b.name.clone(), ..a.clone() } == *b;
+    let same_flows = || one.flows.len() == other.flows.len() && one.flows.iter().zip(&other.flows).all(is_same_flow);
+    let same_nodes = || one.links.iter().map(|link| &link.ends).eq(other.links.iter().map(|link| &link.ends));
+    let same_path = || passed().iter().all(|link| one.links[*link] == other.links[*link]);
+    (one.duration, one.mtu) == (other.duration, other.mtu)
+        && same_flows()
+        && (one.links == other.links || same_nodes() && same_path())
 }
 
 fn variable(name: &str, value: &ScenarioValue<'_>, variants: &[String]) -> Result<Variable> {
@@ -168,20 +196,27 @@ fn variable(name: &str, value: &ScenarioValue<'_>, variants: &[String]) -> Resul
         let what = "expected a name of letters, digits and _, so that $name can refer to it";
         return Err(value.refuse_field(what));
     }
+    if name == PERTURBED {
+        let what = "`tccc run --perturb` writes its paths under this name: give the variable another";
+        return Err(value.refuse_field(what));
+    }
     let (mut values, mut seen, mut first) = (Vec::new(), HashSet::new(), None);
-    for item in value.list(|item| Ok(item.clone()))? {
+    let items = value.list(|item| Ok(item.clone()))?;
+    let is_table = |item: &ScenarioValue<'_>| item.written.get_ref().is_table();
+    let are_tables = items.first().is_some_and(is_table);
+    for item in items {
+        if is_table(&item) != are_tables {
+            return Err(item.refuse("expected either tables or other values, not both"));
+        }
         let text = match item.literal() {
             Some(text) => text,
-            None if item.written.get_ref().is_table() && ![VARIANT, ALGORITHM].contains(&name) => {
+            None if are_tables && ![VARIANT, ALGORITHM].contains(&name) => {
                 let tuple = item.any_table()?;
                 tuple::check_fields(first.get_or_insert_with(|| tuple.clone()), &tuple, &item)?;
                 tuple::label(&tuple, &item)?.into()
             }
             None => return Err(item.refuse("expected a text or a number")),
         };
-        if first.is_some() != item.written.get_ref().is_table() {
-            return Err(item.refuse("expected either tables or other values, not both"));
-        }
         if !seen.insert(text.clone()) {
             return Err(item.refuse_field(format!("\"{text}\" is listed twice")));
         }

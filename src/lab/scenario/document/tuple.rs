@@ -7,6 +7,7 @@ use super::value::ScenarioValue;
 
 /// Field of a tuple that reports show instead of its other fields.
 pub(super) const NAME: &str = "name";
+pub(super) const EXAMPLE: &str = "{ rate = \"10mbit\", delay = \"20ms\" }";
 
 /// The label of a tuple, which reports, run ids and `--only` use.
 ///
@@ -23,7 +24,7 @@ pub(super) fn label(tuple: &ScenarioTable<'_>, value: &ScenarioValue<'_>) -> Res
         label += &text;
     }
     if label.is_empty() {
-        return Err(value.refuse_field("expected fields, such as { rate = \"10mbit\", delay = \"20ms\" }"));
+        return Err(value.refuse_field(format!("expected fields, such as {EXAMPLE}")));
     }
     Ok(label)
 }
@@ -56,14 +57,14 @@ impl<'t> CellReader<'t> {
     ///
     /// None: its values are not tuples.
     pub(super) fn tuple(&self, variable: &str) -> Option<ScenarioTable<'t>> {
-        let items = self.document().table("sweep").ok()?.get(variable)?.items()?;
+        let values = self.document().table("sweep").ok()?.get(variable)?;
+        values.written.get_ref().as_array()?.first()?.get_ref().as_table()?; // before the list is copied
         let taken = self.at.get(variable)?;
         let is_taken = |item: &ScenarioValue<'t>| {
             let tuple = item.any_table().ok()?;
             label(&tuple, item).is_ok_and(|label| label == *taken).then_some(tuple)
         };
-        items.first().filter(|first| first.written.get_ref().is_table())?;
-        items.iter().find_map(is_taken)
+        values.items()?.iter().find_map(is_taken)
     }
 }
 

@@ -69,12 +69,12 @@ sections! {
         /// that a node sends must have the same value.
         /// Example: ecn = 1
         ecn: Is("0 or 1"), Unset::Is("0");
-        /// Largest socket buffer of the sending node: the kernel grows the buffer up to this size. All flows that a node
-        /// sends must have the same value.
+        /// Largest socket buffer of the sending node: the kernel grows the buffer up to this size. All flows that a
+        /// node sends must have the same value.
         /// Example: send_buffer = "64MB"
         send_buffer: Data, Means("64MiB with the profile `paper`, else the kernel's");
-        /// Largest socket buffer of the receiving node. The receive window is at most about half of it. All flows that a
-        /// node receives must have the same value.
+        /// Largest socket buffer of the receiving node. The receive window is at most about half of it. All flows that
+        /// a node receives must have the same value.
         /// Example: receive_buffer = "64MB"
         receive_buffer: Data, Means("64MiB with the profile `paper`, else the kernel's");
         /// Time from the start of the run until the flow starts, in whole seconds if iperf3 sends the flow.

@@ -31,8 +31,8 @@ sections! {
         /// Largest distance from a published number at which a value is `within`, as a share of that number.
         /// Example: tolerance = "5%"
         tolerance: Share, Means("10%");
-        /// Start of the part of each run that metrics count, from the first event of its flows, as in figures over time.
-        /// Datagrams count as evenly spread; flows of several connections are left out.
+        /// Start of the part of each run that metrics count, from the first event of its flows, as in figures over
+        /// time. Datagrams count as evenly spread; flows of several connections are left out.
         /// Example: from = "2s"
         from: Time(None), Means("the start of the run");
         /// End of this part.
@@ -91,8 +91,8 @@ sections! {
         /// Example: of = "ratio"
         of: Words(&["value", "ratio"]), Unset::Is("value");
         /// How to draw values. With `auto` they are lines if `x` is a number or `time`, else bars. `box` draws medians,
-        /// quartiles and extremes, and `cdf` cumulative shares. Both draw the runs of each point. Over `time` they draw the
-        /// series in the median run, weighted by time.
+        /// quartiles and extremes, and `cdf` cumulative shares. Both draw the runs of each point. Over `time` they draw
+        /// the series in the median run, weighted by time.
         /// Example: draw = "bars"
         /// Example: draw = "cdf"
         draw: Words(&["auto", "lines", "bars", "box", "cdf"]), Unset::Is("auto");

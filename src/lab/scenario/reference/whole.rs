@@ -14,7 +14,7 @@ use crate::scenario::spec::{DURATION_MAX, RUNS_MAX, VIRTUAL_MAX};
 
 const NONE: Unset = Means("none");
 const HOST_DELAY: Unset =
-    Means("flows that share a link: the time of a full packet at their slowest link; others: `10us`");
+    Means("flows that share a link: the time of a full packet at their slowest link; others: `10us` in virtual time");
 
 sections! {
     DOCUMENT {
@@ -112,8 +112,8 @@ sections! {
     }
 
     NS2 {
-        /// The ns-2 agent for each variant or algorithm. A second word selects an algorithm of TCP/Linux. A name that is
-        /// not a variant of the file runs in the simulator only.
+        /// The ns-2 agent for each variant or algorithm. A second word selects an algorithm of TCP/Linux. A name that
+        /// is not a variant of the file runs in the simulator only.
         /// Example: agents = { reno = "TCP/Sack1", cubic = "TCP/Linux cubic" }
         agents: Is("names with agents"), Needed;
         /// Link directions that have an error model, in the order of creation. An error model draws a random number

@@ -129,8 +129,8 @@ fn flow_that_failed_is_an_error_with_its_name() {
     let plan = plan("", &["algorithm=\"reno\""]);
     let flows = flows_of(&plan, 0);
     let told = |report: FlowReport| format!("{:#}", reports(&report.to_bytes(), &flows).unwrap_err());
-    let failed = FlowReport { error: -110, ..done("reno") };
-    assert_eq!(told(failed), "send flow \"f0\": Connection timed out");
+    let failed = FlowReport { error: -104, ..done("reno") };
+    assert_eq!(told(failed), "send flow \"f0\": Connection reset by peer");
     let late = FlowReport { is_done: 0, ..done("reno") };
     assert_eq!(told(late), "send flow \"f0\": it had not finished at the end of the run");
     let reset = FlowReport { is_done: 0, error: -104, ..done("reno") };
@@ -140,12 +140,17 @@ fn flow_that_failed_is_an_error_with_its_name() {
 
 /// A link that was down at the end once failed every run.
 #[test]
-fn bulk_flow_that_cannot_close_counts_what_arrived() {
-    let plan = plan("", &["algorithm=\"reno\""]);
-    let given_up = FlowReport { is_done: 0, error: -110, received_bytes: 9, counted_ns: 1_000_000_000, ..done("reno") };
-    let read = reports(&given_up.to_bytes(), &flows_of(&plan, 0)).unwrap();
-    let TrafficReport::Bulk(report) = &read[0].traffic else { panic!("{read:?}") };
-    assert_eq!((report.received_bytes, report.receiver_s), (9, 1.0));
+fn bulk_flow_whose_connection_timed_out_counts_what_arrived() {
+    let plan = plan("", &["algorithm=\"reno\"\nsender=\"tccc\""]);
+    let read = |report: FlowReport| {
+        let read = reports(&report.to_bytes(), &flows_of(&plan, 0)).unwrap();
+        let TrafficReport::Bulk(report) = &read[0].traffic else { panic!("{read:?}") };
+        (report.received_bytes, report.receiver_s, report.begun_ns, read[0].given_up)
+    };
+    let timed_out = FlowReport { error: -110, ..done("reno") };
+    assert_eq!(read(timed_out), (0, 0.0, None, false), "it never connected");
+    let given_up = FlowReport { is_done: 0, received_bytes: 9, counted_ns: 1_000_000_000, first_ns: 5, ..timed_out };
+    assert_eq!(read(given_up), (9, 1.0, Some(5), true));
 }
 
 #[test]

@@ -11,13 +11,14 @@ pub(super) fn total(run: &RunView<'_>, value: fn(&FlowRecord) -> f64) -> Option<
 /// other as if they ran side by side.
 pub(super) fn goodput(run: &RunView<'_>) -> Option<f64> {
     let running = |flow: &FlowRecord| {
-        let length_s = if flow.goodput_bps > 0.0 { 8.0 * flow.received_bytes as f64 / flow.goodput_bps } else { 0.0 };
+        let length_s = 8.0 * flow.received_bytes as f64 / flow.goodput_bps;
         flow.begin_s.map(|begin_s| [begin_s, begin_s + length_s])
     };
     if let [only] = &run.own[..] {
         return Some(only.record.goodput_bps);
     }
-    let times: Option<Vec<[f64; 2]>> = run.own.iter().map(|flow| running(flow.record)).collect();
+    let sending = run.own.iter().map(|flow| flow.record).filter(|flow| flow.goodput_bps > 0.0);
+    let times: Option<Vec<[f64; 2]>> = sending.map(running).collect();
     let Some(seconds) = times.map(seconds_of_any) else { return total(run, |flow| flow.goodput_bps) };
     let bytes = total(run, |flow| flow.received_bytes as f64)?;
     Some(if seconds > 0.0 { 8.0 * bytes / seconds } else { 0.0 })

@@ -71,7 +71,7 @@ pub(super) fn friendliness(run: &RunView<'_>) -> Option<f64> {
 /// None: fewer than two flows of the variant, or all flows run together for less than [`HOLD_S`].
 pub(super) fn convergence(run: &RunView<'_>) -> Option<MetricValue> {
     let [from, to] = time_in_common(run.sharing()).filter(|[from, to]| to - from >= HOLD_S && run.own.len() > 1)?;
-    let start = |flow: &FlowView<'_>| flow.over_time.map_or(0.0, |flow| flow.start_s);
+    let start = |flow: &FlowView<'_>| flow.over_time.map_or(from, |flow| flow.start_s);
     let last = run.own.iter().max_by(|a, b| start(a).total_cmp(&start(b)))?;
     let windows = ((to - from - WINDOW_S) / STEP_S) as usize;
     let share = |step: usize| {

@@ -6,8 +6,8 @@ use crate::model::run::{FlowRecord, RunRecord};
 /// Cuts a run to the time between two moments, seconds from the first event of its flows.
 ///
 /// Counts are those of the events in the part, and interpolated at its ends. Datagrams have no events; their packets
-/// count as evenly spread. Left out are flows that do not run in the part, and flows of several connections, whose
-/// events nothing joins.
+/// count as evenly spread. A flow that never connected has delivered nothing in any part. Left out are flows that do not
+/// run in the part, and flows of several connections, whose events nothing joins.
 pub fn cut(record: &RunRecord, over_time: &[Flow], span: [f64; 2]) -> (RunRecord, Vec<Flow>) {
     let begin = over_time.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
     let begin_s = begin_s(record);
@@ -15,6 +15,9 @@ pub fn cut(record: &RunRecord, over_time: &[Flow], span: [f64; 2]) -> (RunRecord
     let mut cut_flow = |flow: &FlowRecord| {
         if flow.datagrams {
             return cut_datagrams(flow, begin_s, span);
+        }
+        if flow.never_connected() {
+            return Some(flow.clone());
         }
         let events = over_time.iter().find(|events| flow.socket == Some(events.socket))?;
         let (record, events) = cut_connection(flow, (events, begin, begin_s), span)?;

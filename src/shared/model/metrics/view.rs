@@ -50,9 +50,9 @@ impl<'a> RunView<'a> {
         self.own.iter().filter_map(|flow| flow.over_time)
     }
 
-    /// Traced flows beside the variant's, whose share can be compared.
+    /// Flows of one connection beside the variant's, whose share can be compared.
     pub fn rivals(&self) -> impl Iterator<Item = &FlowView<'a>> {
-        self.beside.iter().filter(|flow| flow.record.socket.is_some())
+        self.beside.iter().filter(|flow| flow.record.socket.is_some() || flow.record.never_connected())
     }
 
     /// The variant's flows, then the rivals.
@@ -76,8 +76,11 @@ impl<'a> FlowView<'a> {
     /// New payload per second within a span of time.
     ///
     /// Units: a span that is not empty, seconds on the host's monotonic clock.
-    /// None: no events.
+    /// None: no events, although it connected.
     pub fn goodput_bps(&self, [from, to]: [f64; 2]) -> Option<f64> {
+        if self.record.never_connected() {
+            return Some(0.0);
+        }
         let flow = self.over_time?;
         let [from_s, to_s] = [from - flow.start_s, to - flow.start_s];
         let bytes = match self.record.tcp_sack {
@@ -87,12 +90,16 @@ impl<'a> FlowView<'a> {
         Some(8.0 * bytes / (to - from))
     }
 
-    /// The time from its first to its last event. A flow that no longer delivers is starved, and still runs. A flow of
-    /// transfers runs only to its last delivery, because after that it has nothing to send.
+    /// The time from its first to its last event. A flow that no longer delivers is starved, and still runs. One that
+    /// never connected is starved all the time. A flow of transfers runs only to its last delivery, because after that
+    /// it has nothing to send.
     ///
     /// Units: seconds on the host's monotonic clock.
     /// None: no events, or transfers without data.
     fn runs_during(&self) -> Option<[f64; 2]> {
+        if self.record.never_connected() {
+            return Some([f64::NEG_INFINITY, f64::INFINITY]);
+        }
         let flow = self.over_time?;
         if self.record.completions.is_empty() { Some(flow.lasts_during()) } else { flow.delivers_during() }
     }

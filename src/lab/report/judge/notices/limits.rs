@@ -63,6 +63,20 @@ pub fn of_runs(done: &[&RunRecord]) -> Vec<Notice> {
     noted.map(notice).collect()
 }
 
+/// A notice for each flow that never ended.
+pub fn given_up(done: &[&RunRecord]) -> Vec<Notice> {
+    let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
+    for flow in done.iter().flat_map(|run| &run.flows).filter(|flow| flow.given_up) {
+        *runs.entry(&flow.name).or_default() += 1;
+    }
+    let notice = |(flow, runs): (&str, usize)| {
+        let what = format!("flow \"{flow}\" never ended in {runs} of {} runs", done.len());
+        let cause = format!("{what}: it was given up at the end of the grace after its time");
+        Notice::new(cause, "its algorithm may have stopped sending: look at its window over time")
+    };
+    runs.into_iter().map(notice).collect()
+}
+
 /// A notice if the buffers of a flow hold less than its path. Not if the runs recorded what limited them, which is exact.
 pub fn of_plan(index: &Index<'_>, done: &[&RunRecord]) -> Option<Notice> {
     if index.directory.host.engine == Engine::Ns2 {
@@ -82,6 +96,21 @@ pub fn of_plan(index: &Index<'_>, done: &[&RunRecord]) -> Option<Notice> {
 mod tests {
     use super::*;
     use shared::model::metrics::samples::Sampled;
+
+    /// Such a flow was "done" without a trace.
+    #[test]
+    fn flow_that_never_ends_is_noted() {
+        let run = |given_up| {
+            let mut run: RunRecord =
+                serde_json::from_str(include_str!("../../../../tests/fixtures/results/run.json")).unwrap();
+            run.flows = vec![FlowRecord { given_up, ..Sampled::named("data", 9).record }];
+            run
+        };
+        let causes = |runs: &[&RunRecord]| given_up(runs).into_iter().map(|notice| notice.cause).collect::<Vec<_>>();
+        let never = "flow \"data\" never ended in 1 of 2 runs: it was given up at the end of the grace after its time";
+        assert_eq!(causes(&[&run(true), &run(false)]), [never]);
+        assert_eq!(causes(&[&run(false)]), [""; 0]);
+    }
 
     #[test]
     fn limit_of_a_tenth_of_the_time_is_noted_and_less_is_not() {
