@@ -6,6 +6,7 @@ pub mod cost;
 pub mod event;
 pub mod filter;
 pub mod gather;
+pub mod limited;
 pub mod live;
 mod program;
 pub mod record;
