@@ -57,4 +57,15 @@ struct tccc_event {
 	__u8 private_state[TCCC_PRIVATE_BYTES]; /* icsk_ca_priv, named through the algorithm's BTF */
 };
 
+/*
+ * What limited a socket over its life, as in the kernel's tcp_info. It is sent before CLOSE to readers that ask for it.
+ * It is no event, and the reader recognises it by its size.
+ */
+struct tccc_limited {
+	__u64 socket;
+	__u64 busy_ns;	  /* data to send or in flight */
+	__u64 rwnd_ns;	  /* part of it in which the receive window was full */
+	__u64 sndbuf_ns; /* part of it in which the send buffer was full */
+};
+
 #endif

@@ -150,6 +150,9 @@ struct tcp_sock___trace {
 	u64 bytes_acked;
 	struct minmax___trace rtt_min;
 	struct tcp_rack___trace rack;
+	u32 chrono_start;   /* jiffies */
+	u32 chrono_stat[3]; /* jiffies: busy, limited by the receiver's window, limited by the send buffer */
+	u8 chrono_type : 2; /* the kind that lasts now, plus one; 0: none */
 } KERNEL_TYPE;
 
 extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;

@@ -5,6 +5,11 @@
 
 #include "trace_flow.bpf.h"
 
+/* enum tcp_chrono */
+#define CHRONO_BUSY 1
+#define CHRONO_RWND 2
+#define CHRONO_SNDBUF 3
+
 static __always_inline void fill_addresses(struct tccc_event *event, const struct tcp_sock___trace *tp)
 {
 	const struct sock_common___trace *common = &sk_of(tp)->__sk_common;
@@ -146,6 +151,33 @@ static __always_inline void send_loss(struct flow *flow, const struct tcp_sock__
 
 	if (event)
 		submit(event);
+}
+
+/* How long a socket was in a state of enum tcp_chrono, nanoseconds. */
+static __always_inline u64 chrono_ns(const struct tcp_sock___trace *tp, u32 kind)
+{
+	u32 ticks = tp->chrono_stat[kind - 1];
+
+	if (BPF_CORE_READ_BITFIELD(tp, chrono_type) == kind)
+		ticks += (u32)bpf_jiffies64() - tp->chrono_start;
+	return (u64)ticks * jiffy_ns;
+}
+
+/* If the ring is full, the CLOSE after it is counted as dropped. */
+static __always_inline void send_limited(const struct tcp_sock___trace *tp)
+{
+	struct tccc_limited *limited;
+
+	if (!sends_limited)
+		return;
+	limited = bpf_ringbuf_reserve(&tccc_events, sizeof(*limited), 0);
+	if (!limited)
+		return;
+	limited->socket = cookie_of(tp);
+	limited->rwnd_ns = chrono_ns(tp, CHRONO_RWND);
+	limited->sndbuf_ns = chrono_ns(tp, CHRONO_SNDBUF);
+	limited->busy_ns = chrono_ns(tp, CHRONO_BUSY) + limited->rwnd_ns + limited->sndbuf_ns;
+	bpf_ringbuf_submit(limited, RING_NO_WAKEUP);
 }
 
 #endif

@@ -75,6 +75,8 @@ static __always_inline void send_end(struct flow *flow, const struct tcp_sock___
 	if (!flow_passes(flow, tp))
 		return;
 	flow->ca_state = ca_state_of(tp);
+	if (kind == TCCC_EVENT_CLOSE)
+		send_limited(tp);
 	event = reserve(tp, kind);
 	if (!event)
 		return;

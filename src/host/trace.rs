@@ -4,6 +4,7 @@ pub mod arms;
 pub mod cost;
 pub mod filter;
 pub mod gather;
+pub mod limited;
 pub mod live;
 mod program;
 pub mod record;

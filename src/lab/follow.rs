@@ -9,16 +9,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use host::trace::filter::Filter;
-use host::trace::live::{RING_BYTES, Sampling, Tracer, Watcher};
-use shared::event::Event;
 use shared::kernel::netns::Netns;
+use shared::event::{Event, EventKind};
+use host::trace::filter::Filter;
+use host::trace::limited::SocketLimits;
+use host::trace::live::{RING_BYTES, Sampling, Tracer, Watcher};
 
 /// How often the tracer checks whether to end.
 const POLL: Duration = Duration::from_millis(50);
 
+/// An event; a close event comes with what limited its socket.
+pub type Seen = (Event, Option<SocketLimits>);
 /// Maps a namespace's inode to the run that reads its events.
-type Readers = Arc<Mutex<HashMap<u32, Sender<Event>>>>;
+type Readers = Arc<Mutex<HashMap<u32, Sender<Seen>>>>;
 
 /// A running tracer; dropping it stops the tracer.
 #[derive(Debug)]
@@ -34,7 +37,7 @@ pub struct Follower {
 pub struct Followed<'a> {
     follower: &'a Follower,
     netns: Vec<u32>,
-    events: Receiver<Event>,
+    events: Receiver<Seen>,
     dropped_before: u64,
 }
 
@@ -59,8 +62,9 @@ impl Follower {
                 // Our own program of the same build sends no invalid bytes. If it did, a run without its last event
                 // would fail in `measure::flow_record`.
                 let _ = tracer.poll(POLL, &mut |event| {
+                    let limits = (event.kind == EventKind::Close).then(|| tracer.take_limits(event.socket)).flatten();
                     if let Some(reader) = lock(&for_thread).get(&event.netns) {
-                        let _ = reader.send(event); // fails if its run is over
+                        let _ = reader.send((event, limits)); // fails if its run is over
                     }
                 });
             }
@@ -95,7 +99,7 @@ impl Drop for Follower {
 
 impl Followed<'_> {
     /// The next event; `None` after the timeout.
-    pub fn next(&self, timeout: Duration) -> Option<Event> {
+    pub fn next(&self, timeout: Duration) -> Option<Seen> {
         self.events.recv_timeout(timeout).ok()
     }
 
@@ -114,6 +118,6 @@ impl Drop for Followed<'_> {
     }
 }
 
-fn lock(readers: &Readers) -> MutexGuard<'_, HashMap<u32, Sender<Event>>> {
+fn lock(readers: &Readers) -> MutexGuard<'_, HashMap<u32, Sender<Seen>>> {
     readers.lock().unwrap_or_else(PoisonError::into_inner) // valid after every step
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use procfs::process::Process;
+use serde_json::Value;
 use tccc::emulate::topology::Topology;
 
 use super::{SOON, poll_until, tccc};
@@ -31,6 +32,29 @@ pub const TEN_A_ROUND_TRIP: &str = include_str!("../fixtures/scenarios/ten-a-rou
 pub fn assert_ten_a_round_trip(received_bytes: u64, mss_bytes: u64) {
     let packets = received_bytes as f64 / mss_bytes as f64;
     assert!((88.0..=90.0).contains(&packets), "{packets} packets");
+}
+
+/// A flow limited by its receive window, one by its send buffer, and one by its congestion window.
+pub const LIMITS: &str = include_str!("../fixtures/scenarios/limits.toml");
+
+/// Asserts what limited each flow of [`LIMITS`], which every engine records.
+///
+/// `by_buffer` is the smallest share of the time that the flow with a small send buffer waited for it. A real kernel
+/// counts less of this wait: only after packets that a full buffer preceded.
+#[track_caller]
+pub fn assert_limits(record: &Value, by_buffer: f64) {
+    let flows = record["flows"].as_array().unwrap();
+    let of = |index: usize, field: &str| {
+        let limited = &flows[index]["limited"];
+        limited[field].as_f64().unwrap() / limited["busy_s"].as_f64().unwrap()
+    };
+    let shares: Vec<[f64; 2]> =
+        (0..3).map(|index| ["receive_window_s", "send_buffer_s"].map(|it| of(index, it))).collect();
+    assert!(shares[0][0] > 0.5 && shares[0][1] < 0.1, "{record}");
+    assert!(shares[1][1] >= by_buffer, "{record}");
+    assert!(shares[2][0] < 0.1 && shares[2][1] < 0.1, "{record}");
+    let busy_s = |flow: &Value| flow["limited"]["busy_s"].as_f64().unwrap();
+    assert!(flows.iter().all(|flow| (2.8..4.0).contains(&busy_s(flow))), "{record}");
 }
 
 /// Three variants of one sender over two links. Each run takes about three seconds.

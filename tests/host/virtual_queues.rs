@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::common::experiment::{LIMITS, assert_limits};
 use crate::common::{check, needs, tccc};
 use crate::lab::virtual_time::{Bench, record};
 use crate::scene;
@@ -54,6 +55,12 @@ fn flow_that_its_receive_window_limits_is_noted_before_and_after_the_run() {
     check(0, tccc().arg("report").arg(&out)).stdout_has("flow \"data\" waited for the receive window for up to ");
     bench.write("x.toml", &scenario("native", link, "receive_buffer = \"64MB\"\nsend_buffer = \"64MB\""));
     assert!(!check(0, &mut bench.command("wide", "--dry-run")).stderr().contains("socket buffers"));
+}
+
+#[test]
+fn limits_of_flows_are_recorded() {
+    needs!(guest);
+    assert_limits(&record(&Bench::new(LIMITS).runs("out", "")), 0.2);
 }
 
 /// A run of 64 flows failed if one of them was starved.

@@ -16,7 +16,9 @@ use tccc::units::BitsPerSec;
 
 use super::*;
 use crate::common::Said;
-use crate::common::experiment::{OVERLOADED, TEN_A_ROUND_TRIP, TINY, assert_ten_a_round_trip, late_connection, place};
+use crate::common::experiment::{
+    LIMITS, OVERLOADED, TEN_A_ROUND_TRIP, TINY, assert_limits, assert_ten_a_round_trip, late_connection, place,
+};
 
 /// Attempts at a run that other work on this host may delay.
 pub const ATTEMPTS: u32 = 2;
@@ -72,6 +74,17 @@ fn own_sender_starts_to_count_before_the_handshake() {
     assert!((4.5e6..5.8e6).contains(&flow.goodput_bps), "two of three seconds at 8 Mbit/s: {flow:?}");
     let packets = flow.goodput_bps * 3.0 / 8.0 / f64::from(flow.mss_bytes);
     assert!((flow.delivered_pkts as f64 / packets - 1.0).abs() < 0.05, "{flow:?}");
+}
+
+/// Only virtual time recorded them.
+#[test]
+fn limits_of_flows_are_recorded_as_in_virtual_time() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let (_place, file, out) = place();
+    fs::write(&file, LIMITS).unwrap();
+    let Some(report) = measured(&file, &out) else { return };
+    assert_limits(&serde_json::from_slice(&finished(&out)[0].1).unwrap(), 0.0);
+    report.stdout_has("flow \"receiver\" waited for the receive window for up to ");
 }
 
 #[test]

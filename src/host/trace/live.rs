@@ -12,6 +12,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilde
 
 use super::event::{DecodeError, Event};
 use super::filter::Filter;
+use super::limited::{Limits, SocketLimits};
 use super::program::{self, OpenTcpTraceSkel, TcpTraceSkel};
 pub use super::tick::ClockCost;
 use super::tick::{self, INTERVAL_MIN, SampleTimer};
@@ -44,6 +45,7 @@ type Decoded = Arc<Mutex<Vec<Result<Event, DecodeError>>>>;
 pub struct Tracer {
     ring: RingBuffer<'static>,
     decoded: Decoded,
+    limits: Limits,
     watcher: Watcher,
     notices: Vec<String>,
     clock: Option<SampleTimer>,
@@ -73,11 +75,12 @@ impl Tracer {
         let has = |tracepoint: &str| program::has_tracepoint(&kernel, tracepoint);
         let (Sampling::ByPacket(interval) | Sampling::ByClock(interval)) = sampling;
         let is_by_clock = sampling == Sampling::ByClock(interval);
+        let load = |is_by_clock| Tracer::load(filter, (is_by_clock, sampling, ring_bytes), has);
         if !is_by_clock || interval < INTERVAL_MIN || !tick::is_possible(&kernel, has) {
-            return Tracer::load(filter, (false, interval, ring_bytes), has);
+            return load(false);
         }
-        Tracer::load(filter, (true, interval, ring_bytes), has).or_else(|refused| {
-            let mut tracer = Tracer::load(filter, (false, interval, ring_bytes), has)?;
+        load(true).or_else(|refused| {
+            let mut tracer = load(false)?;
             let notice = format!("sampling is by packet, which costs more, because the timer failed: {refused:#}");
             tracer.notices.push(notice);
             Ok(tracer)
@@ -86,21 +89,24 @@ impl Tracer {
 
     fn load(
         filter: &Filter,
-        (is_by_clock, interval, ring_bytes): (bool, Duration, u32),
+        (is_by_clock, sampling, ring_bytes): (bool, Sampling, u32),
         has_tracepoint: impl Fn(&str) -> bool,
     ) -> Result<Tracer> {
+        let (Sampling::ByPacket(interval) | Sampling::ByClock(interval)) = sampling;
         let ring_bytes = ring_bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX).next_power_of_two();
         let mut object = MaybeUninit::uninit();
         let programs = if is_by_clock { program::BY_TIMER } else { program::BY_PACKET };
         let mut open = program::open(&mut object, filter, programs)?;
         open.maps.tccc_events.set_max_entries(ring_bytes).context("size the ring")?;
         set_times(&mut open, interval, ring_bytes)?;
+        open.maps.rodata_data.as_mut().context("find the tracer's settings")?.sends_limited =
+            sampling == Sampling::ByPacket(interval);
         let notices = leave_out_missing(&mut open, (has_tracepoint, is_by_clock))?;
         let skel = open.load().map_err(program::explain_refusal)?;
         program::fill_filter(&skel, filter)?;
         let watcher = Watcher::of(&skel, filter)?;
         let events = MapHandle::try_from(&skel.maps.tccc_events).context("hold the ring")?;
-        let (ring, decoded) = build_ring(&events)?;
+        let (ring, decoded, limits) = build_ring(&events)?;
         let links = attach(&skel)?;
         let start_clock = || {
             // A tracepoint registers the sockets that open meanwhile.
@@ -110,7 +116,7 @@ impl Tracer {
             SampleTimer::begin(&skel)
         };
         let clock = is_by_clock.then(start_clock).transpose()?;
-        Ok(Tracer { ring, decoded, watcher, notices, clock, _events: events, _links: links })
+        Ok(Tracer { ring, decoded, limits, watcher, notices, clock, _events: events, _links: links })
     }
 
     /// Waits up to `timeout`, or until the ring buffer fills, and calls `take` with the events, oldest first.
@@ -132,6 +138,13 @@ impl Tracer {
                 return Ok(count);
             }
         }
+    }
+
+    /// What limited a socket besides its algorithm, once [`Tracer::poll`] has returned its close event.
+    ///
+    /// None: it was taken already, the ring buffer was full, or the tracer was not started with [`Sampling::ByPacket`].
+    pub fn take_limits(&self, socket: u64) -> Option<SocketLimits> {
+        self.limits.take(socket)
     }
 
     /// Limitations on this kernel, with reasons.
@@ -260,13 +273,15 @@ fn attach(skel: &TcpTraceSkel<'_>) -> Result<Vec<Link>> {
         .collect()
 }
 
-fn build_ring(events: &MapHandle) -> Result<(RingBuffer<'static>, Decoded)> {
-    let decoded = Decoded::default();
-    let arriving = Arc::clone(&decoded);
+fn build_ring(events: &MapHandle) -> Result<(RingBuffer<'static>, Decoded, Limits)> {
+    let (decoded, limits) = (Decoded::default(), Limits::default());
+    let (arriving, ending) = (Arc::clone(&decoded), limits.clone());
     let mut builder = RingBufferBuilder::new();
     builder.add(events, move |bytes| {
-        arriving.lock().expect("no reader of events panics").push(Event::decode(bytes));
+        if !ending.keep(bytes) {
+            arriving.lock().expect("no reader of events panics").push(Event::decode(bytes));
+        }
         0
     })?;
-    Ok((builder.build().context("map the ring")?, decoded))
+    Ok((builder.build().context("map the ring")?, decoded, limits))
 }

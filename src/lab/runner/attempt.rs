@@ -1,6 +1,6 @@
 //! One attempt at one run: it builds namespaces and links, sends the traffic and writes the record.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,22 +13,29 @@ use crate::busy::BusyWatch;
 use crate::conditions::SocketConditions;
 use crate::emulate::Network;
 use crate::emulate::topology::Topology;
+use shared::kernel::cgroup::RunCgroup;
+use shared::kernel::clock::monotonic_ns;
+use shared::kernel::netns::Netns;
+use crate::algorithms::PreparedAlgorithms;
+use crate::busy::BusyWatch;
+use crate::conditions::SocketConditions;
 use crate::follow::{Followed, Follower};
 use crate::measure::{Time, flow_record};
+use crate::plan::{Plan, PlannedRun};
+use crate::results::{OpenResultDir, RunFolder};
+use crate::room;
+use crate::traffic::FlowProcesses;
+use crate::traffic::ends::{Bed, FlowEnds};
+use crate::traffic::report::TrafficReport;
+use shared::model::queue::{self, QueueSample};
+use shared::model::run::{FlowRecord, LimitedTime, LinkRecord, RunRecord, RunStatus};
 use crate::path::Direction;
 use crate::plan::{Plan, PlannedRun};
 use crate::results::{OpenResultDir, RunFolder};
 use crate::room;
 use crate::scenario::{Cell, FlowSpec};
-use crate::traffic::FlowProcesses;
-use crate::traffic::ends::{Bed, FlowEnds};
-use crate::traffic::report::TrafficReport;
 use shared::event::{Event, EventKind};
-use shared::kernel::cgroup::RunCgroup;
-use shared::kernel::clock::monotonic_ns;
-use shared::kernel::netns::Netns;
-use shared::model::queue::{self, QueueSample};
-use shared::model::run::{LinkRecord, RunRecord, RunStatus};
+use host::trace::limited::SocketLimits;
 
 /// No path of an experiment holds this many packets. A larger window shows that the kernel skipped a callback of the
 /// algorithm, whose result is then whatever was on the stack.
@@ -150,7 +157,7 @@ impl SharedLab<'_> {
         });
         let links: Vec<LinkRecord> = links.collect();
         folder.write_queues(&queues(&topology))?;
-        let events = gather(&opened(&ends, &reports), &followed);
+        let Gathered { events, limits } = gather(&opened(&ends, &reports), &followed);
         for ends in ends.iter().filter(|ends| has_conditions(ends.flow)) {
             self.conditions.confirm(&ends.from.netns, ends.sender_ports(), ends.flow)?;
         }
@@ -160,7 +167,8 @@ impl SharedLab<'_> {
             let is_own = |event: &&Event| event.netns == netns && ports.contains(&event.local.port());
             let own: Vec<&Event> = events.iter().filter(is_own).collect();
             let names = [self.algorithms.name_of(ends.flow).to_owned(), cell.label(ends.flow)];
-            flows.push(flow_record(ends.flow, names, report, &own, time)?);
+            let record = flow_record(ends.flow, names, report, &own, time)?;
+            flows.push(FlowRecord { limited: limited(&own, &limits), ..record });
         }
         let late = lateness(cell, &links).or_else(|| sender_lateness(&ends, &reports));
         let (status, why) = match (skipped_callback(&events), late) {
@@ -234,23 +242,47 @@ fn opened(ends: &[FlowEnds<'_>], reports: &[TrafficReport]) -> BTreeSet<(u32, u1
     ends.iter().zip(reports).flat_map(of_flow).collect()
 }
 
-/// The events of the data senders up to the close of each, in the order of their arrival.
-fn gather(senders: &BTreeSet<(u32, u16)>, followed: &Followed<'_>) -> Vec<Event> {
+/// What the tracer recorded of the data senders.
+#[derive(Default)]
+struct Gathered {
+    /// Up to the close of each, in the order of their arrival.
+    events: Vec<Event>,
+    /// By the sockets' cookies.
+    limits: HashMap<u64, SocketLimits>,
+}
+
+fn gather(senders: &BTreeSet<(u32, u16)>, followed: &Followed<'_>) -> Gathered {
     let deadline = Instant::now() + LAST_EVENT_WITHIN;
     let mut open = senders.clone();
-    let mut events = Vec::new();
+    let Gathered { mut events, mut limits } = Gathered::default();
     while !open.is_empty()
-        && let Some(event) = followed.next(deadline.saturating_duration_since(Instant::now()))
+        && let Some((event, of_socket)) = followed.next(deadline.saturating_duration_since(Instant::now()))
     {
         let sender = (event.netns, event.local.port());
         if event.kind == EventKind::Close {
             open.remove(&sender);
         }
         if senders.contains(&sender) {
+            limits.extend(of_socket.map(|of_socket| (event.socket, of_socket)));
             events.push(event);
         }
     }
-    events
+    Gathered { events, limits }
+}
+
+/// The sum over a flow's connections. `None` if none of them is known.
+fn limited(own: &[&Event], limits: &HashMap<u64, SocketLimits>) -> Option<LimitedTime> {
+    let ended = own.iter().filter(|event| event.kind == EventKind::Close);
+    let known = ended.filter_map(|event| limits.get(&event.socket));
+    let add = |sum: Option<LimitedTime>, one: &SocketLimits| {
+        let sum = sum.unwrap_or_default();
+        Some(LimitedTime {
+            busy_s: sum.busy_s + one.busy.as_secs_f64(),
+            receive_window_s: sum.receive_window_s + one.receive_window.as_secs_f64(),
+            send_buffer_s: sum.send_buffer_s + one.send_buffer.as_secs_f64(),
+        })
+    };
+    known.fold(None, add)
 }
 
 /// Reports a window so large that the algorithm cannot have set it.

@@ -273,7 +273,7 @@ pub struct FlowRecord {
     /// ACKs and overestimates them, so acknowledged bytes are counted instead.
     #[serde(default = "unless_said")]
     pub tcp_sack: bool,
-    /// What limited its sender other than its algorithm. `None` in older records, on real kernels and for datagrams.
+    /// What limited its sender other than its algorithm. `None` in older records, in ns-2 and for datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<LimitedTime>,
     /// Whether it sent datagrams at a constant rate. Such a flow has no socket to trace and is never compared.
