@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use shared::kernel::netns::Netns;
-use shared::event::{Event, EventKind};
 use host::trace::filter::Filter;
 use host::trace::limited::SocketLimits;
 use host::trace::live::{RING_BYTES, Sampling, Tracer, Watcher};
+use shared::event::{Event, EventKind};
+use shared::kernel::netns::Netns;
 
 /// How often the tracer checks whether to end.
 const POLL: Duration = Duration::from_millis(50);

@@ -13,29 +13,23 @@ use crate::busy::BusyWatch;
 use crate::conditions::SocketConditions;
 use crate::emulate::Network;
 use crate::emulate::topology::Topology;
-use shared::kernel::cgroup::RunCgroup;
-use shared::kernel::clock::monotonic_ns;
-use shared::kernel::netns::Netns;
-use crate::algorithms::PreparedAlgorithms;
-use crate::busy::BusyWatch;
-use crate::conditions::SocketConditions;
 use crate::follow::{Followed, Follower};
 use crate::measure::{Time, flow_record};
-use crate::plan::{Plan, PlannedRun};
-use crate::results::{OpenResultDir, RunFolder};
-use crate::room;
-use crate::traffic::FlowProcesses;
-use crate::traffic::ends::{Bed, FlowEnds};
-use crate::traffic::report::TrafficReport;
-use shared::model::queue::{self, QueueSample};
-use shared::model::run::{FlowRecord, LimitedTime, LinkRecord, RunRecord, RunStatus};
 use crate::path::Direction;
 use crate::plan::{Plan, PlannedRun};
 use crate::results::{OpenResultDir, RunFolder};
 use crate::room;
 use crate::scenario::{Cell, FlowSpec};
-use shared::event::{Event, EventKind};
+use crate::traffic::FlowProcesses;
+use crate::traffic::ends::{Bed, FlowEnds};
+use crate::traffic::report::TrafficReport;
 use host::trace::limited::SocketLimits;
+use shared::event::{Event, EventKind};
+use shared::kernel::cgroup::RunCgroup;
+use shared::kernel::clock::monotonic_ns;
+use shared::kernel::netns::Netns;
+use shared::model::queue::{self, QueueSample};
+use shared::model::run::{FlowRecord, LimitedTime, LinkRecord, RunRecord, RunStatus};
 
 /// No path of an experiment holds this many packets. A larger window shows that the kernel skipped a callback of the
 /// algorithm, whose result is then whatever was on the stack.

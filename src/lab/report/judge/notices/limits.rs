@@ -102,7 +102,7 @@ mod tests {
     fn flow_that_never_ends_is_noted() {
         let run = |given_up| {
             let mut run: RunRecord =
-                serde_json::from_str(include_str!("../../../../tests/fixtures/results/run.json")).unwrap();
+                serde_json::from_str(include_str!("../../../../../tests/fixtures/results/run.json")).unwrap();
             run.flows = vec![FlowRecord { given_up, ..Sampled::named("data", 9).record }];
             run
         };

@@ -29,7 +29,7 @@ mod tests {
     fn flow_without_delivery_is_noted_once_for_all_runs() {
         let run = |socket: &[Option<u64>], delivered_pkts| {
             let mut run: RunRecord =
-                serde_json::from_str(include_str!("../../../../tests/fixtures/results/run.json")).unwrap();
+                serde_json::from_str(include_str!("../../../../../tests/fixtures/results/run.json")).unwrap();
             let flow = |(index, &socket): (usize, &Option<u64>)| FlowRecord {
                 name: format!("f{index}"),
                 socket,
