@@ -139,14 +139,18 @@ impl Call<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::scenario::tests::{RENO, cell, flow, link};
+
+    const PATH: &str = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n\
+                        [[link]]\nends=[\"s\", \"r\"]\nrate=\"10mbit\"\n";
 
     /// Netem is the default where it exists, and once left the host delays out without a word.
     #[test]
     fn links_with_host_delays_are_beyond_netem() {
         let lack = |flows: &[&str]| {
-            let flows: String = flows.iter().map(|name| flow(name, ["s", "r"], RENO)).collect();
-            beyond_netem(cell(&(link(["s", "r"], "rate=\"10mbit\"") + &flows)).links.iter())
+            let flow = |name| format!("[[flow]]\nname={name:?}\nfrom=\"s\"\nto=\"r\"\nalgorithm=\"reno\"\n");
+            let flows: String = flows.iter().map(flow).collect();
+            let scenario = Scenario::parse("x.toml", &format!("{PATH}{flows}")).unwrap();
+            beyond_netem(scenario.cells[0].links.iter())
         };
         assert_eq!(lack(&["alone"]), None);
         assert_eq!(lack(&["one", "two"]).as_deref(), Some("netem does not add the random host delays"));
