@@ -14,6 +14,19 @@ fn dry_run_prints_the_plan_and_changes_nothing() {
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
 }
 
+/// With netem, the plan listed host delays that no link adds.
+#[test]
+fn host_delays_are_planned_only_for_links_that_add_them() {
+    let (_place, scenario, out) = place();
+    fs::write(&scenario, OVERLOADED).unwrap();
+    let plan = |link: &str| check(0, run_command(&scenario, &out).args(["--dry-run", "--link", link]));
+    assert!(stdout(&plan("tunlink")).contains("host delay in"), "{}", stdout(&plan("tunlink")));
+    assert!(!stdout(&plan("netem")).contains("host delay"), "{}", stdout(&plan("netem")));
+    assert!(
+        stderr(&plan("netem")).contains("netem does not add the random host delays, so flows may meet phase effects")
+    );
+}
+
 /// Such a run once left the metric's table empty without a warning.
 #[test]
 fn metric_that_can_have_no_value_gives_a_warning() {

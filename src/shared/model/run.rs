@@ -265,8 +265,8 @@ pub struct FlowRecord {
     /// One per transfer of a flow with a size, by start time; empty for other flows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub completions: Vec<Completion>,
-    /// Whether it was still sending when the grace after the end of the run was over, although its path was up and lost
-    /// less than half of the packets. Only in virtual time.
+    /// Whether it was still sending when the grace after the run was over. A path that was down or lost half of the
+    /// packets at the end excuses it. Absent on real kernels.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given_up: bool,
     /// Whether its receiver sent selective acknowledgements. Without them, the kernel infers deliveries from duplicate
