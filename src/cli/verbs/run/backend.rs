@@ -149,7 +149,7 @@ mod tests {
         let lack = |flows: &[&str]| {
             let flow = |name| format!("[[flow]]\nname={name:?}\nfrom=\"s\"\nto=\"r\"\nalgorithm=\"reno\"\n");
             let flows: String = flows.iter().map(flow).collect();
-            let scenario = Scenario::parse("x.toml", &format!("{PATH}{flows}")).unwrap();
+            let scenario = lab::scenario::Scenario::parse("x.toml", &format!("{PATH}{flows}")).unwrap();
             beyond_netem(scenario.cells[0].links.iter())
         };
         assert_eq!(lack(&["alone"]), None);
