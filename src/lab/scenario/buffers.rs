@@ -125,7 +125,7 @@ mod tests {
     use crate::path::route::searches;
     use crate::scenario::tests::{RENO, cell, flow, link};
 
-    /// With a search per pair of flows, 64 pairs took two seconds to plan, and 128 took eight times as long.
+    /// It once searched for each pair of flows, so planning time grew with the cube of their number.
     #[test]
     fn paths_are_searched_twice_per_flow() {
         let pairs = 24;

@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(of("{}", server).unwrap_err().to_string(), "iperf3 ran \"\" where \"reno\" was requested");
     }
 
-    /// A cut at the end itself was accepted, and iperf3 waited for the answer until the run failed.
+    /// A cut at the end itself was once accepted.
     #[test]
     fn path_that_is_cut_before_the_results_are_exchanged_is_refused() {
         let is_refused = |cut: &str| {
