@@ -28,14 +28,7 @@ pub fn run() -> Result<()> {
 /// Errors: the tests do not build.
 fn count_tests(count: &mut TestCount) -> Result<()> {
     process::timed("build of the tests", test::build)?;
-    let (tests, beside) = thread::scope(|scope| {
-        let without_guest = scope.spawn(check_without_guest);
-        let (tests, mut beside) = test::count_all(check_with_guest)?;
-        beside.add(without_guest.join().expect("a check returns what is wrong"));
-        anyhow::Ok((tests, beside))
-    })?;
-    count.add(beside);
-    count.add(tests);
+    count.add(test::count_all(check_with_guest, check_without_guest)?);
     Ok(())
 }
 
@@ -52,7 +45,7 @@ fn check_with_guest() -> TestCount {
     count
 }
 
-/// What runs beside both rings.
+/// What runs beside the host and the kernel ring.
 fn check_without_guest() -> TestCount {
     let mut count = TestCount::default();
     process::be_patient();

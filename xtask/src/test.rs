@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     build()?;
     let count = match arguments.ring {
         Some(ring) => count_ring(ring)?,
-        None => count_all(|| ())?.0,
+        None => count_all(TestCount::default, TestCount::default)?,
     };
     count.conclude()
 }
@@ -54,23 +54,30 @@ pub fn build() -> Result<()> {
     process::run("build the tests", process::cargo("test").args(["--workspace", "--no-run"]))
 }
 
-/// Runs all rings, and `also`. First `also` and then the host ring run beside the kernel ring, whose tests mostly wait.
-/// The network ring measures links and runs alone.
-pub fn count_all<T: Send>(also: impl FnOnce() -> T + Send) -> Result<(TestCount, T)> {
-    let (kernel, host, also) = thread::scope(|scope| {
-        let beside = scope.spawn(|| {
-            let also = also();
+/// Runs all rings and other checks. `first` and then the host ring run beside the kernel ring, whose tests mostly wait;
+/// `beside` runs beside all of them. The network ring measures links and runs alone, after them.
+pub fn count_all(
+    first: impl FnOnce() -> TestCount + Send,
+    beside: impl FnOnce() -> TestCount + Send,
+) -> Result<TestCount> {
+    let counts = thread::scope(|scope| {
+        let others = scope.spawn(|| Ok(beside()));
+        let host = scope.spawn(|| {
+            let mut count = first();
             process::be_patient();
-            (count_ring(TestRing::Host), also)
+            count.add(count_ring(TestRing::Host)?);
+            anyhow::Ok(count)
         });
         let kernel = count_ring(TestRing::Kernel);
-        let (host, also) = beside.join().expect("tests return what is wrong");
-        (kernel, host, also)
+        let joined = [others, host].map(|thread| thread.join().expect("tests return what is wrong"));
+        joined.into_iter().chain([kernel]).collect::<Vec<_>>()
     });
-    let mut count = host?;
-    count.add(kernel?);
+    let mut count = TestCount::default();
+    for one in counts {
+        count.add(one?);
+    }
     count.add(count_ring(TestRing::Network)?);
-    Ok((count, also))
+    Ok(count)
 }
 
 fn count_ring(ring: TestRing) -> Result<TestCount> {
