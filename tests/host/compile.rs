@@ -9,11 +9,8 @@ const FLAGS: &str = "-shared -fPIC -O1 -g -DTCCC_HOST -Wall -Wextra -Werror \
 
 /// A path in the source tree. The package is its root or a folder of it.
 pub fn in_tree(path: &str) -> PathBuf {
-    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    folders
-        .map(|folder| folder.join(path))
-        .find(|file| file.exists())
-        .unwrap_or_else(|| panic!("no {path} in the tree"))
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders.find(|folder| folder.join("bpf/cc").is_dir()).expect("the source tree has algorithms").join(path)
 }
 
 /// The algorithms' files in `bpf/cc`, sorted.

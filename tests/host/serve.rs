@@ -28,7 +28,7 @@ fn server(arguments: &[&str]) -> Server {
 /// The page's bundle existed, and a package was built without it.
 #[test]
 fn page_is_served_if_it_was_bundled() {
-    const BUNDLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/serve/web/bundle/page.js");
+    const BUNDLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/host/serve/web/bundle/page.js");
     let page = server(&[]).get("/").body;
     assert_eq!(page.contains("/page.js"), Path::new(BUNDLE).is_file(), "{page}");
 }

@@ -6,6 +6,7 @@ use std::thread;
 use anyhow::Result;
 
 use crate::count::TestCount;
+use crate::process::Patience;
 use crate::setup::{self, SetupPurpose};
 use crate::{fleet, fmt, fuzz, guest, process, prove, readme, test, tidy, vm};
 
@@ -40,7 +41,7 @@ fn check_with_guest() -> TestCount {
         None => count.check("cluster", fleet::check()), // at normal priority: its daemons drop a slow node
         Some(lack) => count.skip(1, lack),
     }
-    process::be_patient();
+    process::be_patient(Patience::Some);
     count.check("table in virtual time", process::timed("table in virtual time", table_in_virtual_time));
     count
 }
@@ -48,7 +49,7 @@ fn check_with_guest() -> TestCount {
 /// What runs beside the host and the kernel ring.
 fn check_without_guest() -> TestCount {
     let mut count = TestCount::default();
-    process::be_patient();
+    process::be_patient(Patience::Most);
     process::timed("lints", || lint(&mut count));
     count.check("proof", process::timed("proof", prove::check));
     count.check("fuzzer", process::timed("fuzzer", fuzz::check));
@@ -56,10 +57,10 @@ fn check_without_guest() -> TestCount {
     count
 }
 
-/// Builds the guest at low priority, in a thread of its own because a thread cannot raise its priority again.
+/// Builds the guest at a lower priority, in a thread of its own because a thread cannot raise its priority again.
 fn provide_guest() -> Result<()> {
     let build = || {
-        process::be_patient();
+        process::be_patient(Patience::Some);
         guest::provide()
     };
     thread::scope(|scope| scope.spawn(build).join().expect("a build returns what is wrong"))

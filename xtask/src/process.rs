@@ -71,10 +71,19 @@ pub fn tests_of(target: [&str; 2], module: &str) -> Command {
     command
 }
 
-/// Gives this thread, and the programs that it starts from now on, the lowest priority.
-pub fn be_patient() {
+/// How far work stands back behind the tests of the kernel ring.
+#[derive(Debug, Clone, Copy)]
+pub enum Patience {
+    /// What the last ring waits for.
+    Some = 5,
+    /// What nothing waits for.
+    Most = 19,
+}
+
+/// Lowers the priority of this thread, and of the programs that it starts from now on.
+pub fn be_patient(patience: Patience) {
     // SAFETY: `nice` takes no pointer. On Linux it changes the calling thread alone.
-    unsafe { nix::libc::nice(19) };
+    unsafe { nix::libc::nice(patience as i32) };
 }
 
 /// Says how long a part of a long command took.

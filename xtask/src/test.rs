@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use crate::count::{LibtestReader, TestCount};
-use crate::process;
+use crate::process::{self, Patience};
 use crate::setup::{self, SetupPurpose};
 use crate::{tidy, web};
 
@@ -64,7 +64,7 @@ pub fn count_all(
         let others = scope.spawn(|| Ok(beside()));
         let host = scope.spawn(|| {
             let mut count = first();
-            process::be_patient();
+            process::be_patient(Patience::Some);
             count.add(count_ring(TestRing::Host)?);
             anyhow::Ok(count)
         });
