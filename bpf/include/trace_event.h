@@ -63,8 +63,8 @@ struct tccc_event {
  */
 struct tccc_limited {
 	__u64 socket;
-	__u64 busy_ns;	  /* data to send or in flight */
-	__u64 rwnd_ns;	  /* part of it in which the receive window was full */
+	__u64 busy_ns;	 /* data to send or in flight */
+	__u64 rwnd_ns;	 /* part of it in which the receive window was full */
 	__u64 sndbuf_ns; /* part of it in which the send buffer was full */
 };
 

@@ -14,7 +14,7 @@ const volatile u64 loss_gap_ns = 10000000;
 const volatile u64 wake_bytes = 1 << 20;  /* the reader is woken from this many unread bytes on */
 const volatile u64 yield_bytes = 2 << 20; /* from this many unread bytes on, a tick sends no samples */
 const volatile u32 jiffy_ns = 4000000;
-const volatile bool sends_limited;	  /* tccc_limited before each CLOSE */
+const volatile bool sends_limited; /* tccc_limited before each CLOSE */
 
 #define OPENING_PKTS 8
 /* Reasons for a dropped event: indices of tccc_dropped. src/host/trace/live.rs reads them. */
