@@ -99,6 +99,8 @@ fn every_flow_has_rows_of_its_own_also_beside_the_compared_one() {
     assert_eq!(of(run, "beside", "goodput_bps"), Some(("reno".into(), 1.5e6)));
     assert!(of(run, "beside", "mean_cwnd_pkts").is_some() && of(run, "beside", "qdelay_p95_us").is_some());
     assert!(of(run, "", "friendliness_ratio").is_some(), "of the run");
+    let beside = rows.iter().find(|row| row["run"] == run && row["flow"] == "beside").unwrap();
+    assert_eq!(beside["sweep_variant"], "Other", "which variant it was beside");
     for flow in ["data", "beside"] {
         assert!(["friendliness_ratio", "utilisation_ratio"].iter().all(|metric| of(run, flow, metric).is_none()));
     }

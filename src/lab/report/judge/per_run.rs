@@ -37,7 +37,8 @@ const OF_SWEEP: &str = "sweep_";
 /// Shape: runs in the order of the directories and of their ids. Late and failed runs are left out.
 #[derive(Debug, Clone)]
 pub struct RunTable {
-    /// Every swept variable of the scenarios, each once, in their order. The column `variant` holds that variable.
+    /// Every swept variable of the scenarios, each once, in their order. `variant` only if flows of others ran
+    /// beside.
     variables: Vec<String>,
     runs: Vec<RunValues>,
     /// About runs whose events are incomplete.
