@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use libbpf_cargo::SkeletonBuilder;
 
 #[path = "../src/author/recipe.rs"]
@@ -25,7 +25,8 @@ const PAGE_FOR_AUTHORS: &str = "PORTING.md";
 /// Compiles the algorithms and their companions. Writes `catalog.rs`, `companions.rs`, and `sources.rs`: the sources of modules
 /// for the guest of virtual time, path in `bpf` and text.
 ///
-/// Errors: clang is missing, or refuses a file.
+/// # Errors
+/// Clang is missing, or refuses a file.
 pub fn catalog() -> Result<()> {
     let (bpf, out) = (begin(), out()?);
     let mut catalog = String::from("&[\n");
@@ -34,37 +35,114 @@ pub fn catalog() -> Result<()> {
         let object = out.join(format!("{stem}.bpf.o"));
         let card = out.join(format!("{stem}.card.h"));
         write_card(&source, &card)?;
-        builder(&bpf, &source, &object, Some(&card))
+        let include_card = [named(&card, "/tccc/card.h"), "-include".into(), card.into()];
+        builder(&bpf, &source, &object, &include_card)
             .build()
             .with_context(|| format!("compile {}", source.display()))?;
         catalog += &format!("    ({stem:?}, include_bytes!({object:?})),\n");
     }
     fs::write(out.join("catalog.rs"), catalog + "]\n").context("write the catalogue slice")?;
-    fs::write(out.join("sources.rs"), slice_of(&bpf, &["cc", "guest", "include"])?)
+    fs::write(out.join("sources.rs"), slice_of(&bpf, &["cc", "guest", "include", "link"])?)
         .context("write the slice of sources")?;
     fs::write(out.join("companions.rs"), companions(&bpf, &out)?).context("write the slice of companions")
 }
 
-/// Compiles the programs of folders of `bpf` and writes a skeleton for each: `NAME.skel.rs`.
+/// Compiles the programs of folders of `bpf` and writes a skeleton for each: `NAME.skel.rs`. The structs `shared` can be
+/// read from bytes and written as bytes.
 ///
-/// Errors: as [`catalog`].
-pub fn skeletons(folders: &[&str]) -> Result<()> {
+/// # Errors
+/// As [`catalog`]; no program has a struct of `shared`.
+pub fn skeletons(folders: &[&str], shared: &[&str]) -> Result<()> {
     let (bpf, out) = (begin(), out()?);
+    let mut missing = shared.to_vec();
     for folder in folders {
         for source in programs(&bpf.join(folder))? {
-            let stem = stem(&source);
-            builder(&bpf, &source, &out.join(format!("{stem}.bpf.o")), None)
-                .build_and_generate(out.join(format!("{stem}.skel.rs")))
-                .with_context(|| format!("compile {}", source.display()))?;
+            let skeleton = out.join(format!("{}.skel.rs", stem(&source)));
+            generate(&bpf, &source, &skeleton, &[])?;
+            let text = fs::read_to_string(&skeleton).context("read a skeleton")?;
+            missing.retain(|name| !text.contains(&declaration(name)));
+            fs::write(&skeleton, with_bytes(text, shared)).context("write a skeleton")?;
         }
     }
+    ensure!(missing.is_empty(), "no program has the structs {missing:?}");
     Ok(())
+}
+
+/// Writes the structs and enums of C that `bpf/types/NAME.bpf.c` names as types of Rust: `NAME.types.rs`. The structs
+/// can be read from bytes and written as bytes, except for those with pointers.
+///
+/// # Errors
+/// As [`catalog`].
+pub fn types(name: &str) -> Result<()> {
+    let (bpf, out) = (begin(), out()?);
+    let skeleton = out.join(format!("{name}.skel.rs"));
+    let own_stdint = OsString::from("-ffreestanding"); // clang's, because the host's is for another processor
+    generate(&bpf, &bpf.join(format!("types/{name}.bpf.c")), &skeleton, &[own_stdint])?;
+    let text = fs::read_to_string(&skeleton).context("read a skeleton")?;
+    let begin = text.find("pub mod types {").context("find the types of a skeleton")?;
+    let end = begin + end_of_block(&text[begin..]).context("find the end of the types of a skeleton")?;
+    let types = &text[begin..end];
+    let structs = types.split("pub struct ").skip(1).filter_map(|rest| rest.split_once(" {"));
+    let plain = structs.filter(|(_, rest)| !rest.split('}').next().unwrap_or_default().contains(['*', '(']));
+    let plain: Vec<&str> = plain.map(|(name, _)| name).collect();
+    let module = with_bytes(types.replacen("pub mod", "mod", 1), &plain);
+    fs::write(out.join(format!("{name}.types.rs")), format!("{OF_GENERATED}\n{module}\n")).context("write types")
+}
+
+/// Lints judge what people write.
+const OF_GENERATED: &str =
+    r#"#[allow(clippy::all, clippy::restriction, dead_code, nonstandard_style, unused_imports, reason = "generated")]"#;
+
+/// Offset behind the first block in braces, however it is formatted: without rustfmt it is not.
+fn end_of_block(text: &str) -> Option<usize> {
+    let mut open = 0;
+    text.bytes()
+        .position(|byte| {
+            open += i32::from(byte == b'{') - i32::from(byte == b'}');
+            byte == b'}' && open == 0
+        })
+        .map(|last| last + 1)
+}
+
+fn generate(bpf: &Path, source: &Path, skeleton: &Path, more_args: &[OsString]) -> Result<()> {
+    let object = skeleton.with_extension("o");
+    let build = builder(bpf, source, &object, more_args).build_and_generate(skeleton);
+    build.with_context(|| format!("compile {}", source.display()))
+}
+
+/// The beginning of a generated struct.
+fn declaration(name: &str) -> String {
+    format!("pub struct {name} {{")
+}
+
+/// Lets structs be read from bytes and written as bytes. Padding is a field of its own there.
+fn with_bytes(text: String, structs: &[&str]) -> String {
+    const DERIVE: &str =
+        "#[derive(PartialEq, Eq, Hash, zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable)]";
+    structs.iter().map(|name| declaration(name)).fold(text, |text, it| text.replace(&it, &format!("{DERIVE}\n{it}")))
+}
+
+/// Compiles one direction of a link for the emulator, and links it with the crate. Debug builds trap undefined behaviour, as
+/// Rust's debug builds do.
+///
+/// # Panics
+/// There is no C compiler, or it refuses a file.
+pub fn link() {
+    let bpf = begin();
+    let mut build = cc::Build::new();
+    build.file(bpf.join("link/emulator.c")).opt_level(2).debug(false).extra_warnings(true);
+    build.flag("-fno-strict-aliasing").flag("-Wno-unused-parameter").flag(named(&bpf, "/tccc/bpf"));
+    if env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
+        build.flag("-fsanitize=undefined").flag("-fsanitize-undefined-trap-on-error");
+    }
+    build.compile("tccc_link");
 }
 
 /// Writes `author.rs`: what else authors of algorithms need, path and text. The native build, the template, a page, and headers
 /// of libbpf.
 ///
-/// Errors: a file cannot be read.
+/// # Errors
+/// A file cannot be read or written.
 pub fn for_authors() -> Result<()> {
     let bpf = begin();
     let mut slice = slice_of(&bpf, &["host", "template"])?;
@@ -95,7 +173,7 @@ fn companions(bpf: &Path, out: &Path) -> Result<String> {
     for source in programs(&bpf.join("option"))? {
         let stem = stem(&source);
         let object = out.join(format!("{stem}.bpf.o"));
-        builder(bpf, &source, &object, None).build().with_context(|| format!("compile {}", source.display()))?;
+        builder(bpf, &source, &object, &[]).build().with_context(|| format!("compile {}", source.display()))?;
         slice += &format!("    ({stem:?}, include_bytes!({object:?})),\n");
     }
     Ok(slice + "]\n")
@@ -134,7 +212,7 @@ fn stem(source: &Path) -> String {
     source.file_name().unwrap_or_default().to_string_lossy().trim_end_matches(".bpf.c").to_owned()
 }
 
-fn builder(bpf: &Path, source: &Path, object: &Path, card: Option<&Path>) -> SkeletonBuilder {
+fn builder(bpf: &Path, source: &Path, object: &Path, more_args: &[OsString]) -> SkeletonBuilder {
     let mut args: Vec<OsString> = recipe::BPF_FLAGS.map(Into::into).into();
     args.push("-Werror".into());
     args.extend(["-I".into(), bpf.join("include").into_os_string()]);
@@ -144,10 +222,7 @@ fn builder(bpf: &Path, source: &Path, object: &Path, card: Option<&Path>) -> Ske
         args.push(named(Path::new(&headers), "/libbpf"));
         args.extend(["-isystem".into(), headers]); // libbpf's own headers, from libbpf-sys
     }
-    if let Some(card) = card {
-        args.push(named(card, "/tccc/card.h"));
-        args.extend(["-include".into(), card.as_os_str().to_owned()]);
-    }
+    args.extend_from_slice(more_args);
     let mut builder = SkeletonBuilder::new();
     builder.source(source).obj(object).clang_args(args);
     if let Some(clang) = env::var_os("CLANG") {

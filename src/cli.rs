@@ -12,7 +12,7 @@ use shared::failure::{Failure, FailureKind};
 use shared::interrupt;
 use shared::kernel::io_error::reason;
 use shared::kernel::libbpf_log::{self, PrintLevel};
-use shared::plain::plain_lines;
+use shared::sanitize::plain_lines;
 
 pub mod effect;
 mod output;
@@ -104,7 +104,8 @@ fn exit_code(ended: Result<u8>) -> ExitCode {
 
 /// Prints help and version as they are, and clap's errors with the prefix `tccc: ` like every other error.
 ///
-/// Errors: stdout cannot be written.
+/// # Errors
+/// Stdout cannot be written.
 fn print_refusal(refusal: &clap::Error) -> Result<()> {
     if refusal.use_stderr() {
         if refusal.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

@@ -12,23 +12,27 @@
 //! | [`author`] | for authors of algorithms: template, rules, simulated kernel, fuzzer, proof | shared, host |
 //! | [`cli`], here | `verbs`: one file per verb; `output`: shared output | all |
 //!
-//! To add a field to a link (`duplicate` is an example: search for it, also in `bpf/guest`):
+//! To add a field to a link in four steps (`duplicate` is an example: search for it):
 //!
-//! 1. [`lab::path`]: add it to `Direction` in `path/link.rs`, with its range. List it in `Direction::beyond_plain`, which
-//!    makes [`lab::ns2`] refuse it. If it is random, add a stream of random numbers to `path/draws.rs`.
-//! 2. [`lab::scenario`]: declare its text, kind and default in `reference/path.rs`, and read it in `document/link.rs`.
-//!    `cargo xtask bless` then writes `scenarios/REFERENCE.md`.
-//! 3. [`lab::emulate`]: decide about a packet in `tunlink/shaper.rs`, and carry the decision out in `tunlink/lane.rs`. Add it
-//!    to `netem/options.rs`, or refuse it in `netem.rs`.
-//! 4. [`lab::virtual_time`]: pass it through `link.rs` and `link/layout.rs` to the same structure in `bpf/guest/layout.h`, and
-//!    implement it in `bpf/guest/shaper.h`. `link/twin.rs` compares both links; draw the field in `twin/random.rs`.
-//! 5. [`shared::model`] and [`lab`]: add a counter if it counts packets; adapt `lab/calibrate.rs` if it changes how many arrive.
-//! 6. [`cli`]: add options to `tccc link`, in `verbs/link.rs` and `verbs/link/directions.rs`.
-//! 7. Tests: `tests/fixtures/scenarios/link-everything.toml`, `tests/host/mistakes`, and `tests/network/link_models.rs`.
+//! 1. Its value. [`lab::path`]: add it to `Direction` in `path/link.rs`, with its range, and list it in `beyond_plain`.
+//!    [`lab::scenario`]: declare it with its text and default in `reference/path.rs`, which reads it, and give it to the
+//!    `Direction` in `document/link.rs`. [`cli`]: add an option to `verbs/link.rs` and `verbs/link/directions.rs`.
+//!    `cargo xtask bless` writes `scenarios/REFERENCE.md`.
+//! 2. Its place in the request: `bpf/link/request.h`, from which the build makes the struct in Rust, and `path/request.rs`. If
+//!    it is random, add a stream of random numbers there and to `path/draws.rs`.
+//! 3. Its effect: `bpf/link/shaper.h`, which the emulator and virtual time share, with a counter if it counts packets.
+//!    `emulate/netem/options.rs` adds it for the kernel's netem, or `emulate/netem.rs` refuses it.
+//! 4. Tests: a link in `emulate/tunlink/lane/decisions/links.rs`, the field in `path/request/random.rs`,
+//!    `tests/fixtures/scenarios/link-everything.toml`, `tests/host/mistakes`, and `tests/network/link_models.rs`.
 
 pub mod cli;
 
-pub use host::{declaration, gate, loader, policy, serve, state, trace, trial, view, written};
-pub use lab::{emulate, ns2, path, report, scenario, virtual_time};
-pub use shared::{bounded, btf, catalog, failure, fault, interrupt, kernel, model, nearest, plain, scratch, units};
-pub use {author, host, lab, shared};
+#[cfg(feature = "author")]
+pub use author;
+pub use host::{declaration, gate, loader, policy, serve, state, toml_reader, trace, trial, view, waits};
+#[cfg(feature = "lab")]
+pub use lab::{self, emulate, ns2, path, report, scenario, virtual_time};
+pub use shared::{
+    btf, catalog, failure, fault, interrupt, kernel, model, read_limited, sanitize, scratch, suggest, units,
+};
+pub use {host, shared};

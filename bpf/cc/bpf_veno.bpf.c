@@ -37,6 +37,8 @@
  *      ssthresh like any other loss.
  *   5. From the paper, as the kernel: N is updated only in state Open. While ACKs arrive out of order, the window
  *      grows as Reno's, and a loss is judged by the previous N.
+ *   6. From the kernel's veno: an ACK without an RTT sample leaves N as it was. The kernel then takes an infinite RTT,
+ *      so N is the window, or 0 if no RTT is known since the latest pause.
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_veno because the

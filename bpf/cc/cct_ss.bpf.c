@@ -49,7 +49,7 @@
  *   7. If cwnd is already above U when the first estimate arrives, slow start ends and the window stays. Only a
  *      loss brings it below U.
  *   8. The thesis says that the technique it improves has HyStart. Here the limits replace HyStart's train
- *      detector, and its delay detector works beside them (see 5).
+ *      detector, and its delay detector works beside them (see 5). With hystart = 2 HyStart++ works beside them.
  *   9. A timeout cuts as in CUBIC and clears every estimate except the lowest RTT. An undo restores L and U.
  *   10. All differences of bpf_cubic.
  *

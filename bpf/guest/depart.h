@@ -7,9 +7,8 @@
 #include <linux/timerqueue.h>
 #include <net/pkt_sched.h>
 
-#include "line.h"
+#include "../link/admit.h"
 #include "packet.h"
-#include "shaper.h"
 
 struct link {
 	struct list_head place;

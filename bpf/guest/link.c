@@ -4,8 +4,8 @@
  * counters, and the file /proc/tccc/queues, which shows their queues over time.
  *
  * A request names a device and makes the qdisc its root. Every packet that leaves through the device then passes one
- * direction of a link. What happens to a packet is decided when it enters (shaper.h). Then it waits in line (line.h)
- * until it is due. A link outlives its device, so that its counters can be read after the device is gone.
+ * direction of a link (bpf/link). What happens to a packet is decided when it enters (shaper.h). Then it waits in line
+ * (line.h) until it is due. A link outlives its device, so that its counters can be read after the device is gone.
  */
 #include <linux/module.h>
 #include <linux/mm.h>
@@ -17,6 +17,7 @@
 
 #include "answer.h"
 #include "depart.h"
+#include "layout.h"
 #include "link.h"
 
 /* The sender never learns of a drop, because the link is not part of its host. */
@@ -38,7 +39,6 @@ static void drop_thinned(struct Qdisc *sch, struct parcel *dropped)
 		struct sk_buff *skb = packet_of(dropped);
 
 		dropped = dropped->next;
-		link_of(sch)->shaper.counters.acks_thinned_pkts++;
 		sch->q.qlen--;
 		qdisc_qstats_backlog_dec(sch, skb);
 		kfree_skb(skb);
@@ -46,24 +46,13 @@ static void drop_thinned(struct Qdisc *sch, struct parcel *dropped)
 }
 
 /* `ack` is NULL if the packet is not a pure acknowledgement. */
-static void line_up(struct Qdisc *sch, struct sk_buff *skb, const struct verdict *verdict, const struct ack *ack)
+static void line_up_packet(struct Qdisc *sch, struct sk_buff *skb, const struct verdict *verdict, const struct ack *ack)
 {
-	const struct comer comer = {
-		.ack = ack,
-		.begins_batch = verdict->begins_batch,
-		.is_held_back = verdict->is_held_back,
-	};
 	struct link *link = link_of(sch);
-	struct parcel *parcel = parcel_of(skb);
-	struct passed passed;
 
-	parcel->due_ns = verdict->due_ns;
 	sch->q.qlen++;
 	qdisc_qstats_backlog_inc(sch, skb);
-	passed = line_pass(&link->line, &link->shaper.direction.request->ack_hold, parcel, &comer);
-	link->shaper.counters.reordered_pkts += passed.reordered;
-	link->shaper.counters.acks_held_pkts += passed.is_held;
-	drop_thinned(sch, passed.dropped);
+	drop_thinned(sch, line_up(&link->line, &link->shaper, parcel_of(skb), verdict, ack));
 }
 
 /* Lines up the copy of a packet, if it has one. */
@@ -77,7 +66,7 @@ static void enter_copy(struct Qdisc *sch, struct sk_buff *skb, u64 arrival_ns, c
 		return;
 	copy = skb_clone(skb, GFP_ATOMIC);
 	if (copy)
-		line_up(sch, copy, &verdict, ack);
+		line_up_packet(sch, copy, &verdict, ack);
 	else
 		shaper->counters.failed_pkts++;
 }
@@ -88,7 +77,7 @@ static void enter(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_fr
 	const u64 arrival_ns = shaper_arrival_ns(shaper, link_now_ns());
 	const u32 bytes = skb->len - skb_network_offset(skb);
 	struct ack ack;
-	const bool is_ack = shaper_minds_acks(shaper) && read_ack(skb, &ack);
+	const bool is_ack = shaper_inspects_acks(shaper) && read_ack(skb, &ack);
 	const struct traits traits = {.is_low = is_low(skb), .is_ack = is_ack};
 	const struct verdict verdict = shaper_admit(shaper, arrival_ns, bytes, traits);
 
@@ -99,7 +88,7 @@ static void enter(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_fr
 	}
 	if (shaper->is_marked)
 		shaper->counters.marked_pkts += mark_congestion(skb);
-	line_up(sch, skb, &verdict, is_ack ? &ack : NULL);
+	line_up_packet(sch, skb, &verdict, is_ack ? &ack : NULL);
 	enter_copy(sch, skb, arrival_ns, is_ack ? &ack : NULL);
 }
 

@@ -10,8 +10,12 @@
 #ifndef TCCC_NATIVE_H
 #define TCCC_NATIVE_H
 
+#include <linux/hashtable.h>
 #include <linux/kstrtox.h>
 #include <linux/module.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <net/dst.h>
 #include <net/inet_ecn.h>
 #include <net/route.h>
@@ -32,6 +36,7 @@
 #define tcp_sk tccc_tcp_sk
 #define inet_csk_ca tccc_inet_csk_ca
 #define tcp_packets_in_flight tccc_tcp_packets_in_flight
+#define tcp_min_rtt tccc_tcp_min_rtt
 
 /* In BPF, __noinline functions are global. In modules they are static, so that two modules may use one name. */
 #define __noinline static noinline
@@ -39,18 +44,25 @@
 #define BPF_CORE_READ_BITFIELD(object, field) ((object)->field)
 #define CA_PRIVATE_BYTES ICSK_CA_PRIV_SIZE
 #define bpf_ktime_get_ns() ktime_get_ns()
+/* The kernel's own functions, which the seed of the run alone decides. A port then draws what its original draws. */
+#define bpf_get_prandom_u32() get_random_u32()
+#define random_below(n) get_random_u32_below(n)
+
+#define TCP_ECN_ACCECN 16 /* this kernel has no AccECN and never sets it */
 
 /*
- * Sets the only socket option that algorithms use, IP_TOS. This is the body of the kernel's __ip_sock_set_tos, which
+ * Sets the only socket option that modules can, IP_TOS. This is the body of the kernel's __ip_sock_set_tos, which
  * modules cannot call. The caller has locked the socket.
  */
-static __maybe_unused long bpf_setsockopt(struct sock *sk, int level, int option, const int *value, int length)
+static __maybe_unused long bpf_setsockopt(struct sock *sk, int level, int option, const void *value, int length)
 {
+	const int *mark = value;
 	const u8 old = inet_sk(sk)->tos;
-	const u8 tos = (*value & ~INET_ECN_MASK) | (old & INET_ECN_MASK);
+	u8 tos;
 
-	if (level != SOL_IP || option != IP_TOS || length != sizeof(*value))
+	if (level != SOL_IP || option != IP_TOS || length != sizeof(*mark))
 		return -EINVAL;
+	tos = (*mark & ~INET_ECN_MASK) | (old & INET_ECN_MASK);
 	if (tos == old)
 		return 0;
 	WRITE_ONCE(inet_sk(sk)->tos, tos);
@@ -137,6 +149,82 @@ static __maybe_unused const struct kernel_param_ops tccc_tunable_ops = {.set = t
 	};                                                                                                             \
 	static_assert((default_) >= (low_) && (default_) <= (high_));                                                  \
 	module_param_cb(name, &tccc_tunable_ops, (void *)&tccc_tunable_##name, 0)
+
+/* A block of PRIVATE_STORAGE. A module is one algorithm with one kind of block. */
+struct tccc_block {
+	struct hlist_node node;
+	const struct sock *sk;
+	u64 bytes[];
+};
+
+#define TCCC_BLOCK_BITS 8
+static __maybe_unused DEFINE_HASHTABLE(tccc_blocks, TCCC_BLOCK_BITS);
+static __maybe_unused DEFINE_SPINLOCK(tccc_blocks_lock);
+
+/* The block stays where it is after the lock is released, because only its socket's owner frees it. */
+static struct tccc_block *tccc_block_of(const struct sock *sk)
+{
+	struct tccc_block *block, *found = NULL;
+
+	spin_lock_bh(&tccc_blocks_lock);
+	hash_for_each_possible(tccc_blocks, block, node, (unsigned long)sk)
+	{
+		if (block->sk == sk)
+			found = block;
+	}
+	spin_unlock_bh(&tccc_blocks_lock);
+	return found;
+}
+
+static __maybe_unused void *tccc_storage_get(const struct sock *sk)
+{
+	struct tccc_block *block = tccc_block_of(sk);
+
+	return block ? block->bytes : NULL;
+}
+
+static __maybe_unused void *tccc_storage_create(const struct sock *sk, size_t bytes)
+{
+	struct tccc_block *block = tccc_block_of(sk);
+
+	if (!block) {
+		block = kzalloc(sizeof(*block) + bytes, GFP_ATOMIC);
+		if (!block)
+			return NULL;
+		block->sk = sk;
+		spin_lock_bh(&tccc_blocks_lock);
+		hash_add(tccc_blocks, &block->node, (unsigned long)sk);
+		spin_unlock_bh(&tccc_blocks_lock);
+	}
+	return block->bytes;
+}
+
+static __maybe_unused void tccc_storage_delete(const struct sock *sk)
+{
+	struct tccc_block *block = tccc_block_of(sk);
+
+	if (!block)
+		return;
+	spin_lock_bh(&tccc_blocks_lock);
+	hash_del(&block->node);
+	spin_unlock_bh(&tccc_blocks_lock);
+	kfree(block);
+}
+
+#define PRIVATE_STORAGE(name, kind)                                                                                    \
+	static __always_inline kind *name##_get(struct sock *sk)                                                       \
+	{                                                                                                              \
+		return tccc_storage_get(sk);                                                                           \
+	}                                                                                                              \
+	static __always_inline kind *name##_create(struct sock *sk)                                                    \
+	{                                                                                                              \
+		return tccc_storage_create(sk, sizeof(kind));                                                          \
+	}                                                                                                              \
+	static __always_inline void name##_delete(struct sock *sk)                                                     \
+	{                                                                                                              \
+		tccc_storage_delete(sk);                                                                               \
+	}                                                                                                              \
+	static_assert(sizeof(kind) <= PAGE_SIZE)
 
 /* An algorithm with a companion does not compile for the guest. The compiler's first error gives the reason. */
 #define SHARED_STORAGE(program, name, kind)                                                                            \

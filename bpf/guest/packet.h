@@ -8,7 +8,7 @@
 #include <net/inet_ecn.h>
 #include <net/pkt_sched.h>
 
-#include "line.h"
+#include "../link/line.h"
 
 /* Class selector 1: packets that may be dropped first (RFC 3662). The two bits below it hold the congestion mark. */
 #define DSCP_LOW 8

@@ -10,7 +10,6 @@
 
 #include "must.h"
 #include "shim.c"
-#include "tccc.bpf.h"
 #include "tunables.h" /* made by tests/host/fuzz.rs: TUNABLES(EACH) and PHASE_COUNT */
 
 /* These bounds are the kernel's: bpf/host/prove.c gives the reasons. */
@@ -41,6 +40,9 @@ struct input {
 	const u8 *bytes;
 	size_t left;
 };
+
+/* Packets lost before the latest rate sample. */
+static u32 lost_before;
 
 #define DECLARE(type, name, low, high) extern TCCC_TUNABLE_STORAGE type name;
 TUNABLES(DECLARE)
@@ -163,16 +165,63 @@ static void advance(struct tcp_sock *tp, u32 packets)
 	tp->delivered += packets;
 }
 
-static void set_rate(struct host_socket *host, u32 packets, s64 rtt_us)
+/* Bits of a byte that chooses the rate sample of an ACK. */
+enum rate_kind {
+	RATE_NONE = 1,	   /* no packet with a time was delivered */
+	RATE_FREE = 2,	   /* any rate, instead of the packets of this ACK in its RTT */
+	RATE_RETRANS = 4,  /* of a retransmission */
+	RATE_DELAYED = 8,  /* by a delayed ACK */
+	RATE_LIMITED = 16, /* the application limited it */
+};
+
+/* As the kernel's tcp_rate_gen. */
+static void set_rate(struct host_socket *host, struct input *input, u32 packets, s64 rtt_us)
 {
+	const u8 kind = take(input);
+	struct tcp_sock *tp = &host->tp;
+	u32 delivered = packets;
+	s64 interval_us = rtt_us;
+
+	if (kind & RATE_FREE) {
+		delivered = (u32)take_up_to(input, MOST_PACKETS);
+		interval_us = 1 + (s64)take_up_to(input, RTT_US_MAX);
+	}
 	host->rate = (struct rate_sample){
-		.delivered = (s32)packets,
-		.interval_us = rtt_us,
 		.rtt_us = rtt_us,
+		.losses = (s32)(tp->lost - lost_before),
 		.acked_sacked = packets,
-		.prior_in_flight = tcp_packets_in_flight(&host->tp) + packets,
-		.is_app_limited = !host->tp.is_cwnd_limited,
+		.prior_in_flight = min(tcp_packets_in_flight(tp) + packets, MOST_PACKETS),
+		.delivered = -1,
+		.interval_us = -1,
 	};
+	lost_before = tp->lost;
+	if (tp->app_limited && after(tp->delivered, tp->app_limited))
+		tp->app_limited = 0;
+	if (kind & RATE_NONE || interval_us < 0)
+		return;
+	host->rate.prior_mstamp = clock_ns / 1000 - min((u64)interval_us, clock_ns / 1000);
+	host->rate.prior_delivered = tp->delivered - delivered;
+	host->rate.delivered = (s32)delivered;
+	host->rate.interval_us = interval_us;
+	host->rate.snd_interval_us = host->rate.rcv_interval_us = (u32)interval_us;
+	host->rate.last_end_seq = tp->snd_una;
+	host->rate.is_app_limited = kind & RATE_LIMITED || !tp->is_cwnd_limited;
+	host->rate.is_retrans = kind & RATE_RETRANS;
+	host->rate.is_ack_delayed = kind & RATE_DELAYED;
+}
+
+/* The lowest packet that waits for its retransmission, if one does. */
+static void set_lost(struct host_socket *host)
+{
+	struct tcp_skb_cb *lost = (struct tcp_skb_cb *)host->lost.cb;
+	struct tcp_sock *tp = &host->tp;
+
+	tp->retransmit_skb_hint = tp->lost_out > tp->retrans_out ? &host->lost : NULL;
+	lost->seq = tp->snd_una;
+	lost->end_seq = tp->snd_una + tp->mss_cache;
+	lost->tcp_gso_segs = 1;
+	lost->sacked = TCPCB_LOST;
+	lost->tx.delivered = tp->delivered - tcp_packets_in_flight(tp);
 }
 
 /* The end of an ACK: cong_control alone, else the kernel's reduction or cong_avoid sets the window. */
@@ -197,7 +246,6 @@ static void acknowledge(struct host_socket *host, struct input *input)
 	const u32 reported = take(input), flags = take(input);
 	const u32 sacked = min(reported, tp->packets_out - tp->sacked_out - tp->lost_out);
 
-	CALL(host_in_ack_event(host, flags));
 	tp->sacked_out += sacked;
 	tp->delivered += sacked;
 	advance(tp, packets);
@@ -205,8 +253,10 @@ static void acknowledge(struct host_socket *host, struct input *input)
 		tp->delivered_ce += packets + sacked;
 	if (rtt_us >= 0)
 		tp->srtt_us = 8 * (u32)rtt_us;
-	set_rate(host, packets + sacked, rtt_us);
 	CALL(host_pkts_acked(host, packets, rtt_us, tcp_packets_in_flight(tp)));
+	CALL(host_in_ack_event(host, flags));
+	set_rate(host, input, packets + sacked, rtt_us);
+	set_lost(host);
 	control(host, packets);
 }
 
@@ -288,8 +338,10 @@ static void set_windows(struct host_socket *host, struct input *input)
 static void set_limits(struct host_socket *host, struct input *input)
 {
 	struct sock *sk = (struct sock *)host;
+	const u8 limits = take(input);
 
-	host->tp.is_cwnd_limited = take(input) & 1;
+	host->tp.is_cwnd_limited = limits & 1;
+	host->tp.app_limited = limits & 2 ? max(host->tp.delivered + tcp_packets_in_flight(&host->tp), 1u) : 0;
 	sk->sk_pacing_status = take(input) % (SK_PACING_FQ + 1);
 	sk->sk_pacing_rate = take_up_to(input, ~0ull);
 	sk->sk_max_pacing_rate = take(input) & 1 ? ~0ul : sk->sk_pacing_rate;
@@ -338,7 +390,10 @@ static void operate(struct host_socket *host, struct input *input)
 		receive(host, input);
 		break;
 	default:
+		host_seed(take(input));
 		CALL(host_release(host));
+		MUST(!host->has_block);
+		host->lacks_storage = take(input) & 1;
 		CALL(host_init(host));
 	}
 }
@@ -349,6 +404,7 @@ int LLVMFuzzerTestOneInput(const u8 *bytes, size_t size)
 	struct host_socket *host = host_new(0xaa);
 	u64 now_ns = 0;
 
+	lost_before = 0;
 	set_tunables(&input);
 	host->tp.is_cwnd_limited = 1;
 	host->tp.srtt_us = 8000;
@@ -362,6 +418,7 @@ int LLVMFuzzerTestOneInput(const u8 *bytes, size_t size)
 		send_packets(host);
 	}
 	host_release(host);
+	MUST(!host->has_block);
 	host_free(host);
 	return 0;
 }

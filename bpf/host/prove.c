@@ -5,7 +5,7 @@
  *
  * Before each call, every field of the socket that the algorithm does not own may have any value. Exceptions are the
  * few fields that the kernel keeps within bounds. Their bounds are below, each with its reason. This file never sets
- * the private state: init has to. Reading a byte before it was written is an alarm, and so is a division by zero.
+ * the private state: init has to, and PRIVATE_STORAGE begins as zeroes. Reading a byte before it was written is an alarm, and so is a division by zero.
  *
  * A wrap of an unsigned number is not an alarm. C defines it, and sequence numbers, clocks and cumulative counts have
  * to wrap. In windows and thresholds a wrap would do harm, and the asserts here check the result.
@@ -13,7 +13,6 @@
 #include <__fc_builtin.h>
 
 #include "shim.c"
-#include "tccc.bpf.h"
 #include "tunables.h" /* made by tests/host/prove.rs: TUNABLES(EACH) is EACH(type, name, low, high) for each */
 
 #define ALL_U32 0xffffffffu
@@ -53,21 +52,24 @@ static void prove_set_tunables(void)
 	TUNABLES(SET)
 }
 
-/* Makes everything but the private state unknown, including fields that will be added to kernel.bpf.h. */
+/* Makes everything but the private state and storage unknown, including fields that will be added to kernel.bpf.h. */
 static void prove_forget(struct host_socket *host)
 {
 	const size_t before = offsetof(struct tcp_sock, inet_conn.icsk_ca_priv);
 	const size_t after = before + CA_PRIVATE_BYTES;
 
 	Frama_C_make_unknown((char *)host, before);
-	Frama_C_make_unknown((char *)host + after, sizeof(*host) - after);
+	Frama_C_make_unknown((char *)host + after, offsetof(struct host_socket, block) - after);
 	host->rate.is_app_limited = prove_maybe();
 	host->rate.is_retrans = prove_maybe();
+	host->rate.is_ack_delayed = prove_maybe();
 	host->tp.inet_conn.icsk_ca_state = prove_u32(TCP_CA_Open, TCP_CA_Loss);
 	host->tp.mss_cache = prove_u32(LEAST_MSS, LARGEST_MSS);
 	host->tp.packets_out = prove_u32(0, MOST_PACKETS);
 	host->tp.snd_cwnd_clamp = prove_u32(1, ALL_U32);
+	host->tp.retransmit_skb_hint = prove_maybe() ? &host->lost : NULL;
 	host_set_clock(Frama_C_unsigned_long_long_interval(0, ALL_U64));
+	host_seed(Frama_C_unsigned_long_long_interval(0, ALL_U64));
 }
 
 static void prove_acknowledged(struct host_socket *host)
@@ -141,6 +143,8 @@ int main(void)
 {
 	struct host_socket host;
 
+	memset(host.block, 0, sizeof(host.block));
+	host.has_block = 0;
 	prove_set_tunables();
 	prove_forget(&host);
 	host.tp.snd_cwnd = prove_u32(1, LARGEST_WINDOW);

@@ -12,20 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "math.bpf.h"
-#include "tcp.bpf.h"
+#include "tccc.bpf.h"
 
 struct host_socket {
 	struct tcp_sock tp; /* first, because a struct sock has the address of its tcp_sock */
 	struct rate_sample rate;
+	struct sk_buff lost; /* the packet to which retransmit_skb_hint leads, where it leads to one */
 	u8 storage[64];	     /* what a companion program shares with the algorithm */
-	u8 lacks_storage;    /* there was no memory for it */
+	u8 lacks_storage;    /* there is no memory for it, or for a block */
 	u8 refuses_priority; /* the kernel does not let programs read it */
 	int mark;	     /* IP_TOS or IPV6_TCLASS */
 	int priority;	     /* SO_PRIORITY */
 	u32 acks_sent;	     /* ACKs of data that arrived, by the algorithm or the kernel */
 	u32 acked_up_to;     /* rcv_nxt of the latest */
 	u32 echoed;	     /* data acknowledged by ACKs with ECE, in the unit of rcv_nxt */
+	/* The algorithm's own, as icsk_ca_priv: nobody else changes what follows. */
+	u64 block[PRIVATE_STORAGE_BYTES_MAX / sizeof(u64)];
+	u8 has_block;
 };
 
 /* The kernel's default, about a millisecond: sk_init_common. */
@@ -45,7 +48,50 @@ u64 bpf_ktime_get_ns(void)
 	return clock_ns;
 }
 
-/* The socket's storage; there is one map at most. */
+static _Thread_local u64 draws;
+
+void host_seed(u64 seed)
+{
+	draws = seed;
+}
+
+/* SplitMix64: Steele, Lea, Flood, 2014, figure 16. */
+u32 bpf_get_prandom_u32(void)
+{
+	u64 z = draws += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return (u32)(z ^ (z >> 31));
+}
+
+/* The block of PRIVATE_STORAGE. */
+void *host_storage_get(struct sock *sk)
+{
+	struct host_socket *host = (struct host_socket *)sk;
+
+	return host->has_block ? host->block : NULL;
+}
+
+void *host_storage_create(struct sock *sk)
+{
+	struct host_socket *host = (struct host_socket *)sk;
+
+	if (!host->has_block) {
+		if (host->lacks_storage)
+			return NULL;
+		host->has_block = 1;
+		memset(host->block, 0, sizeof(host->block));
+	}
+	return host->block;
+}
+
+void host_storage_delete(struct sock *sk)
+{
+	((struct host_socket *)sk)->has_block = 0;
+}
+
+/* The storage shared with a companion; there is one map at most. */
 void *bpf_sk_storage_get(void *map, void *sk, void *value, u64 flags)
 {
 	struct host_socket *host = sk;
@@ -55,7 +101,10 @@ void *bpf_sk_storage_get(void *map, void *sk, void *value, u64 flags)
 
 enum { SOL_SOCKET = 1 };
 
-/* The only options that algorithms set are the mark of a socket's packets and their priority on this host. */
+/*
+ * The only options that algorithms set are the mark of a socket's packets and their priority on this host. One that
+ * chooses another algorithm is called no more by the kernel, but goes on here.
+ */
 long bpf_setsockopt(void *sk, int level, int option, void *value, int length)
 {
 	struct host_socket *host = sk;
@@ -131,6 +180,8 @@ struct host_socket *host_new(u8 poison)
 	if (!host)
 		return host;
 	memset(inet_csk_ca((struct sock *)host), poison, CA_PRIVATE_BYTES);
+	host->tp.rtt_min.s[0].v = ~0u;
+	host_seed(0);
 	host->tp.inet_conn.icsk_inet.sk.sk_pacing_shift = PACING_SHIFT;
 	host->tp.inet_conn.icsk_inet.sk.sk_max_pacing_rate = ~0ul;
 	return host;
@@ -187,6 +238,9 @@ FIELD(ecn_flags)
 PLACE(ack_pending, u32, tp.inet_conn.icsk_ack.pending)
 PLACE(ca_state, u32, tp.inet_conn.icsk_ca_state)
 
+FIELD(app_limited)
+PLACE(wstamp_ns, u64, tp.tcp_wstamp_ns)
+PLACE(has_block, u32, has_block)
 PLACE(acks_sent, u32, acks_sent)
 PLACE(echoed, u32, echoed)
 PLACE(mark, int, mark)
@@ -195,17 +249,27 @@ PLACE(max_pacing_rate, u64, tp.inet_conn.icsk_inet.sk.sk_max_pacing_rate)
 PLACE(pacing_status, u32, tp.inet_conn.icsk_inet.sk.sk_pacing_status)
 PLACE(pacing_rate, u64, tp.inet_conn.icsk_inet.sk.sk_pacing_rate)
 
+SAMPLE(prior_mstamp)
+SAMPLE(prior_delivered)
+SAMPLE(prior_delivered_ce)
 SAMPLE(delivered)
+SAMPLE(delivered_ce)
 SAMPLE(interval_us)
+SAMPLE(snd_interval_us)
+SAMPLE(rcv_interval_us)
 SAMPLE(rtt_us)
 SAMPLE(losses)
 SAMPLE(acked_sacked)
 SAMPLE(prior_in_flight)
+SAMPLE(last_end_seq)
 SAMPLE(is_app_limited)
+SAMPLE(is_retrans)
+SAMPLE(is_ack_delayed)
 
 /* Called before every callback. Sets the clock that the kernel refreshes for each ACK and timer. */
 static struct sock *sock_of(struct host_socket *host)
 {
+	host->tp.tcp_clock_cache = clock_ns;
 	host->tp.tcp_mstamp = clock_ns / 1000;
 	return (struct sock *)host;
 }
@@ -228,8 +292,10 @@ void host_pkts_acked(struct host_socket *host, u32 pkts_acked, s32 rtt_us, u32 i
 	const struct ack_sample sample = {.pkts_acked = pkts_acked, .rtt_us = rtt_us, .in_flight = in_flight};
 	struct sock *sk = sock_of(host);
 
-	if (rtt_us >= 0)
+	if (rtt_us >= 0) {
 		host->tp.first_tx_mstamp = host->tp.tcp_mstamp - min((u64)rtt_us, host->tp.tcp_mstamp);
+		host->tp.rtt_min.s[0].v = min(host->tp.rtt_min.s[0].v, max((u32)rtt_us, 1u));
+	}
 	if (tccc_host_ops.pkts_acked)
 		tccc_host_ops.pkts_acked(sk, &sample);
 }
@@ -237,10 +303,20 @@ void host_pkts_acked(struct host_socket *host, u32 pkts_acked, s32 rtt_us, u32 i
 /* Returns 0 if the algorithm leaves the window to cong_avoid and the kernel's reduction. */
 u32 host_cong_control(struct host_socket *host, u32 ack, u32 flag)
 {
+	struct sock *sk = sock_of(host);
+
+	if (host->rate.acked_sacked)
+		host->tp.delivered_mstamp = host->tp.tcp_mstamp;
 	if (!tccc_host_ops.cong_control)
 		return 0;
-	tccc_host_ops.cong_control(sock_of(host), ack, (int)flag, &host->rate);
+	tccc_host_ops.cong_control(sk, ack, (int)flag, &host->rate);
 	return 1;
+}
+
+/* Whether the algorithm sets window and pacing rate itself, at each ACK. */
+u32 host_controls_rate(void)
+{
+	return tccc_host_ops.cong_control != NULL;
 }
 
 void host_cong_avoid(struct host_socket *host, u32 ack, u32 acked)
@@ -314,8 +390,8 @@ void host_data_arrives(struct host_socket *host, u32 packets, u32 is_marked)
 }
 
 /*
- * Called before a transmission. The kernel has set the pacing rate at the end of the previous ACK: twice the window per
- * RTT, or 1.2 times once half of the threshold is reached.
+ * Called before a transmission. Unless the algorithm has cong_control, the kernel has set the pacing rate at the end of
+ * the previous ACK: twice the window per RTT, or 1.2 times once half of the threshold is reached.
  */
 u32 host_min_tso_segs(struct host_socket *host)
 {
@@ -324,7 +400,7 @@ u32 host_min_tso_segs(struct host_socket *host)
 	const double bytes = (double)max(tp->snd_cwnd, tp->packets_out) * tp->mss_cache;
 	struct sock *sk = sock_of(host);
 
-	if (tp->srtt_us)
+	if (tp->srtt_us && !tccc_host_ops.cong_control)
 		sk->sk_pacing_rate = (unsigned long)min(bytes * percent * 80000 / tp->srtt_us, 1e18);
 	return tccc_host_ops.min_tso_segs ? tccc_host_ops.min_tso_segs(sk) : 2;
 }

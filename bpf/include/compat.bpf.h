@@ -13,15 +13,23 @@
 
 #include "kernel.bpf.h"
 
+/* Objects for bpftool, which does not adapt them, have the form of newer kernels only. */
+#ifdef TCCC_FOR_BPFTOOL
+#define CONG_CONTROL_OF_OLD_KERNELS(id, body)
+#else
+#define CONG_CONTROL_OF_OLD_KERNELS(id, body)                                                                          \
+	CC_OP(void, id##_cong_control_2, struct sock *sk, const struct rate_sample *rs)                                \
+	{                                                                                                              \
+		body(sk, rs);                                                                                          \
+	}
+#endif
+
 /* Both forms of cong_control around one body: static void body(struct sock *sk, const struct rate_sample *rs). */
 #define CONG_CONTROL_BOTH(id, body)                                                                                    \
 	CC_OP(void, id##_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)               \
 	{                                                                                                              \
 		body(sk, rs);                                                                                          \
 	}                                                                                                              \
-	CC_OP(void, id##_cong_control_2, struct sock *sk, const struct rate_sample *rs)                                \
-	{                                                                                                              \
-		body(sk, rs);                                                                                          \
-	}
+	CONG_CONTROL_OF_OLD_KERNELS(id, body)
 
 #endif

@@ -154,13 +154,17 @@ static __always_inline bool is_equation_due(struct tcp_sock *tp, struct fast_pat
 	return has_samples && !in_slow_start(tp);
 }
 
-/* The window grows only while it limits the sender. */
+/*
+ * The window grows only while it limits the sender. ssthresh follows a window that shrinks: slow start would take the
+ * window back to ssthresh.
+ */
 static __always_inline void set_equation_window(struct tcp_sock *tp, const struct fast_path *path)
 {
 	const u32 next = equation_window(tp->snd_cwnd, path);
 
 	if (next < tp->snd_cwnd || is_cwnd_limited(tp))
 		set_cwnd(tp, next);
+	tp->snd_ssthresh = min(tp->snd_ssthresh, ssthresh_of(tp->snd_cwnd));
 }
 
 #endif

@@ -6,8 +6,11 @@
 #ifndef TCCC_KERNEL_BPF_H
 #define TCCC_KERNEL_BPF_H
 
+struct sock;
+
 #ifdef TCCC_HOST
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 typedef uint8_t u8;
 typedef uint16_t u16;
@@ -22,12 +25,17 @@ typedef int64_t s64;
 #undef __always_inline /* the C library has one too */
 #define __always_inline inline
 #define __noinline
+#define BPF_CORE_READ_BITFIELD(object, field) ((object)->field)
 enum { BPF_SK_STORAGE_GET_F_CREATE = 1 };
 u64 bpf_ktime_get_ns(void);
+u32 bpf_get_prandom_u32(void);
 void *bpf_sk_storage_get(void *map, void *sk, void *value, u64 flags);
 long bpf_setsockopt(void *sk, int level, int option, void *value, int length);
 long bpf_getsockopt(void *sk, int level, int option, void *value, int length);
 long bpf_tcp_send_ack(void *tp, u32 rcv_nxt);
+void *host_storage_get(struct sock *sk);
+void *host_storage_create(struct sock *sk);
+void host_storage_delete(struct sock *sk);
 #else
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -84,6 +92,7 @@ enum sk_pacing { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1, SK_PACING_FQ = 2 };
 #define TCP_ECN_QUEUE_CWR 2  /* the next packet of data says that the window was reduced */
 #define TCP_ECN_DEMAND_CWR 4 /* each ACK carries ECE, the echo of a mark, until the sender has answered */
 #define TCP_ECN_SEEN 8	     /* a packet with ECT or CE has arrived */
+#define TCP_ECN_ACCECN 16    /* both ends agreed on AccECN (RFC 9768) instead; 7.0 and newer */
 
 /* Bits of icsk_ack.pending: what the receiver owes the sender. */
 enum inet_csk_ack_state_t {
@@ -103,6 +112,7 @@ enum tcp_ca_ack_event_flags {
 /*
  * An algorithm may read every field below. The verifier lets it write these only (net/ipv4/bpf_tcp_ca.c):
  * sk_pacing_rate, sk_pacing_status, icsk_ca_priv, icsk_ack.pending, snd_cwnd, snd_cwnd_cnt, snd_ssthresh, ecn_flags.
+ * Newer kernels also allow app_limited: 6.1 refuses it, 6.12 and newer do not.
  */
 struct sock_common {
 	u16 skc_family;
@@ -131,6 +141,36 @@ struct inet_connection_sock {
 	u64 icsk_ca_priv[CA_PRIVATE_BYTES / sizeof(u64)];
 } KERNEL_TYPE;
 
+/* A packet in the retransmit queue. Its control block is a struct tcp_skb_cb. */
+struct sk_buff {
+	char cb[48] __attribute__((aligned(8)));
+} KERNEL_TYPE;
+
+struct tcp_skb_cb {
+	u32 seq;
+	u32 end_seq;
+	u16 tcp_gso_segs; /* packets in it */
+	u8 sacked;	  /* TCPCB_ bits */
+	struct {
+		u32 is_app_limited : 1;
+		u32 delivered; /* the socket's count when it was sent last */
+	} tx;
+} KERNEL_TYPE;
+
+#define TCPCB_SACKED_RETRANS 0x02 /* its retransmission is in flight */
+#define TCPCB_LOST 0x04		  /* it counts as lost */
+#define TCPCB_EVER_RETRANS 0x80	  /* it was retransmitted */
+
+/* The lowest value of a window of time, and its next candidates: s[0].v is the value. */
+struct minmax_sample {
+	u32 t;
+	u32 v;
+} KERNEL_TYPE;
+
+struct minmax {
+	struct minmax_sample s[3];
+} KERNEL_TYPE;
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 rcv_nxt;	     /* next byte expected from the other end */
@@ -156,6 +196,13 @@ struct tcp_sock {
 	u64 first_tx_mstamp; /* us, when the packet delivered last was sent */
 	u8 is_cwnd_limited : 1;
 	u8 ecn_flags; /* TCP_ECN_ bits */
+
+	u64 delivered_mstamp;  /* us, when the packet delivered last arrived */
+	u64 tcp_wstamp_ns;     /* ns, when the next packet may leave: pacing */
+	u64 tcp_clock_cache;   /* ns, the time of tcp_mstamp */
+	u32 app_limited;       /* the count `delivered` from which samples show the path again; 0: they do */
+	struct minmax rtt_min; /* us, lowest RTT of the last five minutes; ~0: no sample yet */
+	struct sk_buff *retransmit_skb_hint; /* where retransmissions go on, not always at a lost packet; NULL: none */
 } KERNEL_TYPE;
 
 struct ack_sample {
@@ -164,17 +211,24 @@ struct ack_sample {
 	u32 in_flight;
 } KERNEL_TYPE;
 
+/* What one ACK shows. `prior_` is the state of the socket when the packet delivered last was sent. */
 struct rate_sample {
-	u64 prior_mstamp;
-	u32 prior_delivered;
-	s32 delivered;
-	long interval_us;
-	long rtt_us;
-	int losses;
-	u32 acked_sacked;
-	u32 prior_in_flight;
-	bool is_app_limited;
-	bool is_retrans;
+	u64 prior_mstamp;	/* us, when the interval began; 0: no sample */
+	u32 prior_delivered;	/* packets, cumulative */
+	u32 prior_delivered_ce; /* packets, cumulative */
+	s32 delivered;		/* packets in the interval; negative: no sample */
+	s32 delivered_ce;	/* packets of these with a mark */
+	long interval_us;	/* the longer of the next two; negative: no sample, or shorter than the lowest RTT */
+	u32 snd_interval_us;	/* in which they were sent */
+	u32 rcv_interval_us;	/* in which they were acknowledged */
+	long rtt_us;		/* of the packet acknowledged last; negative: no sample */
+	int losses;		/* packets that this ACK marks as lost */
+	u32 acked_sacked;	/* packets that this ACK delivers */
+	u32 prior_in_flight;	/* packets in flight before this ACK */
+	u32 last_end_seq;	/* end of the packet sent last among those delivered */
+	bool is_app_limited;	/* the application limited the rate when it was sent */
+	bool is_retrans;	/* it was retransmitted */
+	bool is_ack_delayed;	/* the receiver probably delayed this ACK */
 } KERNEL_TYPE;
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The one header that an algorithm includes. It declares the kernel's names and defines eight macros: CC_OP, TUNABLE,
- * TUNABLE_WAS, PHASES, STATE_FITS, SHARED_STORAGE, TIMES_SINGLE_PACKETS and ALGORITHM. The same file compiles for the
- * kernel and, with -DTCCC_HOST, natively for the host tests.
+ * The one header that an algorithm includes. It declares the kernel's names and defines nine macros: CC_OP, TUNABLE,
+ * TUNABLE_WAS, PHASES, STATE_FITS, PRIVATE_STORAGE, SHARED_STORAGE, TIMES_SINGLE_PACKETS and ALGORITHM. The same file
+ * compiles for the kernel and, with -DTCCC_HOST, natively for the host tests.
  *
  * The command line learns everything about an algorithm from the type information (BTF) of its object. Tags carry
  * the tunables, the title, the source and the header text. Two read-only variables point at the phases and the
@@ -50,12 +50,56 @@
 	enum tccc_phase { __VA_ARGS__ };                                                                               \
 	const volatile enum tccc_phase tccc_phases = 0
 
+/* A random number from 0 to n - 1, n a constant. In the native build and in virtual time it depends on the seed alone. */
+#define random_below(n) ((u32)((u64)bpf_get_prandom_u32() * (n) >> 32))
+
 /* The state fits the socket's private area and begins with the phase. */
 #define STATE_FITS(type)                                                                                               \
 	_Static_assert(sizeof(type) <= CA_PRIVATE_BYTES, "private state is larger than the socket's 104 bytes");       \
 	_Static_assert(__builtin_offsetof(type, phase) == 0 && sizeof(((type *)0)->phase) == 1,                        \
 		       "the first byte of the state is the phase");                                                    \
 	const type *const volatile tccc_state = 0
+
+/*
+ * Private state that does not fit the 104 bytes: PRIVATE_STORAGE(name, struct), one per algorithm. It defines
+ * name_get(sk), name_create(sk) and name_delete(sk). A block exists from its creation on, all zeroes at first. The first
+ * two return NULL if there is none, or no memory for one, and the algorithm must work without it. `release` must call
+ * name_delete, because a socket may come back to the algorithm.
+ */
+#define PRIVATE_STORAGE_BYTES_MAX 4096
+#define TCCC_UNUSED __attribute__((unused))
+#ifdef TCCC_HOST
+#define TCCC_STORAGE_OF(name) host_storage_get(sk)
+#define TCCC_STORAGE_NEW(name) host_storage_create(sk)
+#define TCCC_STORAGE_END(name) host_storage_delete(sk)
+#define TCCC_STORAGE_MAP(name, kind)
+#else
+#define TCCC_STORAGE_OF(name) bpf_sk_storage_get(&name, sk, NULL, 0)
+#define TCCC_STORAGE_NEW(name) bpf_sk_storage_get(&name, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE)
+#define TCCC_STORAGE_END(name) bpf_sk_storage_delete(&name, sk)
+#define TCCC_STORAGE_MAP(name, kind)                                                                                   \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_SK_STORAGE);                                                                 \
+		__uint(map_flags, BPF_F_NO_PREALLOC);                                                                  \
+		__type(key, int);                                                                                      \
+		__type(value, kind);                                                                                   \
+	} name SEC(".maps");
+#endif
+#define PRIVATE_STORAGE(name, kind)                                                                                    \
+	TCCC_STORAGE_MAP(name, kind)                                                                                   \
+	static __always_inline TCCC_UNUSED kind *name##_get(struct sock *sk)                                           \
+	{                                                                                                              \
+		return TCCC_STORAGE_OF(name);                                                                          \
+	}                                                                                                              \
+	static __always_inline TCCC_UNUSED kind *name##_create(struct sock *sk)                                        \
+	{                                                                                                              \
+		return TCCC_STORAGE_NEW(name);                                                                         \
+	}                                                                                                              \
+	static __always_inline TCCC_UNUSED void name##_delete(struct sock *sk)                                         \
+	{                                                                                                              \
+		TCCC_STORAGE_END(name);                                                                                \
+	}                                                                                                              \
+	_Static_assert(sizeof(kind) <= PRIVATE_STORAGE_BYTES_MAX, "private storage is larger than 4096 bytes")
 
 /*
  * Storage in each socket that the algorithm shares with the program bpf/option/PROGRAM.bpf.c:

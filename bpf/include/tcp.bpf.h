@@ -24,17 +24,19 @@ static __always_inline void *inet_csk_ca(const struct sock *sk)
 
 static __always_inline u8 ca_state_of(const struct sock *sk)
 {
-#ifdef TCCC_HOST
-	return inet_csk(sk)->icsk_ca_state;
-#else
 	return BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
-#endif
 }
 
 /* Packets that the sender believes to be in flight: neither arrived nor lost. */
 static __always_inline u32 tcp_packets_in_flight(const struct tcp_sock *tp)
 {
 	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
+}
+
+/* The lowest RTT of the last five minutes, us. ~0: no sample yet. */
+static __always_inline u32 tcp_min_rtt(const struct tcp_sock *tp)
+{
+	return tp->rtt_min.s[0].v;
 }
 
 static __always_inline bool in_slow_start(const struct tcp_sock *tp)
@@ -59,13 +61,8 @@ static __always_inline bool is_unused(const struct tcp_sock *tp)
  */
 static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp)
 {
-#ifdef TCCC_HOST
-	if (tp->is_cwnd_limited)
-		return true;
-#else
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
 		return true;
-#endif
 	return in_slow_start(tp) && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 

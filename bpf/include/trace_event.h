@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The event struct: the protocol between tcp_trace.bpf.c and user space.
- * src/shared/event.rs decodes it and is the only other place that knows these bytes; a test compares sizes and offsets.
- * Raise TCCC_EVENT_VERSION with every change.
+ * src/shared/event.rs decodes it, with a type made from this file. Raise TCCC_EVENT_VERSION with every change.
  */
 #ifndef TCCC_TRACE_EVENT_H
 #define TCCC_TRACE_EVENT_H
 
-#define TCCC_EVENT_VERSION 1
 #define TCCC_ALGORITHM_NAME 16
 #define TCCC_PRIVATE_BYTES 104
 #define TCCC_NO_SSTHRESH 0x7fffffff /* the kernel's TCP_INFINITE_SSTHRESH */
+
+enum tccc_event_layout {
+	TCCC_EVENT_VERSION = 1,
+};
 
 enum tccc_event_kind {
 	TCCC_EVENT_OPEN = 1,	 /* connection established */

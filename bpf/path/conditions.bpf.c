@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sets the conditions of a scenario's senders: window cap, initial ssthresh, initial cwnd.
+ * Sets the conditions of a scenario's senders: window cap, initial ssthresh, initial cwnd. Gives receivers the sender's
+ * algorithm, if that needs ECN.
  *
  * They are set once, when the connection is established, after the kernel chose its initial window and before the
  * algorithm's init. So every algorithm starts from the same values, including the kernel's own.
@@ -10,8 +11,8 @@
 /* From the user-space interface: linux/bpf.h, linux/tcp.h. */
 enum { TCP_CONGESTION = 13, TCP_BPF_IW = 1001, TCP_BPF_SNDCWND_CLAMP = 1002, SOL_TCP = 6 };
 
-/* A sender, by its namespace and the local port that the traffic generator binds. */
-struct sender {
+/* An end of a flow, by its namespace and the local port that the traffic generator binds. */
+struct flow_end {
 	__u64 netns_cookie;
 	__u64 local_port;
 };
@@ -29,9 +30,24 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536); /* all connections of all runs in progress */
-	__type(key, struct sender);
+	__type(key, struct flow_end);
 	__type(value, struct conditions);
 } tccc_senders SEC(".maps");
+
+/* A receiver whose algorithm needs ECN at both ends: RFC 8257, 3.2. */
+struct receiver {
+	char algorithm[TCP_CA_NAME_MAX];
+	__u32 applied; /* connections that got it */
+	__s32 error;   /* of the first one that the kernel refused */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct flow_end);
+	__type(value, struct receiver);
+} tccc_receivers SEC(".maps");
 
 /* Name of the algorithm below. Set before loading, because names are global and two instances may run at once. */
 char setter_name[TCP_CA_NAME_MAX];
@@ -74,25 +90,56 @@ static int impose(struct bpf_sock_ops *ctx, const struct conditions *asked)
 	return error;
 }
 
-SEC("sockops")
-int tccc_conditions(struct bpf_sock_ops *ctx)
+static void on_connected(struct bpf_sock_ops *ctx, const struct flow_end *own)
 {
-	struct sender sender = {};
-	struct conditions *asked;
+	struct conditions *asked = bpf_map_lookup_elem(&tccc_senders, own);
 	int error;
 
-	if (ctx->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB)
-		return 1;
-	sender.netns_cookie = bpf_get_netns_cookie(ctx);
-	sender.local_port = ctx->local_port;
-	asked = bpf_map_lookup_elem(&tccc_senders, &sender);
 	if (!asked)
-		return 1;
+		return;
 	error = impose(ctx, asked);
 	if (error && !asked->error)
 		asked->error = error;
 	if (!error)
 		__sync_fetch_and_add(&asked->applied, 1);
+}
+
+static void on_accepted(struct bpf_sock_ops *ctx, const struct flow_end *own)
+{
+	struct receiver *receiver = bpf_map_lookup_elem(&tccc_receivers, own);
+	char algorithm[TCP_CA_NAME_MAX];
+	int error;
+
+	if (!receiver)
+		return;
+	__builtin_memcpy(algorithm, receiver->algorithm, sizeof(algorithm));
+	error = bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, algorithm, sizeof(algorithm));
+	if (error && !receiver->error)
+		receiver->error = error;
+	if (!error)
+		__sync_fetch_and_add(&receiver->applied, 1);
+}
+
+SEC("sockops")
+int tccc_conditions(struct bpf_sock_ops *ctx)
+{
+	struct flow_end own = {
+		.netns_cookie = bpf_get_netns_cookie(ctx),
+		.local_port = ctx->local_port,
+	};
+
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+		on_connected(ctx, &own);
+		break;
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		on_accepted(ctx, &own);
+		break;
+	case BPF_SOCK_OPS_NEEDS_ECN: /* the listener has another algorithm, and refuses a SYN that carries ECT */
+		if (bpf_map_lookup_elem(&tccc_receivers, &own))
+			ctx->args[0] = 1; /* the reply */
+		break;
+	}
 	return 1;
 }
 

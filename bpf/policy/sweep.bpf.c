@@ -11,7 +11,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 #define NO_RULE 0xffu
 
-/* A socket, as src/host/policy/sweep.rs reads it. */
+/* A socket, as src/host/policy/migrate.rs reads it. */
 struct policy_sight {
 	u64 cookie;
 	u64 cgroup;
@@ -44,6 +44,10 @@ struct policy_mark {
 	u32 slot;
 	u32 is_ours; /* open, and tccc set an algorithm */
 };
+
+/* Unused: variables put the types of rows into the skeleton. */
+struct policy_sight *sight_type;
+struct policy_mark *mark_type;
 
 /* Results of tccc_move. */
 struct policy_moves {

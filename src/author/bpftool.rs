@@ -14,10 +14,13 @@ use shared::catalog::source::SOURCES;
 
 /// A callback that only newer kernels have, instead of one event of `cwnd_event`.
 const OF_NEWER_KERNELS: &str = "cwnd_event_tx_start";
+/// The form of `cong_control` before Linux 6.10. There, bpftool cannot register an algorithm with this callback.
+const OF_OLDER_KERNELS: &str = "cong_control___2";
 
 /// Creates a folder with the headers for these objects.
 ///
-/// Errors: the system's folder for temporary files cannot be written.
+/// # Errors
+/// The system's folder for temporary files cannot be written.
 pub fn bench() -> Result<BuildFolder> {
     let bench = BuildFolder::set_up(Path::new(""))?;
     for (file, text) in SOURCES.iter().filter(|(file, _)| file.starts_with("include/")) {
@@ -28,13 +31,15 @@ pub fn bench() -> Result<BuildFolder> {
 
 /// Compiles an algorithm of the catalogue for bpftool.
 ///
-/// Errors: clang is missing (unmet), or rejects the file.
+/// # Errors
+/// Clang is missing (unmet), or rejects the file.
 pub fn object(algorithm: &Algorithm, bench: &BuildFolder) -> Result<Vec<u8>> {
     let id = &algorithm.id;
     let name = format!("cc/{id}.bpf.c");
     let text = SOURCES.iter().find(|(file, _)| *file == name).map(|(_, text)| *text);
     let source = bench.path().join(format!("{id}.bpf.c"));
-    std::fs::write(&source, without(text.context("find the source")?, OF_NEWER_KERNELS)).context("write the source")?;
+    let text = without(text.context("find the source")?, OF_NEWER_KERNELS);
+    std::fs::write(&source, without(&text, OF_OLDER_KERNELS)).context("write the source")?;
     let object = bench.object(&source, &["-DTCCC_FOR_BPFTOOL"]).with_context(|| format!("compile \"{id}\""))?;
     std::fs::read(object).context("read the object")
 }

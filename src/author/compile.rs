@@ -39,7 +39,8 @@ pub struct BuildFolder {
 impl BuildFolder {
     /// Writes the headers. A folder `include` beside the source takes precedence over them.
     ///
-    /// Errors: the folder for temporary files cannot be written.
+    /// # Errors
+    /// The folder for temporary files cannot be written.
     pub fn set_up(source: &Path) -> Result<BuildFolder> {
         let folder = tempfile::Builder::new().prefix("tccc-check-").tempdir().context("make a folder to compile in")?;
         let headers = SOURCES.iter().filter(|(file, _)| file.starts_with("include/"));
@@ -79,7 +80,8 @@ impl BuildFolder {
 
     /// Compiles an algorithm's file to a BPF object that contains the file's card.
     ///
-    /// Errors: clang is missing (unmet) or rejects the file; the error has clang's messages.
+    /// # Errors
+    /// Clang is missing (unmet) or rejects the file; the error has clang's messages.
     pub fn object(&self, source: &Path, definitions: &[&str]) -> Result<PathBuf> {
         let text = fs::read_to_string(source).with_context(|| format!("read \"{}\"", source.display()))?;
         let card = self.path().join("card.h");
@@ -101,7 +103,8 @@ impl BuildFolder {
 
     /// Compiles an algorithm's file to a native library, with the best sanitizer of undefined behaviour available.
     ///
-    /// Errors: the system has no C compiler (unmet), or the compiler rejects the file; the error has its messages.
+    /// # Errors
+    /// The system has no C compiler (unmet), or the compiler rejects the file; the error has its messages.
     pub fn library(&self, source: &Path) -> Result<(PathBuf, &'static str)> {
         let library = self.path().join("algorithm.so");
         let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
@@ -122,7 +125,8 @@ impl BuildFolder {
     }
 }
 
-/// Errors: the program is missing (unmet) or fails; the error has its messages.
+/// # Errors
+/// The program is missing (unmet) or fails; the error has its messages.
 fn run(command: &mut Command, name: &str, what: &str) -> Result<Output> {
     let output = command.output().map_err(|error| {
         Failure::unmet(format!("cannot {what}: `{name}` does not start: {error}")).hint(format!("install {name}"))

@@ -31,7 +31,8 @@ pub struct Crash {
 
 /// Builds the fuzz target of one algorithm below `folder` and runs it for some seconds.
 ///
-/// Errors: clang or its fuzzer is missing (unmet); the compiler rejects the file; the fuzzer ends without statistics.
+/// # Errors
+/// Clang or its fuzzer is missing (unmet); the compiler rejects the file; the fuzzer ends without statistics.
 pub fn fuzz(subject: &Subject, folder: &Path, seconds: u32) -> Result<Fuzzed> {
     let folder = folder.join(&subject.id);
     let corpus = folder.join("corpus");
@@ -123,7 +124,7 @@ fn connection(operations: &str) -> Vec<u8> {
         if operation == "ack" {
             push_number(&mut bytes, 10);
             push_number(&mut bytes, 40_001);
-            bytes.extend([0, 0]);
+            bytes.extend([0, 0, 0]); // nothing reported, no flags, the rate of this ACK
         }
     }
     bytes

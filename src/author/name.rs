@@ -16,7 +16,8 @@ const C_KEYWORDS: [&str; 37] = [
 
 /// Checks that the kernel, the file system and C can all use the name of a new algorithm.
 ///
-/// Errors: the name is malformed, too long, or taken.
+/// # Errors
+/// The name is malformed, too long, or taken.
 pub fn check_new(name: &str) -> Result<(), Failure> {
     let refuse = |why: &str| Failure::usage(format!("the name \"{}\" {why}", name.escape_debug()));
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';

@@ -4,15 +4,17 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 
 use super::ring::property::Property;
+use host::waits;
 
-/// No property takes as long as this, seconds.
-const CPU_SECONDS: u64 = 30;
+/// No property takes as much processor time as this.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// A property that does not hold.
 pub struct Broken {
@@ -25,7 +27,8 @@ pub struct Broken {
 ///
 /// Returns the fault if the property does not hold.
 ///
-/// Errors: the process cannot be started.
+/// # Errors
+/// The process cannot be started.
 pub fn check(library: &Path, object: &Path, property: Property, mut ring: Command) -> Result<Option<Broken>> {
     let output = ring.arg(library).arg(object).arg(property.name()).output();
     let output = output.context("start a process for the native build")?;
@@ -35,10 +38,16 @@ pub fn check(library: &Path, object: &Path, property: Property, mut ring: Comman
 
 /// Limits the processor time of this process, in case the algorithm never returns.
 ///
-/// Errors: the kernel refuses.
+/// # Errors
+/// The kernel refuses.
 pub fn limit_time() -> Result<()> {
     // The kernel sends SIGXCPU at the first limit and SIGKILL at the second.
-    setrlimit(Resource::RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 1).context("limit the time of the native build")
+    let seconds = limit().as_secs();
+    setrlimit(Resource::RLIMIT_CPU, seconds, seconds + 1).context("limit the time of the native build")
+}
+
+fn limit() -> Duration {
+    waits::time_of("check.endless", LIMIT)
 }
 
 fn reason(output: &Output) -> String {
@@ -47,7 +56,7 @@ fn reason(output: &Output) -> String {
         return line.to_owned();
     }
     match (output.status.signal().map(Signal::try_from), out.lines().next_back()) {
-        (Some(Ok(Signal::SIGXCPU)), _) => format!("it does not end within {CPU_SECONDS} s"),
+        (Some(Ok(Signal::SIGXCPU)), _) => format!("it does not end within {} s", limit().as_secs()),
         (Some(signal), _) => {
             let name = signal.map_or("a signal", Signal::as_str);
             format!("it is killed by {name}: undefined behaviour, or a bad pointer")

@@ -31,7 +31,8 @@ pub struct Proof {
     pub time: Duration,
 }
 
-/// Errors: `frama-c` is not installed (unmet).
+/// # Errors
+/// `frama-c` is not installed (unmet).
 pub fn prove(subject: &Subject) -> Result<Proof> {
     let folder = tempfile::tempdir_in(subject.bench.path()).context("make a folder for the proof")?;
     subject.write_tunables(folder.path())?;

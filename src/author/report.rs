@@ -13,11 +13,12 @@ use super::ring::property::Property;
 use super::subject::Subject;
 use super::{fuzzer, lint, native, proof};
 use host::loader::{self, Request};
-use shared::bounded;
 use shared::catalog::{self, Algorithm};
 use shared::failure::{Failure, FailureKind};
+use shared::kernel::io_error;
 use shared::kernel::privilege;
 use shared::kernel::probe::Features;
+use shared::read_limited;
 
 const SOURCE_ENDING: &str = ".bpf.c";
 
@@ -91,7 +92,8 @@ const HANGS: &str = "not checked: the algorithm did not end in the check before"
 impl Inspection<'_> {
     /// Runs every check; returns the algorithm's name and the checks.
     ///
-    /// Errors: the file cannot be read; the object holds no algorithm; clang is missing for a source.
+    /// # Errors
+    /// The file cannot be read; the object holds no algorithm; clang is missing for a source.
     pub fn run(mut self) -> Result<(String, Vec<Check>)> {
         let mut checks = Vec::new();
         if !self.file.to_string_lossy().ends_with(SOURCE_ENDING) {
@@ -220,7 +222,7 @@ const SOURCE_BYTES_MAX: u64 = 1 << 20;
 
 fn read(file: &Path) -> Result<String> {
     let refuse = |why: String| Failure::usage(format!("cannot read \"{}\": {why}", file.display()));
-    let bytes = bounded::read(file, SOURCE_BYTES_MAX).map_err(|error| refuse(bounded::reason(&error)))?;
+    let bytes = read_limited::read(file, SOURCE_BYTES_MAX).map_err(|error| refuse(io_error::reason(&error)))?;
     Ok(String::from_utf8(bytes).map_err(|_| refuse("it is not text in UTF-8".to_owned()))?)
 }
 

@@ -9,4 +9,5 @@ pub mod native;
 pub mod operations;
 pub mod path;
 pub mod property;
+pub mod rate;
 pub mod sender;

@@ -34,7 +34,8 @@ impl<'a> Subject<'a> {
 
     /// Writes `tunables.h`: `TUNABLES(EACH)`, one `EACH(type, name, lowest, highest)` per tunable, and `PHASE_COUNT`.
     ///
-    /// Errors: the folder cannot be written.
+    /// # Errors
+    /// The folder cannot be written.
     pub fn write_tunables(&self, folder: &Path) -> Result<()> {
         let each = |t: &Tunable| format!(" EACH({}, {}, {}, {})", kind(t), t.name, t.low, t.high);
         let list: String = self.tunables.iter().map(each).collect();

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::compile::FOR_AUTHORS;
-use shared::bounded::reason;
 use shared::catalog::source::SOURCES;
 use shared::failure::Failure;
+use shared::kernel::io_error::reason;
 
 /// The algorithm's name in the template's files and file names.
 const PLACEHOLDER: &str = "mine";
@@ -21,7 +21,8 @@ const NOT_FOR_ALGORITHMS: [&str; 3] = ["policy_", "trace_", "sock_ops"];
 
 /// Writes the template of an algorithm and the headers into a folder; returns the file to edit.
 ///
-/// Errors: the folder is not empty, is a file, or cannot be written. A folder created here is then removed.
+/// # Errors
+/// The folder is not empty, is a file, or cannot be written. A folder created here is then removed.
 pub fn write(name: &str, folder: &Path) -> Result<PathBuf> {
     let is_new = prepare(folder)?;
     let written = fill(name, folder);

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use shared::plain::plain_lines;
+use shared::sanitize::plain_lines;
 
 pub mod arms;
 pub mod columns;
@@ -46,7 +46,8 @@ pub enum OutputFormat {
 impl OutputFormat {
     /// Prints a document as JSON, or as `table` writes it.
     ///
-    /// Errors: stdout cannot be written.
+    /// # Errors
+    /// Stdout cannot be written.
     pub fn print<D: Serialize>(
         self,
         document: &D,

@@ -2,24 +2,25 @@
 
 /// Declares an enum of subcommands and runs the chosen one. The help of each is the comment on its arguments.
 ///
-/// `query` before a verb: it changes nothing. `change`: its arguments say what it does.
+/// `query` before a verb: it changes nothing. `change`: its arguments say what it does. `("lab")` before both: only a
+/// program with that feature has the verb.
 macro_rules! verbs {
-    ($name:ident { $($(#[$attribute:meta])? $kind:ident $verb:ident: $args:ty,)+ }) => {
+    ($name:ident { $($(#[$attribute:meta])? $(($feature:literal))? $kind:ident $verb:ident: $args:ty,)+ }) => {
         #[derive(Debug, clap::Subcommand)]
         pub enum $name {
-            $($(#[$attribute])? $verb($args),)+
+            $($(#[$attribute])? $(#[cfg(feature = $feature)])? $verb($args),)+
         }
 
         impl $name {
-            pub fn run(self) -> anyhow::Result<()> {
+            pub(crate) fn run(self) -> anyhow::Result<()> {
                 match self {
-                    $($name::$verb(args) => args.run(),)+
+                    $($(#[cfg(feature = $feature)])? $name::$verb(args) => args.run(),)+
                 }
             }
 
             pub fn effect(&self) -> $crate::cli::effect::Effect {
                 match self {
-                    $($name::$verb(args) => verbs!($kind args),)+
+                    $($(#[cfg(feature = $feature)])? $name::$verb(args) => verbs!($kind args),)+
                 }
             }
         }
@@ -34,22 +35,29 @@ macro_rules! verbs {
 mod apply;
 mod assets;
 pub mod capabilities;
+#[cfg(feature = "author")]
 mod check;
 mod completions;
 mod confirm;
 mod doctor;
 mod explain;
 mod guard;
+#[cfg(feature = "lab")]
 mod inside;
+#[cfg(feature = "lab")]
 mod link;
 mod list;
 mod load;
+#[cfg(feature = "author")]
 mod new;
 mod older;
 mod policy;
+#[cfg(feature = "lab")]
 mod report;
+#[cfg(feature = "author")]
 mod ring;
 mod risk;
+#[cfg(feature = "lab")]
 mod run;
 mod selection;
 mod serve;
@@ -58,9 +66,12 @@ pub mod signals;
 mod sockets;
 mod stand_by;
 mod status;
+#[cfg(feature = "lab")]
+mod stop;
 mod systemd;
 mod top;
 mod trace;
+#[cfg(feature = "lab")]
 mod traffic;
 mod trials;
 mod unload;
@@ -84,16 +95,16 @@ verbs!(Command {
     query Trace: trace::Args,
     query Top: top::Args,
     query Serve: serve::Args,
-    change Run: run::Args,
-    query Report: report::Args,
-    change Link: Box<link::Args>,
+    ("lab") change Run: run::Args,
+    ("lab") query Report: report::Args,
+    ("lab") change Link: Box<link::Args>,
     query Doctor: doctor::Args,
-    change New: new::Args,
-    query Check: check::Args,
+    ("author") change New: new::Args,
+    ("author") query Check: check::Args,
     query Completions: completions::Args,
-    query Traffic: traffic::Args,
+    ("lab") query Traffic: traffic::Args,
     change Guard: guard::Args,
-    change Inside: inside::Args,
-    query Ring: ring::Args,
+    ("lab") change Inside: inside::Args,
+    ("author") query Ring: ring::Args,
     change Assets: assets::Args,
 });

@@ -16,13 +16,34 @@ const PAGE_FILES: [(&str, &str, &str); 4] = [
     ("/icon.svg", "image/svg+xml", "icon.svg"),
 ];
 
+/// The structs of programs that this crate reads or writes as bytes, with those in them.
+const SHARED_STRUCTS: [&str; 17] = [
+    "address_key",
+    "algorithm_key",
+    "awaited_key",
+    "bpf_timer",
+    "cgroup_place",
+    "guard_cell",
+    "guard_key",
+    "policy_counts",
+    "policy_mark",
+    "policy_sight",
+    "remote_range",
+    "ticking",
+    "totals",
+    "totals_histogram",
+    "totals_key",
+    "totals_rtt",
+    "policy_name",
+];
+
 fn main() -> Result<()> {
     // Watches the folder above the bundle, because a missing folder would count as changed each time.
     println!("cargo:rerun-if-changed=serve/web");
     let [top, out] = ["CARGO_MANIFEST_DIR", "OUT_DIR"].map(|name| env::var_os(name).map(PathBuf::from));
     let (top, out) = top.zip(out).context("find the folders of the build script")?;
     fs::write(out.join("page.rs"), page(&top.join(PAGE_FOLDER))).context("write the page")?;
-    programs::skeletons(&["trace", "policy"])
+    programs::skeletons(&["trace", "policy"], &SHARED_STRUCTS)
 }
 
 /// The slice of the page's files; empty unless all of them exist.

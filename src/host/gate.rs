@@ -24,23 +24,26 @@ pub use self::name::{
 };
 pub use self::unconfirmed::{clear_overdue, confirm, expire};
 pub use crate::trial::begin::begin as begin_trial;
+pub use crate::trial::control::{promote, set_paused};
 pub use crate::trial::default::on_trial as try_default;
 pub use crate::trial::end::{abort, clear_over, interrupt, keep, remove_policy, removed};
-pub use crate::trial::steer::{promote, set_paused};
 pub use crate::trial::upgrade::on_trial as try_upgrade;
 
 /// Puts rules into effect for good, instead of the current policy. With `live`, also for open connections.
 ///
-/// Errors: a rule names an algorithm or a namespace that does not exist; a trial is running; the kernel refuses. The
-/// current policy then stays.
 /// Side effects: pins, a record, a program on the root of the cgroups, and the algorithms that the rules name.
+///
+/// # Errors
+/// A rule names an algorithm or a namespace that does not exist; a trial is running; the kernel refuses. The current
+/// policy then stays.
 pub fn apply_policy(policy: &Policy, origin: &PolicyOrigin, live: bool) -> Result<Applied> {
     change::apply(NewGeneration { policy, origin, role: GenerationRole::Permanent, base: Base::Any }, live)
 }
 
-/// Clears what dead processes left: a trial whose lease is over, and what nobody confirmed in time.
+/// Removes leftovers of dead processes: a trial whose lease is over, and unconfirmed changes after their time.
 ///
-/// Errors: not permitted; the record of the policy is damaged.
+/// # Errors
+/// Not permitted; the record of the policy is damaged.
 pub fn sweep(features: &Features) -> Result<()> {
     end::sweep()?;
     clear_overdue(features).map(drop)

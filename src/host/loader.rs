@@ -22,7 +22,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use self::object::Successor;
+use self::object::UpgradeInheritance;
 use self::request::{companion_place, record_of};
 use crate::state::{Record, Store};
 use shared::failure::Failure;
@@ -52,11 +52,13 @@ pub struct Registration {
 
 /// Registers an algorithm for as long as the returned value lives.
 ///
-/// Errors: as [`verify`]; the name is taken; records cannot be written.
 /// Side effects: sockets of every network namespace can choose the algorithm; a record under `/run/tccc`.
+///
+/// # Errors
+/// As [`verify`]; the name is taken; records cannot be written.
 pub fn register(request: &Request, features: &Features) -> Result<Registration> {
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
-    let mut verified = object::verify_for(request, features, Successor::default(), Some(Path::new(".")))?;
+    let mut verified = object::verify_for(request, features, UpgradeInheritance::default(), Some(Path::new(".")))?;
     let store = Store::of_host();
     let locked = store.lock_name(request.name)?;
     sweep(&locked, features)?;
@@ -88,7 +90,8 @@ impl Registration {
         &self.record.name
     }
 
-    /// Errors: the kernel refuses; the record cannot be removed.
+    /// # Errors
+    /// The kernel refuses; the record cannot be removed.
     pub fn unregister(mut self) -> Result<()> {
         self.release()
     }
@@ -115,7 +118,8 @@ impl Drop for Registration {
 
 /// Records the previous code of a name, for a kernel that cannot swap code.
 ///
-/// Errors: the name is not loaded; the record cannot be written.
+/// # Errors
+/// The name is not loaded; the record cannot be written.
 pub(crate) fn succeed(name: &str, earlier: &Record) -> Result<Record> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;

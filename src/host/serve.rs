@@ -13,31 +13,31 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use tokio::sync::Semaphore;
 
-mod audience;
 mod exporter;
 mod flow;
 mod frame;
 mod gate;
+mod heartbeat;
 mod http;
 mod live;
 mod metrics;
 mod overview;
 mod page;
 mod past;
-mod pulse;
 mod routes;
+mod subscribers;
 mod table;
 mod trials;
 
-pub use exporter::{ExporterSettings, ReadSituation};
+pub use exporter::{ExporterSettings, ReadHostConfig};
 pub use gate::{AccessToken, TOKEN_MAX};
+pub use heartbeat::Heartbeat;
 pub use live::MakeSource;
-pub use overview::{ArmShare, LastTrial, LimitShown, PolicyNow, Registered, Situation};
+pub use overview::{ArmShare, HostConfig, LastTrial, LimitShown, PolicyNow, Registered};
 pub use page::is_bundled as has_page;
-pub use pulse::Pulse;
 pub use trials::{TrialHistory, Trials};
 
-use exporter::{Exporter, Shelf};
+use exporter::{Exporter, SharedSnapshot};
 use gate::RequestGate;
 use live::Watching;
 use routes::Served;
@@ -56,7 +56,7 @@ pub struct ServerSettings {
     pub trials: Option<Arc<dyn Trials>>,
     /// Time between two frames of a page.
     pub refresh: Duration,
-    pub pulse: Pulse,
+    pub heartbeat: Heartbeat,
 }
 
 #[derive(Debug)]
@@ -69,8 +69,10 @@ pub enum Listen {
 
 /// Serves until `stop` is set. Once everything works, calls `began` with the address and the exporter's notices.
 ///
-/// Errors: listening on the address fails; the tracer lacks something it needs; the source is broken.
 /// Side effects: those of the source and the exporter while it serves; raises this process's limit of open files.
+///
+/// # Errors
+/// Listening on the address fails; the tracer lacks something it needs; the source is broken.
 pub fn run(settings: ServerSettings, stop: &AtomicBool, began: impl FnOnce(SocketAddr, &[String])) -> Result<()> {
     // Binds first, so that a refusal comes before the tracer starts.
     let listener = match settings.listen {
@@ -78,15 +80,15 @@ pub fn run(settings: ServerSettings, stop: &AtomicBool, began: impl FnOnce(Socke
         Listen::On(listener) => listener,
     };
     listener.set_nonblocking(true).context("use the socket")?;
-    let pulse = settings.pulse;
+    let heartbeat = settings.heartbeat;
     let address = listener.local_addr().context("read the address that was bound")?;
     let connections = http::make_room(); // before the sweeps, which also open many files
     let gate = RequestGate::new(address, settings.names, settings.token);
-    let shelf = settings.exporter.is_some().then(Shelf::new);
+    let snapshot = settings.exporter.is_some().then(SharedSnapshot::new);
     let mut notices = Vec::new();
     thread::scope(|scope| {
-        let exporter = settings.exporter.zip(shelf.clone()).map(|(settings, shelf)| {
-            let exporter = Exporter::start(settings, shelf, pulse.clone())?;
+        let exporter = settings.exporter.zip(snapshot.clone()).map(|(settings, snapshot)| {
+            let exporter = Exporter::start(settings, snapshot, heartbeat.clone())?;
             notices.extend_from_slice(exporter.notices());
             let sweeps = move || {
                 exporter.run(stop);
@@ -95,29 +97,29 @@ pub fn run(settings: ServerSettings, stop: &AtomicBool, began: impl FnOnce(Socke
             Ok::<_, anyhow::Error>(scope.spawn(move || ending(stop, sweeps)))
         });
         let exporter = exporter.transpose().inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
-        let (watching, asks) = match settings.source {
+        let (watching, requests) = match settings.source {
             None => (None, None),
             Some(make) => {
-                let (asks, asked) = live::channel();
-                let shelf = shelf.clone().unwrap_or_else(Shelf::new);
+                let (requests, asked) = live::channel();
+                let snapshot = snapshot.clone().unwrap_or_else(SharedSnapshot::new);
                 let (tell, made) = sync_channel(1);
-                let (refresh, pulse) = (settings.refresh, pulse.clone());
+                let (refresh, heartbeat) = (settings.refresh, heartbeat.clone());
                 let watching = scope.spawn(move || {
                     ending(stop, || {
                         let source = make()?;
                         let _ = tell.send(()); // if `make` fails, the receiver sees the dropped sender
-                        Watching::new(source, asked, refresh, shelf).run(stop, &pulse)
+                        Watching::new(source, asked, refresh, snapshot).run(stop, &heartbeat)
                     })
                 });
                 if made.recv().is_err() {
                     return join(Some(watching)).and(join(exporter));
                 }
-                (Some(watching), Some(asks))
+                (Some(watching), Some(requests))
             }
         };
         let trials = settings.trials.map(trials::TrialShelf::new);
         let streams = Arc::new(Semaphore::new(routes::STREAMS_MAX));
-        let served = Arc::new(Served { gate, shelf, asks, trials, streams, pulse });
+        let served = Arc::new(Served { gate, snapshot, requests, trials, streams, heartbeat });
         began(address, &notices);
         let answered = ending(stop, || answer(listener, routes::router(served), connections, stop));
         answered.and(join(watching)).and(join(exporter))

@@ -140,7 +140,7 @@ mod tests {
 
     /// A process that entered while the folder was removed used to fail with "no such file or directory".
     #[test]
-    fn locks_of_many_that_come_and_go_are_all_had() {
+    fn concurrent_lockers_all_succeed() {
         let (place, store) = store();
         std::thread::scope(|scope| {
             for worker in 0..3 {

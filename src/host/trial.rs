@@ -8,20 +8,20 @@
 //! [`LockSubject::Trial`](crate::state::LockSubject::Trial) is locked for the whole change, so that only one
 //! process at a time begins, changes or ends a trial.
 
-mod advance;
 pub mod arms;
 pub(crate) mod begin;
+pub(crate) mod control;
+mod current;
 pub(crate) mod default;
 pub(crate) mod end;
 pub mod guard;
 pub mod incident;
 pub mod journal;
 pub mod judge;
-pub mod overlay;
 pub mod progress;
+pub mod rules;
 mod shown;
-mod standing;
-pub(crate) mod steer;
+mod step;
 pub(crate) mod swap;
 pub(crate) mod upgrade;
 pub mod view;
@@ -29,4 +29,4 @@ pub mod windows;
 
 pub use crate::policy::lease::of_trial as lease_of;
 pub use begin::{ShareTrial, TrialPlan};
-pub use standing::{Over, current, lapsed, why_over};
+pub use current::{Over, current, lapsed, why_over};

@@ -43,8 +43,10 @@ pub struct ViewSettings {
 
 /// Shows a source until the user quits or `stop` is set.
 ///
-/// Errors: the terminal cannot be drawn to; the source fails.
 /// Side effects: takes over the terminal until the end, and restores it even after a panic.
+///
+/// # Errors
+/// The terminal cannot be drawn to; the source fails.
 pub fn run(source: &mut dyn EventSource, settings: ViewSettings, stop: &AtomicBool) -> Result<()> {
     let mut terminal = term::TerminalGuard::take()?;
     let mut app = App::new(settings.theme);

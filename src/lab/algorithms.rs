@@ -1,6 +1,6 @@
 //! Prepares the algorithms of an experiment: registers those of the catalogue, and looks up the kernel's own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -12,6 +12,7 @@ use host::gate;
 use host::loader::{self, Registration, Request, survey};
 use shared::catalog::NAME_LENGTH_MAX;
 use shared::kernel::probe::Features;
+use shared::kernel::struct_ops;
 use shared::model::run::Engine;
 
 /// Keeps every algorithm of an experiment in the kernel until it is dropped.
@@ -20,6 +21,8 @@ pub struct PreparedAlgorithms {
     /// Maps a request to the kernel's name.
     names: BTreeMap<AlgorithmRequest, String>,
     registered: Vec<Registration>,
+    /// The kernel's names of those that need ECN, and the same algorithm at the receiver.
+    want_ecn: BTreeSet<String>,
     /// Layouts of the private states, for the lines of events.
     layouts: StateLayouts,
     cgroup: PathBuf,
@@ -28,13 +31,16 @@ pub struct PreparedAlgorithms {
 impl PreparedAlgorithms {
     /// Registers the algorithms of the flows; companion programs run in the cgroup of the experiment.
     ///
-    /// Errors: an algorithm is neither in the catalogue nor in the kernel; a tunable is out of range; the kernel
-    /// refuses an algorithm.
     /// Side effects: registered algorithms that live as long as the returned value.
+    ///
+    /// # Errors
+    /// An algorithm is neither in the catalogue nor in the kernel; a tunable is out of range; the kernel refuses an
+    /// algorithm.
     pub fn prepare<'a>(flows: impl Iterator<Item = &'a FlowSpec>, cgroup: &Path) -> Result<PreparedAlgorithms> {
         let mut algorithms = Self {
             names: BTreeMap::new(),
             registered: Vec::new(),
+            want_ecn: BTreeSet::new(),
             layouts: StateLayouts::new(),
             cgroup: cgroup.to_owned(),
         };
@@ -46,7 +52,15 @@ impl PreparedAlgorithms {
                 algorithms.names.insert(asked, name);
             }
         }
+        let tables = struct_ops::tables(&Features::probe()?).unwrap_or_default();
+        let wants_ecn = |name: &&String| struct_ops::wants_ecn(&tables, name);
+        algorithms.want_ecn = algorithms.names.values().filter(wants_ecn).cloned().collect();
         Ok(algorithms)
+    }
+
+    /// Whether the receiver of a prepared flow uses the flow's algorithm too.
+    pub fn is_of_both_ends(&self, flow: &FlowSpec) -> bool {
+        self.want_ecn.contains(self.name_of(flow))
     }
 
     /// The kernel's name of a prepared flow's algorithm.

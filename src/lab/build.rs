@@ -1,5 +1,7 @@
-//! Compiles the program that changes a link while a scenario runs.
+//! Compiles the program that sets conditions of flows, and the link itself, and writes the types of its C.
 
 fn main() -> anyhow::Result<()> {
-    programs::skeletons(&["path"])
+    programs::link();
+    programs::types("link")?;
+    programs::skeletons(&["path"], &["flow_end", "conditions", "receiver"])
 }

@@ -33,7 +33,7 @@ pub struct BusyWatch {
 
 /// Processor use by others over a period.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Others {
+pub struct BackgroundLoad {
     /// Share of all processors that is neither idle nor our own; at least the known use by other processes and guests.
     pub share: f64,
     /// Name and share of the largest users, largest first.
@@ -41,7 +41,8 @@ pub struct Others {
 }
 
 impl BusyWatch {
-    /// Errors: /proc cannot be read.
+    /// # Errors
+    /// /proc cannot be read.
     pub fn begin() -> Result<Self> {
         let CpuTime { user, nice, system, idle, iowait, irq, softirq, steal, .. } =
             KernelStats::current().context("read /proc/stat")?.total;
@@ -65,12 +66,13 @@ impl BusyWatch {
 
     /// The processor use by others since [`Self::begin`].
     ///
-    /// Errors: /proc cannot be read.
-    pub fn others(&self) -> Result<Others> {
+    /// # Errors
+    /// /proc cannot be read.
+    pub fn others(&self) -> Result<BackgroundLoad> {
         Ok(self.until(&Self::begin()?))
     }
 
-    fn until(&self, now: &BusyWatch) -> Others {
+    fn until(&self, now: &BusyWatch) -> BackgroundLoad {
         let total = now.total.saturating_sub(self.total).max(1) as f64;
         let share = |later: u64, earlier: u64| later.saturating_sub(earlier) as f64 / total;
         let used = 1.0 - share(now.idle, self.idle) - share(now.own, self.own);
@@ -83,18 +85,18 @@ impl BusyWatch {
         who.retain(|(_, share)| *share >= WORTH_NAMING);
         who.sort_by(|a, b| b.1.total_cmp(&a.1));
         who.truncate(NAMED);
-        Others { share: used.max(known).min(1.0), who }
+        BackgroundLoad { share: used.max(known).min(1.0), who }
     }
 }
 
-impl Others {
+impl BackgroundLoad {
     /// Whether others may have disturbed a measurement.
     pub fn disturb(&self) -> bool {
         self.share > HARMLESS
     }
 }
 
-impl fmt::Display for Others {
+impl fmt::Display for BackgroundLoad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "others use {:.0} % of the processors", self.share * 100.0)?;
         let who: Vec<String> = self.who.iter().map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();

@@ -57,8 +57,8 @@ const FLOOD_PACKETS: f64 = 80.0;
 ///
 /// `seed` is for the links. `at` names the path within the sweep, and is empty if there is only one.
 ///
-/// Errors: a node has no path; sockets cannot be used; no probe came back. A measurement outside its tolerance is a
-/// result.
+/// # Errors
+/// A node has no path; sockets cannot be used; no probe came back. A measurement outside its tolerance is a result.
 pub fn calibrate(cell: &Cell, topology: &Topology, seed: u64, at: &At) -> Result<Vec<Calibration>> {
     let mut measured = Vec::new();
     for (from, to, way) in distinct_ways(cell)? {

@@ -1,4 +1,5 @@
-//! Sets the socket conditions of a scenario's senders with a sock_ops program: window cap, initial ssthresh and cwnd.
+//! Sets the socket conditions of a scenario's flows with a sock_ops program: window cap, initial ssthresh and cwnd of
+//! senders, and the algorithm of receivers that need the sender's.
 
 use std::fs::File;
 use std::mem::MaybeUninit;
@@ -9,8 +10,10 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use nix::errno::Errno;
+use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use crate::scenario::FlowSpec;
+use shared::c_text::padded;
 use shared::failure::Failure;
 use shared::kernel::cgroup::RunCgroup;
 use shared::kernel::netns::Netns;
@@ -20,26 +23,25 @@ mod skel {
     #![allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated")]
     include!(concat!(env!("OUT_DIR"), "/conditions.skel.rs"));
 }
+use skel::types::{conditions, flow_end, receiver};
 
 /// The attached program. It is detached when this is dropped and when the process ends.
 pub struct SocketConditions {
     _program: Link,
     _setter: Option<Link>,
     senders: MapHandle,
+    receivers: MapHandle,
 }
-
-/// `struct sender` of the program.
-const SENDER_BYTES: usize = 16;
-/// `struct conditions` of the program.
-const CONDITIONS_BYTES: usize = 20;
 
 impl SocketConditions {
     /// Loads the program and attaches it to the cgroup of the experiment's processes.
     ///
     /// `ssthresh_alone`: some flow sets an initial ssthresh without a window cap, which needs a helper algorithm.
     ///
-    /// Errors: not permitted; the kernel refuses the program; it lacks struct_ops links for the helper.
     /// Side effects: a program on the cgroup and, if needed, a registered algorithm; they live as long as the result.
+    ///
+    /// # Errors
+    /// Not permitted; the kernel refuses the program; it lacks struct_ops links for the helper.
     pub fn attach(cgroup: &RunCgroup, ssthresh_alone: bool) -> Result<Self> {
         let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
         let mut open =
@@ -49,9 +51,9 @@ impl SocketConditions {
             // Algorithm names are global, and another tccc may be active. Letters, digits, _ and . are allowed.
             let name = format!("tccc_ss{}", std::process::id());
             let raw = open.struct_ops.ssthresh_setter_mut();
-            copy_name(&mut raw.name, &name);
+            raw.name = padded(&name);
             let bss = open.maps.bss_data.as_mut().ok_or_else(|| anyhow!("the program has no place for its name"))?;
-            copy_name(&mut bss.setter_name, &name);
+            bss.setter_name = padded(&name);
         } else {
             open.maps.ssthresh_setter.set_autocreate(false).context("leave out the helper algorithm")?;
             for mut program in open.open_object_mut().progs_mut() {
@@ -68,36 +70,69 @@ impl SocketConditions {
             _program: program.context("attach the socket conditions program to the cgroup")?,
             _setter: setter,
             senders: MapHandle::try_from(&skel.maps.tccc_senders).context("keep the map of senders")?,
+            receivers: MapHandle::try_from(&skel.maps.tccc_receivers).context("keep the map of receivers")?,
         })
     }
 
     /// Requests a flow's conditions for the socket that will bind `port` in `netns`.
     ///
-    /// Errors: too many flows at once.
+    /// # Errors
+    /// Too many flows at once.
     pub fn ask(&self, netns: &Netns, port: u16, flow: &FlowSpec) -> Result<()> {
-        let mut value = [0_u8; CONDITIONS_BYTES];
-        let asked = [flow.window_cap, flow.initial_ssthresh, flow.initial_cwnd];
-        for (place, number) in value.chunks_exact_mut(4).zip(asked) {
-            place.copy_from_slice(&number.unwrap_or(0).to_ne_bytes());
-        }
+        let asked = conditions {
+            window_cap: flow.window_cap.unwrap_or(0),
+            initial_ssthresh: flow.initial_ssthresh.unwrap_or(0),
+            initial_cwnd: flow.initial_cwnd.unwrap_or(0),
+            ..conditions::default()
+        };
         self.senders
-            .update(&key(netns, port)?, &value, MapFlags::ANY)
+            .update(key(netns, port)?.as_bytes(), asked.as_bytes(), MapFlags::ANY)
             .with_context(|| format!("ask for the conditions of flow \"{}\"", flow.name))
+    }
+
+    /// Gives all connections that `port` accepts in `netns` the algorithm, and negotiates ECN for them.
+    ///
+    /// # Errors
+    /// Too many flows at once.
+    pub fn give_receiver(&self, netns: &Netns, port: u16, algorithm: &str) -> Result<()> {
+        let asked = receiver { algorithm: padded(algorithm), ..receiver::default() };
+        let key = key(netns, port)?;
+        let given = self.receivers.update(key.as_bytes(), asked.as_bytes(), MapFlags::ANY);
+        given.with_context(|| format!("ask for \"{algorithm}\" at a receiver"))
+    }
+
+    /// Checks that a receiver got its algorithm, and removes the request.
+    ///
+    /// # Errors
+    /// The kernel refused the algorithm; no connection was accepted.
+    pub fn confirm_receiver(&self, netns: &Netns, port: u16, flow: &FlowSpec) -> Result<()> {
+        let key = key(netns, port)?;
+        let value = self.receivers.lookup(key.as_bytes(), MapFlags::ANY).context("read what the receiver got")?;
+        self.receivers.delete(key.as_bytes()).context("forget the receiver")?;
+        match value.and_then(|value| receiver::read_from_bytes(&value).ok()) {
+            Some(receiver { error: 0, applied: 1.., .. }) => Ok(()),
+            Some(got @ receiver { error: -4095..=-1, .. }) => {
+                let why = Errno::from_raw(-got.error).desc().to_lowercase();
+                bail!("the kernel refused the algorithm at the receiver of flow \"{}\": {why}", flow.name)
+            }
+            _ => bail!("the receiver of flow \"{}\" did not get its algorithm", flow.name),
+        }
     }
 
     /// Checks that a flow got its conditions at one or more of its ports, and removes the requests.
     ///
-    /// Errors: the kernel refused a condition; no connection used a port.
+    /// # Errors
+    /// The kernel refused a condition; no connection used a port.
     pub fn confirm(&self, netns: &Netns, ports: Range<u16>, flow: &FlowSpec) -> Result<()> {
         let mut applied = 0;
         for port in ports {
             let key = key(netns, port)?;
-            let value = self.senders.lookup(&key, MapFlags::ANY).context("read what became of the conditions")?;
             let value =
+                self.senders.lookup(key.as_bytes(), MapFlags::ANY).context("read what became of the conditions")?;
+            let value = value.and_then(|value| conditions::read_from_bytes(&value).ok());
+            let conditions { applied: met, error, .. } =
                 value.ok_or_else(|| anyhow!("the conditions of flow \"{}\" were never requested", flow.name))?;
-            self.senders.delete(&key).context("forget the conditions")?;
-            let number = |at: usize| u32::from_ne_bytes(value[at..at + 4].try_into().expect("four bytes"));
-            let (met, error) = (number(12), number(16) as i32);
+            self.senders.delete(key.as_bytes()).context("forget the conditions")?;
             if error != 0 {
                 let why = Errno::from_raw(-error).desc().to_lowercase();
                 bail!("the kernel refused the socket conditions of flow \"{}\": {why}", flow.name)
@@ -119,16 +154,6 @@ fn require_links() -> Result<()> {
     Err(Failure::unmet(what).hint(hint).into())
 }
 
-fn copy_name(to: &mut [libc::c_char], name: &str) {
-    to.fill(0);
-    for (to, from) in to.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-}
-
-fn key(netns: &Netns, port: u16) -> Result<[u8; SENDER_BYTES]> {
-    let mut key = [0; SENDER_BYTES];
-    key[..8].copy_from_slice(&netns.cookie()?.to_ne_bytes());
-    key[8..].copy_from_slice(&u64::from(port).to_ne_bytes());
-    Ok(key)
+fn key(netns: &Netns, port: u16) -> Result<flow_end> {
+    Ok(flow_end { netns_cookie: netns.cookie()?, local_port: port.into() })
 }

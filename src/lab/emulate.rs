@@ -31,8 +31,10 @@ pub trait Network: Send + Sync {
 
     /// Builds a layout: namespaces with their settings, links up, addresses and routes in place.
     ///
-    /// Errors: not permitted; a link cannot be built; the kernel refuses a setting, an address or a route.
     /// Side effects: namespaces and interfaces that live as long as the returned value.
+    ///
+    /// # Errors
+    /// Not permitted; a link cannot be built; the kernel refuses a setting, an address or a route.
     fn build(&self, layout: &Layout) -> Result<Topology>;
 }
 
@@ -56,8 +58,10 @@ pub trait LinkDriver: Send + Sync {
 
     /// Creates the two interfaces (up, no address, no route) and starts to carry packets between them.
     ///
-    /// Errors: not permitted; an interface of that name exists; the host lacks what the driver needs.
     /// Side effects: two interfaces that live as long as the returned link.
+    ///
+    /// # Errors
+    /// Not permitted; an interface of that name exists; the host lacks what the driver needs.
     fn connect(&self, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>>;
 }
 

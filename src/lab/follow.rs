@@ -16,7 +16,7 @@ use shared::event::{Event, EventKind};
 use shared::kernel::netns::Netns;
 
 /// How often the tracer checks whether to end.
-const POLL: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// An event; a close event comes with what limited its socket.
 pub type Seen = (Event, Option<SocketLimits>);
@@ -44,8 +44,10 @@ pub struct Followed<'a> {
 impl Follower {
     /// Starts a tracer that follows no namespace yet.
     ///
-    /// Errors: those of [`Tracer::start`].
     /// Side effects: programs on the kernel's TCP tracepoints, which end with this process.
+    ///
+    /// # Errors
+    /// Those of [`Tracer::start`].
     pub fn start(interval: Duration) -> Result<Follower> {
         let readers = Readers::default();
         let done = Arc::new(AtomicBool::new(false));
@@ -61,7 +63,7 @@ impl Follower {
             while !until.load(Ordering::Relaxed) {
                 // Our own program of the same build sends no invalid bytes. If it did, a run without its last event
                 // would fail in `measure::flow_record`.
-                let _ = tracer.poll(POLL, &mut |event| {
+                let _ = tracer.poll(POLL_INTERVAL, &mut |event| {
                     let limits = (event.kind == EventKind::Close).then(|| tracer.take_limits(event.socket)).flatten();
                     if let Some(reader) = lock(&for_thread).get(&event.netns) {
                         let _ = reader.send((event, limits)); // fails if its run is over
@@ -75,7 +77,8 @@ impl Follower {
 
     /// Follows the sockets of some namespaces.
     ///
-    /// Errors: more namespaces than the tracer can follow.
+    /// # Errors
+    /// More namespaces than the tracer can follow.
     pub fn follow<'a>(&'a self, namespaces: &[&Netns]) -> Result<Followed<'a>> {
         let (sender, events) = mpsc::channel();
         let netns: Vec<u32> = namespaces.iter().map(|netns| netns.inode()).collect();

@@ -163,7 +163,8 @@ fn interface(link: usize, to: &str) -> String {
 
 /// Name and value of the first node's settings, set or inherited, without those that this kernel lacks.
 ///
-/// Errors: a setting cannot be read.
+/// # Errors
+/// A setting cannot be read.
 pub fn settings_in_force(topology: &Topology) -> Result<BTreeMap<String, String>> {
     let Some(node) = topology.nodes.first() else { return Ok(BTreeMap::new()) };
     let mut values = BTreeMap::new();

@@ -6,6 +6,7 @@
 
 mod algorithms;
 pub mod busy;
+mod c_types;
 mod calibrate;
 mod conditions;
 pub mod cost;

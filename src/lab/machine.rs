@@ -49,8 +49,7 @@ pub fn add(known: &mut Vec<Machine>, others: impl IntoIterator<Item = Machine>) 
 /// machine-id(5) forbids publishing the id itself; a digest is allowed.
 fn shortened(own: &str) -> String {
     let digest = Sha256::new().chain_update("tccc").chain_update(own).finalize();
-    let text: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    text[..ID_LENGTH].to_owned()
+    hex::encode(digest)[..ID_LENGTH].to_owned()
 }
 
 /// A small file without its newline; empty if it cannot be read.

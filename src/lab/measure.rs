@@ -8,6 +8,7 @@ use crate::scenario::{FlowSpec, Sends};
 use crate::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
 use shared::event::{Event, EventKind};
 use shared::model::run::{Completion, FlowRecord};
+use shared::units::nanos;
 
 /// Packets delivered before the first data: the SYN, and iperf3's cookie or our opening.
 const OPENING_PKTS: u32 = 2;
@@ -25,7 +26,9 @@ pub struct Time {
 /// Computes a flow's record. `names` are the kernel's name of the algorithm and its label in comparisons.
 ///
 /// Shape: `events` are those of the senders' sockets, in order of time.
-/// Errors: the events end before the flow, or are missing, and would count too little.
+///
+/// # Errors
+/// The events end before the flow, or are missing, and would count too little.
 pub fn flow_record(
     flow: &FlowSpec,
     names: [String; 2],
@@ -63,7 +66,7 @@ fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], ti
         return silent_record(blank, report, events, time);
     };
     let begin_ns = report.begun_ns.unwrap_or_else(|| first_data_ns(events, first));
-    let end_ns = begin_ns + time.length.as_nanos() as u64;
+    let end_ns = begin_ns + nanos(time.length);
     let beyond = events.partition_point(|event| event.time_ns <= end_ns);
     let is_seen_to_its_end = beyond < events.len() || events.last().is_some_and(|last| last.kind == EventKind::Close);
     ensure!(is_seen_to_its_end, "the tracer did not see the end of flow \"{}\"", blank.name);
@@ -137,7 +140,7 @@ fn delivered(before: &Event, after: Option<&&Event>, at_ns: u64, by_count: bool)
 /// from the start of the first connection to the last byte that arrived. A connection that was never made has no events.
 fn transfers_record(blank: FlowRecord, transfers: &[Transferred], events: &[&Event], time: Time) -> Result<FlowRecord> {
     let begun_ns = transfers.first().map_or(0, |first| first.begun_ns);
-    let end_ns = begun_ns + time.length.as_nanos() as u64;
+    let end_ns = begun_ns + nanos(time.length);
     let last_of = |port: u16| events.iter().rfind(|event| event.local.port() == port).copied();
     let mut record = blank;
     let mut last_ns = begun_ns;

@@ -17,7 +17,7 @@ use crate::machine;
 use crate::plan::{Plan, PlannedRun};
 use crate::pool::{self, Pool, workers};
 use crate::results::{Finished, OpenResultDir};
-use crate::work::{Forecast, OpenedWork, Progress, Work, WorkOutcome};
+use crate::work::{Forecast, OpenRun, Progress, RunRequest, WorkOutcome};
 use shared::failure::Failure;
 use shared::model::run::{HostRecord, RunRecord};
 
@@ -37,7 +37,8 @@ const PACKETS_PER_S: f64 = 500e3;
 
 /// Checks that ns-2 supports every cell.
 ///
-/// Errors: see [`script::check`].
+/// # Errors
+/// See [`script::check`].
 pub fn check(plan: &Plan) -> Result<(), Failure> {
     plan.cells.iter().try_for_each(script::check)
 }
@@ -51,12 +52,14 @@ pub fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, jobs: Jo
 /// Simulates the unfinished runs of a plan's part. Scenario and plan come from
 /// [`crate::scenario::Scenario::simulated`].
 ///
-/// Errors: ns-2 is missing or lacks an agent; the directory holds another plan or runs of another ns-2; `stop` was set.
 /// Side effects: the result directory; processes that end with the call.
-pub fn run(work: &Work<'_>, tell: &mut dyn FnMut(Progress)) -> Result<WorkOutcome> {
+///
+/// # Errors
+/// ns-2 is missing or lacks an agent; the directory holds another plan or runs of another ns-2; `stop` was set.
+pub fn run(work: &RunRequest<'_>, tell: &mut dyn FnMut(Progress)) -> Result<WorkOutcome> {
     let spec = work.scenario.ns2.as_ref().ok_or_else(|| anyhow!("the scenario has no [ns2]"))?;
     let version = process::version()?;
-    let OpenedWork { results, to_do, .. } = work.begin(forecast, tell)?;
+    let OpenRun { results, to_do, .. } = work.begin(forecast, tell)?;
     let plan = work.plan;
     if to_do.is_empty() {
         return Ok(WorkOutcome::default());

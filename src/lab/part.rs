@@ -15,7 +15,7 @@ const SHARDS_MAX: u32 = 10_000;
 
 /// A selection of runs; by default all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct RunSelection {
     /// Variables and values that cells must have; several values of one variable are alternatives.
     pub only: Vec<(String, String)>,
     pub shard: Option<Shard>,
@@ -44,9 +44,11 @@ impl FromStr for Shard {
     }
 }
 
-impl Part {
+impl RunSelection {
     /// Shape: in the plan's order; empty for a shard beyond the last block.
-    /// Errors: `only` has a variable or value that the scenario does not have, or leaves no cell.
+    ///
+    /// # Errors
+    /// `only` has a variable or value that the scenario does not have, or leaves no cell.
     pub fn runs<'a>(&self, scenario: &Scenario, plan: &'a Plan) -> Result<Vec<&'a PlannedRun>, Failure> {
         self.check_only(scenario)?;
         let chosen: Vec<&PlannedRun> =
@@ -129,7 +131,7 @@ mod tests {
         planned(&Choices::default()).unwrap()
     }
 
-    fn ids(part: &Part) -> Vec<String> {
+    fn ids(part: &RunSelection) -> Vec<String> {
         part.runs(&scenario(), &plan()).unwrap().into_iter().map(|run| run.id.clone()).collect()
     }
 
@@ -137,7 +139,7 @@ mod tests {
     fn only_chooses_cells_and_names_what_it_does_not_know() {
         let part = |pairs: &[(&str, &str)]| {
             let only = pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-            Part { only, ..Part::default() }
+            RunSelection { only, ..RunSelection::default() }
         };
         let cells = |pairs: &[(&str, &str)]| ids(&part(pairs)).len() / 4;
         assert_eq!(cells(&[("algorithm", "reno")]), 2);
@@ -155,9 +157,10 @@ mod tests {
             ids
         };
         for of in [1, 2, 3, 5, 8, 24] {
-            let shards: Vec<Vec<String>> =
-                (1..=of).map(|number| ids(&Part { shard: Some(Shard { number, of }), ..Part::default() })).collect();
-            assert_eq!(sorted(shards.concat()), sorted(ids(&Part::default())), "{of} shards");
+            let shards: Vec<Vec<String>> = (1..=of)
+                .map(|number| ids(&RunSelection { shard: Some(Shard { number, of }), ..RunSelection::default() }))
+                .collect();
+            assert_eq!(sorted(shards.concat()), sorted(ids(&RunSelection::default())), "{of} shards");
             let seed = |id: &String| plan.runs.iter().find(|run| run.id == *id).unwrap().seed;
             for shard in &shards {
                 let pairs = |id| shard.iter().filter(|other| seed(other) == seed(id)).count();

@@ -5,15 +5,15 @@
 pub mod acks;
 mod cellular;
 pub mod change;
-pub(crate) mod draws;
+mod draws;
 mod link;
 pub mod loss;
 mod named;
 mod range;
 pub mod rate_trace;
 pub mod reorder;
+pub(crate) mod request;
 pub(crate) mod route;
-pub(crate) mod steps;
 pub(crate) mod trace_file;
 
 pub use self::link::QueueLimit;

@@ -68,7 +68,8 @@ impl Plan {
     /// Plans the repeats one after the other, and the cells of each in random order. A slow change of the host then
     /// affects all cells alike.
     ///
-    /// Errors: more runs than [`RUNS_MAX`] per cell or [`PLANNED_RUNS_MAX`] in all.
+    /// # Errors
+    /// More runs than [`RUNS_MAX`] per cell or [`PLANNED_RUNS_MAX`] in all.
     pub fn new(scenario: &Scenario, choices: &Choices) -> Result<Plan, Failure> {
         let mut cells = scenario.cells.clone();
         if let Some(share) = choices.perturb {

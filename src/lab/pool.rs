@@ -56,7 +56,8 @@ pub struct Pool<'a> {
 impl Pool<'_> {
     /// Starts the runs in their order; returns the ids and errors of those that failed.
     ///
-    /// Errors: `stop` was set.
+    /// # Errors
+    /// `stop` was set.
     pub fn make(&self, to_do: &[&PlannedRun], tell: &mut dyn FnMut(Progress)) -> Result<Vec<(String, anyhow::Error)>> {
         let (next, given_up) = (AtomicUsize::new(0), AtomicBool::new(false));
         let is_stopped = || self.stop.load(Ordering::Relaxed) || given_up.load(Ordering::Relaxed);

@@ -18,7 +18,8 @@ pub(crate) fn versions<const N: usize>(tools: [(&str, String); N]) -> BTreeMap<S
 impl Plan {
     /// The record of this host, for an engine that builds its own links.
     ///
-    /// Errors: the kernel's release cannot be read.
+    /// # Errors
+    /// The kernel's release cannot be read.
     pub(crate) fn host_record<const N: usize>(&self, tools: [(&str, String); N]) -> Result<HostRecord> {
         let kernel = nix::sys::utsname::uname().context("read the kernel's release")?;
         Ok(HostRecord {

@@ -27,9 +27,11 @@ use clap::ValueEnum;
 use crate::scenario::{FigureSpec, Scenario};
 use shared::failure::Failure;
 use shared::model::series::Series;
+use shared::sanitize::count;
 
 pub use judge::bound::Bound;
 pub use judge::cell::{Expectation, Measurement, Ratio, ReportCell, Rerun, Verdict};
+pub use judge::check::{CheckVerdict, FirstBreak, ReportCheck};
 pub use judge::finding::{About, Finding};
 pub use judge::fleet::{Fleet, FleetNode, Shift};
 pub use judge::flows::ReportFlow;
@@ -73,7 +75,8 @@ pub struct Loaded {
 
 /// Reads a result directory and computes its report.
 ///
-/// Errors: no result directory, or no finished run in it; an unknown metric; events that cannot be read.
+/// # Errors
+/// No result directory, or no finished run in it; an unknown metric; events that cannot be read.
 pub fn load(directory: &Path) -> Result<Report> {
     judge::report::of(&ResultDir::open(directory)?, true)
 }
@@ -82,7 +85,8 @@ pub fn load(directory: &Path) -> Result<Report> {
 ///
 /// Parts of one experiment become one report. The simulator's runs of a scenario are merged into the kernel's report.
 ///
-/// Errors: as [`load`], but directories without a finished run are an error only if no directory has one; parts of one
+/// # Errors
+/// As [`load`], but directories without a finished run are an error only if no directory has one; parts of one
 /// experiment that were made with different kernels, tools or objects, unless `may_mix`.
 pub fn load_all(paths: &[PathBuf], may_mix: bool) -> Result<Loaded> {
     load_drawn(paths, may_mix, &[], true)
@@ -91,7 +95,8 @@ pub fn load_all(paths: &[PathBuf], may_mix: bool) -> Result<Loaded> {
 /// [`load_all`] with figures of these series, if there are any, instead of those of the scenarios. A chart shows all
 /// flows of a run. The queues of all links are read only `with_links`.
 ///
-/// Errors: as [`load_all`].
+/// # Errors
+/// As [`load_all`].
 pub fn load_drawn(paths: &[PathBuf], may_mix: bool, series: &[&'static Series], with_links: bool) -> Result<Loaded> {
     let (mut directories, left_out) = join::read_all(paths, may_mix)?;
     for directory in directories.iter_mut().filter(|_| !series.is_empty()) {
@@ -107,7 +112,8 @@ pub fn load_drawn(paths: &[PathBuf], may_mix: bool, series: &[&'static Series], 
 
 /// Reads result directories at or below the paths, and computes every metric of every finished run and of its flows.
 ///
-/// Errors: as [`load_all`].
+/// # Errors
+/// As [`load_all`].
 pub fn load_runs(paths: &[PathBuf], may_mix: bool) -> Result<(RunTable, Vec<PathBuf>)> {
     let (directories, left_out) = join::read_all(paths, may_mix)?;
     Ok((per_run::of(&directories)?, left_out))
@@ -115,7 +121,8 @@ pub fn load_runs(paths: &[PathBuf], may_mix: bool) -> Result<(RunTable, Vec<Path
 
 /// Writes the values of runs: one row per run, flow and metric.
 ///
-/// Errors: a format other than CSV and Parquet.
+/// # Errors
+/// A format other than CSV and Parquet.
 pub fn render_runs(table: &RunTable, format: ReportFormat) -> Result<Vec<u8>> {
     match format {
         ReportFormat::Csv => write::per_run::csv(table),
@@ -129,14 +136,16 @@ pub fn render_runs(table: &RunTable, format: ReportFormat) -> Result<Vec<u8>> {
 
 /// Writes one report.
 ///
-/// Errors: none for reports of readable result directories.
+/// # Errors
+/// None for reports of readable result directories.
 pub fn render(report: &Report, format: ReportFormat) -> Result<String> {
     render_all(std::slice::from_ref(report), format)
 }
 
 /// Writes several reports into one document.
 ///
-/// Errors: as [`render`]; the format is Parquet, which holds the values of runs.
+/// # Errors
+/// As [`render`]; the format is Parquet, which holds the values of runs.
 pub fn render_all(reports: &[Report], format: ReportFormat) -> Result<String> {
     match format {
         ReportFormat::Text => Ok(write::text::write(reports)),
@@ -176,21 +185,36 @@ pub fn figure_files(reports: &[Report]) -> Vec<FigureFile> {
 
 /// Whether `--check` has something to compare.
 pub fn can_be_checked(reports: &[Report]) -> bool {
-    reports.iter().any(|report| report.has_targets() || report.selection.is_some())
+    reports.iter().any(|report| report.has_targets() || report.selection.is_some() || !report.checks.is_empty())
 }
 
-/// The failure of `--check`, if any: cells outside their range, else expected cells without a run of their own or of
-/// their baseline, else cells that the choice of a parameter lacks.
+/// The failure of `--check`, if any: cells outside their range, else checks that do not hold or cannot be judged, else
+/// expected cells without a run of their own or of their baseline, else cells that the choice of a parameter lacks.
 pub fn check(reports: &[Report]) -> Option<Failure> {
     let cells = || reports.iter().flat_map(|report| &report.cells);
     let outside: Vec<&ReportCell> = cells().filter(|cell| cell.verdict == Verdict::Outside).collect();
     let Some(ReportCell { metric, variant, verdict_reason, .. }) = outside.first() else {
-        return unmeasured(&cells().filter(|cell| cell.is_expected()).collect::<Vec<_>>())
+        return unfulfilled(reports)
+            .or_else(|| unmeasured(&cells().filter(|cell| cell.is_expected()).collect::<Vec<_>>()))
             .or_else(|| unchosen(reports));
     };
     let (count, all) = (outside.len(), cells().count());
     let what = format!("{count} of {all} cells outside their range: {metric} of \"{variant}\" ({verdict_reason})");
     Some(Failure::outside(what).hint("the table's notices say what to look at first"))
+}
+
+fn unfulfilled(reports: &[Report]) -> Option<Failure> {
+    let checks = || reports.iter().flat_map(|report| &report.checks);
+    let failure = |verdict: CheckVerdict, cannot: &str, advice: &dyn Fn(&ReportCheck) -> String| {
+        let failed: Vec<&ReportCheck> = checks().filter(|check| check.verdict == verdict).collect();
+        let first = failed.first()?;
+        let (title, reason) = (first.title(), &first.reason);
+        let what = format!("{} of {} {cannot}: {title}: {reason}", failed.len(), count(checks().count(), "check"));
+        Some(Failure::outside(what).hint(advice(first)))
+    };
+    let asks = |check: &ReportCheck| format!("the check: {}", check.asks);
+    failure(CheckVerdict::DoesNotHold, "do not hold", &asks)
+        .or_else(|| failure(CheckVerdict::NotJudged, "could not be judged", &|check| check.advice.clone()))
 }
 
 fn unmeasured(expected: &[&ReportCell]) -> Option<Failure> {

@@ -21,11 +21,11 @@ use serde::de::DeserializeOwned;
 use crate::event_line::{EventLine, StateLayouts};
 use crate::plan::{Plan, PlannedRun};
 use crate::scenario::{PERTURBED, ScenarioFile};
-use shared::bounded;
 use shared::event::Event;
 use shared::failure::Failure;
 use shared::model::queue::{self, QueueSample};
 use shared::model::run::{BlockPlan, HostRecord, QUEUES, RunRecord, RunStatus, UNFINISHED};
+use shared::read_limited;
 
 const ANOTHER_PLACE: &str = "choose another directory with `--out DIR`";
 /// Bytes of the largest file that is read; a plan of many runs is long.
@@ -41,7 +41,8 @@ pub struct OpenResultDir {
 impl OpenResultDir {
     /// Creates a result directory for a plan, or opens that of an interrupted call.
     ///
-    /// Errors: those of [`OpenResultDir::check`]; another process has locked it; it cannot be written.
+    /// # Errors
+    /// Those of [`OpenResultDir::check`]; another process has locked it; it cannot be written.
     pub fn open(path: &Path, plan: &Plan, scenario: &str) -> Result<OpenResultDir> {
         OpenResultDir::check(path, plan, scenario)?;
         let runs = path.join("runs");
@@ -83,7 +84,8 @@ impl OpenResultDir {
         Failure::unmet(self.refuse_mixture(what, earlier, now).what).hint(hint)
     }
 
-    /// Errors: an algorithm has another digest than in the earlier runs.
+    /// # Errors
+    /// An algorithm has another digest than in the earlier runs.
     pub(crate) fn check_same_algorithms(&self, earlier: &HostRecord, now: &HostRecord) -> Result<()> {
         for (name, digest) in &now.algorithms {
             if let Some(other) = earlier.algorithms.get(name).filter(|other| *other != digest) {
@@ -95,7 +97,8 @@ impl OpenResultDir {
 
     /// Checks that results of a plan can be written there, without any change.
     ///
-    /// Errors: it is not a directory; it contains another plan or foreign files.
+    /// # Errors
+    /// It is not a directory; it contains another plan or foreign files.
     pub fn check(path: &Path, plan: &Plan, scenario: &str) -> Result<()> {
         let refuse = |why: &str| {
             let what = format!("cannot write results to \"{}\": {why}", path.display());
@@ -120,7 +123,8 @@ impl OpenResultDir {
 
     /// Copies the files that the scenario names, so that the directory does not depend on the scenario's folder.
     ///
-    /// Errors: the directory cannot be written.
+    /// # Errors
+    /// The directory cannot be written.
     pub fn keep_files(&self, files: &[ScenarioFile]) -> Result<()> {
         for file in files {
             let path = self.path.join(&file.name);
@@ -132,21 +136,24 @@ impl OpenResultDir {
         Ok(())
     }
 
-    /// Errors: the directory cannot be written.
+    /// # Errors
+    /// The directory cannot be written.
     pub fn write_host(&self, host: &HostRecord) -> Result<()> {
         write_json(&self.path.join("host.json"), host)
     }
 
     /// The record of an earlier call, if any.
     ///
-    /// Errors: it cannot be read.
+    /// # Errors
+    /// It cannot be read.
     pub fn host(&self) -> Result<Option<HostRecord>> {
         read_json(&self.path.join("host.json"))
     }
 
     /// Creates a folder for a run that is about to start.
     ///
-    /// Errors: the directory cannot be written.
+    /// # Errors
+    /// The directory cannot be written.
     pub fn begin(&self, id: &str) -> Result<RunFolder> {
         let path = self.path.join("runs").join(format!("{UNFINISHED}{id}"));
         if path.exists() {
@@ -179,7 +186,8 @@ pub struct Finished {
 impl Finished {
     /// Reads a directory, which need not exist.
     ///
-    /// Errors: the record of a run or of the host cannot be read.
+    /// # Errors
+    /// The record of a run or of the host cannot be read.
     pub fn read(path: &Path) -> Result<Finished> {
         let mut ids = BTreeSet::new();
         let entries = match fs::read_dir(path.join("runs")) {
@@ -214,14 +222,16 @@ impl RunFolder {
 
     /// Writes the queues of links over time, if they were recorded.
     ///
-    /// Errors: the directory cannot be written.
+    /// # Errors
+    /// The directory cannot be written.
     pub fn write_queues(&self, samples: &[QueueSample]) -> Result<()> {
         if samples.is_empty() { Ok(()) } else { write_lines(&self.path.join(QUEUES), queue::without_idle(samples)) }
     }
 
     /// Writes the record and the events with their decoded private states, and renames the folder to the record's id.
     ///
-    /// Errors: the directory cannot be written.
+    /// # Errors
+    /// The directory cannot be written.
     pub fn finish(mut self, record: &RunRecord, events: &[Event], layouts: &StateLayouts) -> Result<()> {
         write_lines(&self.path.join("events.jsonl"), events.iter().map(|event| EventLine::of(event, layouts)))?;
         write_json(&self.path.join("run.json"), record)?;
@@ -255,7 +265,8 @@ impl Drop for RunFolder {
 
 /// Reads the directory's plan, which may have more or fewer repeats.
 ///
-/// Errors: it belongs to another experiment.
+/// # Errors
+/// It belongs to another experiment.
 fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
     let other = |what: String| {
         let what = format!("\"{}\" holds another experiment: {what}", path.display());
@@ -309,7 +320,7 @@ fn lock(path: &Path) -> Result<File> {
 /// `None` if the file does not exist.
 fn read_json<T: DeserializeOwned>(file: &Path) -> Result<Option<T>> {
     let reading = || format!("read \"{}\"", file.display());
-    match bounded::read(file, BYTES_MAX) {
+    match read_limited::read(file, BYTES_MAX) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         bytes => serde_json::from_slice(&bytes.with_context(reading)?).map(Some).with_context(reading),
     }

@@ -46,12 +46,19 @@ pub(crate) fn suspected(error: anyhow::Error, place: &Path) -> anyhow::Error {
     }
 }
 
+/// Bytes that this process can still write to a file system; `None` if it has no limit or the limit is unknown.
+pub(crate) fn left(place: &Path) -> Option<u64> {
+    let disk = statvfs(place).ok().filter(|disk| disk.blocks() > 0)?;
+    Some(blocks_left([disk.blocks_free(), disk.blocks_available()]) * disk.fragment_size())
+}
+
 /// Of the free blocks and those that are not reserved for root, the ones that this process can write.
 fn blocks_left([free, unreserved]: [u64; 2]) -> u64 {
     if geteuid().is_root() { free } else { unreserved }
 }
 
-fn full(place: &Path, why: &str) -> Failure {
+/// The failure of a full disk.
+pub(crate) fn full(place: &Path, why: &str) -> Failure {
     let failure = Failure::unmet(format!("{THE_DISK}{}\" is full: {why}", place.display()));
     failure.hint("make room, and run again with the same `--out`: finished runs are kept")
 }

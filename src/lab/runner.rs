@@ -2,19 +2,19 @@
 //! many runs at once as the host can carry.
 
 mod attempt;
+mod gauge;
 mod lateness;
 mod paths;
 mod queue;
-mod together;
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
 use self::attempt::SharedLab;
-use self::paths::{Earlier, Paths};
+use self::gauge::ConcurrencyGauge;
+use self::paths::{CachedCalibration, Paths};
 use self::queue::Queue;
-use self::together::Together;
 use crate::algorithms::PreparedAlgorithms;
 use crate::calibrate;
 use crate::conditions::SocketConditions;
@@ -28,7 +28,7 @@ use crate::record::versions;
 use crate::results::{Finished, OpenResultDir};
 use crate::schedule;
 use crate::traffic::iperf3::iperf3_version;
-use crate::work::{Forecast, OpenedWork, Progress, Work, WorkOutcome};
+use crate::work::{Forecast, OpenRun, Progress, RunRequest, WorkOutcome};
 use shared::kernel::cgroup::{self, RunCgroup};
 use shared::kernel::{btf, privilege};
 use shared::model::run::{Calibration, HostRecord};
@@ -38,7 +38,7 @@ pub fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, jobs: Jo
     let to_do = finished.left(part);
     let has_same_tools =
         |host: &&HostRecord| iperf3_version().is_ok_and(|iperf3| host.tools == versions([("iperf3", iperf3)]));
-    let paths = Earlier::of(finished.host.as_ref().filter(has_same_tools)).leaves(plan, &to_do);
+    let paths = CachedCalibration::of(finished.host.as_ref().filter(has_same_tools)).leaves(plan, &to_do);
     let measuring: Duration = paths.iter().map(|run| cost::calibration_time(&plan.cells[run.cell])).sum();
     let waiting = to_do.iter().map(|run| queue::waiting_run(plan, run)).collect();
     let (runs, at_once) = schedule::time_and_most(waiting, Vec::new(), RunLimit::of(jobs, processors()));
@@ -53,7 +53,8 @@ pub fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &Finished, jobs: Jo
 
 /// Checks the host for the needs of every experiment; returns the version of iperf3.
 ///
-/// Errors: iperf3, a capability, the kernel's type information or cgroup v2 is missing.
+/// # Errors
+/// Iperf3, a capability, the kernel's type information or cgroup v2 is missing.
 pub fn check_host() -> Result<String> {
     let iperf3 = iperf3_version()?;
     privilege::require("run experiments", &privilege::FOR_EXPERIMENT)
@@ -65,13 +66,15 @@ pub fn check_host() -> Result<String> {
 
 /// Runs the unfinished runs of a plan's part.
 ///
-/// Errors: those of [`check_host`]; a kernel feature is missing; the plan has no such part; the directory holds another
-/// plan; no path has the values of the scenario; `stop` was set; every run fails.
 /// Side effects: the result directory; namespaces, a cgroup, registered algorithms and processes, which all end with
 /// the call.
-pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress)) -> Result<WorkOutcome> {
+///
+/// # Errors
+/// Those of [`check_host`]; a kernel feature is missing; the plan has no such part; the directory holds another plan;
+/// no path has the values of the scenario; `stop` was set; every run fails.
+pub fn run(work: &RunRequest<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress)) -> Result<WorkOutcome> {
     let iperf3 = check_host()?;
-    let OpenedWork { results, finished, to_do } = work.begin(forecast, tell)?;
+    let OpenRun { results, finished, to_do } = work.begin(forecast, tell)?;
     let plan = work.plan;
     if to_do.is_empty() {
         return Ok(WorkOutcome::default());
@@ -91,7 +94,7 @@ pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress
         check_same_host(earlier, &host, &results)?;
     }
     let same_tools = earlier.as_ref().filter(|earlier| earlier.tools == host.tools);
-    let paths = Paths::measure(work, &to_do, network, &Earlier::of(same_tools), tell)?;
+    let paths = Paths::measure(work, &to_do, network, &CachedCalibration::of(same_tools), tell)?;
     let outside = calibrate::outside(&paths.calibration);
     let (to_do, left_out): (Vec<_>, Vec<_>) = to_do.into_iter().partition(|run| paths.carry(plan, run));
     if !to_do.is_empty() || earlier.is_none() {
@@ -113,7 +116,7 @@ pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress
         conditions: &SocketConditions::attach(&cgroup, ssthresh_alone)?,
         follower: &Follower::start(plan.sample)?,
         network,
-        together: &Together::default(),
+        gauge: &ConcurrencyGauge::default(),
         stop: work.stop,
     };
     let mut queue = Queue::new(plan, to_do, RunLimit::of(work.jobs, processors()), finished.len());

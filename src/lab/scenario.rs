@@ -6,6 +6,7 @@
 pub mod algorithm;
 mod bottleneck;
 mod buffers;
+pub mod check;
 mod document;
 mod host_delay;
 mod measurable;
@@ -19,23 +20,22 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use host::written::{Mistake, Mistakes};
-use shared::bounded;
+use host::toml_reader::{Mistake, Mistakes};
 use shared::failure::Failure;
+use shared::kernel::io_error;
 use shared::model::run::Engine;
+use shared::read_limited;
 
 pub use self::bottleneck::Ways;
 pub use self::buffers::{BufferShortage, buffer_shortages};
 pub use self::document::link::read_link;
-pub use self::document::ns2::Ns2Spec;
-pub use self::document::report::{Expected, Of, Published, ReportSpec, SourceSpec};
+pub use self::document::report::{Of, ReportSpec};
 pub use self::document::selection::{Goal, SelectionSpec};
-pub use self::document::shown::{DifferenceSpec, Draw, FigureSpec, Points, TIME, Together};
+pub use self::document::shown::{Draw, Points, TIME, Together};
 pub use self::reference::ONE_WAY;
+pub use self::reference::{DifferenceSpec, Expected, FigureSpec, Ns2Spec, Published, SourceSpec, VirtualSpec};
 pub use self::spec::{ALGORITHM, DEFAULT_TOLERANCE, PERTURBED, PLANNED_RUNS_MAX, RUNS_MAX, UDP, VARIANT};
-pub use self::spec::{
-    AlgorithmRequest, BulkSender, Cell, FlowSpec, Profile, ScenarioFile, Sends, Variable, VirtualSpec,
-};
+pub use self::spec::{AlgorithmRequest, BulkSender, Cell, FlowSpec, Profile, ScenarioFile, Sends, Variable};
 pub use self::whole::Scenario;
 pub use crate::path::route::LinkSpec;
 
@@ -51,12 +51,13 @@ const BYTES_MAX: u64 = 16 << 20;
 impl Scenario {
     /// Reads a scenario that an engine is to run.
     ///
-    /// Errors: the file cannot be read; mistakes in it, as a usage failure.
+    /// # Errors
+    /// The file cannot be read; mistakes in it, as a usage failure.
     pub fn load(path: &Path, engine: Engine) -> Result<Scenario> {
         let file = path.display().to_string();
-        let bytes = match bounded::read(path, BYTES_MAX) {
+        let bytes = match read_limited::read(path, BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error().is_none() => {
-                let what = format!("cannot read the scenario \"{file}\": {}", bounded::reason(&error));
+                let what = format!("cannot read the scenario \"{file}\": {}", io_error::reason(&error));
                 return Err(Failure::usage(what)
                     .hint("name a scenario file; `ls scenarios` in the source of tccc lists some")
                     .into());
@@ -74,7 +75,8 @@ impl Scenario {
 
     /// Reads a scenario from its text. `file` names the scenario in errors. Other files are looked up in its folder.
     ///
-    /// Errors: the mistakes in it.
+    /// # Errors
+    /// The mistakes in it.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, Mistakes> {
         document::parse(file, text, None)
     }

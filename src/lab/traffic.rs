@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use self::ends::{Bed, FlowEnds, slack};
+use self::ends::{FlowEnds, RunContext, slack};
 use self::process::NodeProcess;
 use self::report::TrafficReport;
 use crate::scenario::{BulkSender, Sends};
@@ -38,13 +38,15 @@ pub struct FlowProcesses {
 impl FlowProcesses {
     /// Starts the receiver of a flow and returns when it listens.
     ///
-    /// Errors: the process cannot be started or does not listen in time.
     /// Side effects: a process that ends with the returned value.
-    pub fn listen(ends: &FlowEnds<'_>, bed: Bed<'_>) -> Result<Self> {
+    ///
+    /// # Errors
+    /// The process cannot be started or does not listen in time.
+    pub fn listen(ends: &FlowEnds<'_>, context: RunContext<'_>) -> Result<Self> {
         let (task, file) =
             if uses_iperf3(ends) { (iperf3::receiver(ends), "server") } else { (own::receiver(ends), "receiver") };
-        let mut receiver = NodeProcess::start(ends.to, bed, &task, &format!("flow-{}.{file}.json", ends.index))?;
-        receiver.await_listening(ends, bed.stop)?;
+        let mut receiver = NodeProcess::start(ends.to, context, &task, &format!("flow-{}.{file}.json", ends.index))?;
+        receiver.await_listening(ends, context.stop)?;
         Ok(FlowProcesses { receiver, sender: None })
     }
 
@@ -52,21 +54,23 @@ impl FlowProcesses {
     ///
     /// `algorithm` is the kernel's name of the algorithm.
     ///
-    /// Errors: the process cannot be started.
-    pub fn send(&mut self, ends: &FlowEnds<'_>, algorithm: &str, bed: Bed<'_>) -> Result<()> {
+    /// # Errors
+    /// The process cannot be started.
+    pub fn send(&mut self, ends: &FlowEnds<'_>, algorithm: &str, context: RunContext<'_>) -> Result<()> {
         let (task, file) = if uses_iperf3(ends) {
             (iperf3::sender(ends, algorithm), "")
         } else {
             (own::sender(ends, algorithm), ".sender")
         };
-        let sender = NodeProcess::start(ends.from, bed, &task, &format!("flow-{}{file}.json", ends.index))?;
+        let sender = NodeProcess::start(ends.from, context, &task, &format!("flow-{}{file}.json", ends.index))?;
         self.sender = Some((sender, Instant::now() + ends.length + slack(ends.length)));
         Ok(())
     }
 
     /// Waits until both ends are done and reads their reports.
     ///
-    /// Errors: an end reports an error, no report, or does not end; iperf3 ran another algorithm; `stop` was set.
+    /// # Errors
+    /// An end reports an error, no report, or does not end; iperf3 ran another algorithm; `stop` was set.
     pub fn finish(mut self, ends: &FlowEnds<'_>, algorithm: &str, stop: &AtomicBool) -> Result<TrafficReport> {
         let (mut sender, deadline) = self.sender.take().context("the flow was never started")?;
         let wait = |end: &mut NodeProcess| end.wait(deadline, stop).map_err(|error| iperf3_waits(error, ends));

@@ -6,13 +6,13 @@
 
 mod algorithms;
 mod archive;
-mod bytes;
 pub mod checks;
 mod flow;
 pub mod guest;
 pub mod image;
 pub mod inside;
 pub mod job;
+mod job_file;
 pub mod kernel_states;
 mod limits;
 pub(crate) mod link;
@@ -20,7 +20,6 @@ mod modules;
 pub mod process;
 mod recipe;
 mod sandbox;
-mod setting;
 
 use std::fs;
 use std::path::Path;
@@ -32,9 +31,9 @@ use anyhow::{Context, Result, bail, ensure};
 use self::algorithms::Modules;
 use self::guest::Guest;
 use self::image::Image;
-use self::modules::{AlgorithmSource, Workshop};
+use self::job_file::{GuestResults, GuestSetting};
+use self::modules::{AlgorithmSource, ModuleBuilder};
 use self::process::{CONSOLE, Crashed, Launch};
-use self::setting::{GuestResults, GuestSetting};
 use crate::cost::{self, Jobs};
 use crate::event_line::StateLayouts;
 use crate::plan::{Plan, PlannedRun};
@@ -43,7 +42,7 @@ use crate::results::{Finished, OpenResultDir};
 use crate::room;
 use crate::scenario::algorithm::source;
 use crate::scenario::{Cell, Scenario};
-use crate::work::{Forecast, OpenedWork, Progress, Work, WorkOutcome};
+use crate::work::{Forecast, OpenRun, Progress, RunRequest, WorkOutcome};
 use shared::model::run::{HostRecord, RunRecord, RunStatus};
 
 /// Name of the guest's module with links, traffic and tracer, in the record of tools.
@@ -64,17 +63,19 @@ pub fn is_caged() -> bool {
     sandbox::is_available()
 }
 
-/// Errors: the first field that virtual time does not support, with its place.
+/// # Errors
+/// The first field that virtual time does not support, with its place.
 pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
     cells.into_iter().try_for_each(|cell| limits::check(scenario, cell))
 }
 
 /// Compiles an algorithm's file for the guest, as a run would, and keeps the module.
 ///
-/// Errors: guest or compiler are missing (unmet); the compiler refuses the file (usage).
+/// # Errors
+/// Guest or compiler are missing (unmet); the compiler refuses the file (usage).
 pub fn compile(id: &str, file: &str, text: &str) -> Result<()> {
     let (guest, never) = (Guest::find()?, AtomicBool::new(false));
-    Workshop::open(&guest, &never)?.algorithm(id, AlgorithmSource { file, text }).map(drop)
+    ModuleBuilder::open(&guest, &never)?.algorithm(id, AlgorithmSource { file, text }).map(drop)
 }
 
 /// Forecasts the unfinished runs of a part, like [`crate::runner::forecast`] for the kernel.
@@ -89,18 +90,20 @@ fn expected(cell: &Cell) -> Duration {
 
 /// Makes the unfinished runs of a plan's part.
 ///
-/// Errors: the guest does not support a flow; the compiler is missing or refuses a module; the directory has another
-/// plan, or runs of another guest; `stop` was set; every run fails.
 /// Side effects: processes that end with the call; the result directory; modules in the user's cache.
-pub fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)) -> Result<WorkOutcome> {
-    let OpenedWork { results, to_do, .. } = work.begin(forecast, tell)?;
+///
+/// # Errors
+/// The guest does not support a flow; the compiler is missing or refuses a module; the directory has another plan, or
+/// runs of another guest; `stop` was set; every run fails.
+pub fn run(work: &RunRequest<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)) -> Result<WorkOutcome> {
+    let OpenRun { results, to_do, .. } = work.begin(forecast, tell)?;
     let plan = work.plan;
     if to_do.is_empty() {
         return Ok(WorkOutcome::default());
     }
-    let workshop = Workshop::open(guest, work.stop)?;
+    let builder = ModuleBuilder::open(guest, work.stop)?;
     let cells = to_do.iter().map(|run| &plan.cells[run.cell]);
-    let modules = Modules::prepare(&workshop, work.scenario, cells)?;
+    let modules = Modules::prepare(&builder, work.scenario, cells)?;
     keep_host(&results, plan, guest, &modules)?;
     let laboratory = Laboratory {
         plan,

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::busy::Others;
+use super::busy::BackgroundLoad;
 use super::cost::Jobs;
-use super::part::Part;
+use super::part::RunSelection;
 use super::plan::{Plan, PlannedRun};
 use super::results::{Finished, OpenResultDir};
 use crate::scenario::Scenario;
@@ -16,10 +16,10 @@ use shared::failure::Failure;
 
 /// One call's request.
 #[derive(Clone)]
-pub struct Work<'a> {
+pub struct RunRequest<'a> {
     pub scenario: &'a Scenario,
     pub plan: &'a Plan,
-    pub part: &'a Part,
+    pub part: &'a RunSelection,
     pub out: PathBuf,
     pub jobs: Jobs,
     /// Set by the caller to interrupt; finished runs stay.
@@ -27,7 +27,7 @@ pub struct Work<'a> {
 }
 
 /// Work whose result directory is open.
-pub(crate) struct OpenedWork<'a> {
+pub(crate) struct OpenRun<'a> {
     pub results: OpenResultDir,
     pub finished: Finished,
     /// Unfinished runs of the part.
@@ -37,19 +37,21 @@ pub(crate) struct OpenedWork<'a> {
 /// An engine's forecast for a part of a plan, given the finished runs.
 pub(crate) type Forecaster = fn(&Plan, &[&PlannedRun], &Finished, Jobs) -> Forecast;
 
-impl<'a> Work<'a> {
+impl<'a> RunRequest<'a> {
     /// Opens the result directory, finds the unfinished runs, and reports the forecast.
     ///
-    /// Errors: the plan has no such part; the directory holds another plan, or cannot be written.
     /// Side effects: the result directory, with the files that the scenario names.
-    pub(crate) fn begin(&self, forecast: Forecaster, tell: &mut dyn FnMut(Progress)) -> Result<OpenedWork<'a>> {
+    ///
+    /// # Errors
+    /// The plan has no such part; the directory holds another plan, or cannot be written.
+    pub(crate) fn begin(&self, forecast: Forecaster, tell: &mut dyn FnMut(Progress)) -> Result<OpenRun<'a>> {
         let results = OpenResultDir::open(&self.out, self.plan, &self.scenario.text)?;
         results.keep_files(&self.scenario.files)?;
         let finished = Finished::read(&self.out)?;
         let part = self.part.runs(self.scenario, self.plan)?;
         tell(Progress::Begins(forecast(self.plan, &part, &finished, self.jobs)));
         let to_do = finished.left(&part);
-        Ok(OpenedWork { results, finished, to_do })
+        Ok(OpenRun { results, finished, to_do })
     }
 }
 
@@ -60,7 +62,7 @@ pub enum Progress {
     Calibrating(String),
     /// A path was outside its tolerance while other processes used the processors.
     Disturbed {
-        others: Others,
+        others: BackgroundLoad,
         /// Total time for which the measurement is repeated; `None` if it is not repeated.
         waits: Option<Duration>,
     },

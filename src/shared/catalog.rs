@@ -7,9 +7,10 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use crate::bounded;
 use crate::failure::Failure;
-use crate::nearest::nearest;
+use crate::kernel::io_error;
+use crate::read_limited;
+use crate::suggest::nearest;
 
 mod algorithm;
 mod card;
@@ -49,7 +50,8 @@ pub fn all() -> &'static [Algorithm] {
 
 /// Finds an embedded algorithm.
 ///
-/// Errors: there is none; the hint names the nearest one.
+/// # Errors
+/// There is none; the hint names the nearest one.
 pub fn find(id: &str) -> Result<&'static Algorithm, Failure> {
     all().iter().find(|algorithm| algorithm.id == id).ok_or_else(|| unknown(id, &[]))
 }
@@ -84,12 +86,12 @@ fn split_table(path: &Path) -> (&Path, Option<&str>) {
 
 /// Reads a user's own object file: `FILE`, or `FILE:TABLE` if it has several ops tables.
 ///
-/// Errors: the file cannot be read, is too large, or is not an object with one congestion control algorithm under the
-/// GPL.
+/// # Errors
+/// The file cannot be read, is too large, or is not an object with one congestion control algorithm under the GPL.
 pub fn open(path: &Path) -> Result<Algorithm, Failure> {
     let (file, table) = split_table(path);
     let refuse = |why: &str| Failure::usage(format!("cannot read \"{}\": {why}", file.display()));
-    let bytes = bounded::read(file, OBJECT_BYTES_MAX).map_err(|error| refuse(&bounded::reason(&error)))?;
+    let bytes = read_limited::read(file, OBJECT_BYTES_MAX).map_err(|error| refuse(&io_error::reason(&error)))?;
     object::read(bytes.into(), table).map_err(|why| match file.extension() {
         Some(c) if c == "c" => refuse(&why).hint("it is C source: compile it, and name the object, FILE.bpf.o"),
         _ => refuse(&why),
@@ -98,7 +100,8 @@ pub fn open(path: &Path) -> Result<Algorithm, Failure> {
 
 /// Reads an algorithm from the bytes of an object with one ops table.
 ///
-/// Errors: the reason, as the second half of a sentence.
+/// # Errors
+/// The reason, as the second half of a sentence.
 pub fn from_bytes(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Algorithm, String> {
     object::read(bytes.into(), None)
 }

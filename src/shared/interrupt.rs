@@ -37,7 +37,8 @@ pub fn answer() -> bool {
 
 /// Stops before a change. `what` did not happen then.
 ///
-/// Errors: a signal waits for an answer.
+/// # Errors
+/// A signal waits for an answer.
 pub fn check(what: impl FnOnce() -> String) -> Result<(), Failure> {
     if answer() { Err(Failure::again(format!("interrupted: {}", what())).hint("run it again")) } else { Ok(()) }
 }

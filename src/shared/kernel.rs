@@ -10,7 +10,7 @@ pub mod flock;
 pub mod io_error;
 pub mod iterate;
 pub mod libbpf_log;
-pub mod mounts;
+mod mounts;
 pub mod namespaces;
 pub mod netlink;
 pub mod netns;

@@ -4,8 +4,8 @@
 //! kernel shows it; the algorithms in this program; the event that all consumers share; flows, metrics and statistics.
 
 pub mod arrival;
-pub mod bounded;
 pub mod btf;
+pub mod c_text;
 pub mod catalog;
 pub mod event;
 pub mod failure;
@@ -13,7 +13,9 @@ pub mod fault;
 pub mod interrupt;
 pub mod kernel;
 pub mod model;
-pub mod nearest;
-pub mod plain;
+pub mod poll;
+pub mod read_limited;
+pub mod sanitize;
 pub mod scratch;
+pub mod suggest;
 pub mod units;

@@ -6,7 +6,7 @@ pub mod live;
 pub mod metrics;
 pub mod notice;
 pub mod queue;
-pub mod recap;
 pub mod run;
 pub mod series;
 pub mod stats;
+pub mod summary;

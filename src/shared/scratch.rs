@@ -19,6 +19,9 @@ pub struct Scratch {
 
 impl Scratch {
     /// Creates a folder in `place`, and removes what killed processes left there.
+    ///
+    /// # Errors
+    /// The folder cannot be created, or is removed as soon as it exists.
     pub fn create(place: &Path) -> Result<Self> {
         let prefix = prefix();
         sweep(place, &prefix);

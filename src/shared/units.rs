@@ -13,7 +13,12 @@ use std::time::Duration;
 use derive_more::Display;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::plain::shown;
+use crate::sanitize::shown;
+
+/// Nanoseconds, up to the largest number of 64 bits.
+pub fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// A value that is not the expected quantity, or that is outside its range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +76,9 @@ fn scaled(text: &str, expected: &'static str, units: &[(&'static str, f64)]) -> 
 }
 
 /// Checks the value of an option against its range; `error` says what is expected.
+///
+/// # Errors
+/// Those of `read`; the value is outside the range.
 pub fn within<T: PartialOrd>(
     read: Result<T, ParseError>,
     range: impl RangeBounds<T>,
@@ -242,6 +250,9 @@ impl Bytes {
 }
 
 /// Reads a duration with its unit, as every option and scenario field writes it.
+///
+/// # Errors
+/// No number; no unit or an unknown one; a negative or too large time.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
     const EXPECTED: &str = "a time with us, ms, s, m, h or d, such as 100ms";
     let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0)];
@@ -297,10 +308,14 @@ pub enum TextOrNumber {
 pub mod duration_text {
     use super::*;
 
+    /// # Errors
+    /// Those of the serializer.
     pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&format_duration(*time))
     }
 
+    /// # Errors
+    /// No time with a unit; those of the deserializer.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let text = TextOrNumber::deserialize(deserializer)?;
         parse_duration(&text.to_string()).map_err(serde::de::Error::custom)
@@ -311,10 +326,14 @@ pub mod duration_text {
 pub mod some_duration_text {
     use super::*;
 
+    /// # Errors
+    /// Those of the serializer.
     pub fn serialize<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
         time.map(format_duration).serialize(serializer)
     }
 
+    /// # Errors
+    /// No time with a unit; those of the deserializer.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
         let text = Option::<TextOrNumber>::deserialize(deserializer)?;
         text.map(|text| parse_duration(&text.to_string()).map_err(serde::de::Error::custom)).transpose()

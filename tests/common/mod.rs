@@ -14,6 +14,7 @@ pub mod state;
 pub mod tun;
 pub mod verdict;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Sender, channel};
@@ -22,10 +23,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tccc::kernel::netns::Netns;
+use tccc::waits;
 
 pub use host::HostSnapshot;
 pub use owned::Owned;
-pub use said::Said;
+pub use said::CommandOutput;
 
 /// The usual limit of [`poll_until`]: long enough for a busy host, and for a guest whose instructions are emulated.
 pub const SOON: Duration = Duration::from_secs(60);
@@ -71,23 +73,45 @@ pub const TCCC: &str = env!("CARGO_BIN_EXE_tccc");
 /// The folder of the program's lasting state. In the sandbox, it is on the test's own file system.
 pub const STATE_FOLDER: &str = "/run/tccc-test-state";
 
+thread_local! {
+    static SHORT_WAITS: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// The program under test, with the short waits of this thread.
 pub fn tccc() -> Command {
     let mut command = Command::new(TCCC);
     command.env("NO_COLOR", "1").env("STATE_DIRECTORY", STATE_FOLDER);
+    command.env(waits::VARIABLE, SHORT_WAITS.get());
     command
+}
+
+/// Shortens waits, in milliseconds, of the programs that this thread starts until the value is dropped:
+/// `guard.look=1000`. `src/host/waits.rs` lists them.
+pub fn shorten_waits(waits: &'static str) -> ShortWaits {
+    SHORT_WAITS.set(waits);
+    ShortWaits
+}
+
+#[must_use]
+pub struct ShortWaits;
+
+impl Drop for ShortWaits {
+    fn drop(&mut self) {
+        SHORT_WAITS.set("");
+    }
 }
 
 /// Runs tccc; the test fails unless it ends with `code`.
 #[track_caller]
-pub fn run(code: i32, arguments: &str) -> Said {
+pub fn run(code: i32, arguments: &str) -> CommandOutput {
     check(code, tccc().args(arguments.split_whitespace()))
 }
 
 /// Runs a command; the test fails unless it ends with `code`.
 #[track_caller]
-pub fn check(code: i32, command: &mut Command) -> Said {
+pub fn check(code: i32, command: &mut Command) -> CommandOutput {
     let output = command.output().expect("the command starts");
-    Said::of(code, format!("{command:?}"), output)
+    CommandOutput::of(code, format!("{command:?}"), output)
 }
 
 /// Starts a command whose output [`end`] collects.
@@ -97,8 +121,8 @@ pub fn begin(command: &mut Command) -> Owned {
 
 /// Waits for a command that [`begin`] started; the test fails unless it ends with `code`.
 #[track_caller]
-pub fn end(code: i32, command: Owned) -> Said {
-    Said::of(code, format!("process {}", command.id()), command.output())
+pub fn end(code: i32, command: Owned) -> CommandOutput {
+    CommandOutput::of(code, format!("process {}", command.id()), command.output())
 }
 
 pub fn begin_quietly(command: &mut Command) -> Owned {

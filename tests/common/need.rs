@@ -15,7 +15,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket};
 use procfs::process::Process;
 use tccc::lab::busy::BusyWatch;
 
-use super::{Said, netlink};
+use super::{CommandOutput, netlink};
 
 /// `Err` says why the need is not met.
 pub type Probe = Result<(), String>;
@@ -55,7 +55,7 @@ fn record_skip(test: &str, need: &str, why: &str) {
 ///
 /// None: all attempts were disturbed. The running test is recorded as skipped and must return.
 /// Panics: all attempts were late although nobody else used the processors, or an undisturbed attempt fails.
-pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Said> {
+pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<CommandOutput> {
     const DELAYED: [&str; 2] = ["could not be measured", "the path does not match the scenario"];
     let watch = BusyWatch::begin().unwrap();
     let mut said = String::new();
@@ -63,7 +63,7 @@ pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Said
         let output = attempt();
         said = String::from_utf8_lossy(&output.stderr).into_owned();
         if !DELAYED.iter().any(|words| said.contains(words)) {
-            return Some(Said::of(0, "an undisturbed attempt".to_owned(), output));
+            return Some(CommandOutput::of(0, "an undisturbed attempt".to_owned(), output));
         }
     }
     let others = watch.others().unwrap();

@@ -7,19 +7,19 @@ use serde_json::Value;
 
 /// A command's output after it ended with the code that the test expects.
 #[derive(Debug, Deref)]
-pub struct Said {
+pub struct CommandOutput {
     #[deref]
     output: Output,
     command: String,
 }
 
-impl Said {
+impl CommandOutput {
     /// Fails the test unless the command ended with `code`.
     #[track_caller]
-    pub fn of(code: i32, command: String, output: Output) -> Said {
+    pub fn of(code: i32, command: String, output: Output) -> CommandOutput {
         let (said, erred) = (super::stdout(&output), super::stderr(&output));
         assert_eq!(output.status.code(), Some(code), "{command}: {said}{erred}");
-        Said { output, command }
+        CommandOutput { output, command }
     }
 
     pub fn stdout(&self) -> String {

@@ -2,6 +2,7 @@
 //! by a simulated kernel. The tests over all algorithms include a new file without an edit here.
 
 mod adaptive;
+mod bbr;
 mod bic;
 mod bottleneck;
 mod compound;
@@ -17,12 +18,12 @@ mod highspeed;
 mod htcp;
 mod hybla;
 mod illinois;
+mod ledbatpp;
 mod msack;
 mod mswift;
 pub mod native;
 mod pair;
 mod properties;
-mod reno;
 mod state_layout;
 mod swift;
 mod tahoe;
@@ -34,7 +35,7 @@ mod yeah;
 
 use bottleneck::{LoneFlow, MSS_BYTES};
 use endpoint::{Endpoint, EndpointStep, RESUMPTIONS};
-use native::{CongestionControl, INFINITE_SSTHRESH, Native, NativeSocket, Rate, Tcp, event, state};
+use native::{CongestionControl, INFINITE_SSTHRESH, Native, NativeSocket, Tcp, event, state};
 use tccc::author::ring::kernel::{Acked, SimulatedKernel};
 use tccc::author::ring::operations::{self, Operation};
 use tccc::author::ring::path::{self, SimulatedPath};

@@ -153,6 +153,17 @@ fn incomplete_objects_are_refused_with_the_reason() {
     check(b"=768|1|1023|", b"=768|900|99|", "its tunable \"keep_avoidance\" is not well-formed");
 }
 
+/// The header of a section has its offset before its size.
+#[test]
+fn type_information_past_the_end_of_the_file_is_damaged() {
+    let mut object = catalog::find("dtcp").unwrap().object.to_vec();
+    let starts = |bytes: &[u8], with: &[u8]| bytes.windows(with.len()).position(|window| window == with).unwrap();
+    let offset = starts(&object, b"\x9f\xeb\x01\x00") as u64;
+    let size = starts(&object, &offset.to_le_bytes()) + 8;
+    object[size..size + 8].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+    assert_eq!(refusal(object), "its type information (BTF) is damaged");
+}
+
 #[test]
 fn invalid_kernel_names_are_refused() {
     let check = |name: &str, why: &str| assert_eq!(catalog::check_name(name).unwrap_err(), why);

@@ -9,13 +9,13 @@ use std::process::Stdio;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use crate::common::{SOON, Said, begin, check, end, poll_until, tccc};
+use crate::common::{CommandOutput, SOON, begin, check, end, poll_until, tccc};
 use crate::lab::verbs::{self, changing, closed, effect_of, full};
 use tccc::cli::effect::Effect;
 
 const FULL: &str = "cannot write to stdout: no space left on device";
 
-fn run_to(stdout: Stdio, code: i32, line: &str) -> Said {
+fn run_to(stdout: Stdio, code: i32, line: &str) -> CommandOutput {
     check(code, tccc().args(line.split_whitespace()).stdout(stdout))
 }
 

@@ -1,4 +1,4 @@
-//! A user's DCTCP, written from RFC 8257 outside of `bpf/cc`: ECN, and the receiver's part of an algorithm.
+//! DCTCP, `bpf_dctcp` and a user's, written from RFC 8257 outside of `bpf/cc`: ECN, and the receiver's part of an algorithm.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use rand_pcg::Pcg32;
 use rand_pcg::rand_core::Rng as _;
 use serde_json::Value;
 use tccc::author::ring::connection::SimulatedConnection;
-use tccc::author::ring::native::INFINITE_SSTHRESH;
+use tccc::author::ring::native::{INFINITE_SSTHRESH, Native};
 use tccc::author::ring::operations::Operation;
 
 use crate::algorithms::native;
@@ -28,11 +28,15 @@ fn user_dctcp_passes_every_check() {
 
 /// RFC 8257, 3.2: the bytes acknowledged with ECE are the bytes that arrived marked. Yet ACKs are delayed.
 #[test]
-fn user_dctcp_receiver_echoes_exactly_the_marked_packets() {
+fn dctcp_receiver_echoes_exactly_the_marked_packets() {
+    let user = native::load(&source());
+    [&user, native::find("bpf_dctcp")].iter().for_each(|native| check_echo(native));
+}
+
+fn check_echo(native: &Native) {
     const ARRIVALS: u32 = 2000;
-    let native = native::load(&source());
     for marked_permille in [0, 10, 200, 500, 990] {
-        let mut connection = SimulatedConnection::over(&native, 10, INFINITE_SSTHRESH);
+        let mut connection = SimulatedConnection::over(native, 10, INFINITE_SSTHRESH);
         let (mut dice, mut marked) = (Pcg32::new(1, 0), 0);
         for _ in 0..ARRIVALS {
             let is_marked = dice.next_u32() % 1000 < marked_permille;
@@ -41,7 +45,7 @@ fn user_dctcp_receiver_echoes_exactly_the_marked_packets() {
         }
         // The second of two packets ends the delay of the last ACK.
         (0..2).for_each(|_| connection.apply(Operation::Receive { packets: 1, is_marked: false }));
-        assert_eq!(connection.cc.echoed_pkts(), marked, "{marked_permille} of 1000 marked");
+        assert_eq!(connection.cc.echoed_pkts(), marked, "{}: {marked_permille} of 1000 marked", native.id);
         assert!(connection.cc.acks_sent() < ARRIVALS, "{} ACKs: none was delayed", connection.cc.acks_sent());
     }
 }

@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::Value;
 use tccc::scenario::Scenario;
-use tccc::written::{Mistake, Mistakes};
+use tccc::toml_reader::{Mistake, Mistakes};
 use toml::Table;
 
 use crate::common::tccc;

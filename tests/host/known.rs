@@ -65,3 +65,26 @@ fn cheap_results_of_the_literature_are_within_their_ranges() {
     check(0, tccc().args(["run", "--engine", "virtual", "--runs", "3", "--out"]).arg(&out).args(files));
     check(0, tccc().args(["report", "--check"]).arg(&out));
 }
+
+/// Test cases of BBRv3's draft that reach each phase and lose in a probe. All 22 take a minute of processor time:
+/// `tccc run scenarios/bbr/*.toml --engine virtual --out DIR`, then `tccc report DIR --check`.
+const CASES_OF_BBR: [&str; 8] = [
+    "cruise-aggregation",
+    "down-inflight",
+    "drain-inflight",
+    "probe-rtt-in-startup",
+    "startup-plateau",
+    "sub-packet-bdp",
+    "up-loss",
+    "up-plateau",
+];
+
+#[test]
+fn bbr3_passes_test_cases_of_its_draft() {
+    needs!(guest);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let files = CASES_OF_BBR.map(|name| in_tree(&format!("scenarios/bbr/{name}.toml")));
+    check(0, tccc().args(["run", "--engine", "virtual", "--out"]).arg(&out).args(files));
+    check(0, tccc().args(["report", "--check"]).arg(&out)).stdout_has("holds: ");
+}

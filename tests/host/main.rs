@@ -37,6 +37,7 @@ mod serve;
 mod serve_attack;
 mod serve_systemd;
 mod simulator;
+mod storage;
 mod subject;
 mod twins;
 mod units;

@@ -13,14 +13,14 @@ use crate::common::{check, needs, tccc};
 use crate::lab::virtual_time::Bench;
 
 /// Flows of `s1`, `s2`, … with other round trips over one queue of 20 Mbit/s, where a full packet takes 0.6 ms.
-fn dumbbell(runs: u32, rest: &str, senders: &str) -> String {
+fn dumbbell(seconds: u32, rest: &str, senders: &str) -> String {
     format!(
         r#"
         title = "Shares on one queue"
         claim = "They move smoothly with the path."
         profile = "paper"
-        duration = "40s"
-        runs = {runs}
+        duration = "{seconds}s"
+        runs = 5
         seed = 41
         report = {{ metrics = ["goodput_bps"] }}
         {rest}
@@ -61,7 +61,7 @@ fn ratio_of_goodputs_has_no_jump_over_a_fine_grid_of_round_trips() {
     let flows = "flow = [{ name = \"short\", from = \"s1\", to = \"r1\", algorithm = \"$algorithm\" }, \
                  { name = \"long\", from = \"s2\", to = \"r2\", algorithm = \"$algorithm\" }]";
     let sweep = format!("sweep = {{ algorithm = [\"reno\", \"cubic\"], d2 = [{}] }}\n{flows}", delays.join(", "));
-    let bench = Bench::new(&dumbbell(5, &sweep, "s2 = { delay = \"$d2\" }"));
+    let bench = Bench::new(&dumbbell(40, &sweep, "s2 = { delay = \"$d2\" }"));
     let ratios = log_ratios(&bench.runs("out", ""));
     assert_eq!(ratios.len(), 2 * delays.len());
     for (key, (ratio, margin)) in &ratios {
@@ -86,7 +86,7 @@ fn one_percent_of_rate_delay_or_queue_does_not_change_shares_of_two_to_eight_flo
     let flows = "sweep = { algorithm = [\"reno\", \"cubic\"], n = [2, 8] }\n\
                  flow = [{ name = \"data\", from = \"s#\", to = \"r#\", algorithm = \"$algorithm\", copies = \"$n\" }]";
     let senders: Vec<String> = (2..=8).map(|n| format!("s{n} = {{ delay = \"{}ms\" }}", 7 * (n - 1))).collect();
-    let told = perturbed(&Bench::new(&dumbbell(5, flows, &senders.join("\n"))));
+    let told = perturbed(&Bench::new(&dumbbell(20, flows, &senders.join("\n"))));
     assert_eq!(told["comparisons"], 2 * (2 + 8) * 3);
     assert_eq!(told["changed"].as_array().unwrap().len(), 0, "{told:#}");
 }
@@ -97,7 +97,7 @@ fn shares_that_follow_the_phase_are_told_with_their_path() {
     needs!(guest);
     let flows = "virtual = { host_delay = \"10us\" }\n\
                  flow = [{ name = \"data\", from = \"s#\", to = \"r#\", algorithm = \"reno\", copies = 2 }]";
-    let bench = Bench::new(&dumbbell(5, flows, "s2 = { delay = \"20ms\" }"));
+    let bench = Bench::new(&dumbbell(20, flows, "s2 = { delay = \"20ms\" }"));
     let changed = perturbed(&bench)["changed"].clone();
     assert!(!changed.as_array().unwrap().is_empty());
     let text = check(0, tccc().arg("report").arg(bench.out("out"))).stdout();

@@ -1,5 +1,6 @@
 //! Reports of result directories: every format, notice and broken input.
 
+mod checks;
 mod command;
 mod cut_off;
 mod distributions;

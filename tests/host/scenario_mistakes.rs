@@ -28,7 +28,7 @@ fn file_that_is_no_text_is_a_wrong_scenario() {
 #[test]
 fn every_mistake_is_reported_with_place_allowed_values_and_next_step() {
     dry_run(0, GOOD);
-    let cases = mistakes::each(GOOD, WRONG, 175).map(|(change, text)| format!("{change}{}", dry_run(2, text)));
+    let cases = mistakes::each(GOOD, WRONG, 165).map(|(change, text)| format!("{change}{}", dry_run(2, text)));
     insta::assert_snapshot!("wrong_scenarios", cases.collect::<Vec<_>>().join("\n"));
 }
 
@@ -54,14 +54,14 @@ colour = "red"
     let expected = r#"tccc: error: x.toml:1: claim: missing, and it has no default
 x.toml:1: runs: missing, and it has no default
 x.toml:1: seed: missing, and it has no default
-x.toml:3: profil: unknown field: expected one of title, claim, profile, duration, runs, seed, sample, mtu, source, sweep, link, dumbbell, parking_lot, flow, variant, report, published, expected, figure, difference, selection, virtual, ns2; did you mean "profile"?
+x.toml:3: profil: unknown field: expected one of title, claim, profile, duration, runs, seed, sample, mtu, source, sweep, link, dumbbell, parking_lot, flow, variant, report, published, expected, check, figure, difference, selection, virtual, ns2; did you mean "profile"?
 x.toml:4: duration = "10": expected a time with us, ms, s, m, h or d, such as 100ms
 x.toml:6: sweep.rate = "10mbits": expected a rate with bit, kbit, mbit or gbit, such as 10mbit, trace:FILE or cellular:mean=10mbit,seed=1; it is the value of link.rate, line 8
 x.toml:7: link.ends: missing, and it has no default
 x.toml:9: link.delay = "$dealy": expected a variable of [sweep]: $rate
 x.toml:10: link.queue = 5: expected a number with pkts, B, kB, MB or bdp, above 0 and at most 4294967295pkts, such as 50pkts
 x.toml:11: flow.to: missing, and it has no default
-x.toml:14: flow.protocol = "tpc": expected tcp or udp; did you mean "tcp"?
+x.toml:14: flow.protocol = "tpc": expected "tcp" or "udp"; did you mean "tcp"?
 x.toml:15: flow.colour: unknown field: expected one of name, from, to, protocol, algorithm, tunables, window_cap, initial_ssthresh, initial_cwnd, tcp_sack, ecn, send_buffer, receive_buffer, start, duration, size, count, interval, keep_alive, sender, rate, packet, copies
   hint: line 1: `tccc run --explain claim` describes the field
 "#;
@@ -79,6 +79,39 @@ fn each_wrong_value_of_a_sweep_is_reported_once_and_what_is_left_out_is_counted(
     let unknown: String = (0..150).map(|n| format!("x{n} = 1\n")).collect();
     let said = dry_run(2, unknown + GOOD);
     assert!(said.contains("and at least 1 more"), "{said}");
+}
+
+/// A misspelt phase is never reached, and never left: a check of it would prove nothing.
+#[test]
+fn check_of_a_phase_or_field_that_the_algorithm_lacks_is_refused() {
+    let said = |algorithm: &str, check: &str| {
+        let text = format!(
+            "title=\"t\"\nclaim=\"c\"\nprofile=\"native\"\nduration=\"9s\"\nruns=1\nseed=1\n[[link]]\nends=[\"a\",\"b\"]\n\
+             [[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\nalgorithm=\"{algorithm}\"\n[[check]]\nname=\"n\"\nwhy=\"w\"\n{check}\n"
+        );
+        dry_run(2, text).lines().next().unwrap_or_default().trim_start_matches("tccc: error: x.toml:").to_owned()
+    };
+    let cubic = |check: &str| said("bpf_cubic", check);
+    assert_eq!(
+        cubic("what=\"phase\"\nis_not=\"slow_strat\""),
+        "18: check.is_not = \"slow_strat\": expected one of concave, convex, css, loss, recovery, reno_friendly, slow_start"
+    );
+    let lacks = cubic("what=\"state.bw\"\nat_most=1");
+    assert!(
+        lacks.starts_with("17: check.what = \"state.bw\": \"bpf_cubic\" has no field bw; it has phase, "),
+        "{lacks}"
+    );
+    let of_bound = cubic("what=\"cwnd_pkts\"\nat_most=\"2 state.bw\"");
+    assert!(
+        of_bound.starts_with("18: check.at_most = \"2 state.bw\": \"bpf_cubic\" has no field bw; it "),
+        "{of_bound}"
+    );
+    let inside = cubic("what=\"cwnd_pkts\"\nat_most=9\nwhile=[{ what=\"next_phase\", is=\"up\" }]");
+    assert!(inside.starts_with("19: check.while.is = \"up\": expected one of "), "{inside}");
+    assert_eq!(
+        said("bpf_reno", "what=\"queue_pkts\"\nat_most=9"),
+        "17: check.what = \"queue_pkts\": no link on the way of flow \"f\" has a `rate`"
+    );
 }
 
 /// 80,000 empty tables took ten seconds, and time grew with their square.
@@ -140,6 +173,8 @@ fn value_that_changes_no_run_cannot_be_a_label() {
         ],
         perturbed,
     );
+    let replaced = "link.change.delay = \"40ms\": at 0s it replaces the link's own delay, which never applies: ";
+    check(&[("at = \"5s\"", "at = \"0s\"")], &format!("23: {replaced}expected a later time"));
     let both = "[[link]]\nends = [\"left\", \"aside\"]\ndelay = \"$cc\"\n\n[[link]]";
     let same = [(swept, &*cc("[\"20ms\", \"0.02s\"]")), ("[[link]]", both), ("delay = \"20ms\"", "delay = \"$cc\"")];
     check(&same, "11: sweep.cc: \"20ms\" and \"0.02s\" mean the same");

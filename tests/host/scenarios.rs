@@ -50,7 +50,7 @@ fn every_scenario_reads_plans_and_names_its_source() {
         let folder = file.parent().and_then(Path::file_name).unwrap().to_string_lossy().into_owned();
         if !OURS.contains(&folder.as_str()) {
             let source = scenario.source.as_ref().unwrap_or_else(|| panic!("{place}: no [source]"));
-            assert!(!source.paper.is_empty() && !source.place.is_empty(), "{place}");
+            assert!(!source.paper.is_empty() && !source.r#where.is_empty(), "{place}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Said, TCCC, check, poll_until, tccc};
+use crate::common::{CommandOutput, TCCC, check, poll_until, tccc};
 use crate::lab::serve::{RECORDING, SERVE, SOON, Server, TOKEN, read_answer};
 
 /// Largest growth of memory by many clients.
@@ -173,7 +173,7 @@ fn token_that_anybody_could_guess_is_refused() {
 }
 
 #[track_caller]
-fn refused(code: i32, arguments: &[&str]) -> Said {
+fn refused(code: i32, arguments: &[&str]) -> CommandOutput {
     check(code, tccc().args(["serve", "--listen", "127.0.0.1:0"]).args(arguments))
 }
 

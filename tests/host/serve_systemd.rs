@@ -66,7 +66,7 @@ fn socket_of_systemd_is_served() {
     assert_eq!(server.address, address);
     let mut answer = String::new();
     early.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("sampling goes on\n"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok: sampling is running\n"), "{answer}");
     let mut same = replay(with_sockets(TCCC, &[&listener]));
     same.args(["--listen", &address.to_string()]);
     assert_eq!(Server::start(same).address, address);
@@ -133,13 +133,13 @@ fn health_is_lost_while_sweeps_fail_and_comes_back() {
         kept.read_exact(&mut body).unwrap();
         format!("{} {}", status.split(' ').nth(1).unwrap(), String::from_utf8(body).unwrap().trim())
     };
-    assert_eq!(health(), "200 sampling goes on");
+    assert_eq!(health(), "200 ok: sampling is running");
     let before = descriptors(&server, 3);
     let begin = Instant::now();
     poll_until(SOON, "health is lost", || health().starts_with("503 sampling for /metrics has stalled: it is "));
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     descriptors(&server, before);
-    poll_until(SOON, "health is back", || health() == "200 sampling goes on");
+    poll_until(SOON, "health is back", || health() == "200 ok: sampling is running");
     poll_until(SOON, "the watchdog is notified again", || manager.next(SOON).unwrap().trim() == "WATCHDOG=1");
 }
 

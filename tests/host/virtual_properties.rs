@@ -111,6 +111,8 @@ fn stays_and_pauses_are_measured_to_the_last_sample() {
 
 /// Longest time with a window of at most two packets, in round trips of the longer route.
 const LOW_ROUNDS: f64 = 20.0;
+/// Its draft takes the lowest RTT of ten minutes for that of the empty path. The longer route adds as much as its target.
+const KNOWS_THE_OLD_ROUTE: &str = "ledbatpp";
 
 /// `adaptive` once took the RTT of a longer route for a queue, and stayed at 2 packets after a few losses.
 #[test]
@@ -125,7 +127,8 @@ fn longer_route_leaves_no_flow_at_two_packets() {
     let path = link(["a", "b"], &format!("rate = '10mbit'\ndelay = '10ms'\nqueue = '20pkts'\n{change}"));
     let data = flow("data", ["a", "b"], "algorithm = '$algorithm'");
     let mut broken = Vec::new();
-    for run in runs("duration = '60s'\nruns = 1\nseed = 11", "", &[path, data]) {
+    let runs = runs("duration = '60s'\nruns = 1\nseed = 11", "", &[path, data]);
+    for run in runs.iter().filter(|run| run.algorithm != KNOWS_THE_OLD_ROUTE) {
         let cwnd = run.series("data", "cwnd_pkts");
         let (before, after): (Vec<_>, Vec<_>) = cwnd.into_iter().partition(|one| one.0 < CHANGE_S);
         let low = longest(&after, |cwnd| cwnd <= 2.0) / RTT_S;
@@ -225,7 +228,8 @@ fn reno_neighbour_keeps_its_stated_share() {
 /// Allowed drops beyond the baseline's: a share of them, and a number of packets.
 const DROPS_MARGIN: (f64, f64) = (0.5, 10.0);
 /// Algorithms that drop more than their baseline by design, and how many times more.
-const DROPS_MORE: [(&str, f64); 4] = [
+const DROPS_MORE: [(&str, f64); 5] = [
+    ("bpf_bbr", 3.0),   // startup paces at 2.89 times the bandwidth until three rounds show no growth
     ("bpf_hybla", 3.0), // slow start is made as steep as that of a 25 ms path
     // A small cut at the loss keeps part of the overshoot.
     ("bpf_bic", 2.0), // the kernel's steps also grow with the packets per ACK
@@ -286,6 +290,8 @@ fn first_slow_start_drops_no_more_than_the_baseline_s_where_acks_come_in_bursts(
 
 /// Part of a round trip by which pacing may lengthen a request.
 const PACED_ROUNDS: f64 = 0.9;
+/// Its draft begins with two packets, and slow start grows by GAIN.
+const BEGINS_SLOWLY: &str = "ledbatpp";
 /// `swift` once reduced the initial window from 10 to 4, and did not restore it when its estimate failed.
 #[test]
 fn short_requests_take_no_more_round_trips_than_reno_s() {
@@ -311,7 +317,7 @@ fn short_requests_take_no_more_round_trips_than_reno_s() {
         took[took.len() / 2]
     };
     let mut broken = Vec::new();
-    for run in &runs {
+    for run in runs.iter().filter(|run| run.algorithm != BEGINS_SLOWLY) {
         let is_reno = |other: &&PropertyRun| other.algorithm == "reno" && other.at["size"] == run.at["size"];
         let reno = runs.iter().find(is_reno).unwrap();
         for (flow, rtt_s) in [("far", 0.041), ("far-kept", 0.041), ("near", 0.002), ("near-kept", 0.002)] {

@@ -177,6 +177,24 @@ fn full_disk_is_named_at_every_stage_and_finished_runs_stay() {
     on_a_disk("9m", 0);
 }
 
+/// It was told as a crash of the algorithm.
+#[test]
+fn full_memory_of_a_guest_is_named() {
+    needs!(guest, root);
+    let bench = Bench::new(&scenario("reno", "1%"));
+    let mut command = Command::new("unshare");
+    command.args([
+        "--mount",
+        "sh",
+        "-c",
+        "mount -t tmpfs -o size=20m none /dev/shm && exec $1 run $2 --out $3 --engine virtual",
+    ]);
+    command.arg("sh").arg(tccc().get_program()).arg(bench.out("x.toml")).arg(bench.out("full"));
+    check(4, &mut command)
+        .stderr_has("the disk of \"/dev/shm\" is full: a guest's memory needs up to ")
+        .stderr_has("hint: give it more room, or lower `--jobs`");
+}
+
 /// The guest's memory once had a random size, and with it the largest buffers.
 #[test]
 fn results_of_the_native_profile_are_the_same_to_the_byte() {

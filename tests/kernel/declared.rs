@@ -1,7 +1,7 @@
 //! Declarations on the real kernel: `tccc apply` makes the host match its declaration, and reports and repairs differences.
 
 use super::*;
-use crate::common::Said;
+use crate::common::CommandOutput;
 use crate::lab::sandbox::registered;
 use crate::lab::trial::{end_guard, last_trial, on_trial, until_no_process};
 
@@ -22,7 +22,7 @@ fn can_set_default() -> bool {
 }
 
 #[track_caller]
-fn apply(lab: &PolicyLab, code: i32, options: &str) -> Said {
+fn apply(lab: &PolicyLab, code: i32, options: &str) -> CommandOutput {
     let mut command = tccc();
     command.arg("apply").arg("--config").arg(lab.folder().join("tccc"));
     check(code, command.args(options.split_whitespace()))

@@ -8,7 +8,7 @@ use super::*;
 use crate::common::host_has;
 use crate::common::verdict::record_feature;
 use crate::lab::sandbox::{Sandbox, without};
-use crate::lab::trial::{given_on_host, guard};
+use crate::lab::trial::{given_on_host, guard, shorten_lease};
 
 const NAME: &str = "ldk_feature";
 const YES: &str = "yes";
@@ -147,6 +147,7 @@ fn lease() {
         run(0, &format!("load dtcp --as {NAME} --default --confirm 5m"));
         assert_eq!(given_on_host(), [NAME, NAME]);
         assert_eq!(default(), before, "the default changes when the trial is confirmed");
+        shorten_lease(Duration::from_secs(6));
         signal(guard(), Signal::SIGKILL);
         poll_until(SOON, "the kernel reverts the trial", || given_on_host().iter().all(|it| *it == before));
         run(0, "unload --all");
@@ -158,6 +159,7 @@ fn lease() {
 fn guard_reverts() {
     try_feature("guard", host_has!(root, struct_ops, bpffs, cgroup2), || {
         let server = listen();
+        let _short = shorten_waits("guard.look=1000 guard.tick=200");
         let rule =
             format!("[[rule]]\nname = \"in\"\nlocal_port = {}\nuse = \"dtcp\"\n", server.local_addr().unwrap().port());
         apply(&rule, "--trial 5m --guard abnormal_ends<1%");

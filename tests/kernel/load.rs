@@ -5,7 +5,6 @@ mod companion;
 mod confirm;
 mod disturbed;
 mod exhausted;
-mod killed;
 mod locks;
 pub mod refused;
 mod registered;

@@ -12,6 +12,7 @@ mod features;
 mod gate;
 mod histories;
 mod interrupted;
+mod killed;
 mod live;
 mod load;
 mod mswift;
@@ -49,8 +50,8 @@ use tccc::{catalog, loader};
 
 use crate::common::state::algorithms as available;
 use crate::common::{
-    HostSnapshot, Owned, SOON, begin, begin_quietly, check, end, enter, inhabit, needs, poll_until, run, signal, state,
-    stderr, stdout, tccc, test_alone,
+    HostSnapshot, Owned, SOON, begin, begin_quietly, check, end, enter, inhabit, needs, poll_until, run, shorten_waits,
+    signal, state, stderr, stdout, tccc, test_alone,
 };
 use crate::lab::group::{self, TestCgroup};
 use crate::lab::policy::fault::{Stopped, killed_at};

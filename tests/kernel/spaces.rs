@@ -10,7 +10,7 @@ use tccc::kernel::cgroup;
 use tccc::kernel::process::Process;
 
 use super::*;
-use crate::common::{Said, TCCC};
+use crate::common::{CommandOutput, TCCC};
 use crate::lab::policy::{all, show};
 use crate::lab::sandbox::{drift, registered};
 
@@ -21,7 +21,7 @@ const CONTAINER: &[&str] = &["--pid", "--mount", "--fork", "--mount-proc"];
 
 /// Runs a script in new namespaces, with tccc as `$0`.
 #[track_caller]
-fn inside(code: i32, namespaces: &[&str], script: &str) -> Said {
+fn inside(code: i32, namespaces: &[&str], script: &str) -> CommandOutput {
     check(code, Command::new("unshare").args(namespaces).args(["sh", "-c", script, TCCC]))
 }
 

@@ -117,7 +117,9 @@ fn clock_samples_active_connections_without_a_program_per_packet() {
         samples(talker) >= 5 && samples(talking.address) >= 5
     });
     assert!(observed.of(rester).is_empty());
-    let counts: Vec<_> = observed.of(talker).iter().map(|it| (it.delivered_pkts, it.bytes_acked)).collect();
+    // The kernel reports losses and states itself, and a busy host delays ACKs until the sender probes for a loss.
+    let samples = observed.of(talker).into_iter().filter(|it| it.kind == EventKind::Sample);
+    let counts: Vec<_> = samples.map(|it| (it.delivered_pkts, it.bytes_acked)).collect();
     assert!(counts.is_sorted_by(|a, b| a < b), "a sample of an idle connection: {counts:?}");
     let own = &programs_of(std::process::id()) - &others;
     let names = libbpf_rs::query::ProgInfoIter::default().filter(|program| own.contains(&program.id));

@@ -7,7 +7,6 @@ mod link;
 
 mod ended;
 mod guarded;
-mod killed;
 mod lease;
 mod refused;
 mod stand_by;
@@ -26,7 +25,6 @@ use tccc::units::{BitsPerSec, QueueSize};
 use super::*;
 use crate::common::STATE_FOLDER;
 use crate::common::experiment::is_alive;
-use crate::lab::policy::fault::die_at;
 use crate::lab::policy::object::compile_text;
 use crate::lab::policy::{count, rule, show};
 use crate::lab::socket::connect_with;

@@ -95,6 +95,7 @@ fn trip(lab: &TrialLab) {
         path_of(&lab.netns)
     );
     let before = status()["policy"]["generation"].clone();
+    let _short = shorten_waits("guard.look=1000 guard.tick=200");
     apply(lab, 100, &rule);
     until_guard_has_looked();
     lab.netns

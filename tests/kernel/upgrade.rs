@@ -2,7 +2,6 @@
 
 mod companion;
 mod defaults;
-mod killed;
 mod refused;
 mod swap;
 
@@ -13,7 +12,6 @@ use tccc::kernel::{cgroup, struct_ops};
 
 use super::*;
 use crate::lab::pair::attached;
-use crate::lab::policy::fault::points;
 use crate::lab::policy::object::compile;
 use crate::lab::policy::pair::{address, join, listen_at};
 use crate::lab::policy::{Endpoints, named_netns, remove};

@@ -10,6 +10,8 @@ use crate::common::verdict;
 /// Most instructions that the verifier may process for one callback: 1 % of the kernel's limit of a million. A
 /// superfluous loop or branch exceeds this long before an older kernel refuses the program.
 const COST_LIMIT: u32 = 10_000;
+/// BBRv3 runs its whole state machine at each ACK.
+const COST_LIMIT_OF_BBR3: u32 = 50_000;
 
 #[test]
 fn every_algorithm_passes_the_verifier_cheaply() {
@@ -23,9 +25,10 @@ fn every_algorithm_passes_the_verifier_cheaply() {
         let verified = verified.unwrap();
         let costs = verified.verifier_cost().unwrap();
         assert!(!costs.is_empty(), "\"{}\" has callbacks", algorithm.id);
+        let limit = if algorithm.id == "bpf_bbr3" { COST_LIMIT_OF_BBR3 } else { COST_LIMIT };
         for (callback, cost) in costs {
             println!("{:16} {callback:25} {cost:6}", algorithm.id);
-            assert!(cost <= COST_LIMIT, "{callback} of \"{}\" costs {cost}, at most {COST_LIMIT}", algorithm.id);
+            assert!(cost <= limit, "{callback} of \"{}\" costs {cost}, at most {limit}", algorithm.id);
         }
     }
 }

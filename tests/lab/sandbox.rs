@@ -19,7 +19,7 @@ use tccc::loader::Request;
 use super::keeper;
 use crate::common::HostSnapshot;
 use crate::common::state::algorithms;
-use crate::common::{SOON, Said, check, poll_until, run};
+use crate::common::{CommandOutput, SOON, check, poll_until, run};
 
 const NONE: Option<&str> = None;
 /// Part of the names of all algorithms that these tests load.
@@ -127,7 +127,7 @@ pub const BPF: i32 = 39;
 
 /// Runs a command without these capabilities; the test fails unless it ends with `code`.
 #[track_caller]
-pub fn without(capabilities: &'static [i32], code: i32, command: &mut Command) -> Said {
+pub fn without(capabilities: &'static [i32], code: i32, command: &mut Command) -> CommandOutput {
     // SAFETY: prctl is a plain system call, safe between fork and exec.
     unsafe {
         command.pre_exec(move || {

@@ -13,7 +13,7 @@ use tccc::kernel::netns::Netns;
 use tccc::kernel::sysctl;
 
 use crate::common::experiment::is_alive;
-use crate::common::{SOON, Said, TCCC, check, inhabit, poll_until, run, signal, tccc};
+use crate::common::{CommandOutput, SOON, TCCC, check, inhabit, poll_until, run, signal, tccc};
 use crate::lab::policy::SocketPair;
 use crate::lab::policy::traffic::BackgroundTraffic;
 use crate::lab::sandbox::Sandbox;
@@ -83,7 +83,7 @@ impl TrialLab {
 
     /// Runs `tccc policy apply` with one rule; the test fails unless it ends with `code`.
     #[track_caller]
-    pub fn apply(&self, code: i32, fields: &str, options: &str) -> Said {
+    pub fn apply(&self, code: i32, fields: &str, options: &str) -> CommandOutput {
         let mut command = tccc();
         command.args(["policy", "apply"]).arg(self.policy(fields)).args(options.split_whitespace());
         check(code, &mut command)

@@ -7,15 +7,15 @@ use anyhow::Result;
 use tccc::emulate::{Link, LinkEnd};
 use tccc::kernel::cgroup;
 use tccc::lab::cost::Jobs;
-use tccc::lab::part::Part;
+use tccc::lab::part::RunSelection;
 use tccc::lab::runner;
-use tccc::lab::work::Work;
+use tccc::lab::work::RunRequest;
 use tccc::model::run::RunStatus;
 use tccc::trace::event::EventKind;
 use tccc::units::BitsPerSec;
 
 use super::*;
-use crate::common::Said;
+use crate::common::CommandOutput;
 use crate::common::experiment::{
     LIMITS, OVERLOADED, TEN_A_ROUND_TRIP, TINY, assert_limits, assert_ten_a_round_trip, late_connection, place,
 };
@@ -26,7 +26,7 @@ pub const ATTEMPTS: u32 = 2;
 /// Runs a scenario to its end.
 ///
 /// None: other work keeps this host too busy.
-fn measured(scenario: &Path, out: &Path) -> Option<Said> {
+fn measured(scenario: &Path, out: &Path) -> Option<CommandOutput> {
     quiet_attempt(ATTEMPTS, || run_command(scenario, out).output().unwrap())
 }
 
@@ -255,8 +255,8 @@ fn path_that_misses_its_configuration_stops_the_experiment_with_the_measurement(
     let scenario = Scenario::parse("tiny.toml", TINY).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
     let stop = AtomicBool::new(false);
-    let (part, jobs) = (&Part::default(), Jobs::Auto);
-    let work = Work { scenario: &scenario, plan: &plan, part, out: out.clone(), jobs, stop: &stop };
+    let (part, jobs) = (&RunSelection::default(), Jobs::Auto);
+    let work = RunRequest { scenario: &scenario, plan: &plan, part, out: out.clone(), jobs, stop: &stop };
     let error = runner::run(&work, &Namespaces::new(Box::new(HalfRate)), &mut |_| {}).unwrap_err();
     let failure = error.downcast_ref::<Failure>().expect("a failure with its kind");
     assert_eq!(failure.kind, FailureKind::Outside);

@@ -68,6 +68,29 @@ fn long_queue_marks_only_the_flow_with_ecn() {
     assert!(waited(there) < waited(without), "marks keep the queue short: {} and {}", waited(there), waited(without));
 }
 
+/// The receiver once kept the default. It then refused ECN, and the sender became Reno. iperf3 and our own sender.
+#[test]
+fn receiver_of_dctcp_runs_it_too_and_echoes_each_mark() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let _host = HostSnapshot::take(&["link-runs"]);
+    let place = tempfile::tempdir().unwrap();
+    let scenario = MARKED
+        .replace("ecn = [0, 1]", "sender = [\"iperf3\", \"tccc\"]")
+        .replace("ecn = \"$ecn\"", "ecn = 1\nsender = \"$sender\"")
+        .replace("\"reno\"", "\"bpf_dctcp\"");
+    let Some(runs) = run(place.path(), "dctcp", &scenario) else { return };
+    assert_eq!(runs.len(), 2);
+    for (record, events) in &runs {
+        let marked = counters(record)[0].marked_pkts as f64;
+        let echoed = events.iter().map(|event| event.delivered_ce_pkts).max().unwrap_or(0);
+        assert!(marked > 10.0, "{}: {marked} marked", record.id);
+        assert!((0.7 * marked..=1.3 * marked).contains(&f64::from(echoed)), "{}: {echoed} of {marked}", record.id);
+        let mut own = events.iter().filter(|event| Some(event.socket) == record.flows[0].socket);
+        // iperf3 chooses the algorithm when it has connected.
+        assert_eq!(own.next_back().map(|event| &*event.algorithm), Some("bpf_dctcp"), "{}", record.id);
+    }
+}
+
 const ACKS: &str = include_str!("../fixtures/scenarios/link-acks.toml");
 
 #[test]

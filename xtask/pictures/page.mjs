@@ -1,10 +1,12 @@
-// Pictures of the page of `tccc serve` over a recording, in both colour schemes: `cargo xtask pictures` runs this.
+// Pictures of the page of `tccc serve` over a recording, in both colour schemes, and of `tccc top`: `cargo xtask pictures` runs
+// this.
 
 import { writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
 import { serve } from "../../tests/web/server.mjs";
+import { pictureOfTop } from "./top.mjs";
 
 const { TCCC, RECORDING, PICTURES, PACKAGES } = process.env;
 const puppeteer = createRequire(join(PACKAGES, "x.js"))("puppeteer-core");
@@ -51,6 +53,7 @@ try {
     await writeFile(join(PICTURES, `serve-${scheme}.png`), await page.screenshot());
     await page.close();
   }
+  await pictureOfTop(await browser.newPage(), process.env);
 } finally {
   await browser.close();
   server.end();

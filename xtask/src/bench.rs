@@ -1,10 +1,9 @@
 //! Measurements, each an ignored test that prints its results.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::process;
@@ -91,10 +90,7 @@ fn objects_in(folder: &Path, what: Option<MeasuredTime>) -> Result<PathBuf> {
     if what != Some(MeasuredTime::Callbacks) {
         bail!("--against compares algorithms: use it as `cargo xtask bench callbacks --against {}`", folder.display());
     }
-    let entries =
-        fs::read_dir(folder).with_context(|| format!("list the folder of --against, {}", folder.display()))?;
-    let is_object = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".bpf.o");
-    if !entries.flatten().any(|entry| is_object(&entry)) {
+    if process::names_in(folder, ".bpf.o").is_empty() {
         bail!(
             "{} holds no ID.bpf.o; a build leaves them in target/debug/build/tccc-*/out of its tree",
             folder.display()

@@ -15,6 +15,8 @@ pub struct TestCount {
     pub skipped: usize,
     /// Names of what failed.
     pub failures: Vec<String>,
+    /// The beginning of what the failed tests printed.
+    pub printed: Vec<String>,
     /// Number of skips by reason.
     pub reasons: BTreeMap<String, usize>,
 }
@@ -25,6 +27,7 @@ impl TestCount {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.failures.extend(other.failures);
+        self.printed.extend(other.printed);
         for (reason, times) in other.reasons {
             *self.reasons.entry(reason).or_default() += times;
         }
@@ -59,7 +62,8 @@ impl TestCount {
 
     /// Prints the count as the command's last line.
     ///
-    /// Errors: [`Failed`] when something failed.
+    /// # Errors
+    /// [`Failed`] when something failed.
     pub fn conclude(&self) -> Result<()> {
         println!("\n{self}");
         if self.failed > 0 { Err(Failed.into()) } else { Ok(()) }
@@ -76,9 +80,12 @@ impl TestCount {
     }
 }
 
-/// One line for each failure and each reason of skips, then one line with the counts.
+/// What failed tests printed, one line for each failure and each reason of skips, then one line with the counts.
 impl fmt::Display for TestCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.printed {
+            writeln!(f, "{line}")?;
+        }
         for name in &self.failures {
             writeln!(f, "failed: {name}")?;
         }
@@ -97,10 +104,16 @@ pub struct Failed;
 /// Beginnings of the reason of an ignored test that another test or command starts.
 const RUN_ELSEWHERE: [&str; 2] = ["started by", "run by"];
 
+/// A failed test prints more where a proptest shows its case.
+const PRINTED_LINES: usize = 12;
+const PRINTED_CHARS: usize = 400;
+
 #[derive(Debug, Default)]
 pub struct LibtestReader {
     count: TestCount,
     open_binaries: usize,
+    /// Lines still wanted of what a failed test printed.
+    wanted_lines: usize,
 }
 
 impl LibtestReader {
@@ -111,6 +124,7 @@ impl LibtestReader {
         if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
             self.count.failures.push(name.to_owned());
         }
+        self.read_printed(line);
         let ignored = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ignored, "));
         if let Some((_, reason)) = ignored.filter(|(_, reason)| !RUN_ELSEWHERE.iter().any(|it| reason.starts_with(it)))
         {
@@ -126,6 +140,19 @@ impl LibtestReader {
                 Some((number, "failed")) => self.count.failed += number,
                 _ => (),
             }
+        }
+    }
+
+    /// libtest prints the output of each failed test below a heading, and ends with a list of their names.
+    fn read_printed(&mut self, line: &str) {
+        if line.starts_with("---- ") && line.ends_with(" stdout ----") {
+            self.wanted_lines = PRINTED_LINES;
+        } else if line == "failures:" {
+            self.wanted_lines = 0;
+        }
+        if self.wanted_lines > 0 && !line.is_empty() {
+            self.wanted_lines -= 1;
+            self.count.printed.push(line.chars().take(PRINTED_CHARS).collect());
         }
     }
 
@@ -157,6 +184,12 @@ mod tests {
         assert_eq!((count.passed, count.failed, count.skipped), (2, 1, 1));
         assert_eq!(count.failures, ["b - should panic"]);
         assert_eq!(count.reasons.keys().collect::<Vec<_>>(), ["ignored: slow"]);
+    }
+
+    #[test]
+    fn output_of_failed_tests_is_repeated_at_the_end() {
+        let count = read("failures:\n\n---- a stdout ----\nleft: 1\n\n\nfailures:\n    a\n");
+        assert_eq!(count.to_string(), "---- a stdout ----\nleft: 1\n0 passed, 0 failed, 0 skipped");
     }
 
     #[test]

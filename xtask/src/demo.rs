@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::process::{self, command};
 use crate::setup::{self, SetupPurpose};
-use crate::{guest, host_state, process, web};
+use crate::{guest, host_state, web};
 
 const SCENARIO: &str = "scenarios/smoke/loss-sweep.toml";
 /// Pause between two readings of the registered algorithms.
@@ -22,7 +23,7 @@ pub fn run() -> Result<()> {
     let mut steps = DemoSteps::default();
     steps.step("setup", || setup::set_up(SetupPurpose::Demo))?;
     web::bundle_if_possible();
-    steps.step("build", process::build_fast_tccc)?;
+    steps.step("build", build)?;
     let before = host_state::lines();
     let shown = show(&mut steps);
     let restored = steps.step("host as before", || compare(&before));
@@ -30,17 +31,20 @@ pub fn run() -> Result<()> {
     shown.and(restored)
 }
 
+/// Builds what the first table needs: neither Parquet nor the author's half, and nothing optimised.
+fn build() -> Result<()> {
+    process::run("build", process::cargo("build").args(["--no-default-features", "--features", "lab"]))
+}
+
 /// The steps that change the host.
 fn show(steps: &mut DemoSteps) -> Result<()> {
-    let results = process::target().join("demo");
+    let (tccc, results) = (process::tccc(), process::target().join("demo"));
     let report = results.join("report.html");
     // A missing capability is an error only in the run that needs it.
-    steps.step("doctor", || tccc().arg("doctor").status().context("start `tccc doctor`").map(drop))?;
+    steps.step("doctor", || command!("{tccc} doctor").status().context("start `tccc doctor`").map(drop))?;
     steps.step("run", || experiment(&results))?;
     steps.step("report", || {
-        let mut command = tccc();
-        command.arg("report").arg(&results).args(["-o", "html", "--out"]).arg(&report);
-        process::output("report", &mut command).map(drop)
+        process::output("report", command!("{tccc} report {results} -o html --out {report}")).map(drop)
     })?;
     println!("report: {}", report.display());
     if guest::is_there() {
@@ -51,25 +55,18 @@ fn show(steps: &mut DemoSteps) -> Result<()> {
 
 /// Runs the same experiment with ten times as many runs.
 fn in_virtual_time() -> Result<()> {
-    let results = process::target().join("demo-virtual");
+    let (tccc, results) = (process::tccc(), process::target().join("demo-virtual"));
     process::remove(&results)?;
-    let mut run = tccc();
-    run.args(["run", SCENARIO, "--engine", "virtual", "--runs", "30", "--quiet", "--out"]).arg(&results);
-    process::run("run in virtual time", &mut run)
-}
-
-fn tccc() -> std::process::Command {
-    process::program(process::fast_tccc())
+    let options = ["--engine", "virtual", "--runs", "30", "--quiet"];
+    process::run("run in virtual time", command!("{tccc} run {SCENARIO} {options...} --out {results}"))
 }
 
 fn experiment(results: &Path) -> Result<()> {
     process::remove(results)?;
     let is_over = AtomicBool::new(false);
-    let run = |one_by_one: &[&str]| {
-        let mut command = tccc();
-        command.args(["run", SCENARIO, "--out"]).arg(results).args(one_by_one);
-        process::run("run", &mut command)
-    };
+    let tccc = process::tccc();
+    let run =
+        |one_by_one: &[&str]| process::run("run", command!("{tccc} run {SCENARIO} --out {results} {one_by_one...}"));
     let (done, seen) = thread::scope(|scope| {
         let watch = scope.spawn(|| watch_algorithms(&is_over));
         // Other work may delay parallel runs: the second attempt runs one at a time.

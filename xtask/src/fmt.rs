@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::count::TestCount;
-use crate::process;
+use crate::process::{self, command};
 use crate::tidy::tree;
 
 #[derive(Debug, Args)]
@@ -44,8 +44,7 @@ fn format_rust(is_check: bool) -> Result<()> {
 fn format_c(is_check: bool) -> Result<()> {
     let mut files = tree::paths()?;
     files.retain(|path| path.ends_with(".c") || path.ends_with(".h"));
-    let mut clang_format = process::program("clang-format");
-    clang_format.args(if is_check { &["--dry-run", "-Werror"][..] } else { &["-i"][..] });
+    let mode = if is_check { &["--dry-run", "-Werror"][..] } else { &["-i"] };
     eprintln!("xtask: fmt: clang-format over {} C files", files.len());
-    process::output("fmt", clang_format.args(files)).map(drop)
+    process::output("fmt", command!("clang-format {mode...} {files...}")).map(drop)
 }

@@ -21,7 +21,7 @@ pub struct Arguments {
     /// Parsers fuzzed in parallel
     #[arg(long, default_value_t = 1, requires = "parsers", value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: u32,
-    /// Write the table of parsers into tests/README.md
+    /// Write the table of parsers into tests/campaigns.md
     #[arg(long, requires = "parsers", conflicts_with = "names")]
     bless: bool,
 }
@@ -33,8 +33,10 @@ const SECONDS_IN_CI: u32 = 1;
 
 /// `cargo xtask fuzz`.
 ///
-/// Errors: an input breaks its target. The message shows the command that repeats it.
 /// Side effects: installs packages; keeps inputs below `target/tmp` for the next call.
+///
+/// # Errors
+/// An input breaks its target. The message shows the command that repeats it.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(SetupPurpose::Fuzz)?;
     match arguments.parsers {

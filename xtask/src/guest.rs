@@ -5,18 +5,17 @@
 pub mod source;
 
 use std::env;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use fs_err::{self as fs, File};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
-use crate::process;
-use crate::setup::{self, SetupPurpose};
-use recipe::Ingredient;
+use crate::process::{self, command};
+use crate::setup::{self, SetupPurpose, Unmet};
+use recipe::GuestSource;
 
 #[path = "../../src/lab/virtual_time/recipe.rs"]
 mod recipe;
@@ -69,31 +68,27 @@ pub fn place() -> Result<PathBuf> {
 
 fn build(place: &Path) -> Result<()> {
     let work = process::target().join("virtual");
-    fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
-    let lock = File::create(work.join("lock")).context("create the lock of the guest")?;
+    fs::create_dir_all(&work)?;
+    let lock = File::create(work.join("lock"))?;
     lock.lock().context("wait for another process that builds the guest")?;
-    let source = source::find(&work)?;
+    let source = source::find(&work).map_err(|why| Unmet(format!("the kernel's source is not to be had: {why:#}")))?;
     let tree = work.join("tree");
-    eprintln!("xtask: virtual: unpacking {} {}", source.package, source.version);
-    source::unpack(&source, &tree)?;
+    source.unpack_for_guest(&tree)?;
     apply_patches(&tree)?;
     configure(&tree)?;
     compile(&tree)?;
     let flags = try_module(&tree)?;
     keep(&tree, &source, &flags, place)?;
-    fs::remove_dir_all(&tree).context("remove the kernel's tree")
+    Ok(fs::remove_dir_all(&tree)?)
 }
 
 /// Stops at a patch that does not apply exactly, before it changes the tree.
 fn apply_patches(tree: &Path) -> Result<()> {
     for patch in recipe::PATCHES {
-        let file = tree.join(".tccc.patch");
-        fs::write(&file, patch.text).context("write a patch")?;
+        fs::write(tree.join(".tccc.patch"), patch.text)?;
         let apply = |mode: &[&str]| {
-            let mut program = process::program("patch");
-            program.current_dir(tree).args(["-p1", "--fuzz=0", "--forward", "--silent"]).args(mode);
-            program.arg("--input=.tccc.patch");
-            process::output("patch", &mut program)
+            let exactly = ["-p1", "--fuzz=0", "--forward", "--silent"];
+            process::output("patch", command!("patch {exactly...} {mode...} --input=.tccc.patch").current_dir(tree))
         };
         apply(&["--dry-run"]).with_context(|| {
             let why = "the kernel's source has changed there, so the patch must be revised";
@@ -105,12 +100,12 @@ fn apply_patches(tree: &Path) -> Result<()> {
 }
 
 fn make(tree: &Path) -> std::process::Command {
-    let mut make = process::program("make");
-    let jobs = available_parallelism().map_or(1, usize::from);
-    make.current_dir(tree).args(["ARCH=um", "--silent", &format!("-j{jobs}")]);
+    let jobs = available_parallelism().map_or(1, usize::from).to_string();
+    let mut make = command!("make ARCH=um --silent -j{jobs}");
     // Equal sources give equal kernels: nothing of this machine gets into the kernel.
     let who = [("KBUILD_BUILD_USER", "tccc"), ("KBUILD_BUILD_HOST", "tccc"), ("KBUILD_BUILD_VERSION", "1")];
     make.envs(who).env("KBUILD_BUILD_TIMESTAMP", "2000-01-01").env_remove("MAKEFLAGS").env_remove("CARGO_MAKEFLAGS");
+    make.current_dir(tree);
     make
 }
 
@@ -118,9 +113,9 @@ fn make(tree: &Path) -> std::process::Command {
 fn configure(tree: &Path) -> Result<()> {
     let asked = ingredient("config");
     let file = tree.join(".tccc.config");
-    fs::write(&file, asked).context("write the configuration")?;
+    fs::write(&file, asked)?;
     process::output("configure", make(tree).env("KCONFIG_ALLCONFIG", &file).arg("allnoconfig"))?;
-    let taken = fs::read_to_string(tree.join(".config")).context("read the configuration")?;
+    let taken = fs::read_to_string(tree.join(".config"))?;
     let lines = asked.lines().filter(|line| line.starts_with("CONFIG_"));
     let refused: Vec<&str> = lines.filter(|line| !taken.lines().any(|one| one == *line)).collect();
     if !refused.is_empty() {
@@ -130,14 +125,14 @@ fn configure(tree: &Path) -> Result<()> {
 }
 
 fn ingredient(name: &str) -> &'static str {
-    let found = recipe::CONFIGURATION.iter().find(|one: &&Ingredient| one.name == name);
+    let found = recipe::CONFIGURATION.iter().find(|one: &&GuestSource| one.name == name);
     found.expect("the recipe has this file").text
 }
 
 fn compile(tree: &Path) -> Result<()> {
     eprintln!("xtask: virtual: compiling the kernel, which takes some minutes");
     process::output("compile the kernel", make(tree).args(["linux", "modules_prepare"]))?;
-    process::output("strip", process::program("strip").current_dir(tree).arg(KERNEL)).map(drop)
+    process::output("strip", command!("strip {tree}/{KERNEL}")).map(drop)
 }
 
 /// How modules are compiled, taken from the trial module, which includes every header.
@@ -149,19 +144,16 @@ struct Flags {
 
 fn try_module(tree: &Path) -> Result<Flags> {
     let folder = tree.join(TRIAL);
-    fs::create_dir_all(&folder).context("create the trial module")?;
+    fs::create_dir_all(&folder)?;
     let (makefile, code) = (format!("obj-m := {TRIAL}.o\n"), "#include \"headers.h\"\nMODULE_LICENSE(\"GPL\");\n");
     let program = format!("{TRIAL}.c");
     for (name, text) in [("Makefile", makefile.as_str()), ("headers.h", ingredient("headers.h")), (&program, code)] {
-        fs::write(folder.join(name), text).context("write the trial module")?;
+        fs::write(folder.join(name), text)?;
     }
     let mut command = make(tree);
     command.arg(format!("M={TRIAL}")).arg("KBUILD_MODPOST_WARN=1").arg("modules");
     process::output("compile a module", &mut command)?;
-    let saved = |name: &str| -> Result<String> {
-        let file = folder.join(format!(".{name}.cmd"));
-        fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))
-    };
+    let saved = |name: &str| fs::read_to_string(folder.join(format!(".{name}.cmd")));
     let (object, module) = (saved(&format!("{TRIAL}.o"))?, saved(&format!("{TRIAL}.ko"))?);
     let (plain, common) = (saved(&format!("{TRIAL}.mod.o"))?, saved(".module-common.o")?);
     let mut headers: Vec<String> = [&object, &plain, &common].into_iter().flat_map(|one| headers_in(one)).collect();
@@ -203,36 +195,30 @@ fn headers_in(saved: &str) -> impl Iterator<Item = String> {
 /// Writes the guest's folder, which appears complete by a rename.
 fn keep(tree: &Path, source: &source::KernelSource, flags: &Flags, place: &Path) -> Result<()> {
     let fresh = place.with_extension("partial");
-    let _ = fs::remove_dir_all(&fresh);
-    fs::create_dir_all(&fresh).with_context(|| format!("create {}", fresh.display()))?;
-    fs::copy(tree.join(KERNEL), fresh.join(KERNEL)).context("keep the kernel")?;
-    fs::write(tree.join(".tccc.headers"), flags.headers.join("\n")).context("list the headers")?;
-    let mut tar = process::program("tar");
-    tar.current_dir(tree).args(["--xz", "--create", "--sort=name", "--owner=0", "--group=0", "--mtime=2000-01-01"]);
-    tar.arg("--file").arg(fresh.join(HEADERS)).args(["--files-from", ".tccc.headers"]);
-    process::output("keep the headers", &mut tar)?;
-    let release = fs::read_to_string(tree.join("include/config/kernel.release")).context("read the release")?;
-    let compiler = process::output("ask the compiler", process::program("gcc").arg("-dumpfullversion"))?;
+    process::remove(&fresh)?;
+    fs::create_dir_all(&fresh)?;
+    fs::copy(tree.join(KERNEL), fresh.join(KERNEL))?;
+    fs::write(tree.join(".tccc.headers"), flags.headers.join("\n"))?;
+    let options = ["--xz", "--create", "--sort=name", "--owner=0", "--group=0", "--mtime=2000-01-01"];
+    let mut tar = command!("tar {options...} --file {fresh}/{HEADERS} --files-from .tccc.headers");
+    process::output("keep the headers", tar.current_dir(tree))?;
+    let release = fs::read_to_string(tree.join("include/config/kernel.release"))?;
+    let compiler = process::output("ask the compiler", command!("gcc -dumpfullversion"))?;
     let facts = json!({
         "recipe": recipe::digest(),
         "release": release.trim(),
         "package": source.package,
         "version": source.version,
         "source_sha256": source.sha256,
-        "kernel_sha256": digest_of(&fresh.join(KERNEL))?,
+        "kernel_sha256": process::sha256_of(&fresh.join(KERNEL))?,
         "compiler": format!("gcc {}", compiler.trim()),
         "compiler_flags": flags.compiler,
         "linker_flags": flags.linker,
     });
     let text = serde_json::to_string_pretty(&facts).context("write the guest's description")?;
-    fs::write(fresh.join(FACTS), text + "\n").context("write the guest's description")?;
-    let _ = fs::remove_dir_all(place);
-    fs::rename(&fresh, place).with_context(|| format!("move the guest to {}", place.display()))
-}
-
-fn digest_of(file: &Path) -> Result<String> {
-    let bytes = fs::read(file).with_context(|| format!("read {}", file.display()))?;
-    Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
+    fs::write(fresh.join(FACTS), text + "\n")?;
+    process::remove(place)?;
+    Ok(fs::rename(&fresh, place)?)
 }
 
 #[cfg(test)]

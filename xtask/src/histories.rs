@@ -28,8 +28,10 @@ pub struct Arguments {
 
 /// `cargo xtask histories`: prints each history that breaks a promise, shortened, with the command that repeats it.
 ///
-/// Errors: a promise is broken; this host cannot run the kernel ring.
 /// Side effects: those of the kernel ring, for hours.
+///
+/// # Errors
+/// A promise is broken; this host cannot run the kernel ring.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut test = process::tests_of(["--test", "kernel"], "histories::campaign");
     test.arg("--ignored").env("TCCC_REQUIRE", "root,btf,struct_ops,bpffs,cgroup2");

@@ -1,14 +1,28 @@
 //! Runs other programs from the top of the workspace, with the step's name in every failure.
 
+use std::borrow::BorrowMut;
 use std::env;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::Permissions;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use fs_err as fs;
+use nix::libc;
 use serde_json::Value;
+use xshell::Shell;
+
+/// A command of words, as `xshell::cmd!` reads them: `{name}` is one word, `{names...}` are many. It starts at the top of the
+/// workspace and reads no input.
+macro_rules! command {
+    ($($words:tt)*) => {
+        $crate::process::prepared(xshell::cmd!($crate::process::shell(), $($words)*).into())
+    };
+}
+pub(crate) use command;
 
 pub fn workspace() -> PathBuf {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
@@ -38,21 +52,54 @@ pub fn build_fast_tccc() -> Result<()> {
     run("build", cargo("build").arg("--release"))
 }
 
+/// Runs a scenario with the release build; finished runs stay.
+pub fn run_scenario(file: &Path, (engine, runs): (&str, u32), out: &Path, only: &[String]) -> Result<()> {
+    let (tccc, runs) = (fast_tccc(), runs.to_string());
+    let only = only.iter().flat_map(|one| ["--only", one]);
+    let mut command = command!("{tccc} run --quiet --engine {engine} --runs {runs} --out {out} {file} {only...}");
+    run("run", command.stdout(Stdio::null()))
+}
+
+/// The report of result directories.
+pub fn report(tccc: &Path, places: &[PathBuf]) -> Result<Value> {
+    json("read the results", command!("{tccc} report {places...} -o json"))
+}
+
+/// The names of a folder's entries with this ending, sorted, and then without it. None for a folder that is missing.
+pub fn names_in(folder: &Path, ending: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(ending)).collect();
+    names.sort();
+    names.iter().map(|name| name[..name.len() - ending.len()].to_owned()).collect()
+}
+
 /// Removes a folder; one that is missing is no error.
-pub fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove {}", folder.display()))
-        }
-        _ => Ok(()),
+pub fn remove(folder: &Path) -> io::Result<()> {
+    fs::remove_dir_all(folder).or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+pub fn shell() -> &'static Shell {
+    thread_local! {
+        static SHELL: &'static Shell = Box::leak(Box::new(Shell::new().expect("there is a working folder")));
     }
+    SHELL.with(|shell| *shell)
+}
+
+pub fn prepared(mut command: Command) -> Command {
+    command.current_dir(workspace()).stdin(Stdio::null());
+    command
+}
+
+/// Writes a file that may be executed.
+pub fn write_program(path: &Path, text: &str) -> io::Result<()> {
+    fs::write(path, text)?;
+    fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 
 /// A program that starts at the top of the workspace and reads no input.
 pub fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
-    let mut command = Command::new(name);
-    command.current_dir(workspace()).stdin(Stdio::null());
-    command
+    prepared(Command::new(name))
 }
 
 /// The cargo that started this program.
@@ -71,19 +118,19 @@ pub fn tests_of(target: [&str; 2], module: &str) -> Command {
     command
 }
 
-/// How far work stands back behind the tests of the kernel ring.
+/// Priority of a thread, and of the programs that it starts from then on, as a nice value.
 #[derive(Debug, Clone, Copy)]
-pub enum Patience {
-    /// What the last ring waits for.
-    Some = 5,
-    /// What nothing waits for.
-    Most = 19,
+pub enum Priority {
+    /// What measures times.
+    First = -10,
+    /// What the tests of the kernel ring need not wait for.
+    Later = 5,
 }
 
-/// Lowers the priority of this thread, and of the programs that it starts from now on.
-pub fn be_patient(patience: Patience) {
-    // SAFETY: `nice` takes no pointer. On Linux it changes the calling thread alone.
-    unsafe { nix::libc::nice(patience as i32) };
+/// Gives this thread a priority, if it may have it.
+pub fn set_priority(priority: Priority) {
+    // SAFETY: `setpriority` takes no pointer. On Linux, 0 is the calling thread alone.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, priority as i32) };
 }
 
 /// Says how long a part of a long command took.
@@ -95,12 +142,19 @@ pub fn timed<T>(part: &str, work: impl FnOnce() -> T) -> T {
 }
 
 /// Whether the program starts and answers `--version`.
-pub fn answers(command: &mut Command) -> bool {
-    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+pub fn answers(mut command: impl BorrowMut<Command>) -> bool {
+    command
+        .borrow_mut()
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 /// Runs a program with its output on the terminal. Errors name the step.
-pub fn run(step: &str, command: &mut Command) -> Result<()> {
+pub fn run(step: &str, mut command: impl BorrowMut<Command>) -> Result<()> {
+    let command = command.borrow_mut();
     eprintln!("xtask: {step}: {}", shown(command));
     let status = command.status().with_context(|| format!("{step}: start `{}`", shown(command)))?;
     if !status.success() {
@@ -110,7 +164,8 @@ pub fn run(step: &str, command: &mut Command) -> Result<()> {
 }
 
 /// Runs a program and returns its stdout. Errors name the step and quote its stderr.
-pub fn output(step: &str, command: &mut Command) -> Result<String> {
+pub fn output(step: &str, mut command: impl BorrowMut<Command>) -> Result<String> {
+    let command = command.borrow_mut();
     let output = command.output().with_context(|| format!("{step}: start `{}`", shown(command)))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
@@ -120,8 +175,15 @@ pub fn output(step: &str, command: &mut Command) -> Result<String> {
 }
 
 /// Runs a program and parses its stdout as JSON.
-pub fn json(step: &str, command: &mut Command) -> Result<Value> {
-    serde_json::from_str(&output(step, command)?).with_context(|| format!("{step}: read JSON of `{}`", shown(command)))
+pub fn json(step: &str, mut command: impl BorrowMut<Command>) -> Result<Value> {
+    let command = command.borrow_mut();
+    serde_json::from_str(&output(step, &mut *command)?)
+        .with_context(|| format!("{step}: read JSON of `{}`", shown(command)))
+}
+
+/// The SHA-256 of a file in hexadecimal digits.
+pub fn sha256_of(file: &Path) -> Result<String> {
+    Ok(output("digest", command!("sha256sum {file}"))?.chars().take(64).collect())
 }
 
 /// The command as a person would type it.

@@ -1,14 +1,14 @@
 //! Compares the commands and scenarios of documents, and the README's table of algorithms, with the program.
 
-use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, Parser as _, error::ErrorKind};
+use fs_err as fs;
 use serde_json::Value;
 
-use crate::{XtaskCli, process};
+use crate::XtaskCli;
+use crate::process::{self, command};
 
 mod table;
 
@@ -34,25 +34,24 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 pub fn check() -> Result<()> {
     let tccc = process::tccc();
     for document in DOCUMENTS {
-        let text =
-            fs::read_to_string(process::workspace().join(document)).with_context(|| format!("read {document}"))?;
+        let text = fs::read_to_string(process::workspace().join(document))?;
         let wrong: Vec<String> = command_lines(&text).filter_map(|line| fault(line, &tccc)).collect();
         if !wrong.is_empty() {
             bail!("{document} shows commands that do not exist:\n  {}", wrong.join("\n  "));
         }
         scenarios(&text).try_for_each(|scenario| plan(document, scenario, &tccc))?;
     }
-    table::TABLE.compare(&table::rows(&listed(&tccc)?)?)
+    table::TABLE.settle(&table::rows(&listed(&tccc)?)?, false)
 }
 
 /// Writes the table of algorithms; `lines` come from [`listed`].
 pub fn write(lines: &[Value]) -> Result<()> {
-    table::TABLE.write(&table::rows(lines)?)
+    table::TABLE.settle(&table::rows(lines)?, true)
 }
 
 /// The algorithms in `tccc list -o json`: tccc's and this kernel's.
 pub fn listed(tccc: &Path) -> Result<Vec<Value>> {
-    let document = process::json("list the algorithms", process::program(tccc).args(["list", "-o", "json"]))?;
+    let document = process::json("list the algorithms", command!("{tccc} list -o json"))?;
     Ok(document["algorithms"].as_array().cloned().unwrap_or_default())
 }
 
@@ -64,9 +63,8 @@ fn scenarios(text: &str) -> impl Iterator<Item = &str> {
 
 fn plan(document: &str, scenario: &str, tccc: &Path) -> Result<()> {
     let file = process::target().join("readme.toml");
-    fs::write(&file, scenario).with_context(|| format!("write {}", file.display()))?;
-    let mut run = process::program(tccc);
-    process::output(&format!("plan a scenario of {document}"), run.arg("run").arg(&file).arg("--dry-run")).map(drop)
+    fs::write(&file, scenario)?;
+    process::output(&format!("plan a scenario of {document}"), command!("{tccc} run {file} --dry-run")).map(drop)
 }
 
 /// Lines of the fenced blocks, without prompt, comment and further commands.
@@ -101,7 +99,7 @@ fn xtask_fault(words: &[&str]) -> Option<String> {
 }
 
 fn tccc_fault(tccc: &Path, verb: &str, words: &[&str]) -> Option<String> {
-    let help = Command::new(tccc).args([verb, "--help"]).output();
+    let help = command!("{tccc} {verb} --help").output();
     let help = match help {
         Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
         Ok(_) => return Some(format!("there is no verb `{verb}`")),

@@ -3,17 +3,17 @@
 //! A result directory becomes a report, the report a small JSON file in the tree, and these files become documents.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use fs_err as fs;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::made::GeneratedTable;
-use crate::process;
+use crate::process::{self, command};
 
 mod known;
 mod page;
@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     process::build_fast_tccc()?;
     let is_chosen = |paper: &String| arguments.papers.is_empty() || arguments.papers.contains(paper);
     for (paper, runs) in EXPERIMENTS.papers.iter().filter(|(paper, _)| is_chosen(paper)) {
-        let names = scenarios(paper)?;
+        let names = process::names_in(&process::workspace().join("scenarios").join(paper), ".toml");
         for (name, engine) in names.iter().flat_map(|name| arguments.run.iter().map(move |engine| (name, *engine))) {
             run_scenario(&arguments.out, &format!("{paper}/{name}"), engine, *runs)?;
         }
@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     for (document, text) in documents()? {
-        fs::write(process::workspace().join(&document), text).with_context(|| format!("write {document}"))?;
+        fs::write(process::workspace().join(&document), text)?;
     }
     write_agreement(&arguments.out)
 }
@@ -116,37 +116,32 @@ fn documents() -> Result<Vec<(String, String)>> {
             papers.push((paper.as_str(), summaries));
         }
     }
-    documents.push((page::DOCUMENT.to_owned(), page::text(&papers)));
+    documents.push((page::TABLE.document.to_owned(), page::TABLE.filled(&page::text(&papers))?));
     Ok(documents)
 }
 
-/// Compares the engines for every scenario that both ran, and writes the table unless it is empty.
+/// Compares the engines for every scenario that both ran. The others keep their tables.
 fn write_agreement(out: &Path) -> Result<()> {
+    let shown = AGREEMENT.shown()?;
+    let earlier = |scenario: &str| {
+        let mut sections = shown.split("### ").filter(|section| section.starts_with(&format!("{scenario}:")));
+        sections.next().map(|section| format!("### {}\n", section.trim()))
+    };
     let mut sections = Vec::new();
     for scenario in &EXPERIMENTS.on_the_kernel {
         let places = [ResultsEngine::Kernel, ResultsEngine::Virtual].map(|engine| place(out, scenario, engine));
         if !places.iter().all(|place| place.join("plan.json").exists()) {
+            sections.extend(earlier(scenario));
             continue;
         }
-        let output =
-            process::program(process::fast_tccc()).arg("report").args(&places).args(["-o", "markdown"]).output();
-        let output = output.context("start tccc")?;
+        let tccc = process::fast_tccc();
+        let output = command!("{tccc} report {places...} -o markdown").output().context("start tccc")?;
         let text = String::from_utf8_lossy(&output.stdout);
         let table = text.split("### Side by side: ").nth(1).context("find the table side by side")?;
         let table = table.split("\n#").next().unwrap_or(table).trim();
         sections.push(format!("### {scenario}: {table}\n"));
     }
-    if sections.is_empty() { Ok(()) } else { AGREEMENT.write(&sections.join("\n")) }
-}
-
-/// Names of a paper's scenarios, sorted.
-fn scenarios(paper: &str) -> Result<Vec<String>> {
-    let folder = process::workspace().join("scenarios").join(paper);
-    let entries = fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter_map(|name| Some(name.strip_suffix(".toml")?.to_owned())).collect();
-    names.sort();
-    Ok(names)
+    AGREEMENT.settle(&sections.join("\n"), true)
 }
 
 fn place(out: &Path, scenario: &str, engine: ResultsEngine) -> PathBuf {
@@ -156,37 +151,32 @@ fn place(out: &Path, scenario: &str, engine: ResultsEngine) -> PathBuf {
 /// Runs a scenario with an engine that supports it; finished runs stay.
 fn run_scenario(out: &Path, scenario: &str, engine: ResultsEngine, runs: u32) -> Result<()> {
     let file = process::workspace().join("scenarios").join(format!("{scenario}.toml"));
-    let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
     let is_left_out = match engine {
         ResultsEngine::Kernel => EXPERIMENTS.on_the_kernel.iter().all(|one| one != scenario),
-        ResultsEngine::Ns2 => !text.contains("\n[ns2]"),
+        ResultsEngine::Ns2 => !fs::read_to_string(&file)?.contains("\n[ns2]"),
         ResultsEngine::Virtual => false,
     };
     if is_left_out {
         return Ok(());
     }
     let runs = if engine == ResultsEngine::Kernel { KERNEL_RUNS } else { runs };
-    let mut command = process::program(process::fast_tccc());
-    command.args(["run", "--quiet", "--engine", &engine.name(), "--runs", &runs.to_string()]).arg("--out");
-    command.arg(place(out, scenario, engine)).arg(&file);
     let part = EXPERIMENTS.virtual_parts.get(scenario).filter(|_| engine == ResultsEngine::Virtual);
-    command.args(part.into_iter().flatten().flat_map(|value| ["--only", value]));
-    process::run(scenario, command.stdout(std::process::Stdio::null()))
+    let part = part.map_or(&[][..], Vec::as_slice);
+    process::run_scenario(&file, (&engine.name(), runs), &place(out, scenario, engine), part)
 }
 
 /// The reports of a scenario by engine; the other engines' reports include the simulator's runs.
 fn reports(out: &Path, scenario: &str) -> Result<Vec<Value>> {
-    let places =
-        [ResultsEngine::Kernel, ResultsEngine::Virtual, ResultsEngine::Ns2].map(|engine| place(out, scenario, engine));
-    let there: Vec<&PathBuf> = places.iter().filter(|place| place.join("plan.json").exists()).collect();
-    if there.is_empty() {
+    let engines = [ResultsEngine::Kernel, ResultsEngine::Virtual, ResultsEngine::Ns2];
+    let mut places = engines.map(|engine| place(out, scenario, engine)).to_vec();
+    places.retain(|place| place.join("plan.json").exists());
+    if places.is_empty() {
         return Ok(Vec::new());
     }
-    let mut command = process::program(process::fast_tccc());
-    match process::json("read the results", command.arg("report").args(there).args(["-o", "json"]))? {
-        Value::Array(reports) => Ok(reports),
-        report => Ok(vec![report]),
-    }
+    Ok(match process::report(&process::fast_tccc(), &places)? {
+        Value::Array(reports) => reports,
+        report => vec![report],
+    })
 }
 
 #[cfg(test)]

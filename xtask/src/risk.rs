@@ -1,11 +1,10 @@
 //! Measures each algorithm's effect on its neighbours and on difficult paths: `scenarios/safety` over all algorithms.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::process::Stdio;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
+use fs_err as fs;
 use serde_json::Value;
 
 use self::question::SafetyQuestion;
@@ -42,6 +41,9 @@ pub struct Arguments {
     /// Leave out the real kernel
     #[arg(long)]
     no_kernel: bool,
+    /// Keep the figures of virtual time, and repeat the worst cells on the real kernel
+    #[arg(long, conflicts_with_all = ["runs", "only", "no_kernel"])]
+    kernel_only: bool,
     /// Write scenarios/safety/risk.json, which the build carries, and the tables of the READMEs
     #[arg(long)]
     bless: bool,
@@ -49,8 +51,8 @@ pub struct Arguments {
 
 /// `cargo xtask risk --runs 3 --only msack` runs every question over the algorithms and prints the table.
 ///
-/// With root, the real kernel repeats the worst cell of each file as a witness. It also runs everything for algorithms that
-/// virtual time does not support.
+/// With root, the real kernel repeats the worst cell of each file as a witness, also for algorithms that virtual time does
+/// not support.
 pub fn run(arguments: &Arguments) -> Result<()> {
     process::build_fast_tccc()?;
     let carried = carried()?;
@@ -65,7 +67,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let questions = question::all()?;
     let mut table = RiskTable::read()?;
-    let mut figures = in_virtual_time(&questions, arguments.runs, &ids)?;
+    let mut figures = match arguments.kernel_only {
+        true => table.algorithms.iter().map(|(id, risk)| (id.clone(), risk.figures.clone())).collect(),
+        false => in_virtual_time(&questions, arguments.runs, &ids)?,
+    };
+    figures.retain(|id, _| !bpf.contains(id));
     let witness = if arguments.no_kernel || !process::is_root() {
         let why = if arguments.no_kernel { "--no-kernel was given" } else { "it needs root" };
         let only_there = if bpf.is_empty() { String::new() } else { format!(", and all of {}", bpf.join(", ")) };
@@ -80,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
         rows.ok()
     };
-    for (id, figures) in figures {
+    for (id, figures) in figures.into_iter().filter(|(id, _)| !arguments.kernel_only || bpf.contains(id)) {
         let entry = MeasuredRisk { code: carried.get(&id).cloned().flatten(), figures };
         table.algorithms.insert(id, entry);
     }
@@ -109,8 +115,8 @@ fn bless(table: &RiskTable, questions: &[SafetyQuestion], witness: Option<&str>)
     table.write()?;
     process::build_fast_tccc()?;
     let words = readme::listed(&process::fast_tccc())?;
-    FIGURES.write(&table.markdown(questions))?;
-    witness.map_or(Ok(()), |witness| WITNESS.write(witness))?;
+    FIGURES.settle(&table.markdown(questions), true)?;
+    witness.map_or(Ok(()), |witness| WITNESS.settle(witness, true))?;
     readme::write(&words)
 }
 
@@ -152,16 +158,12 @@ fn measure(
 ) -> Result<Vec<(String, MeasuredFigure)>> {
     let folder = process::workspace().join(FOLDER);
     let scenario = folder.join(format!("{}.toml", question.id));
-    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-    fs::write(&scenario, question.over(ids)).with_context(|| format!("write {}", scenario.display()))?;
+    fs::create_dir_all(&folder)?;
+    fs::write(&scenario, question.over(ids))?;
     let out = folder.join(engine).join(&question.id);
     process::remove(&out)?;
-    let mut command = process::program(process::fast_tccc());
-    command.args(["run", "--quiet", "--engine", engine, "--runs", &runs.to_string(), "--out"]);
-    command.arg(&out).arg(&scenario).args(only.iter().flat_map(|one| ["--only", one]));
-    process::run(&question.id, command.stdout(Stdio::null()))?;
-    let mut command = process::program(process::fast_tccc());
-    let report = process::json("read the results", command.arg("report").arg(out).args(["-o", "json"]))?;
+    process::run_scenario(&scenario, (engine, runs), &out, only)?;
+    let report = process::report(&process::fast_tccc(), &[out])?;
     let cells = report["cells"].as_array().into_iter().flatten();
     let cells = cells.filter(|cell| cell["metric"] == question.metric.as_str());
     let cells = cells.filter(|cell| cell["measured"]["n"].as_u64().is_some_and(|runs| runs > 0));

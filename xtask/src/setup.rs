@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::process;
+use crate::process::{self, command};
 
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -38,7 +38,7 @@ pub enum SetupPurpose {
 /// Packages are missing and were not installed: exit code 4.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Unmet(String);
+pub struct Unmet(pub String);
 
 /// Shows that a package's content is present by other means.
 #[derive(Debug, Clone, Deserialize)]
@@ -59,29 +59,15 @@ struct Package {
     /// `None` for every command that builds tccc, which is all but packaging.
     #[serde(rename = "for")]
     purposes: Option<Vec<SetupPurpose>>,
+    /// Without it some tests skip and nothing fails.
+    #[serde(default, rename = "skippable")]
+    is_skippable: bool,
 }
 
 /// All packages. Their names are the same on Debian 12 and 13.
 fn packages() -> Vec<Package> {
     serde_json::from_str(include_str!("setup/packages.json")).expect("a test reads the packages")
 }
-
-/// Packages without which some tests skip and nothing fails.
-const SKIPPABLE: [&str; 13] = [
-    "mininet",
-    "net-tools",
-    "ns2",
-    "systemd",
-    "shellcheck",
-    "nginx-light",
-    "haproxy",
-    "redis-server",
-    "postgresql",
-    "openssh-server",
-    "mptcpize",
-    "wrk",
-    "python3-venv",
-];
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     set_up(arguments.purpose)?;
@@ -98,7 +84,8 @@ pub fn forbid_installing() {
 
 /// Installs the missing packages for `purpose`.
 ///
-/// Errors: apt fails; [`Unmet`] where installing is forbidden or impossible, and a test cannot skip the package.
+/// # Errors
+/// Apt fails; [`Unmet`] where installing is forbidden or impossible, and a test cannot skip the package.
 pub fn set_up(purpose: SetupPurpose) -> Result<()> {
     let missing: Vec<Package> = wanted(purpose).filter(|package| !is_there(package)).collect();
     if missing.is_empty() {
@@ -116,7 +103,7 @@ pub fn set_up(purpose: SetupPurpose) -> Result<()> {
 
 /// The reason why nothing is installed.
 fn obstacle() -> Option<&'static str> {
-    let answers = || process::answers(&mut process::program("apt-get"));
+    let answers = || process::answers(process::program("apt-get"));
     match (MAY_INSTALL.load(Ordering::Relaxed), process::is_root()) {
         (false, _) => Some("`--no-install` was given"),
         (_, false) => Some("only root may install"),
@@ -130,7 +117,7 @@ fn go_without(missing: &[Package], why: &str) -> Result<()> {
     let by_hand = format!("`apt-get install {}` as root", names.join(" "));
     let count = if names.len() == 1 { "1 package is".to_owned() } else { format!("{} packages are", names.len()) };
     let text = format!("{count} missing, and {why}: {by_hand}");
-    if missing.iter().all(|package| SKIPPABLE.contains(&package.name.as_str())) {
+    if missing.iter().all(|package| package.is_skippable) {
         eprintln!("xtask: setup: {text}; without them, some tests are skipped");
         return Ok(());
     }
@@ -158,28 +145,28 @@ fn is_in_path(name: &str) -> bool {
 
 /// Asks clang for the folder of its libraries.
 fn has_clang_library(name: &str) -> bool {
-    let folder = process::program("clang").arg("-print-runtime-dir").stderr(Stdio::null()).output();
+    let folder = command!("clang -print-runtime-dir").stderr(Stdio::null()).output();
     let folder = folder.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
-    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    files.any(|file| file.file_name().to_string_lossy().starts_with(name))
+    process::names_in(folder.as_ref(), "").iter().any(|file| file.starts_with(name))
 }
 
 /// Asks dpkg; without dpkg the answer is no.
 fn is_installed(name: &str) -> bool {
-    let mut query = process::program("dpkg-query");
-    query.args(["--show", "--showformat=${db:Status-Status}", name]).stderr(Stdio::null());
-    query.output().is_ok_and(|output| output.stdout == b"installed")
+    let format = "--showformat=${db:Status-Status}";
+    command!("dpkg-query --show {format} {name}")
+        .stderr(Stdio::null())
+        .output()
+        .is_ok_and(|output| output.stdout == b"installed")
 }
 
 fn install(missing: &[Package]) -> Result<()> {
-    let apt = || {
-        let mut apt = process::program("apt-get");
-        apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-q", "-o", "DPkg::Lock::Timeout=120"]);
-        apt
+    let apt = |words: &[&str]| {
+        let mut apt = command!("apt-get -q -o DPkg::Lock::Timeout=120 {words...}");
+        process::run("setup", apt.env("DEBIAN_FRONTEND", "noninteractive"))
     };
-    process::run("setup", apt().arg("update"))?;
+    apt(&["update"])?;
     let (offered, absent): (Vec<&Package>, Vec<&Package>) =
-        missing.iter().partition(|package| !SKIPPABLE.contains(&package.name.as_str()) || is_offered(&package.name));
+        missing.iter().partition(|package| !package.is_skippable || is_offered(&package.name));
     for package in absent {
         eprintln!("xtask: setup: this machine's apt has no {}; tests that need it are skipped", package.name);
     }
@@ -187,14 +174,12 @@ fn install(missing: &[Package]) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    process::run("setup", apt().args(["install", "-y", "--no-install-recommends"]).args(names))
-        .context("install the packages")
+    apt(&[&["install", "-y", "--no-install-recommends"], &names[..]].concat()).context("install the packages")
 }
 
 /// Whether apt could install a package of this name.
 fn is_offered(name: &str) -> bool {
-    let mut ask = process::program("apt-get");
-    ask.args(["install", "--simulate", "-qq", "--no-install-recommends", name]);
+    let mut ask = command!("apt-get install --simulate -qq --no-install-recommends {name}");
     ask.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
@@ -206,7 +191,7 @@ mod tests {
     fn content_found_by_other_means_is_enough() {
         let package = |content| {
             let [name, why] = ["no-such-package-in-debian", "a shell"].map(str::to_owned);
-            Package { name, why, content, purposes: None }
+            Package { name, why, content, purposes: None, is_skippable: false }
         };
         assert!(is_there(&package(PackageContent::Program("sh".into()))));
         assert!(!is_there(&package(PackageContent::Program("no-such-program".into()))));

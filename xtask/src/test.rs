@@ -1,21 +1,20 @@
 //! Runs the three rings of tests, as far as this machine can.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use fs_err as fs;
+use serde_json::Value;
 
 use crate::count::{LibtestReader, TestCount};
-use crate::process::{self, Patience};
-use crate::setup::{self, SetupPurpose};
-use crate::{tidy, web};
-
-/// Test programs of the host ring.
-const HOST: [&str; 5] = ["--lib", "--bin", "xtask", "--test", "host"];
+use crate::process::{self, Priority, command};
+use crate::setup::{self, SetupPurpose, Unmet};
+use crate::{guest, tidy, web};
 
 /// Tests that compare with snapshots and tables of fields.
 const SHOWN: [&str; 8] =
@@ -41,78 +40,157 @@ pub enum TestRing {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(SetupPurpose::Test)?;
-    build()?;
     let count = match arguments.ring {
-        Some(ring) => count_ring(ring)?,
-        None => count_all(TestCount::default, TestCount::default)?,
+        Some(ring) => count_one(ring)?,
+        None => count_all(guest_or_skip, TestCount::default)?,
     };
     count.conclude()
 }
 
-pub fn build() -> Result<()> {
-    web::bundle_if_possible();
-    process::run("build the tests", process::cargo("test").args(["--workspace", "--no-run"]))
-}
-
-/// Runs all rings and other checks. `first` and then the host ring run beside the kernel ring, whose tests mostly wait;
-/// `beside` runs beside all of them. The network ring measures links and runs alone, after them.
-pub fn count_all(
-    first: impl FnOnce() -> TestCount + Send,
-    beside: impl FnOnce() -> TestCount + Send,
-) -> Result<TestCount> {
-    let counts = thread::scope(|scope| {
-        let others = scope.spawn(|| Ok(beside()));
-        let host = scope.spawn(|| {
-            let mut count = first();
-            process::be_patient(Patience::Some);
-            count.add(count_ring(TestRing::Host)?);
-            anyhow::Ok(count)
-        });
-        let kernel = count_ring(TestRing::Kernel);
-        let joined = [others, host].map(|thread| thread.join().expect("tests return what is wrong"));
-        joined.into_iter().chain([kernel]).collect::<Vec<_>>()
-    });
-    let mut count = TestCount::default();
-    for one in counts {
-        count.add(one?);
-    }
-    count.add(count_ring(TestRing::Network)?);
+/// One ring; the host ring with the guest of virtual time.
+fn count_one(ring: TestRing) -> Result<TestCount> {
+    let mut count = match ring {
+        TestRing::Host => guest_or_skip(guest::provide()),
+        TestRing::Kernel | TestRing::Network => TestCount::default(),
+    };
+    count.add(count_ring(ring, &build()?)?);
     Ok(count)
 }
 
-fn count_ring(ring: TestRing) -> Result<TestCount> {
-    process::timed(&format!("the ring {ring:?}"), || match ring {
-        TestRing::Host => run_libtest(&HOST, &[]),
-        TestRing::Kernel => privileged("kernel"),
-        TestRing::Network => privileged("network"),
+/// A guest whose needs this machine lacks is a skip: the tests that need it name it too. One that does not compile fails.
+fn guest_or_skip(built: Result<()>) -> TestCount {
+    let mut count = TestCount::default();
+    match built {
+        Err(why) if why.is::<Unmet>() => count.skip(1, format!("the guest of virtual time: {why:#}")),
+        built => count.check("guest of virtual time", built),
+    }
+    count
+}
+
+/// Builds the guest of virtual time unless it exists.
+fn provide_guest() -> Result<()> {
+    process::set_priority(Priority::Later);
+    process::timed("guest of virtual time", guest::provide)
+}
+
+/// A program that cargo built of tests.
+#[derive(Debug)]
+struct TestProgram {
+    /// "lib", "bin" or "test".
+    kind: String,
+    name: String,
+    executable: PathBuf,
+    manifest: PathBuf,
+}
+
+/// Builds all tests. Cargo locks the build folder while the lints use it, so the rings start these programs themselves.
+fn build() -> Result<Vec<TestProgram>> {
+    web::bundle_if_possible();
+    let mut cargo = process::cargo("test");
+    cargo.args(["--workspace", "--no-run", "--message-format=json-render-diagnostics"]).stderr(Stdio::inherit());
+    let built = process::output("build the tests", &mut cargo)?;
+    let messages = built.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    Ok(messages.filter(|message| message["profile"]["test"] == true).filter_map(|it| TestProgram::of(&it)).collect())
+}
+
+impl TestProgram {
+    /// None: cargo made nothing that can be started.
+    fn of(message: &Value) -> Option<Self> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Some(TestProgram {
+            kind: text(&message["target"]["kind"][0])?,
+            name: text(&message["target"]["name"])?,
+            executable: text(&message["executable"])?.into(),
+            manifest: text(&message["manifest_path"])?.into(),
+        })
+    }
+
+    fn is_in(&self, ring: TestRing) -> bool {
+        match ring {
+            TestRing::Host => self.kind == "lib" || ["host", "xtask"].contains(&self.name.as_str()),
+            TestRing::Kernel => self.name == "kernel",
+            TestRing::Network => self.name == "network",
+        }
+    }
+
+    /// Starts in the package's folder, as with `cargo test`.
+    fn command(&self) -> Command {
+        let mut command = process::program(&self.executable);
+        let folder = self.manifest.parent().unwrap_or(Path::new("/"));
+        command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
+        command
+    }
+}
+
+/// Builds the tests and the guest of virtual time, and runs all rings and other checks. `first` counts the guest, and then
+/// the host ring runs beside the others. The kernel ring mostly waits. The network ring measures links, so it comes after that
+/// and goes before all that runs beside it. `beside` runs beside all of them.
+///
+/// # Errors
+/// The tests do not build.
+pub fn count_all(
+    first: impl FnOnce(Result<()>) -> TestCount + Send,
+    beside: impl FnOnce() -> TestCount + Send,
+) -> Result<TestCount> {
+    let programs = OnceLock::new();
+    let counts = thread::scope(|scope| {
+        let guest = scope.spawn(provide_guest);
+        let built = process::timed("build of the tests", build)?; // an error waits for the guest
+        let programs = programs.get_or_init(|| built);
+        let others = scope.spawn(|| Ok(beside()));
+        let host = scope.spawn(|| {
+            let mut count = first(guest.join().expect("a build returns what is wrong"));
+            process::set_priority(Priority::Later);
+            count.add(count_ring(TestRing::Host, programs)?);
+            anyhow::Ok(count)
+        });
+        let privileged = scope.spawn(|| {
+            let mut count = count_ring(TestRing::Kernel, programs)?;
+            process::set_priority(Priority::First);
+            count.add(count_ring(TestRing::Network, programs)?);
+            anyhow::Ok(count)
+        });
+        let counts = [others, host, privileged].map(|thread| thread.join().expect("tests return what is wrong"));
+        counts.into_iter().collect::<Result<Vec<_>>>()
+    })?;
+    let mut count = TestCount::default();
+    counts.into_iter().for_each(|one| count.add(one));
+    Ok(count)
+}
+
+fn count_ring(ring: TestRing, programs: &[TestProgram]) -> Result<TestCount> {
+    let mut count = TestCount::default();
+    process::timed(&format!("the ring {ring:?}"), || {
+        for program in programs.iter().filter(|program| program.is_in(ring)) {
+            count.add(if ring == TestRing::Host || process::is_root() {
+                run_libtest(program, ring)?
+            } else {
+                skip(program)?
+            });
+        }
+        Ok(count)
     })
 }
 
-/// Runs a test program one test at a time, or counts its tests as skips without root.
-fn privileged(program: &str) -> Result<TestCount> {
-    if process::is_root() {
-        return run_libtest(&["--test", program], &["--test-threads=1"]);
-    }
-    let mut list = process::cargo("test");
-    let listed = process::output("list the tests", list.args(["--workspace", "--test", program, "--", "--list"]))?;
+/// Counts the tests of a program that needs root as skips.
+fn skip(program: &TestProgram) -> Result<TestCount> {
+    let listed = process::output("list the tests", program.command().arg("--list"))?;
     let mut count = TestCount::default();
     let tests = listed.lines().filter(|line| line.ends_with(": test")).count();
-    count.skip(tests, format!("the {program} ring needs root"));
+    count.skip(tests, format!("the {} ring needs root", program.name));
     Ok(count)
 }
 
-/// Runs test programs by `cargo test` and counts their results.
-fn run_libtest(programs: &[&str], options: &[&str]) -> Result<TestCount> {
-    let log = skip_log(programs.last().expect("some test program"))?;
-    let mut command = process::cargo("test");
-    command
-        .arg("--workspace")
-        .args(programs)
-        .args(["--no-fail-fast", "--"])
-        .args(options)
-        .env("TCCC_SKIP_LOG", &log)
-        .stdout(Stdio::piped());
-    let mut child = command.spawn().context("start `cargo test`")?;
+/// Runs a test program and counts its results. What needs root runs one test at a time.
+fn run_libtest(program: &TestProgram, ring: TestRing) -> Result<TestCount> {
+    let log = skip_log(&program.name)?;
+    let mut command = program.command();
+    command.env("TCCC_SKIP_LOG", &log).stdout(Stdio::piped());
+    if ring != TestRing::Host {
+        command.arg("--test-threads=1");
+    }
+    println!("\n     Running {} {}", program.kind, program.name);
+    let mut child = command.spawn().with_context(|| format!("start {}", program.executable.display()))?;
     let mut reader = LibtestReader::default();
     for line in BufReader::new(child.stdout.take().expect("stdout is piped")).split(b'\n') {
         let line = line.context("read the tests' output")?;
@@ -120,10 +198,10 @@ fn run_libtest(programs: &[&str], options: &[&str]) -> Result<TestCount> {
         println!("{line}");
         reader.read_line(&line);
     }
-    let status = child.wait().context("wait for `cargo test`")?;
+    let status = child.wait().with_context(|| format!("wait for the tests of {}", program.name))?;
     let mut count = reader.finish();
     if !status.success() && count.failed == 0 {
-        count.fail(format!("`cargo test` ended with {status} although it names no failed test"));
+        count.fail(format!("the tests of {} ended with {status} although they name no failed test", program.name));
     }
     count.correct_by_skip_log(&fs::read_to_string(&log).unwrap_or_default());
     Ok(count)
@@ -132,9 +210,9 @@ fn run_libtest(programs: &[&str], options: &[&str]) -> Result<TestCount> {
 /// Creates an empty file for the skips of a ring.
 fn skip_log(ring: &str) -> Result<PathBuf> {
     let folder = process::target().join("xtask");
-    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    fs::create_dir_all(&folder)?;
     let log = folder.join(format!("skips-{ring}.log"));
-    fs::write(&log, "").with_context(|| format!("write {}", log.display()))?;
+    fs::write(&log, "")?;
     Ok(log)
 }
 
@@ -156,12 +234,13 @@ pub fn verify() -> Result<()> {
 
 /// `cargo xtask bless`: rewrites snapshots and the tables of `scenarios/REFERENCE.md`, and lists the changed files.
 ///
-/// Errors: a test fails for another reason than its snapshot.
+/// # Errors
+/// A test fails for another reason than its snapshot.
 pub fn bless() -> Result<()> {
     let mut tests = process::cargo("test");
     tests.args(["--quiet", "--test", "host", "--"]).args(SHOWN);
     let accepted = process::run("bless", tests.env("INSTA_UPDATE", "always").env("INSTA_FORCE_PASS", "1"));
-    process::run("bless", process::program("git").args(["--no-pager", "diff", "--stat", "--", "*.snap", REFERENCE]))?;
-    process::run("bless", process::program("git").args(["status", "--short", "--", "*.snap", "*.snap.new"]))?;
+    process::run("bless", command!("git --no-pager diff --stat -- *.snap {REFERENCE}"))?;
+    process::run("bless", command!("git status --short -- *.snap *.snap.new"))?;
     accepted
 }

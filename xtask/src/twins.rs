@@ -19,7 +19,8 @@ pub struct Arguments {
 
 /// `cargo xtask twins bpf_vegas` runs `tests/host/twins.rs` for one port.
 ///
-/// Errors: a port differs for a reason that its patch does not undo; the table differs; no guest is built.
+/// # Errors
+/// A port differs for a reason that its patch does not undo; the table differs; no guest is built.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut test = process::tests_of(["--test", "host"], "twins::");
     test.env("TCCC_ALGORITHMS", arguments.ports.join(" ")).env("TCCC_REQUIRE", "guest,gcc,patch");

@@ -73,8 +73,10 @@ pub struct NotStarted;
 
 /// `cargo xtask vm --kernel 6.1 -- target/debug/tccc doctor` runs a command under another kernel.
 ///
-/// Errors: [`EndedWith`]; [`OutOfTime`]; the guest died twice; no kernel is available.
 /// Side effects: installs packages; unpacks kernels below the build's folder.
+///
+/// # Errors
+/// [`EndedWith`]; [`OutOfTime`]; the guest died twice; no kernel is available.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(SetupPurpose::Vm)?;
     match boot(&arguments.kernel, &arguments.hardware, &GuestJob::new(arguments.command.clone()), &mut io::stdout())? {

@@ -1,21 +1,19 @@
 //! Bundles the page of `tccc serve` with esbuild for the binary, and tests it in a browser.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
+use fs_err as fs;
 
+use crate::bench;
+use crate::process::{self, command};
 use crate::setup::{self, SetupPurpose};
-use crate::{bench, process};
 
 const SOURCE: &str = "src/host/serve/web";
 /// The part of the page that the binary embeds.
 pub const BUNDLE: &str = "src/host/serve/web/bundle";
-/// Files that are copied unchanged.
-const AS_THEY_ARE: [&str; 2] = ["index.html", "icon.svg"];
 pub const TESTS: &str = "tests/web";
 
 #[derive(Debug, Args)]
@@ -40,7 +38,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// Bundles a changed page if npm is installed. The binary also works without a page.
 pub fn bundle_if_possible() {
-    let done = if process::answers(&mut process::program("npm")) { bundle() } else { Ok(()) };
+    let done = if process::answers(process::program("npm")) { bundle() } else { Ok(()) };
     if let Err(why) = done {
         eprintln!("xtask: web: the page was not bundled: {why:#}");
     } else if !is_fresh() {
@@ -48,22 +46,22 @@ pub fn bundle_if_possible() {
     }
 }
 
-/// Bundles the page unless its bundle is fresh. Errors: npm is missing or fails.
+/// Bundles the page unless its bundle is fresh.
+///
+/// # Errors
+/// npm is missing or fails.
 pub fn bundle() -> Result<()> {
     if is_fresh() {
         return Ok(());
     }
-    let packages = install(SOURCE, "page")?;
-    let bundle = process::workspace().join(BUNDLE);
-    fs::create_dir_all(&bundle).with_context(|| format!("create {BUNDLE}"))?;
-    for name in AS_THEY_ARE {
-        let from = process::workspace().join(SOURCE).join(name);
-        fs::copy(&from, bundle.join(name)).with_context(|| format!("copy {}", from.display()))?;
-    }
-    let mut esbuild = process::program(packages.join("node_modules/.bin/esbuild"));
-    esbuild.arg(format!("{SOURCE}/main.js")).args(["--bundle", "--minify", "--format=esm", "--target=es2022"]);
-    esbuild.args(["--log-level=warning", &format!("--outfile={BUNDLE}/page.js")]);
-    process::run("web", esbuild.env("NODE_PATH", packages.join("node_modules")))
+    let modules = install(SOURCE, "page")?.join("node_modules");
+    fs::create_dir_all(process::workspace().join(BUNDLE))?;
+    process::run("web", command!("cp {SOURCE}/index.html {SOURCE}/icon.svg {BUNDLE}"))?;
+    let mut esbuild = command!(
+        "{modules}/.bin/esbuild {SOURCE}/main.js --bundle --minify --format=esm --target=es2022 --log-level=warning
+         --outfile={BUNDLE}/page.js"
+    );
+    process::run("web", esbuild.env("NODE_PATH", &modules))
 }
 
 /// Whether no source of the page is younger than its bundle.
@@ -81,36 +79,32 @@ fn changed(path: &Path) -> Option<SystemTime> {
 /// Installs the packages of a folder's `package.json` below `target` unless they are there, and returns their folder.
 pub fn install(folder: &str, name: &str) -> Result<PathBuf> {
     let place = process::target().join("web").join(name);
-    let wanted = process::workspace().join(folder).join("package.json");
-    let wanted = fs::read_to_string(&wanted).with_context(|| format!("read {}", wanted.display()))?;
-    let manifest = place.join("package.json");
-    let is_there = fs::read_to_string(&manifest).is_ok_and(|there| there == wanted);
-    if is_there && place.join("node_modules").is_dir() {
+    let [wanted, manifest] = [&process::workspace().join(folder), &place].map(|folder| folder.join("package.json"));
+    let wanted = fs::read_to_string(&wanted)?;
+    if fs::read_to_string(&manifest).is_ok_and(|there| there == wanted) && place.join("node_modules").is_dir() {
         return Ok(place);
     }
     let _ = fs::remove_file(&manifest); // an interrupted install is repeated
-    fs::create_dir_all(&place).with_context(|| format!("create {}", place.display()))?;
     let scratch = place.join("wanted");
-    fs::create_dir_all(&scratch).with_context(|| format!("create {}", scratch.display()))?;
-    fs::write(scratch.join("package.json"), &wanted).context("hand the wanted packages to npm")?;
-    let mut npm = process::program("npm");
-    npm.args(["install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]).arg(&scratch);
-    process::run("web", &mut npm)?;
+    fs::create_dir_all(&scratch)?;
+    fs::write(scratch.join("package.json"), &wanted)?;
+    let options = ["--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"];
+    process::run("web", command!("npm install {options...} --prefix {scratch}"))?;
     let modules = place.join("node_modules");
     process::remove(&modules)?;
-    fs::rename(scratch.join("node_modules"), &modules).context("keep the packages of npm")?;
-    fs::write(&manifest, &wanted).context("note which packages are there")?;
+    fs::rename(scratch.join("node_modules"), &modules)?;
+    fs::write(&manifest, &wanted)?;
     Ok(place)
 }
 
 /// Tests the pure parts in Node, then the page in Chromium over a recording.
 fn test() -> Result<()> {
-    process::run("web", &mut node(&["--test", "tests/web/pure.test.mjs"]))?;
+    process::run("web", command!("node --test tests/web/pure.test.mjs"))?;
     process::build_tccc()?;
     let packages = install(TESTS, "tests")?;
     let pictures = process::target().join("web/pictures");
-    fs::create_dir_all(&pictures).context("create the folder of pictures")?;
-    let mut browser = node(&["tests/web/browser.mjs"]);
+    fs::create_dir_all(&pictures)?;
+    let mut browser = command!("node tests/web/browser.mjs");
     browser.env("TCCC", process::tccc()).env("PICTURES", &pictures).env("PACKAGES", packages.join("node_modules"));
     process::run("web", &mut browser)?;
     eprintln!("xtask: web: pictures in {}", pictures.display());
@@ -122,10 +116,4 @@ fn frames() -> Result<()> {
     let packages = install(TESTS, "tests")?;
     let mut bench = bench::command("page");
     process::run("web", bench.env("PACKAGES", packages.join("node_modules")))
-}
-
-fn node(arguments: &[&str]) -> Command {
-    let mut node = process::program("node");
-    node.args(arguments);
-    node
 }

@@ -3,7 +3,7 @@
 use derive_more::{Deref, DerefMut};
 
 use super::kernel::SimulatedKernel;
-use super::native::{CongestionControl as _, INFINITE_SSTHRESH, Native, NativeSocket, state};
+use super::native::{INFINITE_SSTHRESH, Native, NativeSocket, state};
 use super::operations::{self, Operation, Start};
 
 /// A connection with its own clock.
@@ -37,7 +37,7 @@ impl<'n> SimulatedConnection<'n> {
     /// Lets time pass while nothing arrives.
     pub fn wait(&mut self, us: u64) {
         self.now_us += us;
-        self.kernel.cc.set_clock(self.now_us * 1000);
+        self.kernel.set_clock(self.now_us);
     }
 
     pub fn apply(&mut self, operation: Operation) {

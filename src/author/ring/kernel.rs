@@ -2,7 +2,8 @@
 //!
 //! The order is that of net/ipv4/tcp_input.c in Linux 6.18. Not modelled: TCP without SACK, F-RTO, tail loss probes.
 
-use super::native::{CongestionControl, INFINITE_SSTHRESH, Rate, Tcp, event, state};
+use super::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, event, state};
+use super::rate::RateSampler;
 
 pub struct SimulatedKernel<C> {
     pub tcp: Tcp,
@@ -18,6 +19,9 @@ pub struct SimulatedKernel<C> {
     retransmits: u32,
     prr_delivered: u32,
     pub prr_out: u32,
+    pub rate: RateSampler,
+    /// Time of the ACK or timer being handled.
+    pub now_us: u64,
 }
 
 /// What one ACK reports, in packets.
@@ -41,6 +45,8 @@ impl<C: CongestionControl> SimulatedKernel<C> {
             retransmits: 0,
             prr_delivered: 0,
             prr_out: 0,
+            rate: RateSampler::default(),
+            now_us: 0,
         };
         kernel.call("init", |cc, tcp| cc.init(tcp));
         kernel
@@ -48,7 +54,8 @@ impl<C: CongestionControl> SimulatedKernel<C> {
 
     /// Calls the algorithm.
     ///
-    /// Panics: the callback leaves a window or a threshold that the kernel cannot use.
+    /// # Panics
+    /// The callback leaves a window or a threshold that the kernel cannot use.
     fn call<R>(&mut self, name: &str, callback: impl FnOnce(&mut C, &mut Tcp) -> R) -> R {
         let before = self.tcp.clone();
         let result = callback(&mut self.cc, &mut self.tcp);
@@ -78,10 +85,6 @@ impl<C: CongestionControl> SimulatedKernel<C> {
         assert_eq!(self.tcp, before, "min_tso_segs moves the window");
     }
 
-    pub(super) fn ack_arrives(&mut self, flags: u32) {
-        self.call("in_ack_event", |cc, tcp| cc.in_ack_event(tcp, flags));
-    }
-
     /// Data of the other end arrives in one packet or several, all marked or none.
     pub fn data_arrives(&mut self, packets: u32, is_marked: bool) {
         self.call("cwnd_event", |cc, tcp| cc.data_arrives(tcp, packets, is_marked.into()));
@@ -102,26 +105,24 @@ impl<C: CongestionControl> SimulatedKernel<C> {
         self.tcp.ca_state = new_state;
     }
 
+    /// Sets the clock that the algorithm reads.
+    pub fn set_clock(&mut self, now_us: u64) {
+        self.now_us = now_us;
+        self.cc.set_clock(now_us * 1000);
+    }
+
     /// The first half of processing an ACK. The state machine runs between this and [`SimulatedKernel::control`].
-    pub fn acked(&mut self, acked: Acked) {
+    pub fn acked(&mut self, acked: Acked, flags: u32) {
         if acked.in_order > 0 {
             self.retransmits = 0;
         }
         self.call("pkts_acked", |cc, tcp| cc.pkts_acked(tcp, acked.in_order, acked.rtt_us));
+        self.call("in_ack_event", |cc, tcp| cc.in_ack_event(tcp, flags));
     }
 
     /// The second half of processing an ACK: the algorithm or the reduction moves the window.
     pub fn control(&mut self, acked: Acked) {
-        let rtt_us = acked.rtt_us.map_or(-1, i64::from);
-        let rate = Rate {
-            delivered: acked.delivered.into(),
-            interval_us: rtt_us,
-            rtt_us,
-            losses: acked.lost.into(),
-            acked_sacked: acked.delivered.into(),
-            prior_in_flight: i64::from(self.tcp.in_flight()) + i64::from(acked.delivered),
-            is_app_limited: i64::from(self.tcp.is_cwnd_limited == 0),
-        };
+        let rate = self.rate.sample(&mut self.tcp, acked, self.now_us);
         if self.call("cong_control", |cc, tcp| cc.cong_control(tcp, &rate)) {
             return;
         }
@@ -273,6 +274,14 @@ impl<C: CongestionControl> SimulatedKernel<C> {
         let restart_cwnd = restart_cwnd.min(self.tcp.snd_cwnd);
         let shrunk = self.tcp.snd_cwnd.checked_shr(timeouts).unwrap_or(0);
         self.tcp.snd_cwnd = shrunk.max(restart_cwnd);
+    }
+
+    /// Notes that the application has nothing to send: the samples of what is sent now say nothing about the path.
+    pub fn limit_by_application(&mut self) {
+        let tcp = &mut self.tcp;
+        if tcp.in_flight() < tcp.snd_cwnd && tcp.lost_out <= tcp.retrans_out {
+            tcp.app_limited = tcp.delivered.wrapping_add(tcp.in_flight()).max(1);
+        }
     }
 
     /// Sends the first packet after nothing was in flight.

@@ -91,8 +91,10 @@ macro_rules! shim {
 shim! {
     fields: rcv_nxt, snd_una, snd_nxt, snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd, srtt_us, rttvar_us,
         mss_cache, packets_out, sacked_out, lost_out, retrans_out, max_packets_out, delivered, delivered_ce, lost,
-        is_cwnd_limited, ecn_flags, ack_pending, ca_state;
-    samples: delivered, interval_us, rtt_us, losses, acked_sacked, prior_in_flight, is_app_limited;
+        is_cwnd_limited, app_limited, ecn_flags, ack_pending, ca_state;
+    samples: prior_mstamp, prior_delivered, prior_delivered_ce, delivered, delivered_ce, interval_us, snd_interval_us,
+        rcv_interval_us, rtt_us, losses, acked_sacked, prior_in_flight, last_end_seq, is_app_limited, is_retrans,
+        is_ack_delayed;
     calls: new(u8) -> RawSocket, free(RawSocket), private(RawSocket) -> *const u8, set_clock(u64), init(RawSocket),
         release(RawSocket), in_ack_event(RawSocket, u32), pkts_acked(RawSocket, u32, i32, u32),
         cong_control(RawSocket, u32, u32) -> u32, cong_avoid(RawSocket, u32, u32), ssthresh(RawSocket) -> u32,
@@ -101,7 +103,8 @@ shim! {
         get_pacing_rate(RawSocket) -> u64, get_pacing_status(RawSocket) -> u32, set_pacing_status(RawSocket, u32),
         get_mark(RawSocket) -> i32, set_mark(RawSocket, i32), get_priority(RawSocket) -> i32,
         data_arrives(RawSocket, u32, u32), get_acks_sent(RawSocket) -> u32, get_echoed(RawSocket) -> u32,
-        set_priority(RawSocket, i32), set_max_pacing_rate(RawSocket, u64);
+        set_priority(RawSocket, i32), set_max_pacing_rate(RawSocket, u64), set_wstamp_ns(RawSocket, u64),
+        controls_rate() -> u32, seed(u64), get_has_block(RawSocket) -> u32;
 }
 
 impl Tcp {
@@ -134,6 +137,18 @@ pub trait CongestionControl {
     fn set_state(&mut self, tcp: &mut Tcp, new_state: u32);
     /// `event` is one of [`event`].
     fn cwnd_event(&mut self, tcp: &mut Tcp, event: u32);
+    /// The rate at which `cong_control` wants the packets to be spaced, bytes per second.
+    ///
+    /// None: the algorithm has no `cong_control`, or nobody spaces the packets.
+    fn paced_rate(&self) -> Option<u64> {
+        None
+    }
+    /// Whether the algorithm has `cong_control`, and so sets window and pacing rate itself.
+    fn controls_rate(&self) -> bool {
+        false
+    }
+    /// Tells the socket when the next packet may leave.
+    fn set_wstamp_ns(&mut self, _: u64) {}
     /// Returns the fewest packets to hand down at once. Called before each transmission.
     fn min_tso_segs(&mut self, _: &mut Tcp) -> u32 {
         2
@@ -156,7 +171,8 @@ pub struct Native {
 impl Native {
     /// Loads a library compiled from `bpf/host/shim.c` and an algorithm's file.
     ///
-    /// Errors: the library cannot be loaded, or lacks a function of the shim.
+    /// # Errors
+    /// The library cannot be loaded, or lacks a function of the shim.
     pub fn open(library: &Path, id: &str) -> Result<Self> {
         // SAFETY: the library runs no code when it is loaded.
         let library = unsafe { Library::new(library) }.context("load the native build")?;
@@ -167,7 +183,8 @@ impl Native {
 
     /// Writes a tunable; `bytes` has the variable's size.
     ///
-    /// Panics: the library has no such variable.
+    /// # Panics
+    /// The library has no such variable.
     pub fn set(&mut self, name: &str, bytes: &[u8]) {
         // SAFETY: the symbol is a variable of at least these bytes, and nothing runs in the library now.
         unsafe {
@@ -186,7 +203,19 @@ impl Native {
         unsafe { *self.library.get::<F>(name).expect("the function is in the library") }
     }
 
-    /// A socket whose private memory holds `poison` everywhere.
+    /// Whether the algorithm has `cong_control`, and so sets window and pacing rate itself.
+    pub fn controls_rate(&self) -> bool {
+        // SAFETY: no precondition.
+        unsafe { (self.shim.controls_rate)() != 0 }
+    }
+
+    /// Begins the random numbers of this thread anew.
+    pub fn seed(&self, seed: u64) {
+        // SAFETY: no precondition.
+        unsafe { (self.shim.seed)(seed) }
+    }
+
+    /// A socket whose private memory holds `poison` everywhere. Random numbers begin anew with it.
     pub fn socket(&self, poison: u8) -> NativeSocket<'_> {
         // SAFETY: no precondition.
         let host = unsafe { (self.shim.new)(poison) };
@@ -245,6 +274,12 @@ impl NativeSocket<'_> {
         fn acks_sent() -> u32 = get_acks_sent;
         /// Packets acknowledged by ACKs that echo a mark.
         fn echoed_pkts() -> u32 = get_echoed;
+    }
+
+    /// Whether the algorithm has private storage in this socket.
+    pub fn has_storage(&self) -> bool {
+        // SAFETY: the socket is live.
+        unsafe { (self.native.shim.get_has_block)(self.host) != 0 }
     }
 
     /// Writes to the storage that a companion program shares with the algorithm.
@@ -315,6 +350,19 @@ impl CongestionControl for NativeSocket<'_> {
     fn set_clock(&mut self, now_ns: u64) {
         // SAFETY: no precondition.
         unsafe { (self.native.shim.set_clock)(now_ns) }
+    }
+
+    fn controls_rate(&self) -> bool {
+        self.native.controls_rate()
+    }
+
+    fn paced_rate(&self) -> Option<u64> {
+        (self.native.controls_rate() && self.pacing_status() != 0).then(|| self.pacing_rate())
+    }
+
+    fn set_wstamp_ns(&mut self, wstamp_ns: u64) {
+        // SAFETY: the socket is live.
+        unsafe { (self.native.shim.set_wstamp_ns)(self.host, wstamp_ns) }
     }
 }
 

@@ -106,22 +106,30 @@ pub fn connect<C: CongestionControl>(mut cc: C, start: Start) -> SimulatedKernel
 fn fill<C: CongestionControl>(kernel: &mut SimulatedKernel<C>) {
     kernel.ask_for_segments();
     let tcp = &mut kernel.tcp;
+    let is_limited = tcp.is_cwnd_limited == 1;
     let allowed = if tcp.is_cwnd_limited == 1 { tcp.snd_cwnd } else { tcp.snd_cwnd / 2 };
     let room = allowed.saturating_sub(tcp.in_flight());
     let again = room.min(tcp.lost_out - tcp.retrans_out);
+    let end = tcp.snd_nxt.wrapping_add(room - again);
+    if room > again {
+        kernel.rate.sent_in_order(tcp, end, kernel.now_us);
+    }
     tcp.retrans_out += again;
     tcp.packets_out += room - again;
-    tcp.snd_nxt = tcp.snd_nxt.wrapping_add(room - again);
+    tcp.snd_nxt = end;
     tcp.max_packets_out = tcp.max_packets_out.max(tcp.packets_out);
     kernel.undo_retrans = kernel.undo_retrans.saturating_add(again);
     if kernel.is_reducing() {
         kernel.prr_out = kernel.prr_out.saturating_add(room);
     }
+    if !is_limited {
+        kernel.limit_by_application();
+    }
 }
 
 /// Applies one operation. An operation that is impossible at this moment does nothing.
 pub fn apply<C: CongestionControl>(kernel: &mut SimulatedKernel<C>, operation: Operation, now_ns: u64) {
-    kernel.cc.set_clock(now_ns);
+    kernel.set_clock(now_ns / 1000);
     match operation {
         Operation::Ack { packets, rtt_us } => acknowledge(kernel, packets.min(kernel.tcp.packets_out), Some(rtt_us)),
         Operation::Finish => acknowledge(kernel, kernel.tcp.packets_out, None),
@@ -142,7 +150,6 @@ pub fn apply<C: CongestionControl>(kernel: &mut SimulatedKernel<C>, operation: O
 }
 
 fn acknowledge<C: CongestionControl>(kernel: &mut SimulatedKernel<C>, packets: u32, rtt_us: Option<u32>) {
-    kernel.ack_arrives(0);
     let tcp = &mut kernel.tcp;
     let is_sack = packets == 0 && tcp.sacked_out + tcp.lost_out < tcp.packets_out;
     let sacked_before = tcp.sacked_out;
@@ -155,7 +162,10 @@ fn acknowledge<C: CongestionControl>(kernel: &mut SimulatedKernel<C>, packets: u
     tcp.snd_una = tcp.snd_una.wrapping_add(packets);
     tcp.delivered = tcp.delivered.wrapping_add(acked.delivered);
     tcp.srtt_us = rtt_us.map_or(tcp.srtt_us, |rtt_us| 8 * rtt_us);
-    kernel.acked(acked);
+    if delivered > 0 {
+        kernel.rate.delivered_in_order(tcp.snd_una);
+    }
+    kernel.acked(acked, 0);
     if kernel.tcp.ca_state > state::DISORDER && kernel.is_recovered() {
         kernel.leave();
     }

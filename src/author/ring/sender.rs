@@ -1,6 +1,7 @@
 //! A simulated connection: packets with a fate, a receiver that acknowledges each of them, and a scoreboard.
 //!
-//! There is no queue: a packet takes the path's round-trip time unless its fate says otherwise. The receiver
+//! A packet takes the path's round-trip time unless its fate says otherwise. There is a bottleneck, with an infinite queue,
+//! only under an algorithm with `cong_control`, which would otherwise find no limit. Its packets are paced. The receiver
 //! acknowledges every packet with SACK. A packet or retransmission counts as lost when three packets sent later have
 //! arrived (RFC 6675). The retransmission timeout fires when no packet is on its way.
 
@@ -10,6 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::kernel::{Acked, SimulatedKernel};
 use super::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, state};
 use super::path::{Fate, SimulatedPath, Transmission};
+use super::rate::Sent;
 
 pub const INITIAL_CWND: u32 = 10;
 const MSS_BYTES: u32 = 1448;
@@ -20,6 +22,10 @@ const RTO_US: u64 = 200_000;
 const START_US: u64 = 1_000_000;
 /// Bit of `in_ack_event` for an echoed congestion mark (`CA_ACK_ECE`).
 const ACK_ECE: u32 = 1 << 2;
+/// Time of one packet at the bottleneck: 40 packets fill the usual RTT.
+const BOTTLENECK_US: u64 = 1000;
+/// The kernel does not pace the first packets of a connection.
+const UNPACED_PKTS: u64 = 10;
 
 /// A packet that is not yet acknowledged in sequence.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,6 +35,8 @@ struct SentPacket {
     has_arrived: bool,
     is_lost: bool,
     is_sent_again: bool,
+    /// Its latest transmission, until it is delivered.
+    rate: Option<Sent>,
 }
 
 /// Arrival time, transmission, packet, time sent, whether marked. Ordered by the first two.
@@ -57,6 +65,12 @@ pub struct SimulatedSender<C> {
     round_end: u32,
     usage_end: u32,
     is_paused: bool,
+    /// When the bottleneck has sent all that waits for it.
+    bottleneck_us: u64,
+    /// When pacing lets the next packet leave.
+    paced_ns: u64,
+    /// A packet waits for that time.
+    is_held: bool,
 }
 
 impl<C: CongestionControl> SimulatedSender<C> {
@@ -83,7 +97,11 @@ impl<C: CongestionControl> SimulatedSender<C> {
             round_end: 0,
             usage_end: 0,
             is_paused: false,
+            bottleneck_us: 0,
+            paced_ns: 0,
+            is_held: false,
         };
+        sender.kernel.now_us = START_US;
         sender.transmit();
         sender.round_end = sender.kernel.tcp.snd_nxt;
         sender
@@ -103,10 +121,15 @@ impl<C: CongestionControl> SimulatedSender<C> {
         }
     }
 
-    /// Processes the next arrival. If no packet is on its way, the sender times out or resumes.
+    /// Processes the next arrival, or sends a packet that pacing held back until then. If no packet is on its way, the
+    /// sender times out or resumes.
     pub fn step(&mut self) {
-        match self.arrivals.pop() {
-            Some(Reverse((time_us, _, packet, sent_us, is_marked))) => {
+        let paced_us = self.paced_ns.div_ceil(1000);
+        match self.arrivals.peek() {
+            Some(Reverse((time_us, ..))) if self.is_held && paced_us < *time_us => self.set_clock(paced_us),
+            None if self.is_held => self.set_clock(paced_us),
+            Some(&Reverse((time_us, _, packet, sent_us, is_marked))) => {
+                self.arrivals.pop();
                 self.set_clock(time_us);
                 self.acknowledge(packet, time_us - sent_us, is_marked);
             }
@@ -119,13 +142,12 @@ impl<C: CongestionControl> SimulatedSender<C> {
 
     fn set_clock(&mut self, now_us: u64) {
         self.now_us = now_us;
-        self.kernel.cc.set_clock(now_us * 1000);
+        self.kernel.set_clock(now_us);
     }
 
     /// The receiver acknowledges one packet, and the sender reacts.
     fn acknowledge(&mut self, packet: u32, rtt_us: u64, is_marked: bool) {
         let is_duplicate = !self.receive(packet);
-        self.kernel.ack_arrives(if is_marked { ACK_ECE } else { 0 });
         let mut acked = self.take_in(packet);
         self.kernel.tcp.delivered_ce += if is_marked { acked.delivered } else { 0 };
         let is_sample = acked.delivered > 0;
@@ -141,7 +163,7 @@ impl<C: CongestionControl> SimulatedSender<C> {
             acked.lost = self.mark_lost();
             self.count();
         }
-        self.kernel.acked(acked);
+        self.kernel.acked(acked, if is_marked { ACK_ECE } else { 0 });
         if is_duplicate {
             self.kernel.undo_retrans = self.kernel.undo_retrans.saturating_sub(1);
         }
@@ -170,6 +192,9 @@ impl<C: CongestionControl> SimulatedSender<C> {
         let una = self.kernel.tcp.snd_una;
         if let Some(known) = packet.checked_sub(una).and_then(|index| self.packets.get_mut(index as usize)) {
             acked.delivered = u32::from(!known.has_arrived);
+            if let Some(sent) = known.rate.take() {
+                self.kernel.rate.delivered(sent);
+            }
             *known = SentPacket { has_arrived: true, is_lost: false, is_sent_again: false, ..*known };
         }
         acked.in_order = self.receiver_next - una;
@@ -256,7 +281,12 @@ impl<C: CongestionControl> SimulatedSender<C> {
         let limit = if self.is_paused { 0 } else { self.path.application_limit };
         let mut next_lost = 0;
         let mut is_limited = true;
+        self.is_held = false;
         while self.kernel.tcp.in_flight() < self.kernel.tcp.snd_cwnd {
+            if self.must_wait() {
+                is_limited = false;
+                break;
+            }
             let rest = self.packets.iter().skip(next_lost);
             let lost = match self.kernel.tcp.lost_out {
                 0 => None,
@@ -269,6 +299,7 @@ impl<C: CongestionControl> SimulatedSender<C> {
                 self.send_new();
             } else {
                 is_limited = false;
+                self.kernel.limit_by_application();
                 break;
             }
         }
@@ -280,6 +311,31 @@ impl<C: CongestionControl> SimulatedSender<C> {
             tcp.max_packets_out = tcp.packets_out;
             self.usage_end = tcp.snd_nxt;
         }
+    }
+
+    /// Whether pacing holds the next packet back.
+    fn must_wait(&mut self) -> bool {
+        self.is_held = self.kernel.cc.paced_rate().is_some() && self.paced_ns > self.now_us * 1000;
+        self.is_held
+    }
+
+    /// Sets when the packet after this one may leave: tcp_update_skb_after_send.
+    fn pace(&mut self) {
+        let Some(rate) = self.kernel.cc.paced_rate().filter(|&rate| rate > 0) else { return };
+        if self.transmissions > UNPACED_PKTS {
+            let gap_ns = u64::from(MSS_BYTES) * 1_000_000_000 / rate;
+            self.paced_ns = self.paced_ns.max(self.now_us * 1000).saturating_add(gap_ns);
+            self.kernel.cc.set_wstamp_ns(self.paced_ns);
+        }
+    }
+
+    /// When a packet that leaves now has passed the bottleneck.
+    fn passes_bottleneck_us(&mut self) -> u64 {
+        if !self.kernel.cc.controls_rate() {
+            return self.now_us;
+        }
+        self.bottleneck_us = self.bottleneck_us.max(self.now_us) + BOTTLENECK_US;
+        self.bottleneck_us
     }
 
     fn send_new(&mut self) {
@@ -302,7 +358,10 @@ impl<C: CongestionControl> SimulatedSender<C> {
 
     fn send(&mut self, packet: u32, is_again: bool) {
         self.transmissions += 1;
-        self.packets[(packet - self.kernel.tcp.snd_una) as usize].sent = self.transmissions;
+        let sent = self.kernel.rate.sent(&self.kernel.tcp, packet + 1, is_again, self.now_us);
+        let known = &mut self.packets[(packet - self.kernel.tcp.snd_una) as usize];
+        (known.sent, known.rate) = (self.transmissions, Some(sent));
+        self.pace();
         if self.kernel.is_reducing() {
             self.kernel.prr_out += 1;
         }
@@ -315,7 +374,8 @@ impl<C: CongestionControl> SimulatedSender<C> {
             Fate::Marked => (0, true),
             Fate::Late(delay_us) => (delay_us, false),
         };
-        let arrival = (self.now_us + rtt_us + delay_us, self.transmissions, packet, self.now_us, is_marked);
+        let passed_us = self.passes_bottleneck_us();
+        let arrival = (passed_us + rtt_us + delay_us, self.transmissions, packet, self.now_us, is_marked);
         self.arrivals.push(Reverse(arrival));
     }
 }

@@ -58,7 +58,8 @@ impl ArmNames {
 
     /// Index 0 has label number 1.
     ///
-    /// Errors: the record is damaged.
+    /// # Errors
+    /// The record is damaged.
     fn latest(&mut self) -> Result<&[RuleArm]> {
         let stamp = |file: std::fs::Metadata| [file.ino(), file.size(), file.mtime() as u64, file.mtime_nsec() as u64];
         let seen = std::fs::metadata(record::path(&self.store)).ok().map(stamp);

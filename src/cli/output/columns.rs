@@ -10,7 +10,7 @@ use super::note;
 use host::trace::filter::ALGORITHM_NAME_MAX;
 use shared::arrival::RuleArm;
 use shared::event::{ColumnPlace, Event, EventField, EventKind, FieldType, FieldValue, column, with_room};
-use shared::plain;
+use shared::sanitize;
 
 /// One socket at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -139,8 +139,8 @@ fn cut(column: &EventColumn, row: &EventRow, width: usize) -> String {
             let digits = |decimals: usize| format!("{:.decimals$}", row.time_s);
             (0..=3).rev().map(digits).find(|text| text.len() <= width).unwrap_or_else(|| digits(0))
         }
-        "local" | "remote" => plain::cut_begin(&text(column, row), width), // the port is at the end
-        _ => plain::cut(&text(column, row), width),
+        "local" | "remote" => sanitize::cut_begin(&text(column, row), width), // the port is at the end
+        _ => sanitize::cut(&text(column, row), width),
     }
 }
 

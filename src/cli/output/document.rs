@@ -19,7 +19,7 @@ use host::trace::arms::Labelled;
 use host::trace::filter::Filter;
 use host::trace::snapshot::{self, SweptNamespaces};
 use shared::arrival::RuleArm;
-use shared::event::{EVENT_BYTES, Event};
+use shared::event::{Event, RawEvent};
 
 /// Most pieces of the kernel's answer that wait to be written: 16 MB.
 const PIECES_MAX: usize = 512;
@@ -41,16 +41,18 @@ impl ArmSelection {
 /// Sweeps and prints; returns the number of sockets, and what the sweep saw.
 ///
 /// Shape of the document: one socket a line, in the order of the kernel's table.
-/// Errors: as [`snapshot::sweep`]; stdout cannot be written.
+///
+/// # Errors
+/// As [`snapshot::sweep`]; stdout cannot be written.
 pub fn print(filter: &Filter, selection: &ArmSelection) -> Result<(usize, SweptNamespaces)> {
     let out = Mutex::new((unbuffered_results()?, 0));
     let document = SocketsDocument { selection, naming: Mutex::default(), out };
-    let (to, from) = mpsc::sync_channel::<Vec<u8>>(PIECES_MAX);
+    let (to, from) = mpsc::sync_channel::<Vec<RawEvent>>(PIECES_MAX);
     let from = Mutex::new(from);
     let others = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).saturating_sub(1).max(1);
     let seen = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..others).map(|_| scope.spawn(|| document.write_pieces(&from))).collect();
-        let seen = snapshot::sweep_encoded(filter, |events| Ok(to.send(events.to_vec())?));
+        let seen = snapshot::sweep_raw(filter, |events| Ok(to.send(events.to_vec())?));
         drop(to);
         let join = |writer: std::thread::ScopedJoinHandle<'_, Result<()>>| {
             writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -73,7 +75,7 @@ struct SocketsDocument<'a> {
 
 impl SocketsDocument<'_> {
     /// Writes pieces until the channel closes. After an error it drains the channel, so that the reader never blocks.
-    fn write_pieces(&self, from: &Mutex<Receiver<Vec<u8>>>) -> Result<()> {
+    fn write_pieces(&self, from: &Mutex<Receiver<Vec<RawEvent>>>) -> Result<()> {
         let mut result = Ok(());
         let mut text = Vec::new();
         let mut words = KnownWords::new();
@@ -87,10 +89,10 @@ impl SocketsDocument<'_> {
         }
     }
 
-    fn write_piece(&self, piece: &[u8], text: &mut Vec<u8>, words: &mut KnownWords) -> Result<()> {
+    fn write_piece(&self, piece: &[RawEvent], text: &mut Vec<u8>, words: &mut KnownWords) -> Result<()> {
         let mut sockets = 0;
-        for bytes in piece.chunks_exact(EVENT_BYTES) {
-            let event = Event::decode(bytes).context("decode a socket")?;
+        for raw in piece {
+            let event = Event::of_raw(raw).context("decode a socket")?;
             let given = self.selection.labelled.arm(event.socket);
             if !self.selection.passes(given) {
                 continue;

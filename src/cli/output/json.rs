@@ -87,24 +87,21 @@ fn put_address(out: &mut Vec<u8>, end: SocketAddr) {
 mod tests {
     use super::*;
     use shared::catalog::{self, StateLayout};
-    use shared::event::{EVENT_BYTES, offset};
+    use shared::event::{EVENT_BYTES, RawEvent};
+    use zerocopy::FromBytes as _;
 
     /// Bytes without a fixed meaning differ between any two events.
     fn events() -> impl Iterator<Item = Event> {
         (0..64u8).map(|seed| {
-            let mut bytes: Vec<u8> =
-                (0..EVENT_BYTES).map(|at| (at as u8).wrapping_mul(seed).wrapping_add(seed)).collect();
-            bytes[offset::kind] = 6;
-            bytes[offset::tcp_state] = if seed % 2 == 0 { 1 } else { 7 };
-            let family = if seed % 2 == 0 { 2u16 } else { 10 };
-            bytes[offset::family..offset::family + 2].copy_from_slice(&family.to_ne_bytes());
-            let none = if seed % 3 == 0 { 0xff } else { 0 };
-            for at in [offset::ssthresh_pkts, offset::srtt_us, offset::min_rtt_us, offset::rtt_us] {
-                bytes[at..at + 4].fill(none);
-            }
-            bytes[offset::pacing_rate_bps..offset::pacing_rate_bps + 8].fill(none);
-            bytes[offset::private_state + usize::from(seed)..].fill(0);
-            Event::decode(&bytes).unwrap()
+            let bytes: Vec<u8> = (0..EVENT_BYTES).map(|at| (at as u8).wrapping_mul(seed).wrapping_add(seed)).collect();
+            let mut raw = RawEvent::read_from_bytes(&bytes).unwrap();
+            raw.kind = 6;
+            (raw.tcp_state, raw.family) = if seed % 2 == 0 { (1, 2) } else { (7, 10) };
+            let none = if seed % 3 == 0 { u32::MAX } else { 0 };
+            (raw.ssthresh_pkts, raw.srtt_us, raw.min_rtt_us, raw.rtt_us) = (none, none, none, none);
+            raw.pacing_rate = if none == 0 { 0 } else { u64::MAX };
+            raw.private_state[usize::from(seed)..].fill(0);
+            Event::of_raw(&raw).unwrap()
         })
     }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use super::stdout::terminal_width;
-use shared::plain::plain;
+use shared::sanitize::plain;
 
 /// Columns between two columns of a table.
 const GAP: u16 = 2;

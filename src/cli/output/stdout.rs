@@ -59,7 +59,8 @@ pub fn shared_results() -> Results<Stdout> {
 
 /// Stdout without its buffer, for large pieces.
 ///
-/// Errors: its file descriptor cannot be copied.
+/// # Errors
+/// Its file descriptor cannot be copied.
 pub fn unbuffered_results() -> Result<Results<File>> {
     Ok(Results(File::from(io::stdout().as_fd().try_clone_to_owned().context("open stdout")?)))
 }

@@ -46,7 +46,8 @@ enum Printer {
 impl EventStream {
     /// Prints the header; times count from `begin_ns`.
     ///
-    /// Errors: stdout cannot be written, or is a terminal and the format is Parquet.
+    /// # Errors
+    /// Stdout cannot be written, or is a terminal and the format is Parquet.
     pub fn begin(format: StreamFormat, begin_ns: u64, naming: Naming) -> Result<Self> {
         let printer = match format {
             StreamFormat::Table => {
@@ -75,7 +76,8 @@ impl EventStream {
 
     /// Prints an event, or learns from a fact.
     ///
-    /// Errors: stdout cannot be written.
+    /// # Errors
+    /// Stdout cannot be written.
     pub fn take(&mut self, arrival: &Arrival) -> io::Result<()> {
         match arrival {
             Arrival::Event(event) => {

@@ -21,7 +21,7 @@ use shared::failure::Failure;
 use shared::interrupt;
 use shared::kernel::privilege;
 use shared::kernel::probe::Features;
-use shared::plain::plain_lines;
+use shared::sanitize::plain_lines;
 
 /// Make this host match the files in /etc/tccc
 ///
@@ -77,8 +77,9 @@ impl Args {
         Effect::change(self.dry_run, "change the files and apply them again to undo it")
     }
 
-    /// Errors: mistakes in the files; a missing requirement of this host; a change that the kernel refuses, or that only
-    /// a person can make.
+    /// # Errors
+    /// Mistakes in the files; a missing requirement of this host; a change that the kernel refuses, or that only a
+    /// person can make.
     pub fn run(&self) -> Result<()> {
         let declaration = declaration::file::read(&self.config)?;
         let features = Features::probe()?;
@@ -131,7 +132,8 @@ impl Args {
 /// Notes the risk of each algorithm that connections would get unasked: the default, one of a rule without a guard, or new
 /// code of a name that they get already.
 ///
-/// Errors: a risk is high or not measured, and the declaration does not accept it.
+/// # Errors
+/// A risk is high or not measured, and the declaration does not accept it.
 fn check_risks(declaration: &Declaration, differences: &[Difference]) -> Result<()> {
     let is_due =
         |wanted: fn(&ApplyStep) -> bool| differences.iter().any(|it| matches!(&it.cure, Cure::Step(it) if wanted(it)));

@@ -9,8 +9,6 @@ use clap_complete::Shell;
 
 use crate::cli::effect::Effect;
 use crate::cli::program;
-use author::bpftool;
-use shared::catalog;
 
 /// Write manual pages, completions and object files for a package
 #[derive(Debug, clap::Args)]
@@ -24,7 +22,7 @@ impl Args {
         Effect::Work
     }
 
-    /// Writes `man/*.1`, `completions/*` and, for bpftool, `objects/ID.bpf.o`.
+    /// Writes `man/*.1`, `completions/*` and, for bpftool and with the author's half, `objects/ID.bpf.o`.
     pub fn run(&self) -> Result<()> {
         let folder = |name: &str| {
             let folder = self.folder.join(name);
@@ -39,13 +37,19 @@ impl Args {
             clap_complete::generate_to(*shell, &mut program(), "tccc", &completions)
                 .with_context(|| into(&completions))?;
         }
-        let objects = folder("objects")?;
-        let bench = bpftool::bench()?;
-        for algorithm in catalog::all() {
-            let file = objects.join(format!("{}.bpf.o", algorithm.id));
-            let object = bpftool::object(algorithm, &bench)?;
-            fs::write(&file, object).with_context(|| format!("write {}", file.display()))?;
-        }
+        #[cfg(feature = "author")]
+        write_objects(&folder("objects")?)?;
         Ok(())
     }
+}
+
+#[cfg(feature = "author")]
+fn write_objects(folder: &Path) -> Result<()> {
+    let bench = author::bpftool::bench()?;
+    for algorithm in shared::catalog::all() {
+        let file = folder.join(format!("{}.bpf.o", algorithm.id));
+        let object = author::bpftool::object(algorithm, &bench)?;
+        fs::write(&file, object).with_context(|| format!("write {}", file.display()))?;
+    }
+    Ok(())
 }

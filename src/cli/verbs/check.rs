@@ -13,7 +13,7 @@ use author::report::{Check, CheckGroup, CheckOutcome, Inspection};
 use lab::virtual_time;
 use shared::catalog;
 use shared::failure::Failure;
-use shared::plain::plain_lines;
+use shared::sanitize::plain_lines;
 
 const NAME_WIDTH: usize = 18;
 /// Findings printed for each check.
@@ -59,7 +59,8 @@ struct CheckDocument {
 impl Args {
     /// Prints a line for each check as it ends.
     ///
-    /// Errors: the file is not an algorithm; a check failed.
+    /// # Errors
+    /// The file is not an algorithm; a check failed.
     pub fn run(&self) -> Result<()> {
         let text = self.file.to_string_lossy();
         if !self.file.exists() && catalog::find(&text).is_ok() {

@@ -43,7 +43,8 @@ impl Args {
         }
     }
 
-    /// Errors: nothing is on trial; it is too late; not permitted.
+    /// # Errors
+    /// Nothing is on trial; it is too late; not permitted.
     pub fn run(&self) -> Result<()> {
         if let (Some(name), Some(until_ns)) = (&self.name, self.undo_at) {
             return undo_at(name, until_ns);

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::cli::output::OutputFormat;
 use crate::cli::output::plain::{row, write_columns};
-use lab::virtual_time;
 use shared::failure::Failure;
 use shared::kernel::probe::checks::{self, HostCheck, Weight};
 
@@ -31,10 +30,10 @@ struct DoctorDocument {
 }
 
 impl Args {
-    /// Errors: this host cannot load algorithms.
+    /// # Errors
+    /// This host cannot load algorithms.
     pub fn run(&self) -> Result<()> {
-        let mut checks = checks::all();
-        checks.extend(virtual_time::checks::all());
+        let checks = checks();
         let document = DoctorDocument { can_load: checks::can_load(&checks), checks };
         self.output.print(&document, write_table)?;
         if document.can_load {
@@ -44,6 +43,14 @@ impl Args {
         let missing: Vec<&str> = missing.map(|check| check.what).collect();
         Err(Failure::unmet(format!("this host cannot load algorithms: it lacks {}", missing.join(", "))).into())
     }
+}
+
+/// Those of the halves that this program has.
+fn checks() -> Vec<HostCheck> {
+    let host = checks::all().into_iter();
+    #[cfg(feature = "lab")]
+    let host = host.chain(lab::virtual_time::checks::all());
+    host.collect()
 }
 
 fn write_table(out: &mut impl Write, document: &DoctorDocument) -> io::Result<()> {

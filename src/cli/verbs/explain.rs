@@ -12,11 +12,11 @@ use crate::cli::output::OutputFormat;
 use host::policy::change;
 use host::policy::decide::{self, ConnectionView};
 use host::policy::label::LabelOutcome;
+use host::policy::migrate::{self, SocketDecision};
 use host::policy::pins::PolicyPins;
 use host::policy::record::{ArmSlot, GenerationRecord, PolicyRecord};
 use host::policy::resolve;
 use host::policy::rule::{Portion, Way};
-use host::policy::sweep::{self, Sight};
 use host::policy::table::{Resolved, RuleTables};
 use host::state::Store;
 use host::trial;
@@ -98,17 +98,18 @@ struct DecisionLine {
     share: Option<f64>,
     #[serde(skip)]
     portion: Option<Portion>,
-    passed_over: Vec<PassedOver>,
+    passed_over: Vec<SkippedRule>,
 }
 
 #[derive(Serialize)]
-struct PassedOver {
+struct SkippedRule {
     rule: String,
     because: &'static str,
 }
 
 impl Args {
-    /// Errors: a malformed argument; no such process, descriptor or namespace.
+    /// # Errors
+    /// A malformed argument; no such process, descriptor or namespace.
     pub fn run(&self) -> Result<()> {
         let target = self.target()?;
         privilege::require("explain a connection", &[Capability::SysAdmin])?;
@@ -152,7 +153,7 @@ impl Args {
 
     fn explanations(&self, target: &ExplainTarget, generation: Option<&GenerationRecord>) -> Result<Vec<Explanation>> {
         let policy = PolicyOnHost::look(generation)?;
-        let open = |is_it: &dyn Fn(&Sight) -> bool| -> Vec<Explanation> {
+        let open = |is_it: &dyn Fn(&SocketDecision) -> bool| -> Vec<Explanation> {
             policy.sights.iter().filter(|sight| is_it(sight)).map(|sight| policy.open(sight)).collect()
         };
         match *target {
@@ -192,7 +193,8 @@ impl Args {
 
 /// The path of a cgroup as rules write it.
 ///
-/// Errors: there is no such cgroup.
+/// # Errors
+/// There is no such cgroup.
 fn below_mount(path: &str) -> Result<String> {
     let whole = cgroup::resolve(Path::new(path))?;
     let below = whole.strip_prefix(cgroup::mount_point()?).unwrap_or(&whole);
@@ -203,7 +205,7 @@ struct PolicyOnHost<'a> {
     generation: Option<&'a GenerationRecord>,
     resolved: Resolved,
     slots: Vec<ArmSlot>,
-    sights: Vec<Sight>,
+    sights: Vec<SocketDecision>,
     cgroups: HashMap<u64, String>,
 }
 
@@ -215,15 +217,15 @@ impl<'a> PolicyOnHost<'a> {
         let sights = match (generation, PolicyPins::of_host()) {
             (Some(generation), Some(pins)) => {
                 let tables = RuleTables::of(&generation.policy, &resolved);
-                sweep::look(&tables, Some(&change::shared(&pins, generation.number)?))?
+                migrate::look(&tables, Some(&change::shared(&pins, generation.number)?))?
             }
-            _ => sweep::look(&RuleTables::default(), None)?,
+            _ => migrate::look(&RuleTables::default(), None)?,
         };
         let cgroups = cgroup::paths(CGROUPS_MAX).unwrap_or_default().into_iter().collect();
         Ok(PolicyOnHost { generation, resolved, slots: record.slots, sights, cgroups })
     }
 
-    fn open(&self, sight: &Sight) -> Explanation {
+    fn open(&self, sight: &SocketDecision) -> Explanation {
         let connection = ConnectionView {
             local: sight.local,
             remote: sight.remote,
@@ -235,7 +237,7 @@ impl<'a> PolicyOnHost<'a> {
         self.explain(connection, Some(sight.netns), Some(sight))
     }
 
-    fn explain(&self, connection: ConnectionView, netns: Option<u32>, sight: Option<&Sight>) -> Explanation {
+    fn explain(&self, connection: ConnectionView, netns: Option<u32>, sight: Option<&SocketDecision>) -> Explanation {
         let label = sight.and_then(|sight| sight.label.as_ref());
         let decided = label.and_then(|label| {
             let ArmSlot { rule, arm } = self.slots.get((label.slot as usize).checked_sub(1)?)?.clone();
@@ -263,7 +265,7 @@ impl<'a> PolicyOnHost<'a> {
             arm: decision.decided.map(|(_, arm)| arm.treatment.to_string()),
             share: decision.decided.map(|(_, arm)| arm.portion.fraction()),
             portion: decision.decided.map(|(_, arm)| arm.portion),
-            passed_over: over.map(|(rule, why)| PassedOver { rule: rule.name.clone(), because: why }).collect(),
+            passed_over: over.map(|(rule, why)| SkippedRule { rule: rule.name.clone(), because: why }).collect(),
         }
     }
 }

@@ -50,7 +50,8 @@ impl Args {
 
     /// Guards until the trial ends, or stands by until a signal.
     ///
-    /// Errors: those of [`guard::run`], also written to the system's log.
+    /// # Errors
+    /// Those of [`guard::run`], also written to the system's log.
     pub fn run(&self) -> Result<()> {
         process::name_this(GUARD_NAME);
         let (Some(trial), Some(starter)) = (self.trial, self.starter) else { return stand_by::run() };

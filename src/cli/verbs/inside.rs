@@ -21,7 +21,8 @@ impl Args {
 
     /// Does the job in the shared folder and powers the guest off.
     ///
-    /// Errors: this is not the first process of a guest.
+    /// # Errors
+    /// This is not the first process of a guest.
     pub fn run(&self) -> Result<()> {
         inside::run()
     }

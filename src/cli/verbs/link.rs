@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::signals::Stop;
+use super::stop::Stop;
 use super::trace::DURATIONS;
 use crate::cli::effect::Effect;
 use crate::cli::output::{OutputFormat, note, results, warn};
@@ -27,7 +27,7 @@ use directions::{config_of, parse_change};
 
 const DEFAULT_INTERFACE: &str = "tccc0";
 /// How often it looks for a signal, and whether the link still works.
-const POLL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Join two network namespaces by a link with rate, delay and loss
 ///
@@ -163,9 +163,11 @@ impl Args {
         Effect::work(self.dry_run)
     }
 
-    /// Errors: no such namespace; a value out of its range; an interface name that is taken; not permitted; an interface
-    /// was removed while the link was up.
     /// Side effects: two interfaces for as long as it runs.
+    ///
+    /// # Errors
+    /// No such namespace; a value out of its range; an interface name that is taken; not permitted; an interface was
+    /// removed while the link was up.
     pub fn run(&self) -> Result<()> {
         let config = config_of(self)?;
         config.check()?;
@@ -203,11 +205,11 @@ impl Args {
         let started = Instant::now();
         let known_notices = link.notices().len();
         while !stop.load(Ordering::Relaxed) && link.notices().len() == known_notices {
-            let left = self.duration.map_or(POLL, |duration| duration.saturating_sub(started.elapsed()));
+            let left = self.duration.map_or(POLL_INTERVAL, |duration| duration.saturating_sub(started.elapsed()));
             if left.is_zero() {
                 return;
             }
-            std::thread::sleep(left.min(POLL));
+            std::thread::sleep(left.min(POLL_INTERVAL));
         }
     }
 }

@@ -17,7 +17,7 @@ use host::loader::{self, LoadOptions, LoadedAlgorithm, Request};
 use host::policy::change;
 use host::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
 use host::state::Store;
-use host::trial::{ShareTrial, overlay};
+use host::trial::{ShareTrial, rules};
 use shared::catalog::{self, Algorithm};
 use shared::failure::Failure;
 use shared::kernel::netns::Netns;
@@ -91,7 +91,8 @@ impl TrialShare {
 
     /// Defaults to half of the connections if a limit compares with the others.
     ///
-    /// Errors: such a limit with all connections.
+    /// # Errors
+    /// Such a limit with all connections.
     pub fn portion(&self) -> Result<Portion, Failure> {
         let relative = self.limits.iter().find(|limit| matches!(limit.allowed, Allowed::Relative(_)));
         match (self.percent, relative) {
@@ -127,7 +128,8 @@ impl Args {
         Effect::change(self.dry_run, format!("`tccc unload {name}` undoes it"))
     }
 
-    /// Errors: a wrong argument; a missing requirement of this host; a refusal of the kernel.
+    /// # Errors
+    /// A wrong argument; a missing requirement of this host; a refusal of the kernel.
     pub fn run(&self) -> Result<()> {
         let (algorithm, file) = find(&self.algorithm)?;
         let settings = algorithm.settings(&self.settings)?;
@@ -185,7 +187,8 @@ impl Args {
 
     /// Notes the risk if connections get the algorithm unasked.
     ///
-    /// Errors: the risk is high, and neither accepted nor on trial; the algorithm is patented and would be the default.
+    /// # Errors
+    /// The risk is high, and neither accepted nor on trial; the algorithm is patented and would be the default.
     fn admit(&self, request: &Request) -> Result<(), Failure> {
         let Request { algorithm, name, settings, .. } = *request;
         let is_accepted = self.acceptance.accepts;
@@ -214,7 +217,7 @@ impl Args {
             let loaded = gate::load(request, LoadOptions { dry_run: true, ..LoadOptions::default() }, features)?;
             self.report(request.algorithm, &loaded)?;
             let base = change::current()?.map(|generation| generation.policy).unwrap_or_default();
-            overlay::with_default(&base, name, Some(self.share.trial()), portion)?;
+            rules::with_default(&base, name, Some(self.share.trial()), portion)?;
             let mut out = results();
             // Plans only the present rules, because the trial's algorithm is not loaded yet.
             change::plan(&base, false)?.iter().try_for_each(|change| writeln!(out, "  {change}"))?;

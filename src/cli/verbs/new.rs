@@ -31,7 +31,8 @@ impl Args {
         Effect::Change("delete the folder to undo it".to_owned())
     }
 
-    /// Errors: an impossible name; the folder is not empty or cannot be written.
+    /// # Errors
+    /// An impossible name; the folder is not empty or cannot be written.
     pub fn run(&self) -> Result<()> {
         name::check_new(&self.id)?;
         let folder = self.folder.clone().unwrap_or_else(|| PathBuf::from(&self.id));

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use host::policy::change;
 use host::policy::record::GenerationRecord;
-use shared::plain::count;
+use shared::sanitize::count;
 
 /// By rule. `None` if they cannot be counted, for example without root.
 pub type Older = Option<BTreeMap<String, u64>>;

@@ -12,7 +12,7 @@ use lab::report::{self, FigureFile, Loaded, Report, ReportFormat};
 use shared::failure::Failure;
 use shared::kernel::io_error::reason;
 use shared::model::series::{SERIES, Series};
-use shared::plain::count;
+use shared::sanitize::count;
 
 mod incident;
 mod recording;
@@ -64,7 +64,7 @@ pub struct Args {
     /// Also write each figure of the report into this directory, as SVG and PDF fit for a paper
     #[arg(long, value_name = "DIR", conflicts_with = "per_run")]
     figures: Option<PathBuf>,
-    /// Exit with 3 if a measurement is outside its expected range, or an expected one is missing
+    /// Exit with 3 if a measurement is outside its expected range, a check does not hold, or either is missing
     #[arg(long)]
     check: bool,
     /// Join parts of one experiment that were made with different kernels, tools or objects, with a note
@@ -73,8 +73,9 @@ pub struct Args {
 }
 
 impl Args {
-    /// Errors: an unknown extension; as [`report::load_all`]; the file cannot be written; with `--check`, a measurement outside its expected range
-    /// or missing.
+    /// # Errors
+    /// An unknown extension; as [`report::load_all`]; the file cannot be written; with `--check`, a measurement outside
+    /// its expected range or missing.
     pub fn run(&self) -> Result<()> {
         let format = self.format()?;
         self.check_options(format)?;
@@ -93,7 +94,7 @@ impl Args {
         self.put(report::render_all(&reports, format)?.as_bytes(), format)?;
         self.put_figures(&reports)?;
         if self.check && !report::can_be_checked(&reports) {
-            note("nothing was checked: no scenario has [[published]], [[expected]] or [selection]");
+            note("nothing was checked: no scenario has [[published]], [[expected]], [[check]] or [selection]");
         }
         let outside = report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| self.check);
         outside.map_or(Ok(()), |outside| Err(outside.into()))
@@ -115,7 +116,8 @@ impl Args {
 
     /// Writes the values of every run.
     ///
-    /// Errors: as [`report::load_runs`] and [`report::render_runs`]; `--check`; the file cannot be written.
+    /// # Errors
+    /// As [`report::load_runs`] and [`report::render_runs`]; `--check`; the file cannot be written.
     fn put_runs(&self, format: ReportFormat) -> Result<()> {
         if self.check {
             let refusal = Failure::usage("cannot check the values of each run: `--check` judges the cells of a report");
@@ -133,7 +135,8 @@ impl Args {
         self.put(&report::render_runs(&table, format)?, format)
     }
 
-    /// Errors: the directory cannot be made, or a file in it not written.
+    /// # Errors
+    /// The directory cannot be made, or a file in it not written.
     fn put_figures(&self, reports: &[Report]) -> Result<()> {
         let Some(directory) = &self.figures else { return Ok(()) };
         let files = report::figure_files(reports);
@@ -151,7 +154,8 @@ impl Args {
 
     /// Whether all paths are of one kind, which has a report of its own.
     ///
-    /// Errors: only some are; or all are, but with an option that this kind does not have.
+    /// # Errors
+    /// Only some are; or all are, but with an option that this kind does not have.
     fn are_all(&self, kind: &str, is: fn(&Path) -> bool) -> Result<bool> {
         let is_plain = !self.check && !self.per_run && self.figures.is_none() && self.figure.is_empty();
         match self.directories.iter().filter(|path| is(path)).count() {
@@ -172,7 +176,8 @@ impl Args {
         Ok(())
     }
 
-    /// Errors: `--out` has an extension of no format, and `--output` gives none.
+    /// # Errors
+    /// `--out` has an extension of no format, and `--output` gives none.
     fn format(&self) -> Result<ReportFormat> {
         let extension =
             self.out.as_ref().and_then(|file| file.extension()).map(|extension| extension.to_string_lossy());
@@ -189,7 +194,8 @@ impl Args {
     }
 }
 
-/// Errors: there is no such series.
+/// # Errors
+/// There is no such series.
 fn series(name: &str) -> Result<&'static Series, String> {
     let known = || SERIES.iter().map(|series| series.name);
     Series::find(name).ok_or_else(|| format!("expected one of {}", known().collect::<Vec<_>>().join(", ")))

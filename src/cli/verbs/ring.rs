@@ -29,7 +29,8 @@ pub struct Args {
 impl Args {
     /// Uses the same connections each time.
     ///
-    /// Errors: the property does not hold; the last line on stdout says why.
+    /// # Errors
+    /// The property does not hold; the last line on stdout says why.
     pub fn run(&self) -> Result<()> {
         let property = Property::ALL.into_iter().find(|property| property.name() == self.property);
         let property = property.ok_or_else(|| Failure::usage(format!("unknown property \"{}\"", self.property)))?;

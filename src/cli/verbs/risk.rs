@@ -40,14 +40,16 @@ impl AlgorithmRisk {
 
     /// Notes the risk. `what` is what the user wants to do, `trial` is a hint.
     ///
-    /// Errors: the risk is high or not measured, and `is_allowed` is false.
+    /// # Errors
+    /// The risk is high or not measured, and `is_allowed` is false.
     pub fn admit(&self, what: &str, trial: &str, is_allowed: bool) -> Result<(), Failure> {
         self.check(what, trial, is_allowed)?;
         note(&self.phrase());
         Ok(())
     }
 
-    /// Errors: as [`AlgorithmRisk::admit`].
+    /// # Errors
+    /// As [`AlgorithmRisk::admit`].
     pub fn check(&self, what: &str, trial: &str, is_allowed: bool) -> Result<(), Failure> {
         if is_allowed || !self.risk.level.counts_as_high() {
             return Ok(());

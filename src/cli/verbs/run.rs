@@ -21,12 +21,12 @@ use self::ending::Ending;
 use self::planned::{Planned, all_planned, name_places, resumable};
 use self::progress::Display;
 use self::publish::Publication;
-use super::signals::Stop;
+use super::stop::Stop;
 use crate::cli::effect::Effect;
 use crate::cli::output::{OutputFormat, note, results, warn};
 use host::policy::change;
 use lab::machine;
-use lab::part::Part;
+use lab::part::RunSelection;
 use lab::room;
 use shared::model::run::{Engine, PlanBlock};
 
@@ -39,9 +39,11 @@ impl Args {
 
     /// Runs every scenario, prints its plan, or explains its fields.
     ///
-    /// Errors: before anything runs, a mistake in a scenario or a missing requirement of the engine; those of
-    /// [`lab::runner::run`]; runs that could not be measured. A scenario that fails does not stop the others.
     /// Side effects: those of [`lab::runner::run`]; the result directories.
+    ///
+    /// # Errors
+    /// Before anything runs, a mistake in a scenario or a missing requirement of the engine; those of
+    /// [`lab::runner::run`]; runs that could not be measured. A scenario that fails does not stop the others.
     pub fn run(&self) -> Result<()> {
         if let Some(field) = &self.explain {
             return explain::run(field.as_deref(), self.output);
@@ -65,7 +67,7 @@ fn run_block(number: usize, planned: Vec<Planned>, args: &Args) -> Result<()> {
         return Ok(());
     };
     let planned: Vec<Planned> = planned.into_iter().skip(block.scenario).take(1).collect();
-    let (runs, part) = (block.runs.clone(), Part { block: Some(block.runs), ..args.part() });
+    let (runs, part) = (block.runs.clone(), RunSelection { block: Some(block.runs), ..args.part() });
     let Some(folder) = args.publish.as_ref().filter(|_| !args.dry_run) else {
         return carry_out(planned, &part, args.out.as_deref(), args);
     };
@@ -81,7 +83,7 @@ fn run_block(number: usize, planned: Vec<Planned>, args: &Args) -> Result<()> {
 }
 
 /// Runs a part of each plan, or prints it.
-fn carry_out(mut planned: Vec<Planned>, part: &Part, out: Option<&Path>, args: &Args) -> Result<()> {
+fn carry_out(mut planned: Vec<Planned>, part: &RunSelection, out: Option<&Path>, args: &Args) -> Result<()> {
     let base = name_places(out, &mut planned);
     if args.dry_run {
         return print_plans(&planned, part, args);

@@ -39,7 +39,8 @@ pub struct SocketSelection {
 }
 
 impl SocketSelection {
-    /// Errors: a cgroup or network namespace that does not exist or may not be opened.
+    /// # Errors
+    /// A cgroup or network namespace that does not exist or may not be opened.
     pub fn filter(&self) -> Result<Filter> {
         let cgroups = self.cgroup.iter().map(|path| cgroup::find(Path::new(path)));
         let netns = self.netns.iter().map(|text| Ok(Netns::find(text)?.inode()));

@@ -21,8 +21,8 @@ use host::policy::ending::{LimitAtEnd, TrialEnding};
 use host::policy::record::PolicyRecord;
 use host::policy::rule::Rule;
 use host::serve::{
-    self, AccessToken, ArmShare, ExporterSettings, LastTrial, LimitShown, Listen, PolicyNow, Pulse, ReadSituation,
-    Registered, Situation, Trials,
+    self, AccessToken, ArmShare, ExporterSettings, Heartbeat, HostConfig, LastTrial, LimitShown, Listen, PolicyNow,
+    ReadHostConfig, Registered, Trials,
 };
 use host::state::Store;
 use host::trace::cost;
@@ -81,7 +81,8 @@ pub struct Args {
 impl Args {
     /// Serves until a signal.
     ///
-    /// Errors: the address cannot be used; the tracer lacks a requirement; the recording or the token cannot be read.
+    /// # Errors
+    /// The address cannot be used; the tracer lacks a requirement; the recording or the token cannot be read.
     pub fn run(&self) -> Result<()> {
         let stop = stop_flag()?;
         let (listen, is_loopback) = self.address()?;
@@ -98,9 +99,9 @@ impl Args {
             source,
             trials: shows_trials.then(|| Arc::new(HostTrials::new()) as Arc<dyn Trials>),
             refresh: self.refresh,
-            pulse: Pulse::default(),
+            heartbeat: Heartbeat::default(),
         };
-        let pulse = settings.pulse.clone();
+        let heartbeat = settings.heartbeat.clone();
         self.source.selection.warn_of_unknown_rules();
         if !self.metrics_only && !serve::has_page() {
             let hint = "`cargo xtask web` bundles it for the next build; /metrics works";
@@ -113,7 +114,7 @@ impl Args {
             notices.iter().for_each(|notice| warn(notice, None));
             self.announce(address, created.as_ref());
             systemd::ready(&format!("serving http://{address}"));
-            systemd::start_watchdog(move || pulse.stalled());
+            systemd::start_watchdog(move || heartbeat.stalled());
         })
         .inspect(|()| systemd::stopping())
     }
@@ -177,7 +178,7 @@ impl Args {
 }
 
 /// Reads what is registered, what decides about new connections, and the cost of callbacks; omits what it cannot read.
-fn look() -> ReadSituation {
+fn look() -> ReadHostConfig {
     let features = Features::probe().ok();
     Box::new(move || {
         let costs = features.as_ref().and_then(|features| cost::costs(features).ok()).unwrap_or_default();
@@ -188,7 +189,7 @@ fn look() -> ReadSituation {
         });
         let default = congestion::default().ok();
         let last_trial = last.map(|end| last_trial(&end.ending));
-        (Situation { registered, default, policy: policy_now(), ended, last_trial }, costs)
+        (HostConfig { registered, default, policy: policy_now(), ended, last_trial }, costs)
     })
 }
 

@@ -65,7 +65,8 @@ struct CardDocument<'a> {
 }
 
 impl Args {
-    /// Errors: no such algorithm; the file is not an algorithm.
+    /// # Errors
+    /// No such algorithm; the file is not an algorithm.
     pub fn run(&self) -> Result<()> {
         let text = loaded_from(&self.algorithm).unwrap_or_else(|| self.algorithm.clone());
         let (algorithm, _) = find(&text)?;

@@ -1,7 +1,7 @@
 //! Flags for the signals that ask a program to end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use procfs::process::Process;
@@ -14,7 +14,7 @@ use shared::interrupt;
 const INTERRUPTED: i32 = 128 + SIGINT;
 
 /// SIGINT, SIGTERM and, unless `nohup` ignores it, SIGHUP.
-fn that_end() -> impl Iterator<Item = i32> {
+pub(super) fn that_end() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(SIGHUP))
 }
 
@@ -51,60 +51,4 @@ pub fn hold() -> Result<()> {
 fn is_ignored(signal: i32) -> bool {
     let status = Process::myself().and_then(|process| process.status());
     status.is_ok_and(|status| status.sigign >> (signal - 1) & 1 == 1)
-}
-
-/// A signal sets both flags, an experiment only `flag`.
-#[derive(Debug, Default)]
-pub struct Stop {
-    asked: Arc<AtomicBool>,
-    flag: Arc<AtomicBool>,
-}
-
-impl Stop {
-    /// Side effects: signal handlers for the rest of the process.
-    pub fn listen() -> Result<Stop> {
-        let stop = Stop::default();
-        for signal in that_end() {
-            // `renew` relies on this order, in which the handlers are called.
-            for flag in [&stop.asked, &stop.flag] {
-                flag::register(signal, Arc::clone(flag)).context("listen for signals")?;
-            }
-        }
-        Ok(stop)
-    }
-
-    /// The flag that an experiment polls.
-    pub fn flag(&self) -> &AtomicBool {
-        &self.flag
-    }
-
-    /// Whether a signal came.
-    pub fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::SeqCst)
-    }
-
-    /// Lets the next experiment begin, unless a signal came. A signal during this call is not lost, because it sets `asked`
-    /// first.
-    pub fn renew(&self) {
-        self.flag.store(false, Ordering::SeqCst);
-        if self.is_asked() {
-            self.flag.store(true, Ordering::SeqCst);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn experiment_that_stops_itself_leaves_the_next_and_a_signal_does_not() {
-        let stop = Stop::default();
-        stop.flag().store(true, Ordering::Relaxed);
-        stop.renew();
-        assert!(!stop.flag().load(Ordering::Relaxed) && !stop.is_asked());
-        stop.asked.store(true, Ordering::Relaxed);
-        stop.renew();
-        assert!(stop.flag().load(Ordering::Relaxed) && stop.is_asked());
-    }
 }

@@ -16,7 +16,7 @@ use host::trace::snapshot::{self, SweptNamespaces};
 use shared::event::Event;
 use shared::kernel::namespaces;
 use shared::kernel::privilege::{self, Capability};
-use shared::plain::count;
+use shared::sanitize::count;
 
 /// Show every TCP connection once: window, RTT, algorithm, its state
 ///
@@ -34,7 +34,8 @@ pub struct Args {
 }
 
 impl Args {
-    /// Errors: a wrong option; the tracer lacks a requirement.
+    /// # Errors
+    /// A wrong option; the tracer lacks a requirement.
     pub fn run(&self) -> Result<()> {
         let filter = self.selection.filter()?;
         let labelled = read_arms()().unwrap_or_else(|why| {

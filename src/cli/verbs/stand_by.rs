@@ -23,7 +23,7 @@ use shared::kernel::probe::Features;
 
 /// Longer than any wait for a lock.
 const STUCK_AFTER: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The unit that applies the declaration.
 const UNIT: &str = "tccc.service";
 const NOT_AGAIN: &str = "the declared trial was interrupted and does not begin again";
@@ -34,7 +34,8 @@ const PERIOD: Duration = Duration::from_secs(3600);
 /// Clears what dead guards left. The kernel's lease has already ended their trials for new connections. A declared trial that
 /// was interrupted begins again.
 ///
-/// Errors: not permitted. Warns once about what cannot be cleared now, and retries.
+/// # Errors
+/// Not permitted. Warns once about what cannot be cleared now, and retries.
 pub fn run() -> Result<()> {
     let stop = stop_flag()?;
     privilege::require("clean up after a dead guard", &privilege::FOR_LOAD)?;
@@ -59,7 +60,7 @@ pub fn run() -> Result<()> {
             restarts.apply_declaration();
         }
         *looked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        std::thread::sleep(LOOK); // a signal ends the loop at most this much later
+        std::thread::sleep(POLL_INTERVAL); // a signal ends the loop at most this much later
     }
     systemd::stopping();
     Ok(())

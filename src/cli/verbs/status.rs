@@ -18,9 +18,9 @@ use crate::cli::output::plain::{row, write_columns};
 use crate::cli::output::{OutputFormat, note};
 use host::declaration::{self, difference};
 use host::loader::confirm;
-use host::loader::survey::{self, Instance, Standing};
+use host::loader::survey::{self, LoadState, LoadedName};
+use host::policy::migrate;
 use host::policy::record::TrialRecord;
-use host::policy::sweep;
 use host::policy::table::RuleTables;
 use host::state::{Attachment, Owner, Requester, Store};
 use host::trial;
@@ -28,7 +28,7 @@ use shared::kernel::privilege::{self, Capability};
 use shared::kernel::probe::Features;
 use shared::kernel::socket::{self, Holder};
 use shared::kernel::{bpffs, cgroup, congestion, process, struct_ops};
-use shared::plain::plain;
+use shared::sanitize::plain;
 use shared::units::format_duration;
 
 /// Show what tccc changed on this host: algorithms, policy, trials
@@ -116,7 +116,8 @@ struct HostFacts {
 }
 
 impl Args {
-    /// Errors: the kernel has no type information.
+    /// # Errors
+    /// The kernel has no type information.
     pub fn run(&self) -> Result<()> {
         self.output.print(&gather()?, write_table)?;
         if !privilege::missing(&[Capability::SysAdmin]).is_empty() {
@@ -167,13 +168,13 @@ fn from_declared(features: &Features) -> Vec<String> {
 
 fn sockets_by_code() -> Result<BTreeMap<u32, usize>> {
     let mut codes = BTreeMap::new();
-    for code in sweep::look(&RuleTables::default(), None)?.into_iter().filter_map(|sight| sight.code) {
+    for code in migrate::look(&RuleTables::default(), None)?.into_iter().filter_map(|sight| sight.code) {
         *codes.entry(code).or_default() += 1;
     }
     Ok(codes)
 }
 
-fn line(instance: &Instance, host: &HostFacts, holders: Option<Vec<Holder>>) -> InstanceLine {
+fn line(instance: &LoadedName, host: &HostFacts, holders: Option<Vec<Holder>>) -> InstanceLine {
     let record = instance.record.as_ref();
     let previous = record.and_then(|record| record.previous.as_ref());
     let unconfirmed = record.and_then(|record| record.unconfirmed);
@@ -183,11 +184,11 @@ fn line(instance: &Instance, host: &HostFacts, holders: Option<Vec<Holder>>) -> 
         Some(codes.map(|code| (code.generation, sockets.get(&code.map_id).copied().unwrap_or(0))).into())
     };
     let standing = match instance.standing() {
-        Standing::Pinned => "pinned",
-        Standing::Run => "run",
-        Standing::Leftover if host.may_look => "leftover",
-        Standing::Elsewhere if host.may_look => "elsewhere",
-        Standing::Leftover | Standing::Elsewhere => "recorded",
+        LoadState::Pinned => "pinned",
+        LoadState::Run => "run",
+        LoadState::Leftover if host.may_look => "leftover",
+        LoadState::Elsewhere if host.may_look => "elsewhere",
+        LoadState::Leftover | LoadState::Elsewhere => "recorded",
     };
     InstanceLine {
         name: instance.name.clone(),
@@ -215,7 +216,7 @@ fn line(instance: &Instance, host: &HostFacts, holders: Option<Vec<Holder>>) -> 
     }
 }
 
-fn costs(instance: &Instance) -> BTreeMap<String, f64> {
+fn costs(instance: &LoadedName) -> BTreeMap<String, f64> {
     let programs = instance.table.iter().flat_map(|table| &table.programs);
     let costs = programs.filter_map(|(callback, &id)| Some((callback.clone(), struct_ops::program_cost(id).ok()?)));
     let called = costs.filter(|(_, cost)| cost.calls > 0);
@@ -223,12 +224,12 @@ fn costs(instance: &Instance) -> BTreeMap<String, f64> {
 }
 
 /// Differences from what the record says.
-fn drift(instance: &Instance, default: &str) -> Vec<String> {
+fn drift(instance: &LoadedName, default: &str) -> Vec<String> {
     let Some(record) = &instance.record else {
         return vec!["its record is lost or cannot be read: its tunables and the previous default are unknown".into()];
     };
     // An interrupted `unload` has already restored the default itself.
-    let is_leftover = instance.standing() == Standing::Leftover;
+    let is_leftover = instance.standing() == LoadState::Leftover;
     let was_default = record.previous_default.as_ref().is_some_and(|previous| !is_leftover || previous != default);
     let is_pinned = record.owner == Owner::Pinned;
     let has_pin = instance.has_link_pin || instance.has_map_pin || record.receiver;

@@ -39,7 +39,8 @@ pub fn start_watchdog(stalled: impl Fn() -> Option<String> + Send + 'static) {
 
 /// The socket passed by systemd, if there is one.
 ///
-/// Errors: more than one; not a listening TCP socket.
+/// # Errors
+/// More than one; not a listening TCP socket.
 pub fn listener() -> Result<Option<TcpListener>> {
     let mut passed = sd_notify::listen_fds().context("read LISTEN_FDS, which systemd sets")?;
     let Some(number) = passed.next() else { return Ok(None) };

@@ -31,7 +31,8 @@ pub struct Args {
 impl Args {
     /// Shows the dashboard until the user quits or a signal comes.
     ///
-    /// Errors: no terminal; the tracer lacks a requirement; the recording cannot be read.
+    /// # Errors
+    /// No terminal; the tracer lacks a requirement; the recording cannot be read.
     pub fn run(&self) -> Result<()> {
         if !(terminal_width().is_some() && io::stdin().is_terminal()) {
             let refusal = Failure::usage("cannot draw: this is not a terminal");

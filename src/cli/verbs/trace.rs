@@ -14,7 +14,7 @@ use crate::cli::output::{note, warn};
 use host::trace::gather::Scope;
 use host::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN};
 use host::trace::record::{Head, Recorder};
-use host::trace::rules::OfRules;
+use host::trace::rules::RuleFilter;
 use host::trace::source::EventSource;
 use host::trace::watch::{Watch, WatchSettings};
 use host::trace::whole::WholeRecording;
@@ -30,7 +30,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Range of `--duration`, up to a year.
 pub(super) const DURATIONS: [&str; 2] = ["1ms", "8760h"];
 /// Longest time that events wait before they are printed.
-const POLL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Stream what every TCP connection does: samples, losses, state changes
 ///
@@ -64,8 +64,10 @@ pub struct Args {
 }
 
 impl Args {
-    /// Errors: a wrong option; the tracer lacks a requirement; stdout or a file cannot be written or read.
     /// Side effects: the files of a recording.
+    ///
+    /// # Errors
+    /// A wrong option; the tracer lacks a requirement; stdout or a file cannot be written or read.
     pub fn run(&self) -> Result<()> {
         match &self.recording.replay {
             Some(file) => self.replay(file),
@@ -82,7 +84,7 @@ impl Args {
         let settings =
             WatchSettings { filter, interval: self.interval, ring_bytes: self.ring, layouts: naming::layouts() };
         let scope = if file.is_some() { Scope::All } else { Scope::Arms };
-        let mut source = OfRules::new(Watch::start_gathering(settings, scope)?, self.selection.rules());
+        let mut source = RuleFilter::new(Watch::start_gathering(settings, scope)?, self.selection.rules());
         // Only once the tracer runs, so that its errors leave stdout and the file untouched.
         let recorder = file.map(|file| Recorder::create(file, head, self.recording.rotation())).transpose()?;
         let format = self.output.or(file.is_none().then_some(StreamFormat::Table));
@@ -130,7 +132,7 @@ impl Args {
 
     /// Time until the next poll; zero after `--duration`.
     fn remaining(&self, begin: Instant) -> Duration {
-        self.duration.map_or(POLL, |length| length.saturating_sub(begin.elapsed()).min(POLL))
+        self.duration.map_or(POLL_INTERVAL, |length| length.saturating_sub(begin.elapsed()).min(POLL_INTERVAL))
     }
 
     fn warn_of_dropped(&self, seen: &SinkSeen) {

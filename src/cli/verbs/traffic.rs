@@ -24,7 +24,8 @@ pub struct Args {
 impl Args {
     /// Prints the result as JSON.
     ///
-    /// Errors: PLACE or TASK cannot be parsed; a socket error.
+    /// # Errors
+    /// PLACE or TASK cannot be parsed; a socket error.
     pub fn run(&self) -> Result<()> {
         let place: ChildPlace = parse("place", &self.place)?;
         let task: TrafficTask = parse("task", &self.task)?;

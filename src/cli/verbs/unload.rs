@@ -9,7 +9,7 @@ use crate::cli::effect::Effect;
 use crate::cli::output::plain::write_columns;
 use crate::cli::output::{note, results, warn};
 use host::gate::{self, EndedName};
-use host::loader::survey::{self, Standing};
+use host::loader::survey::{self, LoadState};
 use host::loader::{self, Unloaded};
 use host::policy::change;
 use host::policy::needs::PolicyNeeds;
@@ -20,7 +20,7 @@ use shared::interrupt;
 use shared::kernel::probe::Features;
 use shared::kernel::socket::Holder;
 use shared::kernel::{cgroup, privilege, process};
-use shared::plain::count;
+use shared::sanitize::count;
 use shared::units::{format_duration, parse_duration};
 
 /// Unregister an algorithm, and undo everything that loading it changed
@@ -50,7 +50,8 @@ impl Args {
         Effect::change(self.dry_run, "`tccc load` loads it again")
     }
 
-    /// Errors: tccc did not load the name; not permitted; it is still registered afterwards.
+    /// # Errors
+    /// tccc did not load the name; not permitted; it is still registered afterwards.
     pub fn run(&self) -> Result<()> {
         let features = Features::probe()?;
         if self.dry_run {
@@ -103,7 +104,7 @@ impl Args {
             None => survey::instances(&store, features)?,
         };
         let mut out = results();
-        for instance in wanted.iter().filter(|instance| instance.standing() != Standing::Run) {
+        for instance in wanted.iter().filter(|instance| instance.standing() != LoadState::Run) {
             writeln!(out, "unloading \"{}\" would", instance.name)?;
             loader::plan(instance)?.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
         }

@@ -16,9 +16,9 @@ use host::gate;
 use host::loader::upgrade::Upgraded;
 use host::loader::{self, Request};
 use host::policy::change;
+use host::policy::migrate::Refreshes;
 use host::policy::needs::PolicyNeeds;
 use host::policy::rule::Portion;
-use host::policy::sweep::Refreshes;
 use host::state::Record;
 use host::trial::ShareTrial;
 use shared::catalog::Algorithm;
@@ -26,7 +26,7 @@ use shared::catalog::tunable::Setting;
 use shared::failure::Failure;
 use shared::kernel::privilege::{self, Capability};
 use shared::kernel::probe::Features;
-use shared::plain::count;
+use shared::sanitize::count;
 use shared::units::{format_duration, time_within};
 
 /// Needed to update sockets and defaults in every network namespace.
@@ -95,7 +95,8 @@ impl Args {
         Effect::change(self.dry_run, undo)
     }
 
-    /// Errors: the name is not loaded; a wrong argument; a refusal of the kernel.
+    /// # Errors
+    /// The name is not loaded; a wrong argument; a refusal of the kernel.
     pub fn run(&self) -> Result<()> {
         privilege::require(&format!("upgrade \"{}\"", self.name), &RIGHTS)?;
         let features = Features::probe()?;
@@ -144,7 +145,8 @@ impl Args {
 
     /// Notes the risk if connections get the new code unasked.
     ///
-    /// Errors: the risk is high, and neither accepted nor on trial.
+    /// # Errors
+    /// The risk is high, and neither accepted nor on trial.
     fn admit(&self, request: &Request, record: &Record) -> Result<(), Failure> {
         let is_another = self.sockets && request.algorithm.id != record.algorithm;
         if !is_another && !is_given_unasked(&self.name) {
@@ -171,7 +173,8 @@ impl Rollback {
         Effect::change(self.dry_run, format!("`tccc rollback {}` undoes it", self.name))
     }
 
-    /// Errors: the name is not loaded; no earlier code is kept.
+    /// # Errors
+    /// The name is not loaded; no earlier code is kept.
     pub fn run(&self) -> Result<()> {
         privilege::require(&format!("roll back \"{}\"", self.name), &RIGHTS)?;
         let features = Features::probe()?;

@@ -10,7 +10,7 @@ use super::trace::{parse_interval, parse_ring};
 use crate::cli::output::naming;
 use host::serve::MakeSource;
 use host::trace::replay::Replay;
-use host::trace::rules::OfRules;
+use host::trace::rules::RuleFilter;
 use host::trace::watch::{Watch, WatchSettings};
 
 #[derive(Debug, clap::Args)]
@@ -40,8 +40,8 @@ impl WatchedSource {
         let settings = WatchSettings { filter: self.selection.filter()?, interval, ring_bytes, layouts };
         Ok(Box::new(move || {
             Ok(match replay {
-                Some(file) => Box::new(OfRules::new(Replay::open(&file)?, rules)),
-                None => Box::new(OfRules::new(Watch::start(settings)?, rules)),
+                Some(file) => Box::new(RuleFilter::new(Replay::open(&file)?, rules)),
+                None => Box::new(RuleFilter::new(Watch::start(settings)?, rules)),
             })
         }))
     }

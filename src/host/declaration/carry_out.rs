@@ -26,8 +26,10 @@ pub struct Tools<'a> {
 
 /// Makes the change of one step. Returns what could not be reached, one phrase for each.
 ///
-/// Errors: those of the verb for the same change.
 /// Side effects: those of that verb.
+///
+/// # Errors
+/// Those of the verb for the same change.
 pub fn carry_out(step: &ApplyStep, declaration: &Declaration, tools: &mut Tools<'_>) -> Result<Vec<String>> {
     let features = tools.features;
     let no_notes = |()| Vec::new();
@@ -64,7 +66,8 @@ pub fn carry_out(step: &ApplyStep, declaration: &Declaration, tools: &mut Tools<
 
 /// Makes no change. Says whether the kernel and this host would refuse a step, as far as that is known beforehand.
 ///
-/// Errors: those of [`carry_out`].
+/// # Errors
+/// Those of [`carry_out`].
 pub fn try_out(step: &ApplyStep, declaration: &Declaration, features: &Features) -> Result<()> {
     match step {
         ApplyStep::Load(name) => {

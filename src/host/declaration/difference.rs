@@ -8,7 +8,7 @@ use derive_more::Display;
 
 use super::{Declaration, Declared, DeclaredPolicy};
 use crate::loader;
-use crate::loader::survey::{self, Instance, Standing};
+use crate::loader::survey::{self, LoadState, LoadedName};
 use crate::policy::ending::TrialResult;
 use crate::policy::needs::PolicyNeeds;
 use crate::policy::record::{GenerationRecord, TrialRecord, TrialSubject};
@@ -64,11 +64,12 @@ pub enum ApplyStep {
 
 /// All differences, in the order of their steps.
 ///
-/// Errors: the kernel has no TCP or no type information; a record is damaged.
+/// # Errors
+/// The kernel has no TCP or no type information; a record is damaged.
 pub fn between(declaration: &Declaration, features: &Features) -> Result<Vec<Difference>> {
     let store = Store::of_host();
     let instances = survey::instances(&store, features)?;
-    let by_name: BTreeMap<&str, &Instance> = instances.iter().map(|it| (it.name.as_str(), it)).collect();
+    let by_name: BTreeMap<&str, &LoadedName> = instances.iter().map(|it| (it.name.as_str(), it)).collect();
     let available = congestion::available()?;
     let now = congestion::default()?;
     let needs = PolicyNeeds::now()?;
@@ -76,7 +77,7 @@ pub fn between(declaration: &Declaration, features: &Features) -> Result<Vec<Dif
     for (name, declared) in &declaration.algorithms {
         let loaded = by_name.get(name.as_str()).copied();
         let difference = of_algorithm(name, declared, loaded, (&available, features));
-        let is_in_use = loaded.is_some_and(|instance| instance.standing() == Standing::Pinned);
+        let is_in_use = loaded.is_some_and(|instance| instance.standing() == LoadState::Pinned);
         differences.extend(difference.map(|it| if is_in_use { after_trial(it, &needs) } else { it }));
     }
     let policy = of_policy(declaration)?;
@@ -84,7 +85,7 @@ pub fn between(declaration: &Declaration, features: &Features) -> Result<Vec<Dif
     let replaces = |it: &Difference| matches!(&it.cure, Cure::Step(ApplyStep::ApplyPolicy | ApplyStep::RemovePolicy));
     let stays = !policy.as_ref().is_some_and(replaces);
     differences.extend(of_default(declaration, &now, &instances)?);
-    let is_undeclared = |it: &&Instance| {
+    let is_undeclared = |it: &&LoadedName| {
         declared_here(declaration, it.record.as_ref()).is_some() && !declaration.algorithms.contains_key(&it.name)
     };
     let declared_rules = declaration.policy.as_ref().map(|declared| resolve::algorithms(&declared.policy));
@@ -94,7 +95,7 @@ pub fn between(declaration: &Declaration, features: &Features) -> Result<Vec<Dif
     let waits = policy.as_ref().is_some_and(|it| matches!(&it.cure, Cure::Step(ApplyStep::ApplyPolicy)))
         && declaration.policy.as_ref().is_some_and(|declared| is_tried(&declared.policy));
     differences.extend(policy);
-    let unload = |Instance { name, .. }: &Instance| {
+    let unload = |LoadedName { name, .. }: &LoadedName| {
         let is_given = needs.rule_giving(name).is_some();
         let is_needed = if stays { is_given } else { declared_rules.contains(name) || (waits && is_given) };
         let change = if is_needed { ApplyStep::HandOver } else { ApplyStep::Unload };
@@ -133,7 +134,7 @@ fn declared_here<'a>(declaration: &Declaration, record: Option<&'a Record>) -> O
 fn of_algorithm(
     name: &str,
     declared: &Declared,
-    loaded: Option<&Instance>,
+    loaded: Option<&LoadedName>,
     (available, features): (&[String], &Features),
 ) -> Option<Difference> {
     let Some(instance) = loaded else {
@@ -145,16 +146,16 @@ fn of_algorithm(
     };
     let name = name.to_owned();
     match instance.standing() {
-        Standing::Run => {
+        LoadState::Run => {
             let what = format!("\"{name}\" is registered by a tccc run ({})", instance.owner_identity());
             return Some(person(what, "wait until it ends"));
         }
-        Standing::Elsewhere => {
+        LoadState::Elsewhere => {
             let what = format!("\"{name}\" is registered, but {}", survey::ELSEWHERE);
             return Some(person(what, bpffs::way_to_lost_pins()));
         }
-        Standing::Leftover => return Some(step(format!("parts of \"{name}\" are left"), ApplyStep::Reload(name))),
-        Standing::Pinned => {}
+        LoadState::Leftover => return Some(step(format!("parts of \"{name}\" are left"), ApplyStep::Reload(name))),
+        LoadState::Pinned => {}
     }
     let Some(record) = &instance.record else {
         return Some(step(format!("the record of \"{name}\" is lost"), ApplyStep::Reload(name)));
@@ -267,7 +268,7 @@ fn is_same_rule(declared: &Rule, now: &Rule) -> bool {
     is_same_split && rest(declared) == rest(now)
 }
 
-fn of_default(declaration: &Declaration, now: &str, instances: &[Instance]) -> Result<Option<Difference>> {
+fn of_default(declaration: &Declaration, now: &str, instances: &[LoadedName]) -> Result<Option<Difference>> {
     let difference = of_default_without_trial(declaration, now, instances);
     let Some(TrialSubject::Default { name }) = trial::current()?.map(|trial| trial.subject) else {
         return Ok(difference);
@@ -276,16 +277,16 @@ fn of_default(declaration: &Declaration, now: &str, instances: &[Instance]) -> R
     Ok(difference.map(|difference| person(difference.what, why)))
 }
 
-fn of_default_without_trial(declaration: &Declaration, now: &str, instances: &[Instance]) -> Option<Difference> {
+fn of_default_without_trial(declaration: &Declaration, now: &str, instances: &[LoadedName]) -> Option<Difference> {
     if let Some(wanted) = &declaration.default {
         let what = format!("the default is \"{now}\", and \"{wanted}\" is declared");
         return (now != wanted).then(|| step(what, ApplyStep::SetDefault(wanted.clone())));
     }
-    let set_by_us = |it: &&Instance| {
+    let set_by_us = |it: &&LoadedName| {
         it.name == now && declared_here(declaration, it.record.as_ref()).is_some_and(|declared| declared.default)
     };
     let stays = instances.iter().find(set_by_us).filter(|it| declaration.algorithms.contains_key(&it.name));
-    stays.map(|Instance { name, .. }| {
+    stays.map(|LoadedName { name, .. }| {
         let what = format!("\"{name}\" is the default, and no default is declared any more");
         step(what, ApplyStep::RestoreDefault(name.clone()))
     })
@@ -293,7 +294,8 @@ fn of_default_without_trial(declaration: &Declaration, now: &str, instances: &[I
 
 /// Like [`between`], for a folder that may be missing.
 ///
-/// Errors: as [`super::file::read`] and [`between`].
+/// # Errors
+/// As [`super::file::read`] and [`between`].
 pub fn of_host(folder: &Path, features: &Features) -> Result<Vec<Difference>> {
     if !folder.is_dir() {
         return Ok(Vec::new());

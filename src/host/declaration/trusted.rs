@@ -15,7 +15,8 @@ const ALL_WRITE: u32 = 0o002;
 
 /// Accepts a missing file.
 ///
-/// Errors: another user can change the file or a folder above it; the hint has the command that fixes this.
+/// # Errors
+/// Another user can change the file or a folder above it; the hint has the command that fixes this.
 pub(super) fn check(path: &Path) -> Result<(), Failure> {
     let Ok(real) = path.canonicalize() else { return Ok(()) };
     check_above(&real)?;

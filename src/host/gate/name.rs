@@ -3,11 +3,11 @@
 use anyhow::{Context, Error, Result, ensure};
 
 use crate::loader::defaults::{self, OtherDefaults};
-use crate::loader::survey::{self, Standing};
+use crate::loader::survey::{self, LoadState};
 use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, LoadOptions, LoadedAlgorithm, Request, Unloaded};
+use crate::policy::migrate::{self, Refreshes};
 use crate::policy::needs::PolicyNeeds;
-use crate::policy::sweep::{self, Refreshes};
 use crate::state::{DeclaredIn, LockSubject, Record, Requester, Store};
 use crate::trial::journal::TrialEnd;
 use crate::trial::{end, swap};
@@ -17,12 +17,14 @@ use shared::kernel::congestion;
 use shared::kernel::namespaces;
 use shared::kernel::privilege;
 use shared::kernel::probe::Features;
-use shared::plain::count;
+use shared::sanitize::count;
 
 /// Registers an algorithm so that it outlives this process. With `replace`, [`upgrade`]s our own of that name.
 ///
-/// Errors: a capability or the BPF file system is missing; the name is taken; the kernel refuses the program.
 /// Side effects: pins, a record, and with `make_default` the host's default. [`unload`] undoes all of them.
+///
+/// # Errors
+/// A capability or the BPF file system is missing; the name is taken; the kernel refuses the program.
 pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     let is_replacing = || -> Result<bool> { Ok(options.replace && loader::replaces(request, options, features)?) };
     if is_replacing()? {
@@ -54,8 +56,10 @@ fn replace(request: &Request, options: LoadOptions, features: &Features) -> Resu
 
 /// Attaches what a host needs to receive from senders of an algorithm. Registers no name.
 ///
-/// Errors: the algorithm has no companion; a capability, the BPF file system or cgroup v2 is missing; the name is taken.
 /// Side effects: a program on a cgroup, a pin and a record. [`unload`] undoes all of them.
+///
+/// # Errors
+/// The algorithm has no companion; a capability, the BPF file system or cgroup v2 is missing; the name is taken.
 pub fn load_receiver(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     loader::load_receiver(request, options, features)
 }
@@ -63,9 +67,11 @@ pub fn load_receiver(request: &Request, options: LoadOptions, features: &Feature
 /// Puts other code under a loaded name and gives it to defaults and listening sockets. With `moves_open`, to connections
 /// too.
 ///
-/// Errors: the name is not loaded; a trial is running; the kernel cannot swap code, or refuses the new code. The current
-/// code then stays.
 /// Side effects: new sockets get the new code; existing sockets keep the old code, which stays pinned.
+///
+/// # Errors
+/// The name is not loaded; a trial is running; the kernel cannot swap code, or refuses the new code. The current code
+/// then stays.
 pub fn upgrade(request: &Request, features: &Features, moves_open: bool) -> Result<(Upgraded, Refreshes)> {
     end::sweep()?;
     PolicyNeeds::now()?.refuse_new_code()?;
@@ -82,8 +88,10 @@ pub fn upgrade(request: &Request, features: &Features, moves_open: bool) -> Resu
 
 /// Restores the previous code under its name, as [`upgrade`] gives new code.
 ///
-/// Errors: the name is not loaded; no earlier code is kept; a trial is running; the kernel refuses.
 /// Side effects: as [`upgrade`]. The replaced code is kept, so that a second rollback undoes the first.
+///
+/// # Errors
+/// The name is not loaded; no earlier code is kept; a trial is running; the kernel refuses.
 pub fn rollback(name: &str, features: &Features, moves_open: bool) -> Result<(Upgraded, Refreshes)> {
     end::sweep()?;
     PolicyNeeds::now()?.refuse_new_code()?;
@@ -105,7 +113,7 @@ fn give_to_listeners(mut upgraded: Upgraded, moves_open: bool) -> (Upgraded, Ref
 
 fn refresh(name: &str, moves_open: bool, notes: &mut Vec<String>) -> Refreshes {
     let what = format!("sockets that listen with \"{name}\" keep the old code, and so do connections that they accept");
-    match sweep::refresh(name, moves_open) {
+    match migrate::refresh(name, moves_open) {
         Ok(refreshes) => {
             let hidden = (refreshes.hidden > 0).then(|| namespaces::uninspected(refreshes.hidden));
             notes.extend(hidden.map(|hidden| format!("{hidden}: there, {what}")));
@@ -122,12 +130,13 @@ fn refresh(name: &str, moves_open: bool, notes: &mut Vec<String>) -> Refreshes {
 ///
 /// Defaults and listening sockets get the new registration. Connections get none while the name is missing.
 ///
-/// Errors: a trial is running; the kernel refuses the new code, and the present one stays; those of [`load`].
+/// # Errors
+/// A trial is running; the kernel refuses the new code, and the present one stays; those of [`load`].
 pub fn reload(request: &Request, is_receiver: bool, features: &Features) -> Result<LoadedAlgorithm> {
     let name = request.name;
     let refuse = |policy: &PolicyNeeds| -> Result<()> {
         let instance = survey::find(name, &Store::of_host(), features)?;
-        let is_in_use = instance.is_some_and(|instance| instance.standing() == Standing::Pinned);
+        let is_in_use = instance.is_some_and(|instance| instance.standing() == LoadState::Pinned);
         if is_in_use { Ok(policy.refuse_new_code()?) } else { Ok(()) }
     };
     refuse(&PolicyNeeds::now()?)?;
@@ -171,9 +180,11 @@ pub struct EndedName {
 
 /// Unregisters a name and removes whatever is left of it. Ends the trial for which it was loaded.
 ///
-/// Errors: it is not ours; a rule gives it to connections, now or after a trial; a running process keeps it; not
-/// permitted; the kernel still lists it afterwards.
 /// Side effects: restores earlier defaults; removes registration, pins and record.
+///
+/// # Errors
+/// It is not ours; a rule gives it to connections, now or after a trial; a running process keeps it; not permitted; the
+/// kernel still lists it afterwards.
 pub fn unload(name: &str, features: &Features) -> Result<EndedName> {
     privilege::require(&format!("unload \"{name}\""), &privilege::FOR_LOAD)?;
     let trial = {
@@ -200,11 +211,12 @@ fn began_meanwhile(name: &str) -> Failure {
 
 /// Unregisters everything of ours that no running process keeps. Continues after the failure of one instance.
 ///
-/// Errors: not permitted; for each instance as [`unload`].
+/// # Errors
+/// Not permitted; for each instance as [`unload`].
 pub fn unload_all(features: &Features) -> Result<Vec<Result<Unloaded>>> {
     privilege::require("unload", &privilege::FOR_LOAD)?;
     let store = Store::of_host();
-    let is_free = |instance: &survey::Instance| instance.standing() != Standing::Run;
+    let is_free = |instance: &survey::LoadedName| instance.standing() != LoadState::Run;
     let free = survey::instances(&store, features)?.into_iter().filter(is_free);
     let unload_one = |name: String| -> Result<Option<Unloaded>> {
         let policy = PolicyNeeds::steady()?;
@@ -218,22 +230,26 @@ pub fn unload_all(features: &Features) -> Result<Vec<Result<Unloaded>>> {
 
 /// Makes a loaded algorithm the host's default.
 ///
-/// Errors: it is not loaded; not permitted; not in the initial network namespace.
 /// Side effects: new sockets get it unless they choose another. [`unload`] undoes it.
+///
+/// # Errors
+/// It is not loaded; not permitted; not in the initial network namespace.
 pub fn make_default(name: &str) -> Result<Record> {
     loader::make_default(name)
 }
 
 /// Restores the default that this name replaced. The name stays loaded.
 ///
-/// Errors: it is not ours; not permitted.
+/// # Errors
+/// It is not ours; not permitted.
 pub fn give_back_default(name: &str, features: &Features) -> Result<()> {
     loader::give_back_default(name, features)
 }
 
 /// Records that a declaration wants the name, and whether as the default. The policy no longer unloads it.
 ///
-/// Errors: it is not loaded; the record cannot be written.
+/// # Errors
+/// It is not loaded; the record cannot be written.
 pub fn declare(name: &str, declared: DeclaredIn) -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
@@ -246,7 +262,8 @@ pub fn declare(name: &str, declared: DeclaredIn) -> Result<()> {
 
 /// Leaves a name that is no longer declared to the policy that needs it. Its default is given back if it was declared.
 ///
-/// Errors: no rule gives the name to connections any more; the record cannot be written.
+/// # Errors
+/// No rule gives the name to connections any more; the record cannot be written.
 pub fn hand_over(name: &str, features: &Features) -> Result<()> {
     let policy = PolicyNeeds::steady()?;
     ensure!(policy.rule_giving(name).is_some(), not_needed(name));

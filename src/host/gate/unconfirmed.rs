@@ -13,22 +13,30 @@ use shared::kernel::probe::Features;
 
 /// Keeps a registration on trial, or all of them without a name. Returns their records, sorted by name.
 ///
-/// Errors: nothing of that name waits to be confirmed; its time is over; not permitted.
 /// Side effects: ends the processes that would have undone them.
+///
+/// # Errors
+/// Nothing of that name waits to be confirmed; its time is over; not permitted.
 pub fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
     loader::confirm::confirm(name)
 }
 
 /// Waits until the time is over and undoes the registration, unless it was confirmed or unloaded before. Returns what
 /// happened.
+///
+/// # Errors
+/// Not permitted; a signal ends the wait for a lock; the kernel keeps the name registered.
 pub fn expire(name: &str, until_ns: u64, features: &Features) -> Result<Option<String>> {
     clock::wait_until_boottime(until_ns)?;
     end(name, |it| it.until_ns == until_ns, Duration::MAX, features)
 }
 
-/// Undoes what nobody confirmed in time if the process that should undo it is dead. Returns what happened.
+/// Undoes an unconfirmed change after its time if the process that should undo it is dead. Returns what happened.
 ///
 /// Skips names that another process is changing.
+///
+/// # Errors
+/// Not permitted; the kernel keeps a name registered.
 pub fn clear_overdue(features: &Features) -> Result<Vec<String>> {
     let is_late = |record: &Record| record.unconfirmed.as_ref().is_some_and(is_overdue);
     let mut cleared = Vec::new();

@@ -28,20 +28,24 @@ pub enum CallbackFate {
     /// Used as this member.
     MovedTo(String),
     LeftOut,
+    /// The kernel is patched for BBRv3, and asks `tso_segs` instead.
+    Replaced,
 }
 
-/// Errors: the kernel's callback has other parameters, and no form of it fits.
+/// # Errors
+/// The kernel's callback has other parameters, and no form of it fits.
 pub fn fates(provided: &[Provided], features: &Features) -> Result<Vec<CallbackFate>, Failure> {
     provided.iter().map(|callback| fate(callback, provided, features)).collect()
 }
 
-/// Errors: the table lacks a callback without which the kernel registers no algorithm.
+/// # Errors
+/// The table lacks a callback without which the kernel registers no algorithm.
 pub fn check_complete(decided: &[(Provided, CallbackFate)]) -> Result<(), Failure> {
     let stays = |name: &str| {
         decided.iter().any(|(callback, fate)| match fate {
             CallbackFate::Kept => callback.member == name,
             CallbackFate::MovedTo(member) => member == name,
-            CallbackFate::LeftOut => false,
+            CallbackFate::LeftOut | CallbackFate::Replaced => false,
         })
     };
     let needed = [
@@ -60,7 +64,8 @@ pub fn check_complete(decided: &[(Provided, CallbackFate)]) -> Result<(), Failur
 fn fate(callback: &Provided, all: &[Provided], features: &Features) -> Result<CallbackFate, Failure> {
     let (name, form) = split(&callback.member);
     let Some(wanted) = features.slots.get(name).and_then(|slot| slot.parameters) else {
-        return Ok(CallbackFate::LeftOut);
+        let is_replaced = name == "min_tso_segs" && features.asks_tso_segs();
+        return Ok(if is_replaced { CallbackFate::Replaced } else { CallbackFate::LeftOut });
     };
     if form.is_some() {
         return Ok(if form == Some(wanted) { CallbackFate::MovedTo(name.to_owned()) } else { CallbackFate::LeftOut });
@@ -97,7 +102,8 @@ pub fn provided(object: &Types, members: &[Member], table: &[u8]) -> Vec<Provide
 
 /// Moves and clears pointers in the opened object's table. libbpf then loads only the programs that are left in it.
 ///
-/// Errors: the table has no plain member for a form.
+/// # Errors
+/// The table has no plain member for a form.
 pub fn apply(map: &mut OpenMapMut, members: &[Member], decided: &[(Provided, CallbackFate)]) -> Result<(), Failure> {
     let table = map.initial_value_mut().unwrap_or_default();
     let mut taken = Vec::new();
@@ -151,6 +157,8 @@ mod tests {
         let [event, start] = [("cwnd_event", 2), ("cwnd_event_tx_start", 1)];
         check(&[event, start], &[event], &[CallbackFate::Kept, CallbackFate::LeftOut]);
         check(&[start], &[start], &[CallbackFate::Kept]);
+        check(&[("min_tso_segs", 1)], &[], &[CallbackFate::LeftOut]);
+        check(&[("min_tso_segs", 1)], &[("tso_segs", 2)], &[CallbackFate::Replaced]);
     }
 
     #[test]

@@ -22,7 +22,8 @@ pub struct LoadedCompanion {
 impl LoadedCompanion {
     /// `shared`: the map of an earlier companion that this one replaces.
     ///
-    /// Errors: this binary has no such program; the kernel refuses it; the map has another form.
+    /// # Errors
+    /// This binary has no such program; the kernel refuses it; the map has another form.
     pub fn verify(wanted: &catalog::Companion, name: &str, shared: Option<BorrowedFd>) -> Result<Self> {
         let refuse = |why: Failure| Failure { what: format!("cannot load \"{name}\": {}", why.what), ..why };
         let bytes = wanted.object().map_err(refuse)?;
@@ -55,8 +56,10 @@ impl LoadedCompanion {
 
     /// Attaches the program to a cgroup for as long as the link is held or pinned.
     ///
-    /// Errors: no such cgroup; not permitted; the kernel refuses.
     /// Side effects: the program runs for every new TCP socket in the cgroup.
+    ///
+    /// # Errors
+    /// No such cgroup; not permitted; the kernel refuses.
     pub fn attach(&mut self, cgroup: &Path) -> Result<OwnedFd> {
         let folder = File::open(cgroup).with_context(|| format!("open the cgroup {}", cgroup.display()))?;
         let program = self.object.progs_mut().next().context("find the companion's program")?;

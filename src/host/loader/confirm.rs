@@ -15,6 +15,7 @@ use shared::failure::Failure;
 use shared::kernel::clock;
 use shared::kernel::probe::Features;
 use shared::kernel::process::Detached;
+use shared::units::nanos;
 
 /// The process that undoes a registration when its time is over. Dropping this value kills it unless it is released.
 #[derive(Debug)]
@@ -26,10 +27,12 @@ pub struct UndoGuard {
 impl UndoGuard {
     /// `command` must call [`crate::gate::expire`]. The deadline, in nanoseconds of CLOCK_BOOTTIME, becomes its last argument.
     ///
-    /// Errors: the process cannot be started.
     /// Side effects: a process without terminal until the time is over, or somebody confirms or unloads.
+    ///
+    /// # Errors
+    /// The process cannot be started.
     pub fn start(command: &mut Command, patience: Duration) -> Result<UndoGuard> {
-        let until_ns = clock::boottime_ns()? + patience.as_nanos() as u64;
+        let until_ns = clock::boottime_ns()? + nanos(patience);
         command.arg(until_ns.to_string());
         let process = Detached::start(command).context("start the process that undoes it")?;
         Ok(UndoGuard { unconfirmed: Unconfirmed { until_ns, guard: process.process }, process })
@@ -41,7 +44,8 @@ impl UndoGuard {
 
     /// Lets the process outlive this one.
     ///
-    /// Errors: the time is over or the process was killed, so that nothing guards the registration.
+    /// # Errors
+    /// The time is over or the process was killed, so that nothing guards the registration.
     pub fn release(self) -> Result<()> {
         if clock::boottime_ns()? >= self.unconfirmed.until_ns || !self.unconfirmed.guard.lives() {
             let what = "the time to confirm ended before it was loaded";
@@ -54,8 +58,10 @@ impl UndoGuard {
 
 /// Keeps a registration on trial, or all of them without a name. Returns their records, sorted by name.
 ///
-/// Errors: nothing of that name waits to be confirmed; its time is over; not permitted.
 /// Side effects: ends the processes that would have undone them.
+///
+/// # Errors
+/// Nothing of that name waits to be confirmed; its time is over; not permitted.
 pub(crate) fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
     let store = Store::of_host();
     let on_trial = |record: &Record| record.unconfirmed.is_some() && name.is_none_or(|name| record.name == name);

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use shared::kernel::congestion::DEFAULT_SYSCTL;
 use shared::kernel::netns::Netns;
 use shared::kernel::{congestion, namespaces, socket, sysctl};
-use shared::plain::count;
+use shared::sanitize::count;
 
 /// A sysctl that exists only in the initial network namespace.
 const ONLY_IN_THE_FIRST: &str = "net.ipv4.tcp_mem";
@@ -26,7 +26,8 @@ pub struct OtherDefaults {
 impl OtherDefaults {
     /// Looks at every namespace that can be found.
     ///
-    /// Errors: /proc is not mounted.
+    /// # Errors
+    /// /proc is not mounted.
     pub fn of(name: &str) -> Result<Self> {
         let own = Netns::current()?.inode();
         let survey = socket::namespaces()?;
@@ -52,7 +53,8 @@ impl OtherDefaults {
 
 /// Writes the default of another namespace.
 ///
-/// Errors: the namespace may not have it; not permitted.
+/// # Errors
+/// The namespace may not have it; not permitted.
 pub fn set(netns: &Netns, name: &str) -> Result<()> {
     let is_first = sysctl::read(netns, ONLY_IN_THE_FIRST).is_ok_and(|value| value.is_some());
     check_allowed(name, is_first)?;
@@ -61,7 +63,8 @@ pub fn set(netns: &Netns, name: &str) -> Result<()> {
 
 /// Writes the default of this process's namespace, also without the right to enter another.
 ///
-/// Errors: as [`set`].
+/// # Errors
+/// As [`set`].
 pub fn set_own(name: &str) -> Result<()> {
     check_allowed(name, congestion::check_settable().is_ok())?;
     congestion::set_default(name)

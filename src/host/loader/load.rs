@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::object::{Successor, Verified, verify_for};
+use super::object::{UpgradeInheritance, Verified, verify_for};
 use super::request::{Request, check_name, companion_place, record_of};
-use super::survey::{self, Instance, Standing};
+use super::survey::{self, LoadState, LoadedName};
 use super::unload::{sweep, undo};
 use crate::state::pins::Pins;
 use crate::state::{Attachment, LockSubject, Locked, Owner, Record, Store, Unconfirmed};
@@ -42,7 +42,8 @@ pub struct LoadedAlgorithm {
 
 /// Whether the name is our own registration, which `options` replace.
 ///
-/// Errors: those of [`load`] that are known beforehand.
+/// # Errors
+/// Those of [`load`] that are known beforehand.
 pub(crate) fn replaces(request: &Request, options: LoadOptions, features: &Features) -> Result<bool> {
     check_name(request.name)?;
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
@@ -58,8 +59,10 @@ pub(crate) fn replaces(request: &Request, options: LoadOptions, features: &Featu
 
 /// Registers an algorithm so that it outlives this process.
 ///
-/// Errors: a capability or the BPF file system is missing; the name is taken; the kernel refuses the program.
 /// Side effects: pins, a record, and with `make_default` the host's default. [`super::unload`] undoes all of them.
+///
+/// # Errors
+/// A capability or the BPF file system is missing; the name is taken; the kernel refuses the program.
 pub(crate) fn load(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     check_name(request.name)?;
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
@@ -74,7 +77,7 @@ pub(crate) fn load(request: &Request, options: LoadOptions, features: &Features)
     check_free(request.name, options, &store, features)?;
     drop(looking);
     let logs = (!options.dry_run).then_some(Path::new("."));
-    let verified = verify_for(request, features, Successor::default(), logs)?;
+    let verified = verify_for(request, features, UpgradeInheritance::default(), logs)?;
     let LoadOptions { unconfirmed, with_policy, .. } = options;
     let record = Record { companion: place, unconfirmed, with_policy, ..record_of(request, verified.map_id()?) };
     let mut loaded = LoadedAlgorithm {
@@ -132,8 +135,9 @@ pub(super) fn attachment(record: &Record, pins: &Pins) -> Option<String> {
 
 /// Returns our own earlier registration if it is to be replaced.
 ///
-/// Errors: the name is taken.
-fn check_free(name: &str, options: LoadOptions, store: &Store, features: &Features) -> Result<Option<Instance>> {
+/// # Errors
+/// The name is taken.
+fn check_free(name: &str, options: LoadOptions, store: &Store, features: &Features) -> Result<Option<LoadedName>> {
     let Some(instance) = survey::find(name, store, features)? else {
         ensure!(!congestion::is_available(name)?, foreign(name, features));
         return Ok(None);
@@ -143,22 +147,22 @@ fn check_free(name: &str, options: LoadOptions, store: &Store, features: &Featur
         bail!(Failure::failed(what).hint(format!("`tccc unload {name}`, then load it again: it then receives too")));
     }
     let refusal = match instance.standing() {
-        Standing::Pinned if options.replace && features.link_update => return Ok(Some(instance)),
-        Standing::Pinned if options.replace => {
+        LoadState::Pinned if options.replace && features.link_update => return Ok(Some(instance)),
+        LoadState::Pinned if options.replace => {
             let what = format!("cannot replace \"{name}\": this kernel cannot swap code under a registered name");
             Failure::unmet(what).hint(format!("`tccc unload {name}`, then load again"))
         }
-        Standing::Pinned => Failure::failed(format!("\"{name}\" is loaded already"))
+        LoadState::Pinned => Failure::failed(format!("\"{name}\" is loaded already"))
             .hint("`--replace` replaces it; `--as NAME` loads it under another name"),
-        Standing::Run => {
+        LoadState::Run => {
             let who = instance.owner_identity();
             let what = format!("\"{name}\" is already registered by another process ({who}, a tccc run)");
             Failure::failed(what).hint("`--as NAME` loads it under another name")
         }
-        Standing::Elsewhere => Failure::failed(format!("\"{name}\" is loaded already, but {}", survey::ELSEWHERE))
+        LoadState::Elsewhere => Failure::failed(format!("\"{name}\" is loaded already, but {}", survey::ELSEWHERE))
             .hint(bpffs::way_to_lost_pins()),
-        Standing::Leftover if instance.is_registered && instance.is_of_the_dead() => return Ok(None), // swept later
-        Standing::Leftover => Failure::failed(format!("\"{name}\" was loaded, and parts of it are left"))
+        LoadState::Leftover if instance.is_registered && instance.is_of_the_dead() => return Ok(None), // swept later
+        LoadState::Leftover => Failure::failed(format!("\"{name}\" was loaded, and parts of it are left"))
             .hint(format!("`tccc unload {name}` removes it; `tccc status` shows it")),
     };
     Err(refusal.into())
@@ -218,8 +222,10 @@ fn keep(
 
 /// Makes a loaded algorithm the host's default.
 ///
-/// Errors: it is not loaded; not permitted; not in the initial network namespace.
 /// Side effects: new sockets get it unless they choose another. [`super::unload`] undoes it.
+///
+/// # Errors
+/// It is not loaded; not permitted; not in the initial network namespace.
 pub(crate) fn make_default(name: &str) -> Result<Record> {
     congestion::check_settable()?;
     let store = Store::of_host();

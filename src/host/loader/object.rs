@@ -18,7 +18,7 @@ use shared::failure::Failure;
 use shared::kernel::btf::Types;
 use shared::kernel::probe::Features;
 use shared::kernel::{bpf, libbpf_log, struct_ops};
-use shared::plain::plain;
+use shared::sanitize::plain;
 
 /// A verified algorithm in the kernel that no socket can choose yet.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ pub struct Verified {
     pub adapted: Vec<String>,
 }
 
-/// What new code takes over from the code that it replaces.
+/// State that an upgrade inherits.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Successor<'a> {
+pub(super) struct UpgradeInheritance<'a> {
     /// The map that the companion shares with its algorithm.
     pub companion_map: Option<BorrowedFd<'a>>,
     /// Every user and network namespace may choose the name (net.ipv4.tcp_allowed_congestion_control).
@@ -43,17 +43,18 @@ pub(super) struct Successor<'a> {
 
 /// Opens an object, sets name and tunables, adapts it to this kernel and has the kernel verify it.
 ///
-/// Errors: a wrong name; the kernel has no struct_ops; the object's callbacks do not fit this kernel; the kernel refuses a
+/// # Errors
+/// A wrong name; the kernel has no struct_ops; the object's callbacks do not fit this kernel; the kernel refuses a
 /// program.
 pub fn verify(request: &Request, features: &Features) -> Result<Verified> {
-    verify_for(request, features, Successor::default(), None)
+    verify_for(request, features, UpgradeInheritance::default(), None)
 }
 
 /// As [`verify`]. Writes the verifier's log of a refused program to the folder `logs`.
 pub(super) fn verify_for(
     request: &Request,
     features: &Features,
-    successor: Successor,
+    inheritance: UpgradeInheritance,
     logs: Option<&Path>,
 ) -> Result<Verified> {
     check_name(request.name)?;
@@ -66,14 +67,14 @@ pub(super) fn verify_for(
     let members = members_of(&types, &request.algorithm.ops_table)?;
     let unused = leave_out_others(&mut object, request);
     let companion = request.algorithm.companion.as_ref();
-    let verify = |wanted| LoadedCompanion::verify(wanted, request.name, successor.companion_map);
+    let verify = |wanted| LoadedCompanion::verify(wanted, request.name, inheritance.companion_map);
     let shared = companion.map(verify).transpose()?;
     let mut decided = Vec::new();
     for mut map in object.maps_mut() {
         let is_table = map.map_type() == MapType::StructOps;
         if is_table && map.name() == OsStr::new(&request.algorithm.ops_table) {
             decided = prepare_table(&mut map, (&types, &members), request.name, features)?;
-            if successor.is_allowed {
+            if inheritance.is_allowed {
                 allow_everybody(&mut map, &members);
             }
         } else if is_table {
@@ -175,6 +176,10 @@ fn phrase(member: &str, fate: &CallbackFate) -> Option<String> {
         CallbackFate::Kept => None,
         CallbackFate::MovedTo(name) => Some(format!("{member} is used as {name}")),
         CallbackFate::LeftOut => Some(format!("{member} is left out: this kernel does not call it")),
+        CallbackFate::Replaced => Some(format!(
+            "{member} is left out: this kernel, patched for BBRv3, calls tso_segs instead. What the algorithm does \
+             there, such as pacing, never runs"
+        )),
     }
 }
 
@@ -203,11 +208,14 @@ fn member_of<'a>(map: &'a mut OpenMapMut, members: &[Member], name: &str, length
 
 impl Verified {
     /// Id of the map with the table.
-    pub fn map_id(&self) -> Result<u32> {
+    pub(crate) fn map_id(&self) -> Result<u32> {
         bpf::map_id(&self.map()?)
     }
 
     /// Callback programs with the number of instructions that the verifier processed, 0 if the kernel does not show it.
+    ///
+    /// # Errors
+    /// As [`struct_ops::cost_of`].
     pub fn verifier_cost(&self) -> Result<Vec<(String, u32)>> {
         let costs = self.object.progs().filter_map(|program| {
             // SAFETY: the program belongs to the object, which outlives this call.
@@ -220,7 +228,8 @@ impl Verified {
 
     /// Registers the algorithm. Returns the link if the kernel has links.
     ///
-    /// Errors: the kernel refuses the name or the table.
+    /// # Errors
+    /// The kernel refuses the name or the table.
     pub(super) fn attach(&mut self) -> Result<Option<OwnedFd>> {
         let has_link = self.has_link;
         let mut link = self.table()?.attach_struct_ops().map_err(|error| attach_refusal(&error))?;
@@ -231,7 +240,8 @@ impl Verified {
         Ok(None)
     }
 
-    /// Errors: no such cgroup; the kernel refuses.
+    /// # Errors
+    /// No such cgroup; the kernel refuses.
     pub(super) fn attach_companion(&mut self, place: Option<&Attachment>) -> Result<Option<OwnedFd>> {
         let both = self.companion.as_mut().zip(place);
         both.map(|(companion, place)| companion.attach(&place.cgroup)).transpose()
@@ -243,7 +253,8 @@ impl Verified {
 
     /// Fills the map, so that a link can be pointed to it.
     ///
-    /// Errors: the kernel refuses the table.
+    /// # Errors
+    /// The kernel refuses the table.
     pub(super) fn publish(&mut self) -> Result<OwnedFd> {
         // libbpf fills the map and then asks for a new link. The kernel refuses that, because the name is taken.
         match self.table()?.attach_struct_ops() {

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use super::companion::LoadedCompanion;
 use super::load::{LoadOptions, LoadedAlgorithm, attachment};
 use super::request::{Request, check_name, companion_place, record_of};
-use super::survey::{self, Standing};
+use super::survey::{self, LoadState};
 use super::unload::sweep;
 use crate::state::pins::Pins;
 use crate::state::{Locked, Owner, Record, Store};
@@ -15,9 +15,11 @@ use shared::kernel::{bpf, privilege};
 
 /// Sets up what a host needs to receive from senders of an algorithm. The setup outlives this process.
 ///
-/// Errors: the algorithm has no companion program; a capability, the BPF file system or cgroup v2 is missing; the name is
-/// taken; the kernel refuses the program.
 /// Side effects: a program on a cgroup, a pin and a record. [`super::unload`] undoes all of them.
+///
+/// # Errors
+/// The algorithm has no companion program; a capability, the BPF file system or cgroup v2 is missing; the name is
+/// taken; the kernel refuses the program.
 pub(crate) fn load_receiver(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     check_name(request.name)?;
     let Some(wanted) = &request.algorithm.companion else {
@@ -53,7 +55,7 @@ pub(crate) fn load_receiver(request: &Request, options: LoadOptions, features: &
 
 fn check_free(name: &str, store: &Store, features: &Features) -> Result<()> {
     let Some(instance) = survey::find(name, store, features)? else { return Ok(()) };
-    if instance.is_of_the_dead() && instance.standing() == Standing::Leftover {
+    if instance.is_of_the_dead() && instance.standing() == LoadState::Leftover {
         return Ok(()); // the sweep removes it
     }
     let why = if instance.is_receiver() { "already, as `--receiver`" } else { "already: its companion receives too" };

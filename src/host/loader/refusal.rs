@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use shared::failure::Failure;
 use shared::kernel::io_error;
-use shared::plain::plain;
+use shared::sanitize::plain;
 
 /// Messages of the verifier or libbpf with their meaning. The first that occurs counts.
 ///

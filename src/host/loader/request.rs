@@ -55,7 +55,8 @@ pub(super) fn record_of(request: &Request, map_id: u32) -> Record {
 
 /// `None` if the algorithm needs no companion.
 ///
-/// Errors: cgroup v2 is not mounted; no such cgroup; a cgroup was given without a companion.
+/// # Errors
+/// Cgroup v2 is not mounted; no such cgroup; a cgroup was given without a companion.
 pub(super) fn companion_place(request: &Request) -> Result<Option<Attachment>> {
     let Some(companion) = &request.algorithm.companion else {
         if request.cgroup.is_some() {
@@ -73,10 +74,11 @@ pub(super) fn companion_place(request: &Request) -> Result<Option<Attachment>> {
 
 /// SHA-256 in hexadecimal.
 pub fn digest(object: &[u8]) -> String {
-    Sha256::digest(object).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(object))
 }
 
-/// Errors: too long, or with characters that the kernel does not accept.
+/// # Errors
+/// Too long, or with characters that the kernel does not accept.
 pub fn check_name(name: &str) -> Result<(), Failure> {
     shared::catalog::check_name(name).map_err(Failure::usage)
 }

@@ -19,7 +19,7 @@ pub const ELSEWHERE: &str = "its pin is not in a BPF file system that is mounted
 
 /// A name that tccc registered, or was about to register.
 #[derive(Debug)]
-pub struct Instance {
+pub struct LoadedName {
     pub name: String,
     /// `None` if the record was lost.
     pub record: Option<Record>,
@@ -35,7 +35,7 @@ pub struct Instance {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum LoadState {
     /// Registered by a pin.
     Pinned,
     /// Registered by a running process.
@@ -46,18 +46,18 @@ pub enum Standing {
     Leftover,
 }
 
-impl Instance {
-    pub fn standing(&self) -> Standing {
+impl LoadedName {
+    pub fn standing(&self) -> LoadState {
         let is_pinned = self.has_link_pin || (self.has_map_pin && self.is_map_held());
         if self.is_receiver() {
-            return if self.has_companion_pin { Standing::Pinned } else { Standing::Leftover };
+            return if self.has_companion_pin { LoadState::Pinned } else { LoadState::Leftover };
         }
         let is_run = matches!(&self.record, Some(record) if record.owner != Owner::Pinned && record.owner.is_alive());
         match (self.is_registered, is_run, is_pinned) {
-            (true, false, true) => Standing::Pinned,
-            (_, true, _) => Standing::Run,
-            _ if self.is_held_elsewhere() => Standing::Elsewhere,
-            _ => Standing::Leftover,
+            (true, false, true) => LoadState::Pinned,
+            (_, true, _) => LoadState::Run,
+            _ if self.is_held_elsewhere() => LoadState::Elsewhere,
+            _ => LoadState::Leftover,
         }
     }
 
@@ -103,7 +103,7 @@ impl Instance {
         }
     }
 
-    /// [`Instance::owner`] for messages, such as "pid 17".
+    /// [`LoadedName::owner`] for messages, such as "pid 17".
     pub fn owner_identity(&self) -> String {
         self.owner().map(|owner| owner.identity()).unwrap_or_default()
     }
@@ -111,8 +111,9 @@ impl Instance {
 
 /// All instances on this host, sorted by name.
 ///
-/// Errors: the BPF file system is hidden, so that pins would seem to be gone.
-pub fn instances(store: &Store, features: &Features) -> Result<Vec<Instance>> {
+/// # Errors
+/// The BPF file system is hidden, so that pins would seem to be gone.
+pub fn instances(store: &Store, features: &Features) -> Result<Vec<LoadedName>> {
     bpffs::check_reachable()?;
     let available = congestion::available()?;
     let pins = Pins::of_host();
@@ -123,8 +124,9 @@ pub fn instances(store: &Store, features: &Features) -> Result<Vec<Instance>> {
 
 /// `None` if the name has neither record nor pin.
 ///
-/// Errors: as [`instances`].
-pub fn find(name: &str, store: &Store, features: &Features) -> Result<Option<Instance>> {
+/// # Errors
+/// As [`instances`].
+pub fn find(name: &str, store: &Store, features: &Features) -> Result<Option<LoadedName>> {
     bpffs::check_reachable()?;
     let available = congestion::available()?;
     let pins = Pins::of_host();
@@ -137,7 +139,7 @@ fn instance(
     (store, pins): (&Store, Option<&Pins>),
     available: &[String],
     features: &Features,
-) -> Instance {
+) -> LoadedName {
     let record = store.record(&name);
     let open = |place: fn(&Pins, &str) -> PathBuf| pins.and_then(|pins| bpf::open_pin(&place(pins, &name)).ok());
     let (link, map, companion) = (open(Pins::link), open(Pins::map), open(Pins::companion));
@@ -149,7 +151,16 @@ fn instance(
     let table = map.and_then(|map| struct_ops::table_of(map, features)).filter(|table| table.name == name);
     let is_held = linked != Some(0) && table.is_some();
     let is_registered = is_held && available.contains(&name);
-    Instance { name, record, has_link_pin, has_map_pin, has_companion_pin, is_companion_attached, table, is_registered }
+    LoadedName {
+        name,
+        record,
+        has_link_pin,
+        has_map_pin,
+        has_companion_pin,
+        is_companion_attached,
+        table,
+        is_registered,
+    }
 }
 
 /// The record of a name with the registered code, also after an interrupted upgrade.

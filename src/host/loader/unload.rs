@@ -1,24 +1,25 @@
 //! Unloads algorithms. After a kill between any two steps, the next command continues.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::confirm;
 use super::defaults::{self, OtherDefaults};
-use super::survey::{self, Instance, Standing};
+use super::survey::{self, LoadState, LoadedName};
 use crate::state::pins::Pins;
 use crate::state::{LockSubject, Locked, Record, Store, is_held};
+use crate::waits;
 use shared::failure::Failure;
 use shared::interrupt;
 use shared::kernel::probe::Features;
 use shared::kernel::socket::{self, Holder};
 use shared::kernel::{bpf, bpffs, congestion, privilege, struct_ops};
+use shared::poll::{POLL_INTERVAL, try_poll};
 
 /// Longest wait for a name to vanish, because the kernel frees a link in the background.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(5);
 /// A command that is not stopped unlocks a name within this time.
 const BUSY_WITHIN: Duration = Duration::from_secs(1);
 /// The kernel always has it.
@@ -40,8 +41,10 @@ pub struct Unloaded {
 
 /// Unregisters one name and removes whatever is left of it.
 ///
-/// Errors: it is not ours; a running process keeps it; not permitted; the kernel still lists it afterwards.
 /// Side effects: restores the earlier default if this name is the default; removes registration, pins and record.
+///
+/// # Errors
+/// It is not ours; a running process keeps it; not permitted; the kernel still lists it afterwards.
 pub(crate) fn unload(name: &str, features: &Features) -> Result<Unloaded> {
     privilege::require(&format!("unload \"{name}\""), &privilege::FOR_LOAD)?;
     let store = Store::of_host();
@@ -50,13 +53,14 @@ pub(crate) fn unload(name: &str, features: &Features) -> Result<Unloaded> {
     undo(instance, &locked).with_context(|| format!("unload \"{name}\""))
 }
 
-/// Errors: nothing of that name is ours; a running process keeps it.
-pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> {
+/// # Errors
+/// Nothing of that name is ours; a running process keeps it.
+pub fn ours(name: &str, store: &Store, features: &Features) -> Result<LoadedName> {
     let Some(instance) = survey::find(name, store, features)? else {
         let why = if congestion::is_available(name)? { "tccc did not register it" } else { "it is not loaded" };
         bail!(Failure::failed(format!("cannot unload \"{name}\": {why}")).hint("`tccc status` shows what is loaded"));
     };
-    if instance.standing() == Standing::Run {
+    if instance.standing() == LoadState::Run {
         let what = format!("cannot unload \"{name}\": a tccc run uses it ({})", instance.owner_identity());
         return Err(Failure::failed(what).hint("it unregisters when that process ends").into());
     }
@@ -67,7 +71,7 @@ pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> 
 pub(crate) fn unload_if_free(name: &str, features: &Features) -> Result<Option<Unloaded>> {
     let store = Store::of_host();
     let locked = store.lock_name(name)?;
-    let instance = survey::find(name, &store, features)?.filter(|instance| instance.standing() != Standing::Run);
+    let instance = survey::find(name, &store, features)?.filter(|instance| instance.standing() != LoadState::Run);
     instance.map(|instance| undo(instance, &locked).with_context(|| format!("unload \"{name}\""))).transpose()
 }
 
@@ -80,12 +84,12 @@ pub(crate) fn unload_with_policy(
     features: &Features,
 ) -> Result<Vec<String>> {
     let store = policy.store();
-    let is_unneeded = |instance: &Instance| {
+    let is_unneeded = |instance: &LoadedName| {
         let with_policy = instance.record.as_ref().is_some_and(|record| record.with_policy);
-        with_policy && !needed.contains(&instance.name) && instance.standing() != Standing::Run
+        with_policy && !needed.contains(&instance.name) && instance.standing() != LoadState::Run
     };
     let mut unloaded = Vec::new();
-    for Instance { name, .. } in survey::instances(store, features)?.into_iter().filter(is_unneeded) {
+    for LoadedName { name, .. } in survey::instances(store, features)?.into_iter().filter(is_unneeded) {
         let locked = match store.lock_within(LockSubject::Name(name.clone()), BUSY_WITHIN) {
             Err(error) if is_held(&error) => continue,
             other => other?,
@@ -97,7 +101,10 @@ pub(crate) fn unload_with_policy(
 }
 
 /// What [`unload`] would change, in order.
-pub fn plan(instance: &Instance) -> Result<Vec<String>> {
+///
+/// # Errors
+/// The kernel has no TCP; /proc is not mounted.
+pub fn plan(instance: &LoadedName) -> Result<Vec<String>> {
     let name = &instance.name;
     let mut changes = Vec::new();
     if congestion::default()? == *name {
@@ -124,7 +131,7 @@ pub fn plan(instance: &Instance) -> Result<Vec<String>> {
 }
 
 /// Restores the default, unregisters, removes pins, checks that the name is gone, and removes the record.
-pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
+pub(super) fn undo(instance: LoadedName, locked: &Locked) -> Result<Unloaded> {
     let mut done = Unloaded {
         name: instance.name.clone(),
         was_registered: instance.is_registered,
@@ -167,7 +174,7 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
 /// Gives namespaces whose default is this name the default that was there before it, or else that of this host.
 ///
 /// Runs once the name is gone, so that nobody can make it a default any more.
-fn restore_other_defaults(instance: &Instance, was_allowed: bool, done: &mut Unloaded) -> Result<()> {
+fn restore_other_defaults(instance: &LoadedName, was_allowed: bool, done: &mut Unloaded) -> Result<()> {
     let name = &instance.name;
     let others = OtherDefaults::of(name)?;
     let previous = instance.record.as_ref().and_then(|record| record.previous_default.clone());
@@ -193,7 +200,7 @@ fn restore_other_defaults(instance: &Instance, was_allowed: bool, done: &mut Unl
 ///
 /// Skips names that another process is changing.
 pub(crate) fn sweep(locked: &Locked, features: &Features) -> Result<()> {
-    let void = |instance: &Instance| instance.is_of_the_dead() && instance.standing() == Standing::Leftover;
+    let void = |instance: &LoadedName| instance.is_of_the_dead() && instance.standing() == LoadState::Leftover;
     let store = locked.store();
     for instance in survey::instances(store, features)?.into_iter().filter(void) {
         if locked.is_for(&instance.name) {
@@ -220,7 +227,7 @@ pub(crate) fn give_back_default(name: &str, features: &Features) -> Result<()> {
 }
 
 /// Changes the default only if it still is this instance.
-fn restore_default(instance: &Instance, locked: &Locked, done: &mut Unloaded) -> Result<()> {
+fn restore_default(instance: &LoadedName, locked: &Locked, done: &mut Unloaded) -> Result<()> {
     let store = locked.store();
     let is_heir = |other: &Record| other.previous_default.as_ref() == Some(&instance.name);
     let is_needed = congestion::default()? == instance.name || store.records().iter().any(is_heir);
@@ -249,17 +256,15 @@ fn fallback(name: &str, remembered: Option<&str>) -> Result<String> {
     Ok(possible.next().unwrap_or(LAST_RESORT).to_owned())
 }
 
-fn prove_gone(instance: &Instance) -> Result<()> {
+fn prove_gone(instance: &LoadedName) -> Result<()> {
     let name = &instance.name;
-    let deadline = Instant::now() + GONE_WITHIN;
-    while congestion::is_available(name)? {
-        ensure!(Instant::now() < deadline, still_held(instance));
-        std::thread::sleep(PAUSE);
-    }
+    let limit = waits::time_of("unload.gone", GONE_WITHIN);
+    let is_gone = try_poll(limit, POLL_INTERVAL, || Ok(!congestion::is_available(name)?))?;
+    ensure!(is_gone, still_held(instance));
     Ok(())
 }
 
-fn still_held(instance: &Instance) -> Failure {
+fn still_held(instance: &LoadedName) -> Failure {
     let refuse = |why: &str| Failure::failed(format!("\"{}\" is still registered: {why}", instance.name));
     match instance.table.as_ref().and_then(|table| survey::holder_of(table.map_id)) {
         Some((pid, command)) => refuse(&format!("process {pid} ({command}) holds its link"))
@@ -271,15 +276,14 @@ fn still_held(instance: &Instance) -> Failure {
 /// Waits up to `patience` until no socket uses an unregistered algorithm. Returns the remaining holders. A signal ends
 /// the wait.
 ///
-/// Errors: the kernel has no socket diagnostics.
+/// # Errors
+/// The kernel has no socket diagnostics.
 pub fn drain(name: &str, patience: Duration) -> Result<Vec<Holder>> {
-    const LOOK_EVERY: Duration = Duration::from_millis(100); // each look walks all processes
-    let deadline = Instant::now() + patience;
-    loop {
-        let left = socket::holders()?.remove(name).unwrap_or_default();
-        if left.is_empty() || Instant::now() >= deadline || interrupt::came() {
-            return Ok(left);
-        }
-        std::thread::sleep(LOOK_EVERY);
-    }
+    const POLL_INTERVAL: Duration = Duration::from_millis(100); // each look walks all processes
+    let mut left = Vec::new();
+    try_poll(patience, POLL_INTERVAL, || {
+        left = socket::holders()?.remove(name).unwrap_or_default();
+        Ok(left.is_empty() || interrupt::came())
+    })?;
+    Ok(left)
 }

@@ -9,9 +9,9 @@ use std::path::Path;
 use anyhow::{Context, Error, Result, bail, ensure};
 
 use super::defaults::{self, OtherDefaults};
-use super::object::{self, Successor, Verified};
+use super::object::{self, UpgradeInheritance, Verified};
 use super::request::{Request, check_name, companion_place, record_of};
-use super::survey::{self, Instance, Standing};
+use super::survey::{self, LoadState, LoadedName};
 use super::unload::sweep;
 use crate::state::pins::Pins;
 use crate::state::{Attachment, Code, LockSubject, Locked, Record, Store};
@@ -42,7 +42,7 @@ pub(crate) struct PreparedCode<'a> {
     ground: Ground,
 }
 
-/// What new code takes over from the registered code.
+/// State that new code inherits from the registered code.
 #[derive(Debug)]
 struct Ground {
     /// The map that the attached companion shares with its algorithm.
@@ -65,7 +65,8 @@ impl Ground {
 
 /// Verifies code for a loaded name, which takes seconds and needs no lock.
 ///
-/// Errors: the name is not loaded; the kernel cannot swap code, or refuses the new code.
+/// # Errors
+/// The name is not loaded; the kernel cannot swap code, or refuses the new code.
 pub(crate) fn prepare<'a>(request: &'a Request, features: &'a Features) -> Result<PreparedCode<'a>> {
     check_name(request.name)?;
     privilege::require(&format!("upgrade \"{}\"", request.name), &rights(request))?;
@@ -77,16 +78,18 @@ pub(crate) fn prepare<'a>(request: &'a Request, features: &'a Features) -> Resul
         Ground::of(request, &pins)?
     };
     let companion_map = ground.companion_map.as_ref().map(AsFd::as_fd);
-    let successor = Successor { companion_map, is_allowed: ground.is_allowed };
-    let verified = object::verify_for(request, features, successor, Some(Path::new(".")))?;
+    let inheritance = UpgradeInheritance { companion_map, is_allowed: ground.is_allowed };
+    let verified = object::verify_for(request, features, inheritance, Some(Path::new(".")))?;
     Ok(PreparedCode { request, features, verified, ground })
 }
 
 /// Replaces the code under a loaded name.
 ///
-/// Errors: the name is not loaded, or another command changed it meanwhile; the kernel refuses the new code. The current
-/// code then stays.
 /// Side effects: new sockets and defaults get the new code; existing sockets keep the old code, which stays pinned.
+///
+/// # Errors
+/// The name is not loaded, or another command changed it meanwhile; the kernel refuses the new code. The current code
+/// then stays.
 pub(crate) fn upgrade(code: PreparedCode) -> Result<Upgraded> {
     let PreparedCode { request, features, mut verified, ground } = code;
     let pins = Pins::writable()?;
@@ -126,8 +129,10 @@ fn rights(request: &Request) -> Vec<Capability> {
 
 /// Restores the previous code under its name.
 ///
-/// Errors: the name is not loaded; no earlier code is kept; the kernel refuses.
 /// Side effects: as [`upgrade`]. The replaced code is kept, so that a second rollback undoes the first.
+///
+/// # Errors
+/// The name is not loaded; no earlier code is kept; the kernel refuses.
 pub(crate) fn rollback(name: &str, features: &Features) -> Result<Upgraded> {
     privilege::require(&format!("roll back \"{name}\""), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
@@ -152,7 +157,8 @@ pub(crate) fn rollback(name: &str, features: &Features) -> Result<Upgraded> {
 
 /// The record of a name that can be upgraded, or with `back` rolled back. Changes nothing.
 ///
-/// Errors: those of [`upgrade`] and [`rollback`] that are known beforehand.
+/// # Errors
+/// Those of [`upgrade`] and [`rollback`] that are known beforehand.
 pub fn check(name: &str, features: &Features, back: bool) -> Result<Record> {
     let pins = Pins::writable()?; // without the right to open pins, nothing seems to be loaded
     let record = find(name, &Store::of_host(), features)?.1;
@@ -167,11 +173,12 @@ fn nothing_kept(name: &str) -> Failure {
         .hint("`tccc upgrade` keeps the code that it replaces")
 }
 
-/// Errors: the name is not loaded by a pin, or its record is lost.
-fn find(name: &str, store: &Store, features: &Features) -> Result<(Instance, Record)> {
+/// # Errors
+/// The name is not loaded by a pin, or its record is lost.
+fn find(name: &str, store: &Store, features: &Features) -> Result<(LoadedName, Record)> {
     let cannot = |why: &str| format!("cannot upgrade or roll back \"{name}\": {why}");
     let again = format!("`tccc unload {name}`, then load again");
-    let instance = survey::find(name, store, features)?.filter(|instance| instance.standing() == Standing::Pinned);
+    let instance = survey::find(name, store, features)?.filter(|instance| instance.standing() == LoadState::Pinned);
     let Some(instance) = instance else {
         let hint = format!("`tccc load {name}` loads it; `tccc status` shows what is loaded");
         bail!(Failure::failed(cannot("it is not loaded")).hint(hint));
@@ -184,7 +191,8 @@ fn find(name: &str, store: &Store, features: &Features) -> Result<(Instance, Rec
 
 /// Finishes or discards an interrupted upgrade of a name. Returns its record.
 ///
-/// Errors: the name is not loaded by a pin, or not registered by a pinned link.
+/// # Errors
+/// The name is not loaded by a pin, or not registered by a pinned link.
 pub(crate) fn settled(name: &str, (pins, locked): (&Pins, &Locked), features: &Features) -> Result<Record> {
     let (instance, record) = find(name, locked.store(), features)?;
     if !features.link_update || !instance.has_link_pin {

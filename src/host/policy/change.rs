@@ -7,11 +7,11 @@ use anyhow::{Context, Result};
 use super::counts::{self, PolicyCounts};
 use super::generation::{self, Base, GenerationRole, NewGeneration};
 use super::lease;
+use super::migrate::{self, Moves, SweepParts};
 use super::pins::PolicyPins;
 use super::record::{GenerationRecord, PolicyRecord, TrialRecord};
 use super::resolve;
 use super::rule::Policy;
-use super::sweep::{self, Moves, SweepParts};
 use super::table::RuleTables;
 use crate::loader::{self, LoadOptions, Request};
 use crate::state::pins::Pins;
@@ -52,7 +52,8 @@ pub struct Removed {
 }
 
 impl Removed {
-    /// Errors: an algorithm that was loaded for the policy stays.
+    /// # Errors
+    /// An algorithm that was loaded for the policy stays.
     pub fn whole(mut self) -> Result<Self> {
         self.left.take().map_or(Ok(self), Err)
     }
@@ -60,10 +61,12 @@ impl Removed {
 
 /// Loads the algorithms that the rules name and puts the rules into effect. With `live`, also for open connections.
 ///
-/// Errors: a rule names an algorithm or a namespace that does not exist; a trial is running; the kernel refuses. The
-/// current policy then stays, and the algorithms just loaded are unloaded. An error that says that the policy is applied is
-/// of what follows: unloading, and moving open connections.
 /// Side effects: those of [`generation::apply`] and of [`loader::load`].
+///
+/// # Errors
+/// A rule names an algorithm or a namespace that does not exist; a trial is running; the kernel refuses. The current
+/// policy then stays, and the algorithms just loaded are unloaded. An error that says that the policy is applied is of
+/// what follows: unloading, and moving open connections.
 pub(crate) fn apply(new: NewGeneration, live: bool) -> Result<Applied> {
     let policy = new.policy;
     privilege::require("apply a policy", &rights(policy, live))?;
@@ -82,7 +85,8 @@ pub(crate) fn apply(new: NewGeneration, live: bool) -> Result<Applied> {
     Ok(Applied { generation, loaded, unloaded, moves, lost_labels })
 }
 
-/// Errors: another command unloaded what was loaded for the trial. No rule named it yet.
+/// # Errors
+/// Another command unloaded what was loaded for the trial. No rule named it yet.
 fn refuse_lost_names(new: &NewGeneration) -> Result<()> {
     let GenerationRole::Begins(trial) = &new.role else { return Ok(()) };
     let Some(lost) = missing(new.policy)?.into_iter().find(|name| trial.loaded.contains(name)) else { return Ok(()) };
@@ -138,7 +142,8 @@ fn load_missing(policy: &Policy, features: &Features) -> Result<Vec<String>> {
 
 /// Unloads algorithms that were loaded for a policy and that no generation names now. Returns their names.
 ///
-/// Errors: the kernel still lists one afterwards.
+/// # Errors
+/// The kernel still lists one afterwards.
 pub(crate) fn unload_unneeded() -> Result<Vec<String>> {
     let store = Store::of_host();
     if !store.records().iter().any(|record| record.with_policy) {
@@ -153,7 +158,8 @@ pub(crate) fn unload_unneeded() -> Result<Vec<String>> {
 /// Removes the policy and unloads its algorithms. With `live`, open connections get back their earlier algorithms, and their
 /// labels stay. So a later policy does not take these algorithms for choices of the programs.
 ///
-/// Errors: another policy than `base` decides; not permitted; the BPF file system is read-only.
+/// # Errors
+/// Another policy than `base` decides; not permitted; the BPF file system is read-only.
 pub(crate) fn remove(live: bool, base: Base) -> Result<Removed> {
     privilege::require("remove the policy", &rights(&Policy::default(), live))?;
     bpffs::check_reachable()?;
@@ -174,7 +180,7 @@ pub(crate) fn remove(live: bool, base: Base) -> Result<Removed> {
         let locked = store.lock(LockSubject::Policy)?;
         if live { generation::settle(&locked, pins).map(drop)? } else { generation::forget_labels(&locked, pins)? }
     }
-    let take_back = |labels| sweep::move_all(&RuleTables::default(), &SweepParts::without_rules(labels));
+    let take_back = |labels| migrate::move_all(&RuleTables::default(), &SweepParts::without_rules(labels));
     let moves = labels.map(take_back).transpose()?;
     let (unloaded, left) = match unload_unneeded() {
         Ok(unloaded) => (unloaded, None),
@@ -185,15 +191,17 @@ pub(crate) fn remove(live: bool, base: Base) -> Result<Removed> {
 
 /// Applies a generation's rules to open connections.
 ///
-/// Errors: the generation is gone; the kernel refuses the sweep.
+/// # Errors
+/// The generation is gone; the kernel refuses the sweep.
 pub(crate) fn move_open(generation: &GenerationRecord) -> Result<Moves> {
     let pins = PolicyPins::of(Pins::writable()?);
     let record = PolicyRecord::read(&Store::of_host())?;
     let tables = RuleTables::of(&generation.policy, &resolve::resolve_present(&generation.policy, &record)?);
-    sweep::move_all(&tables, &shared(&pins, generation.number)?)
+    migrate::move_all(&tables, &shared(&pins, generation.number)?)
 }
 
-/// Errors: the generation is not pinned; another version of tccc pinned it.
+/// # Errors
+/// The generation is not pinned; another version of tccc pinned it.
 pub fn shared(pins: &PolicyPins, number: u32) -> Result<SweepParts> {
     if pins.is_of_other_version(number) {
         let what = "another version of tccc applied the policy, and its maps cannot be read";
@@ -204,7 +212,8 @@ pub fn shared(pins: &PolicyPins, number: u32) -> Result<SweepParts> {
 
 /// What [`apply`] would change, in order.
 ///
-/// Errors: those of [`apply`] that are known beforehand.
+/// # Errors
+/// Those of [`apply`] that are known beforehand.
 pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     privilege::require("apply a policy", &rights(policy, live))?;
     let pins = PolicyPins::of(Pins::writable()?);
@@ -242,7 +251,7 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
 }
 
 #[derive(Debug, Default)]
-pub struct PolicyStanding {
+pub struct AppliedPolicy {
     pub generation: Option<GenerationRecord>,
     /// `None` if this user may not read them.
     pub counts: Option<PolicyCounts>,
@@ -253,7 +262,8 @@ pub struct PolicyStanding {
 
 /// The generation that is attached. Unless a trial is over and not cleared yet, it decides.
 ///
-/// Errors: the record is damaged; the BPF file system is hidden.
+/// # Errors
+/// The record is damaged; the BPF file system is hidden.
 pub fn current() -> Result<Option<GenerationRecord>> {
     bpffs::check_reachable()?;
     let record = PolicyRecord::read(&Store::of_host())?;
@@ -263,7 +273,8 @@ pub fn current() -> Result<Option<GenerationRecord>> {
 
 /// Refuses to describe a policy whose pins are in another BPF file system.
 ///
-/// Errors: there is one; the record is damaged.
+/// # Errors
+/// There is one; the record is damaged.
 pub fn refuse_hidden() -> Result<()> {
     let record = PolicyRecord::read(&Store::of_host())?;
     if generation::decides_elsewhere(PolicyPins::of_host().as_ref(), &record).is_none() {
@@ -275,7 +286,8 @@ pub fn refuse_hidden() -> Result<()> {
 
 /// The generation that decides about new connections now.
 ///
-/// Errors: the record is damaged; the BPF file system is hidden.
+/// # Errors
+/// The record is damaged; the BPF file system is hidden.
 pub fn deciding() -> Result<Option<GenerationRecord>> {
     bpffs::check_reachable()?;
     let record = PolicyRecord::read(&Store::of_host())?;
@@ -286,31 +298,37 @@ pub fn deciding() -> Result<Option<GenerationRecord>> {
 /// Counts the open connections of each rule that have another algorithm than it gives, because they are older than the
 /// rules. `--live` moves them.
 ///
-/// Errors: not permitted; the generation is gone; the kernel refuses the program.
 /// Shape: rule by rule.
+///
+/// # Errors
+/// Not permitted; the generation is gone; the kernel refuses the program.
 pub fn count_older(generation: &GenerationRecord) -> Result<Vec<u64>> {
     let GenerationRecord { number, policy, .. } = generation;
     privilege::require("count open connections", &[Capability::SysAdmin])?;
     let record = PolicyRecord::read(&Store::of_host())?;
     let tables = RuleTables::of(policy, &resolve::resolve_present(policy, &record)?);
     let pins = PolicyPins::of_host().context("find the pins of the policy")?;
-    let counts = sweep::count_older(&tables, &shared(&pins, *number)?)?;
+    let counts = migrate::count_older(&tables, &shared(&pins, *number)?)?;
     Ok(counts[..policy.rules.len()].to_vec())
 }
 
 /// What is attached, as [`current`] finds it.
 ///
-/// Errors: the record is damaged; the BPF file system is hidden.
-pub fn standing() -> Result<PolicyStanding> {
+/// # Errors
+/// The record is damaged; the BPF file system is hidden.
+pub fn standing() -> Result<AppliedPolicy> {
     standing_of(generation::active)
 }
 
 /// Like [`standing`], of what decides about new connections now.
-pub fn standing_now() -> Result<PolicyStanding> {
+///
+/// # Errors
+/// As [`standing`].
+pub fn standing_now() -> Result<AppliedPolicy> {
     standing_of(generation::deciding)
 }
 
-fn standing_of(which: fn(&PolicyPins, &PolicyRecord) -> Option<u32>) -> Result<PolicyStanding> {
+fn standing_of(which: fn(&PolicyPins, &PolicyRecord) -> Option<u32>) -> Result<AppliedPolicy> {
     bpffs::check_reachable()?;
     let record = PolicyRecord::read(&Store::of_host())?;
     let pins = PolicyPins::of_host();
@@ -319,11 +337,11 @@ fn standing_of(which: fn(&PolicyPins, &PolicyRecord) -> Option<u32>) -> Result<P
     let (Some(pins), Some(generation)) = (&pins, generation) else {
         let is_attached = pins.as_ref().is_some_and(|pins| generation::active(pins, &record).is_some());
         let drift = if is_attached { Vec::new() } else { without_policy(pins.as_ref(), &record) };
-        return Ok(PolicyStanding { drift, ..PolicyStanding::default() });
+        return Ok(AppliedPolicy { drift, ..AppliedPolicy::default() });
     };
     let counts = counts::read(pins, generation.number, &generation.policy).ok();
     let trial = record.trial.or(record.next_trial).filter(|trial| Some(trial.generation) == active);
-    Ok(PolicyStanding { drift: drift_of(&generation, pins), generation: Some(generation), counts, trial })
+    Ok(AppliedPolicy { drift: drift_of(&generation, pins), generation: Some(generation), counts, trial })
 }
 
 /// The drift if no recorded generation is in effect through a pin of this host.
@@ -367,6 +385,9 @@ fn drift_of(generation: &GenerationRecord, pins: &PolicyPins) -> Vec<String> {
 }
 
 /// What [`remove`] would change, in order. Empty without a policy.
+///
+/// # Errors
+/// A capability is missing; the BPF file system is hidden.
 pub fn removal_plan(live: bool) -> Result<Vec<String>> {
     privilege::require("remove the policy", &rights(&Policy::default(), live))?;
     bpffs::check_reachable()?;

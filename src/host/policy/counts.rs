@@ -3,12 +3,11 @@
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use serde::Serialize;
+use zerocopy::FromBytes as _;
 
 use super::pins::PolicyPins;
+use super::program::types::policy_counts;
 use super::rule::{ARMS_MAX, Policy};
-
-/// Words of `struct policy_counts`: one per outcome, and `over_route`.
-const COUNTS_WORDS: usize = 8;
 
 /// Connections of one arm by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -50,17 +49,18 @@ impl ArmCounts {
     }
 }
 
-/// Errors: the generation is not pinned; not permitted.
+/// # Errors
+/// The generation is not pinned; not permitted.
 pub fn read(pins: &PolicyPins, number: u32, policy: &Policy) -> Result<PolicyCounts> {
     let counts = MapHandle::from_pinned_path(pins.part(number, "counts")).context("open the policy's counts")?;
     let at = |place: usize| -> Result<ArmCounts> {
         let of_cpus = counts.lookup_percpu(&(place as u32).to_ne_bytes(), MapFlags::ANY).context("read the counts")?;
-        let mut sums = [0; COUNTS_WORDS];
-        for of_cpu in of_cpus.iter().flatten() {
-            let words = of_cpu.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
-            sums.iter_mut().zip(words).for_each(|(sum, word)| *sum += word);
+        let mut sums = policy_counts::default();
+        for of_cpu in of_cpus.iter().flatten().filter_map(|bytes| policy_counts::read_from_bytes(bytes).ok()) {
+            sums.outcomes.iter_mut().zip(of_cpu.outcomes).for_each(|(sum, count)| *sum += count);
+            sums.over_route += of_cpu.over_route;
         }
-        let [kept, set, chosen, routed, locked, missing, failed, over_route] = sums;
+        let policy_counts { outcomes: [kept, set, chosen, routed, locked, missing, failed], over_route } = sums;
         Ok(ArmCounts { kept, set, chosen, routed, locked, missing, failed, over_route })
     };
     let mut places = 0..;

@@ -52,7 +52,8 @@ impl Base {
         Base::Is(current.map(|generation| generation.number))
     }
 
-    /// Errors: another generation decides by now. Its rules would be lost.
+    /// # Errors
+    /// Another generation decides by now. Its rules would be lost.
     pub fn check(self, now: Option<u32>) -> Result<(), Failure> {
         if self == Base::Any || self == Base::Is(now) {
             return Ok(());
@@ -76,9 +77,11 @@ pub enum GenerationRole {
 
 /// Puts a policy into effect instead of the current one.
 ///
-/// Errors: a trial is running; the policy is no longer the base of the new one; the kernel refuses; another program
-/// allows none beside it. The current policy stays.
 /// Side effects: pins, a record, and a program on the root of the cgroups. [`remove`] undoes all of them.
+///
+/// # Errors
+/// A trial is running; the policy is no longer the base of the new one; the kernel refuses; another program allows none
+/// beside it. The current policy stays.
 pub(crate) fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let pins = PolicyPins::of(Pins::writable()?);
     let root = cgroup::root()?;
@@ -141,7 +144,8 @@ pub(crate) fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRec
     Ok(generation)
 }
 
-/// Errors: a trial is running. The hint says how to end it.
+/// # Errors
+/// A trial is running. The hint says how to end it.
 pub fn refuse_during_trial(trial: Option<&TrialRecord>) -> Result<(), Failure> {
     let Some(trial) = trial else { return Ok(()) };
     let what = format!("{} is on trial", trial.subject.phrase());
@@ -191,7 +195,7 @@ fn program_of(number: u32, record: &PolicyRecord, pins: &PolicyPins) -> Result<O
     })
 }
 
-/// The usual reason is an attached program that allows no other beside it.
+/// The usual reason is a program attached without `BPF_F_ALLOW_MULTI`.
 fn attach_refusal(error: &io::Error, root: &Path, folder: &File) -> anyhow::Error {
     let place = root.display();
     let refused = || {
@@ -200,7 +204,8 @@ fn attach_refusal(error: &io::Error, root: &Path, folder: &File) -> anyhow::Erro
     refuse_beside_exclusive(root, folder).err().unwrap_or_else(refused).into()
 }
 
-/// Errors: an attached program allows no other beside it. The error names that program.
+/// # Errors
+/// A program is attached without `BPF_F_ALLOW_MULTI`. The error names that program.
 pub fn refuse_beside_exclusive(root: &Path, folder: &File) -> Result<(), Failure> {
     let alone = bpf::sock_ops_of(folder).ok().filter(|programs| !programs.allows_others);
     let Some(alone) = alone else { return Ok(()) };
@@ -260,7 +265,8 @@ pub fn was_detached(pins: &PolicyPins) -> bool {
 
 /// Refuses a second policy. Both would decide, and nobody could tell which one did.
 ///
-/// Errors: a policy is in effect whose pins cannot be opened here. The hint says how to end it.
+/// # Errors
+/// A policy is in effect whose pins cannot be opened here. The hint says how to end it.
 pub fn refuse_beside_another(pins: &PolicyPins, record: &PolicyRecord) -> Result<(), Failure> {
     if decides_elsewhere(Some(pins), record).is_none() {
         return Ok(());
@@ -272,7 +278,8 @@ pub fn refuse_beside_another(pins: &PolicyPins, record: &PolicyRecord) -> Result
 
 /// Refuses a change of a policy or trial whose pins cannot be opened here.
 ///
-/// Errors: there is one. The hint says where its pins are.
+/// # Errors
+/// There is one. The hint says where its pins are.
 pub fn refuse_elsewhere(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Result<(), Failure> {
     if decides_elsewhere(pins, record).is_none() {
         return Ok(());
@@ -290,7 +297,8 @@ pub fn refuse_elsewhere(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Res
 
 /// Removes what interrupted commands left: generations that neither decide nor wait behind a trial. Returns the record.
 ///
-/// Errors: the record is damaged; not permitted.
+/// # Errors
+/// The record is damaged; not permitted.
 pub(crate) fn settle(locked: &Locked, pins: &PolicyPins) -> Result<PolicyRecord> {
     let (record, cleared) = settled(locked, pins)?;
     cleared.map(|()| record)
@@ -342,7 +350,8 @@ fn forget(pins: &PolicyPins, record: &mut PolicyRecord) -> Result<()> {
 
 /// Forgets which open connections an earlier policy changed, if no policy decides.
 ///
-/// Errors: not permitted; the BPF file system is read-only.
+/// # Errors
+/// Not permitted; the BPF file system is read-only.
 pub(crate) fn forget_labels(locked: &Locked, pins: &PolicyPins) -> Result<()> {
     let mut record = settle(locked, pins)?;
     if record.generations.is_empty() {
@@ -356,7 +365,8 @@ pub(crate) fn forget_labels(locked: &Locked, pins: &PolicyPins) -> Result<()> {
 ///
 /// With `keeps_labels`, the labels and the record stay while tccc set the algorithm of an open connection.
 ///
-/// Errors: not permitted; the BPF file system is read-only.
+/// # Errors
+/// Not permitted; the BPF file system is read-only.
 pub(crate) fn remove(locked: &Locked, pins: Option<&PolicyPins>, keeps_labels: bool) -> Result<()> {
     // If the record cannot be read, the pins show what to remove.
     let mut record = PolicyRecord::read(locked.store()).unwrap_or_default();
@@ -393,7 +403,8 @@ fn detach_unpinned(record: &PolicyRecord) -> Result<()> {
 ///
 /// A failure after that, for example because the disk is full, is the inner result. The next command clears the rest.
 ///
-/// Errors: not permitted; the previous generation is gone.
+/// # Errors
+/// Not permitted; the previous generation is gone.
 pub(crate) fn revert(locked: &Locked, pins: &PolicyPins, decided: impl FnOnce()) -> Result<Result<()>> {
     let (mut record, _) = settled(locked, pins)?; // what was not written now is written below
     let Some(trial) = record.trial.take() else {

@@ -8,14 +8,11 @@ use libbpf_rs::Link;
 use serde::{Deserialize, Serialize};
 use strum::VariantArray;
 
+use super::migrate::{self, types::policy_mark};
 use super::pins::PolicyPins;
-use super::sweep;
 use shared::kernel::{bpf, iterate};
 
-/// Bytes of `struct policy_mark`.
-const MARK_BYTES: usize = 16;
-
-/// What became of a connection that a rule matched. The kernel program uses the same numbers.
+/// Outcome for a matched connection. The kernel program uses the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelOutcome {
@@ -50,12 +47,14 @@ pub struct LabelReader {
 impl LabelReader {
     /// The labels outlive a replacement of the policy.
     ///
-    /// Errors: a capability is missing; the kernel refuses the iterator.
     /// None: no policy has labelled anything on this host.
+    ///
+    /// # Errors
+    /// A capability is missing; the kernel refuses the iterator.
     pub fn open() -> Result<Option<Self>> {
         let Some(pins) = PolicyPins::of_host() else { return Ok(None) };
         let Ok(labels) = bpf::open_pin(&pins.labels()) else { return Ok(None) };
-        Ok(Some(LabelReader { map_id: bpf::map_id(&labels)?, link: sweep::attach_labels(&labels)? }))
+        Ok(Some(LabelReader { map_id: bpf::map_id(&labels)?, link: migrate::attach_labels(&labels)? }))
     }
 
     /// Whether these are still the labels of this host's policy.
@@ -67,24 +66,21 @@ impl LabelReader {
     /// Whether tccc set the algorithm of an open connection.
     pub(super) fn any_is_ours(labels: &OwnedFd) -> Result<bool> {
         let mut any = false;
-        iterate::rows(&sweep::attach_labels(labels)?, MARK_BYTES, |rows| {
-            any |= rows.chunks_exact(MARK_BYTES).any(|row| row[12..] != [0; 4]);
+        iterate::rows(&migrate::attach_labels(labels)?, |marks: &[policy_mark]| {
+            any |= marks.iter().any(|mark| mark.is_ours != 0);
             Ok(())
         })?;
         Ok(any)
     }
 
     /// Number of rule and arm of each labelled socket, by socket cookie. Sockets that no rule decides now are left out.
+    ///
+    /// # Errors
+    /// The iterator cannot be opened or read.
     pub fn read(&self) -> Result<HashMap<u64, u32>> {
         let mut found = HashMap::new();
-        iterate::rows(&self.link, MARK_BYTES, |rows| {
-            for row in rows.chunks_exact(MARK_BYTES) {
-                let cookie = u64::from_ne_bytes(row[..8].try_into().expect("eight bytes"));
-                let slot = u32::from_ne_bytes(row[8..12].try_into().expect("four bytes"));
-                if slot != 0 {
-                    found.insert(cookie, slot);
-                }
-            }
+        iterate::rows(&self.link, |marks: &[policy_mark]| {
+            found.extend(marks.iter().filter(|mark| mark.slot != 0).map(|mark| (mark.cookie, mark.slot)));
             Ok(())
         })?;
         Ok(found)

@@ -10,7 +10,9 @@ use shared::kernel::clock;
 /// The end of a trial's lease in the kernel, CLOCK_BOOTTIME, nanoseconds.
 ///
 /// None: the generation is gone, or this user may not look at it.
-/// Errors: the lease cannot be read.
+///
+/// # Errors
+/// The lease cannot be read.
 pub fn of_trial(trial: &TrialRecord) -> Result<Option<u64>> {
     let Some(pins) = PolicyPins::of_host() else { return Ok(None) };
     let place = pins.part(trial.generation, "lease");

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use super::rule::{Allowed, GuardLimit, GuardMetric};
-use shared::nearest::nearest;
+use shared::suggest::nearest;
 use shared::units::{BitsPerSec, ParseError};
 
 /// Bits per second.
@@ -44,7 +44,8 @@ impl FromStr for GuardLimit {
     }
 }
 
-/// Errors: what the metric takes as a value.
+/// # Errors
+/// What the metric takes as a value.
 fn allowed(metric: GuardMetric, value: &str) -> Result<Allowed, &'static str> {
     let times = value.strip_suffix('x').and_then(|times| number(times.trim_end()));
     let (allowed, expected) = match (times, metric) {

@@ -22,14 +22,16 @@ pub struct PolicyNeeds {
 impl PolicyNeeds {
     /// The policy may change at any moment.
     ///
-    /// Errors: the record is damaged.
+    /// # Errors
+    /// The record is damaged.
     pub fn now() -> Result<Self> {
         Ok(Self::of(PolicyRecord::read(&Store::of_host())?, None))
     }
 
     /// The policy stays as it is until the value is dropped.
     ///
-    /// Errors: another command keeps changing the policy; the record is damaged.
+    /// # Errors
+    /// Another command keeps changing the policy; the record is damaged.
     pub(crate) fn steady() -> Result<Self> {
         Self::steady_within(LockSubject::Policy.patience())
     }
@@ -74,7 +76,8 @@ impl PolicyNeeds {
         self.trial.as_ref().filter(|trial| trial.loaded.iter().any(|other| other == name))
     }
 
-    /// Errors: a rule gives the name to connections, now or after the trial. A trial for which the name was loaded may.
+    /// # Errors
+    /// A rule gives the name to connections, now or after the trial. A trial for which the name was loaded may.
     pub fn refuse_loss(&self, name: &str) -> Result<(), Failure> {
         let own = self.trial_of(name).map(|trial| trial.generation);
         let Some(rule) = self.rule_where(name, |it| Some(it.number) != own) else { return Ok(()) };
@@ -82,7 +85,8 @@ impl PolicyNeeds {
         Err(Failure::failed(what).hint("`tccc policy remove`, or apply a policy without that rule, then unload it"))
     }
 
-    /// Errors: a trial is running. It would compare other code than before.
+    /// # Errors
+    /// A trial is running. It would compare other code than before.
     pub fn refuse_new_code(&self) -> Result<(), Failure> {
         generation::refuse_during_trial(self.trial.as_ref())
     }

@@ -105,8 +105,10 @@ impl PolicyPins {
 
     /// Pins every part of a generation, and the labels if none are pinned yet.
     ///
-    /// Errors: the BPF file system is read-only or full; not permitted.
     /// Side effects: [`PolicyPins::remove_generation`] removes the pins.
+    ///
+    /// # Errors
+    /// The BPF file system is read-only or full; not permitted.
     pub(crate) fn keep(&self, number: u32, loaded: &LoadedPolicy) -> Result<()> {
         self.pins.mount()?;
         let layout = self.folder.join(LAYOUT);
@@ -122,7 +124,8 @@ impl PolicyPins {
         bpf::pin(&loaded.program, &self.part(number, PROGRAM))
     }
 
-    /// Errors: the part is not pinned; not permitted.
+    /// # Errors
+    /// The part is not pinned; not permitted.
     pub fn open(&self, number: u32, name: &str) -> Result<OwnedFd> {
         bpf::open_pin(&self.part(number, name))
     }
@@ -157,7 +160,8 @@ impl PolicyPins {
 
     /// Detaches the policy and removes all of its pins.
     ///
-    /// Errors: the BPF file system is read-only; not permitted.
+    /// # Errors
+    /// The BPF file system is read-only; not permitted.
     pub(crate) fn remove_all(&self) -> Result<()> {
         self.detach()?;
         bpf::remove_pin(&self.labels())?;
@@ -170,7 +174,8 @@ impl PolicyPins {
 
     /// Detaches the policy and removes all of its pins except the labels of open connections.
     ///
-    /// Errors: the BPF file system is read-only; not permitted.
+    /// # Errors
+    /// The BPF file system is read-only; not permitted.
     pub(crate) fn detach(&self) -> Result<()> {
         if let Ok(link) = bpf::open_pin(&self.link()) {
             bpf::detach_link(&link);

@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use anyhow::{Context, Result};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
+use zerocopy::{Immutable, IntoBytes};
 
-use super::table::{CgroupPlace, CgroupTree, MapEntry, RuleTables};
+use super::table::{CgroupPlace, CgroupTree, RuleTables};
 use shared::failure::Failure;
 use shared::kernel::{cgroup, libbpf_log};
 
@@ -15,6 +16,8 @@ use shared::kernel::{cgroup, libbpf_log};
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/select.skel.rs"));
 }
+
+pub(super) use skeleton::types;
 
 const BATCH: usize = 4096;
 
@@ -38,8 +41,10 @@ pub struct LoadedPolicy {
 
 /// Loads a generation and fills its tables. `labels` are those of the previous generation. Only a trial has a lease.
 ///
-/// Errors: the kernel refuses the program, or lacks what rules by cgroup need; out of memory for the tables.
 /// Side effects: with rules by cgroup, programs on the kernel's cgroup tracepoints while the value lives.
+///
+/// # Errors
+/// The kernel refuses the program, or lacks what rules by cgroup need; out of memory for the tables.
 pub fn load(
     tables: &RuleTables,
     number: u32,
@@ -99,6 +104,8 @@ pub fn load(
 }
 
 impl LoadedPolicy {
+    /// # Errors
+    /// The policy has no map of this name.
     pub fn map(&self, name: &str) -> Result<&OwnedFd> {
         let found = self.parts.iter().find(|(other, _)| *other == name);
         Ok(&found.with_context(|| format!("find the policy's map {name}"))?.1)
@@ -138,7 +145,7 @@ macro_rules! set_up {
         }
         for (place, arm) in rodata.arms.iter_mut().zip(&tables.arms) {
             (place.below, place.slot, place.flags) = (arm.below, arm.slot, arm.flags);
-            place.algorithm.iter_mut().zip(arm.algorithm.bytes()).for_each(|(to, from)| *to = from as _);
+            place.algorithm = shared::c_text::padded(&arm.algorithm);
         }
         let maps = &mut open.maps;
         let sizes = [
@@ -159,21 +166,24 @@ pub(super) use set_up;
 macro_rules! fill {
     ($maps:expr, $tables:expr) => {{
         let (maps, tables): (_, &$crate::policy::table::RuleTables) = ($maps, $tables);
-        let [remotes, local_ports, remote_ports, netns, currents] = tables.entries();
-        $crate::policy::program::write_all(&maps.tccc_remotes, remotes)?;
-        $crate::policy::program::write_all(&maps.tccc_loc_ports, local_ports)?;
-        $crate::policy::program::write_all(&maps.tccc_rem_ports, remote_ports)?;
-        $crate::policy::program::write_all(&maps.tccc_netns, netns)?;
-        $crate::policy::program::write_all(&maps.tccc_currents, currents)?;
+        $crate::policy::program::write_all(&maps.tccc_remotes, tables.remote_ranges())?;
+        $crate::policy::program::write_all(&maps.tccc_loc_ports, tables.local_ports.clone())?;
+        $crate::policy::program::write_all(&maps.tccc_rem_ports, tables.remote_ports.clone())?;
+        $crate::policy::program::write_all(&maps.tccc_netns, tables.netns.clone())?;
+        $crate::policy::program::write_all(&maps.tccc_currents, tables.current_names())?;
     }};
 }
 pub(super) use fill;
 
-pub(super) fn write_all(map: &impl MapCore, entries: Vec<MapEntry>) -> Result<()> {
-    for part in entries.chunks(BATCH) {
-        let (keys, values): (Vec<_>, Vec<_>) = part.iter().cloned().unzip();
-        let (keys, values) = (keys.concat(), values.concat());
-        map.update_batch(&keys, &values, part.len() as u32, MapFlags::ANY, MapFlags::ANY)
+pub(super) fn write_all<K, V>(map: &impl MapCore, entries: impl IntoIterator<Item = (K, V)>) -> Result<()>
+where
+    K: IntoBytes + Immutable,
+    V: IntoBytes + Immutable,
+{
+    let (keys, values): (Vec<K>, Vec<V>) = entries.into_iter().unzip();
+    for (keys, values) in keys.chunks(BATCH).zip(values.chunks(BATCH)) {
+        let count = keys.len() as u32;
+        map.update_batch(keys.as_bytes(), values.as_bytes(), count, MapFlags::ANY, MapFlags::ANY)
             .context("fill the policy's tables")?;
     }
     Ok(())
@@ -184,11 +194,12 @@ pub(super) fn write_all(map: &impl MapCore, entries: Vec<MapEntry>) -> Result<()
 /// A cgroup is noted before its children are listed. A cgroup made meanwhile is either listed here, or its parent is
 /// already known to the kernel program.
 ///
-/// Errors: cgroup v2 is not mounted; the map is full. A cgroup that vanishes meanwhile is left out.
+/// # Errors
+/// Cgroup v2 is not mounted; the map is full. A cgroup that vanishes meanwhile is left out.
 fn note_cgroups(tree: &CgroupTree, map: &impl MapCore) -> Result<()> {
     let note = |id: u64, place: &CgroupPlace| {
         if *place != CgroupPlace::default() {
-            let noted = map.update(&id.to_ne_bytes(), &place.bytes(), MapFlags::ANY);
+            let noted = map.update(&id.to_ne_bytes(), place.as_bytes(), MapFlags::ANY);
             noted.context("note a cgroup: more cgroups are below those of the rules than the table holds")?;
         }
         Ok(true)

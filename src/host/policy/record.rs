@@ -204,7 +204,8 @@ pub fn folder(store: &Store) -> PathBuf {
 impl PolicyRecord {
     /// Reads the record. Without one, the result is empty.
     ///
-    /// Errors: the record is damaged, or of another version. Only the pins then show what is in the kernel.
+    /// # Errors
+    /// The record is damaged, or of another version. Only the pins then show what is in the kernel.
     pub fn read(store: &Store) -> Result<Self> {
         let empty = PolicyRecord { schema: RECORD_SCHEMA, ..PolicyRecord::default() };
         let Ok(bytes) = fs::read(path(store)) else { return Ok(empty) };
@@ -272,7 +273,8 @@ pub struct CachedRecord {
 }
 
 impl CachedRecord {
-    /// Errors: as [`PolicyRecord::read`].
+    /// # Errors
+    /// As [`PolicyRecord::read`].
     pub fn refresh(&mut self, store: &Store) -> Result<()> {
         let stamp = fs::metadata(path(store)).ok();
         let stamp = stamp.map(|it| (it.dev(), it.ino(), it.size(), it.mtime(), it.mtime_nsec()));

@@ -14,10 +14,8 @@ use shared::kernel::netns::Netns;
 use shared::kernel::probe::Features;
 use shared::kernel::{congestion, struct_ops};
 
-/// The kernel's own algorithms that want ECN. The kernel does not show this flag of a module (net/ipv4/tcp_dctcp.c).
-const KERNEL_WANTS_ECN: [&str; 2] = ["dctcp", "dctcp-reno"];
-
-/// Errors: a network namespace does not exist, or cannot be entered.
+/// # Errors
+/// A network namespace does not exist, or cannot be entered.
 pub fn resolve(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
     let mut netns = BTreeMap::new();
     for rule in &policy.rules {
@@ -41,7 +39,8 @@ pub fn absent_namespaces(policy: &Policy) -> Vec<String> {
 
 /// Like [`resolve`], but a namespace that is gone matches nothing.
 ///
-/// Errors: this kernel provides no type information.
+/// # Errors
+/// This kernel provides no type information.
 pub fn resolve_present(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
     let names = policy.rules.iter().flat_map(|rule| &rule.when.netns);
     let cookie = |name: &String| Some((name.clone(), Netns::find(name).ok()?.cookie().ok()?));
@@ -50,18 +49,15 @@ pub fn resolve_present(policy: &Policy, record: &PolicyRecord) -> Result<Resolve
 
 fn resolved(policy: &Policy, record: &PolicyRecord, netns: BTreeMap<String, u64>) -> Result<Resolved> {
     let tables = struct_ops::tables(features()?).unwrap_or_default();
-    let wants_ecn = |name: &String| match tables.iter().find(|table| table.name == *name) {
-        Some(table) => table.wants_ecn,
-        None => KERNEL_WANTS_ECN.contains(&name.as_str()),
-    };
     let slots = record.slots.iter().zip(1..).map(|(slot, number)| ((slot.rule.clone(), slot.arm.clone()), number));
-    let want_ecn = algorithms(policy).into_iter().filter(wants_ecn).collect();
+    let want_ecn = algorithms(policy).into_iter().filter(|name| struct_ops::wants_ecn(&tables, name)).collect();
     Ok(Resolved { netns, want_ecn, slots: slots.collect() })
 }
 
 /// Cached, because a guard asks at each step.
 ///
-/// Errors: this kernel provides no type information.
+/// # Errors
+/// This kernel provides no type information.
 pub(super) fn features() -> Result<&'static Features> {
     static FEATURES: OnceLock<Features> = OnceLock::new();
     if let Some(features) = FEATURES.get() {
@@ -79,7 +75,8 @@ pub fn algorithms(policy: &Policy) -> BTreeSet<String> {
 
 /// Checks names of algorithms as they are registered now.
 ///
-/// Errors: the kernel has no TCP. The check fails for a name that is neither registered nor in the catalogue.
+/// # Errors
+/// The kernel has no TCP. The check fails for a name that is neither registered nor in the catalogue.
 pub fn known() -> Result<impl Fn(&str) -> Result<(), Failure>> {
     let available = congestion::available()?;
     Ok(move |name: &str| match available.iter().any(|other| other == name) {
@@ -90,7 +87,8 @@ pub fn known() -> Result<impl Fn(&str) -> Result<(), Failure>> {
 
 /// The catalogue's algorithms that a policy names and that are not registered yet.
 ///
-/// Errors: an algorithm is neither registered nor in the catalogue. The error names the rule's line.
+/// # Errors
+/// An algorithm is neither registered nor in the catalogue. The error names the rule's line.
 pub fn to_load(policy: &Policy) -> Result<Vec<&'static catalog::Algorithm>> {
     let available = congestion::available()?;
     let mut found: Vec<&'static catalog::Algorithm> = Vec::new();
@@ -106,7 +104,8 @@ pub fn to_load(policy: &Policy) -> Result<Vec<&'static catalog::Algorithm>> {
     Ok(found)
 }
 
-/// Errors: a limit on timeouts, which sockets do not count before Linux 6.7. The error names the rule's line.
+/// # Errors
+/// A limit on timeouts, which sockets do not count before Linux 6.7. The error names the rule's line.
 pub fn check_limits(policy: &Policy) -> Result<()> {
     limits_are_counted(policy, features()?.counts_timeouts)
 }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::hash;
+use super::program::types::{algorithm_key, awaited_key, remote_range};
 use super::rule::{CgroupName, Policy, Portion, Ports, Rule, SplitBy, Way};
+use shared::c_text::padded;
 use shared::units::prefix::Prefix;
 
 /// One bit per rule.
@@ -16,9 +18,6 @@ const LABELS_KEPT: u32 = 4;
 
 /// Flag of an arm.
 const WANTS_ECN: u32 = 1;
-/// Bytes of the names of algorithms and cgroups, each with a closing zero.
-const ALGORITHM_BYTES: usize = 16;
-const CGROUP_BYTES: usize = 128;
 
 /// The node of a unit's name, which matches at any place.
 const ANYWHERE: u32 = 0;
@@ -92,14 +91,9 @@ pub struct AnyRules {
     pub current: RuleSet,
 }
 
-/// What a cgroup means to the rules.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CgroupPlace {
-    /// Rules for the cgroup and all below it.
-    pub rules: RuleSet,
-    /// Position on the path to a cgroup that a rule names. 0 if it is on none.
-    pub node: u32,
-}
+/// What a cgroup means to the rules: those for the cgroup and all below it, and its position (`node`) on the path to a
+/// cgroup that a rule names. 0 if it is on none.
+pub use super::program::types::cgroup_place as CgroupPlace;
 
 /// The names of cgroups in rules, below a node of a path or anywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -208,14 +202,14 @@ impl CgroupTree {
     }
 
     pub fn root(&self) -> CgroupPlace {
-        CgroupPlace { rules: 0, node: ROOT_NODE }
+        CgroupPlace { node: ROOT_NODE, ..CgroupPlace::default() }
     }
 
     /// The place of a cgroup below `parent`, as the kernel program computes it.
     pub fn place(&self, parent: CgroupPlace, name: &str) -> CgroupPlace {
         let at = |node: u32| self.awaited.get(&(node, name.to_owned())).copied().unwrap_or_default();
         let (anywhere, here) = (at(ANYWHERE), if parent.node == 0 { CgroupPlace::default() } else { at(parent.node) });
-        CgroupPlace { rules: parent.rules | anywhere.rules | here.rules, node: here.node }
+        CgroupPlace { rules: parent.rules | anywhere.rules | here.rules, ..here }
     }
 }
 
@@ -247,54 +241,24 @@ fn ranges(prefixes: &[(Prefix, usize)]) -> Vec<(u128, RuleSet)> {
     ranges
 }
 
-/// Key and value in a kernel map.
-pub type MapEntry = (Vec<u8>, Vec<u8>);
-
 impl RuleTables {
-    /// The maps of remote addresses (`struct remote_range`), local ports, remote ports, namespaces and algorithms.
-    pub fn entries(&self) -> [Vec<MapEntry>; 5] {
-        let remotes = self.remotes.iter().zip(0u32..).map(|((begin, rules), index)| {
-            let value = [(begin >> 64) as u64, *begin as u64, *rules].map(u64::to_ne_bytes).concat();
-            (index.to_ne_bytes().to_vec(), value)
-        });
-        let of_ports = |ports| entries(ports, |port: &u16| port.to_ne_bytes().to_vec());
-        [
-            remotes.collect(),
-            of_ports(&self.local_ports),
-            of_ports(&self.remote_ports),
-            entries(&self.netns, |cookie| cookie.to_ne_bytes().to_vec()),
-            entries(&self.currents, |name| padded(name, ALGORITHM_BYTES)),
-        ]
+    /// The map of remote addresses.
+    pub fn remote_ranges(&self) -> impl Iterator<Item = (u32, remote_range)> {
+        (0..)
+            .zip(&self.remotes)
+            .map(|(index, &(begin, rules))| (index, remote_range { hi: (begin >> 64) as u64, lo: begin as u64, rules }))
+    }
+
+    /// The map of the algorithms that connections have.
+    pub fn current_names(&self) -> impl Iterator<Item = (algorithm_key, RuleSet)> {
+        self.currents.iter().map(|(name, rules)| (algorithm_key { name: padded(name) }, *rules))
     }
 }
 
 impl CgroupTree {
-    /// `struct awaited_key` to `struct cgroup_place`.
-    pub fn entries(&self) -> Vec<MapEntry> {
-        let key = |(node, name): &(u32, String)| [node.to_ne_bytes().to_vec(), padded(name, CGROUP_BYTES)].concat();
-        self.awaited.iter().map(|(at, place)| (key(at), place.bytes().to_vec())).collect()
+    pub fn entries(&self) -> impl Iterator<Item = (awaited_key, CgroupPlace)> {
+        self.awaited.iter().map(|((node, name), place)| (awaited_key { node: *node, name: padded(name) }, *place))
     }
-}
-
-impl CgroupPlace {
-    /// `struct cgroup_place`.
-    pub fn bytes(self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.rules.to_ne_bytes());
-        bytes[8..12].copy_from_slice(&self.node.to_ne_bytes());
-        bytes
-    }
-}
-
-fn entries<K>(table: &BTreeMap<K, RuleSet>, key: impl Fn(&K) -> Vec<u8>) -> Vec<MapEntry> {
-    table.iter().map(|(at, rules)| (key(at), rules.to_ne_bytes().to_vec())).collect()
-}
-
-/// Pads a name with zeros to the size of its field.
-fn padded(text: &str, bytes: usize) -> Vec<u8> {
-    let mut padded = text.as_bytes().to_vec();
-    padded.resize(bytes, 0);
-    padded
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use bytes::Bytes;
 
+use super::heartbeat::{Heartbeat, ServerPart};
 use super::metrics::{self, ProcessUsage, Scrape};
-use super::overview::{self, LineSums, Overview, Situation};
-use super::pulse::{Pulse, ServerPart};
+use super::overview::{self, HostConfig, LineSums, Overview};
 use crate::trace::arms::FindLabels;
 use crate::trace::cost::CallbackCost;
 use crate::trace::filter::Filter;
@@ -20,10 +20,10 @@ use crate::trace::totals::{CountedGroup, GroupTotals};
 const REST: u32 = 10;
 /// Sampling has stalled after this many failed sweeps in a row.
 const SWEEPS_MISSED: u32 = 3;
-const NAP: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Reads the settings of the host and the costs of its algorithms.
-pub type ReadSituation = Box<dyn FnMut() -> (Situation, Vec<CallbackCost>) + Send>;
+pub type ReadHostConfig = Box<dyn FnMut() -> (HostConfig, Vec<CallbackCost>) + Send>;
 
 pub struct ExporterSettings {
     pub filter: Filter,
@@ -32,14 +32,14 @@ pub struct ExporterSettings {
     pub labels: FindLabels,
     /// Time between two sweeps. Longer if a sweep takes more than a tenth of it.
     pub every: Duration,
-    pub look: ReadSituation,
+    pub look: ReadHostConfig,
     /// Called with the reason when sweeps start to fail.
     pub warn: Box<dyn FnMut(&str) + Send>,
 }
 
 /// The answers to a scrape, each encoded on first use.
 #[derive(Debug)]
-struct Answers {
+struct EncodedScrape {
     shown: Scrape,
     openmetrics: OnceLock<Bytes>,
     plain_text: OnceLock<Bytes>,
@@ -49,26 +49,26 @@ pub(super) struct Exporter {
     totals: GroupTotals,
     rules: BTreeSet<String>,
     every: Duration,
-    look: ReadSituation,
+    look: ReadHostConfig,
     warn: Box<dyn FnMut(&str) + Send>,
-    shelf: Shelf,
-    pulse: Pulse,
+    snapshot: SharedSnapshot,
+    heartbeat: Heartbeat,
     failed_sweeps: u64,
 }
 
 /// The latest answers and the last hour, shared by all threads.
 #[derive(Debug, Clone)]
-pub(super) struct Shelf {
-    answers: Arc<Mutex<Option<Arc<Answers>>>>,
+pub(super) struct SharedSnapshot {
+    answers: Arc<Mutex<Option<Arc<EncodedScrape>>>>,
     /// Events dropped by the page's tracer. `u64::MAX` without a page.
     dropped: Arc<AtomicU64>,
     overview: Arc<Mutex<Overview>>,
 }
 
-impl Shelf {
-    pub(super) fn new() -> Shelf {
+impl SharedSnapshot {
+    pub(super) fn new() -> SharedSnapshot {
         let overview = Arc::new(Mutex::new(Overview::new(overview::STEP_NS)));
-        Shelf { answers: Arc::default(), dropped: Arc::new(AtomicU64::new(u64::MAX)), overview }
+        SharedSnapshot { answers: Arc::default(), dropped: Arc::new(AtomicU64::new(u64::MAX)), overview }
     }
 
     pub(super) fn overview(&self) -> MutexGuard<'_, Overview> {
@@ -79,12 +79,13 @@ impl Shelf {
         self.dropped.store(events, Ordering::Relaxed);
     }
 
-    fn latest(&self) -> MutexGuard<'_, Option<Arc<Answers>>> {
-        self.answers.lock().expect("nobody panics with the shelf")
+    fn latest(&self) -> MutexGuard<'_, Option<Arc<EncodedScrape>>> {
+        self.answers.lock().expect("nobody panics with the snapshot")
     }
 
     fn put(&self, shown: Scrape) {
-        *self.latest() = Some(Arc::new(Answers { shown, openmetrics: OnceLock::new(), plain_text: OnceLock::new() }));
+        *self.latest() =
+            Some(Arc::new(EncodedScrape { shown, openmetrics: OnceLock::new(), plain_text: OnceLock::new() }));
     }
 
     /// Keeps the latest counts and updates the number of failed sweeps.
@@ -111,13 +112,18 @@ impl Shelf {
 impl Exporter {
     /// Starts counting, and sweeps once, so that the first scrape has an answer.
     ///
-    /// Errors: those of [`GroupTotals::start`] and [`GroupTotals::count`].
-    pub(super) fn start(settings: ExporterSettings, shelf: Shelf, pulse: Pulse) -> Result<Exporter> {
+    /// # Errors
+    /// Those of [`GroupTotals::start`] and [`GroupTotals::count`].
+    pub(super) fn start(
+        settings: ExporterSettings,
+        snapshot: SharedSnapshot,
+        heartbeat: Heartbeat,
+    ) -> Result<Exporter> {
         let ExporterSettings { filter, rules, labels, every, look, warn } = settings;
         let totals = GroupTotals::start(filter, labels)?;
-        let mut exporter = Exporter { totals, rules, every, look, warn, shelf, pulse, failed_sweeps: 0 };
+        let mut exporter = Exporter { totals, rules, every, look, warn, snapshot, heartbeat, failed_sweeps: 0 };
         exporter.sweep()?;
-        exporter.pulse.beat(ServerPart::Metrics, SWEEPS_MISSED * every);
+        exporter.heartbeat.beat(ServerPart::Metrics, SWEEPS_MISSED * every);
         Ok(exporter)
     }
 
@@ -136,18 +142,18 @@ impl Exporter {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                std::thread::sleep(due.saturating_duration_since(Instant::now()).min(NAP));
+                std::thread::sleep(due.saturating_duration_since(Instant::now()).min(POLL_INTERVAL));
             }
             let begin = Instant::now();
             let was_failing = is_failing;
             let swept = self.sweep();
             (is_failing, took) = (swept.is_err(), begin.elapsed());
             let Err(error) = swept else {
-                self.pulse.beat(ServerPart::Metrics, SWEEPS_MISSED * self.every.max(took * REST));
+                self.heartbeat.beat(ServerPart::Metrics, SWEEPS_MISSED * self.every.max(took * REST));
                 continue;
             };
             self.failed_sweeps += 1;
-            self.shelf.note_failed(self.failed_sweeps);
+            self.snapshot.note_failed(self.failed_sweeps);
             if !was_failing {
                 (self.warn)(&format!("/metrics shows old counts: a sweep failed and will be retried: {error:#}"));
             }
@@ -163,14 +169,14 @@ impl Exporter {
         let sweep_s = begin.elapsed().as_secs_f64();
         let (situation, costs) = (self.look)();
         let sums = LineSums::of(&counted.groups);
-        let mut overview = self.shelf.overview();
+        let mut overview = self.snapshot.overview();
         overview.observe(counted.time_ns, sums);
         overview.note_situation(counted.time_ns, situation.clone());
         drop(overview);
-        let dropped = Some(self.shelf.dropped.load(Ordering::Relaxed)).filter(|&events| events != u64::MAX);
+        let dropped = Some(self.snapshot.dropped.load(Ordering::Relaxed)).filter(|&events| events != u64::MAX);
         let release = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
         let (own, kernel, failed_sweeps) = (own(), release.unwrap_or_default(), self.failed_sweeps);
-        self.shelf.put(Scrape { counted, situation, costs, dropped, sweep_s, failed_sweeps, own, kernel });
+        self.snapshot.put(Scrape { counted, situation, costs, dropped, sweep_s, failed_sweeps, own, kernel });
         Ok(())
     }
 }
@@ -191,16 +197,16 @@ mod tests {
     /// Regression: one sweep without free descriptors ended the server.
     #[test]
     fn failed_sweep_leaves_the_last_answer_and_is_counted() {
-        let shelf = Shelf::new();
-        shelf.note_failed(1);
-        assert_eq!(shelf.answer(true), None, "there is nothing to show yet");
+        let snapshot = SharedSnapshot::new();
+        snapshot.note_failed(1);
+        assert_eq!(snapshot.answer(true), None, "there is nothing to show yet");
         let counted = CountedGroups { time_ns: 0, groups: Vec::new(), hidden: 0, is_partial: false, uncounted: 7 };
         let (situation, costs, own, kernel) =
-            (Situation::default(), Vec::new(), ProcessUsage::default(), String::new());
-        shelf.put(Scrape { counted, situation, costs, dropped: None, sweep_s: 0.25, failed_sweeps: 1, own, kernel });
+            (HostConfig::default(), Vec::new(), ProcessUsage::default(), String::new());
+        snapshot.put(Scrape { counted, situation, costs, dropped: None, sweep_s: 0.25, failed_sweeps: 1, own, kernel });
         for (failed, is_openmetrics) in [(1, true), (2, true), (3, false)] {
-            shelf.note_failed(failed);
-            let answer = shelf.answer(is_openmetrics).unwrap();
+            snapshot.note_failed(failed);
+            let answer = snapshot.answer(is_openmetrics).unwrap();
             let text = std::str::from_utf8(&answer).unwrap();
             for line in [format!("tccc_failed_sweeps_total {failed}.0"), "tccc_uncounted_total 7.0".to_owned()] {
                 assert!(text.lines().any(|it| it == line), "no line {line:?} in\n{text}");

@@ -4,8 +4,6 @@
 //! names that an attacker could point at this server (DNS rebinding).
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result};
@@ -38,16 +36,18 @@ impl fmt::Debug for AccessToken {
 impl AccessToken {
     /// Generates a token from the kernel's random numbers.
     ///
-    /// Errors: `/dev/urandom` cannot be read.
+    /// # Errors
+    /// The kernel gives none.
     pub fn make() -> Result<AccessToken> {
         let mut bytes = [0; TOKEN_BYTES];
-        File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes)).context("make a token")?;
-        Ok(AccessToken(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+        getrandom::fill(&mut bytes).context("make a token")?;
+        Ok(AccessToken(hex::encode(bytes)))
     }
 
     /// Reads a token of letters, digits and `-._~+/=`; blanks around it are ignored.
     ///
-    /// Errors: another character, or a wrong length. The text says what is expected.
+    /// # Errors
+    /// Another character, or a wrong length. The text says what is expected.
     pub fn parse(text: &str) -> Result<AccessToken, String> {
         let token = text.trim();
         let is_plain = token.chars().all(|c| c.is_ascii_alphanumeric() || "-._~+/=".contains(c));

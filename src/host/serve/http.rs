@@ -30,8 +30,8 @@ const UNREAD_TIME: Duration = Duration::from_secs(30);
 /// Time for a refused client to read the reason.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// Pause after a failed accept, usually because no descriptors are left.
-const ACCEPT_REST: Duration = Duration::from_millis(100);
-const STOP_LOOK: Duration = Duration::from_millis(100);
+const ACCEPT_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 const TOO_MANY: &str = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\n\
                         Retry-After: 10\r\nContent-Length: 44\r\n\r\ntoo many connections: try again in a moment\n";
@@ -40,9 +40,9 @@ const TOO_MANY: &str = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\
 pub(super) async fn listen(listener: TcpListener, router: Router, connections: usize, stop: &AtomicBool) {
     let room = Arc::new(Semaphore::new(connections));
     while !stop.load(Ordering::Relaxed) {
-        match timeout(STOP_LOOK, listener.accept()).await {
+        match timeout(POLL_INTERVAL, listener.accept()).await {
             Ok(Ok((stream, _))) => admit(stream, &router, &room),
-            Ok(Err(_)) => sleep(ACCEPT_REST).await,
+            Ok(Err(_)) => sleep(ACCEPT_INTERVAL).await,
             Err(_) => {}
         }
     }

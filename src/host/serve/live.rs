@@ -12,13 +12,13 @@ use bytes::Bytes;
 use serde::Deserialize;
 use tokio::sync::oneshot;
 
-use super::audience::{Audience, Joined};
-use super::exporter::Shelf;
+use super::exporter::SharedSnapshot;
 use super::flow::WatchedFlow;
 use super::frame::{self, Status};
+use super::heartbeat::{Heartbeat, ServerPart};
 use super::overview::{self, Overview, Sampler};
 use super::past::{self, PastQuantity};
-use super::pulse::{Pulse, ServerPart};
+use super::subscribers::{Joined, Subscribers};
 use super::table::SocketTable;
 use crate::trace::source::EventSource;
 use shared::arrival::Arrival;
@@ -33,10 +33,10 @@ const ASKS_PER_TURN: usize = 16;
 /// Shortest step of a recording's overview.
 const RECORDED_STEP_NS: u64 = 1_000_000_000;
 /// A request waits at most this long for the source.
-const POLL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PageView {
+pub(super) enum View {
     Overview,
     Sockets,
     Algorithms,
@@ -44,9 +44,9 @@ pub(super) enum PageView {
 }
 
 #[derive(Debug)]
-pub(super) enum Ask {
+pub(super) enum ViewRequest {
     /// Starts watching a view. The sender is dropped if too many sockets are watched already.
-    Join(PageView, oneshot::Sender<Joined>),
+    Join(View, oneshot::Sender<Joined>),
     Past(PastQuantity, Vec<u64>, oneshot::Sender<Bytes>),
     Play(Play),
 }
@@ -61,21 +61,21 @@ pub(super) struct Play {
 /// Creates the source on the thread that watches it.
 pub type MakeSource = Box<dyn FnOnce() -> Result<Box<dyn EventSource>> + Send>;
 
-pub(super) fn channel() -> (SyncSender<Ask>, Receiver<Ask>) {
+pub(super) fn channel() -> (SyncSender<ViewRequest>, Receiver<ViewRequest>) {
     sync_channel(WAITING_ASKS)
 }
 
 pub(super) struct Watching {
     source: Box<dyn EventSource>,
     live: Live,
-    asks: Receiver<Ask>,
+    requests: Receiver<ViewRequest>,
     refresh: Duration,
-    shelf: Shelf,
+    snapshot: SharedSnapshot,
     table: SocketTable,
-    overview: Audience,
-    sockets: Audience,
-    algorithms: Audience,
-    flows: BTreeMap<u64, (WatchedFlow, Audience)>,
+    overview: Subscribers,
+    sockets: Subscribers,
+    algorithms: Subscribers,
+    flows: BTreeMap<u64, (WatchedFlow, Subscribers)>,
     was_restarted: bool,
     /// Counts the sockets of a recording. `None` for this host, whose sockets the kernel counts.
     sampler: Option<Sampler>,
@@ -84,26 +84,26 @@ pub(super) struct Watching {
 impl Watching {
     pub(super) fn new(
         mut source: Box<dyn EventSource>,
-        asks: Receiver<Ask>,
+        requests: Receiver<ViewRequest>,
         refresh: Duration,
-        shelf: Shelf,
+        snapshot: SharedSnapshot,
     ) -> Watching {
         let sampler = source.playback().map(|playback| {
             let (begin_ns, end_ns) = playback.span_ns();
             let step_ns = end_ns.saturating_sub(begin_ns) / overview::SLOTS as u64;
-            *shelf.overview() = Overview::new(step_ns.clamp(RECORDED_STEP_NS, overview::STEP_NS));
+            *snapshot.overview() = Overview::new(step_ns.clamp(RECORDED_STEP_NS, overview::STEP_NS));
             Sampler::default()
         });
         Watching {
             source,
             live: Live::default(),
-            asks,
+            requests,
             refresh,
-            shelf,
+            snapshot,
             table: SocketTable::default(),
-            overview: Audience::new(),
-            sockets: Audience::new(),
-            algorithms: Audience::new(),
+            overview: Subscribers::new(),
+            sockets: Subscribers::new(),
+            algorithms: Subscribers::new(),
             flows: BTreeMap::new(),
             was_restarted: false,
             sampler,
@@ -112,13 +112,14 @@ impl Watching {
 
     /// Runs until `stop` is set.
     ///
-    /// Errors: the source is broken.
-    pub(super) fn run(mut self, stop: &AtomicBool, pulse: &Pulse) -> Result<()> {
+    /// # Errors
+    /// The source is broken.
+    pub(super) fn run(mut self, stop: &AtomicBool, heartbeat: &Heartbeat) -> Result<()> {
         let mut due = Instant::now();
         let mut is_asked = false;
         while !stop.load(Ordering::Relaxed) {
-            pulse.beat(ServerPart::Page, Duration::ZERO);
-            let rest = due.saturating_duration_since(Instant::now()).min(POLL);
+            heartbeat.beat(ServerPart::Page, Duration::ZERO);
+            let rest = due.saturating_duration_since(Instant::now()).min(POLL_INTERVAL);
             self.take_in(if is_asked { Duration::ZERO } else { rest })?;
             is_asked = self.answer_some();
             if Instant::now() >= due {
@@ -140,18 +141,18 @@ impl Watching {
     /// Answers some requests; returns whether more may be waiting.
     fn answer_some(&mut self) -> bool {
         for _ in 0..ASKS_PER_TURN {
-            let Ok(ask) = self.asks.try_recv() else { return false };
+            let Ok(ask) = self.requests.try_recv() else { return false };
             self.answer(ask);
         }
         true
     }
 
-    fn answer(&mut self, ask: Ask) {
+    fn answer(&mut self, ask: ViewRequest) {
         match ask {
             // The page may be gone already.
-            Ask::Join(view, to) => drop(self.join(view).map(|joined| to.send(joined))),
-            Ask::Past(quantity, sockets, to) => drop(to.send(past::document(&self.live, quantity, &sockets))),
-            Ask::Play(Play { speed, seek_ms }) => {
+            ViewRequest::Join(view, to) => drop(self.join(view).map(|joined| to.send(joined))),
+            ViewRequest::Past(quantity, sockets, to) => drop(to.send(past::document(&self.live, quantity, &sockets))),
+            ViewRequest::Play(Play { speed, seek_ms }) => {
                 let Some(playback) = self.source.playback() else { return };
                 speed.into_iter().for_each(|speed| playback.set_speed(speed));
                 seek_ms.into_iter().for_each(|at_ms| playback.seek((at_ms.max(0.0) * 1e6) as u64));
@@ -159,26 +160,26 @@ impl Watching {
         }
     }
 
-    fn join(&mut self, view: PageView) -> Option<Joined> {
-        let Watching { source, live, table, overview, sockets, algorithms, flows, shelf, .. } = self;
+    fn join(&mut self, view: View) -> Option<Joined> {
+        let Watching { source, live, table, overview, sockets, algorithms, flows, snapshot, .. } = self;
         let (live, refresh) = (&*live, self.refresh);
         let mut status = || Status::of(live, source.as_mut(), refresh);
         Some(match view {
-            PageView::Overview => overview.join(|| shelf.overview().whole(&status())),
-            PageView::Sockets => {
+            View::Overview => overview.join(|| snapshot.overview().whole(&status())),
+            View::Sockets => {
                 if sockets.is_empty() && sockets.whole.is_none() {
                     table.changes(live, &status()); // fills the table
                 }
                 sockets.join(|| table.whole(live, &status()))
             }
-            PageView::Algorithms => algorithms.join(|| frame::algorithms(live, &status())),
-            PageView::Flow(socket) => {
+            View::Algorithms => algorithms.join(|| frame::algorithms(live, &status())),
+            View::Flow(socket) => {
                 if flows.len() >= FLOWS_MAX && !flows.contains_key(&socket) {
                     return None;
                 }
-                let (flow, audience) =
-                    flows.entry(socket).or_insert_with(|| (WatchedFlow { socket, sent_ns: 0 }, Audience::new()));
-                audience.join(|| flow.whole(live, &status()))
+                let (flow, subscribers) =
+                    flows.entry(socket).or_insert_with(|| (WatchedFlow { socket, sent_ns: 0 }, Subscribers::new()));
+                subscribers.join(|| flow.whole(live, &status()))
             }
         })
     }
@@ -186,7 +187,7 @@ impl Watching {
     /// Sends a frame to every view that has pages.
     fn tick(&mut self) {
         self.live.advance(self.source.now_ns());
-        self.shelf.note_dropped(self.live.counts().dropped);
+        self.snapshot.note_dropped(self.live.counts().dropped);
         let status = Status::of(&self.live, self.source.as_mut(), self.refresh);
         self.tell_overview(&status);
         self.sockets.whole = None;
@@ -201,21 +202,21 @@ impl Watching {
             self.algorithms.whole = Some(frame.clone());
             self.algorithms.tell(frame);
         }
-        self.flows.retain(|_, (_, audience)| !audience.is_empty());
+        self.flows.retain(|_, (_, subscribers)| !subscribers.is_empty());
         self.live.hold(self.flows.keys().copied());
-        for (flow, audience) in self.flows.values_mut() {
-            audience.whole = None;
+        for (flow, subscribers) in self.flows.values_mut() {
+            subscribers.whole = None;
             if self.was_restarted {
                 flow.sent_ns = 0;
-                audience.tell(flow.whole(&self.live, &status));
+                subscribers.tell(flow.whole(&self.live, &status));
             }
-            audience.tell(flow.moments(&self.live, &status));
+            subscribers.tell(flow.moments(&self.live, &status));
         }
         self.was_restarted = false;
     }
 
     fn tell_overview(&mut self, status: &Status) {
-        let mut overview = self.shelf.overview();
+        let mut overview = self.snapshot.overview();
         if let Some(sampler) = &mut self.sampler {
             if self.was_restarted {
                 *sampler = Sampler::default();
@@ -295,10 +296,10 @@ mod tests {
         }
     }
 
-    fn watching(source: Noting) -> (Watching, SyncSender<Ask>) {
-        let (asks, asked) = channel();
+    fn watching(source: Noting) -> (Watching, SyncSender<ViewRequest>) {
+        let (requests, asked) = channel();
         let refresh = Duration::from_secs(3600); // no tick but those of the test
-        (Watching::new(Box::new(source), asked, refresh, Shelf::new()), asks)
+        (Watching::new(Box::new(source), asked, refresh, SharedSnapshot::new()), requests)
     }
 
     /// Regression: while pages asked, the source was not read, and its ring buffer overflowed.
@@ -306,11 +307,11 @@ mod tests {
     fn source_is_looked_at_between_the_asks_of_many_pages() {
         let source = Noting::default();
         let (log, stop) = (Arc::clone(&source.log), Arc::clone(&source.stop));
-        let (watching, asks) = watching(source);
+        let (watching, requests) = watching(source);
         for _ in 0..2 * ASKS_PER_TURN + 3 {
-            asks.try_send(Ask::Play(Play { seek_ms: Some(0.0), ..Play::default() })).unwrap();
+            requests.try_send(ViewRequest::Play(Play { seek_ms: Some(0.0), ..Play::default() })).unwrap();
         }
-        watching.run(&stop, &Pulse::default()).unwrap();
+        watching.run(&stop, &Heartbeat::default()).unwrap();
         let full = "s".repeat(ASKS_PER_TURN);
         assert_eq!(*log.lock().unwrap(), format!("p{full}p{full}psssw"));
     }
@@ -318,7 +319,7 @@ mod tests {
     /// Regression: the whole table was encoded and kept once per page.
     #[test]
     fn pages_that_join_before_the_next_tick_share_one_frame_and_each_frame_has_the_refresh_time() {
-        for view in [PageView::Overview, PageView::Sockets, PageView::Algorithms, PageView::Flow(1)] {
+        for view in [View::Overview, View::Sockets, View::Algorithms, View::Flow(1)] {
             let mut watching = watching(Noting::default()).0;
             watching.live.apply(arrival(sample(1, SECOND)));
             let left = watching.join(view).unwrap().first;
@@ -341,7 +342,7 @@ mod tests {
     fn first_moment_that_a_jump_changed_is_told() {
         let mut watching = watching(Noting::default()).0;
         watching.live.apply(arrival(sample(1, 10 * SECOND)));
-        let mut page = watching.join(PageView::Sockets).unwrap();
+        let mut page = watching.join(View::Sockets).unwrap();
         assert_eq!(data(&page.first)["names"][0][7], 10_000.0);
         watching.live.apply(Arrival::Restart);
         watching.live.apply(arrival(sample(1, 2 * SECOND)));
@@ -353,9 +354,9 @@ mod tests {
     fn page_that_begins_with_a_kept_frame_is_told_what_came_since() {
         let mut watching = watching(Noting::default()).0;
         watching.live.apply(arrival(sample(1, SECOND)));
-        let _first = watching.join(PageView::Sockets).unwrap();
+        let _first = watching.join(View::Sockets).unwrap();
         watching.live.apply(arrival(sample(2, SECOND)));
-        let mut second = watching.join(PageView::Sockets).unwrap();
+        let mut second = watching.join(View::Sockets).unwrap();
         watching.tick();
         let changes = data(&second.frames.try_recv().unwrap());
         let cookies = |data: &serde_json::Value| -> Vec<String> {

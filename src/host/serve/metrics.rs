@@ -9,7 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::overview::{LastTrial, Situation};
+use super::overview::{HostConfig, LastTrial};
 use crate::trace::cost::CallbackCost;
 use crate::trace::totals::{CountedGroup, CountedGroups, Powers};
 use shared::event::CaState;
@@ -33,7 +33,7 @@ const NANOS_PER_SECOND: f64 = 1e9;
 #[derive(Debug, Clone)]
 pub(super) struct Scrape {
     pub counted: CountedGroups,
-    pub situation: Situation,
+    pub situation: HostConfig,
     pub costs: Vec<CallbackCost>,
     /// Events dropped by the page's tracer. `None` without a page.
     pub dropped: Option<u64>,

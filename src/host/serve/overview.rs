@@ -14,7 +14,7 @@ mod changes;
 mod ring;
 mod sums;
 
-pub use changes::{ArmShare, LastTrial, LimitShown, PolicyNow, Registered, Situation};
+pub use changes::{ArmShare, HostConfig, LastTrial, LimitShown, PolicyNow, Registered};
 pub(super) use sums::{LineKey, LineSums, Sampler};
 
 use changes::HostChange;
@@ -49,7 +49,7 @@ pub(super) struct Overview {
     newest: u64,
     series: BTreeMap<LineKey, OverviewSeries>,
     next_id: u32,
-    situation: Option<Situation>,
+    situation: Option<HostConfig>,
     changes: VecDeque<HostChange>,
 }
 
@@ -137,7 +137,7 @@ impl Overview {
     }
 
     /// Updates the settings of the host and remembers the changes.
-    pub(super) fn note_situation(&mut self, now_ns: u64, situation: Situation) {
+    pub(super) fn note_situation(&mut self, now_ns: u64, situation: HostConfig) {
         if let Some(before) = &self.situation {
             self.changes.extend(situation.since(before).into_iter().map(|what| HostChange::new(now_ns, what)));
         }

@@ -15,11 +15,11 @@ use futures_util::stream;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 
-use super::audience::Joined;
-use super::exporter::Shelf;
+use super::exporter::SharedSnapshot;
 use super::gate::{self, Refusal, RequestGate};
-use super::live::{Ask, PageView, Play};
-use super::pulse::Pulse;
+use super::heartbeat::Heartbeat;
+use super::live::{Play, View, ViewRequest};
+use super::subscribers::Joined;
 use super::trials::{self, TrialHistory};
 use super::{metrics, page, past};
 
@@ -43,13 +43,13 @@ const ALWAYS: [(&str, &str); 7] = [
 pub(super) struct Served {
     pub gate: RequestGate,
     /// `None` for a recording.
-    pub shelf: Option<Shelf>,
+    pub snapshot: Option<SharedSnapshot>,
     /// `None` with `--metrics-only`.
-    pub asks: Option<SyncSender<Ask>>,
+    pub requests: Option<SyncSender<ViewRequest>>,
     /// `None`: the page shows no trials.
     pub trials: Option<trials::TrialShelf>,
     pub streams: Arc<Semaphore>,
-    pub pulse: Pulse,
+    pub heartbeat: Heartbeat,
 }
 
 type SharedServer = State<Arc<Served>>;
@@ -59,9 +59,9 @@ pub(super) fn router(served: Arc<Served>) -> Router {
         .route("/metrics", get(show_metrics))
         .route("/healthz", get(show_health))
         .route("/api/session", post(open_session))
-        .route("/api/stream/overview", get(|state: SharedServer| stream(state, PageView::Overview)))
-        .route("/api/stream/sockets", get(|state: SharedServer| stream(state, PageView::Sockets)))
-        .route("/api/stream/algorithms", get(|state: SharedServer| stream(state, PageView::Algorithms)))
+        .route("/api/stream/overview", get(|state: SharedServer| stream(state, View::Overview)))
+        .route("/api/stream/sockets", get(|state: SharedServer| stream(state, View::Sockets)))
+        .route("/api/stream/algorithms", get(|state: SharedServer| stream(state, View::Algorithms)))
         .route("/api/stream/flow/{socket}", get(stream_flow))
         .route("/api/past", get(show_past))
         .route("/api/playback", post(play))
@@ -91,7 +91,7 @@ async fn guard(State(served): SharedServer, request: Request, next: Next) -> Res
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let mut response = said(self.0, self.1);
+        let mut response = text_response(self.0, self.1);
         if self.0 == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
@@ -99,44 +99,48 @@ impl IntoResponse for Refusal {
     }
 }
 
-fn said(status: StatusCode, what: &str) -> Response {
+fn text_response(status: StatusCode, what: &str) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{what}\n")).into_response()
 }
 
 fn metrics_only() -> Response {
-    said(StatusCode::NOT_FOUND, "this server shows /metrics only: it was started with `--metrics-only`")
+    text_response(StatusCode::NOT_FOUND, "this server shows /metrics only: it was started with `--metrics-only`")
 }
 
 async fn show_file(State(served): SharedServer, uri: http::Uri) -> Response {
-    if served.asks.is_none() && uri.path() == "/" {
+    if served.requests.is_none() && uri.path() == "/" {
         return metrics_only();
     }
     match page::find(uri.path()) {
         Some(file) => ([(header::CONTENT_TYPE, file.content_type)], file.content).into_response(),
-        None => said(StatusCode::NOT_FOUND, "there is nothing here: the page is at /, metrics are at /metrics"),
+        None => {
+            text_response(StatusCode::NOT_FOUND, "there is nothing here: the page is at /, metrics are at /metrics")
+        }
     }
 }
 
 /// For load balancers and supervisors. It needs no token because it shows only whether sampling is running.
 async fn show_health(State(served): SharedServer) -> Response {
-    match served.pulse.stalled() {
-        None => said(StatusCode::OK, "sampling goes on"),
-        Some(why) => said(StatusCode::SERVICE_UNAVAILABLE, &why),
+    match served.heartbeat.stalled() {
+        None => text_response(StatusCode::OK, "ok: sampling is running"),
+        Some(why) => text_response(StatusCode::SERVICE_UNAVAILABLE, &why),
     }
 }
 
 async fn show_metrics(State(served): SharedServer, headers: HeaderMap) -> Response {
-    let Some(shelf) = &served.shelf else {
-        return said(StatusCode::NOT_FOUND, "a recording has no metrics: only a live host has them");
+    let Some(snapshot) = &served.snapshot else {
+        return text_response(StatusCode::NOT_FOUND, "a recording has no metrics: only a live host has them");
     };
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_openmetrics = accepted.contains("application/openmetrics-text");
-    match shelf.answer(is_openmetrics) {
+    match snapshot.answer(is_openmetrics) {
         Some(text) => {
             let content_type = if is_openmetrics { metrics::OPENMETRICS } else { metrics::PLAIN_TEXT };
             ([(header::CONTENT_TYPE, content_type)], text).into_response()
         }
-        None => said(StatusCode::SERVICE_UNAVAILABLE, "the first sweep is still running: try again in a moment"),
+        None => {
+            text_response(StatusCode::SERVICE_UNAVAILABLE, "the first sweep is still running: try again in a moment")
+        }
     }
 }
 
@@ -154,10 +158,10 @@ async fn show_past(State(served): SharedServer, RawQuery(query): RawQuery) -> Re
     let Some((quantity, sockets)) = past::parse(query.as_deref().unwrap_or_default()) else {
         let most = past::SOCKETS_MAX;
         let expected = format!("expected `quantity=cwnd|srtt|goodput` and `sockets=` with 1 to {most} numbers");
-        return said(StatusCode::BAD_REQUEST, &expected);
+        return text_response(StatusCode::BAD_REQUEST, &expected);
     };
     let (to, answer) = oneshot::channel();
-    let sent = served.asks.as_ref().map(|asks| asks.try_send(Ask::Past(quantity, sockets, to)));
+    let sent = served.requests.as_ref().map(|requests| requests.try_send(ViewRequest::Past(quantity, sockets, to)));
     match (sent, answer.await) {
         (Some(Ok(())), Ok(document)) => json(document),
         _ => busy(),
@@ -167,9 +171,9 @@ async fn show_past(State(served): SharedServer, RawQuery(query): RawQuery) -> Re
 async fn play(State(served): SharedServer, body: Body) -> Response {
     let bytes = to_bytes(body, BODY_BYTES).await.unwrap_or_default();
     let Ok(wanted) = serde_json::from_slice::<Play>(&bytes) else {
-        return said(StatusCode::BAD_REQUEST, "expected an object with `speed` or `seek_ms`");
+        return text_response(StatusCode::BAD_REQUEST, "expected an object with `speed` or `seek_ms`");
     };
-    match served.asks.as_ref().map(|asks| asks.try_send(Ask::Play(wanted))) {
+    match served.requests.as_ref().map(|requests| requests.try_send(ViewRequest::Play(wanted))) {
         Some(Ok(())) => StatusCode::NO_CONTENT.into_response(),
         _ => busy(),
     }
@@ -184,7 +188,7 @@ async fn show_trials(State(served): SharedServer, RawQuery(query): RawQuery) -> 
     };
     match tokio::task::spawn_blocking(read).await {
         Ok(document) => json(document),
-        Err(_) => said(StatusCode::INTERNAL_SERVER_ERROR, "the trials could not be read"),
+        Err(_) => text_response(StatusCode::INTERNAL_SERVER_ERROR, "the trials could not be read"),
     }
 }
 
@@ -192,7 +196,7 @@ async fn show_incident(State(served): SharedServer, Path(name): Path<String>) ->
     let incident = served.trials.clone().map(|trials| tokio::task::spawn_blocking(move || trials.incident(&name)));
     match futures_util::future::OptionFuture::from(incident).await {
         Some(Ok(Some(document))) => json(document),
-        _ => said(StatusCode::NOT_FOUND, "there is no incident with that name"),
+        _ => text_response(StatusCode::NOT_FOUND, "there is no incident with that name"),
     }
 }
 
@@ -201,24 +205,25 @@ fn json(document: Bytes) -> Response {
 }
 
 fn busy() -> Response {
-    let mut response = said(StatusCode::SERVICE_UNAVAILABLE, "too many requests at once: try again in a moment");
+    let mut response =
+        text_response(StatusCode::SERVICE_UNAVAILABLE, "too many requests at once: try again in a moment");
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
     response
 }
 
 async fn stream_flow(state: SharedServer, Path(socket): Path<String>) -> Response {
     match socket.parse() {
-        Ok(socket) => stream(state, PageView::Flow(socket)).await,
-        Err(_) => said(StatusCode::BAD_REQUEST, "expected the number of a socket"),
+        Ok(socket) => stream(state, View::Flow(socket)).await,
+        Err(_) => text_response(StatusCode::BAD_REQUEST, "expected the number of a socket"),
     }
 }
 
 /// Streams server-sent events: the whole view, then its changes.
-async fn stream(State(served): SharedServer, view: PageView) -> Response {
-    let Some(asks) = served.asks.clone() else { return metrics_only() };
+async fn stream(State(served): SharedServer, view: View) -> Response {
+    let Some(requests) = served.requests.clone() else { return metrics_only() };
     let Ok(place) = Arc::clone(&served.streams).try_acquire_owned() else { return busy() };
-    let Some(joined) = join(&asks, view).await else { return busy() };
-    let reader = StreamReader { asks, view, joined: Some(joined), frames: None, _place: place };
+    let Some(joined) = join(&requests, view).await else { return busy() };
+    let reader = StreamReader { requests, view, joined: Some(joined), frames: None, _place: place };
     let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
         let frame = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(frame), reader))
@@ -226,15 +231,15 @@ async fn stream(State(served): SharedServer, view: PageView) -> Response {
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 
-async fn join(asks: &SyncSender<Ask>, view: PageView) -> Option<Joined> {
+async fn join(requests: &SyncSender<ViewRequest>, view: View) -> Option<Joined> {
     let (to, answer) = oneshot::channel();
-    asks.try_send(Ask::Join(view, to)).ok()?;
+    requests.try_send(ViewRequest::Join(view, to)).ok()?;
     answer.await.ok()
 }
 
 struct StreamReader {
-    asks: SyncSender<Ask>,
-    view: PageView,
+    requests: SyncSender<ViewRequest>,
+    view: View,
     joined: Option<Joined>,
     frames: Option<broadcast::Receiver<Bytes>>,
     _place: OwnedSemaphorePermit,
@@ -252,7 +257,7 @@ impl StreamReader {
             Err(RecvError::Closed) => None,
             // The page gets the number of missed frames, and then the whole view again.
             Err(RecvError::Lagged(missed)) => {
-                self.joined = join(&self.asks, self.view).await;
+                self.joined = join(&self.requests, self.view).await;
                 self.joined.is_some().then(|| super::frame::encode("missed", &missed))
             }
         }
@@ -265,19 +270,19 @@ mod tests {
 
     #[test]
     fn slow_reader_gets_the_number_of_missed_frames_and_the_whole_view_again() {
-        let (asks, asked) = super::super::live::channel();
+        let (requests, asked) = super::super::live::channel();
         let queue = broadcast::channel(4).0;
         let sender = queue.clone();
         let answering = std::thread::spawn(move || {
-            while let Ok(Ask::Join(_, to)) = asked.recv() {
+            while let Ok(ViewRequest::Join(_, to)) = asked.recv() {
                 to.send(Joined { first: Bytes::from_static(b"all"), frames: sender.subscribe() }).unwrap();
             }
         });
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let _place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-            let joined = join(&asks, PageView::Sockets).await;
-            let mut reader = StreamReader { asks, view: PageView::Sockets, joined, frames: None, _place };
+            let joined = join(&requests, View::Sockets).await;
+            let mut reader = StreamReader { requests, view: View::Sockets, joined, frames: None, _place };
             assert_eq!(reader.next().await.unwrap(), "all");
             (0..10).for_each(|n| drop(queue.send(Bytes::from(n.to_string()))));
             assert_eq!(reader.next().await.unwrap(), "event: missed\ndata: 6\n\n");

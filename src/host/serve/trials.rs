@@ -47,7 +47,7 @@ impl TrialShelf {
             TrialHistory::Without => (&self.brief, None),
             TrialHistory::Since(seen) => (&self.whole, Some(seen.to_owned())),
         };
-        let mut kept = kept.lock().expect("nobody panics with the shelf");
+        let mut kept = kept.lock().expect("nobody panics with the snapshot");
         if let Some((.., document)) = kept.as_ref().filter(|(since, of, _)| since.elapsed() < KEPT && *of == seen) {
             return document.clone();
         }
@@ -82,9 +82,9 @@ mod tests {
 
     #[test]
     fn pages_that_ask_at_once_share_a_document() {
-        let shelf = TrialShelf::new(Arc::new(CountingTrials::default()));
-        assert_eq!([(); 3].map(|()| shelf.now(TrialHistory::Without)), ["Without 0"; 3]);
-        assert_eq!([(); 2].map(|()| shelf.now(TrialHistory::Since("7"))), ["Since(\"7\") 1"; 2]);
-        assert_eq!(shelf.now(TrialHistory::Since("8")), "Since(\"8\") 2", "another reader knows another look");
+        let snapshot = TrialShelf::new(Arc::new(CountingTrials::default()));
+        assert_eq!([(); 3].map(|()| snapshot.now(TrialHistory::Without)), ["Without 0"; 3]);
+        assert_eq!([(); 2].map(|()| snapshot.now(TrialHistory::Since("7"))), ["Since(\"7\") 1"; 2]);
+        assert_eq!(snapshot.now(TrialHistory::Since("8")), "Since(\"8\") 2", "another reader knows another look");
     }
 }

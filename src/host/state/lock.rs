@@ -9,18 +9,20 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use nix::fcntl::{Flock, FlockArg};
 use serde::Serialize;
 
 use super::pins::Pins;
 use super::record::{Record, read};
 use super::store::Store;
+use crate::waits;
 use shared::failure::Failure;
 use shared::interrupt;
 use shared::kernel::{flock, io_error, process};
+use shared::poll::{POLL_INTERVAL, try_poll};
 use shared::units::format_duration;
 
 /// In the folder of records.
@@ -28,7 +30,6 @@ const LOCKS: &str = "locks";
 const PRESENCE: &str = "presence";
 /// Ending of a record that is being written.
 const UNFINISHED: &str = "new";
-const PAUSE: Duration = Duration::from_millis(5);
 /// Locks that this process holds.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
@@ -69,7 +70,7 @@ impl LockSubject {
     /// How long a process waits for the lock. Confirming an upgrade on trial takes longest, because the kernel verifies the
     /// new code first.
     pub fn patience(&self) -> Duration {
-        Duration::from_secs(if *self == LockSubject::Trial { 60 } else { 10 })
+        waits::time_of("lock", Duration::from_secs(if *self == LockSubject::Trial { 60 } else { 10 }))
     }
 }
 
@@ -125,28 +126,30 @@ struct Presence {
 
 impl Store {
     /// As [`Store::lock`], for a name.
-    pub fn lock_name(&self, name: &str) -> Result<Locked> {
+    pub(crate) fn lock_name(&self, name: &str) -> Result<Locked> {
         self.lock(LockSubject::Name(name.to_owned()))
     }
 
     /// Waits up to [`LockSubject::patience`].
     ///
-    /// Errors: the folder cannot be made (not root); another process holds the lock for too long. The latter has the
-    /// exit code for "try again".
     /// Side effects: the folder of records exists until the last process unlocks and no record is left.
+    ///
+    /// # Errors
+    /// The folder cannot be made (not root); another process holds the lock for too long. The latter has the exit code
+    /// for "try again".
     pub fn lock(&self, subject: LockSubject) -> Result<Locked> {
         let patience = subject.patience();
         self.lock_within(subject, patience)
     }
 
     /// As [`Store::lock`], but waits up to `patience`.
-    pub fn lock_within(&self, subject: LockSubject, patience: Duration) -> Result<Locked> {
+    pub(crate) fn lock_within(&self, subject: LockSubject, patience: Duration) -> Result<Locked> {
         let (lock, presence) = self.wait_for(&subject, FlockArg::LockExclusiveNonblock, patience)?;
         Ok(Locked { store: self.clone(), subject, _lock: lock, _presence: presence, _held: Held::new() })
     }
 
     /// Keeps the subject from changing. As [`Store::lock_within`], but waits only for a process that changes it.
-    pub fn share_within(&self, subject: &LockSubject, patience: Duration) -> Result<SharedLock> {
+    pub(crate) fn share_within(&self, subject: &LockSubject, patience: Duration) -> Result<SharedLock> {
         let (lock, presence) = self.wait_for(subject, FlockArg::LockSharedNonblock, patience)?;
         Ok(SharedLock { _lock: lock, _presence: presence })
     }
@@ -154,25 +157,24 @@ impl Store {
     /// A signal ends the wait, unless this process holds a lock and so is in the middle of a change. Then the second
     /// signal ends the process.
     fn wait_for(&self, subject: &LockSubject, how: FlockArg, patience: Duration) -> Result<(Flock<File>, Presence)> {
-        let begin = Instant::now();
         let at_once = Releases(interrupt::ends_at_once());
-        loop {
-            if let Some(locked) = self.flock(subject, how)? {
-                return Ok(locked);
-            }
-            ensure!(begin.elapsed() < patience, self.held(subject, patience));
-            if HELD.load(Ordering::Relaxed) > 0 {
+        let mut locked = None;
+        try_poll(patience, POLL_INTERVAL, || {
+            locked = self.flock(subject, how)?;
+            if locked.is_none() && HELD.load(Ordering::Relaxed) > 0 {
                 at_once.0.store(interrupt::came(), Ordering::SeqCst);
-            } else {
+            } else if locked.is_none() {
                 interrupt::check(|| format!("{subject} is being changed by another process"))?;
             }
-            std::thread::sleep(PAUSE);
-        }
+            Ok(locked.is_some())
+        })?;
+        Ok(locked.ok_or_else(|| self.held(subject, patience))?)
     }
 
     /// `None` if another process holds the lock.
     ///
-    /// Errors: the folder cannot be made.
+    /// # Errors
+    /// The folder cannot be made.
     pub fn try_lock(&self, subject: &LockSubject) -> Result<Option<Locked>> {
         let held = self.flock(subject, FlockArg::LockExclusiveNonblock)?;
         let locked = |(lock, presence)| Locked {
@@ -292,14 +294,15 @@ impl Locked {
 
     /// Writes the first record of a registration atomically.
     ///
-    /// Errors: the folder is full or read-only.
+    /// # Errors
+    /// The folder is full or read-only.
     pub fn create(&self, record: &Record) -> Result<()> {
         debug_assert!(self.is_for(&record.name), "{:?} does not protect {}", self.subject, record.name);
         self.write_document(&self.store.path(&record.name), record)
     }
 
     /// As [`Locked::create`], but keeps the remembered default, which only [`Locked::remember`] changes.
-    pub fn write(&self, record: &Record) -> Result<()> {
+    pub(crate) fn write(&self, record: &Record) -> Result<()> {
         debug_assert!(self.is_for(&record.name), "{:?} does not protect {}", self.subject, record.name);
         let _records = self.store.lock(LockSubject::Records)?;
         let path = self.store.path(&record.name);
@@ -308,7 +311,7 @@ impl Locked {
     }
 
     /// Changes the default that a record remembers. Needs only the lock of the default.
-    pub fn remember(&self, name: &str, previous_default: Option<String>) -> Result<()> {
+    pub(crate) fn remember(&self, name: &str, previous_default: Option<String>) -> Result<()> {
         debug_assert!(self.subject == LockSubject::Default, "{:?} does not protect the default", self.subject);
         let _records = self.store.lock(LockSubject::Records)?;
         let path = self.store.path(name);
@@ -317,13 +320,13 @@ impl Locked {
     }
 
     /// Writes a document below the folder of records atomically. Makes its folder.
-    pub fn write_document<T: Serialize>(&self, path: &Path, document: &T) -> Result<()> {
+    pub(crate) fn write_document<T: Serialize>(&self, path: &Path, document: &T) -> Result<()> {
         let _records = self.store.lock(LockSubject::Records)?;
         write_file(path, document).map_err(|error| self.refused(error))
     }
 
     /// A missing record is no error.
-    pub fn remove(&self, name: &str) -> Result<()> {
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
         debug_assert!(self.is_for(name), "{:?} does not protect {name}", self.subject);
         let _records = self.store.lock(LockSubject::Records)?;
         Ok(io_error::remove_file(&self.store.path(name)).map_err(|error| self.store.refused(&error))?)

@@ -38,7 +38,8 @@ impl Pins {
 
     /// As [`Pins::of_host`], for new pins.
     ///
-    /// Errors: no BPF file system is or can be mounted; it is read-only; not permitted; another user could remove the pins.
+    /// # Errors
+    /// No BPF file system is or can be mounted; it is read-only; not permitted; another user could remove the pins.
     pub fn writable() -> Result<Self> {
         let place = bpffs::place()?;
         if bpffs::mount().is_some() {
@@ -113,7 +114,8 @@ impl Pins {
 
     /// Mounts the BPF file system if none is mounted.
     ///
-    /// Errors: not permitted; the mount would end with this process; another process holds the lock for too long.
+    /// # Errors
+    /// Not permitted; the mount would end with this process; another process holds the lock for too long.
     pub fn mount(&self) -> Result<()> {
         if bpffs::mount().is_some() {
             return Ok(());
@@ -124,7 +126,8 @@ impl Pins {
 
     /// Makes the folders, and mounts the BPF file system if none is mounted. [`Pins::tidy`] undoes both.
     ///
-    /// Errors: read-only; not permitted; another user could remove the pins.
+    /// # Errors
+    /// Read-only; not permitted; another user could remove the pins.
     pub fn prepare(&self) -> Result<()> {
         self.mount()?;
         make_folder(&self.folder)?;
@@ -132,7 +135,7 @@ impl Pins {
     }
 
     /// Missing pins of the name are no error.
-    pub fn remove(&self, name: &str) -> Result<(), Failure> {
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Failure> {
         for path in self.all_of(name) {
             io_error::remove_file(&path).map_err(|error| refused(&path, &error))?;
         }
@@ -152,7 +155,8 @@ impl Pins {
 
 /// Makes a folder that only this user can open. An existing folder of this user is no error.
 ///
-/// Errors: read-only; not permitted; another user made the folder, or can write to it.
+/// # Errors
+/// Read-only; not permitted; another user made the folder, or can write to it.
 pub fn make_folder(folder: &Path) -> Result<(), Failure> {
     let made = DirBuilder::new().mode(0o700).create(folder);
     io_error::accept(ErrorKind::AlreadyExists, made).map_err(|error| refused(folder, &error))?;

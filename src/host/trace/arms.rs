@@ -100,7 +100,8 @@ impl ArmBook {
 
     /// The arms of watched sockets that are new or have changed.
     ///
-    /// Errors: the labels cannot be read.
+    /// # Errors
+    /// The labels cannot be read.
     pub(super) fn read(&mut self) -> Result<Vec<Fact>> {
         if self.met.is_empty() {
             return Ok(Vec::new());

@@ -17,7 +17,8 @@ pub struct CallbackCost {
 
 /// The costs of every BPF algorithm since statistics were on. Callbacks without calls are left out.
 ///
-/// Errors: not permitted to list the kernel's maps.
+/// # Errors
+/// Not permitted to list the kernel's maps.
 pub fn costs(features: &Features) -> Result<Vec<CallbackCost>> {
     let mut counted = Vec::new();
     for table in struct_ops::tables(features)? {

@@ -27,7 +27,7 @@ const ARMS_EVERY: Duration = Duration::from_secs(1);
 /// Rest after each piece of work, as a multiple of its duration.
 const REST: u32 = 10;
 /// Longest wait for a request before the thread checks what is due.
-const NAP: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Most arrivals per parcel, and most parcels in the queue.
 const PARCEL: usize = 1024;
 const WAITING_PARCELS: usize = 64;
@@ -54,16 +54,16 @@ pub enum Scope {
 }
 
 #[derive(Debug)]
-pub(super) enum GatherRequest {
+pub(super) enum EnrichRequest {
     /// The state layout of an algorithm.
     Layout(String),
     /// Owner, cgroup path and arm of a new socket.
     Names { socket: u64, cgroup: u64 },
     /// The connection ended.
-    Nothing { socket: u64 },
+    Closed { socket: u64 },
 }
 
-pub(super) enum Gathered {
+pub(super) enum Enrichment {
     Arrivals(Vec<Arrival>),
     Notice(String),
 }
@@ -81,7 +81,7 @@ struct Gatherer {
     /// cgroups whose path was reported.
     named: HashSet<u64>,
     due: [Instant; PIECES],
-    to: SyncSender<Gathered>,
+    to: SyncSender<Enrichment>,
 }
 
 /// Kinds of work.
@@ -93,7 +93,7 @@ pub(super) fn start(
     filter: Filter,
     layouts: Layouts,
     scope: Scope,
-) -> (Sender<GatherRequest>, Receiver<Gathered>, JoinHandle<()>) {
+) -> (Sender<EnrichRequest>, Receiver<Enrichment>, JoinHandle<()>) {
     let (wanted, requests) = mpsc::channel();
     let (to, gathered) = mpsc::sync_channel(WAITING_PARCELS);
     let thread = std::thread::spawn(move || {
@@ -104,7 +104,7 @@ pub(super) fn start(
 }
 
 impl Gatherer {
-    fn new(filter: Filter, layouts: Layouts, scope: Scope, to: SyncSender<Gathered>) -> Gatherer {
+    fn new(filter: Filter, layouts: Layouts, scope: Scope, to: SyncSender<Enrichment>) -> Gatherer {
         Gatherer {
             filter,
             scope,
@@ -119,11 +119,11 @@ impl Gatherer {
         }
     }
 
-    fn run(mut self, requests: &Receiver<GatherRequest>) {
+    fn run(mut self, requests: &Receiver<EnrichRequest>) {
         loop {
-            match requests.recv_timeout(NAP) {
+            match requests.recv_timeout(POLL_INTERVAL) {
                 Ok(first) => {
-                    let waiting: Vec<GatherRequest> = std::iter::once(first).chain(requests.try_iter()).collect();
+                    let waiting: Vec<EnrichRequest> = std::iter::once(first).chain(requests.try_iter()).collect();
                     if waiting.into_iter().try_for_each(|wanted| self.note(wanted)).is_none() {
                         return;
                     }
@@ -138,9 +138,9 @@ impl Gatherer {
     }
 
     /// None: the receiver is gone, here and below.
-    fn note(&mut self, wanted: GatherRequest) -> Option<()> {
+    fn note(&mut self, wanted: EnrichRequest) -> Option<()> {
         match wanted {
-            GatherRequest::Names { socket, cgroup } => {
+            EnrichRequest::Names { socket, cgroup } => {
                 self.arms.meet(socket);
                 if self.scope == Scope::All {
                     self.ownerless.insert(socket, 0);
@@ -149,9 +149,9 @@ impl Gatherer {
                     }
                 }
             }
-            GatherRequest::Nothing { socket } => self.arms.leave(socket),
-            GatherRequest::Layout(_) if self.scope == Scope::Arms => {}
-            GatherRequest::Layout(algorithm) => {
+            EnrichRequest::Closed { socket } => self.arms.leave(socket),
+            EnrichRequest::Layout(_) if self.scope == Scope::Arms => {}
+            EnrichRequest::Layout(algorithm) => {
                 if let Some(layout) = (self.layouts)(&algorithm) {
                     self.send(vec![Arrival::Fact(Fact::Layout { algorithm, layout })])?;
                 }
@@ -175,7 +175,7 @@ impl Gatherer {
             }
             match gather(self) {
                 Ok(arrivals) => self.send(arrivals)?,
-                Err(why) => self.to.send(Gathered::Notice(format!("{why:#}"))).ok()?,
+                Err(why) => self.to.send(Enrichment::Notice(format!("{why:#}"))).ok()?,
             }
             let end = Instant::now();
             self.due[piece] = (begin + every).max(end + (end - begin) * REST);
@@ -191,7 +191,7 @@ impl Gatherer {
             if parcel.is_empty() {
                 return Some(());
             }
-            self.to.send(Gathered::Arrivals(parcel)).ok()?;
+            self.to.send(Enrichment::Arrivals(parcel)).ok()?;
         }
     }
 
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use shared::model::live::samples::sample;
 
-    fn gatherer() -> (Gatherer, Receiver<Gathered>) {
+    fn gatherer() -> (Gatherer, Receiver<Enrichment>) {
         let (to, gathered) = mpsc::sync_channel(WAITING_PARCELS);
         let layouts = Layouts { find: Box::new(|_| None), arms: Box::new(|| Ok(None)) };
         (Gatherer::new(Filter::default(), layouts, Scope::All, to), gathered)
@@ -271,8 +271,8 @@ mod tests {
         let (mut gatherer, gathered) = gatherer();
         gatherer.send((0..10 * PARCEL as u64 + 1).map(|at| Arrival::Event(sample(at, 1))).collect()).unwrap();
         let parcels = gathered.try_iter().map(|gathered| match gathered {
-            Gathered::Arrivals(arrivals) => arrivals,
-            Gathered::Notice(notice) => panic!("{notice}"),
+            Enrichment::Arrivals(arrivals) => arrivals,
+            Enrichment::Notice(notice) => panic!("{notice}"),
         });
         let sizes: Vec<[usize; 2]> = parcels.map(|parcel| [parcel.len(), parcel.capacity()]).collect();
         assert_eq!(sizes.iter().map(|[len, _]| len).sum::<usize>(), 10 * PARCEL + 1);
@@ -285,7 +285,7 @@ mod tests {
         gatherer.named = HashSet::from([7, 8]);
         gatherer.forget_names(&[Event { cgroup: 7, ..sample(1, 1) }]);
         for cgroup in [7, 8] {
-            gatherer.note(GatherRequest::Names { socket: 2, cgroup }).unwrap();
+            gatherer.note(EnrichRequest::Names { socket: 2, cgroup }).unwrap();
         }
         assert_eq!(gatherer.nameless, HashSet::from([8]));
     }

@@ -19,6 +19,7 @@ use super::tick::{self, INTERVAL_MIN, SampleTimer};
 use shared::failure::Failure;
 use shared::kernel::btf::Types;
 use shared::kernel::privilege::{self, Capability};
+use shared::units::nanos;
 
 /// Default size of the ring buffer, bytes: 15000 events.
 pub const RING_BYTES: u32 = 4 << 20;
@@ -67,8 +68,10 @@ impl Tracer {
     ///
     /// `ring_bytes` is rounded up to a power of two between [`RING_BYTES_MIN`] and [`RING_BYTES_MAX`].
     ///
-    /// Errors: a capability, the kernel's type information or the tracepoint for packets is missing.
     /// Side effects: attaches programs to the kernel's TCP tracepoints until the tracer is dropped.
+    ///
+    /// # Errors
+    /// A capability, the kernel's type information or the tracepoint for packets is missing.
     pub fn start(filter: &Filter, sampling: Sampling, ring_bytes: u32) -> Result<Tracer> {
         privilege::require("trace sockets", &[Capability::Bpf, Capability::Perfmon])?;
         let kernel = Types::of_running_kernel()?;
@@ -123,7 +126,8 @@ impl Tracer {
     ///
     /// Returns the number of events. Poll again before the ring buffer can overflow.
     ///
-    /// Errors: the ring buffer holds bytes that are not an event.
+    /// # Errors
+    /// The ring buffer holds bytes that are not an event.
     pub fn poll(&self, timeout: Duration, take: &mut dyn FnMut(Event)) -> Result<usize> {
         let waited = self.ring.poll_raw(timeout);
         if waited < 0 && waited != -libc::EINTR {
@@ -187,7 +191,8 @@ impl Watcher {
 
     /// Follows one more network namespace. Its open sockets are followed from their next packet.
     ///
-    /// Errors: the tracer was started without a set of namespaces, or follows as many as it can.
+    /// # Errors
+    /// The tracer was started without a set of namespaces, or follows as many as it can.
     pub fn watch_netns(&self, inode: u32) -> Result<()> {
         let set = self.netns()?.update(&inode.to_ne_bytes(), &[1], MapFlags::ANY);
         set.with_context(|| format!("follow the network namespace {inode}"))?;
@@ -196,7 +201,8 @@ impl Watcher {
 
     /// Stops following a network namespace; does nothing if it is not followed.
     ///
-    /// Errors: the tracer was started without a set of namespaces.
+    /// # Errors
+    /// The tracer was started without a set of namespaces.
     pub fn unwatch_netns(&self, inode: u32) -> Result<()> {
         match self.netns()?.delete(&inode.to_ne_bytes()) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
@@ -235,7 +241,7 @@ impl Watcher {
 
 fn set_times(open: &mut OpenTcpTraceSkel<'_>, interval: Duration, ring_bytes: u32) -> Result<()> {
     let rodata = open.maps.rodata_data.as_mut().context("find the tracer's settings")?;
-    rodata.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+    rodata.interval_ns = nanos(interval);
     rodata.interval_jiffies = rodata.interval_ns / u64::from(rodata.jiffy_ns);
     rodata.loss_gap_ns = rodata.interval_ns / u64::from(LOSS_GAPS_PER_INTERVAL);
     rodata.wake_bytes = (ring_bytes / WAKE_PART).into();
@@ -245,7 +251,8 @@ fn set_times(open: &mut OpenTcpTraceSkel<'_>, interval: Duration, ring_bytes: u3
 
 /// Disables the programs whose tracepoint this kernel lacks; returns notices.
 ///
-/// Errors: the tracepoint for packets is missing and needed.
+/// # Errors
+/// The tracepoint for packets is missing and needed.
 fn leave_out_missing(
     open: &mut OpenTcpTraceSkel<'_>,
     (has, is_by_clock): (impl Fn(&str) -> bool, bool),

@@ -7,9 +7,11 @@ use std::net::Ipv6Addr;
 use anyhow::{Context, Result};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenMapMut, OpenObject, OpenProgramMut};
+use zerocopy::{Immutable, IntoBytes};
 
 use super::filter::Filter;
 use shared::btf::TypeKind;
+use shared::c_text::padded;
 use shared::failure::Failure;
 use shared::kernel::btf::Types;
 use shared::kernel::libbpf_log;
@@ -18,7 +20,8 @@ use shared::kernel::libbpf_log;
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/tcp_trace.skel.rs"));
 }
-pub(super) use skeleton::{OpenTcpTraceSkel, TcpTraceSkel};
+use skeleton::types::{address_key, algorithm_key};
+pub(super) use skeleton::{OpenTcpTraceSkel, TcpTraceSkel, types};
 
 /// Limit of the network namespaces that a tracer follows at the same time.
 const NETNS_MAX: u32 = 4096;
@@ -37,7 +40,8 @@ const TOTALS_MAPS: &str = "tccc_totals tccc_tot_begin tccc_tot_socks tccc_tot_st
 
 /// Opens the object with these programs, their maps, and room for the filter's values.
 ///
-/// Errors: no type information, or libbpf rejects the embedded object.
+/// # Errors
+/// No type information, or libbpf rejects the embedded object.
 pub(super) fn open<'a>(
     object: &'a mut MaybeUninit<OpenObject>,
     filter: &Filter,
@@ -70,17 +74,18 @@ pub(super) fn open<'a>(
 
 /// Writes the filter's values into the maps of the loaded object.
 ///
-/// Errors: more network namespaces than can be followed.
+/// # Errors
+/// More network namespaces than can be followed.
 pub(super) fn fill_filter(skel: &TcpTraceSkel<'_>, filter: &Filter) -> Result<()> {
-    fn set<K: AsRef<[u8]>>(map: &impl MapCore, mut keys: impl Iterator<Item = K>) -> Result<()> {
-        keys.try_for_each(|key| map.update(key.as_ref(), &[1], MapFlags::ANY)).context("set the tracer's filter")
+    fn set<K: IntoBytes + Immutable>(map: &impl MapCore, mut keys: impl Iterator<Item = K>) -> Result<()> {
+        keys.try_for_each(|key| map.update(key.as_bytes(), &[1], MapFlags::ANY)).context("set the tracer's filter")
     }
     let maps = &skel.maps;
-    set(&maps.tccc_f_ports, filter.ports.iter().map(|port| port.to_ne_bytes()))?;
-    set(&maps.tccc_f_addrs, filter.addresses.iter().map(|prefix| address_key(prefix.mapped())))?;
-    set(&maps.tccc_f_algos, filter.algorithms.iter().map(|algorithm| algorithm_key(algorithm)))?;
-    set(&maps.tccc_f_cgroups, filter.cgroups.iter().map(|cgroup| cgroup.to_ne_bytes()))?;
-    set(&maps.tccc_f_netns, filter.netns.iter().flatten().map(|inode| inode.to_ne_bytes()))
+    set(&maps.tccc_f_ports, filter.ports.iter().copied())?;
+    set(&maps.tccc_f_addrs, filter.addresses.iter().map(|prefix| address_of(prefix.mapped())))?;
+    set(&maps.tccc_f_algos, filter.algorithms.iter().map(|algorithm| algorithm_key { name: padded(algorithm) }))?;
+    set(&maps.tccc_f_cgroups, filter.cgroups.iter().copied())?;
+    set(&maps.tccc_f_netns, filter.netns.iter().flatten().copied())
 }
 
 /// Turns the kernel's refusal into an unmet need.
@@ -121,20 +126,9 @@ fn set_room(map: &mut OpenMapMut<'_>, entries: usize) -> Result<()> {
     map.set_max_entries(entries.max(1) as u32).context("size the tracer's filter")
 }
 
-/// `struct address_key`: prefix bits, then the address in network byte order.
-fn address_key((address, bits): (Ipv6Addr, u32)) -> [u8; 20] {
-    let mut key = [0; 20];
-    key[..4].copy_from_slice(&bits.to_ne_bytes());
-    key[4..].copy_from_slice(&address.octets());
-    key
-}
-
-/// `struct algorithm_key`: the name, padded with zeros.
-fn algorithm_key(name: &str) -> [u8; 16] {
-    let mut key = [0; 16];
-    let length = name.len().min(super::filter::ALGORITHM_NAME_MAX);
-    key[..length].copy_from_slice(&name.as_bytes()[..length]);
-    key
+/// The address in network byte order.
+fn address_of((address, prefix_bits): (Ipv6Addr, u32)) -> address_key {
+    address_key { prefix_bits, words: zerocopy::transmute!(address.octets()) }
 }
 
 /// The kernel's tick, its unit for timeouts: the resolution of the coarse clock.

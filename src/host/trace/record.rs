@@ -17,15 +17,16 @@ use super::event::EVENT_BYTES;
 use super::event::schema::Schema;
 use shared::failure::Failure;
 use shared::kernel::clock;
+use shared::units::nanos;
 
 mod block;
+mod carry_over;
 pub mod read;
 mod rotate;
-mod standing;
 
 use block::BlockKind;
+use carry_over::StandingFacts;
 pub use rotate::Rotation;
-use standing::StandingFacts;
 
 pub const MAGIC: [u8; 8] = *b"\x89tcccrec";
 /// The format this program writes.
@@ -69,7 +70,8 @@ pub struct Tail {
 impl Head {
     /// The head of a recording that starts now on this host.
     ///
-    /// Errors: the clocks cannot be read.
+    /// # Errors
+    /// The clocks cannot be read.
     pub fn of_this_host(interval: Duration, selection: String) -> Result<Head> {
         let name = nix::sys::utsname::uname().context("ask for the name of this host")?;
         let realtime_ns = clock::realtime_ns()?;
@@ -81,7 +83,7 @@ impl Head {
             started: humantime::format_rfc3339_seconds(started).to_string(),
             realtime_ns,
             monotonic_ns: clock::monotonic_ns()?,
-            interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX),
+            interval_ns: nanos(interval),
             selection,
             part: 1,
             event: Schema::own(),
@@ -117,7 +119,8 @@ struct RecordingFile {
 impl Recorder {
     /// Creates the file. With rotation, an existing file becomes the first of the older ones.
     ///
-    /// Errors: the file exists and there is no rotation, or it cannot be written.
+    /// # Errors
+    /// The file exists and there is no rotation, or it cannot be written.
     pub fn create(path: &Path, head: Head, rotation: Rotation) -> Result<Recorder> {
         if rotation.is_on() && path.exists() {
             rotation.put_aside(path)?;
@@ -129,7 +132,8 @@ impl Recorder {
 
     /// Records an arrival. It reaches the file within a second if [`Recorder::flush_due`] is called in time.
     ///
-    /// Errors: the file cannot be written.
+    /// # Errors
+    /// The file cannot be written.
     pub fn write(&mut self, arrival: &Arrival) -> Result<()> {
         if self.rotation.is_on() {
             self.standing.note(arrival);
@@ -155,7 +159,8 @@ impl Recorder {
 
     /// Writes arrivals that have waited long enough, and rotates the file if it is due.
     ///
-    /// Errors: the file cannot be written.
+    /// # Errors
+    /// The file cannot be written.
     pub fn flush_due(&mut self) -> Result<()> {
         if self.part.waiting_since.is_some_and(|since| since.elapsed() >= FLUSH_AFTER) {
             self.flush()?;
@@ -170,7 +175,8 @@ impl Recorder {
 
     /// Completes the recording and syncs it to disk; returns the size of the last file.
     ///
-    /// Errors: the file cannot be written.
+    /// # Errors
+    /// The file cannot be written.
     pub fn finish(mut self) -> Result<u64> {
         self.end_part().with_context(|| format!("end the recording \"{}\"", self.path.display()))?;
         Ok(self.part.bytes)

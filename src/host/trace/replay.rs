@@ -38,7 +38,8 @@ pub struct Replay {
 impl Replay {
     /// Opens a recording to play it from its beginning.
     ///
-    /// Errors: those of [`RecordingReader::open`]; it holds no event.
+    /// # Errors
+    /// Those of [`RecordingReader::open`]; it holds no event.
     pub fn open(path: &Path) -> Result<Replay> {
         let mut reader = RecordingReader::open(path)?;
         let Some(span) = reader.span()? else {

@@ -19,7 +19,7 @@ const WAITING_MAX: usize = 65_536;
 const KNOWN_MAX: usize = 400_000;
 
 /// Passes all facts, and the events of connections in some rules. Without rules everything passes.
-pub struct OfRules<S> {
+pub struct RuleFilter<S> {
     source: S,
     gate: RuleGate,
 }
@@ -32,9 +32,9 @@ struct RuleGate {
     waiting: VecDeque<Event>,
 }
 
-impl<S: EventSource> OfRules<S> {
+impl<S: EventSource> RuleFilter<S> {
     pub fn new(source: S, rules: BTreeSet<String>) -> Self {
-        OfRules { source, gate: RuleGate { rules, known: HashMap::new(), waiting: VecDeque::new() } }
+        RuleFilter { source, gate: RuleGate { rules, known: HashMap::new(), waiting: VecDeque::new() } }
     }
 
     pub fn whole(&self) -> &S {
@@ -109,9 +109,9 @@ impl RuleGate {
     }
 }
 
-impl<S: EventSource> EventSource for OfRules<S> {
+impl<S: EventSource> EventSource for RuleFilter<S> {
     fn poll(&mut self, timeout: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
-        let OfRules { source, gate } = self;
+        let RuleFilter { source, gate } = self;
         if gate.rules.is_empty() {
             return source.poll(timeout, take);
         }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     /// Sockets and times of the events that pass in one poll.
-    fn poll(source: &mut OfRules<Batches>) -> Vec<(u64, u64)> {
+    fn poll(source: &mut RuleFilter<Batches>) -> Vec<(u64, u64)> {
         let mut passed = Vec::new();
         let mut take = |arrival| {
             if let Arrival::Event(event) = arrival {
@@ -181,9 +181,9 @@ mod tests {
         passed
     }
 
-    fn of_web(batches: impl IntoIterator<Item = Vec<Arrival>>) -> OfRules<Batches> {
+    fn of_web(batches: impl IntoIterator<Item = Vec<Arrival>>) -> RuleFilter<Batches> {
         let batches = batches.into_iter().collect();
-        OfRules::new(Batches { batches, now_ns: SECOND }, BTreeSet::from(["web".to_owned()]))
+        RuleFilter::new(Batches { batches, now_ns: SECOND }, BTreeSet::from(["web".to_owned()]))
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use libbpf_rs::Link;
 use libbpf_rs::skel::OpenSkel as _;
 
-use super::event::{EVENT_BYTES, Event, offset};
+use super::event::{Event, RawEvent};
 use super::filter::Filter;
 use super::program;
 use shared::btf::TypeKind;
@@ -48,23 +48,25 @@ impl SweptNamespaces {
 
 /// Reads every TCP socket once, except listeners.
 ///
-/// Errors: a capability, the kernel's type information or its socket iterator is missing; a network namespace cannot be
+/// # Errors
+/// A capability, the kernel's type information or its socket iterator is missing; a network namespace cannot be
 /// entered.
 pub fn sweep(filter: &Filter) -> Result<Sweep> {
     let mut sockets = Vec::new();
-    let seen = sweep_encoded(filter, |events| {
-        for bytes in events.chunks_exact(EVENT_BYTES) {
-            sockets.push(Event::decode(bytes).context("decode a socket")?);
+    let seen = sweep_raw(filter, |events| {
+        for raw in events {
+            sockets.push(Event::of_raw(raw).context("decode a socket")?);
         }
         Ok(())
     })?;
     Ok(Sweep { sockets, seen })
 }
 
-/// Like [`sweep`], but calls `take` with pieces of whole encoded events as the kernel returns them.
+/// Like [`sweep`], but calls `take` with pieces of events as the kernel returns them.
 ///
-/// Errors: as [`sweep`], and those of `take`.
-pub fn sweep_encoded(filter: &Filter, mut take: impl FnMut(&[u8]) -> Result<()> + Send) -> Result<SweptNamespaces> {
+/// # Errors
+/// As [`sweep`], and those of `take`.
+pub fn sweep_raw(filter: &Filter, mut take: impl FnMut(&[RawEvent]) -> Result<()> + Send) -> Result<SweptNamespaces> {
     privilege::require("look at sockets", &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin])?;
     std::thread::scope(|scope| {
         // Runs while the kernel verifies the program.
@@ -79,7 +81,7 @@ pub fn sweep_encoded(filter: &Filter, mut take: impl FnMut(&[u8]) -> Result<()> 
         let link = skel.progs.tccc_sweep.attach().context("attach the socket iterator")?;
         for netns in &reachable {
             let read = || match is_exact {
-                true => iterate::rows(&link, EVENT_BYTES, &mut take),
+                true => iterate::rows(&link, &mut take),
                 false => read_until_stable(&link, &mut take),
             };
             netns.run(read).with_context(|| format!("sweep the network namespace {}", netns.inode()))?;
@@ -101,19 +103,18 @@ fn targets(filter: &Filter) -> Result<(NamespaceSurvey, bool)> {
 }
 
 /// Reads the sockets of this thread's namespace until a pass finds no new one. Keeps the latest row of each socket.
-fn read_until_stable(link: &Link, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let mut sockets: Vec<u8> = Vec::new();
-    let mut places: HashMap<[u8; 8], usize> = HashMap::new();
+fn read_until_stable(link: &Link, mut take: impl FnMut(&[RawEvent]) -> Result<()>) -> Result<()> {
+    let mut sockets: Vec<RawEvent> = Vec::new();
+    let mut places: HashMap<u64, usize> = HashMap::new();
     for _ in 0..PASSES_MAX {
         let known = sockets.len();
-        iterate::rows(link, EVENT_BYTES, |events| {
-            for bytes in events.chunks_exact(EVENT_BYTES) {
-                let cookie = bytes[offset::socket..offset::socket + 8].try_into().expect("eight bytes");
-                match places.entry(cookie) {
-                    Entry::Occupied(place) => sockets[*place.get()..*place.get() + EVENT_BYTES].copy_from_slice(bytes),
+        iterate::rows(link, |events: &[RawEvent]| {
+            for event in events {
+                match places.entry(event.socket) {
+                    Entry::Occupied(place) => sockets[*place.get()] = *event,
                     Entry::Vacant(place) => {
                         place.insert(sockets.len());
-                        sockets.extend_from_slice(bytes);
+                        sockets.push(*event);
                     }
                 }
             }

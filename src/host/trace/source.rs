@@ -10,7 +10,8 @@ use super::arrival::Arrival;
 pub trait EventSource {
     /// Waits up to `timeout` and calls `take` with the arrivals.
     ///
-    /// Errors: the stream is broken.
+    /// # Errors
+    /// The stream is broken.
     fn poll(&mut self, timeout: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()>;
 
     /// The time of the stream: CLOCK_MONOTONIC of its host, nanoseconds.
@@ -19,7 +20,7 @@ pub trait EventSource {
     /// "live", or the name of a recording, with host and date.
     fn title(&self) -> String;
 
-    /// Describes missing or less precise data, in sentences.
+    /// Notices about missing or less precise data.
     fn notices(&self) -> Vec<String>;
 
     /// Whether this source has switched the kernel's BPF statistics on.
@@ -29,8 +30,10 @@ pub trait EventSource {
 
     /// Switches the kernel's BPF statistics on or off. Does nothing for a recording.
     ///
-    /// Errors: not permitted.
     /// Side effects: while statistics are on, each call of any BPF program costs more.
+    ///
+    /// # Errors
+    /// Not permitted.
     fn count_costs(&mut self, _counts: bool) -> Result<()> {
         Ok(())
     }

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+use zerocopy::FromBytes as _;
 
 use super::filter::Filter;
 use super::program::TcpTraceSkel;
+use super::program::types::ticking;
 use shared::btf::TypeKind;
 use shared::kernel::btf::Types;
 use shared::kernel::privilege::{self, Capability};
@@ -16,8 +18,6 @@ use shared::kernel::{iterate, namespaces};
 
 /// Shorter intervals are sampled by packet, because checking every socket takes about as long.
 pub(super) const INTERVAL_MIN: Duration = Duration::from_millis(1);
-/// Offset of the numbers behind the timer in `struct ticking`, bytes.
-const NUMBERS_AT: usize = 16;
 
 /// Whether this kernel and process can sample by a timer.
 pub(super) fn is_possible(kernel: &Types, has_tracepoint: impl Fn(&str) -> bool) -> bool {
@@ -36,7 +36,8 @@ pub(super) fn is_possible(kernel: &Types, has_tracepoint: impl Fn(&str) -> bool)
 /// The pass by process includes sockets in namespaces that cannot be found. The pass by namespace includes sockets that
 /// no process holds any more.
 ///
-/// Errors: a network namespace cannot be entered.
+/// # Errors
+/// A network namespace cannot be entered.
 pub(super) fn meet_all(by_namespace: &Link, by_process: &Link, filter: &Filter) -> Result<()> {
     iterate::pass(by_process)?;
     let wanted = |inode| filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&inode));
@@ -65,30 +66,26 @@ pub struct ClockCost {
 impl SampleTimer {
     /// Starts the timer.
     ///
-    /// Errors: the kernel refuses its iterator or its timer.
+    /// # Errors
+    /// The kernel refuses its iterator or its timer.
     pub fn begin(skel: &TcpTraceSkel<'_>) -> Result<SampleTimer> {
         let starting =
             skel.progs.tccc_begin.attach_iter(skel.maps.tccc_ticking.as_fd()).context("attach the tracer's timer")?;
         iterate::pass(&starting)?;
         let clock =
             SampleTimer { ticking: MapHandle::try_from(&skel.maps.tccc_ticking).context("hold the tracer's timer")? };
-        let [.., is_begun] = clock.numbers();
-        ensure!(is_begun != 0, "the kernel starts no timer for the tracer");
+        ensure!(clock.state().is_begun != 0, "the kernel starts no timer for the tracer");
         Ok(clock)
     }
 
     pub fn cost(&self) -> ClockCost {
-        let [ticks, looks, nanoseconds, _] = self.numbers();
+        let ticking { ticks, looks, spent_ns: nanoseconds, .. } = self.state();
         ClockCost { ticks, looks, nanoseconds }
     }
 
-    /// Ticks, looks, nanoseconds, and whether the timer was started.
-    fn numbers(&self) -> [u64; 4] {
+    fn state(&self) -> ticking {
         let bytes = self.ticking.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-        let bytes = bytes.expect("the timer is in a map that this process holds");
-        std::array::from_fn(|index| {
-            let at = NUMBERS_AT + 8 * index;
-            u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-        })
+        let state = bytes.and_then(|bytes| ticking::read_from_bytes(&bytes).ok());
+        state.expect("the timer is in a map that this process holds")
     }
 }

@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+use zerocopy::IntoBytes as _;
 
 use super::arms::{FindLabels, LabelMap};
 use super::filter::Filter;
@@ -30,7 +31,7 @@ use ledger::Ledger;
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;
 /// The cgroups are listed at every twelfth sweep, and whenever there is a new one.
-const LOOK_EVERY: u64 = 12;
+const CGROUPS_EVERY: u64 = 12;
 /// Keys of `totals_state`.
 const SWEEP: u32 = 0;
 const UNCOUNTED: u32 = 1;
@@ -109,8 +110,10 @@ impl CountingProgram {
 impl GroupTotals {
     /// Starts to count the connections that pass the filter, by arm too while there is a policy.
     ///
-    /// Errors: a capability, the kernel's type information or its socket iterator is missing.
     /// Side effects: attaches programs to the tracepoints for changes of the TCP state and the congestion state.
+    ///
+    /// # Errors
+    /// A capability, the kernel's type information or its socket iterator is missing.
     pub fn start(filter: Filter, mut find_labels: FindLabels) -> Result<GroupTotals> {
         privilege::require("count sockets", &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin])?;
         let counting = CountingProgram::start(&filter, find_labels().as_ref(), |_| Ok(()))?;
@@ -126,7 +129,8 @@ impl GroupTotals {
     ///
     /// A failed call loses no counts and can be repeated.
     ///
-    /// Errors: a network namespace cannot be entered; the sums cannot be read; no descriptors or memory are left.
+    /// # Errors
+    /// A network namespace cannot be entered; the sums cannot be read; no descriptors or memory are left.
     pub fn count(&mut self) -> Result<CountedGroups> {
         let labels = (self.find_labels)();
         if labels.as_ref().map(|labels| labels.id) != self.counting.labels {
@@ -184,7 +188,7 @@ impl GroupTotals {
 
     /// Names the cgroups. Forgets removed ones, because the map has limited room.
     fn with_paths(&mut self, groups: Vec<CountedGroup>) -> Result<Vec<CountedGroup>> {
-        if self.ledger.lacks_a_path(&groups) || self.sweeps.is_multiple_of(LOOK_EVERY) {
+        if self.ledger.lacks_a_path(&groups) || self.sweeps.is_multiple_of(CGROUPS_EVERY) {
             match cgroup::paths(CGROUPS_MAX) {
                 Ok(paths) => self.ledger.note_paths(paths),
                 // There is no cgroup v2. Any other error would make all cgroups look gone.
@@ -230,8 +234,9 @@ fn attach(skel: &TcpTraceSkel<'_>) -> Result<(Link, Vec<Link>)> {
 /// Deletes a group from the kernel's map unless its counts changed since it was read; returns whether it did.
 fn forget(groups: &MapHandle, group: &CountedGroup, sweep: u64) -> bool {
     let key = key_of(group);
-    let latest = groups.lookup(&key, MapFlags::ANY).ok().flatten().and_then(|value| decode(&key, &value, sweep));
+    let key = key.as_bytes();
+    let latest = groups.lookup(key, MapFlags::ANY).ok().flatten().and_then(|value| decode(key, &value, sweep));
     let named = |latest| CountedGroup { path: group.path.clone(), arm: group.arm.clone(), ..latest };
     let is_same = latest.is_some_and(|latest| named(latest) == *group);
-    is_same && groups.delete(&key).is_ok()
+    is_same && groups.delete(key).is_ok()
 }

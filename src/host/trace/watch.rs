@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::arrival::{Arrival, Fact};
 use super::event::{Event, EventKind};
 use super::filter::Filter;
-use super::gather::{self, GatherRequest, Gathered, Layouts, Scope};
+use super::gather::{self, EnrichRequest, Enrichment, Layouts, Scope};
 use super::live::{Sampling, Tracer};
 use super::source::EventSource;
 use shared::kernel::clock;
@@ -33,8 +33,8 @@ pub struct WatchSettings {
 /// Watches this host until dropped.
 pub struct Watch {
     tracer: Tracer,
-    wanted: Option<Sender<GatherRequest>>,
-    gathered: Receiver<Gathered>,
+    wanted: Option<Sender<EnrichRequest>>,
+    gathered: Receiver<Enrichment>,
     thread: Option<std::thread::JoinHandle<()>>,
     seen: HashSet<u64>,
     algorithms: HashSet<String>,
@@ -46,14 +46,19 @@ pub struct Watch {
 impl Watch {
     /// Starts to watch.
     ///
-    /// Errors: those of [`Tracer::start`].
     /// Side effects: those of [`Tracer::start`]; a thread that reads sockets, processes and cgroups, and uses at most a
     /// tenth of a processor.
+    ///
+    /// # Errors
+    /// Those of [`Tracer::start`].
     pub fn start(settings: WatchSettings) -> Result<Watch> {
         Watch::start_gathering(settings, Scope::All)
     }
 
     /// Like [`Watch::start`], with only the work of `scope` for the thread.
+    ///
+    /// # Errors
+    /// Those of [`Tracer::start`].
     pub fn start_gathering(settings: WatchSettings, scope: Scope) -> Result<Watch> {
         let tracer = Tracer::start(&settings.filter, Sampling::ByClock(settings.interval), settings.ring_bytes)?;
         let notices = tracer.notices().to_vec();
@@ -68,18 +73,18 @@ impl Watch {
         let Some(wanted) = &self.wanted else { return };
         if !self.algorithms.contains(&event.algorithm) {
             self.algorithms.insert(event.algorithm.clone());
-            let _ = wanted.send(GatherRequest::Layout(event.algorithm.clone())); // fails if the thread has ended
+            let _ = wanted.send(EnrichRequest::Layout(event.algorithm.clone())); // fails if the thread has ended
         }
         if event.kind == EventKind::Close {
             if self.seen.remove(&event.socket) {
-                let _ = wanted.send(GatherRequest::Nothing { socket: event.socket });
+                let _ = wanted.send(EnrichRequest::Closed { socket: event.socket });
             }
         } else if !self.seen.contains(&event.socket) {
             if self.seen.len() >= SEEN_MAX {
                 self.seen.clear();
             }
             self.seen.insert(event.socket);
-            let _ = wanted.send(GatherRequest::Names { socket: event.socket, cgroup: event.cgroup });
+            let _ = wanted.send(EnrichRequest::Names { socket: event.socket, cgroup: event.cgroup });
         }
     }
 
@@ -90,14 +95,14 @@ impl Watch {
     fn take_gathered(&mut self, take: &mut dyn FnMut(Arrival)) {
         while let Ok(gathered) = self.gathered.try_recv() {
             match gathered {
-                Gathered::Arrivals(arrivals) => arrivals.into_iter().for_each(|arrival| {
+                Enrichment::Arrivals(arrivals) => arrivals.into_iter().for_each(|arrival| {
                     if let Arrival::Event(event) = &arrival {
                         self.meet(event);
                     }
                     take(arrival);
                 }),
-                Gathered::Notice(notice) if !self.notices.contains(&notice) => self.notices.push(notice),
-                Gathered::Notice(_) => {}
+                Enrichment::Notice(notice) if !self.notices.contains(&notice) => self.notices.push(notice),
+                Enrichment::Notice(_) => {}
             }
         }
     }

@@ -35,7 +35,8 @@ enum Stage {
 impl WholeRecording {
     /// Opens a recording to read the events of some connections. Without rules, all connections pass.
     ///
-    /// Errors: those of [`RecordingReader::open`].
+    /// # Errors
+    /// Those of [`RecordingReader::open`].
     pub fn open(path: &Path, filter: Filter, rules: BTreeSet<String>) -> Result<WholeRecording> {
         let mut reader = RecordingReader::open(path)?;
         let begin_ns = reader.span()?.map_or(0, |[first, _]| first);

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use anyhow::{Context, Result};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
+use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use crate::policy::rule::GuardMetric;
 use shared::failure::Failure;
@@ -19,50 +20,35 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/guard.skel.rs"));
 }
 
-/// Words of `struct guard_cell`.
-const WORDS: usize = 12;
+use skeleton::types::guard_key;
+
+const WORDS: usize = size_of::<GuardCell>() / size_of::<u64>();
 /// The fixed-point number 1 in `inflation`, which stands for a doubling of the RTT.
 const LOG_ONE: f64 = 65_536.0;
 
-/// The sums of one arm and fold: the words of `struct guard_cell`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct GuardCell(pub [u64; WORDS]);
+/// The sums of one arm and fold. `units` are distinct units of the split: connections, peers or prefixes, whatever the
+/// rule splits by. The kernel program tells units apart by 22 bits of their hash, so many units count a little low, in all
+/// arms alike.
+pub use skeleton::types::guard_cell as GuardCell;
 
 /// One arm by fold of the peers.
 pub type ArmCells = [GuardCell; FOLDS];
 
 impl GuardCell {
-    pub fn connections(&self) -> u64 {
-        self.0[0]
-    }
-
-    pub fn ended(&self) -> u64 {
-        self.0[8]
-    }
-
-    /// Distinct units of the split: connections, peers or prefixes, whatever the rule splits by.
-    ///
-    /// The kernel program tells units apart by 22 bits of their hash, so many units count a little low, in all arms alike.
-    pub fn units(&self) -> u64 {
-        self.0[10]
-    }
-
-    /// Counts, other than a connection's first, of connections that had sent data since their previous count.
-    pub fn active(&self) -> u64 {
-        self.0[11]
-    }
-
     pub fn sums(&self, metric: GuardMetric, ticks_per_s: f64) -> Sums {
-        let [connections, bytes_acked, busy_ticks, sent, retrans, timeouts, inflation, looks, ended, abnormal, ..] =
-            self.0.map(|word| word as f64);
-        let (numerator, denominator) = match metric {
-            GuardMetric::Retransmitted => (retrans, sent),
-            GuardMetric::Timeouts => (timeouts, connections),
-            GuardMetric::RttInflation => (inflation / LOG_ONE * std::f64::consts::LN_2, looks),
-            GuardMetric::Goodput => (bytes_acked * 8.0, busy_ticks / ticks_per_s),
-            GuardMetric::AbnormalEnds => (abnormal, ended),
-        };
-        Sums { numerator, denominator }
+        let [numerator, denominator] = match metric {
+            GuardMetric::Retransmitted => [self.retrans_pkts, self.sent_pkts],
+            GuardMetric::Timeouts => [self.timeouts, self.connections],
+            GuardMetric::RttInflation => [self.inflation, self.looks],
+            GuardMetric::Goodput => [self.bytes_acked, self.busy_ticks],
+            GuardMetric::AbnormalEnds => [self.abnormal, self.ended],
+        }
+        .map(|sum| sum as f64);
+        match metric {
+            GuardMetric::RttInflation => Sums { numerator: numerator / LOG_ONE * std::f64::consts::LN_2, denominator },
+            GuardMetric::Goodput => Sums { numerator: numerator * 8.0, denominator: denominator / ticks_per_s },
+            _ => Sums { numerator, denominator },
+        }
     }
 }
 
@@ -70,7 +56,9 @@ impl Sub for GuardCell {
     type Output = GuardCell;
 
     fn sub(self, earlier: GuardCell) -> GuardCell {
-        GuardCell(std::array::from_fn(|at| self.0[at].saturating_sub(earlier.0[at])))
+        let [now, before]: [[u64; WORDS]; 2] = zerocopy::transmute!([self, earlier]);
+        let grown: [u64; WORDS] = std::array::from_fn(|at| now[at].saturating_sub(before[at]));
+        zerocopy::transmute!(grown)
     }
 }
 
@@ -81,11 +69,11 @@ pub fn sums_of(cells: &ArmCells, metric: GuardMetric, ticks_per_s: f64) -> ArmSu
 }
 
 pub fn connections_of(cells: &ArmCells) -> u64 {
-    cells.iter().map(GuardCell::connections).sum()
+    cells.iter().map(|cell| cell.connections).sum()
 }
 
 pub fn units_of(cells: &ArmCells) -> u64 {
-    cells.iter().map(GuardCell::units).sum()
+    cells.iter().map(|cell| cell.units).sum()
 }
 
 pub fn effect_of(metric: GuardMetric) -> Effect {
@@ -103,8 +91,10 @@ pub struct ArmCounter {
 impl ArmCounter {
     /// Counts the labelled connections of one generation. `slots` are the numbers of the arms in labels.
     ///
-    /// Errors: the kernel refuses the program.
     /// Side effects: a program on the kernel's tracepoint for TCP state changes.
+    ///
+    /// # Errors
+    /// The kernel refuses the program.
     pub fn start(labels: &OwnedFd, generation: u32, slots: &[u32]) -> Result<ArmCounter> {
         libbpf_log::start();
         let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
@@ -117,8 +107,9 @@ impl ArmCounter {
             let why = libbpf_log::take_last(&error);
             Failure::unmet(format!("cannot guard: the kernel refuses the guard's program: {why}"))
         })?;
-        for key in slots.iter().flat_map(|&slot| (0..FOLDS as u32).map(move |fold| key_of(slot, fold))) {
-            skel.maps.tccc_cells.update(&key, &[0; WORDS * 8], MapFlags::ANY).context("begin the guard's sums")?;
+        for key in slots.iter().flat_map(|&slot| (0..FOLDS as u32).map(move |fold| guard_key { slot, fold })) {
+            let begun = skel.maps.tccc_cells.update(key.as_bytes(), GuardCell::default().as_bytes(), MapFlags::ANY);
+            begun.context("begin the guard's sums")?;
         }
         let end = skel.progs.tccc_guard_end.attach().context("follow the ends of connections")?;
         let sweep = skel.progs.tccc_guard_sum.attach().context("attach the socket iterator")?;
@@ -130,25 +121,23 @@ impl ArmCounter {
     /// the start.
     ///
     /// Connections in other namespaces count as a whole when they end. None are left out, and none count twice.
+    ///
+    /// # Errors
+    /// /proc is not mounted; the iterator or the sums cannot be read.
     pub fn read(&self) -> Result<BTreeMap<u32, ArmCells>> {
         iterate::pass_everywhere(&self.sweep).context("read the labelled connections")?;
         let arm = |slot: u32| -> Result<ArmCells> {
             let mut cells = ArmCells::default();
             for (cell, fold) in cells.iter_mut().zip(0..) {
-                let value = self.cells.lookup(&key_of(slot, fold), MapFlags::ANY).context("read the guard's sums")?;
-                let bytes = value.as_deref().unwrap_or_default().chunks_exact(8);
-                let read = bytes.map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
-                cell.0.iter_mut().zip(read).for_each(|(to, from)| *to = from);
+                let key = guard_key { slot, fold };
+                let value = self.cells.lookup(key.as_bytes(), MapFlags::ANY).context("read the guard's sums")?;
+                let read = value.and_then(|value| GuardCell::read_from_bytes(&value).ok());
+                *cell = read.unwrap_or_default();
             }
             Ok(cells)
         };
         self.slots.iter().map(|&slot| Ok((slot, arm(slot)?))).collect()
     }
-}
-
-/// `struct guard_key`.
-fn key_of(slot: u32, fold: u32) -> Vec<u8> {
-    [slot, fold].map(u32::to_ne_bytes).concat()
 }
 
 #[cfg(test)]
@@ -157,7 +146,7 @@ mod tests {
 
     #[test]
     fn metrics_are_read_from_the_words_of_the_kernel_program() {
-        let cell = GuardCell([4, 1000, 500, 200, 10, 2, 131_072, 8, 3, 1, 3, 5]);
+        let cell: GuardCell = zerocopy::transmute!([4u64, 1000, 500, 200, 10, 2, 131_072, 8, 3, 1, 3, 5]);
         let value = |metric| {
             let Sums { numerator, denominator } = cell.sums(metric, 250.0);
             numerator / denominator
@@ -167,8 +156,9 @@ mod tests {
         assert_eq!(value(GuardMetric::Goodput), 4000.0);
         assert!((value(GuardMetric::RttInflation).exp() - 2f64.powf(0.25)).abs() < 1e-12);
         assert!((value(GuardMetric::AbnormalEnds) - 1.0 / 3.0).abs() < 1e-12);
-        assert_eq!((cell.units(), cell.active()), (3, 5));
-        let since = GuardCell([5, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1]) - GuardCell([1; WORDS]);
-        assert_eq!(since.0, [4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!((cell.units, cell.active), (3, 5));
+        let earlier = GuardCell { connections: 1, active: 9, ..cell };
+        let expected = GuardCell { connections: 3, ..GuardCell::default() };
+        assert_eq!(cell - earlier, expected, "a count that shrank did not grow");
     }
 }

@@ -1,11 +1,11 @@
 //! Begins a trial: starts its guard first, then applies the generation on trial.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{end, standing, view};
+use super::{current, end, view};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{Base, GenerationRole, NewGeneration};
 use crate::policy::record::{PolicyOrigin, RuleProgress, RuleState, TrialRecord, TrialSubject};
@@ -17,12 +17,13 @@ use shared::fault;
 use shared::interrupt;
 use shared::kernel::clock;
 use shared::kernel::process::{Detached, Process};
+use shared::poll::{POLL_INTERVAL, poll};
+use shared::units::nanos;
 
 /// How long the kernel lets a trial decide after the guard renewed the lease.
 const LEASE: Duration = Duration::from_secs(15);
 /// A guard that cannot work dies before this.
 const FIRST_LOOK_WITHIN: Duration = Duration::from_secs(6);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone)]
 pub struct TrialPlan {
@@ -48,15 +49,17 @@ pub struct ShareTrial {
 
 /// Begins a trial. `guard` is the command that calls [`super::guard::run`].
 ///
-/// Errors: another trial is running; this kernel does not count the metric of a limit; those of [`change::apply`]. The
-/// algorithms loaded for the trial are then unloaded.
 /// Side effects: those of [`change::apply`], and a process that lives as long as the trial.
+///
+/// # Errors
+/// Another trial is running; this kernel does not count the metric of a limit; those of [`change::apply`]. The
+/// algorithms loaded for the trial are then unloaded.
 pub fn begin(plan: &TrialPlan, origin: &PolicyOrigin, guard: &mut Command) -> Result<Applied> {
     let ready = resolve::check_limits(&plan.policy).and_then(|()| end::sweep());
     let ready =
         ready.and_then(|()| Ok(interrupt::check(|| format!("the trial of {} did not begin", plan.subject.phrase()))?));
     ready.inspect_err(|_| drop(end::unload_all(&plan.loaded)))?;
-    let lock = standing::lock()?;
+    let lock = current::lock()?;
     let began_ns = clock::boottime_ns()?;
     let begun = start_guard(guard, began_ns).and_then(|guard| {
         fault::point("trial.guard");
@@ -88,8 +91,8 @@ fn trial_of(plan: &TrialPlan, began_ns: u64, guard: Process) -> TrialRecord {
     TrialRecord {
         subject: plan.subject.clone(),
         began_ns,
-        deadline_ns: plan.patience.map(|patience| began_ns + patience.as_nanos() as u64),
-        lease_ns: LEASE.as_nanos() as u64,
+        deadline_ns: plan.patience.map(|patience| began_ns + nanos(patience)),
+        lease_ns: nanos(LEASE),
         guard,
         live: plan.live,
         loaded: plan.loaded.clone(),
@@ -103,13 +106,12 @@ fn trial_of(plan: &TrialPlan, began_ns: u64, guard: Process) -> TrialRecord {
 ///
 /// A guard that is alive but cannot write its view is accepted.
 fn await_first_look(guard: &Process) {
-    let begin = Instant::now();
-    while guard.lives() && view::read(&Store::of_host()).is_none() && begin.elapsed() < FIRST_LOOK_WITHIN {
-        std::thread::sleep(LOOK_AGAIN);
-    }
+    let has_looked = || !guard.lives() || view::read(&Store::of_host()).is_some();
+    poll(FIRST_LOOK_WITHIN, POLL_INTERVAL, has_looked);
 }
 
-/// Errors: the guard is dead; the time of the trial is over already.
+/// # Errors
+/// The guard is dead; the time of the trial is over already.
 fn check_guarded(guard: &Process, deadline_ns: Option<u64>) -> Result<()> {
     if !guard.lives() {
         return Err(Failure::failed("the trial's guard ended at once: everything is as before")

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Error, Result};
 
 use super::begin::{ShareTrial, TrialPlan, begin};
-use super::{end, overlay, swap};
+use super::{end, rules, swap};
 use crate::loader::{self, LoadedAlgorithm, Request};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::Base;
@@ -15,9 +15,11 @@ use shared::kernel::probe::Features;
 
 /// Loads an algorithm, and adds a rule that gives it to a share of the connections that choose none.
 ///
-/// Errors: not in the initial network namespace; another trial is running; the policy has no room; those of a load and of a
-/// policy. Nothing stays then, or the error says what.
 /// Side effects: those of [`begin`], and a registered algorithm.
+///
+/// # Errors
+/// Not in the initial network namespace; another trial is running; the policy has no room; those of a load and of a
+/// policy. Nothing stays then, or the error says what.
 pub fn on_trial(
     request: &Request,
     features: &Features,
@@ -35,7 +37,7 @@ fn begin_for(name: &str, trial: &ShareTrial, guard: &mut Command) -> Result<Appl
     let base = Base::of(current.as_ref());
     let origin = PolicyOrigin::of(current.as_ref());
     let rules = current.map(|generation| generation.policy).unwrap_or_default();
-    let policy = overlay::with_default(&rules, name, Some(trial.limits.clone()), trial.portion)?;
+    let policy = rules::with_default(&rules, name, Some(trial.limits.clone()), trial.portion)?;
     let plan = TrialPlan {
         subject: TrialSubject::Default { name: name.to_owned() },
         policy,

@@ -3,21 +3,21 @@
 //! The decision about connections changes first, and everything else is cleared afterwards. If a command is killed in
 //! between, the next command or the guard continues.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 
+use super::current::Over;
 use super::journal::TrialEnd;
-use super::standing::Over;
-use super::{journal, shown, standing, swap, view};
+use super::{current, journal, shown, swap, view};
 use crate::loader;
 use crate::policy::change::{self, Removed};
 use crate::policy::ending::{TrialEnding, TrialResult};
 use crate::policy::generation::{self, Base, GenerationRole, NewGeneration};
+use crate::policy::migrate::{self, SweepParts};
 use crate::policy::needs::PolicyNeeds;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{self, CachedRecord, PolicyOrigin, PolicyRecord, TrialRecord, TrialSubject};
-use crate::policy::sweep::{self, SweepParts};
 use crate::policy::table::RuleTables;
 use crate::state::pins::Pins;
 use crate::state::{LockSubject, Locked, Record, Requester, Store};
@@ -26,10 +26,10 @@ use shared::fault;
 use shared::kernel::probe::Features;
 use shared::kernel::process::Process;
 use shared::kernel::system_log::{self, Severity};
+use shared::poll::{POLL_INTERVAL, poll};
 
 /// A guard that is not stopped ends within this time after a signal.
 const GUARD_GONE_WITHIN: Duration = Duration::from_secs(3);
-const PAUSE: Duration = Duration::from_millis(5);
 pub(super) const CONFIRMED: &str = "a person confirmed it";
 
 /// A trial that was reverted. Connections are decided as before, even if something of it could not be cleared.
@@ -39,7 +39,8 @@ pub(super) struct Reverted {
 }
 
 impl Reverted {
-    /// Errors: something could not be cleared.
+    /// # Errors
+    /// Something could not be cleared.
     fn whole(self) -> Result<TrialEnd> {
         let what = || format!("clear the trial of {}, which is over", self.end.subject.phrase());
         self.rest.with_context(what).map(|()| self.end)
@@ -55,7 +56,8 @@ fn ending_of(over: Over) -> TrialEnding {
 
 /// Reverts the running trial, because a person judged it: the previous generation decides again. `None` without a trial.
 ///
-/// Errors: not permitted; the previous generation is gone.
+/// # Errors
+/// Not permitted; the previous generation is gone.
 pub fn abort() -> Result<Option<TrialEnd>> {
     let ending = TrialEnding::reverted("a person ended it").by(Requester::command());
     revert_where(|_| true, ending)?.map(Reverted::whole).transpose()
@@ -63,7 +65,8 @@ pub fn abort() -> Result<Option<TrialEnd>> {
 
 /// Reverts the running trial without a judgement. `None` without a trial.
 ///
-/// Errors: as [`abort`].
+/// # Errors
+/// As [`abort`].
 pub fn interrupt(why: &str) -> Result<Option<TrialEnd>> {
     let ending = TrialEnding::interrupted(why).by(Requester::command());
     revert_where(|_| true, ending)?.map(Reverted::whole).transpose()
@@ -71,8 +74,8 @@ pub fn interrupt(why: &str) -> Result<Option<TrialEnd>> {
 
 /// Reverts the running trial if it is the one that is meant.
 pub(super) fn revert_where(is_meant: impl Fn(&TrialRecord) -> bool, ending: TrialEnding) -> Result<Option<Reverted>> {
-    let lock = standing::lock()?;
-    let Some(trial) = standing::within_reach()?.filter(is_meant) else { return Ok(None) };
+    let lock = current::lock()?;
+    let Some(trial) = current::within_reach()?.filter(is_meant) else { return Ok(None) };
     let ending = judged(&trial).unwrap_or(ending);
     let reverted = revert_locked(&lock, &trial, ending)?;
     dismiss(lock, &trial);
@@ -86,12 +89,13 @@ fn judged(trial: &TrialRecord) -> Option<TrialEnding> {
 
 /// Once the previous generation decides again, later steps run even if one fails.
 ///
-/// Errors: the previous generation does not decide.
+/// # Errors
+/// The previous generation does not decide.
 fn revert_locked(_trial: &Locked, trial: &TrialRecord, ending: TrialEnding) -> Result<Reverted> {
     let store = Store::of_host();
     let ending = with_limits(trial, ending);
     if trial.ending.is_none() {
-        let _ = standing::note(trial, |noted| noted.ending = Some(ending.clone())); // the disk may be full
+        let _ = current::note(trial, |noted| noted.ending = Some(ending.clone())); // the disk may be full
     }
     let pins = PolicyPins::of(Pins::writable()?);
     // Held open, because the labels of open connections outlive the policy's pins.
@@ -114,13 +118,14 @@ fn revert_locked(_trial: &Locked, trial: &TrialRecord, ending: TrialEnding) -> R
 fn take_back(shared: &SweepParts) -> Result<()> {
     match change::current()? {
         Some(before) => change::move_open(&before).map(drop),
-        None => sweep::move_all(&RuleTables::default(), shared).map(drop),
+        None => migrate::move_all(&RuleTables::default(), shared).map(drop),
     }
 }
 
 /// Unloads what a trial loaded. Leaves what is not loaded, and what a rule gives to connections.
 ///
-/// Errors: as [`loader::unload`].
+/// # Errors
+/// As [`loader::unload`].
 pub(crate) fn unload_all(names: &[String]) -> Result<()> {
     let store = Store::of_host();
     for name in names.iter().filter(|name| store.record(name).is_some()) {
@@ -134,7 +139,7 @@ pub(crate) fn unload_all(names: &[String]) -> Result<()> {
 
 /// Undoes the steps of a trial that could not begin.
 pub(super) fn undo_begin(lock: &Locked, began_ns: u64, loaded: &[String]) -> Result<()> {
-    if let Some(trial) = standing::current()?.filter(|trial| trial.began_ns == began_ns) {
+    if let Some(trial) = current::current()?.filter(|trial| trial.began_ns == began_ns) {
         let trial = TrialRecord { policy: None, ..trial }; // it says nothing about its rules
         revert_locked(lock, &trial, TrialEnding::interrupted("it could not begin"))?.whole()?;
     }
@@ -143,7 +148,8 @@ pub(super) fn undo_begin(lock: &Locked, began_ns: u64, loaded: &[String]) -> Res
 
 /// Clears what is left of a trial whose guard died, or was stopped until the lease expired.
 ///
-/// Errors: not permitted; the record is damaged.
+/// # Errors
+/// Not permitted; the record is damaged.
 pub fn sweep() -> Result<()> {
     let store = Store::of_host();
     let record = PolicyRecord::read(&store)?;
@@ -153,24 +159,27 @@ pub fn sweep() -> Result<()> {
         }
         return Ok(());
     }
-    if standing::over(&record)?.is_some() { clear() } else { Ok(()) }
+    if current::over(&record)?.is_some() { clear() } else { Ok(()) }
 }
 
 /// Like [`sweep`]. Returns a message if there was a trial to clear. Keeps the record in `cache` for the next call.
+///
+/// # Errors
+/// Not permitted; the record is damaged.
 pub fn clear_over(cache: &mut CachedRecord) -> Result<Option<String>> {
     cache.refresh(&Store::of_host())?;
     if cache.record.trial.is_none() && cache.record.next_trial.is_none() {
         return Ok(None);
     }
-    let Some((trial, why)) = standing::over(&cache.record)? else { return Ok(None) };
+    let Some((trial, why)) = current::over(&cache.record)? else { return Ok(None) };
     clear()?;
     Ok(Some(format!("the trial of {} is over: {why}", trial.subject.phrase())))
 }
 
 /// Ends a trial that is over although nobody ended it. Keeps it if a person confirmed it.
 fn clear() -> Result<()> {
-    let lock = standing::lock()?;
-    let Some((trial, why)) = standing::over(&PolicyRecord::read(&Store::of_host())?)? else { return Ok(()) };
+    let lock = current::lock()?;
+    let Some((trial, why)) = current::over(&PolicyRecord::read(&Store::of_host())?)? else { return Ok(()) };
     let kept = with_limits(&trial, TrialEnding::kept(CONFIRMED));
     let rest = if trial.confirmed && Features::probe().and_then(|features| carry_out(&trial, &features)).is_ok() {
         finish(&trial, kept);
@@ -190,13 +199,14 @@ pub fn removed() -> TrialEnding {
 
 /// Removes the policy, and interrupts its trial if one is running.
 ///
-/// Errors: as [`change::remove`].
+/// # Errors
+/// As [`change::remove`].
 pub fn remove_policy(live: bool, ending: TrialEnding) -> Result<Removed> {
     let store = Store::of_host();
     if PolicyPins::of_host().is_none() && !record::path(&store).exists() {
         return change::remove(live, Base::Any);
     }
-    let lock = standing::lock()?;
+    let lock = current::lock()?;
     let record = PolicyRecord::read(&store).unwrap_or_default(); // a damaged record is removed with the rest
     let trial = record.trial.or(record.next_trial);
     let ending = trial.as_ref().map(|trial| with_limits(trial, judged(trial).unwrap_or(ending)));
@@ -214,7 +224,8 @@ pub fn remove_policy(live: bool, ending: TrialEnding) -> Result<Removed> {
 
 /// Keeps the running trial. With a name, only a trial of that name.
 ///
-/// Errors: there is no such trial; its time is over; not permitted.
+/// # Errors
+/// There is no such trial; its time is over; not permitted.
 pub fn keep(name: Option<&str>, features: &Features) -> Result<TrialEnd> {
     let is_meant = |trial: &TrialRecord| name.is_none_or(|name| trial.subject.name() == name);
     let what = name.map_or("nothing is on trial".to_owned(), |name| format!("\"{name}\" is not on trial"));
@@ -229,9 +240,9 @@ pub(super) fn keep_where(
     ending: TrialEnding,
     features: &Features,
 ) -> Result<Option<TrialEnd>> {
-    let lock = standing::lock()?;
-    let Some(trial) = standing::within_reach()?.filter(is_meant) else { return Ok(None) };
-    let over = standing::why_over(&trial)?.filter(|_| !trial.confirmed).map(ending_of);
+    let lock = current::lock()?;
+    let Some(trial) = current::within_reach()?.filter(is_meant) else { return Ok(None) };
+    let over = current::why_over(&trial)?.filter(|_| !trial.confirmed).map(ending_of);
     if let Some(over) = trial.ending.clone().or(over) {
         let what = format!("too late to confirm {}: {}", trial.subject.phrase(), over.why);
         let reverted = revert_locked(&lock, &trial, over)?;
@@ -241,9 +252,9 @@ pub(super) fn keep_where(
     }
     let ending = with_limits(&trial, ending);
     // After a kill from here on, the guard or the next command keeps the trial.
-    standing::note(&trial, |noted| noted.confirmed = true)?;
+    current::note(&trial, |noted| noted.confirmed = true)?;
     fault::point("confirm.noted");
-    carry_out(&trial, features).inspect_err(|_| drop(standing::note(&trial, |noted| noted.confirmed = false)))?;
+    carry_out(&trial, features).inspect_err(|_| drop(current::note(&trial, |noted| noted.confirmed = false)))?;
     let end = finish(&trial, ending);
     dismiss(lock, &trial);
     Ok(Some(end))
@@ -266,7 +277,7 @@ fn carry_out(trial: &TrialRecord, features: &Features) -> Result<()> {
 /// Makes the current rules permanent.
 fn conclude() -> Result<()> {
     {
-        let (locked, record) = standing::settled()?;
+        let (locked, record) = current::settled()?;
         // A command that was killed may have made them permanent already.
         let Some(trial) = &record.trial else { return Ok(()) };
         let generation = record.generation(trial.generation).context("find the generation on trial")?;
@@ -331,9 +342,6 @@ fn dismiss(lock: Locked, trial: &TrialRecord) {
         return;
     }
     trial.guard.end();
-    let deadline = Instant::now() + GUARD_GONE_WITHIN;
-    while trial.guard.lives() && Instant::now() < deadline {
-        std::thread::sleep(PAUSE);
-    }
+    poll(GUARD_GONE_WITHIN, POLL_INTERVAL, || !trial.guard.lives());
     view::tidy();
 }

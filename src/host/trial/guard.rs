@@ -16,20 +16,23 @@ use crate::policy::pins::PolicyPins;
 use crate::policy::record::{CachedRecord, GenerationRecord, PolicyRecord, TrialRecord};
 use crate::state::Store;
 use crate::trace::gather::Layouts;
+use crate::waits;
 use shared::kernel::probe::Features;
 use shared::kernel::process::Process;
 
 /// Interval between renewals of the lease.
 const TICK: Duration = Duration::from_secs(1);
 /// Interval between checks for a signal, or for the start of the trial.
-const NAP: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Consecutive ticks that may fail. A passing problem, such as a held lock, ends no trial.
 const FAILURES_MAX: u32 = 3;
 
 /// Guards the trial that began at `began_ns` until it is over. The process `starter` begins the trial.
 ///
-/// Errors: the kernel refuses the guard's programs, or a part of the trial is gone. The trial is over then.
 /// Side effects: ends the trial, or raises its share.
+///
+/// # Errors
+/// The kernel refuses the guard's programs, or a part of the trial is gone. The trial is over then.
 pub fn run(began_ns: u64, starter: Process, layouts: fn() -> Layouts) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
@@ -73,7 +76,7 @@ impl Guard {
             if has_begun || !is_waited_for {
                 return Ok(has_begun);
             }
-            std::thread::sleep(NAP);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -93,11 +96,11 @@ impl Guard {
                 Err(error) if failures == FAILURES_MAX => return Err(error),
                 Err(_) => failures += 1,
             }
-            for _ in 0..TICK.as_millis() / NAP.as_millis() {
+            for _ in 0..waits::time_of("guard.tick", TICK).as_millis() / POLL_INTERVAL.as_millis() {
                 if self.stop.load(Ordering::Relaxed) {
                     break;
                 }
-                std::thread::sleep(NAP);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
     }

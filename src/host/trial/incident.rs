@@ -24,7 +24,7 @@ use crate::trace::live::RING_BYTES;
 use crate::trace::record::{Head, Recorder, Rotation};
 use crate::trace::source::EventSource as _;
 use crate::trace::watch::{Watch, WatchSettings};
-use shared::bounded;
+use shared::read_limited;
 
 pub const SCHEMA: u32 = 1;
 pub const DOCUMENT: &str = "incident.json";
@@ -45,7 +45,7 @@ const INCIDENTS_BYTES_MAX: u64 = 512 << 20;
 /// Largest document, bytes. A policy may have many prefixes.
 const BYTES_MAX: u64 = 64 << 20;
 const INTERVAL: Duration = Duration::from_secs(1);
-const POLL: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Incident {
@@ -95,10 +95,11 @@ fn folders_in(incidents: &Path) -> Vec<PathBuf> {
 
 /// `path` is the incident's folder or its document.
 ///
-/// Errors: no such file; not an incident, or one of another version of tccc.
+/// # Errors
+/// No such file; not an incident, or one of another version of tccc.
 pub fn read(path: &Path) -> Result<Incident> {
     let file = if path.is_dir() { path.join(DOCUMENT) } else { path.to_owned() };
-    let bytes = bounded::read(&file, BYTES_MAX).with_context(|| format!("read {}", file.display()))?;
+    let bytes = read_limited::read(&file, BYTES_MAX).with_context(|| format!("read {}", file.display()))?;
     let incident: Incident =
         serde_json::from_slice(&bytes).with_context(|| format!("read the incident {}", file.display()))?;
     anyhow::ensure!(
@@ -125,7 +126,7 @@ fn make_room(incidents: &Path, count_max: usize, bytes_max: u64) {
 }
 
 /// Writes the document of an incident, and copies the recording beside it. Removes the oldest incidents.
-pub fn write(
+pub(super) fn write(
     folder: &Path,
     why: &str,
     (trial, generation): (&TrialRecord, &GenerationRecord),
@@ -239,7 +240,8 @@ fn remove_files(folder: &Path) {
 
 /// Starts the thread of a recording.
 ///
-/// Errors: something that the tracer needs is missing; the folder has too little space or cannot be written.
+/// # Errors
+/// Something that the tracer needs is missing; the folder has too little space or cannot be written.
 fn record(layouts: Layouts, folder: PathBuf, stop: Arc<AtomicBool>) -> Result<JoinHandle<Option<String>>> {
     let free = free_bytes(&folder)?;
     let bytes = part_bytes(free).with_context(|| format!("{} has only {} KiB free", folder.display(), free >> 10))?;
@@ -251,7 +253,7 @@ fn record(layouts: Layouts, folder: PathBuf, stop: Arc<AtomicBool>) -> Result<Jo
     let until_stopped = move |folder: &Path| -> Result<()> {
         while !stop.load(Ordering::Relaxed) {
             let mut written = Ok(());
-            watch.poll(POLL, &mut |arrival| {
+            watch.poll(POLL_INTERVAL, &mut |arrival| {
                 if written.is_ok() {
                     written = recorder.write(&arrival);
                 }

@@ -65,7 +65,8 @@ fn text() -> String {
 /// Adds the end of a trial to the journal, which `tccc status` reads, and to the system's log. The first end of a trial
 /// is its only one.
 ///
-/// Errors: the folder cannot be written.
+/// # Errors
+/// The folder cannot be written.
 pub fn note(end: &TrialEnd) -> Result<()> {
     let (path, text) = (path(), text());
     if end.began_ns != 0 && ends(&text).any(|other| other.began_ns == end.began_ns && other.subject == end.subject) {

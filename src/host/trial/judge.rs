@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::arms::{ArmCells, GuardCell, connections_of, effect_of, sums_of, units_of};
+use super::arms::{ArmCells, connections_of, effect_of, sums_of, units_of};
 use super::windows::Window;
 use crate::policy::record::{PolicyRecord, RuleProgress};
 use crate::policy::rule::{Allowed, Arm, GuardLimit, GuardMetric, Policy, Rule, Treatment};
@@ -268,7 +268,7 @@ fn noise_of(metric: GuardMetric) -> ValueNoise {
 /// in only one of a minute's six readings counts as a sixth.
 fn window_sums(cells: &ArmCells, metric: GuardMetric, window: &Window, ticks_per_s: f64) -> WindowSums {
     let mut sums = sums_of(cells, metric, ticks_per_s).total();
-    let active = cells.iter().map(GuardCell::active).sum::<u64>() as f64 / window.readings.max(1) as f64;
+    let active = cells.iter().map(|cell| cell.active).sum::<u64>() as f64 / window.readings.max(1) as f64;
     let connections = connections_of(cells) as f64 + active * (window.seconds / 60.0).max(1.0);
     if metric == GuardMetric::Timeouts {
         sums.denominator = connections;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::policy::record::{RuleProgress, RuleState, TrialRecord};
 use crate::policy::rule::{Arm, OnFail, Policy, Rule, Undecided};
-use shared::units::format_duration;
+use shared::units::{format_duration, nanos};
 
 use super::judge::{LimitJudgement, LimitState, RuleJudgement};
 
@@ -109,7 +109,7 @@ enum Due {
 
 fn due(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgement>, now_ns: u64) -> Due {
     let (Some(trial), Some(duration)) = (&rule.trial, rule.duration_of(progress.step)) else { return Due::Later };
-    if now_ns.saturating_sub(progress.since_ns) < duration.as_nanos() as u64 {
+    if now_ns.saturating_sub(progress.since_ns) < nanos(duration) {
         return Due::Later;
     }
     let after = format!("rule \"{}\" after {}", rule.name, format_duration(duration));

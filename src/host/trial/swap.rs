@@ -4,15 +4,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::{end, overlay, standing};
+use super::{current, end, rules};
 use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, LoadOptions, Request};
 use crate::policy::change;
 use crate::policy::generation::{Base, GenerationRole, NewGeneration};
+use crate::policy::migrate;
 use crate::policy::needs::PolicyNeeds;
 use crate::policy::record::{GenerationRecord, PolicyOrigin, PolicyRecord};
 use crate::policy::rule::Portion;
-use crate::policy::sweep;
 use crate::state::pins::Pins;
 use crate::state::{Record, Store};
 use shared::catalog::{self, Algorithm, NAME_LENGTH_MAX};
@@ -37,7 +37,8 @@ pub(super) fn free_name(name: &str, generation: u32) -> Result<String> {
 
 /// Ends the trial of an upgrade with success: the new code replaces the old code.
 ///
-/// Errors: the object file changed since the trial began; as [`loader::upgrade::upgrade`].
+/// # Errors
+/// The object file changed since the trial began; as [`loader::upgrade::upgrade`].
 pub(super) fn conclude(name: &str, trial_name: &str, features: &Features) -> Result<()> {
     let store = Store::of_host();
     let record = store.record(trial_name).with_context(|| format!("find \"{trial_name}\", which was on trial"))?;
@@ -53,12 +54,12 @@ pub(super) fn conclude(name: &str, trial_name: &str, features: &Features) -> Res
             loader::upgrade::upgrade(code)?;
         }
         fault::point("confirm.upgraded");
-        sweep::refresh(name, false)?;
+        migrate::refresh(name, false)?;
         end::swap_back()?;
         return end::unload_all(&[trial_name.to_owned()]);
     }
     beside(&source.request(name), features, Some(trial_name))?;
-    sweep::refresh(name, false).map(drop)
+    migrate::refresh(name, false).map(drop)
 }
 
 /// Everything needed to load recorded code again.
@@ -70,7 +71,8 @@ struct CodeSource<'a> {
 }
 
 impl<'a> CodeSource<'a> {
-    /// Errors: the object is gone, or has changed.
+    /// # Errors
+    /// The object is gone, or has changed.
     fn of(record: &'a Record) -> Result<Self> {
         let file = record.file.as_deref();
         let algorithm = match file {
@@ -98,7 +100,8 @@ impl<'a> CodeSource<'a> {
 ///
 /// `on_trial` is the name of new code whose trial ends now. That name is then the bridge.
 ///
-/// Errors: as [`loader::load`] and [`change::apply`].
+/// # Errors
+/// As [`loader::load`] and [`change::apply`].
 pub(crate) fn beside(request: &Request, features: &Features, on_trial: Option<&str>) -> Result<Upgraded> {
     let name = request.name;
     let earlier = Store::of_host().record(name).with_context(|| format!("find the algorithm \"{name}\""))?;
@@ -110,7 +113,7 @@ pub(crate) fn beside(request: &Request, features: &Features, on_trial: Option<&s
         Some(name) => name.to_owned(),
         None => free_name(name, earlier.generation + 1)?,
     };
-    let bridged = overlay::with_upgrade(&rules, [name, &bridge], None, Portion::ALL)?;
+    let bridged = rules::with_upgrade(&rules, [name, &bridge], None, Portion::ALL)?;
     if on_trial.is_none() {
         loader::load(&Request { name: &bridge, ..*request }, FOR_RULES, features)?;
     }
@@ -144,7 +147,7 @@ pub(crate) fn beside(request: &Request, features: &Features, on_trial: Option<&s
 
 /// The policy without the running trial.
 fn without_trial() -> Result<Option<GenerationRecord>> {
-    let Some(trial) = standing::current()? else { return change::current() };
+    let Some(trial) = current::current()? else { return change::current() };
     let record = PolicyRecord::read(&Store::of_host())?;
     Ok(trial.previous.and_then(|number| record.generation(number).cloned()))
 }

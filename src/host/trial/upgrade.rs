@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::begin::{ShareTrial, TrialPlan, begin};
-use super::{end, overlay, standing, swap};
+use super::{current, end, rules, swap};
 use crate::loader::{self, Request};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{self, Base};
@@ -15,16 +15,19 @@ use shared::kernel::probe::Features;
 
 /// Clears a trial that is over.
 ///
-/// Errors: a trial is running.
+/// # Errors
+/// A trial is running.
 fn refuse_during_trial() -> Result<()> {
     end::sweep()?;
-    Ok(generation::refuse_during_trial(standing::current()?.as_ref())?)
+    Ok(generation::refuse_during_trial(current::current()?.as_ref())?)
 }
 
 /// Loads new code beside the old one, and gives it to a share of the connections that would get the old one.
 ///
-/// Errors: the name is not loaded; a trial is running; the kernel refuses the code.
 /// Side effects: those of [`super::begin`], and an algorithm under a name of its own.
+///
+/// # Errors
+/// The name is not loaded; a trial is running; the kernel refuses the code.
 pub fn on_trial(request: &Request, features: &Features, trial: &ShareTrial, guard: &mut Command) -> Result<Applied> {
     refuse_during_trial()?;
     let store = Store::of_host();
@@ -37,7 +40,7 @@ pub fn on_trial(request: &Request, features: &Features, trial: &ShareTrial, guar
     let rules = current.map(|generation| generation.policy).unwrap_or_default();
     let trial_name = swap::free_name(request.name, record.generation + 1)?;
     let limits = Some(trial.limits.clone());
-    let policy = overlay::with_upgrade(&rules, [request.name, &trial_name], limits, trial.portion)?;
+    let policy = rules::with_upgrade(&rules, [request.name, &trial_name], limits, trial.portion)?;
     let own = Request { name: &trial_name, ..*request };
     loader::load(&own, swap::FOR_RULES, features)?;
     let plan = TrialPlan {

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::current;
 use super::judge::RuleJudgement;
-use super::standing;
 use crate::policy::record::{self, PolicyRecord, RuleProgress, RuleState, TrialRecord, TrialSubject};
 use crate::policy::rule::{OnFail, Policy, Rule, Undecided};
 use crate::state::Store;
-use shared::units::format_duration;
+use shared::units::{format_duration, nanos};
 
 pub const SCHEMA: u32 = 1;
 /// At this number of points, every second one is dropped.
@@ -140,7 +140,7 @@ pub fn on_fail(policy: &Policy) -> &'static str {
 /// The end of a rule's step, or its deadline. `None` if the rule is not judged any more.
 pub fn due_ns(rule: &Rule, progress: &RuleProgress) -> Option<u64> {
     let duration = rule.duration_of(progress.step).filter(|_| progress.state == RuleState::Judged)?;
-    Some(progress.since_ns + duration.as_nanos() as u64)
+    Some(progress.since_ns + nanos(duration))
 }
 
 /// The remaining time as text. `None` when it is over.
@@ -153,7 +153,7 @@ fn path(store: &Store) -> PathBuf {
     record::folder(store).join("trial.json")
 }
 
-pub fn write(store: &Store, view: &TrialView) -> Result<()> {
+pub(super) fn write(store: &Store, view: &TrialView) -> Result<()> {
     let path = path(store);
     let fresh = path.with_extension("new");
     let text = serde_json::to_vec(view).context("write what the guard saw")?;
@@ -177,7 +177,7 @@ pub fn is_there(store: &Store) -> bool {
 
 /// Removes a guard's files unless something is on trial. The lock prevents a trial from beginning meanwhile.
 pub fn tidy() {
-    let Ok(_lock) = standing::lock() else { return };
+    let Ok(_lock) = current::lock() else { return };
     let store = Store::of_host();
     let record = PolicyRecord::read(&store).unwrap_or_default();
     if record.trial.is_some() || record.next_trial.is_some() {

@@ -78,7 +78,8 @@ impl App {
 
     /// Applies the source's waiting events. A frozen screen does not show them.
     ///
-    /// Errors: the source fails.
+    /// # Errors
+    /// The source fails.
     pub fn take_in(&mut self, source: &mut dyn EventSource) -> Result<()> {
         let live = self.behind.as_mut().unwrap_or(&mut self.live);
         source.poll(std::time::Duration::ZERO, &mut |arrival| live.apply(arrival))

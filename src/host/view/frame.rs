@@ -6,7 +6,7 @@ use ratatui::style::Style;
 
 use super::app::{App, ReplayPosition, View};
 use super::{number, paint, theme};
-use shared::plain::cut;
+use shared::sanitize::cut;
 
 /// Draws the lines and returns the rest of the screen. A notice takes a line only if there is one.
 pub(super) fn draw(frame: &mut Frame, app: &App) -> Rect {

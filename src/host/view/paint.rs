@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use shared::plain::cut;
+use shared::sanitize::cut;
 
 /// Cuts text that is too long and marks it with `…`.
 pub fn text(buffer: &mut Buffer, place: Rect, text: &str, style: Style) {

@@ -10,7 +10,7 @@ use super::{number, paint, theme};
 use shared::event::{CaState, with_room};
 use shared::model::live::listing::{SocketColumn, SocketValue};
 use shared::model::live::{Live, socket::Socket};
-use shared::plain::cut_begin;
+use shared::sanitize::cut_begin;
 
 struct TableColumn {
     column: SocketColumn,

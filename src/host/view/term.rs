@@ -21,8 +21,10 @@ pub struct TerminalGuard {
 }
 
 impl TerminalGuard {
-    /// Errors: raw mode cannot be enabled; the terminal cannot be drawn to.
     /// Side effects: raw mode, the alternate screen and mouse reports until the value is dropped.
+    ///
+    /// # Errors
+    /// Raw mode cannot be enabled; the terminal cannot be drawn to.
     pub fn take() -> Result<TerminalGuard> {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -40,7 +42,8 @@ impl TerminalGuard {
         Ok(TerminalGuard { terminal })
     }
 
-    /// Errors: the terminal is gone.
+    /// # Errors
+    /// The terminal is gone.
     pub fn draw(&mut self, picture: impl FnOnce(&mut Frame)) -> Result<()> {
         self.terminal.draw(picture).context("draw to the terminal")?;
         Ok(())

@@ -18,7 +18,8 @@ const HALF_A_PACKET: f64 = 0.5;
 
 /// Loss ratio of the first packets over links with these models, in the order of the path; and its allowed range.
 ///
-/// Errors: an invalid model, which reading a scenario refuses.
+/// # Errors
+/// An invalid model, which reading a scenario refuses.
 pub fn expected_ratio(models: &[&LossModel], packets: u64) -> Result<(f64, [f64; 2])> {
     let mut passing = packets as f64;
     let (mut variance, mut run) = (0.0, 0.0_f64);

@@ -25,7 +25,7 @@ const COUNT: u8 = b'c';
 /// Holds the packets that arrive while the receiving thread does not run.
 const SOCKET_BUFFER_BYTES: usize = 16 << 20;
 /// How often the receiving thread checks whether to end.
-const LOOK_UP: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Packets due within this interval are sent together.
 const BATCH: Duration = Duration::from_millis(1);
 
@@ -50,10 +50,11 @@ pub struct ProbeStream {
 }
 
 impl ProbeReceiver {
-    /// Errors: no socket can be opened at the node.
+    /// # Errors
+    /// No socket can be opened at the node.
     pub fn start(node: &Node) -> Result<ProbeReceiver> {
         let socket = open(node)?;
-        socket.set_read_timeout(Some(LOOK_UP)).context("prepare a probe socket")?;
+        socket.set_read_timeout(Some(POLL_INTERVAL)).context("prepare a probe socket")?;
         let address = socket.local_addr().context("read a probe socket's address")?;
         let arrivals = Arc::new(Mutex::new(Vec::new()));
         let done = Arc::new(AtomicBool::new(false));
@@ -64,7 +65,8 @@ impl ProbeReceiver {
 
     /// Sends probes one by one, waits for `patience` after the last, and returns the round-trip times.
     ///
-    /// Errors: no socket can be opened at the node.
+    /// # Errors
+    /// No socket can be opened at the node.
     pub fn probe_rtt(&self, from: &Node, spacing: Duration, patience: Duration) -> Result<Vec<Duration>> {
         let socket = open(from)?;
         let begin = Instant::now();
@@ -85,7 +87,8 @@ impl ProbeReceiver {
 
     /// Sends a stream; returns the number of packets sent, and the time of each arrival since the first was sent.
     ///
-    /// Errors: no socket can be opened at the node.
+    /// # Errors
+    /// No socket can be opened at the node.
     pub fn count(&self, from: &Node, stream: &ProbeStream) -> Result<(u64, Vec<Duration>)> {
         let socket = open(from)?;
         self.take_arrivals()?;

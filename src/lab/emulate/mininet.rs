@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Deserialize;
@@ -25,6 +25,7 @@ use crate::emulate::{LinkDriver, Network, plain};
 use shared::failure::Failure;
 use shared::kernel::netns::Netns;
 use shared::kernel::process::{self, Process};
+use shared::poll::poll;
 use shared::units::format_duration;
 
 /// Debian's own Python, which has the package `mininet`. Another `python3` earlier in PATH does not.
@@ -34,7 +35,7 @@ const SCRIPT: &str = include_str!("mininet_net.py");
 const ANSWERS_WITHIN: Duration = Duration::from_secs(300);
 /// The script takes the network down within 10 s of the end of its input.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Enough of Mininet's messages to contain the last one.
 const REMARKS_BYTES: u64 = 1 << 20;
 
@@ -46,7 +47,8 @@ pub struct Mininet {
 impl Mininet {
     /// Checks for Mininet and ends the processes that killed runs left behind.
     ///
-    /// Errors: Mininet, or a program that it starts, is not installed; a leftover process does not end.
+    /// # Errors
+    /// Mininet, or a program that it starts, is not installed; a leftover process does not end.
     pub fn on_this_host(driver: Box<dyn LinkDriver>) -> Result<Self> {
         let mut command = Command::new(PYTHON);
         command.args(["-c", "import mininet.net, shutil, sys; sys.exit(shutil.which('ifconfig') is None)"]);
@@ -179,14 +181,9 @@ impl Drop for Keeper {
     /// Closes its input, so that it removes the network. Kills it if it does not end.
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        let deadline = Instant::now() + ENDS_WITHIN;
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if Instant::now() >= deadline {
-                let _ = self.child.kill(); // it may have ended meanwhile
-                let _ = self.child.wait();
-                return;
-            }
-            thread::sleep(PAUSE);
+        if !poll(ENDS_WITHIN, POLL_INTERVAL, || !matches!(self.child.try_wait(), Ok(None))) {
+            let _ = self.child.kill(); // it may have ended meanwhile
+            let _ = self.child.wait();
         }
     }
 }

@@ -62,13 +62,15 @@ impl LinkDriver for Netem {
 }
 
 impl Netem {
-    /// Errors: this kernel has no netem.
+    /// # Errors
+    /// This kernel has no netem.
     pub fn on_this_kernel() -> Result<Self> {
         if has_netem() { Ok(Netem) } else { Err(lacking("the links").into()) }
     }
 }
 
-/// Errors: a direction asks for something that netem has no parameter for.
+/// # Errors
+/// A direction asks for something that netem has no parameter for.
 pub fn check_expressible(directions: &[Direction; 2]) -> Result<(), Failure> {
     match directions.iter().find_map(inexpressible) {
         Some(what) => Err(Failure::unmet(format!("cannot emulate {what}")).hint(OTHER_DRIVER)),

@@ -39,8 +39,10 @@ impl Network for Namespaces {
 
 /// Builds a layout of namespaces; `connect` creates a link's two interfaces, up and without an address.
 ///
-/// Errors: not permitted; the kernel refuses a setting, an address or a route; those of `connect`.
 /// Side effects: namespaces and interfaces that live as long as the returned value.
+///
+/// # Errors
+/// Not permitted; the kernel refuses a setting, an address or a route; those of `connect`.
 pub fn build<L>(
     layout: &Layout,
     connect: &mut dyn FnMut(&LinkLayout, [LinkEnd; 2]) -> Result<L>,

@@ -17,8 +17,10 @@ use shared::model::run::LinkCounters;
 
 /// Connects two nodes with the driver, or with a plain veth pair if the driver would do nothing to packets.
 ///
-/// Errors: those of [`LinkDriver::connect`].
 /// Side effects: two interfaces that live as long as the returned link.
+///
+/// # Errors
+/// Those of [`LinkDriver::connect`].
 pub fn join(driver: &dyn LinkDriver, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
     if !is_plain(driver, config) {
         return driver.connect(config, ends);

@@ -22,21 +22,24 @@ pub struct Node {
 impl Node {
     /// Applies a node's settings to its namespace; also returns the settings that this kernel lacks.
     ///
-    /// Errors: the kernel refuses a setting.
+    /// # Errors
+    /// The kernel refuses a setting.
     pub(super) fn settled(layout: &NodeLayout, netns: Netns) -> Result<(Node, Vec<String>)> {
         let settings: Vec<(&str, &str)> = layout.settings.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         let lacking = sysctl::set_all(&netns, &settings)?;
         Ok((Node { name: layout.name.clone(), netns, address: layout.address }, lacking))
     }
 
-    /// Errors: no node has that name.
+    /// # Errors
+    /// No node has that name.
     pub(super) fn find<'a>(nodes: &'a [Node], name: &str) -> Result<&'a Node> {
         nodes.iter().find(|node| node.name == name).ok_or_else(|| anyhow!("no node \"{name}\" in the network"))
     }
 
     /// Where the two ends of a link are to be created.
     ///
-    /// Errors: no such node; its namespace cannot be shared.
+    /// # Errors
+    /// No such node; its namespace cannot be shared.
     pub(super) fn ends(nodes: &[Node], link: &LinkLayout) -> Result<[LinkEnd; 2]> {
         let end = |end: &EndLayout| -> Result<LinkEnd> {
             Ok(LinkEnd { netns: Node::find(nodes, &end.node)?.netns.try_clone()?, interface: end.interface.clone() })
@@ -57,14 +60,16 @@ pub struct Topology<L = Box<dyn Link>> {
 }
 
 impl Topology {
-    /// Errors: no node has that name.
+    /// # Errors
+    /// No node has that name.
     pub fn node(&self, name: &str) -> Result<&Node> {
         Node::find(&self.nodes, name)
     }
 
     /// The offloads that are on at any end of a link, such as `GRO, TSO`; `off` if none is.
     ///
-    /// Errors: an interface is gone.
+    /// # Errors
+    /// An interface is gone.
     pub fn offloads(&self) -> Result<String> {
         let mut on = BTreeSet::new();
         for end in self.layout.links.iter().flat_map(|link| &link.ends) {

@@ -1,7 +1,7 @@
 //! A link that a user-space emulator carries, for kernels without netem and for runs that repeat the same losses.
 //!
 //! Each end is half of a veth pair whose other half is in a private namespace. A thread receives the packets there,
-//! computes on the virtual clock of [`shaper`] when each is due, and sends it then. The kernel stamps arrivals, so
+//! computes on the virtual clock of [`link`] when each is due, and sends it then. The kernel stamps arrivals, so
 //! receiving late does no harm. The private namespace and all interfaces disappear with the process, however it ends.
 //!
 //! The link carries IP without VLAN tags.
@@ -24,18 +24,16 @@ use crate::path::LinkConfig;
 use shared::kernel::netlink::interface_index;
 use shared::model::queue::QueueState;
 use shared::model::run::LinkCounters;
+use shared::units::nanos;
 
-pub(crate) mod ack;
 mod clock;
 mod engine;
-pub(crate) mod gate;
 mod header;
-pub(crate) mod lane;
+mod lane;
+mod link;
 mod meter;
-pub(crate) mod pool;
-pub(crate) mod port;
-mod serialiser;
-pub(crate) mod shaper;
+mod pool;
+mod port;
 
 /// Above ordinary work, below the kernel's own real-time threads.
 const REAL_TIME_PRIORITY: i32 = 10;
@@ -80,7 +78,7 @@ impl EmulatedLink {
         let ports = [open(OWN_NAMES[0])?, open(OWN_NAMES[1])?];
         wires.set_ends_up()?;
         let limits = config.queue_limits()?;
-        let lanes = [0, 1].map(|number| Lane::new(config, number, limits[number]));
+        let lanes = [Lane::new(config, 0, limits[0])?, Lane::new(config, 1, limits[1])?];
         let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
         let bell = Arc::new(bell.context("create an event descriptor")?);
         let (requests, inbox) = mpsc::channel();
@@ -136,27 +134,22 @@ impl Link for EmulatedLink {
     }
 
     fn reseed(&self, seeds: [u64; 2]) {
-        self.ask(move |engine| {
-            engine.lanes.iter_mut().zip(seeds).for_each(|(lane, seed)| lane.path.shaper.reseed(seed))
-        });
+        self.ask(move |engine| engine.lanes.iter_mut().zip(seeds).for_each(|(lane, seed)| lane.path.link.reseed(seed)));
     }
 
     fn sample(&self, interval: Duration, length: Duration) {
         let interval = interval.max(Duration::from_nanos(1));
         let room = (length.as_nanos() / interval.as_nanos()) as usize + 1;
         self.ask(move |engine| {
-            let shapers = engine.lanes.iter_mut().map(|lane| &mut lane.path.shaper);
-            shapers.for_each(|shaper| shaper.sample_every(interval.as_nanos() as u64, room));
+            let paths = engine.lanes.iter_mut().map(|lane| &mut lane.path);
+            paths.for_each(|path| path.sample_every(nanos(interval), room));
         });
     }
 
     fn queues(&self) -> [Vec<QueueState>; 2] {
         let taken = self.ask(|engine| {
             let now = clock::now();
-            engine.lanes.each_mut().map(|lane| {
-                lane.path.sample(now);
-                lane.path.shaper.samples().to_vec()
-            })
+            engine.lanes.each_mut().map(|lane| lane.path.link.samples(now))
         });
         taken.unwrap_or_default() // an interface was deleted, which a notice says
     }
@@ -164,7 +157,7 @@ impl Link for EmulatedLink {
     fn start(&self) {
         self.ask(|engine| {
             let begin = clock::now();
-            engine.lanes.iter_mut().for_each(|lane| lane.path.shaper.start(begin));
+            engine.lanes.iter_mut().for_each(|lane| lane.path.link.start(begin));
         });
     }
 

@@ -5,10 +5,9 @@
 //! Offloads are off, so every packet is one MTU with a correct checksum.
 
 use std::sync::Mutex;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 
 use crate::emulate::LinkEnd;
 use shared::kernel::netlink::{
@@ -18,6 +17,7 @@ use shared::kernel::netns::Netns;
 use shared::kernel::offload::turn_offloads_off;
 use shared::kernel::privilege;
 use shared::model::run::LinkCounters;
+use shared::poll::try_poll;
 
 /// Locally administered address that both ends share.
 pub const END_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x01];
@@ -31,7 +31,7 @@ pub const ETHERNET_HEADER: u64 = 14;
 
 /// The kernel reports a pair as up within a second; a busy host takes longer.
 const OPERATIONAL_WITHIN: Duration = Duration::from_secs(10);
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Two veth pairs, deleted when dropped.
 #[derive(Debug)]
@@ -46,8 +46,10 @@ pub struct Wires {
 impl Wires {
     /// Creates the interfaces, with the ends still down.
     ///
-    /// Errors: no root; an interface of that name exists.
     /// Side effects: a namespace and two pairs of interfaces that live as long as this value.
+    ///
+    /// # Errors
+    /// No root; an interface of that name exists.
     pub fn create(mtu: u32, ends: [LinkEnd; 2]) -> Result<Self> {
         privilege::require("create the interfaces of a link", &privilege::FOR_LINK)?;
         let wires = Wires { own: Netns::create()?, ends, drops_before: Mutex::default() };
@@ -67,14 +69,16 @@ impl Wires {
 
     /// Brings the ends up, once the link is ready to carry packets.
     ///
-    /// Errors: an end was deleted.
+    /// # Errors
+    /// An end was deleted.
     pub fn set_ends_up(&self) -> Result<()> {
         self.ends.iter().try_for_each(|end| set_up(&end.netns, &end.interface))
     }
 
     /// Waits until the interfaces carry packets.
     ///
-    /// Errors: those of [`wait_until_operational`].
+    /// # Errors
+    /// Those of [`wait_until_operational`].
     pub fn wait_until_operational(&self) -> Result<()> {
         let own = OWN_NAMES.map(|name| (&self.own, name));
         let ends = self.ends.each_ref().map(|end| (&end.netns, end.interface.as_str()));
@@ -101,16 +105,14 @@ impl Wires {
 
 /// Waits until interfaces carry packets.
 ///
-/// Errors: they do not within [`OPERATIONAL_WITHIN`]; one was deleted.
+/// # Errors
+/// They do not within [`OPERATIONAL_WITHIN`]; one was deleted.
 pub fn wait_until_operational<'a>(interfaces: impl IntoIterator<Item = (&'a Netns, &'a str)>) -> Result<()> {
-    let deadline = Instant::now() + OPERATIONAL_WITHIN;
+    let begin = Instant::now();
     for (netns, name) in interfaces {
-        while !is_operational(netns, name)? {
-            if Instant::now() >= deadline {
-                bail!("interface \"{name}\" carried no packets after {OPERATIONAL_WITHIN:?}");
-            }
-            thread::sleep(LOOK_AGAIN);
-        }
+        let left = OPERATIONAL_WITHIN.saturating_sub(begin.elapsed());
+        let is_up = try_poll(left, POLL_INTERVAL, || is_operational(netns, name))?;
+        ensure!(is_up, "interface \"{name}\" carried no packets after {OPERATIONAL_WITHIN:?}");
     }
     Ok(())
 }

@@ -77,7 +77,8 @@ struct OutputLines<'a> {
 /// delivered. Its events have the acknowledged packets. ns-2 marks no packet as lost, so each retransmission counts as
 /// a loss.
 ///
-/// Errors: the output ends early; a line has another form.
+/// # Errors
+/// The output ends early; a line has another form.
 pub fn read(simulation: &Simulation<'_>, output: &str) -> Result<Simulated> {
     ensure!(output.lines().any(|line| line == "end"), "ns-2 ended before the simulated time was over");
     let mut lines = OutputLines { states: vec![Vec::new(); simulation.cell.flows.len()], ..OutputLines::default() };

@@ -6,11 +6,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use shared::failure::Failure;
+use shared::poll::POLL_INTERVAL;
 
 /// Files in a run's folder: the script, its output, and the messages of ns-2.
 pub const SCRIPT: &str = "ns2.tcl";
@@ -18,12 +18,11 @@ pub const OUTPUT: &str = "ns2.out";
 pub const REMARKS: &str = "ns2.err";
 /// The program of the Debian package `ns2`.
 const PROGRAM: &str = "ns";
-/// How often the wait for a simulation checks for an interruption.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The version of ns-2 on this host.
 ///
-/// Errors: it is not installed; the program `ns` is another one.
+/// # Errors
+/// It is not installed; the program `ns` is another one.
 pub fn version() -> Result<String> {
     let mut command = Command::new(PROGRAM);
     command.arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -57,7 +56,8 @@ impl Drop for RunningNs2 {
 
 /// Runs the script in a folder and waits for its end.
 ///
-/// Errors: ns-2 refuses the script; `is_stopped` returned true.
+/// # Errors
+/// ns-2 refuses the script; `is_stopped` returned true.
 pub fn simulate(folder: &Path, is_stopped: &dyn Fn() -> bool) -> Result<()> {
     let file = |name: &str| File::create(folder.join(name)).context("create a file for ns-2");
     let mut command = Command::new(PROGRAM);
@@ -84,7 +84,7 @@ pub fn simulate(folder: &Path, is_stopped: &dyn Fn() -> bool) -> Result<()> {
             break status;
         }
         ensure!(!is_stopped(), "interrupted");
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_INTERVAL);
     };
     if status.success() {
         return Ok(());

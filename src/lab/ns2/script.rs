@@ -36,7 +36,8 @@ pub struct Simulation<'a> {
 
 /// Checks that ns-2 supports a cell.
 ///
-/// Errors: a usage failure that names the link or flow and the unsupported part.
+/// # Errors
+/// A usage failure that names the link or flow and the unsupported part.
 pub fn check(cell: &Cell) -> Result<(), Failure> {
     for link in &cell.links {
         let lacking = link.directions.iter().find_map(Direction::beyond_plain);
@@ -73,7 +74,8 @@ impl Simulation<'_> {
     /// Nodes, links, error models and flows are in the scenario's order. ns-2 runs events of the same moment in the
     /// order of their creation, and error models share one random stream.
     ///
-    /// Errors: a flow has no agent; a queue is in BDP, but the link has no rate.
+    /// # Errors
+    /// A flow has no agent; a queue is in BDP, but the link has no rate.
     pub fn script(&self) -> Result<String> {
         let mut text = String::new();
         let Simulation { cell, seed, .. } = self;
@@ -131,7 +133,7 @@ impl Simulation<'_> {
         let losses = || self.cell.links.iter().flat_map(directions).map(|(ends, one)| (ends, share(one)));
         let rate_of = |ends: [&String; 2]| losses().find(|(other, _)| *other == ends).map_or(0.0, |(_, rate)| rate);
         let models: Vec<([&String; 2], f64)> = match &self.spec.error_models {
-            Some(listed) => listed.iter().map(|ends| (ends.each_ref(), rate_of(ends.each_ref()))).collect(),
+            Some(listed) => listed.iter().map(|ends| (ends.0.each_ref(), rate_of(ends.0.each_ref()))).collect(),
             None => losses().filter(|(_, rate)| *rate > 0.0).collect(),
         };
         for ([from, to], rate) in models {

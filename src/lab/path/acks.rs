@@ -10,7 +10,7 @@ use strum::{Display, EnumString};
 
 use super::named::{NamedValues, parse};
 use super::range::some_delay;
-use shared::plain::shown;
+use shared::sanitize::shown;
 use shared::units::{ParseError, Share, format_duration, serde_as_text};
 
 /// Most ACKs that a link holds, and the default of `pkts`.

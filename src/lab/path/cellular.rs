@@ -15,7 +15,7 @@ use rand_pcg::rand_core::{Rng, SeedableRng};
 use super::named::{NamedValues, parse};
 use super::rate_trace::{OPPORTUNITY_BYTES, RateTrace};
 use super::trace_file::NUMBERS_MAX;
-use shared::plain::shown;
+use shared::sanitize::shown;
 use shared::units::{BitsPerSec, format_duration, parse_duration};
 
 /// Interval at which the rate changes, as in Sprout.
@@ -75,7 +75,8 @@ impl Cellular {
 
     /// Draws the trace.
     ///
-    /// Errors: it has no opportunity, which is possible if only few are expected.
+    /// # Errors
+    /// It has no opportunity, which is possible if only few are expected.
     pub fn trace(&self) -> Result<RateTrace, String> {
         let mut draws = Pcg64::seed_from_u64(self.seed);
         let ticks = (self.length.as_millis() as u32).div_ceil(TICK_MS);

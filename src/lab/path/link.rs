@@ -78,7 +78,8 @@ pub enum QueueLimit {
 }
 
 impl LinkConfig {
-    /// Errors: the first field that is out of range, as a usage failure.
+    /// # Errors
+    /// The first field that is out of range, as a usage failure.
     pub fn check(&self) -> Result<()> {
         let [low, high] = MTU_RANGE;
         if !(low..=high).contains(&self.mtu) {
@@ -137,7 +138,8 @@ impl LinkConfig {
         self.limit_of(direction, self.directions[direction].mark?).ok()
     }
 
-    /// Errors: a queue in BDP without a rate.
+    /// # Errors
+    /// A queue in BDP without a rate.
     pub fn queue_limits(&self) -> Result<[QueueLimit; 2]> {
         let limit = |number| self.queue_limit(number).map_err(|wrong| Failure::usage(format!("queue = {wrong}")));
         Ok([limit(0)?, limit(1)?])

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::named::{NamedValues, parse};
 use super::trace_file;
-use shared::plain::shown;
+use shared::sanitize::shown;
 use shared::units::{ParseError, Share, serde_as_text};
 
 #[derive(Debug, Clone, PartialEq, Display, Serialize, Deserialize)]
@@ -118,7 +118,8 @@ fn positions_in(list: &str) -> Result<LossPositions, String> {
 }
 
 impl LossPositions {
-    /// Errors: no number, a 0, or numbers that are not ascending.
+    /// # Errors
+    /// No number, a 0, or numbers that are not ascending.
     pub fn new(name: String, positions: Vec<u64>) -> Result<Self, String> {
         if positions.is_empty() {
             return Err("expected at least one packet number".to_owned());
@@ -135,7 +136,8 @@ impl LossPositions {
 
     /// Reads a file with one number per line.
     ///
-    /// Errors: those of [`trace_file::numbers`] and [`LossPositions::new`].
+    /// # Errors
+    /// Those of [`trace_file::numbers`] and [`LossPositions::new`].
     pub fn read(file: &str, text: &str) -> Result<Self, String> {
         let numbers = trace_file::numbers(text, 1..=u64::MAX, (u64::lt, ORDER))?;
         LossPositions::new(format!("{FILE_PREFIX}{file}"), numbers)

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use shared::plain::shown;
+use shared::sanitize::shown;
 
 #[derive(Debug)]
 pub struct NamedValues<'a, const N: usize> {
@@ -11,7 +11,8 @@ pub struct NamedValues<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> NamedValues<'a, N> {
-    /// Errors: a part without `=`, an unknown name, a name that occurs twice.
+    /// # Errors
+    /// A part without `=`, an unknown name, a name that occurs twice.
     pub fn split(text: &'a str, names: [&'static str; N]) -> Result<Self, String> {
         let mut values = [None; N];
         for part in text.split(',').map(str::trim) {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cellular::Cellular;
 use super::trace_file;
-use shared::plain::shown;
+use shared::sanitize::shown;
 use shared::units::{BitsPerSec, ParseError};
 
 /// Bytes of IP packets that one opportunity delivers.
@@ -46,7 +46,8 @@ impl PartialEq for RateTrace {
 impl RateTrace {
     /// `times_ms` are ascending.
     ///
-    /// Errors: no time is above 0, so the trace has no length.
+    /// # Errors
+    /// No time is above 0, so the trace has no length.
     pub fn new(name: String, times_ms: Vec<u32>) -> Result<Self, String> {
         let length_ms = times_ms.last().copied().filter(|last| *last > 0);
         let length_ms = length_ms.ok_or_else(|| "expected at least one time above 0".to_owned())?;
@@ -56,7 +57,8 @@ impl RateTrace {
 
     /// Reads mahimahi's format: one opportunity per line, with its time in milliseconds.
     ///
-    /// Errors: those of [`trace_file::numbers`] and [`RateTrace::new`].
+    /// # Errors
+    /// Those of [`trace_file::numbers`] and [`RateTrace::new`].
     pub fn read(name: String, text: &str) -> Result<Self, String> {
         let numbers = trace_file::numbers(text, 0..=LAST_MAX, (u64::le, "times in order"))?;
         RateTrace::new(name, numbers.into_iter().map(|number| number as u32).collect())

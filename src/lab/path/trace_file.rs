@@ -5,25 +5,28 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use shared::bounded;
-use shared::plain::shown;
+use shared::kernel::io_error;
+use shared::read_limited;
+use shared::sanitize::shown;
 
 /// Largest file, bytes: a day of deliveries at 1 Mbit/s.
 pub const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Most numbers in a file.
 pub const NUMBERS_MAX: usize = 4_000_000;
 
-/// Errors: no such file; not a regular file; larger than [`FILE_BYTES_MAX`]; not UTF-8 text.
+/// # Errors
+/// No such file; not a regular file; larger than [`FILE_BYTES_MAX`]; not UTF-8 text.
 pub fn read(path: &Path) -> Result<String, String> {
     let refuse = |why: String| format!("cannot read \"{}\": {why}", path.display());
-    let bytes = bounded::read(path, FILE_BYTES_MAX).map_err(|error| refuse(bounded::reason(&error)))?;
+    let bytes = read_limited::read(path, FILE_BYTES_MAX).map_err(|error| refuse(io_error::reason(&error)))?;
     String::from_utf8(bytes).map_err(|_| refuse("it is not text".into()))
 }
 
 /// Reads one number per line. Skips a byte order mark, blank lines, and lines that begin with `#`.
 ///
-/// Errors: the first line that is not a number in the range, or whose number is not `in_order` after the one before it,
-/// with `order` as what is expected; more than [`NUMBERS_MAX`] numbers.
+/// # Errors
+/// The first line that is not a number in the range, or whose number is not `in_order` after the one before it, with
+/// `order` as what is expected; more than [`NUMBERS_MAX`] numbers.
 pub fn numbers(
     text: &str,
     range: RangeInclusive<u64>,
@@ -54,7 +57,7 @@ pub fn numbers(
 pub fn digest(numbers: impl Iterator<Item = u64>) -> String {
     let mut hash = Sha256::new();
     numbers.for_each(|number| hash.update(number.to_le_bytes()));
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(hash.finalize())
 }
 
 #[cfg(test)]

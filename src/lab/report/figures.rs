@@ -23,8 +23,9 @@ pub fn figures(report: &Report) -> Vec<Figure> {
         return metrics.chain(timeline::windows(report)).collect();
     }
     let figures = report.figures.iter().flat_map(|spec| match spec.x.as_str() {
-        _ if spec.draw.is_distribution() => vec![spread::of_spec(report, spec)],
+        TIME if spec.draw.is_distribution() => vec![spread::of_spec(report, spec)],
         TIME => timeline::of_spec(report, spec),
+        _ if spec.draw.is_distribution() => vec![of_part(report, spread::of_spec(report, spec))],
         _ => vec![of_part(report, sweep::over_variable(report, spec))],
     });
     figures.collect()

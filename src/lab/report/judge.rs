@@ -2,6 +2,7 @@
 
 pub mod bound;
 pub mod cell;
+pub mod check;
 pub mod compare;
 pub mod finding;
 pub mod fleet;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::gauge::ConcurrencyGauge;
 use super::lateness::{lateness, sender_lateness};
-use super::together::Together;
 use crate::algorithms::PreparedAlgorithms;
 use crate::busy::BusyWatch;
 use crate::conditions::SocketConditions;
@@ -21,7 +21,7 @@ use crate::results::{OpenResultDir, RunFolder};
 use crate::room;
 use crate::scenario::{Cell, FlowSpec};
 use crate::traffic::FlowProcesses;
-use crate::traffic::ends::{Bed, FlowEnds};
+use crate::traffic::ends::{FlowEnds, RunContext};
 use crate::traffic::report::TrafficReport;
 use host::trace::limited::SocketLimits;
 use shared::event::{Event, EventKind};
@@ -30,14 +30,13 @@ use shared::kernel::clock::monotonic_ns;
 use shared::kernel::netns::Netns;
 use shared::model::queue::{self, QueueSample};
 use shared::model::run::{FlowRecord, LimitedTime, LinkRecord, RunRecord, RunStatus};
+use shared::poll::POLL_INTERVAL;
 
 /// No path of an experiment holds this many packets. A larger window shows that the kernel skipped a callback of the
 /// algorithm, whose result is then whatever was on the stack.
 const WINDOW_MAX_PKTS: u32 = 1 << 24;
 /// The tracer delivers a flow's last event within this time after the flow's end.
 const LAST_EVENT_WITHIN: Duration = Duration::from_secs(2);
-/// How often a wait for a start time checks for an interruption.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The parts of an experiment that all its runs share.
 pub struct SharedLab<'a> {
@@ -48,7 +47,7 @@ pub struct SharedLab<'a> {
     pub conditions: &'a SocketConditions,
     pub follower: &'a Follower,
     pub network: &'a dyn Network,
-    pub together: &'a Together,
+    pub gauge: &'a ConcurrencyGauge,
     pub stop: &'a AtomicBool,
 }
 
@@ -66,7 +65,7 @@ fn queues(topology: &Topology) -> Vec<QueueSample> {
 
 /// A run that is not done yet.
 #[derive(Debug, Clone, Copy)]
-pub struct Try<'a> {
+pub struct PendingRun<'a> {
     pub run: &'a PlannedRun,
     /// Attempts that failed or were late.
     pub tried: u32,
@@ -78,8 +77,9 @@ impl SharedLab<'_> {
     /// Makes a run and writes its record, even if the run was late or failed, but not if it was interrupted. Calls
     /// `sent` when its traffic is over, before it writes the results.
     ///
-    /// Errors: the result directory cannot be written; the run was interrupted.
-    pub fn attempt(&self, one: &Try<'_>, sent: &dyn Fn()) -> Result<RunRecord> {
+    /// # Errors
+    /// The result directory cannot be written; the run was interrupted.
+    pub fn attempt(&self, one: &PendingRun<'_>, sent: &dyn Fn()) -> Result<RunRecord> {
         let started = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
         let place = self.results.path();
         let begin = || self.results.begin(&format!("{}-{}", one.run.id, one.tried));
@@ -125,18 +125,19 @@ impl SharedLab<'_> {
         let topology = self.network.build(&self.plan.layout(run))?;
         let followed = self.follower.follow(&senders(cell, &topology)?)?;
         let ends = FlowEnds::of_cell(cell, &topology)?;
-        let bed = Bed { cgroup: self.cgroup, folder: folder.path(), stop: self.stop };
-        let traffic = self.listen(&ends, bed)?;
+        let context = RunContext { cgroup: self.cgroup, folder: folder.path(), stop: self.stop };
+        let traffic = self.listen(&ends, context)?;
+        let sample = queue::sample_interval(self.plan.sample, cell.duration, 2 * topology.links.len());
         for (link, layout) in topology.links.iter().zip(&topology.layout.links) {
             link.reseed([layout.config.directions[0].seed, layout.config.directions[1].seed]);
             link.restart_counters();
-            link.sample(queue::sample_interval(self.plan.sample, cell.duration), cell.duration);
+            link.sample(sample, cell.duration);
         }
         let busy = BusyWatch::begin()?;
-        let most_at_once = self.together.begin();
+        let most_at_once = self.gauge.begin();
         let time = Time { links_start_ns: monotonic_ns()?, length: cell.duration };
         topology.links.iter().for_each(|link| link.start());
-        let reports = self.transfer(&ends, bed, traffic)?;
+        let reports = self.transfer(&ends, context, traffic)?;
         let others_share = Some(busy.others()?.share);
         let jobs = most_at_once.load(Ordering::Relaxed);
         drop(most_at_once);
@@ -154,6 +155,9 @@ impl SharedLab<'_> {
         let Gathered { events, limits } = gather(&opened(&ends, &reports), &followed);
         for ends in ends.iter().filter(|ends| has_conditions(ends.flow)) {
             self.conditions.confirm(&ends.from.netns, ends.sender_ports(), ends.flow)?;
+        }
+        for ends in ends.iter().filter(|ends| self.algorithms.is_of_both_ends(ends.flow)) {
+            self.conditions.confirm_receiver(&ends.to.netns, ends.server_port(), ends.flow)?;
         }
         let mut flows = Vec::new();
         for (ends, report) in ends.iter().zip(&reports) {
@@ -174,11 +178,16 @@ impl SharedLab<'_> {
         Ok((RunRecord { status, why, flows, links, jobs, events_dropped, others_share, ..blank }, events))
     }
 
-    /// Starts every receiver and requests every flow's socket conditions.
-    fn listen(&self, ends: &[FlowEnds<'_>], bed: Bed<'_>) -> Result<Vec<FlowProcesses>> {
+    /// Starts every receiver, which gets the sender's algorithm if that needs ECN, and requests every flow's socket
+    /// conditions.
+    fn listen(&self, ends: &[FlowEnds<'_>], context: RunContext<'_>) -> Result<Vec<FlowProcesses>> {
         let mut traffic = Vec::new();
         for ends in ends {
-            traffic.push(FlowProcesses::listen(ends, bed)?);
+            traffic.push(FlowProcesses::listen(ends, context)?);
+            if self.algorithms.is_of_both_ends(ends.flow) {
+                let name = self.algorithms.name_of(ends.flow);
+                self.conditions.give_receiver(&ends.to.netns, ends.server_port(), name)?;
+            }
             for port in ends.sender_ports().filter(|_| has_conditions(ends.flow)) {
                 self.conditions.ask(&ends.from.netns, port, ends.flow)?;
             }
@@ -190,7 +199,7 @@ impl SharedLab<'_> {
     fn transfer(
         &self,
         ends: &[FlowEnds<'_>],
-        bed: Bed<'_>,
+        context: RunContext<'_>,
         mut traffic: Vec<FlowProcesses>,
     ) -> Result<Vec<TrafficReport>> {
         let begin = Instant::now();
@@ -200,9 +209,9 @@ impl SharedLab<'_> {
             let flow = ends[index].flow;
             while begin.elapsed() < flow.start {
                 ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
-                std::thread::sleep(LOOK_EVERY.min(flow.start.saturating_sub(begin.elapsed())));
+                std::thread::sleep(POLL_INTERVAL.min(flow.start.saturating_sub(begin.elapsed())));
             }
-            traffic[index].send(&ends[index], self.algorithms.name_of(flow), bed)?;
+            traffic[index].send(&ends[index], self.algorithms.name_of(flow), context)?;
         }
         let reports = traffic.into_iter().zip(ends).map(|(traffic, ends)| {
             let finished = traffic.finish(ends, self.algorithms.name_of(ends.flow), self.stop);

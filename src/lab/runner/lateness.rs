@@ -8,6 +8,7 @@ use crate::scenario::Cell;
 use crate::traffic::ends::FlowEnds;
 use crate::traffic::report::TrafficReport;
 use shared::model::run::{LinkCounters, LinkMoments, LinkRecord, STALL_MIN_NS, Stall};
+use shared::units::nanos;
 
 /// A link is late if 1 % of its packets are later than this, or than [`LATE_SHARE`] if that is more.
 const LATE: Duration = Duration::from_millis(1);
@@ -112,7 +113,7 @@ fn follows_a_stall(queue: Option<&LinkMoments>, links: &[LinkRecord], [drained, 
     let overflows_ns = &queue?.overflows_ns;
     Some(stalls.iter().any(|stall| {
         let from = overflows_ns.partition_point(|at| *at < stall.end_ns.saturating_sub(stall.length_ns));
-        overflows_ns.get(from).is_some_and(|at| *at <= stall.end_ns.saturating_add(wake.as_nanos() as u64))
+        overflows_ns.get(from).is_some_and(|at| *at <= stall.end_ns.saturating_add(nanos(wake)))
     }))
 }
 

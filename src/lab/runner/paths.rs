@@ -15,7 +15,7 @@ use crate::path::Direction;
 use crate::path::route::LinkSpec;
 use crate::plan::{Plan, PlannedRun, mix};
 use crate::scenario::Cell;
-use crate::work::{Progress, Work, interrupted};
+use crate::work::{Progress, RunRequest, interrupted};
 use shared::model::run::{At, Calibration, HostRecord};
 
 /// How long an experiment waits for a quiet host before it accepts that its paths are wrong.
@@ -47,10 +47,10 @@ pub struct Paths {
 impl Paths {
     /// Measures every distinct path once, except those that an earlier call measured. No run is active meanwhile.
     pub fn measure(
-        work: &Work<'_>,
+        work: &RunRequest<'_>,
         to_do: &[&PlannedRun],
         network: &dyn Network,
-        earlier: &Earlier<'_>,
+        earlier: &CachedCalibration<'_>,
         tell: &mut dyn FnMut(Progress),
     ) -> Result<Paths> {
         let plan = work.plan;
@@ -92,7 +92,8 @@ impl Paths {
 ///
 /// The first repeat sets `deadline`, after which no measurement of the experiment is repeated.
 ///
-/// Errors: those of the measurement; /proc cannot be read.
+/// # Errors
+/// Those of the measurement; /proc cannot be read.
 fn measure_when_quiet(
     measure: impl Fn() -> Result<Vec<Calibration>>,
     deadline: &mut Option<Instant>,
@@ -119,15 +120,15 @@ fn measure_when_quiet(
 
 /// Measurements of an interrupted call of the same version.
 #[derive(Debug, Default)]
-pub struct Earlier<'a> {
+pub struct CachedCalibration<'a> {
     calibration: &'a [Calibration],
     boot: Option<String>,
 }
 
-impl<'a> Earlier<'a> {
+impl<'a> CachedCalibration<'a> {
     pub fn of(host: Option<&'a HostRecord>) -> Self {
         let calibration = host.map_or(&[][..], |host| &host.calibration);
-        Earlier { calibration, boot: machine::boot() }
+        CachedCalibration { calibration, boot: machine::boot() }
     }
 
     /// The first run on each distinct path that is still to be measured.
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_path_takes_its_own_cells_away_and_no_others() {
+    fn failed_calibration_drops_only_its_cells() {
         let plan = plan();
         let lossy = plan.cells.iter().position(|cell| cell.at["loss"] == "1%").unwrap();
         let paths = Paths { wrong: vec![lossy], ..Paths::default() };
@@ -247,7 +248,7 @@ mod tests {
                 "of a path that is one of several",
             ),
         ] {
-            let runs = Earlier { calibration, boot: boot.map(str::to_owned) }.leaves(&plan, &to_do);
+            let runs = CachedCalibration { calibration, boot: boot.map(str::to_owned) }.leaves(&plan, &to_do);
             let losses: BTreeSet<&str> = runs.iter().map(|run| &*plan.cells[run.cell].at["loss"]).collect();
             assert_eq!(losses, left.iter().copied().collect(), "{why}");
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::attempt::{SharedLab, Try};
+use super::attempt::{PendingRun, SharedLab};
 use crate::cost::{self, RunLimit};
 use crate::plan::{Plan, PlannedRun};
 use crate::schedule::{self, ActiveRun, WaitingRun};
@@ -18,7 +18,7 @@ use shared::model::run::{RunRecord, RunStatus};
 /// Attempts at a run whose link was late or whose traffic failed.
 const ATTEMPTS: u32 = 3;
 /// How often the queue checks for an interruption when nothing happens.
-const LOOK_UP: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How often the queue reports the remaining time.
 const SAY_EVERY: Duration = Duration::from_secs(2);
 /// Attempts at a run that is late beside other runs. Each delayed attempt halves the number of concurrent runs. Seven
@@ -29,7 +29,7 @@ const IN_TIME_ROUNDS: usize = 3;
 
 pub struct Queue<'a> {
     plan: &'a Plan,
-    waiting: Vec<(Try<'a>, WaitingRun)>,
+    waiting: Vec<(PendingRun<'a>, WaitingRun)>,
     started: Vec<StartedRun>,
     /// Number of the next run to start.
     next: usize,
@@ -54,7 +54,7 @@ struct StartedRun {
 
 /// The number of a run, and its result. There is no result yet if only its traffic is over, so that another run may
 /// start.
-type Message<'a> = (usize, Option<(Try<'a>, Result<RunRecord>)>);
+type Message<'a> = (usize, Option<(PendingRun<'a>, Result<RunRecord>)>);
 
 /// The expected cost and time of a run.
 pub fn waiting_run(plan: &Plan, run: &PlannedRun) -> WaitingRun {
@@ -62,7 +62,7 @@ pub fn waiting_run(plan: &Plan, run: &PlannedRun) -> WaitingRun {
     WaitingRun { cost_bps: cost::load_bps(cell), time: cost::run_time(cell), repeat: run.repeat }
 }
 
-/// Whether a run is given up. An attempt that was late beside other runs says little about the host, and the next
+/// Whether a run is given up. Lateness under load does not count against the host: the next
 /// attempt has fewer runs beside it.
 fn is_last(tried: u32, status: RunStatus, jobs: u32) -> bool {
     let is_crowded = status == RunStatus::Late && jobs > 1;
@@ -74,7 +74,10 @@ impl<'a> Queue<'a> {
     pub fn new(plan: &'a Plan, to_do: Vec<&'a PlannedRun>, limit: RunLimit, before: usize) -> Self {
         Queue {
             plan,
-            waiting: to_do.into_iter().map(|run| (Try { run, tried: 0, late: 0 }, waiting_run(plan, run))).collect(),
+            waiting: to_do
+                .into_iter()
+                .map(|run| (PendingRun { run, tried: 0, late: 0 }, waiting_run(plan, run)))
+                .collect(),
             started: Vec::new(),
             next: 0,
             limit,
@@ -111,7 +114,7 @@ impl<'a> Queue<'a> {
                 return if stopping { Err(interrupted()) } else { Ok(()) };
             }
             self.say_time_left(tell);
-            match messages.recv_timeout(LOOK_UP) {
+            match messages.recv_timeout(POLL_INTERVAL) {
                 Ok((number, None)) => {
                     self.started.iter_mut().filter(|one| one.number == number).for_each(|one| one.has_sent = true);
                 }
@@ -136,7 +139,7 @@ impl<'a> Queue<'a> {
     }
 
     /// Takes the run that starts now from the waiting ones, and numbers it.
-    fn start_next(&mut self) -> Option<(usize, Try<'a>)> {
+    fn start_next(&mut self) -> Option<(usize, PendingRun<'a>)> {
         let index = schedule::next(&self.waiting_runs(), &self.active(), self.limit)?;
         let (next, WaitingRun { cost_bps, time, .. }) = self.waiting.remove(index);
         let (number, until) = (self.next, Instant::now() + time);
@@ -157,7 +160,7 @@ impl<'a> Queue<'a> {
 
     fn take_in(
         &mut self,
-        mut one: Try<'a>,
+        mut one: PendingRun<'a>,
         result: Result<RunRecord>,
         lab: &SharedLab<'_>,
         tell: &mut dyn FnMut(Progress),

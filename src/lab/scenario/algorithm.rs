@@ -70,7 +70,8 @@ pub(crate) fn find(
 
 /// Checks every algorithm and its tunables for an engine, and changes nothing.
 ///
-/// Errors: the first unknown algorithm, unknown tunable, or tunable out of range, with its place in the scenario.
+/// # Errors
+/// The first unknown algorithm, unknown tunable, or tunable out of range, with its place in the scenario.
 pub fn check<'a>(scenario: &Scenario, engine: Engine, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
     for (cell, flow) in tcp_flows(cells) {
         let text = scenario.text_of(&flow.algorithm);

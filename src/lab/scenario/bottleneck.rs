@@ -24,9 +24,10 @@ impl Cell {
         trips.flat_map(|trip| [trip.there, trip.back].concat()).map(|hop| hop.link).collect()
     }
 
-    /// The link direction with the lowest mean rate on the path of these flows, and every flow that crosses it.
+    /// The link direction with the lowest mean rate for each flow that crosses it, on the path of these flows.
     ///
-    /// Among equal rates, the first on the path counts. `ways` are [`Cell::ways`]. `part` is the counted part of the
+    /// So a link that two flows share limits them before links of their own with the same rate. Among equal rates for a
+    /// flow, the first on the path counts. `ways` are [`Cell::ways`]. `part` is the counted part of the
     /// run; `None` is the whole run.
     ///
     /// None: no flow has one of these names; the flows have different bottlenecks; a path has no rate; the rate varies
@@ -44,7 +45,8 @@ impl Cell {
         let mut narrowest = ways().filter(|(flow, _)| flows.contains(&flow.name.as_str())).map(|(_, way)| {
             let rate = |hop: &Hop| hop.direction(&self.links).mean_rate(counted);
             let rated = way.iter().filter_map(|hop| Some((rate(hop)?, *hop)));
-            rated.min_by(|(one, _), (other, _)| one.total_cmp(other))
+            let for_each = |(rate, hop): &(f64, Hop)| rate / ways().filter(|(_, way)| way.contains(hop)).count() as f64;
+            rated.min_by(|one, other| for_each(one).total_cmp(&for_each(other)))
         });
         let first = narrowest.next()?;
         let (rate, hop) = first.filter(|_| narrowest.all(|other| other == first))?;
@@ -81,6 +83,21 @@ mod tests {
     use super::*;
     use crate::scenario::tests::{RENO, cell, flow, link, scenario};
     use shared::model::metrics::samples::Sampled;
+
+    #[test]
+    fn link_that_flows_share_limits_them_before_links_of_their_own() {
+        let dumbbell = |access: &str| {
+            let access = format!("[dumbbell]\npairs=2\naccess={{rate=\"{access}\"}}\nbottleneck={{rate=\"10mbit\"}}\n");
+            cell(&(access + &[flow("f", ["s1", "r1"], RENO), flow("g", ["s2", "r2"], RENO)].concat()))
+        };
+        let flows = |access: &str| {
+            let cell = dumbbell(access);
+            cell.bottleneck(&cell.ways(), &["f"], &[], None).map(|narrow| narrow.flows)
+        };
+        assert_eq!(flows("10mbit"), Some(vec!["f".to_owned(), "g".to_owned()]));
+        assert_eq!(flows("6mbit"), flows("10mbit"), "5 Mbit/s are left for each");
+        assert_eq!(flows("4mbit"), Some(vec!["f".to_owned()]));
+    }
 
     #[test]
     fn bottleneck_is_the_narrowest_link_of_the_flows_with_all_that_cross_it() {

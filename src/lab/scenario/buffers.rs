@@ -31,6 +31,8 @@ pub struct BufferShortage {
     /// Its share of the bandwidth-delay product of the path and of the queue, bytes.
     pub path: u64,
     pub queue: u64,
+    /// Whether the send buffer is the smaller of its buffers.
+    pub is_of_sender: bool,
 }
 
 impl BufferShortage {
@@ -62,7 +64,7 @@ impl FlowSpec {
 /// The first flow of each cell that is short of buffers under a profile, each shortage once.
 pub fn buffer_shortages<'a>(cells: impl IntoIterator<Item = &'a Cell>, profile: Profile) -> Vec<BufferShortage> {
     let (mut shortages, mut seen) = (Vec::new(), HashSet::new());
-    for shortage in cells.into_iter().filter_map(|cell| cell.buffer_shortage(profile)) {
+    for shortage in cells.into_iter().filter_map(|cell| cell.buffer_shortages(profile).into_iter().next()) {
         if seen.insert(shortage.clone()) {
             shortages.push(shortage);
         }
@@ -71,8 +73,8 @@ pub fn buffer_shortages<'a>(cells: impl IntoIterator<Item = &'a Cell>, profile: 
 }
 
 impl Cell {
-    /// The first flow whose buffers hold less than its share of its path and of the queue at its narrowest link.
-    pub fn buffer_shortage(&self, profile: Profile) -> Option<BufferShortage> {
+    /// The flows whose buffers hold less than their share of their path and of the queue at its narrowest link.
+    pub fn buffer_shortages(&self, profile: Profile) -> Vec<BufferShortage> {
         let trip = |flow: &FlowSpec| RoundTrip::between(&self.links, &flow.from, &flow.to);
         let tcp = self.flows.iter().filter(|flow| flow.is_tcp());
         let trips: Vec<(&FlowSpec, RoundTrip)> = tcp.filter_map(|flow| Some((flow, trip(flow)?))).collect();
@@ -80,7 +82,7 @@ impl Cell {
         for hop in trips.iter().flat_map(|(_, trip)| &trip.there) {
             *sharing.entry(*hop).or_default() += 1;
         }
-        trips.iter().find_map(|(flow, trip)| self.shortage_of((flow, trip), &sharing, profile))
+        trips.iter().filter_map(|(flow, trip)| self.shortage_of((flow, trip), &sharing, profile)).collect()
     }
 
     /// `sharing` is the number of TCP flows over each hop.
@@ -106,7 +108,8 @@ impl Cell {
         let (in_flight, path, queue) =
             (send.min(receive / ADVERTISED), (rate * delay_s / 8.0) as u64 / sharing, queue / sharing);
         let is_short = in_flight < (path + queue).min(self.most_at_once(flow));
-        is_short.then(|| BufferShortage { flow: flow.name.clone(), in_flight, path, queue })
+        let is_of_sender = send <= receive / ADVERTISED;
+        is_short.then(|| BufferShortage { flow: flow.name.clone(), in_flight, path, queue, is_of_sender })
     }
 
     /// Bytes that a flow can have in flight for other reasons than buffers and path.
@@ -134,13 +137,16 @@ mod tests {
             (1..=pairs).map(|n| flow(&n.to_string(), [&format!("s{n}"), &format!("r{n}")], RENO)).collect();
         let cell = cell(&(dumbbell + &flows));
         let before = searches();
-        assert_eq!(cell.buffer_shortage(Profile::Paper), None);
+        assert_eq!(cell.buffer_shortages(Profile::Paper), []);
         assert_eq!(searches() - before, 2 * pairs);
     }
 
     fn shortage(rate: &str, rest: &str) -> Option<BufferShortage> {
         let link = link(["s", "r"], &format!("rate=\"{rate}\"\ndelay=\"100ms\"\nqueue=\"1bdp\""));
-        cell(&(link + &flow("data", ["s", "r"], &format!("{RENO}\n{rest}")))).buffer_shortage(Profile::Native)
+        cell(&(link + &flow("data", ["s", "r"], &format!("{RENO}\n{rest}"))))
+            .buffer_shortages(Profile::Native)
+            .into_iter()
+            .next()
     }
 
     #[test]
@@ -155,6 +161,8 @@ mod tests {
             assert_eq!(shortage("100mbit", rest), None, "{rest}");
         }
         assert_eq!(shortage("50mbit", ""), None);
-        assert_eq!(shortage("50mbit", "send_buffer=\"1MB\"").unwrap().in_flight, 1_000_000);
+        let of_sender = shortage("50mbit", "send_buffer=\"1MB\"").unwrap();
+        assert_eq!([of_sender.is_of_sender, short.is_of_sender], [true, false]);
+        assert_eq!(of_sender.in_flight, 1_000_000);
     }
 }

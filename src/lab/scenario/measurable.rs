@@ -4,7 +4,7 @@
 
 use crate::scenario::spec::{Cell, FlowSpec, Sends};
 use crate::scenario::whole::Scenario;
-use host::written::Mistake;
+use host::toml_reader::Mistake;
 use shared::model::metrics::Metric;
 
 impl Scenario {

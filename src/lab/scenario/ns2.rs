@@ -1,6 +1,6 @@
 //! The cells of a scenario that the simulator ns-2 can run.
 
-use super::document::ns2::Ns2Spec;
+use super::reference::Ns2Spec;
 use super::spec::{Cell, FlowSpec, Sends, Variable};
 use super::whole::Scenario;
 use shared::failure::Failure;
@@ -11,7 +11,8 @@ impl Scenario {
     ///
     /// Expected numbers are left out, because they are for algorithms on a kernel.
     ///
-    /// Errors: no `[ns2]`, or no cell with agents for all its flows.
+    /// # Errors
+    /// No `[ns2]`, or no cell with agents for all its flows.
     pub fn simulated(&self) -> Result<Scenario, Failure> {
         let Some(spec) = &self.ns2 else {
             let what =
@@ -27,7 +28,7 @@ impl Scenario {
         };
         scenario.cells.retain(|cell| cell.flows.iter().all(|flow| can_send(cell, flow)));
         if scenario.cells.is_empty() {
-            let names: Vec<&str> = spec.agents.iter().map(|(name, _)| name.as_str()).collect();
+            let names: Vec<&str> = spec.agents.0.iter().map(|(name, _)| name.as_str()).collect();
             let what = format!("cannot simulate \"{}\": no cell has agents for all its flows", self.name);
             return Err(Failure::usage(what).hint(format!("[ns2] has agents for {}", names.join(", "))));
         }
@@ -45,7 +46,7 @@ impl Scenario {
         let values = self.values_of(series);
         let baseline = self.report.baseline.as_ref().filter(|baseline| values.contains(baseline));
         let like = baseline.or(values.first()).cloned().unwrap_or_default();
-        let own = spec.agents.iter().map(|(name, _)| name).filter(|name| !known.contains(name));
+        let own = spec.agents.0.iter().map(|(name, _)| name).filter(|name| !known.contains(name));
         for name in own {
             let of_like = self.cells.iter().filter(|cell| cell.at.get(series) == Some(&like));
             let added: Vec<Cell> = of_like.map(|cell| renamed(cell, series, name)).collect();
@@ -70,6 +71,7 @@ fn renamed(cell: &Cell, series: &str, name: &str) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::document::link::Nodes;
     use crate::scenario::tests;
 
     const AGENTS: &str = "[ns2]\nagents={Linux=\"TCP/Linux\",SACK=\"TCP/Sack1\",FACK=\"TCP/Fack\"}\n";
@@ -89,7 +91,7 @@ mod tests {
     #[test]
     fn simulated_scenario_has_the_cells_with_agents_and_those_only_the_simulator_has() {
         let scenario = compared(&format!("{AGENTS}error_models=[[\"r\",\"s\"]]\n"), "");
-        assert_eq!(scenario.ns2.as_ref().unwrap().error_models, Some(vec![["r".to_owned(), "s".to_owned()]]));
+        assert_eq!(scenario.ns2.as_ref().unwrap().error_models, Some(vec![Nodes(["r".to_owned(), "s".to_owned()])]));
         let simulated = scenario.simulated().unwrap();
         assert_eq!(simulated.values_of("variant"), ["Linux", "SACK", "FACK"]);
         assert_eq!(simulated.values_of("loss"), ["0", "1%"]);

@@ -1,20 +1,30 @@
-//! Declares every section and field of a scenario file, with its text.
+//! Declares every section and field of a scenario file, with its text and the struct that is read.
 //!
 //! The reader accepts no other field. `tccc run --explain` and `scenarios/REFERENCE.md` show these declarations.
 
-mod entry;
-mod field;
+mod check;
 mod flow;
 mod path;
 mod report;
 mod whole;
 
-pub use self::entry::{FieldEntry, entries, find};
-pub use self::field::{Kind, ScenarioField, ScenarioSection, Unset};
+pub use host::toml_reader::{FieldEntry, Kind, Unset, find};
+
+pub use self::check::{CheckFields, ConditionFields};
+pub use self::flow::FlowFields;
 pub(super) use self::flow::ONLY_TCP;
 pub(super) use self::path::CHANGE_REVERSE;
-pub use self::path::ONE_WAY;
+pub use self::path::{ChangeFields, LinkFields, ONE_WAY};
+pub use self::report::{
+    DifferenceSpec, Expected, FigureSpec, NumberLists, Published, ReportFields, SelectionFields, SourceSpec,
+};
 pub(super) use self::whole::DOCUMENT;
+pub use self::whole::{Ns2Spec, ScenarioFields, VirtualSpec};
+
+/// Every field at every place. The fields of a table follow the table.
+pub fn entries() -> Vec<FieldEntry> {
+    host::toml_reader::entries(&DOCUMENT)
+}
 
 /// The hint of a mistake that has no hint of its own.
 pub(super) fn hint(field: &str) -> String {
@@ -23,6 +33,3 @@ pub(super) fn hint(field: &str) -> String {
         _ => format!("`tccc run --explain {field}` describes the field"),
     }
 }
-
-/// A section in which the file chooses the names of all fields.
-pub(super) static OPEN: ScenarioSection = ScenarioSection { own: &[], shared: &[] };

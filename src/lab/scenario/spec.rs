@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
+use super::reference::VirtualSpec;
 use crate::path::route::LinkSpec;
 use shared::model::run::{At, unless_said};
 use shared::units::{BitsPerSec, Bytes, Share, duration_text, some_duration_text};
@@ -219,20 +220,6 @@ pub struct ScenarioFile {
     /// Path relative to the folder of the scenario, never outside of it.
     pub name: String,
     pub text: String,
-}
-
-/// `[virtual]`: times that vary by themselves on a real host. In virtual time they are drawn from the seed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct VirtualSpec {
-    /// Longest random delay of a flow after its start.
-    #[serde(with = "duration_text")]
-    pub start_spread: Duration,
-    /// Longest random delay of a packet inside every node. Packets stay in order.
-    ///
-    /// None: see [`Cell::host_delays`].
-    #[serde(with = "some_duration_text")]
-    pub host_delay: Option<Duration>,
 }
 
 /// Roughly the time that a process takes to start.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::document::ns2::Ns2Spec;
-use super::document::report::{Expected, Published, ReportSpec, SourceSpec};
+use super::check::Check;
+use super::document::report::ReportSpec;
 use super::document::selection::SelectionSpec;
-use super::document::shown::{DifferenceSpec, FigureSpec};
-use super::spec::{ALGORITHM, Cell, Profile, ScenarioFile, VARIANT, Variable, VirtualSpec};
+use super::reference::{DifferenceSpec, Expected, FigureSpec, Ns2Spec, Published, SourceSpec, VirtualSpec};
+use super::spec::{ALGORITHM, Cell, Profile, ScenarioFile, VARIANT, Variable};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scenario {
@@ -37,6 +37,7 @@ pub struct Scenario {
     pub virtual_time: VirtualSpec,
     pub published: Vec<Published>,
     pub expected: Vec<Expected>,
+    pub checks: Vec<Check>,
     /// If it is empty, the report draws every metric over the sweep, and congestion windows over time.
     pub figures: Vec<FigureSpec>,
     pub differences: Vec<DifferenceSpec>,

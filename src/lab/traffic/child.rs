@@ -38,7 +38,8 @@ pub struct ChildPlace {
 impl ChildPlace {
     /// Moves this process there for good; call it before any thread starts.
     ///
-    /// Errors: not permitted; the parent is dead.
+    /// # Errors
+    /// Not permitted; the parent is dead.
     pub fn enter(&self) -> Result<()> {
         prctl::set_pdeathsig(Signal::SIGKILL).context("tie this process to its parent")?;
         if getppid().as_raw() as u32 != self.parent {
@@ -113,7 +114,8 @@ pub enum Told {
 
 /// Performs a task to its end.
 ///
-/// Errors: a socket cannot be opened at the address; the kernel refuses the algorithm; no such program.
+/// # Errors
+/// A socket cannot be opened at the address; the kernel refuses the algorithm; no such program.
 pub fn work(task: &TrafficTask) -> Result<Told> {
     match task {
         TrafficTask::Become { program, arguments } => {

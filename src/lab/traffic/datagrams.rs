@@ -13,7 +13,7 @@ use super::socket::{now_ns, until_input_ends};
 use shared::units::BitsPerSec;
 
 /// How often a receiver checks for the end of its input.
-const LOOK_UP: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// IPv4 and UDP headers.
 pub(crate) const UDP_HEADER_BYTES: u32 = 28;
 /// A datagram begins with its number, from 0.
@@ -81,7 +81,8 @@ impl SeenNumbers {
 /// Sends packets of this length, headers included, at a rate. A packet that a full queue of the device drops counts as
 /// lost on the path.
 ///
-/// Errors: a socket cannot be opened; it cannot send.
+/// # Errors
+/// A socket cannot be opened; it cannot send.
 pub fn send(ends: [SocketAddrV4; 2], rate: BitsPerSec, packet_bytes: u32, length: Duration) -> Result<DatagramsSent> {
     let socket = UdpSocket::bind(ends[0]).context("open a socket for datagrams")?;
     socket.connect(ends[1]).context("direct a socket for datagrams")?;
@@ -107,11 +108,12 @@ pub fn send(ends: [SocketAddrV4; 2], rate: BitsPerSec, packet_bytes: u32, length
 
 /// Counts packets until standard input has ended and none came for `settle`.
 ///
-/// Errors: the address is not available.
+/// # Errors
+/// The address is not available.
 pub fn receive(at: SocketAddrV4, length: Duration, settle: Duration) -> Result<DatagramsCounted> {
     let socket = UdpSocket::bind(at).context("open a socket for datagrams")?;
     setsockopt(&socket, sockopt::RcvBufForce, &DATAGRAM_BUFFER_BYTES).context("enlarge a socket's buffer")?;
-    socket.set_read_timeout(Some(LOOK_UP)).context("prepare a socket")?;
+    socket.set_read_timeout(Some(POLL_INTERVAL)).context("prepare a socket")?;
     let ended = until_input_ends();
     let (mut counted, mut numbers) = (DatagramsCounted::default(), SeenNumbers::default());
     let mut packet = [0; 1 << 16];

@@ -25,7 +25,7 @@ pub fn slack(length: Duration) -> Duration {
 
 /// Where a run's processes live and write.
 #[derive(Clone, Copy)]
-pub struct Bed<'a> {
+pub struct RunContext<'a> {
     pub cgroup: &'a RunCgroup,
     pub folder: &'a Path,
     /// Set by the caller to interrupt the run.
@@ -50,7 +50,8 @@ pub struct FlowEnds<'a> {
 impl<'a> FlowEnds<'a> {
     /// The ends of every flow of a cell; each connection has its own port.
     ///
-    /// Errors: a node is missing from the network.
+    /// # Errors
+    /// A node is missing from the network.
     pub fn of_cell(cell: &'a Cell, topology: &'a Topology) -> Result<Vec<FlowEnds<'a>>> {
         let mut sender_port = FIRST_SENDER_PORT;
         let ends = cell.flows.iter().enumerate().map(|(index, flow)| {

@@ -32,7 +32,8 @@ pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> TrafficTask {
 /// Refuses a flow that iperf3 could not end, because its path is down for good before it could
 /// exchange its results.
 ///
-/// Errors: the first of these flows, with its place.
+/// # Errors
+/// The first of these flows, with its place.
 pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
     let cells = cells.into_iter().filter(|cell| has_outage(cell));
     for (cell, flow) in cells.flat_map(|cell| cell.flows.iter().map(move |flow| (cell, flow))) {
@@ -65,7 +66,8 @@ fn iperf3(arguments: &[&str]) -> TrafficTask {
 
 /// The version of iperf3 on this host, such as `3.12`.
 ///
-/// Errors: iperf3 is not installed.
+/// # Errors
+/// Iperf3 is not installed.
 pub(crate) fn iperf3_version() -> Result<String> {
     let output = match Command::new("iperf3").arg("--version").stdin(Stdio::null()).output() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -110,7 +112,8 @@ struct Iperf3End {
 /// Received bytes come from the receiver's own intervals. The sender divides them by its own time, which ends before
 /// the queue is empty.
 ///
-/// Errors: iperf3 reports an error or prints no report; it ran another algorithm.
+/// # Errors
+/// Iperf3 reports an error or prints no report; it ran another algorithm.
 pub fn report([sender, receiver]: &[String; 2], algorithm: &str, length: Duration) -> Result<TrafficReport> {
     let (sent, received) = (read_report(sender)?, read_report(receiver).context("at the receiver")?);
     let ran = sent.end.sender_tcp_congestion;
@@ -124,7 +127,7 @@ pub fn report([sender, receiver]: &[String; 2], algorithm: &str, length: Duratio
 }
 
 /// Reads iperf3's report. Warnings of iperf3 and of the namespace's setup may come before and after it.
-pub fn read_report(text: &str) -> Result<Iperf3Report> {
+pub(super) fn read_report(text: &str) -> Result<Iperf3Report> {
     let report = text.find('{').zip(text.rfind('}')).and_then(|(first, last)| text.get(first..=last));
     let Some(report) = report else { bail!("iperf3 ended without a report: {}", text.trim()) };
     let report: Iperf3Report = serde_json::from_str(report).context("read iperf3's report")?;

@@ -30,7 +30,8 @@ pub struct MessagesArrived {
 
 /// Sends each message when it is due, or as soon as the kernel has taken the one before.
 ///
-/// Errors: a socket cannot be opened; the kernel refuses the algorithm; a thread panicked.
+/// # Errors
+/// A socket cannot be opened; the kernel refuses the algorithm; a thread panicked.
 pub fn send(sending: &Sending) -> Result<MessagesBegun> {
     let at_ns: Arc<Mutex<Vec<u64>>> = Arc::default();
     let (times, plan) = (Arc::clone(&at_ns), sending.clone());
@@ -57,7 +58,8 @@ fn send_all(socket: &TcpStream, sending: &Sending, at_ns: &Mutex<Vec<u64>>) -> R
 
 /// Accepts one connection and notes when each message is complete, until standard input ends.
 ///
-/// Errors: the address is not available; a thread panicked.
+/// # Errors
+/// The address is not available; a thread panicked.
 pub fn receive(at: SocketAddrV4, size: Bytes) -> Result<MessagesArrived> {
     let listener = TcpListener::bind(at).context("listen for messages")?;
     received(move |arrived: &Arc<Mutex<MessagesArrived>>| {

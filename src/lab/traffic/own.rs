@@ -44,7 +44,8 @@ pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> TrafficTask {
 
 /// Combines what the sender and the receiver printed.
 ///
-/// Errors: an end printed no report; a connection ended before its time.
+/// # Errors
+/// An end printed no report; a connection ended before its time.
 pub fn report(outputs: &[String; 2], ends: &FlowEnds<'_>) -> Result<TrafficReport> {
     let name = &ends.flow.name;
     let read = |text: &String| serde_json::from_str(text).map_err(|_| anyhow!("flow \"{name}\" says: {}", text.trim()));

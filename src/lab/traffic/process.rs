@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::child::{ChildPlace, TrafficTask};
-use super::ends::{Bed, FlowEnds};
+use super::ends::{FlowEnds, RunContext};
 use crate::emulate::topology::Node;
+use shared::poll::{POLL_INTERVAL, try_poll};
 
 /// A server that takes longer to listen has failed.
 const LISTENING_WITHIN: Duration = Duration::from_secs(10);
-/// How often a wait checks its condition.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Killed when dropped, and by the kernel when this process dies.
 #[derive(Debug)]
@@ -36,20 +35,20 @@ impl NodeProcess {
     /// threads of this process would then wait for every page that they write to.
     ///
     /// The calling thread must live as long as the child: the kernel kills the child when its parent thread ends.
-    pub fn start(node: &Node, bed: Bed<'_>, task: &TrafficTask, file: &str) -> Result<NodeProcess> {
+    pub fn start(node: &Node, context: RunContext<'_>, task: &TrafficTask, file: &str) -> Result<NodeProcess> {
         let what = match task {
             TrafficTask::Become { program, .. } => format!("{program} on node \"{}\"", node.name),
             _ => format!("the traffic on node \"{}\"", node.name),
         };
         let parent = std::process::id();
         let netns = format!("/proc/{parent}/fd/{}", node.netns.as_raw_fd()).into();
-        let place = ChildPlace { netns, cgroup: bed.cgroup.joining_file(), parent };
+        let place = ChildPlace { netns, cgroup: context.cgroup.joining_file(), parent };
         let program = std::env::current_exe().context("find this program")?;
         let mut command = Command::new(program);
         command.arg("traffic");
         command.arg(serde_json::to_string(&place).context("encode a place")?);
         command.arg(serde_json::to_string(task).context("encode a task")?);
-        let file = bed.folder.join(file);
+        let file = context.folder.join(file);
         let output = File::create(&file).with_context(|| format!("create \"{}\"", file.display()))?;
         let errors = output.try_clone().context("use a file twice")?;
         command.stdin(Stdio::piped()).stdout(output).stderr(errors).process_group(0);
@@ -64,7 +63,8 @@ impl NodeProcess {
 
     /// Waits for the process to end.
     ///
-    /// Errors: the deadline passed; `stop` was set.
+    /// # Errors
+    /// The deadline passed; `stop` was set.
     pub fn wait(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<()> {
         let Self { child, what, .. } = self;
         let ended =
@@ -75,7 +75,8 @@ impl NodeProcess {
 
     /// Waits until the flow's server port is open.
     ///
-    /// Errors: the process ended, or does not listen in time; `stop` was set.
+    /// # Errors
+    /// The process ended, or does not listen in time; `stop` was set.
     pub fn await_listening(&mut self, ends: &FlowEnds<'_>, stop: &AtomicBool) -> Result<()> {
         let deadline = Instant::now() + LISTENING_WITHIN;
         let what = self.what.clone();
@@ -103,18 +104,14 @@ impl Drop for NodeProcess {
 
 /// Returns whether the condition came true before the deadline.
 ///
-/// Errors: `stop` was set; those of the condition.
+/// # Errors
+/// `stop` was set; those of the condition.
 fn wait_until(deadline: Instant, stop: &AtomicBool, mut condition: impl FnMut() -> Result<bool>) -> Result<bool> {
-    loop {
-        if condition()? {
-            return Ok(true);
-        }
-        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
-        if Instant::now() >= deadline {
-            return Ok(false);
-        }
-        std::thread::sleep(LOOK_EVERY);
-    }
+    try_poll(deadline.saturating_duration_since(Instant::now()), POLL_INTERVAL, || {
+        let is_true = condition()?;
+        ensure!(is_true || !stop.load(Ordering::Relaxed), "interrupted");
+        Ok(is_true)
+    })
 }
 
 fn is_listening(ends: &FlowEnds<'_>) -> Result<bool> {

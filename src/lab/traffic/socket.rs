@@ -74,7 +74,8 @@ pub fn until_input_ends() -> Arc<AtomicBool> {
 
 /// Runs `receive` in a thread, and returns what it has noted when standard input ends.
 ///
-/// Errors: the thread panicked.
+/// # Errors
+/// The thread panicked.
 pub fn received<T: Clone + Default + Send + 'static>(
     receive: impl FnOnce(&Arc<Mutex<T>>) + Send + 'static,
 ) -> Result<T> {

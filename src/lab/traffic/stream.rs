@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::socket::{SendThread, Sending, connect, now_ns, read_on, received, write_payload};
+use shared::units::nanos;
 
 /// The first bytes tell the receiver when the flow's time began. They are as long as iperf3's, so that both senders
 /// count the same packets as data.
@@ -30,7 +31,8 @@ pub struct StreamReceived {
 
 /// Connects and sends until the time is over, then resets the connection.
 ///
-/// Errors: a socket cannot be opened; the kernel refuses the algorithm.
+/// # Errors
+/// A socket cannot be opened; the kernel refuses the algorithm.
 pub fn send(sending: &Sending) -> Result<StreamSent> {
     let begun_ns = now_ns();
     let to = sending.to;
@@ -49,7 +51,8 @@ fn send_on(mut socket: &TcpStream, to: SocketAddrV4, begun_ns: u64) -> Result<()
 
 /// Accepts one connection and counts what arrives within `length` of the flow's beginning, until standard input ends.
 ///
-/// Errors: the address is not available; a thread panicked.
+/// # Errors
+/// The address is not available; a thread panicked.
 pub fn receive(at: SocketAddrV4, length: Duration) -> Result<StreamReceived> {
     let listener = TcpListener::bind(at).context("listen for a flow")?;
     received(move |received| {
@@ -66,7 +69,7 @@ fn count(mut connection: &TcpStream, length: Duration, received: &Mutex<StreamRe
         return;
     }
     let begun_ns = opening[..8].try_into().map(u64::from_ne_bytes).expect("eight bytes");
-    let end_ns = begun_ns.saturating_add(length.as_nanos() as u64);
+    let end_ns = begun_ns.saturating_add(nanos(length));
     read_on(connection, |bytes, now_ns| {
         if now_ns <= end_ns
             && let Ok(mut received) = received.lock()

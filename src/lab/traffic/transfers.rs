@@ -27,7 +27,8 @@ pub struct TransferArrived {
 
 /// Starts each transfer at its time, and gives up those that have not finished at the deadline.
 ///
-/// Errors: a socket cannot be opened; the kernel refuses the algorithm.
+/// # Errors
+/// A socket cannot be opened; the kernel refuses the algorithm.
 pub fn send(sending: &Sending) -> Result<TransfersBegun> {
     let deadline = Instant::now() + sending.length;
     let begin = Instant::now();
@@ -56,7 +57,8 @@ pub fn send(sending: &Sending) -> Result<TransfersBegun> {
 
 /// Accepts connections until standard input ends.
 ///
-/// Errors: the address is not available; a thread panicked.
+/// # Errors
+/// The address is not available; a thread panicked.
 pub fn receive(at: SocketAddrV4) -> Result<BTreeMap<u16, TransferArrived>> {
     let listener = TcpListener::bind(at).context("listen for transfers")?;
     received(move |arrived: &Arc<Mutex<BTreeMap<u16, TransferArrived>>>| {

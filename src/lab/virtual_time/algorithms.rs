@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 
 use super::kernel_states;
-use super::modules::{AlgorithmSource, Module, Workshop, source_of};
+use super::modules::{AlgorithmSource, Module, ModuleBuilder, source_of};
 use crate::event_line::StateLayouts;
 use crate::scenario::algorithm::source;
 use crate::scenario::{AlgorithmRequest, Cell, FlowSpec, Scenario};
@@ -28,15 +28,16 @@ pub struct Configured {
 impl Modules {
     /// Compiles the modules that the cells need, or takes them from the cache.
     ///
-    /// Errors: a tunable is refused; the compiler is missing or refuses a file.
+    /// # Errors
+    /// A tunable is refused; the compiler is missing or refuses a file.
     pub fn prepare<'a>(
-        workshop: &Workshop<'_>,
+        builder: &ModuleBuilder<'_>,
         scenario: &Scenario,
         cells: impl Iterator<Item = &'a Cell>,
     ) -> Result<Modules> {
         let all = scenario.cells.iter().flat_map(|cell| &cell.flows).filter(|flow| flow.is_tcp());
         let names = names(&all.map(FlowSpec::asked).collect());
-        let mut modules = Modules { laboratory: workshop.laboratory()?, algorithms: BTreeMap::new() };
+        let mut modules = Modules { laboratory: builder.laboratory()?, algorithms: BTreeMap::new() };
         for flow in cells.flat_map(|cell| &cell.flows).filter(|flow| flow.is_tcp()) {
             let asked = flow.asked();
             if modules.algorithms.contains_key(&asked) {
@@ -44,7 +45,7 @@ impl Modules {
             }
             let Some((source, tunables)) = described(scenario, flow)? else { continue };
             let name = &names[&asked];
-            let module = workshop.algorithm(name, source)?;
+            let module = builder.algorithm(name, source)?;
             modules.algorithms.insert(asked, Configured { module, parameters: format!("name={name}{tunables}") });
         }
         Ok(modules)

@@ -22,7 +22,8 @@ impl Archive {
 
     /// Adds an executable file.
     ///
-    /// Panics: the file is longer than 4 GiB.
+    /// # Panics
+    /// The file is longer than 4 GiB.
     pub fn program(&mut self, path: &str, content: &[u8]) {
         assert!(content.len() <= LONGEST, "{path} fits into the archive");
         self.entry(path, PROGRAM, content);

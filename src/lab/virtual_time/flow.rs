@@ -2,15 +2,18 @@
 //!
 //! Before the run, the guest's first process writes every flow's [`GuestFlow::requests`] to `/proc/tccc/flows`,
 //! [`watch_request`] to `/proc/tccc/events`, then [`run_ns`] to `/proc/tccc/run`. Afterwards it reads all three files.
-//! `bpf/guest/layout.h` has the same structs in C.
+//! The structs are those of `bpf/guest/layout.h`.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::errno::Errno;
+use zerocopy::IntoBytes as _;
 
-use super::bytes::{GuestBytes, nanos};
+use crate::c_types::{
+    self, FlowEnd, FlowReport, FlowRequest, RunReport, RunRequest, SendsKind, WatchReport, WatchRequest, take, take_all,
+};
 use crate::cost;
 use crate::emulate::layout::Layout;
 use crate::plan::{Plan, PlannedRun, mix};
@@ -20,13 +23,11 @@ use crate::traffic::ends::{FIRST_SENDER_PORT, FIRST_SERVER_PORT, slack};
 use crate::traffic::own::QUIET;
 use crate::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
 use host::trace::live::LOSS_GAPS_PER_INTERVAL;
+use shared::c_text;
 use shared::event::{EVENT_BYTES, EVENT_VERSION, Event};
 use shared::failure::Failure;
 use shared::model::run::LimitedTime;
-
-mod layout;
-
-use layout::{ALGORITHM_NAME, FlowReport, FlowRequest, RunReport, WatchReport, WatchRequest};
+use shared::units::nanos;
 
 /// Limit of datagrams per flow: `DATAGRAMS_MAX` of `traffic.c`.
 const DATAGRAMS_MAX: u128 = 1 << 28;
@@ -78,7 +79,8 @@ pub fn uncountable(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
 ///
 /// Each flow has a random delay of up to `start_spread` after its start.
 ///
-/// Errors: a node is missing from the layout; an algorithm's name is too long.
+/// # Errors
+/// A node is missing from the layout; an algorithm's name is too long.
 pub fn flows<'a>(
     plan: &'a Plan,
     run: &PlannedRun,
@@ -111,7 +113,7 @@ pub fn flows<'a>(
             to_address,
             from_port,
             to_port: u32::from(FIRST_SERVER_PORT) + index,
-            algorithm: if flow.is_tcp() { name_bytes(&algorithm)? } else { Default::default() },
+            algorithm: if flow.is_tcp() { name_of(&algorithm)? } else { Default::default() },
             ..sent(&flow.sends)
         };
         flows.push(GuestFlow { flow, algorithm, nodes, request });
@@ -120,27 +122,23 @@ pub fn flows<'a>(
     Ok(flows)
 }
 
-fn name_bytes(algorithm: &str) -> Result<[u8; ALGORITHM_NAME]> {
-    if algorithm.len() >= ALGORITHM_NAME {
-        bail!("an algorithm's name has at most {} characters, \"{algorithm}\" has more", ALGORITHM_NAME - 1);
-    }
-    let mut name = [0; ALGORITHM_NAME];
-    name[..algorithm.len()].copy_from_slice(algorithm.as_bytes());
-    Ok(name)
+fn name_of<const N: usize>(algorithm: &str) -> Result<[i8; N]> {
+    ensure!(algorithm.len() < N, "an algorithm's name has at most {} characters, \"{algorithm}\" has more", N - 1);
+    Ok(c_text::padded(algorithm))
 }
 
 /// The part of a request that says what the flow sends.
 fn sent(sends: &Sends) -> FlowRequest {
     let (sends, bytes, count, interval_ns) = match *sends {
-        Sends::Bulk => (layout::SENDS_BULK, 0, 1, 0),
-        Sends::Transfers { size, count, interval } => (layout::SENDS_TRANSFERS, size.0, count, nanos(interval)),
-        Sends::Messages { size, count, interval } => (layout::SENDS_MESSAGES, size.0, count, nanos(interval)),
+        Sends::Bulk => (SendsKind::TCCC_SENDS_BULK, 0, 1, 0),
+        Sends::Transfers { size, count, interval } => (SendsKind::TCCC_SENDS_TRANSFERS, size.0, count, nanos(interval)),
+        Sends::Messages { size, count, interval } => (SendsKind::TCCC_SENDS_MESSAGES, size.0, count, nanos(interval)),
         Sends::Datagrams { rate, packet_bytes } => {
             let payload = u64::from(packet_bytes - UDP_HEADER_BYTES);
-            (layout::SENDS_DATAGRAMS, payload, 1, gap_ns(rate.0, packet_bytes))
+            (SendsKind::TCCC_SENDS_DATAGRAMS, payload, 1, gap_ns(rate.0, packet_bytes))
         }
     };
-    FlowRequest { sends, bytes, count, interval_ns, ..FlowRequest::default() }
+    FlowRequest { sends: sends.0, bytes, count, interval_ns, ..FlowRequest::default() }
 }
 
 /// A time from zero to `spread`, inclusive. The bias of the remainder is below 1e-9.
@@ -156,9 +154,9 @@ fn gap_ns(rate_bps: u64, packet_bytes: u32) -> u64 {
 impl GuestFlow<'_> {
     /// The requests of the receiver and then of the sender, each with the index of its node.
     pub fn requests(&self) -> [(usize, Vec<u8>); 2] {
-        let of_end = |end| FlowRequest { end, ..self.request }.to_bytes();
+        let of_end = |end: FlowEnd| FlowRequest { end: end.0, ..self.request }.as_bytes().to_vec();
         let [from, to] = self.nodes;
-        [(to, of_end(layout::END_RECEIVES)), (from, of_end(layout::END_SENDS))]
+        [(to, of_end(FlowEnd::TCCC_END_RECEIVES)), (from, of_end(FlowEnd::TCCC_END_SENDS))]
     }
 
     /// Local ports of its connections, in the order of their start.
@@ -174,8 +172,9 @@ impl GuestFlow<'_> {
 
     /// A bulk flow whose connection timed out, such as over a link that is down, counts what arrived in its time.
     ///
-    /// Errors: the flow failed or was not done; it ran another algorithm.
-    fn report(&self, report: &FlowReport, transfers: &[layout::TransferReport]) -> Result<TrafficReport> {
+    /// # Errors
+    /// The flow failed or was not done; it ran another algorithm.
+    fn report(&self, report: &FlowReport, transfers: &[c_types::TransferReport]) -> Result<TrafficReport> {
         let error = (report.error != 0).then(|| Errno::from_raw(-report.error));
         let timed_out = matches!(self.flow.sends, Sends::Bulk) && error == Some(Errno::ETIMEDOUT);
         ensure!(report.is_done != 0 || timed_out, "it had not finished at the end of the run");
@@ -184,9 +183,8 @@ impl GuestFlow<'_> {
         }
         Ok(match self.flow.sends {
             Sends::Bulk => {
-                let ran = String::from_utf8_lossy(&report.algorithm);
-                let (ran, asked) = (ran.trim_end_matches('\0'), &self.algorithm);
-                ensure!(ran == asked, "it ran \"{ran}\" instead of \"{asked}\"");
+                let (ran, asked) = (c_text::text(&report.algorithm), &self.algorithm);
+                ensure!(ran == *asked, "it ran \"{ran}\" instead of \"{asked}\"");
                 let (received_bytes, receiver_s) = (report.received_bytes, report.counted_ns as f64 / 1e9);
                 let counted = self.flow.sender == BulkSender::Tccc && report.counted_ns > 0;
                 let begun_ns = counted.then_some(report.first_ns);
@@ -212,7 +210,7 @@ fn limited(report: &FlowReport) -> LimitedTime {
     LimitedTime { busy_s, receive_window_s, send_buffer_s }
 }
 
-fn transferred(one: &layout::TransferReport, size: u64) -> Transferred {
+fn transferred(one: &c_types::TransferReport, size: u64) -> Transferred {
     let last_ns = (one.last_ns != 0).then_some(one.last_ns);
     Transferred {
         port: one.port as u16,
@@ -226,25 +224,31 @@ fn transferred(one: &layout::TransferReport, size: u64) -> Transferred {
 /// The request to `/proc/tccc/events`: interval of the samples, and memory for events.
 pub fn watch_request(interval: Duration, bytes_max: u64) -> Vec<u8> {
     let loss_gap_ns = nanos(interval) / u64::from(LOSS_GAPS_PER_INTERVAL);
-    WatchRequest { interval_ns: nanos(interval), loss_gap_ns, bytes_max }.to_bytes()
+    WatchRequest { interval_ns: nanos(interval), loss_gap_ns, bytes_max }.as_bytes().to_vec()
 }
 
-/// The request to `/proc/tccc/run`, nanoseconds: how long flows may send, and how long they may take to end after that.
+/// The times of the request to `/proc/tccc/run`: how long flows may send, and how long they may take to end after that.
 pub fn run_ns(flows: &[GuestFlow<'_>]) -> [u64; 2] {
     let end_ns = flows.iter().map(|flow| flow.request.start_ns + flow.request.length_ns).max().unwrap_or_default();
     [end_ns, nanos(slack(Duration::from_nanos(end_ns)))]
 }
 
+/// The request to `/proc/tccc/run`.
+pub fn run_request([length_ns, grace_ns]: [u64; 2]) -> Vec<u8> {
+    RunRequest { length_ns, grace_ns }.as_bytes().to_vec()
+}
+
 /// Decodes `/proc/tccc/flows`, which has a report of each flow, in their order.
 ///
-/// Errors: too few or too many bytes; a flow failed, was not done, or ran another algorithm.
+/// # Errors
+/// Too few or too many bytes; a flow failed, was not done, or ran another algorithm.
 pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<GuestReport>> {
     const TOO_EARLY: &str = "the guest's reports of flows end too early";
     let mut reports = Vec::new();
     for flow in flows {
-        let report = FlowReport::take_from(&mut bytes).context(TOO_EARLY)?;
-        let transfers: Option<Vec<_>> = (0..report.transfers).map(|_| GuestBytes::take_from(&mut bytes)).collect();
-        let traffic = flow.report(&report, &transfers.context(TOO_EARLY)?);
+        let report: FlowReport = take(&mut bytes).context(TOO_EARLY)?;
+        let transfers: Vec<_> = take_all(&mut bytes, report.transfers).context(TOO_EARLY)?;
+        let traffic = flow.report(&report, &transfers);
         let traffic = traffic.with_context(|| format!("send flow \"{}\"", flow.flow.name))?;
         let given_up = report.is_done == 0;
         reports.push(GuestReport { traffic, given_up, limited: flow.flow.is_tcp().then(|| limited(&report)) });
@@ -255,9 +259,10 @@ pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<GuestRep
 
 /// Decodes `/proc/tccc/events`.
 ///
-/// Errors: another version of events; malformed bytes.
+/// # Errors
+/// Another version of events; malformed bytes.
 pub fn events(mut bytes: &[u8]) -> Result<Traced> {
-    let report = WatchReport::take_from(&mut bytes).context("the guest's events have no header")?;
+    let report: WatchReport = take(&mut bytes).context("the guest's events have no header")?;
     if (report.version, report.event_bytes as usize) != (EVENT_VERSION, EVENT_BYTES) {
         bail!("the guest's events have version {}, {EVENT_VERSION} was expected", report.version);
     }
@@ -268,9 +273,10 @@ pub fn events(mut bytes: &[u8]) -> Result<Traced> {
 
 /// Decodes `/proc/tccc/run`: the start of the run on the clock of the events.
 ///
-/// Errors: too few bytes; there was no run.
+/// # Errors
+/// Too few bytes; there was no run.
 pub fn begin_ns(mut bytes: &[u8]) -> Result<u64> {
-    let report = RunReport::take_from(&mut bytes).context("the guest's report of its run ends too early")?;
+    let report: RunReport = take(&mut bytes).context("the guest's report of its run ends too early")?;
     ensure!(report.begin_ns != 0, "the guest made no run");
     Ok(report.begin_ns)
 }

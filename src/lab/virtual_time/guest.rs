@@ -44,7 +44,8 @@ pub struct Guest {
 impl Guest {
     /// Finds the guest that was built with this program's recipe.
     ///
-    /// Errors: there is no guest (unmet), or one with another recipe (unmet); it cannot be read.
+    /// # Errors
+    /// There is no guest (unmet), or one with another recipe (unmet); it cannot be read.
     pub fn find() -> Result<Guest> {
         const BUILD: &str = "`cargo xtask virtual` builds it in two minutes, without root";
         let named = env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
@@ -82,7 +83,8 @@ impl Guest {
 
 /// This user's folder for guest and modules.
 ///
-/// Errors: there is no home directory (unmet).
+/// # Errors
+/// There is no home directory (unmet).
 pub fn cache() -> Result<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));

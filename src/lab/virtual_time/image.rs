@@ -26,13 +26,18 @@ pub struct Image {
 
 /// The image of this program, from the cache if possible.
 ///
-/// Errors: the program or a library cannot be read; the cache cannot be written.
 /// Side effects: one file in the user's cache.
+///
+/// # Errors
+/// The program or a library cannot be read; the cache cannot be written.
 pub fn prepare() -> Result<Image> {
     prepare_with(&std::env::current_exe().context("find this program")?, &libraries())
 }
 
 /// Like [`prepare`], with another program as the first process.
+///
+/// # Errors
+/// As [`prepare`].
 pub fn prepare_with(program: &Path, libraries: &[PathBuf]) -> Result<Image> {
     let folder = guest::cache()?.join("images");
     fs::create_dir_all(&folder).with_context(|| format!("create \"{}\"", folder.display()))?;

@@ -13,6 +13,7 @@ use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 
+use super::flow::run_request;
 use super::job::{self, END, EVENTS, ExperimentJob, FLOWS, JOB, LINKS, OUTPUT, PROGRAM, Program, QUEUES, RUN, WELL};
 use crate::emulate::layout::LinkLayout;
 use crate::emulate::netns::build;
@@ -33,7 +34,8 @@ const TCP_BUFFERS: [(&str, &str); 3] =
 
 /// Does the job in the shared folder and switches the guest off.
 ///
-/// Errors: this is not the first process of a guest.
+/// # Errors
+/// This is not the first process of a guest.
 pub fn run() -> Result<()> {
     if std::process::id() != 1 {
         let failure = Failure::usage("only the guest of virtual time starts with this command");
@@ -85,7 +87,7 @@ fn work() -> Result<()> {
             .run(|| tell(&request.to, &bytes))
             .with_context(|| format!("tell the laboratory of \"{}\" on node \"{}\"", request.file, node.name))?;
     }
-    tell(RUN, &job.run_ns.map(u64::to_le_bytes).concat()).context("start the run")?;
+    tell(RUN, &run_request(job.run_ns)).context("start the run")?;
     for file in [RUN, LINKS, QUEUES, FLOWS, EVENTS] {
         hand_over(file, shared)?;
     }

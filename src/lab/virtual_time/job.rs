@@ -61,7 +61,8 @@ pub struct Program {
 impl Program {
     /// Writes it to the shared folder.
     ///
-    /// Errors: the folder cannot be written.
+    /// # Errors
+    /// The folder cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         write(self, &folder.join(PROGRAM))
     }
@@ -79,13 +80,15 @@ pub struct ExperimentJob {
     pub run_ns: [u64; 2],
 }
 
-/// Errors: the file cannot be written.
+/// # Errors
+/// The file cannot be written.
 pub fn write(value: &impl Serialize, file: &Path) -> Result<()> {
     let text = serde_json::to_vec(value).context("encode a file for the guest")?;
     fs::write(file, text).with_context(|| format!("write \"{}\"", file.display()))
 }
 
-/// Errors: the file is missing, or of another version of this program.
+/// # Errors
+/// The file is missing, or of another version of this program.
 pub fn read<T: DeserializeOwned>(file: &Path) -> Result<T> {
     let text = fs::read(file).with_context(|| format!("read \"{}\"", file.display()))?;
     serde_json::from_slice(&text).with_context(|| format!("read \"{}\"", file.display()))

@@ -14,7 +14,8 @@ use shared::kernel::congestion::OF_LINUX;
 /// Highest rate of a flow whose links have no rate, bits per second. The forecast for one second of it is a minute.
 const RATE_MAX_BPS: f64 = 400e9;
 
-/// Errors: the first field that a guest does not support, with its place.
+/// # Errors
+/// The first field that a guest does not support, with its place.
 pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
     for flow in cell.flows.iter().filter(|flow| flow.is_tcp()) {
         if let Some(failure) = unsupported(&flow.algorithm) {

@@ -54,7 +54,7 @@ pub fn source_of(id: &str) -> Option<AlgorithmSource<'static>> {
 }
 
 /// Compiles modules for one guest.
-pub struct Workshop<'a> {
+pub struct ModuleBuilder<'a> {
     guest: &'a Guest,
     shelf: PathBuf,
     /// The kernel's headers in `kernel` and our sources in `bpf`, once something is compiled.
@@ -63,19 +63,21 @@ pub struct Workshop<'a> {
     stop: &'a AtomicBool,
 }
 
-impl<'a> Workshop<'a> {
+impl<'a> ModuleBuilder<'a> {
     /// Opens the cache of modules.
     ///
-    /// Errors: its folder cannot be created.
+    /// # Errors
+    /// Its folder cannot be created.
     pub fn open(guest: &'a Guest, stop: &'a AtomicBool) -> Result<Self> {
         let shelf = guest::cache()?.join("modules");
         fs::create_dir_all(&shelf).with_context(|| format!("create \"{}\"", shelf.display()))?;
-        Ok(Workshop { guest, shelf, folder: OnceCell::new(), stop })
+        Ok(ModuleBuilder { guest, shelf, folder: OnceCell::new(), stop })
     }
 
     /// Compiles links, traffic and tracer.
     ///
-    /// Errors: the compiler is missing (unmet) or refuses it.
+    /// # Errors
+    /// The compiler is missing (unmet) or refuses it.
     pub fn laboratory(&self) -> Result<Module> {
         let parts = SOURCES.iter().filter(|(file, _)| file.starts_with("guest/") && file.ends_with(".c"));
         let parts: Vec<_> = parts.map(|(file, text)| ModulePart { file, text, flags: &[] }).collect();
@@ -84,7 +86,8 @@ impl<'a> Workshop<'a> {
 
     /// Compiles an algorithm as a module of this name.
     ///
-    /// Errors: the compiler is missing (unmet) or refuses the file (usage).
+    /// # Errors
+    /// The compiler is missing (unmet) or refuses the file (usage).
     pub fn algorithm(&self, name: &str, source: AlgorithmSource<'_>) -> Result<Module> {
         let part = ModulePart { file: source.file, text: source.text, flags: &ALGORITHM_FLAGS };
         self.module(name, &[part]).map_err(|error| match error.downcast_ref::<RefusedPart>() {
@@ -102,8 +105,8 @@ impl<'a> Workshop<'a> {
 
     fn module(&self, name: &str, parts: &[ModulePart<'_>]) -> Result<Module> {
         let digest = digest_of(parts);
-        let kept =
-            hex(Sha256::new().chain_update(&self.guest.facts.kernel_sha256).chain_update(&digest).chain_update(name));
+        let kept = Sha256::new().chain_update(&self.guest.facts.kernel_sha256).chain_update(&digest).chain_update(name);
+        let kept = hex::encode(kept.finalize());
         let file = self.shelf.join(format!("{}.ko", &kept[..32]));
         if !file.exists() {
             let fresh = self.compile(name, parts).map_err(|error| room::explained(error, &std::env::temp_dir()))?;
@@ -184,7 +187,8 @@ impl<'a> Workshop<'a> {
 
     /// Runs a program. Its output is part of the error.
     ///
-    /// Errors: `stop` is set; the program is missing (unmet) or fails.
+    /// # Errors
+    /// `stop` is set; the program is missing (unmet) or fails.
     fn carry_out(&self, command: &mut Command, what: &str) -> Result<()> {
         let is_stopped = || self.stop.load(Ordering::Relaxed);
         if is_stopped() {
@@ -257,11 +261,7 @@ fn digest_of(parts: &[ModulePart<'_>]) -> String {
     let digest = texts.fold(Sha256::new().chain_update(WAY.to_le_bytes()), |digest, text| {
         digest.chain_update((text.len() as u64).to_le_bytes()).chain_update(text)
     });
-    hex(digest)
-}
-
-fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(digest.finalize())
 }
 
 /// Path of a module's file in the folder of the workshop.

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -21,6 +21,7 @@ use super::image::libraries;
 use super::job::{END, WELL};
 use super::sandbox::{self, Reach};
 use crate::room::{self, NO_ROOM};
+use shared::failure::Failure;
 use shared::scratch::Scratch;
 
 /// Output of the guest's console, in the shared folder.
@@ -30,7 +31,9 @@ const MEMORY: &str = "/dev/shm";
 /// The guest's wall clock at its start, nanoseconds. It is 2001-09-09T01:46:40Z.
 const START_NS: u64 = 1_000_000_000_000_000_000;
 /// Interval at which a call that waits for a guest checks whether to stop it.
-const LOOK_UP: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The words of the guest's kernel when a page of its memory has no room in the host's file system.
+const BUS_ERROR: &str = "Kernel mode signal 7";
 /// Lines of the console in an error.
 const LAST_LINES: usize = 6;
 
@@ -51,6 +54,9 @@ pub struct Launch<'a> {
 }
 
 /// The processors that this process may use.
+///
+/// # Errors
+/// The machine has more processors than a [`CpuSet`] can hold.
 pub fn processors() -> Result<Vec<usize>> {
     let set = sched_getaffinity(Pid::from_raw(0)).context("ask for the processors of this process")?;
     Ok((0..CpuSet::count()).filter(|&number| set.is_set(number).unwrap_or(false)).collect())
@@ -59,8 +65,10 @@ pub fn processors() -> Result<Vec<usize>> {
 impl Launch<'_> {
     /// Runs the guest to its end.
     ///
-    /// Errors: it cannot be started, takes too long, is stopped, or crashes; its job fails, with the guest's error.
     /// Side effects: a process that ends with this one, and a folder in memory while it runs.
+    ///
+    /// # Errors
+    /// It cannot be started, takes too long, is stopped, or crashes; its job fails, with the guest's error.
     pub fn run(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
         let memory = memory()?;
         // The real paths may contain characters that separate kernel options.
@@ -86,7 +94,19 @@ impl Launch<'_> {
             });
             self.attend(&states, is_stopped)
         })?;
-        self.verdict(status)
+        self.verdict(status, room::left(memory.path()))
+    }
+
+    /// The cause if the file system of the guest's memory was too small: the guest dies by a bus error, or cannot write at
+    /// its start. It frees its memory when it ends.
+    fn short_of_memory(&self, left: Option<u64>, console: &str, ended: &str) -> Option<Failure> {
+        let (needed, left_mb) = (self.memory_mb, left? >> 20);
+        // Without room for its results, the guest uses the second words too.
+        let is_short = console.contains(BUS_ERROR) || console.contains(NO_ROOM) && left_mb < needed.into();
+        let why = format!(
+            "a guest's memory needs up to {needed} MB there, and without this guest {left_mb} MB are left; {ended}"
+        );
+        is_short.then(|| room::full(&memory_place(), &why).hint("give it more room, or lower `--jobs`"))
     }
 
     fn bind_and_start(&self, reach: &Reach, console: File) -> Result<Child> {
@@ -130,7 +150,7 @@ impl Launch<'_> {
         let deadline = Instant::now() + self.limit;
         let (mut running, mut why) = (None, None);
         loop {
-            match states.recv_timeout(LOOK_UP) {
+            match states.recv_timeout(POLL_INTERVAL) {
                 Ok(GuestState::Started(pid)) => running = Some(pid),
                 Ok(GuestState::Ended(status)) => return why.map_or(status, Err),
                 Err(RecvTimeoutError::Disconnected) => bail!("the thread of the guest panicked"),
@@ -154,7 +174,9 @@ impl Launch<'_> {
     }
 
     /// The result that the guest wrote, or the end of its console if it crashed.
-    fn verdict(&self, status: ExitStatus) -> Result<()> {
+    ///
+    /// `left` is the room for the memory of guests once this one ended, bytes.
+    fn verdict(&self, status: ExitStatus, left: Option<u64>) -> Result<()> {
         match fs::read_to_string(self.folder.join(END)) {
             Ok(told) if told == WELL => Ok(()),
             // It could create the file, and nothing else keeps a guest from writing to it.
@@ -162,8 +184,12 @@ impl Launch<'_> {
             Ok(told) => bail!("{told}"),
             Err(_) => {
                 let console = fs::read(self.folder.join(CONSOLE)).unwrap_or_default();
-                let said = last_words(&String::from_utf8_lossy(&console));
-                Err(Crashed(format!("the guest ended with {status}: {said}")).into())
+                let console = String::from_utf8_lossy(&console);
+                let ended = format!("the guest ended with {status}: {}", last_words(&console));
+                match self.short_of_memory(left, &console, &ended) {
+                    Some(short) => Err(short.into()),
+                    None => Err(Crashed(ended).into()),
+                }
             }
         }
     }
@@ -180,18 +206,27 @@ enum GuestState {
     Ended(Result<ExitStatus>),
 }
 
+/// The kernel's own words. Its command line has "panic" too.
+fn is_of_kernel_crash(line: &str) -> bool {
+    line.contains("Kernel panic") || line.contains("BUG")
+}
+
 /// The lines from the kernel's panic onwards, or the last lines.
 fn last_words(console: &str) -> String {
     let lines: Vec<&str> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let from = lines.iter().position(|line| line.contains("panic") || line.contains("BUG"));
+    let from = lines.iter().position(|line| is_of_kernel_crash(line));
     let from = from.unwrap_or(lines.len().saturating_sub(LAST_LINES));
     let words: Vec<&str> = lines[from..].iter().take(LAST_LINES).copied().collect();
     if words.is_empty() { "its console is empty".to_owned() } else { words.join("; ") }
 }
 
+fn memory_place() -> PathBuf {
+    if Path::new(MEMORY).is_dir() { MEMORY.into() } else { std::env::temp_dir() }
+}
+
 /// A folder for the memory of a running guest.
 fn memory() -> Result<Scratch> {
-    let place = if Path::new(MEMORY).is_dir() { MEMORY.into() } else { std::env::temp_dir() };
+    let place = memory_place();
     Scratch::create(&place).map_err(|error| room::explained(error, &place))
 }
 
@@ -204,6 +239,9 @@ mod tests {
         assert_eq!(last_words("a\n\nb\n"), "a; b");
         let console = "start\nKernel panic - not syncing: no\n\nmore\n";
         assert_eq!(last_words(console), "Kernel panic - not syncing: no; more");
+        let command_line = "Kernel command line: quiet panic=-1\nlast\n";
+        assert_eq!(last_words(command_line), "Kernel command line: quiet panic=-1; last");
+        assert!(!command_line.lines().any(is_of_kernel_crash));
         assert_eq!(last_words(""), "its console is empty");
     }
 }

@@ -5,19 +5,19 @@
 use sha2::{Digest, Sha256};
 
 /// A file in `bpf/guest`.
-pub struct Ingredient {
+pub struct GuestSource {
     pub name: &'static str,
     pub text: &'static str,
 }
 
-macro_rules! ingredients {
+macro_rules! guest_sources {
     ($($name:literal),*) => {
-        &[$(Ingredient { name: $name, text: include_str!(concat!("../../../bpf/guest/", $name)) }),*]
+        &[$(GuestSource { name: $name, text: include_str!(concat!("../../../bpf/guest/", $name)) }),*]
     };
 }
 
 /// Patches of the kernel's source, in the order in which they apply. Each begins with its reason.
-pub const PATCHES: &[Ingredient] = ingredients![
+pub const PATCHES: &[GuestSource] = guest_sources![
     "patches/01-clock.patch",
     "patches/02-hz.patch",
     "patches/03-random.patch",
@@ -33,14 +33,14 @@ pub const PATCHES: &[Ingredient] = ingredients![
 ];
 
 /// Additions to the smallest configuration of the kernel, and the headers that modules may include.
-pub const CONFIGURATION: &[Ingredient] = ingredients!["config", "headers.h"];
+pub const CONFIGURATION: &[GuestSource] = guest_sources!["config", "headers.h"];
 
 /// Digest of the recipe, 64 hexadecimal digits.
 pub fn digest() -> String {
     let mut digest = Sha256::new();
-    for Ingredient { name, text } in PATCHES.iter().chain(CONFIGURATION) {
+    for GuestSource { name, text } in PATCHES.iter().chain(CONFIGURATION) {
         digest.update(format!("{name}\n{}\n", text.len()));
         digest.update(text);
     }
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(digest.finalize())
 }

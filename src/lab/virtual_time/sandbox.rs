@@ -33,7 +33,8 @@ pub fn is_available() -> bool {
 
 /// Confines the calling thread, and the processes that it starts, permanently. Without Landlock it does nothing.
 ///
-/// Errors: the kernel refuses the rules.
+/// # Errors
+/// The kernel refuses the rules.
 pub fn enter(reach: &Reach, libraries: &[PathBuf]) -> Result<()> {
     if !is_available() {
         return Ok(());

@@ -33,7 +33,8 @@ pub struct Companion {
 impl Companion {
     /// The embedded object.
     ///
-    /// Errors: this binary has no such program.
+    /// # Errors
+    /// This binary has no such program.
     pub fn object(&self) -> Result<&'static [u8], Failure> {
         let found = COMPANIONS.iter().find(|(stem, _)| *stem == self.program).map(|(_, object)| *object);
         found.ok_or_else(|| {
@@ -72,7 +73,8 @@ impl Algorithm {
 
     /// Reads `name=value` settings.
     ///
-    /// Errors: see [`tunable::parse`]; a name is given twice.
+    /// # Errors
+    /// See [`tunable::parse`]; a name is given twice.
     pub fn settings<S: AsRef<str>>(&self, texts: &[S]) -> Result<Vec<Setting>, Failure> {
         let mut settings: Vec<Setting> = Vec::new();
         for text in texts {
@@ -87,14 +89,16 @@ impl Algorithm {
 
     /// Reads the value of one tunable.
     ///
-    /// Errors: see [`tunable::named`].
+    /// # Errors
+    /// See [`tunable::named`].
     pub fn setting(&self, name: &str, value: &str) -> Result<Setting, Failure> {
         tunable::named(&self.id, &self.tunables, name, value)
     }
 
     /// Checks recorded values of tunables.
     ///
-    /// Errors: a name that this algorithm no longer has; a value outside the range.
+    /// # Errors
+    /// A name that this algorithm no longer has; a value outside the range.
     pub fn recorded<'a>(
         &self,
         values: impl IntoIterator<Item = (&'a String, &'a i128)>,
@@ -105,7 +109,8 @@ impl Algorithm {
 
     /// Reads settings from names and values.
     ///
-    /// Errors: see [`tunable::named`].
+    /// # Errors
+    /// See [`tunable::named`].
     pub fn settings_of(&self, values: &BTreeMap<String, String>) -> Result<Vec<Setting>, Failure> {
         values.iter().map(|(name, value)| self.setting(name, value)).collect()
     }

@@ -1,142 +1,94 @@
-//! Reads the sections, symbols and relocations of an untrusted BPF object file.
+//! Looks up sections, symbols and relocations of an untrusted BPF object file.
 
 use std::ops::Range;
 
-use crate::btf::{NAMES_MAX, text_at, u16_at, u32_at};
+use object::elf::{EM_BPF, FileHeader64};
+use object::read::elf::{ElfFile64, FileHeader};
+use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex, SymbolKind};
 
-const EM_BPF: u16 = 247;
-const SHT_SYMTAB: u32 = 2;
-const SHT_NOBITS: u32 = 8;
-const SHT_REL: u32 = 9;
-/// `st_info` of a symbol that stands for a whole section.
-const STT_SECTION: u8 = 3;
-const HEADER_BYTES: usize = 64;
-const SECTION_HEADER_BYTES: usize = 64;
-const SYMBOL_BYTES: usize = 24;
-const REL_BYTES: usize = 16;
+use crate::btf::NAMES_MAX;
+
 /// Most relocations to examine in a range. An ops table has some tens of members.
 const REFERENCES_MAX: usize = 1024;
 
 #[derive(Debug)]
-pub struct ElfSection<'a> {
-    pub name: &'a str,
-    pub bytes: &'a [u8],
-    kind: u32,
-    link: u32,
-    info: u32,
-}
-
-#[derive(Debug)]
 pub struct Symbol<'a> {
     pub name: &'a str,
-    pub section: usize,
-    pub offset: usize,
-    is_section: bool,
+    pub section: SectionIndex,
+    pub offset: u64,
 }
 
-#[derive(Debug)]
 pub struct Elf<'a> {
-    pub sections: Vec<ElfSection<'a>>,
-    pub symbols: Vec<Symbol<'a>>,
-}
-
-/// Reads a little-endian number of eight bytes. None: it does not fit `usize`.
-pub fn size_at(bytes: &[u8], at: usize) -> Option<usize> {
-    usize::try_from(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?)).ok()
+    file: ElfFile64<'a, LittleEndian>,
+    symbols: Vec<Symbol<'a>>,
 }
 
 impl<'a> Elf<'a> {
-    /// Errors: the reason why the file is not a BPF object, as the second half of a sentence.
-    pub fn parse(file: &'a [u8]) -> Result<Self, &'static str> {
-        if !file.starts_with(b"\x7fELF") {
+    /// # Errors
+    /// The reason why the file is not a BPF object, as the second half of a sentence.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
+        if !bytes.starts_with(b"\x7fELF") {
             return Err("it is not an ELF object");
         }
-        if file.get(4..6) != Some(&[2, 1]) || u16_at(file, 18) != Some(EM_BPF) {
+        let header = FileHeader64::<LittleEndian>::parse(bytes);
+        if !header.is_ok_and(|header| header.is_little_endian() && header.e_machine(LittleEndian) == EM_BPF) {
             return Err("it is not a little-endian BPF object; compile it with clang --target=bpf");
         }
-        let sections = sections(file).ok_or("its section table is damaged or cut off")?;
-        let symbols = symbols(&sections).ok_or("its symbol table is damaged")?;
-        Ok(Elf { sections, symbols })
+        let file = ElfFile64::parse(bytes).map_err(|_| "its section table is damaged or cut off")?;
+        let symbols = symbols(&file).ok_or("its symbol table is damaged")?;
+        Ok(Elf { file, symbols })
     }
 
-    /// The index of a section.
-    pub fn section(&self, name: &str) -> Option<usize> {
-        self.sections.iter().position(|section| section.name == name)
+    /// The bytes of a section. Shape: empty if it reaches past the end of the file.
+    pub fn section(&self, name: &str) -> Option<&'a [u8]> {
+        Some(self.file.section_by_name(name)?.data().unwrap_or_default())
+    }
+
+    /// The name and the bytes of a section.
+    pub fn section_at(&self, index: SectionIndex) -> Option<(&'a str, &'a [u8])> {
+        let section = self.file.section_by_index(index).ok()?;
+        Some((section.name().ok()?, section.data().ok()?))
     }
 
     pub fn symbol(&self, name: &str) -> Option<&Symbol<'a>> {
-        self.symbols.iter().find(|symbol| symbol.name == name && !symbol.is_section)
+        self.symbols.iter().find(|symbol| symbol.name == name)
     }
 
     /// The relocations in a range of a section: offset in the section, and name of the target.
     ///
     /// Shape: in the order of the file.
-    pub fn references(&self, section: usize, range: Range<usize>) -> Vec<(usize, &'a str)> {
-        let tables = self.sections.iter().filter(|s| s.kind == SHT_REL && s.info as usize == section);
-        let entries = tables.flat_map(|table| table.bytes.chunks_exact(REL_BYTES));
-        let entries = entries.filter(|entry| size_at(entry, 0).is_some_and(|at| range.contains(&at)));
-        entries.take(REFERENCES_MAX).filter_map(|entry| self.reference(section, entry)).collect()
-    }
-
-    fn reference(&self, section: usize, entry: &[u8]) -> Option<(usize, &'a str)> {
-        let at = size_at(entry, 0)?;
-        let symbol = self.symbols.get(u32_at(entry, 12)? as usize)?;
-        if !symbol.is_section {
-            return Some((at, symbol.name));
-        }
-        let target = size_at(self.sections.get(section)?.bytes, at)?;
-        let named = |s: &&Symbol| !s.is_section && s.section == symbol.section && s.offset == target;
-        Some((at, self.symbols.iter().find(named)?.name))
+    pub fn references(&self, section: SectionIndex, range: Range<u64>) -> Vec<(u64, &'a str)> {
+        let Ok(section) = self.file.section_by_index(section) else { return Vec::new() };
+        let relocations = section.relocations().filter(|(at, _)| range.contains(at)).take(REFERENCES_MAX);
+        let named = |(at, relocation): (u64, object::Relocation)| {
+            let RelocationTarget::Symbol(index) = relocation.target() else { return None };
+            let target = self.file.symbol_by_index(index).ok()?;
+            if target.kind() != SymbolKind::Section {
+                return Some((at, target.name().ok()?));
+            }
+            // The place itself holds the offset in the target's section. libbpf knows no other relocations.
+            if !relocation.has_implicit_addend() {
+                return None;
+            }
+            let place = section.data().ok()?.get(usize::try_from(at).ok()?..)?;
+            let offset = u64::from_le_bytes(*place.first_chunk()?);
+            let is_there = |symbol: &&Symbol| Some(symbol.section) == target.section_index() && symbol.offset == offset;
+            Some((at, self.symbols.iter().find(is_there)?.name))
+        };
+        relocations.filter_map(named).collect()
     }
 }
 
-fn sections(file: &[u8]) -> Option<Vec<ElfSection<'_>>> {
-    if file.len() < HEADER_BYTES || u16_at(file, 58)? as usize != SECTION_HEADER_BYTES {
-        return None;
-    }
-    let table = size_at(file, 40)?;
-    let count = u16_at(file, 60)? as usize;
-    let headers = file.get(table..table.checked_add(count.checked_mul(SECTION_HEADER_BYTES)?)?)?;
-    let headers: Vec<&[u8]> = headers.chunks_exact(SECTION_HEADER_BYTES).collect();
-    let names = contents(file, headers.get(u16_at(file, 62)? as usize)?)?;
-    headers
-        .iter()
-        .map(|header| {
-            Some(ElfSection {
-                name: text_at(names, u32_at(header, 0)? as usize)?,
-                bytes: contents(file, header)?,
-                kind: u32_at(header, 4)?,
-                link: u32_at(header, 40)?,
-                info: u32_at(header, 44)?,
-            })
-        })
-        .collect()
-}
-
-fn contents<'a>(file: &'a [u8], header: &[u8]) -> Option<&'a [u8]> {
-    let kind = u32_at(header, 4)?;
-    if kind == 0 || kind == SHT_NOBITS {
-        return Some(&[]);
-    }
-    let start = size_at(header, 24)?;
-    file.get(start..start.checked_add(size_at(header, 32)?)?)
-}
-
-fn symbols<'a>(sections: &[ElfSection<'a>]) -> Option<Vec<Symbol<'a>>> {
-    let Some(table) = sections.iter().find(|section| section.kind == SHT_SYMTAB) else { return Some(Vec::new()) };
-    let names = sections.get(table.link as usize)?.bytes;
-    let entries = table.bytes.chunks_exact(SYMBOL_BYTES);
+/// The symbols that stand for a place in a section, and for more than the section. `None`: one has no name that is
+/// text, or all names together are too long.
+fn symbols<'a>(file: &ElfFile64<'a, LittleEndian>) -> Option<Vec<Symbol<'a>>> {
     let mut room = NAMES_MAX;
-    entries
-        .map(|entry| {
-            let name = text_at(names, u32_at(entry, 0)? as usize)?;
-            room = room.checked_sub(name.len())?;
-            Some(Symbol {
-                name,
-                section: u16_at(entry, 6)? as usize,
-                offset: size_at(entry, 8)?,
-                is_section: entry[4] & 0xf == STT_SECTION,
-            })
-        })
-        .collect()
+    let places = file.symbols().filter(|symbol| symbol.kind() != SymbolKind::Section);
+    let places = places.filter_map(|symbol| Some((symbol.section_index()?, symbol)));
+    let named = places.map(|(section, symbol)| {
+        let name = symbol.name().ok()?;
+        room = room.checked_sub(name.len())?;
+        Some(Symbol { name, section, offset: symbol.address() })
+    });
+    named.collect()
 }

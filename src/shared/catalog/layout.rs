@@ -272,7 +272,7 @@ impl FieldKind {
 
     fn value(&self, bytes: &[u8], bits: Option<(u32, u32)>) -> StateValue {
         if bytes.len() > 8 || matches!(self, FieldKind::Bytes | FieldKind::Array { .. }) {
-            return StateValue::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+            return StateValue::Text(hex::encode(bytes));
         }
         let raw = bytes.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
         let (first, count) = bits.unwrap_or((0, 8 * bytes.len() as u32));

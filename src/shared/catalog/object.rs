@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use object::SectionIndex;
+
 use super::algorithm::{Algorithm, Callback, Companion};
 use super::card::Card;
 use super::elf::{Elf, Symbol};
 use super::layout::{STATE_BYTES_MAX, StateLayout};
 use super::tunable::{Tunable, TunableKind};
 use crate::btf::{Btf, Encoding, Type, TypeKind, text_at};
-use crate::plain::{plain, plain_lines};
+use crate::sanitize::{plain, plain_lines};
 
 /// The kernel's `TCP_CA_NAME_MAX` without the final zero.
 pub const NAME_LENGTH_MAX: usize = 15;
@@ -29,18 +31,19 @@ const LICENCES: [&str; 6] =
 struct OpsVariable<'a> {
     id: u32,
     variable: &'a str,
-    section: usize,
-    offset: usize,
+    section: SectionIndex,
+    offset: u64,
     kind: Type<'a>,
 }
 
 /// Reads the algorithm of the ops table `wanted`, or of the object's only one.
 ///
-/// Errors: the reason, as the second half of a sentence.
+/// # Errors
+/// The reason, as the second half of a sentence.
 pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorithm, String> {
     let elf = Elf::parse(&object)?;
     let btf = elf.section(".BTF").ok_or("it has no type information (BTF); compile it with clang -g")?;
-    let btf = Btf::parse(elf.sections[btf].bytes).ok_or("its type information (BTF) is damaged")?;
+    let btf = Btf::parse(btf).ok_or("its type information (BTF) is damaged")?;
     let table = ops_table(&elf, &btf, wanted)?;
     check_licence(&elf)?;
     let id = kernel_name(&elf, &table)?;
@@ -95,8 +98,7 @@ fn table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, id: u32) -> Option<OpsVariable<'a>> {
 }
 
 fn check_licence(elf: &Elf) -> Result<(), String> {
-    let bytes = elf.section("license").map(|index| elf.sections[index].bytes);
-    let licence = bytes.and_then(|bytes| text_at(bytes, 0)).unwrap_or("");
+    let licence = elf.section("license").and_then(|bytes| text_at(bytes, 0)).unwrap_or("");
     match licence {
         known if LICENCES.contains(&known) => Ok(()),
         "" => Err("it declares no licence: the kernel requires char LICENSE[] SEC(\"license\") = \"GPL\"".into()),
@@ -111,8 +113,8 @@ fn kernel_name(elf: &Elf, table: &OpsVariable) -> Result<String, String> {
     let members = table.kind.members().ok_or("the type of its ops table is damaged")?;
     let start = members.iter().find(|member| member.name == "name").map(|member| member.offset());
     let bytes = start.and_then(|start| {
-        let bytes = elf.sections.get(table.section)?.bytes;
-        bytes.get(table.offset.checked_add(start)?..)?.get(..=NAME_LENGTH_MAX)
+        let (_, bytes) = elf.section_at(table.section)?;
+        bytes.get(usize::try_from(table.offset).ok()?.checked_add(start)?..)?.get(..=NAME_LENGTH_MAX)
     });
     let bytes = bytes.ok_or("its ops table has no name")?;
     let Some(end) = bytes.iter().position(|&byte| byte == 0) else {
@@ -130,7 +132,8 @@ fn kernel_name(elf: &Elf, table: &OpsVariable) -> Result<String, String> {
 ///
 /// The kernel accepts letters, digits, _ and dots. Its BPF file system refuses dots in the names of pins.
 ///
-/// Errors: the reason, as the second half of a sentence.
+/// # Errors
+/// The reason, as the second half of a sentence.
 pub fn check_name(name: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || !name.chars().all(allowed) {
@@ -169,13 +172,14 @@ fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
     let number = btf.resolve(variable.size_or_type).filter(|t| t.kind == TypeKind::Int)?;
     let size = Some(number.size_or_type as usize).filter(|size| [1, 2, 4, 8].contains(size))?;
     let symbol = elf.symbol(variable.name())?;
-    elf.sections.get(symbol.section).filter(|section| section.name == ".rodata")?;
+    elf.section_at(symbol.section).filter(|(name, _)| *name == ".rodata")?;
     let kind = match number.encoding() {
         Encoding::Unsigned => TunableKind::Unsigned,
         Encoding::Signed => TunableKind::Signed,
         Encoding::Bool => TunableKind::Bool,
     };
-    let (name, offset, unit, why) = (plain(variable.name()), symbol.offset, String::new(), String::new());
+    let offset = usize::try_from(symbol.offset).ok()?;
+    let (name, unit, why) = (plain(variable.name()), String::new(), String::new());
     let former = btf.tags(id).filter_map(|tag| tag.strip_prefix("tccc.former="));
     let former = former.take(FORMER_MAX).map(plain).collect();
     Tunable { name, kind, size, offset, default: 0, low: 0, high: 0, unit, why, former }.with_tag(&plain(tag))
@@ -193,10 +197,10 @@ fn companion(btf: &Btf) -> Option<Companion> {
 /// The members of the ops table that point to a program, in the table's order.
 fn callbacks(elf: &Elf, table: &OpsVariable) -> Result<Vec<Callback>, String> {
     let members = table.kind.members().ok_or("the type of its ops table is damaged")?;
-    let end = table.offset.saturating_add(table.kind.size_or_type as usize);
-    let mut programs: BTreeMap<usize, &str> = elf.references(table.section, table.offset..end).into_iter().collect();
+    let end = table.offset.saturating_add(table.kind.size_or_type.into());
+    let mut programs: BTreeMap<u64, &str> = elf.references(table.section, table.offset..end).into_iter().collect();
     let callbacks = members.iter().filter_map(|member| {
-        let program = programs.remove(&table.offset.checked_add(member.offset())?)?;
+        let program = programs.remove(&table.offset.checked_add(member.offset() as u64)?)?;
         Some(Callback { member: plain(member.name), program: plain(program) })
     });
     Ok(callbacks.collect())

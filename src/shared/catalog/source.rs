@@ -21,7 +21,7 @@ pub fn code_digest(id: &str) -> Option<String> {
     collect(&format!("cc/{id}.bpf.c"), &mut files)?;
     let texts = files.iter().filter_map(|file| text_of(file));
     let digest = texts.fold(Sha256::new(), |digest, text| digest.chain_update(code(text)).chain_update([0]));
-    Some(digest.finalize().iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect())
+    Some(hex::encode(&digest.finalize()[..DIGEST_BYTES]))
 }
 
 fn text_of(file: &str) -> Option<&'static str> {

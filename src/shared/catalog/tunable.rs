@@ -5,7 +5,7 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::nearest::nearest;
+use crate::suggest::nearest;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -53,7 +53,8 @@ pub struct Setting {
 impl Setting {
     /// Writes the value into the object's `.rodata`.
     ///
-    /// Errors: the section is shorter than the object's own type information says.
+    /// # Errors
+    /// The section is shorter than the object's own type information says.
     pub fn write(&self, rodata: &mut [u8]) -> Result<(), Failure> {
         let end = self.offset.saturating_add(self.bytes.len());
         let Some(place) = rodata.get_mut(self.offset..end) else {
@@ -67,7 +68,8 @@ impl Setting {
 impl Tunable {
     /// Parses and checks a value for the algorithm `id`.
     ///
-    /// Errors: not a whole number, or outside the range.
+    /// # Errors
+    /// Not a whole number, or outside the range.
     pub fn check(&self, id: &str, text: &str) -> Result<Setting, Failure> {
         match number(text) {
             Some(value) => self.check_number(id, value),
@@ -78,7 +80,8 @@ impl Tunable {
         }
     }
 
-    /// Errors: outside the range.
+    /// # Errors
+    /// Outside the range.
     fn check_number(&self, id: &str, value: i128) -> Result<Setting, Failure> {
         if !(self.low..=self.high).contains(&value) {
             let (name, range) = (&self.name, self.range());
@@ -148,7 +151,8 @@ fn number(text: &str) -> Option<i128> {
 
 /// Parses `name=value` for the algorithm `id`.
 ///
-/// Errors: no `=`; those of [`named`].
+/// # Errors
+/// No `=`; those of [`named`].
 pub fn parse(id: &str, tunables: &[Tunable], text: &str) -> Result<Setting, Failure> {
     let Some((name, value)) = text.split_once('=') else {
         let what = format!("tunable \"{text}\" for \"{id}\" has no value");
@@ -159,14 +163,16 @@ pub fn parse(id: &str, tunables: &[Tunable], text: &str) -> Result<Setting, Fail
 
 /// Parses the value of the tunable `name` for the algorithm `id`.
 ///
-/// Errors: a former name, an unknown name, and those of [`Tunable::check`].
+/// # Errors
+/// A former name, an unknown name, and those of [`Tunable::check`].
 pub fn named(id: &str, tunables: &[Tunable], name: &str, value: &str) -> Result<Setting, Failure> {
     find(id, tunables, name, value)?.check(id, value)
 }
 
 /// Checks a value that was recorded for the tunable `name` of the algorithm `id`.
 ///
-/// Errors: as [`named`].
+/// # Errors
+/// As [`named`].
 pub fn recorded(id: &str, tunables: &[Tunable], name: &str, value: i128) -> Result<Setting, Failure> {
     find(id, tunables, name, value)?.check_number(id, value)
 }

@@ -1,12 +1,19 @@
-//! The byte encodings of the fields of an event.
+//! The events of the kernel program, and how each field of an event is in them.
 
 use std::net::{IpAddr, SocketAddr};
 
-pub const EVENT_BYTES: usize = 272;
+use zerocopy::FromZeros;
+
+use crate::c_text;
+
+include!(concat!(env!("OUT_DIR"), "/event.types.rs"));
+pub use types::{tccc_event as RawEvent, tccc_limited as RawLimited};
+
+/// Version of the byte layout.
+pub const EVENT_VERSION: u32 = types::tccc_event_layout::TCCC_EVENT_VERSION.0;
+pub const EVENT_BYTES: usize = size_of::<RawEvent>();
 /// Size of an algorithm's private state in a socket (`icsk_ca_priv`).
-pub const PRIVATE_BYTES: usize = 104;
-/// Offset of the address family, which both endpoints share.
-pub(super) const FAMILY: usize = 104;
+pub const PRIVATE_BYTES: usize = size_in(|raw| &raw.private_state);
 const INET: u16 = 2;
 const INET6: u16 = 10;
 
@@ -19,156 +26,131 @@ pub enum DecodeError {
     Unknown(&'static str, u32),
 }
 
-type EventBytes = [u8; EVENT_BYTES];
-
-/// An encoding of values of type `T` at a given offset.
-pub(super) trait ByteLayout<T> {
-    const SIZE: usize;
-
-    fn read(&self, bytes: &EventBytes, at: usize) -> Result<T, DecodeError>;
-
-    fn write(&self, value: &T, bytes: &mut EventBytes, at: usize);
-
-    /// Writes the encoding of an unknown value, if that is not all zeros.
-    fn clear(&self, _bytes: &mut EventBytes, _at: usize) {}
+/// Bytes of a field.
+pub(super) const fn size_in<C>(_field: fn(&RawEvent) -> &C) -> usize {
+    size_of::<C>()
 }
 
-pub(super) const fn size_in<T, L: ByteLayout<T>>(_layout: &L) -> usize {
-    L::SIZE
-}
+/// An encoding of values of type `T` in a field of type `C`.
+pub(super) trait Encoding<T, C> {
+    fn read(&self, field: C, raw: &RawEvent) -> Result<T, DecodeError>;
 
-/// The value in native byte order.
-pub(super) struct AsIs;
+    fn write(&self, value: &T, raw: &RawEvent) -> C;
 
-impl<const N: usize> ByteLayout<[u8; N]> for AsIs {
-    const SIZE: usize = N;
-
-    fn read(&self, bytes: &EventBytes, at: usize) -> Result<[u8; N], DecodeError> {
-        Ok(std::array::from_fn(|place| bytes[at + place]))
-    }
-
-    fn write(&self, value: &[u8; N], bytes: &mut EventBytes, at: usize) {
-        bytes[at..at + N].copy_from_slice(value);
+    /// The encoding of an unknown value.
+    fn unknown(&self) -> C
+    where
+        C: FromZeros,
+    {
+        C::new_zeroed()
     }
 }
 
-macro_rules! numbers {
-    ($($number:ty),+) => {
-        $(impl ByteLayout<$number> for AsIs {
-            const SIZE: usize = size_of::<$number>();
+/// The same value, or the kernel's number for it.
+pub(super) struct Same;
 
-            fn read(&self, bytes: &EventBytes, at: usize) -> Result<$number, DecodeError> {
-                Ok(<$number>::from_ne_bytes(self.read(bytes, at)?))
-            }
-
-            fn write(&self, value: &$number, bytes: &mut EventBytes, at: usize) {
-                self.write(&value.to_ne_bytes(), bytes, at);
-            }
-        })+
-    };
-}
-numbers!(u8, u16, u32, u64);
-
-impl ByteLayout<bool> for AsIs {
-    const SIZE: usize = 1;
-
-    fn read(&self, bytes: &EventBytes, at: usize) -> Result<bool, DecodeError> {
-        Ok(bytes[at] != 0)
+impl<T: Copy> Encoding<T, T> for Same {
+    fn read(&self, field: T, _raw: &RawEvent) -> Result<T, DecodeError> {
+        Ok(field)
     }
 
-    fn write(&self, value: &bool, bytes: &mut EventBytes, at: usize) {
-        bytes[at] = (*value).into();
+    fn write(&self, value: &T, _raw: &RawEvent) -> T {
+        *value
+    }
+}
+
+impl Encoding<bool, u8> for Same {
+    fn read(&self, field: u8, _raw: &RawEvent) -> Result<bool, DecodeError> {
+        Ok(field != 0)
+    }
+
+    fn write(&self, value: &bool, _raw: &RawEvent) -> u8 {
+        (*value).into()
     }
 }
 
 /// An optional value. `None` is 0 for `Unless(0)`, else this number or a larger one.
 pub(super) struct Unless<T>(pub T);
 
-impl<T: PartialOrd + Default + Copy> ByteLayout<Option<T>> for Unless<T>
-where
-    AsIs: ByteLayout<T>,
-{
-    const SIZE: usize = size_of::<T>();
-
-    fn read(&self, bytes: &EventBytes, at: usize) -> Result<Option<T>, DecodeError> {
-        let is_known = |value: &T| if self.0 == T::default() { *value != self.0 } else { *value < self.0 };
-        Ok(Some(AsIs.read(bytes, at)?).filter(is_known))
+impl<T: PartialOrd + Default + Copy> Encoding<Option<T>, T> for Unless<T> {
+    fn read(&self, field: T, _raw: &RawEvent) -> Result<Option<T>, DecodeError> {
+        let is_known = if self.0 == T::default() { field != self.0 } else { field < self.0 };
+        Ok(is_known.then_some(field))
     }
 
-    fn write(&self, value: &Option<T>, bytes: &mut EventBytes, at: usize) {
-        AsIs.write(&value.unwrap_or(self.0), bytes, at);
+    fn write(&self, value: &Option<T>, _raw: &RawEvent) -> T {
+        value.unwrap_or(self.0)
     }
 
-    fn clear(&self, bytes: &mut EventBytes, at: usize) {
-        self.write(&None, bytes, at);
+    fn unknown(&self) -> T {
+        self.0
     }
 }
 
 /// A rate in bits per second that the kernel stores in bytes per second. All ones: no limit.
 pub(super) struct BytesPerSec;
 
-impl ByteLayout<Option<u64>> for BytesPerSec {
-    const SIZE: usize = 8;
-
-    fn read(&self, bytes: &EventBytes, at: usize) -> Result<Option<u64>, DecodeError> {
-        Ok(Unless(u64::MAX).read(bytes, at)?.map(|rate: u64| rate.saturating_mul(8)))
+impl Encoding<Option<u64>, u64> for BytesPerSec {
+    fn read(&self, field: u64, raw: &RawEvent) -> Result<Option<u64>, DecodeError> {
+        Ok(Unless(u64::MAX).read(field, raw)?.map(|rate| rate.saturating_mul(8)))
     }
 
-    fn write(&self, value: &Option<u64>, bytes: &mut EventBytes, at: usize) {
-        Unless(u64::MAX).write(&value.map(|rate| rate / 8), bytes, at);
+    fn write(&self, value: &Option<u64>, raw: &RawEvent) -> u64 {
+        Unless(u64::MAX).write(&value.map(|rate| rate / 8), raw)
     }
 
-    fn clear(&self, bytes: &mut EventBytes, at: usize) {
-        self.write(&None, bytes, at);
+    fn unknown(&self) -> u64 {
+        u64::MAX
     }
 }
 
 /// Zero-terminated text.
 pub(super) struct AlgorithmName;
 
-impl ByteLayout<String> for AlgorithmName {
-    const SIZE: usize = 16;
-
-    fn read(&self, bytes: &EventBytes, at: usize) -> Result<String, DecodeError> {
-        let name = bytes[at..at + Self::SIZE].split(|&byte| byte == 0).next().unwrap_or_default();
-        Ok(String::from_utf8_lossy(name).into_owned())
+impl<const N: usize> Encoding<String, [i8; N]> for AlgorithmName {
+    fn read(&self, field: [i8; N], _raw: &RawEvent) -> Result<String, DecodeError> {
+        Ok(c_text::text(&field))
     }
 
-    fn write(&self, value: &String, bytes: &mut EventBytes, at: usize) {
-        let length = value.len().min(Self::SIZE);
-        bytes[at..at + length].copy_from_slice(&value.as_bytes()[..length]);
+    fn write(&self, value: &String, _raw: &RawEvent) -> [i8; N] {
+        c_text::padded(value)
     }
 }
 
-/// An address of the event's family, and the offset of its port.
-pub(super) struct AddressAndPort(pub usize);
+/// An address of the event's family, and the field of its port, which [`RawEvent::of_ends`] writes.
+pub(super) struct AddressAndPort(pub fn(&RawEvent) -> u16);
 
-impl ByteLayout<SocketAddr> for AddressAndPort {
-    const SIZE: usize = 16;
-
-    fn read(&self, bytes: &EventBytes, at: usize) -> Result<SocketAddr, DecodeError> {
-        let ip = match AsIs.read(bytes, FAMILY)? {
-            INET => IpAddr::from(ByteLayout::<[u8; 4]>::read(&AsIs, bytes, at)?),
-            INET6 => IpAddr::from(ByteLayout::<[u8; 16]>::read(&AsIs, bytes, at)?),
-            other => return Err(DecodeError::Unknown("address family", u16::into(other))),
+impl Encoding<SocketAddr, [u8; 16]> for AddressAndPort {
+    fn read(&self, field: [u8; 16], raw: &RawEvent) -> Result<SocketAddr, DecodeError> {
+        let ip = match raw.family {
+            INET => {
+                let [a, b, c, d, ..] = field;
+                IpAddr::from([a, b, c, d])
+            }
+            INET6 => IpAddr::from(field),
+            other => return Err(DecodeError::Unknown("address family", other.into())),
         };
         // An IPv6 socket that speaks IPv4 shows its IPv4 address, as its peer does.
-        Ok(SocketAddr::new(ip.to_canonical(), AsIs.read(bytes, self.0)?))
+        Ok(SocketAddr::new(ip.to_canonical(), (self.0)(raw)))
     }
 
-    fn write(&self, value: &SocketAddr, bytes: &mut EventBytes, at: usize) {
-        AsIs.write(&value.port(), bytes, self.0);
+    fn write(&self, value: &SocketAddr, raw: &RawEvent) -> [u8; 16] {
         match value.ip() {
-            IpAddr::V4(ip) if AsIs.read(bytes, FAMILY) == Ok(INET) => AsIs.write(&ip.octets(), bytes, at),
+            IpAddr::V4(ip) if raw.family == INET => {
+                let [a, b, c, d] = ip.octets();
+                [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+            }
             // The other endpoint is IPv6.
-            IpAddr::V4(ip) => AsIs.write(&ip.to_ipv6_mapped().octets(), bytes, at),
-            IpAddr::V6(ip) => AsIs.write(&ip.octets(), bytes, at),
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+            IpAddr::V6(ip) => ip.octets(),
         }
     }
 }
 
-/// Writes the family for both endpoints: IPv6 unless both are IPv4.
-pub(super) fn write_family(ends: [SocketAddr; 2], bytes: &mut EventBytes) {
-    let family = if ends.iter().all(SocketAddr::is_ipv4) { INET } else { INET6 };
-    AsIs.write(&family, bytes, FAMILY);
+impl RawEvent {
+    /// An event with the ports of its endpoints and their family: IPv6 unless both are IPv4.
+    pub(super) fn of_ends([local, remote]: [SocketAddr; 2]) -> RawEvent {
+        let family = if local.is_ipv4() && remote.is_ipv4() { INET } else { INET6 };
+        RawEvent { family, local_port: local.port(), remote_port: remote.port(), ..RawEvent::new_zeroed() }
+    }
 }

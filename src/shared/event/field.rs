@@ -136,14 +136,11 @@ pub(super) mod hexadecimal {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; PRIVATE_BYTES], D::Error> {
-        let text = String::deserialize(deserializer)?;
+        let used = hex::decode(String::deserialize(deserializer)?).ok().filter(|used| used.len() <= PRIVATE_BYTES);
+        let wrong = || serde::de::Error::custom("private state is not up to 104 bytes of hexadecimal");
+        let used = used.ok_or_else(wrong)?;
         let mut bytes = [0; PRIVATE_BYTES];
-        if text.len() % 2 != 0 || text.len() / 2 > PRIVATE_BYTES || !text.is_ascii() {
-            return Err(serde::de::Error::custom("private state is not up to 104 bytes of hexadecimal"));
-        }
-        for (index, byte) in bytes.iter_mut().enumerate().take(text.len() / 2) {
-            *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).map_err(serde::de::Error::custom)?;
-        }
+        bytes[..used.len()].copy_from_slice(&used);
         Ok(bytes)
     }
 }

@@ -1,8 +1,11 @@
 //! The layout of events in a recording, which lets later versions with another layout read it.
 
-use serde::{Deserialize, Serialize};
+use std::mem::offset_of;
 
-use super::{EVENT_BYTES, EVENT_VERSION, Event, EventField, offset};
+use serde::{Deserialize, Serialize};
+use zerocopy::IntoBytes;
+
+use super::{EVENT_BYTES, EVENT_VERSION, Event, RawEvent};
 
 /// Limits for events of any version.
 const RECORD_BYTES_MAX: usize = 4096;
@@ -32,17 +35,13 @@ impl Schema {
     /// This version's layout.
     pub fn own() -> Schema {
         let place = |name: &str, offset, size| FieldPlace { name: name.to_owned(), offset, size };
-        // C splits endpoints and has the rate in bytes.
-        let name_in_c = |name| match name {
-            "local" => "local_addr",
-            "remote" => "remote_addr",
-            "pacing_rate_bps" => "pacing_rate",
-            same => same,
-        };
-        let of_event = |field: &EventField| place(name_in_c(field.name), field.place[0], field.place[1]);
-        let mut fields: Vec<FieldPlace> = Event::FIELDS.iter().map(of_event).collect();
-        let of_ends =
-            [("family", offset::family), ("local_port", offset::local_port), ("remote_port", offset::remote_port)];
+        let mut fields: Vec<FieldPlace> =
+            Event::FIELDS.iter().map(|field| place(field.raw.0, field.raw.1, field.raw.2)).collect();
+        let of_ends = [
+            ("family", offset_of!(RawEvent, family)),
+            ("local_port", offset_of!(RawEvent, local_port)),
+            ("remote_port", offset_of!(RawEvent, remote_port)),
+        ];
         fields.extend(of_ends.map(|(name, at)| place(name, at, size_of::<u16>())));
         fields.sort_unstable_by_key(|place| place.offset);
         Schema {
@@ -55,7 +54,8 @@ impl Schema {
 
     /// Prepares to convert events of this layout to this version's.
     ///
-    /// Errors: another byte order; a field outside the event or of another size; no time, socket, kind or family.
+    /// # Errors
+    /// Another byte order; a field outside the event or of another size; no time, socket, kind or family.
     pub fn reading(&self) -> Result<Reading, String> {
         let own = Schema::own();
         if self.byte_order != own.byte_order {
@@ -103,11 +103,11 @@ impl Reading {
         if record.len() < self.bytes {
             return None;
         }
-        let mut bytes = Event::blank();
+        let mut raw = Event::unknown();
         for &(from, to, size) in moves {
-            bytes[to..to + size].copy_from_slice(&record[from..from + size]);
+            raw.as_mut_bytes()[to..to + size].copy_from_slice(&record[from..from + size]);
         }
-        Event::decode(&bytes).ok()
+        Event::of_raw(&raw).ok()
     }
 }
 

@@ -6,19 +6,22 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::io_error;
+use crate::poll::poll;
 
-/// Errors: no map has this id; not permitted.
+/// # Errors
+/// No map has this id; not permitted.
 pub fn open_map(id: u32) -> Result<OwnedFd> {
     // SAFETY: the call takes a plain number.
     owned(unsafe { libbpf_sys::bpf_map_get_fd_by_id(id) }).with_context(|| format!("open BPF map {id}"))
 }
 
-/// Errors: nothing is pinned there; not permitted.
+/// # Errors
+/// Nothing is pinned there; not permitted.
 pub fn open_pin(path: &Path) -> Result<OwnedFd> {
     let text = CString::new(path.as_os_str().as_bytes()).context("pass the path of a pin")?;
     // SAFETY: the string ends with a zero and outlives the call.
@@ -27,8 +30,10 @@ pub fn open_pin(path: &Path) -> Result<OwnedFd> {
 
 /// Pins a map, program or link.
 ///
-/// Errors: something is pinned there; no such folder; not a BPF file system; not permitted.
 /// Side effects: the object lives until the file is removed.
+///
+/// # Errors
+/// Something is pinned there; no such folder; not a BPF file system; not permitted.
 pub fn pin(object: &OwnedFd, path: &Path) -> Result<()> {
     let text = CString::new(path.as_os_str().as_bytes()).context("pass the path of a pin")?;
     // SAFETY: the descriptor is open, the string ends with a zero and outlives the call.
@@ -36,11 +41,16 @@ pub fn pin(object: &OwnedFd, path: &Path) -> Result<()> {
         .with_context(|| format!("pin at {}", path.display()))
 }
 
-/// A missing pin is no error.
+/// Removes a pin. A missing one is no error.
+///
+/// # Errors
+/// Not permitted; the BPF file system is read-only.
 pub fn remove_pin(path: &Path) -> Result<()> {
     io_error::remove_file(path).with_context(|| format!("remove the pin {}", path.display()))
 }
 
+/// # Errors
+/// The descriptor is of no BPF object.
 pub fn map_id(map: &OwnedFd) -> Result<u32> {
     Ok(map_info(map).context("ask for the number of a map")?.id)
 }
@@ -56,13 +66,11 @@ pub fn await_map_gone(id: u32, limit: Duration) {
         let answer = unsafe { libbpf_sys::bpf_map_get_next_id(id.saturating_sub(1), &raw mut next) };
         answer == 0 && next == id
     };
-    let begin = Instant::now();
-    while is_there() && begin.elapsed() < limit {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    poll(limit, Duration::from_millis(1), || !is_there());
 }
 
-/// Errors: no program has this id; not permitted.
+/// # Errors
+/// No program has this id; not permitted.
 pub fn open_program(id: u32) -> Result<OwnedFd> {
     // SAFETY: the call takes a plain number.
     owned(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) }).with_context(|| format!("open BPF program {id}"))
@@ -87,6 +95,8 @@ pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
 }
 
+/// # Errors
+/// The descriptor is of no BPF object.
 pub fn program_id(program: &impl AsRawFd) -> Result<u32> {
     Ok(program_info(program).context("ask for the number of a program")?.id)
 }
@@ -97,6 +107,8 @@ pub fn program_name(id: u32) -> Option<String> {
     Some(text(&info.name.map(|byte| byte as u8)))
 }
 
+/// # Errors
+/// The descriptor is not a link to a cgroup.
 pub fn cgroup_link(link: &OwnedFd) -> Result<CgroupLink> {
     let info = link_info(link).context("ask what a link attaches")?;
     anyhow::ensure!(info.type_ == libbpf_sys::BPF_LINK_TYPE_CGROUP, "the link is not to a cgroup");
@@ -115,8 +127,10 @@ pub struct CgroupLink {
 
 /// Attaches a sock_ops program to a cgroup for as long as the link is held or pinned.
 ///
-/// Errors: a program that is attached there allows no others; not permitted.
 /// Side effects: the program runs for the TCP sockets of the cgroup and of all cgroups below it.
+///
+/// # Errors
+/// A program that is attached there allows no others; not permitted.
 pub fn attach_sock_ops(program: &OwnedFd, cgroup: &File) -> io::Result<OwnedFd> {
     let kind = libbpf_sys::BPF_CGROUP_SOCK_OPS;
     // SAFETY: both descriptors are open; null options mean none.
@@ -125,7 +139,8 @@ pub fn attach_sock_ops(program: &OwnedFd, cgroup: &File) -> io::Result<OwnedFd> 
 
 /// Replaces the program that a link attaches. Each call runs either the old or the new program.
 ///
-/// Errors: the link attaches another program than `expected`; it is detached.
+/// # Errors
+/// The link attaches another program than `expected`; it is detached.
 pub fn replace_program(link: &OwnedFd, program: &OwnedFd, expected: &OwnedFd) -> io::Result<()> {
     let expected = expected.as_raw_fd() as u32;
     update_link(link, program, libbpf_sys::bpf_link_update_opts { old_prog_fd: expected, ..Default::default() })
@@ -144,6 +159,9 @@ pub(super) fn update_link(
 }
 
 /// The sock_ops programs of a cgroup, without those of its ancestors.
+///
+/// # Errors
+/// Not a cgroup v2; not permitted.
 pub fn sock_ops_of(cgroup: &File) -> io::Result<AttachedPrograms> {
     const MOST: usize = 64; // the kernel's BPF_CGROUP_MAX_PROGS
     let mut ids = [0u32; MOST];
@@ -167,7 +185,8 @@ pub struct AttachedPrograms {
 
 /// The results of `look` for every link of the kernel, in the order of ids.
 ///
-/// Errors: not permitted to list links (needs CAP_SYS_ADMIN).
+/// # Errors
+/// Not permitted to list links (needs CAP_SYS_ADMIN).
 pub fn look_at_links<T>(look: impl Fn(OwnedFd) -> Option<T>) -> io::Result<Vec<T>> {
     // SAFETY: the call takes a plain number.
     let open = |id| owned(unsafe { libbpf_sys::bpf_link_get_fd_by_id(id) }).ok();
@@ -194,7 +213,8 @@ pub(super) fn look_at<T>(
 
 /// The links that attach one of these programs to an existing cgroup.
 ///
-/// Errors: as [`look_at_links`].
+/// # Errors
+/// As [`look_at_links`].
 pub fn cgroup_links_of(programs: &[u32]) -> io::Result<Vec<OwnedFd>> {
     let is_it = |link: &OwnedFd| cgroup_link(link).is_ok_and(|it| it.cgroup != 0 && programs.contains(&it.program));
     look_at_links(|link| Some(link).filter(is_it))

@@ -56,7 +56,8 @@ pub fn has_our_folder(place: &Path) -> bool {
 
 /// Refuses a folder in which another user could rename or remove our pins.
 ///
-/// Errors: not a folder; it belongs to another user; others can write to it.
+/// # Errors
+/// Not a folder; it belongs to another user; others can write to it.
 pub fn check_owner(folder: &Path) -> io::Result<()> {
     let facts = folder.symlink_metadata()?;
     let (owner, mode) = (facts.uid(), facts.mode());
@@ -70,7 +71,10 @@ pub fn check_owner(folder: &Path) -> io::Result<()> {
     Err(io::Error::other(why))
 }
 
-/// Refuses to go on where a BPF file system is mounted, but hidden. Pins in it are neither seen nor removed.
+/// Checks that no BPF file system is hidden, because pins in a hidden one are neither seen nor removed.
+///
+/// # Errors
+/// One is mounted, and another file system is mounted over it.
 pub fn check_reachable() -> Result<(), Failure> {
     mounts().check_reachable("BPF file system")
 }
@@ -90,8 +94,10 @@ pub fn way_to_lost_pins() -> String {
 ///
 /// Only one process at a time may call this, because a second mount would hide the pins of the first.
 ///
-/// Errors: as [`place`]; the kernel refuses.
 /// Side effects: a mount. [`unmount_ours`] removes it when nothing is pinned in it.
+///
+/// # Errors
+/// As [`place`]; the kernel refuses.
 pub fn mount_missing() -> Result<PathBuf> {
     if let Some(place) = mount() {
         return Ok(place);
@@ -113,8 +119,9 @@ pub fn mount_command() -> String {
 
 /// Where a BPF file system is mounted, or where [`mount_missing`] would mount it.
 ///
-/// Errors: none is mounted, and this process has no right to mount one, or the mount would end with this process; another
-/// mount hides it.
+/// # Errors
+/// None is mounted, and this process has no right to mount one, or the mount would end with this process; another mount
+/// hides it.
 pub fn place() -> Result<PathBuf> {
     if let Some(place) = mount() {
         return Ok(place);

@@ -30,12 +30,14 @@ pub struct Types {
 }
 
 impl Types {
-    /// Errors: the kernel was built without types (`CONFIG_DEBUG_INFO_BTF`), or /sys is not mounted.
+    /// # Errors
+    /// The kernel was built without types (`CONFIG_DEBUG_INFO_BTF`), or /sys is not mounted.
     pub fn of_running_kernel() -> Result<Self> {
         Self::of(running_kernel().map_err(|error| lacking(&error))?)
     }
 
-    /// Errors: not BTF, or cut short.
+    /// # Errors
+    /// Not BTF, or cut short.
     pub fn parse(bytes: Vec<u8>) -> Result<Self> {
         Self::of(Box::new(bytes))
     }
@@ -68,7 +70,8 @@ impl Types {
 
 /// Checks that the running kernel provides its types, without reading them.
 ///
-/// Errors: it does not (unmet).
+/// # Errors
+/// It does not (unmet).
 pub fn require() -> Result<(), Failure> {
     File::open(RUNNING_KERNEL).map(drop).map_err(|error| lacking(&error))
 }

@@ -8,13 +8,15 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
 use super::mounts::Mounts;
 use super::process::Process;
 use crate::failure::Failure;
+use crate::kernel::io_error;
+use crate::poll::{POLL_INTERVAL, poll};
 
 /// Folder of all our cgroups under the mount.
 const OURS: &str = "tccc";
@@ -32,7 +34,8 @@ pub struct RunCgroup {
 impl RunCgroup {
     /// Creates a cgroup, after removing those of dead processes.
     ///
-    /// Errors: cgroup v2 is not mounted; not permitted.
+    /// # Errors
+    /// Cgroup v2 is not mounted; not permitted.
     pub fn create() -> Result<Self> {
         let ours = mount_point()?.join(OURS);
         sweep_stale()?;
@@ -71,7 +74,8 @@ impl Drop for RunCgroup {
 
 /// Paths of cgroups that dead processes left. Empty without cgroup v2.
 ///
-/// Errors: the cgroup v2 mount cannot be read.
+/// # Errors
+/// The cgroup v2 mount cannot be read.
 pub fn stale() -> Result<Vec<PathBuf>> {
     let Ok(ours) = mount_point().map(|mount| mount.join(OURS)) else { return Ok(Vec::new()) };
     let entries = match fs::read_dir(&ours) {
@@ -85,7 +89,8 @@ pub fn stale() -> Result<Vec<PathBuf>> {
 
 /// Removes and returns what [`stale`] finds.
 ///
-/// Errors: not permitted; a process is still inside one.
+/// # Errors
+/// Not permitted; a process is still inside one.
 pub fn sweep_stale() -> Result<Vec<PathBuf>> {
     let stale = stale()?;
     for path in &stale {
@@ -100,7 +105,8 @@ pub fn sweep_stale() -> Result<Vec<PathBuf>> {
 /// Where cgroup v2 is mounted, which differs between distributions. Preferably the root of this host's cgroups, or else a
 /// cgroup below it, as in a container.
 ///
-/// Errors: it is not mounted; another mount hides it.
+/// # Errors
+/// It is not mounted; another mount hides it.
 pub fn mount_point() -> Result<PathBuf> {
     let mounts = Mounts::of("cgroup2").context("read the mounts of this process")?;
     mounts.check_reachable("cgroup v2 file system")?;
@@ -113,7 +119,8 @@ pub fn mount_point() -> Result<PathBuf> {
 
 /// The mount of the root of this host's cgroups. What is attached there reaches every socket.
 ///
-/// Errors: cgroup v2 is not mounted; only a cgroup below the root is mounted, as in a container.
+/// # Errors
+/// Cgroup v2 is not mounted; only a cgroup below the root is mounted, as in a container.
 pub fn root() -> Result<PathBuf> {
     let mount = mount_point()?;
     if !is_root(&mount) {
@@ -142,7 +149,8 @@ pub fn frozen(pid: u32) -> Option<PathBuf> {
 
 /// The kernel's id of a cgroup. `path` is absolute, or relative to the mount.
 ///
-/// Errors: cgroup v2 is not mounted; no such cgroup.
+/// # Errors
+/// Cgroup v2 is not mounted; no such cgroup.
 pub fn find(path: &Path) -> Result<u64> {
     let whole = resolve(path)?;
     Ok(fs::metadata(&whole).with_context(|| format!("look at the cgroup {}", whole.display()))?.ino())
@@ -150,7 +158,8 @@ pub fn find(path: &Path) -> Result<u64> {
 
 /// The absolute path of a cgroup. `path` is absolute, or relative to the mount.
 ///
-/// Errors: cgroup v2 is not mounted; no such cgroup.
+/// # Errors
+/// Cgroup v2 is not mounted; no such cgroup.
 pub fn resolve(path: &Path) -> Result<PathBuf> {
     let mount = mount_point()?;
     let inside = path.strip_prefix(&mount).or_else(|_| path.strip_prefix("/")).unwrap_or(path);
@@ -165,7 +174,9 @@ pub fn resolve(path: &Path) -> Result<PathBuf> {
 /// Ids of cgroups with their paths relative to the mount. `/` is the root.
 ///
 /// Shape: parents before their children; at most `limit`.
-/// Errors: cgroup v2 is not mounted.
+///
+/// # Errors
+/// Cgroup v2 is not mounted.
 pub fn paths(limit: usize) -> Result<Vec<(u64, String)>> {
     let mut found = Vec::new();
     let take = |id, path: &PathBuf| {
@@ -181,7 +192,8 @@ pub fn paths(limit: usize) -> Result<Vec<(u64, String)>> {
 /// `below` computes the value of a cgroup from its parent's value and its name. A cgroup that vanishes meanwhile is left
 /// out.
 ///
-/// Errors: cgroup v2 is not mounted; those of `visit`.
+/// # Errors
+/// Cgroup v2 is not mounted; those of `visit`.
 pub fn walk<T>(root: T, below: impl Fn(&T, &OsStr) -> T, mut visit: impl FnMut(u64, &T) -> Result<bool>) -> Result<()> {
     let mut waiting = VecDeque::from([(mount_point()?, root)]);
     while let Some((folder, known)) = waiting.pop_front() {
@@ -198,14 +210,12 @@ pub fn walk<T>(root: T, below: impl Fn(&T, &OsStr) -> T, mut visit: impl FnMut(u
 
 /// Removes a cgroup. Retries, because this works only a moment after the cgroup's last process died.
 fn remove_when_empty(path: &Path) -> Result<()> {
-    let deadline = Instant::now() + EMPTY_WITHIN;
-    loop {
-        match fs::remove_dir(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
-            other => return other.with_context(|| format!("remove the cgroup \"{}\"", path.display())),
-        }
-    }
+    let mut removed = Ok(());
+    poll(EMPTY_WITHIN, POLL_INTERVAL, || {
+        removed = io_error::accept(ErrorKind::NotFound, fs::remove_dir(path));
+        removed.is_ok()
+    });
+    removed.with_context(|| format!("remove the cgroup \"{}\"", path.display()))
 }
 
 /// `run-PID-STARTED-PIDNAMESPACE-NUMBER`.

@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::units::nanos;
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
@@ -12,16 +13,25 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 const NS_PER_S: i64 = 1_000_000_000;
 
 /// The clock of event timestamps.
+///
+/// # Errors
+/// The kernel refuses to read the clock, for example because of a seccomp filter.
 pub fn monotonic_ns() -> Result<u64> {
     nanoseconds(ClockId::CLOCK_MONOTONIC)
 }
 
 /// Nanoseconds since 1970.
+///
+/// # Errors
+/// As [`monotonic_ns`].
 pub fn realtime_ns() -> Result<u64> {
     nanoseconds(ClockId::CLOCK_REALTIME)
 }
 
 /// Nanoseconds since boot, including suspended time. The value is the same in every time namespace and in BPF programs.
+///
+/// # Errors
+/// As [`monotonic_ns`].
 pub fn boottime_ns() -> Result<u64> {
     Ok(nanoseconds(ClockId::CLOCK_BOOTTIME)?.saturating_add_signed(-boottime_offset_ns()))
 }
@@ -45,6 +55,9 @@ fn offset_in(offsets: &str) -> Option<i64> {
 }
 
 /// Returns once [`boottime_ns`] has reached a moment.
+///
+/// # Errors
+/// The kernel refuses to wait, for example because of a seccomp filter.
 pub fn wait_until_boottime(moment_ns: u64) -> Result<()> {
     let here_ns = moment_ns.saturating_add_signed(boottime_offset_ns());
     let moment = TimeSpec::from(Duration::from_nanos(here_ns));
@@ -58,7 +71,7 @@ pub fn wait_until_boottime(moment_ns: u64) -> Result<()> {
 
 fn nanoseconds(clock: ClockId) -> Result<u64> {
     let now = clock_gettime(clock).context("read the clock")?;
-    Ok(Duration::from(now).as_nanos() as u64)
+    Ok(nanos(now.into()))
 }
 
 #[cfg(test)]

@@ -44,7 +44,8 @@ const ONLY_IN_THE_FIRST: &str = "/proc/sys/net/ipv4/tcp_mem";
 
 /// Names of all registered algorithms, including the kernel's own.
 ///
-/// Errors: the kernel has no TCP; /proc is not mounted.
+/// # Errors
+/// The kernel has no TCP; /proc is not mounted.
 pub fn available() -> Result<Vec<String>> {
     names_in(AVAILABLE)
 }
@@ -54,21 +55,26 @@ fn names_in(file: &str) -> Result<Vec<String>> {
     Ok(names.split_whitespace().map(str::to_owned).collect())
 }
 
+/// # Errors
+/// As [`available`].
 pub fn is_available(name: &str) -> Result<bool> {
     Ok(available()?.iter().any(|other| other == name))
 }
 
 /// Whether everybody may choose an algorithm, also in other network namespaces.
 ///
-/// Errors: as [`available`].
+/// # Errors
+/// As [`available`].
 pub fn is_allowed(name: &str) -> Result<bool> {
     Ok(names_in(ALLOWED)?.iter().any(|other| other == name))
 }
 
 /// Lets every process choose an algorithm, or only those with CAP_NET_ADMIN. Writes nothing if nothing changes.
 ///
-/// Errors: no such algorithm; not permitted.
 /// Side effects: the kernel's list of allowed algorithms, for every network namespace.
+///
+/// # Errors
+/// No such algorithm; not permitted.
 pub fn set_allowed(name: &str, is_allowed: bool) -> Result<()> {
     let mut names = names_in(ALLOWED)?;
     if names.iter().any(|other| other == name) == is_allowed {
@@ -82,7 +88,8 @@ pub fn set_allowed(name: &str, is_allowed: bool) -> Result<()> {
 
 /// The default algorithm of this network namespace.
 ///
-/// Errors: as [`available`].
+/// # Errors
+/// As [`available`].
 pub fn default() -> Result<String> {
     Ok(fs::read_to_string(DEFAULT).with_context(|| format!("read {DEFAULT}"))?.trim().to_owned())
 }
@@ -90,14 +97,15 @@ pub fn default() -> Result<String> {
 /// New connections per second in this network namespace, in both directions. It is the mean since boot, or the current
 /// rate if that is higher.
 ///
-/// Errors: as [`available`].
+/// # Errors
+/// As [`available`].
 pub fn connection_rate() -> Result<f64> {
-    const LOOK: Duration = Duration::from_secs(1);
+    const SAMPLE_TIME: Duration = Duration::from_secs(1);
     let uptime = fs::read_to_string("/proc/uptime").context("read /proc/uptime")?;
     let uptime_s: f64 = uptime.split(' ').next().and_then(|text| text.parse().ok()).context("read /proc/uptime")?;
     let first = connections_made()?;
-    std::thread::sleep(LOOK);
-    let now = connections_made()?.saturating_sub(first) as f64 / LOOK.as_secs_f64();
+    std::thread::sleep(SAMPLE_TIME);
+    let now = connections_made()?.saturating_sub(first) as f64 / SAMPLE_TIME.as_secs_f64();
     Ok(now.max(first as f64 / uptime_s.max(1.0)))
 }
 
@@ -116,7 +124,8 @@ fn connections_made() -> Result<u64> {
 ///
 /// Check before setting, because some kernels keep an algorithm in memory forever once they have refused it as a default.
 ///
-/// Errors: another network namespace; `/proc/sys` is read-only; not permitted.
+/// # Errors
+/// Another network namespace; `/proc/sys` is read-only; not permitted.
 pub fn check_settable() -> Result<(), Failure> {
     let refuse = |why: &str| Failure::unmet(format!("cannot change the default algorithm: {why}"));
     // `access` would check the real user without capabilities.
@@ -132,7 +141,8 @@ pub fn check_settable() -> Result<(), Failure> {
 
 /// Changes the default of this network namespace, which new sockets get unless they choose another algorithm.
 ///
-/// Errors: no such algorithm; not permitted.
+/// # Errors
+/// No such algorithm; not permitted.
 pub fn set_default(name: &str) -> Result<()> {
     fs::write(DEFAULT, name).with_context(|| format!("write \"{name}\" to {DEFAULT}"))
 }

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read as _};
 
 use anyhow::{Context, Result};
 use libbpf_rs::{Iter, Link};
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::namespaces;
 use super::netns::Netns;
@@ -11,25 +12,30 @@ use super::netns::Netns;
 /// More than the kernel's own buffer.
 const READ_BYTES: usize = 1 << 16;
 
-/// Passes the rows of one pass to `take`, several whole rows at a time.
+/// Passes the rows of one pass to `take`, several at a time.
 ///
-/// Errors: the iterator cannot be opened or read; those of `take`.
-pub fn rows(link: &Link, row_bytes: usize, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+/// # Errors
+/// The iterator cannot be opened or read; those of `take`.
+pub fn rows<T>(link: &Link, mut take: impl FnMut(&[T]) -> Result<()>) -> Result<()>
+where
+    T: FromBytes + IntoBytes + Clone,
+{
     let mut iterator = Iter::new(link).context("open the socket iterator")?;
-    let mut buffer = vec![0; READ_BYTES / row_bytes * row_bytes];
+    let mut buffer = vec![T::new_zeroed(); READ_BYTES / size_of::<T>()];
     let mut filled = 0;
     loop {
-        match iterator.read(&mut buffer[filled..]) {
+        match iterator.read(&mut buffer.as_mut_bytes()[filled..]) {
             Ok(0) => return Ok(()),
             Ok(bytes) => filled += bytes,
             // The kernel pauses after a million sockets for which nothing is written.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
             Err(error) => return Err(error).context("read the socket iterator"),
         }
-        let whole = filled - filled % row_bytes;
+        let whole = filled / size_of::<T>();
         take(&buffer[..whole])?;
-        buffer.copy_within(whole..filled, 0);
-        filled -= whole;
+        let begin = whole * size_of::<T>();
+        buffer.as_mut_bytes().copy_within(begin..filled, 0);
+        filled -= begin;
     }
 }
 
@@ -37,7 +43,8 @@ pub fn rows(link: &Link, row_bytes: usize, mut take: impl FnMut(&[u8]) -> Result
 ///
 /// Returns the number of processes and namespaces that this process has no right to look at.
 ///
-/// Errors: /proc is not mounted; the iterator cannot be read.
+/// # Errors
+/// /proc is not mounted; the iterator cannot be read.
 pub fn pass_everywhere(link: &Link) -> Result<usize> {
     let survey = namespaces::all()?;
     let here = Netns::current()?.inode();
@@ -54,6 +61,9 @@ pub fn pass_everywhere(link: &Link) -> Result<usize> {
 }
 
 /// Runs one pass of an iterator whose program writes no rows.
+///
+/// # Errors
+/// The iterator cannot be opened or read.
 pub fn pass(link: &Link) -> Result<()> {
-    rows(link, 1, |_| Ok(()))
+    rows::<u8>(link, |_| Ok(()))
 }

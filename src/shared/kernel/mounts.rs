@@ -74,7 +74,8 @@ fn of_process_1() -> io::Result<Vec<MountInfo>> {
 /// Refuses to mount `what` where the mount would end with the command: in a mount namespace that is not that of process 1,
 /// unless the mount below reaches process 1.
 ///
-/// Errors: it would end; the mounts of process 1 cannot be read.
+/// # Errors
+/// It would end; the mounts of process 1 cannot be read.
 pub fn check_lasting(what: &str, place: &Path) -> Result<(), Failure> {
     let refuse = |why: String| {
         let hint = format!("`{ENTER} tccc …` uses the mounts of the host; or mount it there first");

@@ -46,7 +46,8 @@ pub fn uninspected(hidden: usize) -> String {
     format!("the network namespace of {hidden} {processes} could not be inspected")
 }
 
-/// Errors: /proc is not mounted.
+/// # Errors
+/// /proc is not mounted.
 pub fn all() -> Result<NamespaceSurvey> {
     let (mut found, mut hidden) = (BTreeMap::new(), 0);
     // Opens the namespace behind a path unless it is gone or was found before. Returns false without the right to look.

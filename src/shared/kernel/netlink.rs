@@ -44,7 +44,8 @@ impl VethEnd<'_> {
 
 /// Runs `work` with an rtnetlink connection inside the namespace.
 ///
-/// Errors: not permitted to enter; no rtnetlink; those of `work`.
+/// # Errors
+/// Not permitted to enter; no rtnetlink; those of `work`.
 pub fn with_handle<T: Send>(netns: &Netns, work: impl AsyncFnOnce(Handle) -> Result<T> + Send) -> Result<T> {
     netns.run(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -58,8 +59,10 @@ pub fn with_handle<T: Send>(netns: &Netns, work: impl AsyncFnOnce(Handle) -> Res
 
 /// Creates a veth pair with both ends down.
 ///
-/// Errors: an interface of that name exists in its namespace; a wrong name; not permitted.
 /// Side effects: two interfaces. Deleting one of them or its namespace removes both.
+///
+/// # Errors
+/// An interface of that name exists in its namespace; a wrong name; not permitted.
 pub fn create_veth(first: &VethEnd, second: &VethEnd, mtu: u32) -> Result<()> {
     for end in [first, second] {
         check_interface_name(end.name)?;
@@ -73,7 +76,8 @@ pub fn create_veth(first: &VethEnd, second: &VethEnd, mtu: u32) -> Result<()> {
         .with_context(|| format!("create the interfaces \"{}\" and \"{}\"", first.name, second.name))
 }
 
-/// Errors: no such interface; not permitted.
+/// # Errors
+/// No such interface; not permitted.
 pub fn set_up(netns: &Netns, name: &str) -> Result<()> {
     let message = LinkUnspec::new_with_name(name).up().build();
     with_handle(netns, async |handle| handle.link().set(message).execute().await.map_err(refused))
@@ -82,7 +86,8 @@ pub fn set_up(netns: &Netns, name: &str) -> Result<()> {
 
 /// Whether an interface carries packets. A veth pair drops packets for a moment after it is brought up.
 ///
-/// Errors: no such interface; not permitted.
+/// # Errors
+/// No such interface; not permitted.
 pub fn is_operational(netns: &Netns, name: &str) -> Result<bool> {
     with_handle(netns, async |handle| {
         let mut links = handle.link().get().match_name(name.to_owned()).execute();
@@ -94,13 +99,15 @@ pub fn is_operational(netns: &Netns, name: &str) -> Result<bool> {
 
 /// Also deletes the veth peer.
 ///
-/// Errors: no such interface; not permitted.
+/// # Errors
+/// No such interface; not permitted.
 pub fn delete_interface(netns: &Netns, name: &str) -> Result<()> {
     with_handle(netns, async |handle| handle.link().del(interface_index_here(name)?).execute().await.map_err(refused))
         .with_context(|| format!("delete interface \"{name}\""))
 }
 
-/// Errors: no such interface; the address exists; not permitted.
+/// # Errors
+/// No such interface; the address exists; not permitted.
 pub fn add_address(netns: &Netns, name: &str, address: IpAddr, prefix_length: u8) -> Result<()> {
     with_handle(netns, async |handle| {
         let request = handle.address().add(interface_index_here(name)?, address, prefix_length);
@@ -109,11 +116,14 @@ pub fn add_address(netns: &Netns, name: &str, address: IpAddr, prefix_length: u8
     .with_context(|| format!("add the address {address}/{prefix_length} to \"{name}\""))
 }
 
+/// # Errors
+/// Not permitted to enter the namespace.
 pub fn has_interface(netns: &Netns, name: &str) -> Result<bool> {
     netns.run(|| Ok(if_nametoindex(name).is_ok()))
 }
 
-/// Errors: no such interface; not permitted to enter.
+/// # Errors
+/// No such interface; not permitted to enter.
 pub fn interface_index(netns: &Netns, name: &str) -> Result<u32> {
     netns.run(|| interface_index_here(name))
 }
@@ -128,7 +138,8 @@ pub struct InterfaceCounts {
     pub drops: u64,
 }
 
-/// Errors: no such interface; not permitted to enter.
+/// # Errors
+/// No such interface; not permitted to enter.
 pub fn sent(netns: &Netns, name: &str) -> Result<InterfaceCounts> {
     const TABLE: &str = "/proc/thread-self/net/dev";
     let table = netns.run(|| InterfaceDeviceStatus::from_file(TABLE).context("read the interface counters"))?;
@@ -138,6 +149,9 @@ pub fn sent(netns: &Netns, name: &str) -> Result<InterfaceCounts> {
 /// Keeps the kernel from giving an interface IPv6 addresses, because they cause extra packets.
 ///
 /// Call it before the interface is up. Does nothing without IPv6.
+///
+/// # Errors
+/// Not permitted to enter the namespace; /proc/sys is read-only.
 pub fn stop_ipv6_autoconfiguration(netns: &Netns, name: &str) -> Result<()> {
     const NO_LINK_LOCAL_ADDRESS: &str = "1";
     netns.run(|| {
@@ -147,7 +161,8 @@ pub fn stop_ipv6_autoconfiguration(netns: &Netns, name: &str) -> Result<()> {
     })
 }
 
-/// Errors: the name is empty, longer than 15 characters, or has a character that the kernel refuses.
+/// # Errors
+/// The name is empty, longer than 15 characters, or has a character that the kernel refuses.
 pub fn check_interface_name(name: &str) -> Result<()> {
     let allowed = |c: char| !c.is_whitespace() && c != '/' && c != ':' && !c.is_control();
     let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());

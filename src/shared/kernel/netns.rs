@@ -15,8 +15,8 @@ use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{FsType, fstatfs};
 
-use crate::bounded;
 use crate::failure::Failure;
+use crate::read_limited;
 
 const NSFS_MAGIC: FsType = FsType(libc::NSFS_MAGIC);
 
@@ -40,7 +40,8 @@ pub struct Netns {
 impl Netns {
     /// Creates an empty namespace whose loopback interface is down.
     ///
-    /// Errors: not permitted (needs CAP_SYS_ADMIN); too many namespaces.
+    /// # Errors
+    /// Not permitted (needs CAP_SYS_ADMIN); too many namespaces.
     pub fn create() -> Result<Self> {
         let here = Self::current()?;
         unshare(CloneFlags::CLONE_NEWNET).map_err(refused).context("create a network namespace")?;
@@ -50,14 +51,17 @@ impl Netns {
 
     /// The namespace of this thread.
     ///
-    /// Errors: /proc is not mounted.
+    /// # Errors
+    /// /proc is not mounted.
     pub fn current() -> Result<Self> {
         Self::open(Path::new("/proc/thread-self/ns/net"))
     }
 
-    /// Errors: no such file; not a network namespace.
+    /// # Errors
+    /// No such file; not a network namespace.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = bounded::open(path).with_context(|| format!("open the network namespace \"{}\"", path.display()))?;
+        let file =
+            read_limited::open(path).with_context(|| format!("open the network namespace \"{}\"", path.display()))?;
         ensure!(is_network_namespace(&file), "\"{}\" is not a network namespace", path.display());
         let inode = file.metadata()?.ino() as u32;
         Ok(Netns { fd: file.into(), inode })
@@ -65,7 +69,8 @@ impl Netns {
 
     /// Opens a namespace by its path, a process id, or its name in `ip netns`.
     ///
-    /// Errors: the text names no network namespace; not permitted.
+    /// # Errors
+    /// The text names no network namespace; not permitted.
     pub fn find(text: &str) -> Result<Self, Failure> {
         const LISTS: &str = "`lsns -t net` and `ip netns` list them";
         let is_number = text.chars().all(|c| c.is_ascii_digit());
@@ -96,7 +101,8 @@ impl Netns {
 
     /// The namespace's number in BPF programs. Unlike the inode, it is never reused.
     ///
-    /// Errors: not permitted to enter; a kernel before 5.14.
+    /// # Errors
+    /// Not permitted to enter; a kernel before 5.14.
     pub fn cookie(&self) -> Result<u64> {
         self.run(|| {
             let socket = UnixDatagram::unbound().context("open a socket in the namespace")?;
@@ -112,11 +118,16 @@ impl Netns {
         })
     }
 
+    /// # Errors
+    /// This process has too many open files.
     pub fn try_clone(&self) -> Result<Self> {
         Ok(Netns { fd: self.fd.try_clone().context("copy the namespace descriptor")?, inode: self.inode })
     }
 
     /// Moves the calling thread into this namespace for good. Async-signal-safe, for `pre_exec`.
+    ///
+    /// # Errors
+    /// Not permitted to enter.
     pub fn enter_for_good(&self) -> io::Result<()> {
         setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET).map_err(io::Error::from)
     }
@@ -125,7 +136,8 @@ impl Netns {
     ///
     /// A new thread would change the memory map of the process. All other threads, also those of links, would wait.
     ///
-    /// Errors: not permitted to enter; those of `work`.
+    /// # Errors
+    /// Not permitted to enter; those of `work`.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let here = Self::current()?;
         self.enter_for_good().context("enter the network namespace")?;

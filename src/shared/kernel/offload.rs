@@ -38,7 +38,8 @@ struct EthtoolValue {
     data: u32,
 }
 
-/// Errors: no such interface; not permitted; the driver does not allow it.
+/// # Errors
+/// No such interface; not permitted; the driver does not allow it.
 pub fn turn_offloads_off(netns: &Netns, name: &str) -> Result<()> {
     // Segmentation first: once checksums are off, the kernel turns segmentation off itself and logs that.
     const OFF: [(u32, &str); 4] =
@@ -51,7 +52,8 @@ pub fn turn_offloads_off(netns: &Netns, name: &str) -> Result<()> {
     })
 }
 
-/// Errors: no such interface.
+/// # Errors
+/// No such interface.
 pub fn offloads(netns: &Netns, name: &str) -> Result<Offloads> {
     netns
         .run(|| {

@@ -72,7 +72,8 @@ fn effective() -> u64 {
 
 /// Checks that this process has the capabilities. `what` is a verb phrase for the action that needs them.
 ///
-/// Errors: capabilities are missing. The error names them.
+/// # Errors
+/// Capabilities are missing. The error names them.
 pub fn require(what: &str, wanted: &[Capability]) -> Result<(), Failure> {
     let missing = missing(wanted);
     if missing.is_empty() {

@@ -53,7 +53,8 @@ pub struct Features {
 }
 
 impl Features {
-    /// Errors: the running kernel shows no type information.
+    /// # Errors
+    /// The running kernel shows no type information.
     pub fn probe() -> Result<Self> {
         Ok(Self::of(&Types::of_running_kernel()?))
     }
@@ -79,6 +80,11 @@ impl Features {
             slots: table.iter().map(|member| (member.name.to_owned(), slot(member))).collect(),
             functions: types.functions_among(&KERNEL_FUNCTIONS),
         }
+    }
+
+    /// Whether the kernel is patched for BBRv3: it asks `tso_segs` for the size of a burst, and no longer `min_tso_segs`.
+    pub fn asks_tso_segs(&self) -> bool {
+        self.slots.contains_key("tso_segs") && !self.slots.contains_key("min_tso_segs")
     }
 }
 
@@ -157,6 +163,19 @@ mod tests {
         let expected = expected.map(|(name, parameters, offset)| (name.to_owned(), OpsSlot { parameters, offset }));
         assert_eq!(features.slots, BTreeMap::from(expected));
         assert_eq!(features.functions, BTreeSet::from(["tcp_slow_start"]));
+    }
+
+    #[test]
+    fn kernel_patched_for_bbr3_is_recognised_by_its_table() {
+        for (members, is_patched) in
+            [(&["tso_segs"][..], true), (&["min_tso_segs"], false), (&["min_tso_segs", "tso_segs"], false)]
+        {
+            let mut kernel = TypeBuilder::default();
+            let asked = kernel.callback(2);
+            let members: Vec<_> = members.iter().map(|name| (*name, asked, 0)).collect();
+            kernel.structure("tcp_congestion_ops", &members);
+            assert_eq!(Features::of(&kernel.types()).asks_tso_segs(), is_patched, "{members:?}");
+        }
     }
 
     #[test]

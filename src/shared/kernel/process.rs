@@ -8,10 +8,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -20,7 +19,8 @@ use procfs::process::Stat;
 use serde::{Deserialize, Serialize};
 
 use super::{cgroup, clock};
-use crate::plain::plain;
+use crate::poll::{POLL_INTERVAL, poll};
+use crate::sanitize::plain;
 
 /// An environment variable that names the owner of a process. Processes must not outlive their owner.
 pub const OWNER: &str = "TCCC_OWNER";
@@ -165,7 +165,8 @@ pub struct Detached {
 impl Detached {
     /// Starts a process in a new session, without terminal, in the root folder.
     ///
-    /// Errors: it cannot be started, or is not visible in /proc.
+    /// # Errors
+    /// It cannot be started, or is not visible in /proc.
     pub fn start(command: &mut Command) -> Result<Self> {
         command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe.
@@ -198,7 +199,8 @@ pub fn orphans() -> Vec<Process> {
 
 /// Kills the processes that [`orphans`] finds, waits until they are gone, and returns them.
 ///
-/// Errors: not permitted; a process does not end.
+/// # Errors
+/// Not permitted; a process does not end.
 pub fn end_orphans() -> Result<Vec<Process>> {
     let orphans = orphans();
     for process in orphans.iter().filter(|process| process.lives()) {
@@ -207,12 +209,12 @@ pub fn end_orphans() -> Result<Vec<Process>> {
             Err(error) => return Err(error).with_context(|| format!("end the process {}", process.pid)),
         }
     }
-    let deadline = Instant::now() + GONE_WITHIN;
-    while let Some(process) = orphans.iter().find(|process| process.lives()) {
-        ensure!(Instant::now() <= deadline, "the process {} was killed and has not ended", process.pid);
-        thread::sleep(Duration::from_millis(5));
+    let living = || orphans.iter().find(|process| process.lives());
+    if poll(GONE_WITHIN, POLL_INTERVAL, || living().is_none()) {
+        return Ok(orphans);
     }
-    Ok(orphans)
+    let pid = living().map_or(0, |process| process.pid);
+    bail!("the process {pid} was killed and has not ended")
 }
 
 /// Clock ticks from boot to the start of a process, the same in every time namespace. `None` if it is gone.
@@ -308,10 +310,7 @@ mod tests {
         let mut children = [start(own), start(dead)];
         let [kept, orphan] = children.each_ref().map(|child| Process::of(child.id()).unwrap());
         // The kernel shows an environment only some time after it has started the program.
-        let deadline = Instant::now() + GONE_WITHIN;
-        while [kept, orphan].iter().any(|process| process.owner().is_none()) && Instant::now() < deadline {
-            thread::yield_now();
-        }
+        poll(GONE_WITHIN, POLL_INTERVAL, || [kept, orphan].iter().all(|process| process.owner().is_some()));
         assert_eq!((kept.owner(), orphan.owner()), (Some(own), Some(dead)));
         let found = orphans();
         assert!(found.contains(&orphan) && !found.contains(&kept), "{found:?}");

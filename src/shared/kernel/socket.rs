@@ -53,7 +53,8 @@ struct TcpSocket {
 
 /// Each algorithm with the holders of its sockets in all namespaces that can be entered, those with most sockets first.
 ///
-/// Errors: the kernel has no socket diagnostics.
+/// # Errors
+/// The kernel has no socket diagnostics.
 pub fn holders() -> Result<BTreeMap<String, Vec<Holder>>> {
     let open = Descriptors::of_all_processes();
     let mut counts: BTreeMap<(String, Option<u32>, u32), (usize, usize)> = BTreeMap::new();
@@ -81,7 +82,8 @@ pub struct ConnectionOwner {
 
 /// The owners of TCP connections in all namespaces that can be entered. Connections that nobody holds are left out.
 ///
-/// Errors: the kernel has no socket diagnostics.
+/// # Errors
+/// The kernel has no socket diagnostics.
 pub fn owners() -> Result<Vec<ConnectionOwner>> {
     let open = Descriptors::of_all_processes();
     let mut commands: HashMap<u32, Option<String>> = HashMap::new();
@@ -96,7 +98,8 @@ pub fn owners() -> Result<Vec<ConnectionOwner>> {
 
 /// Cookies of a process's TCP sockets, or of the one behind a descriptor.
 ///
-/// Errors: no such process; not permitted to read its descriptors; the kernel has no socket diagnostics.
+/// # Errors
+/// No such process; not permitted to read its descriptors; the kernel has no socket diagnostics.
 pub fn cookies_of(pid: u32, descriptor: Option<u32>) -> Result<Vec<u64>> {
     let folder = PathBuf::from(format!("/proc/{pid}/fd"));
     let files = fs::read_dir(&folder).map_err(|error| match error.kind() {
@@ -113,7 +116,8 @@ pub fn cookies_of(pid: u32, descriptor: Option<u32>) -> Result<Vec<u64>> {
 
 /// The network namespaces that can be found, also those that only an open file holds.
 ///
-/// Errors: /proc is not mounted.
+/// # Errors
+/// /proc is not mounted.
 pub fn namespaces() -> Result<NamespaceSurvey> {
     with_held(&Descriptors::of_all_processes().namespaces)
 }

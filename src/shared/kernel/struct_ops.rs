@@ -19,6 +19,8 @@ const STATE_AT: usize = 4;
 const STATE_TO_BE_FREED: u32 = 2;
 /// The kernel's TCP_CONG_NEEDS_ECN.
 const NEEDS_ECN: u32 = 2;
+/// The kernel's own algorithms that want ECN. The kernel does not show this flag of a module (net/ipv4/tcp_dctcp.c).
+const KERNEL_WANTS_ECN: [&str; 2] = ["dctcp", "dctcp-reno"];
 
 #[derive(Debug)]
 pub struct OpsTable {
@@ -46,10 +48,19 @@ pub struct ProgramCost {
     pub nanoseconds: u64,
 }
 
-/// Errors: not permitted to list maps (needs CAP_SYS_ADMIN).
+/// # Errors
+/// Not permitted to list maps (needs CAP_SYS_ADMIN).
 pub fn tables(features: &Features) -> Result<Vec<OpsTable>> {
     let table = |id| open_map(id).ok().and_then(|map| table_of(map, features));
     bpf::look_at(libbpf_sys::bpf_map_get_next_id, table).context("list the kernel's BPF maps")
+}
+
+/// Whether an algorithm has the flag TCP_CONG_NEEDS_ECN.
+pub fn wants_ecn(tables: &[OpsTable], name: &str) -> bool {
+    match tables.iter().find(|table| table.name == name) {
+        Some(table) => table.wants_ecn,
+        None => KERNEL_WANTS_ECN.contains(&name),
+    }
 }
 
 /// `None` if it is another kind of map, or was never filled.
@@ -75,6 +86,8 @@ pub fn table_of(map: OwnedFd, features: &Features) -> Option<OpsTable> {
     })
 }
 
+/// # Errors
+/// The descriptor is not a link of the struct_ops kind.
 pub fn link_target(link: &OwnedFd) -> Result<LinkTarget> {
     let info = link_info(link).context("ask what a link registers")?;
     anyhow::ensure!(info.type_ == libbpf_sys::BPF_LINK_TYPE_STRUCT_OPS, "the link is not of the struct_ops kind");
@@ -83,7 +96,8 @@ pub fn link_target(link: &OwnedFd) -> Result<LinkTarget> {
     Ok(LinkTarget { link_id: info.id, map_id })
 }
 
-/// Errors: not permitted to list links (needs CAP_SYS_ADMIN).
+/// # Errors
+/// Not permitted to list links (needs CAP_SYS_ADMIN).
 pub fn links() -> Result<Vec<LinkTarget>> {
     bpf::look_at_links(|link| link_target(&link).ok()).context("list the kernel's BPF links")
 }
@@ -97,8 +111,10 @@ pub struct LinkTarget {
 
 /// Removes a registration that the map itself holds.
 ///
-/// Errors: not permitted. An unregistered map is no error.
 /// Side effects: the algorithm can no longer be chosen; sockets that have it keep it.
+///
+/// # Errors
+/// Not permitted. An unregistered map is no error.
 pub fn delete_registration(map: &OwnedFd) -> Result<()> {
     let key = 0u32;
     // SAFETY: the descriptor is open and the key is the four bytes that such a map takes.
@@ -111,9 +127,11 @@ pub fn delete_registration(map: &OwnedFd) -> Result<()> {
 
 /// Points a link to another table with the same name.
 ///
-/// Errors: the link points to another table than `expected`; the kernel cannot swap code; the new table has another
-/// name or was never filled.
 /// Side effects: new sockets get the new code; sockets that have the old code keep it.
+///
+/// # Errors
+/// The link points to another table than `expected`; the kernel cannot swap code; the new table has another name or was
+/// never filled.
 pub fn update_link(link: &OwnedFd, map: &OwnedFd, expected: &OwnedFd) -> Result<()> {
     let expected = expected.as_raw_fd() as u32;
     let options = libbpf_sys::bpf_link_update_opts { old_map_fd: expected, ..Default::default() };
@@ -129,8 +147,10 @@ pub struct Statistics {
 impl Statistics {
     /// Makes the kernel count calls and time of every program.
     ///
-    /// Errors: not permitted (needs CAP_SYS_ADMIN); a kernel before 5.8.
     /// Side effects: each call of a program reads the clock twice.
+    ///
+    /// # Errors
+    /// Not permitted (needs CAP_SYS_ADMIN); a kernel before 5.8.
     pub fn begin() -> Result<Statistics> {
         // SAFETY: the call takes a plain number.
         let descriptor = owned(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) });
@@ -138,11 +158,14 @@ impl Statistics {
     }
 }
 
-/// Errors: no program has this id; not permitted.
+/// # Errors
+/// No program has this id; not permitted.
 pub fn program_cost(id: u32) -> Result<ProgramCost> {
     cost_of(&open_program(id)?)
 }
 
+/// # Errors
+/// The descriptor is of no BPF object.
 pub fn cost_of(program: &impl AsRawFd) -> Result<ProgramCost> {
     let info = program_info(program).context("ask for the cost of a BPF program")?;
     Ok(ProgramCost { verified_instructions: info.verified_insns, calls: info.run_cnt, nanoseconds: info.run_time_ns })

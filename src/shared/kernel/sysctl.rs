@@ -11,7 +11,8 @@ use crate::kernel::netns::Netns;
 
 /// Sets network settings of a namespace, with names such as `net.ipv4.tcp_sack`. Returns those that this kernel lacks.
 ///
-/// Errors: a name outside `net.`, which would affect other namespaces; the kernel refuses a value; not permitted.
+/// # Errors
+/// A name outside `net.`, which would affect other namespaces; the kernel refuses a value; not permitted.
 pub fn set_all(netns: &Netns, settings: &[(&str, &str)]) -> Result<Vec<String>> {
     netns.run(|| {
         let mut lacking = Vec::new();
@@ -27,7 +28,8 @@ pub fn set_all(netns: &Netns, settings: &[(&str, &str)]) -> Result<Vec<String>> 
 
 /// `None` if this kernel lacks the setting.
 ///
-/// Errors: a name outside `net.`; not permitted.
+/// # Errors
+/// A name outside `net.`; not permitted.
 pub fn read(netns: &Netns, name: &str) -> Result<Option<String>> {
     let path = path_of(name)?;
     netns.run(|| match fs::read_to_string(&path) {
@@ -36,7 +38,8 @@ pub fn read(netns: &Netns, name: &str) -> Result<Option<String>> {
     })
 }
 
-/// Errors: a name outside `net.`; the kernel refuses the value; not permitted.
+/// # Errors
+/// A name outside `net.`; the kernel refuses the value; not permitted.
 pub fn write(netns: &Netns, name: &str, value: &str) -> Result<()> {
     let path = path_of(name)?;
     netns.run(|| fs::write(&path, value).map_err(|error| refused(name, value, error)))

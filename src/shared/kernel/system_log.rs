@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process;
 use std::time::Duration;
 
-use crate::plain::cut;
+use crate::sanitize::cut;
 
 const JOURNAL: &str = "/run/systemd/journal/socket";
 const SYSLOG: &str = "/dev/log";

@@ -5,11 +5,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Most samples of one direction in a run.
-const SAMPLES_MAX: u32 = 100_000;
+const SAMPLES_MAX: usize = 100_000;
+/// Most samples of all directions in a run.
+const RUN_SAMPLES_MAX: usize = 2_000_000;
 
-/// The interval of a run's samples: that of its events, or longer if a long run would have too many.
-pub fn sample_interval(asked: Duration, length: Duration) -> Duration {
-    asked.max(length / SAMPLES_MAX)
+/// The interval of the samples of a run whose links have this many directions: that of its events, or longer if the run
+/// would have too many samples.
+pub fn sample_interval(asked: Duration, length: Duration, directions: usize) -> Duration {
+    let most = SAMPLES_MAX.min(RUN_SAMPLES_MAX / directions.max(1)).max(1);
+    asked.max(length / most as u32)
 }
 
 /// The queue of one direction at one moment. The fields are those of [`QueueSample`].
@@ -24,8 +28,9 @@ pub struct QueueState {
 
 /// The queue of one direction at one moment: a line of `queues.jsonl` in a run's folder.
 ///
-/// Shape of the file: by direction, then by time, at equal intervals from the start of the run. A direction in which no
-/// sample found a packet waiting, and nothing was dropped or marked, has its first and last sample only.
+/// Shape of the file: by direction, then by time, at equal intervals from the start of the run until its traffic has ended. A
+/// direction in which no sample found a packet waiting, and nothing was dropped or marked, has its first and last sample
+/// only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSample {
     /// On the clock of the run's events.

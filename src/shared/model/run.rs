@@ -1,6 +1,6 @@
 //! What finished runs leave in a result directory: plain data that experiments write and reports read.
 //!
-//! Results are recorded raw and derived late: reports compute every number of a table from these records and the events.
+//! Result files hold raw data: reports compute every number of a table from these records and the events.
 
 mod calibration;
 
@@ -301,7 +301,7 @@ pub struct LimitedTime {
     pub busy_s: f64,
     /// Part of it in which the receive window was full.
     pub receive_window_s: f64,
-    /// Part of it in which the send buffer was full.
+    /// Part of it in which the sender slept because the send buffer was full. The kernel counts less than all of it.
     pub send_buffer_s: f64,
 }
 

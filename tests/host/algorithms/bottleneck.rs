@@ -104,8 +104,9 @@ impl<'n> LoneFlow<'n> {
     fn send(&mut self) {
         let now_us = self.now_us();
         self.call(|cc, tcp| cc.min_tso_segs(tcp));
-        let tcp = &mut self.connection.tcp;
+        let SimulatedKernel { tcp, rate, .. } = &mut **self.connection;
         while tcp.packets_out < tcp.snd_cwnd {
+            rate.sent_in_order(tcp, tcp.snd_nxt + 1, now_us);
             tcp.packets_out += 1;
             tcp.snd_nxt += 1;
             self.sent_us.push_back(now_us);

@@ -1,4 +1,4 @@
-//! CUBIC and the CCT family against floating point and the specification's tables: `bpf/include/cubic*.bpf.h`.
+//! CUBIC and the CCT family against floating point, RFC 9406 and the specification's tables: `bpf/include/cubic.bpf.h`.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ const TIME_MAX: u32 = 2_642_245;
 static EQUATIONS: LazyLock<Native> = LazyLock::new(|| native::load(&compile::in_tree("tests/host/cubic.c")));
 
 fn cube_root(value: u64) -> u32 {
-    // SAFETY: the signature of cubic_curve.bpf.h.
+    // SAFETY: the signature of cubic.bpf.h.
     let function: extern "C" fn(u64) -> u32 = unsafe { EQUATIONS.function("cube_root") };
     function(value)
 }
@@ -172,26 +172,6 @@ fn fast_convergence_lowers_w_max_only_after_a_lower_loss() {
     check(&["fast_convergence=0"], 900, 900);
 }
 
-/// After a cut the window is within 1.5 % of W(t) = C (t - K)^3 + Wmax, up to the plateau and beyond.
-#[test]
-fn window_follows_the_curve_in_time() {
-    for (beta, kept) in [("beta=717", 717.0), ("beta=819", 819.0)] {
-        let mut flow = LoneFlow::new(native::tuned("bpf_cubic", &["tcp_friendliness=0", beta]), 400, 2, [100_000, 1]);
-        flow.run_for(500_000);
-        let w_max = f64::from(flow.cwnd());
-        flow.lose();
-        let begin_us = flow.now_us();
-        let k = (w_max * (1.0 - kept / 1024.0) / 0.4).cbrt();
-        while flow.now_us() < begin_us + (1.6 * k * 1e6) as u64 {
-            flow.run_for(100_000);
-            let t = (flow.now_us() - begin_us) as f64 / 1e6;
-            let reference = 0.4 * (t - k).powi(3) + w_max;
-            let error = (f64::from(flow.cwnd()) - reference).abs() / reference;
-            assert!(error < 0.015, "{beta}: {} for {reference} at {t} s, K {k} s", flow.cwnd());
-        }
-    }
-}
-
 /// At small windows Reno with the same cut is faster: 3 (1 - beta) / (1 + beta) packets per round trip.
 #[test]
 fn small_windows_grow_as_reno_with_the_same_cut() {
@@ -230,18 +210,140 @@ fn hystart_ends_slow_start_by_each_detector() {
     assert_eq!(exit(&["hystart_detect=1", "hystart_ack_delta_us=100"]), None, "no gap is that short");
 }
 
+/// The members of the family, with HyStart++.
+fn with_hystart_plus() -> Vec<&'static Native> {
+    ["bpf_cubic", "cct_lo", "erfc", "cct_ss", "cct"].map(|id| native::tuned(id, &["hystart=2"])).into()
+}
+
+/// Begins the next round, and passes one ACK of a packet for each RTT.
+fn pass_round(flow: &mut Endpoint, rtts_us: &[u32]) {
+    flow.tcp.snd_una = flow.tcp.snd_nxt + 1;
+    flow.tcp.snd_nxt += 100;
+    rtts_us.iter().for_each(|&rtt_us| flow.acknowledge(1, Some(rtt_us)));
+}
+
+/// In CSS, which the last of 8 samples has begun.
+fn in_css(native: &Native) -> Endpoint<'_> {
+    let mut flow = Endpoint::over(native, 10, INFINITE_SSTHRESH);
+    pass_round(&mut flow, &[40_000; 10]);
+    pass_round(&mut flow, &[45_000; 8]);
+    assert_eq!((flow.cwnd(), flow.field("css_round")), (28, 1), "slow start until then");
+    flow
+}
+
+/// RFC 9406, 4.2: at a rise of an eighth, 4 to 16 ms, in a round of 8 samples and more.
+#[test]
+fn hystart_plus_begins_css_when_the_lowest_rtt_of_a_round_rises() {
+    for native in with_hystart_plus() {
+        for (before_us, rise_us) in [(1_000, 4_000), (20_000, 4_000), (80_000, 10_000), (200_000, 16_000)] {
+            let has_risen = |rise_us: u32, samples: usize| {
+                let mut flow = Endpoint::over(native, 10, INFINITE_SSTHRESH);
+                pass_round(&mut flow, &[before_us + 50_000, before_us]);
+                pass_round(&mut flow, &vec![before_us + rise_us; samples]);
+                flow.field("css_round") == 1
+            };
+            assert!(has_risen(rise_us, 8), "{}: {rise_us} us above {before_us}", native.id);
+            assert!(!has_risen(rise_us - 1, 80), "{}: less than {rise_us} us above {before_us}", native.id);
+            assert!(!has_risen(rise_us, 7), "{}: 7 samples", native.id);
+        }
+        let mut first = Endpoint::over(native, 10, INFINITE_SSTHRESH);
+        pass_round(&mut first, &[900_000; 80]);
+        assert_eq!(first.field("css_round"), 0, "{}: no round before", native.id);
+    }
+}
+
+/// RFC 9406, 4.2 and 4.3: min(N, L), L = 8 without pacing and infinite with it; in CSS a quarter.
+#[test]
+fn hystart_plus_grows_by_a_quarter_in_css() {
+    for native in with_hystart_plus() {
+        for (pacing, packets, in_slow_start, in_css_of_four) in [(0, 7, 7, 7), (0, 20, 8, 8), (1, 20, 20, 20)] {
+            let mut flow = Endpoint::over(native, 10, INFINITE_SSTHRESH);
+            flow.cc.set_pacing_status(pacing);
+            flow.acknowledge(packets, Some(40_000));
+            assert_eq!(flow.cwnd(), 10 + in_slow_start, "{}: {packets} packets, pacing {pacing}", native.id);
+            let mut flow = in_css(native);
+            flow.cc.set_pacing_status(pacing);
+            (0..4).for_each(|_| flow.acknowledge(packets, Some(45_000)));
+            assert_eq!(flow.cwnd(), 28 + in_css_of_four, "{}: 4 ACKs of {packets} in CSS", native.id);
+            assert_eq!(flow.phase(), "css");
+        }
+    }
+}
+
+/// The round in which CSS begins counts.
+#[test]
+fn hystart_plus_leaves_css_after_five_rounds() {
+    for native in with_hystart_plus() {
+        let mut flow = in_css(native);
+        for round in 2..=5 {
+            pass_round(&mut flow, &[45_000; 8]);
+            assert_eq!((flow.field("css_round"), flow.ssthresh()), (round, INFINITE_SSTHRESH), "{}", native.id);
+        }
+        assert_eq!(flow.cwnd(), 28 + 4 * 2, "{}", native.id);
+        pass_round(&mut flow, &[45_000]);
+        assert_eq!(flow.ssthresh(), 36, "{}", native.id);
+        pass_round(&mut flow, &[90_000; 80]);
+        assert_ne!(flow.phase(), "css", "{}", native.id);
+    }
+}
+
+#[test]
+fn hystart_plus_returns_to_slow_start_when_the_rtt_falls() {
+    for native in with_hystart_plus() {
+        let mut flow = in_css(native);
+        pass_round(&mut flow, &[45_000; 8]);
+        pass_round(&mut flow, &[44_999; 7]);
+        assert_eq!(flow.field("css_round"), 3, "{}: neither an equal RTT nor 7 samples", native.id);
+        flow.acknowledge(1, Some(60_000));
+        assert_eq!(flow.field("css_round"), 0, "{}", native.id);
+        let cwnd = flow.cwnd();
+        flow.acknowledge(8, Some(60_000));
+        assert_eq!((flow.cwnd(), flow.phase()), (cwnd + 8, "slow_start"), "{}", native.id);
+        pass_round(&mut flow, &[51_000; 8]);
+        assert_eq!(flow.field("css_round"), 1, "{}: the next rise is judged again", native.id);
+    }
+}
+
+/// RFC 9406, 4.3: a threshold has been found.
+#[test]
+fn hystart_plus_leaves_later_slow_starts_alone() {
+    for native in with_hystart_plus() {
+        let mut flow = in_css(native);
+        flow.lose();
+        flow.tcp.snd_cwnd = 2;
+        pass_round(&mut flow, &[40_000; 8]);
+        flow.acknowledge(2, Some(80_000));
+        assert_eq!((flow.cwnd(), flow.phase()), (12, "slow_start"), "{}", native.id);
+    }
+}
+
+/// The first flight that leaves a queue of an eighth has fewer than 2.25 paths, and the next one finds the queue. In an
+/// infinite queue, CSS then lasts five rounds.
+#[test]
+fn hystart_plus_ends_slow_start_on_a_path() {
+    for path in [[40_000, 200], [100_000, 100], [30_000, 1_000]] {
+        let holds = (path[0] / path[1]) as u32;
+        let mut flow = LoneFlow::new(native::tuned("bpf_cubic", &["hystart=2"]), 10, INFINITE_SSTHRESH, path);
+        flow.run_until(|flow| flow.field("css_round") > 0 || flow.cwnd() > 10 * holds);
+        let begin = flow.cwnd();
+        assert!((2 * holds..5 * holds).contains(&begin), "CSS begins with {begin} packets where {holds} fit");
+        flow.run_until(|flow| flow.ssthresh() < INFINITE_SSTHRESH || flow.cwnd() > 20 * holds);
+        let growth = f64::from(flow.ssthresh()) / f64::from(begin);
+        assert!((growth / 1.25_f64.powi(5) - 1.0).abs() < 0.1, "CSS multiplied the window by {growth}");
+    }
+}
+
 #[test]
 fn cct_ss_leaves_slow_start_between_its_limits() {
     for (rtt_us, gap_us) in [(40_000, 200), (100_000, 100), (20_000, 1_000), (200_000, 1_500), (5_000, 50)] {
         let mut flow = LoneFlow::of("cct_ss", 10, INFINITE_SSTHRESH, [rtt_us, gap_us]);
         flow.run_until(|flow| flow.ssthresh() < INFINITE_SSTHRESH || flow.cwnd() > 20_000);
-        let [lower, upper, buffer] = flow.fields(["l", "u", "s_hat"]);
-        let exit = u64::from(flow.ssthresh());
+        let [upper, buffer] = flow.fields(["u", "s_hat"]);
+        let (lower, exit) = (upper * 896 / 1024, u64::from(flow.ssthresh()));
         assert!((lower..=upper).contains(&exit), "left at {exit}, limits {lower} and {upper}");
         let path = rtt_us / gap_us;
         assert!(upper.abs_diff(path + buffer) <= 1 + path / 50, "U {upper} for {path} and S-hat {buffer}");
         assert!(buffer <= path, "S-hat is {buffer} of a path of {path}");
-        assert_eq!(lower, upper * 896 / 1024);
     }
 }
 
@@ -278,7 +380,7 @@ fn cct_with_limits_leaves_slow_start_by_them() {
 fn with_limits() -> LoneFlow<'static> {
     let mut flow = LoneFlow::of("cct_ss", 10, INFINITE_SSTHRESH, [40_000, 200]);
     flow.run_until(|flow| flow.field("u") > 0);
-    assert!(flow.tcp.in_slow_start() && u64::from(flow.cwnd()) < flow.field("l"));
+    assert!(flow.tcp.in_slow_start() && u64::from(flow.cwnd()) < flow.field("u") * 896 / 1024);
     flow
 }
 
@@ -286,7 +388,8 @@ fn with_limits() -> LoneFlow<'static> {
 #[test]
 fn cct_ss_cuts_by_beta_below_the_lower_limit_and_keeps_no_more_than_the_upper() {
     let flow = with_limits();
-    let (cwnd, [lower, upper]) = (flow.cwnd(), flow.fields(["l", "u"]).map(|limit| limit as u32));
+    let (cwnd, upper) = (flow.cwnd(), flow.field("u") as u32);
+    let lower = upper * 896 / 1024;
     for (cwnd, kept) in [(cwnd, cwnd * 819 / 1024), (lower, lower * 896 / 1024), (5 * upper, upper)] {
         let mut flow = with_limits();
         flow.tcp.snd_cwnd = cwnd;
@@ -300,10 +403,10 @@ fn cct_ss_forgets_all_but_the_lowest_rtt_at_a_timeout() {
     let (cwnd, upper) = (flow.cwnd(), flow.field("u"));
     flow.time_out();
     assert_eq!(flow.ssthresh(), cwnd * 819 / 1024, "a timeout is an ordinary one");
-    assert_eq!(flow.fields(["b_hat", "s_hat", "l", "u"]), [0; 4]);
+    assert_eq!(flow.fields(["b_hat", "s_hat", "u"]), [0; 3]);
     assert_eq!(flow.field("min_rtt_us"), 40_000);
     flow.undo();
-    assert_eq!(flow.fields(["u", "l"]), [upper, upper * 896 / 1024]);
+    assert_eq!(flow.field("u"), upper);
 }
 
 #[test]
@@ -315,17 +418,6 @@ fn undo_restores_w_max_with_cct_lo_only() {
         flow.undo();
         assert_eq!((flow.cwnd(), flow.field("w_max")), (40, expected));
     }
-}
-
-#[test]
-fn timeout_forgets_the_curve() {
-    let mut flow = LoneFlow::of("bpf_cubic", 40, 2, [40_000, 1]);
-    flow.lose();
-    flow.run_for(400_000);
-    assert!(flow.field("w_max") > 0);
-    flow.time_out();
-    assert_eq!(flow.fields(["w_max", "k", "origin", "epoch_us", "min_rtt_us", "cnt"]), [0; 6]);
-    assert_eq!(flow.tcp.ca_state, state::LOSS);
 }
 
 /// After idle time the curve continues where it was.

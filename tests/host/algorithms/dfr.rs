@@ -10,14 +10,12 @@ const ACK_ECE: u32 = 1 << 2;
 impl Endpoint<'_> {
     /// Passes an ACK that acknowledges nothing new. As in the kernel, losses are marked after the callbacks.
     pub fn hear(&mut self, rtt_us: Option<u32>) {
-        self.call(|cc, tcp| cc.in_ack_event(tcp, 0));
-        self.acked(Acked { rtt_us, ..Acked::default() });
+        self.acked(Acked { rtt_us, ..Acked::default() }, 0);
     }
 
     /// Passes an ACK that echoes a congestion mark.
     pub fn hear_mark(&mut self) {
-        self.call(|cc, tcp| cc.in_ack_event(tcp, ACK_ECE));
-        self.acked(Acked::default());
+        self.acked(Acked::default(), ACK_ECE);
     }
 
     /// Marks packets as lost, which begins recovery.

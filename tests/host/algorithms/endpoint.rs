@@ -115,7 +115,9 @@ impl<'n> Endpoint<'n> {
     /// Passes the sample and the growth of one ACK, whatever is in flight.
     pub fn acknowledge(&mut self, packets: u32, rtt_us: Option<u32>) {
         let acked = Acked { delivered: packets, in_order: packets, lost: 0, rtt_us };
-        self.acked(acked);
+        let una = self.tcp.snd_una;
+        self.rate.delivered_in_order(una);
+        self.acked(acked, 0);
         self.control(acked);
     }
 

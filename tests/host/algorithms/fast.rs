@@ -51,8 +51,9 @@ proptest! {
 fn window_rests_at_the_path_and_alpha() {
     for alpha in [4, 20, 100] {
         let native = native::tuned("fast", &[&format!("alpha={alpha}")]);
-        for begin in [50, 400, 2000] {
-            let mut flow = LoneFlow::new(native, begin, 2, PATH);
+        // After slow start too, which ends above that window.
+        for (begin, ssthresh) in [(50, 2), (400, 2), (2000, 2), (10, INFINITE_SSTHRESH)] {
+            let mut flow = LoneFlow::new(native, begin, ssthresh, PATH);
             flow.run_for(10_000_000);
             assert!(flow.cwnd().abs_diff(400 + alpha) <= 2, "{} from {begin}, alpha {alpha}", flow.cwnd());
         }

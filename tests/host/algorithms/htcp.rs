@@ -1,4 +1,4 @@
-//! H-TCP against the equations of its draft: `bpf/cc/bpf_htcp.bpf.c`.
+//! H-TCP's equations, whose fractions the kernel rounds away, against the draft: `bpf/cc/bpf_htcp.bpf.c`.
 
 use super::*;
 

@@ -23,15 +23,6 @@ fn rho_is_the_rtt_over_25_ms_and_one_at_least() {
 }
 
 #[test]
-fn only_the_lowest_rtt_counts() {
-    let mut connection = with_rtt(native::find("bpf_hybla"), 100, 50, 100_000);
-    for (rtt_us, rho) in [(300_000, 32), (75_000, 24)] {
-        connection.ack(1, rtt_us);
-        assert_eq!(connection.field("rho"), rho);
-    }
-}
-
-#[test]
 fn growth_is_two_to_the_rho_less_one_in_slow_start_and_rho_squared_per_window_afterwards() {
     let check = |cwnd: u32, ssthresh: u32, packets: u32, rtt_us: u32, expected: u32| {
         let mut connection = with_rtt(native::find("bpf_hybla"), cwnd, ssthresh, rtt_us);
@@ -79,29 +70,6 @@ fn window_of_a_long_path_grows_to_the_kernels_clamp_and_no_further() {
         larger.ack(1, 600_000);
         assert_eq!(larger.cwnd(), window_max + 1, "a larger window, as of another algorithm, stays");
     }
-}
-
-/// The paper's aim is a rate that does not depend on the RTT.
-#[test]
-fn rate_after_a_second_does_not_depend_on_the_rtt() {
-    let rate = |rtt_us: u32| {
-        let mut connection = with_rtt(native::find("bpf_hybla"), 8 * rtt_us / 25_000, 2, rtt_us);
-        for _ in 0..1_000_000 / rtt_us {
-            let in_flight = connection.tcp.packets_out;
-            connection.ack(in_flight, rtt_us);
-        }
-        f64::from(connection.cwnd()) * 1e6 / f64::from(rtt_us)
-    };
-    let (short, long) = (rate(25_000), rate(250_000));
-    assert!((long / short - 1.0).abs() < 0.1, "{short} packets a second at 25 ms, {long} at 250 ms");
-}
-
-#[test]
-fn disturbed_rounds_grow_as_reno() {
-    let mut connection = with_rtt(native::find("bpf_hybla"), 40, 20, 200_000);
-    connection.apply(Operation::TimeOut);
-    connection.ack(1, 200_000);
-    assert_eq!((connection.cwnd(), connection.field("is_disturbed")), (2, 1));
 }
 
 #[test]

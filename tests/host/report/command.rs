@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use crate::common::{Said, check, tccc};
+use crate::common::{CommandOutput, check, tccc};
 use crate::lab::results::{Directory, SCENARIO};
 use crate::report::before;
 
 #[track_caller]
-pub fn report(code: i32, arguments: &[&str]) -> Said {
+pub fn report(code: i32, arguments: &[&str]) -> CommandOutput {
     check(code, tccc().arg("report").args(arguments))
 }
 

@@ -33,11 +33,12 @@ fn algorithm_that_cannot_be_unloaded_does_not_keep_the_others_loaded() {
     run(0, "load dtcp --as ldk_later");
     let link = bpf::open_pin("/sys/fs/bpf/tccc/links/ldk_held".as_ref()).unwrap();
     fs::remove_file("/sys/fs/bpf/tccc/links/ldk_held").unwrap();
+    let short = shorten_waits("unload.gone=2000");
     run(1, "unload --all")
         .stderr_has(format!("\"ldk_held\" is still registered: process {} (", std::process::id()))
         .stdout_has("\"ldk_later\" unregistered");
     assert_eq!(default(), "ldk_held");
-    drop(link);
+    drop((link, short));
     run(0, "unload --all");
     assert!(!is_available("ldk_held"));
 }
@@ -52,7 +53,9 @@ fn pin_in_another_file_system_is_named_as_the_cause() {
     assert!(drift("ldk_far")[0].contains("its pin is not in a BPF file system that is mounted here"));
     run(0, "status").stdout_lacks("removes what was left");
     let why = "a later mount hides a BPF file system at /sys/fs/bpf: unmount what covers it";
+    let short = shorten_waits("unload.gone=200"); // it stays
     run(1, "unload ldk_far").stderr_has("its pin is not in a BPF file system that is mounted here").stderr_has(why);
+    drop(short);
     run(1, "load dtcp --as ldk_far").stderr_has("\"ldk_far\" is loaded already, but its pin is not").stderr_has(why);
     umount("/sys/fs/bpf").unwrap();
     run(0, "unload ldk_far");

@@ -6,6 +6,7 @@ use tccc::kernel::cgroup::RunCgroup;
 use tccc::kernel::flock;
 
 use super::*;
+use crate::lab::policy::fault::SHORT_LOCK;
 
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 const NOBODY: u32 = 65_534;
@@ -24,8 +25,9 @@ fn stopped_load_blocks_only_its_own_name() {
         assert!(begin.elapsed() < LOCK_TIMEOUT, "{point}: {:?}", begin.elapsed());
         let begin = Instant::now();
         if point == "load.locked" {
+            let _short = shorten_waits(SHORT_LOCK);
             run(5, "load dtcp --as ldk_stop").stderr_has(stopped.refusal("\"ldk_stop\""));
-            assert!(begin.elapsed() >= LOCK_TIMEOUT);
+            assert!(begin.elapsed() >= Duration::from_secs(1));
         }
         stopped.go_on();
         assert_eq!(default(), "ldk_stop");
@@ -48,11 +50,13 @@ fn frozen_load_is_reported_with_its_cgroup() {
     });
     run(0, "load dtcp --as ldk_free");
     let (pid, place) = (frozen.pid(), cgroup.path().display());
+    let short = shorten_waits(SHORT_LOCK);
     run(5, "load dtcp --as ldk_ice")
         .stderr_has(format!(
-            "process {pid} (tccc) has held its lock for more than 10s, and is frozen with the cgroup {place}"
+            "process {pid} (tccc) has held its lock for more than 1s, and is frozen with the cgroup {place}"
         ))
         .stderr_has(format!("hint: `echo 0 > {place}/cgroup.freeze` resumes it"));
+    drop(short);
     freeze("0");
     frozen.go_on();
     run(0, "unload --all");

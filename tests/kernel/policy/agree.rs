@@ -7,18 +7,20 @@ use std::path::PathBuf;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
 use tccc::policy::decide::{ConnectionView, decide};
+use tccc::policy::migrate::{SocketDecision, SweepParts};
 use tccc::policy::record::PolicyRecord;
 use tccc::policy::rule::{
     ARMS_MAX, Arm, CgroupName, Match, Policy, Portion, Ports, RULES_MAX, Rule, Split, SplitBy, Treatment, Way,
 };
-use tccc::policy::sweep::{Sight, SweepParts};
 use tccc::policy::table::{Resolved, RuleTables};
-use tccc::policy::{program, resolve, sweep};
+use tccc::policy::{migrate, program, resolve};
 use tccc::units::prefix::Prefix;
 
 use super::*;
 
-const POLICIES: usize = 200;
+/// A variable for the number of policies.
+const VARIABLE: &str = "TCCC_POLICIES";
+const POLICIES_IN_CI: usize = 80;
 const SEED: u128 = 64;
 const OTHER_NETNS: &str = "ldk_other";
 const NETNS: [&str; 3] = [NAME, OTHER_NETNS, "/proc/self/ns/net"];
@@ -73,7 +75,7 @@ fn connections(lab: &PolicyLab) -> (Vec<SocketPair>, Vec<TcpListener>, Vec<TestC
     (pairs, listeners, groups.into())
 }
 
-fn random_rule(index: usize, random: &mut Draws, sights: &[Sight], paths: &[PathBuf]) -> Rule {
+fn random_rule(index: usize, random: &mut Draws, sights: &[SocketDecision], paths: &[PathBuf]) -> Rule {
     let prefix = |random: &mut Draws| -> Prefix {
         let (width, number) = match random.one(sights).remote.ip() {
             IpAddr::V4(address) => (32, u128::from(address.to_bits()) << 96),
@@ -140,17 +142,18 @@ fn expected(policy: &Policy, alone: &[Policy], connection: &ConnectionView, reso
 
 #[test]
 fn kernel_decides_as_the_model_does() {
+    let policies = std::env::var(VARIABLE).map_or(POLICIES_IN_CI, |text| text.parse().unwrap());
     let lab = &enter!(PolicyLab; root, btf, bpffs, cgroup2);
     let (pairs, _listeners, _groups) = connections(lab);
     let cgroups: HashMap<u64, String> = cgroup::paths(10_000).unwrap().into_iter().collect();
     let mut paths: Vec<PathBuf> = GROUPS.iter().map(PathBuf::from).collect();
     paths.extend(["/ldk_tccc.slice", "/ldk_tccc.slice/a.service/none", "/a.service"].map(PathBuf::from));
-    let sights = sweep::look(&RuleTables::default(), None).unwrap();
+    let sights = migrate::look(&RuleTables::default(), None).unwrap();
     assert!(sights.len() >= 2 * pairs.len(), "{} of {}", sights.len(), 2 * pairs.len());
     let resolved = names_of_all();
     let mut random = Draws(Pcg64Mcg::new(SEED));
     let (mut compared, mut matched, mut incoming) = (0, 0, 0);
-    for number in 0..POLICIES {
+    for number in 0..policies {
         let count = 1 + random.below(if number % 10 == 0 { RULES_MAX } else { 8 });
         let rules: Vec<Rule> = (0..count).map(|index| random_rule(index, &mut random, &sights, &paths)).collect();
         assert!(rules.iter().map(|rule| rule.split.arms.len()).sum::<usize>() <= ARMS_MAX);
@@ -160,7 +163,7 @@ fn kernel_decides_as_the_model_does() {
         let loaded = program::load(&tables, 1, None, None).unwrap();
         let map = |name| loaded.map(name).unwrap().try_clone().unwrap();
         let shared = SweepParts { labels: map("labels"), cgroups: Some(map("cgroups")), number: 1 };
-        for sight in sweep::look(&tables, Some(&shared)).unwrap() {
+        for sight in migrate::look(&tables, Some(&shared)).unwrap() {
             let connection = ConnectionView {
                 local: sight.local,
                 remote: sight.remote,
@@ -177,6 +180,6 @@ fn kernel_decides_as_the_model_does() {
             incoming += usize::from(sight.is_in);
         }
     }
-    println!("{compared} decisions of {POLICIES} policies, {matched} by a rule, {incoming} of accepted connections");
+    println!("{compared} decisions of {policies} policies, {matched} by a rule, {incoming} of accepted connections");
     assert!(matched > compared / 4 && matched < compared && incoming > compared / 20);
 }

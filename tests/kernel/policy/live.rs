@@ -13,7 +13,7 @@ fn pairs(lab: &PolicyLab, count: usize) -> Vec<SocketPair> {
 
 /// Open connections that a command saw, moved, found moved already, and left alone because a program chose.
 #[track_caller]
-fn moves(said: &Said) -> [u64; 4] {
+fn moves(said: &CommandOutput) -> [u64; 4] {
     let said = said.stdout();
     let line = said.lines().find(|line| line.starts_with("open connections: ")).unwrap_or_else(|| panic!("{said}"));
     assert!(!said.contains("refused to move"), "{said}");

@@ -84,7 +84,7 @@ fn program_that_allows_no_other_is_named() {
 }
 
 #[track_caller]
-fn without(capabilities: &'static [i32], code: i32, words: &str, file: Option<&Path>) -> Said {
+fn without(capabilities: &'static [i32], code: i32, words: &str, file: Option<&Path>) -> CommandOutput {
     sandbox::without(capabilities, code, tccc().args(words.split(' ')).args(file))
 }
 

@@ -33,6 +33,10 @@ const NAMES: &str = "ktr";
 static NAMES_IN_USE: Mutex<()> = Mutex::new(());
 const NAME_LENGTH: usize = 15;
 
+/// BBR has no use for the threshold. Version 1 ignores marks, as the kernel's does; version 3 counts them as losses of a
+/// round.
+const WITHOUT_THRESHOLD: [&str; 2] = ["bpf_bbr", "bpf_bbr3"];
+
 pub struct RegisteredSubject {
     pub algorithm: &'static Algorithm,
     /// Name of another registered algorithm to which a socket can switch.
@@ -43,6 +47,10 @@ pub struct RegisteredSubject {
 impl RegisteredSubject {
     pub fn name(&self) -> &str {
         self.registered.name()
+    }
+
+    pub fn has_threshold(&self) -> bool {
+        !WITHOUT_THRESHOLD.contains(&self.algorithm.id.as_str())
     }
 }
 
@@ -179,9 +187,10 @@ impl WirePath {
 }
 
 impl<W> WirePath<W> {
-    /// A connection over the wire whose sender runs the algorithm. Reads and writes have a time limit.
+    /// A connection over the wire whose ends run the algorithm. Reads and writes have a time limit.
     pub fn connect(&self, algorithm: &str) -> HeldConnection {
         let listener = self.sides[1].run(|| Ok(TcpListener::bind("10.77.0.2:0")?)).unwrap();
+        choose(&listener, algorithm).unwrap(); // otherwise one that needs ECN hands its socket over to reno
         let connection = HeldConnection::between(&self.sides[0], listener, algorithm);
         connection.server.set_read_timeout(Some(LIMIT)).unwrap();
         connection.client.set_write_timeout(Some(LIMIT)).unwrap();

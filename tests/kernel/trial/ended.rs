@@ -180,18 +180,3 @@ fn trial_is_reverted_with_its_reason_although_run_is_full() {
     assert_eq!(fs::read_to_string(state.path().join("trials.jsonl")).unwrap(), journal);
     until_no_process();
 }
-
-/// Once the reason was lost if the process was killed after the swap, and the trial counted as interrupted.
-#[test]
-fn reason_of_a_revert_survives_a_kill_at_each_step() {
-    let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
-    lab.apply_before();
-    for point in ["revert.swapped", "revert.noted", "revert.cleared"] {
-        lab.try_policy("1m");
-        die_at(point, tccc().args(["policy", "abort"]));
-        until_no_process();
-        run(1, "policy pause");
-        assert_eq!(last_trial(), ("reverted".to_owned(), "a person ended it".to_owned()), "{point}");
-    }
-    run(0, "policy remove");
-}

@@ -12,6 +12,8 @@ use crate::trial::link::{ManyPeers, short_queue};
 use crate::trial::steps::begin;
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// For trials whose result does not depend on how much traffic passes between two looks.
+pub const LOOKS_OFTEN: &str = "guard.look=1000 guard.tick=200";
 /// Time from the look that shows harm until the trial is reverted.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
@@ -126,6 +128,7 @@ fn recording_leaves_run_to_others_when_space_is_short() {
 #[test]
 fn absolute_limit_reverts_without_a_writable_state_folder() {
     let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
+    let _short = shorten_waits(LOOKS_OFTEN);
     let rule = format!("remote_port = 7100\nuse = \"{BEFORE}\"\nguard = \"abnormal_ends<5%\"");
     let mut apply = tccc();
     apply.args(["policy", "apply"]).arg(lab.policy(&rule)).env("STATE_DIRECTORY", "/proc/tccc");
@@ -142,6 +145,7 @@ fn absolute_limit_reverts_without_a_writable_state_folder() {
 #[test]
 fn rule_that_freezes_keeps_its_share_and_evidence() {
     let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
+    let _short = shorten_waits(LOOKS_OFTEN);
     let limits = vec!["abnormal_ends<5%".parse().unwrap()];
     begin(lab, 50, RuleTrial { limits, on_fail: OnFail::Freeze, ..RuleTrial::default() });
     until_guard_has_looked();
@@ -162,6 +166,7 @@ const WORKERS: usize = 4;
 #[test]
 fn algorithm_that_loses_more_packets_is_reverted() {
     let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2, tun, clang);
+    let _short = shorten_waits(LOOKS_OFTEN);
     let link = ManyPeers::build(&lab.netns, 100, short_queue());
     check(0, tccc().arg("load").arg(compile_text(lab.folder(), "greedy", GREEDY)));
     let rule = "direction = \"out\"\nsplit = { ldk_greedy = 50, keep = 50 }\nguard = \"retransmitted<1.2x\"";
@@ -186,6 +191,7 @@ const EQUAL_SECONDS: &str = "TCCC_GUARD_EQUAL_SECONDS";
 #[test]
 fn equal_algorithm_stays() {
     let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2, tun);
+    let _short = shorten_waits("guard.look=2000 guard.tick=200");
     let seconds = std::env::var(EQUAL_SECONDS).map_or(6, |text| text.parse().unwrap());
     let direction = Direction { loss: tccc::units::Share(0.01).into(), ..short_queue() };
     let link = ManyPeers::build(&lab.netns, 100, direction);

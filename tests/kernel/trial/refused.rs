@@ -1,7 +1,7 @@
 //! Commands that are refused during a trial or come too late, and trials with damaged or missing state.
 
 use super::*;
-use crate::common::{STATE_FOLDER, Said, TCCC, begin};
+use crate::common::{CommandOutput, STATE_FOLDER, TCCC, begin};
 
 #[test]
 fn only_one_trial_runs_at_a_time() {
@@ -174,7 +174,7 @@ fn unload_all_restores_the_host_after_command_and_guard_were_killed() {
 
 /// Runs tccc in a mount namespace of its own, without the BPF file system.
 #[track_caller]
-fn without_pins(code: i32, arguments: &str) -> Said {
+fn without_pins(code: i32, arguments: &str) -> CommandOutput {
     let mut command = Command::new("unshare");
     let script = format!("umount /sys/fs/bpf && exec {TCCC} {arguments}");
     command.args(["--mount", "--propagation", "private", "sh", "-c", &script]).env("STATE_DIRECTORY", STATE_FOLDER);

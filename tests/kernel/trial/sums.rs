@@ -56,7 +56,7 @@ fn counts_of(cell: &GuardCell) -> (CellCounts, f64) {
     let [[retrans, sent], [timeouts, _], [inflation, looks], [bits, busy], [abnormal, ended]] =
         GuardMetric::ALL.map(sums);
     let counts = CellCounts {
-        connections: cell.connections(),
+        connections: cell.connections,
         bytes_acked: bits as u64 / 8,
         busy_ticks: busy as u64,
         sent: sent as u64,
@@ -238,7 +238,7 @@ fn units_of_a_split_count_once_and_open_connections_are_active_while_they_send()
     let sum = |arms: &ArmCounter| {
         let cells: Vec<GuardCell> = arms.read().unwrap().into_values().flatten().collect();
         let sum = |of: fn(&GuardCell) -> u64| cells.iter().map(of).sum::<u64>();
-        (sum(GuardCell::connections), sum(GuardCell::units), sum(GuardCell::active))
+        (sum(|cell| cell.connections), sum(|cell| cell.units), sum(|cell| cell.active))
     };
     lab.apply(0, &format!("remote_port = [7000]\n{split}\nby = \"peer\""), "");
     let arms = arms();

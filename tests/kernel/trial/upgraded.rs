@@ -84,25 +84,6 @@ fn upgrade_on_trial_splits_the_connections_of_rules() {
     run(0, &format!("unload {NAME}"));
 }
 
-/// If the upgrade were made twice, the earlier code would be lost.
-#[test]
-fn confirmation_of_an_upgrade_killed_at_each_step_is_completed_once() {
-    let lab = &enter!(TrialLab; root, struct_ops, bpffs, cgroup2);
-    let in_upgrade = ["upgrade.noted", "upgrade.linked", "confirm.upgraded"];
-    for point in ["confirm.noted", "revert.swapped", "confirm.swapped"].into_iter().chain(in_upgrade) {
-        run(0, &format!("load dtcp --as {NAME}"));
-        run(0, &format!("upgrade {NAME} --set keep_avoidance=896 --trial 1m"));
-        killed_at(point, &["confirm"]);
-        until_no_process();
-        assert_eq!((tried(lab), on_trial().is_null()), (0, true), "{point}");
-        assert_eq!((generation(NAME).0, instance(NAME)["previous_generation"].as_u64()), (Some(2), Some(1)), "{point}");
-        run(0, &format!("rollback {NAME}"));
-        assert_eq!(generation(NAME), (Some(1), None), "{point}: the earlier code is kept");
-        run(0, "unload --all");
-        assert_nothing_left();
-    }
-}
-
 /// The algorithms that new connections of the host and of the lab got while `act` ran.
 fn watched(lab: &TrialLab, act: impl FnOnce()) -> BTreeSet<String> {
     let (here, seen, is_over) = (Netns::current().unwrap(), Mutex::new(BTreeSet::new()), AtomicBool::new(false));

@@ -4,16 +4,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
 use nix::sys::signal::Signal;
-use tccc::fault::{POINTS, VARIABLE};
+use tccc::fault::VARIABLE;
 
-use crate::common::{Owned, SOON, Said, begin, poll_until, signal, stderr, stdout, tccc};
-
-/// The fault points whose name begins with a prefix, such as `apply.`.
-pub fn points(of: &str) -> Vec<&'static str> {
-    let points: Vec<_> = POINTS.into_iter().filter(|point| point.starts_with(of)).collect();
-    assert!(!points.is_empty(), "no fault point begins with {of}");
-    points
-}
+use crate::common::{CommandOutput, Owned, SOON, begin, poll_until, signal, stderr, stdout, tccc};
 
 /// Runs a command of tccc that kills itself at a fault point.
 ///
@@ -29,6 +22,9 @@ pub fn die_at(point: &str, command: &mut Command) {
     let why = format!("{command:?} at {point}: {}{}", stdout(&output), stderr(&output));
     assert_eq!(output.status.signal(), Some(Signal::SIGKILL as i32), "{why}");
 }
+
+/// For commands that wait without success for the lock of a stopped one.
+pub const SHORT_LOCK: &str = "lock=1000";
 
 pub struct Stopped(Owned);
 
@@ -47,10 +43,11 @@ impl Stopped {
         self.0.id()
     }
 
+    /// What another command says that wants to change the subject and waits for a second ([`SHORT_LOCK`]).
     pub fn refusal(&self, subject: &str) -> String {
         let pid = self.pid();
         format!(
-            "cannot change {subject}: process {pid} (tccc) has held its lock for more than 10s, \
+            "cannot change {subject}: process {pid} (tccc) has held its lock for more than 1s, \
              and is stopped (state T)\n  \
              hint: `kill -CONT {pid}` resumes it, `kill -KILL {pid}` ends it; then try again"
         )
@@ -64,8 +61,8 @@ impl Stopped {
 
     /// Continues the command; the test fails unless it ends with `code`.
     #[track_caller]
-    pub fn go_on_to(self, code: i32) -> Said {
-        Said::of(code, "the command that was stopped".to_owned(), self.end(Signal::SIGCONT))
+    pub fn go_on_to(self, code: i32) -> CommandOutput {
+        CommandOutput::of(code, "the command that was stopped".to_owned(), self.end(Signal::SIGCONT))
     }
 
     #[track_caller]

@@ -18,7 +18,7 @@ use tccc::kernel::netns::Netns;
 use tccc::policy::rule::{Arm, Match, Portion, Rule, Split, SplitBy, Treatment};
 use tempfile::TempDir;
 
-use crate::common::{SOON, Said, check, poll_until, run, tccc};
+use crate::common::{CommandOutput, SOON, check, poll_until, run, tccc};
 use crate::lab::sandbox::Sandbox;
 use crate::lab::trace::loopback_netns;
 pub use pair::{Endpoints, SocketPair};
@@ -99,7 +99,7 @@ impl PolicyLab {
 
     /// Runs `tccc policy VERB FILE OPTIONS`, which must end with `code`. `verb` contains the options.
     #[track_caller]
-    pub fn policy(&self, code: i32, verb: &str, rules: &str) -> Said {
+    pub fn policy(&self, code: i32, verb: &str, rules: &str) -> CommandOutput {
         let (verb, options) = verb.split_once(' ').unwrap_or((verb, ""));
         let file = self.policy_file(rules);
         // The tests' rules choose algorithms by what they show, not by their risk.
@@ -109,7 +109,7 @@ impl PolicyLab {
     }
 
     #[track_caller]
-    pub fn apply(&self, rules: &str) -> Said {
+    pub fn apply(&self, rules: &str) -> CommandOutput {
         self.policy(0, "apply", rules)
     }
 
@@ -188,6 +188,6 @@ pub fn total(shown: &Value, rule: usize, arm: usize) -> u64 {
 
 /// Removes the policy. Open connections keep their algorithm.
 #[track_caller]
-pub fn remove() -> Said {
+pub fn remove() -> CommandOutput {
     run(0, "policy remove")
 }

@@ -15,8 +15,8 @@ use crate::common::{SOON, poll_until};
 /// Bytes of one round of a flow. They fit into the buffers of both sockets.
 const PIECE: usize = 16 << 10;
 const WORKERS: usize = 8;
-/// Pause between two rounds, so that the test itself gets processor time.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Pause after a round of up to so many connections, so that the test itself gets processor time.
+const PAUSE: (Duration, usize) = (Duration::from_millis(20), 5);
 
 /// Connections that carry bytes in both directions, one after another, in the background.
 pub struct BackgroundTraffic {
@@ -82,16 +82,19 @@ fn carry(
     rounds: &AtomicUsize,
 ) -> (Vec<SocketPair>, TrafficSummary) {
     let mut carried = TrafficSummary::default();
-    let (mut random, mut sent, mut piece) = (Pcg32::new(seed, 15), vec![0; PIECE], vec![0; PIECE]);
+    let (mut random, mut noise, mut piece) = (Pcg32::new(seed, 15), vec![0; 2 * PIECE], vec![0; PIECE]);
+    random.fill_bytes(&mut noise);
+    let pause = PAUSE.0 * pairs.len().div_ceil(PAUSE.1) as u32;
     while !stops.load(Ordering::Relaxed) {
-        std::thread::sleep(PAUSE); // the pace of the load
+        std::thread::sleep(pause); // the pace of the load
         for pair in &mut pairs {
-            random.fill_bytes(&mut sent);
+            // Bytes of another round are hardly ever the same. New ones for each round cost a debug build the most time.
+            let sent = &noise[random.next_u32() as usize % PIECE..][..PIECE];
             let begin = Instant::now();
             for [from, to] in [[0, 1], [1, 0]] {
                 let ends = [&pair.client, &pair.server];
                 let (mut from, mut to) = (ends[from], ends[to]);
-                from.write_all(&sent).unwrap();
+                from.write_all(sent).unwrap();
                 to.read_exact(&mut piece).unwrap();
                 assert!(piece == sent, "the bytes arrive as they were sent");
             }

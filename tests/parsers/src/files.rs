@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tccc::btf::TypeKind;
 use tccc::kernel::btf::Types;
 use tccc::model::live::Live;
-use tccc::model::recap::Recap;
+use tccc::model::summary::RecordingSummary;
 use tccc::policy::record::PolicyRecord;
 use tccc::report::{self, ReportFormat};
 use tccc::state::Store;
@@ -88,17 +88,17 @@ pub fn recordings() -> Vec<Vec<u8>> {
 pub fn read_recording(bytes: &[u8], _scratch: &Path) {
     let Ok(mut reader) = RecordingReader::new(Cursor::new(bytes), "x") else { return };
     let span = reader.span();
-    let (mut live, mut recap) = (Live::default(), Recap::default());
+    let (mut live, mut summary) = (Live::default(), RecordingSummary::default());
     while let Ok(Some(content)) = reader.next(Want::All) {
         match content {
             BlockContent::Events(events) => events.into_iter().for_each(|event| {
-                recap.add(event.clone());
+                summary.add(event.clone());
                 live.apply(Arrival::Event(event));
             }),
             BlockContent::Facts(facts) => facts.into_iter().for_each(|fact| live.apply(Arrival::Fact(fact))),
         }
     }
-    let _ = (recap.flows(), reader.damage(), reader.tail());
+    let _ = (summary.flows(), reader.damage(), reader.tail());
     if let Ok(Some([begin_ns, end_ns])) = span
         && reader.rewind().is_ok()
     {

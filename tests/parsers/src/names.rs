@@ -1,6 +1,6 @@
 //! The parsers by name, for their program and for `cargo xtask fuzz --parsers`.
 
-/// Names on the command line, and inputs, as in the table of tests/README.md. The last parser is in C.
+/// Names on the command line, and inputs, as in the table of tests/campaigns.md. The last parser is in C.
 pub const NAMES: [(&str, &str); 14] = [
     ("policy", "policy files; what is accepted is written and read again"),
     ("declaration", "up to three files of `/etc/tccc`"),

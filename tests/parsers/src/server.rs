@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tccc::serve::{self, AccessToken, Listen, MakeSource, Pulse, ServerSettings};
+use tccc::serve::{self, AccessToken, Heartbeat, Listen, MakeSource, ServerSettings};
 use tccc::trace::replay::Replay;
 use tccc::trace::source::EventSource;
 
@@ -75,7 +75,7 @@ fn address() -> SocketAddr {
                 source: Some(make),
                 trials: None,
                 refresh: Duration::from_secs(1),
-                pulse: Pulse::default(),
+                heartbeat: Heartbeat::default(),
             };
             serve::run(settings, &STOP, |address, _| tell.send(address).expect("somebody waits")).expect("it serves");
         });
@@ -121,6 +121,7 @@ fn check(bytes: &[u8], answer: &[u8]) {
     let status: u16 = words.get(..3).and_then(|digits| digits.parse().ok()).unwrap_or_default();
     assert!(STATUSES.contains(&status) || status == 100, "status {status}:\n{answer}");
     let knows = bytes.windows(TOKEN.len()).any(|part| part == TOKEN.as_bytes());
-    let said = ["event: sockets", "event: algorithms", "event: flow"].iter().any(|event| answer.contains(event));
-    assert!(knows || !said, "a client without the token gets:\n{answer}");
+    let text_response =
+        ["event: sockets", "event: algorithms", "event: flow"].iter().any(|event| answer.contains(event));
+    assert!(knows || !text_response, "a client without the token gets:\n{answer}");
 }

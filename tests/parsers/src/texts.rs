@@ -16,7 +16,7 @@ use tccc::policy::rule::{GuardLimit, Ports};
 use tccc::scenario::{Cell, Ns2Spec, Scenario};
 use tccc::units::prefix::Prefix;
 use tccc::units::{BitsPerSec, Bytes, QueueSize, Share};
-use tccc::{catalog, plain, policy, serve, units};
+use tccc::{catalog, policy, sanitize, serve, units};
 
 use crate::{content, files_below, in_tree, joined, parts, text};
 
@@ -99,9 +99,9 @@ pub fn words() -> Vec<Vec<u8>> {
 
 pub fn read_words(bytes: &[u8], _scratch: &Path) {
     let text = text(bytes);
-    let shown = plain::plain(&text);
+    let shown = sanitize::plain(&text);
     assert!(!shown.chars().any(char::is_control), "{shown:?}");
-    assert!(!plain::plain_lines(&text).chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
+    assert!(!sanitize::plain_lines(&text).chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
     let _ = (units::parse_duration(&text), text.parse::<Share>(), text.parse::<QueueSize>(), text.parse::<Bytes>());
     if let Ok(rate) = text.parse::<BitsPerSec>() {
         assert_eq!(rate.exact().parse::<BitsPerSec>().ok(), Some(rate), "\"{text}\" is written as another rate");

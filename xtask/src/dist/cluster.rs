@@ -1,14 +1,14 @@
 //! Checks the recipes for many hosts: a container image, a DaemonSet and an Indexed Job of Kubernetes, a role of Ansible.
 
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use fs_err as fs;
 
 use super::page::RunningServer;
 use super::{manifest, tools};
-use crate::process::{self, remove};
+use crate::process::{self, command};
 
 const IMAGE: &str = "tccc:local";
 const MANIFEST: &str = include_str!("../../package/kubernetes.yaml");
@@ -21,17 +21,12 @@ const NOTHING: &str = "version = 1\n";
 
 /// Checks DaemonSet and Job against the schema of Kubernetes, and the role with Ansible's linter, both offline.
 pub fn check() -> Result<()> {
-    let programs = tools::python()?;
+    let python = tools::python()?;
     let manifests = ["xtask/package/kubernetes.yaml", "scenarios/fleet/job.yaml"];
-    let mut schema = process::program(programs.join("kubernetes-validate"));
-    process::run("dist", schema.arg("--strict").args(manifests.map(|file| process::workspace().join(file))))?;
-    let path = std::env::join_paths(
-        std::iter::once(programs.clone()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
-    )?;
-    let mut lint = process::program(programs.join("ansible-lint"));
-    lint.env("PATH", path).current_dir(process::workspace().join("xtask/package/ansible"));
-    lint.args(["--offline", "--strict", "-q", "--profile", "production", "site.yml", "tccc"]);
-    process::run("dist", &mut lint)
+    process::run("dist", command!("{python}/kubernetes-validate --strict {manifests...}"))?;
+    let mut lint = command!("{python}/ansible-lint --offline --strict -q --profile production site.yml tccc");
+    lint.env("PATH", tools::path_with(&[python])?);
+    process::run("dist", lint.current_dir(process::workspace().join("xtask/package/ansible")))
 }
 
 /// Builds the image from the unpacked tarball, and uses it as the DaemonSet does: applies declarations, serves the page.
@@ -40,11 +35,9 @@ pub fn check() -> Result<()> {
 pub fn try_image(folder: &Path) -> Result<()> {
     ensure!(process::is_root(), "the image needs root, as on a node: run `cargo xtask dist --try-image` as root");
     let place = process::target().join("dist/node");
-    let podman = |words: &[&str]| process::run("dist", process::program("podman").args(words));
-    let file = folder.join("Containerfile");
-    podman(&["build", "--tag", IMAGE, "--file", &file.to_string_lossy(), &folder.to_string_lossy()])?;
+    process::run("dist", command!("podman build --tag {IMAGE} --file {folder}/Containerfile {folder}"))?;
     let tried = ContainerNode::make(&place).and_then(|node| node.try_all());
-    podman(&["image", "rm", "--force", IMAGE])?;
+    process::run("dist", command!("podman image rm --force {IMAGE}"))?;
     tried
 }
 
@@ -54,18 +47,15 @@ struct ContainerNode<'a>(&'a Path);
 impl ContainerNode<'_> {
     fn make(place: &Path) -> Result<ContainerNode<'_>> {
         // An earlier call that was killed may have left it mounted.
-        let _ = process::program("umount").arg(place.join("pins")).stderr(Stdio::null()).status();
-        remove(place)?;
-        for name in ["pins", "records", "history"] {
-            let folder = place.join(name);
-            fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-        }
-        process::run("dist", process::program("mount").args(["-t", "bpf", "bpf"]).arg(place.join("pins")))?;
+        let _ = command!("umount {place}/pins").stderr(Stdio::null()).status();
+        process::remove(place)?;
+        ["pins", "records", "history"].iter().try_for_each(|name| fs::create_dir_all(place.join(name)))?;
+        process::run("dist", command!("mount -t bpf bpf {place}/pins"))?;
         Ok(ContainerNode(place))
     }
 
     fn declare(&self, text: &str) -> Result<()> {
-        fs::write(self.0.join("10-site.toml"), text).context("write the declaration")?;
+        fs::write(self.0.join("10-site.toml"), text)?;
         self.run("apply", &["apply"])
     }
 
@@ -77,22 +67,20 @@ impl ContainerNode<'_> {
     ///
     /// It uses runc, because crun refuses hosts with both versions of cgroups, and limits that any host can set.
     fn command(&self, container: &str, options: &[&str]) -> Result<Command> {
-        let capabilities = manifest::capabilities(MANIFEST, container).context("find the container's capabilities")?;
-        let mut run = process::program("podman");
-        run.args(["--runtime", "runc", "run", "--rm", "--read-only", "--network", "host", "--pid", "host"]);
-        run.args(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]);
-        run.args(["--security-opt", "no-new-privileges", "--cap-drop", "ALL", "--cap-add", &capabilities.join(",")]);
-        run.args(options);
-        for (name, to) in [
-            ("10-site.toml", "/etc/tccc/10-site.toml:ro"),
-            ("pins", "/sys/fs/bpf"),
-            ("records", "/run/tccc"),
-            ("history", "/var/lib/tccc"),
-        ] {
-            run.arg("--volume").arg(format!("{}:{to}", self.0.join(name).display()));
-        }
-        run.args(["--volume", "/sys/fs/cgroup:/sys/fs/cgroup:ro", IMAGE]);
-        Ok(run)
+        let capabilities =
+            manifest::capabilities(MANIFEST, container).context("find the container's capabilities")?.join(",");
+        let (options, folder) = (options.iter(), self.0.display());
+        let volumes = [
+            format!("--volume={folder}/10-site.toml:/etc/tccc/10-site.toml:ro"),
+            format!("--volume={folder}/pins:/sys/fs/bpf"),
+            format!("--volume={folder}/records:/run/tccc"),
+            format!("--volume={folder}/history:/var/lib/tccc"),
+            "--volume=/sys/fs/cgroup:/sys/fs/cgroup:ro".to_owned(),
+        ];
+        let fixed = "--rm --read-only --network host --pid host --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 \
+                     --security-opt no-new-privileges --cap-drop ALL"
+            .split_whitespace();
+        Ok(command!("podman --runtime runc run {fixed...} --cap-add {capabilities} {options...} {volumes...} {IMAGE}"))
     }
 
     fn try_all(&self) -> Result<()> {
@@ -107,15 +95,15 @@ impl ContainerNode<'_> {
             ["/healthz", "/metrics", "/page.js"].into_iter().try_for_each(|path| server.get(path).map(drop))
         });
         // Killing podman leaves its container.
-        process::run("dist", process::program("podman").args(["rm", "--force", "--ignore", SERVER]))?;
+        process::run("dist", command!("podman rm --force --ignore {SERVER}"))?;
         asked?;
         ensure!(registered()?.contains("dtcp"), "dtcp is declared, but the kernel does not list it");
         self.declare(NOTHING)?;
         ensure!(!registered()?.contains("dtcp"), "dtcp is no longer declared, but the kernel still lists it");
         // The kernel creates maps.debug and progs.debug in each new BPF file system.
         ensure!(!self.0.join("pins/tccc").exists(), "pins of tccc are left");
-        let left = fs::read_dir(self.0.join("records")).context("look for records")?.count();
-        ensure!(left == 0, "{left} records are left");
+        let left = process::names_in(&self.0.join("records"), "");
+        ensure!(left.is_empty(), "records are left: {left:?}");
         eprintln!("xtask: dist: the image applied declarations, served the page and undid everything; nothing is left");
         Ok(())
     }
@@ -123,12 +111,25 @@ impl ContainerNode<'_> {
 
 impl Drop for ContainerNode<'_> {
     fn drop(&mut self) {
-        let _ = process::run("dist", process::program("umount").arg(self.0.join("pins")));
-        let _ = remove(self.0);
+        let place = self.0;
+        let _ = process::run("dist", command!("umount {place}/pins"));
+        let _ = process::remove(place);
     }
 }
 
 fn registered() -> Result<String> {
-    let file = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-    fs::read_to_string(file).with_context(|| format!("read {file}"))
+    Ok(fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_those_of_the_container() {
+        let of = |container| manifest::capabilities(MANIFEST, container);
+        assert!(["apply", "serve"].iter().all(|container| of(container).unwrap().contains(&"BPF")));
+        assert_ne!(of("apply"), of("serve"));
+        assert_eq!(of("nothing"), None);
+    }
 }

@@ -1,12 +1,10 @@
 //! Checks the Grafana dashboard and the Prometheus alert rules with the tools that read them.
 
-use std::fs;
-use std::path::Path;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use fs_err as fs;
 use serde_json::Value;
 
-use crate::process;
+use crate::process::{self, command};
 use crate::web;
 
 const DASHBOARD: &str = "xtask/package/tccc-grafana-dashboard.json";
@@ -16,30 +14,20 @@ const ALERT_TESTS: &str = "tests/dashboard/alerts.test.yml";
 /// Grafana's own types and the compiler that knows them.
 const TYPES: &str = "tests/dashboard";
 
-/// Errors: promtool refuses a rule or a query; Grafana's types refuse the dashboard.
+/// Checks rules and queries with promtool, runs its tests of the alerts, and type-checks the dashboard.
 pub fn check() -> Result<()> {
-    let rules = process::workspace().join(ALERTS);
-    process::run("dist", process::program("promtool").args(["check", "rules"]).arg(&rules))?;
-    test_rules(&rules)?;
+    let place = process::target().join("dist/alert-tests");
+    fs::create_dir_all(&place)?;
     let text = read(DASHBOARD)?;
-    for expression in expressions(&text)? {
-        check_expression(&expression.replace("$__rate_interval", "5m"))?;
-    }
+    fs::write(place.join("queries.yml"), as_rules(&expressions(&text)?))?;
+    process::run("dist", command!("promtool check rules {ALERTS} {place}/queries.yml"))?;
+    process::run("dist", command!("cp {ALERTS} {ALERT_TESTS} {place}"))?;
+    process::run("dist", command!("promtool test rules {place}/alerts.test.yml"))?;
     check_dashboard(&text)
 }
 
 fn read(path: &str) -> Result<String> {
-    fs::read_to_string(process::workspace().join(path)).with_context(|| format!("read {path}"))
-}
-
-/// Runs promtool's tests: each alert fires for a bad series and not for a healthy one.
-fn test_rules(rules: &Path) -> Result<()> {
-    let place = process::target().join("dist/alert-tests");
-    fs::create_dir_all(&place).context("create the folder of the alert tests")?;
-    let tests = process::workspace().join(ALERT_TESTS);
-    fs::copy(rules, place.join("tccc-alerts.yml")).context("hand the alert rules to promtool")?;
-    fs::copy(&tests, place.join("alerts.test.yml")).with_context(|| format!("copy {}", tests.display()))?;
-    process::run("dist", process::program("promtool").args(["test", "rules"]).arg(place.join("alerts.test.yml")))
+    Ok(fs::read_to_string(process::workspace().join(path))?)
 }
 
 /// The queries of the dashboard's panels, then of its annotations.
@@ -52,29 +40,25 @@ fn expressions(dashboard: &str) -> Result<Vec<String>> {
     Ok(queries.map(str::to_owned).collect())
 }
 
-/// Checks a query as a recording rule, because promtool checks rules only.
-fn check_expression(expression: &str) -> Result<()> {
-    let place = process::target().join("dist/query.yml");
-    let quoted = expression.replace('\'', "''");
-    let rule = format!("groups:\n  - name: query\n    rules:\n      - record: query\n        expr: '{quoted}'\n");
-    fs::write(&place, rule).with_context(|| format!("write {}", place.display()))?;
-    let checked = process::output("dist", process::program("promtool").args(["check", "rules"]).arg(&place));
-    fs::remove_file(&place).with_context(|| format!("remove {}", place.display()))?;
-    let Err(why) = checked else { return Ok(()) };
-    bail!("the query `{expression}` is wrong: {why:#}")
+/// The queries as recording rules, because promtool checks rules only.
+fn as_rules(queries: &[String]) -> String {
+    let rule = |(number, query): (usize, &String)| {
+        let query = query.replace("$__rate_interval", "5m").replace('\'', "''");
+        format!("      - record: query_{number}\n        expr: '{query}'\n")
+    };
+    let rules: String = queries.iter().enumerate().map(rule).collect();
+    format!("groups:\n  - name: queries\n    rules:\n{rules}")
 }
 
 /// Type-checks the dashboard against Grafana's published types.
 fn check_dashboard(text: &str) -> Result<()> {
     let place = web::install(TYPES, "dashboard")?;
-    let types = process::workspace().join(TYPES).join("schema.ts");
-    fs::copy(&types, place.join("schema.ts")).with_context(|| format!("copy {}", types.display()))?;
+    process::run("dist", command!("cp {TYPES}/schema.ts {place}"))?;
     let head = "import type { Checked } from \"./schema\";\nexport const dashboard: Checked = ";
-    let document = place.join("document.ts");
-    fs::write(&document, format!("{head}{text};\n")).with_context(|| format!("write {}", document.display()))?;
-    let mut compiler = process::program(place.join("node_modules/.bin/tsc"));
-    compiler.args(["--strict", "--noEmit", "--skipLibCheck", "--target", "es2022"]);
-    process::run("dist", compiler.args(["--module", "esnext", "--moduleResolution", "bundler"]).arg(&document))
+    fs::write(place.join("document.ts"), format!("{head}{text};\n"))?;
+    let options =
+        "--strict --noEmit --skipLibCheck --target es2022 --module esnext --moduleResolution bundler".split(' ');
+    process::run("dist", command!("{place}/node_modules/.bin/tsc {options...} {place}/document.ts"))
 }
 
 #[cfg(test)]

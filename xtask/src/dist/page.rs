@@ -27,7 +27,8 @@ impl Drop for RunningServer {
 }
 
 impl RunningServer {
-    /// Errors: the program ends before it reports its address.
+    /// # Errors
+    /// The program ends before it reports its address.
     pub fn start(command: &mut Command) -> Result<Self> {
         let mut child = command.stderr(Stdio::piped()).spawn().context("start `tccc serve`")?;
         let mut stderr = BufReader::new(child.stderr.take().context("stderr is piped")?);
@@ -43,7 +44,8 @@ impl RunningServer {
         Ok(RunningServer { child, address })
     }
 
-    /// Errors: the answer's status is not 200.
+    /// # Errors
+    /// The answer's status is not 200.
     pub fn get(&self, path: &str) -> Result<String> {
         let mut stream = TcpStream::connect(self.address).with_context(|| format!("connect to {}", self.address))?;
         stream.set_read_timeout(Some(PATIENCE)).context("limit the wait for an answer")?;

@@ -1,6 +1,5 @@
 //! A real Slurm cluster on this machine: munge, the controller and some nodes, all below one folder.
 
-use std::fs::{self, File};
 use std::iter::successors;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -9,9 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use fs_err::{self as fs, File};
 use procfs::process::{FDTarget, Process, all_processes};
 
-use crate::process;
+use crate::process::{self, command};
 
 /// Time limit for daemons to start or end.
 const START: Duration = Duration::from_secs(30);
@@ -33,24 +33,26 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Starts the nodes `node1` to `node{nodes}`, one processor each, in an empty `target/fleet`.
     ///
-    /// Errors: another cluster runs there; a program is missing; the nodes do not become idle.
     /// Side effects: ends the processes of a killed cluster, and removes its folder.
+    ///
+    /// # Errors
+    /// Another cluster runs there; a program is missing; the nodes do not become idle.
     pub fn start(nodes: usize) -> Result<Cluster> {
         let folder = process::target().join("fleet");
-        fs::create_dir_all(process::target()).context("create the target folder")?;
-        let lock = File::create(folder.with_extension("lock")).context("create the lock of the cluster")?;
+        fs::create_dir_all(process::target())?;
+        let lock = File::create(folder.with_extension("lock"))?;
         lock.try_lock().with_context(|| format!("another cluster runs in {}", folder.display()))?;
         end_former(&folder)?;
         process::remove(&folder)?;
-        fs::create_dir_all(folder.join("state")).context("create the folder of the controller")?;
+        fs::create_dir_all(folder.join("state"))?;
         let mut cluster = Cluster { folder, daemons: Vec::new(), _lock: lock };
         cluster.start_munge()?;
-        fs::write(cluster.config(), configuration(&cluster.folder, nodes)?).context("write slurm.conf")?;
-        cluster.daemon(Command::new("slurmctld").args(["-D", "-f"]).arg(cluster.config()))?;
+        let config = cluster.config();
+        fs::write(&config, configuration(&cluster.folder, nodes)?)?;
+        cluster.daemon("slurmctld", command!("slurmctld -D -f {config}"))?;
         for node in (1..=nodes).map(|number| format!("node{number}")) {
-            fs::create_dir_all(cluster.folder.join(format!("spool-{node}"))).context("create the folder of a node")?;
-            let mut slurmd = Command::new("slurmd");
-            cluster.daemon(slurmd.args(["-D", "-N", &node, "-f"]).arg(cluster.config()))?;
+            fs::create_dir_all(cluster.folder.join(format!("spool-{node}")))?;
+            cluster.daemon(&node, command!("slurmd -D -N {node} -f {config}"))?;
         }
         let idle = Some(format!("{nodes} idle"));
         wait_for("idle nodes", START, || Ok(cluster.ask("sinfo", &["-h", "-o", "%D %t"])? == idle))?;
@@ -58,16 +60,14 @@ impl Cluster {
     }
 
     fn start_munge(&mut self) -> Result<()> {
-        let [socket, key] = ["munge.socket", "munge.key"].map(|name| self.folder.join(name));
-        process::output("make a key", Command::new("mungekey").arg("--create").arg("--keyfile").arg(&key))?;
-        let mut munge = Command::new("munged");
-        munge.args(["--foreground", "--force"]).arg("--key-file").arg(&key).arg("--socket").arg(&socket);
-        for (option, name) in [("--pid-file", "munge.pid"), ("--log-file", "munge.log"), ("--seed-file", "munge.seed")]
-        {
-            munge.arg(option).arg(self.folder.join(name));
-        }
-        self.daemon(&munge)?;
-        wait_for("munged", START, || Ok(socket.exists()))
+        let folder = self.folder.clone();
+        process::output("make a key", command!("mungekey --create --keyfile {folder}/munge.key"))?;
+        let files = ["key", "socket", "pid", "log", "seed"].map(|name| match name {
+            "socket" => format!("--socket={}/munge.socket", folder.display()),
+            _ => format!("--{name}-file={}/munge.{name}", folder.display()),
+        });
+        self.daemon("munged", command!("munged --foreground --force {files...}"))?;
+        wait_for("munged", START, || Ok(folder.join("munge.socket").exists()))
     }
 
     pub fn config(&self) -> PathBuf {
@@ -75,12 +75,11 @@ impl Cluster {
     }
 
     /// Starts a program that ends when this process ends or is killed.
-    fn daemon(&mut self, program: &Command) -> Result<()> {
-        let name = program.get_program().to_string_lossy();
-        let log = File::create(self.folder.join(format!("{name}-{}.out", self.daemons.len())))?;
-        let mut daemon = Command::new("setpriv");
-        daemon.args(["--pdeathsig", "TERM"]).arg(program.get_program()).args(program.get_args());
-        daemon.env(CONFIG_VARIABLE, self.config()).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    fn daemon(&mut self, name: &str, program: Command) -> Result<()> {
+        let log = std::fs::File::create(self.folder.join(format!("{name}.out")))?;
+        let mut daemon = command!("setpriv --pdeathsig TERM");
+        daemon.arg(program.get_program()).args(program.get_args());
+        daemon.env(CONFIG_VARIABLE, self.config()).stdout(log.try_clone()?).stderr(log);
         self.daemons.push(daemon.spawn().with_context(|| format!("start {name}"))?);
         Ok(())
     }
@@ -109,7 +108,8 @@ impl Cluster {
 
     /// Cancels the remaining jobs, waits for their end, and ends the daemons.
     ///
-    /// Errors: a job does not end; a process of the cluster is left.
+    /// # Errors
+    /// A job does not end; a process of the cluster is left.
     pub fn end(mut self) -> Result<()> {
         self.stop()
     }
@@ -210,7 +210,7 @@ fn processes(is_wanted: impl Fn(&Process) -> bool) -> Result<Vec<String>> {
 
 /// The text of slurm.conf. Requeued jobs start soon, and a lost node is noticed soon.
 fn configuration(folder: &Path, nodes: usize) -> Result<String> {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").context("read the name of this machine")?;
+    let host = fs::read_to_string("/proc/sys/kernel/hostname")?;
     let (host, folder) = (host.trim(), folder.display());
     let ports = free_ports(1 + nodes)?;
     let nodes = (1..).zip(&ports[1..]).map(|(number, port)| {

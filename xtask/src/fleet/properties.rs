@@ -1,44 +1,18 @@
 //! Properties of a cluster's results, one function each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
+use fs_err as fs;
 use serde_json::Value;
 
 use super::trial::Trial;
-use crate::process;
+use crate::process::{self, command};
 
 /// Confidence intervals on the kernel may lie apart by this share of the mean, because of other work on the machine.
 const SLACK: f64 = 0.01;
-/// Precedes the version of tccc in the record of a host.
-const VERSION: &str = "\"tccc\": \"";
-
-/// The nodes' blocks are those of one machine's plan: same digest, runs and seeds, each run in one block.
-pub(super) fn blocks_are_of_one_plan(trial: &Trial<'_>, whole: &Path) -> Result<()> {
-    let mut dry = process::program(process::tccc());
-    dry.arg("run").args(&trial.words).args(["--dry-run", "-o", "json"]);
-    let plan = process::json("print the plan", &mut dry)?;
-    let blocks = plan["blocks"].as_array().context("the plan has no blocks")?;
-    let mut runs = BTreeSet::new();
-    for (number, planned) in (1..).zip(blocks) {
-        let block = read(&trial.block(number).join("plan.json"))?;
-        ensure!(block["block"]["plan"] == plan["plan"], "block {number} is of another plan");
-        ensure!(block["runs"] == planned["runs"], "block {number} has the runs {}", block["runs"]);
-        for run in block["runs"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            ensure!(runs.insert(run.to_owned()), "{run} is in two blocks");
-            let [one, other] =
-                [&trial.block(number), whole].map(|place| read(&place.join("runs").join(run).join("run.json")));
-            ensure!(one?["seed"] == other?["seed"], "{run} has another seed");
-        }
-    }
-    // The folder of the runs also holds delayed attempts, so the plan is counted.
-    let alone = read(&whole.join("plan.json"))?["runs"].as_array().map_or(0, Vec::len);
-    ensure!(runs.len() == alone, "{} runs in blocks, {alone} on one machine", runs.len());
-    Ok(())
-}
 
 /// A lost node and a cancelled task cost at most the cancelled block, which the report names.
 pub(super) fn only_the_cancelled_block_is_missing(trial: &Trial<'_>) -> Result<()> {
@@ -69,7 +43,7 @@ pub(super) fn lost_task_moved(trial: &Trial<'_>, task: usize) -> Result<()> {
 pub(super) fn each_block_is_made_once(trial: &Trial<'_>) -> Result<()> {
     for task in 1..=trial.blocks {
         let log = trial.results().join(format!("task-{task}.log"));
-        let log = fs::read_to_string(log).context("read the log of a task")?;
+        let log = fs::read_to_string(log)?;
         ensure!(log.matches("published: ").count() == 1, "task {task} did not publish its block once:\n{log}");
         let is_found = log.contains(" already");
         ensure!(is_found != (trial.cancelled == Some(task)), "task {task} was made twice:\n{log}");
@@ -80,36 +54,11 @@ pub(super) fn each_block_is_made_once(trial: &Trial<'_>) -> Result<()> {
 /// `slurm.sh` wrote the output of `tccc report`, as text and as a page.
 pub(super) fn report_is_written(trial: &Trial<'_>) -> Result<()> {
     for (name, format) in [("report.log", "text"), ("report.html", "html")] {
-        let written = fs::read_to_string(trial.results().join(name)).with_context(|| format!("read {name}"))?;
+        let written = fs::read_to_string(trial.results().join(name))?;
         let wanted = call_report(trial, &["-o", format])?;
         let wanted = String::from_utf8_lossy(&wanted.stdout);
         ensure!(!wanted.is_empty() && written.contains(&*wanted), "{name} is not the report:\n{written}");
     }
-    Ok(())
-}
-
-pub(super) fn block_twice_counts_once(trial: &Trial<'_>) -> Result<()> {
-    let before = report_of(&trial.results())?;
-    let again = trial.results().join("block-again");
-    process::output("copy a block", process::program("cp").arg("-r").arg(trial.block(1)).arg(&again))?;
-    let after = report_of(&trial.results())?;
-    fs::remove_dir_all(&again).context("remove the copy")?;
-    is_same_result(&before, &after)?;
-    ensure!(after["notices"].to_string().contains("it counts once"), "no notice names the copy: {}", after["notices"]);
-    Ok(())
-}
-
-/// `tccc report` refuses blocks of two versions of tccc, and `--mixed` joins them.
-pub(super) fn mixed_versions_are_refused(trial: &Trial<'_>) -> Result<()> {
-    let host = trial.block(1).join("host.json");
-    let text = fs::read_to_string(&host).context("read the host of a block")?;
-    fs::write(&host, text.replace(VERSION, &format!("{VERSION}9."))).context("change the version of a block")?;
-    let [refused, joined] = [&[][..], &["--mixed"]].map(|options| call_report(trial, options));
-    fs::write(&host, text).context("restore the version of a block")?;
-    let (refused, joined) = (refused?, joined?);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    ensure!(!refused.status.success() && said.contains("--mixed"), "mixed versions ended with {}", refused.status);
-    ensure!(joined.status.success(), "--mixed ended with {}", joined.status);
     Ok(())
 }
 
@@ -158,15 +107,10 @@ fn cells(report: &Value) -> Result<BTreeMap<String, Value>> {
 
 /// The report of a folder as JSON.
 pub(super) fn report_of(results: &Path) -> Result<Value> {
-    process::json("report", process::program(process::tccc()).arg("report").arg(results).args(["-o", "json"]))
+    process::report(&process::tccc(), &[results.to_owned()])
 }
 
 fn call_report(trial: &Trial<'_>, options: &[&str]) -> Result<Output> {
-    let output = Command::new(process::tccc()).arg("report").arg(trial.results()).args(options).output();
-    output.context("start `tccc report`")
-}
-
-fn read(file: &Path) -> Result<Value> {
-    let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("read {}", file.display()))
+    let (tccc, results) = (process::tccc(), trial.results());
+    command!("{tccc} report {results} {options...}").output().context("start `tccc report`")
 }

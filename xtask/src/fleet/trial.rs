@@ -1,17 +1,18 @@
 //! An experiment on the cluster, during which a node is lost and a task is cancelled.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use fs_err as fs;
 
 use super::cluster::{CONFIG_VARIABLE, Cluster, users_of, wait_for};
 use super::host;
-use crate::{guest, process};
+use crate::guest;
+use crate::process::{self, command};
 
 /// Time limit for the array.
 const PATIENCE: Duration = Duration::from_secs(570);
@@ -51,17 +52,17 @@ impl<'a> Trial<'a> {
     pub fn prepare(cluster: &'a Cluster, words: Vec<String>, blocks: usize, faults: Faults, user: u32) -> Result<Self> {
         let home = cluster.folder.join("user");
         let trial = Trial { cluster, words, blocks, faults, user, home, lost: None, cancelled: None };
-        fs::create_dir_all(trial.marks()).context("create the user's folders")?;
+        fs::create_dir_all(trial.marks())?;
         for folder in [&trial.home, &trial.marks()] {
             chown(folder, Some(user), Some(user)).context("give the user a folder")?;
         }
         let guest = trial.home.join("guest");
-        process::output("copy the guest", process::program("cp").arg("-r").arg(guest::place()?).arg(guest))?;
+        let built = guest::place()?;
+        process::output("copy the guest", command!("cp -r {built} {guest}"))?;
         let placed = if matches!(faults, Faults::Placed) { "placed" } else { "" };
         let program = process::tccc().display().to_string();
         let text = WRAPPER.replace("@FAULTS@", placed).replace("@TCCC@", &program);
-        fs::write(trial.wrapper(), text).context("write the program")?;
-        fs::set_permissions(trial.wrapper(), fs::Permissions::from_mode(0o755)).context("write the program")?;
+        process::write_program(&trial.wrapper(), &text)?;
         Ok(trial)
     }
 
@@ -90,7 +91,8 @@ impl<'a> Trial<'a> {
 
     /// Submits with one task more than there are blocks, and returns the job number of the array.
     ///
-    /// Errors: `slurm.sh` fails, or creates a number of tasks other than the number of blocks.
+    /// # Errors
+    /// `slurm.sh` fails, or creates a number of tasks other than the number of blocks.
     pub fn submit(&self, program: &Path) -> Result<String> {
         let mut submit = process::program(process::workspace().join("scenarios/fleet/slurm.sh"));
         submit.uid(self.user).gid(self.user).env("HOME", &self.home).env("XDG_CACHE_HOME", self.home.join("cache"));
@@ -142,7 +144,8 @@ impl<'a> Trial<'a> {
 
     /// Cancels a working task. If the task publishes its block nevertheless, the next call cancels another one.
     ///
-    /// Errors: the cancelled task leaves a process or a scratch folder.
+    /// # Errors
+    /// The cancelled task leaves a process or a scratch folder.
     fn cancel_task(&mut self, job: &str) -> Result<()> {
         let is_due = match self.faults {
             Faults::Placed => true,
@@ -172,19 +175,15 @@ impl<'a> Trial<'a> {
     fn leaves_nothing(&self, task: usize) -> Result<()> {
         let scratch = self.marks().join(format!("tmp-{task}"));
         wait_for("the end of a cancelled task's processes", CANCEL, || Ok(users_of(&scratch)?.is_empty()))?;
-        let left = fs::read_dir(&scratch).context("list the scratch folder")?;
-        let left: Vec<_> = left.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
+        let left = process::names_in(&scratch, "");
         ensure!(left.is_empty(), "the cancelled task {task} left {left:?}");
         Ok(())
     }
 
     /// A task whose runs have begun, on a running node.
     fn working(&self) -> Result<Option<usize>> {
-        let Ok(progress) = fs::read_dir(self.results().join("progress")) else { return Ok(None) };
-        for entry in progress {
-            let name = entry?.file_name();
-            let task = name.to_str().and_then(|name| name.strip_suffix(".json")?.parse().ok());
-            let Some(task) = task.filter(|task| !self.block(*task).exists()) else { continue };
+        let names = process::names_in(&self.results().join("progress"), ".json");
+        for task in names.iter().filter_map(|name| name.parse().ok()).filter(|task| !self.block(*task).exists()) {
             if !self.cluster.processes(&format!("SLURM_ARRAY_TASK_ID={task}"))?.is_empty() {
                 return Ok(Some(task));
             }
@@ -198,13 +197,12 @@ impl<'a> Trial<'a> {
     }
 
     fn published(&self) -> usize {
-        let entries = fs::read_dir(self.results()).into_iter().flatten().flatten();
-        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("block-")).count()
+        process::names_in(&self.results(), "").iter().filter(|name| name.starts_with("block-")).count()
     }
 
     /// Task and node of each start, in order.
     pub fn starts(&self) -> Result<Vec<(usize, String)>> {
-        let text = fs::read_to_string(self.marks().join("starts")).context("read where tasks began")?;
+        let text = fs::read_to_string(self.marks().join("starts"))?;
         let pairs = text.lines().filter_map(|line| line.split_once(' '));
         Ok(pairs.filter_map(|(task, node)| Some((task.parse().ok()?, node.to_owned()))).collect())
     }

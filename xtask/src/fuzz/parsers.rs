@@ -4,7 +4,6 @@
 mod names;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -12,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use fs_err::{self as fs, File};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
@@ -19,12 +19,12 @@ use tempfile::TempDir;
 
 use super::Arguments;
 use crate::made::{self, GeneratedTable};
-use crate::process;
+use crate::process::{self, command};
 
 use names::NAMES;
 
 const TABLE: GeneratedTable =
-    GeneratedTable { document: "tests/README.md", command: "cargo xtask fuzz --parsers --bless" };
+    GeneratedTable { document: "tests/campaigns.md", command: "cargo xtask fuzz --parsers --bless" };
 /// JSON of [`FuzzTotals`], summed over all runs so far.
 const TOTALS: &str = "tests/parsers/totals.json";
 /// The parser in C: the program of bpf/option, built natively.
@@ -94,12 +94,12 @@ fn bless() -> Result<()> {
         FuzzTotal::default().write(&folder)?;
     }
     let text = serde_json::to_string_pretty(&totals).context("write the totals")? + "\n";
-    fs::write(process::workspace().join(TOTALS), text).with_context(|| format!("write {TOTALS}"))?;
-    TABLE.write(&table(&totals))
+    fs::write(process::workspace().join(TOTALS), text)?;
+    TABLE.settle(&table(&totals), true)
 }
 
 fn totals() -> Result<FuzzTotals> {
-    let text = fs::read(process::workspace().join(TOTALS)).with_context(|| format!("read {TOTALS}"))?;
+    let text = fs::read(process::workspace().join(TOTALS))?;
     serde_json::from_slice(&text).with_context(|| format!("read {TOTALS}"))
 }
 
@@ -124,7 +124,7 @@ fn folder(parser: &str) -> PathBuf {
 ///
 /// With `--target` the flags apply to the program and not to build scripts.
 fn build_rust() -> Result<PathBuf> {
-    let target = process::output("ask for the target", process::program("rustc").args(["--print", "host-tuple"]))?;
+    let target = process::output("ask for the target", command!("rustc --print host-tuple"))?;
     let target = target.trim();
     let passes = COVERAGE.map(|flag| format!("-Cllvm-args=-sanitizer-coverage-{flag}")).join(" ");
     let folder = process::target().join("parsers");
@@ -138,10 +138,10 @@ fn build_rust() -> Result<PathBuf> {
 
 fn build_option() -> Result<PathBuf> {
     let folder = folder(OPTION);
-    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    fs::create_dir_all(&folder)?;
     let program = folder.join("target");
-    let mut clang = process::program("clang");
-    process::run("build the program of the option", clang.args(BUILD_C.split(' ')).arg("-o").arg(&program))?;
+    let options = BUILD_C.split_whitespace();
+    process::run("build the program of the option", command!("clang {options...} -o {program}"))?;
     Ok(program)
 }
 
@@ -150,7 +150,7 @@ fn look(parser: &str, program: &Path, seconds: u32) -> Result<FuzzTotal> {
     let folder = folder(parser);
     let corpus = folder.join("corpus");
     let scratch = scratch()?;
-    fs::create_dir_all(&corpus).with_context(|| format!("make {}", corpus.display()))?;
+    fs::create_dir_all(&corpus)?;
     let mut command = process::program(program);
     command.env("TCCC_PARSER", parser).env("TCCC_SEEDS", &corpus).env("TCCC_SCRATCH", scratch.path());
     command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={INPUT_BYTES_MAX}"));
@@ -163,7 +163,7 @@ fn look(parser: &str, program: &Path, seconds: u32) -> Result<FuzzTotal> {
         seconds: took.as_secs(),
         inputs: last_number(&log, "stat::number_of_executed_units:").unwrap_or(0),
         edges: last_number(&log, " cov:").unwrap_or(0),
-        corpus: fs::read_dir(&corpus).map_or(0, Iterator::count),
+        corpus: process::names_in(&corpus, "").len(),
     });
     total.write(&folder)?;
     Ok(total)
@@ -171,17 +171,14 @@ fn look(parser: &str, program: &Path, seconds: u32) -> Result<FuzzTotal> {
 
 /// Runs the target; returns its output, which also stays in `log`, and its CPU time.
 ///
-/// Errors: it found an input; the message shows the command that repeats it.
+/// # Errors
+/// It found an input; the message shows the command that repeats it.
 fn said(parser: &str, command: &mut Command, log: &Path) -> Result<(String, Duration)> {
-    let writer = File::create(log).with_context(|| format!("write {}", log.display()))?;
-    let mut target = command
-        .stdout(Stdio::null())
-        .stderr(writer)
-        .spawn()
-        .with_context(|| format!("start {}", command.get_program().to_string_lossy()))?;
+    let writer = File::create(log)?.into_file();
+    let mut target = command.stdout(Stdio::null()).stderr(writer).spawn().context("start the target")?;
     let took = processor_time(&target)?;
     let status = target.wait().context("wait for the target")?;
-    let said = fs::read(log).with_context(|| format!("read {}", log.display()))?;
+    let said = fs::read(log)?;
     let said = String::from_utf8_lossy(&said).into_owned();
     if status.success() {
         return Ok((said, took));
@@ -222,8 +219,8 @@ impl FuzzTotal {
 
     fn write(&self, folder: &Path) -> Result<()> {
         let text = serde_json::to_string(self).context("write the total")?;
-        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-        fs::write(folder.join("total.json"), text).context("write the total")
+        fs::create_dir_all(folder)?;
+        Ok(fs::write(folder.join("total.json"), text)?)
     }
 
     fn add(&mut self, other: FuzzTotal) {
@@ -259,7 +256,7 @@ mod tests {
 
     #[test]
     fn table_shows_the_totals_of_the_tree() {
-        TABLE.compare(&table(&totals().unwrap())).unwrap();
+        TABLE.settle(&table(&totals().unwrap()), false).unwrap();
     }
 
     #[test]

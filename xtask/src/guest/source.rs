@@ -1,13 +1,11 @@
 //! The kernel's source: Debian's package, installed or downloaded into the build's folder.
 
-use std::fs::{self, File};
-use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use sha2::{Digest, Sha256};
+use anyhow::Result;
+use fs_err as fs;
 
-use crate::process;
+use crate::process::{self, command};
 use crate::vm::packages::Packages;
 
 /// Suffix of the Debian package `linux-source-6.12`.
@@ -36,49 +34,44 @@ pub fn find(work: &Path) -> Result<KernelSource> {
     let unpacked = work.join("source");
     if !unpacked.join(&within).exists() {
         let packages = Packages::open(&work.join("apt"), false)?;
-        let fresh = work.join("unpacking");
-        let _ = fs::remove_dir_all(&fresh);
-        packages.unpack(std::slice::from_ref(&package), &fresh)?;
-        let _ = fs::remove_dir_all(&unpacked);
-        fs::rename(&fresh, &unpacked).context("keep the kernel's source")?;
+        packages.unpack(std::slice::from_ref(&package), &unpacked, |_| Ok(()))?;
     }
     // The changelog begins with the package's version.
     let changes = unpacked.join(format!("usr/share/doc/{package}/changelog.Debian.gz"));
-    let changes = process::output("read the package's changes", process::program("zcat").arg(&changes))?;
+    let changes = process::output("read the package's changes", command!("zcat {changes}"))?;
     let version = changes.split(['(', ')']).nth(1).unwrap_or("of unknown version").to_owned();
     source(package, version, unpacked.join(&within))
 }
 
 /// The version of the installed package; `None` if it is absent or its archive was changed.
 fn installed(package: &str) -> Option<String> {
-    let mut query = process::program("dpkg-query");
-    query.args(["--show", "--showformat=${db:Status-Status} ${Version}", package]);
-    let said = process::output("ask for the package", &mut query).ok()?;
+    let format = "--showformat=${db:Status-Status} ${Version}";
+    let said = process::output("ask for the package", command!("dpkg-query --show {format} {package}")).ok()?;
     let version = said.strip_prefix("installed ")?.to_owned();
-    let changed = process::output("verify the package", process::program("dpkg").args(["--verify", package])).ok()?;
+    let changed = process::output("verify the package", command!("dpkg --verify {package}")).ok()?;
     let archive = format!("{package}.tar.xz");
     (!changed.lines().any(|line| line.ends_with(&archive))).then_some(version)
 }
 
 fn source(package: String, version: String, archive: PathBuf) -> Result<KernelSource> {
-    let mut file = BufReader::new(File::open(&archive).with_context(|| format!("open {}", archive.display()))?);
-    let (mut digest, mut part) = (Sha256::new(), vec![0; 1 << 20]);
-    loop {
-        match file.read(&mut part).context("read the kernel's source")? {
-            0 => break,
-            length => digest.update(&part[..length]),
-        }
-    }
-    let sha256 = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = process::sha256_of(&archive)?;
     Ok(KernelSource { package, version, archive, sha256 })
 }
 
-/// Unpacks the parts that the guest needs into an empty folder `tree`.
-pub fn unpack(source: &KernelSource, tree: &Path) -> Result<()> {
-    let _ = fs::remove_dir_all(tree);
-    fs::create_dir_all(tree).with_context(|| format!("create {}", tree.display()))?;
-    let mut tar = process::program("tar");
-    tar.arg("--extract").arg("--file").arg(&source.archive).arg("--directory").arg(tree).arg("--strip-components=1");
-    tar.args(LEFT_OUT.split(' ').map(|pattern| format!("--exclude={pattern}")));
-    process::output("unpack the kernel's source", &mut tar).map(drop)
+impl KernelSource {
+    /// Unpacks the parts that these options of tar choose into an empty folder.
+    pub fn unpack(&self, tree: &Path, options: &[String]) -> Result<()> {
+        eprintln!("xtask: unpacking {} {}", self.package, self.version);
+        let archive = &self.archive;
+        process::remove(tree)?;
+        fs::create_dir_all(tree)?;
+        let tar = command!("tar --extract --file {archive} --directory {tree} --strip-components=1 {options...}");
+        process::output("unpack the kernel's source", tar).map(drop)
+    }
+
+    /// Unpacks what the guest needs.
+    pub fn unpack_for_guest(&self, tree: &Path) -> Result<()> {
+        let left_out: Vec<String> = LEFT_OUT.split(' ').map(|pattern| format!("--exclude={pattern}")).collect();
+        self.unpack(tree, &left_out)
+    }
 }

@@ -1,6 +1,6 @@
 //! Generates the README's table of algorithms from the catalogue, the measured risk and `algorithms.json`.
 
-use std::fs;
+use fs_err as fs;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -19,7 +19,7 @@ const CLOSE: f64 = 5.0;
 /// One row for each algorithm of tccc; `lines` come from `tccc list -o json`.
 pub fn rows(lines: &[Value]) -> Result<String> {
     let words: Value = serde_json::from_str(WORDS).context("read the words of the README's table")?;
-    let ports = fs::read_to_string(process::workspace().join(PORTS)).with_context(|| format!("read {PORTS}"))?;
+    let ports = fs::read_to_string(process::workspace().join(PORTS))?;
     let rows = lines.iter().filter(|line| line["from"] == "tccc").map(|line| {
         let text = |name: &str| line[name].as_str().unwrap_or_default();
         let id = text("id");

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::store::ScenarioSummary;
-use super::summary::{cells, latest, number, point, runs, told, with_half};
+use super::summary::{cells, latest, number, point, runs, shown, told};
 use crate::made::{self, GeneratedTable};
 
 /// The folder of these scenarios.
@@ -80,7 +80,7 @@ fn row(name: &str, report: &Value, cells: &[&Value]) -> String {
         "[{title}]({name}.toml) | {paper}, {place} | {variant}, `{metric}`{unit} | {} | {} | {} | {verdict} | {}",
         list(point),
         list(expected),
-        list(measured),
+        list(|cell| shown(&cell["measured"], scale(cell).0)),
         causes(cells)
     )
 }
@@ -100,16 +100,6 @@ fn expected(cell: &Value) -> String {
     let [value, margin] = ["value", "plus_minus"].map(|part| scaled(&cell["expected"][part]).unwrap_or_default());
     let published = scaled(&cell["published"]).map_or(String::new(), |published| format!(" (source: {published})"));
     format!("{value} ± {margin}{published}")
-}
-
-fn measured(cell: &Value) -> String {
-    let measured = &cell["measured"];
-    let scaled = |value: &Value| value.as_f64().map(|value| value / scale(cell).0);
-    let Some(mean) = scaled(&measured["mean"]) else { return "-".to_owned() };
-    match [0, 1].map(|end: usize| scaled(&measured["ci95"][end])) {
-        [Some(low), Some(high)] => with_half(mean, (high - low) / 2.0),
-        _ => number(mean),
-    }
 }
 
 /// The causes of differences that the scenario names for these cells, each once.

@@ -4,15 +4,12 @@ use serde_json::Value;
 
 use super::store::ScenarioSummary;
 use super::summary::{ENGINES, cells, decimals, is_same_point, latest, point, report_of, runs, told, way};
-use crate::made;
+use crate::made::{self, GeneratedTable};
 
-pub const DOCUMENT: &str = "scenarios/RESULTS.md";
-const HEAD: &str = include_str!("head.md");
-/// Measurements from before results had summaries in the tree.
-const ON_THE_KERNEL: &str = include_str!("kernel.md");
+pub const TABLE: GeneratedTable = GeneratedTable { document: "scenarios/RESULTS.md", command: "cargo xtask results" };
 
 pub fn text(papers: &[(&str, Vec<ScenarioSummary>)]) -> String {
-    let mut text = format!("{HEAD}{}", overview(papers));
+    let mut text = overview(papers);
     text += "\n## Ratios beside published ones\n\nA ratio is over the baseline of the scenario, over runs that share a \
              seed, with its 95 % interval.\n";
     for (paper, summaries) in papers {
@@ -20,7 +17,7 @@ pub fn text(papers: &[(&str, Vec<ScenarioSummary>)]) -> String {
             text += &ratios(&format!("{paper}/{name}"), reports);
         }
     }
-    text + "\n" + ON_THE_KERNEL
+    text
 }
 
 fn overview(papers: &[(&str, Vec<ScenarioSummary>)]) -> String {

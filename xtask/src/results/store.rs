@@ -1,9 +1,9 @@
 //! The summaries in the tree, one JSON file per scenario: the parts of a report that documents show.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use fs_err as fs;
 use serde_json::{Map, Value, json};
 
 use super::summary;
@@ -33,12 +33,11 @@ fn folder(paper: &str) -> PathBuf {
 /// `reports` stay as they are in the tree.
 pub fn write(paper: &str, name: &str, reports: &[Value], metrics: &[String]) -> Result<()> {
     let folder = folder(paper);
-    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    fs::create_dir_all(&folder)?;
     let there = read(paper)?.into_iter().find(|(other, _)| other == name).map_or_else(Vec::new, |(_, reports)| reports);
     let reports: Vec<String> = merged(reports, there).iter().map(|report| condensed(report, metrics)).collect();
     let text = format!("{{\n\"schema\": {SCHEMA},\n\"reports\": [\n{}\n]\n}}\n", reports.join(",\n"));
-    let file = folder.join(format!("{name}.json"));
-    fs::write(&file, text).with_context(|| format!("write {}", file.display()))
+    Ok(fs::write(folder.join(format!("{name}.json")), text)?)
 }
 
 /// New reports, with the simulator's runs of the reports that they replace, and the reports of other engines. Shape: the
@@ -75,16 +74,13 @@ fn keep_simulator(report: &mut Value, old: &Value) {
 
 /// The summaries of a paper sorted by name.
 pub fn read(paper: &str) -> Result<Vec<ScenarioSummary>> {
-    let Ok(entries) = fs::read_dir(folder(paper)) else { return Ok(Vec::new()) };
-    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    files.sort();
-    let read = |file: &PathBuf| -> Result<ScenarioSummary> {
-        let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-        let document: Value = serde_json::from_str(&text).with_context(|| format!("read {}", file.display()))?;
-        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let read = |name: String| -> Result<ScenarioSummary> {
+        let text = fs::read_to_string(folder(paper).join(format!("{name}.json")))?;
+        let document: Value =
+            serde_json::from_str(&text).with_context(|| format!("read {paper}/results/{name}.json"))?;
         Ok((name, document["reports"].as_array().cloned().unwrap_or_default()))
     };
-    files.iter().map(read).collect()
+    process::names_in(&folder(paper), ".json").into_iter().map(read).collect()
 }
 
 /// The parts of a report that documents show, with one cell or finding a line, to keep diffs small.

@@ -126,7 +126,7 @@ fn table<'a>(metric: &str, reports: &'a [Value]) -> String {
         let ([kernel, virtual_], simulated) = (columns.each_ref().map(at), at(&simulated));
         let again = [&simulated["measured"], &virtual_["rerun"]["measured"], &kernel["rerun"]["measured"]];
         let again = again.into_iter().find(|measured| !measured.is_null()).unwrap_or(&NOTHING);
-        let [again, kernel, virtual_] = [again, &kernel["measured"], &virtual_["measured"]].map(shown);
+        let [again, kernel, virtual_] = [again, &kernel["measured"], &virtual_["measured"]].map(|it| shown(it, 1.0));
         let published = row["published"].as_f64().map_or("-".to_owned(), number);
         let (point, variant) = (point(row), told(&row["variant"]));
         format!("{point} | {variant} | {published} | {again} | {kernel} | {virtual_}")
@@ -148,21 +148,17 @@ pub fn point(cell: &Value) -> String {
     if values.is_empty() { "-".to_owned() } else { values.join(", ") }
 }
 
-fn shown(measured: &Value) -> String {
-    let Some(mean) = measured["mean"].as_f64() else { return "-".to_owned() };
-    match [0, 1].map(|end: usize| measured["ci95"][end].as_f64()) {
-        [Some(low), Some(high)] => with_half(mean, (high - low) / 2.0),
+/// A mean in units of `scale`, rounded to the second digit of half its interval.
+pub fn shown(measured: &Value, scale: f64) -> String {
+    let Some(mean) = measured["mean"].as_f64().map(|mean| mean / scale) else { return "-".to_owned() };
+    match [0, 1].map(|end: usize| measured["ci95"][end].as_f64().map(|end| end / scale)) {
+        [Some(low), Some(high)] if low == high => format!("{} ± 0", number(mean)),
+        [Some(low), Some(high)] => {
+            let half = (high - low) / 2.0;
+            format!("{mean:.0$} ± {half:.0$}", decimals(half, 2))
+        }
         _ => number(mean),
     }
-}
-
-/// A mean rounded to the second digit of half its interval.
-pub fn with_half(mean: f64, half: f64) -> String {
-    if half == 0.0 {
-        return format!("{} ± 0", number(mean));
-    }
-    let decimals = decimals(half, 2);
-    format!("{mean:.decimals$} ± {half:.decimals$}")
 }
 
 /// Four significant digits, or a whole number.

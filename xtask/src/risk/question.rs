@@ -1,6 +1,6 @@
 //! A scenario of `scenarios/safety` as a template: the `[variant]` of its baseline is copied for every algorithm.
 
-use std::fs;
+use fs_err as fs;
 
 use anyhow::{Context, Result};
 
@@ -22,17 +22,12 @@ pub struct SafetyQuestion {
 /// The questions, sorted by name.
 pub fn all() -> Result<Vec<SafetyQuestion>> {
     let folder = process::workspace().join(FOLDER);
-    let entries = fs::read_dir(&folder).with_context(|| format!("list {FOLDER}"))?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut ids: Vec<String> = names.filter_map(|name| Some(name.strip_suffix(".toml")?.to_owned())).collect();
-    ids.sort();
-    ids.into_iter()
-        .map(|id| {
-            let text = fs::read_to_string(folder.join(format!("{id}.toml"))).with_context(|| format!("read {id}"))?;
-            SafetyQuestion::read(id.clone(), text)
-                .with_context(|| format!("{FOLDER}/{id}.toml lacks a baseline, its variant, or metrics"))
-        })
-        .collect()
+    let read = |id: String| {
+        let text = fs::read_to_string(folder.join(format!("{id}.toml")))?;
+        let lack = format!("{FOLDER}/{id}.toml lacks a baseline, its variant, or metrics");
+        SafetyQuestion::read(id, text).context(lack)
+    };
+    process::names_in(&folder, ".toml").into_iter().map(read).collect()
 }
 
 impl SafetyQuestion {

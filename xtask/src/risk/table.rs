@@ -1,9 +1,9 @@
 //! The measured figures: the file that the build embeds, and the table in documents.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use anyhow::{Context, Result};
+use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -76,12 +76,12 @@ fn interval(value: &Value) -> Option<[f64; 2]> {
 
 impl RiskTable {
     pub fn read() -> Result<RiskTable> {
-        let text = fs::read_to_string(process::workspace().join(FILE)).with_context(|| format!("read {FILE}"))?;
+        let text = fs::read_to_string(process::workspace().join(FILE))?;
         serde_json::from_str(&text).with_context(|| format!("read {FILE}"))
     }
 
     pub fn write(&self) -> Result<()> {
-        fs::write(process::workspace().join(FILE), self.text()).with_context(|| format!("write {FILE}"))
+        Ok(fs::write(process::workspace().join(FILE), self.text())?)
     }
 
     /// One figure a line, to keep diffs small.

@@ -1,24 +1,26 @@
 //! Tests the package in a booted Debian: a virtual machine with a disk and systemd.
 
-use std::fs;
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use fs_err::{self as fs, os::unix::fs::symlink};
 
 use super::kernel::{self, KernelChoice};
 use super::machine::{self, VirtualMachine};
 use super::{Hardware, emulator};
+use crate::dist;
+use crate::process::{self, command};
 use crate::setup::{self, SetupPurpose};
-use crate::{dist, process};
 
 /// The guest's release of Debian.
 const RELEASE: &str = "bookworm";
 /// Packages beyond a minimal Debian: the dependencies of tccc, and `ip`.
 const PACKAGES: &str = "systemd-sysv,iproute2,libelf1,zlib1g,kmod";
-const DISK_MEGABYTES: u32 = 1200;
+const DISK: &str = "1200M";
 /// Shortest time limit of a boot, which takes minutes without KVM on a busy host.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Most boots of a job.
@@ -78,20 +80,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     ensure!(process::is_root(), "only root can create a Debian: run `cargo xtask vm-boot` as root");
     let package = match &arguments.package {
         Some(package) => package.clone(),
-        None if arguments.quick => dist::quick::package()?,
+        None if arguments.quick => dist::quick_package()?,
         None => dist::package()?,
     };
     let kernel = kernel::prepare(&arguments.kernel, arguments.hardware.renew)?;
     let scratch = tempfile::tempdir_in(kernel::folder()).context("create a folder for the guest")?;
     let disk = scratch.path().join("disk");
-    process::run("vm-boot", process::program("cp").arg("--sparse=always").arg(image()?).arg(&disk))?;
+    let image = image()?;
+    process::run("vm-boot", command!("cp --sparse=always {image} {disk}"))?;
     let job = scratch.path().join("job");
-    fs::create_dir(&job).context("create the folder that the guest sees")?;
-    fs::copy(&package, job.join("tccc.deb")).with_context(|| format!("copy {}", package.display()))?;
+    fs::create_dir(&job)?;
+    fs::copy(&package, job.join("tccc.deb"))?;
     let seed = arguments.seed.to_string();
     let own = if arguments.rollouts { ROLLOUTS.as_slice() } else { &PACKAGE };
     for (name, content) in JOB.iter().chain(own).chain(&[("seed", seed.as_str())]) {
-        fs::write(job.join(name), content).with_context(|| format!("write {name}"))?;
+        fs::write(job.join(name), content)?;
     }
     let hardware = Hardware { limit: arguments.hardware.limit.max(LIMIT), ..arguments.hardware.clone() };
     let machine = VirtualMachine { emulator: emulator::find()?, hardware };
@@ -120,33 +123,29 @@ fn image() -> Result<PathBuf> {
         return Ok(image);
     }
     // apt's own user downloads into it.
-    let scratch = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o755)).tempdir_in(kernel::folder());
-    let scratch = scratch.context("create a folder for the guest's Debian")?;
+    let scratch = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir_in(kernel::folder())?;
     let root = scratch.path().join("root");
-    let include = format!("--include={PACKAGES}");
-    let mut debian = process::program("mmdebstrap");
-    process::run("vm-boot", debian.args(["--variant=minbase", &include, RELEASE]).arg(&root))?;
+    process::run("vm-boot", command!("mmdebstrap --variant=minbase --include={PACKAGES} {RELEASE} {root}"))?;
     settle(&root)?;
     let fresh = image.with_extension("new");
-    let mut command = process::program("mke2fs");
-    command.args(["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d"]).arg(&root).arg(&fresh);
-    process::run("vm-boot", command.arg(format!("{DISK_MEGABYTES}M")))?;
-    fs::rename(&fresh, &image).context("keep the guest's disk")?;
+    let options = ["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0"];
+    process::run("vm-boot", command!("mke2fs {options...} -d {root} {fresh} {DISK}"))?;
+    fs::rename(&fresh, &image)?;
     Ok(image)
 }
 
 /// Writes the files that the guest needs to boot.
 fn settle(root: &Path) -> Result<()> {
     let units = root.join("etc/systemd/system");
-    fs::create_dir_all(root.join("job")).context("create the place of the host's folder")?;
+    fs::create_dir_all(root.join("job"))?;
     // Without a machine id the first boot would be that of a new machine, which enables every unit.
-    fs::write(root.join("etc/machine-id"), "0123456789abcdef0123456789abcdef\n").context("name the machine")?;
-    fs::create_dir_all(units.join("multi-user.target.wants")).context("create the folder of units")?;
+    fs::write(root.join("etc/machine-id"), "0123456789abcdef0123456789abcdef\n")?;
+    fs::create_dir_all(units.join("multi-user.target.wants"))?;
     for (name, content) in UNITS {
-        fs::write(units.join(name), content).with_context(|| format!("write {name}"))?;
+        fs::write(units.join(name), content)?;
         let link = units.join("multi-user.target.wants").join(name);
-        std::os::unix::fs::symlink(Path::new("..").join(name), link).with_context(|| format!("enable {name}"))?;
+        symlink(Path::new("..").join(name), link)?;
     }
     // Without udev nothing announces the console.
-    std::os::unix::fs::symlink("/dev/null", units.join("serial-getty@ttyS0.service")).context("leave the console alone")
+    Ok(symlink("/dev/null", units.join("serial-getty@ttyS0.service"))?)
 }

@@ -1,14 +1,14 @@
 //! Chooses QEMU and its acceleration: KVM where that works, else software.
 
-use std::fs::{self, File};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use fs_err::{self as fs, File};
 
 use super::kernel;
 use super::packages::Packages;
-use crate::process;
+use crate::process::{self, command};
 
 /// The first QEMU whose software emulation boots kernels from 6.12 on without occasional crashes.
 const FIRST_SOUND: u32 = 8;
@@ -71,7 +71,7 @@ pub struct Emulator {
 /// Without backports it warns and uses the installed one.
 pub fn find() -> Result<Emulator> {
     let installed = Emulator { program: NAME.into(), firmware: Vec::new() };
-    let version = process::output("ask QEMU for its version", process::program(NAME).arg("--version"))?;
+    let version = process::output("ask QEMU for its version", command!("{NAME} --version"))?;
     if major(&version).is_none_or(|major| major >= FIRST_SOUND) {
         return Ok(installed);
     }
@@ -89,16 +89,12 @@ fn major(version: &str) -> Option<u32> {
 
 fn unpacked() -> Result<Emulator> {
     const PARTS: [&str; 4] = ["qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios"];
-    let folder = kernel::folder();
-    let place = folder.join("qemu");
+    let place = kernel::folder().join("qemu");
     if !place.exists() {
-        let release = fs::read_to_string("/etc/os-release").context("read /etc/os-release")?;
+        let release = fs::read_to_string("/etc/os-release")?;
         let release = release_name(&release).context("/etc/os-release names no release of Debian")?;
-        let packages = Packages::open(&folder.join("apt"), false)?;
-        let fresh = folder.join("unpacking-qemu");
-        let _ = fs::remove_dir_all(&fresh);
-        packages.unpack(&PARTS.map(|part| format!("{part}/{release}-backports")), &fresh)?;
-        fs::rename(&fresh, &place).with_context(|| format!("move QEMU to {}", place.display()))?;
+        let names = PARTS.map(|part| format!("{part}/{release}-backports"));
+        Packages::open(&kernel::folder().join("apt"), false)?.unpack(&names, &place, |_| Ok(()))?;
     }
     let share = |name: &str| place.join("usr/share").join(name);
     Ok(Emulator { program: place.join("usr/bin").join(NAME), firmware: vec![share("qemu"), share("seabios")] })

@@ -1,14 +1,13 @@
 //! The guest's initial file system: one program, a few modules and the job.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context as _, Result, ensure};
+use fs_err as fs;
 
 use super::archive::Archive;
 use super::kernel::GuestKernel;
-use crate::process;
+use crate::process::{self, command};
 
 const INIT: &str = include_str!("init.sh");
 /// Modules for the host's files and the ports of the job's output; some kernels have them built in.
@@ -74,8 +73,7 @@ fn quoted(word: &str) -> String {
 pub fn first_file_system(kernel: &GuestKernel, job: &GuestJob) -> Result<Vec<u8>> {
     let mut archive = beginning(kernel, INIT, &MODULES)?;
     archive.program("job", job.script().as_bytes());
-    let place = kernel.modules.parent().unwrap_or(&kernel.modules);
-    let place = place.canonicalize().with_context(|| format!("find {}", place.display()))?;
+    let place = fs::canonicalize(kernel.root.join("lib/modules"))?;
     archive.program("modules/place", place.to_string_lossy().as_bytes());
     Ok(archive.finish())
 }
@@ -89,73 +87,52 @@ pub fn first_file_system_for_disk(kernel: &GuestKernel) -> Result<Vec<u8>> {
 fn beginning(kernel: &GuestKernel, init: &str, modules: &[&str]) -> Result<Archive> {
     let mut archive = Archive::default();
     FOLDERS.iter().for_each(|folder| archive.folder(folder));
-    let busybox = busybox()?;
-    archive.program("bin/busybox", &fs::read(&busybox).with_context(|| format!("read {}", busybox.display()))?);
+    archive.program("bin/busybox", &fs::read("/bin/busybox")?);
     archive.program("init", init.as_bytes());
     let mut order = String::new();
-    for module in closure(&kernel.modules, modules)? {
-        let name = module.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let name = name.trim_end_matches(".ko").to_owned();
-        archive.program(&format!("modules/{name}"), &uncompressed(&module)?);
+    for (name, content) in loaded(kernel, modules)? {
+        archive.program(&format!("modules/{name}"), &content);
         order += &format!("{name}\n");
     }
     archive.program("modules/order", order.as_bytes());
     Ok(archive)
 }
 
-fn busybox() -> Result<PathBuf> {
-    let places = ["/bin/busybox", "/usr/bin/busybox"].map(PathBuf::from);
-    places.into_iter().find(|place| place.exists()).context("find busybox, from Debian's package busybox-static")
-}
-
-/// The modules and their dependencies, in loading order.
-fn closure(modules: &Path, wanted: &[&str]) -> Result<Vec<PathBuf>> {
-    let path = modules.join("modules.dep");
-    let dependencies = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    Ok(loading_order(&dependencies, wanted).iter().map(|module| modules.join(module)).collect())
-}
-
-/// Reads `module: dependencies` lines of modules.dep. A module without a line is built in.
-fn loading_order<'a>(dependencies: &'a str, wanted: &[&str]) -> Vec<&'a str> {
-    let (mut seen, mut order) = (BTreeSet::new(), Vec::new());
+/// Names and contents of the modules and of what they need, in loading order. Those that are built in are left out.
+fn loaded(kernel: &GuestKernel, wanted: &[&str]) -> Result<Vec<(String, Vec<u8>)>> {
+    let GuestKernel { root, release, .. } = kernel;
+    let mut modules: Vec<(String, Vec<u8>)> = Vec::new();
     for name in wanted {
-        let is_it = |module: &str| module.rsplit('/').next().is_some_and(|file| file.split('.').next() == Some(name));
-        let line = dependencies.lines().filter_map(|line| line.split_once(':')).find(|(module, _)| is_it(module));
-        let Some((module, needs)) = line else { continue };
-        let needs = needs.split_whitespace().rev().chain([module]);
-        order.extend(needs.filter(|module| seen.insert(*module)));
+        let mut modprobe =
+            command!("modprobe --config /dev/null --dirname {root} --set-version {release} --show-depends {name}");
+        // It fails for a module that this kernel does not have.
+        let said = modprobe.output().context("start modprobe, which the package kmod has")?.stdout;
+        for file in
+            String::from_utf8_lossy(&said).lines().filter_map(|line| line.strip_prefix("insmod ")).map(str::trim)
+        {
+            let name = file.rsplit('/').next().and_then(|name| name.split('.').next()).unwrap_or_default();
+            if !modules.iter().any(|(there, _)| there == name) {
+                modules.push((name.to_owned(), uncompressed(file)?));
+            }
+        }
     }
-    order
+    Ok(modules)
 }
 
-fn uncompressed(module: &Path) -> Result<Vec<u8>> {
-    let program = match module.extension().and_then(|extension| extension.to_str()) {
-        Some("ko") => return fs::read(module).with_context(|| format!("read {}", module.display())),
-        Some("xz") => "xz",
-        Some("zst") => "zstd",
-        _ => bail!("{} has an unknown compression", module.display()),
-    };
-    let output = process::program(program).arg("-dc").arg(module).output();
-    let output = output.with_context(|| format!("start `{program}`"))?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => bail!("`{program}` cannot read {}", module.display()),
+fn uncompressed(module: &str) -> Result<Vec<u8>> {
+    let unpack = match module.rsplit('.').next() {
+        Some("xz") => command!("xz -dc {module}"),
+        Some("zst") => command!("zstd -dc {module}"),
+        _ => command!("cat {module}"),
     }
+    .output()?;
+    ensure!(unpack.status.success(), "{module} cannot be read: {}", String::from_utf8_lossy(&unpack.stderr));
+    Ok(unpack.stdout)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn modules_are_loaded_after_what_they_need() {
-        let dependencies = "kernel/net/9p/9pnet.ko.xz: kernel/fs/netfs/netfs.ko.xz\n\
-             kernel/fs/9p/9p.ko.xz: kernel/net/9p/9pnet.ko.xz kernel/fs/netfs/netfs.ko.xz\n\
-             kernel/net/9p/9pnet_virtio.ko.xz: kernel/net/9p/9pnet.ko.xz kernel/fs/netfs/netfs.ko.xz\n";
-        let order = loading_order(dependencies, &["virtio_pci", "9pnet_virtio", "9p"]);
-        let names: Vec<&str> = order.iter().map(|path| path.rsplit('/').next().unwrap()).collect();
-        assert_eq!(names, ["netfs.ko.xz", "9pnet.ko.xz", "9pnet_virtio.ko.xz", "9p.ko.xz"]);
-    }
 
     #[test]
     fn job_keeps_its_words_and_its_exit_code() {

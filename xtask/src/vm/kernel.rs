@@ -1,14 +1,14 @@
 //! Chooses and unpacks one of Debian's kernels.
 
 use std::fmt;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
+use fs_err::{self as fs, File, os::unix::fs::symlink};
 
 use super::packages::Packages;
-use crate::process;
+use crate::process::{self, command};
 
 /// `newest`, or a series such as `6.12`, which stands for its newest package.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +39,8 @@ pub struct GuestKernel {
     pub release: String,
     /// The compressed image.
     pub image: PathBuf,
-    /// The folder named after the release, with `modules.dep`.
-    pub modules: PathBuf,
+    /// Holds `lib/modules`, with `modules.dep` for this release.
+    pub root: PathBuf,
 }
 
 /// Holds all files of the virtual machines.
@@ -51,24 +51,19 @@ pub fn folder() -> PathBuf {
 /// The kernel, downloaded and unpacked below [`folder`] if it is missing or to be renewed.
 pub fn prepare(choice: &KernelChoice, is_renewed: bool) -> Result<GuestKernel> {
     let folder = folder();
-    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    fs::create_dir_all(&folder)?;
     let place = folder.join(format!("kernel-{choice}"));
     // A kernel appears complete, so this needs no lock.
     if place.exists() && !is_renewed {
         return open(&place);
     }
-    let lock = File::create(folder.join("lock")).context("create the lock of the kernels")?;
+    let lock = File::create(folder.join("lock"))?;
     lock.lock().context("wait for another process that unpacks kernels")?;
-    if place.exists() && !is_renewed {
-        return open(&place);
+    if !place.exists() || is_renewed {
+        let packages = Packages::open(&folder.join("apt"), is_renewed)?;
+        let names = packages_of(choice, &packages.names("linux-")?)?;
+        packages.unpack(&names, &place, index_modules)?;
     }
-    let packages = Packages::open(&folder.join("apt"), is_renewed)?;
-    let fresh = folder.join(format!("unpacking-{choice}"));
-    let _ = fs::remove_dir_all(&fresh);
-    packages.unpack(&packages_of(choice, &packages.names("linux-")?)?, &fresh)?;
-    index_modules(&fresh)?;
-    let _ = fs::remove_dir_all(&place);
-    fs::rename(&fresh, &place).with_context(|| format!("move the kernel to {}", place.display()))?;
     open(&place)
 }
 
@@ -102,30 +97,25 @@ fn numbers(version: &str) -> Vec<u32> {
 /// Writes `modules.dep`, which packages generate at installation.
 fn index_modules(root: &Path) -> Result<()> {
     // depmod does not look below `usr`, where newer releases have the modules.
-    let (merged, plain) = (root.join("usr/lib"), root.join("lib"));
-    if !plain.exists() {
-        std::os::unix::fs::symlink("usr/lib", &plain).with_context(|| format!("link {}", merged.display()))?;
+    if !root.join("lib").exists() {
+        symlink("usr/lib", root.join("lib"))?;
     }
     let release = release_in(root)?;
-    process::output("index the modules", process::program("depmod").arg("-b").arg(root).arg(release)).map(drop)
+    process::output("index the modules", command!("depmod -b {root} {release}")).map(drop)
 }
 
 fn release_in(root: &Path) -> Result<String> {
-    let modules = root.join("lib/modules");
-    let mut entries = fs::read_dir(&modules).with_context(|| format!("list {}", modules.display()))?;
-    let entry = entries.next().with_context(|| format!("{} is empty", modules.display()))?;
-    Ok(entry.with_context(|| format!("list {}", modules.display()))?.file_name().to_string_lossy().into_owned())
+    let entry = fs::read_dir(root.join("lib/modules"))?.next().context("the packages hold no modules")??;
+    Ok(entry.file_name().to_string_lossy().into_owned())
 }
 
 /// Reads an unpacked kernel.
 pub fn open(place: &Path) -> Result<GuestKernel> {
     let release = release_in(place)?;
-    let modules = place.join("lib/modules").join(&release);
-    let images = [place.join(format!("boot/vmlinuz-{release}")), modules.join("vmlinuz")];
-    let Some(image) = images.into_iter().find(|image| image.exists()) else {
-        bail!("{} holds no kernel image", place.display());
-    };
-    Ok(GuestKernel { release, image, modules })
+    let images = [format!("boot/vmlinuz-{release}"), format!("lib/modules/{release}/vmlinuz")];
+    let image = images.iter().map(|image| place.join(image)).find(|image| image.exists());
+    let image = image.with_context(|| format!("{} holds no kernel image", place.display()))?;
+    Ok(GuestKernel { release, image, root: place.to_owned() })
 }
 
 #[cfg(test)]

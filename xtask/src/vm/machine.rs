@@ -12,7 +12,7 @@ use super::Hardware;
 use super::emulator::Emulator;
 use super::guest::{self, GuestJob};
 use super::kernel::{self, GuestKernel};
-use crate::process;
+use crate::process::command;
 
 /// Exit codes of `timeout` after the limit, and after `SIGKILL`.
 const OUT_OF_TIME: [i32; 2] = [124, 137];
@@ -82,8 +82,7 @@ impl VirtualMachine {
     pub fn boot_disk(&self, kernel: &GuestKernel, disk: &Path, job: &Path) -> Result<String> {
         let archive = Nameless::with(&guest::first_file_system_for_disk(kernel)?)?;
         let mut console = Nameless::with(b"")?;
-        let places = [archive.path(), console.path(), "/dev/null".to_owned()];
-        let mut command = self.command(kernel, &places);
+        let mut command = self.command(kernel, &[archive.path(), console.path(), "/dev/null".to_owned()]);
         command.arg("-drive").arg(format!("file={},format=raw,if=virtio,cache=unsafe", disk.display()));
         command.arg("-fsdev").arg(format!("local,id=job,path={},security_model=none", job.display()));
         command.args(["-device", "virtio-9p-pci,fsdev=job,mount_tag=job"]);
@@ -97,27 +96,24 @@ impl VirtualMachine {
     ///
     /// The paths are those of the initial file system, of the console's output and of the exit code.
     fn command(&self, kernel: &GuestKernel, [first_file_system, console, code]: &[String; 3]) -> Command {
-        let seconds = self.hardware.limit.as_secs().max(1).to_string();
         let acceleration = self.hardware.acceleration.resolved();
-        let processors = acceleration.processors(self.hardware.processors);
-        let mut command = process::program("setpriv");
-        command.args(["--pdeathsig", "KILL", "timeout", "--kill-after=5", &seconds, "setpriv", "--pdeathsig", "KILL"]);
-        command.arg(&self.emulator.program);
-        for folder in &self.emulator.firmware {
-            command.arg("-L").arg(folder);
-        }
-        command.args(["-M", "pc", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        let seconds = self.hardware.limit.as_secs().max(1).to_string();
+        let [processors, memory] =
+            [acceleration.processors(self.hardware.processors), self.hardware.memory].map(|number| number.to_string());
+        let (qemu, image) = (&self.emulator.program, &kernel.image);
+        let firmware = self.emulator.firmware.iter().flat_map(|folder| ["-L".as_ref(), folder.as_path()]);
+        let mut command = command!(
+            "setpriv --pdeathsig KILL timeout --kill-after=5 {seconds} setpriv --pdeathsig KILL {qemu} {firmware...}
+             -M pc -nodefaults -no-user-config -display none -no-reboot -smp {processors} -m {memory}
+             -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap
+             -device virtio-9p-pci,fsdev=host,mount_tag=host -device virtio-serial-pci
+             -serial file:{console} -kernel {image} -initrd {first_file_system} -append {KERNEL_ARGUMENTS}"
+        );
         command.args(acceleration.arguments());
-        command.args(["-smp", &processors.to_string(), "-m", &self.hardware.memory.to_string()]);
-        command.args(["-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"]);
-        command.args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host", "-device", "virtio-serial-pci"]);
         for (number, path) in ["/dev/stdout", "/dev/stderr", code].iter().enumerate() {
             command.args(["-chardev", &format!("file,id=port{number},path={path},append=on")]);
             command.args(["-device", &format!("virtserialport,chardev=port{number},nr={}", number + 1)]);
         }
-        command.args(["-serial", &format!("file:{console}")]);
-        command.arg("-kernel").arg(&kernel.image).args(["-initrd", first_file_system]);
-        command.args(["-append", KERNEL_ARGUMENTS]);
         command
     }
 }
@@ -137,30 +133,4 @@ fn passing_output_on(command: &mut Command, stdout: &mut dyn Write) -> Result<Ex
         io::copy(&mut said, stdout).context("pass the guest's output on")?;
         child.wait().context("wait for QEMU")
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::super::emulator::Acceleration;
-    use super::*;
-
-    #[test]
-    fn command_line_dies_with_us_and_with_the_limit() {
-        let acceleration = Acceleration::Tcg;
-        let hardware =
-            Hardware { limit: Duration::from_secs(90), memory: 512, processors: 1, acceleration, renew: false };
-        let emulator = Emulator { program: "qemu".into(), firmware: Vec::new() };
-        let kernel = GuestKernel { release: "6.12".into(), image: "vmlinuz-6.12".into(), modules: "modules".into() };
-        let places = ["FIRST-FILE-SYSTEM", "CONSOLE", "EXIT-CODE"].map(str::to_owned);
-        let command = VirtualMachine { emulator, hardware }.command(&kernel, &places);
-        let words = std::iter::once(command.get_program()).chain(command.get_args());
-        let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-        let begin = "setpriv --pdeathsig KILL timeout --kill-after=5 90 setpriv --pdeathsig KILL qemu ";
-        assert!(line.starts_with(begin), "{line}");
-        for part in ["readonly=on", "-accel tcg", "-smp 1", "-m 512", "vmlinuz-6.12", "-initrd FIRST-FILE-SYSTEM"] {
-            assert!(line.contains(part), "{part} in {line}");
-        }
-    }
 }

@@ -1,12 +1,12 @@
 //! Runs the kernel ring under several kernels, and tabulates which feature works on which.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use fs_err as fs;
 
 use super::emulator::Acceleration;
 use super::guest::GuestJob;
@@ -53,8 +53,10 @@ pub struct Arguments {
 
 /// `cargo xtask vm-matrix --kernel 6.1` runs the kernel ring under each kernel and prints the table.
 ///
-/// Errors: [`Failed`] after all kernels if a test failed, or a guest died or ran out of time.
 /// Side effects: as `cargo xtask vm`; keeps the tests' output, so that several calls can fill one table.
+///
+/// # Errors
+/// [`Failed`] after all kernels if a test failed, or a guest died or ran out of time.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(SetupPurpose::Vm)?;
     let [modules, words] = [&arguments.only, &arguments.tests].map(|it| it.iter().map(String::as_str).collect());
@@ -70,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let table = verdicts::table(&wanted.modules, &columns);
     println!("\n{table}");
     if arguments.bless {
-        TABLE.write(&table)?;
+        TABLE.settle(&table, true)?;
     }
     if columns.iter().any(|column| column.count.failed > 0) { Err(Failed.into()) } else { Ok(()) }
 }
@@ -80,11 +82,11 @@ fn column(choice: &KernelChoice, arguments: &Arguments, wanted: &WantedTests) ->
     let words = [&wanted.modules[..], &wanted.words[..]].concat();
     let kept = kernel::folder().join(format!("said-{choice}-{}", words.join("-")));
     if arguments.kept && kept.exists() {
-        let said = fs::read_to_string(&kept).with_context(|| format!("read {}", kept.display()))?;
+        let said = fs::read_to_string(&kept)?;
         return Ok(Verdicts::read(&said));
     }
     let said = said_by_tests(choice, &arguments.hardware, &job(&wanted.build()?))?;
-    fs::write(&kept, &said).with_context(|| format!("write {}", kept.display()))?;
+    fs::write(&kept, &said)?;
     Ok(Verdicts::read(&said))
 }
 
@@ -246,18 +248,5 @@ mod tests {
         let wanted = WantedTests { modules: vec!["kernel::load", "kernel::trace"], words: vec!["netem"] };
         let tests = ["kernel::load::netem_a", "kernel::trace::b", "kernel::serve::netem_c", "network::load::netem_d"];
         assert_eq!(tests.map(|test| wanted.holds(test)), [true, false, false, false]);
-    }
-
-    #[test]
-    fn job_runs_each_program_alone_on_a_host_of_its_own() {
-        let programs = BTreeMap::from([
-            ("deps/a-1".into(), vec!["x::y".into(), "z".into()]),
-            ("deps/b-2".into(), vec!["v".into()]),
-        ]);
-        let job = job(&programs);
-        let script = &job.command[2];
-        let runs = "deps/a-1 --test-threads=1 --exact x::y z\ndeps/b-2 --test-threads=1 --exact v\n";
-        assert!(script.contains(runs), "{script}");
-        assert!(!job.environment.iter().any(|(name, _)| name == "TCCC_SHARED_HOST"));
     }
 }

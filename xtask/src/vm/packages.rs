@@ -2,13 +2,14 @@
 //!
 //! Lists and downloads stay in a folder of the build; the system's apt is not changed.
 
-use std::fs;
+use std::borrow::BorrowMut;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use fs_err as fs;
 
-use crate::process;
+use crate::process::{self, command};
 
 /// Releases with the kernels and emulators; a machine of any of them can read all.
 const SUITES: [&str; 5] = ["bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid"];
@@ -30,60 +31,57 @@ impl Packages {
             return Ok(packages);
         }
         for part in ["lists/partial", "cache/archives/partial"] {
-            let part = folder.join(part);
-            fs::create_dir_all(&part).with_context(|| format!("create {}", part.display()))?;
+            fs::create_dir_all(folder.join(part))?;
         }
-        fs::write(folder.join("sources.list"), sources(&mirror()?)).context("write the list of sources")?;
-        fs::write(folder.join("apt.conf"), configuration(folder)).context("write apt's configuration")?;
+        fs::write(folder.join("sources.list"), sources(&mirror()?))?;
+        fs::write(folder.join("apt.conf"), configuration(folder))?;
         eprintln!("xtask: vm: reading the lists of Debian's releases");
-        process::output("read the package lists", packages.program("apt-get").args(["-q", "update"]))?;
-        fs::write(&complete, "").with_context(|| format!("write {}", complete.display()))?;
+        packages.output(command!("apt-get -q update"))?;
+        fs::write(&complete, "")?;
         Ok(packages)
     }
 
     /// Names of all packages with a prefix.
     pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
-        let names = process::output("list the packages", self.program("apt-cache").args(["pkgnames", prefix]))?;
+        let names = self.output(command!("apt-cache pkgnames {prefix}"))?;
         Ok(names.lines().map(str::to_owned).collect())
     }
 
-    /// Downloads packages (`name` or `name/release`) and unpacks them into `target`, which must not exist yet.
-    pub fn unpack(&self, names: &[String], target: &Path) -> Result<()> {
-        let downloads = tempfile::tempdir_in(&self.folder).context("create the folder of downloads")?;
+    /// Downloads packages (`name` or `name/release`) and unpacks them into `place`, which appears when `settle` is done.
+    pub fn unpack(&self, names: &[String], place: &Path, settle: fn(&Path) -> Result<()>) -> Result<()> {
+        let scratch = tempfile::tempdir_in(&self.folder).context("create the folder of downloads")?;
+        let (downloads, fresh) = (scratch.path().join("downloads"), scratch.path().join("fresh"));
+        fs::create_dir(&downloads)?;
         eprintln!("xtask: vm: downloading {}", names.join(" "));
-        let mut download = self.program("apt-get");
-        download.current_dir(&downloads).args(["-q", "download"]).args(names);
-        process::output("download packages", &mut download)?;
-        for entry in fs::read_dir(&downloads).context("list the downloads")? {
-            let package = entry.context("list the downloads")?.path();
-            process::output("unpack", process::program("dpkg-deb").arg("--extract").arg(&package).arg(target))?;
+        self.output(command!("apt-get -q download {names...}").current_dir(&downloads))?;
+        for package in fs::read_dir(&downloads)? {
+            let package = package?.path();
+            process::output("unpack", command!("dpkg-deb --extract {package} {fresh}"))?;
         }
-        Ok(())
+        settle(&fresh)?;
+        process::remove(place)?;
+        Ok(fs::rename(&fresh, place)?)
     }
 
-    fn program(&self, name: &str) -> Command {
-        let mut command = process::program(name);
-        command.env("APT_CONFIG", self.folder.join("apt.conf"));
-        command
+    fn output(&self, mut command: impl BorrowMut<Command>) -> Result<String> {
+        process::output("vm", command.borrow_mut().env("APT_CONFIG", self.folder.join("apt.conf")))
     }
 }
 
 /// The Debian mirror of this machine's apt.
 fn mirror() -> Result<String> {
-    let mut targets = process::program("apt-get");
-    targets.args(["indextargets", "--format", "$(SITE) $(RELEASE)", "Identifier: Packages"]);
-    let targets = process::output("ask apt for its mirrors", &mut targets)?;
-    let Some(mirror) = debian_mirror(&targets) else {
-        bail!("apt reads no release of Debian here, so there is no mirror to take kernels from");
-    };
-    Ok(mirror.to_owned())
+    let format = "$(SITE) $(RELEASE)";
+    let targets = command!("apt-get indextargets --format {format} 'Identifier: Packages'");
+    let targets = process::output("ask apt for its mirrors", targets)?;
+    let mirror = debian_mirror(&targets).map(str::to_owned);
+    mirror.context("apt reads no release of Debian here, so there is no mirror to take kernels from")
 }
 
 /// The site of the first complete release of Debian in lines `site release`.
 fn debian_mirror(targets: &str) -> Option<&str> {
     const RELEASES: [&str; 8] = ["bookworm", "trixie", "forky", "sid", "stable", "testing", "unstable", "oldstable"];
-    let whole = |line: &str| line.split_once(' ').is_some_and(|(_, release)| RELEASES.contains(&release));
-    targets.lines().find(|line| whole(line)).and_then(|line| line.split(' ').next())
+    let mut lines = targets.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(_, release)| RELEASES.contains(release)).map(|(site, _)| site)
 }
 
 fn sources(mirror: &str) -> String {

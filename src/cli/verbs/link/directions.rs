@@ -4,11 +4,11 @@ use anyhow::Result;
 use toml::{Table, Value};
 
 use super::Args;
-use host::written::Mistake;
+use host::toml_reader::Mistake;
 use lab::path::LinkConfig;
 use lab::scenario::{ONE_WAY, read_link};
 use shared::failure::Failure;
-use shared::plain::shown;
+use shared::sanitize::shown;
 use shared::units::parse_duration;
 
 const REVERSE: &str = "reverse";
@@ -71,7 +71,8 @@ fn refusal(mistake: &Mistake) -> Failure {
 
 /// Turns `10s rate=5mbit delay=20ms loss=1% reverse-rate=1mbit down` into a `change` of a `[[link]]`.
 ///
-/// Errors: an unknown field. [`config_of`] reads the values.
+/// # Errors
+/// An unknown field. [`config_of`] reads the values.
 pub fn parse_change(text: &str) -> Result<Table, String> {
     const EXPECTED: &str =
         "expected rate=…, delay=…, loss=…, reverse-rate=…, reverse-delay=…, reverse-loss=…, up or down";

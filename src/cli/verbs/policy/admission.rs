@@ -27,7 +27,8 @@ pub(super) struct Admission {
 impl Admission {
     /// Reads a policy and adds the limits. Notes or returns the risk of each algorithm by `tell`.
     ///
-    /// Errors: mistakes in the file; a limit that cannot be judged here; a risk is high, and neither accepted nor on trial.
+    /// # Errors
+    /// Mistakes in the file; a limit that cannot be judged here; a risk is high, and neither accepted nor on trial.
     pub fn admit(&self, file: &PolicyFile, tell: &mut dyn FnMut(&AlgorithmRisk)) -> Result<Policy> {
         let mut policy = file.read()?;
         guard_all(&mut policy, &self.limits)?;
@@ -56,7 +57,8 @@ impl Admission {
 
 /// Adds limits to every rule that changes an algorithm.
 ///
-/// Errors: a relative limit for a rule that keeps no connection's algorithm.
+/// # Errors
+/// A relative limit for a rule that keeps no connection's algorithm.
 fn guard_all(policy: &mut Policy, limits: &[GuardLimit]) -> Result<(), Failure> {
     let relative = limits.iter().find(|limit| matches!(limit.allowed, Allowed::Relative(_)));
     for rule in &mut policy.rules {

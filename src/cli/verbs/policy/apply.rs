@@ -13,13 +13,13 @@ use crate::cli::verbs::risk::note_patents;
 use host::gate;
 use host::policy::change::{self, Applied};
 use host::policy::generation::Base;
+use host::policy::migrate::Moves;
 use host::policy::record::{PolicyOrigin, TrialSubject};
-use host::policy::sweep::Moves;
 use host::trial::TrialPlan;
 use shared::catalog;
 use shared::kernel::namespaces;
 use shared::kernel::probe::Features;
-use shared::plain::count;
+use shared::sanitize::count;
 use shared::units::format_duration;
 
 /// Replace the policy with the rules in a file
@@ -52,7 +52,8 @@ impl Args {
         Effect::change(self.dry_run, "`tccc policy abort` ends a trial, and `tccc policy remove` removes the policy")
     }
 
-    /// Errors: mistakes in the file; a missing requirement of this host; a refusal of the kernel.
+    /// # Errors
+    /// Mistakes in the file; a missing requirement of this host; a refusal of the kernel.
     pub fn run(&self) -> Result<()> {
         let policy = self.admission.admit(&self.file, &mut |risk| note(&risk.phrase()))?;
         let (is_trial, patience) = (self.admission.is_trial(&policy), self.admission.trial);

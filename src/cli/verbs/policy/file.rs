@@ -13,7 +13,7 @@ use host::policy::file::{read_with, write};
 use host::policy::rule::Policy;
 use host::policy::{change, resolve};
 use shared::failure::Failure;
-use shared::plain::count;
+use shared::sanitize::count;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct PolicyFile {
@@ -23,7 +23,8 @@ pub(super) struct PolicyFile {
 }
 
 impl PolicyFile {
-    /// Errors: every mistake in the file, unknown algorithms among them.
+    /// # Errors
+    /// Every mistake in the file, unknown algorithms among them.
     pub fn read(&self) -> Result<Policy> {
         Ok(read_with(&self.file, resolve::known()?).map_err(Failure::from)?)
     }
@@ -58,7 +59,8 @@ pub struct CheckArgs {
 }
 
 impl CheckArgs {
-    /// Errors: those of [`Admission::admit`].
+    /// # Errors
+    /// Those of [`Admission::admit`].
     pub fn run(&self) -> Result<()> {
         let mut risks = Vec::new();
         let policy = self.admission.admit(&self.file, &mut |risk| risks.push(risk.phrase()))?;
@@ -95,7 +97,8 @@ pub struct DiffArgs {
 }
 
 impl DiffArgs {
-    /// Errors: mistakes in the file; the record of the policy cannot be read.
+    /// # Errors
+    /// Mistakes in the file; the record of the policy cannot be read.
     pub fn run(&self) -> Result<()> {
         let policy = self.file.read()?;
         change::refuse_hidden()?;

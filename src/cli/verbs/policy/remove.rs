@@ -35,7 +35,8 @@ impl Args {
         Effect::change(self.dry_run, "`tccc policy apply` applies a policy again")
     }
 
-    /// Errors: not permitted; the BPF file system is read-only.
+    /// # Errors
+    /// Not permitted; the BPF file system is read-only.
     pub fn run(&self) -> Result<()> {
         let mut out = results();
         if self.dry_run {

@@ -58,7 +58,8 @@ struct PolicyDocument<'a> {
 }
 
 impl Args {
-    /// Errors: the record of the policy cannot be read.
+    /// # Errors
+    /// The record of the policy cannot be read.
     pub fn run(&self) -> Result<()> {
         let standing = change::standing_now()?;
         let over = trial::lapsed()?;

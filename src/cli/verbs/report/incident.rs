@@ -36,7 +36,8 @@ pub fn is_incident(path: &Path) -> bool {
     path.join(DOCUMENT).is_file() || path.file_name().is_some_and(|name| name == DOCUMENT)
 }
 
-/// Errors: an incident cannot be read; the format is CSV or Parquet.
+/// # Errors
+/// An incident cannot be read; the format is CSV or Parquet.
 pub fn render(paths: &[PathBuf], format: ReportFormat) -> Result<String> {
     let incidents = paths.iter().map(|path| read(path)).collect::<Result<Vec<IncidentInFolder>>>()?;
     let documents = || incidents.iter().map(document);

@@ -14,8 +14,8 @@ use lab::report::ReportFormat;
 use lab::report::drawing::{Caption, Column, Element, Role, Table, TableRow, text as terminal};
 use shared::arrival::Fact;
 use shared::failure::Failure;
-use shared::model::recap::{FlowRecap, Recap};
-use shared::plain::plain;
+use shared::model::summary::{FlowSummary, RecordingSummary};
+use shared::sanitize::plain;
 use shared::units::{BitsPerSec, format_duration};
 
 /// Version of the JSON document.
@@ -38,9 +38,9 @@ struct RecordingReport {
     damaged_blocks: u64,
     damaged_events: u64,
     unread_bytes: u64,
-    /// Events of connections beyond the limit of [`Recap`].
+    /// Events of connections beyond the limit of [`RecordingSummary`].
     untracked: u64,
-    flows: Vec<FlowRecap>,
+    flows: Vec<FlowSummary>,
 }
 
 pub fn is_recording(path: &Path) -> bool {
@@ -48,7 +48,8 @@ pub fn is_recording(path: &Path) -> bool {
     path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == MAGIC
 }
 
-/// Errors: a recording cannot be read; the format is Markdown, HTML or Parquet.
+/// # Errors
+/// A recording cannot be read; the format is Markdown, HTML or Parquet.
 pub fn render(files: &[PathBuf], format: ReportFormat) -> Result<String> {
     let recordings = files.iter().map(|file| load(file)).collect::<Result<Vec<RecordingReport>>>()?;
     match format {
@@ -65,12 +66,12 @@ pub fn render(files: &[PathBuf], format: ReportFormat) -> Result<String> {
 fn load(file: &Path) -> Result<RecordingReport> {
     let mut reader = RecordingReader::open(file)?;
     let span = reader.span()?.unwrap_or_default();
-    let (mut recap, mut events, mut dropped) = (Recap::default(), 0, 0);
+    let (mut summary, mut events, mut dropped) = (RecordingSummary::default(), 0, 0);
     while let Some(content) = reader.next(Want::All)? {
         match content {
             BlockContent::Events(more) => {
                 events += more.len() as u64;
-                more.into_iter().for_each(|event| recap.add(event));
+                more.into_iter().for_each(|event| summary.add(event));
             }
             BlockContent::Facts(facts) => facts.iter().for_each(|fact| {
                 if let Fact::Dropped { events, .. } = fact {
@@ -96,8 +97,8 @@ fn load(file: &Path) -> Result<RecordingReport> {
         damaged_blocks: blocks,
         damaged_events,
         unread_bytes: rest_bytes,
-        untracked: recap.untracked,
-        flows: recap.flows(),
+        untracked: summary.untracked,
+        flows: summary.flows(),
     })
 }
 
@@ -124,8 +125,8 @@ fn milliseconds(length_s: f64) -> String {
     format_duration(Duration::from_millis((length_s.min(1e9) * 1e3).round() as u64))
 }
 
-fn table(flows: &[FlowRecap]) -> Table {
-    type FlowColumn<'a> = &'a dyn Fn(&FlowRecap) -> Option<String>;
+fn table(flows: &[FlowSummary]) -> Table {
+    type FlowColumn<'a> = &'a dyn Fn(&FlowSummary) -> Option<String>;
     let word = |title: &str, show: FlowColumn| Column::of(title, Role::Word, flows, show);
     let number = |title: &str, show: FlowColumn| Column::of(title, Role::Number, flows, show);
     let pkts = |count: u32| Some(format!("{count} pkts"));

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use crate::cli::output::OutputFormat;
 use lab::cost::Jobs;
-use lab::part::{Part, Shard};
+use lab::part::{RunSelection, Shard};
 use lab::scenario::{Profile, RUNS_MAX};
 use shared::failure::Failure;
 use shared::model::run::Engine;
@@ -140,7 +140,7 @@ impl Args {
         Ok(())
     }
 
-    pub fn part(&self) -> Part {
-        Part { only: self.only.clone(), shard: self.shard, block: None }
+    pub fn part(&self) -> RunSelection {
+        RunSelection { only: self.only.clone(), shard: self.shard, block: None }
     }
 }

@@ -16,11 +16,11 @@ use lab::emulate::netem::{self, Netem};
 use lab::emulate::netns::Namespaces;
 use lab::emulate::tunlink::TunLink;
 use lab::emulate::{LinkDriver, Network};
-use lab::part::Part;
+use lab::part::RunSelection;
 use lab::report;
 use lab::scenario::LinkSpec;
 use lab::virtual_time::guest::Guest;
-use lab::work::{Work, WorkOutcome};
+use lab::work::{RunRequest, WorkOutcome};
 use lab::{room, runner};
 use shared::kernel::probe::has_netem;
 use shared::model::run::Engine;
@@ -34,7 +34,8 @@ pub(super) enum Backend {
 impl LinkChoice {
     /// Chooses one driver for the links of all plans.
     ///
-    /// Errors: netem was requested, but this kernel does not have it.
+    /// # Errors
+    /// Netem was requested, but this kernel does not have it.
     pub fn driver(self, planned: &[Planned]) -> Result<Box<dyn LinkDriver>> {
         let links = || planned.iter().flat_map(|one| one.plan.cells.iter().flat_map(|cell| &cell.links));
         let lack = beyond_netem(links());
@@ -69,7 +70,8 @@ fn lacks_host_delay<'a>(mut links: impl Iterator<Item = &'a LinkSpec>) -> Option
 }
 
 impl Args {
-    /// Errors: this host lacks a requirement of the engine, the links or the network.
+    /// # Errors
+    /// This host lacks a requirement of the engine, the links or the network.
     pub(super) fn backend(&self, planned: &[Planned]) -> Result<Backend> {
         Ok(match self.engine {
             Engine::Kernel => {
@@ -95,7 +97,7 @@ impl Args {
 
 /// One call of the command.
 pub(super) struct Call<'a> {
-    pub part: &'a Part,
+    pub part: &'a RunSelection,
     pub jobs: Jobs,
     pub backend: Backend,
     pub file: Option<ProgressFile>,
@@ -106,7 +108,8 @@ pub(super) struct Call<'a> {
 impl Call<'_> {
     /// Runs a part of one plan and prints its report.
     ///
-    /// Errors: those of [`runner::run`]; the report cannot be made.
+    /// # Errors
+    /// Those of [`runner::run`]; the report cannot be made.
     pub fn run(&self, one: &Planned, display: &Display) -> Result<WorkOutcome> {
         let Planned { out, scenario, plan } = one;
         let Call { part, jobs, stop, .. } = *self;
@@ -118,7 +121,7 @@ impl Call<'_> {
             display.show(&progress);
             self.file.iter().for_each(|file| file.show(&progress));
         };
-        let work = Work { scenario, plan, part, out: out.clone(), jobs, stop };
+        let work = RunRequest { scenario, plan, part, out: out.clone(), jobs, stop };
         let outcome = match &self.backend {
             Backend::Kernel(network) => runner::run(&work, network.as_ref(), &mut tell),
             Backend::Virtual(guest) => virtual_time::run(&work, guest, &mut tell),

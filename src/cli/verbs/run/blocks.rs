@@ -52,7 +52,9 @@ pub(super) struct NumberedBlock {
 }
 
 /// Shape: longest first, else in the order of the files; numbered from 1.
-/// Errors: `--only` leaves no cell.
+///
+/// # Errors
+/// `--only` leaves no cell.
 pub(super) fn all(planned: &[Planned], args: &Args) -> Result<Vec<NumberedBlock>> {
     let mut all = Vec::new();
     for (scenario, one) in planned.iter().enumerate() {
@@ -115,5 +117,5 @@ pub(super) fn digest(planned: &[Planned], blocks: &[NumberedBlock]) -> Result<St
     for (name, object) in algorithms {
         digest = digest.chain_update(name).chain_update(object.map_or(&[][..], |object| object.as_ref()));
     }
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::encode(digest.finalize()))
 }

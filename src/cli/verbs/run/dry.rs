@@ -10,7 +10,7 @@ use super::args::Args;
 use super::planned::Planned;
 use super::progress;
 use crate::cli::output::{results, warn};
-use lab::part::Part;
+use lab::part::RunSelection;
 use lab::path::{Direction, LinkConfig, QueueLimit};
 use lab::results::OpenResultDir;
 use lab::scenario::{BulkSender, Cell, FlowSpec, Sends};
@@ -18,7 +18,7 @@ use shared::model::run::Engine;
 use shared::units::{BitsPerSec, QueueSize, format_duration};
 
 /// Prints each plan, and the expected time of all.
-pub(super) fn print_plans(planned: &[Planned], part: &Part, args: &Args) -> Result<()> {
+pub(super) fn print_plans(planned: &[Planned], part: &RunSelection, args: &Args) -> Result<()> {
     let driver = (args.engine == Engine::Kernel).then(|| args.link.driver(planned));
     if let Some(Err(lack)) = &driver {
         warn(&format!("this plan would not run here: {lack}"), None);
@@ -39,7 +39,7 @@ pub(super) fn print_plans(planned: &[Planned], part: &Part, args: &Args) -> Resu
 }
 
 /// Returns the expected time.
-fn print_plan(planned: &Planned, part: &Part, (args, delays_hosts): (&Args, bool)) -> Result<Duration> {
+fn print_plan(planned: &Planned, part: &RunSelection, (args, delays_hosts): (&Args, bool)) -> Result<Duration> {
     let Planned { scenario, plan, out } = planned;
     let runs = part.runs(scenario, plan)?;
     let forecast = args.forecast(planned, &runs)?;
@@ -62,6 +62,14 @@ fn print_plan(planned: &Planned, part: &Part, (args, delays_hosts): (&Args, bool
         let of_flow = |flow| flow_text(flow, agent(flow).unwrap_or(&flow.algorithm));
         let flows: Vec<String> = cell.flows.iter().map(of_flow).collect();
         writeln!(text, "  {at}{}: {}", format_duration(cell.duration), flows.join(", "))?;
+    }
+    if !scenario.checks.is_empty() {
+        writeln!(text, "checks:")?;
+    }
+    for check in &scenario.checks {
+        let cells = plan.cells.iter().filter(|cell| check.at.contain(&cell.at)).count();
+        let of = if check.at.are_all() { String::new() } else { format!(" ({} of {} cells)", cells, plan.cells.len()) };
+        writeln!(text, "  {}{of}: {check}", check.name)?;
     }
     let part =
         if runs.len() < plan.runs.len() { format!(", {} of {}", runs.len(), plan.runs.len()) } else { "".into() };

@@ -19,7 +19,8 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Errors: those of the scenario, if the call is `stopped` and no other scenario follows, or if a disk is full.
+    /// # Errors
+    /// Those of the scenario, if the call is `stopped` and no other scenario follows, or if a disk is full.
     pub fn take(&mut self, name: &str, result: Result<WorkOutcome>, stopped: bool) -> Result<()> {
         match result {
             Ok(outcome) => {

@@ -9,7 +9,7 @@ use crate::cli::output::OutputFormat;
 use lab::scenario::reference::{self, FieldEntry, Kind, Unset};
 use shared::failure::Failure;
 use shared::model::metrics::{METRICS, Metric};
-use shared::nearest::nearest;
+use shared::suggest::nearest;
 
 /// Characters of the widest line.
 const LINE: usize = 100;
@@ -59,7 +59,8 @@ struct MetricCard {
 
 /// Prints every field and metric, or those with this name.
 ///
-/// Errors: nothing has the name; stdout cannot be written.
+/// # Errors
+/// Nothing has the name; stdout cannot be written.
 pub fn run(name: Option<&str>, output: OutputFormat) -> Result<()> {
     let all = reference::entries();
     let found: Vec<&FieldEntry> = match name {
@@ -74,7 +75,8 @@ pub fn run(name: Option<&str>, output: OutputFormat) -> Result<()> {
     output.print(&document, |out, document| if is_list { document.write_list(out) } else { document.write_cards(out) })
 }
 
-/// Errors: neither a field nor a metric has the name.
+/// # Errors
+/// Neither a field nor a metric has the name.
 fn named<'a>(name: &str, all: &'a [FieldEntry]) -> Result<Vec<&'a FieldEntry>, Failure> {
     let found = reference::find(name, all);
     if found.is_empty() && !METRICS.iter().any(|metric| metric.name == name) {

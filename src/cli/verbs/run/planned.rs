@@ -12,7 +12,7 @@ use super::progress::ProgressFile;
 use crate::cli::output::{note, warn};
 use crate::{ns2, virtual_time};
 use lab::cost::Jobs;
-use lab::part::Part;
+use lab::part::RunSelection;
 use lab::plan::{Choices, Plan, PlannedRun};
 use lab::results::Finished;
 use lab::runner;
@@ -21,7 +21,7 @@ use lab::traffic::iperf3;
 use lab::work::Forecast;
 use shared::failure::Failure;
 use shared::model::run::Engine;
-use shared::plain::count;
+use shared::sanitize::count;
 use shared::units::Share;
 
 /// Plans every requested scenario. For ns-2, skips those without agents if there are several scenarios.
@@ -116,8 +116,9 @@ impl Args {
         Ok(self.forecast_by(self.jobs, one, runs, &Finished::read(&one.out)?))
     }
 
-    /// Errors: the file cannot be written.
-    pub fn progress_file(&self, planned: &[Planned], part: &Part) -> Result<Option<ProgressFile>> {
+    /// # Errors
+    /// The file cannot be written.
+    pub fn progress_file(&self, planned: &[Planned], part: &RunSelection) -> Result<Option<ProgressFile>> {
         let Some(file) = &self.progress_file else { return Ok(None) };
         let forecasts = planned.iter().map(|one| self.forecast(one, &part.runs(&one.scenario, &one.plan)?));
         ProgressFile::create(file, forecasts.collect::<Result<_>>()?).map(Some)

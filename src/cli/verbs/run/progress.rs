@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::cli::output;
 use lab::work::{Forecast, Progress};
-use shared::plain::{count, plain_lines};
+use shared::sanitize::{count, plain_lines};
 
 pub use self::file::ProgressFile;
 
@@ -63,7 +63,7 @@ impl Display {
             let time = Arc::clone(&time);
             move |_: &ProgressState, w: &mut dyn std::fmt::Write| {
                 let now = *time.lock().unwrap_or_else(PoisonError::into_inner);
-                let _ = w.write_str(&text(now)); // a missing bar is no harm
+                let _ = w.write_str(&text(now)); // ignore: the bar is optional
             }
         };
         let style = ProgressStyle::with_template("{part} {pos}/{len} runs, {left} left  {msg}");

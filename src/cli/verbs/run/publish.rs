@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use lab::plan::Plan;
-use shared::bounded;
 use shared::failure::Failure;
 use shared::model::run::{BlockPlan, PlanBlock};
+use shared::read_limited;
 use shared::scratch::Scratch;
 
 const PLAN: &str = "plan.json";
@@ -29,7 +29,8 @@ pub(super) struct Publication {
 impl Publication {
     /// `None` if the block is already published.
     ///
-    /// Errors: the folder has this block of another plan; the folder or a scratch directory cannot be created.
+    /// # Errors
+    /// The folder has this block of another plan; the folder or a scratch directory cannot be created.
     pub fn begin(folder: &Path, block: PlanBlock) -> Result<Option<Self>> {
         let place = folder.join(format!("block-{:05}", block.n));
         if place.join(PLAN).exists() {
@@ -81,7 +82,7 @@ fn check_same_plan(place: &Path, block: &PlanBlock) -> Result<()> {
 }
 
 fn read<T: serde::de::DeserializeOwned>(folder: &Path) -> Result<T> {
-    let bytes = bounded::read(&folder.join(PLAN), BYTES_MAX).context("read the plan of the results")?;
+    let bytes = read_limited::read(&folder.join(PLAN), BYTES_MAX).context("read the plan of the results")?;
     serde_json::from_slice(&bytes).context("read the plan of the results")
 }
 

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use anyhow::Result;
 use serde::Serialize;
 
-use host::loader::survey::{self, Instance};
+use host::loader::survey::{self, LoadedName};
 use shared::kernel::congestion;
 use shared::kernel::probe::Features;
 use shared::kernel::struct_ops::{self, OpsTable};
-use shared::plain::plain;
+use shared::sanitize::plain;
 
 #[derive(Debug, Serialize)]
 pub struct Foreign {
@@ -26,8 +26,9 @@ pub struct Foreign {
     remove: String,
 }
 
-/// Errors: the kernel does not list its maps.
-pub fn find(ours: &[Instance], features: &Features) -> Result<Vec<Foreign>> {
+/// # Errors
+/// The kernel does not list its maps.
+pub fn find(ours: &[LoadedName], features: &Features) -> Result<Vec<Foreign>> {
     let available = congestion::available()?;
     let is_ours = |name: &str| ours.iter().any(|instance| instance.name == name && instance.is_registered);
     let tables = struct_ops::tables(features)?.into_iter();

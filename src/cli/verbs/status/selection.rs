@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::cli::verbs::older::{self, Older};
-use host::policy::change::{self, PolicyStanding};
+use host::policy::change::{self, AppliedPolicy};
 use host::policy::record::{TrialRecord, TrialSubject};
 use host::state::{Requester, Store};
 use host::trial::journal::TrialEnd;
@@ -16,7 +16,7 @@ use host::trial::judge::LimitState;
 use host::trial::view::{self, RuleView, TrialView};
 use host::trial::{self, journal};
 use shared::kernel::clock;
-use shared::plain::count;
+use shared::sanitize::count;
 use shared::units::format_duration;
 
 #[derive(Serialize)]
@@ -65,7 +65,8 @@ struct TrialStatus {
 }
 
 impl PolicyStatus {
-    /// Errors: the lease of the trial cannot be read.
+    /// # Errors
+    /// The lease of the trial cannot be read.
     pub fn gather(trial: Option<&TrialRecord>, store: &Store) -> Result<Self> {
         let trial = trial.map(|trial| trial_line(trial, store)).transpose()?;
         Ok(PolicyStatus { policy: policy_line(), trial, last_trial: journal::last() })
@@ -75,9 +76,9 @@ impl PolicyStatus {
 fn policy_line() -> Option<PolicyLine> {
     let standing = change::standing().unwrap_or_else(|error| {
         let drift = vec![format!("{error:#}: `tccc policy remove` removes what is left")];
-        PolicyStanding { drift, ..PolicyStanding::default() }
+        AppliedPolicy { drift, ..AppliedPolicy::default() }
     });
-    let PolicyStanding { generation, drift, .. } = standing;
+    let AppliedPolicy { generation, drift, .. } = standing;
     let deciding = generation.as_ref().and_then(|_| change::deciding().ok()?);
     (generation.is_some() || !drift.is_empty()).then(|| PolicyLine {
         rules: generation.as_ref().map_or(0, |it| it.policy.rules.len()),
@@ -139,7 +140,10 @@ pub fn write(out: &mut impl Write, selection: &PolicyStatus) -> io::Result<()> {
             writeln!(out, "latest trial: {}, {} at {at}{although}: {reason}", subject.phrase(), ending.result)?;
             ending.limits.iter().try_for_each(|limit| writeln!(out, "  {}", limit.phrase()))?;
             let incident = ending.incident.as_ref().filter(|folder| folder.exists());
-            incident.map_or(Ok(()), |folder| writeln!(out, "  `tccc report {}` shows the evidence", folder.display()))
+            incident.map_or(Ok(()), |folder| match (folder.display(), cfg!(feature = "lab")) {
+                (folder, true) => writeln!(out, "  `tccc report {folder}` shows the evidence"),
+                (folder, false) => writeln!(out, "  the evidence is in {folder}"),
+            })
         }
         (None, None) => Ok(()),
     }

@@ -90,7 +90,8 @@ impl Sink {
 
     /// Polls the source once and flushes the output.
     ///
-    /// Errors: the source fails; stdout or the recording cannot be written.
+    /// # Errors
+    /// The source fails; stdout or the recording cannot be written.
     pub fn poll(&mut self, source: &mut dyn EventSource, timeout: Duration) -> Result<()> {
         let Sink { recorder, stream, seen } = self;
         let mut taken = Ok(());

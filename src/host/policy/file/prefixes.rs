@@ -5,87 +5,75 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use super::PolicyTally;
-use crate::written::text::{self, NOT_TEXT, Unreadable};
-use crate::written::{Field, MISTAKES_MAX, Mistake, Reader, TWICE, TomlTable, shown};
+use super::fields::RuleFields;
+use crate::toml_reader::text::{self, NOT_TEXT, Unreadable};
+use crate::toml_reader::{Found, MISTAKES_MAX, Mistake, Result, TWICE, Table, Value, shown};
 use shared::units::ParseError;
 use shared::units::prefix::Prefix;
 
 const PREFIXES_MAX: usize = 100_000;
 
-impl Reader<'_> {
-    /// Reads `to`, then the lines of `to_file`.
-    pub(super) fn prefixes(&mut self, rule: &TomlTable<'_>, tally: &mut PolicyTally) -> Vec<Prefix> {
-        let mut prefixes = self.list(rule.field("to"), Self::prefix);
-        tally.prefixes += prefixes.len();
-        if let Some(field) = rule.field("to").filter(|_| tally.prefixes > PREFIXES_MAX) {
-            self.refuse_at(field.value.span().start, &field.name, too_many());
-        }
-        if let Some(field) = rule.field("to_file") {
-            self.prefixes_of_file(&field, &mut prefixes, tally);
-        }
-        prefixes
+/// The prefixes of `to`, then those of the lines of `to_file`.
+pub(super) fn all(rule: &Table<'_>, fields: &mut RuleFields, tally: &mut PolicyTally) -> Result<Vec<Prefix>> {
+    let mut prefixes = std::mem::take(&mut fields.to).0;
+    tally.prefixes += prefixes.len();
+    if let Some(to) = rule.get("to").filter(|_| tally.prefixes > PREFIXES_MAX) {
+        return Err(to.mistake(too_many()).into());
     }
-
-    fn prefix(&mut self, field: &Field<'_>) -> Option<Prefix> {
-        let text = self.text(field, "an address or a prefix such as \"10.0.0.0/8\"")?;
-        prefix_in(text).map_err(|error| self.refuse_parse(field, error)).ok()
+    if let Some(name) = &fields.to_file {
+        add_of_file(name, &rule.need("to_file")?, &mut prefixes, tally)?;
     }
+    Ok(prefixes)
+}
 
-    fn prefixes_of_file(&mut self, field: &Field<'_>, prefixes: &mut Vec<Prefix>, tally: &mut PolicyTally) {
-        let Some(name) = self.text(field, "the path of a list of prefixes") else { return };
-        let path = Path::new(self.file).parent().unwrap_or(Path::new("")).join(name);
-        let list = path.display().to_string();
-        match text::read(&path) {
-            Ok(text) => {
-                let before = (prefixes.len(), self.mistakes.len());
-                self.lines(&list, &text, prefixes, tally);
-                if before == (prefixes.len(), self.mistakes.len()) {
-                    self.refuse(field, "expected at least one prefix in this file");
-                }
-            }
-            Err(Unreadable::File(why)) => {
-                self.refuse(field, format!("\"{}\" cannot be read: {why}", shown(&list)));
-            }
-            Err(Unreadable::NotText(line)) => {
-                self.refuse_line(&list, line, NOT_TEXT);
+fn add_of_file(name: &str, value: &Value<'_>, prefixes: &mut Vec<Prefix>, tally: &mut PolicyTally) -> Result<()> {
+    let path = Path::new(value.source.file).parent().unwrap_or(Path::new("")).join(name);
+    let list = path.display().to_string();
+    match text::read(&path) {
+        Ok(text) => {
+            let before = prefixes.len();
+            add_lines(&list, &text, prefixes, tally)?;
+            match before == prefixes.len() {
+                true => Err(value.refuse("expected at least one prefix in this file").into()),
+                false => Ok(()),
             }
         }
+        Err(Unreadable::File(why)) => Err(value.refuse(format!("\"{}\" cannot be read: {why}", shown(&list))).into()),
+        Err(Unreadable::NotText(line)) => Err(mistake_at(&list, line, NOT_TEXT).into()),
     }
+}
 
-    /// A list has one prefix per line. Text after `#` is a comment.
-    fn lines(&mut self, list: &str, text: &str, prefixes: &mut Vec<Prefix>, tally: &mut PolicyTally) {
-        let enough = self.mistakes.len() + MISTAKES_MAX;
-        let mut seen: BTreeSet<Prefix> = prefixes.iter().copied().collect();
-        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-        for (index, written) in lines.enumerate().filter(|(_, written)| !written.is_empty()) {
-            let (expected, meant) = match prefix_in(written) {
-                Ok(_) if tally.prefixes >= PREFIXES_MAX => {
-                    self.refuse_line(list, index + 1, &too_many());
-                    return;
-                }
-                Ok(prefix) if seen.insert(prefix) => {
-                    prefixes.push(prefix);
-                    tally.prefixes += 1;
-                    continue;
-                }
-                Ok(_) => (TWICE.to_owned(), None),
-                Err(error) => (error.expected.into_owned(), error.meant),
-            };
-            let mistake = self.refuse_line(list, index + 1, &expected);
-            mistake.given = Some(format!("\"{}\"", shown(written)));
-            mistake.suggest(meant);
-            if self.mistakes.len() > enough {
-                return;
+/// A list has one prefix per line. Text after `#` is a comment.
+fn add_lines(list: &str, text: &str, prefixes: &mut Vec<Prefix>, tally: &mut PolicyTally) -> Result<()> {
+    let mut found = Found::default();
+    let mut seen: BTreeSet<Prefix> = prefixes.iter().copied().collect();
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    for (index, written) in lines.enumerate().filter(|(_, written)| !written.is_empty()) {
+        let (expected, meant) = match prefix_in(written) {
+            Ok(_) if tally.prefixes >= PREFIXES_MAX => {
+                found.add(mistake_at(list, index + 1, &too_many()));
+                break;
             }
+            Ok(prefix) if seen.insert(prefix) => {
+                prefixes.push(prefix);
+                tally.prefixes += 1;
+                continue;
+            }
+            Ok(_) => (TWICE.to_owned(), None),
+            Err(error) => (error.expected.into_owned(), error.meant),
+        };
+        let given = format!("\"{}\"", shown(written));
+        found.add(mistake_at(list, index + 1, &expected).given(given).suggest(meant));
+        if found.len() > MISTAKES_MAX {
+            break;
         }
     }
+    found.end()
+}
 
-    fn refuse_line(&mut self, list: &str, line: usize, expected: &str) -> &mut Mistake {
-        let mistake = self.refuse_at(0, "", expected);
-        mistake.file = list.to_owned();
-        mistake.line = Some(line);
-        mistake
-    }
+fn mistake_at(list: &str, line: usize, expected: &str) -> Box<Mistake> {
+    let (file, line, field, expected) = (list.to_owned(), Some(line), String::new(), expected.to_owned());
+    Box::new(Mistake { file, line, field, given: None, expected, hint: None })
 }
 
 fn too_many() -> String {
@@ -93,7 +81,7 @@ fn too_many() -> String {
 }
 
 /// Parses a prefix. For one with host bits, the error suggests the prefix without them.
-fn prefix_in(text: &str) -> Result<Prefix, ParseError> {
+pub(super) fn prefix_in(text: &str) -> Result<Prefix, ParseError> {
     let explain = |error| ParseError { meant: without_host_bits(text).map(|prefix| prefix.to_string()), ..error };
     text.parse().map_err(explain)
 }

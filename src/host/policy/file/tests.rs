@@ -14,6 +14,7 @@ use crate::policy::rule::{
     Allowed, Arm, CgroupName, GuardLimit, GuardMetric, OnFail, Portion, Ports, RolloutStep, RuleTrial, Split, SplitBy,
     Undecided, Way,
 };
+use crate::toml_reader::Unset;
 use shared::failure::{Failure, FailureKind};
 
 const GOOD: &str = r#"version = 1
@@ -237,9 +238,17 @@ fn readme_has_every_field_and_its_policies_are_read() {
     let blocks: Vec<&str> = before.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(!blocks.is_empty());
     blocks.into_iter().for_each(|block| drop(good(block)));
-    let fields = FIELDS.into_iter().chain(RULE_FIELDS);
-    let missing: Vec<&str> = fields.filter(|field| !readme.contains(&format!("`{field}`"))).collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    // The table of fields has the words of the declarations.
+    for (field, unset) in fields::RULE.fields() {
+        let list = if readme.contains(&format!("| `{}` (list) | ", field.name)) { " (list)" } else { "" };
+        let default = match unset {
+            Unset::Needed => "a mistake".to_owned(),
+            Unset::Is(value) => format!("`{value}`"),
+            Unset::Means(words) => words.to_owned(),
+        };
+        let row = format!("| `{}`{list} | {} | {default} |", field.name, field.text());
+        assert!(readme.contains(&row), "{row}");
+    }
 }
 
 #[test]

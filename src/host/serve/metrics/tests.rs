@@ -15,7 +15,7 @@ fn powers(values: &[(usize, u64)], sum: u64) -> Powers {
 fn rtts() -> RttCounts {
     let mut counts = RttCounts::default();
     [8, 65_536, 65_000].into_iter().chain([1 << 29; 4]).for_each(|us| counts.observe(us));
-    RttCounts { sum_us: 5_000_000, ..counts }
+    RttCounts { sum: 5_000_000, ..counts }
 }
 
 fn group(algorithm: &str, cgroup: u64, path: Option<&str>) -> CountedGroup {
@@ -49,7 +49,7 @@ fn shown(groups: Vec<CountedGroup>) -> Scrape {
     });
     Scrape {
         counted: CountedGroups { time_ns: 0, groups, hidden: 1, is_partial: false, uncounted: 4 },
-        situation: Situation { registered: registered.into(), ..Situation::default() },
+        situation: HostConfig { registered: registered.into(), ..HostConfig::default() },
         costs: vec![CallbackCost { algorithm: "one".into(), callback: "init".into(), calls: 7, nanoseconds: 1_000 }],
         dropped: Some(5),
         sweep_s: 0.25,
@@ -67,7 +67,7 @@ fn latest_trial_is_shown_limit_by_limit() {
     let limits = vec![("held", 1), ("never_decided", 1)];
     let last_trial = Some(LastTrial { result: "kept".into(), limits, each });
     let shown = shown(Vec::new());
-    let text = openmetrics(&Scrape { situation: Situation { last_trial, ..shown.situation.clone() }, ..shown });
+    let text = openmetrics(&Scrape { situation: HostConfig { last_trial, ..shown.situation.clone() }, ..shown });
     assert_has(&text, "tccc_last_trial_limits{result=\"kept\",state=\"never_decided\"} 1.0");
     let labels = "result=\"kept\",state=\"never_decided\",rule=\"web\",arm=\"dtcp\",limit=\"goodput>0.9x\"";
     assert_has(&text, &format!("tccc_last_trial_limit{{{labels}}} 1.0"));

@@ -17,7 +17,7 @@ pub struct Registered {
 
 /// The congestion control settings of this host.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Situation {
+pub struct HostConfig {
     pub registered: Vec<Registered>,
     /// The default algorithm. `None`: not known.
     pub default: Option<String>,
@@ -76,9 +76,9 @@ impl HostChange {
     }
 }
 
-impl Situation {
+impl HostConfig {
     /// Describes each difference from `before`.
-    pub(super) fn since(&self, before: &Situation) -> Vec<String> {
+    pub(super) fn since(&self, before: &HostConfig) -> Vec<String> {
         let mut changes = algorithms_since(&self.registered, &before.registered);
         if let (Some(now), Some(then)) = (&self.default, &before.default)
             && now != then
@@ -141,20 +141,20 @@ mod tests {
 
     #[test]
     fn changes_are_told_in_words_and_nothing_else_is() {
-        let rest = Situation {
+        let rest = HostConfig {
             registered: vec![registered("reno", 1)],
             default: Some("cubic".into()),
-            ..Situation::default()
+            ..HostConfig::default()
         };
-        let check = |now: &Situation, before: &Situation, words: &[&str]| assert_eq!(now.since(before), words);
+        let check = |now: &HostConfig, before: &HostConfig, words: &[&str]| assert_eq!(now.since(before), words);
         check(&rest, &rest, &[]);
-        let loaded = Situation { registered: vec![registered("dtcp", 1), registered("reno", 2)], ..rest.clone() };
+        let loaded = HostConfig { registered: vec![registered("dtcp", 1), registered("reno", 2)], ..rest.clone() };
         check(&loaded, &rest, &["dtcp was loaded", "reno was upgraded"]);
         check(&rest, &loaded, &["reno was upgraded", "dtcp was unloaded"]);
-        let other = Situation { default: Some("dtcp".into()), ..rest.clone() };
+        let other = HostConfig { default: Some("dtcp".into()), ..rest.clone() };
         check(&other, &rest, &["the default is dtcp, was cubic"]);
-        check(&Situation { default: None, ..rest.clone() }, &rest, &[]);
-        let with = |policy| Situation { policy, ..rest.clone() };
+        check(&HostConfig { default: None, ..rest.clone() }, &rest, &[]);
+        let with = |policy| HostConfig { policy, ..rest.clone() };
         check(&with(policy(1, None, 0.05)), &rest, &["a policy was applied"]);
         check(&rest, &with(policy(1, None, 0.05)), &["the policy was removed"]);
         check(&with(policy(1, Some("the policy"), 0.05)), &rest, &["trial of the policy began"]);
@@ -162,7 +162,7 @@ mod tests {
         check(&step, &with(policy(1, Some("the policy"), 0.05)), &["rule web: dtcp gets 50 %, had 5 %"]);
         check(&with(policy(2, None, 0.5)), &step, &["trial of the policy is over"]);
         check(&with(policy(3, None, 0.5)), &with(policy(2, None, 0.5)), &["the policy was changed"]);
-        let ended = Situation { ended: Some("trial of the policy was reverted".into()), ..rest.clone() };
+        let ended = HostConfig { ended: Some("trial of the policy was reverted".into()), ..rest.clone() };
         check(&ended, &rest, &["trial of the policy was reverted"]);
         check(&ended, &ended, &[]);
     }

@@ -130,7 +130,7 @@ fn recording_is_counted_by_its_sockets() {
 #[test]
 fn changes_of_an_hour_are_kept() {
     let mut overview = Overview::new(STEP_NS);
-    let default = |name: &str| Situation { default: Some(name.into()), ..Situation::default() };
+    let default = |name: &str| HostConfig { default: Some(name.into()), ..HostConfig::default() };
     overview.note_situation(SECOND, default("cubic"));
     overview.note_situation(2 * SECOND, default("dtcp"));
     let changes = whole(&overview)["changes"].clone();

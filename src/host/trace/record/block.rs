@@ -100,7 +100,8 @@ impl Header {
 
 /// Reads the next header.
 ///
-/// Errors: the file cannot be read.
+/// # Errors
+/// The file cannot be read.
 pub(super) fn next(file: &mut impl Read) -> io::Result<NextBlock> {
     let mut bytes = [0; HEADER_BYTES];
     match read_up_to(file, &mut bytes)? {
@@ -114,7 +115,8 @@ pub(super) fn next(file: &mut impl Read) -> io::Result<NextBlock> {
 ///
 /// None: the payload is damaged. The file position is then behind it, or at the end.
 ///
-/// Errors: the file cannot be read.
+/// # Errors
+/// The file cannot be read.
 pub(super) fn payload(file: &mut impl Read, header: &Header) -> io::Result<Option<Vec<u8>>> {
     let mut stored = vec![0; header.stored_bytes as usize];
     let got = read_up_to(file, &mut stored)?;

@@ -11,11 +11,11 @@ use anyhow::{Context, Result};
 use super::block::{self, BlockKind, Header, NextBlock};
 use super::{FORMAT, Head, MAGIC, Tail};
 use shared::arrival::Fact;
-use shared::bounded;
 use shared::catalog::{FieldKind, StateLayout};
 use shared::event::Event;
 use shared::event::schema::Reading;
 use shared::failure::Failure;
+use shared::kernel::io_error;
 
 const WRITES: &str = "`tccc trace --record FILE` writes recordings";
 /// No version of tccc writes more events into a block.
@@ -83,10 +83,11 @@ pub struct RecordingReader<R> {
 }
 
 impl RecordingReader<File> {
-    /// Errors: the file cannot be read, is not a recording, or has a later format.
+    /// # Errors
+    /// The file cannot be read, is not a recording, or has a later format.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|error| {
-            let what = format!("cannot read \"{}\": {}", path.display(), bounded::reason(&error));
+            let what = format!("cannot read \"{}\": {}", path.display(), io_error::reason(&error));
             Failure::usage(what).hint(WRITES)
         })?;
         RecordingReader::new(file, &path.display().to_string())
@@ -96,7 +97,8 @@ impl RecordingReader<File> {
 impl<R: Read + Seek> RecordingReader<R> {
     /// Reads the head of a recording. `name` is for messages.
     ///
-    /// Errors: as [`RecordingReader::open`].
+    /// # Errors
+    /// As [`RecordingReader::open`].
     pub fn new(file: R, name: &str) -> Result<Self> {
         let mut file = BufReader::with_capacity(64 << 10, file);
         let refuse = |why: String| Failure::usage(format!("cannot read \"{name}\": {why}"));
@@ -137,7 +139,8 @@ impl<R: Read + Seek> RecordingReader<R> {
 
     /// Returns to the first block.
     ///
-    /// Errors: the file cannot be read.
+    /// # Errors
+    /// The file cannot be read.
     pub fn rewind(&mut self) -> Result<()> {
         self.file.seek(SeekFrom::Start(self.begin)).context("go back in a recording")?;
         (self.at, self.damage, self.tail) = (self.begin, Damage::default(), None);
@@ -148,7 +151,8 @@ impl<R: Read + Seek> RecordingReader<R> {
     ///
     /// None: the recording has no events.
     ///
-    /// Errors: the file cannot be read.
+    /// # Errors
+    /// The file cannot be read.
     pub fn span(&mut self) -> Result<Option<[u64; 2]>> {
         self.rewind()?;
         let mut span = [u64::MAX, 0];
@@ -164,7 +168,8 @@ impl<R: Read + Seek> RecordingReader<R> {
 
     /// Reads the next selected block. `None` after the last whole block.
     ///
-    /// Errors: the file cannot be read.
+    /// # Errors
+    /// The file cannot be read.
     pub fn next(&mut self, want: Want) -> Result<Option<BlockContent>> {
         while let Some(header) = self.next_header()? {
             let is_wanted = match (header.kind, want) {

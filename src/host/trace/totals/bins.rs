@@ -1,24 +1,14 @@
 //! Histograms: by powers of two, and of RTTs with bins narrow enough for percentiles.
 
-pub const BINS: usize = 40;
-/// One bin per us up to 8 us, then [`PARTS`] bins per power of two up to 2^24 us, and one for larger values.
-pub const RTT_BINS: usize = 177;
+pub use crate::trace::program::types::{totals_histogram as Powers, totals_rtt as RttCounts};
+
+/// Bin n of [`Powers`] counts values above 2^(n-1) and up to 2^n. The last bin also counts larger values.
+pub const BINS: usize = size_of::<Powers>() / size_of::<u64>() - 1;
+/// One bin of [`RttCounts`] per us up to 8 us, then [`PARTS`] bins per power of two up to 2^24 us, and one for larger
+/// values. Each includes its upper bound.
+const RTT_BINS: usize = size_of::<RttCounts>() / size_of::<u64>() - 1;
 /// Bins per power of two.
 const PARTS: usize = 8;
-
-/// A histogram by powers of two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Powers {
-    pub sum: u64,
-    /// Bin n counts values above 2^(n-1) and up to 2^n. The last bin also counts larger values.
-    pub bins: [u64; BINS],
-}
-
-impl Default for Powers {
-    fn default() -> Self {
-        Powers { sum: 0, bins: [0; BINS] }
-    }
-}
 
 impl Powers {
     pub(super) fn add(&mut self, other: &Powers) {
@@ -27,35 +17,21 @@ impl Powers {
     }
 }
 
-/// A histogram of smoothed RTTs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RttCounts {
-    pub sum_us: u64,
-    /// Shape: ascending; each bin includes its upper bound.
-    pub bins: [u64; RTT_BINS],
-}
-
-impl Default for RttCounts {
-    fn default() -> Self {
-        RttCounts { sum_us: 0, bins: [0; RTT_BINS] }
-    }
-}
-
 impl RttCounts {
     pub fn observe(&mut self, us: u32) {
-        self.sum_us = self.sum_us.saturating_add(us.into());
+        self.sum = self.sum.saturating_add(us.into());
         self.bins[bin_of(us)] += 1;
     }
 
     pub fn add(&mut self, other: &RttCounts) {
-        self.sum_us = self.sum_us.saturating_add(other.sum_us);
+        self.sum = self.sum.saturating_add(other.sum);
         self.bins.iter_mut().zip(other.bins).for_each(|(own, more)| *own = own.saturating_add(more));
     }
 
     /// The growth since an earlier state of the same counts.
     pub fn since(&self, before: &RttCounts) -> RttCounts {
         let bins = std::array::from_fn(|bin| self.bins[bin].saturating_sub(before.bins[bin]));
-        RttCounts { sum_us: self.sum_us.saturating_sub(before.sum_us), bins }
+        RttCounts { sum: self.sum.saturating_sub(before.sum), bins }
     }
 
     /// A percentile in microseconds, precise to an eighth of its value. Values above 2^24 us count as 2^24 us.
@@ -87,7 +63,7 @@ impl RttCounts {
             };
             bins[power] += count;
         }
-        Powers { sum: self.sum_us, bins }
+        Powers { sum: self.sum, bins }
     }
 }
 

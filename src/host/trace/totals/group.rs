@@ -1,18 +1,14 @@
-//! The counts of one group, and their encoding in the kernel's map.
+//! The counts of one group, and their entry in the kernel's map.
 
-use super::bins::{BINS, Powers, RTT_BINS, RttCounts};
+use zerocopy::FromBytes as _;
+
+use super::bins::{Powers, RttCounts};
+use crate::trace::program::types::{totals, totals_key};
 use shared::arrival::RuleArm;
+use shared::c_text;
 
 /// Number of congestion states.
 pub const STATES: usize = 5;
-/// Size of `struct totals_key` and of the algorithm's name in it.
-pub(super) const KEY_BYTES: usize = 32;
-const NAME_BYTES: usize = 16;
-/// Offset of the arm's number in the key.
-const SLOT_AT: usize = 24;
-/// Size of `struct totals` in words: 11 counts, the states, the smoothed RTT, three histograms.
-const VALUE_WORDS: usize = 11 + STATES + (1 + RTT_BINS) + 3 * (1 + BINS);
-
 /// Counts of the connections of one algorithm in one cgroup and arm. Cumulative, except for `sockets`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CountedGroup {
@@ -70,76 +66,56 @@ impl CountedGroup {
     }
 }
 
-pub(super) fn key_of(group: &CountedGroup) -> [u8; KEY_BYTES] {
-    let mut key = [0; KEY_BYTES];
-    // Bytes that are no text were replaced by longer ones. Such a key finds no entry.
-    let name = &group.algorithm.as_bytes()[..group.algorithm.len().min(NAME_BYTES)];
-    key[..name.len()].copy_from_slice(name);
-    key[NAME_BYTES..SLOT_AT].copy_from_slice(&group.cgroup.to_ne_bytes());
-    key[SLOT_AT..SLOT_AT + 4].copy_from_slice(&group.slot.to_ne_bytes());
-    key
+/// Bytes of a name that are no text were replaced. Such a key finds no entry.
+pub(super) fn key_of(group: &CountedGroup) -> totals_key {
+    let &CountedGroup { cgroup, slot, .. } = group;
+    totals_key { algorithm: c_text::padded(&group.algorithm), cgroup, slot, pad: 0 }
 }
 
 /// Decodes an entry of the map. None: it has another size.
 pub(super) fn decode(key: &[u8], value: &[u8], sweep: u64) -> Option<CountedGroup> {
-    if key.len() != KEY_BYTES || value.len() != VALUE_WORDS * 8 {
-        return None;
-    }
-    let name = &key[..NAME_BYTES];
-    let name = &name[..name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES)];
-    let cgroup = u64::from_ne_bytes(key[NAME_BYTES..SLOT_AT].try_into().expect("eight bytes"));
-    let slot = u32::from_ne_bytes(key[SLOT_AT..SLOT_AT + 4].try_into().expect("four bytes"));
-    let mut words = value.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
-    let mut word = || words.next().expect("the size was checked");
-    let was_swept = word() == sweep;
-    let sockets = word();
+    let totals_key { algorithm, cgroup, slot, .. } = totals_key::read_from_bytes(key).ok()?;
+    let counts = totals::read_from_bytes(value).ok()?;
     Some(CountedGroup {
-        algorithm: String::from_utf8_lossy(name).into_owned(),
+        algorithm: c_text::text(&algorithm),
         cgroup,
+        path: None,
         slot,
-        sockets: if was_swept { sockets } else { 0 },
-        opened: word(),
-        closed: word(),
-        bytes_acked: word(),
-        bytes_received: word(),
-        sent_pkts: word(),
-        retrans_pkts: word(),
-        delivered_pkts: word(),
-        delivered_ce_pkts: word(),
-        lost_pkts: word(),
-        state_ns: std::array::from_fn(|_| word()),
-        srtt_us: RttCounts { sum_us: word(), bins: std::array::from_fn(|_| word()) },
-        min_rtt_us: powers(&mut word),
-        cwnd_pkts: powers(&mut word),
-        goodput_bytes: powers(&mut word),
-        ..CountedGroup::default()
+        arm: None,
+        sockets: if counts.sweep == sweep { counts.sockets } else { 0 },
+        opened: counts.opened,
+        closed: counts.closed,
+        bytes_acked: counts.bytes_acked,
+        bytes_received: counts.bytes_received,
+        sent_pkts: counts.sent_pkts,
+        retrans_pkts: counts.retrans_pkts,
+        delivered_pkts: counts.delivered_pkts,
+        delivered_ce_pkts: counts.delivered_ce_pkts,
+        lost_pkts: counts.lost_pkts,
+        state_ns: counts.state_ns,
+        srtt_us: counts.srtt_us,
+        min_rtt_us: counts.min_rtt_us,
+        cwnd_pkts: counts.cwnd_pkts,
+        goodput_bytes: counts.goodput_bytes,
     })
-}
-
-fn powers(word: &mut impl FnMut() -> u64) -> Powers {
-    Powers { sum: word(), bins: std::array::from_fn(|_| word()) }
 }
 
 #[cfg(test)]
 mod tests {
+    use zerocopy::IntoBytes as _;
+
     use super::*;
 
     #[test]
-    fn a_group_is_read_word_by_word_and_only_at_its_size() {
-        let mut key = [0; KEY_BYTES];
-        key[..4].copy_from_slice(b"reno");
-        key[NAME_BYTES..SLOT_AT].copy_from_slice(&77u64.to_ne_bytes());
-        key[SLOT_AT] = 3;
-        let value: Vec<u8> = (1..=VALUE_WORDS as u64).flat_map(u64::to_ne_bytes).collect();
-        let group = decode(&key, &value, 1).unwrap();
+    fn entry_is_read_only_at_its_size_and_has_sockets_only_of_the_latest_sweep() {
+        let key = totals_key { algorithm: c_text::padded("reno"), cgroup: 77, slot: 3, pad: 0 };
+        let value = totals { sweep: 1, sockets: 2, lost_pkts: 11, ..totals::default() };
+        let group = decode(key.as_bytes(), value.as_bytes(), 1).unwrap();
         assert_eq!((group.algorithm.as_str(), group.cgroup, group.sockets, group.lost_pkts), ("reno", 77, 2, 11));
-        assert_eq!(group.slot, 3);
-        assert_eq!((group.state_ns, group.srtt_us.sum_us), ([12, 13, 14, 15, 16], 17));
-        assert_eq!(group.goodput_bytes.bins[BINS - 1], VALUE_WORDS as u64);
         assert_eq!(key_of(&group), key);
-        let of_a_module = CountedGroup { algorithm: "\u{fffd}".repeat(NAME_BYTES), ..CountedGroup::default() };
-        assert_eq!(key_of(&of_a_module).len(), KEY_BYTES, "a name that is no text has no end here");
-        assert_eq!(decode(&key, &value, 9).unwrap().sockets, 0, "the latest sweep found none");
-        assert_eq!(decode(&key, &value[8..], 1), None);
+        let of_a_module = CountedGroup { algorithm: "\u{fffd}".repeat(16), ..group };
+        assert_ne!(key_of(&of_a_module), key, "a name that is no text is longer than its field");
+        assert_eq!(decode(key.as_bytes(), value.as_bytes(), 9).unwrap().sockets, 0, "the latest sweep found none");
+        assert_eq!(decode(key.as_bytes(), &value.as_bytes()[8..], 1), None);
     }
 }

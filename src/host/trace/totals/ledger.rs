@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::group::{CountedGroup, KEY_BYTES, key_of};
+use super::group::{CountedGroup, key_of};
+use crate::trace::program::types::totals_key;
 use shared::arrival::RuleArm;
 
 /// A group whose cgroup or arm was removed is shown this long after its last change, because scrapes are rarer than
@@ -24,7 +25,7 @@ type Label = (String, Option<String>, Option<RuleArm>);
 
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// Existing cgroups at the latest listing.
+    /// Cgroups found by the latest scan.
     paths: HashMap<u64, String>,
     /// The path of each cgroup with a group. `None`: the cgroup did not exist at its first listing.
     names: HashMap<u64, Option<String>>,
@@ -35,7 +36,7 @@ pub(super) struct Ledger {
     /// Groups of removed policies, and the time of removal.
     left: Vec<(CountedGroup, Instant)>,
     /// Groups whose cgroup or arm was removed, as they were shown, and the time of their last change.
-    gone: HashMap<[u8; KEY_BYTES], (CountedGroup, Instant)>,
+    gone: HashMap<totals_key, (CountedGroup, Instant)>,
     /// Sums of forgotten groups.
     carried: BTreeMap<Label, CountedGroup>,
 }

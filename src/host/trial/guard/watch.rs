@@ -21,16 +21,18 @@ use crate::trial::judge::{self, RuleJudgement, SeenSums};
 use crate::trial::progress::{self, NextMove};
 use crate::trial::view::{self, LookHistory, TrialView};
 use crate::trial::windows::Readings;
-use crate::trial::{advance, end, shown, standing};
+use crate::trial::{current, end, shown, step};
+use crate::waits;
 use shared::kernel::probe::Features;
 use shared::kernel::{bpf, clock};
+use shared::units::nanos;
 
 /// Interval between looks. The guard looks earlier if something is due.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) enum Tick {
     On,
-    /// This guard or somebody else ended the trial.
+    /// The trial has ended.
     Over,
 }
 
@@ -118,7 +120,7 @@ impl TrialWatch {
         let due = trial.rules.iter().filter_map(|progress| view::due_ns(policy.rule(&progress.rule)?, progress));
         // Something that was due at an earlier look waits for more data or for a person.
         let is_due = due.chain(trial.deadline_ns).any(|at| (self.looked_ns..=now_ns).contains(&at));
-        if !is_due && now_ns.saturating_sub(self.looked_ns) < LOOK_EVERY.as_nanos() as u64 {
+        if !is_due && now_ns.saturating_sub(self.looked_ns) < nanos(waits::time_of("guard.look", LOOK_INTERVAL)) {
             if self.shown.as_ref() != Some(trial) {
                 self.write_view(trial, policy, now_ns);
             }
@@ -183,7 +185,7 @@ impl TrialWatch {
                 end::keep_where(is_own, ending, &Features::probe()?).map(|_| Tick::Over)
             }
             NextMove::Change { rules, is_step, is_incident, why } => {
-                let is_done = advance::change_progress(&standing::lock()?, trial, rules, is_step)?;
+                let is_done = step::change_progress(&current::lock()?, trial, rules, is_step)?;
                 if is_done && is_incident {
                     let written = self.write_incident(&incident::new_folder(), &why, (trial, generation));
                     self.recent = Some(Recent::start((self.layouts)()));

@@ -13,8 +13,13 @@ const TICKS_PER_S: f64 = 250.0;
 fn cells(number: usize, [connections, sent, retrans, ended, abnormal]: [u64; 5]) -> ArmCells {
     std::array::from_fn(|fold| {
         let extra = (fold + number) as u64 % 3;
-        GuardCell([connections, 1000, 10, sent, retrans + extra, 0, 0, 0, ended, abnormal, connections, 0])
+        cell_of([connections, 1000, 10, sent, retrans + extra, 0, 0, 0, ended, abnormal, connections, 0])
     })
+}
+
+/// The counts in the order of their fields.
+fn cell_of(counts: [u64; 12]) -> GuardCell {
+    zerocopy::transmute!(counts)
 }
 
 fn policy(limits: &[&str], by: SplitBy, shares: &[(&str, u16)]) -> Policy {
@@ -35,7 +40,7 @@ fn judged_units(policy: &Policy, arms: [[u64; 5]; 2], units: [u64; 2]) -> RuleJu
     let record = PolicyRecord { slots: slots.into(), ..PolicyRecord::default() };
     let of_arm = |number: usize| {
         let mut cells = cells(number, arms[number]);
-        cells.iter_mut().for_each(|cell| cell.0[10] = units[number]);
+        cells.iter_mut().for_each(|cell| cell.units = units[number]);
         (number as u32 + 1, cells)
     };
     let whole: BTreeMap<u32, ArmCells> = [0, 1].map(of_arm).into();
@@ -131,7 +136,8 @@ fn decisions_count_every_rule_limit_arm_and_beginning_of_the_sums() {
 /// A window of a minute, and what was before it.
 fn judged_windows(limit: &str, minute: GuardCell, before: GuardCell) -> LimitJudgement {
     let spread = |cell: GuardCell| -> ArmCells { std::array::from_fn(|_| cell) };
-    let whole = GuardCell(std::array::from_fn(|word| minute.0[word] + before.0[word]));
+    let [ours, theirs]: [[u64; 12]; 2] = zerocopy::transmute!([minute, before]);
+    let whole = cell_of(std::array::from_fn(|word| ours[word] + theirs[word]));
     let of = |cell| BTreeMap::from([(1, spread(cell))]);
     let windows = [
         Window { seconds: 60.0, readings: 6, cells: of(minute) },
@@ -146,8 +152,8 @@ fn judged_windows(limit: &str, minute: GuardCell, before: GuardCell) -> LimitJud
 /// The minimum of 100 connections was that of the whole trial, so three connections of a quiet minute could revert it.
 #[test]
 fn quiet_minute_crosses_no_limit_and_leaves_it_shown() {
-    let hour = GuardCell([100, 1_000_000, 250, 10_000, 10, 1, 0, 0, 100, 0, 100, 0]);
-    let quiet = GuardCell([1, 100, 250, 10, 5, 1, 0, 0, 1, 1, 1, 0]);
+    let hour = cell_of([100, 1_000_000, 250, 10_000, 10, 1, 0, 0, 100, 0, 100, 0]);
+    let quiet = cell_of([1, 100, 250, 10, 5, 1, 0, 0, 1, 1, 1, 0]);
     for limit in ["goodput>1kbit", "retransmitted<2%", "timeouts<0.5"] {
         let judgement = judged_windows(limit, quiet, hour);
         assert_eq!(judgement.state, LimitState::Safe, "{judgement:?}");
@@ -162,12 +168,12 @@ fn quiet_minute_crosses_no_limit_and_leaves_it_shown() {
 /// The timeouts of all open connections were divided by the new ones alone.
 #[test]
 fn timeouts_of_long_connections_are_per_connection_that_was_active() {
-    let hour = GuardCell([10, 0, 0, 10_000, 10, 30, 0, 0, 0, 0, 10, 354 * 10]);
+    let hour = cell_of([10, 0, 0, 10_000, 10, 30, 0, 0, 0, 0, 10, 354 * 10]);
     // In each fold, 10 connections are active at each of 6 readings, none is new, and one timeout occurs.
-    let minute = GuardCell([0, 0, 0, 100, 1, 1, 0, 0, 0, 0, 0, 60]);
+    let minute = cell_of([0, 0, 0, 100, 1, 1, 0, 0, 0, 0, 0, 60]);
     let judgement = judged_windows("timeouts<0.5", minute, hour);
     assert_eq!((judgement.state, judgement.value, judgement.window_s), (LimitState::Safe, Some(0.1), Some(60.0)));
-    let harm = GuardCell(std::array::from_fn(|word| if word == 5 { 20 } else { minute.0[word] }));
+    let harm = GuardCell { timeouts: 20, ..minute };
     let judgement = judged_windows("timeouts<0.5", harm, hour);
     assert_eq!((judgement.state, judgement.value), (LimitState::Crossed, Some(2.0)));
 }
@@ -175,8 +181,8 @@ fn timeouts_of_long_connections_are_per_connection_that_was_active() {
 #[test]
 fn harm_that_one_minute_cannot_show_is_found_over_the_whole_time() {
     // 1.5 % of the connections, with 6 per fold and minute, and 60 times as many in the hour.
-    let minute = GuardCell([6, 0, 0, 600, 0, 0, 0, 0, 6, 0, 6, 0]);
-    let hour = GuardCell([600, 0, 0, 60_000, 0, 0, 0, 0, 600, 12, 600, 0]);
+    let minute = cell_of([6, 0, 0, 600, 0, 0, 0, 0, 6, 0, 6, 0]);
+    let hour = cell_of([600, 0, 0, 60_000, 0, 0, 0, 0, 600, 12, 600, 0]);
     let judgement = judged_windows("abnormal_ends<1%", minute, hour);
     assert_eq!((judgement.state, judgement.window_s), (LimitState::Crossed, Some(3600.0)), "{judgement:?}");
 }

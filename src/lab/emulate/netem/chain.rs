@@ -44,7 +44,8 @@ fn stage_interfaces(direction: usize, stages: usize) -> Vec<String> {
 
 /// Builds the interfaces of one direction's stages, without any netem yet.
 ///
-/// Errors: not permitted; a kernel without traffic control filters.
+/// # Errors
+/// Not permitted; a kernel without traffic control filters.
 pub fn build(wires: &Wires, direction: usize, mtu: u32, stages: usize) -> Result<()> {
     let interfaces = stage_interfaces(direction, stages);
     let mut arrives_at = OWN_NAMES[direction].to_owned();
@@ -75,7 +76,8 @@ fn redirect(wires: &Wires, from: &str, to: &str) -> Result<()> {
 
 /// Sets the netem of every stage. A second call changes the options and keeps the packets.
 ///
-/// Errors: a kernel without netem.
+/// # Errors
+/// A kernel without netem.
 pub fn set_stages(wires: &Wires, direction: usize, stages: &[NetemOptions]) -> Result<()> {
     let interfaces = stage_interfaces(direction, stages.len());
     with_handle(&wires.own, async |mut handle| {
@@ -104,7 +106,8 @@ pub fn set_stages(wires: &Wires, direction: usize, stages: &[NetemOptions]) -> R
 
 /// Counts of a direction's stages, and whether the kernel accepted the seed of the losses.
 ///
-/// Errors: an interface was deleted.
+/// # Errors
+/// An interface was deleted.
 pub fn read_stages(wires: &Wires, direction: usize, stages: usize) -> Result<(Vec<StageCounts>, bool)> {
     let interfaces = stage_interfaces(direction, stages);
     with_handle(&wires.own, async |handle| {

@@ -6,19 +6,20 @@ use nix::poll::{PollFd, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 
+use shared::units::nanos;
+
 /// Nanoseconds of the monotonic clock.
 pub fn now() -> u64 {
-    nanos(ClockId::CLOCK_MONOTONIC)
+    read(ClockId::CLOCK_MONOTONIC)
 }
 
 /// Subtract this from a wall-clock time stamp of the kernel to get monotonic nanoseconds.
 pub fn wall_offset() -> u64 {
-    nanos(ClockId::CLOCK_REALTIME).wrapping_sub(now())
+    read(ClockId::CLOCK_REALTIME).wrapping_sub(now())
 }
 
-fn nanos(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock).expect("the kernel has this clock");
-    Duration::from(time).as_nanos() as u64
+fn read(clock: ClockId) -> u64 {
+    nanos(clock_gettime(clock).expect("the kernel has this clock").into())
 }
 
 /// Share of a core for spinning: enough for a few thousand deadlines a second.

@@ -1,5 +1,4 @@
-//! Counts of one direction, its lateness, and the times of its stalls and of its full queue, kept by the engine's
-//! thread.
+//! What the engine's thread counts itself: packets that left, their lateness, and the times of stalls and of a full queue.
 
 use hdrhistogram::Histogram;
 
@@ -17,9 +16,12 @@ const KEPT: usize = 1 << 17;
 
 #[derive(Debug, Clone)]
 pub struct Meter {
-    /// Complete only in the result of [`Meter::counters`].
-    pub counts: LinkCounters,
-    pub reordered_pkts: u64,
+    sent_pkts: u64,
+    sent_bytes: u64,
+    /// Packets that a port could not receive or send.
+    pub failed_pkts: u64,
+    /// Packets longer than the link's MTU, which do not enter the link.
+    pub oversized_pkts: u64,
     lateness: Histogram<u64>,
     moments: LinkMoments,
     /// Whether there were too many moments to keep.
@@ -30,15 +32,16 @@ impl Meter {
     pub fn new() -> Self {
         let lateness = Histogram::new_with_bounds(1, LATENESS_MAX, LATENESS_DIGITS);
         let lateness = lateness.expect("the bounds are constants that the histogram accepts");
-        let (counts, moments) = (LinkCounters::default(), LinkMoments::default());
-        Meter { counts, reordered_pkts: 0, lateness, moments, lacks_moments: false }
+        let [sent_pkts, sent_bytes, failed_pkts, oversized_pkts] = [0; 4];
+        let (moments, lacks_moments) = (LinkMoments::default(), false);
+        Meter { sent_pkts, sent_bytes, failed_pkts, oversized_pkts, lateness, moments, lacks_moments }
     }
 
     /// Counts a packet that left at or after the time when it was due.
     pub fn sent(&mut self, bytes: u32, left_at: u64, due: u64) {
         let late_by = left_at - due;
-        self.counts.sent_pkts += 1;
-        self.counts.sent_bytes += u64::from(bytes);
+        self.sent_pkts += 1;
+        self.sent_bytes += u64::from(bytes);
         self.lateness.saturating_record(late_by);
         if late_by < STALL_MIN_NS {
             return;
@@ -53,9 +56,8 @@ impl Meter {
         }
     }
 
-    /// Counts a packet that found the queue full.
+    /// Notes when a packet found the queue full.
     pub fn overflowed(&mut self, at: u64) {
-        self.counts.overflow_pkts += 1;
         let overflows = &mut self.moments.overflows_ns;
         match overflows.last() {
             Some(last) if at.saturating_sub(*last) < RESOLUTION => {}
@@ -66,25 +68,30 @@ impl Meter {
 
     /// Sets all counters to zero, and keeps their memory.
     pub fn restart(&mut self) {
-        (self.counts, self.reordered_pkts, self.lacks_moments) = (LinkCounters::default(), 0, false);
+        [self.sent_pkts, self.sent_bytes, self.failed_pkts, self.oversized_pkts] = [0; 4];
+        self.lacks_moments = false;
         self.lateness.reset();
         self.moments.stalls.clear();
         self.moments.overflows_ns.clear();
     }
 
-    pub fn counters(&self) -> LinkCounters {
+    /// Adds its counts to those of the link.
+    pub fn counters(&self, link: LinkCounters) -> LinkCounters {
         LinkCounters {
-            reordered_pkts: Some(self.reordered_pkts),
+            received_pkts: link.received_pkts + self.oversized_pkts,
+            failed_pkts: link.failed_pkts + self.failed_pkts + self.oversized_pkts,
+            sent_pkts: self.sent_pkts,
+            sent_bytes: self.sent_bytes,
             lateness_us: self.lateness_us(),
             moments: (!self.lacks_moments).then(|| self.moments.clone()),
-            ..self.counts.clone()
+            ..link
         }
     }
 
     /// `None` before the first packet left.
     fn lateness_us(&self) -> Option<Lateness> {
         let at = |quantile| self.lateness.value_at_quantile(quantile) as f64 / NANOS_PER_MICRO;
-        (self.counts.sent_pkts > 0).then(|| Lateness {
+        (self.sent_pkts > 0).then(|| Lateness {
             p50: at(0.5),
             p99: at(0.99),
             p999: at(0.999),
@@ -97,19 +104,23 @@ impl Meter {
 mod tests {
     use super::*;
 
+    fn counters(meter: &Meter) -> LinkCounters {
+        meter.counters(LinkCounters::default())
+    }
+
     #[test]
     fn lateness_is_given_as_percentiles_in_microseconds() {
         let mut meter = Meter::new();
-        assert_eq!(meter.counters().lateness_us, None);
+        assert_eq!(counters(&meter).lateness_us, None);
         (1..=1_000).for_each(|n| meter.sent(100, n * 1_000, 0));
-        let counters = meter.counters();
-        let lateness = counters.lateness_us.unwrap();
+        let counted = counters(&meter);
+        let lateness = counted.lateness_us.unwrap();
         for (value, expected) in [(lateness.p50, 500.0), (lateness.p99, 990.0), (lateness.max, 1_000.0)] {
             assert!((value / expected - 1.0).abs() < 0.002, "{value} for {expected}");
         }
-        assert_eq!((counters.sent_pkts, counters.sent_bytes), (1_000, 100_000));
+        assert_eq!((counted.sent_pkts, counted.sent_bytes), (1_000, 100_000));
         meter.restart();
-        assert_eq!(meter.counters(), Meter::new().counters());
+        assert_eq!(counters(&meter), counters(&Meter::new()));
     }
 
     const MS: u64 = 1_000_000;
@@ -124,15 +135,15 @@ mod tests {
         [5 * MS, 5 * MS + 1, 7 * MS].into_iter().for_each(|at| meter.overflowed(at));
         let stall = |end_ns, length_ns| Stall { end_ns, length_ns };
         let stalls = vec![stall(50 * MS + 20_000, 9 * MS), stall(60 * MS, 2 * MS)];
-        assert_eq!(meter.counters().moments, Some(LinkMoments { stalls, overflows_ns: vec![5 * MS, 7 * MS] }));
+        assert_eq!(counters(&meter).moments, Some(LinkMoments { stalls, overflows_ns: vec![5 * MS, 7 * MS] }));
     }
 
     #[test]
     fn more_moments_than_can_be_kept_are_none() {
         let mut meter = Meter::new();
         (0..=KEPT as u64).for_each(|number| meter.overflowed(number * MS));
-        assert_eq!(meter.counters().moments, None);
+        assert_eq!(counters(&meter).moments, None);
         meter.restart();
-        assert_eq!(meter.counters(), Meter::new().counters());
+        assert_eq!(counters(&meter), counters(&Meter::new()));
     }
 }

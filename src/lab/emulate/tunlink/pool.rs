@@ -9,6 +9,16 @@ const CACHE_LINE: usize = 64;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slot(u32);
 
+impl Slot {
+    pub fn of(number: u32) -> Self {
+        Slot(number)
+    }
+
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
 /// Slots of equal length. The last one given back is used first, so low rates touch few of them.
 #[derive(Debug)]
 pub struct FramePool {

@@ -36,7 +36,8 @@ pub struct Port {
 impl Port {
     /// Opens the interface with this index in the namespace of the calling thread.
     ///
-    /// Errors: not permitted (needs CAP_NET_RAW); no such interface.
+    /// # Errors
+    /// Not permitted (needs CAP_NET_RAW); no such interface.
     pub fn open(interface: u32) -> Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: a plain system call; the descriptor it returns is owned by nobody else.
@@ -81,7 +82,8 @@ impl Port {
     ///
     /// A frame longer than a slot has its true length and must not be sent.
     ///
-    /// Errors: the interface was deleted.
+    /// # Errors
+    /// The interface was deleted.
     pub fn receive(
         &mut self,
         messages: &mut Messages,

@@ -7,6 +7,7 @@ use super::metric;
 use super::table::{Caption, Column, Role, Table, TableRow};
 use crate::report::judge::bound::Bound;
 use crate::report::judge::cell::{Measurement, ReportCell, Verdict, grouped, point_name};
+use crate::report::judge::check::CheckVerdict;
 use crate::report::judge::report::Report;
 use shared::model::stats;
 
@@ -14,7 +15,7 @@ use shared::model::stats;
 pub fn overview(reports: &[Report]) -> Option<Table> {
     let all: Vec<&Report> = reports.iter().collect();
     let count = |report: &Report, verdict| report.cells.iter().filter(|cell| cell.verdict == verdict).count();
-    let source = |report: &Report| report.source.as_ref().map(|one| format!("{}, {}", one.paper, one.place));
+    let source = |report: &Report| report.source.as_ref().map(|one| format!("{}, {}", one.paper, one.r#where));
     let mut ways = ways(&all, &FACTS).into_iter();
     let mut columns = vec![
         Column::of("report", Role::Name, &all, |report| Some(report.title.clone())),
@@ -26,9 +27,14 @@ pub fn overview(reports: &[Report]) -> Option<Table> {
     columns.extend(Tally::VERDICTS.iter().filter(|_| is_judged).map(|verdict| {
         Column::of(verdict.name(), Role::Number, &all, |report| Some(count(report, *verdict).to_string()))
     }));
+    let held = |report: &Report| report.checks.iter().filter(|check| check.verdict == CheckVerdict::Holds).count();
+    columns.push(Column::of("checks", Role::Word, &all, |report| {
+        (!report.checks.is_empty()).then(|| format!("{} of {} hold", held(report), report.checks.len()))
+    }));
     let row = |(index, report): (usize, &Report)| {
         let verdict = match [Verdict::Outside, Verdict::Within].map(|verdict| count(report, verdict)) {
-            [0, 0] => Verdict::NotComparable,
+            [0, _] if held(report) < report.checks.len() => Verdict::Outside,
+            [0, 0] if report.checks.is_empty() => Verdict::NotComparable,
             [0, _] => Verdict::Within,
             _ => Verdict::Outside,
         };

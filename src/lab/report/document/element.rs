@@ -4,7 +4,7 @@ use super::table::Table;
 use crate::report::figures::figure::Figure;
 use crate::report::judge::cell::Verdict;
 
-/// Forms leave out elements that they cannot show.
+/// A writer skips elements that its format cannot show.
 pub enum Element {
     Title(String),
     Heading {
@@ -62,7 +62,7 @@ pub enum Marks {
 pub struct List {
     /// Heading on a page.
     pub question: &'static str,
-    /// What the folded items are: `7 more outside their range`.
+    /// Noun for the collapsed items: `7 more outside their range`.
     pub what: &'static str,
     pub marks: Marks,
     /// Shape: at least one.

@@ -8,7 +8,7 @@ use crate::report::judge::cell::{common_point, point_name};
 use crate::report::judge::interval::{self, IntervalKind};
 use crate::report::judge::report::Report;
 use shared::model::run::Engine;
-use shared::plain::count;
+use shared::sanitize::count;
 use shared::units::format_duration;
 
 /// Longest delay of a node in virtual time that no shared flow passes, microseconds.
@@ -23,7 +23,7 @@ pub fn header(report: &Report) -> Vec<(String, String)> {
         map.iter().map(|(name, value)| format!("{name} {}", shortened(value))).collect::<Vec<_>>().join(", ")
     };
     let mut facts = Vec::new();
-    facts.extend(report.source.as_ref().map(|source| ("source", format!("{}, {}", source.paper, source.place))));
+    facts.extend(report.source.as_ref().map(|source| ("source", format!("{}, {}", source.paper, source.r#where))));
     facts.push(("kernel", format!("{}, {}", host.kernel, count(host.cpus as usize, "processor"))));
     facts.push(("path", format!("link {}, network {}, offloads {}", host.link, host.network, host.offloads)));
     facts.push(("profile", report.profile.clone()));

@@ -4,7 +4,8 @@ use super::element::{Element, Item, List, Marks};
 use super::table::{Caption, Column, Role, Table, TableRow};
 use super::{ReportContent, facts, metric, tally};
 use crate::report::figures::{self as drawings, spread, terminal};
-use crate::report::judge::cell::{ReportCell, Verdict, each_once, point_name, title_of};
+use crate::report::judge::cell::{ReportCell, Verdict, each_once, grouped, point_name, title_of};
+use crate::report::judge::check::{CheckVerdict, ReportCheck};
 use crate::report::judge::finding::{About, Finding};
 use crate::report::judge::report::Report;
 use crate::report::judge::selection;
@@ -13,6 +14,7 @@ use crate::scenario::{FigureSpec, Together};
 use shared::model::metrics::Metric;
 use shared::model::notice::Notice;
 use shared::model::series::Series;
+use shared::sanitize::count;
 
 pub fn claim(content: &ReportContent<'_>) -> Vec<Element> {
     vec![Element::Claim(content.report.claim.clone())]
@@ -72,6 +74,30 @@ pub fn verdicts(content: &ReportContent<'_>) -> Vec<Element> {
     let published = published.map(|list| List { question: "Do the published numbers hold on Linux?", ..list });
     let lists = outside.into_iter().chain(published).collect();
     vec![Element::Verdicts(tally(std::slice::from_ref(report)), lists)]
+}
+
+/// Whether each check holds. One item stands for all points at which a check holds.
+pub fn checks(content: &ReportContent<'_>) -> Vec<Element> {
+    let checks = &content.report.checks;
+    let item = |check: &ReportCheck, text: String| Item {
+        verdict: Some((check.verdict.alike(), check.verdict.name())),
+        text,
+        advice: check.advice.clone(),
+        ..Item::default()
+    };
+    let mut items = Vec::new();
+    for group in grouped(checks.iter(), |check| &check.name) {
+        let (held, others): (Vec<&ReportCheck>, Vec<&ReportCheck>) =
+            group.into_iter().partition(|check| check.verdict == CheckVerdict::Holds);
+        items.extend(others.into_iter().map(|check| item(check, format!("{}: {}", check.title(), check.reason))));
+        let Some(first) = held.first() else { continue };
+        let sum = |of: fn(&ReportCheck) -> usize, what| count(held.iter().map(|check| of(check)).sum(), what);
+        let points = if held.len() > 1 { format!(" at {} points", held.len()) } else { String::new() };
+        let at = [sum(|check| check.runs, "run"), sum(|check| check.moments, "moment")].join(", ");
+        items.push(item(first, format!("{}: {}{points} ({at}; {})", first.name, first.asks, first.why)));
+    }
+    let list = list(Marks::Verdicts, "checks", items).map(Element::List);
+    headed("checks", "Checks", list.into_iter().collect())
 }
 
 pub fn choice(content: &ReportContent<'_>) -> Vec<Element> {

@@ -8,7 +8,7 @@ use crate::report::judge::cell::{each_once, point_name, title_of};
 use crate::report::judge::number::{self, Scale};
 use crate::report::judge::report::Report;
 use crate::report::judge::windows::{PlotLine, WindowPlot};
-use crate::scenario::{Draw, FigureSpec, TIME};
+use crate::scenario::{Draw, FigureSpec, TIME, Together};
 use shared::model::series::Series;
 use shared::model::stats;
 
@@ -81,12 +81,16 @@ fn of_time(report: &Report, spec: &FigureSpec) -> Spreads {
         };
         plot.variants().into_iter().filter_map(of_variant).collect::<Vec<_>>()
     };
-    let is_of_queue = Series::find(&spec.y).is_some_and(Series::is_of_queue);
-    // A queue is not of a variant: each direction has a distribution of its own.
-    let plots = plots.map(|plot| if is_of_queue { chosen(plot, spec).by_flow() } else { chosen(plot, spec) });
+    let plots = plots.map(|plot| if is_by_flow(spec) { chosen(plot, spec).by_flow() } else { chosen(plot, spec) });
     let all: Vec<Spread> = plots.flat_map(of_plot).collect();
     let (title, unit) = Series::find(&spec.y).map_or(("value", ""), |series| (series.title, series.unit));
     Spreads { title, scale: scale_of(unit, &all), over_time: true, all }
+}
+
+/// Whether each flow of a run has a distribution of its own. So has each direction of a queue, which is not of a variant.
+fn is_by_flow(spec: &FigureSpec) -> bool {
+    let is_of_queue = Series::find(&spec.y).is_some_and(Series::is_of_queue);
+    spec.x == TIME && (is_of_queue || spec.together == Together::Flows)
 }
 
 fn scale_of(unit: &str, all: &[Spread]) -> Scale {
@@ -96,7 +100,7 @@ fn scale_of(unit: &str, all: &[Spread]) -> Scale {
 /// Draws a `[[figure]]` with boxes or curves.
 pub fn of_spec(report: &Report, spec: &FigureSpec) -> Figure {
     let spreads = spreads(report, spec);
-    let names = match Series::find(&spec.y).is_some_and(Series::is_of_queue) {
+    let names = match is_by_flow(spec) {
         true => each_once(spreads.all.iter().map(|one| one.variant.as_str())),
         false => variants(report),
     };

@@ -16,7 +16,7 @@ use shared::model::metrics::{METRICS, Metric, MetricValue};
 use shared::model::notice::Notice;
 use shared::model::run::{At, RunStatus};
 use shared::model::stats;
-use shared::plain::count;
+use shared::sanitize::count;
 
 const DEFAULT_METRICS: [&str; 2] = ["delivered_pkts", "goodput_bps"];
 
@@ -40,7 +40,8 @@ pub struct Compared {
 
 /// Computes all numbers, reading each run once.
 ///
-/// Errors: the scenario names an unknown metric; a metric needs events and they cannot be read.
+/// # Errors
+/// The scenario names an unknown metric; a metric needs events and they cannot be read.
 pub fn compare(index: &Index<'_>) -> Result<Compared> {
     let metrics = metrics_of(index.scenario())?;
     let flows = flows::are_several(index).then(FlowTally::default);
@@ -54,7 +55,8 @@ pub fn compare(index: &Index<'_>) -> Result<Compared> {
 
 /// The metrics of the scenario's report, in its order.
 ///
-/// Errors: an unknown metric.
+/// # Errors
+/// An unknown metric.
 pub fn metrics_of(scenario: &Scenario) -> Result<Vec<&'static Metric>> {
     let asked = &scenario.report.metrics;
     if asked.is_empty() {

@@ -150,7 +150,7 @@ fn published(group: &[&ReportCell], baseline: Option<&str>, tolerance: f64, comm
         sentence.push_str(&format!("; {}", one.missed()));
     }
     if missed.len() > NAMED {
-        sentence.push_str(&format!("; and so at {} more", missed.len() - NAMED));
+        sentence.push_str(&format!(" (and {} more)", missed.len() - NAMED));
     }
     Some(Finding::of(first, About::Published, Some(missed.is_empty()), sentence))
 }
@@ -315,7 +315,7 @@ mod tests {
             "delivered, new over old: the published ratio holds within 10 % at loss 0 and not elsewhere; at loss 1%: \
              measured 1.20 (1.18 to 1.23), published 1.43, a smaller effect; at loss 2%: measured 1.05 (0.900 to 1.20), \
              published 1.40, no significant difference; at loss 5%: measured 0.700 (0.600 to 0.800), published 1.40, the \
-             opposite effect; and so at 1 more"
+             opposite effect (and 1 more)"
         );
         assert_eq!(finding.holds, Some(false));
         let one = judged(&cells[..1], Some("old")).unwrap();

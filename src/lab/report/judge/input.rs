@@ -47,7 +47,8 @@ pub struct RunInput {
 }
 
 impl RunInput {
-    /// Errors: events or queues that exist and cannot be read.
+    /// # Errors
+    /// Events or queues that exist and cannot be read.
     pub fn read(run: &StoredRun, needs: Needs) -> Result<RunInput> {
         let StoredEvents { events, notices } = if needs.events { run.events()? } else { StoredEvents::default() };
         let flows = flow::fold(&events);

@@ -80,7 +80,9 @@ struct QueuedRun<'a> {
 /// Every direction with a rate, of the whole runs even if metrics count a part.
 ///
 /// Shape: by cell, then link and direction, in the order of the scenario.
-/// Errors: queues that exist and cannot be read.
+///
+/// # Errors
+/// Queues that exist and cannot be read.
 pub fn links(index: &Index<'_>) -> Result<Vec<ReportLink>> {
     let mut links = Vec::new();
     for cell in &index.scenario().cells {

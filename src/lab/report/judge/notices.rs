@@ -1,6 +1,7 @@
 //! Notices about one cell or the whole report.
 
 mod limits;
+pub mod same;
 mod silent;
 
 use std::collections::HashSet;
@@ -13,7 +14,7 @@ use shared::model::metrics::Metric;
 use shared::model::notice::Notice;
 use shared::model::run::{At, Calibration, Engine, RunRecord, RunStatus};
 use shared::model::stats;
-use shared::plain::count;
+use shared::sanitize::count;
 
 /// A flow that begins later than this lost packets of its handshake. The first timeout takes this long.
 const BEGAN_LATE_S: f64 = 1.0;

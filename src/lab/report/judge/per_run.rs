@@ -64,7 +64,8 @@ struct RunValue {
     value: MetricValue,
 }
 
-/// Errors: the events of a run cannot be read.
+/// # Errors
+/// The events of a run cannot be read.
 pub fn of(directories: &[ResultDir]) -> Result<RunTable> {
     let mut table = RunTable { variables: Vec::new(), runs: Vec::new(), notices: Vec::new() };
     for directory in directories {

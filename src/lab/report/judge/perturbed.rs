@@ -13,7 +13,7 @@ use crate::scenario::PERTURBED;
 use shared::model::notice::Notice;
 use shared::model::run::{At, FlowRecord, RunRecord, RunStatus};
 use shared::model::stats::{self, UPPER_TAIL};
-use shared::plain::count;
+use shared::sanitize::count;
 
 /// Up to so many flows are compared one by one, more by their label.
 const FLOWS_MAX: usize = 16;

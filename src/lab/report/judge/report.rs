@@ -6,12 +6,14 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::cell::ReportCell;
+use super::check::{self, ReportCheck};
 use super::compare::{self, Compared};
 use super::finding::{self, Finding};
 use super::fleet::{self, Fleet};
 use super::flows::ReportFlow;
 use super::index::Index;
 use super::links::{self, ReportLink};
+use super::notices;
 use super::number;
 use super::perturbed::{self, Perturbed};
 use super::selection::{self, ParameterSelection};
@@ -62,6 +64,9 @@ pub struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<ReportLink>,
     pub findings: Vec<Finding>,
+    /// Every check at every point of the sweep that it is for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<ReportCheck>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<ParameterSelection>,
     pub notices: Vec<Notice>,
@@ -125,7 +130,8 @@ fn host_delays_us(directory: &ResultDir) -> Vec<f64> {
 
 /// `with_links` also reads the queues of all links in every run.
 ///
-/// Errors: an unknown metric; events or queues that cannot be read.
+/// # Errors
+/// An unknown metric; events or queues that cannot be read.
 pub fn of(directory: &ResultDir, with_links: bool) -> Result<Report> {
     let index = Index::new(directory);
     let Compared { cells, flows, notices: of_cells } = compare::compare(&index)?;
@@ -133,8 +139,9 @@ pub fn of(directory: &ResultDir, with_links: bool) -> Result<Report> {
     let (scenario, host) = (&directory.scenario, &directory.host);
     let perturbed = perturbed::compare(&index);
     let of_paths = perturbed.iter().flat_map(Perturbed::notices);
+    let of_sweep = notices::same::of_cells(&scenario.sweep, &cells);
     let notices: BTreeSet<Notice> =
-        directory.notices.iter().cloned().chain(of_cells).chain(of_plots).chain(of_paths).collect();
+        directory.notices.iter().cloned().chain(of_cells).chain(of_plots).chain(of_paths).chain(of_sweep).collect();
     Ok(Report {
         schema: REPORT_SCHEMA,
         scenario: scenario.name.clone(),
@@ -160,6 +167,7 @@ pub fn of(directory: &ResultDir, with_links: bool) -> Result<Report> {
         part_s: scenario.report.part_s(),
         baseline: scenario.report.baseline.clone(),
         findings: finding::findings(scenario, &cells, host.profile == scenario.profile.name()),
+        checks: check::checks(&index)?,
         selection: selection::select(scenario, &cells),
         cells,
         flows,

@@ -72,7 +72,9 @@ pub struct WindowPlot {
 /// Reads the representative runs of every point: windows, and the quantities of the scenario's figures over time.
 ///
 /// Shape: by quantity, windows first, then by point.
-/// Errors: as [`compare::metrics_of`]; events that cannot be read.
+///
+/// # Errors
+/// As [`compare::metrics_of`]; events that cannot be read.
 pub fn windows(index: &Index<'_>) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
     let scenario = index.scenario();
     let metrics = compare::metrics_of(scenario)?;

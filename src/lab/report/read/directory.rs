@@ -2,6 +2,7 @@
 //!
 //! Interrupted runs are not errors. They are left out with a notice, as is an unfinished last line of events.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,13 +16,14 @@ use sha2::{Digest, Sha256};
 use super::blocks::Blocks;
 use super::scenarios::{OF_ALL_RUNS, Scenarios};
 use crate::scenario::{PERTURBED, Scenario};
-use shared::bounded;
+use shared::catalog::StateValue;
 use shared::event::Event;
 use shared::failure::Failure;
 use shared::model::notice::Notice;
 use shared::model::queue::QueueSample;
 use shared::model::run::{Engine, HostRecord, Machine, PlanBlock, QUEUES, RESULT_SCHEMA, RunRecord, UNFINISHED};
-use shared::plain::count;
+use shared::read_limited;
+use shared::sanitize::count;
 
 /// Later events are dropped, because no run lasts a week. Without a bound, one wrong time would make a series of
 /// countless steps.
@@ -72,6 +74,16 @@ struct PlanHead {
     block: Option<PlanBlock>,
 }
 
+/// A line of `events.jsonl`: an event, with what its private state says.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct StoredLine {
+    #[serde(flatten)]
+    pub event: Event,
+    pub phase: Option<String>,
+    #[serde(default)]
+    pub state: BTreeMap<String, StateValue>,
+}
+
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StoredEvents {
     /// Shape: in the file's order.
@@ -80,7 +92,8 @@ pub struct StoredEvents {
 }
 
 impl ResultDir {
-    /// Errors: those of [`ResultDir::read`]; no finished run.
+    /// # Errors
+    /// Those of [`ResultDir::read`]; no finished run.
     pub fn open(path: &Path) -> Result<ResultDir> {
         let read = ResultDir::read(path, &mut Scenarios::default())?;
         read.ok_or_else(|| no_finished_run(&[path.to_owned()]).into())
@@ -89,7 +102,9 @@ impl ResultDir {
     /// Reads everything but the events.
     ///
     /// None: no finished run, for example if the experiment was interrupted while calibrating.
-    /// Errors: no such directory; not a result directory; a file that cannot be read, is malformed, or was written by a newer
+    ///
+    /// # Errors
+    /// No such directory; not a result directory; a file that cannot be read, is malformed, or was written by a newer
     /// tccc.
     pub fn read(path: &Path, scenarios: &mut Scenarios) -> Result<Option<ResultDir>> {
         require_directory(path)?;
@@ -123,7 +138,7 @@ impl ResultDir {
         let mut runs: Vec<(&str, &[u8; 32])> = runs.map(|run| (run.record.id.as_str(), &run.digest)).collect();
         runs.sort_unstable();
         let all = runs.iter().fold(Sha256::new(), |all, (id, digest)| all.chain_update(id).chain_update(digest));
-        (!runs.is_empty()).then(|| all.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        (!runs.is_empty()).then(|| hex::encode(all.finalize()))
     }
 }
 
@@ -154,7 +169,8 @@ impl StoredRun {
 
     /// Reads the run's events. A missing file, or an empty one although sockets were traced, gives a notice.
     ///
-    /// Errors: the file exists but cannot be read.
+    /// # Errors
+    /// The file exists but cannot be read.
     pub fn events(&self) -> Result<StoredEvents> {
         let bytes = read_if_there(&self.folder.join("events.jsonl"))?;
         let run = self.name();
@@ -172,9 +188,30 @@ impl StoredRun {
         Ok(stored)
     }
 
+    /// The run's events with these fields of their private states. A state without one of them is kept whole, so that a
+    /// message can say what is there. Lines that cannot be read are left out; [`StoredRun::events`] counts them.
+    ///
+    /// # Errors
+    /// The file exists but cannot be read.
+    pub fn lines(&self, fields: &BTreeSet<&str>) -> Result<Vec<StoredLine>> {
+        let bytes = read_if_there(&self.folder.join("events.jsonl"))?.unwrap_or_default();
+        let line = |bytes: &[u8]| {
+            let mut line: StoredLine = serde_json::from_slice(bytes).ok()?;
+            if fields.iter().all(|field| line.state.contains_key(*field)) {
+                line.state.retain(|name, _| fields.contains(name.as_str()));
+            }
+            Some(line)
+        };
+        let mut lines: Vec<StoredLine> = bytes.split(|&byte| byte == b'\n').filter_map(line).collect();
+        let first = lines.iter().map(|line| line.event.time_ns).min().unwrap_or(0);
+        lines.retain(|line| line.event.time_ns - first <= LONGEST_RUN_NS);
+        Ok(lines)
+    }
+
     /// The queues of the run's links over time. Empty if they were not recorded.
     ///
-    /// Errors: the file exists but cannot be read, or a line is malformed.
+    /// # Errors
+    /// The file exists but cannot be read, or a line is malformed.
     pub fn queues(&self) -> Result<Vec<QueueSample>> {
         let file = self.folder.join(QUEUES);
         let bytes = read_if_there(&file)?.unwrap_or_default();
@@ -220,7 +257,8 @@ pub fn parse_events(bytes: &[u8], run: &str) -> StoredEvents {
 
 /// Parses a record. Its `schema` is checked first, so that newer records are not called malformed.
 ///
-/// Errors: malformed JSON, with line and column; a schema above [`RESULT_SCHEMA`].
+/// # Errors
+/// Malformed JSON, with line and column; a schema above [`RESULT_SCHEMA`].
 pub fn parse_versioned<T: DeserializeOwned>(file: &Path, bytes: &[u8]) -> Result<T> {
     #[derive(Deserialize)]
     struct Versioned {
@@ -273,7 +311,7 @@ fn read_part(directory: &Path, name: &str) -> Result<Vec<u8>> {
 }
 
 fn read_if_there(file: &Path) -> Result<Option<Vec<u8>>> {
-    match bounded::read(file, FILE_BYTES_MAX) {
+    match read_limited::read(file, FILE_BYTES_MAX) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("read \"{}\"", file.display())),

@@ -12,7 +12,7 @@ use super::scenarios::Scenarios;
 use shared::failure::{Failure, FailureKind};
 use shared::model::notice::Notice;
 use shared::model::run::{At, Engine, HostRecord, Machine, RunStatus};
-use shared::plain::count;
+use shared::sanitize::count;
 
 /// Result directories are searched to this depth below a given directory.
 const DEPTH: u32 = 3;
@@ -23,7 +23,9 @@ const NAMED: usize = 8;
 /// finished run.
 ///
 /// Shape: in the order of the paths.
-/// Errors: as [`ResultDir::read`]; no directory has a finished run; parts made with different programs, unless `may_mix`.
+///
+/// # Errors
+/// As [`ResultDir::read`]; no directory has a finished run; parts made with different programs, unless `may_mix`.
 pub fn read_all(paths: &[PathBuf], may_mix: bool) -> Result<(Vec<ResultDir>, Vec<PathBuf>)> {
     let (mut sorted, mut left_out) = (SortedBlocks::default(), Vec::new());
     let mut scenarios = Scenarios::default();
@@ -69,7 +71,8 @@ struct ExperimentGroup {
 impl Groups {
     /// Adds a directory to a group of the same experiment that has none of its runs, or begins a new group.
     ///
-    /// Errors: every fitting group was made with another kernel, tool or object, and `may_mix` is false.
+    /// # Errors
+    /// Every fitting group was made with another kernel, tool or object, and `may_mix` is false.
     fn add(&mut self, directory: ResultDir, may_mix: bool) -> Result<(), Failure> {
         let (host, scenario) = (&directory.host, &directory.scenario);
         let way = [&host.link, &host.network, &host.profile].map(String::clone);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use crate::scenario::{Scenario, ScenarioFile};
-use shared::bounded;
 use shared::failure::Failure;
+use shared::read_limited;
 
 /// Hint for a broken record of the whole directory.
 pub(super) const OF_ALL_RUNS: &str = "restore a copy of this file, or measure again: `tccc run` with a new --out";
@@ -22,10 +22,12 @@ pub struct Scenarios(HashMap<ScenarioKey, Arc<Scenario>>);
 impl Scenarios {
     /// Finds or parses the scenario of a directory. A cached one is used only if the files it names are the same here.
     ///
-    /// Errors: mistakes in the scenario; the simulator's scenario has no agents.
+    /// # Errors
+    /// Mistakes in the scenario; the simulator's scenario has no agents.
     pub fn find(&mut self, folder: &Path, key: ScenarioKey) -> Result<Arc<Scenario>> {
         let has_same = |file: &ScenarioFile| {
-            bounded::read(&folder.join(&file.name), file.text.len() as u64).is_ok_and(|it| it == file.text.as_bytes())
+            read_limited::read(&folder.join(&file.name), file.text.len() as u64)
+                .is_ok_and(|it| it == file.text.as_bytes())
         };
         if let Some(known) = self.0.get(&key).filter(|known| known.files.iter().all(has_same)) {
             return Ok(Arc::clone(known));

@@ -1,12 +1,15 @@
-//! Reports as CSV: one row per cell, values in base units and full precision.
+//! Reports as CSV: one row per cell, values in base units and full precision. Then one row per check, whose value is 1 in
+//! runs in which it holds; its expected mean is 1.
 //!
 //! Readers find columns by heading; new columns are added at the end. `published_place` is the place of the value in the
 //! source, `ratio_published_place` that of the ratio. The latter is empty if the ratio is one published value over another.
 
 use anyhow::{Context, Result};
 
-use crate::report::judge::cell::{Measurement, ReportCell, point_name};
+use crate::report::judge::cell::{Expectation, Measurement, ReportCell, point_name};
+use crate::report::judge::check::{CheckVerdict, ReportCheck};
 use crate::report::judge::report::Report;
+use shared::model::notice::Notice;
 
 struct CsvRow<'a> {
     report: &'a Report,
@@ -62,12 +65,34 @@ fn number(value: f64) -> Option<String> {
     Some(value.to_string())
 }
 
+/// A check as a cell whose metric is its name.
+fn as_cell(check: &ReportCheck) -> ReportCell {
+    let is_judged = check.verdict != CheckVerdict::NotJudged;
+    let values = [vec![0.0; check.broken_runs], vec![1.0; check.runs - check.broken_runs]].concat();
+    ReportCell {
+        at: check.at.clone(),
+        series: check.series.clone(),
+        variant: check.at.get(&check.series).cloned().unwrap_or_default(),
+        metric: format!("check: {}", check.name),
+        unit: "ratio".to_owned(),
+        expected: Some(Expectation { value: 1.0, plus_minus: 0.0, basis: check.why.clone() }),
+        measured: if is_judged { Measurement::of(values, 0) } else { None },
+        verdict: check.verdict.alike(),
+        notices: vec![Notice::new(check.reason.as_str(), check.advice.as_str())],
+        ..ReportCell::default()
+    }
+}
+
 /// Writes all reports below one line of headings.
 pub fn write(reports: &[Report]) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(COLUMNS.map(|(heading, _)| heading)).context("write CSV")?;
-    for row in reports.iter().flat_map(|report| report.cells.iter().map(move |cell| CsvRow { report, cell })) {
-        writer.write_record(COLUMNS.map(|(_, show)| show(&row).unwrap_or_default())).context("write CSV")?;
+    for report in reports {
+        let checks: Vec<ReportCell> = report.checks.iter().map(as_cell).collect();
+        for cell in report.cells.iter().chain(&checks) {
+            let row = CsvRow { report, cell };
+            writer.write_record(COLUMNS.map(|(_, show)| show(&row).unwrap_or_default())).context("write CSV")?;
+        }
     }
     let bytes = writer.into_inner().context("write CSV")?;
     String::from_utf8(bytes).context("write CSV")

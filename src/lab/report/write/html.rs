@@ -8,11 +8,12 @@ use crate::report::figures::figure::Figure;
 use crate::report::judge::cell::Verdict;
 use crate::report::judge::number::{self, NOTHING};
 use crate::report::judge::report::Report;
-use shared::plain::plain_lines;
+use shared::sanitize::plain_lines;
 
-const SECTIONS: [ReportSection; 12] = [
+const SECTIONS: [ReportSection; 13] = [
     section::claim,
     section::verdicts,
+    section::checks,
     section::choice,
     section::metrics,
     section::all_flows,

@@ -4,15 +4,16 @@ use crate::report::document::element::{Element, List, Marks};
 use crate::report::document::table::{Column, Table};
 use crate::report::document::{self, ReportSection, section};
 use crate::report::judge::report::Report;
-use shared::plain::{plain, plain_lines};
+use shared::sanitize::{plain, plain_lines};
 
-const SECTIONS: [ReportSection; 10] = [
+const SECTIONS: [ReportSection; 11] = [
     section::header,
     section::metrics,
     section::flows,
     section::distributions,
     section::choice,
     section::verdicts,
+    section::checks,
     section::sources,
     section::nodes,
     section::notes,

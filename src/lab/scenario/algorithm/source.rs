@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use shared::catalog::NAME_LENGTH_MAX;
 use shared::failure::Failure;
-use shared::nearest::nearest;
+use shared::suggest::nearest;
 
 const ENDING: &str = ".bpf.c";
 
@@ -16,7 +16,8 @@ pub fn is_source(algorithm: &str) -> bool {
 
 /// The name under which a file's algorithm registers: the name of the file without folder and ending.
 ///
-/// Errors: the kernel does not accept the name.
+/// # Errors
+/// The kernel does not accept the name.
 pub fn id_of(file: &str) -> Result<&str, String> {
     let name = file.rsplit('/').next().unwrap_or_default().trim_end_matches(ENDING);
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -32,7 +33,8 @@ pub fn id_of(file: &str) -> Result<&str, String> {
 /// Checks the tunables that a flow sets against those of a source file. Ranges that are not plain numbers are checked
 /// when the guest loads the module.
 ///
-/// Errors: a tunable that the file does not declare; a value that is not a number, or out of range.
+/// # Errors
+/// A tunable that the file does not declare; a value that is not a number, or out of range.
 pub fn check_tunables(file: &str, text: &str, set: &BTreeMap<String, String>) -> Result<(), Failure> {
     let tunables = tunables_of(text);
     for (name, value) in set {

@@ -4,13 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::value::ScenarioValue;
 use crate::path::loss::{FILE_PREFIX, LossPositions};
 use crate::path::rate_trace::{RateText, RateTrace};
 use crate::path::trace_file::{self, FILE_BYTES_MAX, NUMBERS_MAX};
 use crate::scenario::algorithm::source;
 use crate::scenario::spec::ScenarioFile;
-use host::written::Mistake;
+use host::toml_reader::{Mistake, Value};
 use shared::units::BitsPerSec;
 
 /// Limit for all files together, bytes.
@@ -42,7 +41,7 @@ impl RefusedFile {
     }
 
     /// A mistake in the value that names a file of numbers. `line` says what a line has.
-    pub fn numbers(self, value: &ScenarioValue<'_>, line: &str) -> Box<Mistake> {
+    pub fn numbers(self, value: &Value<'_>, line: &str) -> Box<Mistake> {
         let most = format!("at most {NUMBERS_MAX} lines and {} MiB", FILE_BYTES_MAX >> 20);
         let form = format!("each line has {line}; a file has {most}");
         value.refuse(self.why).or_hint(match self.fault {
@@ -53,7 +52,7 @@ impl RefusedFile {
     }
 
     /// A mistake in the algorithm of a flow.
-    pub fn source(self, value: &ScenarioValue<'_>) -> Box<Mistake> {
+    pub fn source(self, value: &Value<'_>) -> Box<Mistake> {
         let mistake = value.refuse_field(self.why);
         match self.fault {
             FileFault::Absent => mistake.or_hint(BESIDE),
@@ -90,14 +89,16 @@ impl Files {
 
     /// Positions of losses in a file.
     ///
-    /// Errors: a name that leads out of the folder; those of [`trace_file::read`] and [`LossPositions::read`].
+    /// # Errors
+    /// A name that leads out of the folder; those of [`trace_file::read`] and [`LossPositions::read`].
     pub fn losses(&self, name: &str) -> Result<LossPositions, RefusedFile> {
         cached(&self.losses, name, || self.with_text(name, |text| LossPositions::read(name, text)))
     }
 
     /// A rate, or a trace with its mean.
     ///
-    /// Errors: a name that leads out of the folder; those of [`trace_file::read`] and [`RateTrace::read`].
+    /// # Errors
+    /// A name that leads out of the folder; those of [`trace_file::read`] and [`RateTrace::read`].
     pub fn rate(&self, written: &RateText) -> Result<(BitsPerSec, Option<RateTrace>), RefusedFile> {
         let trace = match written {
             RateText::Rate(rate) => return Ok((*rate, None)),
@@ -113,7 +114,8 @@ impl Files {
 
     /// Keeps the source file of an algorithm.
     ///
-    /// Errors: a name that leads out of the folder, or that no algorithm can have; those of [`trace_file::read`].
+    /// # Errors
+    /// A name that leads out of the folder, or that no algorithm can have; those of [`trace_file::read`].
     pub fn source(&self, name: &str) -> Result<(), RefusedFile> {
         source::id_of(name).map_err(RefusedFile::content)?;
         if self.texts.borrow().iter().any(|file| file.name == name) {

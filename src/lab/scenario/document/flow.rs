@@ -1,19 +1,18 @@
 //! `[[flow]]`: who sends what to whom, with which algorithm and settings. `[variant.NAME]` overrides fields of flows.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use strum::{IntoStaticStr, VariantArray};
 
-use super::sweep::UsedNames;
-use super::table::{CellReader, Result, ScenarioTable};
-use super::value::{Read, ScenarioValue, Switch, Text};
-use crate::path::route::LinkSpec;
-use crate::path::route::shortest_path;
+use super::variables::{UsedNames, names_in};
+use super::{CellReader, CellVariables};
+use crate::path::route::{LinkSpec, shortest_path};
 use crate::scenario::algorithm::source;
-use crate::scenario::reference::ONLY_TCP;
-use crate::scenario::spec::{ALGORITHM, BulkSender, FlowSpec, Sends, UDP, VARIANT};
-use shared::units::{BitsPerSec, Bytes, format_duration};
+use crate::scenario::reference::{FlowFields, ONLY_TCP};
+use crate::scenario::spec::{ALGORITHM, BulkSender, FlowSpec, Profile, Sends, UDP, VARIANT};
+use host::read_with;
+use host::toml_reader::{Found, Read, Result, Switch, Table, Text, Value, each};
+use shared::units::{Bytes, format_duration};
 
 /// Longest name of a flow, characters: it must fit into tables and legends.
 const NAME_LENGTH: usize = 32;
@@ -28,24 +27,40 @@ const BUFFER_RANGE: [Bytes; 2] = [Bytes(16 << 10), Bytes(1 << 30)];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
-pub(super) enum Protocol {
+pub enum Protocol {
     Tcp,
     Udp,
 }
 
-impl Read for Protocol {
-    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
-        value.word()
+/// Size of a socket buffer.
+pub struct BufferSize(pub Bytes);
+
+read_with!(Value::word => Protocol, Profile, BulkSender);
+
+impl Read for BufferSize {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        let bytes = Bytes::read(value)?;
+        match (BUFFER_RANGE[0].0..=BUFFER_RANGE[1].0).contains(&bytes.0) {
+            true => Ok(BufferSize(bytes)),
+            false => Err(value.refuse("expected 16KiB to 1GiB").into()),
+        }
     }
 }
 
 /// A flow as it is written, before `copies` multiplies it.
 pub(super) struct WrittenFlow<'t> {
     pub(super) name: String,
-    pub(super) is_tcp: bool,
     /// The variant's fields, over the flow's own.
-    pub(super) table: ScenarioTable<'t>,
+    pub(super) table: Table<'t>,
+    is_tcp: bool,
     compared: bool,
+}
+
+/// The variant of a cell.
+struct OfVariant<'t> {
+    table: Table<'t>,
+    /// `None`: every TCP flow.
+    flows: Option<Vec<String>>,
 }
 
 /// The rest of the cell.
@@ -56,26 +71,46 @@ struct Around<'a> {
 }
 
 impl<'t> CellReader<'t> {
+    /// Every flow as it is written, with what it means in the cell.
+    pub(super) fn read_flows(&self) -> Result<Vec<(WrittenFlow<'t>, FlowFields)>> {
+        each(self.written_flows()?, |flow| FlowFields::of_table(&flow.table).map(|fields| (flow, fields)))
+    }
+
     /// Every flow, with the fields of the cell's variant.
     pub(super) fn written_flows(&self) -> Result<Vec<WrittenFlow<'t>>> {
-        let mut flows = Vec::new();
-        for table in self.document().tables("flow")? {
-            let is_tcp = table.read("protocol")? != Some(Protocol::Udp);
-            flows.push(WrittenFlow { name: name(&table)?, is_tcp, compared: is_tcp, table });
+        let mut flows = each(self.document().tables("flow")?, |table| {
+            let mut found = Found::unknown_in(&table);
+            let protocol: Option<Protocol> = found.keep(table.declared("protocol"));
+            match (found.keep(name(&table, self.variables)), protocol) {
+                (Some(name), Some(protocol)) if found.is_empty() => {
+                    let is_tcp = protocol == Protocol::Tcp;
+                    Ok(WrittenFlow { name, is_tcp, compared: is_tcp, table })
+                }
+                _ => {
+                    found.keep(FlowFields::of_table(&table));
+                    Err(found)
+                }
+            }
+        })?;
+        if flows.is_empty() && self.document().misspells(&["flow"]) {
+            return Err(Found::default());
+        }
+        if flows.is_empty() {
+            return Err(self.document().missing("flow", "expected at least one [[flow]]").into());
         }
         match self.variant(&flows)? {
-            Some((variant, among)) => {
+            Some(variant) => {
                 for flow in flows.iter_mut().filter(|flow| flow.is_tcp) {
-                    flow.compared = among.as_ref().is_none_or(|names| names.contains(&flow.name));
+                    flow.compared = variant.flows.as_ref().is_none_or(|names| names.contains(&flow.name));
                     if flow.compared {
-                        flow.table = variant.over(&flow.table);
+                        flow.table = variant.table.over(&flow.table);
                     }
                 }
             }
             None => {
                 // If no flow runs the swept algorithm, all flows are compared.
-                let runs_swept =
-                    |flow: &WrittenFlow<'_>| flow.table.get("algorithm").is_some_and(|it| it.takes(ALGORITHM));
+                let takes = |value: Value<'_>| names_in(value.written.get_ref()).contains(&ALGORITHM);
+                let runs_swept = |flow: &WrittenFlow<'_>| flow.table.get("algorithm").is_some_and(takes);
                 if flows.iter().any(runs_swept) {
                     flows.iter_mut().for_each(|flow| flow.compared &= runs_swept(flow));
                 }
@@ -84,105 +119,81 @@ impl<'t> CellReader<'t> {
         Ok(flows)
     }
 
-    /// The variant of the cell, and the flows that it names. Checks every variant of the file.
-    fn variant(&self, flows: &[WrittenFlow<'_>]) -> Result<Option<(ScenarioTable<'t>, Option<Vec<String>>)>> {
+    /// The variant of the cell. Checks every variant of the file.
+    fn variant(&self, flows: &[WrittenFlow<'_>]) -> Result<Option<OfVariant<'t>>> {
         let Some(variants) = self.document().get("variant") else { return Ok(None) };
-        let mut of_cell = None;
-        for (name, value) in variants.table()?.entries() {
-            // The variants of other cells use no variable here.
-            let others = UsedNames::default();
-            let reader = CellReader { used: &others, ..value.reader };
-            settings(&ScenarioValue { reader, ..value.clone() }.table()?)?;
-            if self.at.get(VARIANT).is_some_and(|at| at == name) {
-                of_cell = Some(value.table()?);
-            }
-        }
-        let Some(variant) = of_cell else { return Ok(None) };
+        // The variants of other cells use no variable here.
+        let others = UsedNames::default();
+        let variables = CellVariables { used: &others, ..*self.variables };
+        variants.table()?.with(&variables).check()?;
+        let of_cell = self.variables.at.and_then(|at| at.get(VARIANT));
+        let Some(table) = of_cell.map(|name| variants.table()?.table(name)).transpose()? else { return Ok(None) };
         let tcp: Vec<&str> = flows.iter().filter(|flow| flow.is_tcp).map(|flow| flow.name.as_str()).collect();
-        let names = variant.get("flows").map(|value| {
-            value.list(|item| {
-                let name = String::read(item)?;
-                if tcp.contains(&name.as_str()) {
-                    return Ok(name);
-                }
-                let is_udp = flows.iter().any(|flow| flow.name == name);
-                let why = if is_udp { "it sends datagrams, which have no algorithm" } else { "no flow has this name" };
-                Err(item.refuse(why).or_hint(format!("TCP flows are {}", tcp.join(", "))))
-            })
-        });
-        Ok(Some((variant, names.transpose()?)))
+        let named = |item: &Value<'_>| {
+            let name = String::read(item)?;
+            if tcp.contains(&name.as_str()) {
+                return Ok(name);
+            }
+            let is_udp = flows.iter().any(|flow| flow.name == name);
+            let why = if is_udp { "it sends datagrams, which have no algorithm" } else { "no flow has this name" };
+            Err(item.refuse(why).or_hint(format!("TCP flows are {}", tcp.join(", "))).into())
+        };
+        let flows = table.get("flows").map(|value| value.list(named)).transpose()?;
+        Ok(Some(OfVariant { table, flows }))
     }
 
     /// Every flow of the cell, including copies.
-    pub(super) fn flows(&self, links: &[LinkSpec], duration: Duration, mtu: u32) -> Result<Vec<FlowSpec>> {
-        let written = self.written_flows()?;
-        if written.is_empty() {
-            return Err(self.document().missing("flow", "expected at least one [[flow]]"));
-        }
+    pub(super) fn flows(
+        &self,
+        written: Vec<(WrittenFlow<'_>, FlowFields)>,
+        links: &[LinkSpec],
+        duration: Duration,
+        mtu: u32,
+    ) -> Result<Vec<FlowSpec>> {
         let around = Around { links, duration, mtu };
+        let specs = each(written, |(flow, fields)| {
+            let specs = flow.specs(fields, self, &around)?;
+            each(&specs, |spec| around.check_nodes(&flow, spec))?;
+            Ok((flow, specs))
+        })?;
+        let (written, specs): (Vec<WrittenFlow<'_>>, Vec<Vec<FlowSpec>>) = specs.into_iter().unzip();
         let mut flows: Vec<FlowSpec> = Vec::new();
-        for flow in &written {
-            for spec in flow.specs(&around)? {
-                around.check_nodes(flow, &spec)?;
-                if flows.iter().any(|other| other.name == spec.name) {
-                    let mistake = flow.table.need("name")?.refuse("another flow has this name");
-                    return Err(mistake.or_hint("names of flows are unique; `copies = 2` makes two of one flow"));
-                }
-                flows.push(spec);
+        for (flow, specs) in written.iter().zip(specs) {
+            if specs.iter().any(|spec| flows.iter().any(|other| other.name == spec.name)) {
+                let mistake = flow.table.need("name")?.refuse("another flow has this name");
+                return Err(mistake.or_hint("names of flows are unique; `copies = 2` makes two of one flow").into());
             }
+            flows.extend(specs);
         }
         let connections: u32 = flows.iter().map(FlowSpec::connections).sum();
         if flows.len() > FLOWS_MAX || connections > CONNECTIONS_MAX {
             let what = format!("{} flows of {connections} connections: expected at most", flows.len());
             let what = format!("{what} {FLOWS_MAX} of {CONNECTIONS_MAX}");
-            return Err(self.document().need("flow")?.refuse_field(what));
+            return Err(self.document().need("flow")?.refuse_field(what).into());
         }
         check_node_settings(&written, &flows)?;
         Ok(flows)
     }
 }
 
-fn name(table: &ScenarioTable<'_>) -> Result<String> {
-    let value = table.need("name")?;
-    let none = UsedNames::default(); // a name changes no run
-    let name = String::read(&ScenarioValue { reader: CellReader { used: &none, ..value.reader }, ..value.clone() })?;
-    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_. ".contains(c));
-    if !plain || name.is_empty() || name.len() > NAME_LENGTH {
-        return Err(value.refuse(format!("expected 1 to {NAME_LENGTH} letters, digits, -, _, . or spaces")));
+/// A name changes no run, so it uses no variable.
+fn name(table: &Table<'_>, variables: &CellVariables<'_>) -> Result<String> {
+    let none = UsedNames::default();
+    let variables = CellVariables { used: &none, ..*variables };
+    let name: String = table.clone().with(&variables).needed("name")?;
+    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_. ".contains(c));
+    if !is_plain || name.is_empty() || name.len() > NAME_LENGTH {
+        let expected = format!("expected 1 to {NAME_LENGTH} letters, digits, -, _, . or spaces");
+        return Err(table.need("name")?.refuse(expected).into());
     }
     Ok(name)
 }
 
-fn buffer(table: &ScenarioTable<'_>, key: &str) -> Result<Option<Bytes>> {
-    let Some(value) = table.get(key) else { return Ok(None) };
-    let bytes = Bytes::read(&value)?;
-    let [least, most] = BUFFER_RANGE.map(|bytes| bytes.0);
-    if (least..=most).contains(&bytes.0) { Ok(Some(bytes)) } else { Err(value.refuse("expected 16KiB to 1GiB")) }
-}
-
-/// The fields that a variant can set too; the rest of the flow is left empty.
-fn settings(table: &ScenarioTable<'_>) -> Result<FlowSpec> {
-    let is_on = |key| -> Result<_> { Ok(table.read(key)?.map(|Switch(is_on)| is_on)) };
-    let tunables: BTreeMap<String, Text> = table.read("tunables")?.unwrap_or_default();
-    Ok(FlowSpec {
-        algorithm: table.read("algorithm")?.unwrap_or_default(),
-        tunables: tunables.into_iter().map(|(name, Text(value))| (name, value)).collect(),
-        window_cap: table.read("window_cap")?,
-        initial_ssthresh: table.read("initial_ssthresh")?,
-        initial_cwnd: table.read("initial_cwnd")?,
-        tcp_sack: is_on("tcp_sack")?.unwrap_or(true),
-        ecn: is_on("ecn")?.unwrap_or(false),
-        send_buffer: buffer(table, "send_buffer")?,
-        receive_buffer: buffer(table, "receive_buffer")?,
-        ..FlowSpec::default()
-    })
-}
-
 impl WrittenFlow<'_> {
     /// The flow itself, or its numbered copies. In each copy, its number replaces `#` in the names of nodes.
-    fn specs(&self, around: &Around<'_>) -> Result<Vec<FlowSpec>> {
-        let copies: Option<u64> = self.table.read("copies")?;
-        let spec = self.spec(around)?;
+    fn specs(&self, fields: FlowFields, reader: &CellReader<'_>, around: &Around<'_>) -> Result<Vec<FlowSpec>> {
+        let copies = fields.copies;
+        let spec = self.spec(fields, reader, around)?;
         let Some(copies) = copies else { return Ok(vec![spec]) };
         let copy = |number: u64| {
             let node = |name: &str| name.replace('#', &number.to_string());
@@ -192,124 +203,130 @@ impl WrittenFlow<'_> {
         Ok((1..=copies).map(copy).collect())
     }
 
-    fn spec(&self, around: &Around<'_>) -> Result<FlowSpec> {
-        let table = &self.table;
-        let start = table.read("start")?.unwrap_or(Duration::ZERO);
-        let length = table.read("duration")?;
-        let sender = self.sender()?;
-        self.check_times(around, sender, (start, length))?;
-        let sends = if self.is_tcp { self.sent_by_tcp(around, start)? } else { self.datagrams(around)? };
-        let settings = settings(table)?;
-        if settings.window_cap.is_some() && settings.initial_ssthresh.is_some() {
+    fn spec(&self, fields: FlowFields, reader: &CellReader<'_>, around: &Around<'_>) -> Result<FlowSpec> {
+        let mut found = Found::default();
+        found.keep(self.check_sender());
+        found.keep(self.check_times(around, &fields));
+        let sends = if self.is_tcp { self.sent_by_tcp(around, &fields) } else { self.datagrams(around, &fields) };
+        let sends = found.keep(sends);
+        let algorithm = found.keep(self.algorithm(fields.algorithm, reader));
+        if fields.window_cap.is_some() && fields.initial_ssthresh.is_some() {
             let what = "give either window_cap (which sets both) or initial_ssthresh";
-            return Err(table.need("initial_ssthresh")?.refuse_field(what));
+            found.add(self.table.refuse_field("initial_ssthresh", what));
         }
+        let (Some(sends), Some(algorithm)) = (sends, algorithm) else { return Err(found) };
+        found.end()?;
         Ok(FlowSpec {
             name: self.name.clone(),
-            from: table.needed("from")?,
-            to: table.needed("to")?,
-            algorithm: self.algorithm(settings.algorithm)?,
+            from: fields.from,
+            to: fields.to,
+            algorithm,
             compared: self.compared,
-            start,
-            duration: length,
+            tunables: fields.tunables.into_iter().map(|(name, Text(value))| (name, value)).collect(),
+            window_cap: fields.window_cap,
+            initial_ssthresh: fields.initial_ssthresh,
+            initial_cwnd: fields.initial_cwnd,
+            tcp_sack: fields.tcp_sack.0,
+            ecn: fields.ecn.0,
+            send_buffer: fields.send_buffer.map(|BufferSize(bytes)| bytes),
+            receive_buffer: fields.receive_buffer.map(|BufferSize(bytes)| bytes),
+            start: fields.start,
+            duration: fields.duration,
             sends,
-            sender,
-            ..settings
+            sender: fields.sender,
         })
     }
 
-    fn algorithm(&self, given: String) -> Result<String> {
+    fn algorithm(&self, given: Option<String>, reader: &CellReader<'_>) -> Result<String> {
         if !self.is_tcp {
             return Ok(UDP.to_owned());
         }
-        let missing = || self.table.missing("algorithm", "missing, and no variant gives it");
-        let value = self.table.get("algorithm").ok_or_else(missing)?;
+        let given = given.ok_or_else(|| match reader.document().misspells(&["variant"]) {
+            true => Found::default(),
+            false => self.table.missing("algorithm", "missing, and no variant gives it").into(),
+        })?;
         if source::is_source(&given) {
-            self.table.reader.files.source(&given).map_err(|refused| refused.source(&value))?;
+            let value = self.table.need("algorithm")?;
+            reader.files.source(&given).map_err(|refused| refused.source(&value))?;
         }
         Ok(given)
     }
 
-    fn sender(&self) -> Result<BulkSender> {
-        let Some(value) = self.table.get("sender") else { return Ok(BulkSender::default()) };
-        if self.table.has("size") {
-            return Err(value.refuse_field("a flow with `size` is always sent by tccc"));
+    fn check_sender(&self) -> Result<()> {
+        match self.table.get("sender").filter(|_| self.table.has("size")) {
+            Some(value) => Err(value.refuse_field("a flow with `size` is always sent by tccc").into()),
+            None => Ok(()),
         }
-        BulkSender::read(&value)
     }
 
     /// Checks that the flow starts and ends within the run, and in whole seconds if iperf3 sends it.
-    fn check_times(
-        &self,
-        around: &Around<'_>,
-        sender: BulkSender,
-        (start, length): (Duration, Option<Duration>),
-    ) -> Result<()> {
-        let refuse = |key, expected: &str| Err(self.table.need(key)?.refuse(expected));
+    fn check_times(&self, around: &Around<'_>, fields: &FlowFields) -> Result<()> {
+        const WHOLE: &str = "expected whole seconds, because iperf3 counts in them, or `sender = \"tccc\"`";
+        let start = fields.start;
+        let refuse = |key, expected: &str| Err(self.table.need(key)?.refuse(expected).into());
         if start >= around.duration {
             let end = format_duration(around.duration);
             return refuse("start", &format!("expected a time before the end of the run, {end}"));
         }
-        let has_size = self.table.has("size");
-        let by_iperf3 = self.is_tcp && !has_size && sender == BulkSender::Iperf3;
+        let by_iperf3 = self.is_tcp && fields.size.is_none() && fields.sender == BulkSender::Iperf3;
         if by_iperf3 && start.subsec_nanos() != 0 {
-            return refuse("start", "expected whole seconds, because iperf3 counts in them, or `sender = \"tccc\"`");
+            return refuse("start", WHOLE);
         }
-        let Some(length) = length else { return Ok(()) };
-        if has_size {
-            return Err(self.table.need("duration")?.refuse_field("give either size or duration"));
+        let Some(length) = fields.duration else { return Ok(()) };
+        if fields.size.is_some() {
+            return Err(self.table.refuse_field("duration", "give either size or duration").into());
         }
-        if length.is_zero() || start + length > around.duration {
+        if length.is_zero() || start.saturating_add(length) > around.duration {
             return refuse("duration", "expected more than 0, and an end no later than that of the run");
         }
         if by_iperf3 && length.subsec_nanos() != 0 {
-            return refuse("duration", "expected whole seconds, because iperf3 counts in them, or `sender = \"tccc\"`");
+            return refuse("duration", WHOLE);
         }
         Ok(())
     }
 
-    fn sent_by_tcp(&self, around: &Around<'_>, start: Duration) -> Result<Sends> {
+    fn sent_by_tcp(&self, around: &Around<'_>, fields: &FlowFields) -> Result<Sends> {
         let table = &self.table;
         if let Some(value) = table.get("rate").or_else(|| table.get("packet")) {
-            return Err(value.refuse_field("only a flow with protocol = \"udp\" has this"));
+            return Err(value.refuse_field("only a flow with protocol = \"udp\" has this").into());
         }
-        let needs = |beside: &str, key| Err(table.missing(key, format!("missing: {beside} needs it")));
-        let count: Option<u32> = table.read("count")?;
-        let interval: Option<Duration> = table.read("interval")?;
-        let keep_alive: Option<Switch> = table.read("keep_alive")?;
-        let size = table.read("size")?;
-        let times = count.unwrap_or(1);
-        match (size, interval) {
-            (None, _) if count.is_some() => return needs("`count`", "size"),
-            (Some(Bytes(0)), _) => return Err(table.need("size")?.refuse("expected at least 1B")),
-            _ if count.is_none() && keep_alive.is_some() => return needs("`keep_alive`", "count"),
-            (_, Some(_)) if count.is_none() => return needs("`interval`", "count"),
-            (_, None) if times > 1 => return needs("`count` above 1", "interval"),
-            (_, Some(interval)) if start + interval * (times - 1) >= around.duration => {
-                return Err(table.need("count")?.refuse("the last of them would start after the end of the run"));
+        let needs = |beside: &str, key| Err(table.missing(key, format!("missing: {beside} needs it")).into());
+        let (count, has_count) = (fields.count, table.has("count"));
+        let starts_late = fields.start >= around.duration; // a mistake of `check_times`
+        match (fields.size, fields.interval) {
+            (None, _) if has_count => return needs("`count`", "size"),
+            (Some(Bytes(0)), _) => return Err(table.need("size")?.refuse("expected at least 1B").into()),
+            _ if !has_count && table.has("keep_alive") => return needs("`keep_alive`", "count"),
+            (_, Some(_)) if !has_count => return needs("`interval`", "count"),
+            (_, None) if count > 1 => return needs("`count` above 1", "interval"),
+            (_, Some(interval))
+                if !starts_late
+                    && fields.start.saturating_add(interval.saturating_mul(count - 1)) >= around.duration =>
+            {
+                let expected = "the last of them would start after the end of the run";
+                return Err(table.need("count")?.refuse(expected).into());
             }
             _ => {}
         }
-        let interval = interval.unwrap_or_default();
-        Ok(match (size, keep_alive) {
+        let interval = fields.interval.unwrap_or_default();
+        Ok(match (fields.size, fields.keep_alive) {
             (None, _) => Sends::Bulk,
-            (Some(size), Some(Switch(true))) => Sends::Messages { size, count: times, interval },
-            (Some(size), _) => Sends::Transfers { size, count: times, interval },
+            (Some(size), Switch(true)) => Sends::Messages { size, count, interval },
+            (Some(size), _) => Sends::Transfers { size, count, interval },
         })
     }
 
-    fn datagrams(&self, around: &Around<'_>) -> Result<Sends> {
+    fn datagrams(&self, around: &Around<'_>, fields: &FlowFields) -> Result<Sends> {
         let table = &self.table;
         if let Some(value) = ONLY_TCP.iter().find_map(|key| table.get(key)) {
-            return Err(value.refuse_field("a flow with protocol = \"udp\" does not have this"));
+            return Err(value.refuse_field("a flow with protocol = \"udp\" does not have this").into());
         }
         let missing = || table.missing("rate", "missing: a flow with protocol = \"udp\" sends at a rate");
-        let rate = BitsPerSec::read(&table.get("rate").ok_or_else(missing)?)?;
-        let mtu = u64::from(around.mtu);
-        let Some(value) = table.get("packet") else { return Ok(Sends::Datagrams { rate, packet_bytes: around.mtu }) };
-        let Bytes(packet) = Bytes::read(&value)?;
-        if !(PACKET_MIN..=mtu).contains(&packet) {
-            return Err(value.refuse(format!("outside {PACKET_MIN}B..{mtu}B (the mtu)")));
+        let rate = fields.rate.ok_or_else(missing)?;
+        let (mtu, packet) =
+            (u64::from(around.mtu), fields.packet.map_or(u64::from(around.mtu), |Bytes(packet)| packet));
+        if table.has("packet") && !(PACKET_MIN..=mtu).contains(&packet) {
+            return Err(table.need("packet")?.refuse(format!("outside {PACKET_MIN}B..{mtu}B (the mtu)")).into());
         }
         Ok(Sends::Datagrams { rate, packet_bytes: packet as u32 })
     }
@@ -324,14 +341,13 @@ impl Around<'_> {
         for (key, node) in [("from", &flow.from), ("to", &flow.to)] {
             if !nodes.contains(&node.as_str()) {
                 let what = format!("expected a node that a link names: {}", nodes.join(", "));
-                let mut mistake = written.table.need(key)?.refuse(what);
-                mistake.given = Some(format!("\"{node}\"")); // with the number of the copy
-                return Err(mistake);
+                let given = format!("\"{node}\""); // with the number of the copy
+                return Err(written.table.need(key)?.refuse(what).given(given).into());
             }
         }
         let to = written.table.need("to")?;
         if flow.from == flow.to {
-            return Err(to.refuse("expected another node than `from`"));
+            return Err(to.refuse("expected another node than `from`").into());
         }
         if shortest_path(self.links, &flow.from, &flow.to).is_some() {
             return Ok(());
@@ -339,9 +355,7 @@ impl Around<'_> {
         let what = format!("no path leads there from \"{}\"", flow.from);
         nodes.retain(|node| *node != flow.from && shortest_path(self.links, &flow.from, node).is_some());
         let hint = format!("a [[link]] is missing: paths from \"{}\" lead to {}", flow.from, nodes.join(", "));
-        let mut mistake = to.refuse(what).or_hint(hint);
-        mistake.given = Some(format!("\"{}\"", flow.to));
-        Err(mistake)
+        Err(to.refuse(what).or_hint(hint).given(format!("\"{}\"", flow.to)).into())
     }
 }
 
@@ -366,9 +380,8 @@ fn check_node_settings(written: &[WrittenFlow<'_>], flows: &[FlowSpec]) -> Resul
         let what = format!("flow \"{}\" of the same node has another value", other.name);
         let mistake = written.table.refuse_field(key, &what);
         let share = if key == "receive_buffer" { "receives" } else { "sends" };
-        return Err(
-            mistake.or_hint(format!("all flows that a node {share} share this setting: give the flow its own node"))
-        );
+        let hint = format!("all flows that a node {share} share this setting: give the flow its own node");
+        return Err(mistake.or_hint(hint).into());
     }
     Ok(())
 }

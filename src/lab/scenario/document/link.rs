@@ -4,16 +4,18 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::files::Files;
-use super::sweep::UsedNames;
-use super::table::{CellReader, Result, ScenarioTable, syntax};
-use super::value::{Read, ScenarioValue};
+use super::variables::UsedNames;
+use super::{CellReader, CellVariables, FileReader};
+use crate::path::acks::AckHold;
 use crate::path::change::DirectionChange;
 use crate::path::loss::{LossModel, LossText};
 use crate::path::rate_trace::{RateText, RateTrace};
+use crate::path::reorder::Reorder;
 use crate::path::route::LinkSpec;
 use crate::path::{Direction, LinkConfig};
-use crate::scenario::reference::{CHANGE_REVERSE, ONE_WAY};
-use host::written::{Mistake, line_starts};
+use crate::scenario::reference::{CHANGE_REVERSE, ChangeFields, LinkFields, ONE_WAY};
+use host::read_with;
+use host::toml_reader::{Document, Found, Mistake, Read, Result, Table, Value, each};
 use shared::model::run::At;
 use shared::units::{BitsPerSec, ParseError, QueueSize};
 
@@ -24,242 +26,269 @@ const NODE_NAME_LENGTH: usize = 8;
 const TRACE_LINE: &str = "one time in milliseconds, at which 1500 bytes leave";
 const LOSS_LINE: &str = "one packet number, from 1 and in order";
 
+/// Two names of nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nodes(pub [String; 2]);
+
+/// A queue size in packets.
+pub struct PacketCount(pub u32);
+
 pub(super) struct WrittenLink<'t> {
     pub(super) ends: [String; 2],
-    pub(super) there: ScenarioTable<'t>,
-    reverse: ScenarioTable<'t>,
+    /// The fields of each direction.
+    sides: [Table<'t>; 2],
+    reverse: Table<'t>,
 }
 
 impl<'t> WrittenLink<'t> {
-    pub(super) fn new(ends: [String; 2], there: ScenarioTable<'t>) -> Result<Self> {
+    /// On the way back, a field of the link applies unless `reverse` has it, or it is for one way.
+    pub(super) fn new(ends: [String; 2], there: Table<'t>) -> Result<Self> {
         let reverse = there.table("reverse")?;
-        Ok(WrittenLink { ends, there, reverse })
+        let back = reverse.over(&there.clone().without(&ONE_WAY));
+        Ok(WrittenLink { ends, sides: [there, back], reverse })
     }
 
-    fn listed(table: ScenarioTable<'t>) -> Result<Self> {
-        let value = table.need("ends")?;
-        let ends = <[String; 2]>::read(&value)?;
-        for node in &ends {
-            let plain = node.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-            if !plain || node.is_empty() || node.len() > NODE_NAME_LENGTH {
-                let what = format!("expected names of 1 to {NODE_NAME_LENGTH} letters, digits or -");
-                return Err(value.refuse(what));
-            }
+    fn listed(table: Table<'t>) -> Result<Self> {
+        table.or_checked(table.clone().known().and_then(Self::between))
+    }
+
+    fn between(table: Table<'t>) -> Result<Self> {
+        let Nodes(ends) = table.needed("ends")?;
+        let refuse = |what: String| Err(table.need("ends")?.refuse(what).into());
+        let is_plain = |node: &String| node.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        if ends.iter().any(|node| !is_plain(node) || node.is_empty() || node.len() > NODE_NAME_LENGTH) {
+            return refuse(format!("expected names of 1 to {NODE_NAME_LENGTH} letters, digits or -"));
         }
         if ends[0] == ends[1] {
-            return Err(value.refuse("expected two different nodes"));
+            return refuse("expected two different nodes".to_owned());
         }
         WrittenLink::new(ends, table)
     }
 
-    /// The link, with the variables that its fields use counted apart.
-    fn counted_in<'s>(self, used: &'s UsedNames) -> WrittenLink<'s>
+    /// The link, with its texts read in another way.
+    fn with<'s>(self, variables: &'s CellVariables<'s>) -> WrittenLink<'s>
     where
         't: 's,
     {
-        let apart = |mut table: ScenarioTable<'s>| {
-            table.reader.used = used;
-            table
-        };
-        WrittenLink { ends: self.ends, there: apart(self.there), reverse: apart(self.reverse) }
+        let WrittenLink { ends, sides, reverse } = self;
+        WrittenLink { ends, sides: sides.map(|side| side.with(variables)), reverse: reverse.with(variables) }
     }
 
     /// The value of a field in a direction, 0 or 1.
-    pub(super) fn value(&self, side: usize, field: &str) -> Option<ScenarioValue<'t>> {
-        self.side(side, field).get(field)
+    pub(super) fn value(&self, side: usize, field: &str) -> Option<Value<'t>> {
+        self.sides[side].get(field)
     }
 
-    /// The tables that may set a field of a direction.
-    fn side(&self, side: usize, field: &str) -> ScenarioTable<'t> {
-        match side {
-            0 => self.there.clone(),
-            _ if ONE_WAY.contains(&field) => self.reverse.clone(),
-            _ => self.reverse.over(&self.there),
-        }
+    /// The table that the file has for the link.
+    pub(super) fn table(&self) -> &Table<'t> {
+        &self.sides[0]
     }
 
-    fn read<T: Read>(&self, side: usize, field: &str) -> Result<Option<T>> {
-        self.side(side, field).read(field)
-    }
-
-    fn direction(&self, side: usize) -> Result<Direction> {
-        let open = Direction::default();
-        let rate: Option<(BitsPerSec, Option<RateTrace>)> = self.read(side, "rate")?;
-        let (rate, trace) = rate.map_or((None, None), |(rate, trace)| (Some(rate), trace));
-        let queue_low = self.value(side, "queue_low").map(|value| places(&value)).transpose()?;
+    fn direction(&self, files: &Files, side: usize) -> Result<Direction> {
+        let table = &self.sides[side];
+        let fields = LinkFields::of_table(table)?;
+        let (rate, trace) = match fields.rate {
+            Some(text) => rate(files, &table.need("rate")?, &text).map(|(rate, trace)| (Some(rate), trace))?,
+            None => (None, None),
+        };
+        let loss = fields.loss.map(|text| loss(files, &table.need("loss")?, text)).transpose()?;
         Ok(Direction {
-            host_delay: Duration::ZERO,
             rate,
             trace,
-            delay: self.read(side, "delay")?.unwrap_or(open.delay),
-            jitter: self.read(side, "jitter")?.unwrap_or(open.jitter),
-            queue: self.read(side, "queue")?.unwrap_or(open.queue),
-            queue_low,
-            mark: self.read(side, "mark")?,
-            loss: self.read(side, "loss")?.unwrap_or(open.loss),
-            reorder: self.read(side, "reorder")?,
-            duplicate: self.read(side, "duplicate")?.unwrap_or(open.duplicate),
-            acks: self.read(side, "acks")?,
-            ack_loss: self.read(side, "ack_loss")?.unwrap_or(open.ack_loss),
-            changes: Vec::new(),
-            seed: open.seed,
+            delay: fields.delay,
+            jitter: fields.jitter,
+            queue: fields.queue,
+            queue_low: fields.queue_low.map(|PacketCount(packets)| packets),
+            mark: fields.mark,
+            loss: loss.unwrap_or_default(),
+            reorder: fields.reorder,
+            duplicate: fields.duplicate,
+            acks: fields.acks,
+            ack_loss: fields.ack_loss,
+            ..Direction::default()
         })
     }
 
-    fn directions(&self, run: Duration) -> Result<[Direction; 2]> {
-        let mut directions = [self.direction(0)?, self.direction(1)?];
-        for (side, direction) in directions.iter_mut().enumerate() {
-            self.add_changes(run, side, direction)?;
+    fn directions(&self, files: &Files, run: Duration) -> Result<[Direction; 2]> {
+        let read = |side| -> Result<Direction> {
+            let mut direction = self.direction(files, side)?;
+            self.add_changes(files, run, side, &mut direction)?;
+            Ok(direction)
+        };
+        let mut found = Found::default();
+        match [0, 1].map(|side| found.keep(read(side))) {
+            [Some(there), Some(back)] => Ok([there, back]),
+            _ => Err(found),
         }
-        Ok(directions)
     }
 
-    fn spec(&self, run: Duration, mtu: u32) -> Result<LinkSpec> {
-        let spec = LinkSpec { ends: self.ends.clone(), directions: self.directions(run)? };
+    fn spec(&self, files: &Files, run: Duration, mtu: Option<u32>) -> Result<LinkSpec> {
+        let spec = LinkSpec { ends: self.ends.clone(), directions: self.directions(files, run)? };
+        let mtu = mtu.ok_or_else(Found::default)?;
         let loses_all = |loss: &LossModel| loss.long_run().0 >= 1.0 && !matches!(loss, LossModel::Positions(_));
         let wrong = spec.config(mtu).out_of_range().or_else(|| {
             let side = spec.directions.iter().position(|direction| loses_all(&direction.loss))?;
             Some((side, "loss", ParseError::because("", "expected less than 100%: nothing would arrive")))
         });
-        wrong.map_or(Ok(spec), |(side, field, wrong)| Err(self.refuse(side, field, wrong)))
+        wrong.map_or(Ok(spec), |(side, field, wrong)| Err(self.refuse(side, field, wrong).into()))
     }
 
     fn refuse(&self, side: usize, field: &str, wrong: ParseError) -> Box<Mistake> {
         match self.value(side, field) {
             Some(value) => value.wrong(wrong),
-            None => self.there.missing(field, wrong.to_string()),
+            None => self.table().missing(field, wrong.to_string()),
         }
     }
 
-    fn add_changes(&self, run: Duration, side: usize, direction: &mut Direction) -> Result<()> {
-        let mut written = Vec::new();
-        for there in self.there.tables("change")? {
-            let change = WrittenChange { back: there.table("reverse")?, there };
-            let spec = change.read(side, &self.reverse, run)?;
-            if !spec.is_empty() {
-                direction.changes.push(spec);
-                written.push(change);
+    fn add_changes(&self, files: &Files, run: Duration, side: usize, direction: &mut Direction) -> Result<()> {
+        let written = each(self.table().tables("change")?, |there| {
+            let there = there.or_checked(there.clone().known())?;
+            let back = there.table("reverse")?;
+            check_change(&there, &back, run)?;
+            Ok(if side == 0 { there } else { back.over(&there.without(&self.fixed_on_the_way_back())) })
+        })?;
+        let specs = each(&written, |table| {
+            let ChangeFields { at, rate, delay, loss: text, up, .. } = ChangeFields::of_table(table)?;
+            let loss = text.map(|text| loss(files, &table.need("loss")?, text)).transpose()?;
+            let own = ["rate", "delay", "loss"].into_iter().filter(|name| self.sides[side].has(name));
+            if let Some(name) = own.filter(|_| at.is_zero()).find(|name| table.has(name)) {
+                let never =
+                    format!("at 0s it replaces the link's own {name}, which never applies: expected a later time");
+                return Err(table.need(name)?.refuse(never).into());
             }
-        }
+            Ok((table, DirectionChange { at, rate, delay, loss, up }))
+        })?;
+        let specs = specs.into_iter().filter(|(_, spec)| !spec.is_empty());
+        let (written, changes): (Vec<&Table<'_>>, Vec<DirectionChange>) = specs.unzip();
+        direction.changes = changes;
         let Some((index, field, wrong)) = direction.wrong_change() else { return Ok(()) };
-        let change = &written[index];
-        let table = if side == 0 { change.there.clone() } else { change.back.over(&change.there) };
-        Err(table.need(field)?.wrong(wrong))
+        Err(written[index].need(field)?.wrong(wrong).into())
+    }
+
+    /// Fields of a change that do not apply on the way back, unless the change's own `reverse` has them.
+    fn fixed_on_the_way_back(&self) -> Vec<&'static str> {
+        let names = CHANGE_REVERSE.fields().map(|(field, _)| field.name);
+        names.filter(|name| ONE_WAY.contains(name) || self.reverse.has(name)).collect()
     }
 }
 
-struct WrittenChange<'t> {
-    there: ScenarioTable<'t>,
-    back: ScenarioTable<'t>,
+/// Checks that a change is within the run and changes something.
+fn check_change(there: &Table<'_>, back: &Table<'_>, run: Duration) -> Result<()> {
+    let at: Duration = there.needed("at")?;
+    if at >= run {
+        let expected = format!("expected less than {}s, the length of a run", run.as_secs());
+        return Err(there.need("at")?.refuse(expected).into());
+    }
+    let names: Vec<&str> = CHANGE_REVERSE.fields().map(|(field, _)| field.name).collect();
+    if !names.iter().any(|name| there.has(name) || back.has(name)) {
+        let (others, last) = names.split_at(names.len() - 1);
+        let expected = format!("expected {} or {} beside it", others.join(", "), last[0]);
+        return Err(there.need("at")?.refuse_field(expected).into());
+    }
+    Ok(())
 }
 
-impl WrittenChange<'_> {
-    /// On the way back, a field of the change applies unless `reverse` of the link or of the change has it.
-    fn read(&self, side: usize, reverse: &ScenarioTable<'_>, run: Duration) -> Result<DirectionChange> {
-        let value = self.there.need("at")?;
-        let at = Duration::read(&value)?;
-        if at >= run {
-            return Err(value.refuse(format!("expected less than {}s, the length of a run", run.as_secs())));
+impl Read for PacketCount {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        match QueueSize::read(value)? {
+            QueueSize::Packets(packets) => Ok(PacketCount(packets)),
+            _ => Err(value.refuse("expected a number with pkts").into()),
         }
-        let fields = CHANGE_REVERSE.fields();
-        if !fields.iter().any(|(field, _)| self.there.has(field.name) || self.back.has(field.name)) {
-            let names: Vec<&str> = fields.iter().map(|(field, _)| field.name).collect();
-            let (others, last) = names.split_at(names.len() - 1);
-            return Err(value.refuse_field(format!("expected {} or {} beside it", others.join(", "), last[0])));
-        }
-        let both = self.back.over(&self.there);
-        let of = |field: &str| match side {
-            0 => &self.there,
-            _ if ONE_WAY.contains(&field) || reverse.has(field) => &self.back,
-            _ => &both,
-        };
-        Ok(DirectionChange {
-            at,
-            rate: of("rate").read("rate")?,
-            delay: of("delay").read("delay")?,
-            loss: of("loss").read("loss")?,
-            up: of("up").read("up")?,
-        })
     }
 }
 
-/// A queue size in packets.
-fn places(value: &ScenarioValue<'_>) -> Result<u32> {
-    match QueueSize::read(value)? {
-        QueueSize::Packets(places) => Ok(places),
-        _ => Err(value.refuse("expected a number with pkts")),
+impl Read for Nodes {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        let nodes = value.list(String::read)?;
+        nodes.try_into().map(Nodes).map_err(|_| value.refuse("expected two nodes, such as [\"a\", \"b\"]").into())
     }
 }
+
+read_with!(|value: &Value<'_>| value.parsed(FromStr::from_str) => RateText, Reorder, AckHold);
 
 /// A list holds the numbers of the lost packets.
-impl Read for LossModel {
-    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
-        let text = if value.written.get_ref().is_array() {
-            let positions = value.list(|item| Ok(item.text()?.unwrap_or_default()))?;
-            format!("positions:{}", positions.join(",")).parse().map_err(|error| value.wrong(error))?
-        } else {
-            value.parsed(LossText::from_str)?
-        };
-        match text {
-            LossText::Model(model) => Ok(model),
-            LossText::File(name) => {
-                let losses = value.reader.files.losses(&name).map(LossModel::Positions);
-                losses.map_err(|refused| refused.numbers(value, LOSS_LINE))
-            }
+impl Read for LossText {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        if !value.written.get_ref().is_array() {
+            return value.parsed(LossText::from_str);
+        }
+        let positions = value.list(|item| Ok(item.text()?.unwrap_or_default()))?;
+        format!("positions:{}", positions.join(",")).parse().map_err(|error| value.wrong(error).into())
+    }
+}
+
+/// The loss model of a text, which may name a file of packet numbers.
+fn loss(files: &Files, value: &Value<'_>, text: LossText) -> Result<LossModel> {
+    match text {
+        LossText::Model(model) => Ok(model),
+        LossText::File(name) => {
+            let losses = files.losses(&name).map(LossModel::Positions);
+            losses.map_err(|refused| refused.numbers(value, LOSS_LINE).into())
         }
     }
 }
 
 /// A rate, with its trace if it is the mean of one.
-impl Read for (BitsPerSec, Option<RateTrace>) {
-    fn read(value: &ScenarioValue<'_>) -> Result<Self> {
-        let text = value.parsed(RateText::from_str)?;
-        value.reader.files.rate(&text).map_err(|refused| match text {
-            RateText::File(_) => refused.numbers(value, TRACE_LINE),
-            _ => value.refuse(refused.why),
-        })
-    }
+fn rate(files: &Files, value: &Value<'_>, text: &RateText) -> Result<(BitsPerSec, Option<RateTrace>)> {
+    files.rate(text).map_err(|refused| match text {
+        RateText::File(_) => refused.numbers(value, TRACE_LINE).into(),
+        _ => value.refuse(refused.why).into(),
+    })
 }
 
 /// Reads the one `[[link]]` of a text, which needs no `ends`. Ranges that depend on other fields are not checked.
 ///
-/// Errors: the first mistake.
-pub fn read_link(text: &str, mtu: u32) -> Result<LinkConfig> {
-    let (files, nowhere, lines) = (Files::anywhere(), At::new(), line_starts(text));
-    let used = UsedNames::default();
-    let whole = syntax("", text).map_err(|mut all| Box::new(all.mistakes.swap_remove(0)))?;
-    let reader = CellReader { file: "", text, lines: &lines, whole: &whole, files: &files, at: &nowhere, used: &used };
-    let table = reader.document().tables("link")?.swap_remove(0);
-    Ok(LinkConfig { directions: WrittenLink::new(Default::default(), table)?.directions(Duration::MAX)?, mtu })
+/// # Errors
+/// The first mistake.
+pub fn read_link(text: &str, mtu: u32) -> Result<LinkConfig, Box<Mistake>> {
+    let files = Files::anywhere();
+    let read = |document: Document<'_>| {
+        let file = FileReader { source: document.source(), files: &files, used: &UsedNames::default() };
+        file.at(Some(&At::new()), |reader| {
+            let table = reader.document().tables("link")?.swap_remove(0);
+            WrittenLink::new(Default::default(), table)?.directions(&files, Duration::MAX)
+        })
+    };
+    let directions = Document::parse("", text).and_then(read);
+    let first = |found: Found| Box::new(found.into_vec().swap_remove(0));
+    Ok(LinkConfig { directions: directions.map_err(first)?, mtu })
 }
 
 impl<'t> CellReader<'t> {
     /// The `[[link]]` tables, then the links of topologies.
     pub(super) fn written_links(&self) -> Result<Vec<WrittenLink<'t>>> {
-        let listed = self.document().tables("link")?.into_iter().map(WrittenLink::listed);
-        let mut links = listed.collect::<Result<Vec<_>, _>>()?;
-        links.extend(self.topology_links()?);
-        Ok(links)
+        let mut found = Found::default();
+        let listed = self.document().tables("link").and_then(|tables| each(tables, WrittenLink::listed));
+        match (found.keep(listed), found.keep(self.topology_links())) {
+            (Some(listed), Some(drawn)) => Ok(listed.into_iter().chain(drawn).collect()),
+            _ => Err(found),
+        }
     }
 
     /// The links, and the variables that the fields of each use.
-    pub(super) fn links(&self, run: Duration, mtu: u32) -> Result<(Vec<LinkSpec>, Vec<UsedNames>)> {
+    pub(super) fn links(&self, run: Duration, mtu: Option<u32>) -> Result<(Vec<LinkSpec>, Vec<UsedNames>)> {
         let written = self.written_links()?;
+        if written.is_empty() && self.document().misspells(&["link", "dumbbell", "parking_lot"]) {
+            return Err(Found::default());
+        }
         if written.is_empty() {
-            return Err(self.document().missing("link", "expected a [[link]], a [dumbbell] or a [parking_lot]"));
+            let expected = "expected a [[link]], a [dumbbell] or a [parking_lot]";
+            return Err(self.document().missing("link", expected).into());
         }
         for (index, link) in written.iter().enumerate() {
             let same = |other: &&WrittenLink<'_>| other.ends.iter().all(|end| link.ends.contains(end));
             if let Some(other) = written[..index].iter().find(same) {
                 let line = other.value(0, "ends").map_or(String::new(), |ends| format!(", line {}", ends.line()));
                 let what = format!("another link joins these two nodes{line}");
-                return Err(link.refuse(0, "ends", ParseError::because(link.ends.join("-"), what)));
+                return Err(link.refuse(0, "ends", ParseError::because(link.ends.join("-"), what)).into());
             }
         }
         let read = |link: WrittenLink<'_>| {
             let used = UsedNames::default();
-            Ok((link.counted_in(&used).spec(run, mtu)?, used))
+            let variables = CellVariables { used: &used, ..*self.variables };
+            let spec = link.with(&variables).spec(self.files, run, mtu)?;
+            Ok((spec, used))
         };
-        written.into_iter().map(read).collect()
+        Ok(each(written, read)?.into_iter().unzip())
     }
 }

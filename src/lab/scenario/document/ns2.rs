@@ -1,21 +1,18 @@
 //! `[ns2]`: settings for the simulator ns-2.
 
-use super::table::{CellReader, Result};
-use super::value::{Read, ScenarioValue};
+use super::CellReader;
+use super::link::Nodes;
+use crate::scenario::reference::Ns2Spec;
+use host::toml_reader::{Read, Result, Value, each};
 
+/// Variant or algorithm with its ns-2 agent, in the order of the file: `TCP/Sack1`, or `TCP/Linux cubic` for one
+/// algorithm of an agent. A name that is not a variant of the file runs in the simulator only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ns2Spec {
-    /// Variant or algorithm with its ns-2 agent, in the order of the file: `TCP/Sack1`, or `TCP/Linux cubic` for one
-    /// algorithm of an agent. A name that is not a variant of the file runs in the simulator only.
-    pub agents: Vec<(String, String)>,
-    /// Link directions, from node to node, with an error model, in the order of creation. Each error model draws a
-    /// random number for every packet. `None`: the directions that lose packets.
-    pub error_models: Option<Vec<[String; 2]>>,
-}
+pub struct Agents(pub Vec<(String, String)>);
 
 impl Ns2Spec {
     pub fn agent(&self, label: &str) -> Option<&str> {
-        self.agents.iter().find(|(name, _)| name == label).map(|(_, agent)| agent.as_str())
+        self.agents.0.iter().find(|(name, _)| name == label).map(|(_, agent)| agent.as_str())
     }
 }
 
@@ -26,31 +23,33 @@ fn is_agent(text: &str) -> bool {
     class.split('/').next() == Some("TCP") && class.split('/').all(is_word) && is_word(selected)
 }
 
-impl CellReader<'_> {
-    /// Checks that a link joins each pair of `error_models`.
-    pub(super) fn ns2(&self) -> Result<Option<Ns2Spec>> {
-        let Some(value) = self.document().get("ns2") else { return Ok(None) };
-        let table = value.table()?;
-        let value = table.need("agents")?;
-        let agents = value.table()?.entries().map(agent).collect::<Result<Vec<_>, _>>()?;
-        if agents.is_empty() {
-            return Err(value.refuse_field("expected at least one, such as SACK = \"TCP/Sack1\""));
+impl Read for Agents {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        let agents = each(value.table()?.entries(), |(name, value)| {
+            let agent = String::read(&value)?;
+            if is_agent(&agent) {
+                return Ok((name.to_owned(), agent));
+            }
+            let expected = "expected a TCP agent of ns-2, such as TCP/Sack1 or TCP/Linux cubic";
+            Err(value.refuse(expected).into())
+        })?;
+        match agents.is_empty() {
+            true => Err(value.refuse_field("expected at least one, such as SACK = \"TCP/Sack1\"").into()),
+            false => Ok(Agents(agents)),
         }
-        let links = self.written_links()?;
-        let pair = |value: &ScenarioValue<'_>| {
-            let pair = <[String; 2]>::read(value)?;
-            let is_joined = links.iter().any(|link| pair.iter().all(|end| link.ends.contains(end)));
-            if pair[0] != pair[1] && is_joined { Ok(pair) } else { Err(value.refuse("no link joins them")) }
-        };
-        let error_models = table.get("error_models").map(|value| value.list(pair)).transpose()?;
-        Ok(Some(Ns2Spec { agents, error_models }))
     }
 }
 
-fn agent((name, value): (&str, ScenarioValue<'_>)) -> Result<(String, String)> {
-    let agent = String::read(&value)?;
-    if !is_agent(&agent) {
-        return Err(value.refuse("expected a TCP agent of ns-2, such as TCP/Sack1 or TCP/Linux cubic"));
+impl CellReader<'_> {
+    /// Checks that a link joins each pair of `error_models`.
+    pub(super) fn check_ns2(&self, spec: Option<&Ns2Spec>) -> Result<()> {
+        let Some(pairs) = spec.and_then(|spec| spec.error_models.as_ref()) else { return Ok(()) };
+        let values = self.document().table("ns2")?.need("error_models")?.items();
+        let links = self.written_links()?;
+        each(pairs.iter().zip(values), |(Nodes(pair), value)| {
+            let is_joined = links.iter().any(|link| pair.iter().all(|end| link.ends.contains(end)));
+            if pair[0] != pair[1] && is_joined { Ok(()) } else { Err(value.refuse("no link joins them").into()) }
+        })
+        .map(drop)
     }
-    Ok((name.to_owned(), agent))
 }

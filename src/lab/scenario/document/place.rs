@@ -1,15 +1,12 @@
 //! Mistakes that are found after a scenario was read, with the file, line and field that they are in.
 
-use toml::Spanned;
-use toml::de::DeTable;
-
 use super::files::Files;
-use super::sweep::UsedNames;
-use super::table::{CellReader, syntax};
+use super::variables::UsedNames;
+use super::{CellReader, FileReader};
 use crate::path::route::LinkSpec;
 use crate::scenario::spec::{Cell, FlowSpec, is_copy_or_itself};
 use crate::scenario::whole::Scenario;
-use host::written::{Mistake, line_starts};
+use host::toml_reader::{Document, Mistake};
 use shared::failure::Failure;
 use shared::model::run::At;
 
@@ -29,7 +26,7 @@ impl CellReader<'_> {
             return self.document().missing("link", what);
         };
         let value = link.value(side, field).or_else(|| link.value(side, "change"));
-        value.map_or_else(|| link.there.missing(field, &*what), |value| value.refuse_field(&*what))
+        value.map_or_else(|| link.table().missing(field, &*what), |value| value.refuse_field(&*what))
     }
 }
 
@@ -51,23 +48,22 @@ impl Scenario {
     ///
     /// None: the scenario was read from another text.
     pub fn mistake_in_metric(&self, index: usize, what: String) -> Option<Box<Mistake>> {
-        let whole = syntax(&self.file, &self.text).ok()?;
         let read = |reader: &CellReader<'_>| {
-            let metrics = reader.document().get("report")?.table().ok()?.get("metrics")?.items()?;
-            Some(metrics.get(index)?.refuse(what))
+            let metrics = reader.document().get("report")?.table().ok()?.get("metrics")?;
+            Some(metrics.listed()?.nth(index)?.refuse(what))
         };
-        self.read_again(&At::new(), &whole, read)
+        self.read_again(&At::new(), read)?
     }
 
     fn placed(&self, at: &At, why: Failure, place: impl FnOnce(&CellReader<'_>) -> Box<Mistake>) -> Failure {
-        let Ok(whole) = syntax(&self.file, &self.text) else { return why };
-        let mistake = self.read_again(at, &whole, place);
+        let Some(mistake) = self.read_again(at, place) else { return why };
         Failure { what: mistake.to_string(), hint: why.hint.or(mistake.hint), ..why }
     }
 
-    fn read_again<T>(&self, at: &At, whole: &Spanned<DeTable<'_>>, read: impl FnOnce(&CellReader<'_>) -> T) -> T {
-        let (files, lines) = (Files::beside(&self.file), line_starts(&self.text));
-        let (file, text, used) = (&*self.file, &*self.text, UsedNames::default());
-        read(&CellReader { file, text, lines: &lines, whole, files: &files, at, used: &used })
+    /// None: the scenario was read from another text.
+    fn read_again<T>(&self, at: &At, read: impl FnOnce(&CellReader<'_>) -> T) -> Option<T> {
+        let document = Document::parse(&self.file, &self.text).ok()?;
+        let (files, used) = (Files::beside(&self.file), UsedNames::default());
+        Some(FileReader { source: document.source(), files: &files, used: &used }.at(Some(at), read))
     }
 }

@@ -3,10 +3,11 @@
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
+use super::CellReader;
 use super::report::{MeasuredNames, ReportSpec};
-use super::table::{CellReader, Result};
-use super::value::ScenarioValue;
+use crate::scenario::reference::SelectionFields;
 use crate::scenario::spec::{ALGORITHM, VARIANT};
+use host::toml_reader::{Found, Result, Value};
 use shared::model::metrics::Metric;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,43 +48,50 @@ impl Goal {
 }
 
 impl CellReader<'_> {
-    /// Errors: the parameter is not swept, or the report does not show a metric.
-    pub(super) fn selection(&self, measured: &MeasuredNames, report: &ReportSpec) -> Result<Option<SelectionSpec>> {
-        let Some(value) = self.document().get("selection") else { return Ok(None) };
-        let table = value.table()?;
-        let parameter = parameter(&table.need("parameter")?, measured)?;
+    /// # Errors
+    /// The parameter is not swept, or the report does not show a metric.
+    pub(super) fn selection(
+        &self,
+        fields: &SelectionFields,
+        measured: &MeasuredNames,
+        report: &ReportSpec,
+    ) -> Result<SelectionSpec> {
+        let table = self.document().table("selection")?;
+        let mut found = Found::default();
+        found.keep(check_parameter(&table.need("parameter")?, measured));
         let mut goals: Vec<(String, Goal)> = Vec::new();
         for &goal in Goal::VARIANTS {
-            let Some(value) = table.get(goal.into()) else { continue };
-            value.list(|item| {
-                let name = criterion(item, goal, report)?;
+            for item in table.get(goal.into()).map_or(Vec::new(), |value| value.items()) {
+                if found.is_full() {
+                    break;
+                }
+                let Some(name) = found.keep(criterion(&item, goal, report)) else { continue };
                 if goals.iter().any(|(listed, _)| *listed == name) {
-                    return Err(item.refuse_field(format!("\"{name}\" is listed twice")));
+                    found.add(item.refuse_field(format!("\"{name}\" is listed twice")));
                 }
                 goals.push((name, goal));
-                Ok(())
-            })?;
+            }
         }
-        if goals.is_empty() {
-            return Err(value.refuse_field("expected a metric in max, min or near_one"));
+        if goals.is_empty() && found.is_empty() {
+            found.add(table.refuse("expected a metric in max, min or near_one"));
         }
-        Ok(Some(SelectionSpec { parameter, goals }))
+        found.end().map(|()| SelectionSpec { parameter: fields.parameter.clone(), goals })
     }
 }
 
-fn parameter(value: &ScenarioValue<'_>, measured: &MeasuredNames) -> Result<String> {
+fn check_parameter(value: &Value<'_>, measured: &MeasuredNames) -> Result<()> {
     let parameters = measured.variables().filter(|name| ![VARIANT, ALGORITHM].contains(name));
     let name = value.one_of(parameters, "a variable of [sweep] that is a parameter:")?;
     match measured.sweep.iter().any(|variable| variable.name == name && variable.values.len() > 1) {
-        true => Ok(name),
-        false => Err(value.refuse("expected a variable with at least two values")),
+        true => Ok(()),
+        false => Err(value.refuse("expected a variable with at least two values").into()),
     }
 }
 
-fn criterion(value: &ScenarioValue<'_>, goal: Goal, report: &ReportSpec) -> Result<String> {
+fn criterion(value: &Value<'_>, goal: Goal, report: &ReportSpec) -> Result<String> {
     let name = value.one_of(report.metrics.iter().map(String::as_str), "one of report.metrics:")?;
     if goal == Goal::NearOne && Metric::find(&name).is_none_or(|metric| metric.unit != "ratio") {
-        return Err(value.refuse("expected a ratio: only ratios can be near one"));
+        return Err(value.refuse("expected a ratio: only ratios can be near one").into());
     }
     Ok(name)
 }

@@ -1,42 +1,23 @@
 //! `[sweep]` and the names of `[variant.NAME]`: the variables, their values, and every combination of these.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashSet};
 
-use super::table::{CellReader, Result, ScenarioTable};
-use super::tuple;
-use super::value::{ScenarioValue, names_in};
-use crate::scenario::spec::{ALGORITHM, Cell, FlowSpec, PERTURBED, PLANNED_RUNS_MAX, RUNS_MAX, VARIANT, Variable};
+use super::CellReader;
+use super::variables::{EXAMPLE, NAME, check_fields, label, names_in};
+use crate::scenario::spec::{ALGORITHM, Cell, FlowSpec, PERTURBED, PLANNED_RUNS_MAX, VARIANT, Variable};
+use host::toml_reader::{Found, Result, Table, Value, each};
 use shared::catalog;
 use shared::kernel::congestion;
 use shared::model::run::At;
+use toml::de::DeValue;
 
 /// Fields and tables whose values may differ between cells.
 const OF_CELLS: [&str; 8] = ["sweep", "duration", "mtu", "link", "dumbbell", "parking_lot", "flow", "variant"];
 
-/// Whether a field, by its dotted name, may differ between cells.
-pub(super) fn is_of_cells(name: &str) -> bool {
-    name.split('.').next().is_some_and(|first| OF_CELLS.contains(&first))
-}
-
-/// The sweep variables whose values went into a field. Fields that others override are not read, and use none.
-#[derive(Debug, Default)]
-pub struct UsedNames(RefCell<BTreeSet<String>>);
-
-impl UsedNames {
-    pub(super) fn add(&self, name: &str) {
-        if !self.0.borrow().contains(name) {
-            self.0.borrow_mut().insert(name.to_owned());
-        }
-    }
-
-    pub(super) fn add_all(&self, others: &UsedNames) {
-        others.0.borrow().iter().for_each(|name| self.add(name));
-    }
-
-    pub(super) fn has_all(&self, others: &UsedNames) -> bool {
-        self.0.borrow().is_superset(&others.0.borrow())
-    }
+/// The first combination of the sweep's values.
+pub fn first(sweep: &[Variable]) -> At {
+    sweep.iter().map(|variable| (variable.name.clone(), variable.values[0].clone())).collect()
 }
 
 /// Every combination of the sweep's values; the last variable varies fastest.
@@ -54,38 +35,59 @@ impl CellReader<'_> {
     /// The variable of variants comes first, unless the sweep lists it.
     pub(super) fn read_sweep(&self) -> Result<Vec<Variable>> {
         let document = self.document();
-        let variants: Vec<String> = document.table("variant")?.entries().map(|(name, _)| name.to_owned()).collect();
-        let table = document.table("sweep")?;
-        let mut sweep =
-            table.entries().map(|(name, value)| variable(name, &value, &variants)).collect::<Result<Vec<_>>>()?;
+        let mut found = Found::default();
+        let variants = found.keep(document.table("variant"));
+        let variants: Vec<String> =
+            variants.map_or(Vec::new(), |table| table.entries().map(|(name, _)| name.to_owned()).collect());
+        let table = found.keep(document.table("sweep")).unwrap_or_else(|| Table::empty(self.source));
+        let sweep = found.keep(each(table.entries(), |(name, value)| variable(name, &value, &variants)));
+        let Some(mut sweep) = sweep.filter(|_| found.is_empty()) else { return Err(found) };
         if !variants.is_empty() && !sweep.iter().any(|variable| variable.name == VARIANT) {
             sweep.insert(0, Variable { name: VARIANT.to_owned(), values: variants });
         }
         Ok(sweep)
     }
 
-    /// Errors: too many cells, or too many runs in all cells together.
-    pub(super) fn check_amount(&self, sweep: &[Variable]) -> Result<()> {
+    /// # Errors
+    /// Too many cells.
+    pub(super) fn check_cells(&self, sweep: &[Variable]) -> Result<()> {
         let cells = sweep.iter().fold(1_usize, |cells, variable| cells.saturating_mul(variable.values.len()));
-        if cells > PLANNED_RUNS_MAX {
-            let what = format!("{cells} cells, one per combination of values: expected at most {PLANNED_RUNS_MAX}");
-            return Err(self.document().need("sweep")?.refuse_field(what));
+        if cells <= PLANNED_RUNS_MAX {
+            return Ok(());
         }
-        let Some(value) = self.document().get("runs") else { return Ok(()) };
-        let runs: usize = value.literal().and_then(|text| text.parse().ok()).unwrap_or(1); // refused later
-        if cells.saturating_mul(runs) <= PLANNED_RUNS_MAX {
+        let what = format!("{cells} cells, one per combination of values: expected at most {PLANNED_RUNS_MAX}");
+        Err(self.document().need("sweep")?.refuse_field(what).into())
+    }
+
+    /// # Errors
+    /// Too many runs in all cells together.
+    pub(super) fn check_runs(&self, runs: usize, cells: usize) -> Result<()> {
+        if cells * runs <= PLANNED_RUNS_MAX {
             return Ok(());
         }
         let what = format!("{runs} runs of each of {cells} cells are more than {PLANNED_RUNS_MAX} in all");
-        let most = (PLANNED_RUNS_MAX / cells).min(RUNS_MAX as usize);
-        Err(value.refuse_field(what).or_hint(format!("with so many cells, use at most {most} runs")))
+        let hint = format!("with so many cells, use at most {} runs", PLANNED_RUNS_MAX / cells);
+        Err(self.document().need("runs")?.refuse_field(what).or_hint(hint).into())
     }
 
     /// Refuses a variable in a field that has one value for all cells, because only its first value would count.
     pub(super) fn check_fixed(&self) -> Result<()> {
         let document = self.document();
-        let mut fixed = document.entries().filter(|(key, _)| !is_of_cells(key));
-        fixed.try_for_each(|(_, value)| value.check_fixed())
+        let fixed = document.entries().filter(|(key, _)| document.field(key).is_some() && !OF_CELLS.contains(key));
+        each(fixed, |(_, value)| self.check_fixed_value(&value)).map(drop)
+    }
+
+    fn check_fixed_value(&self, value: &Value<'_>) -> Result<()> {
+        match value.written.get_ref() {
+            DeValue::Table(_) => each(value.table()?.entries(), |(_, value)| self.check_fixed_value(&value)).map(drop),
+            DeValue::Array(_) => each(&value.items(), |item| self.check_fixed_value(item)).map(drop),
+            written => {
+                let is_known = |name: &&str| self.variables.at.is_some_and(|at| at.contains_key(*name));
+                let Some(name) = names_in(written).into_iter().find(is_known) else { return Ok(()) };
+                let expected = format!("expected no \"${name}\": this field has one value for all cells");
+                Err(value.mistake(expected).into())
+            }
+        }
     }
 
     /// Refuses two values of a variable that mean the same, because two cells would measure the same.
@@ -110,7 +112,7 @@ impl CellReader<'_> {
             let Some((one, other)) = pair else { continue };
             let value = self.document().need("sweep")?.table()?.need(&variable.name)?;
             let what = format!("\"{}\" and \"{}\" mean the same", variable.values[one], variable.values[other]);
-            return Err(value.refuse_field(what));
+            return Err(value.refuse_field(what).into());
         }
         Ok(())
     }
@@ -118,23 +120,22 @@ impl CellReader<'_> {
     /// Refuses a variable that went into no field of any cell, because its values would only be labels. Names of flows
     /// and links that no flow passes change no run, so they do not count.
     pub(super) fn check_used(&self, sweep: &[Variable]) -> Result<()> {
-        let used = self.used.0.borrow();
         let document = self.document();
         let table = document.table("sweep")?;
-        let tuple = |name: &str| table.get(name)?.items()?.first()?.any_table().ok();
-        let is_a_name = |tuple: ScenarioTable<'_>| tuple.entries().all(|(key, _)| key == tuple::NAME);
+        let tuple = |name: &str| table.get(name)?.listed()?.next()?.table().ok();
+        let is_a_name = |tuple: Table<'_>| tuple.entries().all(|(key, _)| key == NAME);
         if let Some(variable) = sweep.iter().find(|variable| tuple(&variable.name).is_some_and(is_a_name)) {
-            let what = format!("expected a field besides `{}`, such as {}", tuple::NAME, tuple::EXAMPLE);
-            return Err(table.need(&variable.name)?.refuse_field(what));
+            let what = format!("expected a field besides `{NAME}`, such as {EXAMPLE}");
+            return Err(table.need(&variable.name)?.refuse_field(what).into());
         }
         let names = |variable: &Variable| match tuple(&variable.name) {
             Some(tuple) => {
-                let fields = tuple.entries().map(|(key, _)| key).filter(|key| *key != tuple::NAME);
+                let fields = tuple.entries().map(|(key, _)| key).filter(|key| *key != NAME);
                 fields.map(|key| format!("{}.{key}", variable.name)).collect()
             }
             None => vec![variable.name.clone()],
         };
-        let unused = |variable: &Variable| names(variable).into_iter().find(|name| !used.contains(name));
+        let unused = |variable: &Variable| names(variable).into_iter().find(|name| !self.variables.used.has(name));
         let mut others = sweep.iter().filter(|variable| variable.name != VARIANT);
         let Some((variable, name)) = others.find_map(|variable| Some((&variable.name, unused(variable)?))) else {
             return Ok(());
@@ -142,7 +143,7 @@ impl CellReader<'_> {
         let mut others = document.entries().filter(|(key, _)| *key != "sweep");
         let is_written = match name == *variable {
             true => others.any(|(_, value)| names_in(value.written.get_ref()).contains(&&**variable)),
-            false => self.text.contains(&format!("${name}")), // a field of a tuple
+            false => self.source.text.contains(&format!("${name}")), // a field of a tuple
         };
         let (what, hint) = if is_written {
             let hint = "other tables override the fields that have it, no flow passes the links that have it, or only \
@@ -152,7 +153,7 @@ impl CellReader<'_> {
             let hint = format!("write \"${name}\" in the field that takes its values");
             (format!("no field has \"${name}\""), hint)
         };
-        Err(table.need(variable)?.refuse_field(what).or_hint(hint))
+        Err(table.need(variable)?.refuse_field(what).or_hint(hint).into())
     }
 
     /// Refuses the name of an algorithm for a cell that does not run it, because reports label results by it.
@@ -168,11 +169,12 @@ impl CellReader<'_> {
                 }
                 let Some(flow) = tcp.find(|flow| flow.compared && !runs_it(flow)) else { continue };
                 let what = format!("it is \"{}\", and the report would call it \"{name}\"", flow.algorithm);
-                let mistake = CellReader { at: &cell.at, ..*self }.mistake_in_flow(&flow.name, "algorithm", what);
-                return Err(mistake.or_hint(match variant {
+                let mistake = self.at(&cell.at, |reader| reader.mistake_in_flow(&flow.name, "algorithm", what));
+                let hint = match variant {
                     Some(variant) if variant == name => "give the variant another name, or the algorithm of its name",
                     _ => "write `algorithm = \"$algorithm\"`, with whole names in [sweep]",
-                }));
+                };
+                return Err(mistake.or_hint(hint).into());
             }
         }
         Ok(())
@@ -191,43 +193,43 @@ fn measures_the_same<'a>(one: &Cell, other: &Cell, passed: impl Fn() -> &'a BTre
         && (one.links == other.links || same_nodes() && same_path())
 }
 
-fn variable(name: &str, value: &ScenarioValue<'_>, variants: &[String]) -> Result<Variable> {
+fn variable(name: &str, value: &Value<'_>, variants: &[String]) -> Result<Variable> {
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         let what = "expected a name of letters, digits and _, so that $name can refer to it";
-        return Err(value.refuse_field(what));
+        return Err(value.refuse_field(what).into());
     }
     if name == PERTURBED {
         let what = "`tccc run --perturb` writes its paths under this name: give the variable another";
-        return Err(value.refuse_field(what));
+        return Err(value.refuse_field(what).into());
     }
-    let (mut values, mut seen, mut first) = (Vec::new(), HashSet::new(), None);
+    let (mut seen, mut first) = (HashSet::new(), None);
     let items = value.list(|item| Ok(item.clone()))?;
-    let is_table = |item: &ScenarioValue<'_>| item.written.get_ref().is_table();
+    let is_table = |item: &Value<'_>| item.written.get_ref().is_table();
     let are_tables = items.first().is_some_and(is_table);
-    for item in items {
-        if is_table(&item) != are_tables {
-            return Err(item.refuse("expected either tables or other values, not both"));
+    let values = each(&items, |item| {
+        if is_table(item) != are_tables {
+            return Err(item.refuse("expected either tables or other values, not both").into());
         }
         let text = match item.literal() {
-            Some(text) => text,
+            Some(text) => text.into_owned(),
             None if are_tables && ![VARIANT, ALGORITHM].contains(&name) => {
-                let tuple = item.any_table()?;
-                tuple::check_fields(first.get_or_insert_with(|| tuple.clone()), &tuple, &item)?;
-                tuple::label(&tuple, &item)?.into()
+                let tuple = item.table()?;
+                check_fields(first.get_or_insert_with(|| tuple.clone()), &tuple, item)?;
+                label(&tuple, item)?
             }
-            None => return Err(item.refuse("expected a text or a number")),
+            None => return Err(item.refuse("expected a text or a number").into()),
         };
         if !seen.insert(text.clone()) {
-            return Err(item.refuse_field(format!("\"{text}\" is listed twice")));
+            return Err(item.refuse_field(format!("\"{text}\" is listed twice")).into());
         }
-        if name == VARIANT && !variants.iter().any(|variant| *variant == text) {
+        if name == VARIANT && !variants.contains(&text) {
             let known = if variants.is_empty() { "there is no [variant.NAME]".into() } else { variants.join(", ") };
-            return Err(item.refuse(format!("expected a variant of this file: {known}")));
+            return Err(item.refuse(format!("expected a variant of this file: {known}")).into());
         }
-        values.push(text.into_owned());
-    }
+        Ok(text)
+    })?;
     if values.is_empty() {
-        return Err(value.refuse_field("expected at least one value"));
+        return Err(value.refuse_field("expected at least one value").into());
     }
     Ok(Variable { name: name.to_owned(), values })
 }

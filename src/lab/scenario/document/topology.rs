@@ -1,8 +1,9 @@
 //! `[dumbbell]` and `[parking_lot]`: short forms of common topologies. The fields of their links keep their place in
 //! the file, so that a mistake is shown where it was written.
 
+use super::CellReader;
 use super::link::WrittenLink;
-use super::table::{CellReader, Result, ScenarioTable};
+use host::toml_reader::{Found, Result, Table, each};
 
 struct TopologyLink {
     ends: [String; 2],
@@ -12,16 +13,17 @@ struct TopologyLink {
     own: String,
 }
 
-fn fields<'t>(topology: &ScenarioTable<'t>, key: &str) -> Result<ScenarioTable<'t>> {
+fn fields<'t>(topology: &Table<'t>, key: &str) -> Result<Table<'t>> {
     let fields = topology.table(key)?;
     match fields.get("ends") {
-        Some(ends) => Err(ends.refuse_field("the topology has fixed nodes: leave this out")),
+        Some(ends) => Err(ends.refuse_field("the topology has fixed nodes: leave this out").into()),
         None => Ok(fields),
     }
 }
 
 impl<'t> CellReader<'t> {
-    /// Errors: the size is missing or out of range; an unknown key.
+    /// # Errors
+    /// The size is missing or out of range; an unknown key.
     pub(super) fn topology_links(&self) -> Result<Vec<WrittenLink<'t>>> {
         let mut links = Vec::new();
         let draw_dumbbell: fn(u32) -> Vec<TopologyLink> = dumbbell;
@@ -33,13 +35,14 @@ impl<'t> CellReader<'t> {
             let is_known = |key: &str| general.contains(&key) || drawn.iter().any(|link| link.own == key);
             let expected = || {
                 let own: Vec<&str> = drawn.iter().map(|link| link.own.as_str()).collect();
-                format!("{}, or the name of a link: {}", general.join(", "), own.join(", "))
+                let names = format!("{}, or the name of a link: {}", general.join(", "), own.join(", "));
+                (names, general.to_vec())
             };
-            let unknown = table.unknown_keys(is_known, general.to_vec(), expected).next();
-            unknown.map_or(Ok(()), Err)?;
-            for TopologyLink { ends, class, own } in drawn {
-                links.push(WrittenLink::new(ends, fields(&table, &own)?.over(&fields(&table, class)?))?);
-            }
+            table.unknown_keys(is_known, expected).collect::<Found>().end()?;
+            let read = |TopologyLink { ends, class, own }| {
+                WrittenLink::new(ends, fields(&table, &own)?.over(&fields(&table, class)?))
+            };
+            links.extend(each(drawn, read)?);
         }
         Ok(links)
     }

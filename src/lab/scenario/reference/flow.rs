@@ -1,10 +1,16 @@
 //! `[[flow]]` and `[variant.NAME]`.
 
-use super::field::{Kind, Unset, sections};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use Kind::{Data, Is, Rate, Table, Time, Whole, Words};
-use Unset::{Means, Needed};
+use host::fields;
+use host::toml_reader::{Apart, Kind, Switch, Text};
 
 use crate::path::RATE_RANGE;
+use crate::scenario::document::flow::{BufferSize, Protocol};
+use crate::scenario::spec::BulkSender;
+use shared::units::{BitsPerSec, Bytes};
 
 /// Fields that a UDP flow cannot have.
 pub(in crate::scenario) const ONLY_TCP: [&str; 14] = [
@@ -27,101 +33,106 @@ pub(in crate::scenario) const ONLY_TCP: [&str; 14] = [
 /// The upper limit is far above what any emulated path holds.
 const PACKETS: Kind = Whole([1, 1_000_000], " of packets");
 
-sections! {
-    FLOW {
+fields! {
+    /// A flow with the fields of its variant, before `copies` multiplies it.
+    pub struct FlowFields: FLOW {
         /// Unique name of the flow in results: 1 to 32 letters, digits, spaces or characters from `-_.`.
         /// Example: name = "data"
-        name: Is("text"), Needed;
+        name: Apart = Is("text"), apart;
         /// Sending node. In a copy, `#` stands for the number of the copy.
         /// Example: from = "s"
-        from: Is("node"), Needed;
+        from: String = Is("node"), needed;
         /// Receiving node. Packets take the path with the fewest links. In a copy, `#` stands for the number of the
         /// copy.
         /// Example: to = "r"
-        to: Is("node"), Needed;
+        to: String = Is("node"), needed;
         /// Transport protocol. A `udp` flow sends datagrams at a constant rate. Besides its name and nodes it has only
         /// `rate`, `packet`, `start`, `duration` and `copies`.
         /// Example: protocol = "udp"
-        protocol: Words(&["tcp", "udp"]), Unset::Is("tcp");
+        protocol: Protocol = Words(&["tcp", "udp"]), or "tcp";
         /// Congestion control: an id from `tccc list`, the name of a kernel algorithm, or in virtual time a source
         /// file beside the scenario.
         /// Example: algorithm = "cubic"
         /// Example: algorithm = "mine.bpf.c" # in virtual time
-        algorithm: Is("text"), Means("that of the variant");
+        algorithm: String = Is("text"), unless "that of the variant";
         /// Tunables of a catalogue algorithm, in the units and ranges that `tccc show ID` lists. If the unit is 1/1024,
         /// write 768 for 0.75.
         /// Example: tunables = { keep_avoidance = 768 }
-        tunables: Is("names with whole numbers"), Means("the algorithm's defaults");
+        tunables: BTreeMap<String, Text> = Is("names with whole numbers"), empty "the algorithm's defaults";
         /// Largest congestion window. As in the papers' simulator, it is also the initial slow-start threshold.
         /// Example: window_cap = 50
-        window_cap: PACKETS, Means("no cap");
+        window_cap: u32 = PACKETS, unless "no cap";
         /// Initial slow-start threshold. A flow has this or `window_cap`, not both.
         /// Example: initial_ssthresh = 50
-        initial_ssthresh: PACKETS, Means("infinite");
+        initial_ssthresh: u32 = PACKETS, unless "infinite";
         /// Initial congestion window.
         /// Example: initial_cwnd = 4
-        initial_cwnd: PACKETS, Means("the kernel's");
+        initial_cwnd: u32 = PACKETS, unless "the kernel's";
         /// Whether the flow uses selective acknowledgements. Without them `reno` is NewReno. All flows that a node
         /// sends must have the same value.
         /// Example: tcp_sack = 0
-        tcp_sack: Is("0 or 1"), Unset::Is("1");
+        tcp_sack: Switch = Is("0 or 1"), or "1";
         /// Whether the flow uses explicit congestion notification. A link with `mark` then marks its packets. All flows
         /// that a node sends must have the same value.
         /// Example: ecn = 1
-        ecn: Is("0 or 1"), Unset::Is("0");
+        ecn: Switch = Is("0 or 1"), or "0";
         /// Largest socket buffer of the sending node: the kernel grows the buffer up to this size. All flows that a
         /// node sends must have the same value.
         /// Example: send_buffer = "64MB"
-        send_buffer: Data, Means("64MiB with the profile `paper`, else the kernel's");
+        send_buffer: BufferSize = Data, unless "64MiB with the profile `paper`, else the kernel's";
         /// Largest socket buffer of the receiving node. The receive window is at most about half of it. All flows that
         /// a node receives must have the same value.
         /// Example: receive_buffer = "64MB"
-        receive_buffer: Data, Means("64MiB with the profile `paper`, else the kernel's");
+        receive_buffer: BufferSize = Data, unless "64MiB with the profile `paper`, else the kernel's";
         /// Time from the start of the run until the flow starts, in whole seconds if iperf3 sends the flow.
         /// Example: start = "2s"
-        start: Time(None), Unset::Is("0s");
+        start: Duration = Time(None), or "0s";
         /// How long the flow sends, in whole seconds if iperf3 sends the flow. A flow has `size` or `duration`, not
         /// both.
         /// Example: duration = "5s"
-        duration: Time(None), Means("until the run ends");
+        duration: Duration = Time(None), unless "until the run ends";
         /// Payload of each connection or message. Its completion time is recorded.
         /// Example: size = "50kB"
-        size: Data, Means("no end");
+        size: Bytes = Data, unless "no end";
         /// Number of connections, or of messages with `keep_alive`. It needs `size`, and above 1 also `interval`.
         /// Example: count = 5
-        count: Whole([1, 1_000], ""), Unset::Is("1");
+        count: u32 = Whole([1, 1_000], ""), or "1";
         /// Time from the start of one connection to the start of the next, even if the first is not done.
         /// Example: interval = "500ms"
-        interval: Time(None), Means("none; `count` above 1 needs it");
+        interval: Duration = Time(None), unless "none; `count` above 1 needs it";
         /// Whether all messages use one connection, which is idle between them, like a browser's connection to a web
         /// server. It needs `count`.
         /// Example: keep_alive = 1
-        keep_alive: Is("0 or 1"), Unset::Is("0");
+        keep_alive: Switch = Is("0 or 1"), or "0";
         /// Program that sends a flow without a `size`. iperf3 counts in whole seconds, from its first data. `tccc`
         /// counts from the flow's `start`, even if lost packets delay the connection.
         /// Example: sender = "tccc"
-        sender: Words(&["iperf3", "tccc"]), Unset::Is("iperf3");
+        sender: BulkSender = Words(&["iperf3", "tccc"]), or "iperf3";
         /// Rate of the datagrams, including IP headers.
         /// Example: rate = "500kbit"
-        rate: Rate(RATE_RANGE), Means("none; `udp` needs it");
+        rate: BitsPerSec = Rate(RATE_RANGE), unless "none; `udp` needs it";
         /// Length of each datagram including its IP header: 36B to the mtu.
         /// Example: packet = "1000B"
-        packet: Data, Means("the mtu");
+        packet: Bytes = Data, unless "the mtu";
         /// Number of copies of the flow that run at the same time, named `name-1`, `name-2` and so on.
         /// Example: copies = 2
-        copies: Whole([1, 64], ""), Means("one flow, without a number");
+        copies: u64 = Whole([1, 64], ""), unless "one flow, without a number";
     }
+}
 
-    VARIANTS {
+fields! {
+    pub section VARIANTS {
         /// Fields that the variant sets.
         /// Example: SACK = { algorithm = "reno", window_cap = 50 }
-        NAME: Table(&VARIANT), Means("none");
+        NAME: Apart = Table(&VARIANT), empty "none";
     }
+}
 
-    VARIANT {
+fields! {
+    pub section VARIANT {
         /// Flows that the variant applies to, by name, each with all its `copies`.
         /// Example: flows = ["data"]
-        flows: Is("list of names"), Means("every TCP flow");
-        from FLOW [algorithm, tunables, window_cap, initial_ssthresh, initial_cwnd, tcp_sack, ecn, send_buffer, receive_buffer]: Means("as in the flow");
+        flows: Vec<String> = Is("list of names"), empty "every TCP flow";
+        from FLOW [algorithm, tunables, window_cap, initial_ssthresh, initial_cwnd, tcp_sack, ecn, send_buffer, receive_buffer]: unless "as in the flow";
     }
 }

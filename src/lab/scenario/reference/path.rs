@@ -2,48 +2,55 @@
 
 use std::time::Duration;
 
-use super::field::{Kind, Unset, sections};
-use Kind::{Is, Queue, Rate, RateOrTrace, Share, Table, Tables, Time, Whole};
-use Unset::{Means, Needed};
+use Kind::{Is, Queue, Rate, RateOrTrace, Table, Tables, Time, Whole};
+use host::fields;
+use host::toml_reader::{Apart, Kind};
 
+use crate::path::acks::AckHold;
+use crate::path::loss::LossText;
+use crate::path::rate_trace::RateText;
+use crate::path::reorder::Reorder;
 use crate::path::{DELAY_MAX, RATE_RANGE};
+use crate::scenario::document::link::PacketCount;
+use shared::units::{BitsPerSec, QueueSize, Share};
 
 /// Fields that apply to the first direction only, unless `reverse` sets them.
 pub const ONE_WAY: [&str; 4] = ["queue_low", "loss", "reorder", "duplicate"];
 
 const UP_TO_10S: Kind = Time(Some([Duration::ZERO, DELAY_MAX]));
-const AS_BEFORE: Unset = Means("as before");
+const AS_BEFORE: &str = "as before";
 
-sections! {
-    LINK {
+fields! {
+    /// A direction of a link, as it is written.
+    pub struct LinkFields: LINK {
         /// The two nodes that the link joins. A name has 1 to 8 letters, digits or hyphens. Links of a topology have no
         /// `ends`.
         /// Example: ends = ["s", "r"]
-        ends: Is("two nodes"), Needed;
+        ends: Apart = Is("two nodes"), apart;
         /// Rate at which packets leave the queue, including IP headers: a number or a trace. A trace file has at most
         /// 4000000 lines and 16 MiB, and repeats after its end. Netem does not support traces.
         /// Example: rate = "20mbit"
         /// Example: rate = "trace:lte.trace" # a file beside the scenario: times in ms, each of 1500 bytes
         /// Example: rate = "cellular:mean=10mbit,seed=7,length=60s" # a synthetic trace
-        rate: RateOrTrace(RATE_RANGE), Means("unlimited");
+        rate: RateText = RateOrTrace(RATE_RANGE), unless "unlimited";
         /// One-way delay of a packet that has left the queue.
         /// Example: delay = "20ms"
-        delay: UP_TO_10S, Unset::Is("0s");
+        delay: Duration = UP_TO_10S, or "0s";
         /// Random addition to the delay, uniform from 0 to this value. It never reorders packets.
         /// Example: jitter = "2ms"
-        jitter: UP_TO_10S, Unset::Is("0s");
+        jitter: Duration = UP_TO_10S, or "0s";
         /// Size of the drop-tail queue in front of the rate: at most 100000pkts or 150MB. The unit `bdp` is the rate
         /// times both delays. Netem converts bytes to packets of full size.
         /// Example: queue = "1bdp"
-        queue: Queue, Unset::Is("1000pkts");
+        queue: QueueSize = Queue, or "1000pkts";
         /// Queue length from which arriving packets of flows with `ecn = 1` are marked. It is less than `queue`. Netem
         /// does not support this.
         /// Example: mark = "20pkts"
-        mark: Queue, Means("no marks");
+        mark: QueueSize = Queue, unless "no marks";
         /// Queue length from which arriving packets of low priority (DSCP CS1) are dropped. It is less than `queue`,
         /// and both are in packets. It applies to the first direction only. Netem does not support this.
         /// Example: queue_low = "20pkts"
-        queue_low: Is("pkts"), Means("all packets alike");
+        queue_low: PacketCount = Is("pkts"), unless "all packets alike";
         /// Packet loss before the queue: an independent probability, or a model. It applies to the first direction
         /// only; `reverse` sets it for the way back. A file of packet numbers has at most 4000000 lines and 16 MiB.
         /// Netem supports probabilities, `gilbert` and `bursts`.
@@ -52,99 +59,110 @@ sections! {
         /// Example: loss = "bursts:loss=1%,mean=4" # this share of all packets, in bursts of this mean length
         /// Example: loss = [3, 17, 18] # these packets, counted from 1
         /// Example: loss = "trace:losses.txt" # the same, one number per line, in a file beside the scenario
-        loss: Is("share or model"), Means("no loss");
+        loss: LossText = Is("share or model"), unless "no loss";
         /// Share of packets that are delayed, at most half, and by how long. Later packets overtake them. Each packet
         /// is chosen independently. It applies to the first direction only; `reverse` sets it for the way back.
         /// Example: reorder = "share=1%,by=5ms"
-        reorder: Is("share and time"), Means("no reordering");
+        reorder: Reorder = Is("share and time"), unless "no reordering";
         /// Share of packets that are duplicated; the copy enters the queue right behind the packet. It applies to the
         /// first direction only; `reverse` sets it for the way back.
         /// Example: duplicate = "1%"
-        duplicate: Share, Unset::Is("0%");
+        duplicate: Share = Kind::Share, or "0%";
         /// Holds pure TCP ACKs at the end of the link so that they leave together, after `time` or when `pkts` wait. A
         /// direction has `acks` or `reorder`, not both. Netem does not support this.
         /// Example: acks = "aggregated:time=5ms,pkts=16" # all wait, and all leave
         /// Example: acks = "thinned:time=5ms,pkts=4" # all wait, and the newest of each connection leaves
         /// Example: acks = "compressed:time=20ms,share=1%" # this share begins a batch, and all leave
-        acks: Is("model"), Means("no ACK waits");
+        acks: AckHold = Is("model"), unless "no ACK waits";
         /// Share of pure TCP ACKs that are lost independently, after `loss` and before the queue. Netem does not
         /// support this.
         /// Example: ack_loss = "1%"
-        ack_loss: Share, Unset::Is("0%");
+        ack_loss: Share = Kind::Share, or "0%";
         /// Changes during a run, in order of time. A field that a change does not name keeps its value. Netem does not
         /// support this.
         /// Example: change = [{ at = "5s", rate = "5mbit" }, { at = "8s", rate = "20mbit" }]
-        change: Tables(&CHANGE), Means("no change");
+        change: Apart = Tables(&CHANGE), empty "no change";
         /// Fields that differ on the way back.
         /// Example: reverse = { rate = "1mbit", loss = "0.1%" }
-        reverse: Table(&REVERSE), Means("as the first direction, without loss, reordering and duplicates");
+        reverse: Apart = Table(&REVERSE), empty "as the first direction, without loss, reordering and duplicates";
     }
+}
 
-    REVERSE {
-        from LINK [rate, delay, jitter, queue, mark]: Means("as in the first direction");
-        from LINK [loss, reorder]: Means("none");
-        from LINK [duplicate]: Unset::Is("0%");
-        from LINK [acks, ack_loss]: Means("as in the first direction");
+fields! {
+    pub section REVERSE {
+        from LINK [rate, delay, jitter, queue, mark]: unless "as in the first direction";
+        from LINK [loss, reorder]: unless "none";
+        from LINK [duplicate]: or "0%";
+        from LINK [acks, ack_loss]: unless "as in the first direction";
     }
+}
 
-    CHANGE {
+fields! {
+    /// A change of a direction, as it is written.
+    pub struct ChangeFields: CHANGE {
         /// Time of the change from the start of the run, before its end.
         /// Example: at = "5s"
-        at: Time(None), Needed;
+        at: Duration = Time(None), needed;
         /// New rate, which is a number. It also applies to packets that wait in the queue. The way back changes too
         /// unless the link's `reverse` has a rate. A queue in bdp keeps its size.
         /// Example: rate = "5mbit"
-        rate: Rate(RATE_RANGE), AS_BEFORE;
+        rate: BitsPerSec = Rate(RATE_RANGE), unless AS_BEFORE;
         /// New delay of packets that leave the queue. A shorter delay does not reorder packets. The way back changes
         /// too unless the link's `reverse` has a delay.
         /// Example: delay = "80ms"
-        delay: UP_TO_10S, AS_BEFORE;
+        delay: Duration = UP_TO_10S, unless AS_BEFORE;
         /// New losses of packets that enter, in the first direction only.
         /// Example: loss = "2%"
-        loss: Is("share or model"), AS_BEFORE;
+        loss: LossText = Is("share or model"), unless AS_BEFORE;
         /// Whether the link carries packets. While it is down, packets that enter are dropped, and those in the link
         /// still arrive. It applies to both directions.
         /// Example: up = false
-        up: Is("true or false"), AS_BEFORE;
+        up: bool = Is("true or false"), unless AS_BEFORE;
         /// Fields of this change that differ on the way back.
         /// Example: reverse = { rate = "500kbit" }
-        reverse: Table(&CHANGE_REVERSE), Means("as the change says");
+        reverse: Apart = Table(&CHANGE_REVERSE), empty "as the change says";
     }
+}
 
-    CHANGE_REVERSE {
-        from CHANGE [rate, delay]: Means("as the change says");
-        from CHANGE [loss]: AS_BEFORE;
-        from CHANGE [up]: Means("as the change says");
+fields! {
+    pub section CHANGE_REVERSE {
+        from CHANGE [rate, delay]: unless "as the change says";
+        from CHANGE [loss]: unless AS_BEFORE;
+        from CHANGE [up]: unless "as the change says";
     }
+}
 
-    DUMBBELL {
+fields! {
+    pub section DUMBBELL {
         /// Number of pairs: `s1` sends to `r1`, `s2` to `r2`, and so on.
         /// Example: pairs = 2
-        pairs: Whole([1, 64], ""), Needed;
+        pairs: u32 = Whole([1, 64], ""), needed;
         /// All links except the bottleneck, with the fields of `[[link]]`.
         /// Example: access = { rate = "100mbit", delay = "1ms" }
-        access: Table(&LINK), Means("unlimited, without delay");
+        access: Apart = Table(&LINK), empty "unlimited, without delay";
         /// The link from `left` to `right`, with the fields of `[[link]]`.
         /// Example: bottleneck = { rate = "10mbit", delay = "20ms", queue = "50pkts" }
-        bottleneck: Table(&LINK), Means("unlimited, without delay");
+        bottleneck: Apart = Table(&LINK), empty "unlimited, without delay";
         /// Fields that differ at one access link, which is named after its host: `s1`, `r2`.
         /// Example: s1 = { delay = "30ms" }
-        HOST: Table(&LINK), Means("as `access`");
+        HOST: Apart = Table(&LINK), empty "as `access`";
     }
+}
 
-    PARKING_LOT {
+fields! {
+    pub section PARKING_LOT {
         /// Number of bottlenecks. `s0` sends to `r0` over all of them, `s1` to `r1` over the first, `s2` to `r2` over
         /// the second.
         /// Example: hops = 2
-        hops: Whole([1, 16], ""), Needed;
+        hops: u32 = Whole([1, 16], ""), needed;
         /// All links of hosts, with the fields of `[[link]]`.
         /// Example: access = { rate = "100mbit", delay = "1ms" }
-        access: Table(&LINK), Means("unlimited, without delay");
+        access: Apart = Table(&LINK), empty "unlimited, without delay";
         /// The links between the routers `n0`, `n1` and so on, with the fields of `[[link]]`.
         /// Example: bottleneck = { rate = "10mbit", delay = "10ms" }
-        bottleneck: Table(&LINK), Means("unlimited, without delay");
+        bottleneck: Apart = Table(&LINK), empty "unlimited, without delay";
         /// Fields that differ at one link: `hop2` is the second bottleneck, `s1` the link of that host.
         /// Example: hop1 = { rate = "5mbit" }
-        NAME: Table(&LINK), Means("as `bottleneck` or `access`");
+        NAME: Apart = Table(&LINK), empty "as `bottleneck` or `access`";
     }
 }

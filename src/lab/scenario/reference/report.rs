@@ -1,146 +1,189 @@
 //! What a report compares and draws: `[source]` to `[selection]`.
 
-use super::field::{Kind, Unset, sections};
-use Kind::{Is, Share, Time, Words};
-use Unset::{Means, Needed};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-const METRIC: Kind = Is("metric");
-const METRICS: Kind = Is("list of metrics");
+use Kind::{Is, Time, Words};
+use host::fields;
+use host::toml_reader::Kind;
+use serde::Serialize;
+
+use crate::scenario::document::report::Of;
+use crate::scenario::document::shown::{Draw, Points, Together};
+use shared::model::metrics::METRICS as KNOWN;
+use shared::units::Share;
+
+/// Variant or algorithm to one number per value of a variable, in its order; NaN if there is none.
+pub type NumberLists = BTreeMap<String, Vec<f64>>;
+
+const METRIC: Kind = Kind::Named("metric", metric_names);
+const METRICS: Kind = Kind::Named("list of metrics", metric_names);
+/// Metrics of the report, or of all.
+const METRICS_OF_REPORT: Kind = Is("list of metrics");
 const POINTS: Kind = Is("variables with a value or a list");
 const NUMBERS: Kind = Is("names with lists of numbers");
 const TRUTH: Kind = Is("true or false");
-const NONE: Unset = Means("none");
+const NONE: &str = "none";
 
-sections! {
-    SOURCE {
+fn metric_names() -> Vec<&'static str> {
+    KNOWN.iter().map(|metric| metric.name).collect()
+}
+
+fields! {
+    /// Where the published numbers come from.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+    pub struct SourceSpec: SOURCE {
         /// Paper that the published numbers come from.
         /// Example: paper = "DTCP"
-        paper: Is("text"), Needed;
+        paper: String = Is("text"), needed;
         /// Table or figure of the paper.
         /// Example: where = "table 2"
-        where: Is("text"), Needed;
+        r#where: String = Is("text"), needed;
     }
+}
 
-    REPORT {
+fields! {
+    /// Contents of the report, as they are written.
+    #[derive(Default)]
+    pub struct ReportFields: REPORT {
         /// Variant or algorithm that ratios divide by.
         /// Example: baseline = "reno"
-        baseline: Is("name"), Means("no ratios");
+        baseline: String = Is("name"), unless "no ratios";
         /// Metrics of the report, in this order.
         /// Example: metrics = ["goodput_bps", "qdelay_p95_us"]
-        metrics: METRICS, Means("`delivered_pkts` and `goodput_bps`");
+        metrics: Vec<String> = METRICS, unless "`delivered_pkts` and `goodput_bps`";
         /// Largest distance from a published number at which a value is `within`, as a share of that number.
         /// Example: tolerance = "5%"
-        tolerance: Share, Means("10%");
+        tolerance: Share = Kind::Share, unless "10%";
         /// Start of the part of each run that metrics count, from the first event of its flows, as in figures over
         /// time. Datagrams count as evenly spread; flows of several connections are left out.
         /// Example: from = "2s"
-        from: Time(None), Means("the start of the run");
+        from: Duration = Time(None), unless "the start of the run";
         /// End of this part.
         /// Example: to = "8s"
-        to: Time(None), Means("the end of the run");
+        to: Duration = Time(None), unless "the end of the run";
     }
+}
 
-    PUBLISHED {
+fields! {
+    /// Numbers of the source along one sweep variable. Ratios are shown if the source has no value of the baseline.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Published: PUBLISHED {
         /// Metric of these numbers.
         /// Example: metric = "delivered_pkts"
-        metric: METRIC, Needed;
+        metric: String = METRIC, needed;
         /// Meaning of the numbers: values, ratios to the baseline, or savings, which are the baseline's value minus the
         /// value. A published saving is subtracted from the baseline's measured mean.
         /// Example: of = "ratio"
-        of: Words(&["value", "ratio", "saved"]), Unset::Is("value");
+        of: Of = Words(&["value", "ratio", "saved"]), or "value";
         /// Table, row and column of the source.
         /// Example: place = "table 2"
-        place: Is("text"), Needed;
+        place: String = Is("text"), needed;
         /// Variable of the sweep that the lists follow.
         /// Example: over = "loss"
-        over: Is("variable"), Needed;
+        over: String = Is("variable"), needed;
         /// A list for each variant or algorithm, with a number per value of `over`, or nan where the source has none. A
         /// name that the scenario does not measure is shown as published only.
         /// Example: values = { reno = [15940, 6331], Vegas = [24587, nan] }
-        values: NUMBERS, Needed;
+        values: NumberLists = NUMBERS, needed;
     }
+}
 
-    EXPECTED {
+fields! {
+    /// Numbers that a faithful implementation should give.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Expected: EXPECTED {
         /// A list for each variant or algorithm, with a number per value of `over`, or nan where nothing is expected.
         /// Example: values = { reno = [15940, nan] }
-        values: NUMBERS, Needed;
+        values: NumberLists = NUMBERS, needed;
         /// Allowed distance from each number of `values`: lists of the same names and lengths.
         /// Example: plus_minus = { reno = [1, 2] }
-        plus_minus: NUMBERS, Needed;
+        plus_minus: NumberLists = NUMBERS, needed;
         /// Reason for these numbers, in one sentence.
         /// Example: basis = "the equation of section 3"
-        basis: Is("text"), Needed;
-        from PUBLISHED [metric, over]: Needed;
-        from PUBLISHED [of]: Unset::Is("value");
+        basis: String = Is("text"), needed;
+        from PUBLISHED [metric: String, over: String]: needed;
+        from PUBLISHED [of: Of]: or "value";
     }
+}
 
-    FIGURE {
+fields! {
+    /// A figure of the report's page.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct FigureSpec: FIGURE {
         /// Heading of the figure.
         /// Example: title = "Throughput against loss"
-        title: Is("text"), Needed;
+        title: String = Is("text"), needed;
         /// Figure of the source that this figure reproduces.
         /// Example: place = "figure 2"
-        place: Is("text"), NONE;
+        place: String = Is("text"), unless NONE;
         /// Variable of the sweep, or `time` for a figure over the time of each point's median run.
         /// Example: x = "loss"
-        x: Is("variable or \"time\""), Needed;
+        x: String = Is("variable or \"time\""), needed;
         /// A metric of the report; in a figure over time, a series of a flow.
         /// Example: y = "goodput_bps"
-        y: Is("metric or series"), Needed;
+        y: String = Is("metric or series"), needed;
         /// Whether to draw values or their ratios to `report.baseline`. Only a figure over the sweep has ratios.
         /// Example: of = "ratio"
-        of: Words(&["value", "ratio"]), Unset::Is("value");
+        of: Of = Words(&["value", "ratio"]), or "value";
         /// How to draw values. With `auto` they are lines if `x` is a number or `time`, else bars. `box` draws medians,
         /// quartiles and extremes, and `cdf` cumulative shares. Both draw the runs of each point. Over `time` they draw
         /// the series in the median run, weighted by time.
         /// Example: draw = "bars"
         /// Example: draw = "cdf"
-        draw: Words(&["auto", "lines", "bars", "box", "cdf"]), Unset::Is("auto");
+        draw: Draw = Words(&["auto", "lines", "bars", "box", "cdf"]), or "auto";
         /// Whether the x axis is logarithmic. Values that include 0 are then spaced evenly.
         /// Example: log_x = true
-        log_x: TRUTH, Unset::Is("false");
+        log_x: bool = TRUTH, or "false";
         /// Whether the y axis is logarithmic.
         /// Example: log_y = true
-        log_y: TRUTH, Unset::Is("false");
+        log_y: bool = TRUTH, or "false";
         /// What one chart over time shows: all variants, or with "flows" all flows of a run, also those beside the
         /// compared ones. If it is false, each variant has its own chart, one above the other.
         /// Example: together = "flows"
-        together: Is("true, false or \"flows\""), Unset::Is("false");
+        together: Together = Is("true, false or \"flows\""), or "false";
         /// End of a figure over time.
         /// Example: until = "10s"
-        until: Time(None), Means("the whole run");
+        until: Duration = Time(None), unless "the whole run";
         /// Points of the sweep to draw.
         /// Example: at = { loss = ["0%", "1%"] }
-        at: POINTS, Means("every point");
+        at: Points = POINTS, empty "every point";
     }
+}
 
-    DIFFERENCE {
+fields! {
+    /// A known reason why numbers differ.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct DifferenceSpec: DIFFERENCE {
         /// Reason why numbers differ from the source's: one sentence without its full stop.
         /// Example: cause = "the simulator's Fast Start is Tahoe on a transfer that never pauses"
-        cause: Is("text"), Needed;
+        cause: String = Is("text"), needed;
         /// What this means for the reader: one sentence without its full stop.
         /// Example: advice = "read it as Tahoe"
-        advice: Is("text"), Needed;
+        advice: String = Is("text"), needed;
         /// Metrics that differ.
         /// Example: metrics = ["delivered_pkts"]
-        metrics: METRICS, Means("all");
+        metrics: Vec<String> = METRICS, empty "all";
         /// Points of the sweep that differ.
         /// Example: at = { loss = ["0%", "1%"] }
-        at: POINTS, Means("the whole report");
+        at: Points = POINTS, empty "the whole report";
     }
+}
 
-    SELECTION {
+fields! {
+    /// The choice of a value, as it is written.
+    pub struct SelectionFields: SELECTION {
         /// Variable of the sweep to choose a value of. It is neither `variant` nor `algorithm`.
         /// Example: parameter = "loss"
-        parameter: Is("variable"), Needed;
+        parameter: String = Is("variable"), needed;
         /// Metrics of the report for which more is better.
         /// Example: max = ["goodput_bps"]
-        max: METRICS, NONE;
+        max: Vec<String> = METRICS_OF_REPORT, empty NONE;
         /// Metrics of the report for which less is better.
         /// Example: min = ["qdelay_p95_us"]
-        min: METRICS, NONE;
+        min: Vec<String> = METRICS_OF_REPORT, empty NONE;
         /// Ratios of the report that are best at 1. The smaller of a ratio and its inverse counts.
         /// Example: near_one = ["friendliness_ratio"]
-        near_one: METRICS, NONE;
+        near_one: Vec<String> = METRICS_OF_REPORT, empty NONE;
     }
 }

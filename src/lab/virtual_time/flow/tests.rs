@@ -1,8 +1,9 @@
-//! Compares requests with C, and decodes reports and events as a guest writes them.
+//! Requests, and reports and events as a guest writes them.
 
 use std::collections::BTreeSet;
 
-use super::super::bytes::assert_same_in_c;
+use zerocopy::FromBytes as _;
+
 use super::*;
 use crate::scenario::Scenario;
 use shared::model::run::Engine;
@@ -25,24 +26,8 @@ fn flows_of(plan: &Plan, run: usize) -> Vec<GuestFlow<'_>> {
 
 /// The report of a flow that is done.
 fn done(algorithm: &str) -> FlowReport {
-    let algorithm = name_bytes(algorithm).unwrap();
+    let algorithm = name_of(algorithm).unwrap();
     FlowReport { is_done: 1, mss_bytes: 1460, algorithm, ..FlowReport::default() }
-}
-
-#[test]
-fn structs_have_the_same_bytes_in_c_and_rust() {
-    assert_same_in_c(layout::LAYOUT);
-    assert_same_in_c(&[
-        ("TCCC_FLOW_ALGORITHM", ALGORITHM_NAME),
-        ("TCCC_END_RECEIVES", layout::END_RECEIVES as usize),
-        ("TCCC_END_SENDS", layout::END_SENDS as usize),
-        ("TCCC_SENDS_BULK", layout::SENDS_BULK as usize),
-        ("TCCC_SENDS_TRANSFERS", layout::SENDS_TRANSFERS as usize),
-        ("TCCC_SENDS_MESSAGES", layout::SENDS_MESSAGES as usize),
-        ("TCCC_SENDS_DATAGRAMS", layout::SENDS_DATAGRAMS as usize),
-    ]);
-    assert_eq!(FlowRequest::default().to_bytes().len(), size_of::<FlowRequest>(), "no padding");
-    assert_eq!(watch_request(Duration::from_millis(100), 1 << 20).len(), size_of::<WatchRequest>());
 }
 
 #[test]
@@ -51,15 +36,18 @@ fn both_ends_get_the_same_request() {
     let flow = &flows_of(&plan, 0)[0];
     let [(to, received), (from, sent)] = flow.requests();
     assert_eq!((from, to), (0, 1), "s is the first node of the layout, r the second");
-    let read = |bytes: &[u8]| FlowRequest::take_from(&mut &bytes[..]).unwrap();
+    let read = |bytes: &[u8]| FlowRequest::read_from_bytes(bytes).unwrap();
     let (received, sent) = (read(&received), read(&sent));
-    assert_eq!([received.end, sent.end], [layout::END_RECEIVES, layout::END_SENDS]);
+    assert_eq!([received.end, sent.end], [FlowEnd::TCCC_END_RECEIVES.0, FlowEnd::TCCC_END_SENDS.0]);
     assert_eq!(FlowRequest { end: sent.end, ..received }, sent);
-    assert_eq!((sent.sends, sent.count, sent.length_ns, sent.netns), (layout::SENDS_BULK, 1, 9_000_000_000, 1));
+    assert_eq!(
+        (sent.sends, sent.count, sent.length_ns, sent.netns),
+        (SendsKind::TCCC_SENDS_BULK.0, 1, 9_000_000_000, 1)
+    );
     assert_eq!(sent.from_start, 0, "iperf3 counts from the first data");
     assert_eq!((sent.window_cap, sent.initial_cwnd, sent.initial_ssthresh), (50, 2, 0));
     assert_eq!((sent.from_address, sent.to_address), ([198, 18, 0, 1], [198, 18, 0, 2]));
-    assert_eq!((sent.from_port, sent.to_port, sent.algorithm), (20001, 5201, name_bytes("reno").unwrap()));
+    assert_eq!((sent.from_port, sent.to_port, sent.algorithm), (20001, 5201, name_of("reno").unwrap()));
 }
 
 #[test]
@@ -72,9 +60,9 @@ fn every_kind_of_flow_has_its_request() {
     let told: Vec<_> = requests.iter().map(|one| (one.sends, one.bytes, one.count, one.interval_ns)).collect();
     let seconds = |count: u64| count * 1_000_000_000;
     let expected = [
-        (layout::SENDS_TRANSFERS, 100_000, 3, seconds(1)),
-        (layout::SENDS_MESSAGES, 10_000, 4, seconds(2)),
-        (layout::SENDS_DATAGRAMS, 972, 1, 1_000_000),
+        (SendsKind::TCCC_SENDS_TRANSFERS.0, 100_000, 3, seconds(1)),
+        (SendsKind::TCCC_SENDS_MESSAGES.0, 10_000, 4, seconds(2)),
+        (SendsKind::TCCC_SENDS_DATAGRAMS.0, 972, 1, 1_000_000),
     ];
     assert_eq!(told, expected);
     let ports: Vec<(u32, u32)> = requests.iter().map(|one| (one.from_port, one.to_port)).collect();
@@ -84,7 +72,7 @@ fn every_kind_of_flow_has_its_request() {
         (0, 340_600_000),
         "300 ms, the round trip, and the host delay"
     );
-    assert_eq!(requests[2].algorithm, [0; ALGORITHM_NAME]);
+    assert_eq!(requests[2].algorithm, [0; 16]);
 }
 
 #[test]
@@ -108,12 +96,10 @@ fn reports_are_read_in_the_order_of_the_flows() {
     let plan = plan("", &["algorithm=\"reno\"", transfers]);
     let flows = flows_of(&plan, 0);
     let bulk = FlowReport { received_bytes: 500, counted_ns: 2_000_000_000, ..done("reno") };
-    let one = layout::TransferReport { begun_ns: 5, last_ns: 9, received_bytes: 1000, port: 20002, error: 0 };
-    let other = layout::TransferReport { last_ns: 0, received_bytes: 0, port: 20003, error: -110, ..one };
-    let mut bytes = bulk.to_bytes();
-    FlowReport { flow: 1, transfers: 2, ..done("reno") }.append_to(&mut bytes);
-    one.append_to(&mut bytes);
-    other.append_to(&mut bytes);
+    let one = c_types::TransferReport { begun_ns: 5, last_ns: 9, received_bytes: 1000, port: 20002, error: 0 };
+    let other = c_types::TransferReport { last_ns: 0, received_bytes: 0, port: 20003, error: -110, ..one };
+    let second = FlowReport { flow: 1, transfers: 2, ..done("reno") };
+    let bytes = [bulk.as_bytes(), second.as_bytes(), one.as_bytes(), other.as_bytes()].concat();
     let read = reports(&bytes, &flows).unwrap();
     let TrafficReport::Bulk(report) = &read[0].traffic else { panic!("{read:?}") };
     assert_eq!((report.received_bytes, report.receiver_s), (500, 2.0));
@@ -128,7 +114,7 @@ fn reports_are_read_in_the_order_of_the_flows() {
 fn flow_that_failed_is_an_error_with_its_name() {
     let plan = plan("", &["algorithm=\"reno\""]);
     let flows = flows_of(&plan, 0);
-    let told = |report: FlowReport| format!("{:#}", reports(&report.to_bytes(), &flows).unwrap_err());
+    let told = |report: FlowReport| format!("{:#}", reports(report.as_bytes(), &flows).unwrap_err());
     let failed = FlowReport { error: -104, ..done("reno") };
     assert_eq!(told(failed), "send flow \"f0\": Connection reset by peer");
     let late = FlowReport { is_done: 0, ..done("reno") };
@@ -143,7 +129,7 @@ fn flow_that_failed_is_an_error_with_its_name() {
 fn bulk_flow_whose_connection_timed_out_counts_what_arrived() {
     let plan = plan("", &["algorithm=\"reno\"\nsender=\"tccc\""]);
     let read = |report: FlowReport| {
-        let read = reports(&report.to_bytes(), &flows_of(&plan, 0)).unwrap();
+        let read = reports(report.as_bytes(), &flows_of(&plan, 0)).unwrap();
         let TrafficReport::Bulk(report) = &read[0].traffic else { panic!("{read:?}") };
         (report.received_bytes, report.receiver_s, report.begun_ns, read[0].given_up)
     };
@@ -155,14 +141,14 @@ fn bulk_flow_whose_connection_timed_out_counts_what_arrived() {
 
 #[test]
 fn events_are_read_after_their_header() {
-    let head = |version| WatchReport { dropped: 7, version, event_bytes: EVENT_BYTES as u32 }.to_bytes();
+    let head = |version| WatchReport { dropped: 7, version, event_bytes: EVENT_BYTES as u32 }.as_bytes().to_vec();
     assert_eq!(events(&head(EVENT_VERSION)).unwrap(), Traced { events: Vec::new(), dropped: 7 });
     assert!(events(&head(EVENT_VERSION + 1)).unwrap_err().to_string().contains("version"));
     assert!(events(&[head(EVENT_VERSION), vec![0; 9]].concat()).is_err());
     assert!(events(&[1]).is_err());
     let run = RunReport { begin_ns: 4, ..RunReport::default() };
-    assert_eq!(begin_ns(&run.to_bytes()).unwrap(), 4);
-    assert!(begin_ns(&RunReport::default().to_bytes()).is_err());
+    assert_eq!(begin_ns(run.as_bytes()).unwrap(), 4);
+    assert!(begin_ns(RunReport::default().as_bytes()).is_err());
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn worst_figure_decides_the_word() {
 fn sentence_is_of_the_worst_figure_with_its_interval_and_place() {
     let bad = RiskFigure { at: "queue 1bdp".into(), ..figure("beside-reno", 0.2) };
     let risk = Risk::from(&entry(&[bad, figure("short-flows", 1.5)]), "mine", false);
-    let expected = "a Reno flow beside it keeps 20 % (18 to 22) of what another Reno flow would leave it (queue 1bdp)";
+    let expected = "a competing Reno flow gets 20 % (18 to 22) of its share against Reno (queue 1bdp)";
     assert_eq!(risk.sentence, expected);
     let slow = RiskFigure { ci95: None, ..figure("short-flows", 2.5) };
     assert_eq!(slow.sentence(), "short flows beside it take 2.50 times as long as beside Reno");

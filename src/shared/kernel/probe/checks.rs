@@ -111,11 +111,12 @@ fn yes(is_so: bool) -> &'static str {
     if is_so { "yes" } else { "no" }
 }
 
-fn callbacks(features: &Features) -> [HostCheck; 3] {
+fn callbacks(features: &Features) -> [HostCheck; 4] {
     let parameters = |name: &str| features.slots.get(name).and_then(|slot| slot.parameters);
     let control = parameters("cong_control");
     let shape = control.map_or("absent".into(), |count| format!("{count} parameters"));
     let start = parameters("cwnd_event_tx_start").map_or("no: cwnd_event is used instead", |_| "yes");
+    let burst = if features.asks_tso_segs() { "no: patched for BBRv3, calls tso_segs instead" } else { "yes" };
     let missing: Vec<&str> = KERNEL_FUNCTIONS.into_iter().filter(|name| !features.functions.contains(name)).collect();
     let functions = match missing.as_slice() {
         [] => format!("all {} found", KERNEL_FUNCTIONS.len()),
@@ -126,6 +127,8 @@ fn callbacks(features: &Features) -> [HostCheck; 3] {
             .helps("algorithms that set the rate", "none: such algorithms are refused here"),
         useful("callback cwnd_event_tx_start", start == "yes", start)
             .helps("idle restarts on kernels without that event", "none needed"),
+        useful("callback min_tso_segs", burst == "yes", burst)
+            .helps("algorithms that pace in it, such as swift", "use a kernel without that patch"),
         useful("kernel functions for algorithms", missing.is_empty(), functions).helps(
             "algorithms that call them",
             "use a kernel that has them; algorithms that do not call them still load",
@@ -169,8 +172,8 @@ fn place_for_policy() -> HostCheck {
     let programs = cgroup::root().ok().and_then(|root| bpf::sock_ops_of(&File::open(root).ok()?).ok());
     let found = match &programs {
         None => "not permitted to check".to_owned(),
-        Some(programs) if programs.allows_others => format!("{} others beside it", programs.ids.len()),
-        Some(programs) => format!("program {} allows none beside it", programs.ids.first().copied().unwrap_or(0)),
+        Some(programs) if programs.allows_others => format!("{} other programs attached", programs.ids.len()),
+        Some(programs) => format!("program {} allows no other program", programs.ids.first().copied().unwrap_or(0)),
     };
     let is_free = programs.is_none_or(|programs| programs.allows_others);
     useful("a place for a policy", is_free, found)
@@ -222,4 +225,26 @@ fn statistics() -> HostCheck {
     let is_on = fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").is_ok_and(|text| text.trim() == "1");
     useful("BPF run-time statistics", is_on, if is_on { "on" } else { "off" })
         .helps("nanoseconds per callback in status", "sysctl kernel.bpf_stats_enabled=1")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::kernel::probe::OpsSlot;
+
+    /// XanMod and CachyOS carry that patch. Such a kernel clears the callback without a word.
+    #[test]
+    fn kernel_patched_for_bbr3_is_told() {
+        let of = |burst: &str| {
+            let slot = (burst.to_owned(), OpsSlot { parameters: Some(1), offset: 0 });
+            let features = Features { slots: BTreeMap::from([slot]), ..Features::default() };
+            callbacks(&features).into_iter().find(|check| check.what == "callback min_tso_segs").expect("the check")
+        };
+        assert!(of("min_tso_segs").is_met);
+        let patched = of("tso_segs");
+        assert!(!patched.is_met && patched.weight == Weight::Useful);
+        assert_eq!(patched.found, "no: patched for BBRv3, calls tso_segs instead");
+    }
 }

@@ -85,9 +85,11 @@ type ArmPair = [Sums; 2];
 /// zero. From 100 events on, it cannot hide a large effect.
 ///
 /// Units: `theta` and `se` are natural logarithms.
-/// Errors: each reason of [`NotYet`].
 /// Source: R. G. Miller, "The jackknife: a review", Biometrika 61(1), 1974; B. Efron, C. Stein, "The jackknife estimate of
 /// variance", Annals of Statistics 9(3), 1981.
+///
+/// # Errors
+/// Each reason of [`NotYet`].
 pub fn estimate(treated: &ArmSums, control: &ArmSums, effect: Effect) -> Result<Estimate, NotYet> {
     let seen = treated.connections.min(control.connections);
     if seen < CONNECTIONS_MIN {

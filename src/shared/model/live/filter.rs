@@ -35,7 +35,8 @@ impl SocketFilter {
     ///
     /// Values have a unit: `srtt>50ms`, `goodput>10mbit`, `retrans>2%`. Packets have none.
     ///
-    /// Errors: an unknown column, or a value that does not fit its column.
+    /// # Errors
+    /// An unknown column, or a value that does not fit its column.
     pub fn parse(text: &str) -> Result<SocketFilter, NotAWord> {
         text.split_whitespace().map(parse_word).collect::<Result<_, _>>().map(SocketFilter)
     }
@@ -111,7 +112,8 @@ fn column_named(text: &str) -> Option<SocketColumn> {
 
 /// Parses a value in a unit of its column.
 ///
-/// Errors: what was expected.
+/// # Errors
+/// What was expected.
 fn parse_value(column: SocketColumn, text: &str) -> Result<f64, &'static str> {
     let time = |scale: fn(Duration) -> f64| parse_duration(text).map(scale).map_err(|_| "a time such as 50ms");
     match column {

@@ -16,13 +16,14 @@ const NOTICED_WITHIN_RTTS: f64 = 2.0;
 ///
 /// Units: packets. A retransmission that is lost counts again, as in the kernel.
 /// Shape: points of one flow sorted by time.
-/// None: slow start did not end, or ended before the first RTT sample.
+/// None: slow start did not end, or had ended at the first point, as in a part of a run that begins later, or before the
+/// first RTT sample.
 /// Source: S. Ha, I. Rhee, "Taming the elephants: New TCP slow start", Computer Networks 55(9), 2011: overshoot as packets
 /// lost during slow start.
 pub fn slow_start_overshoot_pkts(points: &[Point]) -> Option<f64> {
     let recovers = |point: &Point| matches!(point.ca_state, CaState::Recovery | CaState::Loss);
     let ended = |point: &Point| recovers(point) || point.ssthresh_pkts.is_some_and(|limit| point.cwnd_pkts >= limit);
-    let end = points.iter().position(ended)?;
+    let end = points.iter().position(ended).filter(|&end| end > 0)?;
     let noticed_by = points[end].time_s + NOTICED_WITHIN_RTTS * f64::from(points[end].srtt_us?) / 1e6;
     let soon = points[end..].iter().take_while(|point| point.time_s <= noticed_by);
     let last = match soon.clone().position(recovers) {
@@ -62,6 +63,7 @@ mod tests {
         assert_eq!(slow_start_overshoot_pkts(&points), Some(158.0));
         assert_eq!(slow_start_overshoot_pkts(&points[..4]), Some(150.0), "the run ends in the recovery");
         assert_eq!(slow_start_overshoot_pkts(&points[..2]), None, "slow start did not end");
+        assert_eq!(slow_start_overshoot_pkts(&points[2..]), None, "it had ended before");
     }
 
     #[test]

@@ -11,8 +11,8 @@ use anyhow::Result;
 use serde::Serialize;
 
 use lab::work::{Forecast, Progress, WorkOutcome};
-use shared::bounded::reason;
 use shared::failure::Failure;
+use shared::kernel::io_error::reason;
 
 /// Version of the file.
 const SCHEMA: u32 = 1;

@@ -1,11 +1,11 @@
 //! Notices about flows that something else than their algorithm limited: socket buffers or the application.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::judge::index::Index;
 use crate::scenario::{BufferShortage, Profile};
 use shared::model::notice::Notice;
-use shared::model::run::{Engine, FlowRecord, LimitedTime, RunRecord};
+use shared::model::run::{At, Engine, FlowRecord, LimitedTime, RunRecord};
 
 /// Smallest share of a flow's time that is worth a notice.
 const NOTED: f64 = 0.1;
@@ -77,7 +77,8 @@ pub fn given_up(done: &[&RunRecord]) -> Vec<Notice> {
     runs.into_iter().map(notice).collect()
 }
 
-/// A notice if the buffers of a flow hold less than its path. Not if the runs recorded what limited them, which is exact.
+/// A notice if the buffers of a flow hold less than its path. Not for a receive buffer if the run recorded what limited
+/// it, which is exact. The kernel's time for the send buffer is only a part, so it does not replace this notice.
 pub fn of_plan(index: &Index<'_>, done: &[&RunRecord]) -> Option<Notice> {
     if index.directory.host.engine == Engine::Ns2 {
         return None; // it has no socket buffers
@@ -86,10 +87,13 @@ pub fn of_plan(index: &Index<'_>, done: &[&RunRecord]) -> Option<Notice> {
         "native" => Profile::Native,
         _ => Profile::Paper,
     };
-    let is_recorded = |run: &&RunRecord| run.flows.iter().any(|flow| flow.limited.is_some());
-    let unknown = done.iter().find(|run| !is_recorded(run))?;
-    let shortage = index.cell(&unknown.at)?.buffer_shortage(profile)?;
-    Some(Notice::new(shortage.sentence(), BufferShortage::ADVICE))
+    let is_recorded = |run: &RunRecord| run.flows.iter().any(|flow| flow.limited.is_some());
+    let kinds: BTreeSet<(&At, bool)> = done.iter().map(|run| (&run.at, is_recorded(run))).collect();
+    let mut shortages = kinds.into_iter().filter_map(|(at, is_recorded)| {
+        let shortages = index.cell(at)?.buffer_shortages(profile);
+        shortages.into_iter().find(|shortage| shortage.is_of_sender || !is_recorded)
+    });
+    Some(Notice::new(shortages.next()?.sentence(), BufferShortage::ADVICE))
 }
 
 #[cfg(test)]
