@@ -65,7 +65,7 @@
  *   its first loss after Startup or its first refill on 528 bytes of socket storage, which count as its option memory.
  *   The receiver's kernel needs nothing. The name "bbr3" is left to patched kernels.
  */
-/* unproved: EVA does not end within 200 s of processor time at the precision of the others */
+/* proved at precision 1: at that of the others, EVA does not end within 200 s */
 #include "tccc.bpf.h"
 #include "pacing.bpf.h"
 
@@ -144,8 +144,9 @@ struct sample {
 	u32 delivery_rate, delivered, prior_delivered, newly_acked;
 	u32 end_seq; /* last_acked_packet_id */
 	u32 tx_in_flight, lost;
-	u32 rtt_us; /* 0: none */
-	bool is_retrans, is_valid, is_app_limited;
+	u32 rtt_us;	    /* INFINITE: none */
+	u32 is_app_limited; /* 0: no. Not a bool, whose two values the verifier would follow separately */
+	bool is_retrans, is_valid;
 	bool round_start, loss_round_start;
 };
 
@@ -220,12 +221,20 @@ static void check_full_bw_reached(struct bbr3 *bbr, const struct sample *rs)
 }
 
 /* High loss: a round in recovery, more than loss_thresh, in enough places. */
-static void check_startup_done(const struct sock *sk, struct bbr3 *bbr, const struct sample *rs)
+static bool is_startup_loss_high(const struct sock *sk, const struct bbr3 *bbr, struct sample *rs)
+{
+	if (bbr->full_bw_reached || !rs->loss_round_start || ca_state_of(sk) != TCP_CA_Recovery ||
+	    bbr->loss_acks_in_round < startup_full_loss_count)
+		return false;
+	assume(tcp_sk(sk), bbr, rs);
+	return is_inflight_too_high(rs);
+}
+
+static void check_startup_done(const struct sock *sk, struct bbr3 *bbr, struct sample *rs)
 {
 	u32 bdp;
 
-	if (!bbr->full_bw_reached && rs->loss_round_start && ca_state_of(sk) == TCP_CA_Recovery &&
-	    bbr->loss_acks_in_round >= startup_full_loss_count && is_inflight_too_high(rs)) {
+	if (is_startup_loss_high(sk, bbr, rs)) {
 		bbr->undo_startup = 1;
 		bbr->full_bw_now = bbr->full_bw_reached = 1;
 		bdp = bdp_multiple(bbr, bbr->bw, SHARE_UNIT);
@@ -260,8 +269,9 @@ static void probe_inflight_longterm_upward(const struct tcp_sock *tp, struct bbr
 }
 
 /* True if it decided a transition. */
-static bool adapt_long_term_model(struct sock *sk, struct bbr3 *bbr, const struct sample *rs)
+static bool adapt_long_term_model(struct sock *sk, struct bbr3 *bbr, struct sample *rs)
 {
+	const struct tcp_sock *tp = tcp_sk(sk);
 	const bool is_end = bbr->ack_phase == ACKS_PROBE_STOPPING && rs->round_start;
 
 	if (bbr->ack_phase == ACKS_PROBE_STARTING && rs->round_start)
@@ -275,14 +285,17 @@ static bool adapt_long_term_model(struct sock *sk, struct bbr3 *bbr, const struc
 		bbr->max_bw[1] = 0;
 	}
 	if (is_end && is_in_probe_bw(bbr) && bbr->prev_probe_precautionary && !bbr->prev_probe_too_high) {
-		start_refill(sk, bbr);
+		start_refill(tp, bbr);
 		return true;
 	}
-	if (bbr->inflight_longterm == INFINITE || is_inflight_too_high(rs))
+	if (bbr->inflight_longterm == INFINITE)
+		return false;
+	recall(sk, bbr, rs);
+	if (is_inflight_too_high(rs))
 		return false;
 	bbr->inflight_longterm = max(bbr->inflight_longterm, rs->tx_in_flight);
 	if (bbr->phase == PHASE_UP)
-		probe_inflight_longterm_upward(tcp_sk(sk), bbr, rs);
+		probe_inflight_longterm_upward(tp, bbr, rs);
 	return false;
 }
 
@@ -307,16 +320,17 @@ static bool is_time_to_go_down(const struct tcp_sock *tp, struct bbr3 *bbr, cons
 	return false;
 }
 
-static void update_probe_bw_cycle_phase(struct sock *sk, struct bbr3 *bbr, const struct sample *rs)
+static void update_probe_bw_cycle_phase(struct sock *sk, struct bbr3 *bbr, struct sample *rs)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (!rs->is_valid || !bbr->full_bw_reached || adapt_long_term_model(sk, bbr, rs))
 		return;
 	if (bbr->phase == PHASE_DOWN || bbr->phase == PHASE_CRUISE) {
 		if (is_time_to_probe_bw(tp, bbr, rs))
-			start_refill(sk, bbr);
-		else if (bbr->phase == PHASE_DOWN && tcp_packets_in_flight(tp) <= inflight_with_headroom(bbr) &&
+			start_refill(tp, bbr);
+		else if (bbr->phase == PHASE_DOWN &&
+			 tcp_packets_in_flight(tp) <= inflight_with_headroom(bbr->inflight_longterm) &&
 			 is_drained(sk, bbr, max_bw_of(bbr)))
 			bbr->phase = PHASE_CRUISE;
 	} else if (bbr->phase == PHASE_REFILL && rs->round_start) {
@@ -336,8 +350,8 @@ static bool update_min_rtt(const struct tcp_sock *tp, struct bbr3 *bbr, const st
 {
 	const bool is_expired = elapsed(tp, bbr->probe_rtt_min_stamp) > probe_rtt_interval_us;
 
-	if (rs->rtt_us && (rs->rtt_us < bbr->probe_rtt_min_us || is_expired)) {
-		bbr->probe_rtt_min_us = rs->rtt_us;
+	if (rs->rtt_us != INFINITE && (rs->rtt_us < bbr->probe_rtt_min_us || is_expired)) {
+		bbr->probe_rtt_min_us = max(rs->rtt_us, 1u);
 		bbr->probe_rtt_min_stamp = (u32)tp->tcp_mstamp;
 	}
 	if (bbr->probe_rtt_min_us < bbr->min_rtt_us || elapsed(tp, bbr->min_rtt_stamp) > MIN_RTT_FILTER_US) {
@@ -443,7 +457,7 @@ static void set_cwnd_for_model(struct sock *sk, const struct bbr3 *bbr, const st
 		cwnd = tp->snd_cwnd;
 	/* The column "Volume Cap" of the table, and ProbeRTT's. */
 	if (bbr->phase == PHASE_CRUISE || bbr->phase == PHASE_PROBE_RTT)
-		cap = inflight_with_headroom(bbr);
+		cap = inflight_with_headroom(bbr->inflight_longterm);
 	else if (is_in_probe_bw(bbr))
 		cap = bbr->inflight_longterm;
 	cap = min(cap, bbr->inflight_shortterm);
@@ -460,44 +474,42 @@ static void set_cwnd_for_model(struct sock *sk, const struct bbr3 *bbr, const st
 /* ---- Callbacks ---- */
 
 /* The mark of ProbeRTT ends as the kernel's app_limited does: with what was in flight. */
-static void generate_rate_sample(const struct tcp_sock *tp, struct bbr3 *bbr, const struct marks *marks,
-				 const struct rate_sample *rate, struct sample *rs)
+static void generate_rate_sample(struct bbr3 *bbr, const struct rate_sample *rate, struct sample *rs)
 {
 	rs->newly_acked = rate->acked_sacked;
-	rs->rtt_us = rate->rtt_us >= 0 ? max((u32)rate->rtt_us, 1u) : 0;
+	rs->rtt_us = (u32)rate->rtt_us; /* -1: none */
 	if (rate->delivered <= 0 || rate->interval_us <= 0)
 		return;
 	if (bbr->limited_until && after(rate->prior_delivered, bbr->limited_until))
 		bbr->limited_until = 0;
 	rs->is_valid = true;
-	rs->is_app_limited = rate->is_app_limited || bbr->limited_until;
+	rs->is_app_limited = rate->is_app_limited | bbr->limited_until;
 	rs->is_retrans = rate->is_retrans;
 	rs->end_seq = rate->last_end_seq;
 	rs->delivered = (u32)rate->delivered;
 	rs->prior_delivered = rate->prior_delivered;
 	rs->delivery_rate = bandwidth_of(rs->delivered, (u64)rate->interval_us);
-	recall(tp, bbr, marks, rs);
 }
 
 static void update_on_ack(struct sock *sk, const struct rate_sample *rate)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct bbr3 *bbr = inet_csk_ca(sk);
-	struct marks *marks = bbr->full_bw_reached ? bbr3_marks_get(sk) : NULL;
 	const bool has_lost = count_losses(tp, bbr);
 	struct sample rs = {.is_valid = false};
 
-	generate_rate_sample(tp, bbr, marks, rate, &rs);
+	generate_rate_sample(bbr, rate, &rs);
 	if (has_lost) {
 		if (!bbr->is_loss_in_round)
 			save_state_upon_loss(sk, bbr);
 		note_loss(tp, bbr);
-		handle_lost_packet(tcp_sk(sk), bbr, marks, &rs);
+		handle_lost_packet(sk, bbr, &rs);
 	}
 	update_model_and_state(sk, bbr, &rs);
 	set_pacing_rate_with_gain(sk, bbr, gains[bbr->phase & 7].pacing);
 	set_cwnd_for_model(sk, bbr, &rs);
-	add_mark(tp, marks);
+	if (needs_marks(bbr))
+		add_mark(tp, bbr3_marks_create(sk));
 }
 
 CONG_CONTROL_BOTH(bpf_bbr3, update_on_ack)
@@ -570,7 +582,7 @@ CC_OP(u32, bpf_bbr3_undo_cwnd, struct sock *sk)
 	if (bbr->undo_startup && bbr->phase != PHASE_PROBE_RTT)
 		bbr->phase = PHASE_STARTUP;
 	if (bbr->undo_up && bbr->phase != PHASE_UP && bbr->phase != PHASE_PROBE_RTT)
-		start_refill(sk, bbr);
+		start_refill(tcp_sk(sk), bbr);
 	bbr->undo_startup = 0;
 	bbr->undo_up = 0;
 	return max(tcp_sk(sk)->snd_cwnd, bbr->prior_cwnd);

@@ -19,20 +19,14 @@ struct marks {
 };
 PRIVATE_STORAGE(bbr3_marks, struct marks);
 
-static void write_mark(const struct tcp_sock *tp, struct marks *marks)
+/*
+ * Whether packets that are sent now will be asked for their mark: a probe asks from Refill on, and where a bound exists,
+ * every ACK does.
+ */
+static bool needs_marks(const struct bbr3 *bbr)
 {
-	marks->mark[marks->count++ & (MARKS - 1)] =
-		(struct mark){tp->snd_nxt, tp->delivered, tp->lost, tcp_packets_in_flight(tp)};
-}
-
-static struct marks *open_marks(struct sock *sk)
-{
-	struct marks *marks = bbr3_marks_create(sk);
-
-	if (marks && !marks->count)
-		for (u32 i = 0; i < MARKS; i++)
-			write_mark(tcp_sk(sk), marks);
-	return marks;
+	return bbr->full_bw_reached &&
+	       (bbr->phase == PHASE_REFILL || bbr->is_bw_probe_sample || bbr->inflight_longterm != INFINITE);
 }
 
 /*
@@ -47,43 +41,58 @@ static void add_mark(const struct tcp_sock *tp, struct marks *marks)
 	if (!marks)
 		return;
 	latest = &marks->mark[(marks->count - 1) & (MARKS - 1)];
-	if (tp->lost - latest->lost > tp->packets_out / 512 || tp->snd_nxt - latest->snd_nxt > spacing)
-		write_mark(tp, marks);
+	if (marks->count && tp->lost - latest->lost <= tp->packets_out / 512 &&
+	    tp->snd_nxt - latest->snd_nxt <= spacing)
+		return;
+	marks->mark[marks->count++ & (MARKS - 1)] =
+		(struct mark){tp->snd_nxt, tp->delivered, tp->lost, tcp_packets_in_flight(tp)};
 }
 
 /*
- * The latest mark before a packet was sent, by its end or, for a retransmission, by its count of delivered packets.
- * Both grow from mark to mark. A bit of the comparison selects the half, so the verifier sees no branch. NULL: the packet
- * is older than all marks.
+ * The place of the latest mark before a packet was sent. It is sought by the packet's end or, if by_count is all ones, by
+ * its count of delivered packets plus one: key. Both grow from mark to mark. A bit of the comparison selects the half, so
+ * there is no branch. MARKS: the packet is older than all marks.
  */
-static const struct mark *mark_before(const struct marks *marks, const struct sample *rs)
+__noinline u32 place_before(const struct marks *marks, u32 key, u32 by_count)
 {
-	const u32 by_count = 0 - (u32)rs->is_retrans;
-	const u32 key = ((rs->prior_delivered + 1) & by_count) | (rs->end_seq & ~by_count);
 	const struct mark *mark;
-	u32 back = 0, value;
+	u32 written, back = 0, value;
 
+	if (!marks || !marks->count)
+		return MARKS;
+	written = min(marks->count, MARKS);
 	for (u32 half = MARKS / 2; half; half >>= 1) {
 		mark = &marks->mark[(marks->count - back - half) & (MARKS - 1)];
 		value = (mark->delivered & by_count) | (mark->snd_nxt & ~by_count);
-		back += half & ~(u32)((s32)(value - key) >> 31);
+		back += half & ~(u32)((s32)(value - key) >> 31) & (u32)((s32)(back + half - written) >> 31);
 	}
 	mark = &marks->mark[(marks->count - 1 - back) & (MARKS - 1)];
 	value = (mark->delivered & by_count) | (mark->snd_nxt & ~by_count);
-	return before(value, key) ? mark : NULL;
+	return before(value, key) ? (marks->count - 1 - back) & (MARKS - 1) : MARKS;
+}
+
+/* What recall says of a packet that was sent before the first mark. */
+static void assume(const struct tcp_sock *tp, const struct bbr3 *bbr, struct sample *rs)
+{
+	rs->lost = bbr->lost_in_round;
+	rs->tx_in_flight = tp->delivered - rs->prior_delivered + rs->lost;
 }
 
 /* P.tx_in_flight, and C.lost - P.lost, of the packet that the sample is about. */
-static void recall(const struct tcp_sock *tp, const struct bbr3 *bbr, const struct marks *marks, struct sample *rs)
+static void recall(struct sock *sk, const struct bbr3 *bbr, struct sample *rs)
 {
-	const struct mark *mark = marks ? mark_before(marks, rs) : NULL;
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const struct marks *marks = bbr3_marks_get(sk);
+	const u32 place =
+		place_before(marks, rs->is_retrans ? rs->prior_delivered + 1 : rs->end_seq, 0 - (u32)rs->is_retrans);
+	const struct mark *mark;
 	u32 sent = 1, arrived = 0;
 
-	if (!mark) {
-		rs->lost = bbr->lost_in_round;
-		rs->tx_in_flight = tp->delivered - rs->prior_delivered + rs->lost;
+	if (!marks || place >= MARKS) {
+		assume(tp, bbr, rs);
 		return;
 	}
+	mark = &marks->mark[place];
 	if (!rs->is_retrans)
 		sent = (rs->end_seq - mark->snd_nxt + tp->mss_cache - 1) / tp->mss_cache;
 	if (after(rs->prior_delivered, mark->delivered))

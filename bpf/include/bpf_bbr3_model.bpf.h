@@ -16,22 +16,30 @@ static u32 max_bw_of(const struct bbr3 *bbr)
 	return max(bbr->max_bw[0], bbr->max_bw[1]);
 }
 
-/* gain * bw * min_rtt, packets, rounded up. */
-static u32 bdp_multiple(const struct bbr3 *bbr, u32 bw, u32 gain)
+/* gain * bw * rtt, packets, rounded up. */
+__noinline u32 packets_of(u32 bw, u32 rtt_us, u32 gain)
 {
-	const u64 bdp = (u64)bw * bbr->min_rtt_us / BDP_UNIT;
+	const u64 bdp = (u64)bw * rtt_us / BDP_UNIT;
 
-	if (bbr->min_rtt_us == INFINITE)
-		return bbr->initial_cwnd;
 	return saturated((bdp * gain + (1u << 2 * SHARE_SHIFT) - 1) >> 2 * SHARE_SHIFT);
 }
 
-/* At least what keeps sender, path and receiver busy: the offload budget, three times C.send_quantum. */
+static u32 bdp_multiple(const struct bbr3 *bbr, u32 bw, u32 gain)
+{
+	return bbr->min_rtt_us == INFINITE ? bbr->initial_cwnd : packets_of(bw, bbr->min_rtt_us, gain);
+}
+
+/* What keeps sender, path and receiver busy: the offload budget, three times C.send_quantum, packets. */
+__noinline u32 offload_budget(u64 pacing_rate, u32 mss)
+{
+	const u32 bytes = (u32)min(pacing_rate >> MS_SHIFT, SEND_QUANTUM_BYTES_MAX);
+
+	return 3 * max(bytes / mss, 2u);
+}
+
 static u32 quantization_budget(const struct sock *sk, const struct bbr3 *bbr, u64 inflight)
 {
-	const u32 bytes = (u32)min((u64)sk->sk_pacing_rate >> MS_SHIFT, SEND_QUANTUM_BYTES_MAX);
-	const u32 quantum = bytes / tcp_sk(sk)->mss_cache;
-	const u64 budget = max(inflight, 3ull * max(quantum, 2u));
+	const u64 budget = max(inflight, (u64)offload_budget(sk->sk_pacing_rate, tcp_sk(sk)->mss_cache));
 
 	return saturated(bbr->phase == PHASE_UP ? budget + 2 : budget);
 }
@@ -41,13 +49,13 @@ static bool is_drained(const struct sock *sk, const struct bbr3 *bbr, u32 bw)
 	return tcp_packets_in_flight(tcp_sk(sk)) <= quantization_budget(sk, bbr, bdp_multiple(bbr, bw, SHARE_UNIT));
 }
 
-static u32 inflight_with_headroom(const struct bbr3 *bbr)
+__noinline u32 inflight_with_headroom(u32 inflight_longterm)
 {
-	const u32 room = max(share_of(bbr->inflight_longterm, headroom), 1u);
+	const u32 room = max(share_of(inflight_longterm, headroom), 1u);
 
-	if (bbr->inflight_longterm == INFINITE)
+	if (inflight_longterm == INFINITE)
 		return INFINITE;
-	return max(bbr->inflight_longterm, room + MIN_PIPE_CWND) - room;
+	return max(inflight_longterm, room + MIN_PIPE_CWND) - room;
 }
 
 static u32 target_inflight(const struct bbr3 *bbr, u32 cwnd)
@@ -112,23 +120,22 @@ static void start_down(const struct tcp_sock *tp, struct bbr3 *bbr)
 	bbr->phase = PHASE_DOWN;
 }
 
-static void start_refill(struct sock *sk, struct bbr3 *bbr)
+static void start_refill(const struct tcp_sock *tp, struct bbr3 *bbr)
 {
 	reset_short_term_model(bbr);
 	bbr->probe_up_rounds = 0;
 	bbr->probe_up_acked = 0;
 	bbr->prev_probe_precautionary = 0;
 	bbr->ack_phase = ACKS_REFILLING;
-	bbr->next_round_delivered = tcp_sk(sk)->delivered;
+	bbr->next_round_delivered = tp->delivered;
 	bbr->phase = PHASE_REFILL;
-	open_marks(sk);
 }
 
 /* ---- Loss ---- */
 
 static void save_state_upon_loss(struct sock *sk, struct bbr3 *bbr)
 {
-	struct marks *marks = bbr->full_bw_reached ? open_marks(sk) : bbr3_marks_get(sk);
+	struct marks *marks = bbr->full_bw_reached ? bbr3_marks_create(sk) : NULL;
 
 	save_cwnd(sk, bbr);
 	bbr->undo_startup = 0;
@@ -178,10 +185,10 @@ static void handle_inflight_too_high(const struct tcp_sock *tp, struct bbr3 *bbr
 }
 
 /* inflight_prev + (LossThresh inflight_prev - lost_prev) / (1 - LossThresh): up to where in the packet it was safe. */
-static u32 inflight_at_loss(const struct sample *rs, u32 size)
+__noinline u32 inflight_at_loss(u32 tx_in_flight, u32 lost, u32 size)
 {
-	const u32 inflight_prev = rs->tx_in_flight - min(rs->tx_in_flight, size);
-	const u64 lost_prev = (rs->lost - min(rs->lost, size)) * 1000ull;
+	const u32 inflight_prev = tx_in_flight - min(tx_in_flight, size);
+	const u64 lost_prev = (lost - min(lost, size)) * 1000ull;
 	const u64 tolerated = (u64)inflight_prev * loss_thresh;
 
 	return saturated(inflight_prev + (max(tolerated, lost_prev) - lost_prev) / (1000 - loss_thresh));
@@ -191,9 +198,9 @@ static u32 inflight_at_loss(const struct sample *rs, u32 size)
  * The kernel's hint leads to where retransmissions go on. If that is not the lost packet, RS must do: the packet of RS
  * was sent a few packets later.
  */
-static void handle_lost_packet(struct tcp_sock *tp, struct bbr3 *bbr, const struct marks *marks,
-			       const struct sample *rs)
+static void handle_lost_packet(struct sock *sk, struct bbr3 *bbr, const struct sample *rs)
 {
+	const struct tcp_sock *tp = tcp_sk(sk);
 	const struct sk_buff *skb = tp->retransmit_skb_hint;
 	const struct tcp_skb_cb *cb = skb ? (const void *)skb->cb : NULL;
 	struct sample lost = *rs;
@@ -207,11 +214,13 @@ static void handle_lost_packet(struct tcp_sock *tp, struct bbr3 *bbr, const stru
 		lost.prior_delivered = cb->tx.delivered;
 		lost.is_retrans = cb->sacked & TCPCB_EVER_RETRANS;
 		lost.is_app_limited = BPF_CORE_READ_BITFIELD(cb, tx.is_app_limited);
-		recall(tp, bbr, marks, &lost);
+	} else if (!rs->is_valid) {
+		return;
 	}
+	recall(sk, bbr, &lost);
 	if (!is_inflight_too_high(&lost))
 		return;
-	lost.tx_in_flight = inflight_at_loss(&lost, size);
+	lost.tx_in_flight = inflight_at_loss(lost.tx_in_flight, lost.lost, size);
 	handle_inflight_too_high(tp, bbr, &lost, tp->snd_cwnd);
 }
 

@@ -13,6 +13,8 @@ use shared::failure::Failure;
 const STAND_INS: [&str; 4] = ["tcp_slow_start", "tcp_cong_avoid_ai", "bpf_ktime_get_ns", "sock_of"];
 /// Statuses that count as proved. A dead property belongs to code that is never reached.
 const CERTAIN: [&str; 3] = ["Valid", "Considered valid", "Dead"];
+/// EVA's precision, unless the source says `/* proved at precision N: reason */`.
+const PRECISION: &str = "3";
 /// Frama-C's own files: their properties say nothing about an algorithm.
 const FRAMA_C_OWN: &str = "FRAMAC_SHARE";
 
@@ -37,8 +39,9 @@ pub fn prove(subject: &Subject) -> Result<Proof> {
     let folder = tempfile::tempdir_in(subject.bench.path()).context("make a folder for the proof")?;
     subject.write_tunables(folder.path())?;
     let table = folder.path().join("properties");
+    let source = std::fs::read_to_string(&subject.source).context("read the algorithm")?;
     let start = Instant::now();
-    let output = frama_c(subject, folder.path(), &table).output().map_err(|error| {
+    let output = frama_c(subject, precision(&source), folder.path(), &table).output().map_err(|error| {
         Failure::unmet(format!("`frama-c` does not start: {error}")).hint("install the package frama-c-base")
     })?;
     let log = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -50,14 +53,19 @@ pub fn prove(subject: &Subject) -> Result<Proof> {
         proof.findings.push(format!("frama-c gave no answer:\n{tail}"));
         return Ok(proof);
     }
-    let source = std::fs::read_to_string(&subject.source).context("read the algorithm")?;
     proof.read_properties(&properties, |text| users_fault(&source, text).map(|fault| format!("{}{fault}", subject.id)));
     proof.read_warnings(&log);
     proof.read_coverage(&log, &excuses(subject)?);
     Ok(proof)
 }
 
-fn frama_c(subject: &Subject, folder: &Path, table: &Path) -> Command {
+/// Lower precision ends sooner. It may find alarms that a higher one does not, and never misses one.
+fn precision(source: &str) -> &str {
+    let chosen = source.split_once("/* proved at precision ").and_then(|(_, rest)| rest.split_once(": "));
+    chosen.map_or(PRECISION, |(precision, _)| precision)
+}
+
+fn frama_c(subject: &Subject, precision: &str, folder: &Path, table: &Path) -> Command {
     let include = |path: &Path| format!("-I\"{}\"", path.display());
     let mut preprocessor = vec!["-DTCCC_HOST".into(), "-DTCCC_TUNABLE_STORAGE=".into()];
     // EVA supports one thread, and memset only from the C library.
@@ -67,7 +75,13 @@ fn frama_c(subject: &Subject, folder: &Path, table: &Path) -> Command {
     let mut command = Command::new("frama-c");
     command.arg("-c11").arg(format!("-cpp-extra-args={}", preprocessor.join(" ")));
     command.arg(subject.bench.host("prove.c")).arg(&subject.source);
-    command.args(["-eva", "-eva-precision", "3", "-eva-msg-key=-initial-state,-final-states", "-metrics-eva-cover"]);
+    command.args([
+        "-eva",
+        "-eva-precision",
+        precision,
+        "-eva-msg-key=-initial-state,-final-states",
+        "-metrics-eva-cover",
+    ]);
     command.args(["-then", "-report-csv"]).arg(table);
     command
 }

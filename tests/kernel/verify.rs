@@ -11,7 +11,7 @@ use crate::common::verdict;
 /// superfluous loop or branch exceeds this long before an older kernel refuses the program.
 const COST_LIMIT: u32 = 10_000;
 /// BBRv3 runs its whole state machine at each ACK.
-const COST_LIMIT_OF_BBR3: u32 = 50_000;
+const COST_LIMIT_OF_BBR3: u32 = 15_000;
 
 #[test]
 fn every_algorithm_passes_the_verifier_cheaply() {

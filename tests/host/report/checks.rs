@@ -197,8 +197,8 @@ fn reno_in_virtual_time_halves_its_window_and_fills_the_link() {
     needs!(guest);
     let bench = reno(HALVED);
     let planned = check(0, bench.command("plan", "").arg("--dry-run"));
-    let asks = "  The window is halved at a loss: cwnd_pkts must become at most 0.5 before each time that ca_state is Recovery \
-                from 2s until ca_state is Open and lost_pkts over 1 round is at most 0\n";
+    let asks = "  The window is halved at a loss: cwnd_pkts must become at most 0.5 before each time that ca_state is Recovery, \
+                from 2s on until ca_state is Open and lost_pkts over 1 round is at most 0\n";
     assert!(planned.stdout().contains(asks), "{}", planned.stdout());
     let out = bench.runs("out", "");
     let judged = check(0, tccc().arg("report").arg(&out).args(["--check", "-o", "json"])).json();

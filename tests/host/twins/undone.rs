@@ -34,7 +34,7 @@ impl Undone {
         Some(Undone { numbers, limit_percent: limit, port: port.to_owned(), patch, changes })
     }
 
-    /// The patched source in one file; a patched header replaces its `#include`.
+    /// The patched source in one file; a patched header, or a part of the port, replaces its `#include`.
     pub fn source(&self) -> String {
         let copy = tempfile::tempdir().unwrap();
         for path in &self.changes {
@@ -50,10 +50,19 @@ impl Undone {
         let port = format!("bpf/cc/{}.bpf.c", self.port);
         let own = if self.changes.contains(&port) { copy.path().join(&port) } else { in_tree(&port) };
         let mut source = fs::read_to_string(own).unwrap();
-        for header in self.changes.iter().filter(|path| **path != port) {
-            let text = fs::read_to_string(copy.path().join(header)).unwrap();
-            let name = header.rsplit('/').next().unwrap();
-            source = source.replace(&format!("#include \"{name}\"\n"), &text);
+        let included = |name: &str| {
+            let header = format!("bpf/include/{name}");
+            let patched = self.changes.contains(&header).then(|| copy.path().join(&header));
+            let part = || name.starts_with(&self.port).then(|| in_tree(&header));
+            patched.or_else(part).map(|path| fs::read_to_string(path).unwrap())
+        };
+        // Once more for each header that another one may include.
+        for _ in 0..=self.changes.len() {
+            let line = |line: &str| {
+                let name = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix("\"\n"));
+                name.and_then(included).unwrap_or_else(|| line.to_owned())
+            };
+            source = source.split_inclusive('\n').map(line).collect();
         }
         source.replace(&self.port, "undone")
     }

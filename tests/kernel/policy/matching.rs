@@ -168,6 +168,24 @@ fn first_of_sixty_four_rules_that_matches_decides() {
     assert_eq!(show()["generation"], 1, "a file with 65 rules changes nothing");
 }
 
+/// What no kernel offers by itself: both versions of BBR and CUBIC, chosen per connection by one file.
+#[test]
+fn both_versions_of_bbr_and_cubic_carry_data_side_by_side() {
+    let lab = &enter!(PolicyLab; root, struct_ops, bpffs, cgroup2);
+    let chosen = [(5001, "bpf_bbr"), (5003, "bpf_bbr3"), (5004, "bpf_cubic"), (5005, "cubic")];
+    let rules =
+        chosen.map(|(port, name)| format!("[[rule]]\nname = \"to_{port}\"\nremote_port = {port}\nuse = \"{name}\"\n"));
+    lab.apply(&rules.concat());
+    let to = |port: u16| Endpoints { to: address(&format!("127.0.0.1:{port}")), ..Endpoints::loopback() };
+    let mut pairs = chosen.map(|(port, _)| lab.pair(&to(port)));
+    pairs.iter_mut().for_each(|pair| pair.exchange(1 << 20));
+    for (pair, (port, name)) in pairs.iter().zip(chosen) {
+        assert_eq!(pair.algorithms(), [name, "reno"], "{port}");
+    }
+    drop(pairs);
+    remove().stdout_has("\"bpf_bbr\" unloaded").stdout_has("\"bpf_bbr3\" unloaded");
+}
+
 fn in_group(lab: &PolicyLab, group: &TestCgroup) -> [bool; 2] {
     group.inside(|| hits(lab.algorithms("127.0.0.1", "127.0.0.1")))
 }

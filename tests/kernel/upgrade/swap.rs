@@ -7,6 +7,9 @@ use crate::upgrade::by_generation;
 
 const UPGRADES: u32 = 20;
 const FLOWS: usize = 110;
+const FLOWS_WITH_STORAGE: usize = 12;
+/// Exchanges of all connections together between two changes of code, enough for BBR to leave Startup.
+const ROUNDS: usize = 400;
 
 /// Repeatedly chooses a name on a new socket until told to stop; returns the number of choices.
 ///
@@ -115,6 +118,35 @@ fn rollback_restores_the_earlier_code_and_a_second_one_undoes_it() {
     run(0, "load dtcp --as ldk_back --replace --set keep_avoidance=904");
     check(4, 1, 904);
     run(0, "unload ldk_back");
+}
+
+/// Open connections change to other code and back while they send, each with its private storage.
+#[test]
+fn bbr3_is_upgraded_and_rolled_back_under_traffic() {
+    let lab = &enter!(PolicyLab; root, struct_ops, bpffs);
+    run(0, "load bpf_bbr3 --as ldk_bbr3");
+    let pairs = (0..FLOWS_WITH_STORAGE).map(|_| lab.pair(&Endpoints::choosing("ldk_bbr3"))).collect();
+    let traffic = BackgroundTraffic::begin(pairs);
+    let all = 2 * FLOWS_WITH_STORAGE as u64;
+    // Linux 6.1 cannot swap code, so its rollback makes another generation.
+    for (change, moved) in [
+        ("upgrade ldk_bbr3 --set headroom=100", 0),
+        ("rollback ldk_bbr3", if Features::probe().unwrap().link_update { all } else { 0 }),
+        ("upgrade ldk_bbr3 --sockets --set headroom=100", all),
+        ("rollback ldk_bbr3 --sockets", all),
+    ] {
+        traffic.goes_on(ROUNDS);
+        run(0, change);
+        let generation = instance("ldk_bbr3")["generation"].as_u64().unwrap();
+        let current = by_generation("ldk_bbr3").into_iter().find(|(number, _)| *number == generation);
+        assert_eq!(current, Some((generation, moved)), "{change}");
+    }
+    traffic.goes_on(ROUNDS);
+    let (pairs, carried) = traffic.end();
+    println!("{} MB, longest round {:?}", carried.bytes >> 20, carried.longest);
+    pairs.iter().for_each(|pair| assert_eq!(pair.algorithms(), ["ldk_bbr3", "ldk_bbr3"]));
+    drop(pairs);
+    run(0, "unload ldk_bbr3");
 }
 
 /// Without a new algorithm, tunables are kept. They were once lost silently.
