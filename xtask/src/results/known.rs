@@ -1,6 +1,6 @@
 //! The page of results from the literature: source, expected, measured and cause of a difference.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::store::ScenarioSummary;
 use super::summary::{cells, latest, number, point, runs, shown, told};
@@ -14,7 +14,7 @@ pub const TABLE: GeneratedTable =
 /// The metrics with expected numbers, in the order of the report.
 pub fn metrics(reports: &[Value]) -> Vec<String> {
     let mut metrics: Vec<String> = Vec::new();
-    for cell in cells(latest(reports)).filter(|cell| !cell["expected"].is_null()) {
+    for cell in judged(latest(reports)) {
         let metric = told(&cell["metric"]);
         if !metrics.contains(&metric) {
             metrics.push(metric);
@@ -27,7 +27,7 @@ pub fn metrics(reports: &[Value]) -> Vec<String> {
 ///
 /// A row lists the values of the sweep, and what is expected and measured there, in the same order.
 pub fn table(summaries: &[ScenarioSummary]) -> String {
-    let judged: Vec<&Value> = summaries.iter().flat_map(|(_, reports)| judged(latest(reports))).collect();
+    let judged: Vec<Value> = summaries.iter().flat_map(|(_, reports)| judged(latest(reports))).collect();
     let within = judged.iter().filter(|cell| cell["verdict"] == "within").count();
     let repeats = summaries.iter().map(|(_, reports)| runs(latest(reports))).max().unwrap_or_default();
     let rows = summaries.iter().flat_map(|(name, reports)| {
@@ -43,15 +43,48 @@ pub fn table(summaries: &[ScenarioSummary]) -> String {
     )
 }
 
-fn judged(report: &Value) -> impl Iterator<Item = &Value> {
-    cells(report).filter(|cell| !cell["expected"].is_null())
+/// The expected numbers of a report: cells with an expected value, and cells with an expected ratio to the baseline.
+///
+/// A ratio takes the place of the cell's value, and `over` names the baseline.
+fn judged(report: &Value) -> Vec<Value> {
+    let both = cells(report).flat_map(|cell| {
+        let [value, ratio] = [cell, &cell["ratio_to_baseline"]].map(|of| !of["expected"].is_null());
+        let [value, ratio] = [value.then(|| cell.clone()), ratio.then(|| of_ratio(cell, &report["baseline"]))];
+        match (value, ratio) {
+            (Some(value), Some(ratio)) => vec![judged_alone(value), judged_alone(ratio)],
+            (value, ratio) => value.into_iter().chain(ratio).collect(),
+        }
+    });
+    both.collect()
 }
 
-/// The judged cells of a report by metric and variant, in the order of the first of each.
-fn series(report: &Value) -> Vec<Vec<&Value>> {
-    let mut all: Vec<Vec<&Value>> = Vec::new();
+/// A cell with its ratio to the baseline in place of its value.
+fn of_ratio(cell: &Value, baseline: &Value) -> Value {
+    let ratio = &cell["ratio_to_baseline"];
+    let mut of_ratio = cell.clone();
+    for field in ["expected", "published"] {
+        of_ratio[field] = ratio[field].clone();
+    }
+    of_ratio["measured"] = json!({ "n": cell["measured"]["n"], "mean": ratio["measured"], "ci95": ratio["ci95"] });
+    of_ratio["over"] = baseline.clone();
+    of_ratio
+}
+
+/// A cell whose verdict is that of its own number. The report's verdict of a cell with two expected numbers needs both.
+fn judged_alone(mut cell: Value) -> Value {
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    let expected = &cell["expected"];
+    let distance = (number(&cell["measured"]["mean"]) - number(&expected["value"])).abs();
+    let is_within = distance <= number(&expected["plus_minus"]);
+    cell["verdict"] = json!(if is_within { "within" } else { "outside" });
+    cell
+}
+
+/// The expected numbers of a report by metric, variant and baseline, in the order of the first of each.
+fn series(report: &Value) -> Vec<Vec<Value>> {
+    let mut all: Vec<Vec<Value>> = Vec::new();
     for cell in judged(report) {
-        let is_same = |other: &&Value| other["metric"] == cell["metric"] && other["variant"] == cell["variant"];
+        let is_same = |other: &Value| ["metric", "variant", "over"].iter().all(|field| other[field] == cell[field]);
         match all.iter_mut().find(|series| series.first().is_some_and(is_same)) {
             Some(series) => series.push(cell),
             None => all.push(vec![cell]),
@@ -60,8 +93,8 @@ fn series(report: &Value) -> Vec<Vec<&Value>> {
     all
 }
 
-fn row(name: &str, report: &Value, cells: &[&Value]) -> String {
-    let list = |text: fn(&Value) -> String| cells.iter().map(|cell| text(cell)).collect::<Vec<_>>().join("; ");
+fn row(name: &str, report: &Value, cells: &[Value]) -> String {
+    let list = |text: fn(&Value) -> String| cells.iter().map(text).collect::<Vec<_>>().join("; ");
     let within = cells.iter().filter(|cell| cell["verdict"] == "within").count();
     let verdict = match within {
         all if all == cells.len() => "within".to_owned(),
@@ -75,9 +108,10 @@ fn row(name: &str, report: &Value, cells: &[&Value]) -> String {
         &cells[0]["metric"],
     ]
     .map(told);
-    let (_, unit) = scale(cells[0]);
+    let (_, unit) = scale(&cells[0]);
+    let over = cells[0]["over"].as_str().map_or(String::new(), |baseline| format!(" over {baseline}"));
     format!(
-        "[{title}]({name}.toml) | {paper}, {place} | {variant}, `{metric}`{unit} | {} | {} | {} | {verdict} | {}",
+        "[{title}]({name}.toml) | {paper}, {place} | {variant}{over}, `{metric}`{unit} | {} | {} | {} | {verdict} | {}",
         list(point),
         list(expected),
         list(|cell| shown(&cell["measured"], scale(cell).0)),
@@ -88,6 +122,7 @@ fn row(name: &str, report: &Value, cells: &[&Value]) -> String {
 /// What the cell's numbers are divided by, and the unit that they then have.
 fn scale(cell: &Value) -> (f64, &'static str) {
     match told(&cell["metric"]) {
+        _ if !cell["over"].is_null() => (1.0, ""),
         metric if metric.ends_with("_bps") => (1e6, " [Mbit/s]"),
         metric if metric.ends_with("_us") => (1e3, " [ms]"),
         _ => (1.0, ""),
@@ -103,7 +138,7 @@ fn expected(cell: &Value) -> String {
 }
 
 /// The causes of differences that the scenario names for these cells, each once.
-fn causes(cells: &[&Value]) -> String {
+fn causes(cells: &[Value]) -> String {
     let mut causes: Vec<String> = Vec::new();
     for notice in cells.iter().filter_map(|cell| cell["notices"].as_array()).flatten() {
         let cause = told(&notice["cause"]);
@@ -144,5 +179,29 @@ mod tests {
                    Linux differs |\n";
         assert!(table.ends_with(row), "{table}");
         assert_eq!(metrics(&summaries[0].1), ["goodput_bps"]);
+    }
+
+    #[test]
+    fn expected_ratio_has_a_row_with_the_baseline_and_its_own_verdict() {
+        let ratio = json!({ "measured": 0.99, "ci95": [0.98, 1.0], "published": 1.2,
+            "expected": { "value": 1.5, "plus_minus": 0.5 } });
+        let mut cell = json!({
+            "at": { "queue": "1" }, "variant": "b", "metric": "goodput_bps", "verdict": "outside",
+            "ratio_to_baseline": ratio, "measured": { "n": 5, "mean": 2e6, "ci95": [2e6, 2e6] }, "notices": [],
+        });
+        let ratio_alone = json!({ "baseline": "a", "cells": [cell.clone()] });
+        cell["expected"] = json!({ "value": 2e6, "plus_minus": 1e5 });
+        let both = json!({ "baseline": "a", "cells": [cell] });
+        let row = "b over a, `goodput_bps` | queue 1 | 1.5 ± 0.5 (source: 1.2) | 0.990 ± 0.010 | **1 of 1 outside** |";
+        let text = |report: &Value| table(&[("x".to_owned(), vec![report.clone()])]);
+        assert!(text(&ratio_alone).contains(row), "{}", text(&ratio_alone));
+        assert!(text(&both).contains(row), "{}", text(&both));
+        assert!(
+            text(&both).contains("b, `goodput_bps` [Mbit/s] | queue 1 | 2 ± 0.1 | 2 ± 0 | within |"),
+            "{}",
+            text(&both)
+        );
+        assert!(text(&both).starts_with("1 scenarios, 1 of 2 values within"), "{}", text(&both));
+        assert_eq!(metrics(&[ratio_alone]), ["goodput_bps"]);
     }
 }

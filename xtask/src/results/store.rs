@@ -15,8 +15,6 @@ const OF_REPORT: [&str; 10] =
     ["title", "claim", "source", "profile", "host", "seed", "baseline", "digest", "reruns", "selection"];
 /// Fields of a cell in a summary.
 const OF_CELL: [&str; 6] = ["at", "variant", "metric", "unit", "published", "verdict"];
-/// Fields of a cell with expected numbers.
-const OF_EXPECTED_CELL: [&str; 2] = ["expected", "notices"];
 /// Fields of the host's description in a summary.
 const OF_HOST: [&str; 4] = ["engine", "kernel", "link", "tools"];
 /// Significant digits of numbers.
@@ -108,7 +106,10 @@ fn line(name: &str, value: &Value) -> String {
 fn cell(cell: &Value) -> Value {
     let mut kept = picked(cell, &OF_CELL);
     if !cell["expected"].is_null() {
-        OF_EXPECTED_CELL.iter().for_each(|field| kept[*field] = cell[*field].clone());
+        kept["expected"] = cell["expected"].clone();
+    }
+    if [&cell["expected"], &cell["ratio_to_baseline"]["expected"]].iter().any(|expected| !expected.is_null()) {
+        kept["notices"] = cell["notices"].clone();
     }
     let measured = |cell: &Value| picked(&cell["measured"], &["n", "mean", "ci95"]);
     if !cell["measured"].is_null() {
@@ -118,7 +119,8 @@ fn cell(cell: &Value) -> Value {
         kept["rerun"] = json!({ "measured": measured(&cell["rerun"]) });
     }
     if !cell["ratio_to_baseline"].is_null() {
-        kept["ratio_to_baseline"] = picked(&cell["ratio_to_baseline"], &["published", "measured", "ci95", "pairs"]);
+        kept["ratio_to_baseline"] =
+            picked(&cell["ratio_to_baseline"], &["published", "expected", "measured", "ci95", "pairs"]);
     }
     kept
 }
