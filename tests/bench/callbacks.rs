@@ -2,7 +2,7 @@
 //!
 //! Three measurements over a veth pair whose ends share one processor:
 //! 1. BPF time per callback by the kernel's statistics, minus that of an empty program;
-//! 2. processor time in congestion control per ACK, by sampling, also for the kernel's own reno and cubic;
+//! 2. processor time in congestion control per ACK, by sampling, also for the kernel's own reno, cubic and bbr;
 //! 3. goodput relative to the kernel's own cubic, in pairs of transfers whose order alternates.
 //!
 //! The first two keep the window small, so that the kernel processes every ACK on its own. In the third the window grows,
@@ -52,8 +52,7 @@ const CHANGE_LIMIT_NS: f64 = 0.5;
 struct CallbackCandidate {
     shown: String,
     name: String,
-    /// Names of its BPF programs. Empty for the kernel's own algorithms.
-    programs: Vec<String>,
+    /// `None` for the kernel's own algorithms.
     registered: Option<(Registration, BTreeSet<u32>)>,
 }
 
@@ -158,14 +157,10 @@ fn pairs_or(count: usize) -> usize {
 
 /// The kernel's reno and cubic, then the chosen algorithms of the catalogue.
 fn candidates() -> Vec<CallbackCandidate> {
-    let own = ["reno", BASELINE].map(|name| CallbackCandidate {
-        shown: name.into(),
-        name: name.into(),
-        programs: Vec::new(),
-        registered: None,
-    });
-    own.into_iter()
-        .chain(chosen().into_iter().enumerate().map(|(index, algorithm)| load(algorithm, &format!("{MARK}{index}"))))
+    let offered = crate::common::state::algorithms();
+    let own = ["reno", BASELINE, "bbr"].into_iter().filter(|name| offered.iter().any(|it| it == name));
+    let own = own.map(|name| CallbackCandidate { shown: name.into(), name: name.into(), registered: None });
+    own.chain(chosen().into_iter().enumerate().map(|(index, algorithm)| load(algorithm, &format!("{MARK}{index}"))))
         .collect()
 }
 
@@ -179,18 +174,12 @@ fn chosen() -> Vec<&'static Algorithm> {
 
 fn load(algorithm: &Algorithm, name: &str) -> CallbackCandidate {
     let before = programs();
-    let names = algorithm.callbacks.iter().map(|callback| callback.program.clone()).collect();
     let features = Features::probe().unwrap();
     let registered = register(&Request { name, ..Request::of(algorithm) }, &features).unwrap();
     let is_ours = |program: &str| algorithm.callbacks.iter().any(|callback| callback.program.starts_with(program));
     let programs = ProgInfoIter::default().filter(|program| !before.contains(&program.id));
     let ids = programs.filter(|program| is_ours(&program.name.to_string_lossy())).map(|program| program.id).collect();
-    CallbackCandidate {
-        shown: algorithm.id.clone(),
-        name: name.into(),
-        programs: names,
-        registered: Some((registered, ids)),
-    }
+    CallbackCandidate { shown: algorithm.id.clone(), name: name.into(), registered: Some((registered, ids)) }
 }
 
 fn programs() -> BTreeSet<u32> {
@@ -263,7 +252,7 @@ impl SampledCost {
     fn add(&mut self, path: &VethPath, candidate: &CallbackCandidate) {
         let sampling = PerfSampling::start();
         let transfer = path.transfer(&candidate.name, SAMPLED);
-        let samples = sampling.stop(&candidate.programs);
+        let samples = sampling.stop(candidate.registered.is_some());
         self.ns += samples.hits as f64 * samples.period_ns;
         self.samples += samples.hits;
         self.acks += transfer.acks;

@@ -10,8 +10,10 @@ use crate::common::{poll_until, signal};
 const SAMPLES_PER_SECOND: u32 = 20_000;
 /// Kernel functions of congestion control: the kernel's algorithms, entry to and exit from BPF programs of an ops table,
 /// and shared functions that grow the window.
-const OF_CONGESTION_CONTROL: [&str; 7] = [
+const OF_CONGESTION_CONTROL: [&str; 9] = [
     "cubictcp_",
+    "bbr_",
+    "minmax_running_",
     "tcp_reno_",
     "tcp_slow_start",
     "tcp_cong_avoid_ai",
@@ -47,8 +49,9 @@ impl PerfSampling {
         PerfSampling { perf, folder, begin: Instant::now() }
     }
 
-    /// Counts the samples in congestion control and in these BPF programs.
-    pub fn stop(mut self, programs: &[String]) -> Samples {
+    /// Counts the samples in congestion control and, if the algorithm is one of BPF, in BPF programs. Those that a callback
+    /// calls have symbols of their own, and no other BPF program runs for these packets.
+    pub fn stop(mut self, is_bpf: bool) -> Samples {
         let seconds = self.begin.elapsed().as_secs_f64();
         signal(self.perf.id(), Signal::SIGINT);
         self.perf.wait().unwrap();
@@ -59,11 +62,7 @@ impl PerfSampling {
         let symbols = || text.lines().filter_map(|line| line.split_whitespace().nth(1));
         let all = text.lines().count();
         assert!(all > 0, "perf took samples");
-        let is_ours = |symbol: &str| {
-            // bpf_prog_TAG_NAME
-            let name = symbol.strip_prefix("bpf_prog_").and_then(|rest| rest.split_once('_'));
-            name.is_some_and(|(_, name)| programs.iter().any(|program| program == name))
-        };
+        let is_ours = |symbol: &str| is_bpf && symbol.starts_with("bpf_prog_");
         let is_shared = |symbol: &str| OF_CONGESTION_CONTROL.iter().any(|prefix| symbol.starts_with(prefix));
         let is_hit = |symbol: &&str| is_ours(symbol) || is_shared(symbol);
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
