@@ -483,7 +483,7 @@ static void generate_rate_sample(struct bbr3 *bbr, const struct rate_sample *rat
 	if (bbr->limited_until && after(rate->prior_delivered, bbr->limited_until))
 		bbr->limited_until = 0;
 	rs->is_valid = true;
-	rs->is_app_limited = rate->is_app_limited | bbr->limited_until;
+	rs->is_app_limited = (u32)rate->is_app_limited | bbr->limited_until;
 	rs->is_retrans = rate->is_retrans;
 	rs->end_seq = rate->last_end_seq;
 	rs->delivered = (u32)rate->delivered;

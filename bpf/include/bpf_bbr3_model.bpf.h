@@ -94,8 +94,9 @@ static void reset_short_term_model(struct bbr3 *bbr)
 static void save_cwnd(const struct sock *sk, struct bbr3 *bbr)
 {
 	const bool is_modulated = ca_state_of(sk) >= TCP_CA_Recovery || bbr->phase == PHASE_PROBE_RTT;
+	const u32 kept = is_modulated ? bbr->prior_cwnd : 0;
 
-	bbr->prior_cwnd = max(is_modulated ? bbr->prior_cwnd : 0, tcp_sk(sk)->snd_cwnd);
+	bbr->prior_cwnd = max(kept, tcp_sk(sk)->snd_cwnd);
 }
 
 static void restore_cwnd(struct tcp_sock *tp, const struct bbr3 *bbr)
