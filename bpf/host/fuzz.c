@@ -151,6 +151,7 @@ static void send_packets(struct host_socket *host)
 	tp->retrans_out += again;
 	tp->packets_out += packets;
 	tp->snd_nxt += packets * tp->mss_cache;
+	tp->bytes_sent += (u64)(packets + again) * tp->mss_cache;
 	tp->max_packets_out = max(tp->max_packets_out, tp->packets_out);
 }
 
@@ -162,6 +163,7 @@ static void advance(struct tcp_sock *tp, u32 packets)
 	tp->lost_out = min(tp->lost_out, tp->packets_out - tp->sacked_out);
 	tp->retrans_out = min(tp->retrans_out, tp->lost_out);
 	tp->snd_una += packets * tp->mss_cache;
+	tp->bytes_acked += (u64)packets * tp->mss_cache;
 	tp->delivered += packets;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The CUBIC that bpf_cubic and the cct family share: RFC 9438 as the kernel's tcp_cubic computes it, HyStart, HyStart++
- * of RFC 9406, and the three switches of Ahmad's thesis (with_ss, with_lo, with_erfc).
+ * The CUBIC that bpf_cubic, cubic_search and the cct family share: RFC 9438 as the kernel's tcp_cubic computes it,
+ * HyStart, HyStart++ of RFC 9406, and the three switches of Ahmad's thesis (with_ss, with_lo, with_erfc).
  *
  * In this order: tunables and private state, the equations, growth in congestion avoidance, what slow start measures
  * (cubic_slow_start.bpf.h), and the callbacks. An algorithm's file defines its defaults as CUBIC_* before it includes this file. Its ALGORITHM
@@ -28,6 +28,22 @@
 #ifndef CUBIC_WITH_ERFC
 #define CUBIC_WITH_ERFC 0
 #endif
+/*
+ * What a member adds, before the family's own work: statements in which `return` ends the callback, and phases. Only
+ * cubic_search.bpf.c adds something.
+ */
+#ifndef CUBIC_AT_SAMPLE
+#define CUBIC_AT_SAMPLE(sk, rtt_us)
+#define CUBIC_AT_ACK(sk)
+#define CUBIC_AT_STATE(sk, new_state)
+#define CUBIC_AT_EVENT(sk, event)
+#define CUBIC_OWN_PHASES
+#endif
+#ifndef CUBIC_HYSTART_MOST
+#define CUBIC_HYSTART_MOST 2
+#define CUBIC_HYSTART_UNIT "0, 1 or 2"
+#define CUBIC_HYSTART_OWN ""
+#endif
 /* TUNABLE shows its numbers as written. This macro expands numbers that a file defines by name. */
 #define CUBIC_TUNABLE(...) TUNABLE(__VA_ARGS__)
 
@@ -39,9 +55,9 @@ TUNABLE(u32, cubic_scale, 410, 1, 10240, "1/1024 packets/s^3",
 TUNABLE(u8, fast_convergence, 1, 0, 1, "on or off",
 	"a loss below Wmax lowers Wmax further, to free room for new flows");
 TUNABLE(u8, tcp_friendliness, 1, 0, 1, "on or off", "never slower than Reno with the same cut: RFC 9438, 4.3");
-CUBIC_TUNABLE(
-	u8, hystart, CUBIC_HYSTART, 0, 2, "0, 1 or 2",
-	"leave slow start before a loss: 0 off; 1 the kernel's HyStart, with with_ss its delay detector; 2 HyStart++");
+CUBIC_TUNABLE(u8, hystart, CUBIC_HYSTART, 0, CUBIC_HYSTART_MOST, CUBIC_HYSTART_UNIT,
+	      "leave slow start before a loss: 0 off; 1 the kernel's HyStart, with with_ss its delay detector; 2 "
+	      "HyStart++" CUBIC_HYSTART_OWN);
 TUNABLE(u32, hystart_detect, 3, 0, 3, "mask", "HyStart's detectors: 1 ACK train, 2 delay, 3 both; as the kernel");
 TUNABLE(u32, hystart_low_window, 16, 2, 65535, "packets",
 	"HyStart, CCT-SS: below it slow start is not left early: too few ACKs");
@@ -69,7 +85,8 @@ CUBIC_TUNABLE(u8, with_erfc, CUBIC_WITH_ERFC, 0, 1, "on or off",
 TUNABLE(u32, delta, 154, 0, 512, "1/1024",
 	"ERFC, reconstruction: share of the average window to give up, 0.15; our sweep chose 205");
 
-PHASES(PHASE_SLOW_START, PHASE_CONCAVE, PHASE_CONVEX, PHASE_RENO_FRIENDLY, PHASE_RECOVERY, PHASE_LOSS, PHASE_CSS);
+PHASES(PHASE_SLOW_START, PHASE_CONCAVE, PHASE_CONVEX, PHASE_RENO_FRIENDLY, PHASE_RECOVERY, PHASE_LOSS,
+       PHASE_CSS CUBIC_OWN_PHASES);
 #include "reduction.bpf.h"
 
 struct cubic {
@@ -438,6 +455,7 @@ CC_OP(void, cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	rtt_us = max((u32)sample->rtt_us, 1u);
 	if (!cubic->min_rtt_us || rtt_us < cubic->min_rtt_us)
 		cubic->min_rtt_us = rtt_us;
+	CUBIC_AT_SAMPLE(sk, rtt_us);
 	if (!in_slow_start(tp) || cubic->css_round == EXIT_FOUND || !(with_ss || hystart))
 		return;
 	is_first_ack = after(tp->snd_una, cubic->round_end_seq); /* windowEnd of RFC 9406 */
@@ -477,6 +495,7 @@ CC_OP(void, cubic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct cubic *cubic = inet_csk_ca(sk);
 
+	CUBIC_AT_ACK(sk);
 	update_phase(sk);
 	if (is_cwnd_limited(tp))
 		grow(sk, cubic, acked);
@@ -505,6 +524,7 @@ CC_OP(void, cubic_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
+	CUBIC_AT_EVENT(sk, event);
 	if (event == CA_EVENT_TX_START)
 		resume_after_idle(sk);
 	if (event == CA_EVENT_LOSS && with_ss)
@@ -520,6 +540,7 @@ CC_OP(void, cubic_set_state, struct sock *sk, u8 new_state)
 {
 	struct cubic *cubic = inet_csk_ca(sk);
 
+	CUBIC_AT_STATE(sk, new_state);
 	update_reduction_phase(sk, new_state);
 	if (new_state == TCP_CA_Loss)
 		forget_path(sk, cubic);

@@ -203,6 +203,8 @@ struct tcp_sock {
 	u32 app_limited;       /* the count `delivered` from which samples show the path again; 0: they do */
 	struct minmax rtt_min; /* us, lowest RTT of the last five minutes; ~0: no sample yet */
 	struct sk_buff *retransmit_skb_hint; /* where retransmissions go on, not always at a lost packet; NULL: none */
+	u64 bytes_sent;			     /* bytes of data, retransmissions included, cumulative */
+	u64 bytes_acked;		     /* bytes acknowledged in sequence, cumulative */
 } KERNEL_TYPE;
 
 struct ack_sample {

@@ -7,6 +7,7 @@ mod bic;
 mod bottleneck;
 mod compound;
 mod cubic;
+mod cubic_search;
 mod curves;
 mod dfr;
 mod dtcp;

@@ -91,7 +91,7 @@ macro_rules! shim {
 shim! {
     fields: rcv_nxt, snd_una, snd_nxt, snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd, srtt_us, rttvar_us,
         mss_cache, packets_out, sacked_out, lost_out, retrans_out, max_packets_out, delivered, delivered_ce, lost,
-        is_cwnd_limited, app_limited, ecn_flags, ack_pending, ca_state;
+        bytes_sent, bytes_acked, is_cwnd_limited, app_limited, ecn_flags, ack_pending, ca_state;
     samples: prior_mstamp, prior_delivered, prior_delivered_ce, delivered, delivered_ce, interval_us, snd_interval_us,
         rcv_interval_us, rtt_us, losses, acked_sacked, prior_in_flight, last_end_seq, is_app_limited, is_retrans,
         is_ack_delayed;
@@ -104,7 +104,7 @@ shim! {
         get_mark(RawSocket) -> i32, set_mark(RawSocket, i32), get_priority(RawSocket) -> i32,
         data_arrives(RawSocket, u32, u32), get_acks_sent(RawSocket) -> u32, get_echoed(RawSocket) -> u32,
         set_priority(RawSocket, i32), set_max_pacing_rate(RawSocket, u64), set_wstamp_ns(RawSocket, u64),
-        controls_rate() -> u32, seed(u64), get_has_block(RawSocket) -> u32;
+        controls_rate() -> u32, seed(u64), get_has_block(RawSocket) -> u32, set_lacks_storage(RawSocket, u32);
 }
 
 impl Tcp {
@@ -113,6 +113,16 @@ impl Tcp {
     /// Subtracts first, as the kernel does, so no intermediate sum overflows.
     pub fn in_flight(&self) -> u32 {
         self.packets_out - self.sacked_out - self.lost_out + self.retrans_out
+    }
+
+    /// Adds packets that leave to the bytes sent, whose low 32 bits are kept.
+    pub fn count_sent(&mut self, packets: u32) {
+        self.bytes_sent = self.bytes_sent.wrapping_add(packets.wrapping_mul(self.mss_cache));
+    }
+
+    /// Adds packets that are acknowledged in sequence to the bytes acknowledged, whose low 32 bits are kept.
+    pub fn count_acked(&mut self, packets: u32) {
+        self.bytes_acked = self.bytes_acked.wrapping_add(packets.wrapping_mul(self.mss_cache));
     }
 
     pub fn in_slow_start(&self) -> bool {
@@ -270,6 +280,8 @@ impl NativeSocket<'_> {
         /// SO_MAX_PACING_RATE, bytes per second.
         fn set_max_pacing_rate(rate: u64) = set_max_pacing_rate;
         fn set_pacing_status(status: u32) = set_pacing_status;
+        /// Takes away the memory for new private storage, or gives it back.
+        fn set_lacks_storage(lacks: u32) = set_lacks_storage;
         /// ACKs of data that arrived, sent by the algorithm or the kernel.
         fn acks_sent() -> u32 = get_acks_sent;
         /// Packets acknowledged by ACKs that echo a mark.

@@ -117,6 +117,7 @@ fn fill<C: CongestionControl>(kernel: &mut SimulatedKernel<C>) {
     tcp.retrans_out += again;
     tcp.packets_out += room - again;
     tcp.snd_nxt = end;
+    tcp.count_sent(room);
     tcp.max_packets_out = tcp.max_packets_out.max(tcp.packets_out);
     kernel.undo_retrans = kernel.undo_retrans.saturating_add(again);
     if kernel.is_reducing() {
@@ -160,6 +161,7 @@ fn acknowledge<C: CongestionControl>(kernel: &mut SimulatedKernel<C>, packets: u
     tcp.lost_out = tcp.lost_out.min(tcp.packets_out - tcp.sacked_out);
     tcp.retrans_out = tcp.retrans_out.min(tcp.lost_out);
     tcp.snd_una = tcp.snd_una.wrapping_add(packets);
+    tcp.count_acked(packets);
     tcp.delivered = tcp.delivered.wrapping_add(acked.delivered);
     tcp.srtt_us = rtt_us.map_or(tcp.srtt_us, |rtt_us| 8 * rtt_us);
     if delivered > 0 {

@@ -200,6 +200,7 @@ impl<C: CongestionControl> SimulatedSender<C> {
         acked.in_order = self.receiver_next - una;
         self.packets.drain(..acked.in_order as usize);
         self.kernel.tcp.snd_una = self.receiver_next;
+        self.kernel.tcp.count_acked(acked.in_order);
         self.kernel.tcp.delivered += acked.delivered;
         acked
     }
@@ -361,6 +362,7 @@ impl<C: CongestionControl> SimulatedSender<C> {
         let sent = self.kernel.rate.sent(&self.kernel.tcp, packet + 1, is_again, self.now_us);
         let known = &mut self.packets[(packet - self.kernel.tcp.snd_una) as usize];
         (known.sent, known.rate) = (self.transmissions, Some(sent));
+        self.kernel.tcp.count_sent(1);
         self.pace();
         if self.kernel.is_reducing() {
             self.kernel.prr_out += 1;

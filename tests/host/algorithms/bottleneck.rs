@@ -95,6 +95,7 @@ impl<'n> LoneFlow<'n> {
         let rtt_us = (self.now_us() - sent_us) as u32;
         let tcp = &mut self.tcp;
         tcp.snd_una += 1;
+        tcp.count_acked(1);
         tcp.packets_out -= 1;
         tcp.delivered += 1;
         tcp.srtt_us = 8 * rtt_us;
@@ -109,6 +110,7 @@ impl<'n> LoneFlow<'n> {
             rate.sent_in_order(tcp, tcp.snd_nxt + 1, now_us);
             tcp.packets_out += 1;
             tcp.snd_nxt += 1;
+            tcp.count_sent(1);
             self.sent_us.push_back(now_us);
         }
         tcp.max_packets_out = tcp.packets_out;
