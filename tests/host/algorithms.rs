@@ -6,6 +6,7 @@ mod bbr;
 mod bic;
 mod bottleneck;
 mod compound;
+mod copa;
 mod cubic;
 mod cubic_search;
 mod curves;

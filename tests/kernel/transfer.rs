@@ -122,8 +122,9 @@ fn every_algorithm_undoes_reductions_for_reordered_packets() {
 fn every_algorithm_undoes_spurious_timeouts() {
     needs!(root, struct_ops, tun);
     for_every_path(&[], |subject, path, connection| {
-        // LEDBAT++ may be in a slowdown, which an undo does not end.
-        if !subject.has_threshold() || subject.algorithm.id == "ledbatpp" {
+        // LEDBAT++ may be in a slowdown, which an undo does not end. Copa's restored window shrinks at once, because the held
+        // packets have a long RTT.
+        if !subject.has_threshold() || ["ledbatpp", "copa"].contains(&subject.algorithm.id.as_str()) {
             return;
         }
         let (mut has_threshold, mut is_over) = (false, false);

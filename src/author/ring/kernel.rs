@@ -240,7 +240,11 @@ impl<C: CongestionControl> SimulatedKernel<C> {
         }
     }
 
+    /// With `cong_control`, the kernel leaves the window alone here.
     fn end_reduction(&mut self) {
+        if self.cc.controls_rate() {
+            return;
+        }
         if self.tcp.snd_ssthresh < INFINITE_SSTHRESH && (self.tcp.ca_state == state::CWR || self.may_undo) {
             self.tcp.snd_cwnd = self.tcp.snd_ssthresh;
         }
@@ -267,8 +271,12 @@ impl<C: CongestionControl> SimulatedKernel<C> {
         self.may_undo = false;
     }
 
-    /// Window validation after idle time, RFC 2861: halves the window once per timeout that passed.
+    /// Window validation after idle time, RFC 2861: halves the window once per timeout that passed, unless the algorithm
+    /// has `cong_control`.
     pub fn restart_after_idle(&mut self, timeouts: u32, restart_cwnd: u32) {
+        if self.cc.controls_rate() {
+            return;
+        }
         self.cwnd_event(event::CWND_RESTART);
         self.tcp.snd_ssthresh = self.current_ssthresh();
         let restart_cwnd = restart_cwnd.min(self.tcp.snd_cwnd);
