@@ -68,6 +68,7 @@
  *   Segmentation offload sends bursts of a millisecond, and merging at the receiver acknowledges them at once. Where these
  *   bursts have more than two packets, Copa's queue is that much longer.
  */
+/* proved at precision 1: at that of the others, EVA does not end within 200 s */
 #include "tccc.bpf.h"
 #include "pacing.bpf.h"
 
