@@ -183,6 +183,7 @@ fn algorithm_that_loses_more_packets_is_reverted() {
     println!("{why}, {:?} after the first connection", begin.elapsed());
     assert!(incident()["rules"][0]["arms"][0]["values"]["retransmitted"].as_f64().unwrap() > 0.01);
     run(0, "unload ldk_greedy");
+    poll_until(SOON, "the guard has ended", || processes().is_empty());
 }
 
 /// A variable for a longer run than in CI, in seconds.
