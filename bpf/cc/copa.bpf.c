@@ -44,7 +44,8 @@
  *   3. In the default mode the queue is nearly empty too while less than 1.5 packets of the flow are in it. The paper's
  *      tenth is half a packet there, 0.25 / delta, and its queue is no number of whole packets. But each packet waits for
  *      the one before it in its pair, because an ACK releases two. A flow beside one that fills the queue has 1/delta = 2
- *      in it. The value was chosen by comparing 0, 1, 1.25, 1.5 and 1.75. 0 is the paper's rule alone. A delay equal to the tenth is nearly empty, so no delay is too.
+ *      in it. The value was chosen by comparing 0, 1, 1.25, 1.5 and 1.75. empty_queue = 0 is the paper's rule alone. A
+ *      delay equal to the tenth is nearly empty, so no delay is too.
  *   4. "Once per window" is a round of packets, and "the last 5 RTTs" are five whole rounds without an empty queue. RTTmax
  *      is that of this round and three before. The minima of Nichols' filter may be of a window a quarter shorter.
  *   5. The direction has "remained the same for three RTTs" in the fourth round that moves one way. A round without
