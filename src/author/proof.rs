@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use sha2::{Digest as _, Sha256};
 
 use super::subject::Subject;
 use shared::failure::Failure;
@@ -59,21 +60,70 @@ pub fn prove(subject: &Subject) -> Result<Proof> {
     Ok(proof)
 }
 
+/// Digest of all that an answer depends on: the C that Frama-C reads, the ranges of the tunables, the precision, and Frama-C
+/// itself.
+///
+/// # Errors
+/// `frama-c` or `gcc` is not installed (unmet), or refuses the file.
+pub fn digest(subject: &Subject) -> Result<String> {
+    let folder = tempfile::tempdir_in(subject.bench.path()).context("make a folder for the proof")?;
+    subject.write_tunables(folder.path())?;
+    let source = std::fs::read_to_string(&subject.source).context("read the algorithm")?;
+    let version = said(Command::new("frama-c").arg("-version"))?;
+    let mut list = Command::new("gcc");
+    list.arg("-MM").args(preprocessor(subject, folder.path())).arg(subject.bench.host("prove.c")).arg(&subject.source);
+    let listed = said(&mut list)?;
+    let mut files: Vec<&Path> = listed.split_whitespace().map(Path::new).filter(|file| is_c(file)).collect();
+    files.sort_by_key(|file| file.file_name());
+    files.dedup_by_key(|file| file.file_name());
+    let mut digest = Sha256::new();
+    digest.update(format!("{}\n{}\n", version.trim(), precision(&source)));
+    for file in files {
+        let text = std::fs::read(file).with_context(|| format!("read \"{}\"", file.display()))?;
+        digest.update(format!("{}\n", text.len()));
+        digest.update(text);
+    }
+    Ok(hex::encode(digest.finalize()))
+}
+
+fn is_c(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "c" || ending == "h")
+}
+
+/// The output of a program that must succeed.
+fn said(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| Failure::unmet(format!("`{program}` does not start: {error}")))?;
+    ensure!(output.status.success(), "`{program}` fails: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Lower precision ends sooner. It may find alarms that a higher one does not, and never misses one.
 fn precision(source: &str) -> &str {
     let chosen = source.split_once("/* proved at precision ").and_then(|(_, rest)| rest.split_once(": "));
     chosen.map_or(PRECISION, |(precision, _)| precision)
 }
 
-fn frama_c(subject: &Subject, precision: &str, folder: &Path, table: &Path) -> Command {
-    let include = |path: &Path| format!("-I\"{}\"", path.display());
-    let mut preprocessor = vec!["-DTCCC_HOST".into(), "-DTCCC_TUNABLE_STORAGE=".into()];
+/// The options of the preprocessor. `folder`: that of the tunables.
+fn preprocessor(subject: &Subject, folder: &Path) -> Vec<String> {
     // EVA supports one thread, and memset only from the C library.
-    preprocessor.extend(["-D_Thread_local=", "-include string.h", "-D__builtin_memset=memset"].map(String::from));
-    preprocessor.extend(subject.bench.includes().iter().map(|path| include(path)));
-    preprocessor.push(include(folder));
+    let fixed = [
+        "-DTCCC_HOST",
+        "-DTCCC_TUNABLE_STORAGE=",
+        "-D_Thread_local=",
+        "-include",
+        "string.h",
+        "-D__builtin_memset=memset",
+    ];
+    let folders = subject.bench.includes().into_iter().chain([folder.to_owned()]);
+    fixed.map(String::from).into_iter().chain(folders.map(|folder| format!("-I{}", folder.display()))).collect()
+}
+
+fn frama_c(subject: &Subject, precision: &str, folder: &Path, table: &Path) -> Command {
+    // A shell reads the options.
+    let quoted = preprocessor(subject, folder).into_iter().map(|option| format!("\"{option}\""));
     let mut command = Command::new("frama-c");
-    command.arg("-c11").arg(format!("-cpp-extra-args={}", preprocessor.join(" ")));
+    command.arg("-c11").arg(format!("-cpp-extra-args={}", quoted.collect::<Vec<_>>().join(" ")));
     command.arg(subject.bench.host("prove.c")).arg(&subject.source);
     command.args([
         "-eva",

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use tccc::author::proof::{Proof, prove};
+use tccc::author::proof::{self, Proof, prove};
 
 use crate::compile::in_tree;
 use crate::subject::Subject;
@@ -15,15 +15,33 @@ use crate::subject::Subject;
 #[ignore = "run by `cargo xtask prove`: takes a minute or two"]
 fn every_algorithm_is_proved() {
     let (subjects, others) = subjects();
+    let recorded = recorded();
     let mut findings = Vec::new();
+    let mut record = String::new();
     let mut table =
         String::from("| algorithm | alarms | asserts proved | statements reached |\n| --- | ---: | ---: | ---: |\n");
     println!("algorithm        alarms  asserts proved  statements reached   time");
-    let work = |subject: &Subject| prove(subject).expect("frama-c starts; `cargo xtask setup --for prove` installs it");
-    crate::subject::for_each(&subjects, work, |subject, proof| {
-        println!("{}", line(&subject.id, proof));
-        table.push_str(&row(&subject.id, proof));
-        findings.extend(proof.findings.iter().map(|finding| format!("{}: {finding}", subject.id)));
+    let work = |subject: &Subject| {
+        let needs = "frama-c starts; `cargo xtask setup --for prove` installs it";
+        let digest = proof::digest(subject).expect(needs);
+        let known = recorded.get(&digest).cloned();
+        let proof = known.is_none().then(|| prove(subject).expect(needs));
+        (digest, known, proof)
+    };
+    crate::subject::for_each(&subjects, work, |subject, (digest, known, proof)| {
+        let row = match (known, proof) {
+            (None, Some(proof)) => {
+                println!("{}", line(&subject.id, proof));
+                findings.extend(proof.findings.iter().map(|finding| format!("{}: {finding}", subject.id)));
+                row(&subject.id, proof)
+            }
+            (known, _) => {
+                println!("{:16} proved before: its digest is {}", subject.id, &digest[..12]);
+                known.clone().unwrap_or_default()
+            }
+        };
+        table.push_str(&row);
+        record.push_str(&format!("{digest} {row}"));
     });
     for (id, why) in &others {
         println!("{id:16} {why}");
@@ -33,6 +51,19 @@ fn every_algorithm_is_proved() {
         fs::write(path, table).expect("the table is written");
     }
     assert!(findings.is_empty(), "not proved:\n  {}\n", findings.join("\n  "));
+    if let Some(path) = std::env::var_os("TCCC_PROVE_RECORD") {
+        fs::write(path, record).expect("the record is written");
+    }
+}
+
+/// The rows of earlier proofs by their digests, from the file that `TCCC_PROVED` names.
+fn recorded() -> BTreeMap<String, String> {
+    let Some(path) = std::env::var_os("TCCC_PROVED") else { return BTreeMap::new() };
+    let text = fs::read_to_string(path).expect("the record of proofs can be read");
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(digest, row)| (digest.to_owned(), format!("{row}\n")))
+        .collect()
 }
 
 /// The subjects to prove, and rows of the others: those whose source says `/* unproved: REASON */`, and those that differ

@@ -1,5 +1,7 @@
 //! Proves every algorithm with Frama-C's EVA, and writes the table in tests/campaigns.md.
 
+use std::path::Path;
+
 use anyhow::Result;
 use clap::Args;
 
@@ -7,6 +9,8 @@ use crate::made::{self, GeneratedTable};
 use crate::process;
 use crate::setup::{self, SetupPurpose};
 
+/// Digests of what was proved, each with its row of the table.
+const RECORD: &str = "tests/proved.txt";
 const TABLE: GeneratedTable = GeneratedTable { document: "tests/campaigns.md", command: "cargo xtask prove --bless" };
 
 #[derive(Debug, Args)]
@@ -24,16 +28,19 @@ pub struct Arguments {
 /// An alarm, an unproved assertion or an unreached statement; the table differs from the document's.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(SetupPurpose::Prove)?;
-    let table = prove(&arguments.algorithms)?;
+    let record = process::workspace().join(RECORD);
+    let variables = if arguments.bless { vec![("TCCC_PROVE_RECORD", record.as_path())] } else { Vec::new() };
+    let table = prove(&arguments.algorithms, &variables)?;
     if arguments.algorithms.is_empty() { TABLE.settle(&table, arguments.bless) } else { Ok(()) }
 }
 
-/// Proves all algorithms and compares the table, for CI.
+/// Proves the algorithms whose digest is not recorded and compares the table, for CI.
 pub fn check() -> Result<()> {
-    TABLE.settle(&prove(&[])?, false)
+    TABLE.settle(&prove(&[], &[("TCCC_PROVED", &process::workspace().join(RECORD))])?, false)
 }
 
-fn prove(algorithms: &[String]) -> Result<String> {
+fn prove(algorithms: &[String], variables: &[(&str, &Path)]) -> Result<String> {
     let mut test = process::tests_of(["--test", "host"], "prove::");
-    made::table_of(test.arg("--ignored").env("TCCC_ALGORITHMS", algorithms.join(" ")), "TCCC_PROVE_TABLE")
+    test.arg("--ignored").env("TCCC_ALGORITHMS", algorithms.join(" ")).envs(variables.iter().copied());
+    made::table_of(&mut test, "TCCC_PROVE_TABLE")
 }
