@@ -8,6 +8,7 @@
 #include <net/udp.h>
 
 #include "datagram.h"
+#include "kernel.h"
 
 /* ---- Sending ---- */
 
@@ -92,7 +93,7 @@ static void data_ready(struct sock *sk)
 	while ((skb = __skb_recv_udp(sk, MSG_DONTWAIT, &none, &error))) {
 		if (!skb_copy_bits(skb, 0, &number, sizeof(number)))
 			count(flow, number, skb->len);
-		skb_consume_udp(sk, skb, skb->len);
+		consume_datagram(sk, skb);
 	}
 }
 
@@ -104,7 +105,7 @@ static int open(struct net *net, const struct sockaddr_in *at, struct socket **s
 		*sock = NULL;
 		return error;
 	}
-	return kernel_bind(*sock, (struct sockaddr *)at, sizeof(*at));
+	return kernel_bind(*sock, (struct any_sockaddr *)at, sizeof(*at));
 }
 
 int datagram_listen(struct flow *flow)
@@ -130,5 +131,5 @@ int datagram_open(struct flow *flow)
 	struct sockaddr_in to = address_of(flow->asked.to_address, flow->asked.to_port);
 	int error = open(flow->from, &from, &flow->source);
 
-	return error ?: kernel_connect(flow->source, (struct sockaddr *)&to, sizeof(to), 0);
+	return error ?: kernel_connect(flow->source, (struct any_sockaddr *)&to, sizeof(to), 0);
 }

@@ -2,7 +2,7 @@
 /*
  * Departures: packets leave the links of virtual time when they are due.
  *
- * One queue sorts the links by the time at which their first packet is due. A timer fires at the earliest time. While
+ * One queue sorts the links by the time at which their first packet is due, or their queue discipline. A timer fires at the earliest time. While
  * only packets of links are due, the guest advances its clock itself instead of sleeping until the timer fires. A sleep
  * ends with an interrupt, which costs as much as a packet's whole way through TCP.
  */
@@ -12,6 +12,8 @@
 #include <linux/time-internal.h>
 
 #include "depart.h"
+#include "discipline.h"
+#include "kernel.h"
 
 static struct timerqueue_head outlets = {.rb_root = RB_ROOT_CACHED};
 static struct hrtimer timer;
@@ -101,17 +103,28 @@ static void wait_until(struct outlet *outlet, u64 due_ns)
 		set_timer();
 }
 
+/* When the outlet has something to do. NEVER_NS: not before a packet enters. */
+static u64 outlet_due_ns(const struct outlet *outlet)
+{
+	const struct parcel *first = line_first(&outlet->link->line);
+	const u64 due_ns = first ? first->due_ns : NEVER_NS;
+
+	return outlet->link->disciplined ? min(due_ns, discipline_due_ns(outlet->sch)) : due_ns;
+}
+
 /* Appends the outlet's packets that are due to the list. */
 static void depart_by(struct outlet *outlet, struct sk_buff_head *departed)
 {
-	const struct parcel *first;
 	struct sk_buff *skb;
+	u64 due_ns;
 
+	if (outlet->link->disciplined)
+		discipline_serve(outlet->sch, passed_ns);
 	while ((skb = take_due(outlet->sch, passed_ns)))
 		__skb_queue_tail(departed, skb);
-	first = line_first(&outlet->link->line);
-	if (first)
-		wait_until(outlet, first->due_ns);
+	due_ns = outlet_due_ns(outlet);
+	if (due_ns != NEVER_NS)
+		wait_until(outlet, due_ns);
 }
 
 static void depart(struct sk_buff_head *departed)
@@ -227,6 +240,8 @@ void outlet_close(struct outlet *outlet)
 {
 	if (is_waiting(outlet))
 		timerqueue_del(&outlets, &outlet->due);
+	if (outlet->link->disciplined)
+		discipline_reset(outlet->sch);
 	while (line_first(&outlet->link->line)) {
 		outlet->link->shaper.counters.failed_pkts++;
 		kfree_skb(take_first(outlet->sch));
@@ -236,19 +251,22 @@ void outlet_close(struct outlet *outlet)
 /* Called when packets have entered. Returns a packet that is due; otherwise the outlet waits for the first one. */
 struct sk_buff *outlet_first(struct outlet *outlet)
 {
-	struct sk_buff *skb = take_due(outlet->sch, link_now_ns());
-	const struct parcel *first = line_first(&outlet->link->line);
+	struct sk_buff *skb;
+	u64 due_ns;
 
-	if (skb || !first)
+	if (outlet->link->disciplined)
+		discipline_serve(outlet->sch, link_now_ns());
+	skb = take_due(outlet->sch, link_now_ns());
+	due_ns = outlet_due_ns(outlet);
+	if (skb || due_ns == NEVER_NS)
 		return skb;
-	if (!is_waiting(outlet) || ktime_to_ns(outlet->due.expires) > first->due_ns)
-		wait_until(outlet, first->due_ns);
+	if (!is_waiting(outlet) || ktime_to_ns(outlet->due.expires) > due_ns)
+		wait_until(outlet, due_ns);
 	return NULL;
 }
 
 void departures_init(void)
 {
-	hrtimer_init(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED);
-	timer.function = fire;
+	timer_setup_at(&timer, fire);
 	time_travel_idle = pass_time;
 }

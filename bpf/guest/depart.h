@@ -15,13 +15,14 @@ struct link {
 	void *request; /* the shaper has pointers into it */
 	struct shaper shaper;
 	struct line line;
+	struct disciplined *disciplined; /* NULL: packets wait in the shaper's own queue */
 };
 
 /* The private part of a qdisc. */
 struct outlet {
 	struct link *link;
 	struct Qdisc *sch;
-	struct timerqueue_node due; /* when the first packet in line is due */
+	struct timerqueue_node due; /* when the first packet in line is due, or the discipline has something to do */
 };
 
 static inline struct link *link_of(struct Qdisc *sch)

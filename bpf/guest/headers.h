@@ -20,11 +20,13 @@
 #include <linux/timerqueue.h>
 #include <linux/tracepoint.h>
 #include <linux/udp.h>
+#include <linux/version.h>
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
 #include <net/gso.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
+#include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
 #include <net/tcp.h>
 #include <net/udp.h>

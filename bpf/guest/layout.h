@@ -82,6 +82,8 @@ struct tccc_flow_report {
 	u32 is_done; /* 0: the flow was given up at the end of the run */
 	s32 error;   /* why a bulk flow or datagrams failed: a negative errno, or 0 */
 	u32 retrans_pkts;
+	u32 delivered_ce_pkts; /* as the receiver reports them */
+	u32 is_accurate;       /* 1: Accurate ECN was negotiated (RFC 9768) */
 	u32 mss_bytes;
 	u32 transfers;
 	char algorithm[TCCC_FLOW_ALGORITHM];

@@ -5,7 +5,8 @@
  *
  * A request names a device and makes the qdisc its root. Every packet that leaves through the device then passes one
  * direction of a link (bpf/link). What happens to a packet is decided when it enters (shaper.h). Then it waits in line
- * (line.h) until it is due. A link outlives its device, so that its counters can be read after the device is gone.
+ * (line.h) until it is due. With a queue discipline, a part is decided when the packet leaves that queue (discipline.c). A
+ * link outlives its device, so that its counters can be read after the device is gone.
  */
 #include <linux/module.h>
 #include <linux/mm.h>
@@ -17,6 +18,8 @@
 
 #include "answer.h"
 #include "depart.h"
+#include "discipline.h"
+#include "kernel.h"
 #include "layout.h"
 #include "link.h"
 
@@ -45,14 +48,19 @@ static void drop_thinned(struct Qdisc *sch, struct parcel *dropped)
 	}
 }
 
-/* `ack` is NULL if the packet is not a pure acknowledgement. */
-static void line_up_packet(struct Qdisc *sch, struct sk_buff *skb, const struct verdict *verdict, const struct ack *ack)
+void link_line_up(struct Qdisc *sch, struct sk_buff *skb, const struct verdict *verdict, const struct ack *ack)
 {
 	struct link *link = link_of(sch);
 
+	drop_thinned(sch, line_up(&link->line, &link->shaper, parcel_of(skb), verdict, ack));
+}
+
+/* `ack` is NULL if the packet is not a pure acknowledgement. */
+static void line_up_packet(struct Qdisc *sch, struct sk_buff *skb, const struct verdict *verdict, const struct ack *ack)
+{
 	sch->q.qlen++;
 	qdisc_qstats_backlog_inc(sch, skb);
-	drop_thinned(sch, line_up(&link->line, &link->shaper, parcel_of(skb), verdict, ack));
+	link_line_up(sch, skb, verdict, ack);
 }
 
 /* Lines up the copy of a packet, if it has one. */
@@ -79,8 +87,13 @@ static void enter(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_fr
 	struct ack ack;
 	const bool is_ack = shaper_inspects_acks(shaper) && read_ack(skb, &ack);
 	const struct traits traits = {.is_low = is_low(skb), .is_ack = is_ack};
-	const struct verdict verdict = shaper_admit(shaper, arrival_ns, bytes, traits);
+	struct verdict verdict;
 
+	if (link_of(sch)->disciplined) {
+		discipline_enter(sch, skb, arrival_ns, traits, to_free);
+		return;
+	}
+	verdict = shaper_admit(shaper, arrival_ns, bytes, traits);
 	if (verdict.kind != VERDICT_DUE) {
 		qdisc_qstats_drop(sch);
 		__qdisc_drop(skb, to_free);
@@ -112,6 +125,7 @@ static int link_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff *
 	skb_list_walk_safe(segments, segments, next) {
 		skb_mark_not_on_list(segments);
 		qdisc_skb_cb(segments)->pkt_len = segments->len;
+		set_one_segment(segments);
 		enter(sch, segments, to_free);
 	}
 	consume_skb(skb);
@@ -143,11 +157,13 @@ static struct sk_buff *link_dequeue(struct Qdisc *sch)
 /* Not registered, so that nobody can create a qdisc without a link. `owner` keeps the module while a device uses it. */
 static struct Qdisc_ops link_qdisc_ops = {
 	.id = "tccc_link",
+	.cl_ops = &discipline_class_ops,
 	.priv_size = sizeof(struct outlet),
 	.enqueue = link_enqueue,
 	.dequeue = link_dequeue,
 	.init = link_qdisc_init,
 	.reset = link_qdisc_reset,
+	.destroy = discipline_destroy,
 	.owner = THIS_MODULE,
 };
 
@@ -157,7 +173,7 @@ static void graft(struct net_device *dev, struct Qdisc *sch)
 	const bool is_up = dev->flags & IFF_UP;
 
 	if (is_up)
-		dev_deactivate(dev);
+		deactivate(dev);
 	qdisc_put(dev_graft_qdisc(sch->dev_queue, sch));
 	qdisc_put(rtnl_dereference(dev->qdisc));
 	qdisc_refcount_inc(sch);
@@ -184,6 +200,8 @@ static int link_attach(struct link *link)
 	if (!sch)
 		return -ENOMEM;
 	sch->flags |= TCQ_F_ONETXQUEUE;
+	/* The name by which rtnetlink finds it, to give it a queue discipline. */
+	sch->handle = TC_H_MAKE(1 << 16, 0);
 	((struct outlet *)qdisc_priv(sch))->link = link;
 	list_add_tail(&link->place, &links);
 	graft(dev, sch);
@@ -196,6 +214,7 @@ static void link_free(struct link *link)
 {
 	waiting_free(&link->shaper.queue);
 	kvfree(link->shaper.samples.list);
+	kfree(link->disciplined);
 	kvfree(link->request);
 	kvfree(link);
 }
@@ -247,6 +266,7 @@ static u8 *put_counters(u8 *to, struct link *link)
 
 	local_bh_disable();
 	counters = shaper_counters(&link->shaper);
+	discipline_count(link, &counters);
 	positions = counters.first_lost_count * sizeof(u64);
 	memcpy(to, &counters, sizeof(counters));
 	memcpy(to + sizeof(counters), link->shaper.losses.first_lost, positions);
@@ -363,6 +383,7 @@ int link_start(u64 begin_ns, u64 length_ns)
 		local_bh_disable();
 		shaper_reseed(&link->shaper);
 		shaper_restart_counters(&link->shaper);
+		discipline_restart_counters(link);
 		shaper_start(&link->shaper, begin_ns);
 		local_bh_enable();
 	}
@@ -378,7 +399,10 @@ void link_stop(u64 end_ns)
 	rtnl_lock();
 	list_for_each_entry(link, &links, place) {
 		local_bh_disable();
-		shaper_sample(&link->shaper, end_ns);
+		if (link->disciplined)
+			discipline_sample(link, end_ns);
+		else
+			shaper_sample(&link->shaper, end_ns);
 		local_bh_enable();
 	}
 	rtnl_unlock();

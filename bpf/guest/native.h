@@ -16,6 +16,7 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/version.h>
 #include <net/dst.h>
 #include <net/inet_ecn.h>
 #include <net/route.h>
@@ -48,7 +49,10 @@
 #define bpf_get_prandom_u32() get_random_u32()
 #define random_below(n) get_random_u32_below(n)
 
-#define TCP_ECN_ACCECN 16 /* this kernel has no AccECN and never sets it */
+#define TCP_ECN_ACCECN 16 /* set by Linux 7.0 and newer */
+#ifndef TCP_ECN_OK
+#define TCP_ECN_OK TCP_ECN_MODE_RFC3168 /* its name in Linux 7.0 and newer */
+#endif
 
 /*
  * Sets the only socket option that modules can, IP_TOS. This is the body of the kernel's __ip_sock_set_tos, which
@@ -270,6 +274,9 @@ static int __init tccc_register(const struct tccc_ops *ops)
 	to->cong_avoid = ops->cong_avoid;
 	to->set_state = ops->set_state;
 	to->cwnd_event = ops->cwnd_event;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+	to->cwnd_event_tx_start = ops->cwnd_event_tx_start;
+#endif
 	to->in_ack_event = ops->in_ack_event;
 	to->pkts_acked = ops->pkts_acked;
 	to->min_tso_segs = ops->min_tso_segs;

@@ -6,6 +6,7 @@
  */
 #include <net/tcp.h>
 
+#include "kernel.h"
 #include "receiver.h"
 
 #define BACKLOG 4096
@@ -180,6 +181,6 @@ int receiver_listen(struct flow *flow)
 	sk->sk_user_data = flow;
 	sk->sk_data_ready = data_ready;
 	sk->sk_state_change = state_change;
-	error = kernel_bind(flow->listener, (struct sockaddr *)&at, sizeof(at));
+	error = kernel_bind(flow->listener, (struct any_sockaddr *)&at, sizeof(at));
 	return error ?: kernel_listen(flow->listener, BACKLOG);
 }

@@ -13,6 +13,7 @@
 #include <linux/bvec.h>
 #include <net/tcp.h>
 
+#include "kernel.h"
 #include "sender.h"
 
 /* iperf3: DEFAULT_TCP_BLKSIZE. */
@@ -204,6 +205,8 @@ static void note_counts(struct sender *sender)
 	report->rwnd_limited_us += rwnd_us;
 	report->sndbuf_limited_us += sndbuf_us;
 	report->retrans_pkts += tp->total_retrans;
+	report->delivered_ce_pkts += tp->delivered_ce;
+	report->is_accurate = has_accurate_ecn(tp);
 	report->mss_bytes = tp->mss_cache;
 	memcpy(report->algorithm, inet_csk(sender->sock->sk)->icsk_ca_ops->name, sizeof(report->algorithm));
 }
@@ -356,12 +359,12 @@ static int connect(struct sender *sender, u32 port)
 	if (error)
 		return error;
 	sock_set_reuseaddr(sock->sk);
-	error = kernel_bind(sock, (struct sockaddr *)&from, sizeof(from));
+	error = kernel_bind(sock, (struct any_sockaddr *)&from, sizeof(from));
 	if (error)
 		return error;
 	take_over(sender);
 	prepare_conditions(sender);
-	error = kernel_connect(sock, (struct sockaddr *)&to, sizeof(to), O_NONBLOCK);
+	error = kernel_connect(sock, (struct any_sockaddr *)&to, sizeof(to), O_NONBLOCK);
 	return error == -EINPROGRESS ? 0 : error;
 }
 

@@ -86,6 +86,10 @@ enum sk_pacing { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1, SK_PACING_FQ = 2 };
 #define TCP_CONG_NON_RESTRICTED 0x1 /* any user may choose the algorithm; the loader sets it where asked for */
 /* Every packet carries ECT, and the receiver of marked data gets CA_EVENT_ECN_*. Both ends must use the algorithm. */
 #define TCP_CONG_NEEDS_ECN 0x2
+/* Linux 7.0 and newer; older kernels refuse these. AccECN is RFC 9768. */
+#define TCP_CONG_NEEDS_ACCECN 0x4	  /* a connection requests it, whatever net.ipv4.tcp_ecn is */
+#define TCP_CONG_ECT_1_NEGOTIATION 0x8	  /* ECT(1) until `init` has run; data is ECT(0) all the same */
+#define TCP_CONG_NO_FALLBACK_RFC3168 0x10 /* no ECN rather than that of RFC 3168 */
 
 /* Bits of tcp_sock.ecn_flags. */
 #define TCP_ECN_OK 1	     /* both ends agreed on ECN in the handshake */

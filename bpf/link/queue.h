@@ -10,7 +10,6 @@
 #define TCCC_QUEUE_H
 
 #include "pace.h"
-#include "waiting.h"
 
 struct queue_samples {
 	struct tccc_queue_sample *list; /* the caller's memory; NULL: nothing is sampled */
@@ -32,14 +31,14 @@ static inline bool queue_sample_is_due(const struct queue_samples *samples, u64 
 	return samples->count < samples->room && samples->next_ns <= arrival_ns;
 }
 
-/* Takes the next sample. `begins_ns` is when a packet that arrives then would begin to be sent. */
-static inline void queue_sample_take(struct queue_samples *samples, const struct waiting_queue *queue, u64 begins_ns,
+/* Takes the next sample. `wait_ns` is how long a packet that arrives then would wait. */
+static inline void queue_sample_take(struct queue_samples *samples, u64 packets, u64 wait_ns,
 				     const struct tccc_link_counters *counters)
 {
 	samples->list[samples->count++] = (struct tccc_queue_sample){
 		.at_ns = samples->next_ns,
-		.queue_pkts = queue->packets,
-		.wait_ns = begins_ns - samples->next_ns,
+		.queue_pkts = packets,
+		.wait_ns = wait_ns,
 		.overflow_pkts = counters->overflow_pkts,
 		.marked_pkts = counters->marked_pkts,
 	};

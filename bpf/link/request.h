@@ -111,6 +111,8 @@ struct tccc_link_request {
 	u64 duplicate;	   /* share */
 	u64 ack_loss;	   /* share, of pure acknowledgements */
 	u64 host_delay_ns; /* largest random delay before the link, uniform, without reordering */
+	u64 policer_bps;   /* packets above this rate are dropped before the queue; 0: none */
+	u64 policer_burst_ns; /* what passes at once, as time at this rate */
 	u64 sample_ns;	   /* between samples of the queue; 0: none */
 	struct tccc_limit queue;
 	struct tccc_limit queue_low; /* for packets of low priority */
@@ -132,6 +134,7 @@ struct tccc_link_counters {
 	u64 lost_pkts;
 	u64 loss_runs;
 	u64 down_pkts;
+	u64 policed_pkts;
 	u64 overflow_pkts;
 	u64 marked_pkts;
 	u64 duplicated_pkts;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Decides what happens to a packet that enters one direction of a link: lost, refused by the queue, or due at a time.
+ * Decides what happens to a packet that enters one direction of a link: lost, policed, refused by the queue, or due at a
+ * time.
  *
  * Plain C without kernel functions. The caller passes the time with each packet. All times are nanoseconds of one
- * monotonic clock.
+ * monotonic clock. With a queue discipline of the kernel (guest/discipline.c), shaper_pass() comes before that queue, and
+ * shaper_leave_queue() after it.
  */
 #ifndef TCCC_SHAPER_H
 #define TCCC_SHAPER_H
@@ -53,6 +55,7 @@ struct shaper {
 	bool is_marked;
 	u64 last_arrival_ns;
 	u64 last_due_ns;
+	u64 bucket_full_ns; /* when the policer's bucket is full again, if nothing more comes */
 	struct waiting_queue queue;
 	struct queue_samples samples;
 	struct tccc_link_counters counters;
@@ -86,6 +89,7 @@ static inline void shaper_reseed(struct shaper *shaper)
 
 	shaper_follow(shaper, NEVER_NS);
 	losses_begin(&shaper->losses, &shaper->direction);
+	shaper->bucket_full_ns = 0;
 	shaper->jitter_draws = generators[TCCC_STREAM_JITTER];
 	shaper->reorder_draws = generators[TCCC_STREAM_REORDER];
 	shaper->duplicate_draws = generators[TCCC_STREAM_DUPLICATE];
@@ -144,9 +148,10 @@ static inline void shaper_sample(struct shaper *shaper, u64 until_ns)
 	struct queue_samples *samples = &shaper->samples;
 
 	while (queue_sample_is_due(samples, until_ns)) {
+		const u64 begins_ns = serialiser_begins_ns(&shaper->serialiser, samples->next_ns);
+
 		waiting_leave(&shaper->queue, samples->next_ns);
-		queue_sample_take(samples, &shaper->queue, serialiser_begins_ns(&shaper->serialiser, samples->next_ns),
-				  &shaper->counters);
+		queue_sample_take(samples, shaper->queue.packets, begins_ns - samples->next_ns, &shaper->counters);
 		samples->next_ns += shaper->direction.request->sample_ns;
 	}
 }
@@ -187,14 +192,26 @@ static inline enum verdict_kind wait_in_queue(struct shaper *shaper, u64 seriali
 	return VERDICT_DUE;
 }
 
-static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, u32 bytes, const struct terms *terms)
+/* Serialises and delays a packet that leaves the queue now, when the serialiser is free. */
+static inline struct verdict shaper_leave_queue(struct shaper *shaper, u64 from_ns, u32 bytes,
+						const struct terms *terms)
 {
-	struct verdict verdict = {
+	u64 left_ns = serialiser_take(&shaper->serialiser, from_ns, bytes);
+
+	left_ns += steps_at(&shaper->delay, left_ns) + terms->jitter_ns;
+	if (left_ns > shaper->last_due_ns)
+		shaper->last_due_ns = left_ns;
+	return (struct verdict){
 		.kind = VERDICT_DUE,
 		.is_held_back = terms->held_back_ns > 0,
 		.begins_batch = terms->begins_batch,
+		.due_ns = shaper->last_due_ns + terms->held_back_ns,
 	};
-	u64 from_ns, left_ns;
+}
+
+static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, u32 bytes, const struct terms *terms)
+{
+	u64 from_ns;
 
 	waiting_leave(&shaper->queue, arrival_ns);
 	from_ns = serialiser_begins_ns(&shaper->serialiser, arrival_ns);
@@ -203,17 +220,60 @@ static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, 
 		return (struct verdict){.kind = VERDICT_OVERFLOW};
 	}
 	shaper->is_marked = queue_holds(&shaper->queue, &shaper->direction.request->mark);
-	if (from_ns > arrival_ns) {
-		verdict.kind = wait_in_queue(shaper, from_ns, bytes);
-		if (verdict.kind != VERDICT_DUE)
-			return verdict;
+	if (from_ns > arrival_ns && wait_in_queue(shaper, from_ns, bytes) != VERDICT_DUE)
+		return (struct verdict){.kind = VERDICT_FAILED};
+	return shaper_leave_queue(shaper, from_ns, bytes, terms);
+}
+
+/* Whether a packet is within the rate and burst of the policer, which then counts it. */
+static inline bool policer_passes(struct shaper *shaper, u64 arrival_ns, u32 bytes)
+{
+	const struct tccc_link_request *request = shaper->direction.request;
+	u64 full_ns;
+
+	if (!request->policer_bps)
+		return true;
+	full_ns = shaper->bucket_full_ns > arrival_ns ? shaper->bucket_full_ns : arrival_ns;
+	full_ns += BITS_PER_BYTE * NS_PER_SEC * bytes / request->policer_bps;
+	if (full_ns - arrival_ns > request->policer_burst_ns)
+		return false;
+	shaper->bucket_full_ns = full_ns;
+	return true;
+}
+
+/* Decides whether a packet reaches the queue. VERDICT_DUE: it does, on these terms. */
+static inline enum verdict_kind shaper_pass(struct shaper *shaper, u64 arrival_ns, u32 bytes, struct traits traits,
+					    struct terms *terms)
+{
+	const struct tccc_link_request *request = shaper->direction.request;
+	const bool has_own_limit = traits.is_low && request->queue_low.unit != TCCC_LIMIT_NONE;
+	const struct tccc_limit *limit = has_own_limit ? &request->queue_low : &request->queue;
+	bool loses_ack;
+
+	shaper->counters.received_pkts++;
+	if (!steps_at(&shaper->is_up, arrival_ns)) {
+		shaper->counters.down_pkts++;
+		return VERDICT_DOWN;
 	}
-	left_ns = serialiser_take(&shaper->serialiser, from_ns, bytes);
-	left_ns += steps_at(&shaper->delay, left_ns) + terms->jitter_ns;
-	if (left_ns > shaper->last_due_ns)
-		shaper->last_due_ns = left_ns;
-	verdict.due_ns = shaper->last_due_ns + terms->held_back_ns;
-	return verdict;
+	/* Drawn for lost packets too, so that what happens to a packet depends only on its number. */
+	*terms = draw_terms(shaper, limit);
+	draw_copy(shaper, limit);
+	loses_ack = request->ack_loss && draw_share(&shaper->ack_loss_draws, request->ack_loss) && traits.is_ack;
+	if (steps_pass(&shaper->loss, arrival_ns))
+		losses_change(&shaper->losses, shaper->loss.value);
+	if (losses_take_next(&shaper->losses)) {
+		shaper->counters.lost_pkts++;
+		return VERDICT_LOST;
+	}
+	if (loses_ack) {
+		shaper->counters.acks_lost_pkts++;
+		return VERDICT_ACK_LOST;
+	}
+	if (!policer_passes(shaper, arrival_ns, bytes)) {
+		shaper->counters.policed_pkts++;
+		return VERDICT_POLICED;
+	}
+	return VERDICT_DUE;
 }
 
 /*
@@ -222,32 +282,13 @@ static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, 
  */
 static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns, u32 bytes, struct traits traits)
 {
-	const struct tccc_link_request *request = shaper->direction.request;
-	const bool has_own_limit = traits.is_low && request->queue_low.unit != TCCC_LIMIT_NONE;
-	const struct tccc_limit *limit = has_own_limit ? &request->queue_low : &request->queue;
 	struct terms terms;
-	bool loses_ack;
+	enum verdict_kind kind;
 
 	shaper_sample(shaper, arrival_ns);
-	shaper->counters.received_pkts++;
-	if (!steps_at(&shaper->is_up, arrival_ns)) {
-		shaper->counters.down_pkts++;
-		return (struct verdict){.kind = VERDICT_DOWN};
-	}
-	/* Drawn for lost packets too, so that what happens to a packet depends only on its number. */
-	terms = draw_terms(shaper, limit);
-	draw_copy(shaper, limit);
-	loses_ack = request->ack_loss && draw_share(&shaper->ack_loss_draws, request->ack_loss) && traits.is_ack;
-	if (steps_pass(&shaper->loss, arrival_ns))
-		losses_change(&shaper->losses, shaper->loss.value);
-	if (losses_take_next(&shaper->losses)) {
-		shaper->counters.lost_pkts++;
-		return (struct verdict){.kind = VERDICT_LOST};
-	}
-	if (loses_ack) {
-		shaper->counters.acks_lost_pkts++;
-		return (struct verdict){.kind = VERDICT_ACK_LOST};
-	}
+	kind = shaper_pass(shaper, arrival_ns, bytes, traits, &terms);
+	if (kind != VERDICT_DUE)
+		return (struct verdict){.kind = kind};
 	return enter_queue(shaper, arrival_ns, bytes, &terms);
 }
 

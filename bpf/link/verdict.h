@@ -6,6 +6,7 @@
 enum verdict_kind {
 	VERDICT_NONE,	  /* the packet has no copy */
 	VERDICT_LOST,	  /* taken by the loss model */
+	VERDICT_POLICED,  /* dropped by the policer */
 	VERDICT_DOWN,	  /* dropped because the link was down */
 	VERDICT_OVERFLOW, /* dropped because the queue was full */
 	VERDICT_FAILED,	  /* dropped because there was no memory */

@@ -16,7 +16,8 @@ use derive_more::Display;
 
 use self::layout::Layout;
 use self::topology::Topology;
-use crate::path::LinkConfig;
+use crate::path::{Direction, LinkConfig};
+use shared::failure::Failure;
 use shared::kernel::netns::Netns;
 use shared::model::queue::QueueState;
 use shared::model::run::LinkCounters;
@@ -97,6 +98,15 @@ pub trait Link: Send + Sync {
 
     /// Notices for a reader of the link's numbers, in the order in which they arose; empty for a link that works.
     fn notices(&self) -> Vec<LinkNotice>;
+}
+
+/// # Errors
+/// A direction has a queue discipline: these links have drop-tail queues.
+pub fn check_drop_tail(directions: &[Direction; 2]) -> Result<(), Failure> {
+    let Some(discipline) = directions.iter().find_map(|one| one.discipline.as_ref()) else { return Ok(()) };
+    let what =
+        format!("cannot emulate discipline \"{discipline}\" on this host's kernel: links here have drop-tail queues");
+    Err(Failure::unmet(what).hint("`--engine virtual` has the kernel's queue disciplines, and needs no rights"))
 }
 
 /// One sentence for a reader of a link's numbers.

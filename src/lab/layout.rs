@@ -9,7 +9,7 @@ use super::plan::{Plan, PlannedRun};
 use crate::emulate::layout::{EndLayout, Layout, LinkLayout, NodeLayout, RouteLayout};
 use crate::emulate::topology::Topology;
 use crate::path::route::{Hop, LinkSpec, Paths};
-use crate::scenario::{FlowSpec, Profile};
+use crate::scenario::{Ecn, FlowSpec, Profile};
 use shared::kernel::sysctl;
 use shared::units::Bytes;
 
@@ -78,8 +78,8 @@ impl Plan {
 
 /// Name and value of the settings of a node's namespace.
 ///
-/// The node's flows decide SACK for what it sends, ECN for what it sends (1, requests) or receives (2, accepts), and
-/// its largest buffers. The scenario's reader has checked that the flows agree.
+/// The node's flows decide SACK for what it sends, ECN for what it sends (1, requests; 3 and 4, accurate) or receives (2
+/// and 5, accepts), and its largest buffers. The scenario's reader has checked that the flows agree.
 fn settings(profile: Profile, flows: &[FlowSpec], node: &str) -> Vec<(String, String)> {
     let profiled = match profile {
         Profile::Paper => &PAPER_SETTINGS[..],
@@ -88,11 +88,15 @@ fn settings(profile: Profile, flows: &[FlowSpec], node: &str) -> Vec<(String, St
     let mut settings = [&SETTINGS[..], profiled].concat();
     let sends: Vec<&FlowSpec> = flows.iter().filter(|flow| flow.is_tcp() && flow.from == node).collect();
     settings.extend(sends.first().map(|flow| ("net.ipv4.tcp_sack", if flow.tcp_sack { "1" } else { "0" })));
-    if sends.iter().any(|flow| flow.ecn) {
-        settings.push(("net.ipv4.tcp_ecn", "1"));
-    } else if flows.iter().any(|flow| flow.ecn && flow.to == node) {
-        settings.push(("net.ipv4.tcp_ecn", "2"));
-    }
+    let requested = sends.first().map_or(Ecn::Off, |flow| flow.ecn);
+    let accepts = |ecn: Ecn| flows.iter().any(|flow| flow.is_tcp() && flow.ecn == ecn && flow.to == node);
+    let ecn = match requested {
+        Ecn::Accurate => Some("3"),
+        Ecn::Classic => Some(if accepts(Ecn::Accurate) { "4" } else { "1" }),
+        Ecn::Off if accepts(Ecn::Accurate) => Some("5"),
+        Ecn::Off => accepts(Ecn::Classic).then_some("2"),
+    };
+    settings.extend(ecn.map(|value| ("net.ipv4.tcp_ecn", value)));
     let mut settings: Vec<(String, String)> =
         settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let receives = flows.iter().find(|flow| flow.is_tcp() && flow.to == node);
@@ -215,6 +219,7 @@ mod tests {
         let flow = |name: &str, ends: [&str; 2], rest: &str| flow(name, ends, &format!("{RENO}\n{rest}"));
         let buffers = "send_buffer=\"8MiB\"\nreceive_buffer=\"64kB\"";
         let flows = flow("one", ["s1", "r1"], &format!("tcp_sack=0\n{buffers}")) + &flow("two", ["s2", "r2"], "ecn=1");
+        let accurate = flow("one", ["s1", "r1"], "ecn=\"accurate\"") + &flow("back", ["r1", "s1"], "ecn=1");
         let flows = &scenario(1, &format!("[dumbbell]\npairs=2\n{flows}")).cells[0].flows;
         let in_force = |profile, node: &str, name: &str| {
             settings(profile, flows, node).into_iter().rfind(|(set, _)| set == name).map(|(_, value)| value)
@@ -236,6 +241,9 @@ mod tests {
         ] {
             assert_eq!(in_force(profile, node, &format!("net.ipv4.{name}")).as_deref(), value, "{node} {name}");
         }
+        let flows = &scenario(1, &format!("[dumbbell]\npairs=1\n{accurate}")).cells[0].flows;
+        let ecn = |node: &str| settings(Profile::Native, flows, node).into_iter().rfind(|it| it.0.ends_with("tcp_ecn"));
+        assert_eq!(["s1", "r1"].map(|node| ecn(node).unwrap().1), ["3", "4"], "requests one kind, accepts the other");
         assert!(
             [Profile::Paper, Profile::Native].map(|profile| layout(profile).nodes[0].routes[0].quickack)
                 == [true, false]

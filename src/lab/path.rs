@@ -5,10 +5,12 @@
 pub mod acks;
 mod cellular;
 pub mod change;
+pub mod discipline;
 mod draws;
 mod link;
 pub mod loss;
 mod named;
+pub mod policer;
 mod range;
 pub mod rate_trace;
 pub mod reorder;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::perturb::perturbed;
 use crate::path::LinkConfig;
-use crate::scenario::{Cell, PERTURBED, PLANNED_RUNS_MAX, Profile, RUNS_MAX, Scenario, VirtualSpec};
+use crate::scenario::{Cell, GuestKernel, PERTURBED, PLANNED_RUNS_MAX, Profile, RUNS_MAX, Scenario, VirtualSpec};
 use shared::failure::Failure;
 use shared::model::run::{Engine, RESULT_SCHEMA};
 use shared::units::{Share, duration_text};
@@ -24,6 +24,8 @@ pub struct Choices {
     pub seed: Option<u64>,
     pub profile: Option<Profile>,
     pub engine: Engine,
+    /// The kernel of virtual time.
+    pub kernel: Option<GuestKernel>,
     /// Also runs each cell on paths that differ by this share.
     pub perturb: Option<Share>,
 }
@@ -51,6 +53,9 @@ pub struct Plan {
     /// Options of virtual time, if that is the engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_time: Option<VirtualSpec>,
+    /// The kernel of virtual time, if that is the engine.
+    #[serde(default, skip_serializing_if = "GuestKernel::is_default")]
+    pub kernel: GuestKernel,
     /// Runs per cell.
     pub repeats: u32,
     /// Seed of everything random.
@@ -87,6 +92,10 @@ impl Plan {
             engine: choices.engine,
             profile: choices.profile.unwrap_or(scenario.profile),
             virtual_time: (choices.engine == Engine::Virtual).then_some(scenario.virtual_time),
+            kernel: match choices.engine {
+                Engine::Virtual => choices.kernel.unwrap_or(scenario.kernel),
+                Engine::Kernel | Engine::Ns2 => GuestKernel::default(),
+            },
             repeats,
             seed: choices.seed.unwrap_or(scenario.seed),
             sample: scenario.sample,

@@ -35,7 +35,9 @@ pub use self::document::shown::{Draw, Points, TIME, Together};
 pub use self::reference::ONE_WAY;
 pub use self::reference::{DifferenceSpec, Expected, FigureSpec, Ns2Spec, Published, SourceSpec, VirtualSpec};
 pub use self::spec::{ALGORITHM, DEFAULT_TOLERANCE, PERTURBED, PLANNED_RUNS_MAX, RUNS_MAX, UDP, VARIANT};
-pub use self::spec::{AlgorithmRequest, BulkSender, Cell, FlowSpec, Profile, ScenarioFile, Sends, Variable};
+pub use self::spec::{
+    AlgorithmRequest, BulkSender, Cell, Ecn, FlowSpec, GuestKernel, Profile, ScenarioFile, Sends, Variable,
+};
 pub use self::whole::Scenario;
 pub use crate::path::route::LinkSpec;
 

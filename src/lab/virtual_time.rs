@@ -7,6 +7,7 @@
 mod algorithms;
 mod archive;
 pub mod checks;
+mod discipline;
 mod flow;
 pub mod guest;
 pub mod image;
@@ -41,7 +42,7 @@ use crate::pool::{self, Pool, workers};
 use crate::results::{Finished, OpenResultDir};
 use crate::room;
 use crate::scenario::algorithm::source;
-use crate::scenario::{Cell, Scenario};
+use crate::scenario::{Cell, GuestKernel, Scenario};
 use crate::work::{Forecast, OpenRun, Progress, RunRequest, WorkOutcome};
 use shared::model::run::{HostRecord, RunRecord, RunStatus};
 
@@ -65,8 +66,8 @@ pub fn is_caged() -> bool {
 
 /// # Errors
 /// The first field that virtual time does not support, with its place.
-pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
-    cells.into_iter().try_for_each(|cell| limits::check(scenario, cell))
+pub fn check<'a>(scenario: &Scenario, kernel: GuestKernel, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
+    cells.into_iter().try_for_each(|cell| limits::check(scenario, kernel, cell))
 }
 
 /// Compiles an algorithm's file for the guest, as a run would, and keeps the module.
@@ -74,7 +75,7 @@ pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>)
 /// # Errors
 /// Guest or compiler are missing (unmet); the compiler refuses the file (usage).
 pub fn compile(id: &str, file: &str, text: &str) -> Result<()> {
-    let (guest, never) = (Guest::find()?, AtomicBool::new(false));
+    let (guest, never) = (Guest::find(GuestKernel::default())?, AtomicBool::new(false));
     ModuleBuilder::open(&guest, &never)?.algorithm(id, AlgorithmSource { file, text }).map(drop)
 }
 
@@ -281,7 +282,7 @@ mod tests {
     /// The configuration calls highspeed HSTCP, and does not mention reno, which is always built in.
     #[test]
     fn every_algorithm_of_the_guest_can_be_chosen() {
-        let config = recipe::CONFIGURATION.iter().find(|file| file.name == "config").unwrap().text;
+        let config = recipe::RECIPES[0].configuration[0].text;
         let built = config.lines().filter(|line| line.starts_with("CONFIG_TCP_CONG_") && !line.contains("ADVANCED"));
         assert_eq!(built.count() + 1, OF_LINUX.len(), "reno is always there");
         let named = |name: &&&str| config.contains(&format!("CONFIG_TCP_CONG_{}=y", name.to_uppercase()));

@@ -27,7 +27,7 @@ const SEED: u64 = 16;
 /// Errors: there is no guest, or it cannot be started.
 /// Panics: the test fails in the guest.
 pub fn run(test: &str) -> anyhow::Result<Option<String>> {
-    let guest = Guest::find()?;
+    let guest = Guest::find(tccc::scenario::GuestKernel::default())?;
     let image = image::prepare_with(Path::new(super::TCCC), &libraries()?)?;
     let folder = tempfile::tempdir()?;
     fs::copy(std::env::current_exe()?, folder.path().join(TEST))?;

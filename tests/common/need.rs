@@ -14,6 +14,8 @@ use nix::sys::socket::sockopt::TcpUlp;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket};
 use procfs::process::Process;
 use tccc::lab::busy::BusyWatch;
+use tccc::scenario::GuestKernel;
+use tccc::virtual_time::guest::Guest;
 
 use super::{CommandOutput, netlink};
 
@@ -183,7 +185,16 @@ pub fn patch() -> Probe {
 }
 
 pub fn guest() -> Probe {
-    tccc::virtual_time::guest::Guest::find().map(drop).map_err(|error| format!("{error:#}"))
+    guest_of(GuestKernel::Linux6)
+}
+
+/// The guest with Linux 7.3.
+pub fn guest7() -> Probe {
+    guest_of(GuestKernel::Linux7)
+}
+
+fn guest_of(kernel: GuestKernel) -> Probe {
+    Guest::find(kernel).map(drop).map_err(|error| format!("{error:#}"))
 }
 
 pub fn landlock() -> Probe {

@@ -43,6 +43,7 @@ mod twins;
 mod units;
 mod view;
 mod virtual_defects;
+mod virtual_disciplines;
 mod virtual_properties;
 mod virtual_queues;
 mod virtual_time;

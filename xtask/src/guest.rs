@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::process::{self, command};
 use crate::setup::{self, SetupPurpose, Unmet};
-use recipe::GuestSource;
+use recipe::Recipe;
 
 #[path = "../../src/lab/virtual_time/recipe.rs"]
 mod recipe;
@@ -28,6 +28,9 @@ const TRIAL: &str = "tccc_trial";
 
 #[derive(Debug, Args)]
 pub struct Arguments {
+    /// Its Linux: 6.12 or 7.3
+    #[arg(long, value_name = "SERIES", default_value = recipe::RECIPES[0].series, value_parser = parse_series)]
+    kernel: &'static Recipe,
     /// Build the guest again if it exists
     #[arg(long)]
     again: bool,
@@ -36,14 +39,20 @@ pub struct Arguments {
     dry_run: bool,
 }
 
+fn parse_series(text: &str) -> Result<&'static Recipe, String> {
+    let known = || recipe::RECIPES.each_ref().map(|recipe| recipe.series).join(" or ");
+    Recipe::find(text).ok_or_else(|| format!("expected {}", known()))
+}
+
 /// `cargo xtask virtual`: builds the guest unless it exists, and prints its folder.
 ///
 /// Side effects: installs packages; writes below the build's folder and in the user's cache.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let place = place()?;
-    if !arguments.dry_run && (arguments.again || !is_there()) {
+    let recipe = arguments.kernel;
+    let place = place_of(recipe)?;
+    if !arguments.dry_run && (arguments.again || !place.join(FACTS).exists()) {
         setup::set_up(SetupPurpose::Virtual)?;
-        build(&place)?;
+        build(recipe, &place)?;
     }
     println!("{}", place.display());
     Ok(())
@@ -51,40 +60,51 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// Builds the guest unless it exists, for another command.
 pub fn provide() -> Result<()> {
-    run(&Arguments { again: false, dry_run: false })
+    run(&Arguments { kernel: &recipe::RECIPES[0], again: false, dry_run: false })
+}
+
+/// As [`provide`], for every kernel.
+pub fn provide_all() -> Result<()> {
+    recipe::RECIPES.iter().try_for_each(|kernel| run(&Arguments { kernel, again: false, dry_run: false }))
 }
 
 pub fn is_there() -> bool {
     place().is_ok_and(|place| place.join(FACTS).exists())
 }
 
-/// The guest's folder; `src/lab/virtual_time/guest.rs` computes the same path.
+/// The folder of the guest with the default kernel.
 pub fn place() -> Result<PathBuf> {
+    place_of(&recipe::RECIPES[0])
+}
+
+/// The guest's folder; `src/lab/virtual_time/guest.rs` computes the same path.
+fn place_of(recipe: &Recipe) -> Result<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
     let cache = cache.context("there is no folder for the guest, because HOME is not set: set XDG_CACHE_HOME")?;
-    Ok(cache.join("tccc").join(format!("guest-{}", &recipe::digest()[..16])))
+    Ok(cache.join("tccc").join(recipe.folder()))
 }
 
-fn build(place: &Path) -> Result<()> {
+fn build(recipe: &Recipe, place: &Path) -> Result<()> {
     let work = process::target().join("virtual");
     fs::create_dir_all(&work)?;
     let lock = File::create(work.join("lock"))?;
     lock.lock().context("wait for another process that builds the guest")?;
-    let source = source::find(&work).map_err(|why| Unmet(format!("the kernel's source is not to be had: {why:#}")))?;
+    let source = source::find(recipe.series, &work);
+    let source = source.map_err(|why| Unmet(format!("the kernel's source is not to be had: {why:#}")))?;
     let tree = work.join("tree");
     source.unpack_for_guest(&tree)?;
-    apply_patches(&tree)?;
-    configure(&tree)?;
+    apply_patches(recipe, &tree)?;
+    configure(recipe, &tree)?;
     compile(&tree)?;
     let flags = try_module(&tree)?;
-    keep(&tree, &source, &flags, place)?;
+    keep(recipe, &tree, (&source, &flags), place)?;
     Ok(fs::remove_dir_all(&tree)?)
 }
 
 /// Stops at a patch that does not apply exactly, before it changes the tree.
-fn apply_patches(tree: &Path) -> Result<()> {
-    for patch in recipe::PATCHES {
+fn apply_patches(recipe: &Recipe, tree: &Path) -> Result<()> {
+    for patch in recipe.patches {
         fs::write(tree.join(".tccc.patch"), patch.text)?;
         let apply = |mode: &[&str]| {
             let exactly = ["-p1", "--fuzz=0", "--forward", "--silent"];
@@ -110,10 +130,10 @@ fn make(tree: &Path) -> std::process::Command {
 }
 
 /// Configures the kernel, and checks that it kept every line: it drops unknown names silently.
-fn configure(tree: &Path) -> Result<()> {
-    let asked = ingredient("config");
+fn configure(recipe: &Recipe, tree: &Path) -> Result<()> {
+    let asked: String = recipe.configuration.iter().map(|file| file.text).collect();
     let file = tree.join(".tccc.config");
-    fs::write(&file, asked)?;
+    fs::write(&file, &asked)?;
     process::output("configure", make(tree).env("KCONFIG_ALLCONFIG", &file).arg("allnoconfig"))?;
     let taken = fs::read_to_string(tree.join(".config"))?;
     let lines = asked.lines().filter(|line| line.starts_with("CONFIG_"));
@@ -122,11 +142,6 @@ fn configure(tree: &Path) -> Result<()> {
         bail!("the kernel dropped {} of bpf/guest/config", refused.join(", "));
     }
     Ok(())
-}
-
-fn ingredient(name: &str) -> &'static str {
-    let found = recipe::CONFIGURATION.iter().find(|one: &&GuestSource| one.name == name);
-    found.expect("the recipe has this file").text
 }
 
 fn compile(tree: &Path) -> Result<()> {
@@ -147,13 +162,17 @@ fn try_module(tree: &Path) -> Result<Flags> {
     fs::create_dir_all(&folder)?;
     let (makefile, code) = (format!("obj-m := {TRIAL}.o\n"), "#include \"headers.h\"\nMODULE_LICENSE(\"GPL\");\n");
     let program = format!("{TRIAL}.c");
-    for (name, text) in [("Makefile", makefile.as_str()), ("headers.h", ingredient("headers.h")), (&program, code)] {
+    for (name, text) in [("Makefile", makefile.as_str()), ("headers.h", recipe::HEADERS[0].text), (&program, code)] {
         fs::write(folder.join(name), text)?;
     }
     let mut command = make(tree);
     command.arg(format!("M={TRIAL}")).arg("KBUILD_MODPOST_WARN=1").arg("modules");
     process::output("compile a module", &mut command)?;
-    let saved = |name: &str| fs::read_to_string(folder.join(format!(".{name}.cmd")));
+    // Linux 7.3 names its files by whole paths. A guest does not depend on where it was built.
+    let whole = format!("{}/", tree.canonicalize().context("find the kernel's tree")?.display());
+    let saved = |name: &str| -> Result<String> {
+        Ok(fs::read_to_string(folder.join(format!(".{name}.cmd")))?.replace(&whole, ""))
+    };
     let (object, module) = (saved(&format!("{TRIAL}.o"))?, saved(&format!("{TRIAL}.ko"))?);
     let (plain, common) = (saved(&format!("{TRIAL}.mod.o"))?, saved(".module-common.o")?);
     let mut headers: Vec<String> = [&object, &plain, &common].into_iter().flat_map(|one| headers_in(one)).collect();
@@ -189,11 +208,11 @@ fn linker_flags(saved: &str) -> Vec<String> {
 /// The headers below the tree that an object's rule names.
 fn headers_in(saved: &str) -> impl Iterator<Item = String> {
     let names = saved.split_whitespace().filter(|word| word.ends_with(".h")).map(|word| word.trim_start_matches("./"));
-    names.filter(|name| !name.starts_with('/') && !name.contains(TRIAL)).map(str::to_owned)
+    names.filter(|name| !name.starts_with('/') && name.contains('/') && !name.contains(TRIAL)).map(str::to_owned)
 }
 
 /// Writes the guest's folder, which appears complete by a rename.
-fn keep(tree: &Path, source: &source::KernelSource, flags: &Flags, place: &Path) -> Result<()> {
+fn keep(recipe: &Recipe, tree: &Path, (source, flags): (&source::KernelSource, &Flags), place: &Path) -> Result<()> {
     let fresh = place.with_extension("partial");
     process::remove(&fresh)?;
     fs::create_dir_all(&fresh)?;
@@ -205,7 +224,7 @@ fn keep(tree: &Path, source: &source::KernelSource, flags: &Flags, place: &Path)
     let release = fs::read_to_string(tree.join("include/config/kernel.release"))?;
     let compiler = process::output("ask the compiler", command!("gcc -dumpfullversion"))?;
     let facts = json!({
-        "recipe": recipe::digest(),
+        "recipe": recipe.digest(),
         "release": release.trim(),
         "package": source.package,
         "version": source.version,
@@ -238,7 +257,7 @@ mod tests {
 
     #[test]
     fn every_patch_says_why_it_is_there() {
-        for patch in recipe::PATCHES {
+        for patch in recipe::RECIPES.iter().flat_map(|recipe| recipe.patches) {
             let why = patch.text.split("\n--- ").next().unwrap_or_default();
             assert!(why.len() > 40 && why.contains('.'), "{}", patch.name);
         }

@@ -14,6 +14,8 @@ use crate::process::{self, command};
 use crate::setup::{self, SetupPurpose};
 
 const TABLE: GeneratedTable = GeneratedTable { document: "bpf/README.md", command: "cargo xtask selftests --bless" };
+/// The kernel whose selftests they are.
+const SERIES: &str = "6.12";
 const SELFTESTS: &str = "tools/testing/selftests/bpf";
 
 #[derive(Debug, Args)]
@@ -73,7 +75,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn unpack(folder: &Path) -> Result<PathBuf> {
-    let source = source::find(&process::target().join("virtual"))?;
+    let source = source::find(SERIES, &process::target().join("virtual"))?;
     let tree = folder.join("tree");
     let mark = tree.join(&source.sha256);
     if !mark.exists() {

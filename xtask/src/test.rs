@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// One ring; the host ring with the guest of virtual time.
 fn count_one(ring: TestRing) -> Result<TestCount> {
     let mut count = match ring {
-        TestRing::Host => guest_or_skip(guest::provide()),
+        TestRing::Host => guest_or_skip(guest::provide_all()),
         TestRing::Kernel | TestRing::Network => TestCount::default(),
     };
     count.add(count_ring(ring, &build()?)?);
@@ -70,7 +70,7 @@ fn guest_or_skip(built: Result<()>) -> TestCount {
 /// Builds the guest of virtual time unless it exists.
 fn provide_guest() -> Result<()> {
     process::set_priority(Priority::Later);
-    process::timed("guest of virtual time", guest::provide)
+    process::timed("guests of virtual time", guest::provide_all)
 }
 
 /// A program that cargo built of tests.

@@ -104,6 +104,9 @@ struct LinkFields {
     /// trace:FILE reads the numbers from a file, one a line.
     #[arg(long, default_value = "0%")]
     loss: String,
+    /// Drop packets above a rate, except for bursts, such as rate=5mbit,burst=50kB
+    #[arg(long)]
+    policer: Option<String>,
     /// Delay a share of the packets, such as share=1%,by=5ms
     ///
     /// Later packets overtake the delayed ones.
@@ -144,6 +147,9 @@ struct ReverseFields {
     /// Loss in the reverse direction
     #[arg(long, value_name = "LOSS")]
     reverse_loss: Option<String>,
+    /// Policer in the reverse direction
+    #[arg(long, value_name = "POLICER")]
+    reverse_policer: Option<String>,
     /// Packets to delay in the reverse direction
     #[arg(long, value_name = "REORDER")]
     reverse_reorder: Option<String>,
@@ -260,6 +266,7 @@ fn impairments(direction: &Direction) -> String {
     let share = |share: Share| (share.0 > 0.0).then(|| share.to_string());
     let parts = [
         ("loss", Some(direction.loss.to_string())),
+        ("policer", direction.policer.map(|policer| policer.to_string())),
         ("mark", direction.mark.map(|mark| mark.to_string())),
         ("reorder", direction.reorder.map(|reorder| reorder.to_string())),
         ("duplicate", share(direction.duplicate)),
@@ -295,6 +302,9 @@ impl LinkSummary {
             let runs = counters.loss_runs.map_or(String::new(), |runs| format!(" in {runs} runs"));
             writeln!(out, "  lost      {} pkts by the loss model{runs}", counters.lost_pkts)?;
             let waited = counters.max_queue_pkts.map_or(String::new(), |most| format!(" (at most {most} waited)"));
+            if counters.policed_pkts > 0 {
+                writeln!(out, "  policed   {} pkts", counters.policed_pkts)?;
+            }
             if counters.down_pkts > 0 {
                 writeln!(out, "  down      {} pkts while the link was down", counters.down_pkts)?;
             }

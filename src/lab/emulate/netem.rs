@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use self::chain::StageCounts;
 use self::options::NetemOptions;
 use super::wires::{ETHERNET_HEADER, Wires};
-use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
+use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice, check_drop_tail};
 use crate::path::loss::LossModel;
 use crate::path::{Direction, LinkConfig, QueueLimit};
 use shared::failure::Failure;
@@ -41,6 +41,7 @@ impl LinkDriver for Netem {
 
     fn connect(&self, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
         config.check()?;
+        check_drop_tail(&config.directions)?;
         check_expressible(&config.directions)?;
         let limits = config.queue_limits()?;
         let wires = Wires::create(config.mtu, ends).context("create the link's interfaces")?;
@@ -92,6 +93,9 @@ fn inexpressible(direction: &Direction) -> Option<String> {
     let lost = (direction.ack_loss.0 > 0.0).then(|| format!("ack_loss \"{}\"", direction.ack_loss));
     if let Some(asked) = direction.acks.map(|acks| format!("acks \"{acks}\"")).or(lost) {
         return Some(format!("{asked}: netem does not tell acknowledgements from other packets"));
+    }
+    if let Some(policer) = direction.policer {
+        return Some(format!("policer \"{policer}\": tccc builds netem links without one"));
     }
     if direction.queue_low.is_some() {
         return Some("drops by priority: tccc builds netem links with one queue".to_owned());

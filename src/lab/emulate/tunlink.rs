@@ -19,7 +19,7 @@ use self::engine::{InterfaceGone, LinkEngine, LinkRequest};
 use self::lane::Lane;
 use self::port::Port;
 use super::wires::{OWN_NAMES, Wires};
-use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
+use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice, check_drop_tail};
 use crate::path::LinkConfig;
 use shared::kernel::netlink::interface_index;
 use shared::model::queue::QueueState;
@@ -54,6 +54,7 @@ impl LinkDriver for TunLink {
 
     fn connect(&self, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
         config.check()?;
+        check_drop_tail(&config.directions)?;
         let wires = Wires::create(config.mtu, ends).context("create the link's interfaces")?;
         Ok(Box::new(EmulatedLink::start(config, wires)?))
     }

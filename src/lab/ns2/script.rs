@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use crate::path::{Direction, QueueLimit};
-use crate::scenario::{Cell, FlowSpec, LinkSpec, Ns2Spec, Profile, Sends};
+use crate::scenario::{Cell, Ecn, FlowSpec, LinkSpec, Ns2Spec, Profile, Sends};
 use shared::failure::Failure;
 use shared::units::{BitsPerSec, QueueSize};
 
@@ -63,7 +63,7 @@ fn lacking_in_flow(flow: &FlowSpec) -> Option<&'static str> {
     match flow.sends {
         Sends::Transfers { count, .. } if count > 1 => Some("ns-2 repeats no transfers"),
         Sends::Messages { .. } => Some("ns-2 keeps no connection open"),
-        _ if flow.ecn => Some("ns-2 marks no packets"),
+        _ if flow.ecn != Ecn::Off => Some("ns-2 marks no packets"),
         _ => None,
     }
 }

@@ -7,15 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::acks::AckHold;
 use super::change::DirectionChange;
+use super::discipline::{self, Discipline, LinkFacts};
 use super::loss::LossModel;
+use super::policer::Policer;
 use super::range::{MTU_RANGE, QUEUE_MAX, wrong_delay, wrong_rate};
 use super::rate_trace::RateTrace;
 use super::reorder::Reorder;
 use shared::failure::Failure;
 use shared::units::{BitsPerSec, ParseError, QueueSize, Share, duration_text};
 
-/// One direction of a link. A packet passes the host's delay, loss, queue, serialisation, delay and ACK hold, in this
-/// order. The default forwards every packet at once.
+/// One direction of a link. A packet passes the host's delay, loss, policer, queue, serialisation, delay and ACK hold, in
+/// this order. The default forwards every packet at once.
 ///
 /// Rates count whole IP packets: a packet of an MTU of 1500 has 1500 bytes, without an Ethernet header.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -38,6 +40,12 @@ pub struct Direction {
     /// Queue length, in packets, from which packets of low priority (DSCP CS1, RFC 3662) are dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_low: Option<u32>,
+    /// Takes the place of the drop-tail queue, whose size is then its limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<Discipline>,
+    /// Drops packets above a rate, after the losses and before the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policer: Option<Policer>,
     /// Losses before the queue.
     pub loss: LossModel,
     /// Replaces the rate once the link is started. `rate` is then its mean.
@@ -105,7 +113,7 @@ impl LinkConfig {
     }
 
     fn queue_out_of_range(&self, direction: usize) -> Option<(&'static str, ParseError)> {
-        let Direction { mark, queue, .. } = self.directions[direction];
+        let Direction { mark, queue, .. } = &self.directions[direction];
         let limit = match self.queue_limit(direction) {
             Ok(limit) => limit,
             Err(wrong) => return Some(("queue", wrong)),
@@ -123,14 +131,36 @@ impl LinkConfig {
             QueueLimit::Packets(packets) => u64::from(packets) * u64::from(self.mtu),
             QueueLimit::Bytes(bytes) => bytes,
         };
-        match self.limit_of(direction, mark?) {
+        if let Some(policer) = self.directions[direction].policer.filter(|one| one.burst.0 < self.mtu.into()) {
+            let why = format!("drops every full packet: expected a burst of at least the MTU, {}B", self.mtu);
+            return Some(("policer", ParseError::because(policer, why)));
+        }
+        if let Err(wrong) = self.options(direction) {
+            return Some(("discipline", wrong));
+        }
+        let mark = (*mark)?;
+        match self.limit_of(direction, mark) {
             Err(wrong) => Some(("mark", wrong)),
             Ok(mark_limit) if bytes(mark_limit) < bytes(limit) => None,
             Ok(_) => {
                 let why = format!("never reached: expected less than the queue, \"{queue}\"");
-                Some(("mark", ParseError::because(mark?, why)))
+                Some(("mark", ParseError::because(mark, why)))
             }
         }
+    }
+
+    /// The options of a direction's queue discipline, as the kernel reads them.
+    ///
+    /// None: it has a drop-tail queue.
+    ///
+    /// # Errors
+    /// There is no rate; the parameters do not fit together.
+    pub(crate) fn options(&self, direction: usize) -> Result<Option<Vec<u8>>, ParseError> {
+        let Direction { discipline: Some(discipline), rate, .. } = &self.directions[direction] else { return Ok(None) };
+        let wrong = |why| ParseError::because(discipline, why);
+        let rate = rate.ok_or_else(|| wrong("needs a rate: without one no packet waits".to_owned()))?;
+        let link = LinkFacts { rate, limit: self.queue_limit(direction)?, mtu: self.mtu };
+        discipline::attributes(discipline, &link).map(Some).map_err(wrong)
     }
 
     /// Queue length from which a direction marks packets.
@@ -181,6 +211,8 @@ impl Direction {
             queue: _,
             queue_low,
             mark,
+            discipline,
+            policer,
             loss,
             trace,
             changes,
@@ -194,6 +226,8 @@ impl Direction {
             (queue_low.is_some(), "drops by priority"),
             (!jitter.is_zero(), "jitter"),
             (mark.is_some(), "marks"),
+            (discipline.is_some(), "a queue discipline"),
+            (policer.is_some(), "a policer"),
             (loss.independent().is_none(), "loss but an independent one"),
             (trace.is_some(), "rate traces"),
             (!changes.is_empty(), "changes by time"),
@@ -238,6 +272,13 @@ impl Direction {
         if let Some(low) = self.queue_low.filter(|low| !matches!(self.queue, QueueSize::Packets(all) if *low < all)) {
             let why = format!("expected less than the queue, \"{}\", and both in pkts", self.queue);
             return Some(("queue_low", ParseError::because(QueueSize::Packets(low), why)));
+        }
+        if let Some(discipline) = &self.discipline {
+            let others = [("mark", self.mark.is_some()), ("queue_low", self.queue_low.is_some())];
+            if let Some((other, _)) = others.into_iter().find(|(_, is_there)| *is_there) {
+                let why = format!("beside {other}, which only a drop-tail queue has");
+                return Some(("discipline", ParseError::because(discipline, why)));
+            }
         }
         if let (Some(acks), Some(reorder)) = (self.acks, self.reorder) {
             let why = format!("beside reorder = \"{reorder}\": a direction has only one of them");

@@ -251,6 +251,7 @@ impl<'t> CellReader<'t> {
             selection: selection.flatten(),
             ns2: fields.ns2,
             virtual_time: fields.r#virtual,
+            kernel: fields.kernel,
             published: fields.published,
             expected: fields.expected,
             checks: fields.check,

@@ -40,6 +40,35 @@ pub enum Profile {
     Native,
 }
 
+/// The kernel of virtual time.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray, ValueEnum,
+)]
+pub enum GuestKernel {
+    /// Linux 6.12
+    #[default]
+    #[serde(rename = "6.12")]
+    #[strum(serialize = "6.12")]
+    #[value(name = "6.12")]
+    Linux6,
+    /// Linux 7.3, which has Accurate ECN and the discipline `dualpi2`
+    #[serde(rename = "7.3")]
+    #[strum(serialize = "7.3")]
+    #[value(name = "7.3")]
+    Linux7,
+}
+
+impl GuestKernel {
+    /// As Debian names the source: `6.12`.
+    pub fn series(self) -> &'static str {
+        self.into()
+    }
+
+    pub fn is_default(&self) -> bool {
+        *self == GuestKernel::default()
+    }
+}
+
 impl Profile {
     pub fn name(self) -> &'static str {
         self.into()
@@ -73,7 +102,7 @@ pub struct FlowSpec {
     #[serde(default = "unless_said")]
     pub tcp_sack: bool,
     #[serde(default)]
-    pub ecn: bool,
+    pub ecn: Ecn,
     /// Largest socket buffer of the sending node, instead of the profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<Bytes>,
@@ -91,6 +120,52 @@ pub struct FlowSpec {
     /// Program that sends, if the flow has neither a size nor a rate.
     #[serde(default, skip_serializing_if = "is_iperf3")]
     pub sender: BulkSender,
+}
+
+/// Explicit congestion notification of a flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "EcnText", into = "EcnText")]
+pub enum Ecn {
+    #[default]
+    Off,
+    /// RFC 3168: the receiver echoes a mark until the sender has answered.
+    Classic,
+    /// RFC 9768: the receiver counts marks.
+    Accurate,
+}
+
+/// How plans write it. Older ones have only the first form.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+enum EcnText {
+    IsOn(bool),
+    Kind(EcnKind),
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum EcnKind {
+    Accurate,
+}
+
+impl From<EcnText> for Ecn {
+    fn from(text: EcnText) -> Ecn {
+        match text {
+            EcnText::IsOn(false) => Ecn::Off,
+            EcnText::IsOn(true) => Ecn::Classic,
+            EcnText::Kind(EcnKind::Accurate) => Ecn::Accurate,
+        }
+    }
+}
+
+impl From<Ecn> for EcnText {
+    fn from(ecn: Ecn) -> EcnText {
+        match ecn {
+            Ecn::Off => EcnText::IsOn(false),
+            Ecn::Classic => EcnText::IsOn(true),
+            Ecn::Accurate => EcnText::Kind(EcnKind::Accurate),
+        }
+    }
 }
 
 /// Program that sends a bulk flow on a real kernel.

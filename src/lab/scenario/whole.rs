@@ -6,7 +6,7 @@ use super::check::Check;
 use super::document::report::ReportSpec;
 use super::document::selection::SelectionSpec;
 use super::reference::{DifferenceSpec, Expected, FigureSpec, Ns2Spec, Published, SourceSpec, VirtualSpec};
-use super::spec::{ALGORITHM, Cell, Profile, ScenarioFile, VARIANT, Variable};
+use super::spec::{ALGORITHM, Cell, GuestKernel, Profile, ScenarioFile, VARIANT, Variable};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scenario {
@@ -35,6 +35,8 @@ pub struct Scenario {
     /// `None`: ns-2 cannot run the scenario.
     pub ns2: Option<Ns2Spec>,
     pub virtual_time: VirtualSpec,
+    /// The kernel of virtual time.
+    pub kernel: GuestKernel,
     pub published: Vec<Published>,
     pub expected: Vec<Expected>,
     pub checks: Vec<Check>,

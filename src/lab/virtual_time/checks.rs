@@ -4,6 +4,7 @@ use std::env;
 
 use super::guest::Guest;
 use super::sandbox;
+use crate::scenario::GuestKernel;
 use shared::failure::Failure;
 use shared::kernel::probe::checks::{HostCheck, Weight};
 
@@ -13,7 +14,7 @@ const ENGINE: &str = "`tccc run --engine virtual`";
 
 /// Checks the host without changing it.
 pub fn all() -> Vec<HostCheck> {
-    let (found, fix) = match Guest::find() {
+    let (found, fix) = match Guest::find(GuestKernel::default()) {
         Ok(guest) => (format!("Linux {}", guest.facts.release), String::new()),
         Err(error) => {
             let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hint.clone());

@@ -17,7 +17,7 @@ use crate::c_types::{
 use crate::cost;
 use crate::emulate::layout::Layout;
 use crate::plan::{Plan, PlannedRun, mix};
-use crate::scenario::{BulkSender, Cell, FlowSpec, Sends};
+use crate::scenario::{BulkSender, Cell, Ecn, FlowSpec, Sends};
 use crate::traffic::datagrams::UDP_HEADER_BYTES;
 use crate::traffic::ends::{FIRST_SENDER_PORT, FIRST_SERVER_PORT, slack};
 use crate::traffic::own::QUIET;
@@ -26,7 +26,7 @@ use host::trace::live::LOSS_GAPS_PER_INTERVAL;
 use shared::c_text;
 use shared::event::{EVENT_BYTES, EVENT_VERSION, Event};
 use shared::failure::Failure;
-use shared::model::run::LimitedTime;
+use shared::model::run::{FlowEcn, LimitedTime};
 use shared::units::nanos;
 
 /// Limit of datagrams per flow: `DATAGRAMS_MAX` of `traffic.c`.
@@ -54,6 +54,7 @@ pub struct GuestReport {
     pub given_up: bool,
     /// `None` for datagrams.
     pub limited: Option<LimitedTime>,
+    pub ecn: Option<FlowEcn>,
 }
 
 /// What the tracer recorded.
@@ -164,6 +165,13 @@ impl GuestFlow<'_> {
         self.request.from_port..self.request.from_port + self.flow.connections()
     }
 
+    /// `None`: it does not use ECN.
+    fn ecn(&self, report: &FlowReport) -> Option<FlowEcn> {
+        let has_ecn = self.flow.is_tcp() && self.flow.ecn != Ecn::Off;
+        let (accurate, delivered_ce_pkts) = (report.is_accurate != 0, report.delivered_ce_pkts.into());
+        has_ecn.then_some(FlowEcn { accurate, delivered_ce_pkts })
+    }
+
     /// The events of its senders, in order of time.
     pub fn events<'e>(&self, events: &'e [Event]) -> Vec<&'e Event> {
         let ports = self.sender_ports();
@@ -251,7 +259,12 @@ pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<GuestRep
         let traffic = flow.report(&report, &transfers);
         let traffic = traffic.with_context(|| format!("send flow \"{}\"", flow.flow.name))?;
         let given_up = report.is_done == 0;
-        reports.push(GuestReport { traffic, given_up, limited: flow.flow.is_tcp().then(|| limited(&report)) });
+        reports.push(GuestReport {
+            traffic,
+            given_up,
+            limited: flow.flow.is_tcp().then(|| limited(&report)),
+            ecn: flow.ecn(&report),
+        });
     }
     ensure!(bytes.is_empty(), "the guest reports more flows than were requested");
     Ok(reports)

@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{job, recipe};
+use super::job;
+use super::recipe::Recipe;
+use crate::scenario::GuestKernel;
 use shared::failure::Failure;
 
 /// Environment variable with the folder of another guest.
 const FOLDER_VARIABLE: &str = "TCCC_GUEST";
 /// Folder of the guest that a package installs.
 const INSTALLED: &str = "/usr/lib/tccc/guest";
-/// Digits of the recipe's digest in the name of the folder.
-const DIGITS: usize = 16;
 
 /// How a guest was built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// [`recipe::digest`] of the build.
+    /// [`Recipe::digest`] of the build.
     pub recipe: String,
     /// `uname -r` in the guest.
     pub release: String,
@@ -37,6 +37,7 @@ pub struct Facts {
 
 #[derive(Debug, Clone)]
 pub struct Guest {
+    pub kernel: GuestKernel,
     folder: PathBuf,
     pub facts: Facts,
 }
@@ -46,32 +47,38 @@ impl Guest {
     ///
     /// # Errors
     /// There is no guest (unmet), or one with another recipe (unmet); it cannot be read.
-    pub fn find() -> Result<Guest> {
-        const BUILD: &str = "`cargo xtask virtual` builds it in two minutes, without root";
+    pub fn find(kernel: GuestKernel) -> Result<Guest> {
+        let series = kernel.series();
+        let recipe = Recipe::find(series).context("find the recipe of the guest")?;
+        let option = if kernel.is_default() { String::new() } else { format!(" --kernel {series}") };
+        let build = format!("`cargo xtask virtual{option}` builds it in some minutes, without root");
         let named = env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
         let places = match &named {
             Some(folder) => vec![folder.clone()],
-            None => vec![cache()?.join(format!("guest-{}", &recipe::digest()[..DIGITS])), INSTALLED.into()],
+            None => vec![cache()?.join(recipe.folder()), INSTALLED.into()],
         };
         let Some(folder) = places.into_iter().find(|folder| folder.join("guest.json").exists()) else {
             let what = match named {
                 Some(folder) => format!("{FOLDER_VARIABLE} names \"{}\", which has no guest", folder.display()),
-                None => "the guest of virtual time is not built".to_owned(),
+                None => format!("the guest of virtual time with Linux {series} is not built"),
             };
-            return Err(Failure::unmet(what).hint(BUILD).into());
+            return Err(Failure::unmet(what).hint(build).into());
         };
         let facts = job::read(&folder.join("guest.json"))?;
-        let guest = Guest { folder: folder.canonicalize().context("find the guest")?, facts };
-        if guest.facts.recipe != recipe::digest() {
+        let guest = Guest { kernel, folder: folder.canonicalize().context("find the guest")?, facts };
+        if guest.facts.recipe != recipe.digest() {
             let place = folder.display();
-            let what = format!("the guest in \"{place}\" was built for another tccc: patches or configuration differ");
-            return Err(Failure::unmet(what).hint(BUILD).into());
+            let what = format!(
+                "the guest in \"{place}\", Linux {}, was built for another tccc or kernel: patches or configuration differ",
+                guest.facts.release
+            );
+            return Err(Failure::unmet(what).hint(build).into());
         }
         Ok(guest)
     }
 
     /// The kernel, which is a program.
-    pub fn kernel(&self) -> PathBuf {
+    pub fn program(&self) -> PathBuf {
         self.folder.join("linux")
     }
 

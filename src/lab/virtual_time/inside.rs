@@ -13,6 +13,7 @@ use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 
+use super::discipline;
 use super::flow::run_request;
 use super::job::{self, END, EVENTS, ExperimentJob, FLOWS, JOB, LINKS, OUTPUT, PROGRAM, Program, QUEUES, RUN, WELL};
 use crate::emulate::layout::LinkLayout;
@@ -86,6 +87,12 @@ fn work() -> Result<()> {
         node.netns
             .run(|| tell(&request.to, &bytes))
             .with_context(|| format!("tell the laboratory of \"{}\" on node \"{}\"", request.file, node.name))?;
+    }
+    for link in &job.layout.links {
+        for (direction, end) in link.ends.iter().enumerate() {
+            let node = built.nodes.iter().find(|node| node.name == end.node).context("find a node of the layout")?;
+            discipline::set(&node.netns, &end.interface, &link.config, direction)?;
+        }
     }
     tell(RUN, &run_request(job.run_ns)).context("start the run")?;
     for file in [RUN, LINKS, QUEUES, FLOWS, EVENTS] {

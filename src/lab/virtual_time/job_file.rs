@@ -122,7 +122,7 @@ impl<'a> GuestSetting<'a> {
             let names = [flow.algorithm.clone(), self.cell.label(flow.flow)];
             let record = flow_record(flow.flow, names, &report.traffic, &flow.events(&traced.events), time)?;
             let given_up = report.given_up && !is_cut(self.cell, flow.flow);
-            flows.push(FlowRecord { limited: report.limited, given_up, ..record });
+            flows.push(FlowRecord { limited: report.limited, ecn: report.ecn, given_up, ..record });
         }
         let links = self.link_records(&read(LINKS)?)?;
         let queues = link::queues(&read(QUEUES)?, self.directions())?;

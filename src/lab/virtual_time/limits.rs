@@ -5,26 +5,36 @@ use anyhow::Result;
 use super::algorithms::id_of;
 use super::{flow, link};
 use crate::cost;
+use crate::path::Direction;
+use crate::path::discipline::DisciplineKind;
 use crate::scenario::algorithm::source;
-use crate::scenario::{Cell, FlowSpec, Scenario, Sends};
+use crate::scenario::{Cell, Ecn, FlowSpec, GuestKernel, LinkSpec, Scenario, Sends};
 use shared::catalog;
 use shared::failure::Failure;
 use shared::kernel::congestion::OF_LINUX;
 
 /// Highest rate of a flow whose links have no rate, bits per second. The forecast for one second of it is a minute.
 const RATE_MAX_BPS: f64 = 400e9;
+const NEWER: &str = "`kernel = \"7.3\"` in the scenario, or `--kernel 7.3`";
 
 /// # Errors
 /// The first field that a guest does not support, with its place.
-pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
+pub fn check(scenario: &Scenario, kernel: GuestKernel, cell: &Cell) -> Result<()> {
     for flow in cell.flows.iter().filter(|flow| flow.is_tcp()) {
         if let Some(failure) = unsupported(&flow.algorithm) {
             return Err(scenario.mistake_in_flow(cell, flow, "algorithm", failure).into());
+        }
+        if flow.ecn == Ecn::Accurate && kernel != GuestKernel::Linux7 {
+            let what = format!("Linux {} has no Accurate ECN", kernel.series());
+            return Err(scenario.mistake_in_flow(cell, flow, "ecn", Failure::usage(what).hint(NEWER)).into());
         }
     }
     for spec in &cell.links {
         if let Some((direction, field, why)) = link::too_many_numbers(&spec.config(cell.mtu)) {
             return Err(scenario.mistake_in_link(cell, spec, (direction, field), why).into());
+        }
+        if let Some((direction, why)) = younger_discipline(spec, kernel) {
+            return Err(scenario.mistake_in_link(cell, spec, (direction, "discipline"), why).into());
         }
     }
     if let Some((flow, failure)) = unlimited(cell) {
@@ -34,6 +44,17 @@ pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
         Some((flow, why)) => Err(scenario.mistake_in_flow(cell, flow, "rate", why).into()),
         None => Ok(()),
     }
+}
+
+/// The first direction with a discipline that the guest's kernel does not have.
+fn younger_discipline(link: &LinkSpec, kernel: GuestKernel) -> Option<(usize, Failure)> {
+    let is_younger = |direction: &Direction| {
+        let discipline = direction.discipline.as_ref();
+        kernel != GuestKernel::Linux7 && discipline.is_some_and(|it| it.kind == DisciplineKind::Dualpi2)
+    };
+    let direction = link.directions.iter().position(is_younger)?;
+    let what = format!("Linux {} has no dualpi2", kernel.series());
+    Some((direction, Failure::usage(what).hint(NEWER)))
 }
 
 /// The first endless flow that neither a rate nor its window limits.
@@ -92,7 +113,7 @@ mod tests {
                  [[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\n{flow}\n"
             );
             let scenario = Scenario::parse(&file, &text).unwrap();
-            check(&scenario, &scenario.cells[0]).unwrap_err().to_string()
+            check(&scenario, GuestKernel::default(), &scenario.cells[0]).unwrap_err().to_string()
         };
         let (tcp, losses) = (RENO, "loss=\"trace:many.txt\"");
         let expected = |place: &str, why: &str| format!("{file}:{place}: {why}");
@@ -110,7 +131,7 @@ mod tests {
     fn flow_without_any_limit_is_refused() {
         let check = |link: &str, flow: &str| {
             let scenario = scenario(10, &(tests::link(["a", "b"], link) + &tests::flow("f", ["a", "b"], flow)));
-            check(&scenario, &scenario.cells[0]).map_err(|error| error.to_string())
+            check(&scenario, GuestKernel::default(), &scenario.cells[0]).map_err(|error| error.to_string())
         };
         let refused = check("", RENO).unwrap_err();
         assert!(refused.starts_with("x.toml:12: flow.from: no link from here on has a rate"), "{refused}");

@@ -76,7 +76,7 @@ impl Launch<'_> {
         let folder = self.folder.canonicalize().context("find the guest's folder")?;
         symlink(folder, memory.path().join("job")).context("link the guest's folder")?;
         let reach = Reach {
-            kernel: self.guest.kernel(),
+            kernel: self.guest.program(),
             image: self.image.to_owned(),
             memory: memory.path().to_owned(),
             folder: self.folder.to_owned(),
@@ -129,7 +129,7 @@ impl Launch<'_> {
     }
 
     fn command(&self, memory: &Path) -> Command {
-        let mut command = Command::new(self.guest.kernel());
+        let mut command = Command::new(self.guest.program());
         command.current_dir(self.folder).env_clear();
         command.env("TCCC_SEED", self.seed.max(1).to_string()).env("TMPDIR", memory).env("HOME", memory);
         command.arg(format!("mem={}M", self.memory_mb));

@@ -5,6 +5,7 @@
 use sha2::{Digest, Sha256};
 
 /// A file in `bpf/guest`.
+#[derive(Debug)]
 pub struct GuestSource {
     pub name: &'static str,
     pub text: &'static str,
@@ -16,31 +17,83 @@ macro_rules! guest_sources {
     };
 }
 
-/// Patches of the kernel's source, in the order in which they apply. Each begins with its reason.
-pub const PATCHES: &[GuestSource] = guest_sources![
-    "patches/01-clock.patch",
-    "patches/02-hz.patch",
-    "patches/03-random.patch",
-    "patches/04-hostfs.patch",
-    "patches/05-exitkill.patch",
-    "patches/06-code-model.patch",
-    "patches/07-interrupts.patch",
-    "patches/08-timer.patch",
-    "patches/09-image.patch",
-    "patches/10-idle.patch",
-    "patches/11-builtin.patch",
-    "patches/12-xstate.patch"
+/// What a guest is made of.
+#[derive(Debug)]
+pub struct Recipe {
+    /// The kernel, as Debian's package `linux-source-SERIES` names it.
+    pub series: &'static str,
+    /// Patches of the kernel's source, in the order in which they apply. Each begins with its reason.
+    pub patches: &'static [GuestSource],
+    /// Additions to the smallest configuration of the kernel.
+    pub configuration: &'static [GuestSource],
+}
+
+/// The first is the default.
+pub const RECIPES: [Recipe; 2] = [
+    Recipe {
+        series: "6.12",
+        patches: guest_sources![
+            "patches/01-clock.patch",
+            "patches/02-hz.patch",
+            "patches/03-random.patch",
+            "patches/04-hostfs.patch",
+            "patches-6.12/05-exitkill.patch",
+            "patches/06-code-model.patch",
+            "patches-6.12/07-interrupts.patch",
+            "patches/08-timer.patch",
+            "patches-6.12/09-image.patch",
+            "patches/10-idle.patch",
+            "patches/11-builtin.patch",
+            "patches-6.12/12-xstate.patch"
+        ],
+        configuration: guest_sources!["config", "config-6.12"],
+    },
+    Recipe {
+        series: "7.3",
+        patches: guest_sources![
+            "patches/01-clock.patch",
+            "patches/02-hz.patch",
+            "patches/03-random.patch",
+            "patches/04-hostfs.patch",
+            "patches-7.3/05-exitkill.patch",
+            "patches/06-code-model.patch",
+            "patches-7.3/07-interrupts.patch",
+            "patches/08-timer.patch",
+            "patches-7.3/09-image.patch",
+            "patches/10-idle.patch",
+            "patches/11-builtin.patch",
+            "patches-7.3/12-exports.patch",
+            "patches-7.3/13-ect1.patch"
+        ],
+        configuration: guest_sources!["config", "config-7.3"],
+    },
 ];
 
-/// Additions to the smallest configuration of the kernel, and the headers that modules may include.
-pub const CONFIGURATION: &[GuestSource] = guest_sources!["config", "headers.h"];
+/// The headers that modules may include.
+pub const HEADERS: &[GuestSource] = guest_sources!["headers.h"];
 
-/// Digest of the recipe, 64 hexadecimal digits.
-pub fn digest() -> String {
-    let mut digest = Sha256::new();
-    for GuestSource { name, text } in PATCHES.iter().chain(CONFIGURATION) {
-        digest.update(format!("{name}\n{}\n", text.len()));
-        digest.update(text);
+/// Digits of the digest in the name of a guest's folder.
+const DIGITS: usize = 16;
+
+impl Recipe {
+    /// The recipe of a kernel.
+    pub fn find(series: &str) -> Option<&'static Recipe> {
+        RECIPES.iter().find(|recipe| recipe.series == series)
     }
-    hex::encode(digest.finalize())
+
+    /// 64 hexadecimal digits.
+    pub fn digest(&self) -> String {
+        let mut digest = Sha256::new();
+        digest.update(format!("linux {}\n", self.series));
+        for GuestSource { name, text } in self.patches.iter().chain(self.configuration).chain(HEADERS) {
+            digest.update(format!("{name}\n{}\n", text.len()));
+            digest.update(text);
+        }
+        hex::encode(digest.finalize())
+    }
+
+    /// Name of the guest's folder.
+    pub fn folder(&self) -> String {
+        format!("guest-{}", &self.digest()[..DIGITS])
+    }
 }

@@ -8,12 +8,17 @@ use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use procfs::FromRead;
 use procfs::net::InterfaceDeviceStatus;
+use rtnetlink::packet_core::{
+    DefaultNla, Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
+use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, State};
+use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, new_connection};
 
 use super::io_error;
@@ -21,6 +26,9 @@ use super::netns::Netns;
 
 /// Characters: the kernel's IFNAMSIZ without the closing zero.
 pub const INTERFACE_NAME_MAX: usize = 15;
+const TCA_OPTIONS: u16 = 2;
+/// Says that an attribute holds attributes. Younger queue disciplines refuse options without it.
+const NLA_F_NESTED: u16 = 0x8000;
 
 #[derive(Debug, Clone, Copy)]
 pub struct VethEnd<'a> {
@@ -181,6 +189,51 @@ fn interface_index_here(name: &str) -> Result<u32> {
 fn sent_of(table: &InterfaceDeviceStatus, name: &str) -> Option<InterfaceCounts> {
     let device = table.0.get(name)?;
     Some(InterfaceCounts { bytes: device.sent_bytes, packets: device.sent_packets, drops: device.sent_drop })
+}
+
+/// A queue discipline to add to an interface.
+#[derive(Debug, Clone)]
+pub struct Qdisc<'a> {
+    pub kind: &'a str,
+    pub parent: TcHandle,
+    pub handle: TcHandle,
+    /// The value of TCA_OPTIONS.
+    pub options: Vec<u8>,
+    /// Whether the options are attributes, and not a struct of the kernel.
+    pub is_nested: bool,
+}
+
+/// Adds a queue discipline, as `tc qdisc replace` does. One that is there and of the same kind keeps its packets.
+///
+/// # Errors
+/// No such interface; the kernel has no such discipline, or refuses its options.
+pub async fn set_qdisc(handle: &mut Handle, interface: &str, qdisc: Qdisc<'_>) -> Result<()> {
+    let mut message = TcMessage::default();
+    message.header.index = if_nametoindex(interface)? as i32;
+    message.header.parent = qdisc.parent;
+    message.header.handle = qdisc.handle;
+    let kind = TCA_OPTIONS | if qdisc.is_nested { NLA_F_NESTED } else { 0 };
+    let options = TcAttribute::Other(DefaultNla::new(kind, qdisc.options));
+    message.attributes = vec![TcAttribute::Kind(qdisc.kind.to_owned()), options];
+    let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(message));
+    request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
+    let mut answers = handle.request(request).map_err(refused)?;
+    while let Some(answer) = answers.next().await {
+        if let NetlinkPayload::Error(error) = answer.payload
+            && error.code.is_some()
+        {
+            return Err(refused(rtnetlink::Error::NetlinkError(error)));
+        }
+    }
+    Ok(())
+}
+
+/// Appends an attribute to a message of netlink.
+pub fn push_attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    let attribute = DefaultNla::new(kind, value.to_vec());
+    let start = bytes.len();
+    bytes.resize(start + attribute.buffer_len(), 0);
+    attribute.emit(&mut bytes[start..]);
 }
 
 pub fn refused(error: rtnetlink::Error) -> anyhow::Error {

@@ -109,9 +109,12 @@ pub struct LinkCounters {
     /// Packets that arrived while the link was down.
     #[serde(default)]
     pub down_pkts: u64,
-    /// Packets dropped because the queue was full.
+    /// Packets dropped by the policer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub policed_pkts: u64,
+    /// Packets dropped because the queue was full, or by its discipline.
     pub overflow_pkts: u64,
-    /// Packets marked with ECN because the queue was long.
+    /// Packets marked with ECN because the queue was long, or by its discipline.
     #[serde(default)]
     pub marked_pkts: u64,
     /// Copies of packets that the link added.
@@ -276,6 +279,9 @@ pub struct FlowRecord {
     /// What limited its sender other than its algorithm. `None` in older records, in ns-2 and for datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<LimitedTime>,
+    /// What its sender learned of marks. Only in virtual time, for a flow with ECN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<FlowEcn>,
     /// Whether it sent datagrams at a constant rate. Such a flow has no socket to trace and is never compared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub datagrams: bool,
@@ -291,6 +297,16 @@ impl FlowRecord {
     pub fn never_connected(&self) -> bool {
         self.is_silent() && self.socket.is_none()
     }
+}
+
+/// What the sender of a flow learned of marks, over all its connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowEcn {
+    /// Whether Accurate ECN was negotiated (RFC 9768).
+    pub accurate: bool,
+    /// Packets that the receiver reported as marked: the kernel's `delivered_ce`. Without Accurate ECN, a mark is repeated
+    /// until the sender has answered, and each ACK that repeats it counts.
+    pub delivered_ce_pkts: u64,
 }
 
 /// How long a sender had data, and how much of that time buffers were its limit: the kernel's `busy_time`,

@@ -8,8 +8,6 @@ use fs_err as fs;
 use crate::process::{self, command};
 use crate::vm::packages::Packages;
 
-/// Suffix of the Debian package `linux-source-6.12`.
-const SERIES: &str = "6.12";
 /// Parts of the tree that the guest never compiles: most of its size.
 const LEFT_OUT: &str = "*/Documentation/*.rst */Documentation/*.txt */Documentation/*.yaml */arch/*.dts* \
                         */drivers/gpu/*.[ch] */drivers/infiniband/*.[ch] */drivers/media/*.[ch] \
@@ -25,13 +23,15 @@ pub struct KernelSource {
 }
 
 /// The installed source if it is unchanged, else a downloaded one below `work`.
-pub fn find(work: &Path) -> Result<KernelSource> {
-    let package = format!("linux-source-{SERIES}");
+///
+/// `series`: the suffix of the Debian package, such as `linux-source-6.12`.
+pub fn find(series: &str, work: &Path) -> Result<KernelSource> {
+    let package = format!("linux-source-{series}");
     let within = format!("usr/src/{package}.tar.xz");
     if let Some(version) = installed(&package) {
         return source(package, version, Path::new("/").join(&within));
     }
-    let unpacked = work.join("source");
+    let unpacked = work.join(format!("source-{series}"));
     if !unpacked.join(&within).exists() {
         let packages = Packages::open(&work.join("apt"), false)?;
         packages.unpack(std::slice::from_ref(&package), &unpacked, |_| Ok(()))?;

@@ -27,7 +27,9 @@ impl Packages {
     pub fn open(folder: &Path, is_renewed: bool) -> Result<Self> {
         let packages = Packages { folder: folder.to_path_buf() };
         let complete = folder.join("complete");
-        if complete.exists() && !is_renewed {
+        // A build's folder that was moved names its former place.
+        let is_here = fs::read_to_string(folder.join("apt.conf")).is_ok_and(|text| text == configuration(folder));
+        if complete.exists() && is_here && !is_renewed {
             return Ok(packages);
         }
         for part in ["lists/partial", "cache/archives/partial"] {

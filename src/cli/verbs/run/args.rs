@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::cli::output::OutputFormat;
 use lab::cost::Jobs;
 use lab::part::{RunSelection, Shard};
-use lab::scenario::{Profile, RUNS_MAX};
+use lab::scenario::{GuestKernel, Profile, RUNS_MAX};
 use shared::failure::Failure;
 use shared::model::run::Engine;
 use shared::units::Share;
@@ -66,6 +66,9 @@ pub struct Args {
     /// What executes the runs
     #[arg(long, value_enum, default_value_t = Engine::Kernel)]
     pub engine: Engine,
+    /// Kernel of virtual time, instead of the scenario's
+    #[arg(long, value_enum)]
+    pub kernel: Option<GuestKernel>,
     /// What emulates links
     #[arg(long, value_enum, default_value_t = LinkChoice::Auto)]
     pub link: LinkChoice,

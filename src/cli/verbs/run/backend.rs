@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::args::{Args, LinkChoice, NetworkChoice};
 use super::planned::Planned;
@@ -27,7 +27,8 @@ use shared::model::run::Engine;
 
 pub(super) enum Backend {
     Kernel(Box<dyn Network>),
-    Virtual(Box<Guest>),
+    /// The guests of the plans' kernels.
+    Virtual(Vec<Guest>),
     Ns2,
 }
 
@@ -83,12 +84,17 @@ impl Args {
                 })
             }
             Engine::Virtual => {
-                let guest = Guest::find()?;
+                let mut guests: Vec<Guest> = Vec::new();
+                for kernel in planned.iter().map(|one| one.plan.kernel) {
+                    if !guests.iter().any(|guest| guest.kernel == kernel) {
+                        guests.push(Guest::find(kernel)?);
+                    }
+                }
                 if !virtual_time::is_caged() {
                     let what = "this kernel has no Landlock: only your own permissions limit a guest";
                     warn(what, Some("run other people's files elsewhere; `tccc doctor` says more"));
                 }
-                Backend::Virtual(Box::new(guest))
+                Backend::Virtual(guests)
             }
             Engine::Ns2 => ns2::version().map(|_| Backend::Ns2)?,
         })
@@ -124,7 +130,10 @@ impl Call<'_> {
         let work = RunRequest { scenario, plan, part, out: out.clone(), jobs, stop };
         let outcome = match &self.backend {
             Backend::Kernel(network) => runner::run(&work, network.as_ref(), &mut tell),
-            Backend::Virtual(guest) => virtual_time::run(&work, guest, &mut tell),
+            Backend::Virtual(guests) => {
+                let guest = guests.iter().find(|guest| guest.kernel == plan.kernel);
+                virtual_time::run(&work, guest.context("find the guest of a plan")?, &mut tell)
+            }
             Backend::Ns2 => ns2::run(&work, &mut tell),
         };
         display.end();

@@ -11,6 +11,7 @@ use super::planned::Planned;
 use super::progress;
 use crate::cli::output::{results, warn};
 use lab::part::RunSelection;
+use lab::path::discipline::Discipline;
 use lab::path::{Direction, LinkConfig, QueueLimit};
 use lab::results::OpenResultDir;
 use lab::scenario::{BulkSender, Cell, FlowSpec, Sends};
@@ -54,7 +55,8 @@ fn print_plan(planned: &Planned, part: &RunSelection, (args, delays_hosts): (&Ar
     for line in host_delay_lines(&plan.cells[0]).into_iter().filter(|_| delays_hosts) {
         writeln!(text, "  {line}")?;
     }
-    writeln!(text, "profile {profile}, seed {seed}, {repeats} runs of {} cells:", plan.cells.len())?;
+    let kernel = if plan.kernel.is_default() { String::new() } else { format!("Linux {}, ", plan.kernel.series()) };
+    writeln!(text, "{kernel}profile {profile}, seed {seed}, {repeats} runs of {} cells:", plan.cells.len())?;
     for cell in &plan.cells {
         let at = cell.at.iter().map(|(name, value)| format!("{name} = {value}, ")).collect::<String>();
         let spec = scenario.ns2.as_ref().filter(|_| args.engine == Engine::Ns2);
@@ -142,14 +144,20 @@ fn host_delay_lines(cell: &Cell) -> Vec<String> {
 
 /// `20mbit, 20ms, queue 50pkts = 0.75bdp`.
 fn direction_text(config: &LinkConfig, side: usize) -> String {
-    let Direction { rate, trace, delay, queue, .. } = &config.directions[side];
+    let Direction { rate, trace, delay, queue, discipline, .. } = &config.directions[side];
     let rate_text = match (rate, trace) {
         (None, _) => "no rate limit".to_owned(),
         (Some(rate), None) => rate.to_string(),
         (Some(mean), Some(trace)) => format!("{trace}, {mean} on average"),
     };
     let equals = queue_text(config, side, *rate, *queue);
-    format!("{rate_text}, {}, queue {queue}{equals}", format_duration(*delay))
+    let by = discipline.as_ref().map_or(String::new(), |discipline| format!(", discipline {discipline}"));
+    let queue = if discipline.as_ref().is_none_or(Discipline::has_limit) {
+        format!("queue {queue}{equals}")
+    } else {
+        "queue by memory".to_owned()
+    };
+    format!("{rate_text}, {}, {queue}{by}", format_duration(*delay))
 }
 
 /// A queue in the other units: packets of MTU size, and bdp.

@@ -12,11 +12,12 @@ use super::progress::ProgressFile;
 use crate::cli::output::{note, warn};
 use crate::{ns2, virtual_time};
 use lab::cost::Jobs;
+use lab::emulate;
 use lab::part::RunSelection;
 use lab::plan::{Choices, Plan, PlannedRun};
 use lab::results::Finished;
 use lab::runner;
-use lab::scenario::{self, BufferShortage, Scenario, algorithm};
+use lab::scenario::{self, BufferShortage, Cell, Scenario, algorithm};
 use lab::traffic::iperf3;
 use lab::work::Forecast;
 use shared::failure::Failure;
@@ -51,8 +52,13 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
     for lacking in scenario.unmeasurable() {
         warn(&lacking.to_string(), lacking.hint.as_deref());
     }
-    let Args { runs, seed, profile, engine, perturb, .. } = *args;
-    let plan = Plan::new(&scenario, &Choices { runs, seed, profile, engine, perturb })?;
+    let Args { runs, seed, profile, engine, kernel, perturb, .. } = *args;
+    if kernel.is_some() && engine != Engine::Virtual {
+        return Err(Failure::usage("--kernel chooses the kernel of virtual time")
+            .hint("add `--engine virtual`")
+            .into());
+    }
+    let plan = Plan::new(&scenario, &Choices { runs, seed, profile, engine, kernel, perturb })?;
     let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
     let cells = || cells.iter().map(|cell| &plan.cells[*cell]);
     let shortages = match args.engine {
@@ -68,16 +74,29 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
     }
     match args.engine {
         Engine::Kernel => {
+            check_drop_tail(&scenario, cells())?;
             algorithm::check(&scenario, Engine::Kernel, cells())?;
             iperf3::check(&scenario, cells())?;
         }
         Engine::Virtual => {
             algorithm::check(&scenario, Engine::Virtual, cells())?;
-            virtual_time::check(&scenario, cells())?;
+            virtual_time::check(&scenario, plan.kernel, cells())?;
         }
         Engine::Ns2 => ns2::check(&plan)?,
     }
     Ok(Planned { out: PathBuf::new(), scenario, plan })
+}
+
+/// # Errors
+/// The first link with a queue discipline, with its place: links on the host's kernel have drop-tail queues.
+fn check_drop_tail<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
+    for (cell, link) in cells.into_iter().flat_map(|cell| cell.links.iter().map(move |link| (cell, link))) {
+        if let Err(why) = emulate::check_drop_tail(&link.directions) {
+            let side = usize::from(link.directions[0].discipline.is_none());
+            return Err(scenario.mistake_in_link(cell, link, (side, "discipline"), why).into());
+        }
+    }
+    Ok(())
 }
 
 /// Replaces a folder by its TOML files, sorted by name.

@@ -6,20 +6,18 @@
 //! next.
 
 use anyhow::{Context, Result, anyhow};
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::TryStreamExt;
 use nix::net::if_::if_nametoindex;
 use rtnetlink::Handle;
-use rtnetlink::packet_core::{
-    DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload, Nla,
-};
-use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption, TcStats};
+use rtnetlink::packet_core::Nla;
+use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcOption, TcStats};
 
 use super::options::{NetemOptions, has_seed};
 use crate::emulate::wires::{OWN_NAMES, Wires};
-use shared::kernel::netlink::{VethEnd, create_veth, refused, set_up, stop_ipv6_autoconfiguration, with_handle};
+use shared::kernel::netlink::{
+    Qdisc, VethEnd, create_veth, refused, set_qdisc, set_up, stop_ipv6_autoconfiguration, with_handle,
+};
 
-const TCA_OPTIONS: u16 = 2;
 /// Parent of filters on an ingress qdisc.
 const INGRESS: u32 = 0xffff_0000;
 /// Interfaces of all stages but the last, in the order in which a packet passes them.
@@ -82,22 +80,10 @@ pub fn set_stages(wires: &Wires, direction: usize, stages: &[NetemOptions]) -> R
     let interfaces = stage_interfaces(direction, stages.len());
     with_handle(&wires.own, async |mut handle| {
         for (interface, options) in interfaces.iter().zip(stages) {
-            let mut message = TcMessage::default();
-            message.header.index = if_nametoindex(interface.as_str())? as i32;
-            message.header.parent = TcHandle::ROOT;
-            message.header.handle = TcHandle { major: 1, minor: 0 };
-            let options = TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options.bytes()));
-            message.attributes = vec![TcAttribute::Kind("netem".to_owned()), options];
-            let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(message));
-            request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
-            let mut answers = handle.request(request).map_err(refused)?;
-            while let Some(answer) = answers.next().await {
-                if let NetlinkPayload::Error(error) = answer.payload
-                    && error.code.is_some()
-                {
-                    return Err(refused(rtnetlink::Error::NetlinkError(error)));
-                }
-            }
+            let (parent, number) = (TcHandle::ROOT, TcHandle { major: 1, minor: 0 });
+            let options = options.bytes();
+            let netem = Qdisc { kind: "netem", parent, handle: number, options, is_nested: false };
+            set_qdisc(&mut handle, interface, netem).await?;
         }
         Ok(())
     })

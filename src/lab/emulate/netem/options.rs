@@ -1,8 +1,9 @@
 //! The bytes of netem's TCA_OPTIONS, as in linux/pkt_sched.h: a `tc_netem_qopt`, then attributes.
 
-use rtnetlink::packet_core::{DefaultNla, Emitable, NlasIterator};
+use rtnetlink::packet_core::NlasIterator;
 
 use crate::path::loss::Gilbert;
+use shared::kernel::netlink::push_attribute as push;
 
 /// Attributes after the fixed part.
 const TCA_NETEM_REORDER: u16 = 3;
@@ -92,13 +93,6 @@ impl NetemOptions {
 pub fn has_seed(options: &[u8]) -> bool {
     let attributes = NlasIterator::new(options.get(FIXED_LEN..).unwrap_or_default());
     attributes.flatten().any(|attribute| attribute.kind() == TCA_NETEM_PRNG_SEED)
-}
-
-fn push(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    let attribute = DefaultNla::new(kind, value.to_vec());
-    let start = bytes.len();
-    bytes.resize(start + attribute.buffer_len(), 0);
-    attribute.emit(&mut bytes[start..]);
 }
 
 #[cfg(test)]

@@ -54,6 +54,8 @@ pub(crate) enum PacketVerdict {
     AckLost,
     /// The link was down.
     Down,
+    /// Above the rate of the policer.
+    Policed,
     /// The queue was full.
     Overflow,
     /// There was no memory.
@@ -85,6 +87,7 @@ impl From<Fate> for Entered {
         let verdict = match VerdictKind(fate.kind) {
             VerdictKind::VERDICT_LOST => PacketVerdict::Lost,
             VerdictKind::VERDICT_DOWN => PacketVerdict::Down,
+            VerdictKind::VERDICT_POLICED => PacketVerdict::Policed,
             VerdictKind::VERDICT_OVERFLOW => PacketVerdict::Overflow,
             VerdictKind::VERDICT_ACK_LOST => PacketVerdict::AckLost,
             VerdictKind::VERDICT_DUE => PacketVerdict::Due(fate.due_ns),

@@ -8,10 +8,11 @@ use proptest::prelude::*;
 use crate::path::acks::{AckHold, AckKind};
 use crate::path::change::DirectionChange;
 use crate::path::loss::{Bursts, Gilbert, LossModel, LossPositions};
+use crate::path::policer::Policer;
 use crate::path::rate_trace::RateTrace;
 use crate::path::reorder::Reorder;
 use crate::path::{Direction, LinkConfig};
-use shared::units::{BitsPerSec, QueueSize, Share};
+use shared::units::{BitsPerSec, Bytes, QueueSize, Share};
 
 /// An action on the link before a packet arrives.
 #[derive(Debug, Clone, Copy, Default)]
@@ -117,7 +118,9 @@ fn any_hold() -> impl Strategy<Value = AckHold> {
 /// A direction whose fields may contradict each other.
 fn any_direction() -> impl Strategy<Value = Direction> {
     let pace = (prop::option::weighted(0.8, any_rate()), prop::option::weighted(0.2, any_trace()), any_changes());
-    let queue = (any_queue(), prop::option::of(any_queue()), prop::option::weighted(0.3, 0u32..20));
+    let policer = (any_rate(), 0u64..200_000).prop_map(|(rate, burst)| Policer { rate, burst: Bytes(burst) });
+    let policer = prop::option::weighted(0.2, policer);
+    let queue = (any_queue(), prop::option::of(any_queue()), prop::option::weighted(0.3, 0u32..20), policer);
     let reorder = (any_share(), any_time()).prop_map(|(share, by)| Reorder { share, by });
     let chances = (any_time(), prop::option::of(reorder), any_share(), any_loss(), any::<u64>());
     let acks = (prop::option::of(any_hold()), any_share());
@@ -125,7 +128,7 @@ fn any_direction() -> impl Strategy<Value = Direction> {
     let times = (host_delay, any_time());
     (pace, times, queue, chances, acks).prop_map(|(pace, times, queue, chances, (acks, ack_loss))| {
         let (host_delay, delay) = times;
-        let ((rate, trace, changes), (queue, mark, queue_low)) = (pace, queue);
+        let ((rate, trace, changes), (queue, mark, queue_low, policer)) = (pace, queue);
         let (jitter, reorder, duplicate, loss, seed) = chances;
         Direction {
             host_delay,
@@ -135,6 +138,8 @@ fn any_direction() -> impl Strategy<Value = Direction> {
             queue,
             mark,
             queue_low,
+            policer,
+            discipline: None, // the kernel's own
             loss,
             trace,
             changes,
@@ -156,7 +161,8 @@ pub fn any_config() -> impl Strategy<Value = LinkConfig> {
         }
         let back = Direction { delay, ..Direction::default() };
         let mut config = LinkConfig { directions: [direction, back], mtu: 1500 };
-        let repairs: [fn(&mut Direction); 4] = [
+        let repairs: [fn(&mut Direction); 5] = [
+            |direction| direction.policer = None,
             |direction| direction.mark = None,
             |direction| direction.queue_low = None,
             |direction| direction.queue = QueueSize::Packets(7),

@@ -9,7 +9,7 @@ use super::{CellReader, CellVariables};
 use crate::path::route::{LinkSpec, shortest_path};
 use crate::scenario::algorithm::source;
 use crate::scenario::reference::{FlowFields, ONLY_TCP};
-use crate::scenario::spec::{ALGORITHM, BulkSender, FlowSpec, Profile, Sends, UDP, VARIANT};
+use crate::scenario::spec::{ALGORITHM, BulkSender, Ecn, FlowSpec, GuestKernel, Profile, Sends, UDP, VARIANT};
 use host::read_with;
 use host::toml_reader::{Found, Read, Result, Switch, Table, Text, Value, each};
 use shared::units::{Bytes, format_duration};
@@ -35,7 +35,18 @@ pub enum Protocol {
 /// Size of a socket buffer.
 pub struct BufferSize(pub Bytes);
 
-read_with!(Value::word => Protocol, Profile, BulkSender);
+impl Read for Ecn {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        match value.text()?.as_deref() {
+            Some("0" | "false") => Ok(Ecn::Off),
+            Some("1" | "true") => Ok(Ecn::Classic),
+            Some("accurate") => Ok(Ecn::Accurate),
+            _ => Err(value.refuse("expected 0, 1 or \"accurate\"").into()),
+        }
+    }
+}
+
+read_with!(Value::word => Protocol, Profile, GuestKernel, BulkSender);
 
 impl Read for BufferSize {
     fn read(value: &Value<'_>) -> Result<Self> {
@@ -227,7 +238,7 @@ impl WrittenFlow<'_> {
             initial_ssthresh: fields.initial_ssthresh,
             initial_cwnd: fields.initial_cwnd,
             tcp_sack: fields.tcp_sack.0,
-            ecn: fields.ecn.0,
+            ecn: fields.ecn,
             send_buffer: fields.send_buffer.map(|BufferSize(bytes)| bytes),
             receive_buffer: fields.receive_buffer.map(|BufferSize(bytes)| bytes),
             start: fields.start,

@@ -8,7 +8,9 @@ use super::variables::UsedNames;
 use super::{CellReader, CellVariables, FileReader};
 use crate::path::acks::AckHold;
 use crate::path::change::DirectionChange;
+use crate::path::discipline::Discipline;
 use crate::path::loss::{LossModel, LossText};
+use crate::path::policer::Policer;
 use crate::path::rate_trace::{RateText, RateTrace};
 use crate::path::reorder::Reorder;
 use crate::path::route::LinkSpec;
@@ -91,6 +93,11 @@ impl<'t> WrittenLink<'t> {
             Some(text) => rate(files, &table.need("rate")?, &text).map(|(rate, trace)| (Some(rate), trace))?,
             None => (None, None),
         };
+        if let Some(discipline) = fields.discipline.as_ref().filter(|it| !it.has_limit() && table.has("queue")) {
+            let expected =
+                format!("{} counts no packets: expected `memlimit` in the discipline instead", discipline.kind);
+            return Err(table.need("queue")?.refuse(expected).into());
+        }
         let loss = fields.loss.map(|text| loss(files, &table.need("loss")?, text)).transpose()?;
         Ok(Direction {
             rate,
@@ -100,6 +107,8 @@ impl<'t> WrittenLink<'t> {
             queue: fields.queue,
             queue_low: fields.queue_low.map(|PacketCount(packets)| packets),
             mark: fields.mark,
+            discipline: fields.discipline,
+            policer: fields.policer,
             loss: loss.unwrap_or_default(),
             reorder: fields.reorder,
             duplicate: fields.duplicate,
@@ -204,7 +213,7 @@ impl Read for Nodes {
     }
 }
 
-read_with!(|value: &Value<'_>| value.parsed(FromStr::from_str) => RateText, Reorder, AckHold);
+read_with!(|value: &Value<'_>| value.parsed(FromStr::from_str) => RateText, Reorder, AckHold, Discipline, Policer);
 
 /// A list holds the numbers of the lost packets.
 impl Read for LossText {

@@ -9,7 +9,7 @@ use host::toml_reader::{Apart, Kind, Switch, Text};
 
 use crate::path::RATE_RANGE;
 use crate::scenario::document::flow::{BufferSize, Protocol};
-use crate::scenario::spec::BulkSender;
+use crate::scenario::spec::{BulkSender, Ecn};
 use shared::units::{BitsPerSec, Bytes};
 
 /// Fields that a UDP flow cannot have.
@@ -72,10 +72,13 @@ fields! {
         /// sends must have the same value.
         /// Example: tcp_sack = 0
         tcp_sack: Switch = Is("0 or 1"), or "1";
-        /// Whether the flow uses explicit congestion notification. A link with `mark` then marks its packets. All flows
-        /// that a node sends must have the same value.
+        /// Whether the flow uses explicit congestion notification. A link with `mark`, or with a queue discipline that has
+        /// `ecn`, then marks its packets. With `accurate`, which needs Linux 7.0 or newer, the receiver counts marks (RFC
+        /// 9768) instead of echoing each until the sender has answered (RFC 3168). All flows that a node sends must have
+        /// the same value.
         /// Example: ecn = 1
-        ecn: Switch = Is("0 or 1"), or "0";
+        /// Example: ecn = "accurate"
+        ecn: Ecn = Is("0, 1 or accurate"), or "0";
         /// Largest socket buffer of the sending node: the kernel grows the buffer up to this size. All flows that a
         /// node sends must have the same value.
         /// Example: send_buffer = "64MB"

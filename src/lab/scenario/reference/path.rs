@@ -7,7 +7,9 @@ use host::fields;
 use host::toml_reader::{Apart, Kind};
 
 use crate::path::acks::AckHold;
+use crate::path::discipline::Discipline;
 use crate::path::loss::LossText;
+use crate::path::policer::Policer;
 use crate::path::rate_trace::RateText;
 use crate::path::reorder::Reorder;
 use crate::path::{DELAY_MAX, RATE_RANGE};
@@ -15,7 +17,7 @@ use crate::scenario::document::link::PacketCount;
 use shared::units::{BitsPerSec, QueueSize, Share};
 
 /// Fields that apply to the first direction only, unless `reverse` sets them.
-pub const ONE_WAY: [&str; 4] = ["queue_low", "loss", "reorder", "duplicate"];
+pub const ONE_WAY: [&str; 6] = ["queue_low", "discipline", "policer", "loss", "reorder", "duplicate"];
 
 const UP_TO_10S: Kind = Time(Some([Duration::ZERO, DELAY_MAX]));
 const AS_BEFORE: &str = "as before";
@@ -51,6 +53,14 @@ fields! {
         /// and both are in packets. It applies to the first direction only. Netem does not support this.
         /// Example: queue_low = "20pkts"
         queue_low: PacketCount = Is("pkts"), unless "all packets alike";
+        /// A queue discipline of the kernel instead of the drop-tail queue, in the words of `tc`. It is one of `pfifo`,
+        /// `codel`, `fq_codel`, `pie`, `fq_pie`, `red`, `cake`, `fq` and `dualpi2`. The size of `queue` is its limit,
+        /// except for `cake`. As in `tc`, `codel`, `pie`, `fq_pie` and `red` mark only with the word `ecn`. It applies to
+        /// the first direction only; `reverse` sets it for the way back. Only virtual time supports this.
+        /// Example: discipline = "fq_codel"
+        /// Example: discipline = "codel target 5ms interval 100ms ecn"
+        /// Example: discipline = "red min 15kB max 45kB probability 10% ecn adaptive"
+        discipline: Discipline = Is("words of tc"), unless "drop tail";
         /// Packet loss before the queue: an independent probability, or a model. It applies to the first direction
         /// only; `reverse` sets it for the way back. A file of packet numbers has at most 4000000 lines and 16 MiB.
         /// Netem supports probabilities, `gilbert` and `bursts`.
@@ -60,6 +70,10 @@ fields! {
         /// Example: loss = [3, 17, 18] # these packets, counted from 1
         /// Example: loss = "trace:losses.txt" # the same, one number per line, in a file beside the scenario
         loss: LossText = Is("share or model"), unless "no loss";
+        /// Drops packets above a rate, except for bursts of this size: a token bucket after `loss` and before the queue. It
+        /// applies to the first direction only; `reverse` sets it for the way back. Netem does not support this.
+        /// Example: policer = "rate=5mbit,burst=50kB"
+        policer: Policer = Is("rate and burst"), unless "no policer";
         /// Share of packets that are delayed, at most half, and by how long. Later packets overtake them. Each packet
         /// is chosen independently. It applies to the first direction only; `reverse` sets it for the way back.
         /// Example: reorder = "share=1%,by=5ms"
@@ -91,7 +105,8 @@ fields! {
 fields! {
     pub section REVERSE {
         from LINK [rate, delay, jitter, queue, mark]: unless "as in the first direction";
-        from LINK [loss, reorder]: unless "none";
+        from LINK [discipline]: unless "drop tail";
+        from LINK [loss, policer, reorder]: unless "none";
         from LINK [duplicate]: or "0%";
         from LINK [acks, ack_loss]: unless "as in the first direction";
     }

@@ -18,7 +18,7 @@ use crate::path::MTU_RANGE;
 use crate::scenario::check::Check;
 use crate::scenario::document::link::Nodes;
 use crate::scenario::document::ns2::Agents;
-use crate::scenario::spec::{DURATION_MAX, Profile, RUNS_MAX, VIRTUAL_MAX};
+use crate::scenario::spec::{DURATION_MAX, GuestKernel, Profile, RUNS_MAX, VIRTUAL_MAX};
 use shared::units::{duration_text, some_duration_text};
 
 const NONE: &str = "none";
@@ -99,6 +99,10 @@ fields! {
         /// Chooses the best value of one variable of the sweep.
         /// Example: selection = { parameter = "loss", max = ["goodput_bps"] }
         selection: SelectionFields = Table(&SELECTION), unless "no choice";
+        /// The kernel of virtual time: Linux 6.12, or Linux 7.3, which has Accurate ECN and the discipline `dualpi2`. The
+        /// numbers of one differ from those of the other.
+        /// Example: kernel = "7.3"
+        kernel: GuestKernel = Words(&["6.12", "7.3"]), or "6.12";
         /// Random times that virtual time adds so that flows do not run in lockstep.
         /// Example: virtual = { start_spread = "10ms", host_delay = "600us" }
         r#virtual: VirtualSpec = Table(&VIRTUAL), empty "the defaults of its fields";

@@ -34,11 +34,12 @@ const NUMBER: std::ops::Range<usize> = 0..8;
 /// Its name in the fixture, and its value.
 type NamedCount = (&'static str, fn(&LinkCounters) -> u64);
 
-/// The first ten are what a packet may raise.
-const COUNTS: [NamedCount; 12] = [
+/// The first eleven are what a packet may raise.
+const COUNTS: [NamedCount; 13] = [
     ("lost", |counters| counters.lost_pkts),
     ("ack-lost", |counters| counters.acks_lost_pkts),
     ("down", |counters| counters.down_pkts),
+    ("policed", |counters| counters.policed_pkts),
     ("overflow", |counters| counters.overflow_pkts),
     ("marked", |counters| counters.marked_pkts),
     ("copied", |counters| counters.duplicated_pkts),
@@ -167,7 +168,7 @@ impl LaneBench {
 /// The counters that a packet raised: `.` for none, `lost`, `marked+copied`, `held+2thinned`.
 fn fate(before: &LinkCounters, after: &LinkCounters) -> String {
     let mut fate = Vec::new();
-    for (name, count) in &COUNTS[..10] {
+    for (name, count) in &COUNTS[..11] {
         match count(after) - count(before) {
             0 => {}
             1 => fate.push((*name).to_owned()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::scenario::spec::{BulkSender, Cell, FlowSpec, Sends};
+use crate::scenario::spec::{BulkSender, Cell, Ecn, FlowSpec, Sends};
 use crate::scenario::tests::{GOOD, RENO, flow, link, scenario};
 use crate::scenario::whole::Scenario;
 use shared::units::{BitsPerSec, Bytes};
@@ -92,5 +92,5 @@ fn conditions_are_of_a_node_and_not_of_another() {
     let other = flow("other", ["y", "x"], RENO);
     let scenario = scenario(1, &[link(["s", "x"], ""), link(["y", "x"], ""), own, other].concat());
     let conditions = scenario.cells[0].flows.iter().map(|flow| (flow.tcp_sack, flow.ecn));
-    assert_eq!(conditions.collect::<Vec<_>>(), [(false, true), (true, false)]);
+    assert_eq!(conditions.collect::<Vec<_>>(), [(false, Ecn::Classic), (true, Ecn::Off)]);
 }

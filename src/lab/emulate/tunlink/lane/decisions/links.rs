@@ -200,11 +200,19 @@ const ACKS: Traffic = Traffic::Acks(300_000);
 /// Names are those of the fixture.
 pub fn links() -> Vec<TestLink> {
     let link = |(name, direction, traffic, late)| TestLink { name, direction, traffic, late };
-    let all = [without_chance(), with_chance(), over_time(), of_acknowledgements()];
+    let all = [without_chance(), with_chance(), over_time(), of_acknowledgements(), of_rates()];
     all.into_iter().flatten().map(link).collect()
 }
 
 type NamedLinks = Vec<(&'static str, Direction, Traffic, u64)>;
+
+fn of_rates() -> NamedLinks {
+    let policer = |text: &str| Direction { policer: Some(text.parse().expect("a policer")), ..plain() };
+    vec![
+        ("policer", policer("rate=6mbit,burst=9kB"), MIXED, 0),
+        ("policer with a long burst", Direction { loss: loss("2%"), ..policer("rate=12mbit,burst=300kB") }, BULK, 0),
+    ]
+}
 
 fn without_chance() -> NamedLinks {
     let queue = |queue| Direction { queue, ..plain() };

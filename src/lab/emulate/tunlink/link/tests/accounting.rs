@@ -104,7 +104,7 @@ proptest! {
         any.leave(NEVER - 1);
         prop_assert_eq!(any.link.next_due(), None);
         let counters = any.link.counters();
-        let dropped = counters.lost_pkts + counters.acks_lost_pkts + counters.down_pkts + counters.overflow_pkts;
+        let dropped = counters.lost_pkts + counters.acks_lost_pkts + counters.down_pkts + counters.overflow_pkts + counters.policed_pkts;
         let entered = counters.received_pkts + counters.duplicated_pkts;
         prop_assert_eq!(entered, packets.len() as u64 + counters.duplicated_pkts);
         prop_assert_eq!(entered - dropped - counters.acks_thinned_pkts, any.sent);

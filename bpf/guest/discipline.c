@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A queue discipline of the kernel in a link: a child of the qdisc `tccc_link`, created through rtnetlink as `tc qdisc
+ * add parent 1:1` does.
+ *
+ * A packet that passes the losses enters the child when it reaches the link. Whenever the serialiser is free, it takes a
+ * packet from the child. Only then is it known when that packet leaves. Without a child, shaper.h decides at once. At one
+ * nanosecond the serialiser takes first, then packets arrive, and then the serialiser takes again. This is the order of
+ * the drop-tail queue in shaper.h, so a child that is a `pfifo` makes the same run to the byte.
+ */
+#include <linux/module.h>
+#include <net/pkt_cls.h>
+
+#include "discipline.h"
+#include "link.h"
+
+/* The number of the only class. */
+#define ONLY_CLASS 1
+
+struct disciplined {
+	struct Qdisc *child;
+	struct parcels coming; /* packets that have left the host and not reached the link */
+	u64 serves_ns;	       /* when the serialiser takes the next packet; NEVER_NS: not before something changes */
+	u64 last_wait_ns;      /* of the packet that left the child last */
+	u64 entered_pkts;
+	u64 left_pkts;
+	u64 marked_pkts;
+	u64 max_pkts;
+};
+
+static struct disciplined *disciplined_of(struct Qdisc *sch)
+{
+	return link_of(sch)->disciplined;
+}
+
+/* ---- What a packet carries through the child ---- */
+
+#define KEPT_HELD_BACK 1
+#define KEPT_BATCH 2
+#define KEPT_MARKED 4
+#define KEPT_FLAGS_BITS 3
+
+/* The end of the control block, which no qdisc uses: the packet's random terms. */
+static u64 *kept_of(struct sk_buff *skb)
+{
+	static_assert(sizeof(struct qdisc_skb_cb) + sizeof(u64) <= sizeof(skb->cb));
+	return (u64 *)(skb->cb + sizeof(skb->cb) - sizeof(u64));
+}
+
+static bool is_marked(const struct sk_buff *skb)
+{
+	switch (skb->protocol) {
+	case htons(ETH_P_IP):
+		return INET_ECN_is_ce(ip_hdr(skb)->tos);
+	case htons(ETH_P_IPV6):
+		return INET_ECN_is_ce(ipv6_get_dsfield(ipv6_hdr(skb)));
+	default:
+		return false;
+	}
+}
+
+static u64 keep_terms(const struct sk_buff *skb, const struct terms *terms)
+{
+	return terms->jitter_ns << KEPT_FLAGS_BITS | (terms->held_back_ns ? KEPT_HELD_BACK : 0) |
+	       (terms->begins_batch ? KEPT_BATCH : 0) | (is_marked(skb) ? KEPT_MARKED : 0);
+}
+
+static struct terms kept_terms(const struct link *link, u64 kept)
+{
+	return (struct terms){
+		.jitter_ns = kept >> KEPT_FLAGS_BITS,
+		.held_back_ns = kept & KEPT_HELD_BACK ? link->shaper.direction.request->held_back_ns : 0,
+		.begins_batch = kept & KEPT_BATCH,
+	};
+}
+
+/* ---- Counters and samples ---- */
+
+void discipline_restart_counters(struct link *link)
+{
+	struct disciplined *disciplined = link->disciplined;
+
+	if (!disciplined)
+		return;
+	disciplined->entered_pkts = disciplined->child ? disciplined->child->q.qlen : 0;
+	disciplined->left_pkts = 0;
+	disciplined->marked_pkts = 0;
+	disciplined->max_pkts = 0;
+}
+
+/* What the child dropped is what has neither left it nor waits in it, whatever the child counts itself. */
+void discipline_count(const struct link *link, struct tccc_link_counters *counters)
+{
+	const struct disciplined *disciplined = link->disciplined;
+
+	if (!disciplined)
+		return;
+	counters->overflow_pkts = disciplined->entered_pkts - disciplined->left_pkts;
+	if (disciplined->child)
+		counters->overflow_pkts -= disciplined->child->q.qlen;
+	counters->marked_pkts = disciplined->marked_pkts;
+	counters->max_queue_pkts = disciplined->max_pkts;
+}
+
+/* A child knows no wait of a packet that arrives now: the sample has that of the packet that left last. */
+void discipline_sample(struct link *link, u64 until_ns)
+{
+	const struct disciplined *disciplined = link->disciplined;
+	struct queue_samples *samples = &link->shaper.samples;
+	struct tccc_link_counters counters = {0};
+
+	while (queue_sample_is_due(samples, until_ns)) {
+		const u64 at_ns = samples->next_ns, packets = disciplined->child ? disciplined->child->q.qlen : 0;
+		const u64 begins_ns = serialiser_begins_ns(&link->shaper.serialiser, at_ns);
+
+		discipline_count(link, &counters);
+		queue_sample_take(samples, packets, packets ? disciplined->last_wait_ns : begins_ns - at_ns, &counters);
+		samples->next_ns += link->shaper.direction.request->sample_ns;
+	}
+}
+
+/* ---- The way through the child ---- */
+
+/* The serialiser takes a packet. */
+static void leave(struct Qdisc *sch, struct sk_buff *skb, u64 now_ns)
+{
+	struct link *link = link_of(sch);
+	struct disciplined *disciplined = link->disciplined;
+	const u64 kept = *kept_of(skb);
+	const struct terms terms = kept_terms(link, kept);
+	const struct verdict verdict =
+		shaper_leave_queue(&link->shaper, now_ns, skb->len - skb_network_offset(skb), &terms);
+	struct ack ack;
+	const bool is_ack = shaper_inspects_acks(&link->shaper) && read_ack(skb, &ack);
+
+	disciplined->left_pkts++;
+	disciplined->marked_pkts += !(kept & KEPT_MARKED) && is_marked(skb);
+	disciplined->last_wait_ns = now_ns - ktime_to_ns(skb->tstamp);
+	skb->tstamp = 0;
+	skb->tstamp_type = 0;
+	link_line_up(sch, skb, &verdict, is_ack ? &ack : NULL);
+}
+
+/* Takes packets from the child while the serialiser is free. */
+static void drain(struct Qdisc *sch, u64 now_ns)
+{
+	struct disciplined *disciplined = disciplined_of(sch);
+	struct Qdisc *child = disciplined->child;
+	struct sk_buff *skb;
+
+	disciplined->serves_ns = NEVER_NS;
+	while (child->q.qlen) {
+		const u64 from_ns = serialiser_begins_ns(&link_of(sch)->shaper.serialiser, now_ns);
+
+		if (from_ns > now_ns) {
+			disciplined->serves_ns = from_ns;
+			return;
+		}
+		/* A child that holds packets back calls for the next attempt itself. */
+		skb = child->dequeue(child);
+		if (!skb)
+			return;
+		leave(sch, skb, now_ns);
+	}
+}
+
+/* A packet reaches the child. */
+static void arrive(struct Qdisc *sch, struct sk_buff *skb, u64 now_ns, struct sk_buff **to_free)
+{
+	struct disciplined *disciplined = disciplined_of(sch);
+	struct Qdisc *child = disciplined->child;
+	const u32 bytes = qdisc_pkt_len(skb);
+
+	skb->tstamp = ns_to_ktime(now_ns);
+	skb->tstamp_type = SKB_CLOCK_MONOTONIC;
+	disciplined->entered_pkts++;
+	/* If a packet is dropped for this one, the child itself counts it in the link's qdisc. */
+	if (qdisc_enqueue(skb, child, to_free) == NET_XMIT_SUCCESS) {
+		sch->q.qlen++;
+		sch->qstats.backlog += bytes;
+	}
+	/* A packet that finds the serialiser idle does not wait. */
+	if (serialiser_begins_ns(&link_of(sch)->shaper.serialiser, now_ns) > now_ns)
+		disciplined->max_pkts = max(disciplined->max_pkts, (u64)child->q.qlen);
+}
+
+static void serve(struct Qdisc *sch, u64 now_ns, struct sk_buff **to_free)
+{
+	struct disciplined *disciplined = disciplined_of(sch);
+
+	discipline_sample(link_of(sch), now_ns - 1);
+	drain(sch, now_ns);
+	discipline_sample(link_of(sch), now_ns);
+	while (disciplined->coming.first && disciplined->coming.first->due_ns <= now_ns) {
+		arrive(sch, packet_of(parcels_take(&disciplined->coming)), now_ns, to_free);
+		drain(sch, now_ns);
+	}
+}
+
+void discipline_serve(struct Qdisc *sch, u64 now_ns)
+{
+	struct sk_buff *to_free = NULL;
+
+	serve(sch, now_ns, &to_free);
+	kfree_skb_list(to_free);
+}
+
+u64 discipline_due_ns(struct Qdisc *sch)
+{
+	const struct disciplined *disciplined = disciplined_of(sch);
+	const struct parcel *first = disciplined->coming.first;
+
+	return first ? min(first->due_ns, disciplined->serves_ns) : disciplined->serves_ns;
+}
+
+static void come(struct Qdisc *sch, struct sk_buff *skb, u64 arrival_ns, const struct terms *terms)
+{
+	struct parcel *parcel = parcel_of(skb);
+
+	qdisc_skb_cb(skb)->pkt_len = skb->len - skb_network_offset(skb);
+	*kept_of(skb) = keep_terms(skb, terms);
+	parcel->due_ns = arrival_ns;
+	parcels_append(&disciplined_of(sch)->coming, parcel);
+}
+
+void discipline_enter(struct Qdisc *sch, struct sk_buff *skb, u64 arrival_ns, struct traits traits,
+		      struct sk_buff **to_free)
+{
+	struct shaper *shaper = &link_of(sch)->shaper;
+	const u32 bytes = skb->len - skb_network_offset(skb);
+	struct terms terms;
+	struct sk_buff *copy;
+
+	if (shaper_pass(shaper, arrival_ns, bytes, traits, &terms) != VERDICT_DUE) {
+		qdisc_qstats_drop(sch);
+		__qdisc_drop(skb, to_free);
+		return;
+	}
+	/* Not a clone: a mark must not change both. */
+	copy = shaper->has_copy ? skb_copy(skb, GFP_ATOMIC) : NULL;
+	come(sch, skb, arrival_ns, &terms);
+	if (copy)
+		come(sch, copy, arrival_ns, &shaper->copy_terms);
+	if (shaper->has_copy)
+		*(copy ? &shaper->counters.duplicated_pkts : &shaper->counters.failed_pkts) += 1;
+	shaper->has_copy = false;
+	serve(sch, link_now_ns(), to_free);
+}
+
+void discipline_reset(struct Qdisc *sch)
+{
+	struct disciplined *disciplined = disciplined_of(sch);
+
+	while (disciplined->coming.first)
+		kfree_skb(packet_of(parcels_take(&disciplined->coming)));
+	if (disciplined->child)
+		qdisc_reset(disciplined->child);
+	disciplined->serves_ns = NEVER_NS;
+}
+
+void discipline_destroy(struct Qdisc *sch)
+{
+	struct disciplined *disciplined = disciplined_of(sch);
+
+	if (!disciplined)
+		return;
+	qdisc_put(disciplined->child);
+	disciplined->child = NULL;
+}
+
+/* ---- The class, through which rtnetlink gives the link its child ---- */
+
+static unsigned long class_find(struct Qdisc *sch, u32 classid)
+{
+	return TC_H_MIN(classid) == ONLY_CLASS ? ONLY_CLASS : 0;
+}
+
+static struct Qdisc *class_leaf(struct Qdisc *sch, unsigned long class)
+{
+	return disciplined_of(sch) ? disciplined_of(sch)->child : NULL;
+}
+
+/* The child is given once, before the first packet. */
+static int class_graft(struct Qdisc *sch, unsigned long class, struct Qdisc *child, struct Qdisc **old,
+		       struct netlink_ext_ack *ack)
+{
+	struct link *link = link_of(sch);
+
+	*old = NULL;
+	if (link->disciplined || !child || line_first(&link->line))
+		return -EBUSY;
+	link->disciplined = kzalloc(sizeof(*link->disciplined), GFP_KERNEL);
+	if (!link->disciplined)
+		return -ENOMEM;
+	link->disciplined->serves_ns = NEVER_NS;
+	link->disciplined->child = child;
+	return 0;
+}
+
+static void class_walk(struct Qdisc *sch, struct qdisc_walker *walker)
+{
+	if (!walker->stop)
+		tc_qdisc_stats_dump(sch, ONLY_CLASS, walker);
+}
+
+const struct Qdisc_class_ops discipline_class_ops = {
+	.graft = class_graft,
+	.leaf = class_leaf,
+	.find = class_find,
+	.walk = class_walk,
+};

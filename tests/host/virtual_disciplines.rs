@@ -1,0 +1,193 @@
+//! Queue disciplines of the kernel on links of virtual time.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::{check, needs, tccc};
+use crate::lab::virtual_time::{Bench, record};
+use tccc::model::queue::QueueSample;
+
+/// Flows of CUBIC over one link of 20 Mbit/s and 40 ms, with a queue of this discipline.
+fn scenario(flows: usize, queue: &str, discipline: &str) -> String {
+    let discipline = match discipline {
+        "" => String::new(),
+        words => format!("discipline = \"{words}\"\n"),
+    };
+    let queue = if discipline.contains("cake") { String::new() } else { format!("queue = \"{queue}\"\n") };
+    let flow = |number: usize| {
+        format!("[[flow]]\nname = \"f{number}\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"cubic\"\necn = 1\n\n")
+    };
+    format!(
+        "title = \"x\"\nclaim = \"y\"\nprofile = \"native\"\nduration = \"20s\"\nruns = 1\nseed = 3\nsample = \"10ms\"\n\n\
+         [[link]]\nends = [\"s\", \"r\"]\nrate = \"20mbit\"\ndelay = \"20ms\"\n{queue}{discipline}\n{}",
+        (0..flows).map(flow).collect::<String>()
+    )
+}
+
+fn run_of(out: &Path) -> std::path::PathBuf {
+    fs::read_dir(out.join("runs")).unwrap().next().unwrap().unwrap().path()
+}
+
+fn samples(out: &Path) -> Vec<QueueSample> {
+    let lines = fs::read_to_string(run_of(out).join("queues.jsonl")).unwrap();
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).filter(|it: &QueueSample| it.from == "s").collect()
+}
+
+fn counters(out: &Path) -> Value {
+    record(out)["links"][0]["counters"][0].clone()
+}
+
+/// The kernel's own drop tail decides when a packet leaves, ours when it arrives.
+#[test]
+fn pfifo_makes_the_run_of_the_drop_tail_queue() {
+    needs!(guest);
+    for flows in [1, 4] {
+        let bench = Bench::new(&scenario(flows, "60pkts", ""));
+        let plain = bench.runs("plain", "");
+        bench.write("x.toml", &scenario(flows, "60pkts", "pfifo"));
+        let child = bench.runs("child", "");
+        assert_eq!(counters(&child), counters(&plain), "{flows} flows");
+        assert!(counters(&plain)["overflow_pkts"].as_u64() > Some(10), "{}", counters(&plain));
+        let events = |out: &Path| fs::read(run_of(out).join("events.jsonl")).unwrap();
+        assert!(events(&child) == events(&plain), "{flows} flows: the same events to the byte");
+        let queues = |out: &Path| -> Vec<[u64; 4]> {
+            let state = |it: QueueSample| [it.time_ns, it.queue_pkts, it.overflow_pkts, it.marked_pkts];
+            samples(out).into_iter().map(state).collect()
+        };
+        assert_eq!(queues(&child), queues(&plain), "{flows} flows: the same queue at every sample");
+    }
+}
+
+/// Every discipline runs, loses no packet uncounted, gives the same run twice, and keeps a shorter queue than drop tail.
+#[test]
+fn every_discipline_runs_again_to_the_byte_and_counts_each_packet() {
+    needs!(guest);
+    let disciplines = [
+        "codel ecn",
+        "fq_codel",
+        "pie",
+        "fq_pie ecn",
+        "red min 12kB max 36kB probability 10%",
+        "red min 12kB max 36kB ecn adaptive",
+        "fq flow_limit 50",
+        "cake",
+        "cake bandwidth 18mbit besteffort",
+    ];
+    let bench = Bench::new("");
+    for (number, discipline) in disciplines.iter().enumerate() {
+        bench.write("x.toml", &scenario(3, "1000pkts", discipline));
+        let [first, second] = ["first", "second"].map(|name| bench.runs(&format!("{name}-{number}"), ""));
+        for file in ["events.jsonl", "queues.jsonl"] {
+            let read = |out: &Path| fs::read(run_of(out).join(file)).unwrap();
+            assert!(read(&first) == read(&second), "{discipline}: {file}");
+        }
+        let counted = counters(&first);
+        let count = |name: &str| counted[name].as_u64().unwrap();
+        // The run ends while packets are on their way.
+        let on_the_way = count("received_pkts").checked_sub(count("sent_pkts") + count("overflow_pkts"));
+        assert!(on_the_way.is_some_and(|packets| packets < 200), "{discipline}: {counted}");
+        assert!(count("overflow_pkts") + count("marked_pkts") > 10, "{discipline}: {counted}");
+        let has_ecn = ["ecn", "fq_codel", "cake"].iter().any(|word| discipline.contains(word));
+        assert_eq!(count("marked_pkts") > 0, has_ecn, "{discipline}: {counted}");
+        let goodput: f64 =
+            record(&first)["flows"].as_array().unwrap().iter().map(|it| it["goodput_bps"].as_f64().unwrap()).sum();
+        assert!(goodput > 16e6, "{discipline}: {goodput}");
+        let last = samples(&first).pop().unwrap();
+        // The queue empties after the last sample.
+        let seen = last.overflow_pkts + last.marked_pkts;
+        let all = count("overflow_pkts") + count("marked_pkts");
+        assert!(seen <= all && 10 * seen > 9 * all, "{discipline}: {seen} of {all}");
+    }
+}
+
+/// RFC 8033, 4.1: the latency target is 15 ms. RFC 8289, 4.2: CoDel keeps the delay at its target of 5 ms except for bursts.
+#[test]
+fn pie_holds_its_target_and_codel_its_own() {
+    needs!(guest);
+    let bench = Bench::new("");
+    let wait_ms = |discipline: &str, share: f64| {
+        bench.write("x.toml", &scenario(1, "1000pkts", discipline));
+        let mut waits: Vec<u64> =
+            samples(&bench.runs(discipline, "")).iter().filter(|it| it.time_ns > 0).map(|it| it.wait_ns).collect();
+        waits.drain(..waits.len() / 4); // slow start
+        waits.sort_unstable();
+        waits[(share * (waits.len() - 1) as f64) as usize] as f64 / 1e6
+    };
+    let [pie, codel, tail] = [wait_ms("pie", 0.5), wait_ms("codel", 0.95), wait_ms("pfifo", 0.5)];
+    assert!((10.0..20.0).contains(&pie), "{pie}");
+    assert!((3.0..9.0).contains(&codel), "{codel}");
+    assert!(tail > 100.0, "{tail}");
+}
+
+/// RFC 9768: the receiver counts marks. RFC 3168: it repeats a mark until the sender has answered.
+#[test]
+fn accurate_ecn_counts_each_mark_and_classic_ecn_repeats_it() {
+    needs!(guest7);
+    let bench = Bench::new("");
+    let counted = |ecn: &str| {
+        bench.write("x.toml", &scenario(1, "1000pkts", "codel ecn").replace("ecn = 1", &format!("ecn = {ecn}")));
+        let out = bench.runs(ecn.trim_matches('"'), "--kernel 7.3");
+        let reported = record(&out)["flows"][0]["ecn"].clone();
+        (counters(&out)["marked_pkts"].as_u64().unwrap(), reported)
+    };
+    let (marked, reported) = counted("\"accurate\"");
+    assert_eq!(reported["accurate"], true);
+    assert!(
+        marked > 5 && reported["delivered_ce_pkts"].as_u64().unwrap().abs_diff(marked) <= 1,
+        "{marked}: {reported}"
+    );
+    let (marked, reported) = counted("1");
+    assert_eq!(reported["accurate"], false);
+    assert!(reported["delivered_ce_pkts"].as_u64().unwrap() > 10 * marked, "{marked}: {reported}");
+}
+
+/// RFC 9332: a scalable flow that sends ECT(1) has its own queue, whose marks begin at 1 ms; the classic queue aims at 15.
+#[test]
+fn dualpi2_keeps_a_flow_with_ect1_below_its_step_beside_a_classic_flow() {
+    needs!(guest7);
+    let dctcp = fs::read_to_string(crate::compile::in_tree("bpf/cc/bpf_dctcp.bpf.c")).unwrap();
+    let l4s = dctcp
+        .replace(
+            ".flags = TCP_CONG_NEEDS_ECN",
+            ".flags = TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN | TCP_CONG_ECT_1_NEGOTIATION",
+        )
+        .replace("ALGORITHM(bpf_dctcp,", "ALGORITHM(l4s,")
+        .replace(".name = \"bpf_dctcp\"", ".name = \"l4s\"");
+    let alone = scenario(1, "1000pkts", "dualpi2").replace("ecn = 1", "ecn = \"accurate\"");
+    let bench = Bench::new(&alone.replace("\"cubic\"", "\"l4s.bpf.c\""));
+    bench.write("l4s.bpf.c", &l4s);
+    let median = |out: &Path| {
+        let mut waits: Vec<u64> = samples(out).iter().map(|it| it.wait_ns).collect();
+        waits.drain(..waits.len() / 4); // slow start
+        waits.sort_unstable();
+        waits[waits.len() / 2] as f64 / 1e6
+    };
+    let [scalable, classic] = [bench.runs("scalable", "--kernel 7.3"), {
+        bench.write("x.toml", &alone);
+        bench.runs("classic", "--kernel 7.3")
+    }];
+    let waits = [median(&scalable), median(&classic)];
+    assert!(waits[0] < 1.5 && (8.0..22.0).contains(&waits[1]), "{waits:?}");
+    assert!(counters(&scalable)["marked_pkts"].as_u64() > Some(100), "{}", counters(&scalable));
+}
+
+#[test]
+fn what_the_older_kernel_lacks_is_refused_with_its_line_and_a_way_out() {
+    let bench = Bench::new(&scenario(1, "1000pkts", "dualpi2"));
+    let refused = bench.fails("out", 2);
+    assert!(refused.contains("x.toml:") && refused.contains("link.discipline: Linux 6.12 has no dualpi2"), "{refused}");
+    assert!(refused.contains("--kernel 7.3"), "{refused}");
+    bench.write("x.toml", &scenario(1, "1000pkts", "codel").replace("ecn = 1", "ecn = \"accurate\""));
+    let refused = bench.fails("out", 2);
+    assert!(refused.contains("flow.ecn: Linux 6.12 has no Accurate ECN"), "{refused}");
+}
+
+#[test]
+fn host_without_guest_refuses_a_discipline_and_names_the_engine() {
+    let bench = Bench::new(&scenario(1, "1000pkts", "codel"));
+    let refused =
+        check(4, tccc().arg("run").arg(bench.out("x.toml")).args(["--link", "tunlink", "--out", "/nonexistent"]));
+    refused.stderr_has("cannot emulate discipline \"codel\"").stderr_has("--engine virtual");
+}
