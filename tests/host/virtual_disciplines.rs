@@ -143,6 +143,25 @@ fn accurate_ecn_counts_each_mark_and_classic_ecn_repeats_it() {
     assert!(reported["delivered_ce_pkts"].as_u64().unwrap() > 10 * marked, "{marked}: {reported}");
 }
 
+/// With Accurate ECN, DCTCP needs no receiver of its own.
+#[test]
+fn both_dctcps_know_each_mark_by_accurate_ecn() {
+    needs!(guest7);
+    let marked = scenario(1, "1000pkts", "")
+        .replace("queue =", "mark = \"20pkts\"\nqueue =")
+        .replace("ecn = 1", "ecn = \"accurate\"");
+    let bench = Bench::new("");
+    for algorithm in ["dctcp", "bpf_dctcp"] {
+        bench.write("x.toml", &marked.replace("\"cubic\"", &format!("\"{algorithm}\"")));
+        let out = bench.runs(algorithm, "--kernel 7.3");
+        let ecn = &record(&out)["flows"][0]["ecn"];
+        let marks = counters(&out)["marked_pkts"].as_f64().unwrap();
+        let reported = ecn["delivered_ce_pkts"].as_f64().unwrap();
+        assert!(ecn["accurate"] == true && marks > 300.0, "{algorithm}: {ecn} of {marks}");
+        assert!((reported / marks - 1.0).abs() < 0.01, "{algorithm}: {reported} of {marks}");
+    }
+}
+
 /// RFC 9332: a scalable flow that sends ECT(1) has its own queue, whose marks begin at 1 ms; the classic queue aims at 15.
 #[test]
 fn dualpi2_keeps_a_flow_with_ect1_below_its_step_beside_a_classic_flow() {

@@ -55,6 +55,24 @@ fn burst_fills_the_queue_behind_the_packet_being_serialised() {
     assert_eq!(shaper.admit(MS + FULL_PACKET, 1500), PacketVerdict::Overflow);
 }
 
+/// A bucket of three packets, and 1 Mbit/s: 12 ms for each.
+#[test]
+fn policer_passes_its_burst_at_once_and_then_its_rate_and_drops_the_rest() {
+    let policer = Some("rate=1mbit,burst=4500B".parse().unwrap());
+    let mut shaper = TestLink::new(&Direction { policer, ..Direction::default() });
+    let mut passes = |at: u64| match shaper.admit(at * MS, 1500) {
+        PacketVerdict::Due(due) => due == at * MS,
+        verdict => {
+            assert_eq!(verdict, PacketVerdict::Policed);
+            false
+        }
+    };
+    assert_eq!([5; 4].map(&mut passes), [true, true, true, false], "the burst");
+    assert_eq!([16, 17, 18, 29, 41].map(&mut passes), [false, true, false, true, true], "the rate");
+    assert_eq!([300; 4].map(passes), [true, true, true, false], "full again after a pause");
+    assert_eq!(shaper.link.counters().policed_pkts, 4);
+}
+
 #[test]
 fn packets_of_low_priority_find_the_queue_full_earlier() {
     let mut shaper = shape(&Direction { queue_low: Some(1), ..direction() }, 3);
