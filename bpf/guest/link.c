@@ -86,9 +86,12 @@ static void enter(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_fr
 	const u32 bytes = skb->len - skb_network_offset(skb);
 	struct ack ack;
 	const bool is_ack = shaper_inspects_acks(shaper) && read_ack(skb, &ack);
-	const struct traits traits = {.is_low = is_low(skb), .is_ack = is_ack};
+	struct traits traits = {.is_ack = is_ack};
 	struct verdict verdict;
 
+	if (remarks(shaper->direction.request))
+		remark(skb, shaper->direction.request);
+	traits.is_low = is_low(skb);
 	if (link_of(sch)->disciplined) {
 		discipline_enter(sch, skb, arrival_ns, traits, to_free);
 		return;

@@ -5,10 +5,12 @@
 #ifndef TCCC_PACKET_H
 #define TCCC_PACKET_H
 
+#include <net/dsfield.h>
 #include <net/inet_ecn.h>
 #include <net/pkt_sched.h>
 
 #include "../link/line.h"
+#include "../link/remark.h"
 
 /* Class selector 1: packets that may be dropped first (RFC 3662). The two bits below it hold the congestion mark. */
 #define DSCP_LOW 8
@@ -52,6 +54,19 @@ static inline bool is_low(struct sk_buff *skb)
 	default:
 		return false;
 	}
+}
+
+/* Writes the byte of DSCP and ECN as a router on the way does. */
+static inline void remark(struct sk_buff *skb, const struct tccc_link_request *request)
+{
+	const int header = skb->protocol == htons(ETH_P_IPV6) ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+
+	if (skb_ensure_writable(skb, skb_network_offset(skb) + header))
+		return;
+	if (skb->protocol == htons(ETH_P_IP))
+		ipv4_change_dsfield(ip_hdr(skb), 0, service_after(request, ipv4_get_dsfield(ip_hdr(skb))));
+	else if (skb->protocol == htons(ETH_P_IPV6))
+		ipv6_change_dsfield(ipv6_hdr(skb), 0, service_after(request, ipv6_get_dsfield(ipv6_hdr(skb))));
 }
 
 /* Marks a packet whose ends support ECN; returns whether it is marked. A copy of the packet keeps its own header. */

@@ -8,6 +8,7 @@
 
 #include "admit.h"
 #include "emulator.h"
+#include "remark.h"
 
 /* A packet on its way. There is one for each slot. */
 struct slot_packet {
@@ -128,6 +129,11 @@ void tunlink_restart_counters(struct link *link)
 void tunlink_count_marked(struct link *link)
 {
 	link->shaper.counters.marked_pkts++;
+}
+
+u8 tunlink_service_after(const struct link *link, u8 service)
+{
+	return service_after(link->request, service);
 }
 
 /* ---- The path of a packet ---- */

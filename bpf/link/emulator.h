@@ -63,6 +63,9 @@ const u64 *tunlink_first_lost(const struct link *link);
 void tunlink_restart_counters(struct link *link);
 void tunlink_count_marked(struct link *link);
 
+/* The byte of DSCP and ECN of a packet that enters, after the link's router has written it. */
+u8 tunlink_service_after(const struct link *link, u8 service);
+
 struct link_fate tunlink_enter(struct link *link, const struct link_packet *packet);
 /* Decides about the copy of the last packet. LINK_NO_SLOT: there is no memory for it, so it fails unless it is refused. */
 struct link_fate tunlink_enter_copy(struct link *link, u32 slot);

@@ -13,6 +13,7 @@ mod named;
 pub mod policer;
 mod range;
 pub mod rate_trace;
+pub mod remark;
 pub mod reorder;
 pub(crate) mod request;
 pub(crate) mod route;

@@ -162,6 +162,23 @@ fn both_dctcps_know_each_mark_by_accurate_ecn() {
     }
 }
 
+/// RFC 3168, 18.1: a router that clears the field turns marks into drops.
+#[test]
+fn bleached_packets_are_dropped_instead_of_marked() {
+    needs!(guest);
+    let bench = Bench::new("");
+    let counted = |remark: &str| {
+        let remark = if remark.is_empty() { String::new() } else { format!("remark = \"{remark}\"\n") };
+        bench.write("x.toml", &scenario(1, "1000pkts", "codel ecn").replace("rate =", &format!("{remark}rate =")));
+        let counted = counters(&bench.runs(&format!("out{}", remark.len()), ""));
+        ["marked_pkts", "overflow_pkts"].map(|name| counted[name].as_u64().unwrap())
+    };
+    let [kept, bleached] = ["", "ecn=bleached"].map(counted);
+    assert!(kept[0] > 5 && kept[1] == 0, "{kept:?}");
+    assert!(bleached[0] == 0 && bleached[1] > 5, "{bleached:?}");
+    assert_eq!(counted("ecn=ect0"), kept, "ECT(0) stays");
+}
+
 /// RFC 9332: a scalable flow that sends ECT(1) has its own queue, whose marks begin at 1 ms; the classic queue aims at 15.
 #[test]
 fn dualpi2_keeps_a_flow_with_ect1_below_its_step_beside_a_classic_flow() {
@@ -190,6 +207,12 @@ fn dualpi2_keeps_a_flow_with_ect1_below_its_step_beside_a_classic_flow() {
     let waits = [median(&scalable), median(&classic)];
     assert!(waits[0] < 1.5 && (8.0..22.0).contains(&waits[1]), "{waits:?}");
     assert!(counters(&scalable)["marked_pkts"].as_u64() > Some(100), "{}", counters(&scalable));
+    // With ECT(0), the same algorithm is in the classic queue.
+    bench.write(
+        "x.toml",
+        &alone.replace("\"cubic\"", "\"l4s.bpf.c\"").replace("rate =", "remark = \"ecn=ect0\"\nrate ="),
+    );
+    assert!(median(&bench.runs("remarked", "--kernel 7.3")) > 5.0);
 }
 
 #[test]

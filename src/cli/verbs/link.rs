@@ -107,6 +107,9 @@ struct LinkFields {
     /// Drop packets above a rate, except for bursts, such as rate=5mbit,burst=50kB
     #[arg(long)]
     policer: Option<String>,
+    /// Change the IP header of every packet, such as ecn=bleached, ecn=ect0 or dscp=0
+    #[arg(long)]
+    remark: Option<String>,
     /// Delay a share of the packets, such as share=1%,by=5ms
     ///
     /// Later packets overtake the delayed ones.
@@ -150,6 +153,9 @@ struct ReverseFields {
     /// Policer in the reverse direction
     #[arg(long, value_name = "POLICER")]
     reverse_policer: Option<String>,
+    /// Changes of the IP header in the reverse direction
+    #[arg(long, value_name = "REMARK")]
+    reverse_remark: Option<String>,
     /// Packets to delay in the reverse direction
     #[arg(long, value_name = "REORDER")]
     reverse_reorder: Option<String>,
@@ -266,6 +272,7 @@ fn impairments(direction: &Direction) -> String {
     let share = |share: Share| (share.0 > 0.0).then(|| share.to_string());
     let parts = [
         ("loss", Some(direction.loss.to_string())),
+        ("remark", direction.remark.map(|remark| remark.to_string())),
         ("policer", direction.policer.map(|policer| policer.to_string())),
         ("mark", direction.mark.map(|mark| mark.to_string())),
         ("reorder", direction.reorder.map(|reorder| reorder.to_string())),

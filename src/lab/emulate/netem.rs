@@ -97,6 +97,9 @@ fn inexpressible(direction: &Direction) -> Option<String> {
     if let Some(policer) = direction.policer {
         return Some(format!("policer \"{policer}\": tccc builds netem links without one"));
     }
+    if let Some(remark) = direction.remark {
+        return Some(format!("remark \"{remark}\": netem changes no headers"));
+    }
     if direction.queue_low.is_some() {
         return Some("drops by priority: tccc builds netem links with one queue".to_owned());
     }

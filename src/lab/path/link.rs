@@ -12,6 +12,7 @@ use super::loss::LossModel;
 use super::policer::Policer;
 use super::range::{MTU_RANGE, QUEUE_MAX, wrong_delay, wrong_rate};
 use super::rate_trace::RateTrace;
+use super::remark::Remark;
 use super::reorder::Reorder;
 use shared::failure::Failure;
 use shared::units::{BitsPerSec, ParseError, QueueSize, Share, duration_text};
@@ -43,6 +44,9 @@ pub struct Direction {
     /// Takes the place of the drop-tail queue, whose size is then its limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discipline: Option<Discipline>,
+    /// Applies to packets that enter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<Remark>,
     /// Drops packets above a rate, after the losses and before the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policer: Option<Policer>,
@@ -212,6 +216,7 @@ impl Direction {
             queue_low,
             mark,
             discipline,
+            remark,
             policer,
             loss,
             trace,
@@ -228,6 +233,7 @@ impl Direction {
             (mark.is_some(), "marks"),
             (discipline.is_some(), "a queue discipline"),
             (policer.is_some(), "a policer"),
+            (remark.is_some(), "a changed IP header"),
             (loss.independent().is_none(), "loss but an independent one"),
             (trace.is_some(), "rate traces"),
             (!changes.is_empty(), "changes by time"),

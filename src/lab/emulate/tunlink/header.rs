@@ -22,18 +22,34 @@ pub fn mark_congestion(packet: &mut [u8]) -> bool {
     }
 }
 
-fn mark_ipv4(packet: &mut [u8]) -> bool {
-    let old = packet[1];
-    if old & ECN_BITS == 0 {
-        return false;
+/// Changes the byte of DSCP and ECN.
+pub fn remark(packet: &mut [u8], after: impl Fn(u8) -> u8) {
+    match packet {
+        [first, ..] if *first >> 4 == 4 && packet.len() >= IPV4_HEADER => set_ipv4_service(packet, after(packet[1])),
+        [first, second, ..] if *first >> 4 == 6 => {
+            let service = after(*first << 4 | *second >> 4);
+            *first = 6 << 4 | service >> 4;
+            *second = service << 4 | *second & 0xf;
+        }
+        _ => {}
     }
-    packet[1] |= ECN_BITS;
+}
+
+fn mark_ipv4(packet: &mut [u8]) -> bool {
+    let is_capable = packet[1] & ECN_BITS != 0;
+    if is_capable {
+        set_ipv4_service(packet, packet[1] | ECN_BITS);
+    }
+    is_capable
+}
+
+fn set_ipv4_service(packet: &mut [u8], service: u8) {
+    let old = std::mem::replace(&mut packet[1], service);
     // HC' = ~(~HC + ~m + m')  RFC 1624, 3; only the low byte of the first word changes
     let checksum = u16::from_be_bytes([packet[CHECKSUM.start], packet[CHECKSUM.start + 1]]);
     let word = |low: u8| u32::from(u16::from_be_bytes([packet[0], low]));
     let sum = u32::from(!checksum) + (0xffff - word(old)) + word(packet[1]);
     packet[CHECKSUM].copy_from_slice(&(!fold(sum)).to_be_bytes());
-    true
 }
 
 fn fold(sum: u32) -> u16 {
@@ -79,6 +95,19 @@ mod tests {
             assert_eq!(sum(&packet), 0xffff, "{service:#x} {identification:#x}");
             assert_eq!(packet[1], if is_capable { service | 0b11 } else { service });
             assert!(is_capable || packet == before);
+        }
+    }
+
+    #[test]
+    fn remarked_header_has_a_right_checksum_in_either_family() {
+        for (before, after) in [(0xb9, 0xb8), (0xbb, 0), (0, 0xff), (0xba, 0xba)] {
+            let mut packet = ipv4(before, 0x1234);
+            remark(&mut packet, |service| if service == before { after } else { 1 });
+            assert_eq!((packet[1], sum(&packet)), (after, 0xffff), "{before:#x}");
+            let of_ipv6 = |service: u8| [6 << 4 | service >> 4, service << 4 | 7, 1, 2];
+            let mut packet = of_ipv6(before);
+            remark(&mut packet, |service| if service == before { after } else { 1 });
+            assert_eq!(packet, of_ipv6(after), "{before:#x}");
         }
     }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use nix::errno::Errno;
 
 use super::clock;
-use super::header::{is_low, mark_congestion};
+use super::header::{is_low, mark_congestion, remark};
 use super::link::{Arrival, Departure, DirectionLink, Entered, PacketVerdict};
 use super::meter::Meter;
 use super::pool::{FramePool, Slot};
@@ -41,6 +41,7 @@ pub struct PacketPath {
     meter: Meter,
     /// Whether packets of low priority are treated differently.
     inspects_priority: bool,
+    remarks: bool,
     /// Whether packets can wait.
     has_queue: bool,
 }
@@ -69,6 +70,7 @@ impl Lane {
                 link: DirectionLink::new(&request, slots)?,
                 meter: Meter::new(),
                 inspects_priority: direction.queue_low.is_some(),
+                remarks: direction.remark.is_some(),
                 has_queue: direction.has_queue(),
             },
             pool: FramePool::new(slots, config.mtu as usize + HEADER),
@@ -149,6 +151,9 @@ impl PacketPath {
             return;
         }
         let EthernetFrame { slot, arrival: sent, .. } = frame;
+        if self.remarks {
+            remark(packet_of(pool, &frame), |service| self.link.service_after(service));
+        }
         let packet = &*packet_of(pool, &frame);
         let is_low = self.inspects_priority && is_low(packet);
         let entered = self.link.enter(Arrival { sent, packet, slot, is_low });

@@ -38,6 +38,7 @@ unsafe extern "C" {
     fn tunlink_first_lost(link: *const CLink) -> *const u64;
     fn tunlink_restart_counters(link: *mut CLink);
     fn tunlink_count_marked(link: *mut CLink);
+    fn tunlink_service_after(link: *const CLink, service: u8) -> u8;
     fn tunlink_enter(link: *mut CLink, packet: *const EnteringPacket) -> Fate;
     fn tunlink_enter_copy(link: *mut CLink, slot: u32) -> Fate;
     fn tunlink_take_dropped(link: *mut CLink) -> u32;
@@ -210,6 +211,11 @@ impl DirectionLink {
     /// Counts a packet that was marked.
     pub(crate) fn count_marked(&mut self) {
         call!(self, tunlink_count_marked());
+    }
+
+    /// The byte of DSCP and ECN of a packet that enters, after the link's router has written it.
+    pub(crate) fn service_after(&self, service: u8) -> u8 {
+        call!(self, tunlink_service_after(service))
     }
 
     /// Decides about a packet. Call it for packets in the order in which they were sent.

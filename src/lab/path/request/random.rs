@@ -138,6 +138,7 @@ fn any_direction() -> impl Strategy<Value = Direction> {
             queue,
             mark,
             queue_low,
+            remark: None, // outside the C that is tested with this
             policer,
             discipline: None, // the kernel's own
             loss,

@@ -12,6 +12,7 @@ use crate::path::discipline::Discipline;
 use crate::path::loss::{LossModel, LossText};
 use crate::path::policer::Policer;
 use crate::path::rate_trace::{RateText, RateTrace};
+use crate::path::remark::Remark;
 use crate::path::reorder::Reorder;
 use crate::path::route::LinkSpec;
 use crate::path::{Direction, LinkConfig};
@@ -109,6 +110,7 @@ impl<'t> WrittenLink<'t> {
             mark: fields.mark,
             discipline: fields.discipline,
             policer: fields.policer,
+            remark: fields.remark,
             loss: loss.unwrap_or_default(),
             reorder: fields.reorder,
             duplicate: fields.duplicate,
@@ -213,7 +215,7 @@ impl Read for Nodes {
     }
 }
 
-read_with!(|value: &Value<'_>| value.parsed(FromStr::from_str) => RateText, Reorder, AckHold, Discipline, Policer);
+read_with!(|value: &Value<'_>| value.parsed(FromStr::from_str) => RateText, Reorder, AckHold, Discipline, Policer, Remark);
 
 /// A list holds the numbers of the lost packets.
 impl Read for LossText {

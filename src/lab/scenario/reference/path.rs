@@ -11,13 +11,14 @@ use crate::path::discipline::Discipline;
 use crate::path::loss::LossText;
 use crate::path::policer::Policer;
 use crate::path::rate_trace::RateText;
+use crate::path::remark::Remark;
 use crate::path::reorder::Reorder;
 use crate::path::{DELAY_MAX, RATE_RANGE};
 use crate::scenario::document::link::PacketCount;
 use shared::units::{BitsPerSec, QueueSize, Share};
 
 /// Fields that apply to the first direction only, unless `reverse` sets them.
-pub const ONE_WAY: [&str; 6] = ["queue_low", "discipline", "policer", "loss", "reorder", "duplicate"];
+pub const ONE_WAY: [&str; 7] = ["queue_low", "discipline", "policer", "remark", "loss", "reorder", "duplicate"];
 
 const UP_TO_10S: Kind = Time(Some([Duration::ZERO, DELAY_MAX]));
 const AS_BEFORE: &str = "as before";
@@ -74,6 +75,12 @@ fields! {
         /// applies to the first direction only; `reverse` sets it for the way back. Netem does not support this.
         /// Example: policer = "rate=5mbit,burst=50kB"
         policer: Policer = Is("rate and burst"), unless "no policer";
+        /// What a router writes into the IP header of every packet that enters. `ecn=bleached` makes it Not-ECT, so marks
+        /// are lost and later links drop instead of marking. `ecn=ect0` turns ECT(1) into ECT(0). `dscp=0` clears the
+        /// DSCP. It applies to the first direction only; `reverse` sets it for the way back. Netem does not support this.
+        /// Example: remark = "ecn=bleached"
+        /// Example: remark = "ecn=ect0,dscp=0"
+        remark: Remark = Is("ecn and dscp"), unless "headers stay";
         /// Share of packets that are delayed, at most half, and by how long. Later packets overtake them. Each packet
         /// is chosen independently. It applies to the first direction only; `reverse` sets it for the way back.
         /// Example: reorder = "share=1%,by=5ms"
@@ -106,7 +113,7 @@ fields! {
     pub section REVERSE {
         from LINK [rate, delay, jitter, queue, mark]: unless "as in the first direction";
         from LINK [discipline]: unless "drop tail";
-        from LINK [loss, policer, reorder]: unless "none";
+        from LINK [loss, policer, remark, reorder]: unless "none";
         from LINK [duplicate]: or "0%";
         from LINK [acks, ack_loss]: unless "as in the first direction";
     }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a router writes into the second byte of the IP header, which holds DSCP and ECN.
+ *
+ * Plain C without kernel functions.
+ */
+#ifndef TCCC_REMARK_H
+#define TCCC_REMARK_H
+
+#include "request.h"
+
+#define ECN_BITS 3
+#define ECT_1 1
+
+static inline bool remarks(const struct tccc_link_request *request)
+{
+	return request->service_cleared || request->ect1_becomes_ect0;
+}
+
+/* The byte of a packet after it has entered. */
+static inline u8 service_after(const struct tccc_link_request *request, u8 service)
+{
+	if (request->ect1_becomes_ect0 && (service & ECN_BITS) == ECT_1)
+		service ^= ECN_BITS;
+	return service & ~(u8)request->service_cleared;
+}
+
+#endif
