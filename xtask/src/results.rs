@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::made::GeneratedTable;
 use crate::process::{self, command};
 
+mod kernels;
 mod known;
 mod page;
 mod store;
@@ -49,6 +50,8 @@ pub enum ResultsEngine {
     Virtual,
     /// The simulator ns-2
     Ns2,
+    /// Virtual time with the newer kernel, for `scenarios/kernels.md`
+    Newer,
 }
 
 impl ResultsEngine {
@@ -96,7 +99,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     for (document, text) in documents()? {
         fs::write(process::workspace().join(&document), text)?;
     }
+    write_kernels(&arguments.out)?;
     write_agreement(&arguments.out)
+}
+
+/// Compares the kernels of virtual time, if the newer one has results in this folder.
+fn write_kernels(out: &Path) -> Result<()> {
+    let newer = |name: &str| -> Result<Option<Value>> {
+        let place = place(out, &format!("{}/{name}", known::FOLDER), ResultsEngine::Newer);
+        let is_there = place.join("plan.json").exists();
+        is_there.then(|| process::report(&process::fast_tccc(), &[place])).transpose()
+    };
+    match kernels::table(&store::read(known::FOLDER)?, newer)? {
+        Some(table) => kernels::TABLE.settle(&table, true),
+        None => Ok(()),
+    }
 }
 
 /// The documents generated from the summaries in the tree, with their paths.
@@ -154,6 +171,7 @@ fn run_scenario(out: &Path, scenario: &str, engine: ResultsEngine, runs: u32) ->
     let is_left_out = match engine {
         ResultsEngine::Kernel => EXPERIMENTS.on_the_kernel.iter().all(|one| one != scenario),
         ResultsEngine::Ns2 => !fs::read_to_string(&file)?.contains("\n[ns2]"),
+        ResultsEngine::Newer => !scenario.starts_with(known::FOLDER),
         ResultsEngine::Virtual => false,
     };
     if is_left_out {
@@ -162,7 +180,13 @@ fn run_scenario(out: &Path, scenario: &str, engine: ResultsEngine, runs: u32) ->
     let runs = if engine == ResultsEngine::Kernel { KERNEL_RUNS } else { runs };
     let part = EXPERIMENTS.virtual_parts.get(scenario).filter(|_| engine == ResultsEngine::Virtual);
     let part = part.map_or(&[][..], Vec::as_slice);
-    process::run_scenario(&file, (&engine.name(), runs), &place(out, scenario, engine), part)
+    let options = match engine {
+        ResultsEngine::Newer => "virtual --kernel 7.3",
+        ResultsEngine::Kernel => "kernel",
+        ResultsEngine::Virtual => "virtual",
+        ResultsEngine::Ns2 => "ns2",
+    };
+    process::run_scenario(&file, (options, runs), &place(out, scenario, engine), part)
 }
 
 /// The reports of a scenario by engine; the other engines' reports include the simulator's runs.

@@ -14,19 +14,24 @@ const ENGINE: &str = "`tccc run --engine virtual`";
 
 /// Checks the host without changing it.
 pub fn all() -> Vec<HostCheck> {
-    let (found, fix) = match Guest::find(GuestKernel::default()) {
+    let is_met = sandbox::is_available();
+    let found = if is_met { "Landlock" } else { "no Landlock" }.to_owned();
+    let fix = "a kernel with CONFIG_SECURITY_LANDLOCK, of Linux 6.2 or later".to_owned();
+    let sandbox = check("sandbox of the guest's process", is_met, (found, "keeping a guest in its folder", fix));
+    let older = guest(GuestKernel::Linux6, ("guest of virtual time", ENGINE));
+    let newer = guest(GuestKernel::Linux7, ("guest with Linux 7.3", "`--engine virtual --kernel 7.3`"));
+    vec![older, newer, compiler(), sandbox]
+}
+
+fn guest(kernel: GuestKernel, (what, needed_for): (&'static str, &'static str)) -> HostCheck {
+    let (found, fix) = match Guest::find(kernel) {
         Ok(guest) => (format!("Linux {}", guest.facts.release), String::new()),
         Err(error) => {
             let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hint.clone());
             (format!("{error}"), hint.unwrap_or_default())
         }
     };
-    let guest = check("guest of virtual time", fix.is_empty(), (found, ENGINE, fix));
-    let is_met = sandbox::is_available();
-    let found = if is_met { "Landlock" } else { "no Landlock" }.to_owned();
-    let fix = "a kernel with CONFIG_SECURITY_LANDLOCK, of Linux 6.2 or later".to_owned();
-    let sandbox = check("sandbox of the guest's process", is_met, (found, "keeping a guest in its folder", fix));
-    vec![guest, compiler(), sandbox]
+    check(what, fix.is_empty(), (found, needed_for, fix))
 }
 
 /// Checks for the compiler. Modules are compiled again when an algorithm changes.

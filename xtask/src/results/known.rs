@@ -46,7 +46,7 @@ pub fn table(summaries: &[ScenarioSummary]) -> String {
 /// The expected numbers of a report: cells with an expected value, and cells with an expected ratio to the baseline.
 ///
 /// A ratio takes the place of the cell's value, and `over` names the baseline.
-fn judged(report: &Value) -> Vec<Value> {
+pub fn judged(report: &Value) -> Vec<Value> {
     let both = cells(report).flat_map(|cell| {
         let [value, ratio] = [cell, &cell["ratio_to_baseline"]].map(|of| !of["expected"].is_null());
         let [value, ratio] = [value.then(|| cell.clone()), ratio.then(|| of_ratio(cell, &report["baseline"]))];
@@ -120,7 +120,7 @@ fn row(name: &str, report: &Value, cells: &[Value]) -> String {
 }
 
 /// What the cell's numbers are divided by, and the unit that they then have.
-fn scale(cell: &Value) -> (f64, &'static str) {
+pub fn scale(cell: &Value) -> (f64, &'static str) {
     match told(&cell["metric"]) {
         _ if !cell["over"].is_null() => (1.0, ""),
         metric if metric.ends_with("_bps") => (1e6, " [Mbit/s]"),
@@ -130,7 +130,7 @@ fn scale(cell: &Value) -> (f64, &'static str) {
 }
 
 /// `2.478 ± 0.3`, and the source's own number if the expectation is another.
-fn expected(cell: &Value) -> String {
+pub fn expected(cell: &Value) -> String {
     let scaled = |value: &Value| value.as_f64().map(|value| number(value / scale(cell).0));
     let [value, margin] = ["value", "plus_minus"].map(|part| scaled(&cell["expected"][part]).unwrap_or_default());
     let published = scaled(&cell["published"]).map_or(String::new(), |published| format!(" (source: {published})"));
