@@ -22,6 +22,7 @@ struct disciplined {
 	struct parcels coming; /* packets that have left the host and not reached the link */
 	u64 serves_ns;	       /* when the serialiser takes the next packet; NEVER_NS: not before something changes */
 	u64 last_wait_ns;      /* of the packet that left the child last */
+	bool is_last_in;       /* the child took the packet that reached it last */
 	u64 entered_pkts;
 	u64 left_pkts;
 	u64 marked_pkts;
@@ -38,7 +39,8 @@ static struct disciplined *disciplined_of(struct Qdisc *sch)
 #define KEPT_HELD_BACK 1
 #define KEPT_BATCH 2
 #define KEPT_MARKED 4
-#define KEPT_FLAGS_BITS 3
+#define KEPT_COPY 8
+#define KEPT_FLAGS_BITS 4
 
 /* The end of the control block, which no qdisc uses: the packet's random terms. */
 static u64 *kept_of(struct sk_buff *skb)
@@ -170,18 +172,26 @@ static void arrive(struct Qdisc *sch, struct sk_buff *skb, u64 now_ns, struct sk
 	struct disciplined *disciplined = disciplined_of(sch);
 	struct Qdisc *child = disciplined->child;
 	const u32 bytes = qdisc_pkt_len(skb);
+	bool is_in;
 
+	/* A packet that the full queue refuses has no copy. */
+	if (*kept_of(skb) & KEPT_COPY) {
+		if (!disciplined->is_last_in) {
+			kfree_skb(skb);
+			return;
+		}
+		link_of(sch)->shaper.counters.duplicated_pkts++;
+	}
 	skb->tstamp = ns_to_ktime(now_ns);
 	skb->tstamp_type = SKB_CLOCK_MONOTONIC;
 	disciplined->entered_pkts++;
 	/* If a packet is dropped for this one, the child itself counts it in the link's qdisc. */
-	if (qdisc_enqueue(skb, child, to_free) == NET_XMIT_SUCCESS) {
+	is_in = qdisc_enqueue(skb, child, to_free) == NET_XMIT_SUCCESS;
+	if (is_in) {
 		sch->q.qlen++;
 		sch->qstats.backlog += bytes;
 	}
-	/* A packet that finds the serialiser idle does not wait. */
-	if (serialiser_begins_ns(&link_of(sch)->shaper.serialiser, now_ns) > now_ns)
-		disciplined->max_pkts = max(disciplined->max_pkts, (u64)child->q.qlen);
+	disciplined->is_last_in = is_in;
 }
 
 static void serve(struct Qdisc *sch, u64 now_ns, struct sk_buff **to_free)
@@ -191,9 +201,11 @@ static void serve(struct Qdisc *sch, u64 now_ns, struct sk_buff **to_free)
 	discipline_sample(link_of(sch), now_ns - 1);
 	drain(sch, now_ns);
 	discipline_sample(link_of(sch), now_ns);
+	/* After each packet: one that finds the serialiser idle does not wait. */
 	while (disciplined->coming.first && disciplined->coming.first->due_ns <= now_ns) {
 		arrive(sch, packet_of(parcels_take(&disciplined->coming)), now_ns, to_free);
 		drain(sch, now_ns);
+		disciplined->max_pkts = max(disciplined->max_pkts, (u64)disciplined->child->q.qlen);
 	}
 }
 
@@ -213,12 +225,14 @@ u64 discipline_due_ns(struct Qdisc *sch)
 	return first ? min(first->due_ns, disciplined->serves_ns) : disciplined->serves_ns;
 }
 
-static void come(struct Qdisc *sch, struct sk_buff *skb, u64 arrival_ns, const struct terms *terms)
+static void come(struct Qdisc *sch, struct sk_buff *skb, u64 arrival_ns, u64 kept)
 {
 	struct parcel *parcel = parcel_of(skb);
 
 	qdisc_skb_cb(skb)->pkt_len = skb->len - skb_network_offset(skb);
-	*kept_of(skb) = keep_terms(skb, terms);
+	*kept_of(skb) = kept;
+	/* The sender's own hash changes after a timeout. A router has only the header to tell flows apart. */
+	skb_clear_hash(skb);
 	parcel->due_ns = arrival_ns;
 	parcels_append(&disciplined_of(sch)->coming, parcel);
 }
@@ -238,11 +252,11 @@ void discipline_enter(struct Qdisc *sch, struct sk_buff *skb, u64 arrival_ns, st
 	}
 	/* Not a clone: a mark must not change both. */
 	copy = shaper->has_copy ? skb_copy(skb, GFP_ATOMIC) : NULL;
-	come(sch, skb, arrival_ns, &terms);
+	come(sch, skb, arrival_ns, keep_terms(skb, &terms));
 	if (copy)
-		come(sch, copy, arrival_ns, &shaper->copy_terms);
-	if (shaper->has_copy)
-		*(copy ? &shaper->counters.duplicated_pkts : &shaper->counters.failed_pkts) += 1;
+		come(sch, copy, arrival_ns, keep_terms(copy, &shaper->copy_terms) | KEPT_COPY);
+	else if (shaper->has_copy)
+		shaper->counters.failed_pkts++;
 	shaper->has_copy = false;
 	serve(sch, link_now_ns(), to_free);
 }
@@ -250,11 +264,15 @@ void discipline_enter(struct Qdisc *sch, struct sk_buff *skb, u64 arrival_ns, st
 void discipline_reset(struct Qdisc *sch)
 {
 	struct disciplined *disciplined = disciplined_of(sch);
+	u64 *failed_pkts = &link_of(sch)->shaper.counters.failed_pkts;
 
-	while (disciplined->coming.first)
+	for (; disciplined->coming.first; (*failed_pkts)++)
 		kfree_skb(packet_of(parcels_take(&disciplined->coming)));
-	if (disciplined->child)
+	if (disciplined->child) {
+		*failed_pkts += disciplined->child->q.qlen;
+		disciplined->entered_pkts -= disciplined->child->q.qlen;
 		qdisc_reset(disciplined->child);
+	}
 	disciplined->serves_ns = NEVER_NS;
 }
 

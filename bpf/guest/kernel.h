@@ -9,6 +9,8 @@
 #include <net/tcp.h>
 #include <net/udp.h>
 
+#include "layout.h"
+
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
 
 #define any_sockaddr sockaddr
@@ -34,9 +36,9 @@ static inline void consume_datagram(struct sock *sk, struct sk_buff *skb)
 	skb_consume_udp(sk, skb, skb->len);
 }
 
-static inline bool has_accurate_ecn(const struct tcp_sock *tp)
+static inline enum tccc_ecn negotiated_ecn(const struct tcp_sock *tp)
 {
-	return false;
+	return tp->ecn_flags & TCP_ECN_OK ? TCCC_ECN_CLASSIC : TCCC_ECN_NONE;
 }
 
 #else
@@ -64,9 +66,11 @@ static inline void consume_datagram(struct sock *sk, struct sk_buff *skb)
 	consume_skb(skb);
 }
 
-static inline bool has_accurate_ecn(const struct tcp_sock *tp)
+static inline enum tccc_ecn negotiated_ecn(const struct tcp_sock *tp)
 {
-	return tcp_ecn_mode_accecn(tp);
+	if (tcp_ecn_mode_accecn(tp))
+		return TCCC_ECN_ACCURATE;
+	return tcp_ecn_mode_rfc3168(tp) ? TCCC_ECN_CLASSIC : TCCC_ECN_NONE;
 }
 
 #endif

@@ -42,6 +42,12 @@ enum tccc_sends {
 	TCCC_SENDS_DATAGRAMS = 4,
 };
 
+enum tccc_ecn {
+	TCCC_ECN_NONE = 0,
+	TCCC_ECN_CLASSIC = 1,  /* RFC 3168 */
+	TCCC_ECN_ACCURATE = 2, /* RFC 9768 */
+};
+
 /* One end of a flow. The receiving end is written first. Both ends describe the flow with the same values. */
 struct tccc_flow_request {
 	u64 start_ns;	 /* from the start of the run */
@@ -83,7 +89,7 @@ struct tccc_flow_report {
 	s32 error;   /* why a bulk flow or datagrams failed: a negative errno, or 0 */
 	u32 retrans_pkts;
 	u32 delivered_ce_pkts; /* as the receiver reports them */
-	u32 is_accurate;       /* 1: Accurate ECN was negotiated (RFC 9768) */
+	u32 ecn;	       /* enum tccc_ecn: what was negotiated */
 	u32 mss_bytes;
 	u32 transfers;
 	char algorithm[TCCC_FLOW_ALGORITHM];

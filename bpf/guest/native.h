@@ -49,6 +49,12 @@
 #define bpf_get_prandom_u32() get_random_u32()
 #define random_below(n) get_random_u32_below(n)
 
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+/* A compiler names these where an algorithm uses a flag that this kernel does not have. */
+#define TCP_CONG_NEEDS_ACCECN accurate_ecn_needs_linux_7_3
+#define TCP_CONG_ECT_1_NEGOTIATION ect1_needs_linux_7_3
+#define TCP_CONG_NO_FALLBACK_RFC3168 accurate_ecn_needs_linux_7_3
+#endif
 #define TCP_ECN_ACCECN 16 /* set by Linux 7.0 and newer */
 #ifndef TCP_ECN_OK
 #define TCP_ECN_OK TCP_ECN_MODE_RFC3168 /* its name in Linux 7.0 and newer */

@@ -206,7 +206,7 @@ static void note_counts(struct sender *sender)
 	report->sndbuf_limited_us += sndbuf_us;
 	report->retrans_pkts += tp->total_retrans;
 	report->delivered_ce_pkts += tp->delivered_ce;
-	report->is_accurate = has_accurate_ecn(tp);
+	report->ecn = max_t(u32, report->ecn, negotiated_ecn(tp));
 	report->mss_bytes = tp->mss_cache;
 	memcpy(report->algorithm, inet_csk(sender->sock->sk)->icsk_ca_ops->name, sizeof(report->algorithm));
 }

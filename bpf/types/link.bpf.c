@@ -25,6 +25,7 @@ enum tccc_limit_unit *limit_unit;
 enum tccc_stream *stream;
 enum tccc_link_limit *link_limit;
 enum tccc_end *end;
+enum tccc_ecn *ecn;
 enum tccc_sends *sends;
 enum verdict_kind *verdict;
 enum link_slot *slot;

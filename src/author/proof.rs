@@ -60,8 +60,8 @@ pub fn prove(subject: &Subject) -> Result<Proof> {
     Ok(proof)
 }
 
-/// Digest of all that an answer depends on: the C that Frama-C reads, the ranges of the tunables, the precision, and Frama-C
-/// itself.
+/// Digest of all that an answer depends on: the C that Frama-C reads, the ranges of the tunables, the precision, Frama-C itself,
+/// and this file.
 ///
 /// # Errors
 /// `frama-c` or `gcc` is not installed (unmet), or refuses the file.
@@ -78,6 +78,7 @@ pub fn digest(subject: &Subject) -> Result<String> {
     files.dedup_by_key(|file| file.file_name());
     let mut digest = Sha256::new();
     digest.update(format!("{}\n{}\n", version.trim(), precision(&source)));
+    digest.update(include_str!("proof.rs")); // the options, and the rules that judge the answer
     for file in files {
         let text = std::fs::read(file).with_context(|| format!("read \"{}\"", file.display()))?;
         digest.update(format!("{}\n", text.len()));

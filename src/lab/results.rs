@@ -280,6 +280,8 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
     ensure!(held.seed == plan.seed, other(format!("its seed is {}, not {}", held.seed, plan.seed)));
     let [of_held, of_plan] = [held.engine, plan.engine].map(|engine| engine.name());
     ensure!(of_held == of_plan, other(format!("its engine is {of_held}, not {of_plan}")));
+    let [of_held, of_plan] = [held.kernel, plan.kernel].map(|kernel| kernel.series());
+    ensure!(of_held == of_plan, other(format!("its guest has Linux {of_held}, not {of_plan}")));
     let (was, is) = (held.limited_to(plan.repeats), plan.limited_to(held.repeats));
     let [of_was, of_is] = [&was, &is].map(|plan| plan.profile.name());
     ensure!(was.profile == is.profile, other(format!("its profile is {of_was}, not {of_is}")));

@@ -75,7 +75,11 @@ pub fn check<'a>(scenario: &Scenario, kernel: GuestKernel, cells: impl IntoItera
 /// # Errors
 /// Guest or compiler are missing (unmet); the compiler refuses the file (usage).
 pub fn compile(id: &str, file: &str, text: &str) -> Result<()> {
-    let (guest, never) = (Guest::find(GuestKernel::default())?, AtomicBool::new(false));
+    // The flags of the newer kernel alone.
+    let needs_newer =
+        ["_NEEDS_ACCECN", "_ECT_1_NEGOTIATION", "_NO_FALLBACK_RFC3168"].iter().any(|flag| text.contains(flag));
+    let kernel = if needs_newer { GuestKernel::Linux7 } else { GuestKernel::default() };
+    let (guest, never) = (Guest::find(kernel)?, AtomicBool::new(false));
     ModuleBuilder::open(&guest, &never)?.algorithm(id, AlgorithmSource { file, text }).map(drop)
 }
 

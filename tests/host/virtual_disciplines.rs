@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::{check, needs, tccc};
+use crate::common::{check, needs, stderr, tccc};
 use crate::lab::virtual_time::{Bench, record};
 use tccc::model::queue::QueueSample;
 
@@ -43,10 +43,15 @@ fn counters(out: &Path) -> Value {
 #[test]
 fn pfifo_makes_the_run_of_the_drop_tail_queue() {
     needs!(guest);
-    for flows in [1, 4] {
-        let bench = Bench::new(&scenario(flows, "60pkts", ""));
+    let copied = |text: String| text.replace("rate =", "duplicate = \"20%\"\nrate =");
+    for (flows, change) in [(1, None), (4, None), (4, Some(copied))] {
+        let written = |discipline: &str| {
+            let text = scenario(flows, "60pkts", discipline);
+            change.map_or(text.clone(), |change| change(text))
+        };
+        let bench = Bench::new(&written(""));
         let plain = bench.runs("plain", "");
-        bench.write("x.toml", &scenario(flows, "60pkts", "pfifo"));
+        bench.write("x.toml", &written("pfifo"));
         let child = bench.runs("child", "");
         assert_eq!(counters(&child), counters(&plain), "{flows} flows");
         assert!(counters(&plain)["overflow_pkts"].as_u64() > Some(10), "{}", counters(&plain));
@@ -100,6 +105,33 @@ fn every_discipline_runs_again_to_the_byte_and_counts_each_packet() {
         let all = count("overflow_pkts") + count("marked_pkts");
         assert!(seen <= all && 10 * seen > 9 * all, "{discipline}: {seen} of {all}");
     }
+}
+
+/// A discipline that holds packets back waits although the link is idle.
+#[test]
+fn longest_queue_counts_what_a_shaper_holds_back() {
+    needs!(guest);
+    let bench = Bench::new(&scenario(1, "1000pkts", "cake bandwidth 5mbit"));
+    let out = bench.runs("out", "");
+    let longest = samples(&out).iter().map(|sample| sample.queue_pkts).max();
+    assert!(
+        longest > Some(5) && counters(&out)["max_queue_pkts"].as_u64() >= longest,
+        "{longest:?}: {}",
+        counters(&out)
+    );
+}
+
+#[test]
+fn policed_packets_are_in_the_report_and_another_kernel_is_another_experiment() {
+    needs!(guest, guest7);
+    let bench = Bench::new(&scenario(1, "60pkts", "").replace("rate =", "policer = \"rate=5mbit,burst=20kB\"\nrate ="));
+    let out = bench.runs("out", "");
+    let policed = counters(&out)["policed_pkts"].as_u64().unwrap();
+    check(0, tccc().arg("report").arg(&out).args(["-o", "html"])).stdout_has("dropped by the policer");
+    let report = check(0, tccc().arg("report").arg(&out).args(["-o", "json"])).stdout();
+    assert!(policed > 10 && report.contains("\"policed_pkts\""), "{policed}: {report}");
+    let refused = stderr(&check(2, &mut bench.command("out", "--kernel 7.3")));
+    assert!(refused.contains("its guest has Linux 6.12, not 7.3"), "{refused}");
 }
 
 /// RFC 8033, 4.1: the latency target is 15 ms. RFC 8289, 4.2: CoDel keeps the delay at its target of 5 ms except for bursts.

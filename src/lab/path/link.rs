@@ -12,7 +12,7 @@ use super::loss::LossModel;
 use super::policer::Policer;
 use super::range::{MTU_RANGE, QUEUE_MAX, wrong_delay, wrong_rate};
 use super::rate_trace::RateTrace;
-use super::remark::Remark;
+use super::remark::{EcnRemark, Remark};
 use super::reorder::Reorder;
 use shared::failure::Failure;
 use shared::units::{BitsPerSec, ParseError, QueueSize, Share, duration_text};
@@ -278,6 +278,10 @@ impl Direction {
         if let Some(low) = self.queue_low.filter(|low| !matches!(self.queue, QueueSize::Packets(all) if *low < all)) {
             let why = format!("expected less than the queue, \"{}\", and both in pkts", self.queue);
             return Some(("queue_low", ParseError::because(QueueSize::Packets(low), why)));
+        }
+        if let Some(remark) = self.remark.filter(|it| it.ecn == Some(EcnRemark::Bleached) && self.mark.is_some()) {
+            let why = "beside mark, which then marks no packet";
+            return Some(("remark", ParseError::because(remark, why)));
         }
         if let Some(discipline) = &self.discipline {
             let others = [("mark", self.mark.is_some()), ("queue_low", self.queue_low.is_some())];

@@ -12,6 +12,9 @@ use shared::units::{BitsPerSec, Bytes, ParseError, serde_as_text};
 /// Largest burst, bytes.
 const BURST_MAX: Bytes = Bytes(150_000_000);
 
+/// Longest time that a burst may take at the rate.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
 /// Packets above the rate are dropped, except for bursts. No packet waits.
 #[derive(Debug, Clone, Copy, PartialEq, Display)]
 #[display("rate={},burst={burst}", rate.exact())]
@@ -49,7 +52,12 @@ fn read(text: &str) -> Result<Policer, String> {
     if burst > BURST_MAX {
         return Err(format!("burst = \"{burst}\": expected at most {BURST_MAX}"));
     }
-    Ok(Policer { rate, burst })
+    let policer = Policer { rate, burst };
+    if policer.burst_time() > LONGEST {
+        let most = LONGEST.as_secs();
+        return Err(format!("burst = \"{burst}\": takes more than {most} s at this rate"));
+    }
+    Ok(policer)
 }
 
 serde_as_text!(Policer => ToString::to_string);
@@ -67,6 +75,7 @@ mod tests {
         assert_eq!(refused("rate=5mbit"), "burst is missing, such as burst=50kB");
         assert_eq!(refused("rate=20gbit,burst=1kB"), "rate = \"20gbit\": outside 1kbit..10gbit");
         assert_eq!(refused("rate=5mbit,burst=1GB"), "burst = \"1000000000B\": expected at most 150000000B");
+        assert_eq!(refused("rate=1kbit,burst=150MB"), "burst = \"150000000B\": takes more than 86400 s at this rate");
         assert!(refused("rate=5mbit,burst=5").starts_with("burst = \"5\": expected a number with B"));
         assert_eq!(refused("5mbit"), "\"5mbit\": expected name=value");
     }

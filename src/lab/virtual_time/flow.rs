@@ -12,12 +12,13 @@ use nix::errno::Errno;
 use zerocopy::IntoBytes as _;
 
 use crate::c_types::{
-    self, FlowEnd, FlowReport, FlowRequest, RunReport, RunRequest, SendsKind, WatchReport, WatchRequest, take, take_all,
+    self, FlowEnd, FlowReport, FlowRequest, NegotiatedEcn, RunReport, RunRequest, SendsKind, WatchReport, WatchRequest,
+    take, take_all,
 };
 use crate::cost;
 use crate::emulate::layout::Layout;
 use crate::plan::{Plan, PlannedRun, mix};
-use crate::scenario::{BulkSender, Cell, Ecn, FlowSpec, Sends};
+use crate::scenario::{BulkSender, Cell, FlowSpec, Sends};
 use crate::traffic::datagrams::UDP_HEADER_BYTES;
 use crate::traffic::ends::{FIRST_SENDER_PORT, FIRST_SERVER_PORT, slack};
 use crate::traffic::own::QUIET;
@@ -165,11 +166,11 @@ impl GuestFlow<'_> {
         self.request.from_port..self.request.from_port + self.flow.connections()
     }
 
-    /// `None`: it does not use ECN.
+    /// `None`: no connection negotiated ECN. An algorithm may do so whatever the scenario says.
     fn ecn(&self, report: &FlowReport) -> Option<FlowEcn> {
-        let has_ecn = self.flow.is_tcp() && self.flow.ecn != Ecn::Off;
-        let (accurate, delivered_ce_pkts) = (report.is_accurate != 0, report.delivered_ce_pkts.into());
-        has_ecn.then_some(FlowEcn { accurate, delivered_ce_pkts })
+        let accurate = report.ecn == NegotiatedEcn::TCCC_ECN_ACCURATE.0;
+        let has_ecn = report.ecn != NegotiatedEcn::TCCC_ECN_NONE.0;
+        has_ecn.then_some(FlowEcn { accurate, delivered_ce_pkts: report.delivered_ce_pkts.into() })
     }
 
     /// The events of its senders, in order of time.

@@ -15,7 +15,7 @@ use shared::kernel::congestion::OF_LINUX;
 
 /// Highest rate of a flow whose links have no rate, bits per second. The forecast for one second of it is a minute.
 const RATE_MAX_BPS: f64 = 400e9;
-const NEWER: &str = "`kernel = \"7.3\"` in the scenario, or `--kernel 7.3`";
+const NEWER: &str = "`--kernel 7.3`, or `kernel = \"7.3\"` in the scenario";
 
 /// # Errors
 /// The first field that a guest does not support, with its place.

@@ -88,6 +88,13 @@ impl Features {
     }
 }
 
+/// Whether connections can negotiate Accurate ECN (RFC 9768): Linux 7.0 and newer. An older kernel has a part of its fields.
+pub fn has_accurate_ecn() -> bool {
+    let is_last =
+        |types: Types| types.members("tcp_sock").iter().any(|member| member.name == "accecn_opt_sent_w_dsack");
+    Types::of_running_kernel().is_ok_and(is_last)
+}
+
 /// Whether this kernel has the netem qdisc, built in or as a module.
 pub fn has_netem() -> bool {
     let module = || {

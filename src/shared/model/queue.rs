@@ -42,7 +42,7 @@ pub struct QueueSample {
     pub queue_pkts: u64,
     /// How long a packet that arrives now would wait until its first bit is sent.
     pub wait_ns: u64,
-    /// Packets dropped by the full queue since the start of the run.
+    /// Packets dropped by the full queue, or by its discipline, since the start of the run.
     pub overflow_pkts: u64,
     /// Packets marked since the start of the run.
     pub marked_pkts: u64,

@@ -279,7 +279,7 @@ pub struct FlowRecord {
     /// What limited its sender other than its algorithm. `None` in older records, in ns-2 and for datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<LimitedTime>,
-    /// What its sender learned of marks. Only in virtual time, for a flow with ECN.
+    /// What its sender learned of marks. Only in virtual time, for a flow that negotiated ECN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<FlowEcn>,
     /// Whether it sent datagrams at a constant rate. Such a flow has no socket to trace and is never compared.

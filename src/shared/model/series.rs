@@ -46,7 +46,7 @@ pub static SERIES: &[Series] = &[
     flow("goodput_bps", "goodput", "bit/s", Flow::goodputs),
     queue("queue_pkts", "queue", "pkts", |queue| queue.queue_pkts as f64),
     queue("queue_us", "wait in the queue", "us", |queue| queue.wait_ns as f64 / 1e3),
-    queue("overflow_pkts", "dropped by the full queue", "pkts", |queue| queue.overflow_pkts as f64),
+    queue("overflow_pkts", "dropped by the queue", "pkts", |queue| queue.overflow_pkts as f64),
     queue("marked_pkts", "marked", "pkts", |queue| queue.marked_pkts as f64),
 ];
 

@@ -11,7 +11,7 @@ use crate::made::{self, GeneratedTable};
 pub const TABLE: GeneratedTable =
     GeneratedTable { document: "scenarios/kernels.md", command: "cargo xtask results known --run newer" };
 
-/// A count, and a row for each value that differs: its verdict does, or the intervals of its means do not meet.
+/// A count, and a row for each value that differs: its verdict does, or its means do.
 ///
 /// `newer`: the report of a scenario on the newer kernel.
 pub fn table(summaries: &[ScenarioSummary], newer: impl Fn(&str) -> Result<Option<Value>>) -> Result<Option<String>> {
@@ -45,8 +45,15 @@ pub fn table(summaries: &[ScenarioSummary], newer: impl Fn(&str) -> Result<Optio
     )))
 }
 
-/// Whether the intervals of two means do not meet.
+/// Smaller differences are left out: intervals of runs without chance have no width.
+const SHARE: f64 = 0.01;
+
+/// Whether two means differ by more than their intervals and by more than [`SHARE`].
 fn are_apart(one: &Value, other: &Value) -> bool {
+    let [mean, other_mean] = [one, other].map(|measured| measured["mean"].as_f64().unwrap_or(f64::NAN));
+    if (mean - other_mean).abs() <= SHARE * other_mean.abs() {
+        return false;
+    }
     let ends = |measured: &Value| [0, 1].map(|end: usize| measured["ci95"][end].as_f64().unwrap_or(f64::NAN));
     let ([low, high], [other_low, other_high]) = (ends(one), ends(other));
     low > other_high || high < other_low

@@ -144,7 +144,7 @@ fn host_delay_lines(cell: &Cell) -> Vec<String> {
 
 /// `20mbit, 20ms, queue 50pkts = 0.75bdp`.
 fn direction_text(config: &LinkConfig, side: usize) -> String {
-    let Direction { rate, trace, delay, queue, discipline, .. } = &config.directions[side];
+    let Direction { rate, trace, delay, queue, discipline, policer, remark, .. } = &config.directions[side];
     let rate_text = match (rate, trace) {
         (None, _) => "no rate limit".to_owned(),
         (Some(rate), None) => rate.to_string(),
@@ -157,7 +157,9 @@ fn direction_text(config: &LinkConfig, side: usize) -> String {
     } else {
         "queue by memory".to_owned()
     };
-    format!("{rate_text}, {}, {queue}{by}", format_duration(*delay))
+    let policer = policer.map_or(String::new(), |policer| format!(", policer {policer}"));
+    let remark = remark.map_or(String::new(), |remark| format!(", remark {remark}"));
+    format!("{rate_text}, {}, {queue}{by}{policer}{remark}", format_duration(*delay))
 }
 
 /// A queue in the other units: packets of MTU size, and bdp.

@@ -17,10 +17,11 @@ use lab::part::RunSelection;
 use lab::plan::{Choices, Plan, PlannedRun};
 use lab::results::Finished;
 use lab::runner;
-use lab::scenario::{self, BufferShortage, Cell, Scenario, algorithm};
+use lab::scenario::{self, BufferShortage, Cell, Ecn, FlowSpec, Scenario, algorithm};
 use lab::traffic::iperf3;
 use lab::work::Forecast;
 use shared::failure::Failure;
+use shared::kernel::probe::has_accurate_ecn;
 use shared::model::run::Engine;
 use shared::sanitize::count;
 use shared::units::Share;
@@ -75,6 +76,7 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
     match args.engine {
         Engine::Kernel => {
             check_drop_tail(&scenario, cells())?;
+            check_ecn(&scenario, cells())?;
             algorithm::check(&scenario, Engine::Kernel, cells())?;
             iperf3::check(&scenario, cells())?;
         }
@@ -97,6 +99,17 @@ fn check_drop_tail<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a 
         }
     }
     Ok(())
+}
+
+/// # Errors
+/// The first flow with Accurate ECN, with its place, if this host's kernel has none.
+fn check_ecn<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
+    let is_accurate = |flow: &&FlowSpec| flow.ecn == Ecn::Accurate;
+    let mut flows = cells.into_iter().filter_map(|cell| Some((cell, cell.flows.iter().find(is_accurate)?)));
+    let Some((cell, flow)) = flows.next().filter(|_| !has_accurate_ecn()) else { return Ok(()) };
+    let why = Failure::unmet("this host's kernel has no Accurate ECN, which came with Linux 7.0");
+    let why = why.hint("`--engine virtual --kernel 7.3` has it");
+    Err(scenario.mistake_in_flow(cell, flow, "ecn", why).into())
 }
 
 /// Replaces a folder by its TOML files, sorted by name.

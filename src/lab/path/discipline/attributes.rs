@@ -97,12 +97,23 @@ fn red(discipline: &Discipline, link: &LinkFacts) -> Result<Vec<u8>, String> {
     }
     let (min, max, packet, burst) = (min as f64, max as f64, packet as f64, burst as f64);
     let weight = weight(burst + 1.0 - min / packet, burst)
-        .ok_or_else(|| format!("burst {burst}: too short for min {min}B and avpkt {packet}B"))?;
-    let slope = (0..32).find(|n| probability / (max - min) * 2f64.powi(*n) > 1.0).ok_or("max: too far from min")?;
+        .ok_or_else(|| format!("burst {burst}: no weight fits it with min {min}B and avpkt {packet}B"))?;
+    // `red_check_params()` in include/net/red.h: an average is a number of 32 bits, shifted by the weight.
+    let bits = |bytes: f64| 32 - (bytes as u32).leading_zeros() as i32;
+    if bits(max) + weight >= 32 {
+        return Err(format!(
+            "max {max}B and burst {burst}: the kernel takes less than 2^{} bytes with it",
+            31 - weight
+        ));
+    }
+    let too_small = || format!("probability {probability}: too small between min {min}B and max {max}B");
+    let slope = (0..32).find(|n| probability / (max - min) * 2f64.powi(*n) > 1.0).ok_or_else(too_small)?;
     let packet_ticks = (packet * 8e6 / link.rate.0 as f64 * TICKS_IN_US).ceil();
     let decay = -(1.0 - 0.5f64.powi(weight)).ln() / packet_ticks;
     const DECAY_MAX: f64 = 31.0;
-    let cell = (0..32).find(|n| DECAY_MAX / decay / 2f64.powi(*n) < 512.0).ok_or("avpkt: too large for the rate")?;
+    let cell = (0..32)
+        .find(|n| DECAY_MAX / decay / 2f64.powi(*n) < 512.0)
+        .ok_or_else(|| format!("burst {burst}: too long at this rate"))?;
     let mut table = [0u8; 256];
     for (number, shift) in table.iter_mut().enumerate().skip(1) {
         *shift = (number as f64 * 2f64.powi(cell) * decay).min(DECAY_MAX) as u8;

@@ -109,5 +109,8 @@ fn red_is_computed_as_tc_does() {
     assert_eq!(options("red min 30kB max 90kB adaptive ecn")[19], 1 | 4, "flags");
     let refused = |text: &str| attributes(&text.parse().unwrap(), &LINK).unwrap_err();
     assert_eq!(refused("red max 2MB"), "min 666666B, max 2000000B, queue 1500000B: expected each less than the next");
-    assert_eq!(refused("red min 30kB burst 1"), "burst 1: too short for min 30000B and avpkt 1000B");
+    let long = LinkFacts { limit: QueueLimit::Packets(100_000), ..LINK };
+    let refused_there = attributes(&"red".parse().unwrap(), &long).unwrap_err();
+    assert!(refused_there.ends_with("the kernel takes less than 2^17 bytes with it"), "{refused_there}");
+    assert_eq!(refused("red min 30kB burst 1"), "burst 1: no weight fits it with min 30000B and avpkt 1000B");
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::DisciplineKind;
-use crate::path::range::some_delay;
+use crate::path::range::{RATE_RANGE, some_delay};
 use shared::sanitize::shown;
 use shared::units::{BitsPerSec, Bytes, Share, format_duration};
 
@@ -180,7 +180,10 @@ impl Follows {
                 let Bytes(bytes) = parsed(text)?;
                 within(text, Some(bytes), range, |bytes| Bytes(bytes).to_string())
             }
-            Rate => parsed(text).map(|BitsPerSec(rate)| rate),
+            Rate => match parsed(text)? {
+                rate if (RATE_RANGE[0]..=RATE_RANGE[1]).contains(&rate) => Ok(rate.0),
+                _ => Err(format!("\"{}\": outside {}..{}", shown(text), RATE_RANGE[0], RATE_RANGE[1])),
+            },
             Part => match parsed(text)? {
                 Share(share) if share > 0.0 && share < 1.0 => Ok((share * WHOLE) as u64),
                 _ => Err(format!("\"{}\": expected more than 0% and less than 100%", shown(text))),

@@ -31,15 +31,19 @@ const fn quantity(
     LinkQuantity { name, title, unit, of }
 }
 
+/// Left out where no run has any.
+const POLICED: &str = "policed_pkts";
+
 /// Queue lengths are `None` if they were not recorded, and counters are always known.
-pub static LINK_QUANTITIES: [LinkQuantity; 9] = [
+pub static LINK_QUANTITIES: [LinkQuantity; 10] = [
     quantity("queue_mean_pkts", "queue, mean", "pkts", |_, queue| stats::mean(&lengths(queue))),
     quantity("queue_p50_pkts", "median", "pkts", |_, queue| stats::percentile(&lengths(queue), 0.5)),
     quantity("queue_p95_pkts", "95th percentile", "pkts", |_, queue| stats::percentile(&lengths(queue), 0.95)),
     quantity("queue_p99_pkts", "99th percentile", "pkts", |_, queue| stats::percentile(&lengths(queue), 0.99)),
     quantity("queue_max_pkts", "longest", "pkts", |link, _| link.max_queue_pkts.map(|most| most as f64)),
     quantity("queue_p95_us", "wait, 95th percentile", "us", |_, queue| stats::percentile(&waits_us(queue), 0.95)),
-    quantity("overflow_pkts", "dropped by the full queue", "pkts", |link, _| Some(link.overflow_pkts as f64)),
+    quantity("overflow_pkts", "dropped by the queue", "pkts", |link, _| Some(link.overflow_pkts as f64)),
+    quantity(POLICED, "dropped by the policer", "pkts", |link, _| Some(link.policed_pkts as f64)),
     quantity("marked_pkts", "marked", "pkts", |link, _| Some(link.marked_pkts as f64)),
     quantity("lost_pkts", "lost by the loss model", "pkts", |link, _| Some(link.lost_pkts as f64)),
 ];
@@ -77,7 +81,7 @@ struct QueuedRun<'a> {
     queues: Vec<QueueSample>,
 }
 
-/// Every direction with a rate, of the whole runs even if metrics count a part.
+/// Every direction with a rate or a policer, of the whole runs even if metrics count a part.
 ///
 /// Shape: by cell, then link and direction, in the order of the scenario.
 ///
@@ -105,7 +109,8 @@ fn of_direction(
     side: usize,
     runs: &[QueuedRun<'_>],
 ) -> Option<ReportLink> {
-    if !link.directions[side].has_queue() {
+    let direction = &link.directions[side];
+    if !direction.has_queue() && direction.policer.is_none() {
         return None;
     }
     let [from, to] = [side, 1 - side].map(|end| link.ends[end].clone());
@@ -119,7 +124,8 @@ fn of_direction(
     }
     let numbers = |quantity: &LinkQuantity| {
         let values: Vec<f64> = known.iter().filter_map(|(link, queue)| (quantity.of)(link, queue)).collect();
-        RunNumbers::of(quantity.name, quantity.unit, values)
+        let is_shown = quantity.name != POLICED || values.iter().any(|count| *count > 0.0);
+        is_shown.then(|| RunNumbers::of(quantity.name, quantity.unit, values)).flatten()
     };
     let is_recorded = known.iter().all(|(_, queue)| !queue.is_empty());
     let metrics = LINK_QUANTITIES.iter().filter_map(numbers).collect();

@@ -94,11 +94,6 @@ impl<'t> WrittenLink<'t> {
             Some(text) => rate(files, &table.need("rate")?, &text).map(|(rate, trace)| (Some(rate), trace))?,
             None => (None, None),
         };
-        if let Some(discipline) = fields.discipline.as_ref().filter(|it| !it.has_limit() && table.has("queue")) {
-            let expected =
-                format!("{} counts no packets: expected `memlimit` in the discipline instead", discipline.kind);
-            return Err(table.need("queue")?.refuse(expected).into());
-        }
         let loss = fields.loss.map(|text| loss(files, &table.need("loss")?, text)).transpose()?;
         Ok(Direction {
             rate,

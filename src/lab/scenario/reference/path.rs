@@ -55,9 +55,11 @@ fields! {
         /// Example: queue_low = "20pkts"
         queue_low: PacketCount = Is("pkts"), unless "all packets alike";
         /// A queue discipline of the kernel instead of the drop-tail queue, in the words of `tc`. It is one of `pfifo`,
-        /// `codel`, `fq_codel`, `pie`, `fq_pie`, `red`, `cake`, `fq` and `dualpi2`. The size of `queue` is its limit,
-        /// except for `cake`. As in `tc`, `codel`, `pie`, `fq_pie` and `red` mark only with the word `ecn`. It applies to
-        /// the first direction only; `reverse` sets it for the way back. Only virtual time supports this.
+        /// `codel`, `fq_codel`, `pie`, `fq_pie`, `red`, `cake`, `fq` and `dualpi2`. The size of `queue` is its limit, in
+        /// packets of full size. For `red` it is in bytes, and `cake` has `memlimit` instead. As in `tc`, `codel`, `pie`,
+        /// `fq_pie` and `red` mark only with `ecn`, or `codel` above its `ce_threshold`. `fq` marks above its
+        /// `ce_threshold`, and `pfifo` never. It applies to the first direction only; `reverse` sets it for the way back.
+        /// Only virtual time supports this.
         /// Example: discipline = "fq_codel"
         /// Example: discipline = "codel target 5ms interval 100ms ecn"
         /// Example: discipline = "red min 15kB max 45kB probability 10% ecn adaptive"
@@ -76,7 +78,7 @@ fields! {
         /// Example: policer = "rate=5mbit,burst=50kB"
         policer: Policer = Is("rate and burst"), unless "no policer";
         /// What a router writes into the IP header of every packet that enters. `ecn=bleached` makes it Not-ECT, so marks
-        /// are lost and later links drop instead of marking. `ecn=ect0` turns ECT(1) into ECT(0). `dscp=0` clears the
+        /// are lost, and this and later links drop instead of marking. `ecn=ect0` turns ECT(1) into ECT(0). `dscp=0` clears the
         /// DSCP. It applies to the first direction only; `reverse` sets it for the way back. Netem does not support this.
         /// Example: remark = "ecn=bleached"
         /// Example: remark = "ecn=ect0,dscp=0"
@@ -90,7 +92,8 @@ fields! {
         /// Example: duplicate = "1%"
         duplicate: Share = Kind::Share, or "0%";
         /// Holds pure TCP ACKs at the end of the link so that they leave together, after `time` or when `pkts` wait. A
-        /// direction has `acks` or `reorder`, not both. Netem does not support this.
+        /// direction has `acks` or `reorder`, not both. ACKs with Accurate ECN count marks, so `thinned` drops none of
+        /// them. Netem does not support this.
         /// Example: acks = "aggregated:time=5ms,pkts=16" # all wait, and all leave
         /// Example: acks = "thinned:time=5ms,pkts=4" # all wait, and the newest of each connection leaves
         /// Example: acks = "compressed:time=20ms,share=1%" # this share begins a batch, and all leave

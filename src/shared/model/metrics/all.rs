@@ -269,8 +269,8 @@ pub static METRICS: &[Metric] = &[
     },
     Metric {
         name: "overflow_pkts",
-        title: "dropped by the full queue",
-        what: "packets of all flows that the full queue dropped at the link that limits the variant's flows",
+        title: "dropped by the queue",
+        what: "packets of all flows that the full queue or its discipline dropped at the link that limits the variant's flows",
         source: "the link's counter",
         needs: "a link that limits the variant's flows; in a part of the run its queue over time",
         compute: |run| exact(queue::count(run, |link| link.overflow_pkts, |queue| queue.overflow_pkts)),
