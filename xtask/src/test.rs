@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(SetupPurpose::Test)?;
     let count = match arguments.ring {
         Some(ring) => count_one(ring)?,
-        None => count_all(guest_or_skip, TestCount::default)?,
+        None => count_all(guest::provide_all, guest_or_skip, TestCount::default)?,
     };
     count.conclude()
 }
@@ -67,10 +67,10 @@ fn guest_or_skip(built: Result<()>) -> TestCount {
     count
 }
 
-/// Builds the guest of virtual time unless it exists.
-fn provide_guest() -> Result<()> {
+/// Builds guests of virtual time unless they exist.
+fn provide_guests(provide: fn() -> Result<()>) -> Result<()> {
     process::set_priority(Priority::Later);
-    process::timed("guests of virtual time", guest::provide_all)
+    process::timed("guests of virtual time", provide)
 }
 
 /// A program that cargo built of tests.
@@ -122,19 +122,20 @@ impl TestProgram {
     }
 }
 
-/// Builds the tests and the guest of virtual time, and runs all rings and other checks. `first` counts the guest, and then
+/// Builds the tests and the guests of virtual time, and runs all rings and other checks. `first` counts the guests, and then
 /// the host ring runs beside the others. The kernel ring mostly waits. The network ring measures links, so it comes after that
 /// and goes before all that runs beside it. `beside` runs beside all of them.
 ///
 /// # Errors
 /// The tests do not build.
 pub fn count_all(
+    guests: fn() -> Result<()>,
     first: impl FnOnce(Result<()>) -> TestCount + Send,
     beside: impl FnOnce() -> TestCount + Send,
 ) -> Result<TestCount> {
     let programs = OnceLock::new();
     let counts = thread::scope(|scope| {
-        let guest = scope.spawn(provide_guest);
+        let guest = scope.spawn(move || provide_guests(guests));
         let built = process::timed("build of the tests", build)?; // an error waits for the guest
         let programs = programs.get_or_init(|| built);
         let others = scope.spawn(|| Ok(beside()));

@@ -114,3 +114,14 @@ fn red_is_computed_as_tc_does() {
     assert!(refused_there.ends_with("the kernel takes less than 2^17 bytes with it"), "{refused_there}");
     assert_eq!(refused("red min 30kB burst 1"), "burst 1: no weight fits it with min 30000B and avpkt 1000B");
 }
+
+#[test]
+fn reference_has_every_word() {
+    let reference = include_str!("../../../../scenarios/REFERENCE.md");
+    for kind in DisciplineKind::VARIANTS {
+        let listed: Vec<String> = words(kind.parse().unwrap()).iter().map(|word| format!("`{}`", word.name)).collect();
+        let listed = if listed.is_empty() { "-".to_owned() } else { listed.join(", ") };
+        let row = format!("\n| `{kind}` | {listed} |\n");
+        assert!(reference.contains(&row), "{row}");
+    }
+}
