@@ -18,7 +18,7 @@ pub fn run() -> Result<()> {
     let mut count = fmt::format(true);
     count.check("tidy", tidy::run());
     // The second guest takes minutes that CI does not have: its tests count as skipped there.
-    match test::count_all(guest::provide, check_with_guest, check_without_guest) {
+    match test::count_all(guest::provide, check_with_guest, (check_without_guest, check_other_kernels)) {
         Ok(tests) => count.add(tests),
         Err(error) => count.check("tests", Err(error)),
     }
@@ -46,6 +46,12 @@ fn check_without_guest() -> TestCount {
     process::timed("lints", || lint(&mut count));
     count.check("proof", process::timed("proof", prove::check));
     count.check("fuzzer", process::timed("fuzzer", fuzz::check));
+    count
+}
+
+/// What runs after the host ring: an emulated processor that is starved does not finish in time.
+fn check_other_kernels() -> TestCount {
+    let mut count = TestCount::default();
     process::timed("other kernels", || vm::matrix::check(&mut count));
     count
 }

@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(SetupPurpose::Test)?;
     let count = match arguments.ring {
         Some(ring) => count_one(ring)?,
-        None => count_all(guest::provide_all, guest_or_skip, TestCount::default)?,
+        None => count_all(guest::provide_all, guest_or_skip, (TestCount::default, TestCount::default))?,
     };
     count.conclude()
 }
@@ -124,14 +124,14 @@ impl TestProgram {
 
 /// Builds the tests and the guests of virtual time, and runs all rings and other checks. `first` counts the guests, and then
 /// the host ring runs beside the others. The kernel ring mostly waits. The network ring measures links, so it comes after that
-/// and goes before all that runs beside it. `beside` runs beside all of them.
+/// and goes before all that runs beside it. `beside` runs beside all of them, and `after` after the host ring.
 ///
 /// # Errors
 /// The tests do not build.
 pub fn count_all(
     guests: fn() -> Result<()>,
     first: impl FnOnce(Result<()>) -> TestCount + Send,
-    beside: impl FnOnce() -> TestCount + Send,
+    (beside, after): (impl FnOnce() -> TestCount + Send, impl FnOnce() -> TestCount + Send),
 ) -> Result<TestCount> {
     let programs = OnceLock::new();
     let counts = thread::scope(|scope| {
@@ -143,6 +143,7 @@ pub fn count_all(
             let mut count = first(guest.join().expect("a build returns what is wrong"));
             process::set_priority(Priority::Later);
             count.add(count_ring(TestRing::Host, programs)?);
+            count.add(after());
             anyhow::Ok(count)
         });
         let privileged = scope.spawn(|| {
