@@ -47,9 +47,9 @@ struct link;
 struct link *tunlink_new(const void *request, u64 length, u32 slots);
 void tunlink_free(struct link *link);
 
-/* Restarts the random numbers from these states of all streams. Changes over time are off until tunlink_start(). */
+/* Restarts the random numbers from these states of all streams. Changes and the policer are off until tunlink_start(). */
 void tunlink_reseed(struct link *link, const struct tccc_generator *generators);
-/* Starts the rate trace, the changes over time, the samples and the delay of the host. */
+/* Starts the rate trace, the changes over time, the policer, the samples and the delay of the host. */
 void tunlink_start(struct link *link, u64 begin_ns);
 
 /* Samples the queue from the next start on. False: there is no memory. */

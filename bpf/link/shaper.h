@@ -55,6 +55,7 @@ struct shaper {
 	bool is_marked;
 	u64 last_arrival_ns;
 	u64 last_due_ns;
+	bool is_policing;   /* not before the run: calibration measures the link alone */
 	u64 bucket_full_ns; /* when the policer's bucket is full again, if nothing more comes */
 	struct waiting_queue queue;
 	struct queue_samples samples;
@@ -82,13 +83,14 @@ static inline bool shaper_inspects_acks(const struct shaper *shaper)
 	return shaper->direction.request->ack_loss || shaper->direction.request->ack_hold.time_ns;
 }
 
-/* Restarts the random numbers. Changes over time are off until shaper_start(). */
+/* Restarts the random numbers. Changes over time and the policer are off until shaper_start(). */
 static inline void shaper_reseed(struct shaper *shaper)
 {
 	const struct tccc_generator *generators = shaper->direction.request->generators;
 
 	shaper_follow(shaper, NEVER_NS);
 	losses_begin(&shaper->losses, &shaper->direction);
+	shaper->is_policing = false;
 	shaper->bucket_full_ns = 0;
 	shaper->jitter_draws = generators[TCCC_STREAM_JITTER];
 	shaper->reorder_draws = generators[TCCC_STREAM_REORDER];
@@ -98,10 +100,11 @@ static inline void shaper_reseed(struct shaper *shaper)
 	shaper->host_draws = generators[TCCC_STREAM_HOST];
 }
 
-/* Starts the rate trace and the changes over time. Both count from begin_ns. */
+/* Starts the policer, the rate trace and the changes over time. The last two count from begin_ns. */
 static inline void shaper_start(struct shaper *shaper, u64 begin_ns)
 {
 	shaper_follow(shaper, begin_ns);
+	shaper->is_policing = true;
 	if (shaper->direction.request->opportunity_count)
 		follow_trace(&shaper->serialiser, &shaper->direction, begin_ns);
 }
@@ -231,7 +234,7 @@ static inline bool policer_passes(struct shaper *shaper, u64 arrival_ns, u32 byt
 	const struct tccc_link_request *request = shaper->direction.request;
 	u64 full_ns;
 
-	if (!request->policer_bps)
+	if (!shaper->is_policing || !request->policer_bps)
 		return true;
 	full_ns = shaper->bucket_full_ns > arrival_ns ? shaper->bucket_full_ns : arrival_ns;
 	full_ns += BITS_PER_BYTE * NS_PER_SEC * bytes / request->policer_bps;

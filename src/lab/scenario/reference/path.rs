@@ -74,6 +74,7 @@ fields! {
         /// Example: loss = "trace:losses.txt" # the same, one number per line, in a file beside the scenario
         loss: LossText = Is("share or model"), unless "no loss";
         /// Drops packets above a rate, except for bursts of this size: a token bucket after `loss` and before the queue. It
+        /// starts with the run, so calibration measures the link alone. `-o html` and `-o json` report its drops. It
         /// applies to the first direction only; `reverse` sets it for the way back. Netem does not support this.
         /// Example: policer = "rate=5mbit,burst=50kB"
         policer: Policer = Is("rate and burst"), unless "no policer";

@@ -60,6 +60,8 @@ fn burst_fills_the_queue_behind_the_packet_being_serialised() {
 fn policer_passes_its_burst_at_once_and_then_its_rate_and_drops_the_rest() {
     let policer = Some("rate=1mbit,burst=4500B".parse().unwrap());
     let mut shaper = TestLink::new(&Direction { policer, ..Direction::default() });
+    assert!((0..5).all(|_| shaper.admit(0, 1500) == PacketVerdict::Due(0)), "calibration measures the link alone");
+    shaper.link.start(0);
     let mut passes = |at: u64| match shaper.admit(at * MS, 1500) {
         PacketVerdict::Due(due) => due == at * MS,
         verdict => {
