@@ -104,7 +104,7 @@ fn build(recipe: &Recipe, place: &Path) -> Result<()> {
 
 /// Stops at a patch that does not apply exactly, before it changes the tree.
 fn apply_patches(recipe: &Recipe, tree: &Path) -> Result<()> {
-    for patch in recipe.patches {
+    for patch in recipe.patches() {
         fs::write(tree.join(".tccc.patch"), patch.text)?;
         let apply = |mode: &[&str]| {
             let exactly = ["-p1", "--fuzz=0", "--forward", "--silent"];
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn every_patch_says_why_it_is_there() {
-        for patch in recipe::RECIPES.iter().flat_map(|recipe| recipe.patches) {
+        for patch in recipe::RECIPES.iter().flat_map(Recipe::patches) {
             let why = patch.text.split("\n--- ").next().unwrap_or_default();
             assert!(why.len() > 40 && why.contains('.'), "{}", patch.name);
         }

@@ -17,13 +17,25 @@ macro_rules! guest_sources {
     };
 }
 
+/// Patches of both kernels. Each begins with its reason.
+const PATCHES: &[GuestSource] = guest_sources![
+    "patches/01-clock.patch",
+    "patches/02-hz.patch",
+    "patches/03-random.patch",
+    "patches/04-hostfs.patch",
+    "patches/06-code-model.patch",
+    "patches/08-timer.patch",
+    "patches/10-idle.patch",
+    "patches/11-builtin.patch"
+];
+
 /// What a guest is made of.
 #[derive(Debug)]
 pub struct Recipe {
     /// The kernel, as Debian's package `linux-source-SERIES` names it.
     pub series: &'static str,
-    /// Patches of the kernel's source, in the order in which they apply. Each begins with its reason.
-    pub patches: &'static [GuestSource],
+    /// Patches of this kernel alone.
+    own_patches: &'static [GuestSource],
     /// Additions to the smallest configuration of the kernel.
     pub configuration: &'static [GuestSource],
 }
@@ -32,36 +44,20 @@ pub struct Recipe {
 pub const RECIPES: [Recipe; 2] = [
     Recipe {
         series: "6.12",
-        patches: guest_sources![
-            "patches/01-clock.patch",
-            "patches/02-hz.patch",
-            "patches/03-random.patch",
-            "patches/04-hostfs.patch",
+        own_patches: guest_sources![
             "patches-6.12/05-exitkill.patch",
-            "patches/06-code-model.patch",
             "patches-6.12/07-interrupts.patch",
-            "patches/08-timer.patch",
             "patches-6.12/09-image.patch",
-            "patches/10-idle.patch",
-            "patches/11-builtin.patch",
             "patches-6.12/12-xstate.patch"
         ],
         configuration: guest_sources!["config", "config-6.12"],
     },
     Recipe {
         series: "7.3",
-        patches: guest_sources![
-            "patches/01-clock.patch",
-            "patches/02-hz.patch",
-            "patches/03-random.patch",
-            "patches/04-hostfs.patch",
+        own_patches: guest_sources![
             "patches-7.3/05-exitkill.patch",
-            "patches/06-code-model.patch",
             "patches-7.3/07-interrupts.patch",
-            "patches/08-timer.patch",
             "patches-7.3/09-image.patch",
-            "patches/10-idle.patch",
-            "patches/11-builtin.patch",
             "patches-7.3/12-exports.patch",
             "patches-7.3/13-ect1.patch"
         ],
@@ -81,11 +77,18 @@ impl Recipe {
         RECIPES.iter().find(|recipe| recipe.series == series)
     }
 
+    /// Patches of the kernel's source, by number: the order in which they apply.
+    pub fn patches(&self) -> Vec<&'static GuestSource> {
+        let mut patches: Vec<&GuestSource> = PATCHES.iter().chain(self.own_patches).collect();
+        patches.sort_by_key(|patch| patch.name.rsplit('/').next());
+        patches
+    }
+
     /// 64 hexadecimal digits.
     pub fn digest(&self) -> String {
         let mut digest = Sha256::new();
         digest.update(format!("linux {}\n", self.series));
-        for GuestSource { name, text } in self.patches.iter().chain(self.configuration).chain(HEADERS) {
+        for GuestSource { name, text } in self.patches().into_iter().chain(self.configuration).chain(HEADERS) {
             digest.update(format!("{name}\n{}\n", text.len()));
             digest.update(text);
         }
