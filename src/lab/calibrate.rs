@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 
 use crate::emulate::topology::{Node, Topology};
+use crate::path::Direction;
 use crate::path::loss::LossModel;
 use crate::path::route::{Hop, RoundTrip};
-use crate::path::{Direction, QueueLimit};
 use crate::plan::mix;
 use crate::scenario::{Cell, LinkSpec};
 use shared::failure::Failure;
@@ -138,10 +138,7 @@ fn expected(links: &[LinkSpec], way: &RoundTrip, mtu: u32) -> ExpectedPath {
         rate_bps *= 1.0 - loss; // lost packets do not reach the queue
         rate_bps = there.rate.map_or(rate_bps, |rate| rate_bps.min(rate.0 as f64));
         let limits = links[hop.link].config(mtu).queue_limits();
-        queue_pkts = queue_pkts.min(limits.map_or(u32::MAX, |limits| match limits[hop.side] {
-            QueueLimit::Packets(packets) => packets,
-            QueueLimit::Bytes(bytes) => (bytes / u64::from(mtu)).clamp(1, u64::from(u32::MAX)) as u32,
-        }));
+        queue_pkts = queue_pkts.min(limits.map_or(u32::MAX, |limits| limits[hop.side].full_pkts(mtu)));
     }
     let rate_bps = rate_bps.is_finite().then_some(rate_bps);
     let mut expected = ExpectedPath { rate_bps, loss: 1.0 - passing, queue_pkts, in_order: 1.0, ..Default::default() };

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::path::Direction;
 use crate::path::rate_trace::RateTrace;
 use crate::path::route::{Hop, RoundTrip, shortest_path};
-use crate::path::{Direction, QueueLimit};
 use crate::scenario::{Cell, FlowSpec, Sends};
 
 /// Bits per second that emulated links may carry per processor; a flow counts once for every link on its path.
@@ -125,10 +125,7 @@ fn sent_bps(cell: &Cell) -> BTreeMap<Hop, f64> {
 /// How long a full queue takes to empty at the link's highest rate; `None` without a rate.
 pub(crate) fn queue_time(cell: &Cell, hop: &Hop) -> Option<Duration> {
     let rate = hop.direction(&cell.links).fastest_rate()?;
-    let bytes = match cell.links[hop.link].config(cell.mtu).queue_limits().ok()?[hop.side] {
-        QueueLimit::Packets(packets) => u64::from(packets) * u64::from(cell.mtu),
-        QueueLimit::Bytes(bytes) => bytes,
-    };
+    let bytes = cell.links[hop.link].config(cell.mtu).queue_limits().ok()?[hop.side].bytes(cell.mtu);
     Some(Duration::from_secs_f64(8.0 * bytes as f64 / rate.0 as f64))
 }
 

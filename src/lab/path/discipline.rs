@@ -72,8 +72,7 @@ fn read(text: &str) -> Result<Discipline, String> {
         }
         settings.push(Setting { word, value });
     }
-    let discipline = Discipline { kind, settings };
-    discipline.check().map(|()| discipline)
+    Ok(Discipline { kind, settings })
 }
 
 fn find(kind: DisciplineKind, name: &str) -> Result<&'static Word, String> {
@@ -94,17 +93,6 @@ impl Discipline {
     /// None: the kernel's default applies.
     fn value(&self, name: &str) -> Option<u64> {
         self.settings.iter().find(|setting| setting.word.name == name).map(|setting| setting.value)
-    }
-
-    /// What one word alone cannot tell.
-    fn check(&self) -> Result<(), String> {
-        let [min, max] = ["min", "max"].map(|name| self.value(name));
-        match (self.kind, min.zip(max)) {
-            (DisciplineKind::Red, Some((min, max))) if min >= max => {
-                Err(format!("min {min}B: expected less than max {max}B"))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Whether the size of the link's queue is its limit.

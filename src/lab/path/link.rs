@@ -89,6 +89,24 @@ pub enum QueueLimit {
     Bytes(u64),
 }
 
+impl QueueLimit {
+    /// With packets of full size: what so many packets hold.
+    pub fn bytes(self, mtu: u32) -> u64 {
+        match self {
+            QueueLimit::Packets(packets) => u64::from(packets) * u64::from(mtu),
+            QueueLimit::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// Whole packets of full size, at least one.
+    pub fn full_pkts(self, mtu: u32) -> u32 {
+        match self {
+            QueueLimit::Packets(packets) => packets,
+            QueueLimit::Bytes(bytes) => (bytes / u64::from(mtu)).clamp(1, u32::MAX.into()) as u32,
+        }
+    }
+}
+
 impl LinkConfig {
     /// # Errors
     /// The first field that is out of range, as a usage failure.
@@ -131,10 +149,6 @@ impl LinkConfig {
                 ParseError::because(queue, format!("expected at most {packets} pkts or {bytes} B")),
             ));
         }
-        let bytes = |limit| match limit {
-            QueueLimit::Packets(packets) => u64::from(packets) * u64::from(self.mtu),
-            QueueLimit::Bytes(bytes) => bytes,
-        };
         if let Some(policer) = self.directions[direction].policer.filter(|one| one.burst.0 < self.mtu.into()) {
             let why = format!("drops every full packet: expected a burst of at least the MTU, {}B", self.mtu);
             return Some(("policer", ParseError::because(policer, why)));
@@ -145,7 +159,7 @@ impl LinkConfig {
         let mark = (*mark)?;
         match self.limit_of(direction, mark) {
             Err(wrong) => Some(("mark", wrong)),
-            Ok(mark_limit) if bytes(mark_limit) < bytes(limit) => None,
+            Ok(mark_limit) if mark_limit.bytes(self.mtu) < limit.bytes(self.mtu) => None,
             Ok(_) => {
                 let why = format!("never reached: expected less than the queue, \"{queue}\"");
                 Some(("mark", ParseError::because(mark, why)))

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::path::Direction;
 use crate::path::route::{Hop, RoundTrip};
-use crate::path::{Direction, QueueLimit};
 use crate::scenario::spec::{Cell, FlowSpec, Profile, Sends};
 use shared::units::Bytes;
 
@@ -99,10 +99,7 @@ impl Cell {
         let (rate, narrowest) = rated.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
         let delay_s: f64 = trip.directions(&self.links).map(|direction| direction.delays()[1].as_secs_f64()).sum();
         let limits = self.links[narrowest.link].config(self.mtu).queue_limits().ok()?;
-        let queue = match limits[narrowest.side] {
-            QueueLimit::Packets(packets) => u64::from(packets) * u64::from(self.mtu),
-            QueueLimit::Bytes(bytes) => bytes,
-        };
+        let queue = limits[narrowest.side].bytes(self.mtu);
         let sharing = sharing[narrowest];
         let BufferSizes { send, receive } = flow.buffers(profile);
         let (in_flight, path, queue) =

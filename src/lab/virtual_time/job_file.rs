@@ -14,9 +14,9 @@ use super::modules::Module;
 use crate::cost;
 use crate::emulate::layout::Layout;
 use crate::measure::{Time, flow_record};
+use crate::path::Direction;
 use crate::path::request::DirectionRequest;
 use crate::path::route::RoundTrip;
-use crate::path::{Direction, QueueLimit};
 use crate::plan::{Plan, PlannedRun};
 use crate::scenario::{Cell, FlowSpec, LinkSpec};
 use shared::event::Event;
@@ -198,10 +198,7 @@ fn bytes_on_the_way(cell: &Cell, layout: &Layout) -> Result<u64> {
             bytes += (rate as f64 / 8.0
                 * (direction.delays()[1] + direction.spread() + direction.held_up()).as_secs_f64())
                 as u64;
-            bytes += match limit {
-                QueueLimit::Packets(most) => u64::from(most) * u64::from(cell.mtu),
-                QueueLimit::Bytes(most) => most,
-            };
+            bytes += limit.bytes(cell.mtu);
         }
     }
     Ok(bytes)

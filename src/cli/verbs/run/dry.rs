@@ -12,7 +12,7 @@ use super::progress;
 use crate::cli::output::{results, warn};
 use lab::part::RunSelection;
 use lab::path::discipline::Discipline;
-use lab::path::{Direction, LinkConfig, QueueLimit};
+use lab::path::{Direction, LinkConfig};
 use lab::results::OpenResultDir;
 use lab::scenario::{BulkSender, Cell, FlowSpec, Sends};
 use shared::model::run::Engine;
@@ -166,10 +166,7 @@ fn direction_text(config: &LinkConfig, side: usize) -> String {
 fn queue_text(config: &LinkConfig, side: usize, rate: Option<BitsPerSec>, queue: QueueSize) -> String {
     let mtu = f64::from(config.mtu);
     let Ok(limits) = config.queue_limits() else { return String::new() };
-    let bytes = match limits[side] {
-        QueueLimit::Packets(packets) => f64::from(packets) * mtu,
-        QueueLimit::Bytes(bytes) => bytes as f64,
-    };
+    let bytes = limits[side].bytes(config.mtu) as f64;
     let packets = (!matches!(queue, QueueSize::Packets(_))).then(|| format!(" = {:.0}pkts", (bytes / mtu).floor()));
     let round_trip: Duration = config.directions.iter().map(|direction| direction.delay).sum();
     let bdp = rate.map(|rate| rate.0 as f64 / 8.0 * round_trip.as_secs_f64()).filter(|bdp| *bdp > 0.0);

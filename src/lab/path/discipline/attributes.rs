@@ -18,6 +18,7 @@ pub struct LinkFacts {
 const TCA_CAKE_BASE_RATE64: u16 = 2;
 const TCA_CAKE_RTT: u16 = 7;
 const TCA_CAKE_TARGET: u16 = 8;
+const TCA_FQ_FLOW_MAX_RATE: u16 = 7;
 /// From this attribute on, those of dualpi2 are single bytes.
 const DUALPI2_BYTES: u16 = 10;
 const TCA_RED_PARMS: u16 = 1;
@@ -31,29 +32,14 @@ const RED_PROBABILITY: f64 = 0.02;
 /// Ticks of `tc` in a microsecond (/proc/net/psched). tc-red(8) computes the decay of an idle queue in ticks.
 const TICKS_IN_US: f64 = 15.625;
 
-impl LinkFacts {
-    fn limit_pkts(&self) -> u32 {
-        match self.limit {
-            QueueLimit::Packets(packets) => packets,
-            QueueLimit::Bytes(bytes) => (bytes / u64::from(self.mtu)).max(1) as u32,
-        }
-    }
-
-    fn limit_bytes(&self) -> u64 {
-        match self.limit {
-            QueueLimit::Packets(packets) => u64::from(packets) * u64::from(self.mtu),
-            QueueLimit::Bytes(bytes) => bytes,
-        }
-    }
-}
-
 /// The value of TCA_OPTIONS.
 ///
 /// # Errors
 /// Parameters of red that have no averaging weight.
 pub fn attributes(discipline: &Discipline, link: &LinkFacts) -> Result<Vec<u8>, String> {
+    let limit_pkts = link.limit.full_pkts(link.mtu);
     let limit = match discipline.kind {
-        DisciplineKind::Pfifo => return Ok(link.limit_pkts().to_ne_bytes().to_vec()), // `struct tc_fifo_qopt`
+        DisciplineKind::Pfifo => return Ok(limit_pkts.to_ne_bytes().to_vec()), // `struct tc_fifo_qopt`
         DisciplineKind::Red => return red(discipline, link),
         DisciplineKind::Cake => None,
         DisciplineKind::Codel | DisciplineKind::FqCodel | DisciplineKind::Pie => Some(2),
@@ -61,7 +47,7 @@ pub fn attributes(discipline: &Discipline, link: &LinkFacts) -> Result<Vec<u8>, 
     };
     let mut bytes = Vec::new();
     if let Some(attribute) = limit {
-        push(&mut bytes, attribute, &link.limit_pkts().to_ne_bytes());
+        push(&mut bytes, attribute, &limit_pkts.to_ne_bytes());
     }
     for setting in &discipline.settings {
         let (attribute, value) = (setting.word.sets, setting.value);
@@ -72,7 +58,7 @@ pub fn attributes(discipline: &Discipline, link: &LinkFacts) -> Result<Vec<u8>, 
                 push(&mut bytes, attribute, &(value as u32).to_ne_bytes());
                 push(&mut bytes, TCA_CAKE_TARGET, &((value / 20).max(1) as u32).to_ne_bytes());
             }
-            (DisciplineKind::Fq, _) if setting.word.name == "maxrate" => {
+            (DisciplineKind::Fq, TCA_FQ_FLOW_MAX_RATE) => {
                 push(&mut bytes, attribute, &u32::try_from(value / 8).unwrap_or(u32::MAX).to_ne_bytes());
             }
             (DisciplineKind::Dualpi2, DUALPI2_BYTES..) => push(&mut bytes, attribute, &[value as u8]),
@@ -85,7 +71,7 @@ pub fn attributes(discipline: &Discipline, link: &LinkFacts) -> Result<Vec<u8>, 
 /// What tc-red(8) computes: `struct tc_red_qopt`, a table of decays by idle time, and the largest probability.
 fn red(discipline: &Discipline, link: &LinkFacts) -> Result<Vec<u8>, String> {
     let value = |name| discipline.value(name);
-    let limit = link.limit_bytes();
+    let limit = link.limit.bytes(link.mtu);
     let given = value("min").map(|min| min * 3).unwrap_or(limit / 4);
     let max = value("max").unwrap_or(given);
     let min = value("min").unwrap_or(max / 3);
