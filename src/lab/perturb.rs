@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::path::QueueLimit;
+use crate::path::discipline::Discipline;
+use crate::path::{Direction, QueueLimit};
 use crate::scenario::{Cell, LinkSpec, PERTURBED};
 use shared::units::{BitsPerSec, QueueSize, Share};
 
@@ -58,9 +59,11 @@ fn longer(link: &mut LinkSpec, factor: f64, _: u32) {
     }
 }
 
-/// A queue grows by one packet at least. Less room would change nothing for packets of the MTU.
+/// A queue grows by one packet at least. Less room would change nothing for packets of the MTU. A discipline may take no
+/// notice of it.
 fn deeper(link: &mut LinkSpec, factor: f64, mtu: u32) {
-    for direction in link.directions.iter_mut().filter(|direction| direction.has_queue()) {
+    let is_limit = |one: &&mut Direction| one.has_queue() && one.discipline.as_ref().is_none_or(Discipline::has_limit);
+    for direction in link.directions.iter_mut().filter(is_limit) {
         direction.queue = match direction.queue {
             QueueSize::Packets(packets) => {
                 QueueSize::Packets(((f64::from(packets) * factor).round() as u32).max(packets.saturating_add(1)))
