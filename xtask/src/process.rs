@@ -52,11 +52,10 @@ pub fn build_fast_tccc() -> Result<()> {
     run("build", cargo("build").arg("--release"))
 }
 
-/// Runs a scenario with the release build; finished runs stay. Options may follow the engine.
-pub fn run_scenario(file: &Path, (engine, runs): (&str, u32), out: &Path, only: &[String]) -> Result<()> {
+/// Runs a scenario with the release build; finished runs stay. Options of the engine follow its name.
+pub fn run_scenario(file: &Path, (engine, runs): (&[&str], u32), out: &Path, only: &[String]) -> Result<()> {
     let (tccc, runs) = (fast_tccc(), runs.to_string());
     let only = only.iter().flat_map(|one| ["--only", one]);
-    let engine = engine.split(' ');
     let mut command = command!("{tccc} run --quiet --engine {engine...} --runs {runs} --out {out} {file} {only...}");
     run("run", command.stdout(Stdio::null()))
 }

@@ -180,13 +180,13 @@ fn run_scenario(out: &Path, scenario: &str, engine: ResultsEngine, runs: u32) ->
     let runs = if engine == ResultsEngine::Kernel { KERNEL_RUNS } else { runs };
     let part = EXPERIMENTS.virtual_parts.get(scenario).filter(|_| engine == ResultsEngine::Virtual);
     let part = part.map_or(&[][..], Vec::as_slice);
-    let options = match engine {
-        ResultsEngine::Newer => "virtual --kernel 7.3",
-        ResultsEngine::Kernel => "kernel",
-        ResultsEngine::Virtual => "virtual",
-        ResultsEngine::Ns2 => "ns2",
+    let engine_options = match engine {
+        ResultsEngine::Newer => &["virtual", "--kernel", "7.3"][..],
+        ResultsEngine::Kernel => &["kernel"],
+        ResultsEngine::Virtual => &["virtual"],
+        ResultsEngine::Ns2 => &["ns2"],
     };
-    process::run_scenario(&file, (options, runs), &place(out, scenario, engine), part)
+    process::run_scenario(&file, (engine_options, runs), &place(out, scenario, engine), part)
 }
 
 /// The reports of a scenario by engine; the other engines' reports include the simulator's runs.

@@ -162,7 +162,7 @@ fn measure(
     fs::write(&scenario, question.over(ids))?;
     let out = folder.join(engine).join(&question.id);
     process::remove(&out)?;
-    process::run_scenario(&scenario, (engine, runs), &out, only)?;
+    process::run_scenario(&scenario, (&[engine], runs), &out, only)?;
     let report = process::report(&process::fast_tccc(), &[out])?;
     let cells = report["cells"].as_array().into_iter().flatten();
     let cells = cells.filter(|cell| cell["metric"] == question.metric.as_str());
