@@ -74,8 +74,8 @@ pub fn digest(subject: &Subject) -> Result<String> {
     list.arg("-MM").args(preprocessor(subject, folder.path())).arg(subject.bench.host("prove.c")).arg(&subject.source);
     let listed = said(&mut list)?;
     let mut files: Vec<&Path> = listed.split_whitespace().map(Path::new).filter(|file| is_c(file)).collect();
-    files.sort_by_key(|file| file.file_name());
-    files.dedup_by_key(|file| file.file_name());
+    files.sort_by_key(|file| (file.file_name(), *file)); // not by folder, which each build chooses
+    files.dedup();
     let mut digest = Sha256::new();
     digest.update(format!("{}\n{}\n", version.trim(), precision(&source)));
     digest.update(include_str!("proof.rs")); // the options, and the rules that judge the answer
