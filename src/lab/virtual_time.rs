@@ -264,6 +264,7 @@ mod tests {
     use crate::plan::tests::{TEXT, planned};
     use shared::failure::{Failure, FailureKind};
     use shared::kernel::congestion::OF_LINUX;
+    use strum::VariantArray as _;
 
     #[test]
     fn resume_with_another_guest_is_for_another_host() {
@@ -281,6 +282,16 @@ mod tests {
         let laboratory = refusal(host("aa", "dd"));
         assert_eq!(laboratory.kind, FailureKind::Usage, "{laboratory}");
         check_same_tools(&earlier, &earlier, &results).unwrap();
+    }
+
+    #[test]
+    fn every_kernel_has_a_recipe_whose_patches_are_in_order() {
+        for kernel in GuestKernel::VARIANTS {
+            let patches = recipe::Recipe::find(kernel.series()).unwrap().patches();
+            let numbers =
+                patches.iter().map(|patch| patch.name.rsplit('/').next().unwrap()[..2].parse::<usize>().unwrap());
+            assert_eq!(numbers.collect::<Vec<_>>(), (1..=patches.len()).collect::<Vec<_>>(), "{}", kernel.series());
+        }
     }
 
     /// The configuration calls highspeed HSTCP, and does not mention reno, which is always built in.

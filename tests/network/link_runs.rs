@@ -126,7 +126,7 @@ fn link_that_does_everything_at_once_counts_it_and_flows_get_through() {
     let [there, back] = counters(record);
     assert_eq!(there.lost_positions[..2], [40, 41]);
     assert!(there.lost_pkts >= 3, "{there:?}");
-    // It is slower than the link, and yet calibration found the link's own rate.
+    // A first window is longer than its bucket, and yet calibration found the link's own rate.
     assert!(there.policed_pkts > 0, "{there:?}");
     assert!(back.down_pkts > 0, "the call continues while the link is down: {back:?}");
     for counters in [there, back] {
