@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Datagrams at a constant rate inside the guest kernel. Each carries its number, so that copies do not count. The
- * receiver counts from its first datagram, for the flow's length.
+ * Datagrams inside the guest kernel: frames at equal intervals, whose datagrams leave at once. At a constant rate each
+ * frame is one datagram. Each datagram carries its number, so that copies do not count. The receiver counts from its
+ * first datagram, for the flow's length.
  */
 #include <linux/bitops.h>
 #include <linux/uio.h>
@@ -10,12 +11,61 @@
 #include "datagram.h"
 #include "kernel.h"
 
+/* Most datagrams of one flow: one bit for each takes 32 MB. */
+#define DATAGRAMS_MAX (1u << 28)
+
+/* ---- Frames ---- */
+
+/* The place of a datagram among the frames, as in src/lab/scenario/pattern.rs. */
+struct place {
+	u64 frame;
+	const struct tccc_frame *shape;
+	u32 bytes; /* payload of the datagram */
+};
+
+static struct place place_of(const struct tccc_flow_request *asked, u64 number)
+{
+	const struct tccc_frame *key = &asked->frames[0], *other = &asked->frames[1];
+	const u64 in_cycle = key->pkts + (asked->every - 1) * other->pkts;
+	struct place place = {.frame = number / in_cycle * asked->every, .shape = key};
+	u64 index = number % in_cycle;
+
+	if (index >= key->pkts) {
+		index -= key->pkts;
+		place.shape = other;
+		place.frame += 1 + index / other->pkts;
+		index %= other->pkts;
+	}
+	place.bytes = index + 1 == place.shape->pkts ? place.shape->last_bytes : place.shape->bytes;
+	return place;
+}
+
+static bool is_frame(const struct tccc_frame *frame)
+{
+	return frame->pkts && frame->pkts <= U16_MAX && frame->bytes >= sizeof(u64) && frame->bytes <= PAYLOAD_BYTES &&
+	       frame->last_bytes >= sizeof(u64) && frame->last_bytes <= PAYLOAD_BYTES;
+}
+
+/* Datagrams of a flow, at most. The request is valid. */
+static u64 most_datagrams(const struct tccc_flow_request *asked)
+{
+	const u64 frames = asked->length_ns / asked->interval_ns + 1;
+
+	return frames * max(asked->frames[0].pkts, asked->frames[1].pkts);
+}
+
+bool datagrams_are_valid(const struct tccc_flow_request *asked)
+{
+	return asked->interval_ns && asked->length_ns / asked->interval_ns < DATAGRAMS_MAX && asked->every &&
+	       asked->every <= U32_MAX && is_frame(&asked->frames[0]) && is_frame(&asked->frames[1]) &&
+	       most_datagrams(asked) < DATAGRAMS_MAX;
+}
+
 /* ---- Sending ---- */
 
 /* A datagram for which the device has no room counts as sent, and therefore as lost on the path. */
-static int send_one(struct flow *flow)
+static int send_one(struct flow *flow, u32 bytes)
 {
-	const u32 bytes = flow->asked.bytes;
 	struct kvec parts[] = {
 		{.iov_base = &flow->report.sent_pkts, .iov_len = sizeof(flow->report.sent_pkts)},
 		{.iov_base = page_address(payload), .iov_len = bytes - sizeof(flow->report.sent_pkts)},
@@ -39,7 +89,8 @@ void datagram_send(struct flow *flow)
 	const u64 now_ns = ktime_get_ns();
 
 	while (!report->error) {
-		const u64 after_ns = report->sent_pkts * flow->asked.interval_ns;
+		const struct place place = place_of(&flow->asked, report->sent_pkts);
+		const u64 after_ns = place.frame * flow->asked.interval_ns;
 
 		if (after_ns >= flow->asked.length_ns)
 			break;
@@ -48,8 +99,9 @@ void datagram_send(struct flow *flow)
 			return;
 		}
 		report->latest_ns = max(report->latest_ns, now_ns - flow->start_ns - after_ns);
-		report->error = send_one(flow);
+		report->error = send_one(flow, place.bytes);
 		report->sent_pkts += !report->error;
+		report->frames = place.frame + 1;
 	}
 	await_quiet(flow, now_ns);
 }
@@ -66,14 +118,30 @@ void datagram_settle(struct flow *flow)
 
 /* ---- Receiving ---- */
 
+/* How long it took counts from the moment at which its frame was due. */
+static void count_delay(struct flow *flow, u64 number, u64 now_ns)
+{
+	const struct place place = place_of(&flow->asked, number);
+	const u64 delay_ns = now_ns - flow->start_ns - place.frame * flow->asked.interval_ns;
+	u16 in_time = 1;
+
+	times_add(&flow->delays, delay_ns);
+	if (delay_ns > flow->asked.deadline_ns)
+		return;
+	if (flow->in_time)
+		in_time = ++flow->in_time[place.frame];
+	flow->report.frames_in_time += in_time == place.shape->pkts;
+}
+
 static void count(struct flow *flow, u64 number, u32 bytes)
 {
 	struct tccc_flow_report *report = &flow->report;
 	const u64 now_ns = ktime_get_ns();
 
 	flow->heard_ns = now_ns;
-	if (number > flow->asked.length_ns / flow->asked.interval_ns || __test_and_set_bit(number, flow->numbers))
+	if (number >= report->sent_pkts || __test_and_set_bit(number, flow->numbers))
 		return;
+	count_delay(flow, number, now_ns);
 	if (!report->arrived_pkts++)
 		report->first_ns = now_ns;
 	if (now_ns - report->first_ns > flow->asked.length_ns)
@@ -111,12 +179,17 @@ static int open(struct net *net, const struct sockaddr_in *at, struct socket **s
 int datagram_listen(struct flow *flow)
 {
 	const struct sockaddr_in at = address_of(flow->asked.to_address, flow->asked.to_port);
-	const u64 most = flow->asked.length_ns / flow->asked.interval_ns + 1;
+	const struct tccc_flow_request *asked = &flow->asked;
 	int error;
 
-	flow->numbers = kvcalloc(BITS_TO_LONGS(most), sizeof(long), GFP_KERNEL);
+	flow->numbers = kvcalloc(BITS_TO_LONGS(most_datagrams(asked)), sizeof(long), GFP_KERNEL);
 	if (!flow->numbers)
 		return -ENOMEM;
+	if (asked->frames[0].pkts > 1 || asked->frames[1].pkts > 1) {
+		flow->in_time = kvcalloc(asked->length_ns / asked->interval_ns + 1, sizeof(u16), GFP_KERNEL);
+		if (!flow->in_time)
+			return -ENOMEM;
+	}
 	error = open(flow->to, &at, &flow->listener);
 	if (error)
 		return error;

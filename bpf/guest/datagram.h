@@ -5,6 +5,7 @@
 
 #include "flow.h"
 
+bool datagrams_are_valid(const struct tccc_flow_request *asked);
 int datagram_listen(struct flow *flow);
 int datagram_open(struct flow *flow);
 void datagram_send(struct flow *flow);

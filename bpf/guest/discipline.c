@@ -130,14 +130,15 @@ static void leave(struct Qdisc *sch, struct sk_buff *skb, u64 now_ns)
 	struct disciplined *disciplined = link->disciplined;
 	const u64 kept = *kept_of(skb);
 	const struct terms terms = kept_terms(link, kept);
-	const struct verdict verdict =
-		shaper_leave_queue(&link->shaper, now_ns, skb->len - skb_network_offset(skb), &terms);
+	const u64 wait_ns = now_ns - ktime_to_ns(skb->tstamp);
+	const u32 bytes = skb->len - skb_network_offset(skb);
+	const struct verdict verdict = shaper_leave_queue(&link->shaper, now_ns, wait_ns, bytes, &terms);
 	struct ack ack;
 	const bool is_ack = shaper_inspects_acks(&link->shaper) && read_ack(skb, &ack);
 
 	disciplined->left_pkts++;
 	disciplined->marked_pkts += !(kept & KEPT_MARKED) && is_marked(skb);
-	disciplined->last_wait_ns = now_ns - ktime_to_ns(skb->tstamp);
+	disciplined->last_wait_ns = wait_ns;
 	skb->tstamp = 0;
 	skb->tstamp_type = 0;
 	link_line_up(sch, skb, &verdict, is_ack ? &ack : NULL);

@@ -18,7 +18,7 @@ enum tccc_link_limit {
 
 /*
  * Written: struct tccc_link_request and its arrays. Read: for each direction, in the order of the requests, struct
- * tccc_link_counters and then the positions of the first lost packets.
+ * tccc_link_counters, the positions of the first lost packets, and the waits in the queue (u64[TCCC_TIMES_BUCKETS]).
  */
 
 /* ---- /proc/tccc/queues: link.c and src/lab/virtual_time/link.rs ---- */
@@ -48,19 +48,29 @@ enum tccc_ecn {
 	TCCC_ECN_ACCURATE = 2, /* RFC 9768 */
 };
 
+/* Datagrams that leave at once. */
+struct tccc_frame {
+	u64 pkts;
+	u64 bytes;	/* payload of each datagram but the last */
+	u64 last_bytes; /* payload of the last */
+};
+
 /* One end of a flow. The receiving end is written first. Both ends describe the flow with the same values. */
 struct tccc_flow_request {
-	u64 start_ns;	 /* from the start of the run */
-	u64 length_ns;	 /* counted from the first data of a bulk flow, and from the start of other flows */
-	u64 from_start;	 /* 1: a bulk flow too counts from its start */
-	u64 interval_ns; /* from the start of one transfer, message or datagram to the start of the next */
-	u64 bytes;	 /* payload of each transfer, message or datagram */
-	u64 settle_ns;	 /* no datagram is left on the path if none arrived for this long */
-	u32 flow;	 /* index among the flows, from 0 */
-	u32 end;	 /* enum tccc_end */
-	u32 sends;	 /* enum tccc_sends */
-	u32 count;	 /* transfers or messages; 1 for others */
-	u32 window_cap;	 /* packets; this and the next two: 0 leaves the kernel's value */
+	u64 start_ns;		     /* from the start of the run */
+	u64 length_ns;		     /* counted from the first data of a bulk flow, and from the start of other flows */
+	u64 from_start;		     /* 1: a bulk flow too counts from its start */
+	u64 interval_ns;	     /* from the start of one transfer, message or frame to the start of the next */
+	u64 bytes;		     /* payload of each transfer or message */
+	u64 settle_ns;		     /* no datagram is left on the path if none arrived for this long */
+	u64 deadline_ns;	     /* a frame that has not arrived whole this long after it was sent is late */
+	struct tccc_frame frames[2]; /* of datagrams: the first of every `every` frames, and the others */
+	u64 every;
+	u32 flow;	/* index among the flows, from 0 */
+	u32 end;	/* enum tccc_end */
+	u32 sends;	/* enum tccc_sends */
+	u32 count;	/* transfers or messages; 1 for others */
+	u32 window_cap; /* packets; this and the next two: 0 leaves the kernel's value */
 	u32 initial_ssthresh;
 	u32 initial_cwnd;
 	u32 netns; /* number of the sender's network namespace in events */
@@ -71,7 +81,10 @@ struct tccc_flow_request {
 	char algorithm[TCCC_FLOW_ALGORITHM];
 };
 
-/* Read: for each flow, in order, this and then `transfers` struct tccc_transfer_report. */
+/*
+ * Read: for each flow, in order, this and then `transfers` struct tccc_transfer_report. Of datagrams: this and then their
+ * delays (u64[TCCC_TIMES_BUCKETS]).
+ */
 struct tccc_flow_report {
 	u64 received_bytes;    /* payload of a bulk flow or of datagrams that arrived while the receiver counted */
 	u64 counted_ns;	       /* how long the receiver of a bulk flow counted; 0: it received no cookie */
@@ -81,6 +94,8 @@ struct tccc_flow_report {
 	u64 first_ns;	       /* first arrival; of a bulk flow: when the receiver began to count */
 	u64 last_ns;	       /* arrival of the last of received_pkts */
 	u64 latest_ns;	       /* largest lateness of a datagram at the sender */
+	u64 frames;	       /* of which at least one datagram was sent */
+	u64 frames_in_time;    /* all of whose datagrams arrived within the deadline */
 	u64 busy_us;	       /* as in the kernel's tcp_info, over all connections: the sender had data */
 	u64 rwnd_limited_us;   /* and the receive window was the limit */
 	u64 sndbuf_limited_us; /* and its own buffer was the limit */

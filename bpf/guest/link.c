@@ -261,25 +261,30 @@ static ssize_t links_write(struct file *file, const char __user *from, size_t le
 	return error;
 }
 
-/* Copies the counters and the positions of the first lost packets. Returns the end of the copy. */
+static u8 *put(u8 *to, const void *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+	return to + bytes;
+}
+
+/* Copies the counters, the positions of the first lost packets, and the waits. Returns the end of the copy. */
 static u8 *put_counters(u8 *to, struct link *link)
 {
 	struct tccc_link_counters counters;
-	size_t positions;
 
 	local_bh_disable();
 	counters = shaper_counters(&link->shaper);
 	discipline_count(link, &counters);
-	positions = counters.first_lost_count * sizeof(u64);
-	memcpy(to, &counters, sizeof(counters));
-	memcpy(to + sizeof(counters), link->shaper.losses.first_lost, positions);
+	to = put(to, &counters, sizeof(counters));
+	to = put(to, link->shaper.losses.first_lost, counters.first_lost_count * sizeof(u64));
+	to = put(to, &link->shaper.waits, sizeof(link->shaper.waits));
 	local_bh_enable();
-	return to + sizeof(counters) + positions;
+	return to;
 }
 
 static int links_open(struct inode *inode, struct file *file)
 {
-	const size_t most = sizeof(struct tccc_link_counters) + FIRST_LOST_KEPT * sizeof(u64);
+	const size_t most = sizeof(struct tccc_link_counters) + FIRST_LOST_KEPT * sizeof(u64) + sizeof(struct times);
 	struct answer *answer;
 	struct link *link;
 	u8 *end;
@@ -311,9 +316,7 @@ static u8 *put_samples(u8 *to, const struct link *link)
 	const struct queue_samples *samples = &link->shaper.samples;
 	const size_t bytes = samples->count * sizeof(*samples->list);
 
-	memcpy(to, &samples->count, sizeof(samples->count));
-	memcpy(to + sizeof(samples->count), samples->list, bytes);
-	return to + sizeof(samples->count) + bytes;
+	return put(put(to, &samples->count, sizeof(samples->count)), samples->list, bytes);
 }
 
 /* Opened after the run, when the samples no longer change. */

@@ -3,7 +3,7 @@
  * Flows inside the guest kernel: /proc/tccc/flows, and the start, stop and end of each flow.
  *
  * The flows are those of src/lab/traffic: bulk flows as iperf3 sends them, transfers of a size, messages over one
- * connection, datagrams at a constant rate.
+ * connection, datagrams.
  */
 #include <linux/mm.h>
 #include <linux/nsproxy.h>
@@ -19,8 +19,6 @@
 
 /* Most connections of one flow: the number of ports from FIRST_SENDER_PORT of traffic.rs to the last one. */
 #define TRANSFERS_MAX 45000
-/* Most datagrams of one flow: one bit for each takes 32 MB. */
-#define DATAGRAMS_MAX (1u << 28)
 /* A day and a quarter of an hour. This is longer than the longest run, and the sum of two times does not overflow. */
 #define FLOW_NS_MAX (87300 * (u64)NSEC_PER_SEC)
 
@@ -139,17 +137,15 @@ static bool is_valid(const struct tccc_flow_request *asked)
 
 	if (asked->sends < TCCC_SENDS_BULK || asked->sends > TCCC_SENDS_DATAGRAMS)
 		return false;
-	if (asked->start_ns > FLOW_NS_MAX || asked->settle_ns > FLOW_NS_MAX)
+	if (asked->start_ns > FLOW_NS_MAX || asked->settle_ns > FLOW_NS_MAX || asked->deadline_ns > FLOW_NS_MAX)
 		return false;
 	if (!asked->length_ns || asked->length_ns > FLOW_NS_MAX || asked->interval_ns > FLOW_NS_MAX)
 		return false;
 	if (!asked->count || asked->count > TRANSFERS_MAX || (asked->count > 1 && !is_several))
 		return false;
-	if (asked->sends != TCCC_SENDS_BULK && !asked->bytes)
+	if (is_several && !asked->bytes)
 		return false;
-	if (asked->sends == TCCC_SENDS_DATAGRAMS &&
-	    (!asked->interval_ns || asked->length_ns / asked->interval_ns >= DATAGRAMS_MAX ||
-	     asked->bytes < sizeof(u64) || asked->bytes > PAYLOAD_BYTES))
+	if (asked->sends == TCCC_SENDS_DATAGRAMS && !datagrams_are_valid(asked))
 		return false;
 	if (strnlen(asked->algorithm, TCCC_FLOW_ALGORITHM) == TCCC_FLOW_ALGORITHM)
 		return false;
@@ -182,6 +178,7 @@ static void free_flow(struct flow *flow)
 	kvfree(flow->receivers);
 	kvfree(flow->transfers);
 	kvfree(flow->numbers);
+	kvfree(flow->in_time);
 	kvfree(flow);
 }
 
@@ -283,9 +280,10 @@ static ssize_t flows_write(struct file *file, const char __user *from, size_t le
 
 static size_t report_bytes(const struct flow *flow)
 {
-	const size_t transfers = flow->transfers ? flow->begun * sizeof(*flow->transfers) : 0;
+	const bool are_datagrams = flow->asked.sends == TCCC_SENDS_DATAGRAMS;
 
-	return sizeof(struct tccc_flow_report) + transfers;
+	return sizeof(struct tccc_flow_report) +
+	       (are_datagrams ? sizeof(flow->delays) : flow->begun * sizeof(*flow->transfers));
 }
 
 static size_t report_flow(const struct flow *flow, u8 *to)
@@ -295,7 +293,11 @@ static size_t report_flow(const struct flow *flow, u8 *to)
 
 	*report = flow->report;
 	report->flow = flow->asked.flow;
-	report->transfers = (bytes - sizeof(*report)) / sizeof(*flow->transfers);
+	if (flow->asked.sends == TCCC_SENDS_DATAGRAMS) {
+		memcpy(to + sizeof(*report), &flow->delays, sizeof(flow->delays));
+		return bytes;
+	}
+	report->transfers = flow->begun;
 	memcpy(to + sizeof(*report), flow->transfers, bytes - sizeof(*report));
 	return bytes;
 }

@@ -121,6 +121,11 @@ const u64 *tunlink_first_lost(const struct link *link)
 	return link->shaper.losses.first_lost;
 }
 
+const u64 *tunlink_waits(const struct link *link)
+{
+	return link->shaper.waits.counts;
+}
+
 void tunlink_restart_counters(struct link *link)
 {
 	shaper_restart_counters(&link->shaper);

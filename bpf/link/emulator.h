@@ -60,6 +60,8 @@ const struct tccc_queue_sample *tunlink_samples(const struct link *link);
 
 void tunlink_counters(const struct link *link, struct tccc_link_counters *counters);
 const u64 *tunlink_first_lost(const struct link *link);
+/* How long packets waited in the queue: TCCC_TIMES_BUCKETS counts. */
+const u64 *tunlink_waits(const struct link *link);
 void tunlink_restart_counters(struct link *link);
 void tunlink_count_marked(struct link *link);
 

@@ -13,6 +13,7 @@
 #include "draws.h"
 #include "pace.h"
 #include "queue.h"
+#include "times.h"
 #include "verdict.h"
 #include "waiting.h"
 
@@ -59,6 +60,7 @@ struct shaper {
 	u64 bucket_full_ns; /* when the policer's bucket is full again, if nothing more comes */
 	struct waiting_queue queue;
 	struct queue_samples samples;
+	struct times waits; /* of packets in the queue, until their first bit is sent; empty if the link has no rate */
 	struct tccc_link_counters counters;
 	struct losses losses;
 };
@@ -75,6 +77,14 @@ static inline void shaper_follow(struct shaper *shaper, u64 begin_ns)
 	shaper->is_up.value = true;
 	steps_begin(&shaper->loss, direction, TCCC_CHANGE_LOSS, begin_ns);
 	shaper->loss.value = 0;
+}
+
+/* Whether packets can wait, because sending one takes time. */
+static inline bool shaper_has_queue(const struct shaper *shaper)
+{
+	const struct tccc_link_request *request = shaper->direction.request;
+
+	return request->rate_bps || request->opportunity_count || request->step_counts[TCCC_CHANGE_RATE];
 }
 
 /* Whether this direction treats acknowledgements differently. */
@@ -113,6 +123,7 @@ static inline void shaper_start(struct shaper *shaper, u64 begin_ns)
 static inline void shaper_restart_counters(struct shaper *shaper)
 {
 	shaper->counters = (struct tccc_link_counters){0};
+	shaper->waits = (struct times){0};
 	losses_restart_runs(&shaper->losses);
 }
 
@@ -195,12 +206,14 @@ static inline enum verdict_kind wait_in_queue(struct shaper *shaper, u64 seriali
 	return VERDICT_DUE;
 }
 
-/* Serialises and delays a packet that leaves the queue now, when the serialiser is free. */
-static inline struct verdict shaper_leave_queue(struct shaper *shaper, u64 from_ns, u32 bytes,
+/* Serialises and delays a packet that leaves the queue, when the serialiser is free, after this wait. */
+static inline struct verdict shaper_leave_queue(struct shaper *shaper, u64 from_ns, u64 wait_ns, u32 bytes,
 						const struct terms *terms)
 {
 	u64 left_ns = serialiser_take(&shaper->serialiser, from_ns, bytes);
 
+	if (shaper_has_queue(shaper))
+		times_add(&shaper->waits, wait_ns);
 	left_ns += steps_at(&shaper->delay, left_ns) + terms->jitter_ns;
 	if (left_ns > shaper->last_due_ns)
 		shaper->last_due_ns = left_ns;
@@ -225,7 +238,7 @@ static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, 
 	shaper->is_marked = queue_holds(&shaper->queue, &shaper->direction.request->mark);
 	if (from_ns > arrival_ns && wait_in_queue(shaper, from_ns, bytes) != VERDICT_DUE)
 		return (struct verdict){.kind = VERDICT_FAILED};
-	return shaper_leave_queue(shaper, from_ns, bytes, terms);
+	return shaper_leave_queue(shaper, from_ns, from_ns - arrival_ns, bytes, terms);
 }
 
 /* Whether a packet is within the rate and burst of the policer, which then counts it. */

@@ -22,6 +22,7 @@ struct link_fate *fate;
 struct link_departure *departure;
 enum tccc_loss_kind *loss_kind;
 enum tccc_limit_unit *limit_unit;
+enum tccc_times_layout *times_layout;
 enum tccc_stream *stream;
 enum tccc_link_limit *link_limit;
 enum tccc_end *end;

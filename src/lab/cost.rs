@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::path::Direction;
 use crate::path::rate_trace::RateTrace;
 use crate::path::route::{Hop, RoundTrip, shortest_path};
-use crate::scenario::{Cell, FlowSpec, Sends};
+use crate::scenario::{Cell, DatagramSpec, FlowSpec, Sends};
 
 /// Bits per second that emulated links may carry per processor; a flow counts once for every link on its path.
 ///
@@ -150,7 +150,7 @@ fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
     let way = way(cell, flow);
     let rate = way_bps(cell, flow);
     match flow.sends {
-        Sends::Datagrams { rate: own, .. } => return rate.min(own.0 as f64),
+        Sends::Datagrams(DatagramSpec { rate: own, .. }) => return rate.min(own.0 as f64),
         Sends::Transfers { size, count, interval } | Sends::Messages { size, count, interval } if count > 1 => {
             return rate.min(8.0 * size.0 as f64 / interval.as_secs_f64().max(1e-3));
         }

@@ -181,11 +181,13 @@ fn datagrams_record(blank: FlowRecord, flow: &FlowSpec, counted: &Datagrams) -> 
         goodput_bps: goodput_bps(payload * gaps, counted.active_s),
         lost_pkts: counted.lost_pkts,
         mss_bytes: match flow.sends {
-            Sends::Datagrams { packet_bytes, .. } => packet_bytes,
+            Sends::Datagrams(spec) => spec.packet_bytes,
             _ => 0,
         },
         begin_s: Some(flow.start.as_secs_f64()),
         active_s: counted.active_s,
+        delay_us: counted.delay_us,
+        frames: counted.frames,
         ..blank
     }
 }
@@ -207,8 +209,10 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
+    use crate::scenario::DatagramSpec;
     use crate::scenario::tests::{self, RENO};
     use shared::model::live::samples::sample;
+    use shared::model::run::{Delays, Frames};
     use shared::units::{BitsPerSec, Bytes};
 
     const REPORT: TransferReport = TransferReport { received_bytes: 1000, receiver_s: 2.0, begun_ns: None };
@@ -267,12 +271,16 @@ mod tests {
             received_pkts: 9,
             received_bytes: 9 * 972,
             active_s: 0.8,
+            delay_us: Some(Delays { p95: 40_000.0, ..Delays::default() }),
+            frames: Some(Frames { sent: 11, in_time: 9 }),
         };
-        let sends = Sends::Datagrams { rate: BitsPerSec(80_000), packet_bytes: 1000 };
+        let (rate, deadline) = (BitsPerSec(80_000), Duration::from_millis(150));
+        let sends = Sends::Datagrams(DatagramSpec { rate, packet_bytes: 1000, frames: None, deadline });
         let record = record_of(&flow(sends), &TrafficReport::Datagrams(counted), &[]).unwrap();
         assert!(record.datagrams && !record.compared && record.socket.is_none());
         assert_eq!((record.delivered_pkts, record.lost_pkts, record.mss_bytes), (9, 2, 1000));
         assert!((record.goodput_bps - 8.0 * 972.0 * 10.0).abs() < 1e-6);
+        assert_eq!((record.delay_us, record.frames), (counted.delay_us, counted.frames));
     }
 
     fn close(time_ms: u64, delivered_pkts: u32) -> Event {

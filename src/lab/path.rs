@@ -9,7 +9,7 @@ pub mod discipline;
 mod draws;
 mod link;
 pub mod loss;
-mod named;
+pub(crate) mod named;
 pub mod policer;
 mod range;
 pub mod rate_trace;
@@ -17,6 +17,7 @@ pub mod remark;
 pub mod reorder;
 pub(crate) mod request;
 pub(crate) mod route;
+pub(crate) mod times;
 pub(crate) mod trace_file;
 
 pub use self::link::QueueLimit;

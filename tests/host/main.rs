@@ -42,6 +42,7 @@ mod subject;
 mod twins;
 mod units;
 mod view;
+mod virtual_datagrams;
 mod virtual_defects;
 mod virtual_disciplines;
 mod virtual_properties;

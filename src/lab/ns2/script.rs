@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use crate::path::{Direction, QueueLimit};
-use crate::scenario::{Cell, Ecn, FlowSpec, LinkSpec, Ns2Spec, Profile, Sends};
+use crate::scenario::{Cell, DatagramSpec, Ecn, FlowSpec, LinkSpec, Ns2Spec, Profile, Sends};
 use shared::failure::Failure;
 use shared::units::{BitsPerSec, QueueSize};
 
@@ -91,7 +91,7 @@ impl Simulation<'_> {
         self.error_models(&mut text);
         for (index, flow) in cell.flows.iter().enumerate() {
             match flow.sends {
-                Sends::Datagrams { .. } => datagrams(&mut text, index, flow),
+                Sends::Datagrams(_) => datagrams(&mut text, index, flow),
                 Sends::Bulk | Sends::Transfers { .. } | Sends::Messages { .. } => self.flow(&mut text, index, flow)?,
             }
         }
@@ -186,7 +186,7 @@ impl Simulation<'_> {
                 let packets = size.0.div_ceil(payload_bytes(self.cell).into());
                 format!("{select}$source({index}) produce {packets}")
             }
-            Sends::Bulk | Sends::Messages { .. } | Sends::Datagrams { .. } => {
+            Sends::Bulk | Sends::Messages { .. } | Sends::Datagrams(_) => {
                 format!("{select}$source({index}) start{stop}")
             }
         }
@@ -200,7 +200,7 @@ impl Simulation<'_> {
 
 /// A UDP flow at a constant rate; the simulator adds no header to its packets.
 fn datagrams(text: &mut String, index: usize, flow: &FlowSpec) {
-    let Sends::Datagrams { rate: BitsPerSec(rate_bps), packet_bytes } = flow.sends else { return };
+    let Sends::Datagrams(DatagramSpec { rate: BitsPerSec(rate_bps), packet_bytes, .. }) = flow.sends else { return };
     let _ = write!(
         text,
         "set udp({index}) [new Agent/UDP]\nset heard({index}) [new Agent/LossMonitor]\n\

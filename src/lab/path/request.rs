@@ -17,7 +17,7 @@ use super::change::DirectionChange;
 use super::draws::RandomStream;
 use super::loss::LossModel;
 use super::remark::Remark;
-use super::{Direction, LinkConfig, QueueLimit};
+use super::{Direction, LinkConfig, QueueLimit, times};
 use crate::c_types::{
     AckHold, Counters, Generator, Limit, LimitUnit, LinkRequest, Loss, LossKind, QueueSample, Stream, TimedValue,
 };
@@ -211,8 +211,8 @@ impl From<QueueSample> for QueueState {
 }
 
 impl Counters {
-    /// The counters as they are recorded, with the positions of the first lost packets.
-    pub fn with(self, lost_positions: Vec<u64>) -> LinkCounters {
+    /// The counters as they are recorded, with the positions of the first lost packets and the waits in the queue.
+    pub fn with(self, lost_positions: Vec<u64>, waits: &[u64]) -> LinkCounters {
         LinkCounters {
             received_pkts: self.received_pkts,
             sent_pkts: self.sent_pkts,
@@ -231,6 +231,7 @@ impl Counters {
             reordered_pkts: Some(self.reordered_pkts),
             failed_pkts: self.failed_pkts,
             max_queue_pkts: Some(self.max_queue_pkts),
+            wait_us: times::delays(waits),
             lateness_us: None,
             moments: None,
         }

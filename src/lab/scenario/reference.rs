@@ -12,7 +12,7 @@ pub use host::toml_reader::{FieldEntry, Kind, Unset, find};
 
 pub use self::check::{CheckFields, ConditionFields};
 pub use self::flow::FlowFields;
-pub(super) use self::flow::ONLY_TCP;
+pub(super) use self::flow::{ONLY_TCP, ONLY_UDP};
 pub(super) use self::path::CHANGE_REVERSE;
 pub use self::path::{ChangeFields, LinkFields, ONE_WAY};
 pub use self::report::{

@@ -7,10 +7,11 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
+use super::datagrams::DatagramSpec;
 use super::reference::VirtualSpec;
 use crate::path::route::LinkSpec;
 use shared::model::run::{At, unless_said};
-use shared::units::{BitsPerSec, Bytes, Share, duration_text, some_duration_text};
+use shared::units::{Bytes, Share, duration_text, some_duration_text};
 
 pub const RUNS_MAX: u32 = 10_000;
 /// Longest run that iperf3 can time.
@@ -208,13 +209,8 @@ pub enum Sends {
         #[serde(with = "duration_text")]
         interval: Duration,
     },
-    /// UDP packets at a constant rate.
-    Datagrams {
-        /// Rate including IP headers.
-        rate: BitsPerSec,
-        /// Length of each IP packet, headers included.
-        packet_bytes: u32,
-    },
+    /// UDP packets at a constant rate, or frames of them.
+    Datagrams(DatagramSpec),
 }
 
 /// An algorithm with the tunables that a flow sets.
@@ -229,7 +225,7 @@ impl FlowSpec {
     }
 
     pub fn is_tcp(&self) -> bool {
-        !matches!(self.sends, Sends::Datagrams { .. })
+        !matches!(self.sends, Sends::Datagrams(_))
     }
 
     /// Number of sockets at the sender.

@@ -23,8 +23,9 @@ use super::messages::{self, MessagesArrived, MessagesBegun};
 use super::socket::Sending;
 use super::stream::{self, StreamReceived, StreamSent};
 use super::transfers::{self, TransferArrived, TransfersBegun};
+use crate::scenario::pattern::Pattern;
 use shared::kernel::netns::Netns;
-use shared::units::{BitsPerSec, Bytes, duration_text};
+use shared::units::{Bytes, duration_text};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildPlace {
@@ -79,15 +80,13 @@ pub enum TrafficTask {
     SendDatagrams {
         from: SocketAddrV4,
         to: SocketAddrV4,
-        /// Rate including IP headers.
-        rate: BitsPerSec,
-        /// Length of each IP packet.
-        packet_bytes: u32,
+        pattern: Pattern,
         #[serde(with = "duration_text")]
         length: Duration,
     },
     ReceiveDatagrams {
         at: SocketAddrV4,
+        pattern: Pattern,
         /// Packets count if they arrive this soon after the first.
         #[serde(with = "duration_text")]
         length: Duration,
@@ -128,11 +127,11 @@ pub fn work(task: &TrafficTask) -> Result<Told> {
         TrafficTask::ReceiveMessages { at, size } => messages::receive(*at, *size).map(Told::MessagesArrived),
         TrafficTask::SendStream(sending) => stream::send(sending).map(Told::StreamSent),
         TrafficTask::ReceiveStream { at, length } => stream::receive(*at, *length).map(Told::StreamReceived),
-        TrafficTask::SendDatagrams { from, to, rate, packet_bytes, length } => {
-            datagrams::send([*from, *to], *rate, *packet_bytes, *length).map(Told::Sent)
+        TrafficTask::SendDatagrams { from, to, pattern, length } => {
+            datagrams::send([*from, *to], pattern, *length).map(Told::Sent)
         }
-        TrafficTask::ReceiveDatagrams { at, length, settle } => {
-            datagrams::receive(*at, *length, *settle).map(Told::Counted)
+        TrafficTask::ReceiveDatagrams { at, pattern, length, settle } => {
+            datagrams::receive(*at, pattern, *length, *settle).map(Told::Counted)
         }
     }
 }

@@ -10,6 +10,8 @@ use super::report::{Datagrams, TrafficReport, TransferReport, Transferred};
 use super::socket::Sending;
 use super::stream::StreamSent;
 use crate::scenario::Sends;
+use crate::scenario::pattern::Pattern;
+use shared::model::run::Frames;
 use shared::units::Bytes;
 
 /// A path counts as empty when nothing has arrived for this long plus the path's longest hold-up. No queue or delay of
@@ -19,8 +21,9 @@ pub(crate) const QUIET: Duration = Duration::from_millis(300);
 pub fn receiver(ends: &FlowEnds<'_>) -> TrafficTask {
     let at = ends.server_address();
     match ends.flow.sends {
-        Sends::Datagrams { .. } => {
-            TrafficTask::ReceiveDatagrams { at, length: ends.length, settle: QUIET + ends.hold_up }
+        Sends::Datagrams(spec) => {
+            let (pattern, settle) = (Pattern::of(&spec), QUIET + ends.hold_up);
+            TrafficTask::ReceiveDatagrams { at, pattern, length: ends.length, settle }
         }
         Sends::Messages { size, .. } => TrafficTask::ReceiveMessages { at, size },
         Sends::Transfers { .. } => TrafficTask::ReceiveTransfers { at },
@@ -37,7 +40,7 @@ pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> TrafficTask {
     match ends.flow.sends {
         Sends::Transfers { size, count, interval } => TrafficTask::SendTransfers(sending(size, count, interval)),
         Sends::Messages { size, count, interval } => TrafficTask::SendMessages(sending(size, count, interval)),
-        Sends::Datagrams { rate, packet_bytes } => TrafficTask::SendDatagrams { from, to, rate, packet_bytes, length },
+        Sends::Datagrams(spec) => TrafficTask::SendDatagrams { from, to, pattern: Pattern::of(&spec), length },
         Sends::Bulk => TrafficTask::SendStream(sending(Bytes(u64::MAX), 1, Duration::ZERO)),
     }
 }
@@ -82,6 +85,8 @@ pub fn report(outputs: &[String; 2], ends: &FlowEnds<'_>) -> Result<TrafficRepor
             received_pkts: counted.packets,
             received_bytes: counted.bytes,
             active_s: counted.last_ns.saturating_sub(counted.first_ns) as f64 / 1e9,
+            delay_us: counted.delay_us,
+            frames: counted.in_time.map(|in_time| Frames { sent: sent.frames, in_time }),
         }),
         _ => bail!("the two ends of flow \"{name}\" sent different kinds of report"),
     })

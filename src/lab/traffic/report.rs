@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use shared::model::run::{Delays, Frames};
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrafficReport {
     Bulk(TransferReport),
@@ -49,4 +51,8 @@ pub struct Datagrams {
     pub received_bytes: u64,
     /// Seconds from the first of these packets to the last.
     pub active_s: f64,
+    /// How long those that arrived were on their way. `None` if none arrived, or if they are too short for a time.
+    pub delay_us: Option<Delays>,
+    /// `None`: they are too short for a time.
+    pub frames: Option<Frames>,
 }

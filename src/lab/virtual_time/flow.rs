@@ -12,14 +12,15 @@ use nix::errno::Errno;
 use zerocopy::IntoBytes as _;
 
 use crate::c_types::{
-    self, FlowEnd, FlowReport, FlowRequest, NegotiatedEcn, RunReport, RunRequest, SendsKind, WatchReport, WatchRequest,
-    take, take_all,
+    self, FlowEnd, FlowFrame, FlowReport, FlowRequest, NegotiatedEcn, RunReport, RunRequest, SendsKind, WatchReport,
+    WatchRequest, take, take_all,
 };
 use crate::cost;
 use crate::emulate::layout::Layout;
+use crate::path::times::{self, TIME_BUCKETS};
 use crate::plan::{Plan, PlannedRun, mix};
+use crate::scenario::pattern::{FrameShape, Pattern};
 use crate::scenario::{BulkSender, Cell, FlowSpec, Sends};
-use crate::traffic::datagrams::UDP_HEADER_BYTES;
 use crate::traffic::ends::{FIRST_SENDER_PORT, FIRST_SERVER_PORT, slack};
 use crate::traffic::own::QUIET;
 use crate::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
@@ -27,7 +28,7 @@ use host::trace::live::LOSS_GAPS_PER_INTERVAL;
 use shared::c_text;
 use shared::event::{EVENT_BYTES, EVENT_VERSION, Event};
 use shared::failure::Failure;
-use shared::model::run::{FlowEcn, LimitedTime};
+use shared::model::run::{FlowEcn, Frames, LimitedTime};
 use shared::units::nanos;
 
 /// Limit of datagrams per flow: `DATAGRAMS_MAX` of `traffic.c`.
@@ -67,13 +68,15 @@ pub struct Traced {
     pub dropped: u64,
 }
 
-/// The first flow with more datagrams than a guest can count.
-pub fn uncountable(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
+/// The first flow with more datagrams than a guest can count, and the field that says so.
+pub fn uncountable(cell: &Cell) -> Option<(&FlowSpec, &'static str, Failure)> {
     cell.flows.iter().find_map(|flow| {
-        let Sends::Datagrams { rate, packet_bytes } = flow.sends else { return None };
-        let count = flow.length(cell.duration).as_nanos() / u128::from(gap_ns(rate.0, packet_bytes).max(1));
+        let Sends::Datagrams(spec) = flow.sends else { return None };
+        let count = Pattern::of(&spec).most_pkts(flow.length(cell.duration));
         let what = format!("it sends {count} datagrams, and a guest of virtual time counts fewer than {DATAGRAMS_MAX}");
-        (count >= DATAGRAMS_MAX).then(|| (flow, Failure::usage(what).hint("lower `rate`, or shorten the flow")))
+        let field = if spec.frames.is_some() { "frames" } else { "rate" };
+        (count >= DATAGRAMS_MAX)
+            .then(|| (flow, field, Failure::usage(what).hint("lower its rate, or shorten the flow")))
     })
 }
 
@@ -135,22 +138,27 @@ fn sent(sends: &Sends) -> FlowRequest {
         Sends::Bulk => (SendsKind::TCCC_SENDS_BULK, 0, 1, 0),
         Sends::Transfers { size, count, interval } => (SendsKind::TCCC_SENDS_TRANSFERS, size.0, count, nanos(interval)),
         Sends::Messages { size, count, interval } => (SendsKind::TCCC_SENDS_MESSAGES, size.0, count, nanos(interval)),
-        Sends::Datagrams { rate, packet_bytes } => {
-            let payload = u64::from(packet_bytes - UDP_HEADER_BYTES);
-            (SendsKind::TCCC_SENDS_DATAGRAMS, payload, 1, gap_ns(rate.0, packet_bytes))
-        }
+        Sends::Datagrams(spec) => return sent_in_frames(&Pattern::of(&spec)),
     };
     FlowRequest { sends: sends.0, bytes, count, interval_ns, ..FlowRequest::default() }
+}
+
+fn sent_in_frames(pattern: &Pattern) -> FlowRequest {
+    let frame = |FrameShape { pkts, bytes, last_bytes }| FlowFrame { pkts, bytes, last_bytes };
+    FlowRequest {
+        sends: SendsKind::TCCC_SENDS_DATAGRAMS.0,
+        count: 1,
+        interval_ns: nanos(pattern.interval),
+        frames: pattern.shapes.map(frame),
+        every: pattern.every,
+        deadline_ns: nanos(pattern.deadline),
+        ..FlowRequest::default()
+    }
 }
 
 /// A time from zero to `spread`, inclusive. The bias of the remainder is below 1e-9.
 fn offset(spread: Duration, random: u64) -> Duration {
     Duration::from_nanos(random % (nanos(spread) + 1))
-}
-
-/// Time between two datagrams, the same as in [`crate::traffic::datagrams`].
-fn gap_ns(rate_bps: u64, packet_bytes: u32) -> u64 {
-    nanos(Duration::from_secs_f64(8.0 * f64::from(packet_bytes) / rate_bps as f64))
 }
 
 impl GuestFlow<'_> {
@@ -183,7 +191,12 @@ impl GuestFlow<'_> {
     ///
     /// # Errors
     /// The flow failed or was not done; it ran another algorithm.
-    fn report(&self, report: &FlowReport, transfers: &[c_types::TransferReport]) -> Result<TrafficReport> {
+    fn report(
+        &self,
+        report: &FlowReport,
+        transfers: &[c_types::TransferReport],
+        delays: &[u64],
+    ) -> Result<TrafficReport> {
         let error = (report.error != 0).then(|| Errno::from_raw(-report.error));
         let timed_out = matches!(self.flow.sends, Sends::Bulk) && error == Some(Errno::ETIMEDOUT);
         ensure!(report.is_done != 0 || timed_out, "it had not finished at the end of the run");
@@ -202,12 +215,14 @@ impl GuestFlow<'_> {
             Sends::Transfers { size, .. } | Sends::Messages { size, .. } => {
                 TrafficReport::Transfers(transfers.iter().map(|one| transferred(one, size.0)).collect())
             }
-            Sends::Datagrams { .. } => TrafficReport::Datagrams(Datagrams {
+            Sends::Datagrams(_) => TrafficReport::Datagrams(Datagrams {
                 latest: Duration::from_nanos(report.latest_ns),
                 lost_pkts: report.sent_pkts.saturating_sub(report.arrived_pkts),
                 received_pkts: report.received_pkts,
                 received_bytes: report.received_bytes,
                 active_s: report.last_ns.saturating_sub(report.first_ns) as f64 / 1e9,
+                delay_us: times::delays(delays),
+                frames: Some(Frames { sent: report.frames, in_time: report.frames_in_time }),
             }),
         })
     }
@@ -257,7 +272,9 @@ pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<GuestRep
     for flow in flows {
         let report: FlowReport = take(&mut bytes).context(TOO_EARLY)?;
         let transfers: Vec<_> = take_all(&mut bytes, report.transfers).context(TOO_EARLY)?;
-        let traffic = flow.report(&report, &transfers);
+        let buckets = if flow.flow.is_tcp() { 0 } else { TIME_BUCKETS };
+        let delays: Vec<u64> = take_all(&mut bytes, buckets as u64).context(TOO_EARLY)?;
+        let traffic = flow.report(&report, &transfers, &delays);
         let traffic = traffic.with_context(|| format!("send flow \"{}\"", flow.flow.name))?;
         let given_up = report.is_done == 0;
         reports.push(GuestReport {

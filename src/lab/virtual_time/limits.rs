@@ -41,7 +41,7 @@ pub fn check(scenario: &Scenario, kernel: GuestKernel, cell: &Cell) -> Result<()
         return Err(scenario.mistake_in_flow(cell, flow, "from", failure).into());
     }
     match flow::uncountable(cell) {
-        Some((flow, why)) => Err(scenario.mistake_in_flow(cell, flow, "rate", why).into()),
+        Some((flow, field, why)) => Err(scenario.mistake_in_flow(cell, flow, field, why).into()),
         None => Ok(()),
     }
 }

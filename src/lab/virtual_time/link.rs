@@ -8,6 +8,7 @@ use crate::c_types::{self, Counters, LinkLimit, take, take_all};
 use crate::path::LinkConfig;
 use crate::path::loss::LossModel;
 use crate::path::request::DirectionRequest;
+use crate::path::times::TIME_BUCKETS;
 use shared::failure::Failure;
 use shared::model::queue::QueueSample;
 use shared::model::run::LinkCounters;
@@ -62,7 +63,8 @@ pub fn counters(mut bytes: &[u8]) -> Result<Vec<LinkCounters>> {
 
 fn next_counters(bytes: &mut &[u8]) -> Option<LinkCounters> {
     let counters: Counters = take(bytes)?;
-    Some(counters.with(take_all(bytes, counters.first_lost_count)?))
+    let lost_positions = take_all(bytes, counters.first_lost_count)?;
+    Some(counters.with(lost_positions, &take_all(bytes, TIME_BUCKETS as u64)?))
 }
 
 /// Decodes the samples of the queues of all directions, in the order of their requests. `ends` are the two nodes of

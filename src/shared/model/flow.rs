@@ -58,6 +58,11 @@ impl Flow {
         self.at(time_s, |point| f64::from(point.delivered_pkts))
     }
 
+    /// Packets marked lost by a time; interpolated as in [`Flow::delivered_at`].
+    pub fn lost_at(&self, time_s: f64) -> f64 {
+        self.at(time_s, |point| f64::from(point.lost_pkts))
+    }
+
     /// Bytes covered by cumulative ACKs at a time; interpolated as in [`Flow::delivered_at`].
     pub fn acked_at(&self, time_s: f64) -> f64 {
         self.at(time_s, |point| point.bytes_acked as f64)

@@ -6,6 +6,7 @@
 mod all;
 pub mod completion;
 mod counts;
+mod datagrams;
 pub mod fairness;
 pub mod held;
 mod metric;
@@ -28,7 +29,7 @@ mod tests {
 
     #[test]
     fn metric_names_are_unique_and_found() {
-        for metric in METRICS {
+        for metric in METRICS.iter() {
             assert_eq!(METRICS.iter().filter(|other| other.name == metric.name).count(), 1, "{}", metric.name);
             assert!(std::ptr::eq(Metric::find(metric.name).unwrap(), metric));
             assert!(!metric.what.is_empty() && !metric.source.is_empty(), "{}", metric.name);
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     fn no_flow_and_no_sample_give_no_value() {
-        for metric in METRICS {
+        for metric in METRICS.iter() {
             assert_eq!(metric.value(&RunView::default()), None, "{}", metric.name);
         }
         let silent = [Sampled::named("silent", 0)];

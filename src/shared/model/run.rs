@@ -136,11 +136,45 @@ pub struct LinkCounters {
     pub failed_pkts: u64,
     /// Longest queue seen, packets. `None` for kernel links, which report only the current length.
     pub max_queue_pkts: Option<u64>,
+    /// How long packets waited in the queue until their first bit was sent. `None` for kernel links, a direction without a
+    /// rate, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_us: Option<Delays>,
     /// How late packets left the link. `None` for kernel links.
     pub lateness_us: Option<Lateness>,
     /// Only for judging a run that just ended, never written. `None` for kernel links and after too many stalls.
     #[serde(skip)]
     pub moments: Option<LinkMoments>,
+}
+
+impl LinkCounters {
+    /// Packets that reached the policer and the queue: those that no loss or outage took, and copies.
+    fn offered_pkts(&self) -> u64 {
+        let taken = self.lost_pkts + self.down_pkts + self.acks_lost_pkts;
+        (self.received_pkts + self.duplicated_pkts).saturating_sub(taken)
+    }
+
+    fn dropped_pkts(&self) -> u64 {
+        self.overflow_pkts + self.policed_pkts
+    }
+
+    /// Share of the packets that reached the policer and the queue and were dropped there.
+    ///
+    /// None: no packet reached them.
+    pub fn drop_ratio(&self) -> Option<f64> {
+        ratio(self.dropped_pkts(), self.offered_pkts())
+    }
+
+    /// Share of the packets that left the queue marked.
+    ///
+    /// None: no packet left it.
+    pub fn mark_ratio(&self) -> Option<f64> {
+        ratio(self.marked_pkts, self.offered_pkts().saturating_sub(self.dropped_pkts()))
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -162,6 +196,21 @@ pub struct Stall {
     /// When the last late packet left.
     pub end_ns: u64,
     pub length_ns: u64,
+}
+
+/// How times are distributed, microseconds, each within 2 %. Times below 1 us count as none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Delays {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Longest.
+    pub max: f64,
 }
 
 /// Percentiles of the emulator's own lateness, microseconds.
@@ -282,9 +331,16 @@ pub struct FlowRecord {
     /// What its sender learned of marks. Only in virtual time, for a flow that negotiated ECN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<FlowEcn>,
-    /// Whether it sent datagrams at a constant rate. Such a flow has no socket to trace and is never compared.
+    /// Whether it sent datagrams. Such a flow has no socket to trace and is never compared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub datagrams: bool,
+    /// How long its datagrams were on their way, those that arrived. `None` for TCP, in ns-2, if none arrived, and in older
+    /// records. On a real kernel, datagrams need 44 bytes for the time at which they were sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_us: Option<Delays>,
+    /// Its frames. A datagram that is not part of one is its own. `None` as for `delay_us`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<Frames>,
 }
 
 impl FlowRecord {
@@ -307,6 +363,15 @@ pub struct FlowEcn {
     /// Packets that the receiver reported as marked: the kernel's `delivered_ce`. Without Accurate ECN, a mark is repeated
     /// until the sender has answered, and each ACK that repeats it counts.
     pub delivered_ce_pkts: u64,
+}
+
+/// Frames of a flow of datagrams.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Frames {
+    /// Frames of which at least one datagram was sent.
+    pub sent: u64,
+    /// Frames all of whose datagrams arrived within the flow's deadline.
+    pub in_time: u64,
 }
 
 /// How long a sender had data, and how much of that time buffers were its limit: the kernel's `busy_time`,

@@ -14,7 +14,7 @@ use lab::part::RunSelection;
 use lab::path::discipline::Discipline;
 use lab::path::{Direction, LinkConfig};
 use lab::results::OpenResultDir;
-use lab::scenario::{BulkSender, Cell, FlowSpec, Sends};
+use lab::scenario::{BulkSender, Cell, DatagramSpec, FlowSpec, Sends};
 use shared::model::run::Engine;
 use shared::units::{BitsPerSec, QueueSize, format_duration};
 
@@ -92,7 +92,10 @@ fn flow_text(flow: &FlowSpec, runs: &str) -> String {
     let mut details = Vec::new();
     match flow.sends {
         Sends::Bulk => details.extend((flow.sender == BulkSender::Tccc).then(|| "sent by tccc".to_owned())),
-        Sends::Datagrams { rate, .. } => details.push(rate.to_string()),
+        Sends::Datagrams(DatagramSpec { rate, frames: None, .. }) => details.push(rate.to_string()),
+        Sends::Datagrams(DatagramSpec { rate, frames: Some(frames), .. }) => {
+            details.push(format!("{} frames a second, {rate}", frames.per_second));
+        }
         Sends::Transfers { size, count: 1, .. } => details.push(size.to_string()),
         Sends::Transfers { size, count, interval } => {
             details.push(format!("{count} times {size}, one every {}", format_duration(interval)));

@@ -12,6 +12,7 @@ use super::pool::Slot;
 pub(crate) use crate::c_types::Departure;
 use crate::c_types::{Counters, EnteringPacket, Fate, Generator, QueueSample, SlotNumber, VerdictKind};
 use crate::path::request::{self, DirectionRequest, STREAMS};
+use crate::path::times::TIME_BUCKETS;
 use shared::model::queue::QueueState;
 use shared::model::run::LinkCounters;
 
@@ -36,6 +37,7 @@ unsafe extern "C" {
     fn tunlink_samples(link: *const CLink) -> *const QueueSample;
     fn tunlink_counters(link: *const CLink, counters: *mut Counters);
     fn tunlink_first_lost(link: *const CLink) -> *const u64;
+    fn tunlink_waits(link: *const CLink) -> *const u64;
     fn tunlink_restart_counters(link: *mut CLink);
     fn tunlink_count_marked(link: *mut CLink);
     fn tunlink_service_after(link: *const CLink, service: u8) -> u8;
@@ -201,7 +203,10 @@ impl DirectionLink {
         let first_lost = call!(self, tunlink_first_lost());
         // SAFETY: C keeps as many positions as its counters say.
         let first_lost = unsafe { slice::from_raw_parts(first_lost, counters.first_lost_count as usize) };
-        counters.with(first_lost.to_vec())
+        let waits = call!(self, tunlink_waits());
+        // SAFETY: C has a count for every bucket.
+        let waits = unsafe { slice::from_raw_parts(waits, TIME_BUCKETS) };
+        counters.with(first_lost.to_vec(), waits)
     }
 
     pub(crate) fn restart_counters(&mut self) {

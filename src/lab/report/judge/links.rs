@@ -35,16 +35,20 @@ const fn quantity(
 const POLICED: &str = "policed_pkts";
 
 /// Queue lengths are `None` if they were not recorded, and counters are always known.
-pub static LINK_QUANTITIES: [LinkQuantity; 10] = [
+pub static LINK_QUANTITIES: [LinkQuantity; 14] = [
     quantity("queue_mean_pkts", "queue, mean", "pkts", |_, queue| stats::mean(&lengths(queue))),
     quantity("queue_p50_pkts", "median", "pkts", |_, queue| stats::percentile(&lengths(queue), 0.5)),
     quantity("queue_p95_pkts", "95th percentile", "pkts", |_, queue| stats::percentile(&lengths(queue), 0.95)),
     quantity("queue_p99_pkts", "99th percentile", "pkts", |_, queue| stats::percentile(&lengths(queue), 0.99)),
     quantity("queue_max_pkts", "longest", "pkts", |link, _| link.max_queue_pkts.map(|most| most as f64)),
     quantity("queue_p95_us", "wait, 95th percentile", "us", |_, queue| stats::percentile(&waits_us(queue), 0.95)),
+    quantity("wait_p50_us", "wait of a packet, median", "us", |link, _| Some(link.wait_us?.p50)),
+    quantity("wait_p99_us", "99th percentile", "us", |link, _| Some(link.wait_us?.p99)),
     quantity("overflow_pkts", "dropped by the queue", "pkts", |link, _| Some(link.overflow_pkts as f64)),
     quantity(POLICED, "dropped by the policer", "pkts", |link, _| Some(link.policed_pkts as f64)),
+    quantity("drop_ratio", "dropped share", "ratio", |link, _| link.drop_ratio()),
     quantity("marked_pkts", "marked", "pkts", |link, _| Some(link.marked_pkts as f64)),
+    quantity("mark_ratio", "marked share", "ratio", |link, _| link.mark_ratio()),
     quantity("lost_pkts", "lost by the loss model", "pkts", |link, _| Some(link.lost_pkts as f64)),
 ];
 

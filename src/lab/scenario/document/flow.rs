@@ -8,11 +8,13 @@ use super::variables::{UsedNames, names_in};
 use super::{CellReader, CellVariables};
 use crate::path::route::{LinkSpec, shortest_path};
 use crate::scenario::algorithm::source;
-use crate::scenario::reference::{FlowFields, ONLY_TCP};
+use crate::scenario::datagrams::DatagramSpec;
+use crate::scenario::pattern::Pattern;
+use crate::scenario::reference::{FlowFields, ONLY_TCP, ONLY_UDP};
 use crate::scenario::spec::{ALGORITHM, BulkSender, Ecn, FlowSpec, GuestKernel, Profile, Sends, UDP, VARIANT};
 use host::read_with;
 use host::toml_reader::{Found, Read, Result, Switch, Table, Text, Value, each};
-use shared::units::{Bytes, format_duration};
+use shared::units::{BitsPerSec, Bytes, format_duration};
 
 /// Longest name of a flow, characters: it must fit into tables and legends.
 const NAME_LENGTH: usize = 32;
@@ -21,6 +23,9 @@ const FLOWS_MAX: usize = 256;
 const CONNECTIONS_MAX: u32 = 10_000;
 /// Smallest packet of a UDP flow, bytes: IPv4 header, UDP header and our packet number.
 const PACKET_MIN: u64 = 36;
+
+/// Most packets of a frame.
+const FRAME_PKTS_MAX: u64 = u16::MAX as u64;
 
 /// Smallest and largest socket buffer. The kernel counts buffers in an int.
 const BUFFER_RANGE: [Bytes; 2] = [Bytes(16 << 10), Bytes(1 << 30)];
@@ -298,7 +303,7 @@ impl WrittenFlow<'_> {
 
     fn sent_by_tcp(&self, around: &Around<'_>, fields: &FlowFields) -> Result<Sends> {
         let table = &self.table;
-        if let Some(value) = table.get("rate").or_else(|| table.get("packet")) {
+        if let Some(value) = ONLY_UDP.iter().find_map(|key| table.get(key)) {
             return Err(value.refuse_field("only a flow with protocol = \"udp\" has this").into());
         }
         let needs = |beside: &str, key| Err(table.missing(key, format!("missing: {beside} needs it")).into());
@@ -332,14 +337,34 @@ impl WrittenFlow<'_> {
         if let Some(value) = ONLY_TCP.iter().find_map(|key| table.get(key)) {
             return Err(value.refuse_field("a flow with protocol = \"udp\" does not have this").into());
         }
-        let missing = || table.missing("rate", "missing: a flow with protocol = \"udp\" sends at a rate");
-        let rate = fields.rate.ok_or_else(missing)?;
         let (mtu, packet) =
             (u64::from(around.mtu), fields.packet.map_or(u64::from(around.mtu), |Bytes(packet)| packet));
         if table.has("packet") && !(PACKET_MIN..=mtu).contains(&packet) {
             return Err(table.need("packet")?.refuse(format!("outside {PACKET_MIN}B..{mtu}B (the mtu)")).into());
         }
-        Ok(Sends::Datagrams { rate, packet_bytes: packet as u32 })
+        let mut spec = DatagramSpec {
+            rate: fields.rate.unwrap_or(BitsPerSec(0)),
+            packet_bytes: packet as u32,
+            frames: fields.frames,
+            deadline: fields.deadline,
+        };
+        match (fields.rate, fields.frames) {
+            (None, None) => {
+                let what = "missing: a flow with protocol = \"udp\" sends at a rate, or has `frames`";
+                return Err(table.missing("rate", what).into());
+            }
+            (Some(_), Some(_)) => return Err(table.refuse_field("frames", "give either rate or frames").into()),
+            (Some(_), None) => {}
+            (None, Some(_)) => {
+                let pattern = Pattern::of(&spec);
+                if pattern.shapes.iter().any(|shape| shape.pkts > FRAME_PKTS_MAX) {
+                    let what = format!("a frame takes more than {FRAME_PKTS_MAX} packets of {packet}B");
+                    return Err(table.need("frames")?.refuse(what).into());
+                }
+                spec.rate = pattern.rate();
+            }
+        }
+        Ok(Sends::Datagrams(spec))
     }
 }
 

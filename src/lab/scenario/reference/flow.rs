@@ -8,6 +8,7 @@ use host::fields;
 use host::toml_reader::{Apart, Kind, Switch, Text};
 
 use crate::path::RATE_RANGE;
+use crate::scenario::datagrams::FrameSpec;
 use crate::scenario::document::flow::{BufferSize, Protocol};
 use crate::scenario::spec::{BulkSender, Ecn};
 use shared::units::{BitsPerSec, Bytes};
@@ -30,6 +31,9 @@ pub(in crate::scenario) const ONLY_TCP: [&str; 14] = [
     "sender",
 ];
 
+/// Fields that only a UDP flow has.
+pub(in crate::scenario) const ONLY_UDP: [&str; 4] = ["rate", "packet", "frames", "deadline"];
+
 /// The upper limit is far above what any emulated path holds.
 const PACKETS: Kind = Whole([1, 1_000_000], " of packets");
 
@@ -46,8 +50,8 @@ fields! {
         /// copy.
         /// Example: to = "r"
         to: String = Is("node"), needed;
-        /// Transport protocol. A `udp` flow sends datagrams at a constant rate. Besides its name and nodes it has only
-        /// `rate`, `packet`, `start`, `duration` and `copies`.
+        /// Transport protocol. A `udp` flow sends datagrams at a constant rate, or in frames. Besides its name and nodes it
+        /// has only `rate` or `frames`, `packet`, `deadline`, `start`, `duration` and `copies`.
         /// Example: protocol = "udp"
         protocol: Protocol = Words(&["tcp", "udp"]), or "tcp";
         /// Congestion control: an id from `tccc list`, the name of a kernel algorithm, or in virtual time a source
@@ -113,8 +117,18 @@ fields! {
         sender: BulkSender = Words(&["iperf3", "tccc"]), or "iperf3";
         /// Rate of the datagrams, including IP headers.
         /// Example: rate = "500kbit"
-        rate: BitsPerSec = Rate(RATE_RANGE), unless "none; `udp` needs it";
-        /// Length of each datagram including its IP header: 36B to the mtu.
+        rate: BitsPerSec = Rate(RATE_RANGE), unless "none; `udp` needs it, or `frames`";
+        /// Frames of a `udp` flow instead of a rate, as of audio or video: how many a second, and their payload. With `key`,
+        /// every so many frames begin with a key frame of this size. All datagrams of a frame leave at once. ns-2 does not
+        /// support this.
+        /// Example: frames = "per_second=50,size=160B" # audio
+        /// Example: frames = "per_second=30,size=10kB,key=50kB,every=60" # video of 2.7 Mbit/s
+        frames: FrameSpec = Is("text"), unless "single datagrams at `rate`";
+        /// Time after which a frame of a `udp` flow that has not arrived whole is late, or a datagram without frames:
+        /// `late_ratio` counts them. The default is that of ITU-T G.114 for talk.
+        /// Example: deadline = "100ms"
+        deadline: Duration = Time(None), or "150ms";
+        /// Length of each datagram including its IP header: 36B to the mtu. The last datagram of a frame may be shorter.
         /// Example: packet = "1000B"
         packet: Bytes = Data, unless "the mtu";
         /// Number of copies of the flow that run at the same time, named `name-1`, `name-2` and so on.

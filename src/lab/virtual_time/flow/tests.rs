@@ -62,9 +62,11 @@ fn every_kind_of_flow_has_its_request() {
     let expected = [
         (SendsKind::TCCC_SENDS_TRANSFERS.0, 100_000, 3, seconds(1)),
         (SendsKind::TCCC_SENDS_MESSAGES.0, 10_000, 4, seconds(2)),
-        (SendsKind::TCCC_SENDS_DATAGRAMS.0, 972, 1, 1_000_000),
+        (SendsKind::TCCC_SENDS_DATAGRAMS.0, 0, 1, 1_000_000),
     ];
     assert_eq!(told, expected);
+    let frame = FlowFrame { pkts: 1, bytes: 972, last_bytes: 972 };
+    assert_eq!((requests[2].frames, requests[2].every, requests[2].deadline_ns), ([frame; 2], 1, 150_000_000));
     let ports: Vec<(u32, u32)> = requests.iter().map(|one| (one.from_port, one.to_port)).collect();
     assert_eq!(ports, [(20001, 5201), (20004, 5202), (20005, 5203)], "a transfer has a port of its own");
     assert_eq!(
@@ -154,8 +156,8 @@ fn events_are_read_after_their_header() {
 #[test]
 fn datagrams_beyond_what_a_guest_counts_are_refused() {
     let many = plan("", &["protocol=\"udp\"\nrate=\"10gbit\"\npacket=\"36B\""]);
-    let (flow, why) = uncountable(&many.cells[0]).unwrap();
-    assert_eq!(flow.name, "f0");
+    let (flow, field, why) = uncountable(&many.cells[0]).unwrap();
+    assert_eq!((flow.name.as_str(), field), ("f0", "rate"));
     assert!(why.what.starts_with("it sends "), "{why}");
     assert!(uncountable(&plan("", &["protocol=\"udp\"\nrate=\"1gbit\"\npacket=\"1500B\""]).cells[0]).is_none());
 }

@@ -17,10 +17,15 @@ fn config(direction: Direction) -> LinkConfig {
 fn counters_of_several_directions_are_read_in_order() {
     let first = Counters { received_pkts: 9, lost_pkts: 2, loss_runs: 1, first_lost_count: 2, ..Counters::default() };
     let second = Counters { sent_bytes: 40, max_queue_pkts: 3, ..Counters::default() };
-    let bytes = [first.as_bytes(), [5u64, 6].as_bytes(), second.as_bytes()].concat();
+    let mut waits = [0u64; TIME_BUCKETS];
+    let none = waits;
+    waits[TIME_BUCKETS - 1] = 7;
+    let ends = [(first.as_bytes(), &[5u64, 6][..], &none), (second.as_bytes(), &[], &waits)];
+    let bytes = ends.map(|(counters, lost, waits)| [counters, lost.as_bytes(), waits.as_bytes()].concat()).concat();
     let read = counters(&bytes).unwrap();
     assert_eq!((read.len(), read[0].received_pkts, &read[0].lost_positions[..]), (2, 9, &[5, 6][..]));
     assert_eq!((read[0].loss_runs, read[1].sent_bytes, read[1].max_queue_pkts), (Some(1), 40, Some(3)));
+    assert!(read[0].wait_us.is_none() && read[1].wait_us.is_some_and(|wait| wait.p50 > 17e6));
     assert!(counters(&bytes[..bytes.len() - 1]).is_err());
 }
 

@@ -1,9 +1,14 @@
 //! The declaration of every metric.
 
+mod links;
+
+use std::sync::LazyLock;
+
 use super::completion::over_transfers;
-use super::counts::{goodput, share, share_of_payload, total};
-use super::metric::{Metric, NeededFlows, exact};
-use super::{fairness, queue, slow_start, steadiness};
+use super::counts::{goodput, loss_peak, sent_per_delivered, share, share_of_payload, total};
+use super::metric::{Metric, MetricValue, NeededFlows, exact};
+use super::view::RunView;
+use super::{fairness, slow_start, steadiness};
 use crate::model::stats::{mean, median, percentile};
 
 /// Defaults of all metrics.
@@ -46,19 +51,20 @@ const QUEUEING: Metric = Metric {
     ..SRTT
 };
 
-/// Defaults of the queue at the bottleneck.
-const QUEUE: Metric = Metric {
-    unit: "pkts",
-    source: "RFC 7567, 2.1; Hyndman and Fan 1996, type 7, of samples at equal intervals",
-    needs: "a link that limits the variant's flows, whose queue was recorded: in virtual time, or by the user-space emulator",
-    needs_queues: true,
-    ..OF_ANY_FLOW
-};
+/// A metric with the defaults of its kind: its name and title, its meaning, and how it is computed.
+const fn metric(
+    of_kind: Metric,
+    [name, title]: [&'static str; 2],
+    what: &'static str,
+    compute: fn(&RunView<'_>) -> Option<MetricValue>,
+) -> Metric {
+    Metric { name, title, what, compute, ..of_kind }
+}
 
-/// Defaults of waits in that queue.
-const WAIT: Metric = Metric { unit: "us", ..QUEUE };
+/// In the order in which they are listed.
+pub static METRICS: LazyLock<Vec<Metric>> = LazyLock::new(|| [FLOWS, links::LINKS].concat());
 
-pub static METRICS: &[Metric] = &[
+const FLOWS: &[Metric] = &[
     Metric {
         name: "delivered_pkts",
         title: "delivered",
@@ -126,6 +132,27 @@ pub static METRICS: &[Metric] = &[
         ..OF_ANY_FLOW
     },
     Metric {
+        name: "sent_per_delivered_ratio",
+        title: "sent per delivered packet",
+        unit: "ratio",
+        what: "packets delivered and retransmitted over packets delivered, summed over the variant's flows: 1 when nothing is sent twice",
+        source: "RFC 2914, 3: what congestion collapse wastes; the kernel's `total_retrans` and `delivered`",
+        compute: |run| exact(sent_per_delivered(run)),
+        needs: "packets that were delivered",
+        ..OF_ANY_FLOW
+    },
+    Metric {
+        name: "loss_peak_ratio",
+        title: "lost share of the worst second",
+        unit: "ratio",
+        what: "largest share of packets marked lost in any second in which the variant's flows sent at least ten",
+        source: "RFC 8084, 3, with intervals of a second",
+        needs_events: true,
+        compute: |run| exact(loss_peak(run)),
+        needs: "a second with ten packets of the variant's flows, and their events",
+        ..OF_ANY_FLOW
+    },
+    Metric {
         name: "fct_mean_s",
         title: "flow completion time, mean",
         what: "from the start of a transfer until the receiver has its last byte; a transfer cut off counts with its time",
@@ -133,69 +160,60 @@ pub static METRICS: &[Metric] = &[
         compute: |run| over_transfers(run, mean),
         ..COMPLETION
     },
-    Metric {
-        name: "fct_p50_s",
-        title: "flow completion time, median",
-        what: "median over the variant's transfers of the time until the receiver has the last byte",
-        compute: |run| over_transfers(run, median),
-        ..COMPLETION
-    },
-    Metric {
-        name: "fct_p95_s",
-        title: "flow completion time, 95th percentile",
-        what: "95th percentile over the variant's transfers of the time until the receiver has the last byte",
-        compute: |run| over_transfers(run, |times| percentile(times, 0.95)),
-        ..COMPLETION
-    },
-    Metric {
-        name: "fct_p99_s",
-        title: "flow completion time, 99th percentile",
-        what: "99th percentile over the variant's transfers of the time until the receiver has the last byte",
-        compute: |run| over_transfers(run, |times| percentile(times, 0.99)),
-        ..COMPLETION
-    },
-    Metric {
-        name: "srtt_p50_us",
-        title: "smoothed RTT, median of the run",
-        what: "median over the time of the variant's flows of the sender's smoothed RTT",
-        compute: |run| exact(steadiness::srtt_percentile(run, 0.5)),
-        ..SRTT
-    },
-    Metric {
-        name: "srtt_p95_us",
-        title: "smoothed RTT, 95th percentile of the run",
-        what: "95th percentile over the time of the variant's flows of the sender's smoothed RTT",
-        compute: |run| exact(steadiness::srtt_percentile(run, 0.95)),
-        ..SRTT
-    },
-    Metric {
-        name: "srtt_p99_us",
-        title: "smoothed RTT, 99th percentile of the run",
-        what: "99th percentile over the time of the variant's flows of the sender's smoothed RTT",
-        compute: |run| exact(steadiness::srtt_percentile(run, 0.99)),
-        ..SRTT
-    },
-    Metric {
-        name: "qdelay_p50_us",
-        title: "queueing delay, median of the run",
-        what: "median over the time of the variant's flows of RTT minus the flow's lowest RTT",
-        compute: |run| exact(steadiness::qdelay_percentile(run, 0.5)),
-        ..QUEUEING
-    },
-    Metric {
-        name: "qdelay_p95_us",
-        title: "queueing delay, 95th percentile of the run",
-        what: "95th percentile over the time of the variant's flows of RTT minus the flow's lowest RTT",
-        compute: |run| exact(steadiness::qdelay_percentile(run, 0.95)),
-        ..QUEUEING
-    },
-    Metric {
-        name: "qdelay_p99_us",
-        title: "queueing delay, 99th percentile of the run",
-        what: "99th percentile over the time of the variant's flows of RTT minus the flow's lowest RTT",
-        compute: |run| exact(steadiness::qdelay_percentile(run, 0.99)),
-        ..QUEUEING
-    },
+    metric(
+        COMPLETION,
+        ["fct_p50_s", "flow completion time, median"],
+        "median over the variant's transfers of the time until the receiver has the last byte",
+        |run| over_transfers(run, median),
+    ),
+    metric(
+        COMPLETION,
+        ["fct_p95_s", "flow completion time, 95th percentile"],
+        "95th percentile over the variant's transfers of the time until the receiver has the last byte",
+        |run| over_transfers(run, |times| percentile(times, 0.95)),
+    ),
+    metric(
+        COMPLETION,
+        ["fct_p99_s", "flow completion time, 99th percentile"],
+        "99th percentile over the variant's transfers of the time until the receiver has the last byte",
+        |run| over_transfers(run, |times| percentile(times, 0.99)),
+    ),
+    metric(
+        SRTT,
+        ["srtt_p50_us", "smoothed RTT, median of the run"],
+        "median over the time of the variant's flows of the sender's smoothed RTT",
+        |run| exact(steadiness::srtt_percentile(run, 0.5)),
+    ),
+    metric(
+        SRTT,
+        ["srtt_p95_us", "smoothed RTT, 95th percentile of the run"],
+        "95th percentile over the time of the variant's flows of the sender's smoothed RTT",
+        |run| exact(steadiness::srtt_percentile(run, 0.95)),
+    ),
+    metric(
+        SRTT,
+        ["srtt_p99_us", "smoothed RTT, 99th percentile of the run"],
+        "99th percentile over the time of the variant's flows of the sender's smoothed RTT",
+        |run| exact(steadiness::srtt_percentile(run, 0.99)),
+    ),
+    metric(
+        QUEUEING,
+        ["qdelay_p50_us", "queueing delay, median of the run"],
+        "median over the time of the variant's flows of RTT minus the flow's lowest RTT",
+        |run| exact(steadiness::qdelay_percentile(run, 0.5)),
+    ),
+    metric(
+        QUEUEING,
+        ["qdelay_p95_us", "queueing delay, 95th percentile of the run"],
+        "95th percentile over the time of the variant's flows of RTT minus the flow's lowest RTT",
+        |run| exact(steadiness::qdelay_percentile(run, 0.95)),
+    ),
+    metric(
+        QUEUEING,
+        ["qdelay_p99_us", "queueing delay, 99th percentile of the run"],
+        "99th percentile over the time of the variant's flows of RTT minus the flow's lowest RTT",
+        |run| exact(steadiness::qdelay_percentile(run, 0.99)),
+    ),
     Metric {
         name: "mean_cwnd_pkts",
         title: "mean cwnd",
@@ -217,73 +235,6 @@ pub static METRICS: &[Metric] = &[
         compute: |run| exact(steadiness::utilisation(run)),
         needs: "a rate of the link that limits the variant's flows; where it varies, when they began",
         ..OF_ANY_FLOW
-    },
-    Metric {
-        name: "queue_mean_pkts",
-        title: "queue, mean",
-        what: "packets in the queue of the link that limits the variant's flows, mean over the run",
-        compute: |run| exact(queue::mean(run, |queue| queue.queue_pkts as f64)),
-        ..QUEUE
-    },
-    Metric {
-        name: "queue_p50_pkts",
-        title: "queue, median",
-        what: "median over the run of the packets in the queue of the link that limits the variant's flows",
-        compute: |run| exact(queue::percentile(run, 0.5, |queue| queue.queue_pkts as f64)),
-        ..QUEUE
-    },
-    Metric {
-        name: "queue_p95_pkts",
-        title: "queue, 95th percentile",
-        what: "95th percentile over the run of the packets in the queue of the link that limits the variant's flows",
-        compute: |run| exact(queue::percentile(run, 0.95, |queue| queue.queue_pkts as f64)),
-        ..QUEUE
-    },
-    Metric {
-        name: "queue_p99_pkts",
-        title: "queue, 99th percentile",
-        what: "99th percentile over the run of the packets in the queue of the link that limits the variant's flows",
-        compute: |run| exact(queue::percentile(run, 0.99, |queue| queue.queue_pkts as f64)),
-        ..QUEUE
-    },
-    Metric {
-        name: "queue_mean_us",
-        title: "wait in the queue, mean",
-        what: "how long a packet waits in the queue of the link that limits the variant's flows, mean over the run",
-        compute: |run| exact(queue::mean(run, |queue| queue.wait_ns as f64 / 1e3)),
-        ..WAIT
-    },
-    Metric {
-        name: "queue_p95_us",
-        title: "wait in the queue, 95th percentile",
-        what: "95th percentile over the run of the wait in the queue of the link that limits the variant's flows",
-        compute: |run| exact(queue::percentile(run, 0.95, |queue| queue.wait_ns as f64 / 1e3)),
-        ..WAIT
-    },
-    Metric {
-        name: "queue_p99_us",
-        title: "wait in the queue, 99th percentile",
-        what: "99th percentile over the run of the wait in the queue of the link that limits the variant's flows",
-        compute: |run| exact(queue::percentile(run, 0.99, |queue| queue.wait_ns as f64 / 1e3)),
-        ..WAIT
-    },
-    Metric {
-        name: "overflow_pkts",
-        title: "dropped by the queue",
-        what: "packets of all flows that the full queue or its discipline dropped at the link that limits the variant's flows",
-        source: "the link's counter",
-        needs: "a link that limits the variant's flows; in a part of the run its queue over time",
-        compute: |run| exact(queue::count(run, |link| link.overflow_pkts, |queue| queue.overflow_pkts)),
-        ..QUEUE
-    },
-    Metric {
-        name: "marked_pkts",
-        title: "marked",
-        what: "packets of all flows that were marked at the link that limits the variant's flows",
-        source: "the link's counter",
-        needs: "a link that limits the variant's flows; in a part of the run its queue over time",
-        compute: |run| exact(queue::count(run, |link| link.marked_pkts, |queue| queue.marked_pkts)),
-        ..QUEUE
     },
     Metric {
         name: "jain_index",

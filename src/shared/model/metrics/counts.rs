@@ -1,6 +1,7 @@
 //! Sums of end-of-run counts over the flows.
 
 use super::view::RunView;
+use crate::model::flow::Flow;
 use crate::model::run::FlowRecord;
 
 pub(super) fn total(run: &RunView<'_>, value: fn(&FlowRecord) -> f64) -> Option<f64> {
@@ -41,6 +42,39 @@ pub(super) fn share(run: &RunView<'_>, part: fn(&FlowRecord) -> f64, rest: fn(&F
     (part + rest > 0.0).then(|| part / (part + rest))
 }
 
+/// Packets that the sender sent for each packet delivered: each retransmission is one more.
+///
+/// None: nothing was delivered.
+pub(super) fn sent_per_delivered(run: &RunView<'_>) -> Option<f64> {
+    let delivered = total(run, |flow| flow.delivered_pkts as f64).filter(|delivered| *delivered > 0.0)?;
+    Some((delivered + total(run, |flow| flow.retrans_pkts as f64)?) / delivered)
+}
+
+/// Fewest packets of a second whose losses count: one lost SYN is not a second of pure loss.
+const FEWEST_PKTS: f64 = 10.0;
+
+/// The largest lost share of any second, of all the variant's flows together. Seconds count from their first event.
+///
+/// None: no second with [`FEWEST_PKTS`]; a flow has no events.
+pub(super) fn loss_peak(run: &RunView<'_>) -> Option<f64> {
+    let flows: Vec<&Flow> = run.own.iter().map(|flow| flow.over_time).collect::<Option<_>>()?;
+    let begin = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
+    let end = flows.iter().map(|flow| flow.lasts_during()[1]).fold(f64::NEG_INFINITY, f64::max);
+    let seconds = 0..(end - begin).max(0.0).ceil() as usize;
+    let in_second = |second: usize, count: fn(&Flow, f64) -> f64| -> f64 {
+        let grown = |flow: &&Flow| {
+            let from = begin + second as f64 - flow.start_s;
+            count(flow, from + 1.0) - count(flow, from)
+        };
+        flows.iter().map(grown).sum()
+    };
+    let shares = seconds.filter_map(|second| {
+        let (lost, delivered) = (in_second(second, Flow::lost_at), in_second(second, Flow::delivered_at));
+        (lost + delivered >= FEWEST_PKTS).then(|| lost / (lost + delivered))
+    });
+    shares.max_by(f64::total_cmp)
+}
+
 /// Payload of the variant's flows over that of all flows that cross their bottleneck; of all flows of the run if the
 /// variant's flows have no bottleneck in common.
 ///
@@ -51,4 +85,30 @@ pub(super) fn share_of_payload(run: &RunView<'_>) -> Option<f64> {
     let beside = run.beside.iter().map(|flow| flow.record).filter(|flow| crosses(flow));
     let all = own + beside.map(|flow| flow.received_bytes as f64).sum::<f64>();
     (all > 0.0).then(|| own / all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{Sampled, view};
+    use super::*;
+
+    #[test]
+    fn each_retransmission_is_a_packet_more() {
+        let mut flows = [Sampled::named("one", 100), Sampled::named("two", 0)];
+        (flows[0].record.retrans_pkts, flows[1].record.retrans_pkts) = (10, 15);
+        assert_eq!(sent_per_delivered(&view(&flows, &[])), Some(1.25));
+        assert_eq!(sent_per_delivered(&view(&flows[1..], &[])), None);
+    }
+
+    #[test]
+    fn worst_second_is_that_of_all_flows_together() {
+        let mut flows = [Sampled::new(0.0, &[(10.0, 100.0)]), Sampled::new(2.0, &[(8.0, 100.0)])];
+        for point in &mut flows[0].flow.points {
+            point.lost_pkts = if point.time_s > 4.5 { 50 } else { 0 };
+        }
+        let peak = |flows: &[Sampled]| loss_peak(&view(flows, &[])).unwrap();
+        assert!((peak(&flows[..1]) - 50.0 / 150.0).abs() < 1e-9);
+        assert!((peak(&flows) - 50.0 / 250.0).abs() < 1e-9);
+        assert_eq!(loss_peak(&view(&[Sampled::new(0.0, &[(2.0, 5.0)])], &[])), None, "too few packets");
+    }
 }

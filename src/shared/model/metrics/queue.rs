@@ -41,6 +41,13 @@ pub(super) fn count(
     Some(so_far(last).saturating_sub(so_far(first)) as f64)
 }
 
+/// A value of the link's counters, which are those of the whole run.
+///
+/// None: no bottleneck, or only a part of the run counts.
+pub(super) fn of_whole_run(run: &RunView<'_>, value: fn(&LinkCounters) -> Option<f64>) -> Option<f64> {
+    run.queue.as_ref().filter(|queue| !queue.is_part).and_then(|queue| value(queue.counters))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +65,27 @@ mod tests {
         };
         assert_eq!([dropped(false, &samples[..]), dropped(true, &samples)], [Some(20.0), Some(5.0)]);
         assert_eq!([dropped(false, &[]), dropped(true, &[])], [Some(20.0), None]);
+    }
+
+    #[test]
+    fn shares_are_of_the_packets_that_reached_and_left_the_queue() {
+        let counters = LinkCounters {
+            received_pkts: 120,
+            duplicated_pkts: 5,
+            lost_pkts: 10,
+            down_pkts: 8,
+            acks_lost_pkts: 7,
+            policed_pkts: 5,
+            overflow_pkts: 15,
+            marked_pkts: 20,
+            ..LinkCounters::default()
+        };
+        let of = |is_part, value| {
+            let queue = Some(QueueView { samples: &[], counters: &counters, is_part });
+            of_whole_run(&RunView { queue, ..RunView::default() }, value)
+        };
+        assert_eq!([of(false, LinkCounters::drop_ratio), of(false, LinkCounters::mark_ratio)], [Some(0.2), Some(0.25)]);
+        assert_eq!(of(true, LinkCounters::drop_ratio), None);
+        assert_eq!(LinkCounters::default().drop_ratio(), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::scenario::datagrams::DatagramSpec;
 use crate::scenario::spec::{BulkSender, Cell, Ecn, FlowSpec, Sends};
 use crate::scenario::tests::{GOOD, RENO, flow, link, scenario};
 use crate::scenario::whole::Scenario;
@@ -61,7 +62,8 @@ fn flow_says_what_it_sends() {
     );
     let scenario = Scenario::parse("x.toml", &text).unwrap();
     let beside = &scenario.cells[0].flows[0];
-    assert_eq!(beside.sends, Sends::Datagrams { rate, packet_bytes: 1500 });
+    let deadline = Duration::from_millis(150);
+    assert_eq!(beside.sends, Sends::Datagrams(DatagramSpec { rate, packet_bytes: 1500, frames: None, deadline }));
     assert!(!beside.compared && scenario.cells[0].flows[1].compared, "a variant applies to TCP flows only");
 }
 
