@@ -45,7 +45,7 @@ impl FlowProcesses {
     pub fn listen(ends: &FlowEnds<'_>, context: RunContext<'_>) -> Result<Self> {
         let (task, file) =
             if uses_iperf3(ends) { (iperf3::receiver(ends), "server") } else { (own::receiver(ends), "receiver") };
-        let mut receiver = NodeProcess::start(ends.to, context, &task, &format!("flow-{}.{file}.json", ends.index))?;
+        let mut receiver = NodeProcess::start(ends.to, context, &task, &format!("flow-{}.{file}.json", ends.number))?;
         receiver.await_listening(ends, context.stop)?;
         Ok(FlowProcesses { receiver, sender: None })
     }
@@ -62,7 +62,7 @@ impl FlowProcesses {
         } else {
             (own::sender(ends, algorithm), ".sender")
         };
-        let sender = NodeProcess::start(ends.from, context, &task, &format!("flow-{}{file}.json", ends.index))?;
+        let sender = NodeProcess::start(ends.from, context, &task, &format!("flow-{}{file}.json", ends.number))?;
         self.sender = Some((sender, Instant::now() + ends.length + slack(ends.length)));
         Ok(())
     }

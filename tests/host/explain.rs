@@ -21,8 +21,9 @@ const LEAST: &str = include_str!("../fixtures/scenarios/explain-least.toml");
 const EVERY_FIELD: &str = include_str!("../fixtures/scenarios/explain-every-field.toml");
 /// Metrics in the examples.
 const METRICS: &str = "[report]\nmetrics = [\"goodput_bps\", \"qdelay_p95_us\", \"friendliness_ratio\"]\n";
-/// Variants, for a scenario without a swept algorithm.
-const VARIANTS: &str = "[variant.reno]\nflows = [\"data\"]\n[variant.cubic]\nwindow_cap = 9\n";
+/// Variants, for a scenario without a swept algorithm, and a flow that they may leave out.
+const VARIANTS: &str = "[[flow]]\nname = \"bulk\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"reno\"\n\
+                        [variant.reno]\nflows = [\"data\"]\n[variant.cubic]\nwindow_cap = 9\n";
 
 fn explain(arguments: &[&str]) -> Output {
     tccc().args(["run", "--explain"]).args(arguments).output().unwrap()

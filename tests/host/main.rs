@@ -48,3 +48,4 @@ mod virtual_disciplines;
 mod virtual_properties;
 mod virtual_queues;
 mod virtual_time;
+mod virtual_variants;

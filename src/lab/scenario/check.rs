@@ -13,6 +13,7 @@ use strum::{IntoStaticStr, VariantArray};
 use super::document::link::Nodes;
 use super::document::shown::Points;
 use super::reference::{CheckFields, ConditionFields};
+use super::spec::Cell;
 use host::read_with;
 use host::toml_reader::{Found, Read, Result, Table, Text, Value, each};
 use shared::suggest::nearest;
@@ -250,6 +251,11 @@ impl Check {
             Begin::After(conditions) | Begin::Each(conditions) => conditions,
         };
         std::iter::once(&self.condition).chain(begin).chain(&self.until).chain(&self.only_while)
+    }
+
+    /// Whether the check judges runs of this cell: the cell is at its points and runs its flow.
+    pub fn is_about(&self, cell: &Cell) -> bool {
+        self.at.contain(&cell.at) && !self.flow.as_ref().is_some_and(|name| cell.leaves_out(name))
     }
 
     /// Whether a length of time is given in rounds.

@@ -12,6 +12,7 @@ pub(super) mod shown;
 mod sweep;
 mod topology;
 mod variables;
+mod variant;
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use self::report::MeasuredNames;
 use self::variables::{CellVariables, UsedNames};
 use super::algorithm;
 use super::reference::{DOCUMENT, ScenarioFields, hint};
-use super::spec::{Cell, Variable};
+use super::spec::{Cell, FlowSpec, Variable};
 use super::whole::Scenario;
 use host::toml_reader::{Document, Found, MISTAKES_MAX, Mistake, Mistakes, Result, Source, Table, Unquoted};
 use shared::model::run::{At, Engine};
@@ -159,7 +160,7 @@ impl<'t> CellReader<'t> {
             self.check_distinct(&sweep, &cells)?;
         }
         let fixed = fields.r#virtual.host_delay;
-        let cells: Vec<Cell> = cells.into_iter().map(|cell| cell.with_host_delays(fixed)).collect();
+        let cells: Vec<Cell> = cells.into_iter().map(|cell| cell.with_fixed_host_delay(fixed)).collect();
         let scenario = self.compared(fields, &MeasuredNames::new(sweep, &cells), (&cells, engine.is_some()));
         // If an algorithm is misspelt, report that instead of the label that seems unknown because of it. ns-2 has
         // algorithms of its own.
@@ -177,6 +178,8 @@ impl<'t> CellReader<'t> {
         let mtu = found.keep(document.declared("mtu")).map(|Unquoted(mtu)| mtu);
         let links = found.keep(self.links(duration.unwrap_or(Duration::MAX), mtu));
         let flows = found.keep(self.read_flows());
+        let left_out =
+            flows.iter().flatten().filter(|(flow, _)| !flow.runs).map(|(flow, _)| flow.name.clone()).collect();
         // What stopped the reader of one table does not hide the mistakes in the others.
         let unread = [
             ("link", links.is_none()),
@@ -191,8 +194,8 @@ impl<'t> CellReader<'t> {
             return Err(found);
         };
         let at = self.variables.at.cloned().ok_or_else(Found::default)?; // the sweep's own mistake is known
-        let flows = self.flows(flows, &links, duration, mtu)?;
-        let cell = Cell { at, duration, mtu, links, flows };
+        let (flows, stays): (Vec<FlowSpec>, Vec<bool>) = self.flows(flows, &links, duration, mtu)?.into_iter().unzip();
+        let cell = Cell { at, duration, mtu, links, flows, left_out }.with_host_delays().keeping(&stays);
         let of_file = self.variables.used;
         if !used.iter().all(|used| of_file.has_all(used)) {
             cell.passed_links().into_iter().for_each(|link| of_file.add_all(&used[link]));

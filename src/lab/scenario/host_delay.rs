@@ -7,14 +7,19 @@ use super::spec::{Cell, FlowSpec, VIRTUAL_MAX};
 use crate::path::route::{Hop, RoundTrip};
 
 impl Cell {
-    /// Sets the random delay of each direction of a link: `fixed` everywhere, or else [`Cell::host_delays`].
-    pub(super) fn with_host_delays(mut self, fixed: Option<Duration>) -> Cell {
+    /// Sets the random delay of each direction of a link to [`Cell::host_delays`].
+    pub(super) fn with_host_delays(mut self) -> Cell {
+        for (hop, delay) in self.host_delays() {
+            self.links[hop.link].directions[hop.side].host_delay = delay;
+        }
+        self
+    }
+
+    /// Sets the random delay of every direction, if the scenario fixes it.
+    pub(super) fn with_fixed_host_delay(mut self, fixed: Option<Duration>) -> Cell {
         if let Some(delay) = fixed {
             let directions = self.links.iter_mut().flat_map(|link| &mut link.directions);
             directions.for_each(|direction| direction.host_delay = delay);
-        }
-        for (hop, delay) in if fixed.is_none() { self.host_delays() } else { BTreeMap::new() } {
-            self.links[hop.link].directions[hop.side].host_delay = delay;
         }
         self
     }

@@ -92,6 +92,8 @@ pub struct FlowSpec {
     /// a swept algorithm, all TCP flows are compared.
     #[serde(default = "unless_said")]
     pub compared: bool,
+    #[serde(default, skip_serializing_if = "LeftOut::is_none")]
+    pub left_out_before: LeftOut,
     /// Tunables of a catalogue algorithm that differ from its defaults.
     pub tunables: BTreeMap<String, String>,
     /// Largest cwnd, packets. As in the papers' simulator, it is also the initial ssthresh.
@@ -121,6 +123,20 @@ pub struct FlowSpec {
     /// Program that sends, if the flow has neither a size nor a rate.
     #[serde(default, skip_serializing_if = "is_iperf3")]
     pub sender: BulkSender,
+}
+
+/// What a variant leaves out before a flow. Ports and random numbers count it, so that the flow has the same ones in
+/// the variant that leaves nothing out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    pub flows: u32,
+    pub connections: u32,
+}
+
+impl LeftOut {
+    fn is_none(&self) -> bool {
+        *self == LeftOut::default()
+    }
 }
 
 /// Explicit congestion notification of a flow.
@@ -269,9 +285,38 @@ pub struct Cell {
     pub mtu: u32,
     pub links: Vec<LinkSpec>,
     pub flows: Vec<FlowSpec>,
+    /// Names of the flows that the variant leaves out, as the file has them, without the numbers of copies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+}
+
+/// A flow with its place among all flows of the scenario, which does not depend on what a variant leaves out.
+#[derive(Debug, Clone, Copy)]
+pub struct NumberedFlow<'a> {
+    pub flow: &'a FlowSpec,
+    /// From 0.
+    pub number: u32,
+    /// Number of its first connection, from 0.
+    pub connection: u32,
 }
 
 impl Cell {
+    /// The flows in order, with their numbers.
+    pub fn numbered_flows(&self) -> impl Iterator<Item = NumberedFlow<'_>> {
+        let mut connections = 0;
+        (0..).zip(&self.flows).map(move |(index, flow)| {
+            let LeftOut { flows: left_out, connections: unused } = flow.left_out_before;
+            let connection = connections + unused;
+            connections += flow.connections();
+            NumberedFlow { flow, number: index + left_out, connection }
+        })
+    }
+
+    /// Whether the variant leaves out the flow with this name in the file, or a copy of that flow.
+    pub fn leaves_out(&self, name: &str) -> bool {
+        self.left_out.iter().any(|written| is_copy_or_itself(name, written))
+    }
+
     /// Label of a flow in comparisons: its variant, else its algorithm with the tunables that it sets.
     pub fn label(&self, flow: &FlowSpec) -> String {
         if let Some(variant) = self.at.get(VARIANT).filter(|_| flow.compared) {

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::cost;
 use crate::emulate::topology::{Node, Topology};
-use crate::scenario::{Cell, FlowSpec};
+use crate::scenario::{Cell, FlowSpec, NumberedFlow};
 use shared::kernel::cgroup::RunCgroup;
 
 /// First port of the servers, one for each flow; iperf3's own default.
@@ -34,8 +34,8 @@ pub struct RunContext<'a> {
 
 #[derive(Debug, Clone, Copy)]
 pub struct FlowEnds<'a> {
-    /// Index into the cell's flows.
-    pub index: usize,
+    /// Unique among the cell's flows.
+    pub number: u32,
     pub flow: &'a FlowSpec,
     pub from: &'a Node,
     pub to: &'a Node,
@@ -53,13 +53,11 @@ impl<'a> FlowEnds<'a> {
     /// # Errors
     /// A node is missing from the network.
     pub fn of_cell(cell: &'a Cell, topology: &'a Topology) -> Result<Vec<FlowEnds<'a>>> {
-        let mut sender_port = FIRST_SENDER_PORT;
-        let ends = cell.flows.iter().enumerate().map(|(index, flow)| {
+        let ends = cell.numbered_flows().map(|NumberedFlow { flow, number, connection }| {
             let [from, to] = [topology.node(&flow.from)?, topology.node(&flow.to)?];
             let (length, hold_up) = (flow.length(cell.duration), cost::hold_up(cell, flow));
-            let ends = FlowEnds { index, flow, from, to, sender_port, length, hold_up };
-            sender_port += flow.connections() as u16;
-            Ok(ends)
+            let sender_port = FIRST_SENDER_PORT + connection as u16;
+            Ok(FlowEnds { number, flow, from, to, sender_port, length, hold_up })
         });
         ends.collect()
     }
@@ -70,7 +68,7 @@ impl<'a> FlowEnds<'a> {
     }
 
     pub fn server_port(&self) -> u16 {
-        FIRST_SERVER_PORT + self.index as u16
+        FIRST_SERVER_PORT + self.number as u16
     }
 
     pub fn sender_address(&self) -> SocketAddrV4 {

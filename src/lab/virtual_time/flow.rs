@@ -20,7 +20,7 @@ use crate::emulate::layout::Layout;
 use crate::path::times::{self, TIME_BUCKETS};
 use crate::plan::{Plan, PlannedRun, mix};
 use crate::scenario::pattern::{FrameShape, Pattern};
-use crate::scenario::{BulkSender, Cell, FlowSpec, Sends};
+use crate::scenario::{BulkSender, Cell, FlowSpec, NumberedFlow, Sends};
 use crate::traffic::ends::{FIRST_SENDER_PORT, FIRST_SERVER_PORT, slack};
 use crate::traffic::own::QUIET;
 use crate::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
@@ -94,16 +94,16 @@ pub fn flows<'a>(
 ) -> Result<Vec<GuestFlow<'a>>> {
     let cell = &plan.cells[run.cell];
     let spread = plan.virtual_time.unwrap_or_default().start_spread;
-    let mut from_port = u32::from(FIRST_SENDER_PORT);
     let mut flows = Vec::new();
-    for ((index, flow), algorithm) in (0..).zip(&cell.flows).zip(algorithms) {
+    for ((index, numbered), algorithm) in (0..).zip(cell.numbered_flows()).zip(algorithms) {
+        let NumberedFlow { flow, number, connection } = numbered;
         let node = |name: &str| {
             let place = layout.nodes.iter().position(|node| node.name == name);
             place.with_context(|| format!("find node \"{name}\" in the layout"))
         };
         let nodes = [node(&flow.from)?, node(&flow.to)?];
         let [from_address, to_address] = nodes.map(|node| layout.nodes[node].address.octets());
-        let start = flow.start + offset(spread, mix(run.seed ^ START_STREAM, index.into()));
+        let start = flow.start + offset(spread, mix(run.seed ^ START_STREAM, number.into()));
         let request = FlowRequest {
             start_ns: nanos(start),
             length_ns: nanos(flow.length(cell.duration)),
@@ -116,13 +116,12 @@ pub fn flows<'a>(
             netns: nodes[0] as u32 + 1, // as in events: the index of the node, from 1
             from_address,
             to_address,
-            from_port,
-            to_port: u32::from(FIRST_SERVER_PORT) + index,
+            from_port: u32::from(FIRST_SENDER_PORT) + connection,
+            to_port: u32::from(FIRST_SERVER_PORT) + number,
             algorithm: if flow.is_tcp() { name_of(&algorithm)? } else { Default::default() },
             ..sent(&flow.sends)
         };
         flows.push(GuestFlow { flow, algorithm, nodes, request });
-        from_port += flow.connections();
     }
     Ok(flows)
 }

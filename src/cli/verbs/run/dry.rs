@@ -69,8 +69,12 @@ fn print_plan(planned: &Planned, part: &RunSelection, (args, delays_hosts): (&Ar
         writeln!(text, "checks:")?;
     }
     for check in &scenario.checks {
-        let cells = plan.cells.iter().filter(|cell| check.at.contain(&cell.at)).count();
-        let of = if check.at.are_all() { String::new() } else { format!(" ({} of {} cells)", cells, plan.cells.len()) };
+        let cells = plan.cells.iter().filter(|cell| check.is_about(cell)).count();
+        let of = if check.at.are_all() && cells == plan.cells.len() {
+            String::new()
+        } else {
+            format!(" ({} of {} cells)", cells, plan.cells.len())
+        };
         writeln!(text, "  {}{of}: {check}", check.name)?;
     }
     let part =

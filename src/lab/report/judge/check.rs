@@ -113,14 +113,14 @@ pub fn checks(index: &Index<'_>) -> Result<Vec<ReportCheck>> {
     for run in index.done().filter(|_| !scenario.checks.is_empty()) {
         let Some(cell) = index.cell(&run.record.at) else { continue };
         let own: Vec<(usize, &Check)> =
-            scenario.checks.iter().enumerate().filter(|(_, check)| check.at.contain(&cell.at)).collect();
+            scenario.checks.iter().enumerate().filter(|(_, check)| check.is_about(cell)).collect();
         for (number, of_flows) in judge(run, cell, &own)? {
             outcomes.entry((number, &cell.at)).or_default().push((&run.record, of_flows));
         }
     }
     let mut reported = Vec::new();
     for (number, check) in scenario.checks.iter().enumerate() {
-        for cell in scenario.cells.iter().filter(|cell| check.at.contain(&cell.at)) {
+        for cell in scenario.cells.iter().filter(|cell| check.is_about(cell)) {
             let runs = outcomes.remove(&(number, &cell.at)).unwrap_or_default();
             let series = scenario.series_variable().unwrap_or_default().to_owned();
             reported.push(ReportCheck { series, ..reported_check(check, &cell.at, &runs) });

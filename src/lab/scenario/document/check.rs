@@ -44,6 +44,10 @@ impl CellReader<'_> {
             if points.is_some() && cells.is_empty() {
                 found.add(table.need("at")?.refuse_field("no cell of the sweep is at one of these points"));
             }
+            let cells: Vec<&Cell> = match cells.iter().any(|cell| check.is_about(cell)) {
+                true => cells.into_iter().filter(|cell| check.is_about(cell)).collect(),
+                false => cells,
+            };
             let flows = found.keep(flows(&table, check, &cells));
             let Some(flows) = flows.filter(|_| found.is_empty()) else { return Err(found) };
             found.keep(check_rounds(&table, check, fields.sample, &flows));
@@ -121,6 +125,9 @@ fn several(flow: &FlowSpec) -> String {
 }
 
 fn unknown_flow(value: &Value<'_>, name: &str, cell: &Cell) -> Box<Mistake> {
+    if cell.leaves_out(name) {
+        return value.refuse("the variants at the points of the check leave this flow out");
+    }
     let names: Vec<&str> = cell.flows.iter().map(|flow| flow.name.as_str()).collect();
     let mistake = value.refuse(format!("expected a flow: {}", names.join(", ")));
     mistake.suggest(nearest(name, names))

@@ -11,7 +11,7 @@ use crate::scenario::algorithm::source;
 use crate::scenario::datagrams::DatagramSpec;
 use crate::scenario::pattern::Pattern;
 use crate::scenario::reference::{FlowFields, ONLY_TCP, ONLY_UDP};
-use crate::scenario::spec::{ALGORITHM, BulkSender, Ecn, FlowSpec, GuestKernel, Profile, Sends, UDP, VARIANT};
+use crate::scenario::spec::{ALGORITHM, BulkSender, Ecn, FlowSpec, GuestKernel, LeftOut, Profile, Sends, UDP};
 use host::read_with;
 use host::toml_reader::{Found, Read, Result, Switch, Table, Text, Value, each};
 use shared::units::{BitsPerSec, Bytes, format_duration};
@@ -68,15 +68,10 @@ pub(super) struct WrittenFlow<'t> {
     pub(super) name: String,
     /// The variant's fields, over the flow's own.
     pub(super) table: Table<'t>,
-    is_tcp: bool,
+    pub(super) is_tcp: bool,
     compared: bool,
-}
-
-/// The variant of a cell.
-struct OfVariant<'t> {
-    table: Table<'t>,
-    /// `None`: every TCP flow.
-    flows: Option<Vec<String>>,
+    /// Whether the variant of the cell runs it.
+    pub(super) runs: bool,
 }
 
 /// The rest of the cell.
@@ -100,7 +95,7 @@ impl<'t> CellReader<'t> {
             match (found.keep(name(&table, self.variables)), protocol) {
                 (Some(name), Some(protocol)) if found.is_empty() => {
                     let is_tcp = protocol == Protocol::Tcp;
-                    Ok(WrittenFlow { name, is_tcp, compared: is_tcp, table })
+                    Ok(WrittenFlow { name, is_tcp, compared: is_tcp, runs: true, table })
                 }
                 _ => {
                     found.keep(FlowFields::of_table(&table));
@@ -116,8 +111,9 @@ impl<'t> CellReader<'t> {
         }
         match self.variant(&flows)? {
             Some(variant) => {
-                for flow in flows.iter_mut().filter(|flow| flow.is_tcp) {
-                    flow.compared = variant.flows.as_ref().is_none_or(|names| names.contains(&flow.name));
+                for flow in &mut flows {
+                    flow.runs = !variant.without.contains(&flow.name);
+                    flow.compared = flow.is_tcp && flow.runs && variant.flows.contains(&flow.name);
                     if flow.compared {
                         flow.table = variant.table.over(&flow.table);
                     }
@@ -135,37 +131,14 @@ impl<'t> CellReader<'t> {
         Ok(flows)
     }
 
-    /// The variant of the cell. Checks every variant of the file.
-    fn variant(&self, flows: &[WrittenFlow<'_>]) -> Result<Option<OfVariant<'t>>> {
-        let Some(variants) = self.document().get("variant") else { return Ok(None) };
-        // The variants of other cells use no variable here.
-        let others = UsedNames::default();
-        let variables = CellVariables { used: &others, ..*self.variables };
-        variants.table()?.with(&variables).check()?;
-        let of_cell = self.variables.at.and_then(|at| at.get(VARIANT));
-        let Some(table) = of_cell.map(|name| variants.table()?.table(name)).transpose()? else { return Ok(None) };
-        let tcp: Vec<&str> = flows.iter().filter(|flow| flow.is_tcp).map(|flow| flow.name.as_str()).collect();
-        let named = |item: &Value<'_>| {
-            let name = String::read(item)?;
-            if tcp.contains(&name.as_str()) {
-                return Ok(name);
-            }
-            let is_udp = flows.iter().any(|flow| flow.name == name);
-            let why = if is_udp { "it sends datagrams, which have no algorithm" } else { "no flow has this name" };
-            Err(item.refuse(why).or_hint(format!("TCP flows are {}", tcp.join(", "))).into())
-        };
-        let flows = table.get("flows").map(|value| value.list(named)).transpose()?;
-        Ok(Some(OfVariant { table, flows }))
-    }
-
-    /// Every flow of the cell, including copies.
+    /// Every flow, including copies and those that the variant of the cell leaves out, and whether it runs.
     pub(super) fn flows(
         &self,
         written: Vec<(WrittenFlow<'_>, FlowFields)>,
         links: &[LinkSpec],
         duration: Duration,
         mtu: u32,
-    ) -> Result<Vec<FlowSpec>> {
+    ) -> Result<Vec<(FlowSpec, bool)>> {
         let around = Around { links, duration, mtu };
         let specs = each(written, |(flow, fields)| {
             let specs = flow.specs(fields, self, &around)?;
@@ -173,6 +146,7 @@ impl<'t> CellReader<'t> {
             Ok((flow, specs))
         })?;
         let (written, specs): (Vec<WrittenFlow<'_>>, Vec<Vec<FlowSpec>>) = specs.into_iter().unzip();
+        let counts: Vec<usize> = specs.iter().map(Vec::len).collect();
         let mut flows: Vec<FlowSpec> = Vec::new();
         for (flow, specs) in written.iter().zip(specs) {
             if specs.iter().any(|spec| flows.iter().any(|other| other.name == spec.name)) {
@@ -187,6 +161,8 @@ impl<'t> CellReader<'t> {
             let what = format!("{what} {FLOWS_MAX} of {CONNECTIONS_MAX}");
             return Err(self.document().need("flow")?.refuse_field(what).into());
         }
+        let runs: Vec<bool> = written.iter().zip(counts).flat_map(|(flow, count)| vec![flow.runs; count]).collect();
+        let flows: Vec<(FlowSpec, bool)> = flows.into_iter().zip(runs).collect();
         check_node_settings(&written, &flows)?;
         Ok(flows)
     }
@@ -238,6 +214,7 @@ impl WrittenFlow<'_> {
             to: fields.to,
             algorithm,
             compared: self.compared,
+            left_out_before: LeftOut::default(),
             tunables: fields.tunables.into_iter().map(|(name, Text(value))| (name, value)).collect(),
             window_cap: fields.window_cap,
             initial_ssthresh: fields.initial_ssthresh,
@@ -256,6 +233,9 @@ impl WrittenFlow<'_> {
     fn algorithm(&self, given: Option<String>, reader: &CellReader<'_>) -> Result<String> {
         if !self.is_tcp {
             return Ok(UDP.to_owned());
+        }
+        if !self.runs {
+            return Ok(given.unwrap_or_default()); // perhaps only the variants that run it give one
         }
         let given = given.ok_or_else(|| match reader.document().misspells(&["variant"]) {
             true => Found::default(),
@@ -396,9 +376,9 @@ impl Around<'_> {
 }
 
 /// Selective acknowledgements, ECN and buffers are settings of a node, so its flows must agree.
-fn check_node_settings(written: &[WrittenFlow<'_>], flows: &[FlowSpec]) -> Result<()> {
-    let is_tcp = |flow: &&FlowSpec| flow.is_tcp();
-    for flow in flows.iter().filter(is_tcp) {
+fn check_node_settings(written: &[WrittenFlow<'_>], flows: &[(FlowSpec, bool)]) -> Result<()> {
+    let runs = || flows.iter().filter(|(flow, runs)| *runs && flow.is_tcp()).map(|(flow, _)| flow);
+    for flow in runs() {
         let sack_refused = |other: &&FlowSpec| {
             flow.tcp_sack != other.tcp_sack && (other.from == flow.from || (flow.tcp_sack && other.from == flow.to))
         };
@@ -406,10 +386,10 @@ fn check_node_settings(written: &[WrittenFlow<'_>], flows: &[FlowSpec]) -> Resul
         let send_refused = |other: &&FlowSpec| flow.send_buffer != other.send_buffer && other.from == flow.from;
         let receive_refused = |other: &&FlowSpec| flow.receive_buffer != other.receive_buffer && other.to == flow.to;
         let clash = [
-            ("tcp_sack", flows.iter().filter(is_tcp).find(sack_refused)),
-            ("ecn", flows.iter().filter(is_tcp).find(ecn_refused)),
-            ("send_buffer", flows.iter().filter(is_tcp).find(send_refused)),
-            ("receive_buffer", flows.iter().filter(is_tcp).find(receive_refused)),
+            ("tcp_sack", runs().find(sack_refused)),
+            ("ecn", runs().find(ecn_refused)),
+            ("send_buffer", runs().find(send_refused)),
+            ("receive_buffer", runs().find(receive_refused)),
         ];
         let Some((key, Some(other))) = clash.into_iter().find(|(_, other)| other.is_some()) else { continue };
         let Some(written) = written.iter().find(|written| flow.is_of(&written.name)) else { continue };

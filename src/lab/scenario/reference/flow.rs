@@ -147,9 +147,13 @@ fields! {
 
 fields! {
     pub section VARIANT {
-        /// Flows that the variant applies to, by name, each with all its `copies`.
+        /// Flows that the variant applies to and that the report compares, by name, each with all its `copies`.
         /// Example: flows = ["data"]
-        flows: Vec<String> = Is("list of names"), empty "every TCP flow";
+        flows: Vec<String> = Is("list of names"), empty "every TCP flow that no variant leaves out, if there is one, else every TCP flow";
+        /// Flows that do not run in this variant, by name, each with all its `copies`. The other flows keep their start
+        /// times, their ports and the random delays in their hosts. So they can be compared with and without these flows.
+        /// Example: without = ["bulk"]
+        without: Vec<String> = Is("list of names"), empty "none";
         from FLOW [algorithm, tunables, window_cap, initial_ssthresh, initial_cwnd, tcp_sack, ecn, send_buffer, receive_buffer]: unless "as in the flow";
     }
 }

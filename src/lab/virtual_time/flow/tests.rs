@@ -24,6 +24,23 @@ fn flows_of(plan: &Plan, run: usize) -> Vec<GuestFlow<'_>> {
     flows(plan, run, &plan.layout(run), names).unwrap()
 }
 
+/// Without other flows, a flow once had the start and the ports of the first of them.
+#[test]
+fn flow_has_the_same_start_and_ports_without_others() {
+    let transfers = "algorithm=\"reno\"\nsize=\"9kB\"\ncount=3\ninterval=\"1s\"";
+    let bulk = "algorithm=\"reno\"";
+    let variants = "variant={solo={without=[\"f0\",\"f1\"]},both={}}\n";
+    let plan = plan(variants, &[transfers, "protocol=\"udp\"\nrate=\"1mbit\"", bulk, bulk]);
+    let starts = |variant: &str| {
+        let is_of = |run: &&PlannedRun| plan.cells[run.cell].at["variant"] == variant && run.repeat == 1;
+        let index = plan.runs.iter().position(|run| is_of(&run)).unwrap();
+        let requests = flows_of(&plan, index).into_iter().map(|flow| flow.request);
+        requests.map(|one| (one.start_ns, one.from_port, one.to_port)).collect::<Vec<_>>()
+    };
+    assert_eq!(starts("solo"), starts("both")[2..]);
+    assert_eq!(starts("solo")[0].1, 20_005);
+}
+
 /// The report of a flow that is done.
 fn done(algorithm: &str) -> FlowReport {
     let algorithm = name_of(algorithm).unwrap();

@@ -96,3 +96,70 @@ fn conditions_are_of_a_node_and_not_of_another() {
     let conditions = scenario.cells[0].flows.iter().map(|flow| (flow.tcp_sack, flow.ecn));
     assert_eq!(conditions.collect::<Vec<_>>(), [(false, Ecn::Classic), (true, Ecn::Off)]);
 }
+
+/// The names of the flows of each cell, with a `*` at those that the report compares.
+fn flows_of_cells(flows: &str, variants: &str) -> Vec<Vec<String>> {
+    let scenario = scenario(2, &(link(["s", "r"], "") + flows + variants));
+    let star = |flow: &FlowSpec| format!("{}{}", flow.name, if flow.compared { "*" } else { "" });
+    scenario.cells.iter().map(|cell| cell.flows.iter().map(star).collect()).collect()
+}
+
+#[test]
+fn variant_leaves_flows_out_and_the_report_compares_the_others() {
+    let tcp = |name: &str, rest: &str| flow(name, ["s", "r"], &format!("{RENO}\n{rest}"));
+    let noise = flow("noise", ["s", "r"], "protocol=\"udp\"\nrate=\"1mbit\"");
+    let flows = tcp("bulk", "copies=2") + &tcp("page", "") + &noise;
+    let of = |variants: &str| flows_of_cells(&flows, &format!("[variant]\n{variants}\n"));
+    assert_eq!(
+        of("solo={without=[\"bulk\"]}\nboth={}"),
+        [vec!["page*", "noise"], vec!["bulk-1", "bulk-2", "page*", "noise"]],
+        "all copies"
+    );
+    assert_eq!(of("quiet={without=[\"noise\"]}"), [["bulk-1*", "bulk-2*", "page*"]], "datagrams too");
+    assert_eq!(
+        of("page={without=[\"bulk\"]}\nbulk={without=[\"page\",\"noise\"]}"),
+        [vec!["page*", "noise"], vec!["bulk-1*", "bulk-2*"]],
+        "no flow is in every variant"
+    );
+    let named = "solo={without=[\"bulk\"],flows=[\"page\"]}\nboth={flows=[\"page\",\"bulk\"]}";
+    assert_eq!(of(named)[1], ["bulk-1*", "bulk-2*", "page*", "noise"]);
+}
+
+#[test]
+fn flows_keep_their_fields_and_numbers_without_others() {
+    let tcp = |name: &str, rest: &str| flow(name, ["s", "r"], rest);
+    let flows = tcp("first", "algorithm=\"cubic\"\nsize=\"9kB\"\ncount=3\ninterval=\"100ms\"")
+        + &tcp("bulk", "copies=2")
+        + &tcp("last", "algorithm=\"cubic\"\nwindow_cap=50");
+    let variants = "[variant]\n\
+                    solo={without=[\"first\",\"bulk\"]}\n\
+                    both={flows=[\"bulk\"],algorithm=\"reno\"}\n";
+    let cells = scenario(2, &(link(["s", "r"], "rate=\"10mbit\"") + &flows + variants)).cells;
+    let [solo, both] = &cells[..] else { panic!("{cells:?}") };
+    assert_eq!(solo.links, both.links, "the delays in hosts are those of all flows");
+    assert!(!solo.links[0].directions[0].host_delay.is_zero());
+    let last = solo.flows[0].clone();
+    assert_eq!((last.algorithm.as_str(), last.window_cap), ("cubic", Some(50)));
+    let numbers = |cell: &Cell| {
+        let last = cell.numbered_flows().last().unwrap();
+        (last.flow.name.clone(), last.number, last.connection)
+    };
+    assert_eq!(numbers(solo), ("last".to_owned(), 3, 5));
+    assert_eq!(numbers(solo), numbers(both));
+    assert!(solo.leaves_out("bulk") && solo.leaves_out("bulk-2") && !solo.leaves_out("last"));
+    // Older plans have neither field, and new ones must equal them.
+    let text = serde_json::to_string(both).unwrap();
+    assert!(!text.contains("left_out"), "{text}");
+    let read: Cell = serde_json::from_str(&serde_json::to_string(solo).unwrap()).unwrap();
+    assert_eq!(read, *solo);
+}
+
+#[test]
+fn check_judges_the_cells_that_run_its_flow() {
+    let flows = flow("bulk", ["s", "r"], RENO) + &flow("page", ["s", "r"], RENO);
+    let variants = "[variant]\nsolo={without=[\"bulk\"]}\nboth={}\n";
+    let check = "[[check]]\nname=\"n\"\nwhy=\"w\"\nflow=\"bulk\"\nwhat=\"cwnd_pkts\"\nat_most=9\n";
+    let scenario = scenario(2, &(link(["s", "r"], "") + &flows + variants + check));
+    let judged: Vec<bool> = scenario.cells.iter().map(|cell| scenario.checks[0].is_about(cell)).collect();
+    assert_eq!(judged, [false, true]);
+}
