@@ -70,9 +70,12 @@ static inline bool is_step_value(const struct direction *direction, enum tccc_ch
 	case TCCC_CHANGE_RATE:
 		return value > 0 && value <= RATE_BPS_MAX;
 	case TCCC_CHANGE_DELAY:
+	case TCCC_CHANGE_JITTER:
 		return value <= TIME_NS_MAX;
 	case TCCC_CHANGE_UP:
 		return value <= 1;
+	case TCCC_CHANGE_QUEUE:
+		return value / 2 <= TIME_NS_MAX;
 	default:
 		return value < direction->request->loss_count;
 	}

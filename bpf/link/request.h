@@ -50,10 +50,12 @@ enum tccc_limit_unit {
 
 /* Values that change over time. Each has its own list of steps. */
 enum tccc_change {
-	TCCC_CHANGE_RATE,  /* bits per second */
-	TCCC_CHANGE_DELAY, /* nanoseconds */
-	TCCC_CHANGE_UP,	   /* 0 or 1 */
-	TCCC_CHANGE_LOSS,  /* index of a loss model */
+	TCCC_CHANGE_RATE,   /* bits per second */
+	TCCC_CHANGE_DELAY,  /* nanoseconds */
+	TCCC_CHANGE_UP,	    /* 0 or 1 */
+	TCCC_CHANGE_LOSS,   /* index of a loss model */
+	TCCC_CHANGE_JITTER, /* nanoseconds */
+	TCCC_CHANGE_QUEUE,  /* what it holds: twice `most` of struct tccc_limit, and 1 more if that is in bytes */
 	TCCC_CHANGES,
 };
 

@@ -45,6 +45,8 @@ struct shaper {
 	struct steps is_up;
 	struct steps delay;
 	struct steps loss;
+	struct steps jitter;
+	struct steps room; /* of the queue, as in TCCC_CHANGE_QUEUE */
 	struct tccc_generator jitter_draws;
 	struct tccc_generator reorder_draws;
 	struct tccc_generator duplicate_draws;
@@ -77,6 +79,10 @@ static inline void shaper_follow(struct shaper *shaper, u64 begin_ns)
 	shaper->is_up.value = true;
 	steps_begin(&shaper->loss, direction, TCCC_CHANGE_LOSS, begin_ns);
 	shaper->loss.value = 0;
+	steps_begin(&shaper->jitter, direction, TCCC_CHANGE_JITTER, begin_ns);
+	shaper->jitter.value = direction->request->jitter_ns;
+	steps_begin(&shaper->room, direction, TCCC_CHANGE_QUEUE, begin_ns);
+	shaper->room.value = 2 * direction->request->queue.most + (direction->request->queue.unit == TCCC_LIMIT_BYTES);
 }
 
 /* Whether packets can wait, because sending one takes time. */
@@ -170,10 +176,22 @@ static inline void shaper_sample(struct shaper *shaper, u64 until_ns)
 	}
 }
 
+/* The limit of the queue for a packet that arrives now. */
+static inline struct tccc_limit limit_at(struct shaper *shaper, u64 arrival_ns, bool is_low)
+{
+	const struct tccc_limit *low = &shaper->direction.request->queue_low;
+	const u64 room = steps_at(&shaper->room, arrival_ns);
+
+	if (is_low && low->unit != TCCC_LIMIT_NONE)
+		return *low;
+	return (struct tccc_limit){.unit = room % 2 ? TCCC_LIMIT_BYTES : TCCC_LIMIT_PKTS, .most = room / 2};
+}
+
+/* After shaper->jitter was asked for the time of the packet's arrival. */
 static inline struct terms draw_terms(struct shaper *shaper, const struct tccc_limit *limit)
 {
 	const struct tccc_link_request *request = shaper->direction.request;
-	struct terms terms = {.jitter_ns = draw_up_to(&shaper->jitter_draws, request->jitter_ns), .limit = *limit};
+	struct terms terms = {.jitter_ns = draw_up_to(&shaper->jitter_draws, shaper->jitter.value), .limit = *limit};
 
 	if (request->held_back && draw_share(&shaper->reorder_draws, request->held_back))
 		terms.held_back_ns = request->held_back_ns;
@@ -262,8 +280,7 @@ static inline enum verdict_kind shaper_pass(struct shaper *shaper, u64 arrival_n
 					    struct terms *terms)
 {
 	const struct tccc_link_request *request = shaper->direction.request;
-	const bool has_own_limit = traits.is_low && request->queue_low.unit != TCCC_LIMIT_NONE;
-	const struct tccc_limit *limit = has_own_limit ? &request->queue_low : &request->queue;
+	const struct tccc_limit limit = limit_at(shaper, arrival_ns, traits.is_low);
 	bool loses_ack;
 
 	shaper->counters.received_pkts++;
@@ -272,8 +289,9 @@ static inline enum verdict_kind shaper_pass(struct shaper *shaper, u64 arrival_n
 		return VERDICT_DOWN;
 	}
 	/* Drawn for lost packets too, so that what happens to a packet depends only on its number. */
-	*terms = draw_terms(shaper, limit);
-	draw_copy(shaper, limit);
+	steps_pass(&shaper->jitter, arrival_ns);
+	*terms = draw_terms(shaper, &limit);
+	draw_copy(shaper, &limit);
 	loses_ack = request->ack_loss && draw_share(&shaper->ack_loss_draws, request->ack_loss) && traits.is_ack;
 	if (steps_pass(&shaper->loss, arrival_ns))
 		losses_change(&shaper->losses, shaper->loss.value);

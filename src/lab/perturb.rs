@@ -40,6 +40,9 @@ fn fix_queues(link: &mut LinkSpec, mtu: u32) {
     for (side, direction) in link.directions.iter_mut().enumerate() {
         direction.queue = size(limits[side]);
         direction.mark = config.mark_limit(side).map(size);
+        for queue in direction.changes.iter_mut().filter_map(|change| change.queue.as_mut()) {
+            *queue = config.limit_of(side, *queue).map_or(*queue, size);
+        }
     }
 }
 
@@ -64,15 +67,18 @@ fn longer(link: &mut LinkSpec, factor: f64, _: u32) {
 fn deeper(link: &mut LinkSpec, factor: f64, mtu: u32) {
     let is_limit = |one: &&mut Direction| one.has_queue() && one.discipline.as_ref().is_none_or(Discipline::has_limit);
     for direction in link.directions.iter_mut().filter(is_limit) {
-        direction.queue = match direction.queue {
-            QueueSize::Packets(packets) => {
-                QueueSize::Packets(((f64::from(packets) * factor).round() as u32).max(packets.saturating_add(1)))
-            }
-            QueueSize::Bytes(bytes) => {
-                QueueSize::Bytes(((bytes as f64 * factor).round() as u64).max(bytes.saturating_add(mtu.into())))
-            }
-            bdp @ QueueSize::Bdp(_) => bdp, // see `fix_queues`
-        };
+        let changed = direction.changes.iter_mut().filter_map(|change| change.queue.as_mut());
+        for queue in [&mut direction.queue].into_iter().chain(changed) {
+            *queue = match *queue {
+                QueueSize::Packets(packets) => {
+                    QueueSize::Packets(((f64::from(packets) * factor).round() as u32).max(packets.saturating_add(1)))
+                }
+                QueueSize::Bytes(bytes) => {
+                    QueueSize::Bytes(((bytes as f64 * factor).round() as u64).max(bytes.saturating_add(mtu.into())))
+                }
+                bdp @ QueueSize::Bdp(_) => bdp, // see `fix_queues`
+            };
+        }
     }
 }
 

@@ -41,6 +41,27 @@ fn queue_is_sampled_at_the_interval_and_agrees_with_the_counters() {
     assert!((30.0..=40.0).contains(&mean(0)) && mean(1) < counted as f64, "slow start is outside the part");
 }
 
+/// Packets that wait when the queue shrinks stay, so it empties first.
+#[test]
+fn queue_and_jitter_change_during_a_run() {
+    needs!(guest);
+    let link = "rate = \"10mbit\"\ndelay = \"20ms\"\nqueue = \"80pkts\"\n\
+                change = [{ at = \"2s\", queue = \"8pkts\" }, { at = \"4s\", jitter = \"15ms\", queue = \"80pkts\" }]";
+    let bench = Bench::new(&scenario("native", link, ""));
+    let out = bench.runs("out", "");
+    let run = fs::read_dir(out.join("runs")).unwrap().next().unwrap().unwrap().path();
+    let lines = fs::read_to_string(run.join("queues.jsonl")).unwrap();
+    let samples = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+    let there: Vec<QueueSample> = samples.filter(|sample: &QueueSample| sample.from == "s").collect();
+    let longest = |samples: &[QueueSample]| samples.iter().map(|sample| sample.queue_pkts).max().unwrap();
+    let [before, after] = [longest(&there[..100]), longest(&there[110..200])];
+    assert!(before > 60 && (5..=8).contains(&after), "{before} packets, then {after}");
+    assert!(bench.runs("again", "").join("runs").exists());
+    let again = fs::read_dir(bench.out("again").join("runs")).unwrap().next().unwrap().unwrap().path();
+    let events = |run: &std::path::Path| fs::read(run.join("events.jsonl")).unwrap();
+    assert!(events(&run) == events(&again), "the same events to the byte");
+}
+
 /// It once looked like a bad algorithm.
 #[test]
 fn flow_that_its_receive_window_limits_is_noted_before_and_after_the_run() {

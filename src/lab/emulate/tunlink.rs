@@ -78,8 +78,7 @@ impl EmulatedLink {
         };
         let ports = [open(OWN_NAMES[0])?, open(OWN_NAMES[1])?];
         wires.set_ends_up()?;
-        let limits = config.queue_limits()?;
-        let lanes = [Lane::new(config, 0, limits[0])?, Lane::new(config, 1, limits[1])?];
+        let lanes = [Lane::new(config, 0)?, Lane::new(config, 1)?];
         let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
         let bell = Arc::new(bell.context("create an event descriptor")?);
         let (requests, inbox) = mpsc::channel();

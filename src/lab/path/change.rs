@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::link::Direction;
 use super::loss::LossModel;
 use super::range::{wrong_delay, wrong_rate};
-use shared::units::{BitsPerSec, ParseError, duration_text, format_duration, some_duration_text};
+use shared::units::{BitsPerSec, ParseError, QueueSize, duration_text, format_duration, some_duration_text};
 
 /// Most changes of a direction.
 pub(crate) const CHANGES_MAX: usize = 10_000;
@@ -27,6 +27,12 @@ pub struct DirectionChange {
     /// New delay of packets that leave the serialiser. A shorter delay does not reorder packets.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration_text")]
     pub delay: Option<Duration>,
+    /// New largest random addition to the delay, for packets that enter.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration_text")]
+    pub jitter: Option<Duration>,
+    /// New size of the drop-tail queue. Packets that wait stay, even if it holds less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueSize>,
     /// New losses of packets that enter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossModel>,
@@ -37,7 +43,7 @@ pub struct DirectionChange {
 
 impl DirectionChange {
     pub fn is_empty(&self) -> bool {
-        self.rate.is_none() && self.delay.is_none() && self.loss.is_none() && self.up.is_none()
+        *self == DirectionChange { at: self.at, ..DirectionChange::default() }
     }
 }
 
@@ -65,8 +71,28 @@ impl Direction {
         };
         let rate = wrong_rate(change.rate).or_else(of_trace).map(|wrong| ("rate", wrong));
         let delay = || Some(("delay", wrong_delay(change.delay?)?));
+        let jitter = || Some(("jitter", wrong_delay(change.jitter?)?));
         let loss = || Some(("loss", change.loss.as_ref()?.out_of_range()?));
-        rate.or_else(delay).or_else(loss)
+        rate.or_else(delay).or_else(jitter).or_else(|| Some(("queue", self.wrong_queue(change.queue?)?))).or_else(loss)
+    }
+
+    /// Why the queue cannot have this size during a run.
+    fn wrong_queue(&self, queue: QueueSize) -> Option<ParseError> {
+        let because = |why: String| Some(ParseError::because(queue, why));
+        if let Some(discipline) = &self.discipline {
+            return because(format!("beside discipline = \"{discipline}\": only a drop-tail queue changes its size"));
+        }
+        match self.queue_low {
+            Some(low) if !matches!(queue, QueueSize::Packets(all) if low < all) => {
+                because(format!("expected more than queue_low, {low}pkts, and in pkts"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The largest jitter at any time.
+    pub(crate) fn longest_jitter(&self) -> Duration {
+        self.changes.iter().filter_map(|change| change.jitter).fold(self.jitter, Duration::max)
     }
 
     /// The highest rate at any time. `None` is unlimited.
@@ -135,6 +161,7 @@ impl Direction {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::LinkConfig;
     use crate::path::rate_trace::RateTrace;
     use shared::units::Share;
 
@@ -216,6 +243,37 @@ mod tests {
         let far = wrong(vec![DirectionChange { delay: Some(Duration::from_secs(11)), ..at(4) }]);
         assert_eq!(far, (0, "delay", "\"11s\": outside 0us..10s".into()));
         assert!(at(1).is_empty() && !late.is_empty());
+        let jittery = wrong(vec![DirectionChange { jitter: Some(Duration::from_secs(11)), ..at(4) }]);
+        assert_eq!(jittery, (0, "jitter", "\"11s\": outside 0us..10s".into()));
+    }
+
+    #[test]
+    fn changed_queue_that_contradicts_the_link_is_named() {
+        let changes = vec![at(1), DirectionChange { queue: Some(QueueSize::Packets(20)), ..at(2) }];
+        let queue = Direction { rate: mbit(10), changes, ..Direction::default() };
+        let wrong = |direction: Direction| {
+            let config = LinkConfig { directions: [direction, Direction::default()], mtu: 1500 };
+            config.out_of_range().map(|(_, field, wrong)| format!("{field} = {wrong}"))
+        };
+        assert_eq!(wrong(queue.clone()), None);
+        let low = wrong(Direction { queue_low: Some(20), ..queue.clone() });
+        assert_eq!(low.unwrap(), "change = \"2, queue = 20pkts\": expected more than queue_low, 20pkts, and in pkts");
+        let mark = wrong(Direction { mark: Some(QueueSize::Bytes(30_000)), ..queue.clone() });
+        assert_eq!(mark.unwrap(), "change = \"20pkts\": change 2: expected a longer queue than `mark`");
+        let mut long = queue.clone();
+        long.changes[1].queue = Some(QueueSize::Bdp(1e6));
+        assert_eq!(wrong(long), None, "without a delay, a BDP is a packet");
+        let mut endless = Direction { rate: None, ..queue };
+        endless.changes[1].queue = Some(QueueSize::Bdp(1.0));
+        let endless = wrong(endless).unwrap();
+        assert_eq!(endless, "change = \"1bdp\": change 2: needs a rate: without one there is no BDP");
+    }
+
+    #[test]
+    fn later_jitter_counts_for_the_longest_delay() {
+        let changes = vec![DirectionChange { jitter: Some(Duration::from_millis(9)), ..at(2) }];
+        let direction = Direction { jitter: Duration::from_millis(3), changes, ..Direction::default() };
+        assert_eq!([direction.spread(), direction.spread_at_start()].map(|time| time.as_millis()), [9, 3]);
     }
 
     #[test]

@@ -136,25 +136,19 @@ impl LinkConfig {
 
     fn queue_out_of_range(&self, direction: usize) -> Option<(&'static str, ParseError)> {
         let Direction { mark, queue, .. } = &self.directions[direction];
-        let limit = match self.queue_limit(direction) {
+        let limit = match self.size_of(direction, *queue) {
             Ok(limit) => limit,
             Err(wrong) => return Some(("queue", wrong)),
         };
-        let (packets, bytes) = QUEUE_MAX;
-        if matches!(limit, QueueLimit::Packets(most) if most > packets)
-            || matches!(limit, QueueLimit::Bytes(most) if most > bytes)
-        {
-            return Some((
-                "queue",
-                ParseError::because(queue, format!("expected at most {packets} pkts or {bytes} B")),
-            ));
-        }
         if let Some(policer) = self.directions[direction].policer.filter(|one| one.burst.0 < self.mtu.into()) {
             let why = format!("drops every full packet: expected a burst of at least the MTU, {}B", self.mtu);
             return Some(("policer", ParseError::because(policer, why)));
         }
         if let Err(wrong) = self.options(direction) {
             return Some(("discipline", wrong));
+        }
+        if let Some(wrong) = self.wrong_changed_queue(direction) {
+            return Some(("change", wrong));
         }
         let mark = (*mark)?;
         match self.limit_of(direction, mark) {
@@ -165,6 +159,35 @@ impl LinkConfig {
                 Some(("mark", ParseError::because(mark, why)))
             }
         }
+    }
+
+    /// # Errors
+    /// A queue in BDP without a rate, or one that needs too much memory.
+    fn size_of(&self, direction: usize, queue: QueueSize) -> Result<QueueLimit, ParseError> {
+        let limit = self.limit_of(direction, queue)?;
+        let (packets, bytes) = QUEUE_MAX;
+        let fits = match limit {
+            QueueLimit::Packets(most) => most <= packets,
+            QueueLimit::Bytes(most) => most <= bytes,
+        };
+        let why = || ParseError::because(queue, format!("expected at most {packets} pkts or {bytes} B"));
+        fits.then_some(limit).ok_or_else(why)
+    }
+
+    /// Why the queue cannot have the size of a change.
+    fn wrong_changed_queue(&self, direction: usize) -> Option<ParseError> {
+        let mark = self.mark_limit(direction).map(|mark| mark.bytes(self.mtu));
+        let changes = (1..).zip(&self.directions[direction].changes);
+        changes.filter_map(|(number, change)| Some((number, change.queue?))).find_map(|(number, queue)| {
+            let why = match self.size_of(direction, queue) {
+                Err(wrong) => wrong.expected.into_owned(),
+                Ok(limit) if mark.is_some_and(|mark| mark >= limit.bytes(self.mtu)) => {
+                    "expected a longer queue than `mark`".to_owned()
+                }
+                Ok(_) => return None,
+            };
+            Some(ParseError::because(queue, format!("change {number}: {why}")))
+        })
     }
 
     /// The options of a direction's queue discipline, as the kernel reads them.
@@ -193,12 +216,23 @@ impl LinkConfig {
         Ok([limit(0)?, limit(1)?])
     }
 
+    /// The sizes that a direction's queue has in turn.
+    ///
+    /// # Errors
+    /// A queue in BDP without a rate.
+    pub(crate) fn queue_limits_over_time(&self, direction: usize) -> Result<Vec<QueueLimit>> {
+        let Direction { queue, changes, .. } = &self.directions[direction];
+        let sizes = [*queue].into_iter().chain(changes.iter().filter_map(|change| change.queue));
+        let limit = |size| self.limit_of(direction, size).map_err(|wrong| Failure::usage(format!("queue = {wrong}")));
+        Ok(sizes.map(limit).collect::<Result<_, _>>()?)
+    }
+
     fn queue_limit(&self, direction: usize) -> Result<QueueLimit, ParseError> {
         self.limit_of(direction, self.directions[direction].queue)
     }
 
     /// A BDP is the rate times both one-way delays, and at least one packet.
-    fn limit_of(&self, direction: usize, queue: QueueSize) -> Result<QueueLimit, ParseError> {
+    pub(crate) fn limit_of(&self, direction: usize, queue: QueueSize) -> Result<QueueLimit, ParseError> {
         let rate = self.directions[direction].rate;
         Ok(match queue {
             QueueSize::Packets(packets) => QueueLimit::Packets(packets),
@@ -266,6 +300,11 @@ impl Direction {
 
     /// Longest time by which randomness may add to the delay of a packet that is not held.
     pub(crate) fn spread(&self) -> Duration {
+        self.host_delay + self.longest_jitter()
+    }
+
+    /// The same before any change.
+    pub(crate) fn spread_at_start(&self) -> Duration {
         self.host_delay + self.jitter
     }
 

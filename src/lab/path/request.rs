@@ -61,6 +61,8 @@ impl DirectionRequest<'_> {
             steps(direction, |change| change.delay.map(nanos)),
             steps(direction, |change| change.up.map(u64::from)),
             steps(direction, |change| change.loss.as_ref().map(&mut add_loss)),
+            steps(direction, |change| change.jitter.map(nanos)),
+            steps(direction, |change| Some(room(self.config.limit_of(self.direction, change.queue?).ok()?))),
         ];
         let opportunities = direction.trace.as_ref().map_or(&[][..], |trace| &trace.times_ms);
         let request = LinkRequest {
@@ -71,10 +73,10 @@ impl DirectionRequest<'_> {
             round_ms: direction.trace.as_ref().map_or(0, |trace| trace.length_ms.into()),
             ..self.head(direction)?
         };
-        let [rates, delays, ups, models] = steps.each_ref().map(|steps| steps.as_bytes());
+        let steps = steps.each_ref().map(|steps| steps.as_bytes()).concat();
         let (losses, positions, opportunities) =
             (losses.as_bytes(), positions.all.as_bytes(), opportunities.as_bytes());
-        Ok([request.as_bytes(), rates, delays, ups, models, losses, positions, opportunities].concat())
+        Ok([request.as_bytes(), &steps, losses, positions, opportunities].concat())
     }
 
     /// The request without its arrays.
@@ -121,6 +123,14 @@ fn limit(limit: QueueLimit) -> Limit {
     match limit {
         QueueLimit::Packets(most) => Limit { unit: LimitUnit::TCCC_LIMIT_PKTS.0.into(), most: most.into() },
         QueueLimit::Bytes(most) => Limit { unit: LimitUnit::TCCC_LIMIT_BYTES.0.into(), most },
+    }
+}
+
+/// The value of a step that changes the limit of a queue.
+fn room(limit: QueueLimit) -> u64 {
+    match limit {
+        QueueLimit::Packets(most) => 2 * u64::from(most),
+        QueueLimit::Bytes(most) => 2 * most + 1,
     }
 }
 

@@ -98,8 +98,8 @@ impl Cell {
         let rated = trip.there.iter().filter_map(|hop| Some((rate(hop.direction(&self.links))?, hop)));
         let (rate, narrowest) = rated.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
         let delay_s: f64 = trip.directions(&self.links).map(|direction| direction.delays()[1].as_secs_f64()).sum();
-        let limits = self.links[narrowest.link].config(self.mtu).queue_limits().ok()?;
-        let queue = limits[narrowest.side].bytes(self.mtu);
+        let limits = self.links[narrowest.link].config(self.mtu).queue_limits_over_time(narrowest.side).ok()?;
+        let queue = limits.iter().map(|limit| limit.bytes(self.mtu)).max()?;
         let sharing = sharing[narrowest];
         let BufferSizes { send, receive } = flow.buffers(profile);
         let (in_flight, path, queue) =

@@ -193,12 +193,13 @@ fn bytes_on_the_way(cell: &Cell, layout: &Layout) -> Result<u64> {
     let traffic_bps = cost::traffic_bps(cell) as u64;
     let mut bytes = 0;
     for config in layout.links.iter().map(|link| &link.config) {
-        for (direction, limit) in config.directions.iter().zip(config.queue_limits()?) {
+        for (side, direction) in config.directions.iter().enumerate() {
             let rate = direction.rate.map_or(traffic_bps, |rate| rate.0);
             bytes += (rate as f64 / 8.0
                 * (direction.delays()[1] + direction.spread() + direction.held_up()).as_secs_f64())
                 as u64;
-            bytes += limit.bytes(cell.mtu);
+            let limits = config.queue_limits_over_time(side)?;
+            bytes += limits.iter().map(|limit| limit.bytes(cell.mtu)).max().unwrap_or_default();
         }
     }
     Ok(bytes)

@@ -59,9 +59,9 @@ impl Lane {
     ///
     /// # Errors
     /// A field is out of range; there is no memory.
-    pub fn new(config: &LinkConfig, number: usize, limit: QueueLimit) -> Result<Self> {
+    pub fn new(config: &LinkConfig, number: usize) -> Result<Self> {
         let direction = &config.directions[number];
-        let slots = slots_needed(config, number, limit);
+        let slots = slots_needed(config, number)?;
         let interval = (nanos(direction.delays()[0]) / LISTEN_PART).min(LISTEN_MAX);
         let (host_delay, sample) = (direction.host_delay, Duration::ZERO);
         let request = DirectionRequest { device: None, config, direction: number, host_delay, sample };
@@ -214,12 +214,13 @@ fn packet_of<'a>(pool: &'a mut FramePool, frame: &EthernetFrame) -> &'a mut [u8]
 }
 
 /// Packets that can be queued and delayed at once, within [`SLOTS`].
-fn slots_needed(config: &LinkConfig, number: usize, limit: QueueLimit) -> u32 {
+fn slots_needed(config: &LinkConfig, number: usize) -> Result<u32> {
     let direction = &config.directions[number];
-    let queued = match limit {
+    let queued = config.queue_limits_over_time(number)?.into_iter().map(|limit| match limit {
         QueueLimit::Packets(packets) => packets.into(),
         QueueLimit::Bytes(bytes) => bytes / SMALL_PACKET,
-    };
+    });
+    let queued = queued.max().unwrap_or_default();
     let (fewest, most) = SLOTS;
     let longest = direction.delays()[1] + direction.spread() + direction.held_up();
     let at_rate = |rate: BitsPerSec| (rate.0 as f64 / 8.0 * longest.as_secs_f64()) as u64;
@@ -228,7 +229,7 @@ fn slots_needed(config: &LinkConfig, number: usize, limit: QueueLimit) -> u32 {
         None => direction.fastest_rate().map(at_rate),
     };
     let on_the_way = bytes.map_or(most, |bytes| (bytes / SMALL_PACKET).min(most));
-    (queued + on_the_way + fewest).min(most) as u32
+    Ok((queued + on_the_way + fewest).min(most) as u32)
 }
 
 #[cfg(test)]

@@ -92,14 +92,16 @@ fn any_changes() -> impl Strategy<Value = Vec<DirectionChange>> {
         any_size(10.0..30.0),
         prop::option::of(any_rate()),
         prop::option::of(any_time()),
+        prop::option::weighted(0.3, any_time()),
+        prop::option::weighted(0.3, any_queue()),
         prop::option::of(any_loss()),
         prop::option::weighted(0.3, any::<bool>()),
     );
     prop::collection::vec(change, 0..8).prop_map(|changes| {
         let mut at = Duration::ZERO;
-        let change = |(gap, rate, delay, loss, up)| {
+        let change = |(gap, rate, delay, jitter, queue, loss, up)| {
             at += Duration::from_nanos(gap);
-            DirectionChange { at, rate, delay, loss, up }
+            DirectionChange { at, rate, delay, jitter, queue, loss, up }
         };
         changes.into_iter().map(change).collect()
     })
@@ -162,7 +164,8 @@ pub fn any_config() -> impl Strategy<Value = LinkConfig> {
         }
         let back = Direction { delay, ..Direction::default() };
         let mut config = LinkConfig { directions: [direction, back], mtu: 1500 };
-        let repairs: [fn(&mut Direction); 5] = [
+        let repairs: [fn(&mut Direction); 6] = [
+            |direction| direction.changes.iter_mut().for_each(|change| change.queue = None),
             |direction| direction.policer = None,
             |direction| direction.mark = None,
             |direction| direction.queue_low = None,

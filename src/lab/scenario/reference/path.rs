@@ -137,11 +137,19 @@ fields! {
         /// too unless the link's `reverse` has a delay.
         /// Example: delay = "80ms"
         delay: Duration = UP_TO_10S, unless AS_BEFORE;
+        /// New largest random addition to the delay of packets that enter. A smaller one does not reorder packets. The
+        /// way back changes too unless the link's `reverse` has a jitter.
+        /// Example: jitter = "10ms"
+        jitter: Duration = UP_TO_10S, unless AS_BEFORE;
+        /// New size of the drop-tail queue. Packets that wait stay, even if it holds less. The unit `bdp` is that of
+        /// the link's own rate and delays. The way back changes too unless the link's `reverse` has a queue.
+        /// Example: queue = "20pkts"
+        queue: QueueSize = Queue, unless AS_BEFORE;
         /// New losses of packets that enter, in the first direction only.
         /// Example: loss = "2%"
         loss: LossText = Is("share or model"), unless AS_BEFORE;
         /// Whether the link carries packets. While it is down, packets that enter are dropped, and those in the link
-        /// still arrive. It applies to both directions.
+        /// still arrive. Without a later `up = true` it stays down to the end of the run. It applies to both directions.
         /// Example: up = false
         up: bool = Is("true or false"), unless AS_BEFORE;
         /// Fields of this change that differ on the way back.
@@ -152,7 +160,7 @@ fields! {
 
 fields! {
     pub section CHANGE_REVERSE {
-        from CHANGE [rate, delay]: unless "as the change says";
+        from CHANGE [rate, delay, jitter, queue]: unless "as the change says";
         from CHANGE [loss]: unless AS_BEFORE;
         from CHANGE [up]: unless "as the change says";
     }

@@ -108,8 +108,7 @@ impl TestLink {
         let back = Direction { delay: Duration::from_millis(20), ..Direction::default() };
         let config = LinkConfig { directions: [self.direction.clone(), back], mtu: MTU };
         config.check().expect(self.name);
-        let limits = config.queue_limits().expect(self.name);
-        Lane::new(&config, 0, limits[0]).expect(self.name)
+        Lane::new(&config, 0).expect(self.name)
     }
 }
 
@@ -200,7 +199,7 @@ const ACKS: Traffic = Traffic::Acks(300_000);
 /// Names are those of the fixture.
 pub fn links() -> Vec<TestLink> {
     let link = |(name, direction, traffic, late)| TestLink { name, direction, traffic, late };
-    let all = [without_chance(), with_chance(), over_time(), of_acknowledgements(), of_rates()];
+    let all = [without_chance(), with_chance(), over_time(), of_acknowledgements(), of_rates(), of_changes()];
     all.into_iter().flatten().map(link).collect()
 }
 
@@ -212,6 +211,17 @@ fn of_rates() -> NamedLinks {
         ("policer", policer("rate=6mbit,burst=9kB"), MIXED, 0),
         ("policer with a long burst", Direction { loss: loss("2%"), ..policer("rate=12mbit,burst=300kB") }, BULK, 0),
     ]
+}
+
+fn of_changes() -> NamedLinks {
+    let at = |at: u64| DirectionChange { at: ms(at), ..DirectionChange::default() };
+    let changes = vec![
+        DirectionChange { queue: Some(QueueSize::Packets(3)), ..at(60) },
+        DirectionChange { jitter: Some(ms(6)), ..at(150) },
+        DirectionChange { queue: Some(QueueSize::Bytes(50_000)), jitter: Some(Duration::ZERO), ..at(260) },
+        DirectionChange { queue: Some(QueueSize::Bdp(0.1)), jitter: Some(ms(1)), ..at(400) },
+    ];
+    vec![("changes of queue and jitter", Direction { changes, ..plain() }, Traffic::Bulk(1_000_000), 0)]
 }
 
 fn without_chance() -> NamedLinks {

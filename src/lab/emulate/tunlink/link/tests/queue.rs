@@ -269,6 +269,39 @@ fn changes_come_at_their_moments_after_the_start_and_not_before() {
 }
 
 #[test]
+fn queue_and_jitter_change_for_packets_that_arrive_later() {
+    let at = |at| DirectionChange { at: Duration::from_secs(at), ..DirectionChange::default() };
+    let changes = vec![
+        DirectionChange { queue: Some(QueueSize::Packets(1)), ..at(1) },
+        DirectionChange { queue: Some(QueueSize::Bytes(4_500)), ..at(2) },
+        DirectionChange { jitter: Some(Duration::from_millis(20)), ..at(3) },
+        DirectionChange { jitter: Some(Duration::ZERO), ..at(4) },
+    ];
+    let mut shaper = shape(&Direction { changes, ..direction() }, 2);
+    shaper.link.start(0);
+    let due = |at: u64, number: u64| PacketVerdict::Due(at + number * FULL_PACKET + 50 * MS);
+    let mut burst = |at: u64| [(); 5].map(|()| shaper.admit(at, 1500));
+    let drop = PacketVerdict::Overflow;
+    let before = 1_000 * MS - 1;
+    assert_eq!(burst(before), [due(before, 1), due(before, 2), due(before, 3), drop, drop]);
+    // Two packets wait in a queue for one, and stay.
+    assert_eq!(burst(1_000 * MS), [drop; 5]);
+    let still_one = 1_000 * MS + 3 * FULL_PACKET;
+    assert_eq!(burst(still_one)[..3], [due(still_one, 1), due(still_one, 2), drop]);
+    assert_eq!(burst(2_000 * MS)[2..], [due(2_000 * MS, 3), due(2_000 * MS, 4), drop], "three in bytes");
+    let late = |shaper: &mut TestLink, from: u64| -> Vec<u64> {
+        let one = |n: u64| match shaper.admit((from + 100 * n) * MS, 1500) {
+            PacketVerdict::Due(due) => due - (from + 100 * n) * MS - FULL_PACKET - 50 * MS,
+            other => panic!("{other:?}"),
+        };
+        (0..10).map(one).collect()
+    };
+    let spread = late(&mut shaper, 3_000);
+    assert!(spread.iter().all(|late| *late <= 20 * MS) && spread.iter().any(|late| *late > 10 * MS), "{spread:?}");
+    assert_eq!(late(&mut shaper, 4_000), [0; 10]);
+}
+
+#[test]
 fn trace_takes_the_place_of_its_mean_when_the_link_is_started() {
     let trace = RateTrace::new("x".into(), vec![10, 10, 30]).unwrap();
     let direction = Direction { rate: Some(trace.mean()), trace: Some(trace), ..direction() };
