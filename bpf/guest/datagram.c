@@ -190,17 +190,25 @@ int datagram_listen(struct flow *flow)
 		if (!flow->in_time)
 			return -ENOMEM;
 	}
-	error = open(flow->to, &at, &flow->listener);
+	error = open(flow->to, &at, &flow->listeners[0]);
 	if (error)
 		return error;
-	flow->listener->sk->sk_user_data = flow;
-	flow->listener->sk->sk_data_ready = data_ready;
+	flow->listeners[0]->sk->sk_user_data = flow;
+	flow->listeners[0]->sk->sk_data_ready = data_ready;
 	return 0;
+}
+
+/* In a later lap, a port of another datagram flow may come again. So the port is then above those of all connections. */
+static u32 source_port(const struct flow *flow)
+{
+	if (flow->asked.first < TCCC_SENDER_PORTS)
+		return sender_port(flow->asked.first);
+	return TCCC_FIRST_SENDER_PORT + TCCC_SENDER_PORTS + flow->asked.flow;
 }
 
 int datagram_open(struct flow *flow)
 {
-	const struct sockaddr_in from = address_of(flow->asked.from_address, flow->asked.from_port);
+	const struct sockaddr_in from = address_of(flow->asked.from_address, source_port(flow));
 	struct sockaddr_in to = address_of(flow->asked.to_address, flow->asked.to_port);
 	int error = open(flow->from, &from, &flow->source);
 

@@ -14,10 +14,11 @@ struct flow {
 	struct tccc_flow_request asked;
 	struct net *from;
 	struct net *to;
-	struct socket *listener; /* listens, or receives datagrams */
-	struct socket *source;	 /* sends datagrams */
-	struct sender *senders;
-	struct receiver *receivers;
+	struct socket *listeners[TCCC_LAPS_MAX]; /* listen; the first may receive datagrams instead */
+	struct socket *source;			 /* sends datagrams */
+	struct list_head senders;		 /* of open connections, in the order of their starts */
+	struct list_head receivers;		 /* of connections that were accepted */
+	struct tccc_transfer_request *planned;	 /* of a flow that sends transfers */
 	struct tccc_transfer_report *transfers;
 	unsigned long *numbers; /* a bit for each datagram that arrived */
 	u16 *in_time;	     /* for each frame: datagrams that arrived within the deadline; NULL: each frame has one */
@@ -56,5 +57,15 @@ extern struct page *payload;
 
 extern u32 flows_unfinished;
 void flow_end_one(struct flow *flow);
+
+static inline u32 sender_port(u32 connection)
+{
+	return TCCC_FIRST_SENDER_PORT + connection % TCCC_SENDER_PORTS;
+}
+
+static inline u32 server_port(const struct flow *flow, u32 connection)
+{
+	return flow->asked.to_port + connection / TCCC_SENDER_PORTS * TCCC_LAP_SERVERS;
+}
 
 #endif

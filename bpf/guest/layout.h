@@ -30,6 +30,20 @@ enum tccc_link_limit {
 #define TCCC_FLOWS_MAX 256
 #define TCCC_FLOW_ALGORITHM 16 /* including the final zero, as the kernel's TCP_CA_NAME_MAX */
 
+/*
+ * Connections are numbered over all flows. The first TCCC_SENDER_PORTS use the ports from TCCC_FIRST_SENDER_PORT on.
+ * Those after them, the next lap, use the same ports again, to servers whose ports are TCCC_FLOWS_MAX higher. So no two
+ * connections of a run have the same pair of ports, and none has to wait for the end of another.
+ */
+enum tccc_connections {
+	TCCC_FIRST_SENDER_PORT = 20001,
+	TCCC_SENDER_PORTS = 45000,
+	TCCC_LAP_SERVERS = TCCC_FLOWS_MAX,
+	TCCC_LAPS_MAX = 8,
+	/* The tracer records the first connections of a flow. Of later ones it records only the end. */
+	TCCC_TRACED_CONNECTIONS = 1000,
+};
+
 enum tccc_end {
 	TCCC_END_RECEIVES = 1,
 	TCCC_END_SENDS = 2,
@@ -37,7 +51,7 @@ enum tccc_end {
 
 enum tccc_sends {
 	TCCC_SENDS_BULK = 1,
-	TCCC_SENDS_TRANSFERS = 2, /* each over its own connection, from its own port */
+	TCCC_SENDS_TRANSFERS = 2, /* each over its own connection */
 	TCCC_SENDS_MESSAGES = 3,  /* all over one connection */
 	TCCC_SENDS_DATAGRAMS = 4,
 };
@@ -55,13 +69,16 @@ struct tccc_frame {
 	u64 last_bytes; /* payload of the last */
 };
 
-/* One end of a flow. The receiving end is written first. Both ends describe the flow with the same values. */
+/*
+ * One end of a flow. The receiving end is written first. Both ends describe the flow with the same values. If the flow
+ * sends transfers, `count` struct tccc_transfer_request follow the receiving end's.
+ */
 struct tccc_flow_request {
 	u64 start_ns;		     /* from the start of the run */
 	u64 length_ns;		     /* counted from the first data of a bulk flow, and from the start of other flows */
 	u64 from_start;		     /* 1: a bulk flow too counts from its start */
-	u64 interval_ns;	     /* from the start of one transfer, message or frame to the start of the next */
-	u64 bytes;		     /* payload of each transfer or message */
+	u64 interval_ns;	     /* from the start of one message or frame to the start of the next */
+	u64 bytes;		     /* payload of each message */
 	u64 settle_ns;		     /* no datagram is left on the path if none arrived for this long */
 	u64 deadline_ns;	     /* a frame that has not arrived whole this long after it was sent is late */
 	struct tccc_frame frames[2]; /* of datagrams: the first of every `every` frames, and the others */
@@ -76,9 +93,15 @@ struct tccc_flow_request {
 	u32 netns; /* number of the sender's network namespace in events */
 	u8 from_address[4];
 	u8 to_address[4];
-	u32 from_port; /* of the first connection */
-	u32 to_port;
+	u32 first;   /* number of the first connection */
+	u32 to_port; /* of the server in the first lap */
 	char algorithm[TCCC_FLOW_ALGORITHM];
+};
+
+/* A transfer, in the order of the starts. */
+struct tccc_transfer_request {
+	u64 start_ns; /* from the start of the flow */
+	u64 bytes;    /* payload */
 };
 
 /*
@@ -115,8 +138,8 @@ struct tccc_transfer_report {
 	u64 begun_ns; /* CLOCK_MONOTONIC */
 	u64 last_ns;  /* arrival of the last byte; 0: nothing arrived */
 	u64 received_bytes;
-	u32 port;  /* of the sender */
-	s32 error; /* why its connection failed: a negative errno, or 0 */
+	u32 connection; /* its number */
+	s32 error;	/* why the connection failed: a negative errno, or 0 */
 };
 
 /* ---- /proc/tccc/events: watch.c and src/lab/virtual_time/flow.rs ---- */

@@ -11,11 +11,15 @@
 
 #define BACKLOG 4096
 
-static struct receiver *receiver_of(struct flow *flow, const struct sock *sk)
-{
-	const u32 index = ntohs(inet_sk(sk)->inet_dport) - flow->asked.from_port;
+static LIST_HEAD(spare_receivers);
 
-	return index < flow->connections ? &flow->receivers[index] : NULL;
+/* The index of a connection in its flow. */
+static u32 index_of(const struct flow *flow, const struct sock *sk)
+{
+	const u32 lap = (inet_sk(sk)->inet_num - flow->asked.to_port) / TCCC_LAP_SERVERS;
+	const u32 place = ntohs(inet_sk(sk)->inet_dport) - TCCC_FIRST_SENDER_PORT;
+
+	return lap * TCCC_SENDER_PORTS + place - flow->asked.first;
 }
 
 /* ---- Counting ---- */
@@ -53,9 +57,9 @@ static void count_messages(struct flow *flow, u64 now_ns)
 	}
 }
 
-static void count(struct flow *flow, const struct receiver *receiver, u32 bytes)
+static void count(struct flow *flow, u32 index, u32 bytes)
 {
-	struct tccc_transfer_report *transfer = &flow->transfers[receiver - flow->receivers];
+	struct tccc_transfer_report *transfer = &flow->transfers[index];
 	const u64 now_ns = ktime_get_ns();
 
 	flow->arrived_bytes += bytes;
@@ -79,41 +83,72 @@ static int discard(read_descriptor_t *descriptor, struct sk_buff *skb, unsigned 
 	return length;
 }
 
-/* A connection inherits this function and the flow from the listening socket, even before it is accepted. */
-static void data_ready(struct sock *sk)
+static void read_all(struct flow *flow, struct sock *sk)
 {
 	read_descriptor_t descriptor = {.count = 1};
-	struct flow *flow = sk->sk_user_data;
-	struct receiver *receiver;
-	int bytes;
+	const int bytes = tcp_read_sock(sk, &descriptor, discard);
+	const u32 index = index_of(flow, sk);
 
-	if (sk->sk_state == TCP_LISTEN) {
-		job_wake(&flow->accept);
-		return;
-	}
-	receiver = receiver_of(flow, sk);
-	bytes = tcp_read_sock(sk, &descriptor, discard);
-	if (receiver && bytes > 0)
-		count(flow, receiver, bytes);
+	if (index < flow->connections && bytes > 0)
+		count(flow, index, bytes);
 }
 
+/* A connection inherits this function and the flow from the listening socket. They apply until it is accepted. */
+static void data_ready(struct sock *sk)
+{
+	struct flow *flow = sk->sk_user_data;
+
+	if (sk->sk_state == TCP_LISTEN)
+		job_wake(&flow->accept);
+	else
+		read_all(flow, sk);
+}
+
+static void accepted_data_ready(struct sock *sk)
+{
+	const struct receiver *receiver = sk->sk_user_data;
+
+	read_all(receiver->flow, sk);
+}
+
+static void accepted_state_change(struct sock *sk)
+{
+	struct receiver *receiver = sk->sk_user_data;
+
+	job_wake(&receiver->job);
+}
+
+/* What happened to the connection before is looked at when it is accepted. */
 static void state_change(struct sock *sk)
 {
-	struct receiver *receiver = receiver_of(sk->sk_user_data, sk);
-
-	if (receiver)
-		job_wake(&receiver->job);
 }
 
 /* ---- Jobs ---- */
 
-void receiver_release(struct receiver *receiver)
+/* Keeps a receiver without a connection for a later one, unless its job is ready. */
+static void retire(struct receiver *receiver)
+{
+	if (list_empty(&receiver->job.ready))
+		list_move(&receiver->place, &spare_receivers);
+}
+
+static void release(struct receiver *receiver)
 {
 	struct socket *sock = receiver->sock;
 
 	receiver->sock = NULL;
-	if (sock)
-		sock_release(sock);
+	sock_release(sock);
+	retire(receiver);
+}
+
+void receivers_release(struct flow *flow)
+{
+	struct receiver *receiver, *next;
+
+	list_for_each_entry_safe(receiver, next, &flow->receivers, place) {
+		if (receiver->sock)
+			release(receiver);
+	}
 }
 
 /* Closes after the sender, and releases the socket at the end, because the kernel limits orphaned sockets. */
@@ -122,35 +157,61 @@ static void act(struct job *job)
 	struct receiver *receiver = container_of(job, struct receiver, job);
 	const struct sock *sk;
 
-	if (!receiver->sock)
+	if (!receiver->sock) {
+		retire(receiver);
 		return;
+	}
 	sk = receiver->sock->sk;
 	if (sk->sk_state == TCP_CLOSE)
-		receiver_release(receiver);
+		release(receiver);
 	else if (sk->sk_shutdown & RCV_SHUTDOWN && !(sk->sk_shutdown & SEND_SHUTDOWN))
 		kernel_sock_shutdown(receiver->sock, SHUT_WR);
+}
+
+static struct receiver *take(struct flow *flow)
+{
+	struct receiver *receiver = list_first_entry_or_null(&spare_receivers, struct receiver, place);
+
+	if (receiver)
+		list_del(&receiver->place);
+	else
+		receiver = kmalloc(sizeof(*receiver), GFP_KERNEL);
+	if (!receiver)
+		return NULL;
+	memset(receiver, 0, sizeof(*receiver));
+	job_init(&receiver->job, act);
+	list_add_tail(&receiver->place, &flow->receivers);
+	receiver->flow = flow;
+	return receiver;
+}
+
+static void receive(struct flow *flow, struct socket *sock)
+{
+	struct receiver *receiver = index_of(flow, sock->sk) < flow->connections ? take(flow) : NULL;
+
+	if (!receiver) {
+		sock_release(sock);
+		return;
+	}
+	receiver->sock = sock;
+	local_bh_disable();
+	sock->sk->sk_user_data = receiver;
+	sock->sk->sk_data_ready = accepted_data_ready;
+	sock->sk->sk_state_change = accepted_state_change;
+	local_bh_enable();
+	act(&receiver->job); /* the sender may have closed already */
 }
 
 static void accept_all(struct job *job)
 {
 	struct flow *flow = container_of(job, struct flow, accept);
 	struct socket *sock;
+	u32 lap;
 
-	while (!kernel_accept(flow->listener, &sock, O_NONBLOCK)) {
-		struct receiver *receiver = receiver_of(flow, sock->sk);
-
-		if (!receiver || receiver->sock) {
-			sock_release(sock);
-			continue;
-		}
-		receiver->sock = sock;
-		act(&receiver->job); /* the sender may have closed already */
+	for (lap = 0; lap < TCCC_LAPS_MAX; lap++) {
+		while (flow->listeners[lap] && !kernel_accept(flow->listeners[lap], &sock, O_NONBLOCK))
+			receive(flow, sock);
 	}
-}
-
-void receiver_init(struct receiver *receiver)
-{
-	job_init(&receiver->job, act);
 }
 
 /* Algorithms that require ECN, such as DCTCP, must run at the receiver too (RFC 8257, section 3.2). */
@@ -163,24 +224,36 @@ static int choose_algorithm(struct socket *sock, const char *name)
 	return sock->ops->setsockopt(sock, SOL_TCP, TCP_CONGESTION, KERNEL_SOCKPTR("reno"), strlen("reno"));
 }
 
-int receiver_listen(struct flow *flow)
+static int listen(struct flow *flow, struct socket **listener, u32 port)
 {
-	struct sockaddr_in at = address_of(flow->asked.to_address, flow->asked.to_port);
+	struct sockaddr_in at = address_of(flow->asked.to_address, port);
 	struct sock *sk;
-	int error = sock_create_kern(flow->to, AF_INET, SOCK_STREAM, IPPROTO_TCP, &flow->listener);
+	int error = sock_create_kern(flow->to, AF_INET, SOCK_STREAM, IPPROTO_TCP, listener);
 
 	if (error) {
-		flow->listener = NULL;
+		*listener = NULL;
 		return error;
 	}
-	error = choose_algorithm(flow->listener, flow->asked.algorithm);
+	error = choose_algorithm(*listener, flow->asked.algorithm);
 	if (error)
 		return error;
-	job_init(&flow->accept, accept_all);
-	sk = flow->listener->sk;
+	sk = (*listener)->sk;
 	sk->sk_user_data = flow;
 	sk->sk_data_ready = data_ready;
 	sk->sk_state_change = state_change;
-	error = kernel_bind(flow->listener, (struct any_sockaddr *)&at, sizeof(at));
-	return error ?: kernel_listen(flow->listener, BACKLOG);
+	error = kernel_bind(*listener, (struct any_sockaddr *)&at, sizeof(at));
+	return error ?: kernel_listen(*listener, BACKLOG);
+}
+
+/* Listens for the connections of each lap. */
+int receiver_listen(struct flow *flow)
+{
+	const u32 first = flow->asked.first, last = first + flow->connections - 1;
+	u32 lap;
+	int error = 0;
+
+	job_init(&flow->accept, accept_all);
+	for (lap = first / TCCC_SENDER_PORTS; !error && lap <= last / TCCC_SENDER_PORTS; lap++)
+		error = listen(flow, &flow->listeners[lap], flow->asked.to_port + lap * TCCC_LAP_SERVERS);
+	return error;
 }

@@ -7,11 +7,12 @@
 
 struct receiver {
 	struct job job;
-	struct socket *sock; /* once it is accepted */
+	struct list_head place; /* among the flow's receivers, or among the spare ones */
+	struct flow *flow;
+	struct socket *sock; /* NULL once the connection is over */
 };
 
 int receiver_listen(struct flow *flow);
-void receiver_init(struct receiver *receiver);
-void receiver_release(struct receiver *receiver);
+void receivers_release(struct flow *flow);
 
 #endif

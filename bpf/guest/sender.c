@@ -9,12 +9,16 @@
  *
  * Transfers and messages write 64 KB at a time, close, and wait for the receiver to close, as in
  * src/lab/traffic/transfers.rs.
+ *
+ * A sender whose connection is over serves a later one. So memory is needed only for connections that are open at the
+ * same time.
  */
 #include <linux/bvec.h>
 #include <net/tcp.h>
 
 #include "kernel.h"
 #include "sender.h"
+#include "watch.h"
 
 /* iperf3: DEFAULT_TCP_BLKSIZE. */
 #define BULK_WRITE_BYTES (128 << 10)
@@ -24,6 +28,7 @@
 static_assert(BULK_WRITE_BYTES <= PAYLOAD_BYTES && TRANSFER_WRITE_BYTES <= PAYLOAD_BYTES);
 
 static void (*kernel_write_space)(struct sock *sk);
+static LIST_HEAD(spare_senders);
 
 /* ---- Writing ---- */
 
@@ -179,7 +184,7 @@ static void note_error(struct sender *sender, int error)
 	if (flow->asked.sends == TCCC_SENDS_BULK)
 		flow->report.error = flow->report.error ?: error;
 	else if (flow->asked.sends == TCCC_SENDS_TRANSFERS)
-		flow->transfers[sender - flow->senders].error = error;
+		flow->transfers[sender->index].error = error;
 	else
 		flow->transfers[0].error = error;
 }
@@ -211,6 +216,16 @@ static void note_counts(struct sender *sender)
 	memcpy(report->algorithm, inet_csk(sender->sock->sk)->icsk_ca_ops->name, sizeof(report->algorithm));
 }
 
+/*
+ * Keeps a sender without a connection for a later one. It must not be ready, because its job would then be run for the
+ * wrong connection.
+ */
+static void retire(struct sender *sender)
+{
+	if (list_empty(&sender->job.ready))
+		list_move(&sender->place, &spare_senders);
+}
+
 static void close(struct sender *sender)
 {
 	struct socket *sock = sender->sock;
@@ -219,6 +234,7 @@ static void close(struct sender *sender)
 	sender->stage = SENDER_CLOSED;
 	sender->sock = NULL;
 	sock_release(sock);
+	retire(sender);
 	flow_end_one(sender->flow);
 }
 
@@ -233,15 +249,20 @@ static void end(struct sender *sender)
 	close(sender);
 }
 
-/* Closes the connection with a reset, at once. */
-void sender_abort(struct sender *sender)
+/* Closes all connections of a flow with a reset, at once. */
+void senders_abort(struct flow *flow)
 {
-	if (!sender->sock)
-		return;
-	note_error(sender, -ETIMEDOUT);
-	note_counts(sender);
-	sock_no_linger(sender->sock->sk);
-	close(sender);
+	struct sender *sender, *next;
+
+	list_for_each_entry_safe(sender, next, &flow->senders, place) {
+		if (!sender->sock)
+			continue;
+		watch_refill();
+		note_error(sender, -ETIMEDOUT);
+		note_counts(sender);
+		sock_no_linger(sender->sock->sk);
+		close(sender);
+	}
 }
 
 static void act(struct job *job)
@@ -249,8 +270,10 @@ static void act(struct job *job)
 	struct sender *sender = container_of(job, struct sender, job);
 	struct sock *sk;
 
-	if (!sender->sock)
+	if (!sender->sock) {
+		retire(sender);
 		return;
+	}
 	sk = sender->sock->sk;
 	if (sk->sk_state == TCP_CLOSE) {
 		end(sender);
@@ -343,11 +366,12 @@ static void take_over(struct sender *sender)
 	sk->sk_state_change = state_change;
 }
 
-static int connect(struct sender *sender, u32 port)
+static int connect(struct sender *sender)
 {
 	const struct tccc_flow_request *asked = &sender->flow->asked;
-	struct sockaddr_in from = address_of(asked->from_address, port);
-	struct sockaddr_in to = address_of(asked->to_address, asked->to_port);
+	const u32 connection = asked->first + sender->index;
+	struct sockaddr_in from = address_of(asked->from_address, sender_port(connection));
+	struct sockaddr_in to = address_of(asked->to_address, server_port(sender->flow, connection));
 	struct socket *sock;
 	int error = sock_create_kern(sender->flow->from, AF_INET, SOCK_STREAM, IPPROTO_TCP, &sock);
 
@@ -368,27 +392,49 @@ static int connect(struct sender *sender, u32 port)
 	return error == -EINPROGRESS ? 0 : error;
 }
 
-void sender_init(struct sender *sender, struct flow *flow)
+/* Takes a sender for a connection of a flow. Returns NULL if there is no memory. */
+static struct sender *take(struct flow *flow, u32 index)
 {
+	struct sender *sender = list_first_entry_or_null(&spare_senders, struct sender, place);
+
+	if (sender)
+		list_del(&sender->place);
+	else
+		sender = kmalloc(sizeof(*sender), GFP_KERNEL);
+	if (!sender)
+		return NULL;
+	memset(sender, 0, sizeof(*sender));
 	job_init(&sender->job, act);
+	list_add_tail(&sender->place, &flow->senders);
 	sender->flow = flow;
+	sender->index = index;
+	return sender;
 }
 
-void sender_open(struct sender *sender)
+void sender_open(struct flow *flow, u32 index)
 {
-	struct flow *flow = sender->flow;
-	struct tccc_transfer_report *transfer = &flow->transfers[sender - flow->senders];
+	struct tccc_transfer_report *transfer = &flow->transfers[index];
+	struct sender *sender = take(flow, index);
 	int error;
 
 	transfer->begun_ns = ktime_get_ns();
-	if (flow->asked.sends != TCCC_SENDS_BULK)
+	if (!sender) {
+		transfer->error = -ENOMEM;
+		flow_end_one(flow);
+		return;
+	}
+	if (flow->asked.sends == TCCC_SENDS_TRANSFERS)
+		sender->left_bytes = flow->planned[index].bytes;
+	else if (flow->asked.sends == TCCC_SENDS_MESSAGES)
 		sender->left_bytes = flow->asked.bytes;
-	error = connect(sender, transfer->port);
+	error = connect(sender);
 	if (!error)
 		return;
 	note_error(sender, error);
-	if (sender->sock)
+	if (sender->sock) {
 		close(sender);
-	else
+	} else {
+		retire(sender);
 		flow_end_one(flow);
+	}
 }

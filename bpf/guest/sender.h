@@ -29,7 +29,9 @@ enum sender_stage {
 
 struct sender {
 	struct job job;
+	struct list_head place; /* among the flow's senders, or among the spare ones */
 	struct flow *flow;
+	u32 index; /* of its connection in the flow */
 	struct socket *sock;
 	struct watched watched;
 	u64 left_bytes;	 /* bytes of the transfer or message that the socket has not taken yet */
@@ -38,9 +40,8 @@ struct sender {
 };
 
 void sender_write_space(struct sock *sk);
-void sender_init(struct sender *sender, struct flow *flow);
-void sender_open(struct sender *sender);
-void sender_abort(struct sender *sender);
+void sender_open(struct flow *flow, u32 index);
+void senders_abort(struct flow *flow);
 
 /* Returns the sender that owns a socket, or NULL for a socket of a receiver or of other traffic. */
 static inline struct sender *sender_of(const struct sock *sk)

@@ -17,8 +17,8 @@
 #include "sender.h"
 #include "traffic.h"
 
-/* Most connections of one flow: the number of ports from FIRST_SENDER_PORT of traffic.rs to the last one. */
-#define TRANSFERS_MAX 45000
+/* Most connections of all flows. */
+#define CONNECTIONS_MAX (TCCC_SENDER_PORTS * TCCC_LAPS_MAX)
 /* A day and a quarter of an hour. This is longer than the longest run, and the sum of two times does not overflow. */
 #define FLOW_NS_MAX (87300 * (u64)NSEC_PER_SEC)
 
@@ -34,8 +34,8 @@ static void start_transfer(struct flow *flow)
 	const u32 index = flow->begun++;
 
 	if (flow->begun < planned)
-		job_at(&flow->start, flow->start_ns + flow->begun * flow->asked.interval_ns);
-	sender_open(&flow->senders[index]);
+		job_at(&flow->start, flow->start_ns + flow->planned[flow->begun].start_ns);
+	sender_open(flow, index);
 }
 
 static void start_flow(struct job *job)
@@ -51,18 +51,14 @@ static void start_flow(struct job *job)
 		return;
 	default:
 		flow->begun = 1;
-		sender_open(&flow->senders[0]);
+		sender_open(flow, 0);
 	}
 }
 
 /* Gives up transfers and messages that are not done within the flow's length. A bulk flow's sender stops by itself. */
 static void stop_flow(struct job *job)
 {
-	struct flow *flow = container_of(job, struct flow, stop);
-	u32 index;
-
-	for (index = 0; index < flow->connections; index++)
-		sender_abort(&flow->senders[index]);
+	senders_abort(container_of(job, struct flow, stop));
 }
 
 static void hear_flow(struct job *job)
@@ -72,7 +68,7 @@ static void hear_flow(struct job *job)
 	if (flow->asked.sends == TCCC_SENDS_DATAGRAMS)
 		datagram_settle(flow);
 	else
-		receiver_release(&flow->receivers[0]);
+		receivers_release(flow);
 }
 
 static void begin_flow(struct flow *flow, u64 begin_ns)
@@ -81,7 +77,7 @@ static void begin_flow(struct flow *flow, u64 begin_ns)
 
 	flow->start_ns = begin_ns + asked->start_ns;
 	flow->open = flow->connections ?: 1;
-	job_at(&flow->start, flow->start_ns);
+	job_at(&flow->start, flow->start_ns + (flow->planned ? flow->planned[0].start_ns : 0));
 	if (asked->sends == TCCC_SENDS_TRANSFERS || asked->sends == TCCC_SENDS_MESSAGES)
 		job_at(&flow->stop, flow->start_ns + asked->length_ns);
 }
@@ -89,8 +85,6 @@ static void begin_flow(struct flow *flow, u64 begin_ns)
 /* Ends a flow that is not over at the end of the run. The tracer sees its sockets close. */
 static void give_up(struct flow *flow)
 {
-	u32 index;
-
 	job_cancel(&flow->start);
 	job_cancel(&flow->stop);
 	job_cancel(&flow->hear);
@@ -98,8 +92,7 @@ static void give_up(struct flow *flow)
 		return;
 	if (!flow->report.error)
 		flow->report.error = -ETIMEDOUT;
-	for (index = 0; index < flow->connections; index++)
-		sender_abort(&flow->senders[index]);
+	senders_abort(flow);
 	flow->report.is_done = 0;
 }
 
@@ -133,7 +126,7 @@ u32 traffic_run(u64 begin_ns, u64 end_ns)
 static bool is_valid(const struct tccc_flow_request *asked)
 {
 	const bool is_several = asked->sends == TCCC_SENDS_TRANSFERS || asked->sends == TCCC_SENDS_MESSAGES;
-	const u32 ports = asked->sends == TCCC_SENDS_TRANSFERS ? asked->count : 1;
+	const u32 connections = asked->sends == TCCC_SENDS_TRANSFERS ? asked->count : 1;
 
 	if (asked->sends < TCCC_SENDS_BULK || asked->sends > TCCC_SENDS_DATAGRAMS)
 		return false;
@@ -141,41 +134,64 @@ static bool is_valid(const struct tccc_flow_request *asked)
 		return false;
 	if (!asked->length_ns || asked->length_ns > FLOW_NS_MAX || asked->interval_ns > FLOW_NS_MAX)
 		return false;
-	if (!asked->count || asked->count > TRANSFERS_MAX || (asked->count > 1 && !is_several))
+	if (!asked->count || asked->count > CONNECTIONS_MAX || (asked->count > 1 && !is_several))
 		return false;
-	if (is_several && !asked->bytes)
+	if (asked->sends == TCCC_SENDS_MESSAGES && !asked->bytes)
 		return false;
 	if (asked->sends == TCCC_SENDS_DATAGRAMS && !datagrams_are_valid(asked))
 		return false;
 	if (strnlen(asked->algorithm, TCCC_FLOW_ALGORITHM) == TCCC_FLOW_ALGORITHM)
 		return false;
-	return asked->from_port && asked->to_port && asked->from_port + ports - 1 <= U16_MAX &&
-	       asked->to_port <= U16_MAX;
+	return asked->first <= CONNECTIONS_MAX - connections && asked->to_port &&
+	       asked->to_port + (TCCC_LAPS_MAX - 1) * TCCC_LAP_SERVERS < TCCC_FIRST_SENDER_PORT;
 }
 
-/* Leaves out transfers that would begin after the flow's length, as src/lab/traffic/transfers.rs does. */
-static void cut_count(struct tccc_flow_request *asked)
+static bool is_planned_well(const struct tccc_flow_request *asked, const struct tccc_transfer_request *planned)
 {
-	u64 in_time;
+	u64 before_ns = 0;
+	u32 index;
 
-	if (asked->sends != TCCC_SENDS_TRANSFERS || !asked->interval_ns)
-		return;
-	in_time = DIV64_U64_ROUND_UP(asked->length_ns, asked->interval_ns);
-	asked->count = min_t(u64, asked->count, in_time);
+	for (index = 0; index < asked->count; index++) {
+		if (!planned[index].bytes || planned[index].start_ns < before_ns)
+			return false;
+		before_ns = planned[index].start_ns;
+	}
+	return before_ns < asked->length_ns;
+}
+
+/* Reads what follows the request of a receiving end. */
+static int read_planned(const struct tccc_flow_request *asked, const char __user *from, size_t length,
+			struct tccc_transfer_request **planned)
+{
+	const size_t bytes = array_size(asked->count, sizeof(**planned));
+
+	if (asked->sends != TCCC_SENDS_TRANSFERS || asked->end != TCCC_END_RECEIVES)
+		return length ? -EINVAL : 0;
+	if (length != bytes)
+		return -EINVAL;
+	*planned = kvmalloc(bytes, GFP_KERNEL);
+	if (!*planned)
+		return -ENOMEM;
+	if (copy_from_user(*planned, from, bytes))
+		return -EFAULT;
+	return is_planned_well(asked, *planned) ? 0 : -EINVAL;
 }
 
 static void free_flow(struct flow *flow)
 {
-	if (flow->listener)
-		sock_release(flow->listener);
+	u32 lap;
+
+	for (lap = 0; lap < TCCC_LAPS_MAX; lap++) {
+		if (flow->listeners[lap])
+			sock_release(flow->listeners[lap]);
+	}
 	if (flow->source)
 		sock_release(flow->source);
 	if (flow->to)
 		put_net(flow->to);
 	if (flow->from)
 		put_net(flow->from);
-	kvfree(flow->senders);
-	kvfree(flow->receivers);
+	kvfree(flow->planned);
 	kvfree(flow->transfers);
 	kvfree(flow->numbers);
 	kvfree(flow->in_time);
@@ -188,21 +204,16 @@ static int allocate_connections(struct flow *flow)
 	u32 index;
 
 	flow->connections = asked->sends == TCCC_SENDS_TRANSFERS ? asked->count : 1;
-	flow->senders = kvcalloc(flow->connections, sizeof(*flow->senders), GFP_KERNEL);
-	flow->receivers = kvcalloc(flow->connections, sizeof(*flow->receivers), GFP_KERNEL);
 	flow->transfers = kvcalloc(asked->count, sizeof(*flow->transfers), GFP_KERNEL);
-	if (!flow->senders || !flow->receivers || !flow->transfers)
+	if (!flow->transfers)
 		return -ENOMEM;
-	for (index = 0; index < flow->connections; index++) {
-		sender_init(&flow->senders[index], flow);
-		receiver_init(&flow->receivers[index]);
-	}
 	for (index = 0; index < asked->count; index++)
-		flow->transfers[index].port = asked->from_port + min(index, flow->connections - 1);
+		flow->transfers[index].connection = asked->first + min(index, flow->connections - 1);
 	return 0;
 }
 
-static int add_receiver(const struct tccc_flow_request *asked)
+/* Takes over the planned transfers if there is no error. */
+static int add_receiver(const struct tccc_flow_request *asked, struct tccc_transfer_request *planned)
 {
 	struct flow *flow;
 	int error;
@@ -213,8 +224,9 @@ static int add_receiver(const struct tccc_flow_request *asked)
 	if (!flow)
 		return -ENOMEM;
 	flow->asked = *asked;
-	cut_count(&flow->asked);
 	flow->to = get_net(current->nsproxy->net_ns);
+	INIT_LIST_HEAD(&flow->senders);
+	INIT_LIST_HEAD(&flow->receivers);
 	job_init(&flow->start, start_flow);
 	job_init(&flow->stop, stop_flow);
 	job_init(&flow->hear, hear_flow);
@@ -226,6 +238,7 @@ static int add_receiver(const struct tccc_flow_request *asked)
 		free_flow(flow);
 		return error;
 	}
+	flow->planned = planned;
 	flows[flow_count++] = flow;
 	return 0;
 }
@@ -236,7 +249,6 @@ static int add_sender(struct tccc_flow_request *asked)
 	struct flow *flow = asked->flow < flow_count ? flows[asked->flow] : NULL;
 	int error = 0;
 
-	cut_count(asked);
 	asked->end = TCCC_END_RECEIVES;
 	if (!flow || flow->from || memcmp(asked, &flow->asked, sizeof(*asked)))
 		return -EINVAL;
@@ -252,10 +264,11 @@ static int add_sender(struct tccc_flow_request *asked)
 
 static ssize_t flows_write(struct file *file, const char __user *from, size_t length, loff_t *place)
 {
+	struct tccc_transfer_request *planned = NULL;
 	struct tccc_flow_request asked;
 	int error;
 
-	if (length != sizeof(asked))
+	if (length < sizeof(asked))
 		return -EINVAL;
 	if (copy_from_user(&asked, from, sizeof(asked)))
 		return -EFAULT;
@@ -263,9 +276,12 @@ static ssize_t flows_write(struct file *file, const char __user *from, size_t le
 		return -EINVAL;
 	if (jobs_are_served())
 		return -EBUSY;
+	error = read_planned(&asked, from + sizeof(asked), length - sizeof(asked), &planned);
+	if (error)
+		goto out;
 	switch (asked.end) {
 	case TCCC_END_RECEIVES:
-		error = add_receiver(&asked);
+		error = add_receiver(&asked, planned);
 		break;
 	case TCCC_END_SENDS:
 		error = add_sender(&asked);
@@ -273,6 +289,9 @@ static ssize_t flows_write(struct file *file, const char __user *from, size_t le
 	default:
 		error = -EINVAL;
 	}
+out:
+	if (error)
+		kvfree(planned);
 	return error ?: length;
 }
 

@@ -52,6 +52,12 @@ static void refill(struct job *job)
 
 static struct job refilling = {.act = refill};
 
+/* Makes room for the next events. For a job that closes more sockets than a chunk has events. */
+void watch_refill(void)
+{
+	refill(&refilling);
+}
+
 static struct tccc_event *reserve(void)
 {
 	const u32 chunk = event_count / CHUNK_EVENTS, place = event_count % CHUNK_EVENTS;
@@ -109,10 +115,16 @@ static void fill_window(struct tccc_event *event, const struct tcp_sock *tp)
 		memcpy(event->private_state, icsk->icsk_ca_priv, sizeof(event->private_state));
 }
 
-/* Returns NULL, and counts the event as dropped, when there is no room. */
+/* Bounds the events of a flow with many connections. */
+static bool is_recorded(const struct sender *sender, u8 kind)
+{
+	return sender->index < TCCC_TRACED_CONNECTIONS || kind == TCCC_EVENT_CLOSE;
+}
+
+/* Returns NULL if the event is not recorded or, counted as dropped, if there is no room. */
 static struct tccc_event *new_event(struct sender *sender, const struct sock *sk, u8 kind)
 {
-	struct tccc_event *event = reserve();
+	struct tccc_event *event = is_recorded(sender, kind) ? reserve() : NULL;
 
 	if (!event)
 		return NULL;

@@ -6,5 +6,6 @@
 #include <linux/proc_fs.h>
 
 int watch_init(struct proc_dir_entry *folder);
+void watch_refill(void);
 
 #endif

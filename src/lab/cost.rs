@@ -149,10 +149,15 @@ pub(crate) fn window_bps(cell: &Cell, flow: &FlowSpec) -> Option<f64> {
 fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
     let way = way(cell, flow);
     let rate = way_bps(cell, flow);
-    match flow.sends {
+    match &flow.sends {
         Sends::Datagrams(DatagramSpec { rate: own, .. }) => return rate.min(own.0 as f64),
-        Sends::Transfers { size, count, interval } | Sends::Messages { size, count, interval } if count > 1 => {
+        Sends::Transfers { size, count, interval } | Sends::Messages { size, count, interval } if *count > 1 => {
             return rate.min(8.0 * size.0 as f64 / interval.as_secs_f64().max(1e-3));
+        }
+        Sends::Load(load) => {
+            if let Some(load_bps) = load.mean_bps(flow.starting(cell.duration)) {
+                return rate.min(load_bps);
+            }
         }
         _ => {}
     }

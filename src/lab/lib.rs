@@ -14,6 +14,7 @@ pub mod emulate;
 pub mod event_line;
 mod follow;
 pub mod layout;
+pub mod load;
 pub mod machine;
 pub(crate) mod measure;
 pub mod ns2;

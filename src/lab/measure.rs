@@ -1,5 +1,6 @@
 //! Computes a flow's record from its events and the report of its ends. Pure.
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -37,11 +38,18 @@ pub fn flow_record(
     run: Time,
 ) -> Result<FlowRecord> {
     let [algorithm, variant] = names;
-    let time = Time { length: flow.length(run.length), ..run };
+    let length = match &flow.sends {
+        Sends::Load(load) => flow.length(run.length).saturating_sub(load.first_start()), // from the first transfer
+        _ => flow.length(run.length),
+    };
+    let time = Time { length, ..run };
     let blank = blank(flow, algorithm, variant);
     match report {
         TrafficReport::Bulk(report) => bulk_record(blank, report, events, time),
-        TrafficReport::Transfers(transfers) => transfers_record(blank, transfers, events, time),
+        TrafficReport::Transfers(transfers) => {
+            let record = transfers_record(blank, transfers, events, time)?;
+            Ok(if matches!(flow.sends, Sends::Load(_)) { with_sizes(record, transfers) } else { record })
+        }
         TrafficReport::Datagrams(counted) => Ok(datagrams_record(blank, flow, counted)),
     }
 }
@@ -141,32 +149,45 @@ fn delivered(before: &Event, after: Option<&&Event>, at_ns: u64, by_count: bool)
 fn transfers_record(blank: FlowRecord, transfers: &[Transferred], events: &[&Event], time: Time) -> Result<FlowRecord> {
     let begun_ns = transfers.first().map_or(0, |first| first.begun_ns);
     let end_ns = begun_ns + nanos(time.length);
-    let last_of = |port: u16| events.iter().rfind(|event| event.local.port() == port).copied();
+    let ports = |one: &Transferred| [one.port, one.to_port];
+    let last_of: HashMap<[u16; 2], &Event> =
+        events.iter().map(|event| ([event.local.port(), event.remote.port()], *event)).collect();
+    let is_one = transfers.windows(2).all(|pair| ports(&pair[0]) == ports(&pair[1]));
+    let mut counted = HashSet::new();
     let mut record = blank;
     let mut last_ns = begun_ns;
-    for (number, one) in transfers.iter().enumerate() {
+    for one in transfers {
         let took_ns = one.done_ns.unwrap_or(end_ns).saturating_sub(one.begun_ns);
         let start_s = (one.begun_ns - begun_ns) as f64 / 1e9;
-        record.completions.push(Completion { start_s, took_s: took_ns as f64 / 1e9, done: one.done_ns.is_some() });
+        let (took_s, done) = (took_ns as f64 / 1e9, one.done_ns.is_some());
+        record.completions.push(Completion { start_s, took_s, done, size_bytes: None });
         last_ns = last_ns.max(one.last_ns.unwrap_or(begun_ns));
-        let Some(last) = last_of(one.port) else {
+        let Some(last) = last_of.get(&ports(one)) else {
             ensure!(one.received_bytes == 0, "the tracer saw nothing of a transfer of flow \"{}\"", record.name);
             continue;
         };
-        let is_of_it = |other: &Transferred| other.port == one.port;
-        record.socket = Some(last.socket).filter(|_| transfers.iter().all(is_of_it));
+        record.socket = Some(last.socket).filter(|_| is_one);
         record.mss_bytes = last.mss_bytes;
         record.received_bytes += one.received_bytes;
         record.delivered_pkts += one.received_bytes.div_ceil(u64::from(last.mss_bytes.max(1)));
         // Messages share one connection, whose counts belong to the first.
-        let is_counted = transfers[..number].iter().any(is_of_it);
-        record.retrans_pkts += if is_counted { 0 } else { u64::from(last.retrans_pkts) };
-        record.lost_pkts += if is_counted { 0 } else { u64::from(last.lost_pkts) };
+        if counted.insert(ports(one)) {
+            record.retrans_pkts += u64::from(last.retrans_pkts);
+            record.lost_pkts += u64::from(last.lost_pkts);
+        }
     }
     record.begin_s = transfers.first().map(|first| time.seconds_to(first.begun_ns));
     record.active_s = (last_ns - begun_ns) as f64 / 1e9;
     record.goodput_bps = goodput_bps(record.received_bytes as f64, record.active_s);
     Ok(record)
+}
+
+/// Adds the sizes of transfers that differ in size.
+fn with_sizes(mut record: FlowRecord, transfers: &[Transferred]) -> FlowRecord {
+    for (completion, one) in record.completions.iter_mut().zip(transfers) {
+        completion.size_bytes = Some(one.bytes);
+    }
+    record
 }
 
 /// `goodput_bps` is from the first arrival to the last. N packets have N - 1 gaps, so it leaves out one packet.
@@ -244,10 +265,12 @@ mod tests {
     fn transfers_are_summed_and_each_is_timed() {
         let begun = |port, at_ms: u64, last_ms: Option<u64>, received_bytes| Transferred {
             port,
+            to_port: event(0, 0).remote.port(),
             begun_ns: at_ms * 1_000_000,
             last_ns: last_ms.map(|at| at * 1_000_000),
             done_ns: last_ms.filter(|_| received_bytes == 4000).map(|at| at * 1_000_000),
             received_bytes,
+            bytes: 4000,
         };
         let at_port = |port, event: Event| Event { local: SocketAddr::new(event.local.ip(), port), ..event };
         let events = [at_port(7, event(200, 20)), at_port(8, event(300, 30))];
@@ -338,7 +361,15 @@ mod tests {
         assert!(starved.is_silent() && !starved.never_connected());
         assert_eq!((starved.socket, starved.lost_pkts, starved.retrans_pkts), (Some(7), 12, 7));
         let sends = Sends::Transfers { size: Bytes(4000), count: 1, interval: Duration::ZERO };
-        let one = Transferred { port: 7, begun_ns: 0, last_ns: None, done_ns: None, received_bytes: 0 };
+        let one = Transferred {
+            port: 7,
+            to_port: 8,
+            begun_ns: 0,
+            last_ns: None,
+            done_ns: None,
+            received_bytes: 0,
+            bytes: 4000,
+        };
         let transfer = record_of(&flow(sends), &TrafficReport::Transfers(vec![one]), &[]).unwrap();
         assert!(!transfer.completions[0].done && transfer.socket.is_none());
     }

@@ -25,7 +25,35 @@ use anyhow::{Context, Result};
 use self::ends::{FlowEnds, RunContext, slack};
 use self::process::NodeProcess;
 use self::report::TrafficReport;
-use crate::scenario::{BulkSender, Sends};
+use crate::load::{Load, Starts};
+use crate::scenario::{BulkSender, Cell, FlowSpec, Scenario, Sends};
+use shared::failure::Failure;
+
+/// Most connections of a cell: each has a port of its own, and a thread at both ends.
+const CONNECTIONS_MAX: u32 = 10_000;
+
+/// Refuses a cell with more connections than this host's processes send.
+///
+/// # Errors
+/// The first of these cells, with the place of its flow with most connections.
+pub fn check_number<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
+    for cell in cells {
+        let of = |flow: &FlowSpec| flow.connections(cell.duration);
+        let all = cell.flows.iter().map(of).fold(0, u32::saturating_add);
+        let Some(most) = cell.flows.iter().max_by_key(|flow| of(flow)).filter(|_| all > CONNECTIONS_MAX) else {
+            continue;
+        };
+        let is_regular = matches!(
+            most.sends,
+            Sends::Transfers { .. } | Sends::Load(Load::Drawn { starts: Starts::Regular { .. }, .. })
+        );
+        let key = if is_regular { "count" } else { "arrivals" };
+        let what = format!("all flows have {all} connections, and the real kernel runs at most {CONNECTIONS_MAX}");
+        let why = Failure::usage(what).hint("`--engine virtual` runs more");
+        return Err(scenario.mistake_in_flow(cell, most, key, why).into());
+    }
+    Ok(())
+}
 
 /// The receiver of a flow and, once it has started, its sender.
 #[derive(Debug)]
@@ -60,7 +88,11 @@ impl FlowProcesses {
         let (task, file) = if uses_iperf3(ends) {
             (iperf3::sender(ends, algorithm), "")
         } else {
-            (own::sender(ends, algorithm), ".sender")
+            let file = context.folder.join(format!("flow-{}.transfers.json", ends.number));
+            if let Some(planned) = &ends.transfers {
+                transfers::write(planned, &file)?;
+            }
+            (own::sender(ends, algorithm, file), ".sender")
         };
         let sender = NodeProcess::start(ends.from, context, &task, &format!("flow-{}{file}.json", ends.number))?;
         self.sender = Some((sender, Instant::now() + ends.length + slack(ends.length)));

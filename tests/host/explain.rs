@@ -144,7 +144,9 @@ type PlacedField = (String, Table);
 impl ExampleScenarios {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for (name, text) in [("lte.trace", "5\n10\n"), ("losses.txt", "3\n5\n"), ("mine.bpf.c", "")] {
+        for (name, text) in
+            [("lte.trace", "5\n10\n"), ("losses.txt", "3\n5\n"), ("mine.bpf.c", ""), ("web.txt", "0 5000\n0.5 9000\n")]
+        {
             fs::write(folder.path().join(name), text).unwrap();
         }
         let single = LEAST.replace("\"$algorithm\"", "\"reno\"").replace("algorithm = [\"reno\", \"cubic\"], ", "");

@@ -45,6 +45,7 @@ mod view;
 mod virtual_datagrams;
 mod virtual_defects;
 mod virtual_disciplines;
+mod virtual_loads;
 mod virtual_properties;
 mod virtual_queues;
 mod virtual_time;

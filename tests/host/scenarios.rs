@@ -115,7 +115,7 @@ fn examples_of_the_reference_are_scenarios() {
     let (dumbbell, parking_lot) = shapes.split_at(shapes.find("[parking_lot]").unwrap());
     let flows = &shown("Flows")[0];
     let cell = &read(&format!("{head}{dumbbell}{flows}")).cells[0];
-    assert_eq!((cell.links.len(), cell.flows.len()), (5, 4));
+    assert_eq!((cell.links.len(), cell.flows.len()), (5, 5));
     let long = "[[flow]]\nname = \"long\"\nfrom = \"s0\"\nto = \"r0\"\nalgorithm = \"$algorithm\"\n";
     assert_eq!(read(&format!("{head}{parking_lot}{long}")).cells[0].links.len(), 8);
     let link = "[[link]]\nends = [\"s\", \"r\"]\n\n";

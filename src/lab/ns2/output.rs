@@ -88,7 +88,9 @@ pub fn read(simulation: &Simulation<'_>, output: &str) -> Result<Simulated> {
     let flows = simulation.cell.flows.iter().zip(&lines.states).enumerate();
     let records = flows.map(|(index, (flow, states))| match flow.sends {
         Sends::Datagrams(spec) => datagrams_record(simulation, &lines, index, spec.packet_bytes),
-        Sends::Bulk | Sends::Transfers { .. } | Sends::Messages { .. } => record(simulation, index, flow, states),
+        Sends::Bulk | Sends::Transfers { .. } | Sends::Load(_) | Sends::Messages { .. } => {
+            record(simulation, index, flow, states)
+        }
     });
     let records = records.collect::<Result<_>>()?;
     let mut events: Vec<Event> =
@@ -158,7 +160,7 @@ fn lifetime<'a>(simulation: &Simulation<'_>, flow: &FlowSpec, states: &'a [Agent
             let packets = size.0.div_ceil(u64::from(payload_bytes(simulation.cell)));
             own.iter().position(|state| u64::from(state.delivered_pkts()) >= packets)
         }
-        Sends::Bulk | Sends::Messages { .. } | Sends::Datagrams(_) => {
+        Sends::Bulk | Sends::Load(_) | Sends::Messages { .. } | Sends::Datagrams(_) => {
             let end_s = flow.duration.map_or(f64::INFINITY, |length| (flow.start + length).as_secs_f64());
             own.iter().rposition(|state| state.time_s <= end_s)
         }

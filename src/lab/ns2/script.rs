@@ -62,6 +62,7 @@ pub fn check(cell: &Cell) -> Result<(), Failure> {
 fn lacking_in_flow(flow: &FlowSpec) -> Option<&'static str> {
     match flow.sends {
         Sends::Transfers { count, .. } if count > 1 => Some("ns-2 repeats no transfers"),
+        Sends::Load(_) => Some("ns-2 draws no transfers"),
         Sends::Messages { .. } => Some("ns-2 keeps no connection open"),
         _ if flow.ecn != Ecn::Off => Some("ns-2 marks no packets"),
         _ => None,
@@ -92,7 +93,9 @@ impl Simulation<'_> {
         for (index, flow) in cell.flows.iter().enumerate() {
             match flow.sends {
                 Sends::Datagrams(_) => datagrams(&mut text, index, flow),
-                Sends::Bulk | Sends::Transfers { .. } | Sends::Messages { .. } => self.flow(&mut text, index, flow)?,
+                Sends::Bulk | Sends::Transfers { .. } | Sends::Load(_) | Sends::Messages { .. } => {
+                    self.flow(&mut text, index, flow)?;
+                }
             }
         }
         text.push_str(SAMPLING);
@@ -186,7 +189,7 @@ impl Simulation<'_> {
                 let packets = size.0.div_ceil(payload_bytes(self.cell).into());
                 format!("{select}$source({index}) produce {packets}")
             }
-            Sends::Bulk | Sends::Messages { .. } | Sends::Datagrams(_) => {
+            Sends::Bulk | Sends::Load(_) | Sends::Messages { .. } | Sends::Datagrams(_) => {
                 format!("{select}$source({index}) start{stop}")
             }
         }

@@ -22,7 +22,7 @@ pub fn read(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| refuse("it is not text".into()))
 }
 
-/// Reads one number per line. Skips a byte order mark, blank lines, and lines that begin with `#`.
+/// Reads one number from each of the [`lines`].
 ///
 /// # Errors
 /// The first line that is not a number in the range, or whose number is not `in_order` after the one before it, with
@@ -33,11 +33,7 @@ pub fn numbers(
     (in_order, order): (fn(&u64, &u64) -> bool, &str),
 ) -> Result<Vec<u64>, String> {
     let mut numbers: Vec<u64> = Vec::new();
-    for (line, written) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
-        let written = written.trim();
-        if written.is_empty() || written.starts_with('#') {
-            continue;
-        }
+    for (line, written) in lines(text) {
         let number = written.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
             let (low, high) = (range.start(), range.end());
             format!("line {line}: \"{}\": expected a whole number from {low} to {high}", shown(written))
@@ -51,6 +47,12 @@ pub fn numbers(
         numbers.push(number);
     }
     Ok(numbers)
+}
+
+/// The lines of a file with their numbers, from 1. Skips a byte order mark, blank lines, and lines that begin with `#`.
+pub fn lines(text: &str) -> impl Iterator<Item = (u32, &str)> {
+    let lines = (1..).zip(text.trim_start_matches('\u{feff}').lines().map(str::trim));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
 /// SHA-256 over each number as eight little-endian bytes, in hexadecimal.

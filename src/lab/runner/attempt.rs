@@ -124,7 +124,7 @@ impl SharedLab<'_> {
         let cell = &self.plan.cells[run.cell];
         let topology = self.network.build(&self.plan.layout(run))?;
         let followed = self.follower.follow(&senders(cell, &topology)?)?;
-        let ends = FlowEnds::of_cell(cell, &topology)?;
+        let ends = FlowEnds::of_cell(cell, run.seed, &topology)?;
         let context = RunContext { cgroup: self.cgroup, folder: folder.path(), stop: self.stop };
         let traffic = self.listen(&ends, context)?;
         let sample = queue::sample_interval(self.plan.sample, cell.duration, 2 * topology.links.len());

@@ -112,8 +112,9 @@ impl Cell {
     /// Bytes that a flow can have in flight for other reasons than buffers and path.
     fn most_at_once(&self, flow: &FlowSpec) -> u64 {
         let window = flow.window_cap.map_or(u64::MAX, |packets| u64::from(packets) * u64::from(self.mtu));
-        match flow.sends {
+        match &flow.sends {
             Sends::Transfers { size, .. } | Sends::Messages { size, .. } => window.min(size.0),
+            Sends::Load(load) => window.min(load.largest()),
             _ => window,
         }
     }

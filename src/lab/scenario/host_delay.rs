@@ -43,7 +43,7 @@ impl Cell {
         for (flow, way) in &flows {
             for hop in way.there.iter().chain(&way.back) {
                 let sharing = connections.entry(*hop).or_default();
-                *sharing = sharing.saturating_add(flow.connections());
+                *sharing = sharing.saturating_add(flow.connections(self.duration));
             }
         }
         let mut delays = BTreeMap::new();

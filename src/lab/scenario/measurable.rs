@@ -18,7 +18,9 @@ impl Scenario {
         let flows = Metric::find(name)?.flows;
         let (lack, next) = flows.lack()?;
         let can_be = |(own, beside): (Vec<&FlowSpec>, Vec<&FlowSpec>)| {
-            let is_sized = |flow: &&FlowSpec| matches!(flow.sends, Sends::Transfers { .. } | Sends::Messages { .. });
+            let is_sized = |flow: &&FlowSpec| {
+                matches!(flow.sends, Sends::Transfers { .. } | Sends::Load(_) | Sends::Messages { .. })
+            };
             flows.are_in(own.len(), own.iter().any(is_sized), beside.len())
         };
         if self.cells.iter().flat_map(|cell| self.variants_of(cell)).any(can_be) {

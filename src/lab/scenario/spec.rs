@@ -9,6 +9,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use super::datagrams::DatagramSpec;
 use super::reference::VirtualSpec;
+use crate::load::{Load, PlannedTransfer, alike};
 use crate::path::route::LinkSpec;
 use shared::model::run::{At, unless_said};
 use shared::units::{Bytes, Share, duration_text, some_duration_text};
@@ -115,7 +116,7 @@ pub struct FlowSpec {
     /// Time after the start of the run.
     #[serde(with = "duration_text")]
     pub start: Duration,
-    /// `None`: until the run ends or everything is sent.
+    /// `None`: until the run ends or everything is sent. Of a load: how long transfers start.
     #[serde(default, with = "some_duration_text")]
     pub duration: Option<Duration>,
     #[serde(default)]
@@ -216,6 +217,8 @@ pub enum Sends {
         #[serde(with = "duration_text")]
         interval: Duration,
     },
+    /// Transfers at random times, of random sizes, or from a file, each over a TCP connection of its own.
+    Load(Load),
     /// `count` messages over one TCP connection that stays open between them.
     Messages {
         /// Payload of each.
@@ -244,17 +247,50 @@ impl FlowSpec {
         !matches!(self.sends, Sends::Datagrams(_))
     }
 
-    /// Number of sockets at the sender.
-    pub fn connections(&self) -> u32 {
-        match self.sends {
-            Sends::Transfers { count, .. } => count,
+    /// Number of sockets at the sender in a run of this length. For a load it is the expected number.
+    pub fn connections(&self, run: Duration) -> u32 {
+        match &self.sends {
+            Sends::Load(load) => load.expected(self.starting(run)),
+            _ => self.fixed_connections(),
+        }
+    }
+
+    /// Number of sockets at the sender, which is the same in every run. A load has none of these.
+    pub fn fixed_connections(&self) -> u32 {
+        match &self.sends {
+            Sends::Transfers { count, .. } => *count,
+            Sends::Load(_) => 0,
             _ => 1,
         }
     }
 
-    /// Longest time for which the flow sends in a run of this length.
+    /// Longest time for which the flow sends in a run of this length. Transfers of a load that have begun may go on until
+    /// the end of the run.
     pub fn length(&self, run: Duration) -> Duration {
+        let until_the_end = run.saturating_sub(self.start);
+        match self.sends {
+            Sends::Load(_) => until_the_end,
+            _ => self.duration.unwrap_or(until_the_end),
+        }
+    }
+
+    /// How long transfers of the flow may start in a run of this length.
+    pub fn starting(&self, run: Duration) -> Duration {
         self.duration.unwrap_or(run.saturating_sub(self.start))
+    }
+
+    /// The transfers of a run of this length, in the order of their starts. Each has its own connection.
+    ///
+    /// `index` is the flow's index in its cell, `seed` that of the run.
+    ///
+    /// None: the flow has one connection.
+    pub fn transfers(&self, run: Duration, index: usize, seed: u64) -> Option<Vec<PlannedTransfer>> {
+        let starting = self.starting(run);
+        match &self.sends {
+            Sends::Transfers { size, count, interval } => Some(alike(*count, *interval, size.0, starting)),
+            Sends::Load(load) => Some(load.transfers(starting, index, seed)),
+            _ => None,
+        }
     }
 
     /// Whether this is the flow with this name in the file, or a copy of that flow.
@@ -291,25 +327,37 @@ pub struct Cell {
 }
 
 /// A flow with its place among all flows of the scenario, which does not depend on what a variant leaves out.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct NumberedFlow<'a> {
     pub flow: &'a FlowSpec,
     /// From 0.
     pub number: u32,
     /// Number of its first connection, from 0.
     pub connection: u32,
+    /// Its transfers, each over its own connection; `None` for a flow of one connection.
+    pub transfers: Option<Vec<PlannedTransfer>>,
 }
 
 impl Cell {
-    /// The flows in order, with their numbers.
-    pub fn numbered_flows(&self) -> impl Iterator<Item = NumberedFlow<'_>> {
-        let mut connections = 0;
-        (0..).zip(&self.flows).map(move |(index, flow)| {
+    /// The flows in order, with their numbers in a run with this seed.
+    ///
+    /// The connections of loads come last, because their number depends on the seed.
+    pub fn numbered_flows(&self, seed: u64) -> Vec<NumberedFlow<'_>> {
+        let mut next = 0;
+        let numbered = (0..).zip(&self.flows).map(|(index, flow)| {
             let LeftOut { flows: left_out, connections: unused } = flow.left_out_before;
-            let connection = connections + unused;
-            connections += flow.connections();
-            NumberedFlow { flow, number: index + left_out, connection }
-        })
+            let (number, connection) = (index + left_out, next + unused);
+            next += flow.fixed_connections();
+            NumberedFlow { flow, number, connection, transfers: flow.transfers(self.duration, number as usize, seed) }
+        });
+        let mut flows: Vec<NumberedFlow<'_>> = numbered.collect();
+        let end = |numbered: &NumberedFlow<'_>| numbered.connection + numbered.flow.fixed_connections();
+        let mut next = flows.iter().map(end).max().unwrap_or_default();
+        for load in flows.iter_mut().filter(|numbered| matches!(numbered.flow.sends, Sends::Load(_))) {
+            load.connection = next;
+            next += load.transfers.as_ref().map_or(0, Vec::len) as u32;
+        }
+        flows
     }
 
     /// Whether the variant leaves out the flow with this name in the file, or a copy of that flow.

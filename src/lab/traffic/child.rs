@@ -59,7 +59,11 @@ pub enum TrafficTask {
         arguments: Vec<String>,
     },
     /// Each transfer has its own port, counted up from the given one.
-    SendTransfers(Sending),
+    SendTransfers {
+        sending: Sending,
+        /// A file with the transfers, which may be too many for an argument.
+        transfers: PathBuf,
+    },
     SendMessages(Sending),
     ReceiveMessages {
         at: SocketAddrV4,
@@ -121,7 +125,9 @@ pub fn work(task: &TrafficTask) -> Result<Told> {
             let why = Command::new(program).args(arguments).exec();
             Err(why).with_context(|| format!("start {program}"))
         }
-        TrafficTask::SendTransfers(sending) => transfers::send(sending).map(Told::Begun),
+        TrafficTask::SendTransfers { sending, transfers } => {
+            transfers::send(sending, &transfers::read(transfers)?).map(Told::Begun)
+        }
         TrafficTask::ReceiveTransfers { at } => transfers::receive(*at).map(Told::Arrived),
         TrafficTask::SendMessages(sending) => messages::send(sending).map(Told::MessagesBegun),
         TrafficTask::ReceiveMessages { at, size } => messages::receive(*at, *size).map(Told::MessagesArrived),

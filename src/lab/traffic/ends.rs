@@ -9,6 +9,7 @@ use anyhow::Result;
 
 use crate::cost;
 use crate::emulate::topology::{Node, Topology};
+use crate::load::PlannedTransfer;
 use crate::scenario::{Cell, FlowSpec, NumberedFlow};
 use shared::kernel::cgroup::RunCgroup;
 
@@ -32,7 +33,7 @@ pub struct RunContext<'a> {
     pub stop: &'a AtomicBool,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct FlowEnds<'a> {
     /// Unique among the cell's flows.
     pub number: u32,
@@ -41,6 +42,8 @@ pub struct FlowEnds<'a> {
     pub to: &'a Node,
     /// Local port of the first data connection. Events and socket conditions identify the flow by it.
     pub sender_port: u16,
+    /// Its transfers, each over its own connection; `None` for a flow of one connection.
+    pub transfers: Option<Vec<PlannedTransfer>>,
     /// The longest time for which the flow sends.
     pub length: Duration,
     /// The longest time by which the empty path delays a packet behind the one before it.
@@ -48,23 +51,24 @@ pub struct FlowEnds<'a> {
 }
 
 impl<'a> FlowEnds<'a> {
-    /// The ends of every flow of a cell; each connection has its own port.
+    /// The ends of every flow of a cell in a run with this seed; each connection has its own port.
     ///
     /// # Errors
     /// A node is missing from the network.
-    pub fn of_cell(cell: &'a Cell, topology: &'a Topology) -> Result<Vec<FlowEnds<'a>>> {
-        let ends = cell.numbered_flows().map(|NumberedFlow { flow, number, connection }| {
+    pub fn of_cell(cell: &'a Cell, seed: u64, topology: &'a Topology) -> Result<Vec<FlowEnds<'a>>> {
+        let ends = cell.numbered_flows(seed).into_iter().map(|numbered| {
+            let NumberedFlow { flow, number, connection, transfers } = numbered;
             let [from, to] = [topology.node(&flow.from)?, topology.node(&flow.to)?];
             let (length, hold_up) = (flow.length(cell.duration), cost::hold_up(cell, flow));
             let sender_port = FIRST_SENDER_PORT + connection as u16;
-            Ok(FlowEnds { number, flow, from, to, sender_port, length, hold_up })
+            Ok(FlowEnds { number, flow, from, to, sender_port, transfers, length, hold_up })
         });
         ends.collect()
     }
 
     /// Local ports of the connections, in the order in which they start.
     pub fn sender_ports(&self) -> std::ops::Range<u16> {
-        self.sender_port..self.sender_port + self.flow.connections() as u16
+        self.sender_port..self.sender_port + self.transfers.as_ref().map_or(1, Vec::len) as u16
     }
 
     pub fn server_port(&self) -> u16 {

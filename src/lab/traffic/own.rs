@@ -1,5 +1,6 @@
 //! Flows of our own processes: the task of each end, and one report from the output of both.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
@@ -26,19 +27,22 @@ pub fn receiver(ends: &FlowEnds<'_>) -> TrafficTask {
             TrafficTask::ReceiveDatagrams { at, pattern, length: ends.length, settle }
         }
         Sends::Messages { size, .. } => TrafficTask::ReceiveMessages { at, size },
-        Sends::Transfers { .. } => TrafficTask::ReceiveTransfers { at },
+        Sends::Transfers { .. } | Sends::Load(_) => TrafficTask::ReceiveTransfers { at },
         Sends::Bulk => TrafficTask::ReceiveStream { at, length: ends.length },
     }
 }
 
-pub fn sender(ends: &FlowEnds<'_>, algorithm: &str) -> TrafficTask {
+/// `transfers` is a file with those of the flow.
+pub fn sender(ends: &FlowEnds<'_>, algorithm: &str, transfers: PathBuf) -> TrafficTask {
     let (from, to, length) = (ends.sender_address(), ends.server_address(), ends.length);
     let sending = |size: Bytes, count: u32, interval: Duration| {
         let algorithm = algorithm.to_owned();
         Sending { from, to, algorithm, size, count, interval, length }
     };
     match ends.flow.sends {
-        Sends::Transfers { size, count, interval } => TrafficTask::SendTransfers(sending(size, count, interval)),
+        Sends::Transfers { .. } | Sends::Load(_) => {
+            TrafficTask::SendTransfers { sending: sending(Bytes(0), 0, Duration::ZERO), transfers }
+        }
         Sends::Messages { size, count, interval } => TrafficTask::SendMessages(sending(size, count, interval)),
         Sends::Datagrams(spec) => TrafficTask::SendDatagrams { from, to, pattern: Pattern::of(&spec), length },
         Sends::Bulk => TrafficTask::SendStream(sending(Bytes(u64::MAX), 1, Duration::ZERO)),
@@ -53,21 +57,25 @@ pub fn report(outputs: &[String; 2], ends: &FlowEnds<'_>) -> Result<TrafficRepor
     let name = &ends.flow.name;
     let read = |text: &String| serde_json::from_str(text).map_err(|_| anyhow!("flow \"{name}\" says: {}", text.trim()));
     let size = match ends.flow.sends {
-        Sends::Transfers { size, .. } | Sends::Messages { size, .. } => size.0,
+        Sends::Messages { size, .. } => size.0,
         _ => 0,
+    };
+    let size_at = |port: u16| {
+        let planned = ends.transfers.as_ref().and_then(|all| all.get(usize::from(port - ends.sender_port)));
+        planned.map_or(0, |planned| planned.bytes)
     };
     Ok(match (read(&outputs[0])?, read(&outputs[1])?) {
         (Told::Begun(begun), Told::Arrived(arrived)) => {
             let one = |(port, begun_ns)| {
                 let arrived = arrived.get(&port).copied().unwrap_or_default();
-                transferred(port, begun_ns, arrived.bytes, arrived.last_ns, size)
+                transferred([port, ends.server_port()], begun_ns, arrived.bytes, arrived.last_ns, size_at(port))
             };
             TrafficReport::Transfers(begun.at_ns.into_iter().map(one).collect())
         }
         (Told::MessagesBegun(begun), Told::MessagesArrived(arrived)) => {
             let one = |(number, begun_ns)| {
                 let (bytes, last_ns) = arrived.of(number, size);
-                transferred(ends.sender_port, begun_ns, bytes, last_ns, size)
+                transferred([ends.sender_port, ends.server_port()], begun_ns, bytes, last_ns, size)
             };
             TrafficReport::Transfers(begun.at_ns.into_iter().enumerate().map(one).collect())
         }
@@ -93,9 +101,10 @@ pub fn report(outputs: &[String; 2], ends: &FlowEnds<'_>) -> Result<TrafficRepor
 }
 
 /// `last_ns` counts only if any byte arrived.
-fn transferred(port: u16, begun_ns: u64, received_bytes: u64, last_ns: u64, size: u64) -> Transferred {
+fn transferred([port, to_port]: [u16; 2], begun_ns: u64, received_bytes: u64, last_ns: u64, size: u64) -> Transferred {
     let last_ns = (received_bytes > 0).then_some(last_ns);
-    Transferred { port, begun_ns, last_ns, done_ns: last_ns.filter(|_| received_bytes >= size), received_bytes }
+    let done_ns = last_ns.filter(|_| received_bytes >= size);
+    Transferred { port, to_port, begun_ns, last_ns, done_ns, received_bytes, bytes: size }
 }
 
 #[cfg(test)]
@@ -104,7 +113,7 @@ mod tests {
 
     #[test]
     fn transfer_is_done_when_all_of_it_arrived() {
-        let of = |bytes| transferred(7, 100, bytes, 900, 1000);
+        let of = |bytes| transferred([7, 8], 100, bytes, 900, 1000);
         assert_eq!([of(1000), of(999), of(0)].map(|one| one.done_ns), [Some(900), None, None]);
         assert_eq!([of(999), of(0)].map(|one| one.last_ns), [Some(900), None]);
     }

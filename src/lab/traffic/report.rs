@@ -29,6 +29,8 @@ pub struct TransferReport {
 pub struct Transferred {
     /// Local port of its sender.
     pub port: u16,
+    /// Port of its receiver.
+    pub to_port: u16,
     /// When it began to connect.
     pub begun_ns: u64,
     /// When its last byte so far arrived; `None` if none did.
@@ -37,6 +39,8 @@ pub struct Transferred {
     pub done_ns: Option<u64>,
     /// Payload that arrived.
     pub received_bytes: u64,
+    /// Payload that was to arrive.
+    pub bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

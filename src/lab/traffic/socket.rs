@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -26,7 +27,7 @@ pub struct Sending {
     pub to: SocketAddrV4,
     /// The kernel's name of the algorithm.
     pub algorithm: String,
-    /// Size of each payload.
+    /// Size of each payload. This and the next two are of messages and streams.
     pub size: Bytes,
     pub count: u32,
     /// Time between the starts of two payloads.
@@ -90,6 +91,7 @@ pub fn received<T: Clone + Default + Send + 'static>(
 /// A thread that sends over one connection.
 pub struct SendThread {
     socket: Arc<TcpStream>,
+    thread: JoinHandle<()>,
     done: Receiver<Result<()>>,
 }
 
@@ -98,8 +100,12 @@ impl SendThread {
         let socket = Arc::new(socket);
         let (tell, done) = mpsc::channel();
         let for_thread = Arc::clone(&socket);
-        std::thread::spawn(move || drop(tell.send(send(&for_thread)))); // nobody listens after the deadline
-        SendThread { socket, done }
+        let thread = std::thread::spawn(move || drop(tell.send(send(&for_thread)))); // nobody listens after the deadline
+        SendThread { socket, thread, done }
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
     }
 
     /// Waits for the sender; returns why it failed or did not finish in time, or `None` if it succeeded.

@@ -1,14 +1,17 @@
 //! Transfers of a size, each over its own connection.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::{SocketAddrV4, TcpListener};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::socket::{SendThread, Sending, connect, finish_sending, now_ns, read_on, received, write_payload};
+use crate::load::PlannedTransfer;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TransfersBegun {
@@ -25,34 +28,54 @@ pub struct TransferArrived {
     pub last_ns: u64,
 }
 
+/// Writes the transfers of a flow to a file, for the process that sends them.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(transfers: &[PlannedTransfer], file: &Path) -> Result<()> {
+    let text = serde_json::to_vec(transfers).context("encode transfers")?;
+    fs::write(file, text).with_context(|| format!("write \"{}\"", file.display()))
+}
+
+/// # Errors
+/// The file cannot be read, or has another form.
+pub fn read(file: &Path) -> Result<Vec<PlannedTransfer>> {
+    let text = fs::read(file).with_context(|| format!("read \"{}\"", file.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("read \"{}\"", file.display()))
+}
+
 /// Starts each transfer at its time, and gives up those that have not finished at the deadline.
 ///
 /// # Errors
 /// A socket cannot be opened; the kernel refuses the algorithm.
-pub fn send(sending: &Sending) -> Result<TransfersBegun> {
+pub fn send(sending: &Sending, transfers: &[PlannedTransfer]) -> Result<TransfersBegun> {
     let deadline = Instant::now() + sending.length;
     let begin = Instant::now();
     let mut at_ns = BTreeMap::new();
-    let mut threads = BTreeMap::new();
-    for number in 0..sending.count {
-        let due = begin + sending.interval * number;
+    let mut threads: Vec<(u16, SendThread)> = Vec::new();
+    let mut errors = BTreeMap::new();
+    for (planned, port) in transfers.iter().zip(sending.from.port()..) {
+        let due = begin + Duration::from_nanos(planned.start_ns);
         if due >= deadline {
             break;
         }
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        let port = sending.from.port() + number as u16;
         at_ns.insert(port, now_ns());
-        let (to, size) = (sending.to, sending.size.0);
+        let (to, size) = (sending.to, planned.bytes);
         let thread = SendThread::start(sending.open(port)?, move |socket| {
             connect(socket, to)?;
             write_payload(socket, size)?;
             finish_sending(socket)
         });
-        threads.insert(port, thread);
+        threads.push((port, thread));
+        // Closes the sockets of those that have ended, because a process has a limit of open files.
+        for (port, ended) in threads.extract_if(.., |(_, thread)| thread.has_ended()) {
+            errors.extend(ended.finish(Duration::ZERO).map(|why| (port, why)));
+        }
     }
     let left = || deadline.saturating_duration_since(Instant::now());
-    let errors = threads.into_iter().filter_map(|(port, thread)| Some((port, thread.finish(left())?)));
-    Ok(TransfersBegun { at_ns, errors: errors.collect() })
+    errors.extend(threads.into_iter().filter_map(|(port, thread)| Some((port, thread.finish(left())?))));
+    Ok(TransfersBegun { at_ns, errors })
 }
 
 /// Accepts connections until standard input ends.

@@ -12,11 +12,12 @@ use nix::errno::Errno;
 use zerocopy::IntoBytes as _;
 
 use crate::c_types::{
-    self, FlowEnd, FlowFrame, FlowReport, FlowRequest, NegotiatedEcn, RunReport, RunRequest, SendsKind, WatchReport,
-    WatchRequest, take, take_all,
+    self, Connections, FlowEnd, FlowFrame, FlowReport, FlowRequest, NegotiatedEcn, RunReport, RunRequest, SendsKind,
+    TransferRequest, WatchReport, WatchRequest, take, take_all,
 };
 use crate::cost;
 use crate::emulate::layout::Layout;
+use crate::load::PlannedTransfer;
 use crate::path::times::{self, TIME_BUCKETS};
 use crate::plan::{Plan, PlannedRun, mix};
 use crate::scenario::pattern::{FrameShape, Pattern};
@@ -30,6 +31,16 @@ use shared::event::{EVENT_BYTES, EVENT_VERSION, Event};
 use shared::failure::Failure;
 use shared::model::run::{FlowEcn, Frames, LimitedTime};
 use shared::units::nanos;
+
+/// Ports of senders in a lap: connections after them use the same ports again, to other servers.
+const SENDER_PORTS: u32 = Connections::TCCC_SENDER_PORTS.0;
+/// Distance of a server's port to that of the same flow in the lap before.
+const LAP_SERVERS: u32 = Connections::TCCC_LAP_SERVERS.0;
+/// Most connections of a run.
+const CONNECTIONS_MAX: u32 = SENDER_PORTS * Connections::TCCC_LAPS_MAX.0;
+/// Connections of a flow whose events are kept.
+const TRACED_CONNECTIONS: u32 = Connections::TCCC_TRACED_CONNECTIONS.0;
+const _: () = assert!(FIRST_SENDER_PORT as u32 == Connections::TCCC_FIRST_SENDER_PORT.0);
 
 /// Limit of datagrams per flow: `DATAGRAMS_MAX` of `traffic.c`.
 const DATAGRAMS_MAX: u128 = 1 << 28;
@@ -46,6 +57,8 @@ pub struct GuestFlow<'a> {
     nodes: [usize; 2],
     /// The request to both ends, except for [`FlowRequest::end`].
     request: FlowRequest,
+    /// Its transfers, each over its own connection; `None` for a flow of one connection.
+    transfers: Option<Vec<PlannedTransfer>>,
 }
 
 /// What both ends of a flow report.
@@ -95,14 +108,15 @@ pub fn flows<'a>(
     let cell = &plan.cells[run.cell];
     let spread = plan.virtual_time.unwrap_or_default().start_spread;
     let mut flows = Vec::new();
-    for ((index, numbered), algorithm) in (0..).zip(cell.numbered_flows()).zip(algorithms) {
-        let NumberedFlow { flow, number, connection } = numbered;
+    for ((index, numbered), algorithm) in (0..).zip(cell.numbered_flows(run.seed)).zip(algorithms) {
+        let NumberedFlow { flow, number, connection, transfers } = numbered;
         let node = |name: &str| {
             let place = layout.nodes.iter().position(|node| node.name == name);
             place.with_context(|| format!("find node \"{name}\" in the layout"))
         };
         let nodes = [node(&flow.from)?, node(&flow.to)?];
         let [from_address, to_address] = nodes.map(|node| layout.nodes[node].address.octets());
+        let connections = transfers.as_ref().map_or(1, Vec::len) as u32;
         let start = flow.start + offset(spread, mix(run.seed ^ START_STREAM, number.into()));
         let request = FlowRequest {
             start_ns: nanos(start),
@@ -116,12 +130,14 @@ pub fn flows<'a>(
             netns: nodes[0] as u32 + 1, // as in events: the index of the node, from 1
             from_address,
             to_address,
-            from_port: u32::from(FIRST_SENDER_PORT) + connection,
+            first: connection,
             to_port: u32::from(FIRST_SERVER_PORT) + number,
             algorithm: if flow.is_tcp() { name_of(&algorithm)? } else { Default::default() },
-            ..sent(&flow.sends)
+            ..sent(&flow.sends, connections)
         };
-        flows.push(GuestFlow { flow, algorithm, nodes, request });
+        let last = connection + connections;
+        ensure!(last <= CONNECTIONS_MAX, "a guest of virtual time has at most {CONNECTIONS_MAX} connections");
+        flows.push(GuestFlow { flow, algorithm, nodes, request, transfers });
     }
     Ok(flows)
 }
@@ -132,10 +148,10 @@ fn name_of<const N: usize>(algorithm: &str) -> Result<[i8; N]> {
 }
 
 /// The part of a request that says what the flow sends.
-fn sent(sends: &Sends) -> FlowRequest {
+fn sent(sends: &Sends, connections: u32) -> FlowRequest {
     let (sends, bytes, count, interval_ns) = match *sends {
         Sends::Bulk => (SendsKind::TCCC_SENDS_BULK, 0, 1, 0),
-        Sends::Transfers { size, count, interval } => (SendsKind::TCCC_SENDS_TRANSFERS, size.0, count, nanos(interval)),
+        Sends::Transfers { .. } | Sends::Load(_) => (SendsKind::TCCC_SENDS_TRANSFERS, 0, connections, 0),
         Sends::Messages { size, count, interval } => (SendsKind::TCCC_SENDS_MESSAGES, size.0, count, nanos(interval)),
         Sends::Datagrams(spec) => return sent_in_frames(&Pattern::of(&spec)),
     };
@@ -164,13 +180,16 @@ impl GuestFlow<'_> {
     /// The requests of the receiver and then of the sender, each with the index of its node.
     pub fn requests(&self) -> [(usize, Vec<u8>); 2] {
         let of_end = |end: FlowEnd| FlowRequest { end: end.0, ..self.request }.as_bytes().to_vec();
+        let planned = |one: &PlannedTransfer| TransferRequest { start_ns: one.start_ns, bytes: one.bytes };
+        let transfers: Vec<TransferRequest> = self.transfers.iter().flatten().map(planned).collect();
         let [from, to] = self.nodes;
-        [(to, of_end(FlowEnd::TCCC_END_RECEIVES)), (from, of_end(FlowEnd::TCCC_END_SENDS))]
+        let received = [of_end(FlowEnd::TCCC_END_RECEIVES), transfers.as_bytes().to_vec()].concat();
+        [(to, received), (from, of_end(FlowEnd::TCCC_END_SENDS))]
     }
 
-    /// Local ports of its connections, in the order of their start.
-    fn sender_ports(&self) -> Range<u32> {
-        self.request.from_port..self.request.from_port + self.flow.connections()
+    /// Numbers of its connections among all of the run, in the order of their start.
+    pub fn connections(&self) -> Range<u32> {
+        self.request.first..self.request.first + self.transfers.as_ref().map_or(1, Vec::len) as u32
     }
 
     /// `None`: no connection negotiated ECN. An algorithm may do so whatever the scenario says.
@@ -182,8 +201,8 @@ impl GuestFlow<'_> {
 
     /// The events of its senders, in order of time.
     pub fn events<'e>(&self, events: &'e [Event]) -> Vec<&'e Event> {
-        let ports = self.sender_ports();
-        events.iter().filter(|event| ports.contains(&event.local.port().into())).collect()
+        let own = self.connections();
+        events.iter().filter(|event| own.contains(&connection_of(event))).collect()
     }
 
     /// A bulk flow whose connection timed out, such as over a link that is down, counts what arrived in its time.
@@ -202,7 +221,8 @@ impl GuestFlow<'_> {
         if let Some(error) = error.filter(|_| !timed_out) {
             bail!("{}", error.desc());
         }
-        Ok(match self.flow.sends {
+        let to_port = self.request.to_port;
+        Ok(match &self.flow.sends {
             Sends::Bulk => {
                 let (ran, asked) = (c_text::text(&report.algorithm), &self.algorithm);
                 ensure!(ran == *asked, "it ran \"{ran}\" instead of \"{asked}\"");
@@ -211,8 +231,13 @@ impl GuestFlow<'_> {
                 let begun_ns = counted.then_some(report.first_ns);
                 TrafficReport::Bulk(TransferReport { received_bytes, receiver_s, begun_ns })
             }
-            Sends::Transfers { size, .. } | Sends::Messages { size, .. } => {
-                TrafficReport::Transfers(transfers.iter().map(|one| transferred(one, size.0)).collect())
+            Sends::Messages { size, .. } => {
+                TrafficReport::Transfers(transfers.iter().map(|one| transferred(one, to_port, size.0)).collect())
+            }
+            Sends::Transfers { .. } | Sends::Load(_) => {
+                let planned = self.transfers.iter().flatten().map(|planned| planned.bytes);
+                let one = |(one, size): (&_, u64)| transferred(one, to_port, size);
+                TrafficReport::Transfers(transfers.iter().zip(planned).map(one).collect())
             }
             Sends::Datagrams(_) => TrafficReport::Datagrams(Datagrams {
                 latest: Duration::from_nanos(report.latest_ns),
@@ -233,15 +258,42 @@ fn limited(report: &FlowReport) -> LimitedTime {
     LimitedTime { busy_s, receive_window_s, send_buffer_s }
 }
 
-fn transferred(one: &c_types::TransferReport, size: u64) -> Transferred {
+fn transferred(one: &c_types::TransferReport, first_server: u32, size: u64) -> Transferred {
+    let [port, to_port] = ports(one.connection, first_server);
     let last_ns = (one.last_ns != 0).then_some(one.last_ns);
     Transferred {
-        port: one.port as u16,
+        port,
+        to_port,
         begun_ns: one.begun_ns,
         last_ns,
         done_ns: last_ns.filter(|_| one.received_bytes >= size),
         received_bytes: one.received_bytes,
+        bytes: size,
     }
+}
+
+/// The ports of the sender and of the receiver of a connection. `first_server` is the server's in the first lap.
+fn ports(connection: u32, first_server: u32) -> [u16; 2] {
+    let to_port = first_server + connection / SENDER_PORTS * LAP_SERVERS;
+    [FIRST_SENDER_PORT + (connection % SENDER_PORTS) as u16, to_port as u16]
+}
+
+/// The number of the connection of an event.
+fn connection_of(event: &Event) -> u32 {
+    let lap = u32::from(event.remote.port().saturating_sub(FIRST_SERVER_PORT)) / LAP_SERVERS;
+    lap * SENDER_PORTS + u32::from(event.local.port().saturating_sub(FIRST_SENDER_PORT))
+}
+
+/// Leaves out the events of the connections that the guest records only at their end.
+pub fn traced(flows: &[GuestFlow<'_>], events: Vec<Event>) -> Vec<Event> {
+    let mut firsts: Vec<u32> = flows.iter().map(|flow| flow.request.first).collect();
+    firsts.sort_unstable();
+    let is_traced = |event: &Event| {
+        let number = connection_of(event);
+        let flow = firsts.partition_point(|first| *first <= number).saturating_sub(1);
+        number - firsts.get(flow).unwrap_or(&0) < TRACED_CONNECTIONS
+    };
+    events.into_iter().filter(is_traced).collect()
 }
 
 /// The request to `/proc/tccc/events`: interval of the samples, and memory for events.

@@ -34,6 +34,9 @@ pub struct GuestResults {
 
 /// Memory of a guest's kernel and its first process.
 const GUEST_MB: u64 = 512;
+/// Connections for which that memory is enough, and memory of each further one: both of its sockets.
+const CONNECTIONS: u64 = 10_000;
+const CONNECTION_KB: u64 = 8;
 /// Memory per byte of a packet: the unused part of its buffer, its headers, and the sender's copy.
 const BYTES_A_BYTE: u64 = 4;
 /// Least bound of the random delay of a packet inside any node: about what a host takes for a packet.
@@ -78,7 +81,10 @@ impl<'a> GuestSetting<'a> {
             }
         }
         let on_the_way_mb = BYTES_A_BYTE * bytes_on_the_way(cell, &layout)? / (1 << 20);
-        let memory_mb = (GUEST_MB + EVENTS_MB + on_the_way_mb + samples_mb(&layout, cell.duration, sample)) as u32;
+        let connections = flows.last().map_or(0, |last| u64::from(last.connections().end));
+        let sockets_mb = connections.saturating_sub(CONNECTIONS) * CONNECTION_KB / 1024;
+        let samples_mb = samples_mb(&layout, cell.duration, sample);
+        let memory_mb = (GUEST_MB + EVENTS_MB + sockets_mb + on_the_way_mb + samples_mb) as u32;
         let fixed = plan.virtual_time.unwrap_or_default().host_delay;
         Ok(GuestSetting { cell, layout, fixed, flows, modules: loads, requests, memory_mb })
     }
@@ -126,7 +132,7 @@ impl<'a> GuestSetting<'a> {
         }
         let links = self.link_records(&read(LINKS)?)?;
         let queues = link::queues(&read(QUEUES)?, self.directions())?;
-        Ok(GuestResults { flows, links, queues, events: traced.events })
+        Ok(GuestResults { flows, links, queues, events: flow::traced(&self.flows, traced.events) })
     }
 
     /// The two nodes of each direction of each link.

@@ -395,6 +395,9 @@ pub struct Completion {
     pub took_s: f64,
     /// Whether its receiver has all of it.
     pub done: bool,
+    /// Its payload, if the transfers of the flow differ in size. `None` also in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
 }
 
 /// Value of flags that old records lack: all their flows were compared and had selective acknowledgements.

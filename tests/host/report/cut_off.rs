@@ -18,7 +18,7 @@ fn reported() -> report::Report {
         for (variant, took_s, done) in [("SACK", 10.0, baseline_done), ("Other", 6.0, other_done)] {
             for repeat in 0..3 {
                 let mut record = run(loss, variant, repeat, 5000);
-                record.flows[0].completions = vec![Completion { start_s: 0.0, took_s, done }];
+                record.flows[0].completions = vec![Completion { start_s: 0.0, took_s, done, size_bytes: None }];
                 directory.add(&record);
             }
         }

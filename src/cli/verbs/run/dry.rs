@@ -10,6 +10,7 @@ use super::args::Args;
 use super::planned::Planned;
 use super::progress;
 use crate::cli::output::{results, warn};
+use lab::load::{Load, Starts};
 use lab::part::RunSelection;
 use lab::path::discipline::Discipline;
 use lab::path::{Direction, LinkConfig};
@@ -94,7 +95,7 @@ fn print_plan(planned: &Planned, part: &RunSelection, (args, delays_hosts): (&Ar
 /// `noise by udp (1mbit, from 2s, for 4s)`.
 fn flow_text(flow: &FlowSpec, runs: &str) -> String {
     let mut details = Vec::new();
-    match flow.sends {
+    match &flow.sends {
         Sends::Bulk => details.extend((flow.sender == BulkSender::Tccc).then(|| "sent by tccc".to_owned())),
         Sends::Datagrams(DatagramSpec { rate, frames: None, .. }) => details.push(rate.to_string()),
         Sends::Datagrams(DatagramSpec { rate, frames: Some(frames), .. }) => {
@@ -102,10 +103,11 @@ fn flow_text(flow: &FlowSpec, runs: &str) -> String {
         }
         Sends::Transfers { size, count: 1, .. } => details.push(size.to_string()),
         Sends::Transfers { size, count, interval } => {
-            details.push(format!("{count} times {size}, one every {}", format_duration(interval)));
+            details.push(format!("{count} times {size}, one every {}", format_duration(*interval)));
         }
+        Sends::Load(load) => details.push(load_text(load)),
         Sends::Messages { size, count, interval } => {
-            let every = format_duration(interval);
+            let every = format_duration(*interval);
             details.push(format!("{count} times {size} over one connection, one every {every}"));
         }
     }
@@ -113,6 +115,20 @@ fn flow_text(flow: &FlowSpec, runs: &str) -> String {
     details.extend(flow.duration.map(|time| format!("for {}", format_duration(time))));
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
     format!("{} by {runs}{details}", flow.name)
+}
+
+/// `lognormal:median=20000B,sigma=1.5, at random every 50ms on average`.
+fn load_text(load: &Load) -> String {
+    match load {
+        Load::Trace(trace) => format!("{} transfers of {}", trace.count, trace.name),
+        Load::Drawn { starts: Starts::Poisson { mean, .. }, sizes } => {
+            format!("{sizes}, at random every {} on average", format_duration(*mean))
+        }
+        Load::Drawn { starts: Starts::Regular { count: 1, .. }, sizes } => sizes.to_string(),
+        Load::Drawn { starts: Starts::Regular { count, interval }, sizes } => {
+            format!("{count} times {sizes}, one every {}", format_duration(*interval))
+        }
+    }
 }
 
 /// One line for all links that are alike: ends, rate, delay and queue.

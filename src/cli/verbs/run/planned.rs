@@ -18,7 +18,7 @@ use lab::plan::{Choices, Plan, PlannedRun};
 use lab::results::Finished;
 use lab::runner;
 use lab::scenario::{self, BufferShortage, Cell, Ecn, FlowSpec, Scenario, algorithm};
-use lab::traffic::iperf3;
+use lab::traffic::{self, iperf3};
 use lab::work::Forecast;
 use shared::failure::Failure;
 use shared::kernel::probe::has_accurate_ecn;
@@ -77,6 +77,7 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
         Engine::Kernel => {
             check_drop_tail(&scenario, cells())?;
             check_ecn(&scenario, cells())?;
+            traffic::check_number(&scenario, cells())?;
             algorithm::check(&scenario, Engine::Kernel, cells())?;
             iperf3::check(&scenario, cells())?;
         }

@@ -94,7 +94,7 @@ fn flows<'c>(table: &Table<'_>, check: &Check, cells: &[&'c Cell]) -> Result<Vec
     let Some(name) = &check.flow else {
         let all = cells.iter().flat_map(|cell| cell.flows.iter().map(move |flow| (*cell, flow)));
         let all: Vec<_> = all.filter(|(_, flow)| flow.is_tcp() && flow.compared).collect();
-        return match all.iter().find(|(_, flow)| flow.connections() > 1) {
+        return match all.iter().find(|(cell, flow)| flow.connections(cell.duration) > 1) {
             Some((_, flow)) => Err(table.refuse_field("flow", &several(flow)).into()),
             None => Ok(all),
         };
@@ -109,7 +109,7 @@ fn flows<'c>(table: &Table<'_>, check: &Check, cells: &[&'c Cell]) -> Result<Vec
                 let what = "expected a TCP flow: datagrams have no events";
                 return Err(value.refuse(what).into());
             }
-            Some(flow) if flow.connections() > 1 => return Err(value.refuse(several(flow)).into()),
+            Some(flow) if flow.connections(cell.duration) > 1 => return Err(value.refuse(several(flow)).into()),
             Some(_) => flows.extend(own.into_iter().map(|flow| (*cell, flow))),
         }
     }

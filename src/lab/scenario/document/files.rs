@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use crate::load::TransferTrace;
 use crate::path::loss::{FILE_PREFIX, LossPositions};
 use crate::path::rate_trace::{RateText, RateTrace};
 use crate::path::trace_file::{self, FILE_BYTES_MAX, NUMBERS_MAX};
@@ -73,6 +74,7 @@ pub struct Files {
     texts: RefCell<Vec<ScenarioFile>>,
     losses: RefCell<BTreeMap<String, LossPositions>>,
     rates: RefCell<BTreeMap<String, RateTrace>>,
+    transfers: RefCell<BTreeMap<String, TransferTrace>>,
 }
 
 impl Files {
@@ -84,7 +86,13 @@ impl Files {
 
     /// Files of a command line, which may be in any folder.
     pub fn anywhere() -> Self {
-        Files { folder: None, texts: RefCell::default(), losses: RefCell::default(), rates: RefCell::default() }
+        Files {
+            folder: None,
+            texts: RefCell::default(),
+            losses: RefCell::default(),
+            rates: RefCell::default(),
+            transfers: RefCell::default(),
+        }
     }
 
     /// Positions of losses in a file.
@@ -93,6 +101,14 @@ impl Files {
     /// A name that leads out of the folder; those of [`trace_file::read`] and [`LossPositions::read`].
     pub fn losses(&self, name: &str) -> Result<LossPositions, RefusedFile> {
         cached(&self.losses, name, || self.with_text(name, |text| LossPositions::read(name, text)))
+    }
+
+    /// Starts and sizes of transfers in a file.
+    ///
+    /// # Errors
+    /// A name that leads out of the folder; those of [`trace_file::read`] and [`TransferTrace::read`].
+    pub fn transfers(&self, name: &str) -> Result<TransferTrace, RefusedFile> {
+        cached(&self.transfers, name, || self.with_text(name, |text| TransferTrace::read(name, text)))
     }
 
     /// A rate, or a trace with its mean.

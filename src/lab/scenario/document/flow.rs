@@ -1,5 +1,7 @@
 //! `[[flow]]`: who sends what to whom, with which algorithm and settings. `[variant.NAME]` overrides fields of flows.
 
+mod sends;
+
 use std::time::Duration;
 
 use strum::{IntoStaticStr, VariantArray};
@@ -8,19 +10,17 @@ use super::variables::{UsedNames, names_in};
 use super::{CellReader, CellVariables};
 use crate::path::route::{LinkSpec, shortest_path};
 use crate::scenario::algorithm::source;
-use crate::scenario::datagrams::DatagramSpec;
-use crate::scenario::pattern::Pattern;
-use crate::scenario::reference::{FlowFields, ONLY_TCP, ONLY_UDP};
-use crate::scenario::spec::{ALGORITHM, BulkSender, Ecn, FlowSpec, GuestKernel, LeftOut, Profile, Sends, UDP};
+use crate::scenario::reference::FlowFields;
+use crate::scenario::spec::{ALGORITHM, BulkSender, Ecn, FlowSpec, GuestKernel, LeftOut, Profile, UDP};
 use host::read_with;
-use host::toml_reader::{Found, Read, Result, Switch, Table, Text, Value, each};
-use shared::units::{BitsPerSec, Bytes, format_duration};
+use host::toml_reader::{Found, Read, Result, Table, Text, Value, each};
+use shared::units::{Bytes, format_duration};
 
 /// Longest name of a flow, characters: it must fit into tables and legends.
 const NAME_LENGTH: usize = 32;
-/// Most flows and connections of a cell: each takes a port, and each process costs memory.
+/// Most flows and connections of a cell. Loads have the expected number, so there may be some more.
 const FLOWS_MAX: usize = 256;
-const CONNECTIONS_MAX: u32 = 10_000;
+const CONNECTIONS_MAX: u32 = 250_000;
 /// Smallest packet of a UDP flow, bytes: IPv4 header, UDP header and our packet number.
 const PACKET_MIN: u64 = 36;
 
@@ -143,6 +143,7 @@ impl<'t> CellReader<'t> {
         let specs = each(written, |(flow, fields)| {
             let specs = flow.specs(fields, self, &around)?;
             each(&specs, |spec| around.check_nodes(&flow, spec))?;
+            let specs = each(specs, |spec| flow.with_load(spec, &around))?;
             Ok((flow, specs))
         })?;
         let (written, specs): (Vec<WrittenFlow<'_>>, Vec<Vec<FlowSpec>>) = specs.into_iter().unzip();
@@ -155,7 +156,8 @@ impl<'t> CellReader<'t> {
             }
             flows.extend(specs);
         }
-        let connections: u32 = flows.iter().map(FlowSpec::connections).sum();
+        let connections =
+            flows.iter().map(|flow| flow.connections(duration)).fold(0, |sum: u32, more| sum.saturating_add(more));
         if flows.len() > FLOWS_MAX || connections > CONNECTIONS_MAX {
             let what = format!("{} flows of {connections} connections: expected at most", flows.len());
             let what = format!("{what} {FLOWS_MAX} of {CONNECTIONS_MAX}");
@@ -199,7 +201,8 @@ impl WrittenFlow<'_> {
         let mut found = Found::default();
         found.keep(self.check_sender());
         found.keep(self.check_times(around, &fields));
-        let sends = if self.is_tcp { self.sent_by_tcp(around, &fields) } else { self.datagrams(around, &fields) };
+        let sends =
+            if self.is_tcp { self.sent_by_tcp(around, &fields, reader) } else { self.datagrams(around, &fields) };
         let sends = found.keep(sends);
         let algorithm = found.keep(self.algorithm(fields.algorithm, reader));
         if fields.window_cap.is_some() && fields.initial_ssthresh.is_some() {
@@ -249,8 +252,9 @@ impl WrittenFlow<'_> {
     }
 
     fn check_sender(&self) -> Result<()> {
-        match self.table.get("sender").filter(|_| self.table.has("size")) {
-            Some(value) => Err(value.refuse_field("a flow with `size` is always sent by tccc").into()),
+        let sized = ["size", "arrivals"].into_iter().find(|key| self.table.has(key));
+        match self.table.get("sender").zip(sized) {
+            Some((value, key)) => Err(value.refuse_field(format!("a flow with `{key}` is always sent by tccc")).into()),
             None => Ok(()),
         }
     }
@@ -264,12 +268,14 @@ impl WrittenFlow<'_> {
             let end = format_duration(around.duration);
             return refuse("start", &format!("expected a time before the end of the run, {end}"));
         }
-        let by_iperf3 = self.is_tcp && fields.size.is_none() && fields.sender == BulkSender::Iperf3;
+        let is_load = fields.arrivals.is_some();
+        let is_bulk = self.is_tcp && fields.size.is_none() && !is_load;
+        let by_iperf3 = is_bulk && fields.sender == BulkSender::Iperf3;
         if by_iperf3 && start.subsec_nanos() != 0 {
             return refuse("start", WHOLE);
         }
         let Some(length) = fields.duration else { return Ok(()) };
-        if fields.size.is_some() {
+        if fields.size.is_some() && !is_load {
             return Err(self.table.refuse_field("duration", "give either size or duration").into());
         }
         if length.is_zero() || start.saturating_add(length) > around.duration {
@@ -279,72 +285,6 @@ impl WrittenFlow<'_> {
             return refuse("duration", WHOLE);
         }
         Ok(())
-    }
-
-    fn sent_by_tcp(&self, around: &Around<'_>, fields: &FlowFields) -> Result<Sends> {
-        let table = &self.table;
-        if let Some(value) = ONLY_UDP.iter().find_map(|key| table.get(key)) {
-            return Err(value.refuse_field("only a flow with protocol = \"udp\" has this").into());
-        }
-        let needs = |beside: &str, key| Err(table.missing(key, format!("missing: {beside} needs it")).into());
-        let (count, has_count) = (fields.count, table.has("count"));
-        let starts_late = fields.start >= around.duration; // a mistake of `check_times`
-        match (fields.size, fields.interval) {
-            (None, _) if has_count => return needs("`count`", "size"),
-            (Some(Bytes(0)), _) => return Err(table.need("size")?.refuse("expected at least 1B").into()),
-            _ if !has_count && table.has("keep_alive") => return needs("`keep_alive`", "count"),
-            (_, Some(_)) if !has_count => return needs("`interval`", "count"),
-            (_, None) if count > 1 => return needs("`count` above 1", "interval"),
-            (_, Some(interval))
-                if !starts_late
-                    && fields.start.saturating_add(interval.saturating_mul(count - 1)) >= around.duration =>
-            {
-                let expected = "the last of them would start after the end of the run";
-                return Err(table.need("count")?.refuse(expected).into());
-            }
-            _ => {}
-        }
-        let interval = fields.interval.unwrap_or_default();
-        Ok(match (fields.size, fields.keep_alive) {
-            (None, _) => Sends::Bulk,
-            (Some(size), Switch(true)) => Sends::Messages { size, count, interval },
-            (Some(size), _) => Sends::Transfers { size, count, interval },
-        })
-    }
-
-    fn datagrams(&self, around: &Around<'_>, fields: &FlowFields) -> Result<Sends> {
-        let table = &self.table;
-        if let Some(value) = ONLY_TCP.iter().find_map(|key| table.get(key)) {
-            return Err(value.refuse_field("a flow with protocol = \"udp\" does not have this").into());
-        }
-        let (mtu, packet) =
-            (u64::from(around.mtu), fields.packet.map_or(u64::from(around.mtu), |Bytes(packet)| packet));
-        if table.has("packet") && !(PACKET_MIN..=mtu).contains(&packet) {
-            return Err(table.need("packet")?.refuse(format!("outside {PACKET_MIN}B..{mtu}B (the mtu)")).into());
-        }
-        let mut spec = DatagramSpec {
-            rate: fields.rate.unwrap_or(BitsPerSec(0)),
-            packet_bytes: packet as u32,
-            frames: fields.frames,
-            deadline: fields.deadline,
-        };
-        match (fields.rate, fields.frames) {
-            (None, None) => {
-                let what = "missing: a flow with protocol = \"udp\" sends at a rate, or has `frames`";
-                return Err(table.missing("rate", what).into());
-            }
-            (Some(_), Some(_)) => return Err(table.refuse_field("frames", "give either rate or frames").into()),
-            (Some(_), None) => {}
-            (None, Some(_)) => {
-                let pattern = Pattern::of(&spec);
-                if pattern.shapes.iter().any(|shape| shape.pkts > FRAME_PKTS_MAX) {
-                    let what = format!("a frame takes more than {FRAME_PKTS_MAX} packets of {packet}B");
-                    return Err(table.need("frames")?.refuse(what).into());
-                }
-                spec.rate = pattern.rate();
-            }
-        }
-        Ok(Sends::Datagrams(spec))
     }
 }
 

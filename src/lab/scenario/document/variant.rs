@@ -111,7 +111,7 @@ impl Cell {
                 return Some(FlowSpec { left_out_before: before, ..flow });
             }
             before.flows += 1;
-            before.connections += flow.connections();
+            before.connections += flow.fixed_connections();
             None
         });
         self.flows = kept.collect();

@@ -7,6 +7,7 @@ use Kind::{Data, Is, Rate, Table, Time, Whole, Words};
 use host::fields;
 use host::toml_reader::{Apart, Kind, Switch, Text};
 
+use crate::load::{Arrivals, Sizes};
 use crate::path::RATE_RANGE;
 use crate::scenario::datagrams::FrameSpec;
 use crate::scenario::document::flow::{BufferSize, Protocol};
@@ -14,7 +15,7 @@ use crate::scenario::spec::{BulkSender, Ecn};
 use shared::units::{BitsPerSec, Bytes};
 
 /// Fields that a UDP flow cannot have.
-pub(in crate::scenario) const ONLY_TCP: [&str; 14] = [
+pub(in crate::scenario) const ONLY_TCP: [&str; 15] = [
     "algorithm",
     "tunables",
     "window_cap",
@@ -25,6 +26,7 @@ pub(in crate::scenario) const ONLY_TCP: [&str; 14] = [
     "send_buffer",
     "receive_buffer",
     "size",
+    "arrivals",
     "count",
     "interval",
     "keep_alive",
@@ -95,15 +97,30 @@ fields! {
         /// Example: start = "2s"
         start: Duration = Time(None), or "0s";
         /// How long the flow sends, in whole seconds if iperf3 sends the flow. A flow has `size` or `duration`, not
-        /// both.
+        /// both. With `arrivals`, no transfer starts later, and those that have started may go on until the run ends.
         /// Example: duration = "5s"
         duration: Duration = Time(None), unless "until the run ends";
-        /// Payload of each connection or message. Its completion time is recorded.
+        /// Payload of each connection or message. Its completion time is recorded. A distribution instead of an amount
+        /// gives each connection a size of its own. `lognormal` has a median, and the standard deviation of the natural
+        /// logarithm. `pareto` has a shape, and a least and a largest size.
         /// Example: size = "50kB"
-        size: Bytes = Data, unless "no end";
+        /// Example: size = "lognormal:median=20kB,sigma=1.5"
+        /// Example: size = "pareto:shape=1.2,least=2kB,most=10MB"
+        size: Sizes = Is("amount of data, or a distribution"), unless "no end";
+        /// Random starts of connections, instead of `count` and `interval`. Each connection sends a payload of `size`.
+        /// `poisson` has the mean time between two starts, or a load. A load is the payload per second as a share of the
+        /// slowest link on the path. `trace:FILE` names a file beside the scenario that has starts and sizes. Each of its
+        /// lines has a start in seconds after the flow's `start`, and a size in bytes. All runs of one repeat draw the
+        /// same, on every engine. Flows with the same `stream` draw the same starts and sizes as each other. Ns-2 does not
+        /// support it.
+        /// Example: arrivals = "poisson:mean=50ms"
+        /// Example: arrivals = "poisson:load=60%"
+        /// Example: arrivals = "poisson:load=25%,stream=1"
+        /// Example: arrivals = "trace:web.txt"
+        arrivals: Arrivals = Is("random starts, or a file"), unless "those of `count` and `interval`";
         /// Number of connections, or of messages with `keep_alive`. It needs `size`, and above 1 also `interval`.
         /// Example: count = 5
-        count: u32 = Whole([1, 1_000], ""), or "1";
+        count: u32 = Whole([1, 100_000], ""), or "1";
         /// Time from the start of one connection to the start of the next, even if the first is not done.
         /// Example: interval = "500ms"
         interval: Duration = Time(None), unless "none; `count` above 1 needs it";

@@ -70,7 +70,7 @@ fields! {
         /// A topology of bottlenecks in a row: `n0` - `n1` - `n2` - …
         /// Example: parking_lot = { hops = 2, bottleneck = { rate = "10mbit", delay = "10ms" } }
         parking_lot: Apart = Table(&PARKING_LOT), empty NONE;
-        /// A flow from one node to another. A cell has at most 256 flows, including copies, and 10000 connections.
+        /// A flow from one node to another. A cell has at most 256 flows, including copies, and 250000 connections, of which the real kernel runs 10000.
         /// Example: flow = [{ name = "data", from = "s", to = "r", algorithm = "reno" }]
         flow: Apart = Tables(&FLOW), apart;
         /// Named sets of flow fields, for comparisons that differ in more than the algorithm. The sweep then begins

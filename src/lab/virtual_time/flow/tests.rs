@@ -1,11 +1,13 @@
 //! Requests, and reports and events as a guest writes them.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use zerocopy::FromBytes as _;
 
 use super::*;
 use crate::scenario::Scenario;
+use shared::model::live::samples::sample;
 use shared::model::run::Engine;
 
 const HEAD: &str = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"10s\"\nruns=2\nseed=1\n";
@@ -64,7 +66,7 @@ fn both_ends_get_the_same_request() {
     assert_eq!(sent.from_start, 0, "iperf3 counts from the first data");
     assert_eq!((sent.window_cap, sent.initial_cwnd, sent.initial_ssthresh), (50, 2, 0));
     assert_eq!((sent.from_address, sent.to_address), ([198, 18, 0, 1], [198, 18, 0, 2]));
-    assert_eq!((sent.from_port, sent.to_port, sent.algorithm), (20001, 5201, name_of("reno").unwrap()));
+    assert_eq!((sent.first, sent.to_port, sent.algorithm), (0, 5201, name_of("reno").unwrap()));
 }
 
 #[test]
@@ -77,21 +79,68 @@ fn every_kind_of_flow_has_its_request() {
     let told: Vec<_> = requests.iter().map(|one| (one.sends, one.bytes, one.count, one.interval_ns)).collect();
     let seconds = |count: u64| count * 1_000_000_000;
     let expected = [
-        (SendsKind::TCCC_SENDS_TRANSFERS.0, 100_000, 3, seconds(1)),
+        (SendsKind::TCCC_SENDS_TRANSFERS.0, 0, 3, 0),
         (SendsKind::TCCC_SENDS_MESSAGES.0, 10_000, 4, seconds(2)),
         (SendsKind::TCCC_SENDS_DATAGRAMS.0, 0, 1, 1_000_000),
     ];
     assert_eq!(told, expected);
     let frame = FlowFrame { pkts: 1, bytes: 972, last_bytes: 972 };
     assert_eq!((requests[2].frames, requests[2].every, requests[2].deadline_ns), ([frame; 2], 1, 150_000_000));
-    let ports: Vec<(u32, u32)> = requests.iter().map(|one| (one.from_port, one.to_port)).collect();
-    assert_eq!(ports, [(20001, 5201), (20004, 5202), (20005, 5203)], "a transfer has a port of its own");
+    let numbers: Vec<(u32, u32)> = requests.iter().map(|one| (one.first, one.to_port)).collect();
+    assert_eq!(numbers, [(0, 5201), (3, 5202), (4, 5203)], "a transfer has a connection of its own");
     assert_eq!(
         (requests[0].settle_ns, requests[2].settle_ns),
         (0, 340_600_000),
         "300 ms, the round trip, and the host delay"
     );
     assert_eq!(requests[2].algorithm, [0; 16]);
+}
+
+#[test]
+fn receiving_end_is_told_the_transfers() {
+    let load = "algorithm=\"reno\"\nsize=\"pareto:shape=1.2,least=2kB,most=1MB\"\narrivals=\"poisson:mean=100ms\"";
+    let plan = plan("", &[load, "algorithm=\"reno\"\nsize=\"9kB\"\ncount=2\ninterval=\"3s\"", load]);
+    let told = |run: usize| -> Vec<Vec<(u64, u64)>> {
+        let of = |flow: &GuestFlow<'_>| {
+            let [(_, received), (_, sent)] = flow.requests();
+            assert_eq!(sent.len(), size_of::<FlowRequest>());
+            let (request, mut rest) = FlowRequest::read_from_prefix(&received).unwrap();
+            let transfers: Vec<TransferRequest> = take_all(&mut rest, request.count).unwrap();
+            assert!(rest.is_empty(), "{} bytes more", rest.len());
+            transfers.iter().map(|one| (one.start_ns, one.bytes)).collect()
+        };
+        flows_of(&plan, run).iter().map(of).collect()
+    };
+    let first = told(0);
+    assert_eq!(first[1], [(0, 9000), (3_000_000_000, 9000)]);
+    assert!((60..140).contains(&first[0].len()) && first[0].is_sorted_by_key(|one| one.0), "{first:?}");
+    assert_ne!(first[0], first[2], "each flow draws its own");
+    assert_eq!(first, told(0));
+    assert_ne!(first, told(1), "repeats have seeds of their own");
+    let numbers: Vec<u32> = flows_of(&plan, 0).iter().map(|flow| flow.request.first).collect();
+    assert_eq!(numbers, [0, first[0].len() as u32, 2 + first[0].len() as u32]);
+}
+
+/// A port comes again after 45,000 connections, with another server.
+#[test]
+fn more_connections_than_ports_are_told_apart() {
+    let many = "algorithm=\"reno\"\nsize=\"100B\"\ncount=100000\ninterval=\"90us\"";
+    let plan = plan("", &["algorithm=\"reno\"", many, "algorithm=\"reno\"\nstart=\"1s\""]);
+    let flows = flows_of(&plan, 0);
+    assert_eq!(flows[2].connections(), 100_001..100_002);
+    let event = |flow: &GuestFlow<'_>, number: u32| {
+        let [local, remote] = ports(number, flow.request.to_port);
+        let at = |port| SocketAddr::from(([198, 18, 0, 1], port));
+        Event { local: at(local), remote: at(remote), ..sample(u64::from(number), 0) }
+    };
+    let numbers = [(0, 0), (1, 1), (1, 1000), (1, 1001), (1, 44_999), (1, 45_000), (1, 100_000), (2, 100_001)];
+    let events: Vec<Event> = numbers.iter().map(|(flow, number)| event(&flows[*flow], *number)).collect();
+    let ports: Vec<(u16, u16)> = events.iter().map(|event| (event.local.port(), event.remote.port())).collect();
+    assert_eq!(ports[4..], [(65_000, 5202), (20_001, 5458), (30_001, 5714), (30_002, 5715)]);
+    let own = |flow: usize| flows[flow].events(&events).iter().map(|event| event.socket).collect::<Vec<_>>();
+    assert_eq!((own(0), own(1).len(), own(2)), (vec![0], 6, vec![100_001]));
+    let traced: Vec<u64> = traced(&flows, events).iter().map(|event| event.socket).collect();
+    assert_eq!(traced, [0, 1, 1000, 100_001], "a thousand connections of a flow have events");
 }
 
 #[test]
@@ -115,8 +164,8 @@ fn reports_are_read_in_the_order_of_the_flows() {
     let plan = plan("", &["algorithm=\"reno\"", transfers]);
     let flows = flows_of(&plan, 0);
     let bulk = FlowReport { received_bytes: 500, counted_ns: 2_000_000_000, ..done("reno") };
-    let one = c_types::TransferReport { begun_ns: 5, last_ns: 9, received_bytes: 1000, port: 20002, error: 0 };
-    let other = c_types::TransferReport { last_ns: 0, received_bytes: 0, port: 20003, error: -110, ..one };
+    let one = c_types::TransferReport { begun_ns: 5, last_ns: 9, received_bytes: 1000, connection: 1, error: 0 };
+    let other = c_types::TransferReport { last_ns: 0, received_bytes: 0, connection: 2, error: -110, ..one };
     let second = FlowReport { flow: 1, transfers: 2, ..done("reno") };
     let bytes = [bulk.as_bytes(), second.as_bytes(), one.as_bytes(), other.as_bytes()].concat();
     let read = reports(&bytes, &flows).unwrap();

@@ -25,7 +25,7 @@ mod tests {
 
     fn with(times: &[(f64, bool)]) -> Sampled {
         let mut sampled = Sampled::named("short", 100);
-        let one = |&(took_s, done): &(f64, bool)| Completion { start_s: 0.0, took_s, done };
+        let one = |&(took_s, done): &(f64, bool)| Completion { start_s: 0.0, took_s, done, size_bytes: None };
         sampled.record.completions = times.iter().map(one).collect();
         sampled
     }

@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn flow_with_a_size_runs_until_all_of_it_has_arrived() {
         let mut flows = [Sampled::new(0.0, &[(100.0, 50.0)]), Sampled::new(0.0, &[(30.0, 50.0), (70.0, 0.0)])];
-        flows[1].record.completions = vec![Completion { start_s: 0.0, took_s: 30.0, done: true }];
+        flows[1].record.completions = vec![Completion { start_s: 0.0, took_s: 30.0, done: true, size_bytes: None }];
         let index = jain(&view(&flows, &[])).unwrap();
         assert!((index - 1.0).abs() < 1e-6, "{index}");
     }

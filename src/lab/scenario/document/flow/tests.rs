@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::load::{Load, Starts};
 use crate::scenario::datagrams::DatagramSpec;
 use crate::scenario::spec::{BulkSender, Cell, Ecn, FlowSpec, Sends};
 use crate::scenario::tests::{GOOD, RENO, flow, link, scenario};
@@ -54,7 +55,7 @@ fn flow_says_what_it_sends() {
     );
     let messages = "size = \"20kB\"\ncount = 9\ninterval = \"100ms\"\nkeep_alive = 1";
     assert_eq!(sends(messages), Sends::Messages { size, count: 9, interval });
-    assert_eq!(flow_with(messages).connections(), 1);
+    assert_eq!(flow_with(messages).connections(Duration::from_secs(9)), 1);
     let rate = BitsPerSec(500_000);
     let text = GOOD.replace(
         "[[flow]]",
@@ -65,6 +66,36 @@ fn flow_says_what_it_sends() {
     let deadline = Duration::from_millis(150);
     assert_eq!(beside.sends, Sends::Datagrams(DatagramSpec { rate, packet_bytes: 1500, frames: None, deadline }));
     assert!(!beside.compared && scenario.cells[0].flows[1].compared, "a variant applies to TCP flows only");
+}
+
+#[test]
+fn load_is_a_share_of_the_slowest_link_on_the_path() {
+    let mean = |path: &str, arrivals: &str| {
+        let flow = flow("f", ["a", "c"], &format!("{RENO}\nsize=\"25kB\"\narrivals=\"{arrivals}\""));
+        let scenario = scenario(9, &(path.to_owned() + &flow));
+        match &scenario.cells[0].flows[0].sends {
+            Sends::Load(Load::Drawn { starts: Starts::Poisson { mean, stream }, .. }) => (mean.as_micros(), *stream),
+            other => panic!("{other:?}"),
+        }
+    };
+    let path = link(["a", "b"], "rate=\"50mbit\"") + &link(["b", "c"], "rate=\"10mbit\"\nreverse={rate=\"1mbit\"}");
+    assert_eq!(mean(&path, "poisson:load=50%"), (40_000, None));
+    assert_eq!(mean(&path, "poisson:load=200%,stream=3"), (10_000, Some(3)));
+    assert_eq!(mean(&path, "poisson:mean=70ms"), (70_000, None));
+}
+
+#[test]
+fn load_bounds_its_starts_and_not_its_ends() {
+    let load =
+        flow_with("size = \"lognormal:median=1kB,sigma=1\"\narrivals = \"poisson:mean=10ms\"\nduration = \"2s\"");
+    let run = Duration::from_secs(9);
+    assert_eq!((load.starting(run), load.length(run)), (Duration::from_secs(2), run));
+    assert_eq!(load.connections(run), 201);
+    let transfers = load.transfers(run, 0, 1).unwrap();
+    assert!((150..250).contains(&transfers.len()) && transfers.last().unwrap().start_ns < 2_000_000_000);
+    let regular = flow_with("size = \"pareto:shape=1,least=1kB,most=2kB\"\ncount = 2\ninterval = \"1s\"");
+    assert_eq!((regular.connections(run), regular.transfers(run, 0, 1).unwrap().len()), (2, 2));
+    assert_eq!(flow_with("duration = \"1s\"").transfers(run, 0, 1), None);
 }
 
 #[test]
@@ -141,7 +172,7 @@ fn flows_keep_their_fields_and_numbers_without_others() {
     let last = solo.flows[0].clone();
     assert_eq!((last.algorithm.as_str(), last.window_cap), ("cubic", Some(50)));
     let numbers = |cell: &Cell| {
-        let last = cell.numbered_flows().last().unwrap();
+        let last = cell.numbered_flows(1).pop().unwrap();
         (last.flow.name.clone(), last.number, last.connection)
     };
     assert_eq!(numbers(solo), ("last".to_owned(), 3, 5));

@@ -1,0 +1,127 @@
+//! Flows whose transfers start at random or as a file says, in virtual time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::experiment::finished;
+use crate::common::needs;
+use crate::lab::virtual_time::{Bench, record};
+use crate::scene::{flow, link};
+
+const LOGNORMAL: &str = "size = 'lognormal:median=20kB,sigma=1.5'";
+
+fn scenario(head: &str, flows: &[String]) -> String {
+    let head = format!("title = 'x'\nclaim = 'y'\nprofile = 'native'\nduration = '5s'\nseed = 3\n{head}\n\n");
+    head + &link(["a", "b"], "rate = '20mbit'\ndelay = '10ms'\nqueue = '100pkts'") + &flows.concat()
+}
+
+/// Start in microseconds and size of each transfer, by the name of its flow.
+type Sent = BTreeMap<String, Vec<(i64, u64)>>;
+
+fn sent(record: &Value) -> Sent {
+    let of_flow = |flow: &Value| {
+        let one =
+            |it: &Value| ((it["start_s"].as_f64().unwrap() * 1e6).round() as i64, it["size_bytes"].as_u64().unwrap());
+        (flow["name"].as_str().unwrap().to_owned(), flow["completions"].as_array().unwrap().iter().map(one).collect())
+    };
+    record["flows"].as_array().unwrap().iter().map(of_flow).collect()
+}
+
+/// What each run sent, by algorithm and repeat.
+fn all_sent(out: &Path) -> BTreeMap<(String, u64), Sent> {
+    let run = |(_, bytes): &(_, Vec<u8>)| {
+        let record: Value = serde_json::from_slice(bytes).unwrap();
+        let algorithm = record["at"]["algorithm"].as_str().unwrap().to_owned();
+        ((algorithm, record["repeat"].as_u64().unwrap()), sent(&record))
+    };
+    finished(out).iter().map(run).collect()
+}
+
+#[test]
+fn all_variants_of_a_repeat_send_the_same_and_repeats_differ() {
+    needs!(guest);
+    let drawn = |name: &str, more: &str| {
+        let arrivals = format!("arrivals = 'poisson:load=20%{more}'\nduration = '4s'");
+        flow(name, ["a", "b"], &format!("algorithm = '$algorithm'\n{LOGNORMAL}\n{arrivals}"))
+    };
+    let flows = [drawn("one", ""), drawn("own", ""), drawn("left", ",stream=1"), drawn("right", ",stream=1")];
+    let bench = Bench::new(&scenario("runs = 2\nsweep = { algorithm = ['reno', 'cubic'] }", &flows));
+    let sent = all_sent(&bench.runs("out", ""));
+    let of = |algorithm: &str, repeat| &sent[&(algorithm.to_owned(), repeat)];
+    assert_eq!(of("reno", 0), of("cubic", 0));
+    assert_eq!(of("reno", 1), of("cubic", 1));
+    let (first, second) = (of("reno", 0), of("reno", 1));
+    assert_eq!(first["left"], first["right"]);
+    for (one, other) in
+        [(&first["one"], &first["own"]), (&first["one"], &second["one"]), (&first["left"], &second["left"])]
+    {
+        assert!(one[1] != other[1] && one[0].1 != other[0].1, "{one:?} and {other:?}");
+    }
+    // 20 % of 20 Mbit/s for four seconds, in transfers of 62 kB.
+    let count: usize = sent.values().flat_map(BTreeMap::values).map(Vec::len).sum();
+    assert!((16 * 24..16 * 44).contains(&count), "{count} transfers in sixteen flows");
+    let last = |all: &[(i64, u64)]| all.last().unwrap().0;
+    assert!(sent.values().flat_map(BTreeMap::values).all(|all| (3_000_000..4_000_000).contains(&last(all))));
+}
+
+#[test]
+fn transfers_of_a_file_start_as_it_says() {
+    needs!(guest);
+    let of_file = flow("web", ["a", "b"], "algorithm = 'cubic'\narrivals = 'trace:web.txt'\nstart = '500ms'");
+    let bench = Bench::new(&scenario("runs = 1\nvirtual = { start_spread = '0s' }", &[of_file]));
+    bench.write("web.txt", "# start and size\n0.25 1000\n0.25 20000\n1.5 300000\n4.4 1\n4.5 1\n9 1\n");
+    let out = bench.runs("out", "");
+    let record = record(&out);
+    // Starts are counted from the first transfer.
+    let expected = [(0, 1000), (0, 20_000), (1_250_000, 300_000), (4_150_000, 1)];
+    assert_eq!(sent(&record)["web"], expected);
+    assert_eq!(record["flows"][0]["received_bytes"], 321_001);
+    assert!((record["flows"][0]["begin_s"].as_f64().unwrap() - 0.75).abs() < 1e-6, "{record}");
+    assert!(out.join("web.txt").exists(), "results keep the file");
+}
+
+/// A flow once had at most a thousand connections, because each took a port of its own.
+#[test]
+fn ports_come_again_and_no_connection_waits_for_another() {
+    needs!(guest);
+    let many = flow("many", ["a", "b"], "algorithm = 'cubic'\nsize = '100B'\ncount = 46000\ninterval = '100us'");
+    let beside = flow("beside", ["a", "b"], "algorithm = 'reno'\nsize = '1kB'\ncount = 2\ninterval = '1s'");
+    let text = scenario("runs = 1", &[many, beside]).replace("20mbit", "1gbit").replace("100pkts", "1bdp");
+    let bench = Bench::new(&text);
+    let out = bench.runs("out", "");
+    let record = record(&out);
+    let done = |flow: usize| {
+        let all = record["flows"][flow]["completions"].as_array().unwrap();
+        (all.len(), all.iter().filter(|it| it["done"].as_bool().unwrap() && it["took_s"].as_f64() < Some(0.1)).count())
+    };
+    assert_eq!((done(0), done(1)), ((46_000, 46_000), (2, 2)));
+    assert_eq!(record["flows"][0]["received_bytes"], 4_600_000);
+    let id = record["id"].as_str().unwrap();
+    let events = fs::read_to_string(out.join("runs").join(id).join("events.jsonl")).unwrap();
+    let sockets: BTreeSet<u64> = events.lines().map(|line| event(line)["socket"].as_u64().unwrap()).collect();
+    assert_eq!(sockets.len(), 1002, "the first thousand of one flow, and both of the other");
+}
+
+fn event(line: &str) -> Value {
+    serde_json::from_str(line).unwrap()
+}
+
+/// A flow whose transfers begin at regular times is the same as one whose file has these times.
+#[test]
+fn file_with_regular_starts_makes_the_run_of_count_and_interval() {
+    needs!(guest);
+    let of = |fields: &str| {
+        let bench =
+            Bench::new(&scenario("runs = 1", &[flow("f", ["a", "b"], &format!("algorithm = 'cubic'\n{fields}"))]));
+        bench.write("web.txt", "0 50000\n0.4 50000\n0.8 50000\n");
+        let mut record = record(&bench.runs("out", ""));
+        for one in record["flows"][0]["completions"].as_array_mut().unwrap() {
+            one.as_object_mut().unwrap().remove("size_bytes");
+        }
+        record["flows"].clone()
+    };
+    assert_eq!(of("arrivals = 'trace:web.txt'"), of("size = '50kB'\ncount = 3\ninterval = '400ms'"));
+}
