@@ -21,7 +21,8 @@ impl Scenario {
             let is_sized = |flow: &&FlowSpec| {
                 matches!(flow.sends, Sends::Transfers { .. } | Sends::Load(_) | Sends::Messages { .. })
             };
-            flows.are_in(own.len(), own.iter().any(is_sized), beside.len())
+            let has_sizes = |flow: &&FlowSpec| matches!(flow.sends, Sends::Load(_));
+            flows.are_in(own.len(), [own.iter().any(is_sized), own.iter().any(has_sizes)], beside.len())
         };
         if self.cells.iter().flat_map(|cell| self.variants_of(cell)).any(can_be) {
             return None;
@@ -64,6 +65,9 @@ mod tests {
         let error = &check("fct_p95_s", &format!("{SWEEP}{bulk}{short}"))[0];
         assert_eq!((error.line, error.field.as_str()), (Some(12), "report.metrics"));
         assert!(error.expected.ends_with("no compared flow has a `size`"), "{error}");
+        let error =
+            &check("fct_q1_mean_s", &format!("{SWEEP}{}", flow("f", "algorithm=\"$algorithm\"\nsize=\"9kB\"")))[0];
+        assert!(error.expected.ends_with("no compared flow has transfers that differ in size"), "{error}");
         assert_eq!(check("jain_index", &format!("{SWEEP}{bulk}{short}")).len(), 1);
         assert_eq!(check("convergence_s", &format!("{SWEEP}{bulk}{noise}")).len(), 1);
         assert_eq!(check("friendliness_ratio", &format!("{SWEEP}{bulk}{noise}")).len(), 1);
@@ -74,6 +78,8 @@ mod tests {
         let swept = |rest: &str| format!("{SWEEP}{}", flow("bulk", &format!("algorithm=\"$algorithm\"\n{rest}")));
         let short = flow("short", "algorithm=\"reno\"\nsize=\"9kB\"");
         assert_eq!(check("fct_mean_s", &swept("size=\"1MB\"")), []);
+        let drawn = "size=\"lognormal:median=9kB,sigma=1\"\narrivals=\"poisson:mean=1s\"";
+        assert_eq!([check("fct_mean_s", &swept(drawn)), check("fct_q4_p95_s", &swept(drawn))], [[], []]);
         assert_eq!(check("jain_index", &swept("copies=2")), []);
         assert_eq!(check("friendliness_ratio", &(swept("") + &short)), []);
         let variants = "[variant.A]\nalgorithm=\"reno\"\n[variant.B]\nalgorithm=\"reno\"\nflows=[\"short\"]\n";

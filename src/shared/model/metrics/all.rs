@@ -4,7 +4,7 @@ mod links;
 
 use std::sync::LazyLock;
 
-use super::completion::over_transfers;
+use super::completion::{over_quarter, over_transfers};
 use super::counts::{goodput, loss_peak, sent_per_delivered, share, share_of_payload, total};
 use super::metric::{Metric, MetricValue, NeededFlows, exact};
 use super::view::RunView;
@@ -33,6 +33,14 @@ const COMPLETION: Metric = Metric {
     needs: "flows of the variant with a size",
     flows: NeededFlows::Sized,
     ..OF_ANY_FLOW
+};
+
+/// Defaults of flow completion times of a quarter of the transfers.
+const COMPLETION_BY_SIZE: Metric = Metric {
+    source: "draft-irtf-iccrg-tcpeval-01, by quartile of size; Hyndman and Fan 1996, type 7",
+    needs: "four transfers that differ in size, of flows of the variant",
+    flows: NeededFlows::OfSizes,
+    ..COMPLETION
 };
 
 /// Defaults of smoothed RTTs.
@@ -177,6 +185,54 @@ const FLOWS: &[Metric] = &[
         ["fct_p99_s", "flow completion time, 99th percentile"],
         "99th percentile over the variant's transfers of the time until the receiver has the last byte",
         |run| over_transfers(run, |times| percentile(times, 0.99)),
+    ),
+    metric(
+        COMPLETION_BY_SIZE,
+        ["fct_q1_mean_s", "completion time of the smallest quarter by size, mean"],
+        "mean of the flow completion times of the smallest quarter of the variant's transfers by size",
+        |run| over_quarter(run, 0, mean),
+    ),
+    metric(
+        COMPLETION_BY_SIZE,
+        ["fct_q1_p95_s", "completion time of the smallest quarter by size, 95th percentile"],
+        "95th percentile of the flow completion times of the smallest quarter of the variant's transfers by size",
+        |run| over_quarter(run, 0, |times| percentile(times, 0.95)),
+    ),
+    metric(
+        COMPLETION_BY_SIZE,
+        ["fct_q2_mean_s", "completion time of the second quarter by size, mean"],
+        "mean of the flow completion times of the second quarter of the variant's transfers by size",
+        |run| over_quarter(run, 1, mean),
+    ),
+    metric(
+        COMPLETION_BY_SIZE,
+        ["fct_q2_p95_s", "completion time of the second quarter by size, 95th percentile"],
+        "95th percentile of the flow completion times of the second quarter of the variant's transfers by size",
+        |run| over_quarter(run, 1, |times| percentile(times, 0.95)),
+    ),
+    metric(
+        COMPLETION_BY_SIZE,
+        ["fct_q3_mean_s", "completion time of the third quarter by size, mean"],
+        "mean of the flow completion times of the third quarter of the variant's transfers by size",
+        |run| over_quarter(run, 2, mean),
+    ),
+    metric(
+        COMPLETION_BY_SIZE,
+        ["fct_q3_p95_s", "completion time of the third quarter by size, 95th percentile"],
+        "95th percentile of the flow completion times of the third quarter of the variant's transfers by size",
+        |run| over_quarter(run, 2, |times| percentile(times, 0.95)),
+    ),
+    metric(
+        COMPLETION_BY_SIZE,
+        ["fct_q4_mean_s", "completion time of the largest quarter by size, mean"],
+        "mean of the flow completion times of the largest quarter of the variant's transfers by size",
+        |run| over_quarter(run, 3, mean),
+    ),
+    metric(
+        COMPLETION_BY_SIZE,
+        ["fct_q4_p95_s", "completion time of the largest quarter by size, 95th percentile"],
+        "95th percentile of the flow completion times of the largest quarter of the variant's transfers by size",
+        |run| over_quarter(run, 3, |times| percentile(times, 0.95)),
     ),
     metric(
         SRTT,

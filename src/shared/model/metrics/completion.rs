@@ -2,6 +2,7 @@
 
 use super::metric::MetricValue;
 use super::view::RunView;
+use crate::model::run::Completion;
 
 /// A statistic of the flow completion times: from the start of the connection until the receiver has the last byte.
 ///
@@ -11,16 +12,39 @@ use super::view::RunView;
 /// Source: N. Dukkipati, N. McKeown, "Why flow-completion time is the right metric for congestion control", SIGCOMM
 /// Computer Communication Review 36(1), 2006.
 pub(super) fn over_transfers(run: &RunView<'_>, of: impl Fn(&[f64]) -> Option<f64>) -> Option<MetricValue> {
-    let all = || run.own.iter().flat_map(|flow| &flow.record.completions);
-    let value = of(&all().map(|one| one.took_s).collect::<Vec<_>>())?;
-    Some(MetricValue { value, cut_off: all().any(|one| !one.done) })
+    statistic(&run.own.iter().flat_map(|flow| &flow.record.completions).collect::<Vec<_>>(), of)
+}
+
+/// The same over a quarter of the transfers by size. Quarter 0 has the smallest.
+///
+/// Transfers of equal size are in the order of flows and starts. All variants of a repeat send the same sizes, so they
+/// have the same transfers in a quarter.
+///
+/// None: also if there are fewer than four transfers, or if the transfers of a flow do not differ in size.
+/// Source: D. Hayes, D. Ros, L. Andrew, S. Floyd, "Common TCP evaluation suite", draft-irtf-iccrg-tcpeval-01, 2014:
+/// completion times by quartile of size.
+pub(super) fn over_quarter(
+    run: &RunView<'_>,
+    quarter: usize,
+    of: impl Fn(&[f64]) -> Option<f64>,
+) -> Option<MetricValue> {
+    let mut all: Vec<&Completion> = run.own.iter().flat_map(|flow| &flow.record.completions).collect();
+    if all.len() < 4 || all.iter().any(|one| one.size_bytes.is_none()) {
+        return None;
+    }
+    all.sort_by_key(|one| one.size_bytes);
+    statistic(&all[all.len() * quarter / 4..all.len() * (quarter + 1) / 4], of)
+}
+
+fn statistic(all: &[&Completion], of: impl Fn(&[f64]) -> Option<f64>) -> Option<MetricValue> {
+    let value = of(&all.iter().map(|one| one.took_s).collect::<Vec<_>>())?;
+    Some(MetricValue { value, cut_off: all.iter().any(|one| !one.done) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::samples::{Sampled, view};
     use super::*;
-    use crate::model::run::Completion;
     use crate::model::stats;
 
     fn with(times: &[(f64, bool)]) -> Sampled {
@@ -40,5 +64,23 @@ mod tests {
         let value = over_transfers(&view(&cut, &[]), stats::mean);
         assert_eq!(value, Some(MetricValue { value: 5.0, cut_off: true }));
         assert_eq!(over_transfers(&view(&[with(&[])], &[]), stats::mean), None);
+    }
+
+    #[test]
+    fn quarters_are_by_size_over_all_flows() {
+        let mut flows = [with(&[(8.0, true), (1.0, true), (2.0, true)]), with(&[(3.0, false), (4.0, true)])];
+        let sizes = [[800, 100, 200].as_slice(), &[300, 400]];
+        for (flow, sizes) in flows.iter_mut().zip(sizes) {
+            flow.record.completions.iter_mut().zip(sizes).for_each(|(one, size)| one.size_bytes = Some(*size));
+        }
+        let means = |flows: &[Sampled]| {
+            let run = view(flows, &[]);
+            [0, 1, 2, 3].map(|quarter| over_quarter(&run, quarter, stats::mean).map(|it| (it.value, it.cut_off)))
+        };
+        let exact = |value| Some((value, false));
+        assert_eq!(means(&flows), [exact(1.0), exact(2.0), Some((3.0, true)), exact(6.0)]);
+        flows[0].record.completions[1].size_bytes = None;
+        assert_eq!(means(&flows), [None; 4], "a transfer without a size has no quarter");
+        assert_eq!(means(&[with(&[(1.0, true); 3])]), [None; 4]);
     }
 }

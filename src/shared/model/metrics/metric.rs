@@ -60,6 +60,8 @@ pub enum NeededFlows {
     Any,
     /// One of the variant with a size.
     Sized,
+    /// One of the variant whose transfers differ in size.
+    OfSizes,
     /// Two of the variant.
     Two,
     /// One of the variant, and a TCP flow beside it.
@@ -67,11 +69,13 @@ pub enum NeededFlows {
 }
 
 impl NeededFlows {
-    /// Whether a variant with `own` flows can have a value; `has_size` if any of these has a size.
-    pub fn are_in(self, own: usize, has_size: bool, beside: usize) -> bool {
+    /// Whether a variant with `own` flows can have a value. `has_size`: any of these has a size. `has_sizes`: the
+    /// transfers of any of these differ in size.
+    pub fn are_in(self, own: usize, [has_size, has_sizes]: [bool; 2], beside: usize) -> bool {
         match self {
             NeededFlows::Any => true,
             NeededFlows::Sized => has_size,
+            NeededFlows::OfSizes => has_sizes,
             NeededFlows::Two => own > 1,
             NeededFlows::Beside => own > 0 && beside > 0,
         }
@@ -80,11 +84,14 @@ impl NeededFlows {
     /// Why a scenario without these flows gives no value, and a hint. `None` for [`NeededFlows::Any`].
     pub fn lack(self) -> Option<(&'static str, &'static str)> {
         const COMPARED: &str = "the flows of a variant are compared, else those that run $algorithm, else all";
+        const SIZES: &str =
+            "`size = \"lognormal:median=20kB,sigma=1.5\"` draws sizes; `arrivals` may name a file of them";
         const TWO: &str =
             "`copies = 2` makes two flows of one; friendliness_ratio compares a flow with those beside it";
         match self {
             NeededFlows::Any => None,
             NeededFlows::Sized => Some(("no compared flow has a `size`", COMPARED)),
+            NeededFlows::OfSizes => Some(("no compared flow has transfers that differ in size", SIZES)),
             NeededFlows::Two => Some(("it needs two or more compared flows", TWO)),
             NeededFlows::Beside => Some(("it needs a TCP flow beside the compared ones", COMPARED)),
         }
