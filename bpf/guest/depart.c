@@ -11,6 +11,7 @@
 #include <linux/sched.h>
 #include <linux/time-internal.h>
 
+#include "cheat.h"
 #include "depart.h"
 #include "discipline.h"
 #include "kernel.h"
@@ -72,6 +73,8 @@ static struct sk_buff *take_due(struct Qdisc *sch, u64 now_ns)
 		return NULL;
 	counters->late_ns = max(counters->late_ns, now_ns - first->due_ns);
 	skb = take_first(sch);
+	if (unlikely(receivers_cheat))
+		cheat_arrives(skb);
 	counters->sent_pkts++;
 	counters->sent_bytes += skb->len - skb_network_offset(skb);
 	fetch_ahead(line_first(&link_of(sch)->line));

@@ -62,6 +62,14 @@ enum tccc_ecn {
 	TCCC_ECN_ACCURATE = 2, /* RFC 9768 */
 };
 
+/* What a receiver does wrong. One without SACK is a setting of its namespace. */
+enum tccc_receiver {
+	TCCC_RECEIVER_HONEST = 0,
+	TCCC_RECEIVER_HIDES_MARKS = 1,
+	TCCC_RECEIVER_DIVIDES_ACKS = 2,
+	TCCC_RECEIVER_ACKS_EARLY = 3,
+};
+
 /* Datagrams that leave at once. */
 struct tccc_frame {
 	u64 pkts;
@@ -83,6 +91,7 @@ struct tccc_flow_request {
 	u64 deadline_ns;	     /* a frame that has not arrived whole this long after it was sent is late */
 	struct tccc_frame frames[2]; /* of datagrams: the first of every `every` frames, and the others */
 	u64 every;
+	u64 receiver;	/* enum tccc_receiver */
 	u32 flow;	/* index among the flows, from 0 */
 	u32 end;	/* enum tccc_end */
 	u32 sends;	/* enum tccc_sends */

@@ -17,6 +17,7 @@
 #include <net/pkt_sched.h>
 
 #include "answer.h"
+#include "cheat.h"
 #include "depart.h"
 #include "discipline.h"
 #include "kernel.h"
@@ -108,11 +109,38 @@ static void enter(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_fr
 	enter_copy(sch, skb, arrival_ns, is_ack ? &ack : NULL);
 }
 
+/* Packets of the same connection, in order. */
+static void enter_all(struct Qdisc *sch, struct sk_buff_head *packets, struct sk_buff **to_free)
+{
+	struct sk_buff *skb;
+
+	while ((skb = __skb_dequeue(packets)))
+		enter(sch, skb, to_free);
+}
+
+/* A packet of a host with a receiver that cheats. */
+static void enter_with_others(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_free)
+{
+	struct sk_buff_head before, after;
+
+	__skb_queue_head_init(&before);
+	__skb_queue_head_init(&after);
+	cheat_leaves(skb, &before, &after);
+	skb_orphan(skb);
+	enter_all(sch, &before, to_free);
+	enter(sch, skb, to_free);
+	enter_all(sch, &after, to_free);
+}
+
 /* Splits a packet of several segments into the packets that a sender without offloads would send. */
 static int link_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
 {
 	struct sk_buff *segments, *next;
 
+	if (unlikely(receivers_cheat) && !skb_is_gso(skb)) {
+		enter_with_others(sch, skb, to_free);
+		return TAKEN;
+	}
 	/* The packet has left its host and no longer counts as the sender's memory. */
 	skb_orphan(skb);
 	if (!skb_is_gso(skb)) {

@@ -214,6 +214,18 @@ static void accept_all(struct job *job)
 	}
 }
 
+struct receiver *receiver_that_sends(const struct sk_buff *skb)
+{
+	const struct sock *sk = skb->sk;
+	struct receiver *receiver;
+
+	if (!sk || !sk_fullsock(sk) || sk->sk_data_ready != accepted_data_ready)
+		return NULL;
+	receiver = sk->sk_user_data;
+	/* It serves another connection once this one is over. */
+	return receiver->sock && receiver->sock->sk == sk ? receiver : NULL;
+}
+
 /* Algorithms that require ECN, such as DCTCP, must run at the receiver too (RFC 8257, section 3.2). */
 static int choose_algorithm(struct socket *sock, const char *name)
 {

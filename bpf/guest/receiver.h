@@ -10,9 +10,13 @@ struct receiver {
 	struct list_head place; /* among the flow's receivers, or among the spare ones */
 	struct flow *flow;
 	struct socket *sock; /* NULL once the connection is over */
+	u32 acked;	     /* number of the last pure acknowledgement; see cheat.c */
+	bool has_acked;
 };
 
 int receiver_listen(struct flow *flow);
 void receivers_release(struct flow *flow);
+/* The receiver that sends a packet. NULL: another socket sends it, or it is not accepted yet. */
+struct receiver *receiver_that_sends(const struct sk_buff *skb);
 
 #endif

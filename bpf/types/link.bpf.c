@@ -29,6 +29,7 @@ enum tccc_link_limit *link_limit;
 enum tccc_connections *connections;
 enum tccc_end *end;
 enum tccc_ecn *ecn;
+enum tccc_receiver *receiver;
 enum tccc_sends *sends;
 enum verdict_kind *verdict;
 enum link_slot *slot;

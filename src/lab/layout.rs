@@ -9,7 +9,7 @@ use super::plan::{Plan, PlannedRun};
 use crate::emulate::layout::{EndLayout, Layout, LinkLayout, NodeLayout, RouteLayout};
 use crate::emulate::topology::Topology;
 use crate::path::route::{Hop, LinkSpec, Paths};
-use crate::scenario::{Ecn, FlowSpec, Profile};
+use crate::scenario::{Ecn, FlowSpec, Profile, Receiver};
 use shared::kernel::sysctl;
 use shared::units::Bytes;
 
@@ -88,6 +88,8 @@ fn settings(profile: Profile, flows: &[FlowSpec], node: &str) -> Vec<(String, St
     let mut settings = [&SETTINGS[..], profiled].concat();
     let sends: Vec<&FlowSpec> = flows.iter().filter(|flow| flow.is_tcp() && flow.from == node).collect();
     settings.extend(sends.first().map(|flow| ("net.ipv4.tcp_sack", if flow.tcp_sack { "1" } else { "0" })));
+    let has_no_sack = |flow: &FlowSpec| flow.is_tcp() && flow.to == node && flow.receiver == Receiver::NoSack;
+    settings.extend(flows.iter().any(has_no_sack).then_some(("net.ipv4.tcp_sack", "0")));
     let requested = sends.first().map_or(Ecn::Off, |flow| flow.ecn);
     let accepts = |ecn: Ecn| flows.iter().any(|flow| flow.is_tcp() && flow.ecn == ecn && flow.to == node);
     let ecn = match requested {

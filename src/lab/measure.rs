@@ -61,7 +61,7 @@ pub fn blank(flow: &FlowSpec, algorithm: String, variant: String) -> FlowRecord 
         algorithm,
         variant,
         compared: flow.compared,
-        tcp_sack: flow.tcp_sack,
+        tcp_sack: flow.uses_sack(),
         ..FlowRecord::default()
     }
 }

@@ -39,8 +39,8 @@ pub use self::reference::ONE_WAY;
 pub use self::reference::{DifferenceSpec, Expected, FigureSpec, Ns2Spec, Published, SourceSpec, VirtualSpec};
 pub use self::spec::{ALGORITHM, DEFAULT_TOLERANCE, PERTURBED, PLANNED_RUNS_MAX, RUNS_MAX, UDP, VARIANT};
 pub use self::spec::{
-    AlgorithmRequest, BulkSender, Cell, Ecn, FlowSpec, GuestKernel, LeftOut, NumberedFlow, Profile, ScenarioFile,
-    Sends, Variable,
+    AlgorithmRequest, BulkSender, Cell, Ecn, FlowSpec, GuestKernel, LeftOut, NumberedFlow, Profile, Receiver,
+    ScenarioFile, Sends, Variable,
 };
 pub use self::whole::Scenario;
 pub use crate::path::route::LinkSpec;

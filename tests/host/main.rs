@@ -48,5 +48,6 @@ mod virtual_disciplines;
 mod virtual_loads;
 mod virtual_properties;
 mod virtual_queues;
+mod virtual_receivers;
 mod virtual_time;
 mod virtual_variants;

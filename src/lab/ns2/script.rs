@@ -53,7 +53,9 @@ pub fn check(cell: &Cell) -> Result<(), Failure> {
     for flow in &cell.flows {
         let Some(lacking) = lacking_in_flow(flow) else { continue };
         let what = format!("cannot simulate the flow \"{}\": {lacking} here", flow.name);
-        return Err(Failure::usage(what).hint("leave it out, or run the scenario with `--engine kernel`"));
+        let engine = if flow.receiver.is_setting() { "kernel" } else { "virtual" };
+        let hint = format!("leave it out, or run the scenario with `--engine {engine}`");
+        return Err(Failure::usage(what).hint(hint));
     }
     Ok(())
 }
@@ -65,6 +67,7 @@ fn lacking_in_flow(flow: &FlowSpec) -> Option<&'static str> {
         Sends::Load(_) => Some("ns-2 draws no transfers"),
         Sends::Messages { .. } => Some("ns-2 keeps no connection open"),
         _ if flow.ecn != Ecn::Off => Some("ns-2 marks no packets"),
+        _ if !flow.receiver.is_honest() => Some("ns-2's receivers do nothing wrong"),
         _ => None,
     }
 }

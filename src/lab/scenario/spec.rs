@@ -113,6 +113,8 @@ pub struct FlowSpec {
     /// Largest socket buffer of the receiving node, instead of the profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Bytes>,
+    #[serde(default, skip_serializing_if = "Receiver::is_honest")]
+    pub receiver: Receiver,
     /// Time after the start of the run.
     #[serde(with = "duration_text")]
     pub start: Duration,
@@ -150,6 +152,34 @@ pub enum Ecn {
     Classic,
     /// RFC 9768: the receiver counts marks.
     Accurate,
+}
+
+/// What the receiver of a flow does wrong.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Receiver {
+    #[default]
+    Honest,
+    /// It never echoes a mark.
+    HidesMarks,
+    /// It acknowledges in ten parts what it should acknowledge at once.
+    DividesAcks,
+    /// It also acknowledges data that has not arrived.
+    AcksEarly,
+    /// It does not support selective acknowledgements.
+    NoSack,
+}
+
+impl Receiver {
+    pub fn is_honest(&self) -> bool {
+        *self == Receiver::Honest
+    }
+
+    /// Whether a setting of Linux makes it. Only virtual time has the others.
+    pub fn is_setting(self) -> bool {
+        matches!(self, Receiver::Honest | Receiver::NoSack)
+    }
 }
 
 /// How plans write it. Older ones have only the first form.
@@ -245,6 +275,11 @@ impl FlowSpec {
 
     pub fn is_tcp(&self) -> bool {
         !matches!(self.sends, Sends::Datagrams(_))
+    }
+
+    /// Whether both ends use selective acknowledgements.
+    pub fn uses_sack(&self) -> bool {
+        self.tcp_sack && self.receiver != Receiver::NoSack
     }
 
     /// Number of sockets at the sender in a run of this length. For a load it is the expected number.

@@ -12,8 +12,8 @@ use nix::errno::Errno;
 use zerocopy::IntoBytes as _;
 
 use crate::c_types::{
-    self, Connections, FlowEnd, FlowFrame, FlowReport, FlowRequest, NegotiatedEcn, RunReport, RunRequest, SendsKind,
-    TransferRequest, WatchReport, WatchRequest, take, take_all,
+    self, Connections, FlowEnd, FlowFrame, FlowReport, FlowRequest, NegotiatedEcn, ReceiverKind, RunReport, RunRequest,
+    SendsKind, TransferRequest, WatchReport, WatchRequest, take, take_all,
 };
 use crate::cost;
 use crate::emulate::layout::Layout;
@@ -21,7 +21,7 @@ use crate::load::PlannedTransfer;
 use crate::path::times::{self, TIME_BUCKETS};
 use crate::plan::{Plan, PlannedRun, mix};
 use crate::scenario::pattern::{FrameShape, Pattern};
-use crate::scenario::{BulkSender, Cell, FlowSpec, NumberedFlow, Sends};
+use crate::scenario::{BulkSender, Cell, FlowSpec, NumberedFlow, Receiver, Sends};
 use crate::traffic::ends::{FIRST_SENDER_PORT, FIRST_SERVER_PORT, slack};
 use crate::traffic::own::QUIET;
 use crate::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
@@ -123,6 +123,7 @@ pub fn flows<'a>(
             length_ns: nanos(flow.length(cell.duration)),
             from_start: (flow.sender == BulkSender::Tccc).into(),
             settle_ns: if flow.is_tcp() { 0 } else { nanos(QUIET + cost::hold_up(cell, flow)) },
+            receiver: receiver_kind(flow.receiver).0.into(),
             flow: index,
             window_cap: flow.window_cap.unwrap_or(0),
             initial_ssthresh: flow.initial_ssthresh.unwrap_or(0),
@@ -140,6 +141,15 @@ pub fn flows<'a>(
         flows.push(GuestFlow { flow, algorithm, nodes, request, transfers });
     }
     Ok(flows)
+}
+
+fn receiver_kind(receiver: Receiver) -> ReceiverKind {
+    match receiver {
+        Receiver::Honest | Receiver::NoSack => ReceiverKind::TCCC_RECEIVER_HONEST,
+        Receiver::HidesMarks => ReceiverKind::TCCC_RECEIVER_HIDES_MARKS,
+        Receiver::DividesAcks => ReceiverKind::TCCC_RECEIVER_DIVIDES_ACKS,
+        Receiver::AcksEarly => ReceiverKind::TCCC_RECEIVER_ACKS_EARLY,
+    }
 }
 
 fn name_of<const N: usize>(algorithm: &str) -> Result<[i8; N]> {

@@ -78,6 +78,7 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
             check_drop_tail(&scenario, cells())?;
             check_ecn(&scenario, cells())?;
             traffic::check_number(&scenario, cells())?;
+            check_receivers(&scenario, cells())?;
             algorithm::check(&scenario, Engine::Kernel, cells())?;
             iperf3::check(&scenario, cells())?;
         }
@@ -111,6 +112,18 @@ fn check_ecn<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>)
     let why = Failure::unmet("this host's kernel has no Accurate ECN, which came with Linux 7.0");
     let why = why.hint("`--engine virtual --kernel 7.3` has it");
     Err(scenario.mistake_in_flow(cell, flow, "ecn", why).into())
+}
+
+/// # Errors
+/// The first flow whose receiver only virtual time has, with its place.
+fn check_receivers<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
+    let is_beyond = |flow: &&FlowSpec| !flow.receiver.is_setting();
+    let mut flows = cells.into_iter().filter_map(|cell| Some((cell, cell.flows.iter().find(is_beyond)?)));
+    let Some((cell, flow)) = flows.next() else { return Ok(()) };
+    let word: &str = flow.receiver.into();
+    let why = Failure::usage(format!("Linux has no receiver that is \"{word}\""));
+    let why = why.hint("`--engine virtual` has it; a real kernel has only `no_sack`");
+    Err(scenario.mistake_in_flow(cell, flow, "receiver", why).into())
 }
 
 /// Replaces a folder by its TOML files, sorted by name.

@@ -11,7 +11,7 @@ use super::{CellReader, CellVariables};
 use crate::path::route::{LinkSpec, shortest_path};
 use crate::scenario::algorithm::source;
 use crate::scenario::reference::FlowFields;
-use crate::scenario::spec::{ALGORITHM, BulkSender, Ecn, FlowSpec, GuestKernel, LeftOut, Profile, UDP};
+use crate::scenario::spec::{ALGORITHM, BulkSender, Ecn, FlowSpec, GuestKernel, LeftOut, Profile, Receiver, UDP};
 use host::read_with;
 use host::toml_reader::{Found, Read, Result, Table, Text, Value, each};
 use shared::units::{Bytes, format_duration};
@@ -51,7 +51,7 @@ impl Read for Ecn {
     }
 }
 
-read_with!(Value::word => Protocol, Profile, GuestKernel, BulkSender);
+read_with!(Value::word => Protocol, Profile, GuestKernel, BulkSender, Receiver);
 
 impl Read for BufferSize {
     fn read(value: &Value<'_>) -> Result<Self> {
@@ -226,6 +226,7 @@ impl WrittenFlow<'_> {
             ecn: fields.ecn,
             send_buffer: fields.send_buffer.map(|BufferSize(bytes)| bytes),
             receive_buffer: fields.receive_buffer.map(|BufferSize(bytes)| bytes),
+            receiver: fields.receiver,
             start: fields.start,
             duration: fields.duration,
             sends,
@@ -325,18 +326,28 @@ fn check_node_settings(written: &[WrittenFlow<'_>], flows: &[(FlowSpec, bool)]) 
         let ecn_refused = |other: &&FlowSpec| flow.ecn != other.ecn && other.from == flow.from;
         let send_refused = |other: &&FlowSpec| flow.send_buffer != other.send_buffer && other.from == flow.from;
         let receive_refused = |other: &&FlowSpec| flow.receive_buffer != other.receive_buffer && other.to == flow.to;
+        let receiver_refused = |other: &&FlowSpec| {
+            let [one, another] = [flow, *other].map(|flow| flow.receiver == Receiver::NoSack);
+            (one != another && other.to == flow.to) || (one && other.tcp_sack && other.from == flow.to)
+        };
         let clash = [
             ("tcp_sack", runs().find(sack_refused)),
             ("ecn", runs().find(ecn_refused)),
             ("send_buffer", runs().find(send_refused)),
             ("receive_buffer", runs().find(receive_refused)),
+            ("receiver", runs().find(receiver_refused)),
         ];
         let Some((key, Some(other))) = clash.into_iter().find(|(_, other)| other.is_some()) else { continue };
         let Some(written) = written.iter().find(|written| flow.is_of(&written.name)) else { continue };
         let what = format!("flow \"{}\" of the same node has another value", other.name);
         let mistake = written.table.refuse_field(key, &what);
-        let share = if key == "receive_buffer" { "receives" } else { "sends" };
-        let hint = format!("all flows that a node {share} share this setting: give the flow its own node");
+        let hint = match key {
+            "receiver" => "`no_sack` is a setting of the node: give the flow its own node".to_owned(),
+            _ => {
+                let share = if key == "receive_buffer" { "receives" } else { "sends" };
+                format!("all flows that a node {share} share this setting: give the flow its own node")
+            }
+        };
         return Err(mistake.or_hint(hint).into());
     }
     Ok(())

@@ -11,11 +11,11 @@ use crate::load::{Arrivals, Sizes};
 use crate::path::RATE_RANGE;
 use crate::scenario::datagrams::FrameSpec;
 use crate::scenario::document::flow::{BufferSize, Protocol};
-use crate::scenario::spec::{BulkSender, Ecn};
+use crate::scenario::spec::{BulkSender, Ecn, Receiver};
 use shared::units::{BitsPerSec, Bytes};
 
 /// Fields that a UDP flow cannot have.
-pub(in crate::scenario) const ONLY_TCP: [&str; 15] = [
+pub(in crate::scenario) const ONLY_TCP: [&str; 16] = [
     "algorithm",
     "tunables",
     "window_cap",
@@ -25,6 +25,7 @@ pub(in crate::scenario) const ONLY_TCP: [&str; 15] = [
     "ecn",
     "send_buffer",
     "receive_buffer",
+    "receiver",
     "size",
     "arrivals",
     "count",
@@ -93,6 +94,12 @@ fields! {
         /// a node receives must have the same value.
         /// Example: receive_buffer = "64MB"
         receive_buffer: BufferSize = Data, unless "64MiB with the profile `paper`, else the kernel's";
+        /// What the receiver does wrong. `hides_marks` never echoes a congestion mark. `divides_acks` sends ten ACKs
+        /// instead of one, each for a part of the data. After each ACK, `acks_early` sends one for ten more segments, which
+        /// have not arrived. Only virtual time supports these three. `no_sack` has no selective acknowledgements; all
+        /// flows that a node receives must then have it. ns-2 supports only `honest`.
+        /// Example: receiver = "divides_acks"
+        receiver: Receiver = Words(&["honest", "hides_marks", "divides_acks", "acks_early", "no_sack"]), or "honest";
         /// Time from the start of the run until the flow starts, in whole seconds if iperf3 sends the flow.
         /// Example: start = "2s"
         start: Duration = Time(None), or "0s";
@@ -171,6 +178,6 @@ fields! {
         /// times, their ports and the random delays in their hosts. So they can be compared with and without these flows.
         /// Example: without = ["bulk"]
         without: Vec<String> = Is("list of names"), empty "none";
-        from FLOW [algorithm, tunables, window_cap, initial_ssthresh, initial_cwnd, tcp_sack, ecn, send_buffer, receive_buffer]: unless "as in the flow";
+        from FLOW [algorithm, tunables, window_cap, initial_ssthresh, initial_cwnd, tcp_sack, ecn, send_buffer, receive_buffer, receiver]: unless "as in the flow";
     }
 }
