@@ -289,12 +289,6 @@ static ssize_t links_write(struct file *file, const char __user *from, size_t le
 	return error;
 }
 
-static u8 *put(u8 *to, const void *from, size_t bytes)
-{
-	memcpy(to, from, bytes);
-	return to + bytes;
-}
-
 /* Copies the counters, the positions of the first lost packets, and the waits. Returns the end of the copy. */
 static u8 *put_counters(u8 *to, struct link *link)
 {
@@ -303,9 +297,9 @@ static u8 *put_counters(u8 *to, struct link *link)
 	local_bh_disable();
 	counters = shaper_counters(&link->shaper);
 	discipline_count(link, &counters);
-	to = put(to, &counters, sizeof(counters));
-	to = put(to, link->shaper.losses.first_lost, counters.first_lost_count * sizeof(u64));
-	to = put(to, &link->shaper.waits, sizeof(link->shaper.waits));
+	to = answer_put(to, &counters, sizeof(counters));
+	to = answer_put(to, link->shaper.losses.first_lost, counters.first_lost_count * sizeof(u64));
+	to = answer_put(to, &link->shaper.waits, sizeof(link->shaper.waits));
 	local_bh_enable();
 	return to;
 }
@@ -344,7 +338,7 @@ static u8 *put_samples(u8 *to, const struct link *link)
 	const struct queue_samples *samples = &link->shaper.samples;
 	const size_t bytes = samples->count * sizeof(*samples->list);
 
-	return put(put(to, &samples->count, sizeof(samples->count)), samples->list, bytes);
+	return answer_put(answer_put(to, &samples->count, sizeof(samples->count)), samples->list, bytes);
 }
 
 /* Opened after the run, when the samples no longer change. */

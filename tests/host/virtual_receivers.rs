@@ -56,7 +56,7 @@ fn divided_acks_gain_nothing_from_linux() {
     assert!((0.99..1.01).contains(&ratio), "{ratio}");
 }
 
-/// Linux believes an ACK for data that it has sent. What is lost then is never sent again.
+/// Linux believes an ACK for data that it has sent. What is lost then is never retransmitted.
 #[test]
 fn early_acks_are_faster_until_a_packet_is_lost() {
     needs!(guest);
