@@ -139,7 +139,8 @@ static void count(struct flow *flow, u64 number, u32 bytes)
 	const u64 now_ns = ktime_get_ns();
 
 	flow->heard_ns = now_ns;
-	if (number >= report->sent_pkts || __test_and_set_bit(number, flow->numbers))
+	/* On a path without delay, it arrives before it counts as sent. */
+	if (number > report->sent_pkts || __test_and_set_bit(number, flow->numbers))
 		return;
 	count_delay(flow, number, now_ns);
 	if (!report->arrived_pkts++)

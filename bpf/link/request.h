@@ -152,11 +152,11 @@ struct tccc_link_counters {
 	u64 first_lost_count;
 };
 
-/* The buckets of struct times in times.h: none, then 32 for each power of two from 2^10 to 2^33 ns. */
+/* The buckets of struct times in times.h: none, then 32 for each power of two from 2^10 to 2^40 ns. */
 enum tccc_times_layout {
 	TCCC_TIMES_LEAST_BITS = 10,
 	TCCC_TIMES_STEP_BITS = 5,
-	TCCC_TIMES_BUCKETS = 769,
+	TCCC_TIMES_BUCKETS = 993,
 };
 
 /* The queue of one direction at one moment. */

@@ -3,7 +3,7 @@
  * A histogram of times: how long packets wait in a queue, or how long datagrams are on their way.
  *
  * Plain C without kernel functions. A bucket is at most a 32nd wider than its shortest time. Times below 1,024 ns
- * count as none, and times of 17 s and more as the longest.
+ * count as none, and times of 36 minutes and more as the longest.
  */
 #ifndef TCCC_TIMES_H
 #define TCCC_TIMES_H

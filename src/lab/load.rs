@@ -102,6 +102,11 @@ pub fn alike(count: u32, interval: Duration, bytes: u64, within: Duration) -> Ve
 }
 
 impl Load {
+    /// Whether all transfers are alike. A file may have any sizes.
+    pub fn has_one_size(&self) -> bool {
+        matches!(self, Load::Drawn { sizes: Sizes::Fixed(_), .. })
+    }
+
     /// The transfers that start within a time after the flow's start, in the order of their starts.
     ///
     /// `flow` is the index of the flow in its cell, `seed` that of the run. Starts and sizes have their own generators, so

@@ -101,6 +101,39 @@ fn call_beside_a_download_waits_for_its_queue_and_the_report_says_so() {
     assert!(dropped > 0.0 && (of_bulk("drop_ratio").as_f64().unwrap() - dropped / received).abs() < 1e-12);
 }
 
+/// They counted as lost, because they arrive before the sender knows that it has sent them.
+#[test]
+fn datagrams_arrive_on_a_path_without_any_delay() {
+    needs!(guest);
+    let link = scene::link(["s", "r"], "");
+    let call = scene::flow("call", ["s", "r"], "protocol = 'udp'\nrate = '1mbit'");
+    let head = "title = 'x'\nclaim = 'y'\nprofile = 'native'\nduration = '5s'\nruns = 1\nseed = 3\n\
+                virtual = { host_delay = '0s', start_spread = '0s' }\n";
+    let call = call_of(&record(&Bench::new(&[head, &link, &call].concat()).runs("out", "")));
+    assert_eq!((&call["lost_pkts"], &call["delay_us"]["max"]), (&0.into(), &0.0.into()), "{call}");
+}
+
+/// Without the download, the variant has no flow that is compared.
+#[test]
+fn call_is_compared_with_and_without_a_download() {
+    needs!(guest);
+    let bulk = scene::flow("bulk", ["s", "r"], "algorithm = 'cubic'");
+    let text = scenario("rate = '100kbit'\npacket = '200B'", "", &bulk);
+    let variants = "[variant]\nalone = { without = ['bulk'] }\nbeside = {}\n[report]\nbaseline = 'alone'\n";
+    let bench = Bench::new(&text.replace("[report]\n", variants).replace("runs = 1", "runs = 3"));
+    let report = check(0, tccc().arg("report").arg(bench.runs("out", "")).args(["-o", "json"])).json();
+    let cells = report["cells"].as_array().unwrap();
+    let of = |variant: &str| {
+        let is_it = |cell: &&Value| cell["metric"] == "delay_p99_us" && cell["variant"] == variant;
+        cells.iter().find(is_it).unwrap_or_else(|| panic!("{report}"))
+    };
+    let (alone, beside) = (&of("alone")["measured"]["mean"], of("beside"));
+    // 20.16 ms, and up to 1.2 ms inside the host.
+    assert!((20e3..21.5e3).contains(&alone.as_f64().unwrap()), "{alone}");
+    assert!(beside["measured"]["mean"].as_f64() > Some(100e3), "{beside}");
+    assert!(beside["ratio_to_baseline"]["measured"].as_f64() > Some(5.0), "{beside}");
+}
+
 #[test]
 fn wrong_frames_are_refused_with_what_is_allowed() {
     let bench = Bench::new("");
@@ -110,9 +143,9 @@ fn wrong_frames_are_refused_with_what_is_allowed() {
         ("frames = 'per_second=25'", "size is missing, such as size=10kB"),
         ("frames = 'per_second=25,size=10MB'\npacket = '36B'", "a frame takes more than 65535 packets of 36B"),
         ("frames = 'per_second=0,size=1kB'", "expected a whole number from 1 to 1000"),
-        ("frames = 25", "frames"),
+        ("frames = 25", "expected frames such as per_second=30,size=10kB"),
         ("rate = '1mbit'\ndeadline = '-1s'", "deadline"),
-        ("rate = '1mbit'\ndeadline = 5", "deadline"),
+        ("rate = '1mbit'\ndeadline = '25h'", "deadline"),
         ("rate = '1mbit'\nalgorithm = 'reno'", "a flow with protocol = \"udp\" does not have this"),
     ] {
         bench.write("x.toml", &scenario(call, "", ""));

@@ -48,7 +48,7 @@ mod tests {
         assert!((middles[0] - 1.024 * (1.0 + 1.0 / 64.0)).abs() < 1e-9, "{}", middles[0]);
         let steps = middles.windows(2).map(|pair| pair[1] / pair[0]);
         assert!(steps.into_iter().all(|step| (1.015..1.033).contains(&step)));
-        assert!((middles.last().unwrap() / 17.18e6 - 1.0).abs() < 0.02);
+        assert!((middles.last().unwrap() / 2_199e6 - 1.0).abs() < 0.02);
     }
 
     #[test]

@@ -79,6 +79,9 @@ impl FromStr for FrameSpec {
 }
 
 fn read(text: &str) -> Result<FrameSpec, String> {
+    if !text.contains('=') {
+        return Err("expected frames such as per_second=30,size=10kB".to_owned());
+    }
     let named = NamedValues::split(text, ["per_second", "size", "key", "every"])?;
     let per_second = named.required("per_second", "per_second=30", |text| whole(text, [1, PER_SECOND_MAX]))?;
     let size = named.required("size", "size=10kB", frame_size)?;
@@ -128,6 +131,6 @@ mod tests {
         assert_eq!(refused("per_second=30,size=1kB,key=2kB"), "every is missing beside key, such as every=60");
         assert_eq!(refused("per_second=30,size=1kB,every=9"), "key is missing beside every, such as key=50kB");
         assert!(refused("per_second=30,size=1kB,key=2kB,every=1").starts_with("every = \"1\": expected"));
-        assert_eq!(refused("30"), "\"30\": expected name=value");
+        assert_eq!(refused("30"), "expected frames such as per_second=30,size=10kB");
     }
 }

@@ -21,7 +21,7 @@ impl Scenario {
             let is_sized = |flow: &&FlowSpec| {
                 matches!(flow.sends, Sends::Transfers { .. } | Sends::Load(_) | Sends::Messages { .. })
             };
-            let has_sizes = |flow: &&FlowSpec| matches!(flow.sends, Sends::Load(_));
+            let has_sizes = |flow: &&FlowSpec| matches!(&flow.sends, Sends::Load(load) if !load.has_one_size());
             flows.are_in(own.len(), [own.iter().any(is_sized), own.iter().any(has_sizes)], beside.len())
         };
         if self.cells.iter().flat_map(|cell| self.variants_of(cell)).any(can_be) {

@@ -3,6 +3,7 @@
 //! Result files hold raw data: reports compute every number of a table from these records and the events.
 
 mod calibration;
+mod delays;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 pub use self::calibration::{At, Calibration, Quantity};
+pub use self::delays::{Delays, Frames};
 
 /// Version of the files in a result directory.
 pub const RESULT_SCHEMA: u32 = 1;
@@ -198,21 +200,6 @@ pub struct Stall {
     pub length_ns: u64,
 }
 
-/// How times are distributed, microseconds, each within 2 %. Times below 1 us count as none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Delays {
-    /// Mean.
-    pub mean: f64,
-    /// Median.
-    pub p50: f64,
-    /// 95th percentile.
-    pub p95: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// Longest.
-    pub max: f64,
-}
-
 /// Percentiles of the emulator's own lateness, microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lateness {
@@ -312,7 +299,7 @@ pub struct FlowRecord {
     /// at least a handshake. `None` in older records, and if nothing was delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin_s: Option<f64>,
-    /// Seconds from its first to its last delivery.
+    /// Seconds from its first to its last delivery; to the end of the flow if a transfer was not done by then.
     pub active_s: f64,
     /// One per transfer of a flow with a size, by start time; empty for other flows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -363,15 +350,6 @@ pub struct FlowEcn {
     /// Packets that the receiver reported as marked: the kernel's `delivered_ce`. Without Accurate ECN, a mark is repeated
     /// until the sender has answered, and each ACK that repeats it counts.
     pub delivered_ce_pkts: u64,
-}
-
-/// Frames of a flow of datagrams.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Frames {
-    /// Frames of which at least one datagram was sent.
-    pub sent: u64,
-    /// Frames all of whose datagrams arrived within the flow's deadline.
-    pub in_time: u64,
 }
 
 /// How long a sender had data, and how much of that time buffers were its limit: the kernel's `busy_time`,

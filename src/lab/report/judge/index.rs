@@ -115,7 +115,9 @@ impl<'a> Index<'a> {
             let is_own = |flow: &'r FlowRecord| variant_of(flow) == Some(variant);
             (variant.clone(), self.view(record, over_time, is_own))
         };
-        let variants: BTreeSet<&String> = record.flows.iter().filter_map(variant_of).collect();
+        let mut variants: BTreeSet<&String> = record.flows.iter().filter_map(variant_of).collect();
+        // A variant may leave out all compared flows. Calls that are left have their delays.
+        variants.extend(swept);
         variants.into_iter().map(view).collect()
     }
 

@@ -11,7 +11,7 @@ use crate::load::{Arrivals, Sizes};
 use crate::path::RATE_RANGE;
 use crate::scenario::datagrams::FrameSpec;
 use crate::scenario::document::flow::{BufferSize, Protocol};
-use crate::scenario::spec::{BulkSender, Ecn, Receiver};
+use crate::scenario::spec::{BulkSender, DURATION_MAX, Ecn, Receiver};
 use shared::units::{BitsPerSec, Bytes};
 
 /// Fields that a UDP flow cannot have.
@@ -96,7 +96,8 @@ fields! {
         receive_buffer: BufferSize = Data, unless "64MiB with the profile `paper`, else the kernel's";
         /// What the receiver does wrong. `hides_marks` never echoes a congestion mark. `divides_acks` sends ten ACKs
         /// instead of one, each for a part of the data. After each ACK, `acks_early` sends one for ten more segments, which
-        /// have not arrived. Only virtual time supports these three. `no_sack` has no selective acknowledgements; all
+        /// have not arrived. If one of these is lost, nothing arrives after it, because the sender does not retransmit it.
+        /// Only virtual time supports these three. `no_sack` has no selective acknowledgements; all
         /// flows that a node receives must then have it. ns-2 supports only `honest`.
         /// Example: receiver = "divides_acks"
         receiver: Receiver = Words(&["honest", "hides_marks", "divides_acks", "acks_early", "no_sack"]), or "honest";
@@ -151,7 +152,7 @@ fields! {
         /// Time after which a frame of a `udp` flow that has not arrived whole is late, or a datagram without frames:
         /// `late_ratio` counts them. The default is that of ITU-T G.114 for talk.
         /// Example: deadline = "100ms"
-        deadline: Duration = Time(None), or "150ms";
+        deadline: Duration = Time(Some([Duration::ZERO, DURATION_MAX])), or "150ms";
         /// Length of each datagram including its IP header: 36B to the mtu. The last datagram of a frame may be shorter.
         /// Example: packet = "1000B"
         packet: Bytes = Data, unless "the mtu";

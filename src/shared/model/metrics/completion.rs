@@ -20,7 +20,9 @@ pub(super) fn over_transfers(run: &RunView<'_>, of: impl Fn(&[f64]) -> Option<f6
 /// Transfers of equal size are in the order of flows and starts. All variants of a repeat send the same sizes, so they
 /// have the same transfers in a quarter.
 ///
-/// None: also if there are fewer than four transfers, or if the transfers of a flow do not differ in size.
+/// Flows with one fixed size do not count.
+///
+/// None: also if there are fewer than four transfers, or if all have the same size.
 /// Source: D. Hayes, D. Ros, L. Andrew, S. Floyd, "Common TCP evaluation suite", draft-irtf-iccrg-tcpeval-01, 2014:
 /// completion times by quartile of size.
 pub(super) fn over_quarter(
@@ -28,8 +30,9 @@ pub(super) fn over_quarter(
     quarter: usize,
     of: impl Fn(&[f64]) -> Option<f64>,
 ) -> Option<MetricValue> {
-    let mut all: Vec<&Completion> = run.own.iter().flat_map(|flow| &flow.record.completions).collect();
-    if all.len() < 4 || all.iter().any(|one| one.size_bytes.is_none()) {
+    let transfers = run.own.iter().flat_map(|flow| &flow.record.completions);
+    let mut all: Vec<&Completion> = transfers.filter(|one| one.size_bytes.is_some()).collect();
+    if all.len() < 4 || all.iter().all(|one| one.size_bytes == all[0].size_bytes) {
         return None;
     }
     all.sort_by_key(|one| one.size_bytes);
@@ -80,7 +83,13 @@ mod tests {
         let exact = |value| Some((value, false));
         assert_eq!(means(&flows), [exact(1.0), exact(2.0), Some((3.0, true)), exact(6.0)]);
         flows[0].record.completions[1].size_bytes = None;
-        assert_eq!(means(&flows), [None; 4], "a transfer without a size has no quarter");
+        assert_eq!(
+            means(&flows),
+            [exact(2.0), Some((3.0, true)), exact(4.0), exact(8.0)],
+            "a fixed size does not count"
+        );
+        flows.iter_mut().flat_map(|flow| &mut flow.record.completions).for_each(|one| one.size_bytes = Some(9));
+        assert_eq!(means(&flows), [None; 4], "all have one size");
         assert_eq!(means(&[with(&[(1.0, true); 3])]), [None; 4]);
     }
 }
