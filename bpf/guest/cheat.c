@@ -92,6 +92,7 @@ void cheat_arrives(struct sk_buff *skb)
 	ip = ip_hdr(skb);
 	if (ip->protocol != IPPROTO_TCP || ip->ihl * 4 != sizeof(*ip) || !INET_ECN_is_ce(ip->tos))
 		return;
+	/* What the mark replaced is not known here. It is ECT(1) only for algorithms of L4S. */
 	flow = traffic_flow_to(dev_net(peer), ip->daddr, ((const struct tcphdr *)(ip + 1))->dest);
 	if (flow && flow->asked.receiver == TCCC_RECEIVER_HIDES_MARKS)
 		ipv4_change_dsfield(ip_hdr(skb), (u8)~INET_ECN_MASK, INET_ECN_ECT_0);

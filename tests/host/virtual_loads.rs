@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::common::experiment::finished;
-use crate::common::needs;
+use crate::common::{check, needs};
 use crate::lab::virtual_time::{Bench, record};
 use crate::scene::{flow, link};
 
@@ -124,4 +124,49 @@ fn file_with_regular_starts_makes_the_run_of_count_and_interval() {
         record["flows"].clone()
     };
     assert_eq!(of("arrivals = 'trace:web.txt'"), of("size = '50kB'\ncount = 3\ninterval = '400ms'"));
+}
+
+/// A sender that its application limits keeps the path's queue empty, until the path is slower than the application.
+#[test]
+fn application_limits_a_flow_to_its_rate() {
+    needs!(guest);
+    let bench = Bench::new("");
+    let flow_at = |rate: &str, fields: &str| {
+        let fields = format!("algorithm = 'cubic'\nrate = '{rate}'\n{fields}");
+        bench.write("x.toml", &scenario("runs = 1", &[flow("call", ["a", "b"], &fields)]));
+        record(&bench.runs(rate, ""))["flows"][0].clone()
+    };
+    let goodput = |flow: &Value| flow["goodput_bps"].as_f64().unwrap();
+    let slow = flow_at("2mbit", "");
+    assert!((goodput(&slow) / 2e6 - 1.0).abs() < 0.01, "{}", goodput(&slow));
+    let messages = slow["completions"].as_array().unwrap();
+    assert!(
+        messages.len() == 500 && messages[9..].iter().all(|one| one["took_s"].as_f64() < Some(0.04)),
+        "{messages:?}"
+    );
+    assert!((goodput(&flow_at("100mbit", "")) / 19e6 - 1.0).abs() < 0.05, "the link is slower");
+    let short = flow_at("16kbit", "start = '1s'\nduration = '2s'");
+    assert_eq!((&short["received_bytes"], short["completions"].as_array().unwrap().len()), (&4000.into(), 40));
+}
+
+#[test]
+fn application_with_a_rate_has_no_size_and_no_other_sender() {
+    let bench = Bench::new("");
+    for (fields, refused) in [
+        ("size = '1kB'", "flow.size: give either this or `rate`"),
+        ("arrivals = 'poisson:mean=1s'", "flow.arrivals: give either this or `rate`"),
+        ("count = 5", "flow.count: give either this or `rate`"),
+        ("interval = '1s'", "flow.interval: give either this or `rate`"),
+        ("keep_alive = 1", "flow.keep_alive: give either this or `rate`"),
+        ("sender = 'tccc'", "flow.sender: a flow with `rate` is always sent by tccc"),
+        ("packet = '500B'", "flow.packet: only a flow with protocol = \"udp\" has this"),
+        ("start = '9s'", "flow.start"),
+    ] {
+        let fields = format!("algorithm = 'cubic'\nrate = '1mbit'\n{fields}");
+        bench.write("x.toml", &scenario("runs = 1", &[flow("call", ["a", "b"], &fields)]));
+        check(2, &mut bench.command("out", "--dry-run")).stderr_has(refused);
+    }
+    let long = scenario("runs = 1", &[flow("call", ["a", "b"], "algorithm = 'cubic'\nrate = '1mbit'")]);
+    bench.write("x.toml", &long.replace("duration = '5s'", "duration = '3h'"));
+    check(2, &mut bench.command("out", "--dry-run")).stderr_has("expected a flow of at most 1000s");
 }

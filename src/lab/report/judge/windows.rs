@@ -36,6 +36,10 @@ const USUAL_SHARE: f64 = 0.9;
 const PEAK_RANGE: f64 = 2.0;
 const USUAL_MARGIN: f64 = 1.6;
 
+/// A line ends this long after its run at the latest. Flows begin late by a handshake, and a connection over a link that
+/// is down may last for minutes more.
+const AFTER_S: f64 = 1.0;
+
 /// One flow of a representative run, or the queue of one direction of a link.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlotLine {
@@ -157,7 +161,10 @@ impl MedianRun<'_> {
                 queues.map(|samples| (true, self.of_queue(variant, (samples, begin), value))).collect()
             }
         };
-        let finish = |(is_own, line): (bool, PlotLine)| {
+        let until_s = self.run.record.duration_s + AFTER_S;
+        let finish = |(is_own, mut line): (bool, PlotLine)| {
+            line.points.retain(|(time_s, _)| *time_s <= until_s);
+            line.losses.retain(|time_s| *time_s <= until_s);
             let percentiles = if is_spread { percentiles(&line.points) } else { Vec::new() };
             (is_own, PlotLine { percentiles, points: thin(line.points), ..line })
         };

@@ -253,7 +253,7 @@ impl WrittenFlow<'_> {
     }
 
     fn check_sender(&self) -> Result<()> {
-        let sized = ["size", "arrivals"].into_iter().find(|key| self.table.has(key));
+        let sized = ["size", "arrivals", "rate"].into_iter().filter(|_| self.is_tcp).find(|key| self.table.has(key));
         match self.table.get("sender").zip(sized) {
             Some((value, key)) => Err(value.refuse_field(format!("a flow with `{key}` is always sent by tccc")).into()),
             None => Ok(()),
@@ -270,7 +270,7 @@ impl WrittenFlow<'_> {
             return refuse("start", &format!("expected a time before the end of the run, {end}"));
         }
         let is_load = fields.arrivals.is_some();
-        let is_bulk = self.is_tcp && fields.size.is_none() && !is_load;
+        let is_bulk = self.is_tcp && fields.size.is_none() && fields.rate.is_none() && !is_load;
         let by_iperf3 = is_bulk && fields.sender == BulkSender::Iperf3;
         if by_iperf3 && start.subsec_nanos() != 0 {
             return refuse("start", WHOLE);

@@ -35,7 +35,7 @@ pub(in crate::scenario) const ONLY_TCP: [&str; 16] = [
 ];
 
 /// Fields that only a UDP flow has.
-pub(in crate::scenario) const ONLY_UDP: [&str; 4] = ["rate", "packet", "frames", "deadline"];
+pub(in crate::scenario) const ONLY_UDP: [&str; 3] = ["packet", "frames", "deadline"];
 
 /// The upper limit is far above what any emulated path holds.
 const PACKETS: Kind = Whole([1, 1_000_000], " of packets");
@@ -140,7 +140,9 @@ fields! {
         /// counts from the flow's `start`, even if lost packets delay the connection.
         /// Example: sender = "tccc"
         sender: BulkSender = Words(&["iperf3", "tccc"]), or "iperf3";
-        /// Rate of the datagrams, including IP headers.
+        /// Rate of the datagrams of a `udp` flow, including IP headers. Of a TCP flow, it is the rate at which its application
+        /// sends payload. The application sends a message every 10 ms over one connection, and each has its completion time.
+        /// Below 80 kbit/s, the messages have 100 bytes and come less often.
         /// Example: rate = "500kbit"
         rate: BitsPerSec = Rate(RATE_RANGE), unless "none; `udp` needs it, or `frames`";
         /// Frames of a `udp` flow instead of a rate, as of audio or video: how many a second, and their payload. With `key`,

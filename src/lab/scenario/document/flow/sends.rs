@@ -13,7 +13,13 @@ use crate::scenario::reference::{FlowFields, ONLY_TCP, ONLY_UDP};
 use crate::scenario::spec::{FlowSpec, Sends};
 use host::read_with;
 use host::toml_reader::{Read, Result, Switch, Value};
-use shared::units::{BitsPerSec, Bytes};
+use shared::units::{BitsPerSec, Bytes, format_duration};
+
+/// How often the application of a flow with a `rate` sends, and the least that it sends.
+const MESSAGE_EVERY: Duration = Duration::from_millis(10);
+const MESSAGE_LEAST: u64 = 100;
+/// Most messages of a flow.
+const MESSAGES_MAX: u32 = 100_000;
 
 /// A line of the files that `arrivals` names.
 const TRANSFER_LINE: &str = "a start in seconds and a size in bytes, such as 0.25 20000";
@@ -30,6 +36,9 @@ impl WrittenFlow<'_> {
         let table = &self.table;
         if let Some(value) = ONLY_UDP.iter().find_map(|key| table.get(key)) {
             return Err(value.refuse_field("only a flow with protocol = \"udp\" has this").into());
+        }
+        if let Some(rate) = fields.rate {
+            return self.limited_by_its_application(around, rate, fields);
         }
         if let Some(arrivals) = &fields.arrivals {
             return self.load(around, (arrivals, fields), reader).map(Sends::Load);
@@ -63,6 +72,26 @@ impl WrittenFlow<'_> {
             }
             (Some(sizes), _) => Ok(Sends::Load(Load::Drawn { starts: Starts::Regular { count, interval }, sizes })),
         }
+    }
+
+    /// Messages at equal intervals, for as long as the flow sends.
+    fn limited_by_its_application(&self, around: &Around<'_>, rate: BitsPerSec, fields: &FlowFields) -> Result<Sends> {
+        for key in ["size", "arrivals", "count", "interval", "keep_alive"] {
+            if let Some(value) = self.table.get(key) {
+                return Err(value.refuse_field("give either this or `rate`").into());
+            }
+        }
+        let bits_per_s = rate.0 as f64;
+        let size = Bytes(((bits_per_s * MESSAGE_EVERY.as_secs_f64() / 8.0).round() as u64).max(MESSAGE_LEAST));
+        let interval = Duration::from_secs_f64(8.0 * size.0 as f64 / bits_per_s);
+        let length = fields.duration.unwrap_or(around.duration.saturating_sub(fields.start));
+        let count = length.as_nanos().div_ceil(interval.as_nanos()).max(1);
+        let count = u32::try_from(count).ok().filter(|count| *count <= MESSAGES_MAX);
+        let count = count.ok_or_else(|| {
+            let most = format_duration(interval * MESSAGES_MAX);
+            self.table.refuse_field("rate", &format!("its messages are too many: expected a flow of at most {most}"))
+        })?;
+        Ok(Sends::Messages { size, count, interval })
     }
 
     fn empty<T>(&self) -> Result<T> {
