@@ -125,7 +125,7 @@ static void count_delay(struct flow *flow, u64 number, u64 now_ns)
 	const u64 delay_ns = now_ns - flow->start_ns - place.frame * flow->asked.interval_ns;
 	u16 in_time = 1;
 
-	times_add(&flow->delays, delay_ns);
+	times_add(flow->delays, delay_ns);
 	if (delay_ns > flow->asked.deadline_ns)
 		return;
 	if (flow->in_time)
@@ -184,7 +184,8 @@ int datagram_listen(struct flow *flow)
 	int error;
 
 	flow->numbers = kvcalloc(BITS_TO_LONGS(most_datagrams(asked)), sizeof(long), GFP_KERNEL);
-	if (!flow->numbers)
+	flow->delays = kvzalloc(sizeof(*flow->delays), GFP_KERNEL);
+	if (!flow->numbers || !flow->delays)
 		return -ENOMEM;
 	if (asked->frames[0].pkts > 1 || asked->frames[1].pkts > 1) {
 		flow->in_time = kvcalloc(asked->length_ns / asked->interval_ns + 1, sizeof(u16), GFP_KERNEL);

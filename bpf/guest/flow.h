@@ -21,11 +21,11 @@ struct flow {
 	struct tccc_transfer_request *planned;	 /* of a flow that sends transfers */
 	struct tccc_transfer_report *transfers;
 	unsigned long *numbers; /* a bit for each datagram that arrived */
-	u16 *in_time;	     /* for each frame: datagrams that arrived within the deadline; NULL: each frame has one */
-	struct times delays; /* of datagrams that arrived */
-	struct job start;    /* the next transfer or datagram is due */
-	struct job stop;     /* the length is over */
-	struct job hear;     /* a bulk flow's receiver closes, or no datagram may be left on the path */
+	u16 *in_time;	      /* for each frame: datagrams that arrived within the deadline; NULL: each frame has one */
+	struct times *delays; /* of datagrams that arrived */
+	struct job start;     /* the next transfer or datagram is due */
+	struct job stop;      /* the length is over */
+	struct job hear;      /* a bulk flow's receiver closes, or no datagram may be left on the path */
 	struct job accept;
 	struct tcp_congestion_ops ops; /* imposes the conditions; see sender.c */
 	const struct tcp_congestion_ops *own_ops;

@@ -214,6 +214,7 @@ static void free_flow(struct flow *flow)
 	kvfree(flow->transfers);
 	kvfree(flow->numbers);
 	kvfree(flow->in_time);
+	kvfree(flow->delays);
 	kvfree(flow);
 }
 
@@ -319,26 +320,22 @@ out:
 
 static size_t report_bytes(const struct flow *flow)
 {
-	const bool are_datagrams = flow->asked.sends == TCCC_SENDS_DATAGRAMS;
+	const size_t more = flow->delays ? sizeof(*flow->delays) : flow->begun * sizeof(*flow->transfers);
 
-	return sizeof(struct tccc_flow_report) +
-	       (are_datagrams ? sizeof(flow->delays) : flow->begun * sizeof(*flow->transfers));
+	return sizeof(struct tccc_flow_report) + more;
 }
 
-static size_t report_flow(const struct flow *flow, u8 *to)
+/* Returns the end of the report. */
+static u8 *put_report(u8 *to, const struct flow *flow)
 {
-	struct tccc_flow_report *report = (struct tccc_flow_report *)to;
-	const size_t bytes = report_bytes(flow);
+	struct tccc_flow_report report = flow->report;
 
-	*report = flow->report;
-	report->flow = flow->asked.flow;
-	if (flow->asked.sends == TCCC_SENDS_DATAGRAMS) {
-		memcpy(to + sizeof(*report), &flow->delays, sizeof(flow->delays));
-		return bytes;
-	}
-	report->transfers = flow->begun;
-	memcpy(to + sizeof(*report), flow->transfers, bytes - sizeof(*report));
-	return bytes;
+	report.flow = flow->asked.flow;
+	report.transfers = flow->begun; /* 0 of datagrams */
+	to = answer_put(to, &report, sizeof(report));
+	if (flow->delays)
+		return answer_put(to, flow->delays, sizeof(*flow->delays));
+	return answer_put(to, flow->transfers, flow->begun * sizeof(*flow->transfers));
 }
 
 static int flows_open(struct inode *inode, struct file *file)
@@ -346,6 +343,7 @@ static int flows_open(struct inode *inode, struct file *file)
 	struct answer *answer;
 	size_t length = 0;
 	u32 index;
+	u8 *end;
 
 	if (jobs_are_served())
 		return -EBUSY;
@@ -354,8 +352,8 @@ static int flows_open(struct inode *inode, struct file *file)
 	answer = answer_new(length);
 	if (!answer)
 		return -ENOMEM;
-	for (index = 0, length = 0; index < flow_count; index++)
-		length += report_flow(flows[index], answer->bytes + length);
+	for (index = 0, end = answer->bytes; index < flow_count; index++)
+		end = put_report(end, flows[index]);
 	file->private_data = answer;
 	return 0;
 }

@@ -47,8 +47,8 @@ pub fn flow_record(
     match report {
         TrafficReport::Bulk(report) => bulk_record(blank, report, events, time),
         TrafficReport::Transfers(transfers) => {
-            let record = transfers_record(blank, transfers, events, time)?;
-            Ok(if matches!(flow.sends, Sends::Load(_)) { with_sizes(record, transfers) } else { record })
+            let has_sizes = matches!(flow.sends, Sends::Load(_));
+            transfers_record(blank, (transfers, has_sizes), events, time)
         }
         TrafficReport::Datagrams(counted) => Ok(datagrams_record(blank, flow, counted)),
     }
@@ -147,7 +147,13 @@ fn delivered(before: &Event, after: Option<&&Event>, at_ns: u64, by_count: bool)
 /// Counts are sums over the connections. `delivered_pkts` is computed from the bytes that arrived. `goodput_bps` is
 /// from the start of the first connection to the last byte that arrived, or to the end of the flow if a transfer is not
 /// done by then: it had all that time. A connection that was never made has no events.
-fn transfers_record(blank: FlowRecord, transfers: &[Transferred], events: &[&Event], time: Time) -> Result<FlowRecord> {
+/// `has_sizes`: they may differ in size, so each has its own in the record.
+fn transfers_record(
+    blank: FlowRecord,
+    (transfers, has_sizes): (&[Transferred], bool),
+    events: &[&Event],
+    time: Time,
+) -> Result<FlowRecord> {
     let begun_ns = transfers.first().map_or(0, |first| first.begun_ns);
     let end_ns = begun_ns + nanos(time.length);
     let ports = |one: &Transferred| [one.port, one.to_port];
@@ -161,7 +167,8 @@ fn transfers_record(blank: FlowRecord, transfers: &[Transferred], events: &[&Eve
         let took_ns = one.done_ns.unwrap_or(end_ns).saturating_sub(one.begun_ns);
         let start_s = (one.begun_ns - begun_ns) as f64 / 1e9;
         let (took_s, done) = (took_ns as f64 / 1e9, one.done_ns.is_some());
-        record.completions.push(Completion { start_s, took_s, done, size_bytes: None });
+        let size_bytes = has_sizes.then_some(one.bytes);
+        record.completions.push(Completion { start_s, took_s, done, size_bytes });
         last_ns = last_ns.max(one.done_ns.unwrap_or(end_ns));
         let Some(last) = last_of.get(&ports(one)) else {
             ensure!(one.received_bytes == 0, "the tracer saw nothing of a transfer of flow \"{}\"", record.name);
@@ -181,14 +188,6 @@ fn transfers_record(blank: FlowRecord, transfers: &[Transferred], events: &[&Eve
     record.active_s = (last_ns - begun_ns) as f64 / 1e9;
     record.goodput_bps = goodput_bps(record.received_bytes as f64, record.active_s);
     Ok(record)
-}
-
-/// Adds the sizes of transfers that differ in size.
-fn with_sizes(mut record: FlowRecord, transfers: &[Transferred]) -> FlowRecord {
-    for (completion, one) in record.completions.iter_mut().zip(transfers) {
-        completion.size_bytes = Some(one.bytes);
-    }
-    record
 }
 
 /// `goodput_bps` is from the first arrival to the last. N packets have N - 1 gaps, so it leaves out one packet.

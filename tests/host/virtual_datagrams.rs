@@ -133,25 +133,3 @@ fn call_is_compared_with_and_without_a_download() {
     assert!(beside["measured"]["mean"].as_f64() > Some(100e3), "{beside}");
     assert!(beside["ratio_to_baseline"]["measured"].as_f64() > Some(5.0), "{beside}");
 }
-
-#[test]
-fn wrong_frames_are_refused_with_what_is_allowed() {
-    let bench = Bench::new("");
-    for (call, refused) in [
-        ("", "rate: missing: a flow with protocol = \"udp\" sends at a rate, or has `frames`"),
-        ("rate = '1mbit'\nframes = 'per_second=25,size=1kB'", "frames: give either rate or frames"),
-        ("frames = 'per_second=25'", "size is missing, such as size=10kB"),
-        ("frames = 'per_second=25,size=10MB'\npacket = '36B'", "a frame takes more than 65535 packets of 36B"),
-        ("frames = 'per_second=0,size=1kB'", "expected a whole number from 1 to 1000"),
-        ("frames = 25", "expected frames such as per_second=30,size=10kB"),
-        ("rate = '1mbit'\ndeadline = '-1s'", "deadline"),
-        ("rate = '1mbit'\ndeadline = '25h'", "deadline"),
-        ("rate = '1mbit'\nalgorithm = 'reno'", "a flow with protocol = \"udp\" does not have this"),
-    ] {
-        bench.write("x.toml", &scenario(call, "", ""));
-        check(2, &mut bench.command("out", "--dry-run")).stderr_has(refused);
-    }
-    let tcp = scene::flow("bulk", ["s", "r"], "algorithm = 'cubic'\ndeadline = '1s'");
-    bench.write("x.toml", &scenario("rate = '1mbit'", "", &tcp));
-    check(2, &mut bench.command("out", "--dry-run")).stderr_has("only a flow with protocol = \"udp\" has this");
-}

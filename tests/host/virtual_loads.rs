@@ -150,22 +150,8 @@ fn application_limits_a_flow_to_its_rate() {
 }
 
 #[test]
-fn application_with_a_rate_has_no_size_and_no_other_sender() {
+fn application_that_sends_for_too_long_is_refused() {
     let bench = Bench::new("");
-    for (fields, refused) in [
-        ("size = '1kB'", "flow.size: give either this or `rate`"),
-        ("arrivals = 'poisson:mean=1s'", "flow.arrivals: give either this or `rate`"),
-        ("count = 5", "flow.count: give either this or `rate`"),
-        ("interval = '1s'", "flow.interval: give either this or `rate`"),
-        ("keep_alive = 1", "flow.keep_alive: give either this or `rate`"),
-        ("sender = 'tccc'", "flow.sender: a flow with `rate` is always sent by tccc"),
-        ("packet = '500B'", "flow.packet: only a flow with protocol = \"udp\" has this"),
-        ("start = '9s'", "flow.start"),
-    ] {
-        let fields = format!("algorithm = 'cubic'\nrate = '1mbit'\n{fields}");
-        bench.write("x.toml", &scenario("runs = 1", &[flow("call", ["a", "b"], &fields)]));
-        check(2, &mut bench.command("out", "--dry-run")).stderr_has(refused);
-    }
     let long = scenario("runs = 1", &[flow("call", ["a", "b"], "algorithm = 'cubic'\nrate = '1mbit'")]);
     bench.write("x.toml", &long.replace("duration = '5s'", "duration = '3h'"));
     check(2, &mut bench.command("out", "--dry-run")).stderr_has("expected a flow of at most 1000s");

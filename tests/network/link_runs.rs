@@ -138,4 +138,8 @@ fn link_that_does_everything_at_once_counts_it_and_flows_get_through() {
     for flow in &record.flows {
         assert!(flow.received_bytes > 20_000, "{flow:?}");
     }
+    // No datagram is faster than the way back, and those that were lost while the link was down are late.
+    let (delay_us, frames) = (record.flows[2].delay_us.unwrap(), record.flows[2].frames.unwrap());
+    assert!(delay_us.p50 > 5_000.0 && delay_us.max >= delay_us.p99, "{delay_us:?}");
+    assert!(frames.sent > 200 && frames.in_time < frames.sent, "{frames:?}");
 }
