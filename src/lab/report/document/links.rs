@@ -13,7 +13,8 @@ pub fn links(content: &ReportContent<'_>) -> Vec<Element> {
     table(content.report).map(Element::Table).into_iter().collect()
 }
 
-/// Directions in which no packet waited, was dropped, marked or lost are left out.
+/// Directions in which no packet waited, was dropped, marked or lost are left out, and so are quantities that are 0
+/// everywhere.
 fn table(report: &Report) -> Option<Table> {
     let rows: Vec<&ReportLink> = report.links.iter().filter(|link| is_busy(link)).collect();
     let common = common_point(&report.cells);
@@ -23,7 +24,10 @@ fn table(report: &Report) -> Option<Table> {
     columns.push(Column::of("direction", Role::Name, &rows, |link| Some(format!("{}-{}", link.from, link.to))));
     let unrecorded = |link: &&ReportLink| (!link.is_recorded).then(|| "not recorded".to_owned());
     columns.push(Column::of("queue over time", Role::Word, &rows, unrecorded));
-    columns.extend(LINK_QUANTITIES.iter().flat_map(|quantity| of_quantity(&rows, quantity)));
+    let has_any = |quantity: &&LinkQuantity| {
+        rows.iter().any(|link| link.numbers(quantity.name).is_some_and(|numbers| numbers.mean > 0.0))
+    };
+    columns.extend(LINK_QUANTITIES.iter().filter(has_any).flat_map(|quantity| of_quantity(&rows, quantity)));
     let begins = |index: usize| index > 0 && rows[index - 1].at != rows[index].at;
     let lines = (0..rows.len()).map(|index| TableRow { starts_group: begins(index), ..TableRow::default() }).collect();
     let whole = if report.part().is_some() { ", over the whole runs" } else { "" };

@@ -31,9 +31,6 @@ const fn quantity(
     LinkQuantity { name, title, unit, of }
 }
 
-/// Left out where no run has any.
-const POLICED: &str = "policed_pkts";
-
 /// Queue lengths are `None` if they were not recorded, and counters are always known.
 pub static LINK_QUANTITIES: [LinkQuantity; 14] = [
     quantity("queue_mean_pkts", "queue, mean", "pkts", |_, queue| stats::mean(&lengths(queue))),
@@ -45,7 +42,7 @@ pub static LINK_QUANTITIES: [LinkQuantity; 14] = [
     quantity("wait_p50_us", "wait of a packet, median", "us", |link, _| Some(link.wait_us?.p50)),
     quantity("wait_p99_us", "99th percentile", "us", |link, _| Some(link.wait_us?.p99)),
     quantity("overflow_pkts", "dropped by the queue", "pkts", |link, _| Some(link.overflow_pkts as f64)),
-    quantity(POLICED, "dropped by the policer", "pkts", |link, _| Some(link.policed_pkts as f64)),
+    quantity("policed_pkts", "dropped by the policer", "pkts", |link, _| Some(link.policed_pkts as f64)),
     quantity("drop_ratio", "dropped share", "ratio", |link, _| link.drop_ratio()),
     quantity("marked_pkts", "marked", "pkts", |link, _| Some(link.marked_pkts as f64)),
     quantity("mark_ratio", "marked share", "ratio", |link, _| link.mark_ratio()),
@@ -128,8 +125,7 @@ fn of_direction(
     }
     let numbers = |quantity: &LinkQuantity| {
         let values: Vec<f64> = known.iter().filter_map(|(link, queue)| (quantity.of)(link, queue)).collect();
-        let is_shown = quantity.name != POLICED || values.iter().any(|count| *count > 0.0);
-        is_shown.then(|| RunNumbers::of(quantity.name, quantity.unit, values)).flatten()
+        RunNumbers::of(quantity.name, quantity.unit, values)
     };
     let is_recorded = known.iter().all(|(_, queue)| !queue.is_empty());
     let metrics = LINK_QUANTITIES.iter().filter_map(numbers).collect();
