@@ -65,6 +65,7 @@ fn lacking_in_flow(flow: &FlowSpec) -> Option<&'static str> {
     match flow.sends {
         Sends::Transfers { count, .. } if count > 1 => Some("ns-2 repeats no transfers"),
         Sends::Load(_) => Some("ns-2 draws no transfers"),
+        Sends::Datagrams(DatagramSpec { frames: Some(_), .. }) => Some("ns-2 sends no frames"),
         Sends::Messages { .. } => Some("ns-2 keeps no connection open"),
         _ if flow.ecn != Ecn::Off => Some("ns-2 marks no packets"),
         _ if !flow.receiver.is_honest() => Some("ns-2's receivers do nothing wrong"),

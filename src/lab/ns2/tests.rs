@@ -109,6 +109,20 @@ fn path_that_ns2_does_not_support_is_refused() {
     script::check(&scenario(TEXT).cells[0]).unwrap();
 }
 
+#[test]
+fn flow_that_ns2_cannot_send_is_refused() {
+    let refusal = |flow: &str| {
+        let flow = format!("[[flow]]\nname=\"other\"\nfrom=\"a\"\nto=\"c\"\n{flow}\n[variant.capped]\n");
+        script::check(&scenario(&TEXT.replace("[variant.capped]\n", &flow)).cells[0]).unwrap_err().what
+    };
+    let tcp = |fields: &str| refusal(&format!("algorithm=\"reno\"\n{fields}"));
+    let what = |why: &str| format!("cannot simulate the flow \"other\": ns-2 {why} here");
+    assert_eq!(tcp("size=\"9kB\"\ncount=2\ninterval=\"1s\""), what("repeats no transfers"));
+    assert_eq!(tcp("size=\"9kB\"\narrivals=\"poisson:mean=1s\""), what("draws no transfers"));
+    assert_eq!(tcp("rate=\"1mbit\""), what("keeps no connection open"));
+    assert_eq!(refusal("protocol=\"udp\"\nframes=\"per_second=50,size=160B\""), what("sends no frames"));
+}
+
 /// Three moments of two flows, and the counters of four link directions.
 const OUTPUT: &str = "\
 a remark of ns-2

@@ -23,9 +23,8 @@ impl Scenario {
         if let Some(series) = self.series_variable() {
             scenario.add_only_simulated(spec, series);
         }
-        let can_send = |cell: &Cell, flow: &FlowSpec| match flow.sends {
-            Sends::Datagrams(datagrams) => datagrams.frames.is_none(),
-            _ => spec.agent(&cell.label(flow)).is_some(),
+        let can_send = |cell: &Cell, flow: &FlowSpec| {
+            matches!(flow.sends, Sends::Datagrams(_)) || spec.agent(&cell.label(flow)).is_some()
         };
         scenario.cells.retain(|cell| cell.flows.iter().all(|flow| can_send(cell, flow)));
         if scenario.cells.is_empty() {
