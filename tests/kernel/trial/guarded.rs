@@ -184,6 +184,7 @@ fn algorithm_that_loses_more_packets_is_reverted() {
     assert!(incident()["rules"][0]["arms"][0]["values"]["retransmitted"].as_f64().unwrap() > 0.01);
     run(0, "unload ldk_greedy");
     poll_until(SOON, "the guard has ended", || processes().is_empty());
+    run(0, "policy remove"); // and the labels of connections whose last packet was lost
 }
 
 /// A variable for a longer run than in CI, in seconds.
@@ -212,4 +213,5 @@ fn equal_algorithm_stays() {
     let states: Vec<&Value> = view["limits"].as_array().unwrap().iter().map(|limit| &limit["state"]).collect();
     assert!(states.len() == 5 && states.iter().all(|state| **state != "crossed"), "{view}");
     run(0, "policy abort");
+    run(0, "policy remove"); // as above
 }
