@@ -46,7 +46,9 @@ struct shaper {
 	struct steps delay;
 	struct steps loss;
 	struct steps jitter;
-	struct steps room; /* of the queue, as in TCCC_CHANGE_QUEUE */
+	struct steps room;	 /* of the queue, as in TCCC_CHANGE_QUEUE */
+	struct tccc_limit limit; /* the same, as it is now */
+	bool has_queue;		 /* packets can wait, because sending one takes time */
 	struct tccc_generator jitter_draws;
 	struct tccc_generator reorder_draws;
 	struct tccc_generator duplicate_draws;
@@ -82,15 +84,7 @@ static inline void shaper_follow(struct shaper *shaper, u64 begin_ns)
 	steps_begin(&shaper->jitter, direction, TCCC_CHANGE_JITTER, begin_ns);
 	shaper->jitter.value = direction->request->jitter_ns;
 	steps_begin(&shaper->room, direction, TCCC_CHANGE_QUEUE, begin_ns);
-	shaper->room.value = 2 * direction->request->queue.most + (direction->request->queue.unit == TCCC_LIMIT_BYTES);
-}
-
-/* Whether packets can wait, because sending one takes time. */
-static inline bool shaper_has_queue(const struct shaper *shaper)
-{
-	const struct tccc_link_request *request = shaper->direction.request;
-
-	return request->rate_bps || request->opportunity_count || request->step_counts[TCCC_CHANGE_RATE];
+	shaper->limit = direction->request->queue;
 }
 
 /* Whether this direction treats acknowledgements differently. */
@@ -136,8 +130,11 @@ static inline void shaper_restart_counters(struct shaper *shaper)
 /* Makes an all-zero shaper ready for packets. The bytes of the request must outlive it. False: the request is wrong. */
 static inline bool shaper_read(struct shaper *shaper, const void *bytes, u64 length)
 {
+	const struct tccc_link_request *request = bytes;
+
 	if (!direction_read(&shaper->direction, bytes, length))
 		return false;
+	shaper->has_queue = request->rate_bps || request->opportunity_count || request->step_counts[TCCC_CHANGE_RATE];
 	shaper_reseed(shaper);
 	return true;
 }
@@ -177,14 +174,15 @@ static inline void shaper_sample(struct shaper *shaper, u64 until_ns)
 }
 
 /* The limit of the queue for a packet that arrives now. */
-static inline struct tccc_limit limit_at(struct shaper *shaper, u64 arrival_ns, bool is_low)
+static inline const struct tccc_limit *limit_at(struct shaper *shaper, u64 arrival_ns, bool is_low)
 {
 	const struct tccc_limit *low = &shaper->direction.request->queue_low;
-	const u64 room = steps_at(&shaper->room, arrival_ns);
 
-	if (is_low && low->unit != TCCC_LIMIT_NONE)
-		return *low;
-	return (struct tccc_limit){.unit = room % 2 ? TCCC_LIMIT_BYTES : TCCC_LIMIT_PKTS, .most = room / 2};
+	if (steps_pass(&shaper->room, arrival_ns)) {
+		shaper->limit.unit = shaper->room.value % 2 ? TCCC_LIMIT_BYTES : TCCC_LIMIT_PKTS;
+		shaper->limit.most = shaper->room.value / 2;
+	}
+	return is_low && low->unit != TCCC_LIMIT_NONE ? low : &shaper->limit;
 }
 
 /* After shaper->jitter was asked for the time of the packet's arrival. */
@@ -230,7 +228,7 @@ static inline struct verdict shaper_leave_queue(struct shaper *shaper, u64 from_
 {
 	u64 left_ns = serialiser_take(&shaper->serialiser, from_ns, bytes);
 
-	if (shaper_has_queue(shaper))
+	if (shaper->has_queue)
 		times_add(&shaper->waits, wait_ns);
 	left_ns += steps_at(&shaper->delay, left_ns) + terms->jitter_ns;
 	if (left_ns > shaper->last_due_ns)
@@ -280,7 +278,7 @@ static inline enum verdict_kind shaper_pass(struct shaper *shaper, u64 arrival_n
 					    struct terms *terms)
 {
 	const struct tccc_link_request *request = shaper->direction.request;
-	const struct tccc_limit limit = limit_at(shaper, arrival_ns, traits.is_low);
+	const struct tccc_limit *limit = limit_at(shaper, arrival_ns, traits.is_low);
 	bool loses_ack;
 
 	shaper->counters.received_pkts++;
@@ -290,8 +288,8 @@ static inline enum verdict_kind shaper_pass(struct shaper *shaper, u64 arrival_n
 	}
 	/* Drawn for lost packets too, so that what happens to a packet depends only on its number. */
 	steps_pass(&shaper->jitter, arrival_ns);
-	*terms = draw_terms(shaper, &limit);
-	draw_copy(shaper, &limit);
+	*terms = draw_terms(shaper, limit);
+	draw_copy(shaper, limit);
 	loses_ack = request->ack_loss && draw_share(&shaper->ack_loss_draws, request->ack_loss) && traits.is_ack;
 	if (steps_pass(&shaper->loss, arrival_ns))
 		losses_change(&shaper->losses, shaper->loss.value);
