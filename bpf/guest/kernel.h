@@ -75,4 +75,7 @@ static inline enum tccc_ecn negotiated_ecn(const struct tcp_sock *tp)
 
 #endif
 
+/* Begins the kernel's random numbers again: patches/03-random.patch. */
+void os_restart_draws(void);
+
 #endif

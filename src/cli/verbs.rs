@@ -43,8 +43,6 @@ mod doctor;
 mod explain;
 mod guard;
 #[cfg(feature = "lab")]
-mod inside;
-#[cfg(feature = "lab")]
 mod link;
 mod list;
 mod load;
@@ -104,7 +102,6 @@ verbs!(Command {
     query Completions: completions::Args,
     ("lab") query Traffic: traffic::Args,
     change Guard: guard::Args,
-    ("lab") change Inside: inside::Args,
     ("author") query Ring: ring::Args,
     change Assets: assets::Args,
 });

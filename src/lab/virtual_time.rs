@@ -5,7 +5,6 @@
 //! scenario and seed give the same results byte for byte, however busy the host is.
 
 mod algorithms;
-mod archive;
 pub mod checks;
 mod discipline;
 mod flow;
@@ -186,7 +185,7 @@ impl Laboratory<'_> {
         setting.write(shared)?;
         let launch = Launch {
             guest: self.guest,
-            image: &self.image.file,
+            image: &self.image.folder,
             folder: shared,
             seed: run.seed,
             processor: self.processors[worker % self.processors.len()],

@@ -41,7 +41,7 @@ pub fn run(test: &str) -> anyhow::Result<Option<String>> {
     program.write(folder.path())?;
     let launch = Launch {
         guest: &guest,
-        image: &image.file,
+        image: &image.folder,
         folder: folder.path(),
         seed: SEED,
         processor: processors()?[0],

@@ -3,7 +3,6 @@
 //! The guest reads the host's file system and writes to its own memory. So programs built here run there, and nothing that
 //! runs there changes the host.
 
-#[path = "../../src/lab/virtual_time/archive.rs"]
 mod archive;
 pub mod boot;
 mod emulator;

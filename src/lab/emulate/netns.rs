@@ -4,6 +4,8 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result};
 use rtnetlink::RouteMessageBuilder;
+use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::route::{RouteAttribute, RouteMetric};
 
 use crate::emulate::layout::{EndLayout, LINK_PREFIX, Layout, LinkLayout, RouteLayout};
@@ -81,6 +83,9 @@ fn add_route(netns: &Netns, route: &RouteLayout) -> Result<()> {
         builder.get_mut().attributes.push(RouteAttribute::Metrics(vec![RouteMetric::QuickAck(1)]));
     }
     let message = builder.build();
-    netlink::with_handle(netns, async |handle| Ok(handle.route().add(message).execute().await?))
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    netns
+        .run(|| netlink::ask(RouteNetlinkMessage::NewRoute(message), flags))
+        .map(drop)
         .with_context(|| format!("add a route to {}/{} by {}", route.to, route.prefix, route.gateway))
 }

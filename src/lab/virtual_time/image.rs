@@ -1,6 +1,6 @@
-//! The first file system of a guest: this program as its first process, and the libraries that it needs.
+//! The first file system of a guest, a folder of the host: this program as its first process, the libraries that it
+//! needs, and mount points. The guest reads only what it uses of them.
 
-use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr};
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -9,24 +9,28 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
-use super::archive::Archive;
 use super::guest;
 
 /// Number of images of other builds to keep.
 const KEPT: usize = 3;
+/// Ending of the name of a complete image.
+const ENDING: &str = "root";
+/// The first program, as the kernel's command line names it.
+const FIRST: &str = "init";
+const MOUNT_POINTS: [&str; 3] = ["proc", "sys", "job"];
 
 /// An image. No other tccc removes it while this value exists.
 #[derive(Debug)]
 pub struct Image {
-    pub file: PathBuf,
+    pub folder: PathBuf,
     _held: File,
 }
 
 /// The image of this program, from the cache if possible.
 ///
-/// Side effects: one file in the user's cache.
+/// Side effects: one folder in the user's cache.
 ///
 /// # Errors
 /// The program or a library cannot be read; the cache cannot be written.
@@ -39,69 +43,57 @@ pub fn prepare() -> Result<Image> {
 /// # Errors
 /// As [`prepare`].
 pub fn prepare_with(program: &Path, libraries: &[PathBuf]) -> Result<Image> {
-    let folder = guest::cache()?.join("images");
-    fs::create_dir_all(&folder).with_context(|| format!("create \"{}\"", folder.display()))?;
+    let images = guest::cache()?.join("images");
+    fs::create_dir_all(&images).with_context(|| format!("create \"{}\"", images.display()))?;
     let met = fs::metadata(program).with_context(|| format!("look at \"{}\"", program.display()))?;
     // Distinguishes builds without reading a hundred megabytes.
     let mark = format!("{:x}-{:x}-{:x}{:09x}", met.ino(), met.size(), met.mtime(), met.mtime_nsec());
-    let file = folder.join(format!("{mark}.cpio"));
+    let folder = images.join(format!("{mark}.{ENDING}"));
     loop {
-        if let Some(image) = hold(&file)? {
+        if let Some(image) = hold(&folder)? {
             return Ok(image);
         }
-        let bytes = archive(program, libraries, &folder)?;
-        let partial = folder.join(format!("{mark}.{}", std::process::id()));
-        fs::write(&partial, bytes).with_context(|| format!("write \"{}\"", partial.display()))?;
-        fs::rename(&partial, &file).with_context(|| format!("keep \"{}\"", file.display()))?;
-        forget_others(&folder, &file)?;
+        let partial = images.join(format!("{mark}.{}", std::process::id()));
+        fill(&partial, program, libraries).with_context(|| format!("write \"{}\"", partial.display()))?;
+        if fs::rename(&partial, &folder).is_err() && !folder.exists() {
+            bail!("cannot keep \"{}\"", folder.display());
+        }
+        let _ = fs::remove_dir_all(&partial); // left if another tccc was faster
+        forget_others(&images, &folder)?;
     }
 }
 
 /// Locks an image. `None`: it is missing, or was removed before the lock.
-fn hold(file: &Path) -> Result<Option<Image>> {
-    let held = match File::open(file) {
+fn hold(folder: &Path) -> Result<Option<Image>> {
+    let held = match File::open(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        other => other.with_context(|| format!("open \"{}\"", file.display()))?,
+        other => other.with_context(|| format!("open \"{}\"", folder.display()))?,
     };
-    held.lock_shared().with_context(|| format!("hold \"{}\"", file.display()))?;
-    Ok(file.exists().then(|| Image { file: file.to_owned(), _held: held }))
+    held.lock_shared().with_context(|| format!("hold \"{}\"", folder.display()))?;
+    Ok(folder.exists().then(|| Image { folder: folder.to_owned(), _held: held }))
 }
 
-fn archive(init: &Path, libraries: &[PathBuf], folder: &Path) -> Result<Vec<u8>> {
-    let mut archive = Archive::default();
-    let mut folders = BTreeSet::new();
+/// Makes the folder of an image.
+fn fill(folder: &Path, program: &Path, libraries: &[PathBuf]) -> Result<()> {
+    for name in MOUNT_POINTS {
+        fs::create_dir_all(folder.join(name))?;
+    }
     for library in libraries {
-        let parents: Vec<&Path> = library.ancestors().skip(1).filter(|path| path.parent().is_some()).collect();
-        for parent in parents.into_iter().rev() {
-            let name = within(parent);
-            if folders.insert(name.clone()) {
-                archive.folder(&name);
-            }
-        }
-        let content = fs::read(library).with_context(|| format!("read \"{}\"", library.display()))?;
-        archive.program(&within(library), &content);
+        let place = folder.join(library.strip_prefix("/").unwrap_or(library));
+        fs::create_dir_all(place.parent().context("find a library's folder")?)?;
+        fs::copy(library, &place).with_context(|| format!("copy \"{}\"", library.display()))?;
     }
-    for name in ["proc", "sys", "job"] {
-        archive.folder(name);
-    }
-    archive.program("init", &stripped(init, folder)?);
-    Ok(archive.finish())
+    copy_stripped(program, &folder.join(FIRST))
 }
 
-/// The path without its leading slash.
-fn within(path: &Path) -> String {
-    path.to_string_lossy().trim_start_matches('/').to_owned()
-}
-
-/// A program without debug information, if `strip` is installed.
-fn stripped(program: &Path, folder: &Path) -> Result<Vec<u8>> {
-    let stripped = folder.join(format!("stripped.{}", std::process::id()));
+/// Copies a program without its debug information, if `strip` is installed.
+fn copy_stripped(program: &Path, to: &Path) -> Result<()> {
     let mut strip = Command::new("strip");
-    strip.arg("-o").arg(&stripped).arg(program).stdin(Stdio::null()).stderr(Stdio::null());
-    let is_done = strip.status().is_ok_and(|status| status.success());
-    let bytes = fs::read(if is_done { &stripped } else { program }).context("read the guest's first program");
-    let _ = fs::remove_file(&stripped); // missing if strip failed
-    bytes
+    strip.arg("-o").arg(to).arg(program).stdin(Stdio::null()).stderr(Stdio::null());
+    if !strip.status().is_ok_and(|status| status.success()) {
+        fs::copy(program, to).context("copy the guest's first program")?;
+    }
+    Ok(())
 }
 
 /// Paths of the libraries in this process, and of their loader.
@@ -123,22 +115,22 @@ pub fn libraries() -> Vec<PathBuf> {
     names
 }
 
-fn forget_others(folder: &Path, newest: &Path) -> Result<()> {
+fn forget_others(images: &Path, newest: &Path) -> Result<()> {
     let mut others = Vec::new();
-    for entry in fs::read_dir(folder).context("list the images")? {
+    for entry in fs::read_dir(images).context("list the images")? {
         let entry = entry.context("list the images")?;
-        // Another tccc may be writing any other file.
-        let is_image = entry.path().extension().is_some_and(|ending| ending == "cpio");
+        // Another tccc may be filling any other folder.
+        let is_image = entry.path().extension().is_some_and(|ending| ending == ENDING);
         if is_image && entry.path() != newest {
             others.push((entry.metadata().and_then(|it| it.modified()).ok(), entry.path()));
         }
     }
     others.sort();
     let too_many = others.len().saturating_sub(KEPT);
-    for (_, file) in others.into_iter().take(too_many) {
-        let Ok(image) = File::open(&file) else { continue };
+    for (_, folder) in others.into_iter().take(too_many) {
+        let Ok(image) = File::open(&folder) else { continue };
         if image.try_lock().is_ok() {
-            let _ = fs::remove_file(file); // another tccc may have removed it
+            let _ = fs::remove_dir_all(folder); // another tccc may have removed it
         }
     }
     Ok(())
@@ -151,17 +143,18 @@ mod tests {
     #[test]
     fn image_in_use_is_not_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let file = |number: usize| folder.path().join(format!("{number}.cpio"));
+        let image = |number: usize| folder.path().join(format!("{number}.{ENDING}"));
         for number in 0..=KEPT + 2 {
-            fs::write(file(number), "x").unwrap();
+            fs::create_dir(image(number)).unwrap();
+            fs::write(image(number).join(FIRST), "x").unwrap();
             let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(number as u64);
-            File::options().write(true).open(file(number)).unwrap().set_modified(at).unwrap();
+            File::open(image(number)).unwrap().set_modified(at).unwrap();
         }
-        let held = hold(&file(0)).unwrap().unwrap();
-        forget_others(folder.path(), &file(KEPT + 2)).unwrap();
-        assert!(held.file.exists() && !file(1).exists() && file(2).exists());
+        let held = hold(&image(0)).unwrap().unwrap();
+        forget_others(folder.path(), &image(KEPT + 2)).unwrap();
+        assert!(held.folder.exists() && !image(1).exists() && image(2).exists());
         drop(held);
-        forget_others(folder.path(), &file(KEPT + 2)).unwrap();
-        assert!(!file(0).exists() && hold(&file(0)).unwrap().is_none());
+        forget_others(folder.path(), &image(KEPT + 2)).unwrap();
+        assert!(!image(0).exists() && hold(&image(0)).unwrap().is_none());
     }
 }

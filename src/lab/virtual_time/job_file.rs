@@ -1,6 +1,7 @@
 //! Writes a run as the job of a guest, and reads the results of the guest.
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::path::request::DirectionRequest;
 use crate::path::route::RoundTrip;
 use crate::plan::{Plan, PlannedRun};
 use crate::scenario::{Cell, FlowSpec, LinkSpec};
-use shared::event::Event;
+use shared::event::{EVENT_BYTES, Event};
 use shared::failure::Failure;
 use shared::model::queue::{self, QueueSample};
 use shared::model::run::{Engine, FlowRecord, LinkCounters, LinkRecord};
@@ -33,7 +34,7 @@ pub struct GuestResults {
 }
 
 /// Memory of a guest's kernel and its first process.
-const GUEST_MB: u64 = 512;
+const GUEST_MB: u64 = 256;
 /// Connections for which that memory is enough, and memory of each further one: both of its sockets.
 const CONNECTIONS: u64 = 10_000;
 const CONNECTION_KB: u64 = 8;
@@ -41,8 +42,10 @@ const CONNECTION_KB: u64 = 8;
 const BYTES_A_BYTE: u64 = 4;
 /// Least bound of the random delay of a packet inside any node: about what a host takes for a packet.
 const HOST_DELAY: Duration = Duration::from_micros(10);
-/// Limit of the memory for events.
-const EVENTS_MB: u64 = 256;
+/// Limit of the memory for events, and what a run has at least.
+const EVENTS_MB: Range<u64> = 32..256;
+/// No run has more events than packets of this size would make, each with its acknowledgement.
+const LEAST_PACKET: f64 = 40.0;
 
 /// A run, prepared for a guest.
 pub struct GuestSetting<'a> {
@@ -55,6 +58,7 @@ pub struct GuestSetting<'a> {
     modules: Vec<(&'a Module, &'a str)>,
     /// For the laboratory: index of the node, file, bytes.
     requests: Vec<(usize, &'static str, Vec<u8>)>,
+    events_mb: u64,
     /// Megabytes that the guest needs.
     pub memory_mb: u32,
 }
@@ -68,11 +72,14 @@ impl<'a> GuestSetting<'a> {
         let names = cell.flows.iter().map(|flow| modules.name_of(flow).to_owned());
         let flows = flow::flows(plan, run, &layout, names)?;
         let sample = queue::sample_interval(plan.sample, cell.duration, 2 * layout.links.len());
+        let events = 2.0 * cost::packets(cell) * f64::from(cell.mtu) / LEAST_PACKET;
+        let events_mb = EVENTS_MB.start + (events as u64).saturating_mul(EVENT_BYTES as u64) / (1 << 20);
+        let events_mb = events_mb.min(EVENTS_MB.end);
         let mut requests = link_requests(plan, &layout, sample)?;
         for flow in &flows {
             requests.extend(flow.requests().map(|(node, bytes)| (node, FLOWS, bytes)));
         }
-        requests.push((0, EVENTS, flow::watch_request(plan.sample, EVENTS_MB << 20)));
+        requests.push((0, EVENTS, flow::watch_request(plan.sample, events_mb << 20)));
         let mut loads = vec![(&modules.laboratory, "")];
         for configured in cell.flows.iter().filter_map(|flow| modules.of(flow)) {
             let load = (&configured.module, configured.parameters.as_str());
@@ -84,9 +91,9 @@ impl<'a> GuestSetting<'a> {
         let connections = flows.last().map_or(0, |last| u64::from(last.connections().end));
         let sockets_mb = connections.saturating_sub(CONNECTIONS) * CONNECTION_KB / 1024;
         let samples_mb = samples_mb(&layout, cell.duration, sample);
-        let memory_mb = (GUEST_MB + EVENTS_MB + sockets_mb + on_the_way_mb + samples_mb) as u32;
+        let memory_mb = (GUEST_MB + events_mb + sockets_mb + on_the_way_mb + samples_mb) as u32;
         let fixed = plan.virtual_time.unwrap_or_default().host_delay;
-        Ok(GuestSetting { cell, layout, fixed, flows, modules: loads, requests, memory_mb })
+        Ok(GuestSetting { cell, layout, fixed, flows, modules: loads, requests, events_mb, memory_mb })
     }
 
     /// Writes the job to the folder that the guest shares.
@@ -119,7 +126,7 @@ impl<'a> GuestSetting<'a> {
         let time = Time { links_start_ns: flow::begin_ns(&read(RUN)?)?, length: self.cell.duration };
         let traced = flow::events(&read(EVENTS)?)?;
         if traced.dropped > 0 {
-            let what = format!("the run has {} events more than fit into {EVENTS_MB} MB", traced.dropped);
+            let what = format!("the run has {} events more than fit into {} MB", traced.dropped, self.events_mb);
             return Err(Failure::failed(what).hint("raise `sample`, or shorten the run").into());
         }
         let reports = flow::reports(&read(FLOWS)?, &self.flows)?;

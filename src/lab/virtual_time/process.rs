@@ -18,6 +18,7 @@ use nix::unistd::Pid;
 
 use super::guest::Guest;
 use super::image::libraries;
+use super::inside::INSIDE;
 use super::job::{END, WELL};
 use super::sandbox::{self, Reach};
 use crate::room::{self, NO_ROOM};
@@ -134,14 +135,14 @@ impl Launch<'_> {
         command.env("TCCC_SEED", self.seed.max(1).to_string()).env("TMPDIR", memory).env("HOME", memory);
         command.arg(format!("mem={}M", self.memory_mb));
         command.arg(format!("hostfs={}", memory.join("job").display()));
-        command.arg(format!("initrd={}", memory.join("image").display()));
+        command.args(["root=/dev/root", "rootfstype=hostfs", "init=/init"]);
+        command.arg(format!("rootflags={}", memory.join("image").display()));
         command.arg(format!("uml_dir={}/uml/", memory.display()));
         command.arg("time-travel=inf-cpu").arg(format!("time-travel-start={START_NS}"));
-        command.args(["rdinit=/init", "quiet", "panic=-1", "con=null", "con0=null,fd:1"]);
+        command.args(["quiet", "panic=-1", "con=null", "con0=null,fd:1"]);
         // Packets are freed in the order of sending. With more of them on a page, fewer lists change.
         command.arg("slub_min_order=5");
-        // The first file system is mapped from a file, so its memory cannot be used for anything else.
-        command.args(["retain_initrd", "--", "inside"]);
+        command.args(["--", INSIDE]);
         command
     }
 

@@ -25,6 +25,7 @@ const PATCHES: &[GuestSource] = guest_sources![
     "patches/04-hostfs.patch",
     "patches/06-code-model.patch",
     "patches/08-timer.patch",
+    "patches/09-start.patch",
     "patches/10-idle.patch",
     "patches/11-builtin.patch"
 ];
@@ -47,7 +48,6 @@ pub const RECIPES: [Recipe; 2] = [
         own_patches: guest_sources![
             "patches-6.12/05-exitkill.patch",
             "patches-6.12/07-interrupts.patch",
-            "patches-6.12/09-image.patch",
             "patches-6.12/12-xstate.patch"
         ],
         configuration: guest_sources!["config", "config-6.12"],
@@ -57,7 +57,6 @@ pub const RECIPES: [Recipe; 2] = [
         own_patches: guest_sources![
             "patches-7.3/05-exitkill.patch",
             "patches-7.3/07-interrupts.patch",
-            "patches-7.3/09-image.patch",
             "patches-7.3/12-exports.patch",
             "patches-7.3/13-ect1.patch"
         ],

@@ -4,28 +4,33 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::StreamExt;
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use procfs::FromRead;
 use procfs::net::InterfaceDeviceStatus;
 use rtnetlink::packet_core::{
-    DefaultNla, Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+    DefaultNla, Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
+    NetlinkPayload,
 };
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, State};
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
-use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, new_connection};
+use rtnetlink::sys::Socket;
+use rtnetlink::sys::protocols::NETLINK_ROUTE;
+use rtnetlink::{AddressMessageBuilder, Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, new_connection};
 
 use super::io_error;
 use super::netns::Netns;
 
 /// Characters: the kernel's IFNAMSIZ without the closing zero.
 pub const INTERFACE_NAME_MAX: usize = 15;
+/// Messages and attributes begin at multiples of this.
+const NLA_ALIGNTO: usize = 4;
 const TCA_OPTIONS: u16 = 2;
 /// Says that an attribute holds attributes. Younger queue disciplines refuse options without it.
 const NLA_F_NESTED: u16 = 0x8000;
@@ -46,6 +51,40 @@ impl VethEnd<'_> {
         match self.mac {
             Some(mac) => builder.address(mac.to_vec()),
             None => builder,
+        }
+    }
+}
+
+/// Sends a request to rtnetlink in this thread's namespace. Returns the messages of the answer.
+///
+/// `flags` are those beside NLM_F_REQUEST and NLM_F_ACK.
+///
+/// # Errors
+/// No rtnetlink; the kernel refuses the request.
+pub fn ask(message: RouteNetlinkMessage, flags: u16) -> Result<Vec<RouteNetlinkMessage>> {
+    let mut request = NetlinkMessage::from(message);
+    request.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+    request.finalize();
+    let mut bytes = vec![0; request.buffer_len()];
+    request.serialize(&mut bytes);
+    let socket = Socket::new(NETLINK_ROUTE).context("connect to rtnetlink")?;
+    socket.send(&bytes, 0).context("ask rtnetlink")?;
+    let mut answers = Vec::new();
+    loop {
+        let (bytes, _) = socket.recv_from_full().context("read rtnetlink's answer")?;
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let answer = NetlinkMessage::deserialize(rest).context("read rtnetlink's answer")?;
+            let length = (answer.header.length as usize).next_multiple_of(NLA_ALIGNTO);
+            rest = rest.get(length..).unwrap_or_default();
+            match answer.payload {
+                NetlinkPayload::InnerMessage(message) => answers.push(message),
+                NetlinkPayload::Error(error) if error.code.is_some() => {
+                    return Err(refused(rtnetlink::Error::NetlinkError(error)));
+                }
+                NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(answers),
+                _ => {}
+            }
         }
     }
 }
@@ -80,7 +119,11 @@ pub fn create_veth(first: &VethEnd, second: &VethEnd, mtu: u32) -> Result<()> {
     let peer = second.message(peer, mtu).build();
     let pair = LinkVeth::new(first.name, second.name).set_info_data(InfoData::Veth(InfoVeth::Peer(peer)));
     let pair = first.message(pair, mtu).build();
-    with_handle(first.netns, async |handle| handle.link().add(pair).execute().await.map_err(refused))
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    first
+        .netns
+        .run(|| ask(RouteNetlinkMessage::NewLink(pair), flags))
+        .map(drop)
         .with_context(|| format!("create the interfaces \"{}\" and \"{}\"", first.name, second.name))
 }
 
@@ -88,7 +131,9 @@ pub fn create_veth(first: &VethEnd, second: &VethEnd, mtu: u32) -> Result<()> {
 /// No such interface; not permitted.
 pub fn set_up(netns: &Netns, name: &str) -> Result<()> {
     let message = LinkUnspec::new_with_name(name).up().build();
-    with_handle(netns, async |handle| handle.link().set(message).execute().await.map_err(refused))
+    netns
+        .run(|| ask(RouteNetlinkMessage::SetLink(message), 0))
+        .map(drop)
         .with_context(|| format!("bring interface \"{name}\" up"))
 }
 
@@ -97,12 +142,11 @@ pub fn set_up(netns: &Netns, name: &str) -> Result<()> {
 /// # Errors
 /// No such interface; not permitted.
 pub fn is_operational(netns: &Netns, name: &str) -> Result<bool> {
-    with_handle(netns, async |handle| {
-        let mut links = handle.link().get().match_name(name.to_owned()).execute();
-        let link = links.try_next().await.map_err(refused)?.context("no such interface")?;
-        Ok(link.attributes.iter().any(|attribute| matches!(attribute, LinkAttribute::OperState(State::Up))))
-    })
-    .with_context(|| format!("ask for the state of \"{name}\""))
+    let message = LinkUnspec::new_with_name(name).build();
+    let links = netns.run(|| ask(RouteNetlinkMessage::GetLink(message), 0));
+    let links = links.with_context(|| format!("ask for the state of \"{name}\""))?;
+    let is_up = |attribute: &LinkAttribute| matches!(attribute, LinkAttribute::OperState(State::Up));
+    Ok(links.iter().any(|link| matches!(link, RouteNetlinkMessage::NewLink(link) if link.attributes.iter().any(is_up))))
 }
 
 /// Also deletes the veth peer.
@@ -110,18 +154,27 @@ pub fn is_operational(netns: &Netns, name: &str) -> Result<bool> {
 /// # Errors
 /// No such interface; not permitted.
 pub fn delete_interface(netns: &Netns, name: &str) -> Result<()> {
-    with_handle(netns, async |handle| handle.link().del(interface_index_here(name)?).execute().await.map_err(refused))
+    let message = LinkUnspec::new_with_name(name).build();
+    netns
+        .run(|| ask(RouteNetlinkMessage::DelLink(message), 0))
+        .map(drop)
         .with_context(|| format!("delete interface \"{name}\""))
 }
 
 /// # Errors
 /// No such interface; the address exists; not permitted.
 pub fn add_address(netns: &Netns, name: &str, address: IpAddr, prefix_length: u8) -> Result<()> {
-    with_handle(netns, async |handle| {
-        let request = handle.address().add(interface_index_here(name)?, address, prefix_length);
-        request.execute().await.map_err(refused)
-    })
-    .with_context(|| format!("add the address {address}/{prefix_length} to \"{name}\""))
+    let message = |index: u32| match address {
+        IpAddr::V4(address) => {
+            AddressMessageBuilder::<Ipv4Addr>::new().index(index).address(address, prefix_length).build()
+        }
+        IpAddr::V6(address) => {
+            AddressMessageBuilder::<Ipv6Addr>::new().index(index).address(address, prefix_length).build()
+        }
+    };
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    let add = || ask(RouteNetlinkMessage::NewAddress(message(interface_index_here(name)?)), flags).map(drop);
+    netns.run(add).with_context(|| format!("add the address {address}/{prefix_length} to \"{name}\""))
 }
 
 /// # Errors

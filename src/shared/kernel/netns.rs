@@ -18,6 +18,8 @@ use nix::sys::statfs::{FsType, fstatfs};
 use crate::failure::Failure;
 use crate::read_limited;
 
+/// The namespace of this thread.
+const HERE: &str = "/proc/thread-self/ns/net";
 const NSFS_MAGIC: FsType = FsType(libc::NSFS_MAGIC);
 
 /// Names the limit, because the kernel's words for it are those of a full disk.
@@ -43,9 +45,8 @@ impl Netns {
     /// # Errors
     /// Not permitted (needs CAP_SYS_ADMIN); too many namespaces.
     pub fn create() -> Result<Self> {
-        let here = Self::current()?;
+        let _back = Back::here()?;
         unshare(CloneFlags::CLONE_NEWNET).map_err(refused).context("create a network namespace")?;
-        let _back = Back(here);
         Self::current()
     }
 
@@ -54,7 +55,7 @@ impl Netns {
     /// # Errors
     /// /proc is not mounted.
     pub fn current() -> Result<Self> {
-        Self::open(Path::new("/proc/thread-self/ns/net"))
+        Self::open(Path::new(HERE))
     }
 
     /// # Errors
@@ -139,19 +140,24 @@ impl Netns {
     /// # Errors
     /// Not permitted to enter; those of `work`.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let here = Self::current()?;
+        let _back = Back::here()?;
         self.enter_for_good().context("enter the network namespace")?;
-        let _back = Back(here);
         work()
     }
 }
 
 /// Returns the thread to its earlier namespace when dropped, also during a panic.
-struct Back(Netns);
+struct Back(File);
+
+impl Back {
+    fn here() -> Result<Self> {
+        Ok(Back(File::open(HERE).with_context(|| format!("open \"{HERE}\""))?))
+    }
+}
 
 impl Drop for Back {
     fn drop(&mut self) {
-        if self.0.enter_for_good().is_err() {
+        if setns(self.0.as_fd(), CloneFlags::CLONE_NEWNET).is_err() {
             // Otherwise this thread would change the wrong network from now on.
             std::process::abort();
         }
