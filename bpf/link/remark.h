@@ -9,18 +9,17 @@
 
 #include "request.h"
 
-#define ECN_BITS 3
-#define ECT_1 1
+#define ECN_BITS 3 /* ECT(1) is 1 and ECT(0) is 2: each is the other with both bits changed */
 
 static inline bool remarks(const struct tccc_link_request *request)
 {
-	return request->service_cleared || request->ect1_becomes_ect0;
+	return request->service_cleared || request->ect_replaced;
 }
 
 /* The byte of a packet after it has entered. */
 static inline u8 service_after(const struct tccc_link_request *request, u8 service)
 {
-	if (request->ect1_becomes_ect0 && (service & ECN_BITS) == ECT_1)
+	if (request->ect_replaced && (service & ECN_BITS) == request->ect_replaced)
 		service ^= ECN_BITS;
 	return service & ~(u8)request->service_cleared;
 }

@@ -114,7 +114,7 @@ struct tccc_link_request {
 	u64 ack_loss;	       /* share, of pure acknowledgements */
 	u64 host_delay_ns;     /* largest random delay before the link, uniform, without reordering */
 	u64 service_cleared;   /* bits of the IP header's second byte that become 0 when a packet enters */
-	u64 ect1_becomes_ect0; /* 1: in that byte */
+	u64 ect_replaced; /* a codepoint in that byte, ECT(0) or ECT(1), that becomes the other one; 0: none */
 	u64 policer_bps;       /* packets above this rate are dropped before the queue; 0: none */
 	u64 policer_burst_ns;  /* what passes at once, as time at this rate */
 	u64 sample_ns;	       /* between samples of the queue; 0: none */

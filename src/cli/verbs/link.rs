@@ -107,7 +107,7 @@ struct LinkFields {
     /// Drop packets above a rate, except for bursts, such as rate=5mbit,burst=50kB
     #[arg(long)]
     policer: Option<String>,
-    /// Change the IP header of every packet, such as ecn=bleached, ecn=ect0 or dscp=0
+    /// Change the IP header of every packet, such as ecn=bleached, ecn=ect0, ecn=ect1 or dscp=0
     #[arg(long)]
     remark: Option<String>,
     /// Delay a share of the packets, such as share=1%,by=5ms

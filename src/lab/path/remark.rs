@@ -11,6 +11,8 @@ use shared::units::{ParseError, serde_as_text};
 
 const DSCP_BITS: u8 = 0xfc;
 const ECN_BITS: u8 = 0x03;
+const ECT_1: u8 = 0x01;
+const ECT_0: u8 = 0x02;
 
 /// Applies to every packet that enters a direction, before anything else.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,6 +29,9 @@ pub enum EcnRemark {
     Bleached,
     /// ECT(1) becomes ECT(0), so the packet takes the classic queue (RFC 9331, 4.1).
     Ect0,
+    /// ECT(0) becomes ECT(1), so the packet takes the low-latency queue. Only for senders with a scalable response, such as
+    /// DCTCP's.
+    Ect1,
 }
 
 impl Remark {
@@ -36,16 +41,20 @@ impl Remark {
         ecn | if self.clears_dscp { DSCP_BITS } else { 0 }
     }
 
-    /// Whether ECT(1) becomes ECT(0).
-    pub fn makes_ect0(self) -> bool {
-        self.ecn == Some(EcnRemark::Ect0)
+    /// The codepoint of ECN-capable transport that becomes the other one; 0 if none does.
+    pub fn ect_replaced(self) -> u8 {
+        match self.ecn {
+            Some(EcnRemark::Ect0) => ECT_1,
+            Some(EcnRemark::Ect1) => ECT_0,
+            Some(EcnRemark::Bleached) | None => 0,
+        }
     }
 }
 
 impl FromStr for Remark {
     type Err = ParseError;
 
-    /// Reads `ecn=bleached`, `ecn=ect0`, `dscp=0` or two of them.
+    /// Reads `ecn=bleached`, `ecn=ect0`, `ecn=ect1`, `dscp=0`, or the last with one of the others.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         read(text).map_err(|why| ParseError::because(text, why))
     }
@@ -75,14 +84,15 @@ mod tests {
 
     #[test]
     fn remark_is_read_printed_and_refused_by_name() {
-        for text in ["ecn=bleached", "ecn=ect0", "dscp=0", "ecn=bleached,dscp=0"] {
+        for text in ["ecn=bleached", "ecn=ect0", "ecn=ect1", "dscp=0", "ecn=bleached,dscp=0"] {
             assert_eq!(text.parse::<Remark>().unwrap().to_string(), text);
         }
-        let bits = |text: &str| text.parse::<Remark>().map(|it| (it.cleared(), it.makes_ect0())).unwrap();
-        assert_eq!(bits("dscp=0,ecn=bleached"), (0xff, false));
-        assert_eq!((bits("ecn=bleached"), bits("ecn=ect0")), ((0x03, false), (0, true)));
+        let bits = |text: &str| text.parse::<Remark>().map(|it| (it.cleared(), it.ect_replaced())).unwrap();
+        assert_eq!(bits("dscp=0,ecn=bleached"), (0xff, 0));
+        assert_eq!((bits("ecn=bleached"), bits("ecn=ect0")), ((0x03, 0), (0, ECT_1)));
+        assert_eq!(bits("ecn=ect1"), (0, ECT_0));
         let refused = |text: &str| text.parse::<Remark>().unwrap_err().expected;
-        assert_eq!(refused("ecn=off"), "ecn = \"off\": expected bleached or ect0");
+        assert_eq!(refused("ecn=off"), "ecn = \"off\": expected bleached or ect0 or ect1");
         assert_eq!(refused("dscp=46"), "dscp = \"46\": expected 0");
         assert_eq!(refused("tos=0"), "\"tos\": expected one of ecn, dscp");
         assert_eq!(refused(""), "\"\": expected name=value");

@@ -16,7 +16,6 @@ use super::acks::{self, AckKind};
 use super::change::DirectionChange;
 use super::draws::RandomStream;
 use super::loss::LossModel;
-use super::remark::Remark;
 use super::{Direction, LinkConfig, QueueLimit, times};
 use crate::c_types::{
     AckHold, Counters, Generator, Limit, LimitUnit, LinkRequest, Loss, LossKind, QueueSample, Stream, TimedValue,
@@ -100,7 +99,7 @@ impl DirectionRequest<'_> {
             host_delay_ns: nanos(self.host_delay),
             sample_ns: if direction.has_queue() { nanos(self.sample) } else { 0 },
             service_cleared: direction.remark.map_or(0, |remark| remark.cleared().into()),
-            ect1_becomes_ect0: direction.remark.is_some_and(Remark::makes_ect0).into(),
+            ect_replaced: direction.remark.map_or(0, |remark| remark.ect_replaced().into()),
             policer_bps: direction.policer.map_or(0, |policer| policer.rate.0),
             policer_burst_ns: direction.policer.map_or(0, |policer| nanos(policer.burst_time())),
             queue: limit(limits[self.direction]),

@@ -79,8 +79,9 @@ fields! {
         /// Example: policer = "rate=5mbit,burst=50kB"
         policer: Policer = Is("rate and burst"), unless "no policer";
         /// What a router writes into the IP header of every packet that enters. `ecn=bleached` makes it Not-ECT, so marks
-        /// are lost, and this and later links drop instead of marking. `ecn=ect0` turns ECT(1) into ECT(0). `dscp=0` clears the
-        /// DSCP. It applies to the first direction only; `reverse` sets it for the way back. Netem does not support this.
+        /// are lost, and this and later links drop instead of marking. `ecn=ect0` turns ECT(1) into ECT(0). `ecn=ect1` is
+        /// the reverse, for senders such as DCTCP before `dualpi2`. `dscp=0` clears the DSCP. It applies to the first
+        /// direction only; `reverse` sets it for the way back. Netem does not support this.
         /// Example: remark = "ecn=bleached"
         /// Example: remark = "ecn=ect0,dscp=0"
         remark: Remark = Is("ecn and dscp"), unless "headers stay";
