@@ -7,18 +7,25 @@
  * packet from the child. Only then is it known when that packet leaves. Without a child, shaper.h decides at once. At one
  * nanosecond the serialiser takes first, then packets arrive, and then the serialiser takes again. This is the order of
  * the drop-tail queue in shaper.h, so a child that is a `pfifo` makes the same run to the byte.
+ *
+ * Each class has a child. That of class 1 is in use from the start, and a change over time puts another one in its place.
+ * What waits in the old child is dropped, as when `tc qdisc replace` gives a class a qdisc with a new handle. These packets
+ * count as drops of the discipline.
  */
 #include <linux/module.h>
 #include <net/pkt_cls.h>
 
 #include "discipline.h"
+#include "layout.h"
 #include "link.h"
 
-/* The number of the only class. */
-#define ONLY_CLASS 1
+/* The class whose child is in use from the start. */
+#define FIRST_CLASS 1
 
 struct disciplined {
-	struct Qdisc *child;
+	struct Qdisc *child; /* the one in use */
+	struct Qdisc *children[TCCC_LINK_DISCIPLINES_MAX]; /* of the classes from FIRST_CLASS on */
+	struct steps class;				   /* whose child is in use */
 	struct parcels coming; /* packets that have left the host and not reached the link */
 	u64 serves_ns;	       /* when the serialiser takes the next packet; NEVER_NS: not before something changes */
 	u64 last_wait_ns;      /* of the packet that left the child last */
@@ -195,11 +202,22 @@ static void arrive(struct Qdisc *sch, struct sk_buff *skb, u64 now_ns, struct sk
 	disciplined->is_last_in = is_in;
 }
 
+/* Puts the child of another class in place of this one. A packet that would be served now is dropped as well. */
+static void change_child(struct disciplined *disciplined)
+{
+	struct Qdisc *next = disciplined->children[disciplined->class.value - FIRST_CLASS];
+
+	qdisc_purge_queue(disciplined->child);
+	disciplined->child = next;
+}
+
 static void serve(struct Qdisc *sch, u64 now_ns, struct sk_buff **to_free)
 {
 	struct disciplined *disciplined = disciplined_of(sch);
 
 	discipline_sample(link_of(sch), now_ns - 1);
+	if (steps_pass(&disciplined->class, now_ns))
+		change_child(disciplined);
 	drain(sch, now_ns);
 	discipline_sample(link_of(sch), now_ns);
 	/* After each packet: one that finds the serialiser idle does not wait. */
@@ -222,8 +240,9 @@ u64 discipline_due_ns(struct Qdisc *sch)
 {
 	const struct disciplined *disciplined = disciplined_of(sch);
 	const struct parcel *first = disciplined->coming.first;
+	const u64 due_ns = min(disciplined->serves_ns, disciplined->class.next_at_ns);
 
-	return first ? min(first->due_ns, disciplined->serves_ns) : disciplined->serves_ns;
+	return first ? min(first->due_ns, due_ns) : due_ns;
 }
 
 static void come(struct Qdisc *sch, struct sk_buff *skb, u64 arrival_ns, u64 kept)
@@ -280,46 +299,90 @@ void discipline_reset(struct Qdisc *sch)
 void discipline_destroy(struct Qdisc *sch)
 {
 	struct disciplined *disciplined = disciplined_of(sch);
+	int n;
 
 	if (!disciplined)
 		return;
-	qdisc_put(disciplined->child);
 	disciplined->child = NULL;
+	for (n = 0; n < TCCC_LINK_DISCIPLINES_MAX; n++) {
+		qdisc_put(disciplined->children[n]);
+		disciplined->children[n] = NULL;
+	}
 }
 
-/* ---- The class, through which rtnetlink gives the link its child ---- */
+/* ---- The changes over time ---- */
+
+int discipline_start(struct link *link, u64 begin_ns)
+{
+	struct disciplined *disciplined = link->disciplined;
+	const struct direction *direction = &link->shaper.direction;
+	const u64 count = direction->request->step_counts[TCCC_CHANGE_DISCIPLINE];
+	u64 n, class;
+
+	if (!disciplined)
+		return count ? -EINVAL : 0;
+	for (n = 0; n < count; n++) {
+		class = direction->steps[TCCC_CHANGE_DISCIPLINE][n].value;
+		if (class > TCCC_LINK_DISCIPLINES_MAX || !disciplined->children[class - FIRST_CLASS])
+			return -EINVAL;
+	}
+	steps_begin(&disciplined->class, direction, TCCC_CHANGE_DISCIPLINE, begin_ns);
+	return 0;
+}
+
+/* ---- The classes, through which rtnetlink gives the link its children ---- */
 
 static unsigned long class_find(struct Qdisc *sch, u32 classid)
 {
-	return TC_H_MIN(classid) == ONLY_CLASS ? ONLY_CLASS : 0;
+	const u32 class = TC_H_MIN(classid);
+
+	return class <= TCCC_LINK_DISCIPLINES_MAX ? class : 0;
 }
 
 static struct Qdisc *class_leaf(struct Qdisc *sch, unsigned long class)
 {
-	return disciplined_of(sch) ? disciplined_of(sch)->child : NULL;
+	return disciplined_of(sch) ? disciplined_of(sch)->children[class - FIRST_CLASS] : NULL;
 }
 
-/* The child is given once, before the first packet. */
+static struct disciplined *disciplined_new(struct Qdisc *first)
+{
+	struct disciplined *disciplined = kzalloc(sizeof(*disciplined), GFP_KERNEL);
+
+	if (!disciplined)
+		return NULL;
+	disciplined->serves_ns = NEVER_NS;
+	disciplined->class.next_at_ns = NEVER_NS;
+	disciplined->child = first;
+	return disciplined;
+}
+
+/* Each class is given its child once, before the first packet, and the first class before the others. */
 static int class_graft(struct Qdisc *sch, unsigned long class, struct Qdisc *child, struct Qdisc **old,
 		       struct netlink_ext_ack *ack)
 {
 	struct link *link = link_of(sch);
 
 	*old = NULL;
-	if (link->disciplined || !child || line_first(&link->line))
+	if (!child || line_first(&link->line) || class_leaf(sch, class))
 		return -EBUSY;
-	link->disciplined = kzalloc(sizeof(*link->disciplined), GFP_KERNEL);
+	if (class == FIRST_CLASS)
+		link->disciplined = disciplined_new(child);
+	else if (!link->disciplined)
+		return -EINVAL;
 	if (!link->disciplined)
 		return -ENOMEM;
-	link->disciplined->serves_ns = NEVER_NS;
-	link->disciplined->child = child;
+	link->disciplined->children[class - FIRST_CLASS] = child;
 	return 0;
 }
 
 static void class_walk(struct Qdisc *sch, struct qdisc_walker *walker)
 {
-	if (!walker->stop)
-		tc_qdisc_stats_dump(sch, ONLY_CLASS, walker);
+	unsigned long class;
+
+	for (class = FIRST_CLASS; !walker->stop && class_leaf(sch, class); class++) {
+		if (class == TCCC_LINK_DISCIPLINES_MAX || !tc_qdisc_stats_dump(sch, class, walker))
+			break;
+	}
 }
 
 const struct Qdisc_class_ops discipline_class_ops = {

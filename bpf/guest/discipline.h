@@ -5,7 +5,7 @@
 
 #include "depart.h"
 
-/* The class of a link's qdisc, to which rtnetlink gives the discipline. */
+/* The classes of a link's qdisc, to which rtnetlink gives the disciplines. */
 extern const struct Qdisc_class_ops discipline_class_ops;
 
 /* Takes a packet that leaves the host now, and reaches the link at arrival_ns. */
@@ -20,6 +20,9 @@ void discipline_sample(struct link *link, u64 until_ns);
 /* Drops all packets. */
 void discipline_reset(struct Qdisc *sch);
 void discipline_destroy(struct Qdisc *sch);
+
+/* Starts the changes over time. EINVAL: one names a class without a child. */
+int discipline_start(struct link *link, u64 begin_ns);
 
 void discipline_restart_counters(struct link *link);
 void discipline_count(const struct link *link, struct tccc_link_counters *counters);

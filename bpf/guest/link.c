@@ -406,6 +406,8 @@ int link_start(u64 begin_ns, u64 length_ns)
 	rtnl_lock();
 	list_for_each_entry(link, &links, place) {
 		error = begin_samples(link, begin_ns, length_ns);
+		if (!error)
+			error = discipline_start(link, begin_ns);
 		if (error)
 			break;
 		local_bh_disable();

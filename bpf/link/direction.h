@@ -76,6 +76,8 @@ static inline bool is_step_value(const struct direction *direction, enum tccc_ch
 		return value <= 1;
 	case TCCC_CHANGE_QUEUE:
 		return value / 2 <= TIME_NS_MAX;
+	case TCCC_CHANGE_DISCIPLINE:
+		return value > 0;
 	default:
 		return value < direction->request->loss_count;
 	}

@@ -56,6 +56,7 @@ enum tccc_change {
 	TCCC_CHANGE_LOSS,   /* index of a loss model */
 	TCCC_CHANGE_JITTER, /* nanoseconds */
 	TCCC_CHANGE_QUEUE,  /* what it holds: twice `most` of struct tccc_limit, and 1 more if that is in bytes */
+	TCCC_CHANGE_DISCIPLINE, /* class of the guest's qdisc whose queue discipline takes over */
 	TCCC_CHANGES,
 };
 

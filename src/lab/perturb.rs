@@ -65,7 +65,8 @@ fn longer(link: &mut LinkSpec, factor: f64, _: u32) {
 /// A queue grows by one packet at least. Less room would change nothing for packets of the MTU. A discipline may take no
 /// notice of it.
 fn deeper(link: &mut LinkSpec, factor: f64, mtu: u32) {
-    let is_limit = |one: &&mut Direction| one.has_queue() && one.discipline.as_ref().is_none_or(Discipline::has_limit);
+    let takes_notice = |one: &Direction| one.discipline.is_none() || one.disciplines().any(Discipline::has_limit);
+    let is_limit = |one: &&mut Direction| one.has_queue() && takes_notice(one);
     for direction in link.directions.iter_mut().filter(is_limit) {
         let changed = direction.changes.iter_mut().filter_map(|change| change.queue.as_mut());
         for queue in [&mut direction.queue].into_iter().chain(changed) {

@@ -152,7 +152,9 @@ impl ExampleScenarios {
         let single = LEAST.replace("\"$algorithm\"", "\"reno\"").replace("algorithm = [\"reno\", \"cubic\"], ", "");
         let plain = LEAST.replace("duplicate = \"$loss\"\n", "").replace(", loss = [\"0%\", \"1%\"]", "");
         let others = [METRICS, EVERY_FIELD].map(|more| format!("{LEAST}{more}"));
-        let texts = [LEAST.to_owned(), plain, single + VARIANTS].into_iter().chain(others);
+        let pfifo = "discipline = \"pfifo\"";
+        let disciplined = LEAST.replace("reverse = {}\nchange", &format!("{pfifo}\nreverse = {{ {pfifo} }}\nchange"));
+        let texts = [LEAST.to_owned(), plain, disciplined, single + VARIANTS].into_iter().chain(others);
         ExampleScenarios {
             folder,
             bases: texts.map(|text| text.parse().unwrap_or_else(|why| panic!("{why}\n{text}"))).collect(),

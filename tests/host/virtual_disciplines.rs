@@ -114,6 +114,47 @@ fn every_discipline_runs_again_to_the_byte_and_counts_each_packet() {
     }
 }
 
+/// `tc qdisc replace` with a new handle drops what waits. The samples count from a second before the run.
+#[test]
+fn changed_discipline_takes_over_at_its_time_and_drops_what_waits() {
+    needs!(guest);
+    let change = "change = [{ at = \"5s\", discipline = \"fq_codel\" }, { at = \"10s\", discipline = \"pie ecn\", queue = \
+                  \"100pkts\", rate = \"10mbit\" }, { at = \"15s\", discipline = \"cake\" }]\nrate =";
+    let bench = Bench::new(&scenario(2, "1000pkts", "pfifo").replace("rate =", change));
+    let [first, second] = ["first", "second"].map(|name| bench.runs(name, ""));
+    for file in ["events.jsonl", "queues.jsonl"] {
+        let read = |out: &Path| fs::read(run_of(out).join(file)).unwrap();
+        assert!(read(&first) == read(&second), "{file}");
+    }
+    let samples = samples(&first);
+    let begin = samples[0].time_ns;
+    let at = |ms: u64| samples.iter().find(|it| it.time_ns - begin == ms * 1_000_000).unwrap();
+    let [before, after] = [at(4_990), at(5_000)];
+    assert!(before.queue_pkts > 300 && after.queue_pkts == 0, "{before:?} {after:?}");
+    let dropped = after.overflow_pkts - before.overflow_pkts;
+    assert!(dropped.abs_diff(before.queue_pkts) < 20, "{before:?} {after:?}");
+    assert!(at(9_990).wait_ns < 30_000_000, "FQ-CoDel keeps it short: {:?}", at(9_990));
+    let marked = [10_000, 15_000, 20_000].map(|ms| at(ms).marked_pkts);
+    assert!(marked[1] > marked[0], "only PIE and CAKE mark what FQ-CoDel does not drop: {marked:?}");
+    let counted = counters(&first);
+    let count = |name: &str| counted[name].as_u64().unwrap();
+    let on_the_way = count("received_pkts").checked_sub(count("sent_pkts") + count("overflow_pkts"));
+    assert!(on_the_way.is_some_and(|packets| packets < 200), "{counted}");
+}
+
+/// A change to the same discipline that never comes is no change, and one at once is the link's own discipline.
+#[test]
+fn discipline_that_is_there_from_the_start_makes_the_run_of_the_links_own() {
+    needs!(guest);
+    let written = |text: &str| scenario(2, "60pkts", "codel").replace("discipline =", text);
+    let bench = Bench::new(&written("discipline ="));
+    let plain = bench.runs("plain", "");
+    let changed = "change = [{ at = \"1us\", discipline = \"codel\", queue = \"60pkts\" }]\ndiscipline = \"fq\" #";
+    bench.write("x.toml", &written(changed));
+    let events = |out: &Path| fs::read(run_of(out).join("events.jsonl")).unwrap();
+    assert!(events(&plain) == events(&bench.runs("changed", "")));
+}
+
 /// A discipline that holds packets back waits although the link is idle.
 #[test]
 fn longest_queue_counts_what_a_shaper_holds_back() {
@@ -260,6 +301,10 @@ fn what_the_older_kernel_lacks_is_refused_with_its_line_and_a_way_out() {
     let refused = bench.fails("out", 2);
     assert!(refused.contains("x.toml:") && refused.contains("link.discipline: Linux 6.12 has no dualpi2"), "{refused}");
     assert!(refused.contains("--kernel 7.3"), "{refused}");
+    let change = "change = [{ at = \"1s\", discipline = \"dualpi2\" }]\nrate =";
+    bench.write("x.toml", &scenario(1, "1000pkts", "codel").replace("rate =", change));
+    let refused = bench.fails("out", 2);
+    assert!(refused.contains("link.change: Linux 6.12 has no dualpi2"), "{refused}");
     bench.write("x.toml", &scenario(1, "1000pkts", "codel").replace("ecn = 1", "ecn = \"accurate\""));
     let refused = bench.fails("out", 2);
     assert!(refused.contains("flow.ecn: Linux 6.12 has no Accurate ECN"), "{refused}");

@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::discipline::Discipline;
 use super::link::Direction;
 use super::loss::LossModel;
 use super::range::{wrong_delay, wrong_rate};
+use crate::c_types::LinkLimit;
 use shared::units::{BitsPerSec, ParseError, QueueSize, duration_text, format_duration, some_duration_text};
 
 /// Most changes of a direction.
 pub(crate) const CHANGES_MAX: usize = 10_000;
+/// Most queue disciplines that a direction has in turn.
+const DISCIPLINES_MAX: usize = LinkLimit::TCCC_LINK_DISCIPLINES_MAX.0 as usize;
 
 /// Share of lost packets from which a path is as good as cut.
 const LOSS_OF_A_CUT: f64 = 0.5;
@@ -30,9 +34,13 @@ pub struct DirectionChange {
     /// New largest random addition to the delay, for packets that enter.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration_text")]
     pub jitter: Option<Duration>,
-    /// New size of the drop-tail queue. Packets that wait stay, even if it holds less.
+    /// New size of the drop-tail queue, or the limit of the new discipline. Packets that wait stay in a drop-tail queue,
+    /// even if it holds less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSize>,
+    /// Takes the place of the queue discipline. What waits in that one is dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<Discipline>,
     /// New losses of packets that enter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossModel>,
@@ -73,12 +81,32 @@ impl Direction {
         let delay = || Some(("delay", wrong_delay(change.delay?)?));
         let jitter = || Some(("jitter", wrong_delay(change.jitter?)?));
         let loss = || Some(("loss", change.loss.as_ref()?.out_of_range()?));
-        rate.or_else(delay).or_else(jitter).or_else(|| Some(("queue", self.wrong_queue(change.queue?)?))).or_else(loss)
+        let queue = || Some(("queue", self.wrong_queue(change)?));
+        let discipline = || Some(("discipline", self.wrong_discipline(change)?));
+        rate.or_else(delay).or_else(jitter).or_else(queue).or_else(discipline).or_else(loss)
+    }
+
+    /// Why the queue discipline cannot be replaced by that of the change.
+    fn wrong_discipline(&self, change: &DirectionChange) -> Option<ParseError> {
+        let discipline = change.discipline.as_ref()?;
+        let before = self.changes.iter().take_while(|one| one.at <= change.at).filter(|one| one.discipline.is_some());
+        let why = if self.discipline.is_none() {
+            "expected a discipline of the link too, such as discipline = \"pfifo\", which is drop tail".to_owned()
+        } else if before.count() >= DISCIPLINES_MAX {
+            format!("expected at most {} changes of it", DISCIPLINES_MAX - 1)
+        } else {
+            return None;
+        };
+        Some(ParseError::because(discipline, why))
     }
 
     /// Why the queue cannot have this size during a run.
-    fn wrong_queue(&self, queue: QueueSize) -> Option<ParseError> {
+    fn wrong_queue(&self, change: &DirectionChange) -> Option<ParseError> {
+        let queue = change.queue?;
         let because = |why: String| Some(ParseError::because(queue, why));
+        if change.discipline.is_some() {
+            return None; // its limit
+        }
         if let Some(discipline) = &self.discipline {
             return because(format!("beside discipline = \"{discipline}\": only a drop-tail queue changes its size"));
         }
@@ -88,6 +116,11 @@ impl Direction {
             }
             _ => None,
         }
+    }
+
+    /// The queue disciplines that it has in turn.
+    pub(crate) fn disciplines(&self) -> impl Iterator<Item = &Discipline> {
+        self.discipline.iter().chain(self.changes.iter().filter_map(|change| change.discipline.as_ref()))
     }
 
     /// The largest jitter at any time.
@@ -267,6 +300,31 @@ mod tests {
         endless.changes[1].queue = Some(QueueSize::Bdp(1.0));
         let endless = wrong(endless).unwrap();
         assert_eq!(endless, "change = \"1bdp\": change 2: needs a rate: without one there is no BDP");
+    }
+
+    #[test]
+    fn changed_discipline_needs_one_before_it_and_fits_rate_and_limit_of_its_time() {
+        let discipline = |text: &str| Some(text.parse::<Discipline>().unwrap());
+        let red = DirectionChange { discipline: discipline("red min 15kB max 45kB"), ..at(2) };
+        let wrong = |first: Option<Discipline>, changes: Vec<DirectionChange>| {
+            let one = Direction { rate: mbit(10), discipline: first, changes, ..Direction::default() };
+            let config = LinkConfig { directions: [one, Direction::default()], mtu: 1500 };
+            config.out_of_range().map(|(_, field, wrong)| format!("{field} = {wrong}"))
+        };
+        let [red_text, why] = ["red min 15000B max 45000B", "expected a discipline of the link too, such as discipline ="];
+        let alone = wrong(None, vec![red.clone()]).unwrap();
+        assert!(alone.starts_with(&format!("change = \"1, discipline = {red_text}\": {why}")), "{alone}");
+        assert_eq!(wrong(discipline("pfifo"), vec![red.clone()]), None);
+        let short = DirectionChange { queue: Some(QueueSize::Packets(20)), ..red.clone() };
+        let small = wrong(discipline("pfifo"), vec![at(1), short]).unwrap();
+        let why = "change 2: min 15000B, max 45000B, queue 30000B: expected each less than the next";
+        assert_eq!(small, format!("change = \"{red_text}\": {why}"));
+        let size = DirectionChange { queue: Some(QueueSize::Packets(200)), ..at(4) };
+        let later = wrong(discipline("pfifo"), vec![red.clone(), size]).unwrap();
+        assert!(later.contains("only a drop-tail queue changes its size"), "{later}");
+        let many = (0..16).map(|second| DirectionChange { at: Duration::from_secs(second), ..red.clone() }).collect();
+        let many = wrong(discipline("pfifo"), many).unwrap();
+        assert!(many.ends_with("expected at most 15 changes of it"), "{many}");
     }
 
     #[test]

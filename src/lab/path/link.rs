@@ -144,11 +144,11 @@ impl LinkConfig {
             let why = format!("drops every full packet: expected a burst of at least the MTU, {}B", self.mtu);
             return Some(("policer", ParseError::because(policer, why)));
         }
-        if let Err(wrong) = self.options(direction) {
-            return Some(("discipline", wrong));
-        }
         if let Some(wrong) = self.wrong_changed_queue(direction) {
             return Some(("change", wrong));
+        }
+        if let Some(wrong) = self.wrong_options(direction) {
+            return Some(wrong);
         }
         let mark = (*mark)?;
         match self.limit_of(direction, mark) {
@@ -190,18 +190,47 @@ impl LinkConfig {
         })
     }
 
-    /// The options of a direction's queue discipline, as the kernel reads them.
+    /// Why the kernel would refuse a queue discipline: the field, and the reason.
+    fn wrong_options(&self, direction: usize) -> Option<(&'static str, ParseError)> {
+        let Err((change, wrong)) = self.options(direction) else { return None };
+        Some(match change {
+            None => ("discipline", wrong),
+            Some(change) => {
+                let why = format!("change {}: {}", change + 1, wrong.expected);
+                ("change", ParseError::because(wrong.given, why))
+            }
+        })
+    }
+
+    /// The queue disciplines that a direction has in turn, each with its options as the kernel reads them.
     ///
-    /// None: it has a drop-tail queue.
+    /// Empty: it has a drop-tail queue.
     ///
-    /// # Errors
-    /// There is no rate; the parameters do not fit together.
-    pub(crate) fn options(&self, direction: usize) -> Result<Option<Vec<u8>>, ParseError> {
-        let Direction { discipline: Some(discipline), rate, .. } = &self.directions[direction] else { return Ok(None) };
+    /// Errors: there is no rate; the parameters do not fit together. With the index of the change, if one has it.
+    pub(crate) fn options(&self, direction: usize) -> Result<Vec<(&Discipline, Vec<u8>)>, (Option<usize>, ParseError)> {
+        let Direction { discipline, rate, queue, changes, .. } = &self.directions[direction];
+        let (mut rate, mut queue, mut all) = (*rate, *queue, Vec::new());
+        let first = discipline.as_ref().map(|discipline| self.options_of(direction, discipline, rate, queue));
+        all.extend(first.transpose().map_err(|wrong| (None, wrong))?);
+        for (index, change) in changes.iter().enumerate() {
+            (rate, queue) = (change.rate.or(rate), change.queue.unwrap_or(queue));
+            let next = change.discipline.as_ref().map(|discipline| self.options_of(direction, discipline, rate, queue));
+            all.extend(next.transpose().map_err(|wrong| (Some(index), wrong))?);
+        }
+        Ok(all)
+    }
+
+    fn options_of<'a>(
+        &self,
+        direction: usize,
+        discipline: &'a Discipline,
+        rate: Option<BitsPerSec>,
+        queue: QueueSize,
+    ) -> Result<(&'a Discipline, Vec<u8>), ParseError> {
         let wrong = |why| ParseError::because(discipline, why);
         let rate = rate.ok_or_else(|| wrong("needs a rate: without one no packet waits".to_owned()))?;
-        let link = LinkFacts { rate, limit: self.queue_limit(direction)?, mtu: self.mtu };
-        discipline::attributes(discipline, &link).map(Some).map_err(wrong)
+        let link = LinkFacts { rate, limit: self.limit_of(direction, queue)?, mtu: self.mtu };
+        Ok((discipline, discipline::attributes(discipline, &link).map_err(wrong)?))
     }
 
     /// Queue length from which a direction marks packets.

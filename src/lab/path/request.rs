@@ -26,6 +26,8 @@ use shared::model::run::LinkCounters;
 use shared::units::{Share, nanos};
 
 pub(crate) const STREAMS: usize = Stream::TCCC_STREAMS.0 as usize;
+/// The class of a guest's link whose queue discipline is in use from the start. Each change has the next one.
+pub(crate) const FIRST_CLASS: u64 = 1;
 /// A packet is lost, held back or copied if 53 random bits are below the share times this.
 const WHOLE_SHARE: f64 = (1u64 << 53) as f64;
 
@@ -55,6 +57,7 @@ impl DirectionRequest<'_> {
             losses.len() as u64 - 1
         };
         add_loss(&direction.loss);
+        let mut classes = FIRST_CLASS + 1..; // the first is that of the link's own discipline
         let steps = [
             steps(direction, |change| Some(change.rate?.0)),
             steps(direction, |change| change.delay.map(nanos)),
@@ -62,6 +65,7 @@ impl DirectionRequest<'_> {
             steps(direction, |change| change.loss.as_ref().map(&mut add_loss)),
             steps(direction, |change| change.jitter.map(nanos)),
             steps(direction, |change| Some(room(self.config.limit_of(self.direction, change.queue?).ok()?))),
+            steps(direction, |change| change.discipline.as_ref().and_then(|_| classes.next())),
         ];
         let opportunities = direction.trace.as_ref().map_or(&[][..], |trace| &trace.times_ms);
         let request = LinkRequest {

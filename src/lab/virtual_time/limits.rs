@@ -5,8 +5,7 @@ use anyhow::Result;
 use super::algorithms::id_of;
 use super::{flow, link};
 use crate::cost;
-use crate::path::Direction;
-use crate::path::discipline::DisciplineKind;
+use crate::path::discipline::{Discipline, DisciplineKind};
 use crate::scenario::algorithm::source;
 use crate::scenario::{Cell, Ecn, FlowSpec, GuestKernel, LinkSpec, Scenario, Sends};
 use shared::catalog;
@@ -33,8 +32,8 @@ pub fn check(scenario: &Scenario, kernel: GuestKernel, cell: &Cell) -> Result<()
         if let Some((direction, field, why)) = link::too_many_numbers(&spec.config(cell.mtu)) {
             return Err(scenario.mistake_in_link(cell, spec, (direction, field), why).into());
         }
-        if let Some((direction, why)) = younger_discipline(spec, kernel) {
-            return Err(scenario.mistake_in_link(cell, spec, (direction, "discipline"), why).into());
+        if let Some((place, why)) = younger_discipline(spec, kernel) {
+            return Err(scenario.mistake_in_link(cell, spec, place, why).into());
         }
     }
     if let Some((flow, failure)) = unlimited(cell) {
@@ -46,15 +45,13 @@ pub fn check(scenario: &Scenario, kernel: GuestKernel, cell: &Cell) -> Result<()
     }
 }
 
-/// The first direction with a discipline that the guest's kernel does not have.
-fn younger_discipline(link: &LinkSpec, kernel: GuestKernel) -> Option<(usize, Failure)> {
-    let is_younger = |direction: &Direction| {
-        let discipline = direction.discipline.as_ref();
-        kernel != GuestKernel::Linux7 && discipline.is_some_and(|it| it.kind == DisciplineKind::Dualpi2)
-    };
-    let direction = link.directions.iter().position(is_younger)?;
+/// The first direction and field with a discipline that the guest's kernel does not have.
+fn younger_discipline(link: &LinkSpec, kernel: GuestKernel) -> Option<((usize, &'static str), Failure)> {
+    let is_younger = |one: &Discipline| kernel != GuestKernel::Linux7 && one.kind == DisciplineKind::Dualpi2;
+    let direction = link.directions.iter().position(|direction| direction.disciplines().any(is_younger))?;
+    let is_first = link.directions[direction].discipline.as_ref().is_some_and(is_younger);
     let what = format!("Linux {} has no dualpi2", kernel.series());
-    Some((direction, Failure::usage(what).hint(NEWER)))
+    Some(((direction, if is_first { "discipline" } else { "change" }), Failure::usage(what).hint(NEWER)))
 }
 
 /// The first endless flow that neither a rate nor its window limits.

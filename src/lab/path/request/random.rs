@@ -101,7 +101,7 @@ fn any_changes() -> impl Strategy<Value = Vec<DirectionChange>> {
         let mut at = Duration::ZERO;
         let change = |(gap, rate, delay, jitter, queue, loss, up)| {
             at += Duration::from_nanos(gap);
-            DirectionChange { at, rate, delay, jitter, queue, loss, up }
+            DirectionChange { at, rate, delay, jitter, queue, discipline: None, loss, up }
         };
         changes.into_iter().map(change).collect()
     })

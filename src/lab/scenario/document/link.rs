@@ -154,16 +154,17 @@ impl<'t> WrittenLink<'t> {
             Ok(if side == 0 { there } else { back.over(&there.without(&self.fixed_on_the_way_back())) })
         })?;
         let specs = each(&written, |table| {
-            let ChangeFields { at, rate, delay, jitter, queue, loss: text, up, .. } = ChangeFields::of_table(table)?;
+            let ChangeFields { at, rate, delay, jitter, queue, discipline, loss: text, up, .. } =
+                ChangeFields::of_table(table)?;
             let loss = text.map(|text| loss(files, &table.need("loss")?, text)).transpose()?;
-            let own =
-                ["rate", "delay", "jitter", "queue", "loss"].into_iter().filter(|name| self.sides[side].has(name));
+            let names = ["rate", "delay", "jitter", "queue", "discipline", "loss"];
+            let own = names.into_iter().filter(|name| self.sides[side].has(name));
             if let Some(name) = own.filter(|_| at.is_zero()).find(|name| table.has(name)) {
                 let never =
                     format!("at 0s it replaces the link's own {name}, which never applies: expected a later time");
                 return Err(table.need(name)?.refuse(never).into());
             }
-            Ok((table, DirectionChange { at, rate, delay, jitter, queue, loss, up }))
+            Ok((table, DirectionChange { at, rate, delay, jitter, queue, discipline, loss, up }))
         })?;
         let specs = specs.into_iter().filter(|(_, spec)| !spec.is_empty());
         let (written, changes): (Vec<&Table<'_>>, Vec<DirectionChange>) = specs.unzip();

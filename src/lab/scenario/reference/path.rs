@@ -143,9 +143,16 @@ fields! {
         /// Example: jitter = "10ms"
         jitter: Duration = UP_TO_10S, unless AS_BEFORE;
         /// New size of the drop-tail queue. Packets that wait stay, even if it holds less. The unit `bdp` is that of
-        /// the link's own rate and delays. The way back changes too unless the link's `reverse` has a queue.
+        /// the link's own rate and delays. The way back changes too unless the link's `reverse` has a queue. A queue
+        /// discipline keeps its limit, unless the change has a new one.
         /// Example: queue = "20pkts"
         queue: QueueSize = Queue, unless AS_BEFORE;
+        /// A queue discipline that takes the place of the link's one, in the first direction only. The packets in the old
+        /// one are dropped and count as its drops, as when `tc qdisc replace` gives a new handle. The change's `queue` is its
+        /// limit, and without one the limit stays. A direction has at most 15 of these changes. A link that begins with drop
+        /// tail has `discipline = "pfifo"`. Only virtual time supports this.
+        /// Example: discipline = "fq_codel"
+        discipline: Discipline = Is("words of tc"), unless AS_BEFORE;
         /// New losses of packets that enter, in the first direction only.
         /// Example: loss = "2%"
         loss: LossText = Is("share or model"), unless AS_BEFORE;
@@ -162,7 +169,7 @@ fields! {
 fields! {
     pub section CHANGE_REVERSE {
         from CHANGE [rate, delay, jitter, queue]: unless "as the change says";
-        from CHANGE [loss]: unless AS_BEFORE;
+        from CHANGE [discipline, loss]: unless AS_BEFORE;
         from CHANGE [up]: unless "as the change says";
     }
 }
